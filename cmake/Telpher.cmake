@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The two functions every room uses: one makes a room's library, one a room's test.
+# The functions every room uses: a room's library, a room's test, a fuzz target.
 
 add_library(telpher_flags INTERFACE)
 target_compile_definitions(telpher_flags INTERFACE _GNU_SOURCE)
@@ -7,6 +7,7 @@ target_include_directories(telpher_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 target_compile_options(telpher_flags INTERFACE
   -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wpointer-arith
+  $<$<BOOL:${TELPHER_WERROR}>:-Werror>
   -fvisibility=hidden)
 
 # telpher_room(<name> SOURCES … [DEPS …]): static, position-independent library tp_<name>.
@@ -32,4 +33,25 @@ function(telpher_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT}
     LABELS "${T_LABELS}")
+endfunction()
+
+# telpher_fuzz(<name> SOURCES … CORPUS <dir> [DEPS …]): a LLVMFuzzerTestOneInput. The fuzz preset links
+# libFuzzer; every other build links a small main that replays the corpus as a test.
+function(telpher_fuzz name)
+  cmake_parse_arguments(F "" "CORPUS" "SOURCES;DEPS" ${ARGN})
+  get_filename_component(corpus "${F_CORPUS}" ABSOLUTE)
+  if(TELPHER_FUZZ)
+    add_executable(${name} ${F_SOURCES})
+    target_link_libraries(${name} PRIVATE telpher_flags ${F_DEPS} -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND_STRING PROPERTY TELPHER_FUZZERS "${name} ${corpus}\n")
+    get_property(lines GLOBAL PROPERTY TELPHER_FUZZERS)
+    file(WRITE ${PROJECT_BINARY_DIR}/fuzzers.txt "${lines}")
+    set_target_properties(${name} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  elseif(BUILD_TESTING)
+    add_executable(${name} ${F_SOURCES} ${PROJECT_SOURCE_DIR}/cmake/fuzz_replay.c)
+    target_link_libraries(${name} PRIVATE telpher_flags ${F_DEPS})
+    add_test(NAME ${name} COMMAND ${name} ${corpus})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 60 LABELS fuzz)
+  endif()
 endfunction()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+# Short names for the common jobs; CMake does the work. BOOTSTRAP=no skips the look for missing packages.
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc)
+BOOTSTRAP ?= yes
+FUZZ_SECONDS ?= 30
+
+ifeq ($(BOOTSTRAP),no)
+bootstrap = @true
+else
+bootstrap = @scripts/bootstrap
+endif
+build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
+
+.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-fuzz \
+	check-includes format tidy docs clean help bootstrap
+
+build: bootstrap ## build everything into build/dev
+	@$(call build,dev)
+
+bootstrap: ## install the distribution's packages that are missing
+	$(bootstrap)
+
+demo: build ## a fluid simulation over two servers on this machine, with a picture
+	@scripts/demo build/dev
+
+test: build ## build and run the tests
+	@scripts/run-tests dev $(JOBS)
+
+check: bootstrap ## format, warnings as errors, tests under sanitizers, include check: what CI runs
+	@scripts/check $(JOBS)
+
+bench: bootstrap ## build for release and run telpher-bench
+	@$(call build,release)
+	@scripts/bench build/release
+
+install: bootstrap ## install under PREFIX (/usr/local), staged in DESTDIR
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build --preset release -j $(JOBS)
+	@DESTDIR=$(DESTDIR) cmake --install build/release
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
+
+deb: ## build build/deb/telpher_VERSION_ARCH.deb
+	@scripts/bootstrap --with deb
+	@packaging/make-deb $(JOBS)
+
+check-tsan: bootstrap ## all tests under the thread sanitizer
+	@$(call build,tsan)
+	@scripts/run-tests tsan $(JOBS)
+
+check-valgrind: build ## leaks and bad reads in our own programs, by valgrind
+	@scripts/bootstrap --with tools
+	@scripts/check-valgrind build/dev
+
+check-apps: build ## strangers' OpenCL programs through Telpher
+	@scripts/bootstrap --with apps
+	@scripts/check-apps build/dev
+
+check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each
+	@scripts/bootstrap --with fuzz
+	@$(call build,fuzz)
+	@scripts/check-fuzz build/fuzz $(FUZZ_SECONDS)
+
+check-includes: ## no include goes up a floor
+	@scripts/check-includes
+
+format: ## put all C files in the house's form
+	@scripts/check-format --fix
+
+tidy: build ## clang-tidy over the sources
+	@scripts/bootstrap --with tidy
+	@scripts/tidy build/dev $(JOBS)
+
+docs: build ## write the generated documents again
+	@scripts/docs build/dev
+
+clean: ## remove everything built
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
