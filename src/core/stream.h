@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream of frames over one connection: numbers, batching, parsing. Both ends use it.
+ *
+ * Sending: any thread; frames gather in a buffer until someone flushes. Receiving: one
+ * thread at a time (the caller sees to it); frames are handed over in order, checked by
+ * core/session.h. Every frame leaves a trace record when TELPHER_TRACE is set.
+ */
+#ifndef TELPHER_CORE_STREAM_H
+#define TELPHER_CORE_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/session.h"
+#include "core/transport.h"
+#include "wire/messages.h"
+
+struct tp_stream;
+
+/** Calls for what arrives. All are called by the receiving thread, without locks. */
+struct tp_stream_handler {
+    /**
+     * A frame. @p body is borrowed until return.
+     * @return OK; anything else breaks the stream with that status.
+     */
+    telpher_status (*frame)(void *arg, uint16_t type, const uint8_t *body,
+                            const uint8_t *end);
+    /**
+     * Bulk content [offset, offset + len) of a transfer is about to arrive.
+     * @return where to put it, room for @p len bytes, until data_end; NULL discards it.
+     *         May be NULL on command streams: a DATA frame then breaks the stream.
+     */
+    void *(*data_begin)(void *arg, uint64_t transfer, uint64_t offset, uint32_t len);
+    /** The content announced by data_begin has arrived (not called if discarded). */
+    void (*data_end)(void *arg, uint64_t transfer, uint64_t offset, uint32_t len);
+};
+
+/**
+ * Makes a stream on a connection whose preface is done.
+ * @param conn     takes it, if it succeeds.
+ * @param numbers  where numbering stands (a socket handed over); NULL = new. Copied.
+ * @param tx_limit [bytes] that may wait unsent; 0 = no limit. Above it
+ *                 tp_stream_put fails with TELPHER_ERR_LIMIT and breaks the stream.
+ */
+telpher_status tp_stream_create(struct tp_conn *conn,
+                                const struct tp_session_numbers *numbers,
+                                size_t tx_limit, struct tp_stream **ret_stream);
+/** NULL is fine. No other thread may be inside a call. */
+void tp_stream_destroy(struct tp_stream *s);
+
+/**
+ * Appends one frame to the send buffer; does no I/O.
+ * @param type a message type; @p msg points to its struct (wire/messages.h), borrowed.
+ * @return OK; LIMIT (see create; or frame larger than TP_WIRE_FRAME_MAX: nothing
+ *         appended, stream intact); NO_MEMORY; or the status that broke the stream.
+ */
+telpher_status tp_stream_put(struct tp_stream *s, uint16_t type, const void *msg);
+/** Holds the send lock over several puts, so that nothing gets between them. */
+void tp_stream_lock(struct tp_stream *s);
+telpher_status tp_stream_put_locked(struct tp_stream *s, uint16_t type, const void *msg);
+void tp_stream_unlock(struct tp_stream *s);
+
+/**
+ * Sends what has gathered, as far as the connection takes it; never blocks. What is left
+ * goes with the next flush. @return OK (all sent), AGAIN (some left), or broken status.
+ */
+telpher_status tp_stream_flush(struct tp_stream *s);
+/** As tp_stream_flush, but waits for the connection until all is sent. OK, TIMEOUT or
+ *  broken status. Must not be called by a thread that the peer's sending depends on. */
+telpher_status tp_stream_flush_wait(struct tp_stream *s, uint64_t deadline_ns);
+/** [bytes] gathered and unsent. */
+size_t tp_stream_pending(struct tp_stream *s);
+
+/**
+ * Sends one DATA frame without copying @p data (borrowed until return); waits for the
+ * connection. Bulk streams only; not mixed with tp_stream_put from other threads.
+ * @param len [bytes] 1 .. TP_WIRE_CHUNK_MAX
+ */
+telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,
+                                   uint64_t offset, const void *data, uint32_t len);
+
+/**
+ * Takes what the connection has and hands complete frames over. Does not wait: returns
+ * AGAIN when there was nothing.
+ * @return OK (at least one byte came), AGAIN, PEER_LOST, PROTO, or a handler's status;
+ *         the latter three break the stream: they come again from every later call.
+ */
+telpher_status tp_stream_receive(struct tp_stream *s,
+                                 const struct tp_stream_handler *handler, void *arg);
+/** Sleeps until there is something to receive. OK, TIMEOUT. */
+telpher_status tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns);
+
+/** Breaks the stream from any thread: wakes the receiver, fails senders with @p status. */
+void tp_stream_break(struct tp_stream *s, telpher_status status);
+/** @return OK, or what broke the stream. */
+telpher_status tp_stream_status(struct tp_stream *s);
+/** @return descriptor for poll(2), borrowed; -1 if there is none. */
+int tp_stream_fd(struct tp_stream *s);
+/** Copy of the numbers, for a hand-over. Only while nothing is in flight inside. */
+struct tp_session_numbers tp_stream_numbers(struct tp_stream *s);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport waist: what core asks of a network. A transport fills one table; who
+ * needs a connection calls through it. Capability bits say what a transport can carry;
+ * sessions of remote OpenCL need TP_TRANSPORT_STREAM only.
+ *
+ * Threads: one thread may send while another receives; calls of one direction are
+ * serialized by the caller. shutdown() is legal from any thread and wakes both.
+ */
+#ifndef TELPHER_CORE_TRANSPORT_H
+#define TELPHER_CORE_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <telpher/status.h>
+
+#include "base/error.h"
+
+enum {
+    TP_TRANSPORT_STREAM = 1 << 0, /**< ordered, reliable bytes */
+};
+
+/** What tp_conn_ops.wait waits for. */
+enum {
+    TP_WAIT_READ = 1 << 0,
+    TP_WAIT_WRITE = 1 << 1,
+};
+
+struct tp_conn;
+
+/** Table of one connection's functions. */
+struct tp_conn_ops {
+    /**
+     * Sends what can be taken now. Never blocks, never raises SIGPIPE.
+     * @param ret_sent gives [bytes] taken, > 0, when OK is returned.
+     * @return OK, TELPHER_ERR_AGAIN (nothing taken), TELPHER_ERR_PEER_LOST.
+     */
+    telpher_status (*send)(struct tp_conn *c, const struct iovec *iov, int count,
+                           size_t *ret_sent);
+    /**
+     * Receives what is there. Never blocks.
+     * @return OK with *ret_got > 0, TELPHER_ERR_AGAIN, TELPHER_ERR_PEER_LOST (also at the
+     *         end of the stream).
+     */
+    telpher_status (*recv)(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got);
+    /**
+     * Sleeps until one of @p events (TP_WAIT_…) is possible or the peer is gone.
+     * @param deadline_ns monotonic time (base/clock.h); TP_NS_NEVER waits for ever.
+     * @return OK, TELPHER_ERR_TIMEOUT.
+     */
+    telpher_status (*wait)(struct tp_conn *c, unsigned events, uint64_t deadline_ns);
+    /** @return a descriptor for poll(2), borrowed; -1 if there is none. */
+    int (*fd)(struct tp_conn *c);
+    /** Ends both directions; pending and later calls return TELPHER_ERR_PEER_LOST. */
+    void (*shutdown)(struct tp_conn *c);
+    void (*destroy)(struct tp_conn *c);
+};
+
+/** First member of every connection. */
+struct tp_conn {
+    const struct tp_conn_ops *ops;
+};
+
+/** Table of one transport. */
+struct tp_transport {
+    const char *name; /**< "tcp" */
+    unsigned caps;    /**< TP_TRANSPORT_… */
+    /**
+     * Connects. @p address: "host", "host:port", "[v6]:port", "unix:/path" or "/path".
+     * @return OK; INVALID (address malformed), UNREACHABLE, REFUSED, TIMEOUT; @p err
+     *         (may be NULL) says what was tried and the system's text.
+     */
+    telpher_status (*connect)(const char *address, uint64_t deadline_ns,
+                              struct tp_conn **ret_conn, struct tp_error *err);
+    /** Opens a listening, non-blocking, close-on-exec descriptor; gives it. */
+    telpher_status (*listen)(const char *address, int *ret_fd, struct tp_error *err);
+    /** Makes a connection of a connected descriptor; takes @p fd if it succeeds. */
+    telpher_status (*adopt)(int fd, struct tp_conn **ret_conn);
+};
+
+/** Destroys a connection; NULL is fine. */
+static inline void
+tp_conn_destroy(struct tp_conn *c)
+{
+    if (c != NULL) {
+        c->ops->destroy(c);
+    }
+}
+
+/** The transports of this artefact, ended by NULL: defined in src/builtin.c. */
+extern const struct tp_transport *const tp_builtin_transports[];
+
+#endif

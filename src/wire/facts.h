@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts: what a server's driver answered to queries, record after record, so that the
+ * client can answer the same queries without the network. docs/protocol.md section 6.
+ */
+#ifndef TELPHER_WIRE_FACTS_H
+#define TELPHER_WIRE_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** What a fact is about; `index` and `sub` say which. */
+enum tp_wire_fact_kind {
+    TP_WIRE_FACT_PLATFORM = 1,       /**< index: platform of the server */
+    TP_WIRE_FACT_DEVICE = 2,         /**< index: device of the server; sub: its platform */
+    TP_WIRE_FACT_PROGRAM = 3,        /**< the program as a whole */
+    TP_WIRE_FACT_PROGRAM_DEVICE = 4, /**< index: device of the server (build info) */
+    TP_WIRE_FACT_KERNEL = 5,         /**< index: kernel of the program */
+    TP_WIRE_FACT_KERNEL_ARG = 6,     /**< index: kernel; sub: argument */
+    TP_WIRE_FACT_KERNEL_DEVICE = 7,  /**< index: kernel; sub: device of the server */
+};
+
+enum { TP_WIRE_FACT_HEADER_BYTES = 24 };
+
+/** One record: the answer of one clGet…Info call. */
+struct tp_wire_fact {
+    uint16_t kind;   /**< enum tp_wire_fact_kind */
+    uint32_t index;
+    uint32_t sub;
+    uint32_t param;  /**< the query's parameter name, as in the OpenCL headers */
+    int32_t error;   /**< CL_SUCCESS, or what the driver answered instead */
+    uint32_t len;    /**< [bytes] of data */
+    const uint8_t *data;
+};
+
+/** [bytes] of a record with @p len bytes of data: header, data, no padding. */
+size_t tp_wire_fact_size(uint32_t len);
+/** Writes one record; @p dst has room for tp_wire_fact_size(fact->len). */
+void tp_wire_put_fact(uint8_t *dst, const struct tp_wire_fact *fact);
+/**
+ * Reads the record at *src and moves *src behind it.
+ * @return true; false at the end (*src == end) or if malformed (*src != end).
+ */
+bool tp_wire_get_fact(const uint8_t **src, const uint8_t *end,
+                      struct tp_wire_fact *ret_fact);
+
+#endif

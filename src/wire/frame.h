@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preface, frame header, ids and limits: docs/protocol.md sections 2 to 4.
+ * Formats only: no I/O, no allocation, no clock.
+ */
+#ifndef TELPHER_WIRE_FRAME_H
+#define TELPHER_WIRE_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <telpher/status.h>
+
+#define TP_WIRE_MAGIC "TELPHER\n"
+#define TP_WIRE_VERSION 1 /**< the only version so far; min and max of the range */
+
+enum {
+    TP_WIRE_PREFACE_BYTES = 64,
+    TP_WIRE_PREFACE_REPLY_BYTES = 128,
+    TP_WIRE_AUTH_MAX = 256,     /**< [bytes] credentials that follow a preface */
+    TP_WIRE_COOKIE_BYTES = 32,  /**< credentials of loopback TCP */
+    TP_WIRE_SESSION_BYTES = 16, /**< random session id */
+    TP_WIRE_HEADER_BYTES = 24,
+    TP_WIRE_TEXT_BYTES = 64,
+    TP_WIRE_FRAME_MAX = 1 << 20,   /**< [bytes] a frame, header included */
+    TP_WIRE_INLINE_MAX = 16 << 10, /**< [bytes] READ and WRITE content in a command frame */
+    TP_WIRE_BLOB_MAX = 512 << 10,  /**< [bytes] source, binaries, facts in one frame */
+    TP_WIRE_CHUNK_MAX = 256 << 10, /**< [bytes] content of one DATA frame */
+    TP_WIRE_LAUNCH_MAX = 128,      /**< [bytes] LAUNCH with three dimensions, no wait list */
+};
+
+/** Bytes of one transfer that may be sent before the first CREDIT. */
+#define TP_WIRE_WINDOW ((uint64_t)16 << 20)
+/** Largest transfer: what does not fit a signed 48-bit size is refused before use. */
+#define TP_WIRE_TRANSFER_MAX ((uint64_t)1 << 47)
+
+/** Kind of a connection, given in its preface. */
+enum tp_wire_stream {
+    TP_WIRE_STREAM_COMMAND = 1, /**< opens a session (or, later, resumes one) */
+    TP_WIRE_STREAM_BULK = 2,    /**< joins the session named in the preface */
+};
+
+/** Kind of an object: the top 8 bits of its id. */
+enum tp_wire_kind {
+    TP_WIRE_KIND_CONTEXT = 1,
+    TP_WIRE_KIND_QUEUE = 2,
+    TP_WIRE_KIND_MEM = 3,
+    TP_WIRE_KIND_PROGRAM = 4,
+    TP_WIRE_KIND_KERNEL = 5,
+    TP_WIRE_KIND_EVENT = 6,
+    TP_WIRE_KIND_SAMPLER = 7,
+    TP_WIRE_KIND_TRANSFER = 8, /**< top bit of the counter: chosen by the server */
+    TP_WIRE_KIND_REQUEST = 9,
+};
+
+/** Flags of commands (field `flags`). */
+enum {
+    TP_WIRE_NOTIFY = 1 << 0, /**< send DONE when complete, as if SUBSCRIBE followed */
+    TP_WIRE_FLAGS_ALL = TP_WIRE_NOTIFY,
+};
+
+/** What a KERNEL_ARG carries (field `kind`). */
+enum tp_wire_arg {
+    TP_WIRE_ARG_VALUE = 0, /**< `value` holds `size` bytes */
+    TP_WIRE_ARG_MEM = 1,   /**< `value` is empty (NULL) or one u64 id of a mem object */
+    TP_WIRE_ARG_LOCAL = 2, /**< `value` is empty, `size` bytes of local memory */
+    TP_WIRE_ARG_SAMPLER = 3, /**< `value` is one u64 id of a sampler */
+};
+
+static inline uint64_t
+tp_wire_id(enum tp_wire_kind kind, uint64_t counter)
+{
+    return ((uint64_t)kind << 56) | (counter & 0x00ffffffffffffffULL);
+}
+
+static inline enum tp_wire_kind
+tp_wire_id_kind(uint64_t id)
+{
+    return (enum tp_wire_kind)(id >> 56);
+}
+
+/** What the connecting side sends first; `auth_len` bytes of credentials follow. */
+struct tp_wire_preface {
+    uint16_t version_min, version_max;
+    uint32_t stream; /**< enum tp_wire_stream */
+    uint64_t features;
+    uint8_t session[TP_WIRE_SESSION_BYTES]; /**< all zero opens a new session */
+    uint64_t route;                         /**< 0: this server */
+    uint32_t index;                         /**< of the bulk stream, from 0 */
+    uint32_t auth_len;                      /**< [bytes] <= TP_WIRE_AUTH_MAX */
+    uint64_t received;                      /**< last frame number seen; 0 if new */
+};
+
+/** The answer to a preface. Status other than OK: the connection closes after it. */
+struct tp_wire_preface_reply {
+    uint16_t version;
+    telpher_status status;
+    uint64_t features;
+    uint8_t session[TP_WIRE_SESSION_BYTES];
+    uint64_t received;
+    uint64_t window;    /**< [bytes] of a transfer before its first CREDIT */
+    uint32_t bulk_max;  /**< bulk streams this session may open */
+    uint32_t frame_max; /**< [bytes] largest frame the server takes */
+    char text[TP_WIRE_TEXT_BYTES]; /**< NUL-terminated; why status is not OK */
+};
+
+/** In front of every message. */
+struct tp_wire_header {
+    uint32_t len;   /**< [bytes] whole frame, TP_WIRE_HEADER_BYTES .. TP_WIRE_FRAME_MAX */
+    uint16_t type;  /**< a message type */
+    uint16_t flags; /**< must be 0 */
+    uint64_t seq;   /**< number of this frame on this stream, from 1 */
+    uint64_t ack;   /**< highest number received from the other side */
+};
+
+void tp_wire_put_preface(uint8_t dst[TP_WIRE_PREFACE_BYTES],
+                         const struct tp_wire_preface *p);
+/** @return OK; PROTO if the magic or a field is wrong; VERSION if the ranges miss. */
+telpher_status tp_wire_get_preface(const uint8_t src[TP_WIRE_PREFACE_BYTES],
+                                   struct tp_wire_preface *ret_p);
+void tp_wire_put_preface_reply(uint8_t dst[TP_WIRE_PREFACE_REPLY_BYTES],
+                               const struct tp_wire_preface_reply *r);
+telpher_status tp_wire_get_preface_reply(const uint8_t src[TP_WIRE_PREFACE_REPLY_BYTES],
+                                         struct tp_wire_preface_reply *ret_r);
+void tp_wire_put_header(uint8_t dst[TP_WIRE_HEADER_BYTES],
+                        const struct tp_wire_header *h);
+/** @return OK, or PROTO when the length is out of range or a flag is set. */
+telpher_status tp_wire_get_header(const uint8_t src[TP_WIRE_HEADER_BYTES],
+                                  struct tp_wire_header *ret_h);
+
+#endif
