@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small macros that every room needs, and the assertion for broken invariants. */
+#ifndef TP_BASE_COMPILER_H
+#define TP_BASE_COMPILER_H
+
+#include <stddef.h>
+
+#define tp_likely(x) __builtin_expect(!!(x), 1)
+#define tp_unlikely(x) __builtin_expect(!!(x), 0)
+
+/** Lets the compiler check format string @p fmt_arg against arguments from @p first. */
+#define TP_PRINTF(fmt_arg, first) __attribute__((format(printf, fmt_arg, first)))
+#define TP_MUST_CHECK __attribute__((warn_unused_result))
+
+#define TP_ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
+#define TP_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define TP_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+/** The object of @p type that holds @p member at address @p ptr. */
+#define tp_container_of(ptr, type, member)                                             \
+    ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/**
+ * Aborts with one line on stderr when an invariant of ours is broken. Present in every
+ * build. Never for what a peer, a file or a user sent: that is an error, not a bug.
+ */
+#define tp_assert(cond)                                                                \
+    (tp_likely(cond) ? (void)0 : tp_assert_failed(#cond, __FILE__, __LINE__, __func__))
+
+_Noreturn void tp_assert_failed(const char *cond, const char *file, int line,
+                                const char *func);
+
+#endif

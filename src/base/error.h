@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An error with its words: what control-path calls fill in beside their status. */
+#ifndef TP_BASE_ERROR_H
+#define TP_BASE_ERROR_H
+
+#include <stdarg.h>
+#include <telpher/status.h>
+
+#include "base/compiler.h"
+
+#define TP_ERROR_TEXT_SIZE 256
+
+/** Initialise with {0}, which is "no error". Text too long is cut, ending in "...". */
+struct tp_error {
+    telpher_status code;
+    char text[TP_ERROR_TEXT_SIZE];
+};
+
+/**
+ * Fills @p err (NULL is fine) with @p code and a formatted text; returns @p code, so that
+ * `return tp_error_set(err, TELPHER_ERR_INVALID, "port %d", port);` reads as one thought.
+ * The arguments may point into err->text itself.
+ */
+telpher_status tp_error_set(struct tp_error *err, telpher_status code, const char *fmt,
+                            ...) TP_PRINTF(3, 4);
+
+telpher_status tp_error_setv(struct tp_error *err, telpher_status code, const char *fmt,
+                             va_list args) TP_PRINTF(3, 0);
+
+/** As tp_error_set() with the code of @p saved_errno; ": " and the system's text follow. */
+telpher_status tp_error_set_errno(struct tp_error *err, int saved_errno,
+                                  const char *fmt, ...) TP_PRINTF(3, 4);
+
+/** Puts "text: " before the text that is there; keeps and returns the code. */
+telpher_status tp_error_prefix(struct tp_error *err, const char *fmt, ...)
+    TP_PRINTF(2, 3);
+
+/**
+ * The one mapping from errno to our codes. 0 gives TELPHER_OK; what is not in the list
+ * gives TELPHER_ERR_IO.
+ */
+telpher_status tp_error_from_errno(int saved_errno);
+
+/** err->text if there is one, else the general text of err->code. */
+const char *tp_error_text(const struct tp_error *err);
+
+#endif

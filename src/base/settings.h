@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings of base itself: TELPHER_LOG, TELPHER_LOG_FORMAT, TELPHER_TRACE,
+ * TELPHER_TRACE_RECORDS. A program that lists this room calls tp_settings_apply() instead
+ * of tp_log_configure_env() and tp_trace_start_env().
+ */
+#ifndef TP_BASE_SETTINGS_H
+#define TP_BASE_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/config.h"
+
+struct tp_settings {
+    char *log;
+    int log_format; /* enum tp_log_format */
+    char *trace; /* "" = off */
+    uint64_t trace_records;
+};
+
+extern const struct tp_config_entry tp_settings_entries[];
+extern const size_t tp_settings_entry_count;
+
+/** Puts the values to work. @return TELPHER_OK, or the first failure with its words. */
+telpher_status tp_settings_apply(const struct tp_settings *settings,
+                                 struct tp_error *err);
+
+#endif
