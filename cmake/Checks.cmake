@@ -11,3 +11,18 @@ function(telpher_check name)
 endfunction()
 
 telpher_check(check_format scripts/check-format)
+telpher_check(check_includes scripts/check-includes)
+telpher_check(check_includes_self_test scripts/check-includes --self-test)
+if(EXISTS ${PROJECT_SOURCE_DIR}/include/telpher)
+  telpher_check(check_headers scripts/check-headers ${PROJECT_BINARY_DIR}/include)
+endif()
+
+# telpher_check_symbols(<target> <map>): the library exports what its version script names, no more.
+function(telpher_check_symbols target map)
+  if(TARGET ${target})
+    telpher_check(check_symbols_${target} scripts/check-symbols $<TARGET_FILE:${target}>
+      ${PROJECT_SOURCE_DIR}/${map})
+  endif()
+endfunction()
+telpher_check_symbols(telpher_api src/telpher.map)
+telpher_check_symbols(telpher-opencl src/icd/telpher-opencl.map)
