@@ -12,25 +12,25 @@
 
 /** What a fact is about; `index` and `sub` say which. */
 enum tp_wire_fact_kind {
-    TP_WIRE_FACT_PLATFORM = 1,       /**< index: platform of the server */
-    TP_WIRE_FACT_DEVICE = 2,         /**< index: device of the server; sub: its platform */
-    TP_WIRE_FACT_PROGRAM = 3,        /**< the program as a whole */
+    TP_WIRE_FACT_PLATFORM = 1, /**< index: platform of the server */
+    TP_WIRE_FACT_DEVICE = 2, /**< index: device of the server; sub: its platform */
+    TP_WIRE_FACT_PROGRAM = 3, /**< the program as a whole */
     TP_WIRE_FACT_PROGRAM_DEVICE = 4, /**< index: device of the server (build info) */
-    TP_WIRE_FACT_KERNEL = 5,         /**< index: kernel of the program */
-    TP_WIRE_FACT_KERNEL_ARG = 6,     /**< index: kernel; sub: argument */
-    TP_WIRE_FACT_KERNEL_DEVICE = 7,  /**< index: kernel; sub: device of the server */
+    TP_WIRE_FACT_KERNEL = 5, /**< index: kernel of the program */
+    TP_WIRE_FACT_KERNEL_ARG = 6, /**< index: kernel; sub: argument */
+    TP_WIRE_FACT_KERNEL_DEVICE = 7, /**< index: kernel; sub: device of the server */
 };
 
 enum { TP_WIRE_FACT_HEADER_BYTES = 24 };
 
 /** One record: the answer of one clGet…Info call. */
 struct tp_wire_fact {
-    uint16_t kind;   /**< enum tp_wire_fact_kind */
+    uint16_t kind; /**< enum tp_wire_fact_kind */
     uint32_t index;
     uint32_t sub;
-    uint32_t param;  /**< the query's parameter name, as in the OpenCL headers */
-    int32_t error;   /**< CL_SUCCESS, or what the driver answered instead */
-    uint32_t len;    /**< [bytes] of data */
+    uint32_t param; /**< the query's parameter name, as in the OpenCL headers */
+    int32_t error; /**< CL_SUCCESS, or what the driver answered instead */
+    uint32_t len; /**< [bytes] of data */
     const uint8_t *data;
 };
 

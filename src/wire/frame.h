@@ -18,16 +18,17 @@
 enum {
     TP_WIRE_PREFACE_BYTES = 64,
     TP_WIRE_PREFACE_REPLY_BYTES = 128,
-    TP_WIRE_AUTH_MAX = 256,     /**< [bytes] credentials that follow a preface */
-    TP_WIRE_COOKIE_BYTES = 32,  /**< credentials of loopback TCP */
+    TP_WIRE_AUTH_MAX = 256, /**< [bytes] credentials that follow a preface */
+    TP_WIRE_COOKIE_BYTES = 32, /**< credentials of loopback TCP */
     TP_WIRE_SESSION_BYTES = 16, /**< random session id */
     TP_WIRE_HEADER_BYTES = 24,
     TP_WIRE_TEXT_BYTES = 64,
-    TP_WIRE_FRAME_MAX = 1 << 20,   /**< [bytes] a frame, header included */
-    TP_WIRE_INLINE_MAX = 16 << 10, /**< [bytes] READ and WRITE content in a command frame */
-    TP_WIRE_BLOB_MAX = 512 << 10,  /**< [bytes] source, binaries, facts in one frame */
+    TP_WIRE_FRAME_MAX = 1 << 20, /**< [bytes] a frame, header included */
+    TP_WIRE_INLINE_MAX =
+        16 << 10, /**< [bytes] READ and WRITE content in a command frame */
+    TP_WIRE_BLOB_MAX = 512 << 10, /**< [bytes] source, binaries, facts in one frame */
     TP_WIRE_CHUNK_MAX = 256 << 10, /**< [bytes] content of one DATA frame */
-    TP_WIRE_LAUNCH_MAX = 128,      /**< [bytes] LAUNCH with three dimensions, no wait list */
+    TP_WIRE_LAUNCH_MAX = 128, /**< [bytes] LAUNCH with three dimensions, no wait list */
 };
 
 /** Bytes of one transfer that may be sent before the first CREDIT. */
@@ -38,7 +39,7 @@ enum {
 /** Kind of a connection, given in its preface. */
 enum tp_wire_stream {
     TP_WIRE_STREAM_COMMAND = 1, /**< opens a session (or, later, resumes one) */
-    TP_WIRE_STREAM_BULK = 2,    /**< joins the session named in the preface */
+    TP_WIRE_STREAM_BULK = 2, /**< joins the session named in the preface */
 };
 
 /** Kind of an object: the top 8 bits of its id. */
@@ -63,7 +64,7 @@ enum {
 /** What a KERNEL_ARG carries (field `kind`). */
 enum tp_wire_arg {
     TP_WIRE_ARG_VALUE = 0, /**< `value` holds `size` bytes */
-    TP_WIRE_ARG_MEM = 1,   /**< `value` is empty (NULL) or one u64 id of a mem object */
+    TP_WIRE_ARG_MEM = 1, /**< `value` is empty (NULL) or one u64 id of a mem object */
     TP_WIRE_ARG_LOCAL = 2, /**< `value` is empty, `size` bytes of local memory */
     TP_WIRE_ARG_SAMPLER = 3, /**< `value` is one u64 id of a sampler */
 };
@@ -86,10 +87,10 @@ struct tp_wire_preface {
     uint32_t stream; /**< enum tp_wire_stream */
     uint64_t features;
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< all zero opens a new session */
-    uint64_t route;                         /**< 0: this server */
-    uint32_t index;                         /**< of the bulk stream, from 0 */
-    uint32_t auth_len;                      /**< [bytes] <= TP_WIRE_AUTH_MAX */
-    uint64_t received;                      /**< last frame number seen; 0 if new */
+    uint64_t route; /**< 0: this server */
+    uint32_t index; /**< of the bulk stream, from 0 */
+    uint32_t auth_len; /**< [bytes] <= TP_WIRE_AUTH_MAX */
+    uint64_t received; /**< last frame number seen; 0 if new */
 };
 
 /** The answer to a preface. Status other than OK: the connection closes after it. */
@@ -99,19 +100,19 @@ struct tp_wire_preface_reply {
     uint64_t features;
     uint8_t session[TP_WIRE_SESSION_BYTES];
     uint64_t received;
-    uint64_t window;    /**< [bytes] of a transfer before its first CREDIT */
-    uint32_t bulk_max;  /**< bulk streams this session may open */
+    uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
+    uint32_t bulk_max; /**< bulk streams this session may open */
     uint32_t frame_max; /**< [bytes] largest frame the server takes */
     char text[TP_WIRE_TEXT_BYTES]; /**< NUL-terminated; why status is not OK */
 };
 
 /** In front of every message. */
 struct tp_wire_header {
-    uint32_t len;   /**< [bytes] whole frame, TP_WIRE_HEADER_BYTES .. TP_WIRE_FRAME_MAX */
-    uint16_t type;  /**< a message type */
+    uint32_t len; /**< [bytes] whole frame, TP_WIRE_HEADER_BYTES .. TP_WIRE_FRAME_MAX */
+    uint16_t type; /**< a message type */
     uint16_t flags; /**< must be 0 */
-    uint64_t seq;   /**< number of this frame on this stream, from 1 */
-    uint64_t ack;   /**< highest number received from the other side */
+    uint64_t seq; /**< number of this frame on this stream, from 1 */
+    uint64_t ack; /**< highest number received from the other side */
 };
 
 void tp_wire_put_preface(uint8_t dst[TP_WIRE_PREFACE_BYTES],

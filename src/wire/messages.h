@@ -54,16 +54,16 @@ enum tp_wire_type {
 #define U64(f) uint64_t f;
 #define U64S(f) struct tp_wire_u64s f;
 #define BYTES(f) struct tp_wire_bytes f;
-#define MSG(NAME, name, type, ...)                                                       \
-    struct tp_wire_##name {                                                              \
-        __VA_ARGS__                                                                      \
-    };                                                                                   \
-    /** [bytes] of the encoded body. */                                                  \
-    size_t tp_wire_size_##name(const struct tp_wire_##name *m);                          \
-    /** Writes the body to dst, which has room for tp_wire_size_…(m). */                 \
-    void tp_wire_put_##name(uint8_t *dst, const struct tp_wire_##name *m);               \
-    /** Reads a body that fills [src, end) exactly; false if malformed. */               \
-    bool tp_wire_get_##name(const uint8_t *src, const uint8_t *end,                      \
+#define MSG(NAME, name, type, ...)                                                     \
+    struct tp_wire_##name {                                                            \
+        __VA_ARGS__                                                                    \
+    };                                                                                 \
+    /** [bytes] of the encoded body. */                                                \
+    size_t tp_wire_size_##name(const struct tp_wire_##name *m);                        \
+    /** Writes the body to dst, which has room for tp_wire_size_…(m). */             \
+    void tp_wire_put_##name(uint8_t *dst, const struct tp_wire_##name *m);             \
+    /** Reads a body that fills [src, end) exactly; false if malformed. */             \
+    bool tp_wire_get_##name(const uint8_t *src, const uint8_t *end,                    \
                             struct tp_wire_##name *ret_m);
 #include "wire/messages.def"
 #undef MSG
@@ -79,7 +79,7 @@ enum tp_wire_type {
 struct tp_wire_message {
     uint16_t type;
     uint16_t struct_size; /**< [bytes] of struct tp_wire_<name> */
-    const char *name;     /**< "launch" */
+    const char *name; /**< "launch" */
     size_t (*size)(const void *m);
     void (*put)(uint8_t *dst, const void *m);
     bool (*get)(const uint8_t *src, const uint8_t *end, void *ret_m);

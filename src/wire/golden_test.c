@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes of protocol version 1, frozen in tests/golden/wire-1.txt: what an encoder writes
+ * today must be what it wrote when the version was made. A difference is a new version of
+ * the protocol, never a reason to write the file again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/facts.h"
+#include "wire/messages.h"
+
+enum { TEXT_MAX = 1024 };
+
+/* Finds the hexadecimal digits after "name " in the golden file. */
+static void
+load_golden(const char *name, char *ret_hex)
+{
+    FILE *file = fopen(GOLDEN_FILE, "r");
+    char line[TEXT_MAX], word[64];
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "%63s %1023s", word, ret_hex) == 2 &&
+            strcmp(word, name) == 0) {
+            fclose(file);
+            return;
+        }
+    }
+    fclose(file);
+    fail_msg("%s: no line %s", GOLDEN_FILE, name);
+}
+
+static void
+check(const char *name, const uint8_t *bytes, size_t len)
+{
+    char want[TEXT_MAX], got[TEXT_MAX];
+
+    assert_true(2 * len < sizeof(got));
+    got[0] = '\0';
+    for (size_t i = 0; i < len; i++) {
+        snprintf(got + 2 * i, 3, "%02x", bytes[i]);
+    }
+    load_golden(name, want);
+    if (strcmp(want, got) != 0) {
+        fail_msg("%s\n is  %s\n was %s", name, got, want);
+    }
+}
+
+static void
+check_message(uint16_t type, const void *m)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    uint8_t frame[TEXT_MAX / 2];
+    struct tp_wire_header h = {.type = type, .seq = 5, .ack = 4};
+
+    h.len = (uint32_t)(TP_WIRE_HEADER_BYTES + row->size(m));
+    assert_true(h.len <= sizeof(frame));
+    tp_wire_put_header(frame, &h);
+    row->put(frame + TP_WIRE_HEADER_BYTES, m);
+    check(row->name, frame, h.len);
+}
+
+static void
+test_prefaces(void **state)
+{
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
+    struct tp_wire_preface p = {.version_min = 1,
+                                .version_max = 1,
+                                .stream = TP_WIRE_STREAM_BULK,
+                                .session = {0xa0, 0xa1, [15] = 0xaf},
+                                .index = 2,
+                                .auth_len = TP_WIRE_COOKIE_BYTES};
+    struct tp_wire_preface_reply r = {.version = 1,
+                                      .session = {0xa0, 0xa1, [15] = 0xaf},
+                                      .window = TP_WIRE_WINDOW,
+                                      .bulk_max = 4,
+                                      .frame_max = TP_WIRE_FRAME_MAX};
+
+    (void)state;
+    tp_wire_put_preface(raw, &p);
+    check("preface", raw, TP_WIRE_PREFACE_BYTES);
+    tp_wire_put_preface_reply(raw, &r);
+    check("preface_reply", raw, TP_WIRE_PREFACE_REPLY_BYTES);
+    r = (struct tp_wire_preface_reply){.status = TELPHER_ERR_AUTH, .text = "no cookie"};
+    tp_wire_put_preface_reply(raw, &r);
+    check("preface_refusal", raw, TP_WIRE_PREFACE_REPLY_BYTES);
+}
+
+static void
+test_launch(void **state)
+{
+    const uint64_t sizes[] = {0, 0, 0, 1024, 512, 2, 16, 8, 1};
+    struct tp_wire_launch m = {.event = tp_wire_id(TP_WIRE_KIND_EVENT, 9),
+                               .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
+                               .kernel = tp_wire_id(TP_WIRE_KIND_KERNEL, 7),
+                               .flags = TP_WIRE_NOTIFY,
+                               .dims = 3,
+                               .sizes = {9, sizes}};
+
+    (void)state;
+    check_message(TP_WIRE_LAUNCH, &m);
+}
+
+static void
+test_write(void **state)
+{
+    const uint64_t wait[] = {tp_wire_id(TP_WIRE_KIND_EVENT, 1)};
+    struct tp_wire_write m = {.event = tp_wire_id(TP_WIRE_KIND_EVENT, 10),
+                              .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
+                              .mem = tp_wire_id(TP_WIRE_KIND_MEM, 3),
+                              .offset = 4096,
+                              .size = 4,
+                              .wait = {1, wait},
+                              .data = {4, "\1\2\3\4"}};
+
+    (void)state;
+    check_message(TP_WIRE_WRITE, &m);
+}
+
+static void
+test_small_ones(void **state)
+{
+    const uint64_t stamps[] = {100, 200, 300, 400, 500};
+    const uint64_t ids[] = {tp_wire_id(TP_WIRE_KIND_MEM, 3)};
+    struct tp_wire_done done = {.event = tp_wire_id(TP_WIRE_KIND_EVENT, 9),
+                                .status = -5,
+                                .stamps = {5, stamps},
+                                .data = {2, "ok"}};
+    struct tp_wire_release release = {.ids = {1, ids}};
+    struct tp_wire_kernel_arg arg = {.kernel = tp_wire_id(TP_WIRE_KIND_KERNEL, 7),
+                                     .index = 1,
+                                     .kind = TP_WIRE_ARG_MEM,
+                                     .size = 8,
+                                     .value = {8, ids}};
+    struct tp_wire_data data = {.transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 1),
+                                .offset = 262144,
+                                .bytes = {3, "abc"}};
+    struct tp_wire_goodbye bye = {.status = TELPHER_ERR_PROTO, .text = {3, "bad"}};
+    struct tp_wire_ack ack = {0};
+
+    (void)state;
+    check_message(TP_WIRE_DONE, &done);
+    check_message(TP_WIRE_RELEASE, &release);
+    check_message(TP_WIRE_KERNEL_ARG, &arg);
+    check_message(TP_WIRE_DATA, &data);
+    check_message(TP_WIRE_GOODBYE, &bye);
+    check_message(TP_WIRE_ACK, &ack);
+}
+
+static void
+test_fact(void **state)
+{
+    struct tp_wire_fact f = {TP_WIRE_FACT_DEVICE,   1, 0, 0x102b, 0, 4,
+                             (const uint8_t *)"cpu"};
+    uint8_t raw[64];
+
+    (void)state;
+    tp_wire_put_fact(raw, &f);
+    check("fact", raw, tp_wire_fact_size(f.len));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prefaces), cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_write),    cmocka_unit_test(test_small_ones),
+        cmocka_unit_test(test_fact),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
