@@ -2,6 +2,18 @@
 # What is installed where. A target that is not built is left out.
 include(CMakePackageConfigHelpers)
 
+# The build folder is laid out like an installation, so that programs find each other the same way in both:
+# ../libexec/telpher and ../lib from where they are.
+foreach(place IN ITEMS telpher:bin telpherd:bin telpher-bench:bin telpher-executor:libexec/telpher
+    telpher_api:lib telpher-opencl:lib)
+  string(REGEX MATCH "^([^:]*):(.*)$" place ${place})
+  if(TARGET ${CMAKE_MATCH_1})
+    set_target_properties(${CMAKE_MATCH_1} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${CMAKE_MATCH_2}
+      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${CMAKE_MATCH_2})
+  endif()
+endforeach()
+
 # Programs: the daemon is in bin, since `telpher run` starts a private one for any user.
 foreach(program IN ITEMS telpher telpherd telpher-bench)
   if(TARGET ${program})
