@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Insides of a place, shared by place.c and bulk.c alone. */
+#ifndef TELPHER_ICD_PLACE_H
+#define TELPHER_ICD_PLACE_H
+
+#include "icd/icd.h"
+
+/** Bulk side of a place: one connection, a thread that receives, one that sends. */
+struct tp_icd_bulk {
+    struct tp_stream *stream; /**< NULL: not opened yet; set once */
+    pthread_t receiver, sender;
+    pthread_cond_t more; /**< with tp_icd.lock: a source came, grew or got credit */
+    struct tp_map sinks;     /**< transfer id → tp_icd_sink */
+    struct tp_map sources;   /**< transfer id → tp_icd_source */
+    struct tp_list turn;     /**< sources, in the order of their turns */
+    bool open;               /**< threads run */
+    struct tp_icd_source *sending; /**< the one whose bytes are on their way out */
+};
+
+struct tp_icd_place {
+    struct tp_icd_server *server;
+    uint32_t platform; /**< index in the server's facts */
+    struct tp_stream *stream;
+    uint8_t session[TP_WIRE_SESSION_BYTES];
+    uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
+
+    /* Under tp_icd.lock. */
+    bool lost;
+    bool reading;         /**< some thread is inside the receive loop */
+    pthread_t reader;     /**< which, while reading */
+    bool background_runs; /**< it is the background thread that reads */
+    bool started;         /**< STARTED came */
+    cl_int start_error;
+    unsigned expected;       /**< tp_icd_expect minus tp_icd_unexpect */
+    unsigned told;           /**< events whose DONE will come unasked */
+    unsigned waiting;        /**< callers inside tp_icd_wait that do not read */
+    unsigned claims;         /**< callers that ask the background thread to step back */
+    pthread_cond_t turn;     /**< something came, or nobody reads any more */
+    pthread_cond_t wanted;   /**< the background thread should read */
+    int kick;                /**< eventfd that calls the background thread back */
+    pthread_t background;
+    bool has_background;
+    struct tp_map events;    /**< id → event awaiting DONE (or poison) */
+    struct tp_map requests;  /**< id → tp_icd_request */
+    struct tp_map queues;    /**< id → queue, for late errors of commands */
+    bool dirty;              /**< put from a thread that flushes later */
+    uint64_t release[64];    /**< ids to release with the next frames */
+    unsigned release_count;
+    struct tp_icd_bulk bulk;
+};
+
+/** The place was lost: ends all sinks and sources. Lock held; runs done() later. */
+void tp_icd_bulk_lose(struct tp_icd_place *place);
+/** CREDIT came. Lock held. */
+void tp_icd_bulk_credit(struct tp_icd_place *place, const struct tp_wire_credit *msg);
+/** The session broke: everything that awaits it ends with an error, once. No lock held. */
+void tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *text);
+/** Wakes whoever waits, since something ended outside the reading thread. Lock held. */
+void tp_icd_place_wake(struct tp_icd_place *place);
+/** The place has frames that some other thread's unlock should send. Lock held. */
+void tp_icd_place_set_dirty(struct tp_icd_place *place);
+/** Flushes all places set dirty. No lock held. */
+void tp_icd_flush_dirty(void);
+/** Receives what is there already, if nobody else does. No lock held. */
+void tp_icd_poll(struct tp_icd_place *place);
+/** Adds or removes a queue for late errors. Lock held. */
+void tp_icd_place_add_queue(struct tp_icd_place *place, struct _cl_command_queue *q);
+void tp_icd_place_remove_queue(struct tp_icd_place *place, struct _cl_command_queue *q);
+/** Events by id. Lock held. */
+telpher_status tp_icd_place_add_event(struct tp_icd_place *place, struct _cl_event *ev);
+void tp_icd_place_remove_event(struct tp_icd_place *place, struct _cl_event *ev);
+/** An event's DONE will come (+1) or came (-1). Lock held. */
+void tp_icd_place_count_told(struct tp_icd_place *place, int by);
+/** Ends the sink or source of a failed command. Lock held; done() runs later. */
+void tp_icd_bulk_cancel(struct tp_icd_place *place, uint64_t transfer,
+                        telpher_status status);
+
+#endif
