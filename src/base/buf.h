@@ -2,7 +2,8 @@
 /*
  * Growable byte buffer: append behind, consume in front. Consuming moves an offset;
  * bytes are moved only when room behind is needed and at least half of the buffer has
- * been consumed, so each byte is moved a bounded number of times.
+ * been consumed, so each byte is moved a bounded number of times. For that the memory may
+ * be twice the limit of the contents.
  *
  * Threads: the caller's lock.
  */

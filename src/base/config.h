@@ -108,7 +108,8 @@ void tp_config_destroy(struct tp_config *config);
  * Loads `key = value` lines; "#" begins a comment, quotes keep blanks and "#" in a value.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_INVALID    @p err names file, line and the fix; lines above it count
+ *         TELPHER_ERR_INVALID, TELPHER_ERR_RANGE   @p err names file, line and the fix;
+ *                                lines above it count
  *         TELPHER_ERR_NOT_FOUND, TELPHER_ERR_PERMISSION, TELPHER_ERR_IO   not read
  *         TELPHER_ERR_LIMIT      larger than 1 MiB
  *         TELPHER_ERR_NO_MEMORY
@@ -124,9 +125,10 @@ telpher_status tp_config_load_text(struct tp_config *config, const char *text,
 /**
  * Loads TELPHER_… from @p environment (NULL = the process's own). A variable with a wrong
  * value is left out, the others count, and @p err tells of the first. A variable that
- * nobody knows gives one warning a process, with what was probably meant.
+ * nobody knows gives one warning, with what was probably meant. With NULL, a program that
+ * runs with more rights than its user (set-user-id) loads nothing.
  *
- * @return TELPHER_OK, TELPHER_ERR_INVALID, TELPHER_ERR_NO_MEMORY
+ * @return TELPHER_OK, TELPHER_ERR_INVALID, TELPHER_ERR_RANGE, TELPHER_ERR_NO_MEMORY
  */
 telpher_status tp_config_load_env(struct tp_config *config, char *const *environment,
                                   struct tp_error *err);
@@ -135,7 +137,7 @@ telpher_status tp_config_load_env(struct tp_config *config, char *const *environ
  * Sets one value, as an option of the command line does. @p origin ("--log") is copied.
  *
  * @return TELPHER_OK, TELPHER_ERR_NOT_FOUND (err: did you mean), TELPHER_ERR_INVALID,
- *         TELPHER_ERR_NO_MEMORY
+ *         TELPHER_ERR_RANGE, TELPHER_ERR_NO_MEMORY
  */
 telpher_status tp_config_set(struct tp_config *config, const char *name,
                              const char *text, const char *origin,

@@ -16,7 +16,8 @@
 #include "base/compiler.h"
 
 /**
- * Starts a thread with every signal blocked. @p name (15 characters are used) shows in
+ * Starts a thread with every signal blocked, save those that a fault of its own raises
+ * (SIGSEGV and the like), which no other thread could take. @p name (15 characters are used) shows in
  * debuggers and traces. @p arg is the thread's; end with tp_thread_join().
  *
  * @return TELPHER_OK, or TELPHER_ERR_LIMIT when the system has no thread left.
@@ -33,7 +34,7 @@ int tp_thread_id(void);
 /** Non-recursive mutex. */
 struct tp_mutex {
     pthread_mutex_t mutex;
-    _Atomic int owner; /* tp_thread_id(), 0 = free; only its own thread can trust it */
+    _Atomic uintptr_t owner; /* pthread_self(), 0 = free; holds true for oneself only */
 };
 
 #define TP_MUTEX_INIT                                                                  \

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a process whose invariants are broken. */
+#include "base/compiler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void
+tp_assert_failed(const char *cond, const char *file, int line, const char *func)
+{
+    char text[512];
+    int len = snprintf(text, sizeof(text),
+                       "telpher[%d] bug: %s:%d: %s: assertion \"%s\" does not hold\n",
+                       (int)getpid(), file, line, func, cond);
+
+    if (len > 0) {
+        ssize_t ignored =
+            write(STDERR_FILENO, text, TP_MIN((size_t)len, sizeof(text) - 1));
+
+        (void)ignored; /* nothing is left to be done about it */
+    }
+    abort();
+}
