@@ -33,6 +33,7 @@ struct tp_config_entry;
 /** How one type of setting is read and written. Rooms may define their own. */
 struct tp_config_parser {
     const char *type; /**< word for documentation: "duration" */
+    size_t size; /**< [bytes] of the field */
     /**
      * Reads @p text into @p field. On failure the field is as before, and @p err says
      * what was expected, without the setting's name.
