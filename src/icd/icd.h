@@ -7,7 +7,8 @@
  *   place.c     a session with an executor, who reads   bulk.c      its bulk stream
  *   event.c     events, waiting, callbacks              queue.c     queues, flush, finish
  *   mem.c       buffers, sub-buffers                    map.c       map and unmap
- *   command.c   enqueue: check, encode, put             move.c      content between places
+ *   enqueue.c   what all commands have in common        move.c      content between places
+ *   transfer.c copy.c kernels of enqueue: memory.h      mover.c     internal queues
  *
  * A *place* is a session with one executor: one platform of one server. A context spans
  * one or more places. Objects have one id, the same at every place (wire/frame.h).
@@ -266,7 +267,9 @@ struct _cl_context {
     uint32_t device_count;
     struct tp_icd_place *places[TP_ICD_PLACES_MAX];
     uint32_t place_count;
-    uint64_t mover[TP_ICD_PLACES_MAX]; /**< internal queue at each place; 0 = not yet */
+    /** Internal queue at each place, NULL = not yet: made by mover.c, which also frees
+     *  them (tp_icd_movers_free); they do not hold the context. */
+    struct _cl_command_queue *mover[TP_ICD_PLACES_MAX];
     cl_context_properties *properties; /**< as given, with the final 0; NULL = none */
     uint32_t property_count;
     void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *);
@@ -402,19 +405,10 @@ struct _cl_mem {
     struct _cl_event *upload; /* held; first content on its way, NULL when there */
 };
 
-/** Makes it exist at the queue's place. Under the lock. */
+/** Makes it exist at a place of its context. Under the lock. */
 void tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t place_index);
-/**
- * Makes the content valid at a place before a command there uses it: adds what must be
- * waited for to ids. @p writes: the command changes it; its event must then be passed to
- * tp_icd_mem_wrote. Under the lock.
- * @return how many ids were appended (at most 4), or a negative CL error.
- */
-int tp_icd_mem_use(struct _cl_mem *mem, uint32_t place_index, bool writes, uint64_t *ids);
-/** The command @p ev at the place has been put and changes @p mem. Under the lock. */
-void tp_icd_mem_wrote(struct _cl_mem *mem, uint32_t place_index, struct _cl_event *ev);
-/** The command @p ev at the place has been put and reads @p mem. Under the lock. */
-void tp_icd_mem_read(struct _cl_mem *mem, uint32_t place_index, struct _cl_event *ev);
+/** Releases the context's internal queues: from the context's destroy, not under the lock. */
+void tp_icd_movers_free(struct _cl_context *ctx);
 /** True if commands that use its buffers need an event for the directory. */
 bool tp_icd_context_spans(const struct _cl_context *ctx);
 
