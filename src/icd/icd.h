@@ -230,6 +230,7 @@ struct tp_icd_sink {
     uint64_t got;
     /** Called after each piece by the receiving thread, under no lock; may be NULL. */
     void (*piece)(struct tp_icd_sink *sink, uint64_t offset, uint32_t len);
+    telpher_status ended; /**< set by bulk.c when it is given up while being filled */
     /** Called once: OK when all has come, else why not. Under no lock. */
     void (*done)(struct tp_icd_sink *sink, telpher_status status);
     void *user;

@@ -15,6 +15,7 @@ struct tp_icd_bulk {
     struct tp_list turn;     /**< sources, in the order of their turns */
     bool open;               /**< threads run */
     struct tp_icd_source *sending; /**< the one whose bytes are on their way out */
+    struct tp_icd_sink *filling;   /**< the one whose bytes are coming in */
 };
 
 struct tp_icd_place {
@@ -29,8 +30,6 @@ struct tp_icd_place {
     bool reading;         /**< some thread is inside the receive loop */
     pthread_t reader;     /**< which, while reading */
     bool background_runs; /**< it is the background thread that reads */
-    bool started;         /**< STARTED came */
-    cl_int start_error;
     unsigned expected;       /**< tp_icd_expect minus tp_icd_unexpect */
     unsigned told;           /**< events whose DONE will come unasked */
     unsigned waiting;        /**< callers inside tp_icd_wait that do not read */

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bulk stream of a place: content in (sinks) and out (sources), in chunks.
+ *
+ * One connection, opened when content first travels; one thread receives straight into the
+ * sinks' memory, one sends from the sources' memory, a chunk of each in turn, as far as
+ * its content is ready and the server gave credit. Both threads end with the place.
+ */
+#include "icd/place.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+/** A sink or source that ended under the lock: its done() runs on the callback thread. */
+struct ending {
+    struct tp_icd_sink *sink;
+    struct tp_icd_source *source;
+    telpher_status status;
+};
+
+static void
+run_ending(void *arg)
+{
+    struct ending *end = arg;
+
+    if (end->sink != NULL) {
+        end->sink->done(end->sink, end->status);
+    } else {
+        end->source->done(end->source, end->status);
+    }
+    tp_free(end);
+}
+
+/** Lets done() run without the lock. */
+static void
+end_later(struct tp_icd_sink *sink, struct tp_icd_source *source, telpher_status status)
+{
+    struct ending *end = tp_malloc(sizeof(*end), "ending");
+
+    if (end == NULL) {
+        return; /* tp_malloc said so; what waits for it ends with the place */
+    }
+    *end = (struct ending){.sink = sink, .source = source, .status = status};
+    if (tp_icd_callback(run_ending, end) != TELPHER_OK) {
+        tp_free(end);
+    }
+}
+
+/* ---- receiving --------------------------------------------------------------------- */
+
+static void *
+on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_icd_place *place = arg;
+    struct tp_icd_sink *sink;
+    void *dst = NULL;
+
+    tp_icd_lock();
+    sink = tp_map_get(&place->bulk.sinks, transfer);
+    if (sink != NULL && offset == sink->got && len <= sink->size - sink->got) {
+        place->bulk.filling = sink;
+        dst = sink->dst + offset;
+    }
+    tp_icd_unlock();
+    return dst;
+}
+
+static void
+on_data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_icd_place *place = arg;
+    struct tp_icd_sink *sink = place->bulk.filling;
+    telpher_status status = TELPHER_OK;
+    bool ended;
+
+    if (sink->piece != NULL) {
+        sink->piece(sink, offset, len);
+    }
+    tp_icd_lock();
+    place->bulk.filling = NULL;
+    sink->got = offset + len;
+    status = sink->ended;
+    ended = status != TELPHER_OK || sink->got == sink->size;
+    if (ended) {
+        tp_map_remove(&place->bulk.sinks, transfer);
+    }
+    tp_icd_unlock();
+    if (ended) {
+        sink->done(sink, status);
+    }
+}
+
+static telpher_status
+on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    (void)arg, (void)body, (void)end;
+    return type == TP_WIRE_ACK || type == TP_WIRE_GOODBYE ? TELPHER_OK
+                                                          : TELPHER_ERR_PROTO;
+}
+
+static void
+receive_all(struct tp_icd_place *place, struct tp_stream *stream)
+{
+    static const struct tp_stream_handler handler = {
+        .frame = on_frame, .data_begin = on_data_begin, .data_end = on_data_end};
+    telpher_status status = TELPHER_OK;
+
+    while (status == TELPHER_OK || status == TELPHER_ERR_AGAIN) {
+        status = tp_stream_wait(stream, TP_CLOCK_FOREVER);
+        if (status == TELPHER_OK) {
+            status = tp_stream_receive(stream, &handler, place);
+        }
+        tp_icd_flush_dirty();
+    }
+    tp_icd_place_lose(place, status, NULL);
+}
+
+/** A sink that was being filled when the stream broke ends here, not before. */
+static void
+end_filling(struct tp_icd_place *place)
+{
+    struct tp_icd_sink *sink;
+
+    tp_icd_lock();
+    sink = place->bulk.filling;
+    place->bulk.filling = NULL;
+    tp_icd_unlock();
+    if (sink != NULL) {
+        sink->done(sink, TELPHER_ERR_PEER_LOST);
+    }
+}
+
+static telpher_status
+connect_bulk(struct tp_icd_place *place)
+{
+    struct tp_client_params params = {.address = place->server->address,
+                                      .stream = TP_WIRE_STREAM_BULK};
+    struct tp_error err = {0};
+    struct tp_stream *stream;
+    telpher_status status;
+
+    memcpy(params.session, place->session, sizeof(params.session));
+    status = tp_client_connect(&params, &stream, NULL, &err);
+    if (status != TELPHER_OK) {
+        tp_icd_place_lose(place, status, tp_error_text(&err));
+        return status;
+    }
+    tp_icd_lock();
+    place->bulk.stream = stream;
+    pthread_cond_broadcast(&place->bulk.more);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static void *
+receiver_main(void *arg)
+{
+    struct tp_icd_place *place = arg;
+
+    if (connect_bulk(place) == TELPHER_OK) {
+        receive_all(place, place->bulk.stream);
+        end_filling(place);
+    }
+    return NULL;
+}
+
+/* ---- sending ------------------------------------------------------------------------- */
+
+/** [bytes] of a source that may go now. */
+static uint64_t
+sendable(const struct tp_icd_source *source)
+{
+    uint64_t limit = source->ready < source->credit ? source->ready : source->credit;
+
+    return limit > source->sent ? limit - source->sent : 0;
+}
+
+/** The next source whose turn it is and that has something to send; NULL if none. */
+static struct tp_icd_source *
+next_source(struct tp_icd_bulk *bulk)
+{
+    tp_list_for_each(link, &bulk->turn)
+    {
+        struct tp_icd_source *source = tp_list_entry(link, struct tp_icd_source, link);
+
+        if (sendable(source) != 0) {
+            return source;
+        }
+    }
+    return NULL;
+}
+
+/** Sends one chunk of a source. Lock held on entry and return, not in between. */
+static void
+send_chunk(struct tp_icd_place *place, struct tp_icd_source *source)
+{
+    struct tp_icd_bulk *bulk = &place->bulk;
+    uint64_t len = sendable(source);
+    telpher_status status;
+    bool ended;
+
+    len = len < TP_WIRE_CHUNK_MAX ? len : TP_WIRE_CHUNK_MAX;
+    bulk->sending = source;
+    tp_list_remove(&source->link);
+    tp_icd_unlock();
+    status = tp_stream_send_data(bulk->stream, source->transfer, source->sent,
+                                 source->src + source->sent, (uint32_t)len);
+    if (status != TELPHER_OK) {
+        tp_icd_place_lose(place, status, NULL);
+    }
+    tp_icd_lock();
+    bulk->sending = NULL;
+    source->sent += len;
+    status = status == TELPHER_OK ? source->ended : status;
+    ended = status != TELPHER_OK || source->sent == source->size;
+    if (!ended) {
+        tp_list_push_back(&bulk->turn, &source->link);
+        return;
+    }
+    tp_map_remove(&bulk->sources, source->transfer);
+    tp_icd_unlock();
+    source->done(source, status);
+    tp_icd_flush_dirty();
+    tp_icd_lock();
+}
+
+static void *
+sender_main(void *arg)
+{
+    struct tp_icd_place *place = arg;
+    struct tp_icd_bulk *bulk = &place->bulk;
+
+    tp_icd_lock();
+    while (!place->lost) {
+        struct tp_icd_source *source = bulk->stream == NULL ? NULL : next_source(bulk);
+
+        if (source == NULL) {
+            pthread_cond_wait(&bulk->more, &tp_icd.lock);
+        } else {
+            send_chunk(place, source);
+        }
+    }
+    tp_icd_unlock();
+    return NULL;
+}
+
+/* ---- sinks and sources ------------------------------------------------------------------ */
+
+/** Starts the threads at the first transfer. Lock held. */
+static telpher_status
+ensure_open(struct tp_icd_place *place)
+{
+    struct tp_icd_bulk *bulk = &place->bulk;
+    telpher_status status;
+
+    if (place->lost) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    if (bulk->open) {
+        return TELPHER_OK;
+    }
+    status = tp_thread_create(&bulk->sender, "telpher-send", sender_main, place);
+    if (status == TELPHER_OK) {
+        status =
+            tp_thread_create(&bulk->receiver, "telpher-bulk", receiver_main, place);
+    }
+    bulk->open = status == TELPHER_OK;
+    return status;
+}
+
+telpher_status
+tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink)
+{
+    telpher_status status = ensure_open(place);
+
+    sink->got = 0;
+    sink->ended = TELPHER_OK;
+    return status != TELPHER_OK ? status
+                                : tp_map_put(&place->bulk.sinks, sink->transfer, sink);
+}
+
+telpher_status
+tp_icd_source_add(struct tp_icd_place *place, struct tp_icd_source *source)
+{
+    telpher_status status = ensure_open(place);
+
+    if (status == TELPHER_OK) {
+        status = tp_map_put(&place->bulk.sources, source->transfer, source);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    source->sent = 0;
+    source->ended = TELPHER_OK;
+    source->credit = place->window;
+    tp_list_push_back(&place->bulk.turn, &source->link);
+    pthread_cond_broadcast(&place->bulk.more);
+    return TELPHER_OK;
+}
+
+void
+tp_icd_source_ready(struct tp_icd_place *place, struct tp_icd_source *source,
+                    uint64_t ready)
+{
+    source->ready = ready;
+    pthread_cond_broadcast(&place->bulk.more);
+}
+
+void
+tp_icd_bulk_credit(struct tp_icd_place *place, const struct tp_wire_credit *msg)
+{
+    struct tp_icd_source *source = tp_map_get(&place->bulk.sources, msg->transfer);
+
+    if (source != NULL && msg->limit > source->credit) {
+        source->credit = msg->limit;
+        pthread_cond_broadcast(&place->bulk.more);
+    }
+}
+
+/** Ends a source, now or when its chunk on the way has gone. Lock held. */
+static void
+end_source(struct tp_icd_place *place, struct tp_icd_source *source,
+           telpher_status status)
+{
+    source->ended = status;
+    if (place->bulk.sending != source) {
+        tp_list_remove(&source->link);
+        tp_map_remove(&place->bulk.sources, source->transfer);
+        end_later(NULL, source, status);
+    }
+}
+
+/** Ends a sink, now or when its chunk on the way has come. Lock held. */
+static void
+end_sink(struct tp_icd_place *place, struct tp_icd_sink *sink, telpher_status status)
+{
+    sink->ended = status;
+    tp_map_remove(&place->bulk.sinks, sink->transfer);
+    if (place->bulk.filling != sink) {
+        end_later(sink, NULL, status);
+    }
+}
+
+void
+tp_icd_source_abort(struct tp_icd_place *place, struct tp_icd_source *source,
+                    cl_int cl_status)
+{
+    struct tp_wire_abort msg = {.transfer = source->transfer, .status = cl_status};
+
+    if (source->ended == TELPHER_OK) {
+        tp_icd_put(place, TP_WIRE_ABORT, &msg);
+        tp_icd_place_set_dirty(place);
+        end_source(place, source, TELPHER_ERR_CANCELED);
+    }
+}
+
+void
+tp_icd_bulk_cancel(struct tp_icd_place *place, uint64_t transfer, telpher_status status)
+{
+    struct tp_icd_sink *sink = tp_map_get(&place->bulk.sinks, transfer);
+    struct tp_icd_source *source = tp_map_get(&place->bulk.sources, transfer);
+
+    if (sink != NULL) {
+        end_sink(place, sink, status);
+    }
+    if (source != NULL) {
+        end_source(place, source, status);
+    }
+}
+
+void
+tp_icd_bulk_lose(struct tp_icd_place *place)
+{
+    struct tp_icd_bulk *bulk = &place->bulk;
+    struct tp_icd_source *source;
+    struct tp_icd_sink *sink;
+    uint64_t id;
+    size_t cursor = 0;
+
+    while (tp_map_next(&bulk->sinks, &cursor, &id, (void **)&sink)) {
+        end_sink(place, sink, TELPHER_ERR_PEER_LOST);
+        cursor = 0;
+    }
+    while (!tp_list_is_empty(&bulk->turn)) {
+        source = tp_list_entry(tp_list_first(&bulk->turn), struct tp_icd_source, link);
+        end_source(place, source, TELPHER_ERR_PEER_LOST);
+    }
+    if (bulk->stream != NULL) {
+        tp_stream_break(bulk->stream, TELPHER_ERR_PEER_LOST);
+    }
+    pthread_cond_broadcast(&bulk->more);
+}
