@@ -3,7 +3,7 @@
  * What all handles have in common: the check of a handle, the two reference counts, the
  * lock of the library, and the answer of a query.
  */
-#include "icd/icd.h"
+#include "icd/icd_int.h"
 
 #include <string.h>
 
@@ -11,6 +11,36 @@
 
 /** Objects whose last hold fell under the lock; linked by dispatch_data. */
 static struct tp_icd_object *dead;
+
+/**
+ * Addresses of all live cl_mem. A kernel argument is bytes of the program: whether they
+ * are a memory object is asked here, without a look at what they may point to.
+ */
+static struct tp_map mems;
+static pthread_mutex_t mems_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf */
+
+static void
+note_mem(struct tp_icd_object *obj, bool alive)
+{
+    pthread_mutex_lock(&mems_lock);
+    if (alive) {
+        (void)tp_map_put(&mems, (uintptr_t)obj, obj); /* no room was logged */
+    } else {
+        tp_map_remove(&mems, (uintptr_t)obj);
+    }
+    pthread_mutex_unlock(&mems_lock);
+}
+
+bool
+tp_icd_is_mem(const void *handle)
+{
+    bool found;
+
+    pthread_mutex_lock(&mems_lock);
+    found = handle != NULL && tp_map_get(&mems, (uintptr_t)handle) != NULL;
+    pthread_mutex_unlock(&mems_lock);
+    return found;
+}
 
 void
 tp_icd_object_init(struct tp_icd_object *obj, enum tp_icd_kind kind, uint64_t id,
@@ -23,6 +53,9 @@ tp_icd_object_init(struct tp_icd_object *obj, enum tp_icd_kind kind, uint64_t id
     obj->destroy = destroy;
     atomic_init(&obj->refs, 1);
     atomic_init(&obj->holds, 1);
+    if (kind == TP_ICD_MEM) {
+        note_mem(obj, true);
+    }
 }
 
 void *
@@ -58,6 +91,9 @@ unhold(struct tp_icd_object *obj)
 static void
 destroy(struct tp_icd_object *obj)
 {
+    if (obj->kind == TP_ICD_MEM) {
+        note_mem(obj, false);
+    }
     obj->kind = TP_ICD_DEAD;
     obj->destroy(obj);
 }
@@ -142,4 +178,10 @@ tp_icd_answer(size_t value_size, void *value, size_t *size_ret, const void *src,
         *size_ret = len;
     }
     return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_answer_text(size_t value_size, void *value, size_t *size_ret, const char *text)
+{
+    return tp_icd_answer(value_size, value, size_ret, text, strlen(text) + 1);
 }

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queries about devices. Answers are the driver's own, unchanged, save for handles and
+ * for what this version does not forward, which no answer may claim.
+ */
+#include "icd/icd_int.h"
+
+#include <CL/cl_ext.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+
+/* ---- what is answered without the driver ---------------------------------------------- */
+
+/** An answer of so many bytes of 0. */
+struct zero {
+    cl_device_info param;
+    uint8_t len; /**< [bytes] */
+};
+
+/** What is denied, whatever the driver says. */
+static const struct zero denied[] = {
+    /* Memory of a remote device is not the host's. */
+    {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)},
+    {CL_DEVICE_SVM_CAPABILITIES, sizeof(cl_device_svm_capabilities)},
+    {CL_DEVICE_IMAGE_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_MAX_READ_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_IMAGE2D_MAX_WIDTH, sizeof(size_t)},
+    {CL_DEVICE_IMAGE2D_MAX_HEIGHT, sizeof(size_t)},
+    {CL_DEVICE_IMAGE3D_MAX_WIDTH, sizeof(size_t)},
+    {CL_DEVICE_IMAGE3D_MAX_HEIGHT, sizeof(size_t)},
+    {CL_DEVICE_IMAGE3D_MAX_DEPTH, sizeof(size_t)},
+    {CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t)},
+    {CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, sizeof(size_t)},
+    {CL_DEVICE_IMAGE_PITCH_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_SAMPLERS, sizeof(cl_uint)},
+    {CL_DEVICE_PIPE_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_MAX_PIPE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, sizeof(cl_uint)},
+    {CL_DEVICE_PIPE_MAX_PACKET_SIZE, sizeof(cl_uint)},
+    {CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES,
+     sizeof(cl_device_device_enqueue_capabilities)},
+    {CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES, sizeof(cl_command_queue_properties)},
+    {CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE, sizeof(cl_uint)},
+    {CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_ON_DEVICE_QUEUES, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_ON_DEVICE_EVENTS, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof(cl_uint)},
+    {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, sizeof(cl_bool)},
+    {CL_DEVICE_PARTITION_PROPERTIES, sizeof(cl_device_partition_property)},
+    {CL_DEVICE_PARTITION_TYPE, sizeof(cl_device_partition_property)},
+    {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain)},
+    {CL_DEVICE_PARENT_DEVICE, sizeof(cl_device_id)},
+    {CL_DEVICE_LINKER_AVAILABLE, sizeof(cl_bool)},
+    /* Lists without an entry. */
+    {CL_DEVICE_ILS_WITH_VERSION, 0},
+    {CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, 0},
+};
+
+/** What drivers older than the query lack. */
+static const struct zero absent[] = {
+    {CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE, sizeof(size_t)},
+    {CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE, sizeof(size_t)},
+    {CL_DEVICE_PREFERRED_PLATFORM_ATOMIC_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_PREFERRED_GLOBAL_ATOMIC_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT, sizeof(cl_bool)},
+};
+
+/** Features of OpenCL C that stand for something refused here. */
+static const char *const masked_features[] = {
+    "__opencl_c_images",
+    "__opencl_c_3d_image_writes",
+    "__opencl_c_read_write_images",
+    "__opencl_c_pipes",
+    "__opencl_c_device_enqueue",
+    "__opencl_c_subgroups",
+    "__opencl_c_atomic_scope_all_devices",
+};
+
+/**
+ * Extensions that need nothing of the host, or a call that we have. With `query`, only if
+ * the driver answered that query.
+ */
+static const struct {
+    const char *name;
+    cl_device_info query;
+} kept_extensions[] = {
+    {"cl_khr_byte_addressable_store", 0},
+    {"cl_khr_global_int32_base_atomics", 0},
+    {"cl_khr_global_int32_extended_atomics", 0},
+    {"cl_khr_local_int32_base_atomics", 0},
+    {"cl_khr_local_int32_extended_atomics", 0},
+    {"cl_khr_int64_base_atomics", 0},
+    {"cl_khr_int64_extended_atomics", 0},
+    {"cl_khr_fp16", 0},
+    {"cl_khr_fp64", 0},
+    {"cl_khr_select_fprounding_mode", 0},
+    {"cl_khr_expect_assume", 0},
+    {"cl_khr_extended_bit_ops", 0},
+    {"cl_khr_extended_async_copies", 0},
+    {"cl_khr_async_work_group_copy_fence", 0},
+    {"cl_khr_work_group_uniform_arithmetic", 0},
+    {"cl_khr_create_command_queue", 0},
+    {"cl_khr_extended_versioning", 0},
+    {"cl_khr_integer_dot_product", 0x1073 /* …INTEGER_DOT_PRODUCT_CAPABILITIES_KHR */},
+    {"cl_khr_device_uuid", 0x106a /* CL_DEVICE_UUID_KHR */},
+    {"cl_ext_float_atomics", 0x4231 /* CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT */},
+    {"cl_clang_storage_class_specifiers", 0},
+    {"cl_amd_media_ops", 0},
+    {"cl_amd_media_ops2", 0},
+    {"cl_amd_popcnt", 0},
+    {"cl_nv_compiler_options", 0},
+    {"cl_nv_pragma_unroll", 0},
+    {"cl_arm_integer_dot_product_int8", 0},
+    {"cl_arm_integer_dot_product_accumulate_int8", 0},
+    {"cl_arm_integer_dot_product_accumulate_int16", 0},
+    {"cl_arm_integer_dot_product_accumulate_saturate_int8", 0},
+};
+
+/* ---- words and versions ------------------------------------------------------------------ */
+
+/** @return the driver's text, or @p if_absent. */
+static const char *
+fact_text(const struct _cl_device_id *dev, uint32_t param, const char *if_absent)
+{
+    struct tp_wire_fact fact;
+
+    if (tp_icd_device_fact(dev, param, &fact) && fact.len > 0 &&
+        fact.data[fact.len - 1] == '\0') {
+        return (const char *)fact.data;
+    }
+    return if_absent;
+}
+
+/** Reads "OpenCL 3.0 …" or "OpenCL C 1.2 …". */
+static cl_version
+parse_version(const char *text, const char *prefix)
+{
+    unsigned major, minor;
+    size_t len = strlen(prefix);
+
+    if (strncmp(text, prefix, len) != 0 ||
+        sscanf(text + len, "%u.%u", &major, &minor) != 2) {
+        return CL_MAKE_VERSION(1, 0, 0);
+    }
+    return CL_MAKE_VERSION(major, minor, 0);
+}
+
+/**
+ * What we can stand for of a native version. 2.x would promise shared virtual memory,
+ * pipes and queues on the device; 1.2 is a subset of it. 3.0 is the newest we know.
+ */
+static cl_version
+presented_version(cl_version native)
+{
+    if (CL_VERSION_MAJOR(native) == 2) {
+        return CL_MAKE_VERSION(1, 2, 0);
+    }
+    return TP_MIN(native, (cl_version)CL_MAKE_VERSION(3, 0, 0));
+}
+
+static cl_version
+device_version(const struct _cl_device_id *dev)
+{
+    return presented_version(
+        parse_version(fact_text(dev, CL_DEVICE_VERSION, ""), "OpenCL "));
+}
+
+/** Of OpenCL C: not above the device's. */
+static cl_version
+language_version(const struct _cl_device_id *dev)
+{
+    cl_version native =
+        parse_version(fact_text(dev, CL_DEVICE_OPENCL_C_VERSION, ""), "OpenCL C ");
+
+    return TP_MIN(presented_version(native), device_version(dev));
+}
+
+/** Answers with the driver's text, its version replaced if we present another. */
+static cl_int
+answer_version_text(const char *native, const char *prefix, cl_version presented,
+                    size_t value_size, void *value, size_t *size_ret)
+{
+    char text[512];
+    const char *rest;
+
+    if (parse_version(native, prefix) == presented &&
+        strncmp(native, prefix, strlen(prefix)) == 0) {
+        return tp_icd_answer_text(value_size, value, size_ret, native);
+    }
+    rest =
+        strlen(native) > strlen(prefix) ? strchr(native + strlen(prefix), ' ') : NULL;
+    snprintf(text, sizeof(text), "%s%u.%u%s", prefix, CL_VERSION_MAJOR(presented),
+             CL_VERSION_MINOR(presented), rest != NULL ? rest : " ");
+    return tp_icd_answer_text(value_size, value, size_ret, text);
+}
+
+/* ---- extensions ---------------------------------------------------------------------------- */
+
+static bool
+keeps_extension(const struct _cl_device_id *dev, const char *name, size_t len)
+{
+    for (size_t i = 0; i < TP_ARRAY_LEN(kept_extensions); i++) {
+        struct tp_wire_fact fact;
+
+        if (strlen(kept_extensions[i].name) == len &&
+            memcmp(kept_extensions[i].name, name, len) == 0) {
+            return kept_extensions[i].query == 0 ||
+                   tp_icd_device_fact(dev, kept_extensions[i].query, &fact);
+        }
+    }
+    return false;
+}
+
+char *
+tp_icd_device_extensions(const struct _cl_device_id *dev)
+{
+    const char *at = fact_text(dev, CL_DEVICE_EXTENSIONS, "");
+    char *list = tp_malloc(strlen(at) + 1, "extensions");
+    char *to = list;
+
+    if (list == NULL) {
+        return NULL;
+    }
+    for (at += strspn(at, " "); *at != '\0'; at += strspn(at, " ")) {
+        size_t n = strcspn(at, " ");
+
+        if (keeps_extension(dev, at, n)) {
+            if (to != list) {
+                *to++ = ' ';
+            }
+            memcpy(to, at, n);
+            to += n;
+        }
+        at += n;
+    }
+    *to = '\0';
+    return list;
+}
+
+/** @return the version that @p known gives a name, else 1.0.0. */
+static cl_version
+known_version(const char *name, size_t len, const cl_name_version *known,
+              size_t known_count)
+{
+    for (size_t i = 0; i < known_count; i++) {
+        if (strncmp(known[i].name, name, len) == 0 && known[i].name[len] == '\0') {
+            return known[i].version;
+        }
+    }
+    return CL_MAKE_VERSION(1, 0, 0);
+}
+
+static size_t
+count_words(const char *list)
+{
+    size_t count = 0;
+
+    for (list += strspn(list, " "); *list != '\0'; list += strspn(list, " ")) {
+        list += strcspn(list, " ");
+        count++;
+    }
+    return count;
+}
+
+cl_int
+tp_icd_name_versions(const char *names, const cl_name_version *known,
+                     size_t known_count, cl_name_version **ret_list, size_t *ret_count)
+{
+    size_t count = count_words(names), i = 0;
+    cl_name_version *list = NULL;
+
+    if (count != 0) {
+        list = tp_alloc_array(count, sizeof(*list), "names");
+        if (list == NULL) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    for (names += strspn(names, " "); *names != '\0'; names += strspn(names, " ")) {
+        size_t n = strcspn(names, " ");
+
+        if (n < CL_NAME_VERSION_MAX_NAME_SIZE) {
+            memcpy(list[i].name, names, n);
+            list[i].version = known_version(names, n, known, known_count);
+            i++;
+        }
+        names += n;
+    }
+    *ret_list = list;
+    *ret_count = i;
+    return CL_SUCCESS;
+}
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/** Where an answer goes. */
+struct query {
+    const struct _cl_device_id *dev;
+    size_t value_size;
+    void *value;
+    size_t *size_ret;
+};
+
+static cl_int
+put(const struct query *q, const void *src, size_t len)
+{
+    return tp_icd_answer(q->value_size, q->value, q->size_ret, src, len);
+}
+
+/** Answers with 0 if the list has the parameter. @return false: it has not. */
+static bool
+put_zero(const struct query *q, const struct zero *list, size_t count, uint32_t param,
+         cl_int *ret_err)
+{
+    static const uint8_t bytes[sizeof(uint64_t)];
+
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].param == param) {
+            *ret_err = put(q, bytes, list[i].len);
+            return true;
+        }
+    }
+    return false;
+}
+
+static cl_int
+put_bits(const struct query *q, cl_bitfield bits)
+{
+    return put(q, &bits, sizeof(bits));
+}
+
+/** @return the driver's bits, or @p if_absent. */
+static cl_bitfield
+fact_bits(const struct _cl_device_id *dev, uint32_t param, cl_bitfield if_absent)
+{
+    struct tp_wire_fact fact;
+
+    if (tp_icd_device_fact(dev, param, &fact) && fact.len == sizeof(if_absent)) {
+        memcpy(&if_absent, fact.data, sizeof(if_absent));
+    }
+    return if_absent;
+}
+
+static cl_int
+put_extensions(const struct query *q)
+{
+    char *list = tp_icd_device_extensions(q->dev);
+    cl_int err;
+
+    if (list == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    err = tp_icd_answer_text(q->value_size, q->value, q->size_ret, list);
+    tp_free(list);
+    return err;
+}
+
+/** The driver's table as an array; *ret_list is NULL when it has none. */
+static size_t
+fact_names(const struct _cl_device_id *dev, uint32_t param, cl_name_version **ret_list)
+{
+    struct tp_wire_fact fact;
+    size_t count;
+
+    *ret_list = NULL;
+    if (!tp_icd_device_fact(dev, param, &fact)) {
+        return 0;
+    }
+    count = fact.len / sizeof(cl_name_version);
+    *ret_list = tp_memdup(fact.data, fact.len, "names"); /* aligned */
+    for (size_t i = 0; *ret_list != NULL && i < count; i++) {
+        (*ret_list)[i].name[CL_NAME_VERSION_MAX_NAME_SIZE - 1] = '\0';
+    }
+    return *ret_list == NULL ? 0 : count;
+}
+
+static cl_int
+put_extensions_with_version(const struct query *q)
+{
+    char *names = tp_icd_device_extensions(q->dev);
+    cl_name_version *known, *list;
+    size_t known_count, count;
+    cl_int err;
+
+    if (names == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    known_count = fact_names(q->dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, &known);
+    err = tp_icd_name_versions(names, known, known_count, &list, &count);
+    if (err == CL_SUCCESS) {
+        err = put(q, list, count * sizeof(*list));
+        tp_free(list);
+    }
+    tp_free(known);
+    tp_free(names);
+    return err;
+}
+
+/** Versions of OpenCL C that the device takes: never 2.x, never above its own. */
+static cl_int
+put_language_versions(const struct query *q)
+{
+    cl_version newest = language_version(q->dev);
+    cl_name_version *native, list[16];
+    size_t native_count = fact_names(q->dev, CL_DEVICE_OPENCL_C_ALL_VERSIONS, &native);
+    size_t count = 0;
+
+    for (size_t i = 0; i < native_count && count < TP_ARRAY_LEN(list); i++) {
+        if (CL_VERSION_MAJOR(native[i].version) != 2 && native[i].version <= newest) {
+            list[count++] = native[i];
+        }
+    }
+    tp_free(native);
+    for (cl_version minor = 0; native_count == 0 && minor <= 2; minor++) {
+        cl_version version = CL_MAKE_VERSION(1, minor, 0);
+
+        if (version <= newest) {
+            list[count] = (cl_name_version){.version = version, .name = "OpenCL C"};
+            count++;
+        }
+    }
+    return put(q, list, count * sizeof(list[0]));
+}
+
+static bool
+is_masked(const char *feature)
+{
+    for (size_t i = 0; i < TP_ARRAY_LEN(masked_features); i++) {
+        if (strcmp(feature, masked_features[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static cl_int
+put_features(const struct query *q)
+{
+    cl_name_version *list;
+    size_t count = fact_names(q->dev, CL_DEVICE_OPENCL_C_FEATURES, &list), kept = 0;
+    cl_int err;
+
+    if (CL_VERSION_MAJOR(device_version(q->dev)) < 3) {
+        count = 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_masked(list[i].name)) {
+            list[kept++] = list[i];
+        }
+    }
+    err = put(q, list, kept * sizeof(*list));
+    tp_free(list);
+    return err;
+}
+
+/* Other devices are not reached coherently, so no scope spans them. */
+static const cl_device_atomic_capabilities all_devices =
+    CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES;
+static const cl_device_atomic_capabilities least_memory =
+    CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
+
+static cl_int
+put_atomics(const struct query *q, uint32_t param)
+{
+    cl_device_atomic_capabilities least = least_memory;
+
+    if (param == CL_DEVICE_ATOMIC_FENCE_CAPABILITIES) {
+        least |= CL_DEVICE_ATOMIC_ORDER_ACQ_REL;
+    }
+    return put_bits(q, fact_bits(q->dev, param, least) & ~all_devices);
+}
+
+static cl_int
+put_number(const struct query *q, cl_uint number)
+{
+    return put(q, &number, sizeof(number));
+}
+
+/** Answers of our own that are not 0. @return false: ask the driver. */
+static bool
+put_own(const struct query *q, uint32_t param, cl_int *ret_err)
+{
+    static const cl_bitfield host_queue =
+        CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
+    const struct _cl_device_id *dev = q->dev;
+    cl_bool available;
+
+    switch (param) {
+    case CL_DEVICE_TYPE:
+        *ret_err = put_bits(q, dev->type);
+        return true;
+    case CL_DEVICE_PLATFORM:
+        *ret_err = put(q, &(cl_platform_id){tp_icd.platform}, sizeof(cl_platform_id));
+        return true;
+    case CL_DEVICE_AVAILABLE:
+        tp_icd_lock();
+        available = dev->available;
+        tp_icd_unlock();
+        *ret_err = put_number(q, available);
+        return true;
+    case CL_DEVICE_REFERENCE_COUNT:
+    case CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
+        *ret_err = put_number(q, 1);
+        return true;
+    case CL_DEVICE_EXECUTION_CAPABILITIES:
+        *ret_err = put_bits(q, CL_EXEC_KERNEL);
+        return true;
+    case CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
+        *ret_err =
+            put_bits(q, fact_bits(dev, param, CL_QUEUE_PROFILING_ENABLE) & host_queue);
+        return true;
+    case CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES:
+    case CL_DEVICE_ATOMIC_FENCE_CAPABILITIES:
+        *ret_err = put_atomics(q, param);
+        return true;
+    case CL_DEVICE_OPENCL_C_FEATURES:
+        *ret_err = put_features(q);
+        return true;
+    case CL_DEVICE_EXTENSIONS:
+        *ret_err = put_extensions(q);
+        return true;
+    case CL_DEVICE_EXTENSIONS_WITH_VERSION:
+        *ret_err = put_extensions_with_version(q);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/** Texts and versions of our own. @return false: ask the driver. */
+static bool
+put_version(const struct query *q, uint32_t param, cl_int *ret_err)
+{
+    switch (param) {
+    case CL_DEVICE_VERSION:
+        *ret_err = answer_version_text(fact_text(q->dev, param, ""), "OpenCL ",
+                                       device_version(q->dev), q->value_size, q->value,
+                                       q->size_ret);
+        return true;
+    case CL_DEVICE_OPENCL_C_VERSION:
+        *ret_err = answer_version_text(fact_text(q->dev, param, ""), "OpenCL C ",
+                                       language_version(q->dev), q->value_size,
+                                       q->value, q->size_ret);
+        return true;
+    case CL_DEVICE_NUMERIC_VERSION:
+        *ret_err = put_number(q, device_version(q->dev));
+        return true;
+    case CL_DEVICE_OPENCL_C_NUMERIC_VERSION_KHR:
+        *ret_err = put_number(q, language_version(q->dev));
+        return true;
+    case CL_DEVICE_OPENCL_C_ALL_VERSIONS:
+        *ret_err = put_language_versions(q);
+        return true;
+    case CL_DEVICE_IL_VERSION:
+    case CL_DEVICE_BUILT_IN_KERNELS:
+        *ret_err = tp_icd_answer_text(q->value_size, q->value, q->size_ret, "");
+        return true;
+    case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:
+        /* The driver passed, maybe; driver and Telpher together were not submitted. */
+        *ret_err =
+            tp_icd_answer_text(q->value_size, q->value, q->size_ret, "v0000-00-00-00");
+        return true;
+    default:
+        return false;
+    }
+}
+
+/** A query newer than the driver. */
+static cl_int
+put_absent(const struct query *q, uint32_t param)
+{
+    cl_int err;
+
+    if (param == CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE) {
+        return put(q, &(size_t){1}, sizeof(size_t));
+    }
+    return put_zero(q, absent, TP_ARRAY_LEN(absent), param, &err) ? err
+                                                                  : CL_INVALID_VALUE;
+}
+
+cl_int
+tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
+                   void *value, size_t *size_ret)
+{
+    const struct query q = {tp_icd_check(device, TP_ICD_DEVICE), value_size, value,
+                            size_ret};
+    struct tp_wire_fact fact;
+    cl_int err;
+
+    if (q.dev == NULL) {
+        return CL_INVALID_DEVICE;
+    }
+    if (put_zero(&q, denied, TP_ARRAY_LEN(denied), param, &err) ||
+        put_own(&q, param, &err) || put_version(&q, param, &err)) {
+        return err;
+    }
+    if (tp_icd_device_fact(q.dev, param, &fact)) {
+        return put(&q, fact.data, fact.len);
+    }
+    return put_absent(&q, param);
+}
+
+/* Root devices are not counted. */
+cl_int
+tp_clRetainDevice(cl_device_id device)
+{
+    return tp_icd_check(device, TP_ICD_DEVICE) == NULL ? CL_INVALID_DEVICE : CL_SUCCESS;
+}
+
+cl_int
+tp_clReleaseDevice(cl_device_id device)
+{
+    return tp_clRetainDevice(device);
+}

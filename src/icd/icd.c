@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ICD as its loader sees it: four exported functions and the dispatch table.
+ *
+ * A loader knows nothing of the length of our table, and calls through slots without a
+ * look: every slot is filled, those of extensions we lack with functions that refuse, and
+ * more of them lie behind the last slot for loaders newer than our headers.
+ */
+#include "icd/icd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+/* ---- slots of extensions ---------------------------------------------------------- */
+
+static cl_int
+refuse(void)
+{
+    return CL_INVALID_OPERATION;
+}
+
+static void *
+refuse_object(cl_int *errcode_ret)
+{
+    if (errcode_ret != NULL) {
+        *errcode_ret = CL_INVALID_OPERATION;
+    }
+    return NULL;
+}
+
+#define UNUSED __attribute__((unused))
+
+/* Functions that make an object, by what stands before errcode_ret. */
+static cl_mem
+refuse_gl_buffer(UNUSED cl_context context, UNUSED cl_mem_flags flags,
+                 UNUSED cl_GLuint name, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+static cl_mem
+refuse_gl_texture(UNUSED cl_context context, UNUSED cl_mem_flags flags,
+                  UNUSED cl_GLenum target, UNUSED cl_GLint level, UNUSED cl_GLuint name,
+                  cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+static cl_event
+refuse_gl_sync(UNUSED cl_context context, UNUSED cl_GLsync sync, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+static cl_mem
+refuse_egl_image(UNUSED cl_context context, UNUSED CLeglDisplayKHR display,
+                 UNUSED CLeglImageKHR image, UNUSED cl_mem_flags flags,
+                 UNUSED const cl_egl_image_properties_khr *properties,
+                 cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+static cl_event
+refuse_egl_sync(UNUSED cl_context context, UNUSED CLeglSyncKHR sync,
+                UNUSED CLeglDisplayKHR display, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+/* D3D and DX9: their types are Windows', the slots are void pointers elsewhere. */
+static void *
+refuse_d3d_buffer(UNUSED cl_context context, UNUSED cl_mem_flags flags,
+                  UNUSED void *resource, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+static void *
+refuse_d3d_texture(UNUSED cl_context context, UNUSED cl_mem_flags flags,
+                   UNUSED void *resource, UNUSED cl_uint subresource,
+                   cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+static void *
+refuse_dx9_surface(UNUSED cl_context context, UNUSED cl_mem_flags flags,
+                   UNUSED cl_uint adapter_type, UNUSED void *surface_info,
+                   UNUSED cl_uint plane, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret);
+}
+
+/** Fills a slot whose function gives an object: the stub must have its parameters. */
+#define OBJECT(name, stub) .name = (void *)(stub)
+/** Fills a slot whose function gives an error code; parameters do not matter to it. */
+#define ERROR(name) .name = (void *)refuse
+#define CORE(name) .name = tp_##name,
+
+/* ---- the table -------------------------------------------------------------------- */
+
+enum {
+    TABLE_SLOTS = sizeof(cl_icd_dispatch) / sizeof(void *),
+    SPARE_SLOTS = 64, /**< behind the last slot that our headers know */
+};
+
+/* clang-format off */
+static union {
+    cl_icd_dispatch named;
+    void *slots[TABLE_SLOTS + SPARE_SLOTS];
+} table = {.named = {
+    TP_ICD_CORE(CORE)
+    OBJECT(clCreateFromGLBuffer, refuse_gl_buffer),
+    OBJECT(clCreateFromGLTexture, refuse_gl_texture),
+    OBJECT(clCreateFromGLTexture2D, refuse_gl_texture),
+    OBJECT(clCreateFromGLTexture3D, refuse_gl_texture),
+    OBJECT(clCreateFromGLRenderbuffer, refuse_gl_buffer),
+    ERROR(clGetGLObjectInfo), ERROR(clGetGLTextureInfo),
+    ERROR(clEnqueueAcquireGLObjects), ERROR(clEnqueueReleaseGLObjects),
+    ERROR(clGetGLContextInfoKHR),
+    OBJECT(clCreateEventFromGLsyncKHR, refuse_gl_sync),
+    ERROR(clGetDeviceIDsFromD3D10KHR),
+    OBJECT(clCreateFromD3D10BufferKHR, refuse_d3d_buffer),
+    OBJECT(clCreateFromD3D10Texture2DKHR, refuse_d3d_texture),
+    OBJECT(clCreateFromD3D10Texture3DKHR, refuse_d3d_texture),
+    ERROR(clEnqueueAcquireD3D10ObjectsKHR), ERROR(clEnqueueReleaseD3D10ObjectsKHR),
+    ERROR(clGetDeviceIDsFromD3D11KHR),
+    OBJECT(clCreateFromD3D11BufferKHR, refuse_d3d_buffer),
+    OBJECT(clCreateFromD3D11Texture2DKHR, refuse_d3d_texture),
+    OBJECT(clCreateFromD3D11Texture3DKHR, refuse_d3d_texture),
+    OBJECT(clCreateFromDX9MediaSurfaceKHR, refuse_dx9_surface),
+    ERROR(clEnqueueAcquireD3D11ObjectsKHR), ERROR(clEnqueueReleaseD3D11ObjectsKHR),
+    ERROR(clGetDeviceIDsFromDX9MediaAdapterKHR),
+    ERROR(clEnqueueAcquireDX9MediaSurfacesKHR), ERROR(clEnqueueReleaseDX9MediaSurfacesKHR),
+    OBJECT(clCreateFromEGLImageKHR, refuse_egl_image),
+    ERROR(clEnqueueAcquireEGLObjectsKHR), ERROR(clEnqueueReleaseEGLObjectsKHR),
+    OBJECT(clCreateEventFromEGLSyncKHR, refuse_egl_sync),
+    ERROR(clCreateSubDevicesEXT), ERROR(clRetainDeviceEXT), ERROR(clReleaseDeviceEXT),
+    ERROR(clGetKernelSubGroupInfoKHR),
+}};
+/* clang-format on */
+
+struct tp_icd_state tp_icd = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .next_id = 1,
+    .dispatch = &table.named,
+};
+
+/** Fills the spare slots, and those of headers newer than this file. */
+static __attribute__((constructor)) void
+fill_spare_slots(void)
+{
+    for (size_t i = 0; i < TP_ARRAY_LEN(table.slots); i++) {
+        if (table.slots[i] == NULL) {
+            table.slots[i] = (void *)refuse;
+        }
+    }
+}
+
+/* ---- exported functions ------------------------------------------------------------- */
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT cl_int clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms,
+                                     cl_uint *num_platforms);
+EXPORT cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info param,
+                                size_t value_size, void *value, size_t *size_ret);
+EXPORT void *clGetExtensionFunctionAddress(const char *name);
+EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
+                                                      const char *name);
+
+cl_int
+clIcdGetPlatformIDsKHR(cl_uint num_entries, cl_platform_id *platforms,
+                       cl_uint *num_platforms)
+{
+    cl_platform_id platform;
+
+    if ((platforms == NULL && num_platforms == NULL) ||
+        (platforms != NULL && num_entries == 0)) {
+        return CL_INVALID_VALUE;
+    }
+    platform = tp_icd_platform();
+    if (num_platforms != NULL) {
+        *num_platforms = platform != NULL;
+    }
+    if (platform == NULL) {
+        return CL_PLATFORM_NOT_FOUND_KHR;
+    }
+    if (platforms != NULL) {
+        platforms[0] = platform;
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_clGetPlatformIDs(cl_uint num_entries, cl_platform_id *platforms,
+                    cl_uint *num_platforms)
+{
+    return clIcdGetPlatformIDsKHR(num_entries, platforms, num_platforms);
+}
+
+cl_int
+clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t value_size,
+                  void *value, size_t *size_ret)
+{
+    return tp_clGetPlatformInfo(platform, param, value_size, value, size_ret);
+}
+
+/** What may be looked up by name: only what works. */
+static const struct {
+    const char *name;
+    void *address;
+    bool of_platform; /**< an extension's, not the loader's */
+} functions[] = {
+    {"clIcdGetPlatformIDsKHR", (void *)clIcdGetPlatformIDsKHR, false},
+    {"clGetPlatformInfo", (void *)clGetPlatformInfo, false},
+    {"clCreateCommandQueueWithPropertiesKHR",
+     (void *)tp_clCreateCommandQueueWithProperties, true},
+};
+
+static void *
+find_function(const char *name, bool of_platform)
+{
+    for (size_t i = 0; name != NULL && i < TP_ARRAY_LEN(functions); i++) {
+        if ((functions[i].of_platform || !of_platform) &&
+            strcmp(functions[i].name, name) == 0) {
+            return functions[i].address;
+        }
+    }
+    return NULL;
+}
+
+void *
+tp_clGetExtensionFunctionAddress(const char *name)
+{
+    return find_function(name, false);
+}
+
+void *
+tp_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name)
+{
+    if (tp_icd_check(platform, TP_ICD_PLATFORM) == NULL) {
+        return NULL;
+    }
+    return find_function(name, true);
+}
+
+void *
+clGetExtensionFunctionAddress(const char *name)
+{
+    return tp_clGetExtensionFunctionAddress(name);
+}
+
+void *
+clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name)
+{
+    return tp_clGetExtensionFunctionAddressForPlatform(platform, name);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entry points for what this version lacks: images, samplers, pipes, shared virtual
+ * memory, sub-devices, native kernels, separate compiling and linking, programs in an
+ * intermediate language, timers. Each gives the error that the specification asks of an
+ * implementation whose queries deny the feature; device.c sees to the queries.
+ */
+#include "icd/icd_int.h"
+
+#include "base/compiler.h"
+
+#define UNUSED __attribute__((unused))
+
+/** Gives the first error that applies: the handle's, else that of the feature. */
+static cl_int
+refuse(const void *handle, enum tp_icd_kind kind, cl_int bad_handle, cl_int error)
+{
+    return tp_icd_check(handle, kind) == NULL ? bad_handle : error;
+}
+
+/** The same for functions that return an object, which is NULL. */
+static void *
+refuse_object(cl_int *errcode_ret, cl_int error)
+{
+    if (errcode_ret != NULL) {
+        *errcode_ret = error;
+    }
+    return NULL;
+}
+
+static cl_int
+refuse_context(cl_context context, cl_int error)
+{
+    return refuse(context, TP_ICD_CONTEXT, CL_INVALID_CONTEXT, error);
+}
+
+static cl_int
+refuse_queue(cl_command_queue queue)
+{
+    return refuse(queue, TP_ICD_QUEUE, CL_INVALID_COMMAND_QUEUE, CL_INVALID_OPERATION);
+}
+
+/* ---- images: no device says CL_DEVICE_IMAGE_SUPPORT ---------------------------------- */
+
+cl_mem
+tp_clCreateImage(cl_context context, UNUSED cl_mem_flags flags,
+                 UNUSED const cl_image_format *format, UNUSED const cl_image_desc *desc,
+                 UNUSED void *host_ptr, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_mem
+tp_clCreateImageWithProperties(cl_context context,
+                               UNUSED const cl_mem_properties *properties,
+                               UNUSED cl_mem_flags flags,
+                               UNUSED const cl_image_format *format,
+                               UNUSED const cl_image_desc *desc, UNUSED void *host_ptr,
+                               cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_mem
+tp_clCreateImage2D(cl_context context, UNUSED cl_mem_flags flags,
+                   UNUSED const cl_image_format *format, UNUSED size_t width,
+                   UNUSED size_t height, UNUSED size_t row_pitch, UNUSED void *host_ptr,
+                   cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_mem
+tp_clCreateImage3D(cl_context context, UNUSED cl_mem_flags flags,
+                   UNUSED const cl_image_format *format, UNUSED size_t width,
+                   UNUSED size_t height, UNUSED size_t depth, UNUSED size_t row_pitch,
+                   UNUSED size_t slice_pitch, UNUSED void *host_ptr,
+                   cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+static bool
+is_image_type(cl_mem_object_type type)
+{
+    return type >= CL_MEM_OBJECT_IMAGE2D && type <= CL_MEM_OBJECT_IMAGE1D_BUFFER;
+}
+
+/** Not an error without images: the list is empty. */
+cl_int
+tp_clGetSupportedImageFormats(cl_context context, UNUSED cl_mem_flags flags,
+                              cl_mem_object_type type, cl_uint num_entries,
+                              cl_image_format *formats, cl_uint *num_formats)
+{
+    if (tp_icd_check(context, TP_ICD_CONTEXT) == NULL) {
+        return CL_INVALID_CONTEXT;
+    }
+    if (!is_image_type(type) || (num_entries == 0 && formats != NULL)) {
+        return CL_INVALID_VALUE;
+    }
+    if (num_formats != NULL) {
+        *num_formats = 0;
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_clGetImageInfo(UNUSED cl_mem image, UNUSED cl_image_info param,
+                  UNUSED size_t value_size, UNUSED void *value, UNUSED size_t *size_ret)
+{
+    return CL_INVALID_MEM_OBJECT; /* no handle is an image's */
+}
+
+cl_int
+tp_clEnqueueReadImage(cl_command_queue queue, UNUSED cl_mem image,
+                      UNUSED cl_bool blocking, UNUSED const size_t *origin,
+                      UNUSED const size_t *region, UNUSED size_t row_pitch,
+                      UNUSED size_t slice_pitch, UNUSED void *ptr,
+                      UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                      UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueWriteImage(cl_command_queue queue, UNUSED cl_mem image,
+                       UNUSED cl_bool blocking, UNUSED const size_t *origin,
+                       UNUSED const size_t *region, UNUSED size_t row_pitch,
+                       UNUSED size_t slice_pitch, UNUSED const void *ptr,
+                       UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                       UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueCopyImage(cl_command_queue queue, UNUSED cl_mem src, UNUSED cl_mem dst,
+                      UNUSED const size_t *src_origin, UNUSED const size_t *dst_origin,
+                      UNUSED const size_t *region, UNUSED cl_uint num_events,
+                      UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueCopyImageToBuffer(cl_command_queue queue, UNUSED cl_mem src,
+                              UNUSED cl_mem dst, UNUSED const size_t *origin,
+                              UNUSED const size_t *region, UNUSED size_t dst_offset,
+                              UNUSED cl_uint num_events,
+                              UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueCopyBufferToImage(cl_command_queue queue, UNUSED cl_mem src,
+                              UNUSED cl_mem dst, UNUSED size_t src_offset,
+                              UNUSED const size_t *origin, UNUSED const size_t *region,
+                              UNUSED cl_uint num_events,
+                              UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueFillImage(cl_command_queue queue, UNUSED cl_mem image,
+                      UNUSED const void *colour, UNUSED const size_t *origin,
+                      UNUSED const size_t *region, UNUSED cl_uint num_events,
+                      UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+void *
+tp_clEnqueueMapImage(cl_command_queue queue, UNUSED cl_mem image,
+                     UNUSED cl_bool blocking, UNUSED cl_map_flags flags,
+                     UNUSED const size_t *origin, UNUSED const size_t *region,
+                     UNUSED size_t *row_pitch, UNUSED size_t *slice_pitch,
+                     UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                     UNUSED cl_event *event, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_queue(queue));
+}
+
+/* ---- samplers ------------------------------------------------------------------------ */
+
+cl_sampler
+tp_clCreateSampler(cl_context context, UNUSED cl_bool normalized,
+                   UNUSED cl_addressing_mode addressing, UNUSED cl_filter_mode filter,
+                   cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_sampler
+tp_clCreateSamplerWithProperties(cl_context context,
+                                 UNUSED const cl_sampler_properties *properties,
+                                 cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_int
+tp_clRetainSampler(UNUSED cl_sampler sampler)
+{
+    return CL_INVALID_SAMPLER; /* no handle is a sampler's */
+}
+
+cl_int
+tp_clReleaseSampler(UNUSED cl_sampler sampler)
+{
+    return CL_INVALID_SAMPLER;
+}
+
+cl_int
+tp_clGetSamplerInfo(UNUSED cl_sampler sampler, UNUSED cl_sampler_info param,
+                    UNUSED size_t value_size, UNUSED void *value,
+                    UNUSED size_t *size_ret)
+{
+    return CL_INVALID_SAMPLER;
+}
+
+/* ---- pipes: CL_DEVICE_PIPE_SUPPORT is false ------------------------------------------- */
+
+cl_mem
+tp_clCreatePipe(cl_context context, UNUSED cl_mem_flags flags,
+                UNUSED cl_uint packet_size, UNUSED cl_uint max_packets,
+                UNUSED const cl_pipe_properties *properties, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_int
+tp_clGetPipeInfo(UNUSED cl_mem pipe, UNUSED cl_pipe_info param,
+                 UNUSED size_t value_size, UNUSED void *value, UNUSED size_t *size_ret)
+{
+    return CL_INVALID_MEM_OBJECT; /* no handle is a pipe's */
+}
+
+/* ---- shared virtual memory: CL_DEVICE_SVM_CAPABILITIES is 0 ----------------------------- */
+
+void *
+tp_clSVMAlloc(UNUSED cl_context context, UNUSED cl_svm_mem_flags flags,
+              UNUSED size_t size, UNUSED cl_uint alignment)
+{
+    return NULL;
+}
+
+void
+tp_clSVMFree(UNUSED cl_context context, UNUSED void *ptr)
+{
+}
+
+cl_int
+tp_clEnqueueSVMFree(cl_command_queue queue, UNUSED cl_uint count, UNUSED void *ptrs[],
+                    UNUSED void(CL_CALLBACK *notify)(cl_command_queue, cl_uint,
+                                                     void *[], void *),
+                    UNUSED void *user, UNUSED cl_uint num_events,
+                    UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueSVMMemcpy(cl_command_queue queue, UNUSED cl_bool blocking, UNUSED void *dst,
+                      UNUSED const void *src, UNUSED size_t size,
+                      UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                      UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueSVMMemFill(cl_command_queue queue, UNUSED void *ptr,
+                       UNUSED const void *pattern, UNUSED size_t pattern_size,
+                       UNUSED size_t size, UNUSED cl_uint num_events,
+                       UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueSVMMap(cl_command_queue queue, UNUSED cl_bool blocking,
+                   UNUSED cl_map_flags flags, UNUSED void *ptr, UNUSED size_t size,
+                   UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                   UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueSVMUnmap(cl_command_queue queue, UNUSED void *ptr,
+                     UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                     UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clEnqueueSVMMigrateMem(cl_command_queue queue, UNUSED cl_uint count,
+                          UNUSED const void **ptrs, UNUSED const size_t *sizes,
+                          UNUSED cl_mem_migration_flags flags,
+                          UNUSED cl_uint num_events, UNUSED const cl_event *wait_list,
+                          UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+cl_int
+tp_clSetKernelArgSVMPointer(cl_kernel kernel, UNUSED cl_uint index,
+                            UNUSED const void *value)
+{
+    return refuse(kernel, TP_ICD_KERNEL, CL_INVALID_KERNEL, CL_INVALID_OPERATION);
+}
+
+cl_int
+tp_clSetKernelExecInfo(cl_kernel kernel, UNUSED cl_kernel_exec_info param,
+                       UNUSED size_t value_size, UNUSED const void *value)
+{
+    return refuse(kernel, TP_ICD_KERNEL, CL_INVALID_KERNEL, CL_INVALID_OPERATION);
+}
+
+/* ---- devices ------------------------------------------------------------------------- */
+
+/** No device can be partitioned: CL_DEVICE_PARTITION_PROPERTIES is {0}. */
+cl_int
+tp_clCreateSubDevices(cl_device_id device,
+                      UNUSED const cl_device_partition_property *properties,
+                      UNUSED cl_uint num_devices, UNUSED cl_device_id *devices,
+                      UNUSED cl_uint *num_devices_ret)
+{
+    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_VALUE);
+}
+
+/** No queues on devices: CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES is 0. */
+cl_int
+tp_clSetDefaultDeviceCommandQueue(cl_context context, cl_device_id device,
+                                  UNUSED cl_command_queue queue)
+{
+    if (tp_icd_check(context, TP_ICD_CONTEXT) == NULL) {
+        return CL_INVALID_CONTEXT;
+    }
+    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_OPERATION);
+}
+
+/** CL_PLATFORM_HOST_TIMER_RESOLUTION is 0. */
+cl_int
+tp_clGetDeviceAndHostTimer(cl_device_id device, UNUSED cl_ulong *device_time,
+                           UNUSED cl_ulong *host_time)
+{
+    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_OPERATION);
+}
+
+cl_int
+tp_clGetHostTimer(cl_device_id device, UNUSED cl_ulong *host_time)
+{
+    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_OPERATION);
+}
+
+/** CL_DEVICE_EXECUTION_CAPABILITIES lacks CL_EXEC_NATIVE_KERNEL. */
+cl_int
+tp_clEnqueueNativeKernel(cl_command_queue queue, UNUSED void(CL_CALLBACK *func)(void *),
+                         UNUSED void *args, UNUSED size_t args_size,
+                         UNUSED cl_uint num_mems, UNUSED const cl_mem *mems,
+                         UNUSED const void **mem_locs, UNUSED cl_uint num_events,
+                         UNUSED const cl_event *wait_list, UNUSED cl_event *event)
+{
+    return refuse_queue(queue);
+}
+
+/* ---- programs ------------------------------------------------------------------------ */
+
+/** CL_DEVICE_BUILT_IN_KERNELS is empty: no name is one of its list. */
+cl_program
+tp_clCreateProgramWithBuiltInKernels(cl_context context, UNUSED cl_uint num_devices,
+                                     UNUSED const cl_device_id *devices,
+                                     UNUSED const char *names, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_VALUE));
+}
+
+/** CL_DEVICE_IL_VERSION is empty. */
+cl_program
+tp_clCreateProgramWithIL(cl_context context, UNUSED const void *il,
+                         UNUSED size_t length, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
+}
+
+cl_int
+tp_clSetProgramSpecializationConstant(cl_program program, UNUSED cl_uint id,
+                                      UNUSED size_t size, UNUSED const void *value)
+{
+    return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM, CL_INVALID_OPERATION);
+}
+
+cl_int
+tp_clSetProgramReleaseCallback(cl_program program,
+                               UNUSED void(CL_CALLBACK *notify)(cl_program, void *),
+                               UNUSED void *user)
+{
+    return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM, CL_INVALID_OPERATION);
+}
+
+/** CL_DEVICE_LINKER_AVAILABLE is false: programs are compiled and linked in one step. */
+cl_int
+tp_clCompileProgram(cl_program program, UNUSED cl_uint num_devices,
+                    UNUSED const cl_device_id *devices, UNUSED const char *options,
+                    UNUSED cl_uint num_headers, UNUSED const cl_program *headers,
+                    UNUSED const char **names,
+                    UNUSED void(CL_CALLBACK *notify)(cl_program, void *),
+                    UNUSED void *user)
+{
+    return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM,
+                  CL_COMPILER_NOT_AVAILABLE);
+}
+
+cl_program
+tp_clLinkProgram(cl_context context, UNUSED cl_uint num_devices,
+                 UNUSED const cl_device_id *devices, UNUSED const char *options,
+                 UNUSED cl_uint num_programs, UNUSED const cl_program *programs,
+                 UNUSED void(CL_CALLBACK *notify)(cl_program, void *),
+                 UNUSED void *user, cl_int *errcode_ret)
+{
+    return refuse_object(errcode_ret, refuse_context(context, CL_LINKER_NOT_AVAILABLE));
+}
+
+/** CL_DEVICE_MAX_NUM_SUB_GROUPS is 0. */
+cl_int
+tp_clGetKernelSubGroupInfo(cl_kernel kernel, UNUSED cl_device_id device,
+                           UNUSED cl_kernel_sub_group_info param,
+                           UNUSED size_t input_size, UNUSED const void *input,
+                           UNUSED size_t value_size, UNUSED void *value,
+                           UNUSED size_t *size_ret)
+{
+    return refuse(kernel, TP_ICD_KERNEL, CL_INVALID_KERNEL, CL_INVALID_OPERATION);
+}

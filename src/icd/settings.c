@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings of the ICD, read once at the first call. */
+#include "icd/icd_int.h"
+
+#include "base/compiler.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "build_config.h"
+
+static const char *const platform_names[] = {"telpher", "native", NULL};
+
+#define FIELD(member) .offset = offsetof(struct tp_icd_settings, member)
+
+static const struct tp_config_entry entries[] = {
+    {.name = "SERVERS",
+     .default_text = "",
+     .help = "servers whose devices are shown: host[:port], unix:/path or local, with "
+             "commas between; empty shows no platform",
+     .parser = &tp_config_string,
+     FIELD(servers)},
+    {.name = "CONNECT_TIMEOUT",
+     .default_text = "1.5s",
+     .help = "how long discovery waits for servers, all at once; those that are late "
+             "are left out",
+     .parser = &tp_config_duration,
+     FIELD(connect_timeout_ns),
+     .min = 1000000,
+     .max = 600000000000},
+    {.name = "COOKIE",
+     .default_text = "",
+     .help = "file with the cookie for servers on loopback TCP; empty looks in the "
+             "default places",
+     .parser = &tp_config_string,
+     FIELD(cookie)},
+    {.name = "PLATFORM_NAME",
+     .default_text = "telpher",
+     .help = "what the platform calls itself: telpher, or native for the name and "
+             "vendor of the first server's driver",
+     .parser = &tp_config_choice,
+     .choices = platform_names,
+     FIELD(platform_name)},
+};
+
+struct tp_icd_settings tp_icd_settings;
+
+static void
+report(telpher_status status, const struct tp_error *err)
+{
+    if (status != TELPHER_OK) {
+        tp_warn("icd", "%s", tp_error_text(err));
+    }
+}
+
+void
+tp_icd_settings_load(void)
+{
+    static struct tp_settings base;
+    static struct tp_config *config; /* kept: the values are its own */
+    const struct tp_config_room rooms[] = {
+        {"base", tp_settings_entries, tp_settings_entry_count, &base},
+        {"icd", entries, TP_ARRAY_LEN(entries), &tp_icd_settings},
+    };
+    struct tp_error err = {0};
+
+    if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config) != TELPHER_OK) {
+        return;
+    }
+    report(tp_settings_load(config, TP_BUILD_SYSCONFDIR "/telpher/telpher.conf", &err),
+           &err);
+    err = (struct tp_error){0};
+    report(tp_settings_apply(&base, &err), &err);
+}
