@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every test of this room includes: cmocka with the headers it needs before it. */
+#ifndef TP_BASE_TEST_INT_H
+#define TP_BASE_TEST_INT_H
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+
+#endif
