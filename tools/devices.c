@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* telpher devices: the devices of servers, asked from their daemons. */
+#include "telpher.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void
+print_help(void)
+{
+    printf("usage: telpher devices [OPTION]... [SERVER]...\n\n"
+           "Lists the devices that servers offer. Without servers: $TELPHER_SERVERS, "
+           "else\n"
+           "the telpherd of this machine.\n\n"
+           "  -s, --servers LIST  servers, with commas between\n"
+           "  -v, --verbose       memory, units and versions as well\n"
+           "  -t, --timeout TIME  how long to wait for each server (2s)\n"
+           "  -h, --help\n\n"
+           "The exit code is 1 if a server does not answer.\n");
+}
+
+static const char *
+type_name(uint32_t type)
+{
+    switch (type) {
+    case TELPHER_DEVICE_CPU:
+        return "CPU";
+    case TELPHER_DEVICE_GPU:
+        return "GPU";
+    case TELPHER_DEVICE_ACCELERATOR:
+        return "ACC";
+    default:
+        return "dev";
+    }
+}
+
+struct printing {
+    int verbose;
+    unsigned count;
+};
+
+static void
+print_device(void *user, const telpher_device_info *d)
+{
+    struct printing *p = user;
+    char memory[32], largest[32];
+
+    p->count++;
+    printf("  %2u  %s  %s  (%s)%s\n", d->index, type_name(d->type), d->name,
+           d->platform_name, d->available ? "" : "  not available");
+    if (p->verbose) {
+        printf("          vendor %s, %s, driver %s\n", d->vendor, d->version,
+               d->driver_version);
+        printf("          %u units at %u MHz, memory %s, largest buffer %s\n",
+               d->compute_units, d->clock_mhz,
+               size_text(memory, sizeof(memory), d->memory_bytes),
+               size_text(largest, sizeof(largest), d->max_allocation_bytes));
+    }
+}
+
+static int
+list_server(const char *address, uint64_t timeout_ns, int verbose)
+{
+    struct printing printing = {.verbose = verbose};
+    telpher_server *server;
+    telpher_error err = {0};
+    telpher_status status;
+
+    status = telpher_server_connect(address, timeout_ns, &server, &err);
+    if (status != TELPHER_OK) {
+        return failure("%s", err.text);
+    }
+    printf("%s\n", address);
+    status = telpher_server_devices(server, print_device, &printing, &err);
+    telpher_server_close(server);
+    if (status != TELPHER_OK) {
+        return failure("%s: %s", address, err.text);
+    }
+    if (printing.count == 0) {
+        printf("  no OpenCL device: install a driver there, e.g. pocl-opencl-icd\n");
+    }
+    return 0;
+}
+
+int
+command_devices(int argc, char **argv)
+{
+    static const struct option options[] = {{"servers", required_argument, NULL, 's'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"timeout", required_argument, NULL, 't'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    uint64_t timeout_ns = 2000000000;
+    struct addresses list;
+    const char *servers = NULL;
+    int c, verbose = 0, code = 0;
+
+    while ((c = getopt_long(argc, argv, "s:vt:h", options, NULL)) != -1) {
+        if (c == 's') {
+            servers = optarg;
+        } else if (c == 'v') {
+            verbose = 1;
+        } else if (c == 't') {
+            timeout_ns = parse_duration_ns(optarg);
+        } else if (c == 'h') {
+            print_help();
+            return 0;
+        } else {
+            return usage_error("devices", "unknown option");
+        }
+    }
+    if (timeout_ns == 0) {
+        return usage_error("devices", "--timeout wants a time such as 2s or 500ms");
+    }
+    if (optind < argc && servers != NULL) {
+        return usage_error("devices", "give servers with -s or as arguments, not both");
+    }
+    if (optind == argc) {
+        code = addresses_parse("devices", servers, &list);
+        for (size_t i = 0; code != EXIT_USAGE && i < list.count; i++) {
+            code |= list_server(list.item[i], timeout_ns, verbose);
+        }
+        addresses_free(&list);
+    }
+    for (; optind < argc; optind++) {
+        code |= list_server(argv[optind], timeout_ns, verbose);
+    }
+    return code;
+}

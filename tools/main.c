@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The telpher command: finds the subcommand and runs it. */
+#include "telpher.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"run", command_run, "run a program on remote devices"},
+    {"devices", command_devices, "list the devices of servers"},
+    {"info", command_info, "show what is installed, found and set"},
+    {"ping", command_ping, "measure the way to a server"},
+};
+
+static void
+print_help(void)
+{
+    printf(
+        "usage: telpher COMMAND [OPTION]... [ARG]...\n\n"
+        "Makes OpenCL devices of other machines usable as if they sat in this one.\n\n"
+        "commands:\n");
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        printf("  %-9s %s\n", commands[i].name, commands[i].help);
+    }
+    printf("\n`telpher COMMAND --help` says more. Try it here, without any server:\n"
+           "  telpher run -- clinfo -l\n"
+           "On another machine start `telpherd`, then:\n"
+           "  telpher run -s HOST -- PROGRAM\n");
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help();
+        return argc < 2 ? EXIT_USAGE : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("telpher %s\n", telpher_version());
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    return usage_error(NULL, "no command '%s'; `telpher --help` lists them", argv[1]);
+}

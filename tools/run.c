@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * telpher run: sets the environment so that the program's OpenCL is Telpher's, runs it and
+ * gives its exit code. Without servers, or for "local", it starts a private telpherd.
+ */
+#include "telpher.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "build_config.h"
+
+struct run_options {
+    const char *servers; /* NULL = local */
+    const char *trace, *log;
+    int keep_native;
+};
+
+static void
+print_help(void)
+{
+    printf(
+        "usage: telpher run [OPTION]... [--] PROGRAM [ARG]...\n\n"
+        "Runs an OpenCL program so that it sees the devices of the servers.\n\n"
+        "  -s, --servers LIST  host[:port], unix:/path or local, with commas between;\n"
+        "                      without it $TELPHER_SERVERS, else local: a private\n"
+        "                      telpherd with this machine's devices\n"
+        "  -n, --native        show this machine's own OpenCL platforms as well\n"
+        "      --trace FILE    write every frame into FILE (Chrome trace; %%p = "
+        "process)\n"
+        "      --log SPEC      what to say: error, warn, info, debug; icd:debug\n"
+        "  -h, --help\n\n"
+        "The exit code is the program's; 127 if it is not found, 126 if it cannot be "
+        "run,\n"
+        "128 + N if signal N ended it.\n");
+}
+
+/** @return -1 to go on, else the exit code. */
+static int
+parse_options(int argc, char **argv, struct run_options *o)
+{
+    static const struct option options[] = {{"servers", required_argument, NULL, 's'},
+                                            {"native", no_argument, NULL, 'n'},
+                                            {"trace", required_argument, NULL, 'T'},
+                                            {"log", required_argument, NULL, 'L'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "+s:nh", options, NULL)) != -1) {
+        switch (c) {
+        case 's':
+            o->servers = optarg;
+            break;
+        case 'n':
+            o->keep_native = 1;
+            break;
+        case 'T':
+            o->trace = optarg;
+            break;
+        case 'L':
+            o->log = optarg;
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        default:
+            return usage_error("run", "unknown option");
+        }
+    }
+    return optind == argc ? usage_error("run", "no program given") : -1;
+}
+
+/** Writes the .icd file that names our library into @p dir. */
+static int
+write_icd(const char *dir)
+{
+    static const char name[] = "libtelpher-opencl.so." TP_BUILD_SONAME_VERSION;
+    char relative[PATH_MAX], installed[PATH_MAX], library[PATH_MAX], path[PATH_MAX];
+    FILE *file;
+
+    snprintf(relative, sizeof(relative), "../lib/%s", name);
+    snprintf(installed, sizeof(installed), "%s/%s", TP_BUILD_LIBDIR, name);
+    if (find_artefact(relative, installed, library, sizeof(library)) != 0) {
+        failure("the OpenCL library %s is missing: is Telpher installed whole?",
+                library);
+        return -1;
+    }
+    snprintf(path, sizeof(path), "%s/telpher.icd", dir);
+    file = fopen(path, "w");
+    if (file == NULL || fprintf(file, "%s\n", library) < 0 || fclose(file) != 0) {
+        failure("writing %s: %s", path, strerror(errno));
+        return -1;
+    }
+    return 0;
+}
+
+/** Joins a list of addresses with commas; "local" stands for the private daemon. */
+static int
+join_servers(const struct run_options *o, const char *socket_path, char *dst,
+             size_t cap)
+{
+    const char *text = o->servers;
+    size_t len = 0;
+
+    dst[0] = '\0';
+    while (*text != '\0') {
+        size_t n = strcspn(text, ",");
+        const char *item = text;
+        int item_len = (int)n;
+
+        if (n == 5 && strncmp(text, "local", 5) == 0) {
+            item = socket_path;
+            item_len = (int)strlen(socket_path);
+        }
+        len += (size_t)snprintf(dst + len, cap - len, "%s%.*s", len == 0 ? "" : ",",
+                                item_len, item);
+        if (len >= cap) {
+            return failure("the server list is too long");
+        }
+        text += n + (text[n] == ',');
+    }
+    return 0;
+}
+
+static int
+wants_local(const char *servers)
+{
+    const char *at = servers;
+
+    while (at != NULL && *at != '\0') {
+        size_t n = strcspn(at, ",");
+
+        if (n == 5 && strncmp(at, "local", 5) == 0) {
+            return 1;
+        }
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}
+
+static void
+set_environment(const struct run_options *o, const char *servers, const char *vendors)
+{
+    setenv("TELPHER_SERVERS", servers, 1);
+    if (!o->keep_native) {
+        /* ocl-icd and the Khronos loader both take a folder here. */
+        setenv("OCL_ICD_VENDORS", vendors, 1);
+        setenv("OPENCL_VENDOR_PATH", vendors, 1);
+        unsetenv("OCL_ICD_FILENAMES");
+    }
+    if (o->trace != NULL) {
+        setenv("TELPHER_TRACE", o->trace, 1);
+    }
+    if (o->log != NULL) {
+        setenv("TELPHER_LOG", o->log, 1);
+    }
+}
+
+static volatile sig_atomic_t child_pid;
+
+static void
+forward(int sig)
+{
+    if (child_pid > 0) {
+        kill(child_pid, sig);
+    }
+}
+
+/** Terminal signals reach the program anyway; what others send us goes on to it. */
+static void
+set_signals(void)
+{
+    struct sigaction pass = {.sa_handler = forward}, ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGTERM, &pass, NULL);
+    sigaction(SIGHUP, &pass, NULL);
+    sigaction(SIGUSR1, &pass, NULL);
+    sigaction(SIGUSR2, &pass, NULL);
+    sigaction(SIGINT, &ignore, NULL);
+    sigaction(SIGQUIT, &ignore, NULL);
+}
+
+static void
+exec_program(char **argv)
+{
+    execvp(argv[0], argv);
+    fprintf(stderr, "telpher: running %s: %s\n", argv[0], strerror(errno));
+    _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+}
+
+static int
+run_program(char **argv)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid < 0) {
+        return failure("fork: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        exec_program(argv);
+    }
+    child_pid = pid;
+    set_signals();
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void
+remove_folder(const char *dir)
+{
+    static const char *const files[] = {"telpher.icd", "telpherd.sock", "notify"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+        unlink(path);
+    }
+    if (rmdir(dir) != 0) {
+        failure("removing %s: %s", dir, strerror(errno));
+    }
+}
+
+/** Everything between making the folder and removing it. */
+static int
+run_in(const char *dir, const struct run_options *o, char **program)
+{
+    struct private_daemon daemon = {0};
+    char servers[8192];
+    int code = EXIT_FAILURE;
+
+    if (write_icd(dir) != 0) {
+        return EXIT_FAILURE;
+    }
+    if (wants_local(o->servers) && private_daemon_start(dir, &daemon) != 0) {
+        return EXIT_FAILURE;
+    }
+    if (join_servers(o, daemon.socket, servers, sizeof(servers)) == 0) {
+        set_environment(o, servers, dir);
+        code = run_program(program);
+    }
+    private_daemon_stop(&daemon);
+    return code;
+}
+
+int
+command_run(int argc, char **argv)
+{
+    struct run_options o = {0};
+    struct addresses list;
+    const char *tmp = getenv("TMPDIR");
+    char dir[100];
+    int code = parse_options(argc, argv, &o);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (o.servers == NULL) {
+        o.servers = getenv("TELPHER_SERVERS");
+    }
+    if (o.servers == NULL || o.servers[0] == '\0') {
+        o.servers = "local";
+    }
+    code = addresses_parse("run", o.servers, &list); /* a wrong list is said now */
+    if (code != 0) {
+        return code;
+    }
+    addresses_free(&list);
+    /* A socket's path is short: a long TMPDIR will not do. */
+    snprintf(dir, sizeof(dir), "%s/telpher-XXXXXX",
+             tmp != NULL && strlen(tmp) < 60 ? tmp : "/tmp");
+    if (mkdtemp(dir) == NULL) {
+        return failure("making %s: %s", dir, strerror(errno));
+    }
+    code = run_in(dir, &o, argv + optind);
+    remove_folder(dir);
+    return code;
+}

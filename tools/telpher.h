@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the telpher command share. */
+#ifndef TELPHER_TOOLS_TELPHER_H
+#define TELPHER_TOOLS_TELPHER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <telpher/server.h>
+#include <telpher/telpher.h>
+
+/** Exit codes: 0 success, 1 failure, 2 wrong use; `run` gives the program's own, 126 and
+ *  127 as a shell does when it cannot be run or found, 128 + signal when one ended it. */
+enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
+
+/** Subcommands. argv[0] is the subcommand's name. Each returns the exit code. */
+int command_run(int argc, char **argv);
+int command_devices(int argc, char **argv);
+int command_info(int argc, char **argv);
+int command_ping(int argc, char **argv);
+
+/** Says what is wrong on stderr, "telpher: " in front. @return EXIT_USAGE. */
+int usage_error(const char *subcommand, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/** Says what failed on stderr. @return EXIT_FAILURE. */
+int failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** "12.3 us", "4.56 ms": writes into @p dst, returns it. */
+const char *duration_text(char *dst, size_t cap, double ns);
+/** "512 B", "1.5 GiB": writes into @p dst, returns it. */
+const char *size_text(char *dst, size_t cap, uint64_t bytes);
+/** Seconds with fraction, "ms" and "us" suffixes → ns. @return 0 if it is no duration. */
+uint64_t parse_duration_ns(const char *text);
+
+/** A server list split into addresses. */
+struct addresses {
+    char *item[256];
+    size_t count;
+};
+/** Splits @p text, or $TELPHER_SERVERS if NULL. @return 0, or the exit code to leave with. */
+int addresses_parse(const char *subcommand, const char *text,
+                    struct addresses *ret_list);
+void addresses_free(struct addresses *list);
+
+/** Where an artefact of this installation is: beside this program or where it was
+ *  installed. @return 0, or -1 if it is in neither place (ret_path names the last). */
+int find_artefact(const char *relative, const char *installed, char *ret_path,
+                  size_t cap);
+
+/** A telpherd of our own on a Unix socket, for as long as we live. */
+struct private_daemon {
+    pid_t pid;
+    char socket[128];
+};
+/** Starts it in the folder @p dir and waits until it serves. @return 0 or -1 (said why). */
+int private_daemon_start(const char *dir, struct private_daemon *ret_daemon);
+/** Ends it and waits for that; at most a few seconds. */
+void private_daemon_stop(struct private_daemon *daemon);
+
+#endif

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: telpher_test.sh TELPHER
+# The telpher command as a user types it: help, wrong use, exit codes, a private daemon that is gone afterwards.
+set -uo pipefail
+telpher=$1
+failed=0 passed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+unset TELPHER_SERVERS
+
+# expect NAME EXIT-CODE PATTERN COMMAND…: the output of both streams must match.
+expect() {
+    local name=$1 code=$2 pattern=$3 out got
+    shift 3
+    out=$(timeout 60 "$@" 2>&1 </dev/null)
+    got=$?
+    if [ "$got" = "$code" ] && grep -Eq -- "$pattern" <<<"$out"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        printf 'FAILED %s: exit %s (wanted %s), output (wanted /%s/):\n%s\n' "$name" "$got" "$code" "$pattern" "$out"
+    fi
+}
+
+expect help 0 'telpher run' "$telpher" --help
+expect version 0 '^telpher [0-9]+\.[0-9]+\.[0-9]+$' "$telpher" --version
+expect no-command 2 'usage: telpher' "$telpher"
+expect bad-command 2 "no command 'fly'" "$telpher" fly
+for c in run devices info ping; do
+    expect "$c-help" 0 "usage: telpher $c" "$telpher" "$c" --help
+    expect "$c-bad-option" 2 'unknown option' "$telpher" "$c" --no-such-option
+done
+expect run-nothing 2 'no program given' "$telpher" run
+expect run-bad-list 2 'telpher run: ' "$telpher" run -s 'a,,b' -- true
+expect run-true 0 '' "$telpher" run -- true
+expect run-exit-code 7 '' "$telpher" run -- sh -c 'exit 7'
+expect run-signal 143 '' "$telpher" run -- sh -c 'kill -TERM $$'
+expect run-not-found 127 'No such file' "$telpher" run -- "$work/none"
+touch "$work/plain"
+expect run-not-executable 126 'Permission denied' "$telpher" run -- "$work/plain"
+expect run-environment 0 '^unix:|^/.*telpherd.sock' "$telpher" run -- sh -c 'echo "$TELPHER_SERVERS"'
+expect run-devices 0 '^ +0 ' "$telpher" run -- "$telpher" devices
+expect run-ping 0 'round trip: min' "$telpher" run -- sh -c "$telpher ping -c 3 -i 1ms \$TELPHER_SERVERS"
+expect ping-nobody 1 'telpher: ' "$telpher" ping -t 500ms "unix:$work/nobody.sock"
+expect ping-wrong 2 'one server is wanted' "$telpher" ping
+expect info 0 'TELPHER_SERVERS' "$telpher" info --config
+expect info-build 0 'OpenCL library' "$telpher" info --build
+# A server that is not there: the program still runs, without devices.
+expect run-down 0 '' "$telpher" run -s "unix:$work/nobody.sock" -- true
+
+left=$(find "$work" -mindepth 1 ! -name plain)
+if [ -z "$left" ]; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    printf 'FAILED clean-up, left behind:\n%s\n' "$left"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

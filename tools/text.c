@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words and numbers for people: messages, durations, sizes, lists of servers, places. */
+#include "telpher.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int
+usage_error(const char *subcommand, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    fprintf(stderr, "telpher%s%s: ", subcommand == NULL ? "" : " ",
+            subcommand == NULL ? "" : subcommand);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    if (subcommand != NULL) {
+        fprintf(stderr, "`telpher %s --help` shows how it is used\n", subcommand);
+    }
+    return EXIT_USAGE;
+}
+
+int
+failure(const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    fputs("telpher: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return EXIT_FAILURE;
+}
+
+const char *
+duration_text(char *dst, size_t cap, double ns)
+{
+    if (ns < 1e6) {
+        snprintf(dst, cap, "%.1f us", ns / 1e3);
+    } else if (ns < 1e9) {
+        snprintf(dst, cap, "%.2f ms", ns / 1e6);
+    } else {
+        snprintf(dst, cap, "%.2f s", ns / 1e9);
+    }
+    return dst;
+}
+
+const char *
+size_text(char *dst, size_t cap, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    while (value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(dst, cap, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return dst;
+}
+
+uint64_t
+parse_duration_ns(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+    double scale = strcmp(end, "us") == 0                  ? 1e3
+                   : strcmp(end, "ms") == 0                ? 1e6
+                   : strcmp(end, "m") == 0                 ? 60e9
+                   : *end == '\0' || strcmp(end, "s") == 0 ? 1e9
+                                                           : 0;
+
+    return end == text || !(value > 0) || value * scale > 1e18
+               ? 0
+               : (uint64_t)(value * scale);
+}
+
+struct collecting {
+    struct addresses *list;
+    int overflow;
+};
+
+static void
+collect(void *user, const char *address)
+{
+    struct collecting *c = user;
+    size_t max = sizeof(c->list->item) / sizeof(c->list->item[0]);
+    char *copy = c->list->count < max ? strdup(address) : NULL;
+
+    if (copy == NULL) {
+        c->overflow = 1;
+        return;
+    }
+    c->list->item[c->list->count++] = copy;
+}
+
+int
+addresses_parse(const char *subcommand, const char *text, struct addresses *ret_list)
+{
+    struct collecting c = {.list = ret_list};
+    telpher_error err = {0};
+
+    ret_list->count = 0;
+    if (text == NULL) {
+        text = getenv("TELPHER_SERVERS");
+    }
+    if (text == NULL || text[0] == '\0') {
+        text = "local";
+    }
+    if (telpher_servers_parse(text, collect, &c, &err) != TELPHER_OK) {
+        return usage_error(subcommand, "%s", err.text);
+    }
+    if (c.overflow) {
+        addresses_free(ret_list);
+        return failure("more servers than this command can hold");
+    }
+    return 0;
+}
+
+void
+addresses_free(struct addresses *list)
+{
+    while (list->count != 0) {
+        free(list->item[--list->count]);
+    }
+}
+
+int
+find_artefact(const char *relative, const char *installed, char *ret_path, size_t cap)
+{
+    char exe[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+    if (len > 0) {
+        exe[len] = '\0';
+        if ((size_t)snprintf(ret_path, cap, "%s/%s", dirname(exe), relative) < cap &&
+            access(ret_path, R_OK) == 0) {
+            return 0;
+        }
+    }
+    return (size_t)snprintf(ret_path, cap, "%s", installed) < cap &&
+                   access(ret_path, R_OK) == 0
+               ? 0
+               : -1;
+}
