@@ -4,6 +4,9 @@ if(NOT BUILD_TESTING)
   return()
 endif()
 
+configure_file(cmake/sanitizers/environment.cmake.in sanitizers.cmake @ONLY)
+set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${PROJECT_BINARY_DIR}/sanitizers.cmake)
+
 # telpher_check(<name> COMMAND …): exit status 77 means skipped, with the reason on the output.
 function(telpher_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
