@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* telpher-bench: the benchmarks of the project. Here is only the choice of the command. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "Usage: telpher-bench COMMAND [OPTION]...\n"
+    "Measures accelerators at the end of a network, or here.\n\n"
+    "  ocl    an OpenCL driver: launches, transfers, creation, builds, discovery\n"
+    "  floor  what plain TCP and memcpy cost, the floors of everything else\n"
+    "  plot   pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
+    "  -h, --help     this text; telpher-bench COMMAND --help has the options\n"
+    "  -v, --version  the version\n";
+
+static int
+run_command(int argc, char **argv)
+{
+    const struct bench_runtime *const runtimes[] = {&bench_ocl, &bench_floor};
+
+    if (strcmp(argv[1], "plot") == 0) {
+        return bench_plot_main(argc - 1, argv + 1);
+    }
+    for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+        if (strcmp(argv[1], runtimes[i]->name) == 0) {
+            return bench_run_main(runtimes[i], argc - 1, argv + 1);
+        }
+    }
+    fprintf(stderr, "telpher-bench: no such command: %s\n%s", argv[1], usage);
+    return 2;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        fputs(usage, stdout);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-v") == 0) {
+        printf("telpher-bench %s\n", BENCH_VERSION);
+        return EXIT_SUCCESS;
+    }
+    return run_command(argc, argv);
+}

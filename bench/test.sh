@@ -1,0 +1,111 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test.sh TELPHER-BENCH PART: runs the program with few iterations and looks at what it prints. The
+# figures themselves are not judged, only that they are there, positive, and validated.
+set -eu
+bench=$1
+part=$2
+dir=$(mktemp -d)
+server=
+trap 'test -z "$server" || kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
+
+die() {
+    echo "FAILED: $1"
+    cat "$dir/out" "$dir/err" 2>/dev/null || true
+    exit 1
+}
+# expect STATUS COMMAND...: its output goes to $dir/out and $dir/err.
+expect() {
+    wanted=$1
+    shift
+    status=0
+    "$@" >"$dir/out" 2>"$dir/err" || status=$?
+    test "$status" -eq "$wanted" || die "exit status $status, not $wanted: $*"
+}
+# row NAME COLUMNS: a row of that many columns, the second positive, the last "Pass".
+row() {
+    awk -v name="$1" -v columns="$2" \
+        '$1 == name && NF == columns && $2 > 0 && $NF == "Pass" { found = 1 }
+         END { exit !found }' "$dir/out" || die "no good row $1 of $2 columns"
+}
+
+options() {
+    expect 0 "$bench" --version
+    grep -Eq '^telpher-bench [0-9]+\.[0-9]+\.[0-9]+$' "$dir/out" || die "no version"
+    expect 0 "$bench" --help
+    grep -q '^  plot ' "$dir/out" || die "the help lacks a command"
+    for command in ocl floor plot; do
+        expect 0 "$bench" "$command" --help
+        grep -q '^Usage: telpher-bench '"$command" "$dir/out" || die "no usage of $command"
+    done
+    expect 2 "$bench"
+    expect 2 "$bench" nonsense
+    expect 2 "$bench" ocl --nonsense
+    expect 2 "$bench" ocl -i 0
+    expect 2 "$bench" ocl -i 12x
+    expect 2 "$bench" ocl --size 4K:1K
+    expect 2 "$bench" ocl --tests nonsense
+    expect 2 "$bench" ocl --memory nonsense
+    expect 2 "$bench" ocl stray
+    expect 0 "$bench" ocl --list
+    test "$(wc -l <"$dir/out")" -ge 18 || die "too few tests listed"
+    expect 2 "$bench" plot
+    echo '{}' >"$dir/empty.json"
+    expect 1 "$bench" plot "$dir/empty.json" -o "$dir/out.png"
+    if ! command -v gnuplot >/dev/null; then
+        echo '{"target": "Subject", "test": "a", "validated": true}' >"$dir/one.json"
+        expect 1 "$bench" plot "$dir/one.json" -o "$dir/out.png"
+        grep -q 'needs gnuplot' "$dir/err" || die "no clear message without gnuplot"
+    fi
+}
+
+floor() {
+    expect 0 "$bench" floor -i 20 -x 2 -m 1K:2K --json "$dir/floor.json"
+    row tcp_pingpong 9
+    row tcp_pingpong_poll 9
+    test "$(grep -c '"validated": true' "$dir/floor.json")" -eq 8 || die "JSON lacks series"
+    expect 1 "$bench" floor --tests tcp_ping --floor-host 127.0.0.1:1
+    "$bench" floor --serve --listen 127.0.0.1:0 >"$dir/served" &
+    server=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        grep -q port "$dir/served" && break
+        sleep 0.2
+    done
+    port=$(sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$dir/served")
+    expect 0 "$bench" floor -i 20 -x 2 -m 1K:2K --floor-host "127.0.0.1:$port"
+    row tcp_pingpong 9
+}
+
+ocl() {
+    pocl="Portable Computing Language"
+    if ! "$bench" ocl --discover --platform "$pocl" >/dev/null 2>&1; then
+        echo "skipped: no OpenCL platform called $pocl (package pocl-opencl-icd)"
+        exit 77
+    fi
+    expect 0 "$bench" ocl --platform "$pocl" -i 3 -x 1 -m 1K:4K -c --json "$dir/ocl.json"
+    for test in kernel_finish kernel_event kernel_batch event_chain write_kernel_read write_4 \
+        read_4 create_buffer create_touched create_kernel create_user_event create_queue \
+        create_context build_cold build_cached discovery; do
+        row "$test" 9
+    done
+    for size in 1024 2048 4096; do
+        row "$size" 10
+    done
+    grep -q '^# Test  *Latency (us)' "$dir/out" || die "no OSU-like heading"
+    grep -q '^# Size  *Bandwidth (MB/s)' "$dir/out" || die "no OSU-like heading"
+    ! grep -q '"validated": false' "$dir/ocl.json" || die "something was not validated"
+    test "$(grep -c '"target": "Subject", "test"' "$dir/ocl.json")" -eq 22 || die "JSON lacks series"
+    if command -v gnuplot >/dev/null; then
+        expect 0 "$bench" plot "$dir/ocl.json" -o "$dir/ocl.svg"
+        grep -q '<svg' "$dir/ocl.svg" || die "no plot"
+    fi
+    expect 0 "$bench" ocl --platform "$pocl" --native "$pocl" -i 6 -x 1 -m 2K --memory pinned \
+        -W 4 --tests read_4,bw_write
+    grep -q '^# Native: Portable' "$dir/out" || die "no native target"
+    expect 1 "$bench" ocl --platform nonsense --tests read_4 --no-floor
+    grep -q 'FAILED: no OpenCL platform' "$dir/out" || die "a missing platform is no failure"
+    expect 1 "$bench" ocl --platform "$pocl" --peer "$dir/none.so" --tests read_4 -i 3
+    grep -q 'FAILED: Peer' "$dir/out" || die "a missing peer is no failure"
+}
+
+"$part"
