@@ -57,8 +57,8 @@ struct bench_case {
     const char *floor; /**< case of the floor runtime it is compared with, or NULL */
     double trips; /**< how many times that floor one operation should cost */
     bool (*setup)(void *session, size_t bytes);
-    /** Does the thing once. *own_us is negative; a case that measures the time itself (because
-     * it passes in another process) puts it there. */
+    /** Does the thing once. *own_us is negative; a case that measures the time itself
+     * (because it passes in another process) puts it there. */
     bool (*run)(void *session, double *own_us);
     bool (*check)(void *session); /**< were the results right? */
     void (*teardown)(void *session);
@@ -79,8 +79,8 @@ struct bench_runtime {
     size_t case_count;
     const struct bench_memory *memories;
     size_t memory_count;
-    /** Gives a session (close it), having printed "info KEY VALUE" lines about itself. The
-     * session borrows the settings. */
+    /** Gives a session (close it), having printed "info KEY VALUE" lines about itself.
+     * The session borrows the settings. */
     bool (*open)(const struct bench_settings *settings, void **ret_session);
     void (*close)(void *session);
 };
@@ -110,8 +110,8 @@ bool bench_measure_raw(const struct bench_runtime *runtime, const struct bench_c
 /** [us] since some fixed point, monotonic. */
 double bench_now_us(void);
 
-/** `floor --serve ADDR:PORT`: answers other machines' measurements until a signal ends the
- * program. Returns false if it cannot listen. */
+/** `floor --serve ADDR:PORT`: answers other machines' measurements until a signal ends
+ * the program. Returns false if it cannot listen. */
 bool bench_floor_serve(const char *address);
 
 /** `plot FILE.json... -o OUT.png`; returns an exit status. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telpher-bench: the benchmarks of the project. Here is only the choice of the command. */
+/* telpher-bench: the benchmarks of the project. Here is only the choice of the
+ * command. */
 #include "bench.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The OpenCL runtime: the table of its cases, and those that launch and transfer. What creates
- * objects and builds programs is in ocl_create.c. */
+/* The OpenCL runtime: the table of its cases, and those that launch and transfer. What
+ * creates objects and builds programs is in ocl_create.c. */
 #include "clutil.h"
 #include "ocl_create.h"
 #include "ocl_memory.h"
@@ -226,7 +226,8 @@ run_read_word(void *session, double *own_us)
 
 /* --- bandwidth ------------------------------------------------------------------ */
 
-/* Different in every run and at every offset: a piece that is missing or out of place shows. */
+/* Different in every run and at every offset: a piece that is missing or out of place
+ * shows. */
 static unsigned char
 byte_at(cl_uint run, size_t offset)
 {

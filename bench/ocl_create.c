@@ -26,8 +26,8 @@ ocl_start_creating(void *session, size_t bytes)
     return true;
 }
 
-/* A creation that fails ends the case at once; `wrong` counts objects that are not what was
- * asked for. */
+/* A creation that fails ends the case at once; `wrong` counts objects that are not
+ * what was asked for. */
 bool
 ocl_check_created(void *session)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `telpher-bench plot`: latencies as bars and bandwidths as lines, drawn by gnuplot from the
- * JSON files this program writes. */
+/* `telpher-bench plot`: latencies as bars and bandwidths as lines, drawn by gnuplot
+ * from the JSON files this program writes. */
 #include "bench.h"
 
 #include <errno.h>

@@ -213,8 +213,8 @@ put_compared_columns(const struct bench_results *r, const struct bench_case *c)
     printf("\n");
 }
 
-/* What the target costs beyond the native driver (if that is measured), in floors. Returns
- * false if one of the three figures is missing. */
+/* What the target costs beyond the native driver (if that is measured), in floors.
+ * Returns false if one of the three figures is missing. */
 static bool
 over_native(const struct bench_results *r, const struct bench_series *s, double floor,
             double *ret_ratio)
@@ -264,7 +264,8 @@ put_compared_row(const struct bench_results *r, const struct bench_series *first
     printf("\n");
 }
 
-/* A case or size that only a later target got through has no row of the first; take anyone's. */
+/* A case or size that only a later target got through has no row of the first; take
+ * anyone's. */
 static bool
 is_first_of_row(const struct bench_results *r, const struct bench_series *s)
 {

@@ -17,6 +17,7 @@ struct bench_target {
     const char *platform;
     int device;
     const char *vendors; /**< OCL_ICD_VENDORS, NULL = as it is */
+    bool system_drivers; /**< the system's own drivers, even under `telpher run` */
     char platform_name[128],
         platform_version[128]; /**< as it said itself; "" = not yet */
     char device_name[128], driver[128];
@@ -59,16 +60,16 @@ void bench_results_destroy(struct bench_results *results);
 double bench_floor_us(const struct bench_results *results,
                       const struct bench_series *series);
 
-/** Prints OSU-like tables of the cases chosen; with several targets their medians side by
- * side, and if @p full all percentiles too. */
+/** Prints OSU-like tables of the cases chosen; with several targets their medians side
+ * by side, and if @p full all percentiles too. */
 void bench_report_tables(const struct bench_results *results,
                          const struct bench_runtime *runtime, const char *tests,
                          bool full);
 /** Writes everything as JSON; false after bench_fail(). */
 bool bench_report_json(const struct bench_results *results, const char *path);
 
-/** Measures all chosen cases of a target (and the floors), in turns, in processes of their own.
- * @p argv are the options of this program, which those processes get too. */
+/** Measures all chosen cases of a target (and the floors), in turns, in processes of
+ * their own. @p argv are the options of this program, which those processes get too. */
 void bench_measure(struct bench_results *results, const struct bench_runtime *runtime,
                    const char *tests, int rounds, int timeout_s, int argc, char **argv);
 

@@ -36,7 +36,9 @@ static const char usage_ocl[] =
     "(host)\n\n"
     "With what it is compared: targets are measured in turns, each test in its own "
     "process\n"
-    "  --native PLATFORM       the native driver, by its platform's name\n"
+    "  --native PLATFORM       the native driver, by its platform's name; under "
+    "`telpher run`\n"
+    "                          among the system's drivers\n"
     "  --vs native             the same; any platform but the one measured\n"
     "  --peer PATH             another OpenCL driver: its .icd file or library, loaded "
     "alone\n"
@@ -368,6 +370,7 @@ add_targets(struct bench_results *r, const struct arguments *a, char *other,
                  a->settings.platform[0] != '\0' ? a->settings.platform : "Telpher");
         add_target(r, a, "Native", strcmp(a->native, "!") == 0 ? other : a->native,
                    a->settings.device, NULL);
+        r->targets[r->target_count - 1].system_drivers = true;
     }
     if (a->peer != NULL) {
         add_target(r, a, "Peer", "", 0, a->peer);

@@ -28,7 +28,27 @@ struct plan {
 
 /* --- one process ---------------------------------------------------------------- */
 
-/* The user's options, then those that make it this target's process: the last one wins. */
+/* Says to the OpenCL loader which drivers to load. `telpher run` shows its program no
+ * other driver than Telpher: for the native target that is undone. */
+static void
+set_loader(const struct bench_target *target)
+{
+    static const char *const variables[] = {"OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH",
+                                            "OCL_ICD_FILENAMES"};
+    const bool undo = target->system_drivers && getenv("TELPHER_SERVERS") != NULL;
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        if (undo || target->vendors != NULL) {
+            unsetenv(variables[i]);
+        }
+    }
+    if (target->vendors != NULL) {
+        setenv("OCL_ICD_VENDORS", target->vendors, 1);
+    }
+}
+
+/* The user's options, then those that make it this target's process: the last one
+ * wins. */
 static void
 exec_child(const struct plan *plan, const struct bench_target *target,
            const struct bench_case *c)
@@ -56,9 +76,7 @@ exec_child(const struct plan *plan, const struct bench_target *target,
     arguments[n++] = "-i";
     arguments[n++] = iterations;
     arguments[n] = NULL;
-    if (target->vendors != NULL) {
-        setenv("OCL_ICD_VENDORS", target->vendors, 1);
-    }
+    set_loader(target);
     execv("/proc/self/exe", arguments);
     _exit(127);
 }
@@ -81,8 +99,8 @@ start_child(const struct plan *plan, const struct bench_target *target,
     return child;
 }
 
-/* Waits for the child, and kills it when the time is over. Gives its wait status; false if
- * it was killed for that. */
+/* Waits for the child, and kills it when the time is over. Gives its wait status;
+ * false if it was killed for that. */
 static bool
 wait_for_child(pid_t child, int timeout_s, int *ret_status)
 {

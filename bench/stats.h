@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a set of samples: order statistics, since the mean of latencies on a busy
- * machine says little. */
+/* What is said of a set of samples: order statistics, since the mean of latencies on a
+ * busy machine says little. */
 #ifndef BENCH_STATS_H
 #define BENCH_STATS_H
 
@@ -14,8 +14,8 @@ struct bench_stats {
 /** Sorts @p samples in place and sums them up. All zero if there is none. */
 struct bench_stats bench_stats_of(double *samples, size_t count);
 
-/** Quantile @p q (0 to 1) of sorted samples, interpolated between the two nearest; 0 if there
- * is none. */
+/** Quantile @p q (0 to 1) of sorted samples, interpolated between the two nearest; 0 if
+ * there is none. */
 double bench_quantile(const double *sorted, size_t count, double q);
 
 #endif

@@ -118,8 +118,8 @@ add_vectors(cl_device_id device)
     return right;
 }
 
-/* Lists a platform's devices and, unless `list_only`, computes on them. Returns how many there
- * are, or -1 if one computed wrong sums. */
+/* Lists a platform's devices and, unless `list_only`, computes on them. Returns how
+ * many there are, or -1 if one computed wrong sums. */
 static int
 visit_platform(cl_platform_id platform, const char *name, bool list_only)
 {

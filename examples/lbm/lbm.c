@@ -165,7 +165,8 @@ stream(const struct lbm_flow *flow, int q)
            (1 + 3 * along + 4.5f * along * along - 1.5f * flow->speed * flow->speed);
 }
 
-/* Creates a buffer of `count` planes, plane i filled with direction q[i] of the stream. */
+/* Creates a buffer of `count` planes, plane i filled with direction q[i] of the
+ * stream. */
 static cl_mem
 create_filled(struct simulation *sim, struct strip *s, const int *q, int count,
               size_t plane)
@@ -185,8 +186,8 @@ create_filled(struct simulation *sim, struct strip *s, const int *q, int count,
     return buffer;
 }
 
-/* Bit q: the cell that direction q comes from, (x, y) - c(q), is solid. A solid cell has
- * all bits: nothing enters it. */
+/* Bit q: the cell that direction q comes from, (x, y) - c(q), is solid. A solid cell
+ * has all bits: nothing enters it. */
 static cl_ushort
 walls_around(const struct lbm_flow *flow, int x, int y)
 {

@@ -38,8 +38,8 @@ struct lbm_options {
 /** Prints both to stderr and ends the program. */
 _Noreturn void lbm_fail(const char *message, const char *detail);
 
-/** Runs the flow and gives its last velocities (free field.u). Any error ends the program,
- * having said why. */
+/** Runs the flow and gives its last velocities (free field.u). Any error ends the
+ * program, having said why. */
 struct lbm_field lbm_run(const struct lbm_options *options);
 
 /** Is cell (x, y) inside the cylinder? */
