@@ -50,7 +50,8 @@ static const char usage_ocl[] =
 
 static const char usage_floor[] =
     "  --floor-host ADDR:PORT  the other end (another core of this machine)\n"
-    "  --serve                 be the other end, until a signal\n"
+    "  --serve                 be the other end, for anyone who can reach it, until a "
+    "signal\n"
     "  --listen ADDR:PORT      where (127.0.0.1:7718)\n";
 
 static const char usage_tail[] =
