@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Content between host memory and a buffer. Small content travels in the command frames,
+ * large content on the bulk stream, straight from or into the program's memory; only a box
+ * with gaps is packed on the way.
+ */
+#include "icd/memory.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/** A transfer under way, or an inline READ: lives until its event and its transfer end. */
+struct io {
+    unsigned refs; /**< of the event and of the sink or source; under the lock */
+    struct tp_icd_place *place;
+    struct _cl_event *ev; /**< held */
+    struct _cl_mem *mem; /**< held; NULL: the memory is the program's */
+    uint8_t *ptr; /**< first byte in host memory */
+    struct tp_icd_box box;
+    uint8_t *packed; /**< content while ptr has it with gaps; NULL: no need */
+    struct tp_icd_landing landing;
+    struct tp_icd_gate gate;
+    union {
+        struct tp_icd_sink sink;
+        struct tp_icd_source source;
+    };
+};
+
+void
+tp_icd_content_set(struct tp_icd_content *content, struct _cl_mem *mem, size_t offset,
+                   size_t size, const void *ptr)
+{
+    memset(content, 0, sizeof(*content));
+    content->mem = mem;
+    content->offset = offset;
+    content->size = size;
+    content->ptr = (uint8_t *)(uintptr_t)ptr;
+    content->extent = size;
+    content->box.region[0] = size;
+    content->box.region[1] = content->box.region[2] = 1;
+}
+
+/** The rect field of READ and WRITE; @p values is borrowed by the result. */
+static struct tp_wire_u64s
+wire_rect(const struct tp_icd_content *content, uint64_t values[8])
+{
+    const struct tp_icd_rect *rect = &content->rect;
+
+    if (!content->is_rect) {
+        return (struct tp_wire_u64s){0, NULL};
+    }
+    for (int i = 0; i < 3; i++) {
+        values[i] = rect->origin[i];
+        values[3 + i] = rect->region[i];
+    }
+    values[6] = rect->row_pitch;
+    values[7] = rect->slice_pitch;
+    return (struct tp_wire_u64s){8, values};
+}
+
+/** @param bulk the content goes on the bulk stream, so it must lie there in one piece. */
+static struct io *
+io_create(const struct tp_icd_op *op, const struct tp_icd_content *content, bool bulk)
+{
+    struct io *io = tp_zalloc(sizeof(*io), "transfer");
+
+    if (io == NULL) {
+        return NULL;
+    }
+    io->place = op->q->place;
+    io->ptr = content->ptr;
+    io->box = content->box;
+    tp_list_init(&io->landing.link);
+    tp_list_init(&io->gate.link);
+    if (bulk && !tp_icd_box_is_packed(&io->box)) {
+        io->packed = tp_malloc(content->size, "transfer");
+        if (io->packed == NULL) {
+            tp_free(io);
+            return NULL;
+        }
+    }
+    io->ev = op->ev;
+    tp_icd_hold(&io->ev->obj);
+    if (content->hold_mem) {
+        io->mem = content->mem;
+        tp_icd_hold(&io->mem->obj);
+    }
+    return io;
+}
+
+static void
+io_free(struct io *io)
+{
+    tp_icd_drop_locked(&io->ev->obj);
+    if (io->mem != NULL) {
+        tp_icd_drop_locked(&io->mem->obj);
+    }
+    tp_free(io->packed);
+    tp_free(io);
+}
+
+static void
+io_unref(struct io *io)
+{
+    if (--io->refs == 0) {
+        io_free(io);
+    }
+}
+
+/** Says that the event has a transfer besides DONE. */
+static void
+add_part(struct io *io, uint64_t transfer)
+{
+    io->refs++;
+    io->ev->parts = 1;
+    io->ev->transfer = transfer;
+}
+
+/** The common end of sinks and sources: not under the lock. */
+static void
+part_done(struct io *io, telpher_status status)
+{
+    tp_icd_lock();
+    tp_icd_gate_fini(&io->gate);
+    tp_icd_event_part_done(io->ev, status);
+    io_unref(io);
+    tp_icd_unlock();
+}
+
+/* ---- reading ------------------------------------------------------------------------ */
+
+static void
+read_ended(struct _cl_event *ev)
+{
+    struct io *io = ev->on_end_user;
+
+    tp_icd_landing_end(&io->landing);
+    io_unref(io);
+}
+
+static void
+read_piece(struct tp_icd_sink *sink, uint64_t offset, uint32_t len)
+{
+    struct io *io = sink->user;
+
+    tp_icd_box_unpack(io->ptr, &io->box, io->packed + offset, offset, len);
+}
+
+static void
+read_done(struct tp_icd_sink *sink, telpher_status status)
+{
+    part_done(sink->user, status);
+}
+
+static cl_int
+add_sink(struct io *io, uint64_t size, uint64_t *ret_transfer)
+{
+    telpher_status status;
+
+    io->sink.transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
+    io->sink.dst = io->packed != NULL ? io->packed : io->ptr;
+    io->sink.size = size;
+    io->sink.piece = io->packed != NULL ? read_piece : NULL;
+    io->sink.done = read_done;
+    io->sink.user = io;
+    status = tp_icd_sink_add(io->place, &io->sink);
+    if (status != TELPHER_OK) {
+        return tp_icd_cl_error(status);
+    }
+    add_part(io, io->sink.transfer);
+    *ret_transfer = io->sink.transfer;
+    return CL_SUCCESS;
+}
+
+/** Prepares the arrival of the content. */
+static cl_int
+expect_content(struct io *io, const struct tp_icd_content *content,
+               uint64_t *ret_transfer)
+{
+    if (content->size > TP_WIRE_INLINE_MAX) {
+        return add_sink(io, content->size, ret_transfer);
+    }
+    io->ev->inline_dst = io->ptr;
+    io->ev->inline_len = content->size;
+    io->ev->inline_box = tp_icd_box_is_packed(&io->box) ? NULL : &io->box;
+    *ret_transfer = 0;
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_put_read(struct tp_icd_op *op, void *arg)
+{
+    const struct tp_icd_content *content = arg;
+    uint64_t rect[8], transfer;
+    struct io *io;
+    cl_int err;
+
+    if (content->size == 0) {
+        return tp_icd_op_put_nothing(op, NULL);
+    }
+    io = io_create(op, content, content->size > TP_WIRE_INLINE_MAX);
+    if (io == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    err = expect_content(io, content, &transfer);
+    if (err != CL_SUCCESS) {
+        io_free(io);
+        return err;
+    }
+    io->refs++;
+    op->ev->on_end = read_ended;
+    op->ev->on_end_user = io;
+    tp_icd_landing_add(&io->landing, op->ev, content->ptr, content->extent);
+    op->flags |= TP_WIRE_NOTIFY;
+    tp_icd_put(op->q->place, TP_WIRE_READ,
+               &(struct tp_wire_read){.event = op->ev->obj.id,
+                                      .queue = op->q->obj.id,
+                                      .mem = content->mem->obj.id,
+                                      .flags = op->flags,
+                                      .offset = content->offset,
+                                      .size = content->size,
+                                      .transfer = transfer,
+                                      .rect = wire_rect(content, rect),
+                                      .wait = tp_icd_op_ids(op)});
+    return CL_SUCCESS;
+}
+
+/* ---- writing ------------------------------------------------------------------------ */
+
+static void
+put_write_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
+                uint64_t transfer, struct tp_wire_bytes data)
+{
+    uint64_t rect[8];
+
+    tp_icd_put(op->q->place, TP_WIRE_WRITE,
+               &(struct tp_wire_write){.event = tp_icd_op_event_id(op),
+                                       .queue = op->q->obj.id,
+                                       .mem = content->mem->obj.id,
+                                       .flags = op->flags,
+                                       .offset = content->offset,
+                                       .size = content->size,
+                                       .transfer = transfer,
+                                       .rect = wire_rect(content, rect),
+                                       .wait = tp_icd_op_ids(op),
+                                       .data = data});
+}
+
+static cl_int
+write_inline(struct tp_icd_op *op, const struct tp_icd_content *content)
+{
+    static uint8_t scratch[TP_WIRE_INLINE_MAX]; /* under tp_icd.lock */
+    struct tp_wire_bytes data = {.len = (uint32_t)content->size, .data = content->ptr};
+
+    if (!tp_icd_box_is_packed(&content->box)) {
+        tp_icd_box_pack(scratch, &content->box, content->ptr, 0, content->size);
+        data.data = scratch;
+    }
+    put_write_frame(op, content, 0, data);
+    return CL_SUCCESS;
+}
+
+static void
+write_ended(struct _cl_event *ev)
+{
+    io_unref(ev->on_end_user);
+}
+
+static void
+write_done(struct tp_icd_source *source, telpher_status status)
+{
+    part_done(source->user, status);
+}
+
+/** The host memory has what is to be written: takes it. */
+static void
+take_content(struct io *io)
+{
+    if (io->packed != NULL) {
+        tp_icd_box_pack(io->packed, &io->box, io->ptr, 0, io->source.size);
+    }
+}
+
+static void
+gate_opened(struct tp_icd_gate *gate)
+{
+    struct io *io = tp_container_of(gate, struct io, gate);
+
+    take_content(io);
+    tp_icd_source_ready(io->place, &io->source, io->source.size);
+}
+
+/** Makes the content go, at once or when the gate opens. */
+static cl_int
+add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *content)
+{
+    telpher_status status;
+    cl_int err = tp_icd_gate_init(&io->gate, op, content->ptr, content->extent);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    io->gate.open = gate_opened;
+    io->source.transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
+    io->source.src = io->packed != NULL ? io->packed : io->ptr;
+    io->source.size = content->size;
+    io->source.done = write_done;
+    io->source.user = io;
+    if (io->gate.count == 0) {
+        take_content(io);
+        io->source.ready = content->size;
+    }
+    status = tp_icd_source_add(io->place, &io->source);
+    if (status != TELPHER_OK) {
+        tp_icd_gate_fini(&io->gate);
+        return tp_icd_cl_error(status);
+    }
+    add_part(io, io->source.transfer);
+    return CL_SUCCESS;
+}
+
+static cl_int
+write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
+{
+    struct io *io = io_create(op, content, true);
+    cl_int err;
+
+    if (io == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    err = add_source(io, op, content);
+    if (err != CL_SUCCESS) {
+        io_free(io);
+        return err;
+    }
+    io->refs++;
+    op->ev->on_end = write_ended;
+    op->ev->on_end_user = io;
+    op->flush = true; /* credit comes only for what was announced */
+    op->flags |= TP_WIRE_NOTIFY;
+    put_write_frame(op, content, io->source.transfer, (struct tp_wire_bytes){0, NULL});
+    /* Somebody must read the credit. */
+    op->expect = !op->blocking && content->size > TP_WIRE_WINDOW;
+    return CL_SUCCESS;
+}
+
+/**
+ * What seemed small enough to be copied must wait behind a gate: now it needs an event, and
+ * a blocking write must wait for it.
+ */
+static cl_int
+make_wait(struct tp_icd_op *op)
+{
+    if (op->ev == NULL) {
+        op->ev = tp_icd_event_create(op->q, op->type);
+    }
+    if (op->ev == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    if (op->copies && !op->blocking) {
+        op->blocking = true;
+        tp_icd_hold(&op->ev->obj);
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_put_write(struct tp_icd_op *op, void *arg)
+{
+    const struct tp_icd_content *content = arg;
+    cl_int err;
+
+    if (content->size == 0) {
+        return tp_icd_op_put_nothing(op, NULL);
+    }
+    if (content->size <= TP_WIRE_INLINE_MAX &&
+        !tp_icd_gate_needed(op, content->ptr, content->extent)) {
+        return write_inline(op, content);
+    }
+    err = make_wait(op);
+    return err == CL_SUCCESS ? write_bulk(op, content) : err;
+}
