@@ -4,17 +4,25 @@
  * transfer on the bulk stream beside it.
  */
 #include "icd/icd_int.h"
+#include "icd/place.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+
+/** Content on its way out. */
+struct outgoing {
+    struct tp_icd_source source;
+    struct tp_icd_object *keep; /**< held until then; may be NULL */
+    uint8_t *own; /**< freed then; may be NULL */
+};
 
 /* ---- out ------------------------------------------------------------------------------ */
 
 static void
 on_sent(struct tp_icd_source *source, telpher_status status)
 {
-    struct tp_icd_outgoing *out = source->user;
+    struct outgoing *out = source->user;
 
     (void)status; /* a lost place is noticed by who waits for the reply */
     tp_icd_drop(out->keep);
@@ -26,7 +34,7 @@ telpher_status
 tp_icd_blob_send(struct tp_icd_place *place, const uint8_t *data, size_t len,
                  struct tp_icd_object *keep, uint8_t *own, uint64_t *ret_transfer)
 {
-    struct tp_icd_outgoing *out = tp_zalloc(sizeof(*out), "transfer");
+    struct outgoing *out = tp_zalloc(sizeof(*out), "transfer");
     telpher_status status = TELPHER_ERR_NO_MEMORY;
 
     if (out != NULL) {
@@ -57,66 +65,61 @@ tp_icd_blob_send(struct tp_icd_place *place, const uint8_t *data, size_t len,
 
 /* ---- in ------------------------------------------------------------------------------- */
 
-static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
-
-static void
-finish(struct tp_icd_incoming *in, telpher_status status)
-{
-    tp_icd_lock();
-    in->status = status;
-    in->done = true;
-    pthread_cond_broadcast(&arrived);
-    tp_icd_unlock();
-}
-
 static void
 on_received(struct tp_icd_sink *sink, telpher_status status)
 {
-    finish(sink->user, status);
+    struct tp_icd_incoming *in = sink->user;
+
+    in->status = status;
+    in->then(in);
 }
 
-void
-tp_icd_blob_copy(struct tp_icd_incoming *in, const void *data, size_t len)
+static telpher_status
+copy_inline(struct tp_icd_incoming *in, const struct tp_wire_bytes *bytes)
 {
-    in->data = tp_memdup(data, len, "reply");
-    in->size = len;
-    in->status = in->data == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_OK;
-    in->done = true;
+    in->size = bytes->len;
+    in->data = tp_memdup(bytes->data, bytes->len, "reply");
+    return in->data == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_OK;
+}
+
+static telpher_status
+expect_transfer(struct tp_icd_incoming *in, struct tp_icd_place *place,
+                uint64_t transfer, uint64_t size)
+{
+    telpher_status status;
+
+    if (size == 0 || size > TP_WIRE_TRANSFER_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
+    in->size = size;
+    in->data = tp_malloc(size, "reply");
+    if (in->data == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    in->sink = (struct tp_icd_sink){.transfer = transfer,
+                                    .dst = in->data,
+                                    .size = size,
+                                    .done = on_received,
+                                    .user = in};
+    tp_icd_lock();
+    status = tp_icd_sink_add(place, &in->sink);
+    tp_icd_unlock();
+    return status;
 }
 
 void
 tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_place *place,
-                    uint64_t transfer, uint64_t size)
+                    const struct tp_wire_bytes *bytes, uint64_t transfer, uint64_t size)
 {
-    telpher_status status = TELPHER_ERR_NO_MEMORY;
-
-    in->done = false;
-    in->size = size;
-    in->data = size <= TP_WIRE_TRANSFER_MAX ? tp_malloc(size, "reply") : NULL;
-    if (in->data != NULL) {
-        in->sink = (struct tp_icd_sink){.transfer = transfer,
-                                        .dst = in->data,
-                                        .size = size,
-                                        .done = on_received,
-                                        .user = in};
-        tp_icd_lock();
-        status = tp_icd_sink_add(place, &in->sink);
-        tp_icd_unlock();
+    if (transfer == 0) {
+        in->status = copy_inline(in, bytes);
+    } else {
+        in->status = expect_transfer(in, place, transfer, size);
+        if (in->status == TELPHER_OK) {
+            return; /* on_received goes on */
+        }
     }
-    if (status != TELPHER_OK) {
-        finish(in, status);
-    }
-}
-
-telpher_status
-tp_icd_blob_wait(struct tp_icd_incoming *in)
-{
-    tp_icd_lock();
-    while (!in->done) {
-        pthread_cond_wait(&arrived, &tp_icd.lock);
-    }
-    tp_icd_unlock();
-    return in->status;
+    in->then(in);
 }
 
 void
@@ -124,4 +127,34 @@ tp_icd_blob_fini(struct tp_icd_incoming *in)
 {
     tp_free(in->data);
     in->data = NULL;
+}
+
+/* ---- requests --------------------------------------------------------------------------- */
+
+static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+
+void
+tp_icd_settle(struct tp_icd_place *place, struct tp_icd_request *req)
+{
+    tp_icd_lock();
+    req->done = true;
+    if (place != NULL) {
+        tp_icd_place_wake(place);
+    }
+    pthread_cond_broadcast(&settled);
+    tp_icd_unlock();
+}
+
+void
+tp_icd_await(struct tp_icd_place *place, struct tp_icd_request *req)
+{
+    if (place != NULL) {
+        (void)tp_icd_wait(place, &req->done);
+    }
+    /* When the place was lost, the reply says so a little later. */
+    tp_icd_lock();
+    while (!req->done) {
+        pthread_cond_wait(&settled, &tp_icd.lock);
+    }
+    tp_icd_unlock();
 }

@@ -67,14 +67,17 @@ cl_int tp_icd_name_versions(const char *names, const cl_name_version *known,
                             size_t known_count, cl_name_version **ret_list,
                             size_t *ret_count);
 
-/* ---- blob.c: content of any size beside a command ---------------------------------- */
+/* ---- blob.c: requests, and content of any size beside a message ---------------------- */
 
-/** Content on its way out for which nobody waits: it is freed when all has been sent. */
-struct tp_icd_outgoing {
-    struct tp_icd_source source;
-    struct tp_icd_object *keep; /**< held until then; may be NULL */
-    uint8_t *own; /**< freed then; may be NULL */
-};
+/**
+ * A request whose reply is waited for. `reply` of the request ends with tp_icd_settle();
+ * the request must live until then, also when the place is lost. Without a place: what
+ * comes from no single one.
+ */
+void tp_icd_settle(struct tp_icd_place *place, struct tp_icd_request *req);
+/** Waits for that. Not under the lock. */
+void tp_icd_await(struct tp_icd_place *place, struct tp_icd_request *req);
+
 /**
  * Sends @p len bytes as a transfer. Under the lock.
  * @param keep object that owns @p data, held meanwhile; or NULL and
@@ -85,61 +88,82 @@ telpher_status tp_icd_blob_send(struct tp_icd_place *place, const uint8_t *data,
                                 size_t len, struct tp_icd_object *keep, uint8_t *own,
                                 uint64_t *ret_transfer);
 
-/** Content on its way in. */
+/** Content of a reply, on its way in. */
 struct tp_icd_incoming {
     struct tp_icd_sink sink;
-    uint8_t *data; /**< heap, NULL if size is 0; freed by tp_icd_blob_fini */
-    size_t size;
-    bool done;
+    uint8_t *data; /**< heap; freed by tp_icd_blob_fini */
+    size_t size; /**< [bytes] */
     telpher_status status;
+    /** Called once when all is there or will not come, without locks. */
+    void (*then)(struct tp_icd_incoming *in);
+    void *user;
 };
-/** Takes a copy of inline content. */
-void tp_icd_blob_copy(struct tp_icd_incoming *in, const void *data, size_t len);
-/** Receives a transfer that the server chose. Not under the lock. */
+/**
+ * Takes the content of a reply: inline (a copy) if @p transfer is 0, else the transfer
+ * that the server chose. Calls in->then, maybe before it returns. Not under the lock.
+ */
 void tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_place *place,
-                         uint64_t transfer, uint64_t size);
-/** Waits until all is there. Not under the lock. */
-telpher_status tp_icd_blob_wait(struct tp_icd_incoming *in);
+                         const struct tp_wire_bytes *bytes, uint64_t transfer,
+                         uint64_t size);
 void tp_icd_blob_fini(struct tp_icd_incoming *in);
 
-/* ---- program.c, build.c ------------------------------------------------------------ */
+/* ---- program.c ------------------------------------------------------------------------ */
 
-/** What a program has beyond what other files see. */
+/** What the last build for a device said. */
+struct tp_icd_build_info {
+    char *log; /**< NULL: none */
+    cl_program_binary_type binary_type;
+    size_t global_bytes; /**< of program-scope variables */
+};
+
+/** A program: what other files see, and what belongs to building and binaries. */
 struct tp_icd_program {
     struct _cl_program pub;
-    struct {
-        char *log; /**< NULL: none */
-        cl_program_binary_type binary_type;
-        size_t global_bytes;
-        cl_int binary_status;
-    } * device; /**< [device_count] */
+    struct tp_icd_build_info *info; /**< [device_count] */
     char **kernels; /**< names by index, the same at all places */
     uint32_t kernel_names;
     bool from_binary;
-    struct tp_icd_incoming *binaries; /**< [place_count] last fetched; NULL = not */
-    uint64_t *binary_sizes; /**< [device_count] */
-    uint8_t **binary; /**< [device_count] borrowed from binaries */
+    bool fetched; /**< binaries are those of the last build */
+    uint8_t **binary; /**< [device_count] heap; NULL = none */
+    size_t *binary_size; /**< [device_count] [bytes] */
 };
+
 static inline struct tp_icd_program *
 tp_icd_program_of(struct _cl_program *program)
 {
     return (struct tp_icd_program *)program;
 }
-/** @return index in program->devices, or -1. */
+
+/**
+ * Makes a program for devices of a context, with nothing in it. Holds the context.
+ * @return NULL: no memory.
+ */
+struct tp_icd_program *tp_icd_program_create(struct _cl_context *ctx, uint32_t count,
+                                             struct _cl_device_id *const *devices);
+/** @return index of a device in the program, or -1. */
 int tp_icd_program_device(const struct _cl_program *program,
                           const struct _cl_device_id *dev);
-/** Forgets fetched binaries. Under the lock. */
-void tp_icd_program_forget_binaries(struct tp_icd_program *p);
-/** Sends the source to a place unless it is there. Under the lock. */
+/** Makes the source exist at a place. Under the lock. */
 telpher_status tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index);
-/** Fetches sizes and content of the binaries unless that was done since the last build. */
-cl_int tp_icd_program_fetch_binaries(struct tp_icd_program *p);
-/** @return index of a kernel built for at least one device, or -1. */
-int tp_icd_program_kernel(const struct tp_icd_program *p, const char *name);
-/** @return some place's facts that know the kernel, or NULL. */
-const struct tp_icd_facts *tp_icd_program_kernel_facts(const struct tp_icd_program *p,
-                                                       uint32_t index);
+/** True if it was built for some device. Under the lock. */
+bool tp_icd_program_is_built(const struct _cl_program *program);
+/** @return name of a kernel that was built for some device, else NULL. Under the lock. */
+const char *tp_icd_program_kernel(const struct tp_icd_program *p, uint32_t index);
 
-/* ---- destructor callbacks: context.c -------------------------------------------------- */
+/* ---- argument.c ------------------------------------------------------------------------- */
+
+/** Fills in what the compiler said of the arguments of a new kernel. */
+void tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts);
+/** Copies the values to a clone. Under the lock. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
+cl_int tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from);
+/** Puts a value that is set, after what it names. Under the lock. */
+void tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t place_index);
+
+/* ---- build.c, binary.c ------------------------------------------------------------------ */
+
+/** Forgets binaries that were fetched: a build makes others. Under the lock. */
+void tp_icd_binaries_forget(struct tp_icd_program *p);
+/** Fetches the binaries unless they are there. One round trip. Not under the lock. */
+cl_int tp_icd_binaries_fetch(struct tp_icd_program *p);
 
 #endif
