@@ -118,12 +118,24 @@ static const struct {
     {"cl_amd_media_ops", 0},
     {"cl_amd_media_ops2", 0},
     {"cl_amd_popcnt", 0},
+    {"cl_amd_device_attribute_query", 0x4037 /* CL_DEVICE_TOPOLOGY_AMD */},
+    {"cl_nv_device_attribute_query", 0x4000 /* …COMPUTE_CAPABILITY_MAJOR_NV */},
     {"cl_nv_compiler_options", 0},
     {"cl_nv_pragma_unroll", 0},
     {"cl_arm_integer_dot_product_int8", 0},
     {"cl_arm_integer_dot_product_accumulate_int8", 0},
     {"cl_arm_integer_dot_product_accumulate_int16", 0},
     {"cl_arm_integer_dot_product_accumulate_saturate_int8", 0},
+};
+
+/** Queries of extensions that are not kept; what they tell of cannot be used. */
+static const struct {
+    cl_device_info first, last;
+} hidden[] = {
+    {0x2000, 0x2fff}, /* sub-groups, termination, command buffers, semaphores, … */
+    {0x40e0, 0x40e0}, /* CL_DEVICE_SPIR_VERSIONS */
+    {0x4104, 0x410f}, /* Intel: sub-group sizes, media, SIMD */
+    {0x4190, 0x4195}, /* Intel: unified shared memory */
 };
 
 /* ---- words and versions ------------------------------------------------------------------ */
@@ -587,6 +599,17 @@ put_absent(const struct query *q, uint32_t param)
                                                                   : CL_INVALID_VALUE;
 }
 
+static bool
+is_hidden(uint32_t param)
+{
+    for (size_t i = 0; i < TP_ARRAY_LEN(hidden); i++) {
+        if (param >= hidden[i].first && param <= hidden[i].last) {
+            return true;
+        }
+    }
+    return false;
+}
+
 cl_int
 tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
                    void *value, size_t *size_ret)
@@ -603,7 +626,7 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
         put_own(&q, param, &err) || put_version(&q, param, &err)) {
         return err;
     }
-    if (tp_icd_device_fact(q.dev, param, &fact)) {
+    if (!is_hidden(param) && tp_icd_device_fact(q.dev, param, &fact)) {
         return put(&q, fact.data, fact.len);
     }
     return put_absent(&q, param);
