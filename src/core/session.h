@@ -12,18 +12,18 @@
 
 /** Numbers of one stream. Zero-initialised for a new one. */
 struct tp_session_numbers {
-    uint64_t sent;     /**< last number given to a frame we sent */
+    uint64_t sent; /**< last number given to a frame we sent */
     uint64_t received; /**< last number accepted from the peer */
-    uint64_t acked;    /**< highest of our numbers that the peer has acknowledged */
+    uint64_t acked; /**< highest of our numbers that the peer has acknowledged */
     uint64_t ack_sent; /**< highest of the peer's numbers that we have acknowledged */
 };
 
 /** What tp_session_accept decided. */
 enum tp_session_verdict {
-    TP_SESSION_ACCEPT,    /**< next in line: process it */
+    TP_SESSION_ACCEPT, /**< next in line: process it */
     TP_SESSION_DUPLICATE, /**< seen before: drop it */
-    TP_SESSION_GAP,       /**< a frame is missing: the stream is broken */
-    TP_SESSION_BAD_ACK,   /**< acknowledges what was never sent: the stream is broken */
+    TP_SESSION_GAP, /**< a frame is missing: the stream is broken */
+    TP_SESSION_BAD_ACK, /**< acknowledges what was never sent: the stream is broken */
 };
 
 /** Gives the next frame its number; *ret_ack gives the acknowledgement to put in it. */

@@ -57,9 +57,11 @@ void tp_stream_destroy(struct tp_stream *s);
  *         appended, stream intact); NO_MEMORY; or the status that broke the stream.
  */
 telpher_status tp_stream_put(struct tp_stream *s, uint16_t type, const void *msg);
-/** Holds the send lock over several puts, so that nothing gets between them. */
+/** Holds the send lock over several puts, so that nothing gets between them. No other
+ *  call on the stream than put_locked may be made while it is held. */
 void tp_stream_lock(struct tp_stream *s);
-telpher_status tp_stream_put_locked(struct tp_stream *s, uint16_t type, const void *msg);
+telpher_status tp_stream_put_locked(struct tp_stream *s, uint16_t type,
+                                    const void *msg);
 void tp_stream_unlock(struct tp_stream *s);
 
 /**
@@ -68,7 +70,8 @@ void tp_stream_unlock(struct tp_stream *s);
  */
 telpher_status tp_stream_flush(struct tp_stream *s);
 /** As tp_stream_flush, but waits for the connection until all is sent. OK, TIMEOUT or
- *  broken status. Must not be called by a thread that the peer's sending depends on. */
+ *  broken status. Must not be called by a thread that the peer's sending depends on: the
+ *  one that receives, above all. */
 telpher_status tp_stream_flush_wait(struct tp_stream *s, uint64_t deadline_ns);
 /** [bytes] gathered and unsent. */
 size_t tp_stream_pending(struct tp_stream *s);
@@ -82,10 +85,17 @@ telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,
                                    uint64_t offset, const void *data, uint32_t len);
 
 /**
- * Takes what the connection has and hands complete frames over. Does not wait: returns
- * AGAIN when there was nothing.
- * @return OK (at least one byte came), AGAIN, PEER_LOST, PROTO, or a handler's status;
- *         the latter three break the stream: they come again from every later call.
+ * Takes what the connection has and hands complete frames over; ACK frames are for the
+ * stream itself. Does not wait: returns AGAIN when there was nothing. What came in whole
+ * has been handed over at return, so poll(2) on the descriptor tells of all the rest.
+ *
+ * After a frame of DATA was announced by data_begin the stream may break: data_end is
+ * then never called, and the content is unspecified.
+ *
+ * @return OK (at least one byte came), AGAIN, PEER_LOST, PROTO, NO_MEMORY, or a handler's
+ *         status; all but the first two break the stream: they come again from every
+ *         later call. Then one GOODBYE may still be put and flushed, so that the peer
+ *         learns why; tp_stream_break ends that and wakes senders who wait.
  */
 telpher_status tp_stream_receive(struct tp_stream *s,
                                  const struct tp_stream_handler *handler, void *arg);

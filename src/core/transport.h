@@ -48,7 +48,7 @@ struct tp_conn_ops {
     telpher_status (*recv)(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got);
     /**
      * Sleeps until one of @p events (TP_WAIT_…) is possible or the peer is gone.
-     * @param deadline_ns monotonic time (base/clock.h); TP_NS_NEVER waits for ever.
+     * @param deadline_ns monotonic time (base/clock.h); TP_CLOCK_FOREVER waits for ever.
      * @return OK, TELPHER_ERR_TIMEOUT.
      */
     telpher_status (*wait)(struct tp_conn *c, unsigned events, uint64_t deadline_ns);
@@ -67,7 +67,7 @@ struct tp_conn {
 /** Table of one transport. */
 struct tp_transport {
     const char *name; /**< "tcp" */
-    unsigned caps;    /**< TP_TRANSPORT_… */
+    unsigned caps; /**< TP_TRANSPORT_… */
     /**
      * Connects. @p address: "host", "host:port", "[v6]:port", "unix:/path" or "/path".
      * @return OK; INVALID (address malformed), UNREACHABLE, REFUSED, TIMEOUT; @p err

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one file that names every transport: each artefact compiles it with the list it
+ * wants (TP_BUILTIN_TCP …), see CMakeLists.txt beside it.
+ */
+#include "core/transport.h"
+
+#ifdef TP_BUILTIN_TCP
+#include "transport/tcp/tcp.h"
+#endif
+
+const struct tp_transport *const tp_builtin_transports[] = {
+#ifdef TP_BUILTIN_TCP
+    &tp_tcp_transport,
+#endif
+    NULL,
+};

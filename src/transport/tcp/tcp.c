@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transport tcp: the connection. Descriptors are non-blocking and close on exec. A peer
+ * that vanished without a word is noticed after DEAD_AFTER_S.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "transport/tcp/tcp_int.h"
+
+enum {
+    IDLE_S = 10, /* nothing heard: begin to probe */
+    PROBE_S = 5, /* from probe to probe */
+    PROBES = 3, /* unanswered ones until the peer counts as dead */
+    DEAD_AFTER_S = 25, /* the same limit for what was sent and not acknowledged */
+};
+
+struct sock {
+    struct tp_conn base;
+    int fd; /* never changes */
+    _Atomic bool down; /* shut down from this side */
+};
+
+static struct sock *
+sock_of(struct tp_conn *c)
+{
+    return tp_container_of(c, struct sock, base);
+}
+
+void
+tp_tcp_close(int fd)
+{
+    int saved_errno = errno;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = saved_errno;
+}
+
+static telpher_status
+status_of_errno(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK ? TELPHER_ERR_AGAIN
+                                                   : TELPHER_ERR_PEER_LOST;
+}
+
+static telpher_status
+sock_send(struct tp_conn *c, const struct iovec *iov, int count, size_t *ret_sent)
+{
+    struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
+    ssize_t n;
+
+    do {
+        n = sendmsg(sock_of(c)->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return status_of_errno();
+    }
+    *ret_sent = (size_t)n;
+    return n > 0 ? TELPHER_OK : TELPHER_ERR_AGAIN;
+}
+
+static telpher_status
+sock_recv(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got)
+{
+    struct sock *s = sock_of(c);
+    ssize_t n;
+
+    do {
+        n = recv(s->fd, buf, cap, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return status_of_errno();
+    }
+    if (n == 0 || atomic_load_explicit(&s->down, memory_order_relaxed)) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    *ret_got = (size_t)n;
+    return TELPHER_OK;
+}
+
+static telpher_status
+sock_wait(struct tp_conn *c, unsigned events, uint64_t deadline_ns)
+{
+    struct pollfd p = {.fd = sock_of(c)->fd};
+
+    p.events = (short)(((events & TP_WAIT_READ) != 0 ? POLLIN : 0) |
+                       ((events & TP_WAIT_WRITE) != 0 ? POLLOUT : 0));
+    for (;;) {
+        tp_ns left = tp_clock_remaining(deadline_ns);
+        struct timespec ts = tp_clock_timespec(left);
+        int n = ppoll(&p, 1, left == TP_CLOCK_FOREVER ? NULL : &ts, NULL);
+
+        if (n > 0) {
+            return TELPHER_OK;
+        }
+        if (n < 0 && errno != EINTR) {
+            return TELPHER_OK; /* the next send or receive says what is wrong */
+        }
+        if (n == 0 && tp_clock_passed(deadline_ns)) {
+            return TELPHER_ERR_TIMEOUT;
+        }
+    }
+}
+
+static int
+sock_fd(struct tp_conn *c)
+{
+    return sock_of(c)->fd;
+}
+
+static void
+sock_shutdown(struct tp_conn *c)
+{
+    struct sock *s = sock_of(c);
+
+    atomic_store_explicit(&s->down, true, memory_order_relaxed);
+    (void)shutdown(s->fd, SHUT_RDWR); /* fails if the peer was first: as well */
+}
+
+/* Only closes: another process may have got a copy of the descriptor. */
+static void
+sock_destroy(struct tp_conn *c)
+{
+    struct sock *s = sock_of(c);
+
+    tp_tcp_close(s->fd);
+    tp_free(s);
+}
+
+static const struct tp_conn_ops sock_ops = {
+    .send = sock_send,
+    .recv = sock_recv,
+    .wait = sock_wait,
+    .fd = sock_fd,
+    .shutdown = sock_shutdown,
+    .destroy = sock_destroy,
+};
+
+static void
+set_option(int fd, int level, int name, int value)
+{
+    /* Each only makes things better; on a Unix socket most do not exist. */
+    (void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static void
+set_tcp_options(int fd)
+{
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, PROBE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, PROBES);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_AFTER_S * 1000);
+}
+
+static bool
+set_descriptor_flags(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+telpher_status
+tp_tcp_adopt(int fd, struct tp_conn **ret_conn)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t name_len = sizeof(name);
+    struct sock *s;
+
+    if (getsockname(fd, (struct sockaddr *)&name, &name_len) != 0 ||
+        !set_descriptor_flags(fd)) {
+        return tp_error_from_errno(errno);
+    }
+    s = tp_zalloc(sizeof(*s), "connection");
+    if (s == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    if (name.ss_family != AF_UNIX) {
+        set_tcp_options(fd);
+    }
+    s->base.ops = &sock_ops;
+    s->fd = fd;
+    *ret_conn = &s->base;
+    return TELPHER_OK;
+}
+
+const struct tp_transport tp_tcp_transport = {
+    .name = "tcp",
+    .caps = TP_TRANSPORT_STREAM,
+    .connect = tp_tcp_connect,
+    .listen = tp_tcp_listen,
+    .adopt = tp_tcp_adopt,
+};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of transport tcp offer each other. */
+#ifndef TELPHER_TRANSPORT_TCP_INT_H
+#define TELPHER_TRANSPORT_TCP_INT_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "transport/tcp/tcp.h"
+
+telpher_status tp_tcp_connect(const char *address, uint64_t deadline_ns,
+                              struct tp_conn **ret_conn, struct tp_error *err);
+telpher_status tp_tcp_listen(const char *address, int *ret_fd, struct tp_error *err);
+telpher_status tp_tcp_adopt(int fd, struct tp_conn **ret_conn);
+
+/** Fills @p ret_sun; the path of @p address is known to fit. */
+void tp_tcp_unix_address(const struct tp_tcp_address *address,
+                         struct sockaddr_un *ret_sun);
+/** Closes without touching errno. */
+void tp_tcp_close(int fd);
+
+#endif
