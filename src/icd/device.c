@@ -417,11 +417,14 @@ put_extensions_with_version(const struct query *q)
     return err;
 }
 
-/** Versions of OpenCL C that the device takes: never 2.x, never above its own. */
+/**
+ * Versions of OpenCL C that the device takes: never 2.x, never above the device's. They
+ * may be above CL_DEVICE_OPENCL_C_VERSION, which is the last that needs no option.
+ */
 static cl_int
 put_language_versions(const struct query *q)
 {
-    cl_version newest = language_version(q->dev);
+    cl_version newest = device_version(q->dev);
     cl_name_version *native, list[16];
     size_t native_count = fact_names(q->dev, CL_DEVICE_OPENCL_C_ALL_VERSIONS, &native);
     size_t count = 0;
@@ -435,7 +438,7 @@ put_language_versions(const struct query *q)
     for (cl_version minor = 0; native_count == 0 && minor <= 2; minor++) {
         cl_version version = CL_MAKE_VERSION(1, minor, 0);
 
-        if (version <= newest) {
+        if (version <= language_version(q->dev)) {
             list[count] = (cl_name_version){.version = version, .name = "OpenCL C"};
             count++;
         }

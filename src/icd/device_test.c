@@ -214,6 +214,31 @@ drivers_of_2_are_shown_as_1_2(void **state)
     world_fini(&w);
 }
 
+/** Drivers of 3.0 may call 1.2 the version that needs no option, and take 3.0. */
+static void
+language_versions_reach_the_devices(void **state)
+{
+    const cl_name_version native[] = {{CL_MAKE_VERSION(1, 2, 0), "OpenCL C"},
+                                      {CL_MAKE_VERSION(2, 0, 0), "OpenCL C"},
+                                      {CL_MAKE_VERSION(3, 0, 0), "OpenCL C"}};
+    struct world_facts f = {.len = 0};
+    struct world w;
+    cl_name_version list[8];
+    size_t size;
+
+    (void)state;
+    world_add_text(&f, DEV, CL_DEVICE_VERSION, "OpenCL 3.0 x");
+    world_add_text(&f, DEV, CL_DEVICE_OPENCL_C_VERSION, "OpenCL C 1.2 x");
+    world_add(&f, DEV, CL_DEVICE_OPENCL_C_ALL_VERSIONS, native, sizeof(native));
+    world_init(&w, &f);
+    assert_int_equal(tp_clGetDeviceInfo(&w.device, CL_DEVICE_OPENCL_C_ALL_VERSIONS,
+                                        sizeof(list), list, &size),
+                     CL_SUCCESS);
+    assert_int_equal(size, 2 * sizeof(list[0]));
+    assert_int_equal(list[1].version, CL_MAKE_VERSION(3, 0, 0));
+    world_fini(&w);
+}
+
 static void
 sizes_are_checked(void **state)
 {
@@ -247,6 +272,7 @@ main(void)
         cmocka_unit_test(extensions_keep_their_versions),
         cmocka_unit_test(old_drivers_answer_new_queries),
         cmocka_unit_test(drivers_of_2_are_shown_as_1_2),
+        cmocka_unit_test(language_versions_reach_the_devices),
         cmocka_unit_test(sizes_are_checked),
     };
 
