@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker: accepts, reads prefaces, answers what needs no driver, and hands sockets to
+ * executors. One thread, nothing blocks, no driver is ever loaded here.
+ *
+ *   broker.c   the loop, signals, listeners        conn.c     one connection
+ *   sessions.c sessions, their ends, last words    spawn.c    starting executors
+ *   probe.c    asking an executor for the facts
+ */
+#ifndef TELPHER_DAEMON_BROKER_H
+#define TELPHER_DAEMON_BROKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "daemon/control.h"
+#include "daemon/options.h"
+#include "wire/messages.h"
+
+enum {
+    TP_BROKER_LISTENERS_MAX = 32,
+    TP_BROKER_STRANGERS_MAX = 64, /**< connections whose preface has not come */
+    TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose last words are kept */
+};
+
+struct tp_broker;
+
+/** A descriptor in the loop. */
+struct tp_broker_watch {
+    int fd; /**< -1 = not in the loop */
+    void (*ready)(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
+};
+
+struct tp_broker_listener {
+    struct tp_broker_watch watch;
+    bool wants_cookie;
+    char path[108]; /**< of a Unix socket, to be removed; "" = TCP */
+};
+
+/** How an ended session ended. */
+struct tp_broker_words {
+    uint8_t session[TP_WIRE_SESSION_BYTES];
+    char text[TP_CONTROL_TEXT_BYTES]; /**< "" = as it should */
+};
+
+/** A run of the executor that asks the drivers. */
+struct tp_broker_probe {
+    struct tp_broker_watch out; /**< its standard output */
+    struct tp_buf facts; /**< what came so far */
+    pid_t pid; /**< 0 = none runs */
+    tp_ns deadline;
+    bool killed;
+};
+
+struct tp_broker {
+    const struct tp_daemon_options *options;
+    char executor[1024]; /**< path of the program */
+    uint8_t cookie[TP_WIRE_COOKIE_BYTES];
+    int epoll_fd;
+    struct tp_broker_watch signals;
+    struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
+    size_t listener_count;
+    struct tp_list conns;
+    size_t stranger_count;
+    struct tp_list sessions;
+    size_t session_count;
+    struct tp_broker_words words[TP_BROKER_WORDS_MAX]; /**< a ring */
+    size_t words_count; /**< ever noted */
+    struct tp_broker_probe probe;
+    struct tp_buf facts;
+    uint32_t platform_count, device_count;
+    bool stopping;
+};
+
+/** A session: from its preface until its connection or its executor has ended. */
+struct tp_broker_session {
+    struct tp_list link; /**< broker->sessions */
+    uint8_t id[TP_WIRE_SESSION_BYTES];
+    struct tp_broker_watch control; /**< our end of the pair; -1 without executor */
+    pid_t pid; /**< of the executor; 0 = none */
+    unsigned bulk_mask; /**< numbers of bulk streams seen */
+    char text[TP_CONTROL_TEXT_BYTES]; /**< last words that the executor sent */
+};
+
+enum tp_broker_conn_state {
+    TP_BROKER_PREFACE, /**< its preface is awaited */
+    TP_BROKER_AUTH, /**< its credentials are awaited */
+    TP_BROKER_HEADER, /**< command stream: a frame header is awaited */
+    TP_BROKER_BODY, /**< command stream: a frame body is awaited */
+    TP_BROKER_HELD, /**< bulk stream that waits for its session's START */
+    TP_BROKER_CLOSING, /**< only what is in `out` still goes */
+};
+
+/** A connection that is still the broker's. */
+struct tp_broker_conn {
+    struct tp_broker_watch watch;
+    struct tp_list link; /**< broker->conns */
+    enum tp_broker_conn_state state;
+    bool wants_cookie;
+    bool start_pending; /**< START came; it is done when `out` has gone */
+    uint32_t platform; /**< of that START */
+    tp_ns deadline; /**< TP_CLOCK_FOREVER = none */
+    struct tp_wire_preface preface;
+    struct tp_wire_header header;
+    struct tp_session_numbers numbers;
+    struct tp_broker_session *session; /**< command: owned; bulk: that it waits for */
+    struct tp_broker_session *words_of; /**< whose end a LAST_WORDS waits for */
+    uint64_t words_request;
+    uint8_t *in; /**< of capacity in_need */
+    size_t in_have, in_need;
+    struct tp_buf out;
+};
+
+/** Runs the daemon until a signal ends it. @return exit status for main */
+int tp_broker_run(const struct tp_daemon_options *options);
+
+telpher_status tp_broker_watch_add(struct tp_broker *b, struct tp_broker_watch *w,
+                                   uint32_t events);
+void tp_broker_watch_change(struct tp_broker *b, struct tp_broker_watch *w,
+                            uint32_t events);
+/** Takes it out of the loop and closes the descriptor; fine if it is in none. */
+void tp_broker_watch_close(struct tp_broker *b, struct tp_broker_watch *w);
+
+/** Takes over an accepted descriptor. */
+void tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie);
+/** Closes and frees; a session without executor ends with its command stream. */
+void tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c);
+/** What has to be done because of the time; @return the next point that matters. */
+tp_ns tp_broker_conns_tick(struct tp_broker *b, tp_ns now);
+/** Answers a LAST_WORDS that waited for @p s. */
+void tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s);
+/** Hands over the bulk streams that waited for the START of @p s. */
+void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
+/** Closes the bulk streams that wait for @p s, which will not start. */
+void tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s);
+
+/** Makes a session with a random id. @return OK, LIMIT, NO_MEMORY, IO */
+telpher_status tp_broker_session_open(struct tp_broker *b,
+                                      struct tp_broker_session **ret_session);
+/** Frees a session that has no executor. */
+void tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s);
+struct tp_broker_session *tp_broker_session_find(struct tp_broker *b,
+                                                 const uint8_t *id);
+/**
+ * Starts the executor and gives it the connection of a command stream.
+ * @return OK: the caller closes its copy; else why not, in words in @p err
+ */
+telpher_status tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
+                                       struct tp_error *err);
+/** Gives a running executor a bulk stream. */
+telpher_status tp_broker_session_bulk(struct tp_broker_session *s,
+                                      struct tp_broker_conn *c);
+/** Last words of an ended session, or NULL. */
+const struct tp_broker_words *tp_broker_words_find(struct tp_broker *b,
+                                                   const uint8_t *id);
+/** Collects children that have ended. */
+void tp_broker_reap(struct tp_broker *b);
+/** Ends all executors: first by closing their control sockets, then by SIGKILL. */
+void tp_broker_sessions_end(struct tp_broker *b);
+
+/**
+ * Starts the executor program.
+ * @param probe true: with --probe, and @p fd becomes its standard output; else @p fd
+ *              becomes TP_CONTROL_FD
+ * @return OK; IO and why in @p err
+ */
+telpher_status tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
+                               struct tp_error *err);
+/** Finds the executor program. */
+void tp_broker_find_executor(struct tp_broker *b);
+/** "killed by signal 11 (Segmentation fault)" or "ended with status 1"; "" for 0. */
+void tp_broker_describe_end(int wait_status, char *dst, size_t size);
+
+/** Starts asking; the facts are replaced when the answer is complete. */
+void tp_broker_probe_start(struct tp_broker *b);
+/** The probing process has ended; @p wait_status as of waitpid. */
+void tp_broker_probe_ended(struct tp_broker *b, int wait_status);
+/** Ends a probe that takes too long. @return when to look again */
+tp_ns tp_broker_probe_tick(struct tp_broker *b, tp_ns now);
+void tp_broker_probe_stop(struct tp_broker *b);
+
+#endif

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk streams. Each has a thread that receives, straight into staging or host memory, and
+ * one that sends chunks the mover has read; each may wait for the network as it likes.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/transfer_int.h"
+
+#define SPACE_WARNING (10 * TP_CLOCK_S)
+
+/* ---- receiving ---- */
+
+/* The transfer of a DATA frame; NULL: the frame breaks the protocol. */
+static struct tp_transfer *
+find_incoming(struct tp_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
+{
+    struct tp_transfers *all = b->all;
+    struct tp_transfer *t = tp_map_get(&all->map, id);
+
+    if (t == NULL) {
+        if (tp_wire_id_kind(id) != TP_WIRE_KIND_TRANSFER || (id >> 55 & 1) != 0 ||
+            all->unknown_count >= TP_TRANSFER_UNKNOWN_MAX) {
+            return NULL;
+        }
+        t = tp_transfer_new(all, id);
+        if (t == NULL) {
+            return NULL;
+        }
+        all->unknown_count++;
+    }
+    if (t->p.to_client || (t->stream != NULL && t->stream != b) ||
+        offset != t->received || len > t->limit - t->received) {
+        return NULL;
+    }
+    t->stream = b;
+    return t;
+}
+
+/* Waits while too much content has landed and no device has taken it. */
+static void
+wait_for_space(struct tp_bulk *b)
+{
+    struct tp_transfers *all = b->all;
+
+    while (all->staged >= TP_TRANSFER_STAGING_MAX && !b->stop) {
+        if (tp_cond_wait(&all->space, &all->lock, tp_clock_deadline(SPACE_WARNING)) ==
+            TELPHER_ERR_TIMEOUT) {
+            tp_warn("executor", "content for %llu MiB of writes waits for the device",
+                    (unsigned long long)(all->staged >> 20));
+        }
+    }
+}
+
+/* Room for @p len bytes in the chunk being filled, or in a new one. */
+static void *
+room_in_chunk(struct tp_transfer *t, uint32_t len)
+{
+    if (t->fill != NULL && t->fill->cap - t->fill->len < len) {
+        tp_list_push_back(&t->chunks, &t->fill->link);
+        t->fill = NULL;
+    }
+    if (t->fill == NULL) {
+        uint64_t left = t->known ? t->p.size - t->received : len;
+
+        t->fill = tp_chunk_new(t, t->received, left);
+    }
+    return t->fill == NULL ? NULL : t->fill->data + t->fill->len;
+}
+
+static void *
+land(struct tp_transfer *t, uint32_t len)
+{
+    if (t->discard || t->error != 0) {
+        return NULL;
+    }
+    if (t->known && t->p.device == NULL && t->fill == NULL) {
+        return t->p.memory + t->received;
+    }
+    return room_in_chunk(t, len);
+}
+
+static void *
+data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_bulk *b = arg;
+    struct tp_transfers *all = b->all;
+    struct tp_transfer *t;
+    void *dst = NULL;
+
+    tp_mutex_lock(&all->lock);
+    wait_for_space(b);
+    t = find_incoming(b, transfer, offset, len);
+    if (t == NULL) {
+        tp_mutex_unlock(&all->lock);
+        tp_stream_break(b->stream, TELPHER_ERR_PROTO);
+        return NULL;
+    }
+    dst = land(t, len);
+    if (dst != NULL) {
+        t->landing = true;
+        b->landing = t;
+    } else {
+        t->received += len; /* dropped; data_end will not come */
+        if (t->error == 0 && !t->discard) {
+            t->error = TP_TRANSFER_NO_MEMORY;
+        }
+        tp_transfer_poke(t);
+    }
+    tp_mutex_unlock(&all->lock);
+    return dst;
+}
+
+static void
+data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_bulk *b = arg;
+    struct tp_transfer *t = b->landing;
+
+    (void)transfer;
+    (void)offset;
+    tp_mutex_lock(&b->all->lock);
+    t->landing = false;
+    b->landing = NULL;
+    t->received += len;
+    if (t->fill != NULL) {
+        t->fill->len += len;
+    }
+    if (t->error == 0 && !t->discard) {
+        tp_transfer_place(t);
+    }
+    tp_transfer_poke(t);
+    tp_mutex_unlock(&b->all->lock);
+}
+
+static telpher_status
+bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    (void)arg;
+    (void)body;
+    (void)end;
+    switch (type) {
+    case TP_WIRE_ACK:
+        return TELPHER_OK;
+    case TP_WIRE_GOODBYE:
+        return TELPHER_ERR_PEER_LOST;
+    default:
+        return TELPHER_ERR_PROTO;
+    }
+}
+
+static const struct tp_stream_handler bulk_handler = {
+    .frame = bulk_frame, .data_begin = data_begin, .data_end = data_end};
+
+/* The stream has ended. That matters only if content is still to come or to go. */
+static void
+bulk_lost(struct tp_bulk *b, telpher_status status)
+{
+    struct tp_transfers *all = b->all;
+    bool needed;
+
+    tp_mutex_lock(&all->lock);
+    needed =
+        !all->stop && (all->active_count > 0 || all->unknown_count > 0 ||
+                       !tp_list_is_empty(&b->sends) || status != TELPHER_ERR_PEER_LOST);
+    b->stop = true;
+    tp_cond_signal(&b->wake);
+    tp_mutex_unlock(&all->lock);
+    if (needed) {
+        all->handler->lost(all->arg, status);
+    }
+}
+
+static void *
+receive(void *arg)
+{
+    struct tp_bulk *b = arg;
+    telpher_status status;
+
+    for (;;) {
+        status = tp_stream_receive(b->stream, &bulk_handler, b);
+        if (status == TELPHER_ERR_AGAIN) {
+            (void)tp_stream_wait(b->stream, TP_CLOCK_FOREVER);
+        } else if (status != TELPHER_OK) {
+            break;
+        }
+    }
+    bulk_lost(b, status);
+    return NULL;
+}
+
+/* ---- sending ---- */
+
+struct tp_bulk *
+tp_bulk_choose(struct tp_transfers *all)
+{
+    struct tp_bulk *best = NULL;
+
+    tp_assert_locked(&all->lock);
+    for (size_t i = 0; i < all->stream_count; i++) {
+        struct tp_bulk *b = all->streams[i];
+
+        if (!b->stop && (best == NULL || b->send_bytes < best->send_bytes)) {
+            best = b;
+        }
+    }
+    return best;
+}
+
+void
+tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk)
+{
+    struct tp_bulk *b = t->stream;
+
+    tp_assert_locked(&t->all->lock);
+    tp_list_push_back(&b->sends, &chunk->link);
+    b->send_bytes += chunk->len;
+    tp_cond_signal(&b->wake);
+}
+
+static telpher_status
+send_chunk(struct tp_bulk *b, const struct tp_chunk *c)
+{
+    telpher_status status = TELPHER_OK;
+    uint64_t pos = 0;
+
+    while (pos < c->len && status == TELPHER_OK) {
+        uint64_t len = TP_MIN(c->len - pos, (uint64_t)TP_WIRE_CHUNK_MAX);
+
+        status = tp_stream_send_data(b->stream, c->transfer->p.id, c->pos + pos,
+                                     c->data + pos, (uint32_t)len);
+        pos += len;
+    }
+    return status;
+}
+
+static void
+chunk_sent(struct tp_bulk *b, struct tp_chunk *c)
+{
+    struct tp_transfer *t = c->transfer;
+
+    tp_assert_locked(&b->all->lock);
+    b->send_bytes -= c->len;
+    t->sent += c->len;
+    t->holding--;
+    tp_chunk_free(c);
+    tp_transfer_poke(t);
+}
+
+static void *
+send_loop(void *arg)
+{
+    struct tp_bulk *b = arg;
+    struct tp_transfers *all = b->all;
+    telpher_status status = TELPHER_OK;
+
+    tp_mutex_lock(&all->lock);
+    while (!b->stop && status == TELPHER_OK) {
+        struct tp_list *first = tp_list_pop_front(&b->sends);
+        struct tp_chunk *c;
+
+        if (first == NULL) {
+            (void)tp_cond_wait(&b->wake, &all->lock, TP_CLOCK_FOREVER);
+            continue;
+        }
+        c = tp_list_entry(first, struct tp_chunk, link);
+        tp_mutex_unlock(&all->lock);
+        status = send_chunk(b, c);
+        tp_mutex_lock(&all->lock);
+        chunk_sent(b, c);
+    }
+    tp_mutex_unlock(&all->lock);
+    if (status != TELPHER_OK) {
+        tp_stream_break(b->stream, status); /* the receiver tells */
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static telpher_status
+start_threads(struct tp_bulk *b)
+{
+    telpher_status status = tp_thread_create(&b->sender, "bulk-send", send_loop, b);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_thread_create(&b->receiver, "bulk-receive", receive, b);
+    if (status != TELPHER_OK) {
+        tp_mutex_lock(&b->all->lock);
+        b->stop = true;
+        tp_cond_signal(&b->wake);
+        tp_mutex_unlock(&b->all->lock);
+        tp_thread_join(b->sender);
+    }
+    return status;
+}
+
+/* From now on READs may use it, those that waited for one first. */
+static void
+enter(struct tp_bulk *b)
+{
+    struct tp_transfers *all = b->all;
+    struct tp_list *first;
+
+    tp_mutex_lock(&all->lock);
+    all->streams[all->stream_count++] = b;
+    while ((first = tp_list_pop_front(&all->orphans)) != NULL) {
+        tp_transfer_poke(tp_list_entry(first, struct tp_transfer, wait_link));
+    }
+    tp_mutex_unlock(&all->lock);
+}
+
+telpher_status
+tp_transfers_add_stream(struct tp_transfers *all, struct tp_conn *conn,
+                        const struct tp_session_numbers *numbers)
+{
+    struct tp_bulk *b;
+    telpher_status status;
+
+    if (all->stream_count == TP_CONTROL_BULK_MAX) {
+        return TELPHER_ERR_LIMIT;
+    }
+    b = tp_zalloc(sizeof(*b), "bulk stream");
+    if (b == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    b->all = all;
+    tp_list_init(&b->sends);
+    tp_cond_init(&b->wake);
+    status = tp_stream_create(conn, numbers, 0, &b->stream);
+    if (status == TELPHER_OK) {
+        status = start_threads(b);
+        if (status != TELPHER_OK) {
+            tp_stream_destroy(b->stream); /* and the connection: it was taken */
+        }
+    } else {
+        tp_conn_destroy(conn);
+    }
+    if (status != TELPHER_OK) {
+        tp_free(b);
+        return status;
+    }
+    enter(b);
+    return TELPHER_OK;
+}
+
+static void
+end_stream(struct tp_bulk *b)
+{
+    tp_mutex_lock(&b->all->lock);
+    b->stop = true;
+    tp_cond_signal(&b->wake);
+    tp_cond_broadcast(&b->all->space);
+    tp_mutex_unlock(&b->all->lock);
+    tp_stream_break(b->stream, TELPHER_ERR_CANCELED);
+    tp_thread_join(b->receiver);
+    tp_thread_join(b->sender);
+    tp_stream_destroy(b->stream);
+    tp_cond_fini(&b->wake);
+}
+
+/* Frees a transfer whose content or command never came, or never went. */
+static void
+free_rest(struct tp_transfer *t)
+{
+    tp_list_for_each_safe(pos, &t->chunks)
+    {
+        tp_list_remove(pos);
+        tp_chunk_free(tp_list_entry(pos, struct tp_chunk, link));
+    }
+    tp_chunk_free(t->fill);
+    tp_free(t);
+}
+
+/*
+ * close: no caller starts transfers any more. stop: streams and mover end, so nobody pokes
+ * a transfer. destroy: what is left in the table belongs to us alone.
+ */
+void
+tp_transfers_destroy(struct tp_transfers *all)
+{
+    size_t cursor = 0;
+    void *t;
+
+    if (all == NULL) {
+        return;
+    }
+    tp_mutex_lock(&all->lock);
+    all->stop = true;
+    tp_cond_signal(&all->wake);
+    tp_mutex_unlock(&all->lock);
+    tp_thread_join(all->mover);
+    for (size_t i = 0; i < all->stream_count; i++) {
+        end_stream(all->streams[i]);
+    }
+    tp_mutex_lock(&all->lock);
+    for (size_t i = 0; i < all->stream_count; i++) {
+        struct tp_bulk *b = all->streams[i];
+        struct tp_list *first;
+
+        while ((first = tp_list_pop_front(&b->sends)) != NULL) {
+            tp_chunk_free(tp_list_entry(first, struct tp_chunk, link));
+        }
+        tp_free(b);
+    }
+    while (tp_map_next(&all->map, &cursor, NULL, &t)) {
+        free_rest(t);
+    }
+    tp_mutex_unlock(&all->lock);
+    tp_map_fini(&all->map);
+    tp_host_staging_destroy(all->small);
+    tp_host_staging_destroy(all->large);
+    tp_cond_fini(&all->wake);
+    tp_cond_fini(&all->space);
+    tp_mutex_fini(&all->lock);
+    tp_free(all);
+}

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection while it is the broker's: preface, credentials, then frames one at a
+ * time, each asked for with its exact length, so that what a client sends behind START
+ * stays in the socket for the executor. Nothing is read while an answer waits to go out.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/trace.h"
+#include "daemon/broker.h"
+
+#define PREFACE_TIME (2 * TP_CLOCK_S)
+#define CLOSE_TIME (2 * TP_CLOCK_S) /* for a client to take the last answer */
+#define WORDS_TIME (1 * TP_CLOCK_S) /* for a session to end that seems to */
+#define TEXT_MAX 256
+
+enum { ACK_EVERY = 256 };
+
+static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
+
+/* Asks for the next @p need bytes. */
+static bool
+expect(struct tp_broker_conn *c, enum tp_broker_conn_state state, size_t need)
+{
+    uint8_t *in = tp_realloc(c->in, need, "connection input");
+
+    if (in == NULL) {
+        return false;
+    }
+    c->in = in;
+    c->in_have = 0;
+    c->in_need = need;
+    c->state = state;
+    return true;
+}
+
+void
+tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
+{
+    struct tp_broker_conn *c;
+
+    if (b->stranger_count >= TP_BROKER_STRANGERS_MAX) {
+        tp_warn("broker", "more than %d connections without a preface, refusing",
+                TP_BROKER_STRANGERS_MAX);
+        (void)close(fd);
+        return;
+    }
+    c = tp_zalloc(sizeof(*c), "connection");
+    if (c == NULL || !expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
+        tp_free(c);
+        (void)close(fd);
+        return;
+    }
+    tp_list_init(&c->link);
+    tp_buf_init(&c->out, 0);
+    c->watch = (struct tp_broker_watch){fd, conn_ready};
+    c->wants_cookie = wants_cookie;
+    c->deadline = tp_clock_deadline(PREFACE_TIME);
+    tp_list_push_back(&b->conns, &c->link);
+    b->stranger_count++;
+    if (tp_broker_watch_add(b, &c->watch, EPOLLIN) != TELPHER_OK) {
+        tp_broker_conn_close(b, c);
+    }
+}
+
+static bool
+is_stranger(const struct tp_broker_conn *c)
+{
+    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH;
+}
+
+void
+tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (is_stranger(c)) {
+        b->stranger_count--;
+    }
+    if (c->session != NULL && c->preface.stream == TP_WIRE_STREAM_COMMAND) {
+        tp_broker_session_close(b, c->session);
+    }
+    tp_broker_watch_close(b, &c->watch);
+    tp_list_remove(&c->link);
+    tp_buf_fini(&c->out);
+    tp_free(c->in);
+    tp_free(c);
+}
+
+/* Sends what waits. @return false if the connection is broken */
+static bool
+flush_out(struct tp_broker_conn *c)
+{
+    while (tp_buf_len(&c->out) > 0) {
+        ssize_t sent = send(c->watch.fd, tp_buf_data(&c->out), tp_buf_len(&c->out),
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (sent < 0) {
+            return errno == EAGAIN || errno == EINTR;
+        }
+        tp_buf_consume(&c->out, (size_t)sent);
+    }
+    tp_buf_trim(&c->out, 4096);
+    return true;
+}
+
+/* Appends a frame to what goes out. @return false when memory is out */
+static bool
+put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    size_t len = TP_WIRE_HEADER_BYTES + row->size(msg);
+    struct tp_wire_header header = {.len = (uint32_t)len, .type = type};
+    uint8_t *tail;
+
+    if (len > TP_WIRE_FRAME_MAX || tp_buf_reserve(&c->out, len, &tail) != TELPHER_OK) {
+        return false;
+    }
+    header.seq = tp_session_next(&c->numbers, &header.ack);
+    tp_wire_put_header(tail, &header);
+    row->put(tail + TP_WIRE_HEADER_BYTES, msg);
+    tp_buf_commit(&c->out, len);
+    tp_trace_frame(row->name, TP_ARG("frame", header.seq), TP_ARG("bytes", len));
+    return true;
+}
+
+/* From now on only what waits still goes out. */
+static void
+begin_close(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (is_stranger(c)) {
+        b->stranger_count--;
+    }
+    c->state = TP_BROKER_CLOSING;
+    c->deadline = tp_clock_deadline(CLOSE_TIME);
+}
+
+static bool
+goodbye(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
+        const char *text)
+{
+    struct tp_wire_goodbye m = {.status = status,
+                                .text = {(uint32_t)strlen(text), text}};
+
+    tp_info("broker", "a connection is closed: %s", text);
+    if (!put_frame(c, TP_WIRE_GOODBYE, &m)) {
+        return false;
+    }
+    begin_close(b, c);
+    return true;
+}
+
+/* ---- preface ---- */
+
+static bool
+put_reply(struct tp_broker_conn *c, const struct tp_wire_preface_reply *reply)
+{
+    uint8_t *tail;
+
+    if (tp_buf_reserve(&c->out, TP_WIRE_PREFACE_REPLY_BYTES, &tail) != TELPHER_OK) {
+        return false;
+    }
+    tp_wire_put_preface_reply(tail, reply);
+    tp_buf_commit(&c->out, TP_WIRE_PREFACE_REPLY_BYTES);
+    return true;
+}
+
+static bool
+refuse(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
+       const char *text)
+{
+    struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION, .status = status};
+
+    (void)snprintf(reply.text, sizeof(reply.text), "%s", text);
+    tp_info("broker", "a connection is refused: %s", text);
+    if (!put_reply(c, &reply)) {
+        return false;
+    }
+    begin_close(b, c);
+    return true;
+}
+
+static bool
+accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *session)
+{
+    struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION,
+                                          .status = TELPHER_OK,
+                                          .window = TP_WIRE_WINDOW,
+                                          .bulk_max = TP_CONTROL_BULK_MAX,
+                                          .frame_max = TP_WIRE_FRAME_MAX};
+
+    memcpy(reply.session, session, sizeof(reply.session));
+    b->stranger_count--;
+    c->state = TP_BROKER_HELD; /* no stranger any more; the caller says what now */
+    c->deadline = TP_CLOCK_FOREVER;
+    return put_reply(c, &reply);
+}
+
+static bool
+open_command(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    static const uint8_t none[TP_WIRE_SESSION_BYTES];
+    telpher_status status;
+
+    if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
+        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "sessions cannot be resumed yet");
+    }
+    status = tp_broker_session_open(b, &c->session);
+    if (status == TELPHER_ERR_LIMIT) {
+        return refuse(b, c, status, "too many sessions; see --max-sessions");
+    }
+    if (status != TELPHER_OK) {
+        return refuse(b, c, status, "the server cannot make a session");
+    }
+    return accept_preface(b, c, c->session->id) &&
+           expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
+}
+
+static bool
+open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
+    uint32_t index = c->preface.index;
+
+    if (s == NULL) {
+        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
+    }
+    if (index >= TP_CONTROL_BULK_MAX || (s->bulk_mask & (1u << index)) != 0) {
+        return refuse(b, c, TELPHER_ERR_LIMIT, "bulk stream number too high or in use");
+    }
+    s->bulk_mask |= 1u << index;
+    c->session = s;
+    return accept_preface(b, c, s->id);
+}
+
+static bool
+is_authentic(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    return !c->wants_cookie ||
+           (c->preface.auth_len == TP_WIRE_COOKIE_BYTES &&
+            tp_random_equal(c->in, b->cookie, TP_WIRE_COOKIE_BYTES));
+}
+
+static bool
+take_auth(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (!is_authentic(b, c)) {
+        return refuse(b, c, TELPHER_ERR_AUTH, "wrong or missing cookie");
+    }
+    if (c->preface.route != 0) {
+        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "routes are not supported yet");
+    }
+    if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
+        return open_command(b, c);
+    }
+    return open_bulk(b, c);
+}
+
+static bool
+take_preface(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    telpher_status status = tp_wire_get_preface(c->in, &c->preface);
+
+    if (status == TELPHER_ERR_VERSION) {
+        return refuse(b, c, status, "this server speaks protocol version 1 only");
+    }
+    if (status != TELPHER_OK || c->preface.auth_len > TP_WIRE_AUTH_MAX ||
+        (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
+         c->preface.stream != TP_WIRE_STREAM_BULK)) {
+        return refuse(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
+    }
+    if (c->preface.auth_len == 0) {
+        return take_auth(b, c);
+    }
+    return expect(c, TP_BROKER_AUTH, c->preface.auth_len);
+}
+
+/* ---- frames ---- */
+
+static bool
+put_pong(struct tp_broker_conn *c, const struct tp_wire_ping *ping)
+{
+    struct tp_wire_pong m = {.request = ping->request,
+                             .sent_ns = ping->sent_ns,
+                             .server_mono_ns = tp_clock_ns(),
+                             .server_real_ns = tp_clock_realtime_ns(),
+                             .data = ping->data};
+
+    return put_frame(c, TP_WIRE_PONG, &m);
+}
+
+static bool
+take_ping(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
+{
+    struct tp_wire_ping m;
+
+    if (!tp_wire_get_ping(c->in, end, &m) || m.data.len > TP_WIRE_BLOB_MAX) {
+        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed PING");
+    }
+    return put_pong(c, &m);
+}
+
+static bool
+take_devices(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
+{
+    struct tp_wire_devices m;
+    struct tp_wire_devices_reply reply = {
+        .status = TELPHER_OK,
+        .facts = {(uint32_t)tp_buf_len(&b->facts), tp_buf_data(&b->facts)}};
+
+    if (!tp_wire_get_devices(c->in, end, &m)) {
+        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed DEVICES");
+    }
+    reply.request = m.request;
+    return put_frame(c, TP_WIRE_DEVICES_REPLY, &reply);
+}
+
+static bool
+put_words(struct tp_broker_conn *c, uint64_t request, telpher_status status,
+          const char *text)
+{
+    struct tp_wire_last_words_reply m = {
+        .request = request, .status = status, .text = {(uint32_t)strlen(text), text}};
+
+    return put_frame(c, TP_WIRE_LAST_WORDS_REPLY, &m);
+}
+
+static bool
+take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
+{
+    const struct tp_broker_words *words;
+    struct tp_wire_last_words m;
+
+    if (!tp_wire_get_last_words(c->in, end, &m) ||
+        m.session.len != TP_WIRE_SESSION_BYTES) {
+        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed LAST_WORDS");
+    }
+    words = tp_broker_words_find(b, m.session.data);
+    if (words != NULL) {
+        return put_words(c, m.request, TELPHER_OK, words->text);
+    }
+    c->words_of = tp_broker_session_find(b, m.session.data);
+    if (c->words_of == NULL || c->words_of->pid == 0) {
+        c->words_of = NULL;
+        return put_words(c, m.request, TELPHER_ERR_NOT_FOUND,
+                         "no such session is known");
+    }
+    /* its sockets close a moment before its process can be collected */
+    c->words_request = m.request;
+    c->deadline = tp_clock_deadline(WORDS_TIME);
+    return true;
+}
+
+static bool
+put_started(struct tp_broker_conn *c, telpher_status status, const char *text)
+{
+    struct tp_wire_started m = {.status = status,
+                                .text = {(uint32_t)strlen(text), text}};
+
+    return put_frame(c, TP_WIRE_STARTED, &m);
+}
+
+/* START, once all answers before it have gone. @return false: close the connection */
+static bool
+hand_over(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_error err = {0};
+    telpher_status status;
+
+    c->start_pending = false;
+    if (c->platform < b->platform_count) {
+        status = tp_broker_session_start(b, c, &err);
+    } else {
+        status = tp_error_set(&err, TELPHER_ERR_NOT_FOUND,
+                              "the server has no platform %u", c->platform);
+    }
+    if (status == TELPHER_OK) {
+        return false; /* the executor has the socket; our copy goes */
+    }
+    return put_started(c, status, tp_error_text(&err)) &&
+           goodbye(b, c, status, tp_error_text(&err));
+}
+
+static bool
+take_start(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
+{
+    struct tp_wire_start m;
+
+    if (!tp_wire_get_start(c->in, end, &m)) {
+        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed START");
+    }
+    c->platform = m.platform;
+    c->start_pending = true;
+    return true;
+}
+
+static bool
+take_body(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    const uint8_t *end = c->in + c->in_need;
+    char text[TEXT_MAX];
+
+    switch (c->header.type) {
+    case TP_WIRE_ACK:
+        return true;
+    case TP_WIRE_GOODBYE:
+        return false;
+    case TP_WIRE_PING:
+        return take_ping(b, c, end);
+    case TP_WIRE_DEVICES:
+        return take_devices(b, c, end);
+    case TP_WIRE_LAST_WORDS:
+        return take_last_words(b, c, end);
+    case TP_WIRE_START:
+        return take_start(b, c, end);
+    default:
+        (void)snprintf(text, sizeof(text), "message 0x%x before START", c->header.type);
+        return goodbye(b, c, TELPHER_ERR_PROTO, text);
+    }
+}
+
+static bool
+take_header(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    size_t body;
+
+    if (tp_wire_get_header(c->in, &c->header) != TELPHER_OK) {
+        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed frame header");
+    }
+    switch (tp_session_accept(&c->numbers, c->header.seq, c->header.ack)) {
+    case TP_SESSION_ACCEPT:
+        break;
+    case TP_SESSION_DUPLICATE:
+    case TP_SESSION_GAP:
+        /* nothing is resumed here, so a number seen before is as wrong as a gap */
+        return goodbye(b, c, TELPHER_ERR_PROTO, "wrong frame number");
+    case TP_SESSION_BAD_ACK:
+        return goodbye(b, c, TELPHER_ERR_PROTO, "acknowledges what was never sent");
+    }
+    body = c->header.len - TP_WIRE_HEADER_BYTES;
+    if (body == 0 || (c->header.type != TP_WIRE_PING && body > 4096)) {
+        return goodbye(b, c, TELPHER_ERR_PROTO, "frame too short or too long");
+    }
+    return expect(c, TP_BROKER_BODY, body);
+}
+
+/* A frame has been dealt with: on to the next. */
+static bool
+next_frame(struct tp_broker_conn *c)
+{
+    const struct tp_wire_ack ack = {0};
+
+    if (c->state == TP_BROKER_CLOSING) {
+        return true;
+    }
+    if (tp_session_unacked(&c->numbers) >= ACK_EVERY &&
+        !put_frame(c, TP_WIRE_ACK, &ack)) {
+        return false;
+    }
+    return expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
+}
+
+/* ---- driving ---- */
+
+/* Deals with the bytes asked for, which are all there. @return false to close */
+static bool
+take(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    switch (c->state) {
+    case TP_BROKER_PREFACE:
+        return take_preface(b, c);
+    case TP_BROKER_AUTH:
+        return take_auth(b, c);
+    case TP_BROKER_HEADER:
+        return take_header(b, c);
+    case TP_BROKER_BODY:
+        return take_body(b, c) && next_frame(c);
+    case TP_BROKER_HELD:
+    case TP_BROKER_CLOSING:
+        break;
+    }
+    return false;
+}
+
+/* True while the next frame may be read. */
+static bool
+may_read(const struct tp_broker_conn *c)
+{
+    return c->state != TP_BROKER_HELD && c->state != TP_BROKER_CLOSING &&
+           tp_buf_len(&c->out) == 0 && c->words_of == NULL && !c->start_pending;
+}
+
+/* Reads up to what is asked for. @return bytes; 0 = nothing there; -1 = end or error */
+static ssize_t
+read_in(struct tp_broker_conn *c)
+{
+    ssize_t got =
+        recv(c->watch.fd, c->in + c->in_have, c->in_need - c->in_have, MSG_DONTWAIT);
+
+    if (got > 0) {
+        c->in_have += (size_t)got;
+        return got;
+    }
+    return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+/* A bulk stream whose executor runs is handed to it. @return false: close our copy */
+static bool
+hand_bulk(struct tp_broker_conn *c)
+{
+    if (c->state != TP_BROKER_HELD || c->session->pid == 0) {
+        return true;
+    }
+    (void)tp_broker_session_bulk(c->session, c);
+    return false;
+}
+
+/* Does all that can be done now. @return false to close */
+static bool
+drive(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    for (;;) {
+        ssize_t got;
+
+        if (!flush_out(c)) {
+            return false;
+        }
+        if (tp_buf_len(&c->out) == 0) {
+            if (c->state == TP_BROKER_CLOSING || !hand_bulk(c)) {
+                return false;
+            }
+            if (c->start_pending) {
+                if (!hand_over(b, c)) {
+                    return false;
+                }
+                continue;
+            }
+        }
+        if (!may_read(c)) {
+            return true;
+        }
+        got = read_in(c);
+        if (got <= 0) {
+            return got == 0;
+        }
+        if (c->in_have == c->in_need && !take(b, c)) {
+            return false;
+        }
+    }
+}
+
+/* Drives a connection and tells the loop what it waits for now. */
+static void
+conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    uint32_t events;
+
+    if (!drive(b, c)) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    events = may_read(c) ? (uint32_t)EPOLLIN : 0;
+    if (tp_buf_len(&c->out) > 0) {
+        events |= EPOLLOUT;
+    }
+    tp_broker_watch_change(b, &c->watch, events);
+}
+
+static void
+conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
+{
+    struct tp_broker_conn *c = tp_container_of(w, struct tp_broker_conn, watch);
+
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    conn_drive(b, c);
+}
+
+/* The deadline of a connection has passed. */
+static void
+conn_late(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (c->words_of != NULL) {
+        c->words_of = NULL;
+        c->deadline = TP_CLOCK_FOREVER;
+        if (put_words(c, c->words_request, TELPHER_ERR_BUSY,
+                      "the session still runs")) {
+            conn_drive(b, c);
+            return;
+        }
+    } else if (is_stranger(c)) {
+        tp_info("broker", "a connection is closed: no preface within 2 s");
+    }
+    tp_broker_conn_close(b, c);
+}
+
+tp_ns
+tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
+{
+    tp_ns next = TP_CLOCK_FOREVER;
+
+    tp_list_for_each_safe(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->deadline <= now) {
+            conn_late(b, c);
+            next = now; /* what this changed is seen in the next round */
+        } else {
+            next = TP_MIN(next, c->deadline);
+        }
+    }
+    return next;
+}
+
+void
+tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s)
+{
+    const struct tp_broker_words *words = tp_broker_words_find(b, s->id);
+
+    tp_list_for_each_safe(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->words_of == s) {
+            c->words_of = NULL;
+            c->deadline = TP_CLOCK_FOREVER;
+            if (put_words(c, c->words_request, TELPHER_OK,
+                          words != NULL ? words->text : "")) {
+                /* sent by the loop: driving it here might free other connections */
+                tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+            }
+        }
+    }
+}
+
+void
+tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s)
+{
+    tp_list_for_each(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->state == TP_BROKER_HELD && c->session == s) {
+            tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+        }
+    }
+}
+
+void
+tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s)
+{
+    tp_list_for_each(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->preface.stream == TP_WIRE_STREAM_BULK && c->session == s) {
+            c->session = NULL;
+            c->state = TP_BROKER_CLOSING;
+            tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+        }
+    }
+}

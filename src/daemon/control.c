@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between broker and executor, with descriptors (SCM_RIGHTS). */
+#include "daemon/control.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+union fd_room {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static telpher_status
+status_of(int saved_errno)
+{
+    return saved_errno == EAGAIN || saved_errno == EWOULDBLOCK ? TELPHER_ERR_AGAIN
+                                                               : TELPHER_ERR_PEER_LOST;
+}
+
+telpher_status
+tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
+{
+    struct iovec iov = {(void *)(uintptr_t)msg, sizeof(*msg)};
+    union fd_room room;
+    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t sent;
+
+    memset(&room, 0, sizeof(room));
+    if (fd_sent >= 0) {
+        struct cmsghdr *c;
+
+        m.msg_control = room.bytes;
+        m.msg_controllen = sizeof(room.bytes);
+        c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &fd_sent, sizeof(int));
+    }
+    do {
+        sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return sent < 0 ? status_of(errno) : TELPHER_OK;
+}
+
+/* Takes the descriptor out of a received message; -1 if there is none. */
+static int
+received_fd(struct msghdr *m)
+{
+    struct cmsghdr *c = CMSG_FIRSTHDR(m);
+    int fd = -1;
+
+    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+        c->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(&fd, CMSG_DATA(c), sizeof(int));
+    }
+    return fd;
+}
+
+telpher_status
+tp_control_receive(int fd, struct tp_control *ret_msg, int *ret_fd)
+{
+    struct tp_control msg;
+    struct iovec iov = {&msg, sizeof(msg)};
+    union fd_room room;
+    struct msghdr m = {.msg_iov = &iov,
+                       .msg_iovlen = 1,
+                       .msg_control = room.bytes,
+                       .msg_controllen = sizeof(room.bytes)};
+    ssize_t got;
+    int came;
+
+    do {
+        got = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        return status_of(errno);
+    }
+    came = received_fd(&m);
+    if (got != (ssize_t)sizeof(msg)) {
+        if (came >= 0) {
+            (void)close(came);
+        }
+        return TELPHER_ERR_PEER_LOST;
+    }
+    msg.text[sizeof(msg.text) - 1] = '\0';
+    *ret_msg = msg;
+    *ret_fd = came;
+    return TELPHER_OK;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The executor: one session, one process, with the drivers in it.
+ *
+ *   exec_main.c    start, options, --probe         exec.c          the reader and its loop
+ *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
+ *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
+ *   exec_event.c   events and their completion     exec_command.c  what goes into queues
+ *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
+ *   bulk.c         bulk streams                    printf.c        what kernels print
+ *   watchdog.c     kernels that never end
+ *
+ * Threads: the *reader* receives commands and hands them to the driver's own queues; it
+ * owns the table of objects. Native callbacks send DONE themselves. The pool builds. The
+ * mover copies chunks; each bulk stream has a receiver and a sender.
+ *
+ * Locks, in order of taking: done_lock (lists of pending events, their flags, the order of
+ * DONE), then a stream's own lock. transfers and printf have locks of their own, which are
+ * not held while another is taken, save printf's around the stream's.
+ */
+#ifndef TELPHER_DAEMON_EXEC_H
+#define TELPHER_DAEMON_EXEC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/pool.h"
+#include "base/refcount.h"
+#include "base/thread.h"
+#include "core/stream.h"
+#include "daemon/transfer.h"
+#include "device/host/staging.h"
+#include "device/opencl/domain.h"
+#include "device/opencl/inventory.h"
+
+struct tp_exec;
+struct tp_exec_printf;
+struct tp_exec_watchdog;
+
+/** First member of everything that has an id. */
+struct tp_exec_object {
+    struct tp_exec *x;
+    uint64_t id; /**< 0 for events that nobody asks about */
+    enum tp_wire_kind kind;
+    struct tp_refcount refs;
+    _Atomic int32_t error; /**< not 0: poisoned, and with what */
+    bool released; /**< the client has let go; reader only */
+};
+
+struct tp_exec_context {
+    struct tp_exec_object obj;
+    cl_context native;
+    uint32_t device_count;
+    uint32_t *devices; /**< indices in the inventory */
+    struct tp_device **domains; /**< of each device, made at first use; reader only */
+};
+
+struct tp_exec_queue {
+    struct tp_exec_object obj;
+    struct tp_exec_context *context;
+    cl_command_queue native;
+    uint32_t device; /**< index in the context */
+    bool in_order, profiling;
+    bool dirty; /**< something enqueued and not flushed; reader only */
+    struct tp_list dirty_link;
+    unsigned since_sweep; /**< commands since completed ones were looked for */
+    unsigned since_flush; /**< commands since the last clFlush */
+    cl_event barrier; /**< out of order: last barrier, or NULL; reader only */
+    struct tp_list link; /**< exec->queues; done_lock */
+    struct tp_list pending; /**< events in the order of commands; done_lock */
+};
+
+struct tp_exec_mem {
+    struct tp_exec_object obj;
+    cl_mem native; /**< NULL once released */
+    uint64_t size;
+    cl_mem_flags flags;
+    struct tp_exec_context *context;
+    bool is_sub;
+};
+
+enum { TP_EXEC_EVENT_SMALL = 128 };
+
+/** A command under way, a user event, or one that failed at once. */
+struct tp_exec_event {
+    struct tp_exec_object obj;
+    struct tp_exec_queue *queue; /**< NULL: user event */
+    uint64_t queue_id; /**< for FAILED of commands without event */
+    cl_event native; /**< NULL: failed at once */
+    struct tp_list link; /**< queue->pending; done_lock */
+    const char *call; /**< native call, for texts */
+    bool has_waits; /**< may rightly stand still */
+    bool is_move; /**< completed by exec_move.c */
+    bool notify; /**< DONE is wanted; done_lock */
+    bool done; /**< DONE has been put; done_lock */
+    bool has_stamps; /**< of a move; set before it completes */
+    uint64_t stamps[5];
+    void *content; /**< of an inline READ or WRITE: small, or a staging chunk */
+    uint32_t content_len; /**< of a READ; goes with DONE */
+    tp_ns seen_running; /**< watchdog */
+    uint8_t small[TP_EXEC_EVENT_SMALL];
+};
+
+struct tp_exec {
+    struct tp_opencl cl;
+    struct tp_opencl_inventory inventory;
+    uint32_t platform;
+    uint32_t device_count; /**< that the broker knows of */
+    uint8_t session[TP_WIRE_SESSION_BYTES];
+    struct tp_stream *stream;
+    int wake_fd; /**< eventfd: wakes the reader */
+    struct tp_map objects; /**< reader only */
+    struct tp_list dirty; /**< queues to flush; reader only */
+    cl_event *waits; /**< room for a wait list; reader only */
+    size_t waits_capacity;
+    struct tp_pool *pool;
+    struct tp_host_staging *staging; /**< chunks of TP_WIRE_INLINE_MAX */
+    struct tp_transfers *transfers;
+    struct tp_exec_printf *printf;
+    struct tp_exec_watchdog *watchdog; /**< NULL: no time limit */
+    struct tp_mutex done_lock;
+    struct tp_list queues; /**< done_lock */
+    _Atomic uint64_t progress; /**< counts completions, for the watchdog */
+    _Atomic uint64_t
+        busy_since; /**< when the reader entered the driver; 0 = it is not */
+    _Atomic uint64_t next_transfer; /**< counter for ids that we choose */
+    bool ended; /**< the client said GOODBYE */
+};
+
+/* ---- exec.c ---- */
+
+/** Serves the session until it ends. @return exit status */
+int tp_exec_serve(struct tp_exec *x);
+/** Puts a frame on the command stream. Any thread. Failure shows at the reader. */
+void tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg);
+/** Sends what was put. Any thread. */
+void tp_exec_flush(struct tp_exec *x);
+/** Puts FAILED with "call: CL_NAME" and sends it. */
+void tp_exec_failed(struct tp_exec *x, uint64_t id, int32_t error, const char *call);
+/** Ends the process with last words. Any thread. */
+_Noreturn void tp_exec_die(struct tp_exec *x, telpher_status status, const char *text);
+/** A transfer id chosen by the server. */
+uint64_t tp_exec_transfer_id(struct tp_exec *x);
+
+/* ---- exec_objects.c ---- */
+
+/**
+ * Makes an object of @p size bytes (0-filled) whose first member is an object and enters
+ * it. @return OK; PROTO (id used twice or of another kind), NO_MEMORY
+ */
+telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
+                              size_t size, void *ret_object);
+/** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
+int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
+                     void *ret_object);
+/** Marks a new object as failed and tells the client; 0 does nothing. */
+void tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call);
+void tp_exec_ref(struct tp_exec_object *o);
+/** NULL is fine. */
+void tp_exec_unref(struct tp_exec_object *o);
+/** RELEASE of one id. */
+void tp_exec_release(struct tp_exec *x, uint64_t id);
+/** Releases everything, at the end of an orderly session. */
+void tp_exec_release_all(struct tp_exec *x);
+
+/* Last steps of each kind: native release and memory. @p o is the only reference. */
+void tp_exec_context_free(struct tp_exec_object *o);
+void tp_exec_queue_free(struct tp_exec_object *o);
+void tp_exec_mem_free(struct tp_exec_object *o);
+void tp_exec_program_free(struct tp_exec_object *o);
+void tp_exec_kernel_free(struct tp_exec_object *o);
+void tp_exec_event_free(struct tp_exec_object *o);
+/* What happens to the native object as soon as the client lets go. */
+void tp_exec_queue_let_go(struct tp_exec_object *o);
+void tp_exec_mem_let_go(struct tp_exec_object *o);
+
+/* ---- messages: one function each. @return OK, or what breaks the session ---- */
+
+#define TP_EXEC_MESSAGES(X)                                                            \
+    X(CONTEXT_CREATE, context_create)                                                  \
+    X(QUEUE_CREATE, queue_create)                                                      \
+    X(BUFFER_CREATE, buffer_create)                                                    \
+    X(SUB_BUFFER_CREATE, sub_buffer_create)                                            \
+    X(PROGRAM_SOURCE, program_source)                                                  \
+    X(PROGRAM_BINARY, program_binary)                                                  \
+    X(PROGRAM_BUILD, program_build)                                                    \
+    X(PROGRAM_BINARIES, program_binaries)                                              \
+    X(KERNEL_CREATE, kernel_create)                                                    \
+    X(KERNEL_ARG, kernel_arg)                                                          \
+    X(USER_EVENT_CREATE, user_event_create)                                            \
+    X(USER_EVENT_SET, user_event_set)                                                  \
+    X(RELEASE, release)                                                                \
+    X(LAUNCH, launch)                                                                  \
+    X(READ, read)                                                                      \
+    X(WRITE, write)                                                                    \
+    X(COPY, copy)                                                                      \
+    X(FILL, fill)                                                                      \
+    X(MARKER, marker)                                                                  \
+    X(BARRIER, barrier)                                                                \
+    X(MIGRATE, migrate)                                                                \
+    X(SUBSCRIBE, subscribe)                                                            \
+    X(ABORT, abort)                                                                    \
+    X(PING, ping)                                                                      \
+    X(GOODBYE, goodbye)
+
+#define TP_EXEC_DECLARE(NAME, name)                                                    \
+    telpher_status tp_exec_on_##name(struct tp_exec *x, const struct tp_wire_##name *m);
+TP_EXEC_MESSAGES(TP_EXEC_DECLARE)
+#undef TP_EXEC_DECLARE
+
+/* ---- exec_context.c ---- */
+
+/** The domain of a queue's device, made at first use. @return 0 or the CL error */
+int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
+/** Notes that the queue needs a clFlush. */
+void tp_exec_dirty(struct tp_exec_queue *q);
+/** clFlush for every queue that needs it. */
+void tp_exec_flush_queues(struct tp_exec *x);
+
+/* ---- exec_event.c ---- */
+
+/** An event, not entered in the table if id is 0. @return NULL when memory is out */
+struct tp_exec_event *tp_exec_event_new(struct tp_exec *x, uint64_t id);
+/** Adds an event with its native one to its queue's pending ones; hooks it if wanted. */
+void tp_exec_event_submitted(struct tp_exec_event *ev);
+/** Puts DONE for an event that failed at once. */
+void tp_exec_event_failed(struct tp_exec_event *ev);
+/** Asks for DONE: at once or when it completes. */
+void tp_exec_event_subscribe(struct tp_exec_event *ev);
+/** CL_COMPLETE .. CL_QUEUED, or a negative error. */
+cl_int tp_exec_event_status(struct tp_exec_event *ev);
+
+/* ---- exec_command.c ---- */
+
+/** A command between its message and the driver. */
+struct tp_exec_command {
+    struct tp_exec *x;
+    struct tp_exec_event *ev;
+    struct tp_exec_queue *queue; /**< NULL if error */
+    cl_uint wait_count;
+    const cl_event *waits; /**< NULL if none; valid until the next command */
+    int32_t error;
+};
+
+/** Starts one: event, queue, wait list. @return OK (look at ret->error), PROTO, NO_MEMORY */
+telpher_status tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret,
+                             const char *call, uint64_t event, uint64_t queue,
+                             uint8_t flags, const struct tp_wire_u64s *wait);
+/** Ends one: pending, or poisoned. */
+telpher_status tp_exec_end(struct tp_exec_command *c);
+/** Enqueues the gate of a move and what holds the queue until it is done. */
+telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
+                            const struct tp_device_box *box, uint64_t transfer,
+                            bool to_client);
+
+/* ---- exec_program.c, exec_build.c ---- */
+
+struct tp_exec_build;
+
+struct tp_exec_program {
+    struct tp_exec_object obj;
+    struct tp_exec_context *context;
+    cl_program native; /**< set by the reader or, before any build, by the mover */
+    bool building; /**< done_lock */
+    bool waiting; /**< its source or binaries are still coming; done_lock */
+    struct tp_list builds; /**< builds that wait for that; done_lock */
+    struct tp_buf stored; /**< argument facts that came with a binary */
+    uint32_t kernel_count; /**< kernels alive; reader only */
+};
+
+struct tp_exec_kernel {
+    struct tp_exec_object obj;
+    struct tp_exec_program *program;
+    cl_kernel native;
+    uint32_t arg_count;
+    int32_t *arg_errors; /**< of the last KERNEL_ARG for each */
+    struct tp_exec_mem **mems; /**< memory set as argument, or NULL */
+};
+
+/** Submits a build to the pool. */
+void tp_exec_build_submit(struct tp_exec_build *build);
+/** The program's content is there (or failed): builds may run. */
+void tp_exec_program_ready(struct tp_exec_program *p);
+/** Splits a binary into the native one and the facts stored with it. */
+const uint8_t *tp_exec_binary_unwrap(const uint8_t *data, uint64_t size,
+                                     uint64_t *ret_native_size,
+                                     const uint8_t **ret_facts,
+                                     uint64_t *ret_facts_size);
+enum { TP_EXEC_BINARY_HEADER = 24 };
+
+/* ---- printf.c ---- */
+
+/** Turns standard output into a pipe whose content goes to the client. */
+telpher_status tp_exec_printf_create(struct tp_exec *x, struct tp_exec_printf **ret);
+/** Puts everything printed so far. Any thread. */
+void tp_exec_printf_drain(struct tp_exec_printf *p);
+
+/* ---- watchdog.c ---- */
+
+/** Starts the watchdog; none for timeout_ns 0. */
+telpher_status tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
+                                       struct tp_exec_watchdog **ret);
+/** Work has been submitted: look after it. NULL is fine. */
+void tp_exec_watchdog_arm(struct tp_exec_watchdog *w);
+
+#endif

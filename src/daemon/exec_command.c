@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands: from a message into the driver's own queue. */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "daemon/exec.h"
+
+/* ---- begin and end ---- */
+
+/* Puts the native events of a wait list into x->waits. @return 0 or the CL error */
+static int32_t
+find_waits(struct tp_exec *x, const struct tp_wire_u64s *wait)
+{
+    for (size_t i = 0; i < wait->count; i++) {
+        uint64_t id = tp_wire_u64_at(wait, i);
+        struct tp_exec_event *ev = tp_wire_id_kind(id) == TP_WIRE_KIND_EVENT
+                                       ? tp_map_get(&x->objects, id)
+                                       : NULL;
+
+        if (ev == NULL) {
+            return CL_INVALID_EVENT_WAIT_LIST;
+        }
+        if (ev->obj.error != 0) {
+            return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+        }
+        x->waits[i] = ev->native;
+    }
+    return 0;
+}
+
+/* Room for @p count events and one more. */
+static telpher_status
+reserve_waits(struct tp_exec *x, size_t count)
+{
+    cl_event *waits;
+
+    if (count < x->waits_capacity) {
+        return TELPHER_OK;
+    }
+    waits = tp_realloc_array(x->waits, count + 64, sizeof(*waits), "wait list");
+    if (waits == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    x->waits = waits;
+    x->waits_capacity = count + 64;
+    return TELPHER_OK;
+}
+
+/* Enters the event of a command, if it has one. */
+static telpher_status
+enter_event(struct tp_exec *x, struct tp_exec_event *ev)
+{
+    telpher_status status;
+
+    if (ev->obj.id == 0) {
+        return TELPHER_OK;
+    }
+    if (tp_wire_id_kind(ev->obj.id) != TP_WIRE_KIND_EVENT) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_map_put(&x->objects, ev->obj.id, ev);
+    if (status == TELPHER_OK) {
+        tp_exec_ref(&ev->obj); /* the table's */
+    }
+    return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
+}
+
+telpher_status
+tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
+              uint64_t event, uint64_t queue, uint8_t flags,
+              const struct tp_wire_u64s *wait)
+{
+    struct tp_exec_command c = {.x = x, .wait_count = wait->count};
+    telpher_status status;
+
+    if ((flags & ~TP_WIRE_FLAGS_ALL) != 0 || (event == 0 && flags != 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = reserve_waits(x, wait->count);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    c.ev = tp_exec_event_new(x, event);
+    if (c.ev == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = enter_event(x, c.ev);
+    if (status != TELPHER_OK) {
+        tp_exec_unref(&c.ev->obj);
+        return status;
+    }
+    c.ev->call = call;
+    c.ev->queue_id = queue;
+    c.ev->notify = (flags & TP_WIRE_NOTIFY) != 0;
+    c.ev->has_waits = wait->count > 0;
+    c.waits = wait->count > 0 ? x->waits : NULL;
+    c.error = tp_exec_find(x, queue, TP_WIRE_KIND_QUEUE, &c.queue);
+    if (c.error == 0) {
+        tp_exec_ref(&c.queue->obj);
+        c.ev->queue = c.queue;
+        c.error = find_waits(x, wait);
+    } else {
+        c.queue = NULL;
+    }
+    *ret = c;
+    return TELPHER_OK;
+}
+
+/*
+ * A command that failed at once. On an in-order queue its DONE must not overtake those
+ * before it, so a marker stands in its place; the event keeps its error.
+ */
+static void
+end_failed(struct tp_exec_command *c)
+{
+    struct tp_exec_event *ev = c->ev;
+    struct tp_exec *x = c->x;
+
+    if (!ev->notify) {
+        tp_exec_failed(x, ev->obj.id != 0 ? ev->obj.id : ev->queue_id, c->error,
+                       ev->call);
+    }
+    tp_debug("executor", "%s for event 0x%llx: %s", ev->call,
+             (unsigned long long)ev->obj.id, tp_opencl_error_name(c->error));
+    ev->obj.error = c->error;
+    if (c->queue != NULL && c->queue->in_order && ev->obj.id != 0 &&
+        x->cl.EnqueueMarkerWithWaitList(c->queue->native, 0, NULL, &ev->native) ==
+            CL_SUCCESS) {
+        tp_exec_dirty(c->queue);
+        tp_exec_event_submitted(ev);
+    } else if (ev->notify) {
+        tp_exec_event_failed(ev);
+    }
+}
+
+telpher_status
+tp_exec_end(struct tp_exec_command *c)
+{
+    if (c->error != 0) {
+        end_failed(c);
+    } else {
+        tp_exec_dirty(c->queue);
+        tp_exec_event_submitted(c->ev);
+    }
+    tp_exec_unref(&c->ev->obj); /* ours; the table and the queue have theirs */
+    return TELPHER_OK;
+}
+
+/* ---- kernels ---- */
+
+/* The first argument that cannot be used. @return 0 or the CL error */
+static int32_t
+check_args(const struct tp_exec_kernel *k)
+{
+    for (uint32_t i = 0; i < k->arg_count; i++) {
+        if (k->arg_errors[i] != 0) {
+            return k->arg_errors[i];
+        }
+        if (k->mems[i] != NULL && k->mems[i]->obj.released) {
+            return CL_INVALID_KERNEL_ARGS;
+        }
+    }
+    return 0;
+}
+
+/* Sizes of a LAUNCH: offset, global, local, three of each at most. */
+struct sizes {
+    size_t value[9];
+};
+
+telpher_status
+tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_kernel *k;
+    struct sizes s;
+    bool has_local;
+    telpher_status status;
+
+    if (m->dims < 1 || m->dims > 3 ||
+        (m->sizes.count != 2 * m->dims && m->sizes.count != 3 * m->dims)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", m->event, m->queue,
+                           m->flags, &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < m->sizes.count; i++) {
+        s.value[i] = tp_wire_u64_at(&m->sizes, i);
+    }
+    has_local = m->sizes.count == 3 * m->dims;
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
+    }
+    if (c.error == 0) {
+        c.error = check_args(k);
+    }
+    if (c.error == 0) {
+        c.error = x->cl.EnqueueNDRangeKernel(c.queue->native, k->native, m->dims,
+                                             s.value, s.value + m->dims,
+                                             has_local ? s.value + 2 * m->dims : NULL,
+                                             c.wait_count, c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+/* ---- content ---- */
+
+/*
+ * Makes the box of a READ or WRITE. @return 0; CL_INVALID_VALUE when it does not lie
+ * inside the buffer or its size is not @p size
+ */
+static int32_t
+make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
+         uint64_t offset, uint64_t size, struct tp_device_box *ret_box)
+{
+    uint64_t v[8], rows, packed, last;
+
+    if (rect->count == 0) {
+        *ret_box = tp_device_range(offset, size);
+        return size > 0 && size <= mem->size && offset <= mem->size - size
+                   ? 0
+                   : CL_INVALID_VALUE;
+    }
+    for (int i = 0; i < 8; i++) {
+        v[i] = tp_wire_u64_at(rect, (size_t)i);
+        if (v[i] >= TP_WIRE_TRANSFER_MAX) {
+            return CL_INVALID_VALUE;
+        }
+    }
+    *ret_box = (struct tp_device_box){.origin = {v[0], v[1], v[2]},
+                                      .region = {v[3], v[4], v[5]},
+                                      .row_pitch = v[6] != 0 ? v[6] : v[3]};
+    if (__builtin_mul_overflow(ret_box->row_pitch, v[4], &rows)) {
+        return CL_INVALID_VALUE;
+    }
+    ret_box->slice_pitch = v[7] != 0 ? v[7] : rows;
+    if (v[3] == 0 || v[4] == 0 || v[5] == 0 || ret_box->row_pitch < v[3] ||
+        ret_box->slice_pitch < rows || __builtin_mul_overflow(v[3], v[4], &packed) ||
+        __builtin_mul_overflow(packed, v[5], &packed) || packed != size) {
+        return CL_INVALID_VALUE;
+    }
+    /* the byte behind the last one, with every step checked */
+    if (__builtin_mul_overflow(v[2] + v[5] - 1, ret_box->slice_pitch, &last) ||
+        __builtin_mul_overflow(v[1] + v[4] - 1, ret_box->row_pitch, &rows) ||
+        __builtin_add_overflow(last, rows, &last) ||
+        __builtin_add_overflow(last, v[0] + v[3], &last) || last > mem->size) {
+        return CL_INVALID_VALUE;
+    }
+    return 0;
+}
+
+/* Memory for an inline READ or WRITE. */
+static int32_t
+reserve_content(struct tp_exec_event *ev, uint64_t size)
+{
+    ev->content =
+        size <= sizeof(ev->small) ? ev->small : tp_host_staging_get(ev->obj.x->staging);
+    return ev->content == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+}
+
+static int32_t
+enqueue_read(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box)
+{
+    const size_t zero[3] = {0, 0, 0};
+    const size_t origin[3] = {box->origin[0], box->origin[1], box->origin[2]};
+    const size_t region[3] = {box->region[0], box->region[1], box->region[2]};
+
+    if (box->row_pitch == 0) {
+        return c->x->cl.EnqueueReadBuffer(c->queue->native, mem, CL_FALSE, origin[0],
+                                          region[0], c->ev->content, c->wait_count,
+                                          c->waits, &c->ev->native);
+    }
+    return c->x->cl.EnqueueReadBufferRect(c->queue->native, mem, CL_FALSE, origin, zero,
+                                          region, box->row_pitch, box->slice_pitch, 0,
+                                          0, c->ev->content, c->wait_count, c->waits,
+                                          &c->ev->native);
+}
+
+static int32_t
+enqueue_write(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box)
+{
+    const size_t zero[3] = {0, 0, 0};
+    const size_t origin[3] = {box->origin[0], box->origin[1], box->origin[2]};
+    const size_t region[3] = {box->region[0], box->region[1], box->region[2]};
+
+    if (box->row_pitch == 0) {
+        return c->x->cl.EnqueueWriteBuffer(c->queue->native, mem, CL_FALSE, origin[0],
+                                           region[0], c->ev->content, c->wait_count,
+                                           c->waits, &c->ev->native);
+    }
+    return c->x->cl.EnqueueWriteBufferRect(c->queue->native, mem, CL_FALSE, origin,
+                                           zero, region, box->row_pitch,
+                                           box->slice_pitch, 0, 0, c->ev->content,
+                                           c->wait_count, c->waits, &c->ev->native);
+}
+
+telpher_status
+tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_mem *mem;
+    struct tp_device_box box;
+    telpher_status status;
+
+    if ((m->rect.count != 0 && m->rect.count != 8) ||
+        (m->flags & TP_WIRE_NOTIFY) == 0 ||
+        (m->transfer == 0 && m->size > TP_WIRE_INLINE_MAX)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueReadBuffer", m->event, m->queue, m->flags,
+                           &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->mem, TP_WIRE_KIND_MEM, &mem);
+    }
+    if (c.error == 0) {
+        c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
+    }
+    if (m->transfer != 0 && c.error == 0) {
+        return tp_exec_move(&c, mem, &box, m->transfer, true);
+    }
+    if (c.error == 0) {
+        c.error = reserve_content(c.ev, m->size);
+    }
+    if (c.error == 0) {
+        c.error = enqueue_read(&c, mem->native, &box);
+        c.ev->content_len = (uint32_t)m->size;
+    }
+    return tp_exec_end(&c);
+}
+
+/* Checks of a WRITE that break the session. */
+static bool
+write_is_proper(const struct tp_wire_write *m)
+{
+    if (m->rect.count != 0 && m->rect.count != 8) {
+        return false;
+    }
+    if (m->transfer == 0) {
+        return m->size <= TP_WIRE_INLINE_MAX && m->size == m->data.len;
+    }
+    return tp_wire_id_kind(m->transfer) == TP_WIRE_KIND_TRANSFER && m->data.len == 0 &&
+           m->size > 0 && m->size < TP_WIRE_TRANSFER_MAX;
+}
+
+telpher_status
+tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_mem *mem;
+    struct tp_device_box box;
+    telpher_status status;
+
+    if (!write_is_proper(m)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue, m->flags,
+                           &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->mem, TP_WIRE_KIND_MEM, &mem);
+    }
+    if (c.error == 0) {
+        c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
+    }
+    if (m->transfer != 0 && c.error == 0) {
+        return tp_exec_move(&c, mem, &box, m->transfer, false);
+    }
+    if (m->transfer != 0) {
+        status = tp_transfers_discard(x->transfers, m->transfer, m->size);
+    } else if (c.error == 0) {
+        c.error = reserve_content(c.ev, m->size);
+    }
+    if (c.error == 0) {
+        memcpy(c.ev->content, m->data.data, m->size);
+        c.error = enqueue_write(&c, mem->native, &box);
+    }
+    (void)tp_exec_end(&c);
+    return status;
+}
+
+/* ---- copies and the rest ---- */
+
+/* The 13 values of a rectangular COPY. */
+static int32_t
+copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect, cl_mem src,
+          cl_mem dst)
+{
+    size_t v[13];
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(v); i++) {
+        v[i] = tp_wire_u64_at(rect, i);
+    }
+    return c->x->cl.EnqueueCopyBufferRect(c->queue->native, src, dst, v, v + 3, v + 6,
+                                          v[9], v[10], v[11], v[12], c->wait_count,
+                                          c->waits, &c->ev->native);
+}
+
+telpher_status
+tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_mem *src, *dst;
+    telpher_status status;
+
+    if (m->rect.count != 0 && m->rect.count != 13) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueCopyBuffer", m->event, m->queue, m->flags,
+                           &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->src, TP_WIRE_KIND_MEM, &src);
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->dst, TP_WIRE_KIND_MEM, &dst);
+    }
+    if (c.error == 0 && m->rect.count != 0) {
+        c.error = copy_rect(&c, &m->rect, src->native, dst->native);
+    } else if (c.error == 0) {
+        c.error = x->cl.EnqueueCopyBuffer(c.queue->native, src->native, dst->native,
+                                          m->src_offset, m->dst_offset, m->size,
+                                          c.wait_count, c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+telpher_status
+tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_mem *mem;
+    uint8_t pattern[128] __attribute__((aligned(128)));
+    telpher_status status;
+
+    if (m->pattern.len == 0 || m->pattern.len > sizeof(pattern) ||
+        (m->pattern.len & (m->pattern.len - 1)) != 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueFillBuffer", m->event, m->queue, m->flags,
+                           &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->mem, TP_WIRE_KIND_MEM, &mem);
+    }
+    if (c.error == 0) {
+        memcpy(pattern, m->pattern.data, m->pattern.len);
+        c.error = x->cl.EnqueueFillBuffer(c.queue->native, mem->native, pattern,
+                                          m->pattern.len, m->offset, m->size,
+                                          c.wait_count, c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+telpher_status
+tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
+{
+    struct tp_exec_command c;
+    telpher_status status = tp_exec_begin(x, &c, "clEnqueueMarkerWithWaitList",
+                                          m->event, m->queue, m->flags, &m->wait);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = x->cl.EnqueueMarkerWithWaitList(c.queue->native, c.wait_count,
+                                                  c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+/* Out of order: moves have to know the last barrier, since they run beside the queue. */
+static void
+remember_barrier(struct tp_exec_command *c)
+{
+    const struct tp_opencl *cl = &c->x->cl;
+
+    if (c->queue->in_order) {
+        return;
+    }
+    if (c->queue->barrier != NULL) {
+        cl->ReleaseEvent(c->queue->barrier);
+    }
+    cl->RetainEvent(c->ev->native);
+    c->queue->barrier = c->ev->native;
+}
+
+telpher_status
+tp_exec_on_barrier(struct tp_exec *x, const struct tp_wire_barrier *m)
+{
+    struct tp_exec_command c;
+    telpher_status status = tp_exec_begin(x, &c, "clEnqueueBarrierWithWaitList",
+                                          m->event, m->queue, m->flags, &m->wait);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = x->cl.EnqueueBarrierWithWaitList(c.queue->native, c.wait_count,
+                                                   c.waits, &c.ev->native);
+    }
+    if (c.error == 0) {
+        remember_barrier(&c);
+    }
+    return tp_exec_end(&c);
+}
+
+/* Finds the buffers of a MIGRATE. @return 0 or the CL error */
+static int32_t
+find_mems(struct tp_exec *x, const struct tp_wire_u64s *ids, cl_mem *mems)
+{
+    for (size_t i = 0; i < ids->count; i++) {
+        struct tp_exec_mem *mem;
+        int32_t error = tp_exec_find(x, tp_wire_u64_at(ids, i), TP_WIRE_KIND_MEM, &mem);
+
+        if (error != 0) {
+            return error;
+        }
+        mems[i] = mem->native;
+    }
+    return 0;
+}
+
+telpher_status
+tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)
+{
+    struct tp_exec_command c;
+    cl_mem *mems;
+    telpher_status status = tp_exec_begin(x, &c, "clEnqueueMigrateMemObjects", m->event,
+                                          m->queue, m->flags, &m->wait);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    mems = tp_alloc_array(m->mems.count + 1u, sizeof(cl_mem), "migrate");
+    if (c.error == 0) {
+        c.error = mems == NULL ? CL_OUT_OF_HOST_MEMORY : find_mems(x, &m->mems, mems);
+    }
+    if (c.error == 0) {
+        c.error = x->cl.EnqueueMigrateMemObjects(c.queue->native, m->mems.count, mems,
+                                                 m->migration_flags, c.wait_count,
+                                                 c.waits, &c.ev->native);
+    }
+    tp_free(mems);
+    return tp_exec_end(&c);
+}

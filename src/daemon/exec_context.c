@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts, queues and buffers. */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/exec.h"
+
+enum {
+    QUEUE_PROPERTIES =
+        CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE,
+    MEM_FLAGS = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY,
+};
+
+/* ---- contexts ---- */
+
+static void CL_CALLBACK
+context_notify(const char *text, const void *info, size_t size, void *arg)
+{
+    (void)info;
+    (void)size;
+    (void)arg;
+    tp_info("executor", "driver: %s", text);
+}
+
+/* Fills the device list. @return 0 or CL_INVALID_DEVICE */
+static int32_t
+choose_devices(struct tp_exec_context *c, const struct tp_wire_u64s *indices,
+               cl_device_id *ids)
+{
+    const struct tp_opencl_inventory *inv = &c->obj.x->inventory;
+
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        uint64_t index = tp_wire_u64_at(indices, i);
+
+        if (index >= inv->device_count ||
+            inv->devices[index].platform != c->obj.x->platform) {
+            return CL_INVALID_DEVICE;
+        }
+        c->devices[i] = (uint32_t)index;
+        ids[i] = inv->devices[index].id;
+    }
+    return 0;
+}
+
+static int32_t
+make_context(struct tp_exec_context *c, const struct tp_wire_u64s *indices)
+{
+    struct tp_exec *x = c->obj.x;
+    cl_context_properties properties[] = {
+        CL_CONTEXT_PLATFORM, (cl_context_properties)x->inventory.platforms[x->platform],
+        0};
+    cl_device_id *ids;
+    int32_t error;
+
+    c->device_count = indices->count;
+    c->devices = tp_alloc_array(indices->count, sizeof(*c->devices), "context");
+    c->domains = tp_alloc_array(indices->count, sizeof(struct tp_device *), "context");
+    ids = tp_alloc_array(indices->count, sizeof(*ids), "context");
+    if (c->devices == NULL || c->domains == NULL || ids == NULL) {
+        tp_free(ids);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    error = choose_devices(c, indices, ids);
+    if (error == 0) {
+        c->native = x->cl.CreateContext(properties, c->device_count, ids,
+                                        context_notify, NULL, &error);
+    }
+    tp_free(ids);
+    return error;
+}
+
+telpher_status
+tp_exec_on_context_create(struct tp_exec *x, const struct tp_wire_context_create *m)
+{
+    struct tp_exec_context *c;
+    telpher_status status =
+        tp_exec_create(x, m->context, TP_WIRE_KIND_CONTEXT, sizeof(*c), &c);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (m->devices.count == 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_exec_poison(&c->obj, make_context(c, &m->devices), "clCreateContext");
+    return TELPHER_OK;
+}
+
+void
+tp_exec_context_free(struct tp_exec_object *o)
+{
+    struct tp_exec_context *c = tp_container_of(o, struct tp_exec_context, obj);
+
+    for (uint32_t i = 0; c->domains != NULL && i < c->device_count; i++) {
+        tp_device_destroy(c->domains[i]);
+    }
+    if (c->native != NULL) {
+        o->x->cl.ReleaseContext(c->native);
+    }
+    tp_free(c->domains);
+    tp_free(c->devices);
+    tp_free(c);
+}
+
+/* ---- queues ---- */
+
+static int32_t
+make_queue(struct tp_exec_queue *q, const struct tp_wire_queue_create *m)
+{
+    struct tp_exec *x = q->obj.x;
+    int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &q->context);
+    uint32_t i = 0;
+
+    if (error != 0) {
+        q->context = NULL;
+        return error;
+    }
+    tp_exec_ref(&q->context->obj);
+    while (i < q->context->device_count && q->context->devices[i] != m->device) {
+        i++;
+    }
+    if (i == q->context->device_count) {
+        return CL_INVALID_DEVICE;
+    }
+    q->device = i;
+    q->in_order = (m->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+    q->profiling = (m->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    if ((m->properties & ~(uint64_t)QUEUE_PROPERTIES) != 0) {
+        return CL_INVALID_QUEUE_PROPERTIES;
+    }
+    return tp_opencl_queue_create(
+        &x->cl, q->context->native, x->inventory.devices[m->device].id,
+        x->inventory.devices[m->device].version, m->properties, &q->native);
+}
+
+telpher_status
+tp_exec_on_queue_create(struct tp_exec *x, const struct tp_wire_queue_create *m)
+{
+    struct tp_exec_queue *q;
+    telpher_status status =
+        tp_exec_create(x, m->queue, TP_WIRE_KIND_QUEUE, sizeof(*q), &q);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_list_init(&q->dirty_link);
+    tp_list_init(&q->pending);
+    tp_list_init(&q->link);
+    tp_mutex_lock(&x->done_lock);
+    tp_list_push_back(&x->queues, &q->link);
+    tp_mutex_unlock(&x->done_lock);
+    tp_exec_poison(&q->obj, make_queue(q, m), "clCreateCommandQueue");
+    return TELPHER_OK;
+}
+
+/* Work in it goes on; its end is seen by the events, which hold the struct. */
+void
+tp_exec_queue_let_go(struct tp_exec_object *o)
+{
+    struct tp_exec_queue *q = tp_container_of(o, struct tp_exec_queue, obj);
+
+    tp_list_remove(&q->dirty_link);
+    if (q->barrier != NULL) {
+        o->x->cl.ReleaseEvent(q->barrier);
+        q->barrier = NULL;
+    }
+    if (q->native != NULL) {
+        o->x->cl.Flush(q->native);
+        o->x->cl.ReleaseCommandQueue(q->native);
+        q->native = NULL;
+    }
+}
+
+void
+tp_exec_queue_free(struct tp_exec_object *o)
+{
+    struct tp_exec_queue *q = tp_container_of(o, struct tp_exec_queue, obj);
+
+    tp_mutex_lock(&o->x->done_lock);
+    tp_list_remove(&q->link);
+    tp_mutex_unlock(&o->x->done_lock);
+    tp_exec_unref(q->context != NULL ? &q->context->obj : NULL);
+    tp_free(q);
+}
+
+void
+tp_exec_dirty(struct tp_exec_queue *q)
+{
+    enum { FLUSH_EVERY = 64 };
+
+    if (!tp_list_is_linked(&q->dirty_link)) {
+        tp_list_push_back(&q->obj.x->dirty, &q->dirty_link);
+    }
+    if (++q->since_flush >= FLUSH_EVERY) {
+        q->since_flush = 0;
+        q->obj.x->cl.Flush(q->native);
+    }
+}
+
+void
+tp_exec_flush_queues(struct tp_exec *x)
+{
+    struct tp_list *first;
+
+    if (tp_list_is_empty(&x->dirty)) {
+        return;
+    }
+    if (x->watchdog != NULL) {
+        atomic_store(&x->busy_since, tp_clock_ns());
+    }
+    while ((first = tp_list_pop_front(&x->dirty)) != NULL) {
+        struct tp_exec_queue *q =
+            tp_list_entry(first, struct tp_exec_queue, dirty_link);
+
+        q->since_flush = 0;
+        x->cl.Flush(q->native);
+    }
+    atomic_store(&x->busy_since, 0);
+    tp_exec_watchdog_arm(x->watchdog);
+}
+
+int32_t
+tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device)
+{
+    struct tp_exec_context *c = q->context;
+    struct tp_exec *x = q->obj.x;
+    int32_t error = 0;
+
+    if (c->domains[q->device] == NULL) {
+        const struct tp_opencl_device *d = &x->inventory.devices[c->devices[q->device]];
+
+        error = tp_opencl_domain_create(&x->cl, c->native, d->id, d->version,
+                                        &c->domains[q->device]);
+    }
+    *ret_device = c->domains[q->device];
+    return error;
+}
+
+/* ---- buffers ---- */
+
+static int32_t
+make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
+{
+    struct tp_exec *x = mem->obj.x;
+    int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &mem->context);
+
+    if (error != 0) {
+        mem->context = NULL;
+        return error;
+    }
+    tp_exec_ref(&mem->context->obj);
+    if ((m->flags & ~(uint64_t)MEM_FLAGS) != 0) {
+        return CL_INVALID_VALUE;
+    }
+    mem->size = m->size;
+    mem->flags = m->flags;
+    mem->native =
+        x->cl.CreateBuffer(mem->context->native, m->flags, m->size, NULL, &error);
+    return error;
+}
+
+telpher_status
+tp_exec_on_buffer_create(struct tp_exec *x, const struct tp_wire_buffer_create *m)
+{
+    struct tp_exec_mem *mem;
+    telpher_status status =
+        tp_exec_create(x, m->mem, TP_WIRE_KIND_MEM, sizeof(*mem), &mem);
+
+    if (status == TELPHER_OK) {
+        tp_exec_poison(&mem->obj, make_buffer(mem, m), "clCreateBuffer");
+    }
+    return status;
+}
+
+static int32_t
+make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create *m)
+{
+    struct tp_exec *x = mem->obj.x;
+    cl_buffer_region region = {m->origin, m->size};
+    struct tp_exec_mem *parent;
+    int32_t error = tp_exec_find(x, m->parent, TP_WIRE_KIND_MEM, &parent);
+
+    if (error != 0) {
+        return error;
+    }
+    if (parent->is_sub) {
+        return CL_INVALID_MEM_OBJECT;
+    }
+    if ((m->flags & ~(uint64_t)MEM_FLAGS) != 0 || m->size > parent->size ||
+        m->origin > parent->size - m->size) {
+        return CL_INVALID_VALUE;
+    }
+    mem->context = parent->context;
+    tp_exec_ref(&mem->context->obj);
+    mem->size = m->size;
+    mem->flags = m->flags;
+    mem->is_sub = true;
+    mem->native = x->cl.CreateSubBuffer(parent->native, m->flags,
+                                        CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
+    return error;
+}
+
+telpher_status
+tp_exec_on_sub_buffer_create(struct tp_exec *x,
+                             const struct tp_wire_sub_buffer_create *m)
+{
+    struct tp_exec_mem *mem;
+    telpher_status status =
+        tp_exec_create(x, m->mem, TP_WIRE_KIND_MEM, sizeof(*mem), &mem);
+
+    if (status == TELPHER_OK) {
+        tp_exec_poison(&mem->obj, make_sub_buffer(mem, m), "clCreateSubBuffer");
+    }
+    return status;
+}
+
+/* Commands under way hold the native buffer themselves. */
+void
+tp_exec_mem_let_go(struct tp_exec_object *o)
+{
+    struct tp_exec_mem *mem = tp_container_of(o, struct tp_exec_mem, obj);
+
+    if (mem->native != NULL) {
+        o->x->cl.ReleaseMemObject(mem->native);
+        mem->native = NULL;
+    }
+}
+
+void
+tp_exec_mem_free(struct tp_exec_object *o)
+{
+    struct tp_exec_mem *mem = tp_container_of(o, struct tp_exec_mem, obj);
+
+    tp_exec_unref(mem->context != NULL ? &mem->context->obj : NULL);
+    tp_free(mem);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: from the native completion to DONE on the wire.
+ *
+ * A callback sends DONE itself, so that no completion waits behind another. On an in-order
+ * queue the completion of one command proves that of all before it: what failed among
+ * them, or was asked for and has not been told yet, is told first. Completed commands that
+ * nobody asked about are dropped then, or by a sweep every so many commands.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "daemon/exec.h"
+
+enum { SWEEP_EVERY = 64 };
+
+struct tp_exec_event *
+tp_exec_event_new(struct tp_exec *x, uint64_t id)
+{
+    struct tp_exec_event *ev = tp_malloc(sizeof(*ev), "event");
+
+    if (ev == NULL) {
+        return NULL;
+    }
+    memset(ev, 0, offsetof(struct tp_exec_event, small));
+    ev->obj.x = x;
+    ev->obj.id = id;
+    ev->obj.kind = TP_WIRE_KIND_EVENT;
+    tp_refcount_init(&ev->obj.refs);
+    tp_list_init(&ev->link);
+    return ev;
+}
+
+static void
+free_content(struct tp_exec_event *ev)
+{
+    if (ev->content != NULL && ev->content != ev->small) {
+        tp_host_staging_put(ev->obj.x->staging, ev->content);
+    }
+    ev->content = NULL;
+}
+
+void
+tp_exec_event_free(struct tp_exec_object *o)
+{
+    struct tp_exec_event *ev = tp_container_of(o, struct tp_exec_event, obj);
+
+    free_content(ev);
+    if (ev->native != NULL) {
+        o->x->cl.ReleaseEvent(ev->native);
+    }
+    tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
+    tp_free(ev);
+}
+
+cl_int
+tp_exec_event_status(struct tp_exec_event *ev)
+{
+    cl_int status = CL_QUEUED;
+    cl_int error;
+
+    if (ev->native == NULL) {
+        return ev->obj.error;
+    }
+    error = ev->obj.x->cl.GetEventInfo(ev->native, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                       sizeof(status), &status, NULL);
+    return error != CL_SUCCESS ? error : status;
+}
+
+/* Reads the five stamps of a command. @return false if the driver has none */
+static bool
+read_stamps(struct tp_exec_event *ev)
+{
+    static const cl_profiling_info which[] = {
+        CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
+        CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
+    const struct tp_opencl *cl = &ev->obj.x->cl;
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(which); i++) {
+        cl_ulong ns;
+
+        if (cl->GetEventProfilingInfo(ev->native, which[i], sizeof(ns), &ns, NULL) !=
+            CL_SUCCESS) {
+            return false;
+        }
+        ev->stamps[i] = i == 0 ? ns : TP_MAX(ns, ev->stamps[i - 1]);
+    }
+    /* COMPLETE is of OpenCL 2.0; without children of the command it equals END */
+    ev->stamps[4] = ev->stamps[3];
+    return true;
+}
+
+static void
+put_done(struct tp_exec_event *ev, cl_int status)
+{
+    struct tp_wire_done m = {.event = ev->obj.id, .status = TP_MIN(status, 0)};
+
+    if (m.status == 0 && ev->queue != NULL && ev->queue->profiling &&
+        (ev->has_stamps || read_stamps(ev))) {
+        m.stamps = (struct tp_wire_u64s){TP_ARRAY_LEN(ev->stamps), ev->stamps};
+    }
+    if (m.status == 0 && ev->content_len > 0) {
+        m.data = (struct tp_wire_bytes){ev->content_len, ev->content};
+    }
+    tp_exec_put(ev->obj.x, TP_WIRE_DONE, &m);
+}
+
+/*
+ * Tells what has to be told of a completed event, once, and takes it out of the pending
+ * ones. @return true if a reference was given up: unref it without locks
+ */
+static bool
+settle(struct tp_exec_event *ev, cl_int status)
+{
+    bool was_pending = tp_list_is_linked(&ev->link);
+
+    tp_assert_locked(&ev->obj.x->done_lock);
+    if (ev->obj.error != 0) {
+        status = ev->obj.error;
+    }
+    tp_list_remove(&ev->link);
+    if (!ev->done && (ev->notify || status < 0)) {
+        ev->done = true;
+        if (ev->obj.id != 0) {
+            put_done(ev, status);
+        } else if (ev->obj.error == 0) {
+            tp_exec_failed(ev->obj.x, ev->queue_id, status, ev->call);
+        }
+    }
+    if (was_pending) {
+        free_content(ev);
+        atomic_fetch_add(&ev->obj.x->progress, 1);
+    }
+    return was_pending;
+}
+
+/* Settles a pending event and keeps it in @p dead for tp_exec_unref. */
+static void
+settle_into(struct tp_exec_event *ev, cl_int status, struct tp_list *dead)
+{
+    if (settle(ev, status)) {
+        tp_list_push_back(dead, &ev->link);
+    }
+}
+
+static void
+unref_all(struct tp_list *dead)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(dead)) != NULL) {
+        tp_exec_unref(&tp_list_entry(first, struct tp_exec_event, link)->obj);
+    }
+}
+
+/* In order: all before @p last are complete. */
+static void
+settle_before(struct tp_exec_event *last, struct tp_list *dead)
+{
+    tp_list_for_each_safe(pos, &last->queue->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        cl_int status;
+
+        if (ev == last) {
+            return;
+        }
+        status = tp_exec_event_status(ev);
+        if (status <= CL_COMPLETE) {
+            settle_into(ev, status, dead);
+        }
+    }
+}
+
+/* Looks for completed commands that nobody asked about. */
+static void
+sweep(struct tp_exec_queue *q, struct tp_list *dead)
+{
+    tp_list_for_each_safe(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        cl_int status = tp_exec_event_status(ev);
+
+        if (ev->notify || status > CL_COMPLETE) {
+            if (q->in_order) {
+                return; /* those behind it wait for it, or for its DONE */
+            }
+        } else {
+            settle_into(ev, status, dead);
+        }
+    }
+}
+
+static void CL_CALLBACK
+completed(cl_event native, cl_int status, void *arg)
+{
+    struct tp_exec_event *ev = arg;
+    struct tp_exec *x = ev->obj.x;
+    struct tp_list dead;
+
+    (void)native;
+    tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
+    tp_list_init(&dead);
+    tp_exec_printf_drain(x->printf);
+    tp_mutex_lock(&x->done_lock);
+    if (ev->queue != NULL && ev->queue->in_order && tp_list_is_linked(&ev->link)) {
+        settle_before(ev, &dead);
+    }
+    settle_into(ev, status, &dead);
+    tp_mutex_unlock(&x->done_lock);
+    tp_exec_flush(x);
+    unref_all(&dead);
+    tp_exec_unref(&ev->obj);
+}
+
+/* Has the driver call when the event is complete; at once if it is. No lock is held. */
+static void
+hook(struct tp_exec_event *ev)
+{
+    cl_int error;
+
+    tp_exec_ref(&ev->obj);
+    error = ev->obj.x->cl.SetEventCallback(ev->native, CL_COMPLETE, completed, ev);
+    if (error != CL_SUCCESS) {
+        completed(ev->native, error, ev);
+    }
+}
+
+void
+tp_exec_event_submitted(struct tp_exec_event *ev)
+{
+    struct tp_exec *x = ev->obj.x;
+    struct tp_exec_queue *q = ev->queue;
+    struct tp_list dead;
+    bool notify;
+
+    tp_list_init(&dead);
+    tp_exec_ref(&ev->obj);
+    tp_mutex_lock(&x->done_lock);
+    if (++q->since_sweep >= SWEEP_EVERY) {
+        q->since_sweep = 0;
+        sweep(q, &dead);
+    }
+    tp_list_push_back(&q->pending, &ev->link);
+    notify = ev->notify;
+    tp_mutex_unlock(&x->done_lock);
+    unref_all(&dead);
+    if (notify) {
+        hook(ev);
+    }
+}
+
+void
+tp_exec_event_failed(struct tp_exec_event *ev)
+{
+    tp_mutex_lock(&ev->obj.x->done_lock);
+    (void)settle(ev, ev->obj.error);
+    tp_mutex_unlock(&ev->obj.x->done_lock);
+}
+
+void
+tp_exec_event_subscribe(struct tp_exec_event *ev)
+{
+    struct tp_exec *x = ev->obj.x;
+    bool asked;
+
+    tp_mutex_lock(&x->done_lock);
+    asked = ev->notify || ev->done;
+    ev->notify = true;
+    tp_mutex_unlock(&x->done_lock);
+    if (asked) {
+        return; /* told already, or about to be */
+    }
+    if (ev->native != NULL) {
+        hook(ev);
+    } else {
+        tp_exec_event_failed(ev);
+    }
+}
+
+telpher_status
+tp_exec_on_subscribe(struct tp_exec *x, const struct tp_wire_subscribe *m)
+{
+    for (size_t i = 0; i < m->events.count; i++) {
+        uint64_t id = tp_wire_u64_at(&m->events, i);
+        struct tp_exec_event *ev = tp_wire_id_kind(id) == TP_WIRE_KIND_EVENT
+                                       ? tp_map_get(&x->objects, id)
+                                       : NULL;
+
+        if (ev != NULL) {
+            tp_exec_event_subscribe(ev);
+        } else {
+            struct tp_wire_done done = {.event = id, .status = CL_INVALID_EVENT};
+
+            tp_exec_put(x, TP_WIRE_DONE, &done);
+        }
+    }
+    return TELPHER_OK;
+}
+
+/* ---- user events ---- */
+
+telpher_status
+tp_exec_on_user_event_create(struct tp_exec *x,
+                             const struct tp_wire_user_event_create *m)
+{
+    struct tp_exec_context *c;
+    struct tp_exec_event *ev;
+    int32_t error;
+    telpher_status status =
+        tp_exec_create(x, m->event, TP_WIRE_KIND_EVENT, sizeof(*ev), &ev);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_list_init(&ev->link);
+    error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &c);
+    if (error == 0) {
+        ev->native = x->cl.CreateUserEvent(c->native, &error);
+    }
+    tp_exec_poison(&ev->obj, error, "clCreateUserEvent");
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set *m)
+{
+    struct tp_exec_event *ev;
+    int32_t error = tp_exec_find(x, m->event, TP_WIRE_KIND_EVENT, &ev);
+
+    if (m->status > 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (error == 0) {
+        error = ev->queue == NULL ? x->cl.SetUserEventStatus(ev->native, m->status)
+                                  : CL_INVALID_EVENT;
+    }
+    if (error != 0) {
+        tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
+                 (unsigned long long)m->event, tp_opencl_error_name(error));
+    }
+    return TELPHER_OK;
+}

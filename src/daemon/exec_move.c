@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large READ and WRITE. Their content passes in chunks over a queue of our own, so their
+ * place in the application's queue is kept by two things: a *gate*, an event that says when
+ * what comes before is done, and a *user event* that completes when the last chunk has
+ * moved and is the command's event. In order, a marker is the gate and a barrier on the
+ * user event holds what follows. Out of order, the gate waits for the wait list and the
+ * last barrier only, and a marker on the user event lets later markers see the command.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/exec.h"
+
+struct move {
+    struct tp_exec *x;
+    struct tp_exec_event *ev; /* its native event is the user event */
+    cl_mem mem;
+    cl_event gate; /* NULL: nothing to wait for */
+    uint64_t transfer;
+};
+
+static void
+free_move(struct move *mv)
+{
+    const struct tp_opencl *cl = &mv->x->cl;
+
+    if (mv->gate != NULL) {
+        cl->ReleaseEvent(mv->gate);
+    }
+    if (mv->mem != NULL) {
+        cl->ReleaseMemObject(mv->mem);
+    }
+    tp_exec_unref(&mv->ev->obj);
+    tp_free(mv);
+}
+
+/* Stamps: queued and submitted as the gate was, the rest from the chunks. */
+static void
+set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
+{
+    const struct tp_opencl *cl = &mv->x->cl;
+    uint64_t *s = mv->ev->stamps;
+    cl_ulong queued = start_ns, submitted = start_ns;
+
+    if (mv->gate != NULL) {
+        (void)cl->GetEventProfilingInfo(mv->gate, CL_PROFILING_COMMAND_QUEUED,
+                                        sizeof(queued), &queued, NULL);
+        (void)cl->GetEventProfilingInfo(mv->gate, CL_PROFILING_COMMAND_SUBMIT,
+                                        sizeof(submitted), &submitted, NULL);
+    }
+    s[0] = TP_MIN(queued, start_ns);
+    s[1] = TP_MAX(s[0], TP_MIN(submitted, start_ns));
+    s[2] = start_ns;
+    s[3] = TP_MAX(start_ns, end_ns);
+    s[4] = s[3];
+    mv->ev->has_stamps = start_ns != 0;
+}
+
+/* The mover's thread: all chunks have moved, or one could not. */
+static void
+finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    struct move *mv = arg;
+
+    set_stamps(mv, start_ns, end_ns);
+    (void)mv->x->cl.SetUserEventStatus(mv->ev->native, error);
+    free_move(mv);
+}
+
+static void CL_CALLBACK
+gate_passed(cl_event native, cl_int status, void *arg)
+{
+    struct move *mv = arg;
+
+    (void)native;
+    tp_transfers_open(mv->x->transfers, mv->transfer,
+                      status < 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : 0);
+}
+
+/* Enqueues the gate. @return 0 or the CL error; mv->gate stays NULL if none is needed */
+static int32_t
+enqueue_gate(struct tp_exec_command *c, struct move *mv)
+{
+    struct tp_exec_queue *q = c->queue;
+    cl_uint count = c->wait_count;
+
+    if (!q->in_order) {
+        if (q->barrier != NULL) {
+            c->x->waits[count++] = q->barrier; /* there is room: reserve_waits() */
+        }
+        if (count == 0) {
+            return 0;
+        }
+    }
+    return c->x->cl.EnqueueMarkerWithWaitList(
+        q->native, count, count > 0 ? c->x->waits : NULL, &mv->gate);
+}
+
+/* Makes the user event and what holds the queue until it is complete. */
+static int32_t
+enqueue_hold(struct tp_exec_command *c)
+{
+    const struct tp_opencl *cl = &c->x->cl;
+    struct tp_exec_queue *q = c->queue;
+    cl_int error;
+
+    c->ev->native = cl->CreateUserEvent(q->context->native, &error);
+    if (error != CL_SUCCESS) {
+        c->ev->native = NULL;
+        return error;
+    }
+    if (q->in_order) {
+        error = cl->EnqueueBarrierWithWaitList(q->native, 1, &c->ev->native, NULL);
+    } else {
+        error = cl->EnqueueMarkerWithWaitList(q->native, 1, &c->ev->native, NULL);
+    }
+    if (error != CL_SUCCESS) {
+        cl->ReleaseEvent(c->ev->native);
+        c->ev->native = NULL;
+    }
+    return error;
+}
+
+static struct move *
+make_move(struct tp_exec_command *c, struct tp_exec_mem *mem, uint64_t transfer)
+{
+    struct move *mv = tp_zalloc(sizeof(*mv), "move");
+
+    if (mv != NULL) {
+        mv->x = c->x;
+        mv->ev = c->ev;
+        mv->transfer = transfer;
+        mv->mem = mem->native;
+        tp_exec_ref(&c->ev->obj);
+        c->x->cl.RetainMemObject(mem->native);
+    }
+    return mv;
+}
+
+/* Announces the transfer and lets it through when the gate is passed. */
+static telpher_status
+start_move(struct tp_exec_command *c, struct move *mv,
+           const struct tp_transfer_params *params)
+{
+    struct tp_transfers *transfers = c->x->transfers;
+    telpher_status status = tp_transfers_start(transfers, params);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (mv->gate != NULL) {
+        cl_event gate = mv->gate;
+
+        /* mv may be gone as soon as the gate is open */
+        if (c->x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, mv) !=
+            CL_SUCCESS) {
+            tp_transfers_open(transfers, params->id, CL_OUT_OF_RESOURCES);
+        }
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
+             const struct tp_device_box *box, uint64_t transfer, bool to_client)
+{
+    struct tp_transfer_params params = {.id = transfer,
+                                        .size = tp_device_box_size(box),
+                                        .to_client = to_client,
+                                        .mem = mem->native,
+                                        .box = *box,
+                                        .finished = finished};
+    struct move *mv = make_move(c, mem, transfer);
+    telpher_status status = TELPHER_OK;
+
+    c->error = mv == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+    if (c->error == 0) {
+        c->error = tp_exec_domain(c->queue, &params.device);
+    }
+    if (c->error == 0) {
+        c->error = enqueue_gate(c, mv);
+    }
+    if (c->error == 0) {
+        c->error = enqueue_hold(c);
+    }
+    if (c->error == 0) {
+        params.arg = mv;
+        params.gated = mv->gate != NULL;
+        c->ev->is_move = true;
+        status = start_move(c, mv, &params);
+    } else {
+        if (mv != NULL) {
+            free_move(mv);
+        }
+        if (!to_client) {
+            status = tp_transfers_discard(c->x->transfers, transfer, params.size);
+        }
+    }
+    (void)tp_exec_end(c);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ids and objects. The table belongs to the reader and holds one reference of each object;
+ * commands under way, builds and callbacks hold others.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/exec.h"
+
+/* What is said of an id that is none, and how objects end. */
+static const struct kind {
+    int32_t invalid;
+    void (*let_go)(struct tp_exec_object *o);
+    void (*free)(struct tp_exec_object *o);
+} kinds[] = {
+    [TP_WIRE_KIND_CONTEXT] = {CL_INVALID_CONTEXT, NULL, tp_exec_context_free},
+    [TP_WIRE_KIND_QUEUE] = {CL_INVALID_COMMAND_QUEUE, tp_exec_queue_let_go,
+                            tp_exec_queue_free},
+    [TP_WIRE_KIND_MEM] = {CL_INVALID_MEM_OBJECT, tp_exec_mem_let_go, tp_exec_mem_free},
+    [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, NULL, tp_exec_program_free},
+    [TP_WIRE_KIND_KERNEL] = {CL_INVALID_KERNEL, NULL, tp_exec_kernel_free},
+    [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
+};
+
+telpher_status
+tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, size_t size,
+               void *ret_object)
+{
+    struct tp_exec_object *o;
+    telpher_status status;
+
+    if (tp_wire_id_kind(id) != kind) {
+        return TELPHER_ERR_PROTO;
+    }
+    o = tp_zalloc(size, "object");
+    if (o == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    o->x = x;
+    o->id = id;
+    o->kind = kind;
+    tp_refcount_init(&o->refs);
+    status = tp_map_put(&x->objects, id, o);
+    if (status != TELPHER_OK) {
+        tp_free(o);
+        return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
+    }
+    *(struct tp_exec_object **)ret_object = o;
+    return TELPHER_OK;
+}
+
+int32_t
+tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, void *ret_object)
+{
+    struct tp_exec_object *o =
+        tp_wire_id_kind(id) == kind ? tp_map_get(&x->objects, id) : NULL;
+
+    if (o == NULL) {
+        return kinds[kind].invalid;
+    }
+    if (o->error != 0) {
+        return o->error;
+    }
+    *(struct tp_exec_object **)ret_object = o;
+    return 0;
+}
+
+void
+tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call)
+{
+    if (error != 0) {
+        o->error = error;
+        tp_exec_failed(o->x, o->id, error, call);
+    }
+}
+
+void
+tp_exec_ref(struct tp_exec_object *o)
+{
+    tp_refcount_get(&o->refs);
+}
+
+void
+tp_exec_unref(struct tp_exec_object *o)
+{
+    if (o != NULL && tp_refcount_put(&o->refs)) {
+        kinds[o->kind].free(o);
+    }
+}
+
+void
+tp_exec_release(struct tp_exec *x, uint64_t id)
+{
+    struct tp_exec_object *o = tp_map_remove(&x->objects, id);
+
+    if (o == NULL) {
+        return;
+    }
+    o->released = true;
+    if (kinds[o->kind].let_go != NULL) {
+        kinds[o->kind].let_go(o);
+    }
+    tp_exec_unref(o);
+}
+
+telpher_status
+tp_exec_on_release(struct tp_exec *x, const struct tp_wire_release *m)
+{
+    for (size_t i = 0; i < m->ids.count; i++) {
+        tp_exec_release(x, tp_wire_u64_at(&m->ids, i));
+    }
+    return TELPHER_OK;
+}
+
+void
+tp_exec_release_all(struct tp_exec *x)
+{
+    static const enum tp_wire_kind order[] = {
+        TP_WIRE_KIND_EVENT, TP_WIRE_KIND_KERNEL, TP_WIRE_KIND_PROGRAM,
+        TP_WIRE_KIND_MEM,   TP_WIRE_KIND_QUEUE,  TP_WIRE_KIND_CONTEXT};
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(order); i++) {
+        size_t cursor = 0;
+        uint64_t id;
+
+        while (tp_map_next(&x->objects, &cursor, &id, NULL)) {
+            if (tp_wire_id_kind(id) == order[i]) {
+                tp_exec_release(x, id);
+            }
+        }
+    }
+}

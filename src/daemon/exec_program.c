@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs and kernels. The content of a program may come by a transfer; builds asked for
+ * meanwhile wait for it.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/exec.h"
+#include "daemon/exec_build.h"
+#include "wire/facts.h"
+
+#define CONTENT_MAX ((uint64_t)1 << 30) /* [bytes] of source or binaries */
+
+/* Content on its way. */
+struct incoming {
+    struct tp_exec_program *program;
+    uint8_t *content;
+    uint64_t size;
+    uint64_t request; /* PROGRAM_BINARY: to be answered; 0 = source */
+    uint16_t binary_count; /* PROGRAM_BINARY */
+    uint64_t *sizes;
+    cl_device_id *devices;
+};
+
+static void
+free_incoming(struct incoming *in)
+{
+    tp_exec_unref(&in->program->obj);
+    tp_free(in->content);
+    tp_free(in->sizes);
+    tp_free(in->devices);
+    tp_free(in);
+}
+
+static struct incoming *
+new_incoming(struct tp_exec_program *p, uint64_t size)
+{
+    struct incoming *in = tp_zalloc(sizeof(*in), "program content");
+
+    if (in != NULL) {
+        in->content = tp_malloc(size + 1, "program content");
+        in->size = size;
+        in->program = p;
+        tp_exec_ref(&p->obj);
+    }
+    if (in != NULL && in->content == NULL) {
+        free_incoming(in);
+        in = NULL;
+    }
+    return in;
+}
+
+static telpher_status
+new_program(struct tp_exec *x, uint64_t id, uint64_t context,
+            struct tp_exec_program **ret_program, int32_t *ret_error)
+{
+    struct tp_exec_program *p;
+    telpher_status status = tp_exec_create(x, id, TP_WIRE_KIND_PROGRAM, sizeof(*p), &p);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_list_init(&p->builds);
+    tp_buf_init(&p->stored, 0);
+    *ret_error = tp_exec_find(x, context, TP_WIRE_KIND_CONTEXT, &p->context);
+    if (*ret_error != 0) {
+        p->context = NULL;
+    } else {
+        tp_exec_ref(&p->context->obj);
+    }
+    *ret_program = p;
+    return TELPHER_OK;
+}
+
+void
+tp_exec_program_free(struct tp_exec_object *o)
+{
+    struct tp_exec_program *p = tp_container_of(o, struct tp_exec_program, obj);
+
+    if (p->native != NULL) {
+        o->x->cl.ReleaseProgram(p->native);
+    }
+    tp_buf_fini(&p->stored);
+    tp_exec_unref(p->context != NULL ? &p->context->obj : NULL);
+    tp_free(p);
+}
+
+/* Announces the transfer that brings the content. */
+static telpher_status
+await_content(struct incoming *in, uint64_t transfer,
+              void (*arrived)(void *arg, int32_t error, uint64_t start_ns,
+                              uint64_t end_ns))
+{
+    const struct tp_transfer_params params = {.id = transfer,
+                                              .size = in->size,
+                                              .memory = in->content,
+                                              .finished = arrived,
+                                              .arg = in};
+
+    if (tp_wire_id_kind(transfer) != TP_WIRE_KIND_TRANSFER || in->size == 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    in->program->waiting = true;
+    return tp_transfers_start(in->program->obj.x->transfers, &params);
+}
+
+/* ---- source ---- */
+
+static int32_t
+create_from_source(struct tp_exec_program *p, const void *source, size_t len)
+{
+    const char *text = source;
+    int32_t error = 0;
+
+    p->native = p->obj.x->cl.CreateProgramWithSource(p->context->native, 1, &text, &len,
+                                                     &error);
+    return error;
+}
+
+static void
+source_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    struct incoming *in = arg;
+    struct tp_exec_program *p = in->program;
+
+    (void)start_ns;
+    (void)end_ns;
+    if (error == 0) {
+        error = create_from_source(p, in->content, in->size);
+    }
+    tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
+    tp_exec_program_ready(p);
+    free_incoming(in);
+}
+
+telpher_status
+tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source *m)
+{
+    struct tp_exec_program *p;
+    struct incoming *in;
+    int32_t error;
+    telpher_status status;
+
+    if (m->source.len > TP_WIRE_BLOB_MAX ||
+        (m->transfer == 0 && m->size != m->source.len) ||
+        (m->transfer != 0 && m->source.len != 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = new_program(x, m->program, m->context, &p, &error);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (error == 0 && m->transfer == 0) {
+        error = create_from_source(p, m->source.data, m->source.len);
+    } else if (error == 0) {
+        in = m->size <= CONTENT_MAX ? new_incoming(p, m->size) : NULL;
+        if (in != NULL) {
+            return await_content(in, m->transfer, source_arrived);
+        }
+        error = CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
+    return error != 0 && m->transfer != 0
+               ? tp_transfers_discard(x->transfers, m->transfer, m->size)
+               : TELPHER_OK;
+}
+
+/* ---- binaries ---- */
+
+static void
+put_binary_reply(struct tp_exec *x, uint64_t request, int32_t error,
+                 const uint64_t *binary_status, uint16_t count)
+{
+    struct tp_wire_binary_reply m = {
+        .request = request, .status = error, .binary_status = {count, binary_status}};
+
+    tp_exec_put(x, TP_WIRE_BINARY_REPLY, &m);
+    tp_exec_flush(x);
+}
+
+/* Keeps the argument facts that lie in front of the native binary. */
+static void
+keep_facts(struct tp_exec_program *p, const uint8_t *facts, uint64_t size)
+{
+    if (tp_buf_len(&p->stored) == 0) {
+        (void)tp_buf_append(&p->stored, facts, size);
+    }
+}
+
+/* Native binaries in in->content. @return 0 or the CL error; ret_status has each one's */
+static int32_t
+create_from_binaries(struct incoming *in, cl_int *ret_status)
+{
+    struct tp_exec_program *p = in->program;
+    const uint8_t **binaries =
+        tp_alloc_array(in->binary_count, sizeof(*binaries), "binaries");
+    size_t *lengths = tp_alloc_array(in->binary_count, sizeof(*lengths), "binaries");
+    const uint8_t *at = in->content;
+    int32_t error = binaries == NULL || lengths == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+
+    for (uint16_t i = 0; i < in->binary_count && error == 0; i++) {
+        const uint8_t *facts;
+        uint64_t native, facts_size;
+
+        binaries[i] =
+            tp_exec_binary_unwrap(at, in->sizes[i], &native, &facts, &facts_size);
+        lengths[i] = native;
+        keep_facts(p, facts, facts_size);
+        at += in->sizes[i];
+    }
+    if (error == 0) {
+        p->native = p->obj.x->cl.CreateProgramWithBinary(
+            p->context->native, in->binary_count, in->devices, lengths, binaries,
+            ret_status, &error);
+    }
+    tp_free(binaries);
+    tp_free(lengths);
+    return error;
+}
+
+static void
+use_binaries(struct incoming *in, int32_t error)
+{
+    struct tp_exec_program *p = in->program;
+    struct tp_exec *x = p->obj.x;
+    cl_int *status = tp_alloc_array(in->binary_count, sizeof(*status), "binary status");
+    uint64_t *wide = tp_alloc_array(in->binary_count, sizeof(*wide), "binary status");
+
+    if (status == NULL || wide == NULL) {
+        error = CL_OUT_OF_HOST_MEMORY;
+    }
+    if (error == 0) {
+        error = create_from_binaries(in, status);
+    }
+    for (uint16_t i = 0; wide != NULL && status != NULL && i < in->binary_count; i++) {
+        wide[i] = (uint32_t)status[i];
+    }
+    tp_exec_poison(&p->obj, error, "clCreateProgramWithBinary");
+    put_binary_reply(x, in->request, error, wide,
+                     wide != NULL ? in->binary_count : (uint16_t)0);
+    tp_free(status);
+    tp_free(wide);
+}
+
+static void
+binaries_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    struct incoming *in = arg;
+
+    (void)start_ns;
+    (void)end_ns;
+    use_binaries(in, error);
+    tp_exec_program_ready(in->program);
+    free_incoming(in);
+}
+
+/* Copies devices and sizes of a PROGRAM_BINARY. @return 0 or the CL error */
+static int32_t
+fill_incoming(struct incoming *in, const struct tp_wire_program_binary *m)
+{
+    struct tp_exec *x = in->program->obj.x;
+
+    in->request = m->request;
+    in->binary_count = m->devices.count;
+    in->sizes = tp_alloc_array(m->devices.count, sizeof(*in->sizes), "binaries");
+    in->devices = tp_alloc_array(m->devices.count, sizeof(*in->devices), "binaries");
+    if (in->sizes == NULL || in->devices == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (uint16_t i = 0; i < m->devices.count; i++) {
+        uint64_t index = tp_wire_u64_at(&m->devices, i);
+
+        if (index >= x->inventory.device_count) {
+            return CL_INVALID_DEVICE;
+        }
+        in->devices[i] = x->inventory.devices[index].id;
+        in->sizes[i] = tp_wire_u64_at(&m->sizes, i);
+    }
+    return 0;
+}
+
+/* @return sum of the sizes, or UINT64_MAX if that is too much */
+static uint64_t
+total_size(const struct tp_wire_u64s *sizes)
+{
+    uint64_t total = 0;
+
+    for (uint16_t i = 0; i < sizes->count; i++) {
+        uint64_t size = tp_wire_u64_at(sizes, i);
+
+        if (size > CONTENT_MAX || total + size > CONTENT_MAX) {
+            return UINT64_MAX;
+        }
+        total += size;
+    }
+    return total;
+}
+
+telpher_status
+tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary *m)
+{
+    uint64_t total = total_size(&m->sizes);
+    struct tp_exec_program *p;
+    struct incoming *in = NULL;
+    int32_t error;
+    telpher_status status;
+
+    if (m->devices.count == 0 || m->devices.count != m->sizes.count ||
+        total == UINT64_MAX || m->binaries.len > TP_WIRE_BLOB_MAX ||
+        m->binaries.len != (m->transfer == 0 ? total : 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = new_program(x, m->program, m->context, &p, &error);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (error == 0) {
+        in = new_incoming(p, total);
+        error = in == NULL ? CL_OUT_OF_HOST_MEMORY : fill_incoming(in, m);
+    }
+    if (error == 0 && m->transfer != 0) {
+        return await_content(in, m->transfer, binaries_arrived);
+    }
+    if (error == 0) {
+        memcpy(in->content, m->binaries.data, total);
+        use_binaries(in, 0);
+    } else {
+        tp_exec_poison(&p->obj, error, "clCreateProgramWithBinary");
+        put_binary_reply(x, m->request, error, NULL, 0);
+        if (m->transfer != 0 && total > 0) {
+            status = tp_transfers_discard(x->transfers, m->transfer, total);
+        }
+    }
+    if (in != NULL) {
+        free_incoming(in);
+    }
+    return status;
+}
+
+/* ---- builds ---- */
+
+static void
+put_build_error(struct tp_exec *x, uint64_t request, int32_t error)
+{
+    struct tp_wire_build_reply m = {.request = request, .status = error};
+
+    tp_exec_put(x, TP_WIRE_BUILD_REPLY, &m);
+}
+
+/* Starts a build, has it wait for content, or refuses it. */
+static void
+start_build(struct tp_exec_build *build, uint64_t request)
+{
+    struct tp_exec_program *p = build->program;
+    struct tp_exec *x = p->obj.x;
+    bool wait, refused;
+
+    tp_mutex_lock(&x->done_lock);
+    wait = p->waiting;
+    refused = !wait && (p->building || p->kernel_count > 0);
+    if (wait) {
+        tp_list_push_back(&p->builds, &build->link);
+    } else if (!refused) {
+        p->building = true;
+    }
+    tp_mutex_unlock(&x->done_lock);
+    if (refused) {
+        put_build_error(x, request, CL_INVALID_OPERATION);
+        tp_exec_build_free(build);
+    } else if (!wait) {
+        tp_exec_build_submit(build);
+    }
+}
+
+telpher_status
+tp_exec_on_program_build(struct tp_exec *x, const struct tp_wire_program_build *m)
+{
+    struct tp_exec_program *p;
+    struct tp_exec_build *build;
+    int32_t error = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
+
+    if (error == 0) {
+        error = tp_exec_build_new(p, m, &build);
+    }
+    if (error == 0) {
+        start_build(build, m->request);
+    } else {
+        put_build_error(x, m->request, error);
+    }
+    return TELPHER_OK;
+}
+
+void
+tp_exec_program_ready(struct tp_exec_program *p)
+{
+    struct tp_exec *x = p->obj.x;
+    struct tp_list builds, *first;
+
+    tp_list_init(&builds);
+    tp_mutex_lock(&x->done_lock);
+    p->waiting = false;
+    tp_list_splice_back(&builds, &p->builds);
+    p->building = !tp_list_is_empty(&builds);
+    tp_mutex_unlock(&x->done_lock);
+    while ((first = tp_list_pop_front(&builds)) != NULL) {
+        tp_exec_build_submit(tp_list_entry(first, struct tp_exec_build, link));
+    }
+}
+
+/* ---- kernels ---- */
+
+static int32_t
+make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
+{
+    struct tp_exec *x = k->obj.x;
+    struct tp_exec_program *p;
+    char *name;
+    bool building;
+    int32_t error = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
+    cl_uint count = 0;
+
+    if (error != 0) {
+        return error;
+    }
+    tp_mutex_lock(&x->done_lock);
+    building = p->building || p->waiting;
+    tp_mutex_unlock(&x->done_lock);
+    if (building) {
+        return CL_INVALID_PROGRAM_EXECUTABLE;
+    }
+    name = tp_strndup(m->name.data, m->name.len, "kernel name");
+    if (name == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    k->native = x->cl.CreateKernel(p->native, name, &error);
+    tp_free(name);
+    if (error != 0) {
+        k->native = NULL;
+        return error;
+    }
+    k->program = p;
+    p->kernel_count++;
+    tp_exec_ref(&p->obj);
+    error =
+        x->cl.GetKernelInfo(k->native, CL_KERNEL_NUM_ARGS, sizeof(count), &count, NULL);
+    k->arg_errors = tp_alloc_array(count, sizeof(*k->arg_errors), "kernel");
+    k->mems = tp_alloc_array(count, sizeof(struct tp_exec_mem *), "kernel");
+    if (k->arg_errors == NULL || k->mems == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    k->arg_count = count;
+    return error;
+}
+
+telpher_status
+tp_exec_on_kernel_create(struct tp_exec *x, const struct tp_wire_kernel_create *m)
+{
+    struct tp_exec_kernel *k;
+    telpher_status status =
+        tp_exec_create(x, m->kernel, TP_WIRE_KIND_KERNEL, sizeof(*k), &k);
+
+    if (status == TELPHER_OK) {
+        tp_exec_poison(&k->obj, make_kernel(k, m), "clCreateKernel");
+    }
+    return status;
+}
+
+/* Kernels are the reader's alone, so is the count in the program. */
+void
+tp_exec_kernel_free(struct tp_exec_object *o)
+{
+    struct tp_exec_kernel *k = tp_container_of(o, struct tp_exec_kernel, obj);
+
+    for (uint32_t i = 0; i < k->arg_count; i++) {
+        tp_exec_unref(k->mems[i] != NULL ? &k->mems[i]->obj : NULL);
+    }
+    if (k->native != NULL) {
+        o->x->cl.ReleaseKernel(k->native);
+    }
+    if (k->program != NULL) {
+        k->program->kernel_count--;
+        tp_exec_unref(&k->program->obj);
+    }
+    tp_free(k->arg_errors);
+    tp_free(k->mems);
+    tp_free(k);
+}
+
+/* Sets a buffer, or NULL, and remembers which, weakly: its release is not held up. */
+static int32_t
+set_mem(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
+{
+    struct tp_exec *x = k->obj.x;
+    struct tp_exec_mem *mem = NULL;
+    cl_mem native = NULL;
+    uint64_t id = 0;
+    int32_t error = 0;
+
+    if (m->value.len == sizeof(id)) {
+        memcpy(&id, m->value.data, sizeof(id));
+        error = tp_exec_find(x, id, TP_WIRE_KIND_MEM, &mem);
+        if (error != 0) {
+            return error;
+        }
+        native = mem->native;
+        tp_exec_ref(&mem->obj);
+    }
+    tp_exec_unref(k->mems[m->index] != NULL ? &k->mems[m->index]->obj : NULL);
+    k->mems[m->index] = mem;
+    return x->cl.SetKernelArg(k->native, m->index, sizeof(native), &native);
+}
+
+static int32_t
+set_arg(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
+{
+    const struct tp_opencl *cl = &k->obj.x->cl;
+
+    switch (m->kind) {
+    case TP_WIRE_ARG_VALUE:
+        return cl->SetKernelArg(k->native, m->index, m->value.len, m->value.data);
+    case TP_WIRE_ARG_MEM:
+        return set_mem(k, m);
+    case TP_WIRE_ARG_LOCAL:
+        return cl->SetKernelArg(k->native, m->index, m->size, NULL);
+    default:
+        return CL_INVALID_SAMPLER; /* samplers are not made yet */
+    }
+}
+
+/* True if the lengths of a KERNEL_ARG fit its kind. */
+static bool
+arg_is_proper(const struct tp_wire_kernel_arg *m)
+{
+    switch (m->kind) {
+    case TP_WIRE_ARG_VALUE:
+        return m->value.len == m->size && m->value.len > 0;
+    case TP_WIRE_ARG_MEM:
+        return m->value.len == 0 || m->value.len == sizeof(uint64_t);
+    case TP_WIRE_ARG_LOCAL:
+        return m->value.len == 0;
+    case TP_WIRE_ARG_SAMPLER:
+        return m->value.len == sizeof(uint64_t);
+    default:
+        return false;
+    }
+}
+
+telpher_status
+tp_exec_on_kernel_arg(struct tp_exec *x, const struct tp_wire_kernel_arg *m)
+{
+    struct tp_exec_kernel *k;
+    int32_t error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
+
+    if (!arg_is_proper(m)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (error != 0) {
+        return TELPHER_OK; /* the LAUNCH will tell */
+    }
+    if (m->index >= k->arg_count) {
+        tp_exec_failed(x, m->kernel, CL_INVALID_ARG_INDEX, "clSetKernelArg");
+        return TELPHER_OK;
+    }
+    k->arg_errors[m->index] = set_arg(k, m);
+    if (k->arg_errors[m->index] != 0) {
+        tp_debug("executor", "argument %u of kernel 0x%llx: %s", m->index,
+                 (unsigned long long)m->kernel,
+                 tp_opencl_error_name(k->arg_errors[m->index]));
+    }
+    return TELPHER_OK;
+}

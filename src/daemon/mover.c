@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mover: one thread that looks at transfers for which something has changed and starts
+ * what can be started. Only it starts device copies and finishes transfers, so that a
+ * transfer cannot go away while it is looked at, though the lock is free during calls out.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/transfer_int.h"
+
+enum { CREDIT_STEP = 2 << 20 }; /* [bytes] that are worth a CREDIT */
+
+/* ---- device copies ---- */
+
+/* All copies of a chunk are done. Under lock. */
+static void
+chunk_copied(struct tp_chunk *c)
+{
+    struct tp_transfer *t = c->transfer;
+
+    t->flying--;
+    t->moved += c->len;
+    if (t->error == 0) {
+        t->error = c->error;
+    }
+    if (t->p.to_client) {
+        c->copied = true;
+    } else {
+        tp_chunk_free(c);
+    }
+    tp_transfer_poke(t);
+}
+
+static void
+note_stamps(struct tp_transfer *t, const struct tp_device_copy *copy)
+{
+    if (copy->start_ns != 0 && (t->start_ns == 0 || copy->start_ns < t->start_ns)) {
+        t->start_ns = copy->start_ns;
+    }
+    t->end_ns = TP_MAX(t->end_ns, copy->end_ns);
+}
+
+/* Any thread of the domain. */
+static void
+piece_done(struct tp_device_copy *copy, int32_t error)
+{
+    struct tp_chunk *c = tp_container_of(copy, struct tp_piece, copy)->chunk;
+    struct tp_transfers *all = c->transfer->all;
+
+    tp_mutex_lock(&all->lock);
+    note_stamps(c->transfer, copy);
+    if (c->error == 0) {
+        c->error = error;
+    }
+    if (--c->pieces == 0) {
+        chunk_copied(c);
+    }
+    tp_mutex_unlock(&all->lock);
+}
+
+/* Cuts a chunk along rows and slices. @return number of pieces */
+static unsigned
+cut_chunk(struct tp_chunk *c)
+{
+    struct tp_transfer *t = c->transfer;
+    uint64_t pos = 0;
+    unsigned n = 0;
+
+    while (pos < c->len) {
+        struct tp_piece *p = &c->parts[n++];
+
+        p->chunk = c;
+        p->copy = (struct tp_device_copy){
+            .mem = t->p.mem, .host = c->data + pos, .done = piece_done};
+        pos += tp_device_box_cut(&t->p.box, c->pos + pos, c->len - pos, &p->copy.box);
+    }
+    return n;
+}
+
+/* Starts the copies of a chunk. The lock is free meanwhile. */
+static void
+submit(struct tp_chunk *c)
+{
+    struct tp_transfer *t = c->transfer;
+    struct tp_transfers *all = t->all;
+    struct tp_device *d = t->p.device;
+    unsigned n = cut_chunk(c), started = 0;
+    int32_t error = 0;
+
+    c->pieces = n + 1; /* one for this call, so that the chunk outlives it */
+    t->flying++;
+    tp_mutex_unlock(&all->lock);
+    while (started < n && error == 0) {
+        struct tp_device_copy *copy = &c->parts[started].copy;
+
+        error = t->p.to_client ? d->ops->read(d, copy) : d->ops->write(d, copy);
+        started += error == 0;
+    }
+    d->ops->flush(d);
+    tp_mutex_lock(&all->lock);
+    if (c->error == 0) {
+        c->error = error;
+    }
+    c->pieces -= n - started + 1;
+    if (c->pieces == 0) {
+        chunk_copied(c);
+    }
+}
+
+/* ---- ends ---- */
+
+static void
+finish(struct tp_transfer *t)
+{
+    struct tp_transfers *all = t->all;
+    int32_t error = t->error;
+
+    all->active_count--;
+    tp_mutex_unlock(&all->lock);
+    t->p.finished(t->p.arg, error, t->start_ns, t->end_ns);
+    tp_mutex_lock(&all->lock);
+    t->finished = true;
+    tp_transfer_reap(t);
+}
+
+/* After an error: chunks that are in no copy are of no use. */
+static void
+drop_chunks(struct tp_transfer *t)
+{
+    tp_list_for_each_safe(pos, &t->chunks)
+    {
+        struct tp_chunk *c = tp_list_entry(pos, struct tp_chunk, link);
+
+        if (c->pieces == 0) {
+            tp_list_remove(pos);
+            t->holding -= t->p.to_client;
+            tp_chunk_free(c);
+        }
+    }
+    if (!t->landing) {
+        tp_chunk_free(t->fill);
+        t->fill = NULL;
+    }
+}
+
+/* ---- content that comes ---- */
+
+static void
+give_credit(struct tp_transfer *t)
+{
+    struct tp_transfers *all = t->all;
+    uint64_t through = t->p.device != NULL ? t->moved : t->received;
+    uint64_t limit = TP_MIN(through + TP_WIRE_WINDOW, t->p.size);
+
+    if (t->error != 0) {
+        limit = t->p.size; /* it is dropped anyway */
+    }
+    if (limit <= t->limit || (limit - t->limit < CREDIT_STEP && limit < t->p.size)) {
+        return;
+    }
+    t->limit = limit;
+    tp_mutex_unlock(&all->lock);
+    all->handler->credit(all->arg, t->p.id, limit);
+    tp_mutex_lock(&all->lock);
+}
+
+static bool
+all_arrived(const struct tp_transfer *t)
+{
+    return t->p.device != NULL ? t->moved == t->p.size : t->received == t->p.size;
+}
+
+static void
+advance_incoming(struct tp_transfer *t)
+{
+    struct tp_list *first;
+
+    if (!t->known) {
+        return;
+    }
+    while (t->open && t->error == 0 && t->p.device != NULL &&
+           (first = tp_list_pop_front(&t->chunks)) != NULL) {
+        submit(tp_list_entry(first, struct tp_chunk, link));
+    }
+    if (t->error != 0) {
+        t->discard = true;
+        drop_chunks(t);
+    }
+    give_credit(t);
+    /* also a failed one keeps its place: it ends when its gate is open, not before */
+    if (t->open && (t->error != 0 || all_arrived(t)) && t->flying == 0 && !t->landing) {
+        finish(t);
+    }
+}
+
+/* ---- content that goes ---- */
+
+/* Host memory goes as one chunk that borrows it. */
+static void
+send_memory(struct tp_transfer *t)
+{
+    struct tp_chunk *c = tp_zalloc(sizeof(*c), "chunk");
+
+    if (c == NULL) {
+        t->error = TP_TRANSFER_NO_MEMORY;
+        return;
+    }
+    tp_list_init(&c->link);
+    c->transfer = t;
+    c->data = t->p.memory;
+    c->len = t->p.size;
+    t->cut = t->p.size;
+    t->holding++;
+    tp_bulk_queue(t, c);
+}
+
+static void
+read_more(struct tp_transfer *t)
+{
+    while (t->cut < t->p.size && t->holding < TP_TRANSFER_DEPTH && t->error == 0) {
+        uint64_t len = TP_MIN(t->p.size - t->cut, (uint64_t)TP_TRANSFER_CHUNK);
+        struct tp_chunk *c = tp_chunk_new(t, t->cut, len);
+
+        if (c == NULL) {
+            t->error = TP_TRANSFER_NO_MEMORY;
+            return;
+        }
+        c->len = len;
+        t->cut += len;
+        t->holding++;
+        tp_list_push_back(&t->chunks, &c->link);
+        submit(c);
+    }
+}
+
+/* Chunks may be copied in any order; they are sent in that of the content. */
+static void
+queue_copied(struct tp_transfer *t)
+{
+    struct tp_list *first;
+
+    while (t->error == 0 && (first = tp_list_first(&t->chunks)) != NULL) {
+        struct tp_chunk *c = tp_list_entry(first, struct tp_chunk, link);
+
+        if (!c->copied) {
+            return;
+        }
+        tp_list_remove(first);
+        tp_bulk_queue(t, c);
+    }
+}
+
+static void
+advance_outgoing(struct tp_transfer *t)
+{
+    bool over;
+
+    if (t->stream == NULL && t->error == 0 && t->open) {
+        t->stream = tp_bulk_choose(t->all);
+        if (t->stream == NULL) {
+            if (!tp_list_is_linked(&t->wait_link)) {
+                tp_list_push_back(&t->all->orphans, &t->wait_link);
+            }
+            return;
+        }
+    }
+    if (t->p.device == NULL) {
+        if (t->cut == 0) {
+            send_memory(t);
+        }
+        over = t->sent == t->p.size || t->error != 0;
+    } else {
+        if (t->open) {
+            read_more(t);
+        }
+        queue_copied(t);
+        over = t->open && (t->error != 0 || t->cut == t->p.size);
+    }
+    if (t->error != 0) {
+        drop_chunks(t);
+    }
+    if (over && t->flying == 0 && !(t->p.device == NULL && t->holding > 0)) {
+        finish(t);
+    }
+}
+
+/* ---- the thread ---- */
+
+static void
+advance(struct tp_transfer *t)
+{
+    if (t->finished) {
+        tp_transfer_reap(t);
+    } else if (t->p.to_client) {
+        advance_outgoing(t);
+    } else {
+        advance_incoming(t);
+    }
+}
+
+void *
+tp_transfers_move(void *arg)
+{
+    struct tp_transfers *all = arg;
+
+    tp_mutex_lock(&all->lock);
+    while (!all->stop) {
+        struct tp_list *first = tp_list_pop_front(&all->ready);
+
+        if (first == NULL) {
+            (void)tp_cond_wait(&all->wake, &all->lock, TP_CLOCK_FOREVER);
+        } else {
+            advance(tp_list_entry(first, struct tp_transfer, ready_link));
+        }
+    }
+    tp_mutex_unlock(&all->lock);
+    return NULL;
+}

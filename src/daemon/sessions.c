@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions. One without an executor lives as long as its command stream; once started it
+ * lives as long as its executor, since the broker keeps no copy of its sockets.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hex.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "daemon/broker.h"
+
+#define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
+
+telpher_status
+tp_broker_session_open(struct tp_broker *b, struct tp_broker_session **ret_session)
+{
+    struct tp_broker_session *s;
+    telpher_status status;
+
+    if (b->session_count >= b->options->max_sessions) {
+        return TELPHER_ERR_LIMIT;
+    }
+    s = tp_zalloc(sizeof(*s), "session");
+    if (s == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = tp_random_bytes(s->id, sizeof(s->id));
+    if (status != TELPHER_OK) {
+        tp_free(s);
+        return status;
+    }
+    s->control.fd = -1;
+    tp_list_init(&s->link);
+    tp_list_push_back(&b->sessions, &s->link);
+    b->session_count++;
+    *ret_session = s;
+    return TELPHER_OK;
+}
+
+void
+tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
+{
+    tp_broker_conns_forget(b, s);
+    tp_broker_watch_close(b, &s->control);
+    tp_list_remove(&s->link);
+    b->session_count--;
+    tp_free(s);
+}
+
+struct tp_broker_session *
+tp_broker_session_find(struct tp_broker *b, const uint8_t *id)
+{
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (tp_random_equal(s->id, id, sizeof(s->id))) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+/* Reads what the executor sent. @return false when its end of the pair is closed */
+static bool
+read_control(struct tp_broker_session *s)
+{
+    struct tp_control msg;
+    telpher_status status;
+    int fd;
+
+    while ((status = tp_control_receive(s->control.fd, &msg, &fd)) == TELPHER_OK) {
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        if (msg.type == TP_CONTROL_WORDS) {
+            memcpy(s->text, msg.text, sizeof(s->text));
+        }
+    }
+    return status == TELPHER_ERR_AGAIN;
+}
+
+static void
+control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
+{
+    struct tp_broker_session *s = tp_container_of(w, struct tp_broker_session, control);
+
+    (void)events;
+    if (!read_control(s)) {
+        tp_broker_watch_close(b, w); /* SIGCHLD will say the rest */
+    }
+}
+
+/* Sends the session and its connection to a fresh executor. */
+static telpher_status
+send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_conn *c,
+             int fd)
+{
+    struct tp_control msg = {.type = TP_CONTROL_SESSION,
+                             .platform = c->platform,
+                             .device_count = b->device_count,
+                             .numbers = c->numbers};
+
+    memcpy(msg.session, s->id, sizeof(msg.session));
+    return tp_control_send(fd, &msg, c->watch.fd);
+}
+
+telpher_status
+tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
+                        struct tp_error *err)
+{
+    struct tp_broker_session *s = c->session;
+    telpher_status status;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        return tp_error_set(err, TELPHER_ERR_LIMIT, "no descriptor left on the server");
+    }
+    status = send_session(b, s, c, pair[0]);
+    if (status == TELPHER_OK) {
+        status = tp_broker_spawn(b, false, pair[1], &s->pid, err);
+    }
+    (void)close(pair[1]);
+    if (status != TELPHER_OK) {
+        (void)close(pair[0]);
+        s->pid = 0;
+        tp_error("broker", "a session cannot start: %s", tp_error_text(err));
+        return status;
+    }
+    s->control = (struct tp_broker_watch){pair[0], control_ready};
+    (void)tp_broker_watch_add(b, &s->control, EPOLLIN);
+    tp_info("broker", "executor %ld serves a session on platform %u", (long)s->pid,
+            c->platform);
+    c->session = NULL; /* from now on the executor's, see above */
+    tp_broker_conns_started(b, s);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
+{
+    struct tp_control msg = {
+        .type = TP_CONTROL_BULK, .index = c->preface.index, .numbers = c->numbers};
+
+    memcpy(msg.session, s->id, sizeof(msg.session));
+    return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
+                             : tp_control_send(s->control.fd, &msg, c->watch.fd);
+}
+
+const struct tp_broker_words *
+tp_broker_words_find(struct tp_broker *b, const uint8_t *id)
+{
+    size_t kept = TP_MIN(b->words_count, (size_t)TP_BROKER_WORDS_MAX);
+
+    for (size_t i = 0; i < kept; i++) {
+        if (tp_random_equal(b->words[i].session, id, TP_WIRE_SESSION_BYTES)) {
+            return &b->words[i];
+        }
+    }
+    return NULL;
+}
+
+/* Notes how a session ended: what its executor said, else what the system says. */
+static void
+note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
+{
+    struct tp_broker_words *w = &b->words[b->words_count++ % TP_BROKER_WORDS_MAX];
+
+    memcpy(w->session, s->id, sizeof(w->session));
+    if (s->text[0] != '\0') {
+        memcpy(w->text, s->text, sizeof(w->text));
+    } else {
+        tp_broker_describe_end(wait_status, w->text, sizeof(w->text));
+    }
+    if (w->text[0] != '\0') {
+        tp_warn("broker", "session of executor %ld ended: %s", (long)s->pid, w->text);
+    } else {
+        tp_info("broker", "session of executor %ld ended", (long)s->pid);
+    }
+}
+
+static void
+session_ended(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
+{
+    if (s->control.fd >= 0) {
+        (void)read_control(s);
+    }
+    note_words(b, s, wait_status);
+    s->pid = 0;
+    tp_broker_conns_words(b, s);
+    tp_broker_session_close(b, s);
+}
+
+void
+tp_broker_reap(struct tp_broker *b)
+{
+    int wait_status;
+
+    if (b->probe.pid != 0 && waitpid(b->probe.pid, &wait_status, WNOHANG) > 0) {
+        tp_broker_probe_ended(b, wait_status);
+    }
+    tp_list_for_each_safe(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (s->pid != 0 && waitpid(s->pid, &wait_status, WNOHANG) > 0) {
+            session_ended(b, s, wait_status);
+        }
+    }
+}
+
+static bool
+any_executor(struct tp_broker *b)
+{
+    tp_list_for_each(pos, &b->sessions)
+    {
+        if (tp_list_entry(pos, struct tp_broker_session, link)->pid != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+tp_broker_sessions_end(struct tp_broker *b)
+{
+    tp_ns deadline = tp_clock_deadline(END_GRACE);
+
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        tp_broker_watch_close(b, &s->control); /* they take leave of their clients */
+    }
+    while (any_executor(b) && !tp_clock_passed(deadline)) {
+        tp_clock_sleep(5 * TP_CLOCK_MS);
+        tp_broker_reap(b);
+    }
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (s->pid != 0) {
+            (void)kill(s->pid, SIGKILL);
+            (void)waitpid(s->pid, NULL, 0);
+            s->pid = 0;
+        }
+    }
+    while (!tp_list_is_empty(&b->sessions)) {
+        struct tp_list *first = tp_list_first(&b->sessions);
+
+        tp_broker_session_close(b,
+                                tp_list_entry(first, struct tp_broker_session, link));
+    }
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the executor program and telling how it ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/broker.h"
+
+#define PROGRAM "telpher-executor"
+
+extern char **environ;
+
+/* Tries folder/tail; folder ends at its last slash. */
+static bool
+try_place(struct tp_broker *b, const char *folder, const char *tail)
+{
+    int len = snprintf(b->executor, sizeof(b->executor), "%s/%s", folder, tail);
+
+    return len > 0 && (size_t)len < sizeof(b->executor) &&
+           access(b->executor, X_OK) == 0;
+}
+
+void
+tp_broker_find_executor(struct tp_broker *b)
+{
+    char self[900] = "";
+    ssize_t len;
+    char *slash;
+
+    if (b->options->executor[0] != '\0') {
+        (void)snprintf(b->executor, sizeof(b->executor), "%s", b->options->executor);
+        return;
+    }
+    len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    slash = len > 0 ? strrchr(self, '/') : NULL;
+    if (slash != NULL) {
+        *slash = '\0';
+        if (try_place(b, self, PROGRAM) ||
+            try_place(b, self, "../libexec/telpher/" PROGRAM)) {
+            return;
+        }
+    }
+    (void)snprintf(b->executor, sizeof(b->executor), "%s", TELPHER_EXECUTOR_PATH);
+}
+
+/* The executor's environment: ours, marked so that our own ICD stays out of it. */
+static char **
+make_environment(void)
+{
+    static char mark[] = "TELPHER_EXECUTOR=1";
+    size_t count = 0;
+    char **env;
+
+    while (environ[count] != NULL) {
+        count++;
+    }
+    env = tp_alloc_array(count + 2, sizeof(*env), "environment");
+    if (env != NULL) {
+        memcpy(env, environ, count * sizeof(*env));
+        env[count] = mark;
+    }
+    return env;
+}
+
+/* Arguments point into the options and into @p timeout. */
+static const char **
+make_arguments(const struct tp_broker *b, bool probe, char *timeout, size_t size)
+{
+    const struct tp_daemon_options *o = b->options;
+    const char **argv =
+        tp_alloc_array(2 * o->device.count + 12, sizeof(*argv), "arguments");
+    size_t n = 0;
+
+    if (argv == NULL) {
+        return NULL;
+    }
+    (void)snprintf(timeout, size, "%llu", (unsigned long long)o->kernel_timeout_ns);
+    argv[n++] = b->executor;
+    argv[n++] = probe ? "--probe" : "--serve";
+    argv[n++] = "--log";
+    argv[n++] = o->base.log;
+    argv[n++] = "--log-format";
+    argv[n++] = o->base.log_format == 0 ? "text" : "logfmt";
+    argv[n++] = "--kernel-timeout-ns";
+    argv[n++] = timeout;
+    for (size_t i = 0; i < o->device.count; i++) {
+        argv[n++] = "--device";
+        argv[n++] = o->device.items[i];
+    }
+    return argv;
+}
+
+/* Default signals, none blocked, and a group of its own: a ^C is the broker's to pass on. */
+static void
+set_attributes(posix_spawnattr_t *attr)
+{
+    sigset_t none, all;
+
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setsigmask(attr, &none);
+    (void)posix_spawnattr_setsigdefault(attr, &all);
+    (void)posix_spawnattr_setpgroup(attr, 0);
+    (void)posix_spawnattr_setflags(
+        attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+}
+
+/* All other descriptors of the broker are close-on-exec. */
+static void
+set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd)
+{
+    (void)posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (probe) {
+        (void)posix_spawn_file_actions_adddup2(actions, fd, 1);
+    } else {
+        (void)posix_spawn_file_actions_adddup2(actions, fd, TP_CONTROL_FD);
+        (void)posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    }
+}
+
+telpher_status
+tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
+                struct tp_error *err)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    char timeout[32];
+    char **env = make_environment();
+    const char **argv = make_arguments(b, probe, timeout, sizeof(timeout));
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+
+    if (env != NULL && argv != NULL) {
+        int error;
+
+        (void)posix_spawn_file_actions_init(&actions);
+        (void)posix_spawnattr_init(&attr);
+        set_descriptors(&actions, probe, fd);
+        set_attributes(&attr);
+        error = posix_spawn(ret_pid, b->executor, &actions, &attr,
+                            (char *const *)(uintptr_t)argv, env);
+        status = error == 0
+                     ? TELPHER_OK
+                     : tp_error_set_errno(err, error, "cannot start %s", b->executor);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        (void)posix_spawnattr_destroy(&attr);
+    }
+    tp_free(env);
+    tp_free(argv);
+    return status;
+}
+
+void
+tp_broker_describe_end(int wait_status, char *dst, size_t size)
+{
+    dst[0] = '\0';
+    if (WIFSIGNALED(wait_status)) {
+        int number = WTERMSIG(wait_status);
+
+        (void)snprintf(dst, size, "executor killed by signal %d (%s)", number,
+                       sigdescr_np(number) != NULL ? sigdescr_np(number) : "unknown");
+    } else if (WEXITSTATUS(wait_status) != 0) {
+        (void)snprintf(dst, size, "executor ended with status %d",
+                       WEXITSTATUS(wait_status));
+    }
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Transfers as commands see them: announced, opened, aborted, forgotten. A transfer is in
+ * the table from its first sign of life, command or content, until both are over.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/transfer_int.h"
+
+enum {
+    SMALL_KEEP = 64, /* chunks kept for reuse: 16 MiB of each size */
+    LARGE_KEEP = 16,
+};
+
+void
+tp_transfer_poke(struct tp_transfer *t)
+{
+    tp_assert_locked(&t->all->lock);
+    if (!tp_list_is_linked(&t->ready_link)) {
+        tp_list_push_back(&t->all->ready, &t->ready_link);
+        tp_cond_signal(&t->all->wake);
+    }
+}
+
+struct tp_chunk *
+tp_chunk_new(struct tp_transfer *t, uint64_t pos, uint64_t want)
+{
+    bool small = want <= TP_TRANSFER_SMALL_CHUNK;
+    struct tp_chunk *c = tp_zalloc(sizeof(*c), "chunk");
+
+    tp_assert_locked(&t->all->lock);
+    if (c == NULL) {
+        return NULL;
+    }
+    c->from = small ? t->all->small : t->all->large;
+    c->cap = small ? TP_TRANSFER_SMALL_CHUNK : TP_TRANSFER_CHUNK;
+    c->data = tp_host_staging_get(c->from);
+    if (c->data == NULL) {
+        tp_free(c);
+        return NULL;
+    }
+    tp_list_init(&c->link);
+    c->transfer = t;
+    c->pos = pos;
+    t->all->staged += c->cap;
+    return c;
+}
+
+void
+tp_chunk_free(struct tp_chunk *chunk)
+{
+    struct tp_transfers *all;
+
+    if (chunk == NULL) {
+        return;
+    }
+    all = chunk->transfer->all;
+    tp_assert_locked(&all->lock);
+    if (chunk->from != NULL) {
+        tp_host_staging_put(chunk->from, chunk->data);
+        all->staged -= chunk->cap;
+        tp_cond_broadcast(&all->space);
+    }
+    tp_free(chunk);
+}
+
+struct tp_transfer *
+tp_transfer_new(struct tp_transfers *all, uint64_t id)
+{
+    struct tp_transfer *t = tp_zalloc(sizeof(*t), "transfer");
+
+    if (t == NULL || tp_map_put(&all->map, id, t) != TELPHER_OK) {
+        tp_free(t);
+        return NULL;
+    }
+    t->all = all;
+    t->p.id = id;
+    t->limit = TP_WIRE_WINDOW;
+    tp_list_init(&t->ready_link);
+    tp_list_init(&t->wait_link);
+    tp_list_init(&t->chunks);
+    return t;
+}
+
+void
+tp_transfer_reap(struct tp_transfer *t)
+{
+    struct tp_transfers *all = t->all;
+
+    tp_assert_locked(&all->lock);
+    if (!t->known || !t->finished || t->landing || t->flying > 0 || t->holding > 0 ||
+        tp_list_is_linked(&t->ready_link) || tp_list_is_linked(&t->wait_link)) {
+        return;
+    }
+    if (!t->p.to_client && t->received < t->p.size) {
+        return; /* the rest of its content must be known for what it is */
+    }
+    tp_map_remove(&all->map, t->p.id);
+    tp_free(t);
+}
+
+void
+tp_transfer_place(struct tp_transfer *t)
+{
+    bool complete = t->known && t->received == t->p.size;
+
+    tp_assert_locked(&t->all->lock);
+    if (t->fill != NULL && !t->landing && (complete || t->fill->len == t->fill->cap)) {
+        tp_list_push_back(&t->chunks, &t->fill->link);
+        t->fill = NULL;
+    }
+    if (!t->known || t->p.device != NULL || t->p.memory == NULL || t->p.to_client) {
+        return;
+    }
+    tp_list_for_each_safe(pos, &t->chunks)
+    {
+        struct tp_chunk *c = tp_list_entry(pos, struct tp_chunk, link);
+
+        memcpy(t->p.memory + c->pos, c->data, c->len);
+        tp_list_remove(pos);
+        tp_chunk_free(c);
+    }
+}
+
+telpher_status
+tp_transfers_create(const struct tp_transfers_handler *handler, void *arg,
+                    struct tp_transfers **ret_transfers)
+{
+    struct tp_transfers *all = tp_zalloc(sizeof(*all), "transfers");
+    telpher_status status;
+
+    if (all == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    all->handler = handler;
+    all->arg = arg;
+    tp_mutex_init(&all->lock);
+    tp_cond_init(&all->wake);
+    tp_cond_init(&all->space);
+    tp_map_init(&all->map);
+    tp_list_init(&all->ready);
+    tp_list_init(&all->orphans);
+    status = tp_host_staging_create(TP_TRANSFER_SMALL_CHUNK, SMALL_KEEP, &all->small);
+    if (status == TELPHER_OK) {
+        status = tp_host_staging_create(TP_TRANSFER_CHUNK, LARGE_KEEP, &all->large);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_thread_create(&all->mover, "mover", tp_transfers_move, all);
+    }
+    if (status != TELPHER_OK) {
+        tp_host_staging_destroy(all->small);
+        tp_host_staging_destroy(all->large);
+        tp_free(all);
+        return status;
+    }
+    *ret_transfers = all;
+    return TELPHER_OK;
+}
+
+/* The command of content that came first, or of content to come. */
+static telpher_status
+make_known(struct tp_transfers *all, const struct tp_transfer_params *params,
+           struct tp_transfer **ret_transfer)
+{
+    struct tp_transfer *t = tp_map_get(&all->map, params->id);
+
+    if (t != NULL && (t->known || t->received > params->size || params->to_client)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (t == NULL) {
+        t = tp_transfer_new(all, params->id);
+        if (t == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+    } else {
+        all->unknown_count--;
+    }
+    t->known = true;
+    t->p = *params;
+    t->open = !params->gated;
+    t->limit = TP_MIN(t->limit, params->size);
+    all->active_count++;
+    *ret_transfer = t;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_transfers_start(struct tp_transfers *all, const struct tp_transfer_params *params)
+{
+    struct tp_transfer *t;
+    telpher_status status;
+
+    tp_mutex_lock(&all->lock);
+    status = make_known(all, params, &t);
+    if (status == TELPHER_OK) {
+        tp_transfer_place(t);
+        tp_transfer_poke(t);
+    }
+    tp_mutex_unlock(&all->lock);
+    return status;
+}
+
+void
+tp_transfers_open(struct tp_transfers *all, uint64_t id, int32_t error)
+{
+    struct tp_transfer *t;
+
+    tp_mutex_lock(&all->lock);
+    t = tp_map_get(&all->map, id);
+    if (t != NULL && t->known) {
+        t->open = true;
+        if (t->error == 0) {
+            t->error = error;
+        }
+        tp_transfer_poke(t);
+    }
+    tp_mutex_unlock(&all->lock);
+}
+
+void
+tp_transfers_abort(struct tp_transfers *all, uint64_t id, int32_t error)
+{
+    struct tp_transfer *t;
+
+    tp_mutex_lock(&all->lock);
+    t = tp_map_get(&all->map, id);
+    if (t != NULL && t->known && !t->p.to_client && !t->finished) {
+        if (t->error == 0) {
+            t->error = error;
+        }
+        tp_transfer_poke(t);
+    }
+    tp_mutex_unlock(&all->lock);
+}
+
+static void
+ignore_finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    (void)arg;
+    (void)error;
+    (void)start_ns;
+    (void)end_ns;
+}
+
+telpher_status
+tp_transfers_discard(struct tp_transfers *all, uint64_t id, uint64_t size)
+{
+    const struct tp_transfer_params params = {
+        .id = id, .size = size, .finished = ignore_finished};
+    struct tp_transfer *t;
+    telpher_status status;
+
+    tp_mutex_lock(&all->lock);
+    status = make_known(all, &params, &t);
+    if (status == TELPHER_OK) {
+        t->discard = true;
+        t->error = -1; /* nobody is told */
+        tp_transfer_poke(t);
+    }
+    tp_mutex_unlock(&all->lock);
+    return status;
+}
+
+size_t
+tp_transfers_active(struct tp_transfers *all)
+{
+    size_t count;
+
+    tp_mutex_lock(&all->lock);
+    count = all->active_count;
+    tp_mutex_unlock(&all->lock);
+    return count;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Content of transfers (docs/protocol.md 5.5) on its way between bulk streams and device
+ * or host memory: chunks of staging memory, credits, streams that race with commands.
+ * Knows devices through core/device.h only.
+ *
+ * One lock and one thread, the *mover*, which alone starts device copies. Streams land
+ * content in chunks; senders take chunks that were read.
+ */
+#ifndef TELPHER_DAEMON_TRANSFER_H
+#define TELPHER_DAEMON_TRANSFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <telpher/status.h>
+
+#include "core/device.h"
+#include "core/session.h"
+#include "core/transport.h"
+
+struct tp_transfers;
+struct tp_bulk;
+
+enum {
+    TP_TRANSFER_CHUNK = 1 << 20, /**< [bytes] of one device copy, at most */
+    TP_TRANSFER_DEPTH = 8, /**< chunks of one READ under way at once */
+    TP_TRANSFER_UNKNOWN_MAX = 64, /**< transfers whose command has not come */
+    TP_TRANSFER_STAGING_MAX = 1 << 30, /**< [bytes] landed and not yet on a device */
+};
+
+/** Error of a transfer for which no staging memory was left: CL_OUT_OF_HOST_MEMORY. */
+#define TP_TRANSFER_NO_MEMORY (-6)
+
+/** What a command says about its transfer. */
+struct tp_transfer_params {
+    uint64_t id;
+    uint64_t size; /**< [bytes] > 0 */
+    bool to_client; /**< READ, or an answer; else content comes */
+    bool gated; /**< nothing touches the device before tp_transfers_open() */
+    struct tp_device *device; /**< NULL: host memory */
+    void *mem; /**< of the device; borrowed until finished */
+    struct tp_device_box box;
+    uint8_t *memory; /**< host memory of @p size bytes; borrowed until finished */
+    /**
+     * Called once, by the mover: the device or host memory is free again. Content for the
+     * client may still be on its way (device), or is sent (host memory).
+     * @param error 0, the domain's code, or what tp_transfers_open/abort were given
+     */
+    void (*finished)(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns);
+    void *arg;
+};
+
+/** Calls outwards. Any thread, without locks. */
+struct tp_transfers_handler {
+    /** Content of @p transfer below @p limit may be sent. */
+    void (*credit)(void *arg, uint64_t transfer, uint64_t limit);
+    /** A bulk stream broke while something needed it. */
+    void (*lost)(void *arg, telpher_status status);
+};
+
+/** @param handler kept */
+telpher_status tp_transfers_create(const struct tp_transfers_handler *handler,
+                                   void *arg, struct tp_transfers **ret_transfers);
+/** For tests: ends threads and streams. All transfers must be finished. NULL is fine. */
+void tp_transfers_destroy(struct tp_transfers *t);
+
+/**
+ * Announces a transfer. @p params is copied.
+ * @return OK: finished will be called; PROTO: the id is in use, or more content came than
+ *         announced; NO_MEMORY
+ */
+telpher_status tp_transfers_start(struct tp_transfers *t,
+                                  const struct tp_transfer_params *params);
+/** Opens the gate of a transfer; @p error not 0 ends it with that. Any thread. */
+void tp_transfers_open(struct tp_transfers *t, uint64_t id, int32_t error);
+/** Content will not come: ends it with @p error. Unknown ids are ignored. */
+void tp_transfers_abort(struct tp_transfers *t, uint64_t id, int32_t error);
+/** The command of a transfer failed: @p size bytes of content that may come are dropped. */
+telpher_status tp_transfers_discard(struct tp_transfers *t, uint64_t id, uint64_t size);
+
+/** Transfers that are not finished. */
+size_t tp_transfers_active(struct tp_transfers *t);
+
+/** Adds a bulk stream and starts its threads. @param conn taken, also on failure */
+telpher_status tp_transfers_add_stream(struct tp_transfers *t, struct tp_conn *conn,
+                                       const struct tp_session_numbers *numbers);
+
+#endif

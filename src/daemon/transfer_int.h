@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of transfers: transfer.c (what callers and streams see), mover.c (the thread that
+ * drives copies), bulk.c (streams and their threads).
+ */
+#ifndef TELPHER_DAEMON_TRANSFER_INT_H
+#define TELPHER_DAEMON_TRANSFER_INT_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/thread.h"
+#include "core/stream.h"
+#include "daemon/control.h"
+#include "daemon/transfer.h"
+#include "device/host/staging.h"
+
+enum { TP_TRANSFER_SMALL_CHUNK = TP_WIRE_CHUNK_MAX };
+
+struct tp_chunk;
+
+/** One device copy of a chunk. */
+struct tp_piece {
+    struct tp_device_copy copy;
+    struct tp_chunk *chunk;
+};
+
+/** A stretch of a transfer's content in staging memory (or in the caller's memory). */
+struct tp_chunk {
+    struct tp_list link; /**< transfer->chunks, or bulk->sends */
+    struct tp_transfer *transfer;
+    struct tp_host_staging *from; /**< where data belongs; NULL: the caller's memory */
+    uint8_t *data;
+    uint64_t pos; /**< packed position in the transfer */
+    uint64_t len;
+    uint64_t cap;
+    unsigned pieces; /**< device copies under way */
+    bool copied; /**< READ: content is complete */
+    int32_t error;
+    struct tp_piece parts[TP_DEVICE_PIECES_MAX];
+};
+
+struct tp_transfer {
+    struct tp_transfers *all;
+    struct tp_transfer_params p; /**< valid once known */
+    struct tp_list ready_link; /**< all->ready: the mover should look */
+    struct tp_list wait_link; /**< all->orphans: READ without a stream yet */
+    bool known; /**< its command came */
+    bool open; /**< its gate is */
+    bool landing; /**< a receiver writes into fill or memory right now */
+    bool finished; /**< p.finished was called */
+    bool discard; /**< what still comes is dropped */
+    int32_t error;
+    uint64_t received; /**< content landed */
+    uint64_t limit; /**< content that may come */
+    uint64_t cut; /**< content given to device copies */
+    uint64_t moved; /**< content whose copies are complete */
+    uint64_t sent; /**< content sent to the client */
+    unsigned flying; /**< chunks in device copies */
+    unsigned holding; /**< READ: chunks that are not back in staging */
+    struct tp_list chunks; /**< WRITE: full ones; READ: in order, being copied */
+    struct tp_chunk *fill; /**< WRITE: being filled */
+    struct tp_bulk *stream; /**< the one its content goes or comes by */
+    uint64_t start_ns, end_ns;
+};
+
+struct tp_bulk {
+    struct tp_transfers *all;
+    struct tp_stream *stream;
+    pthread_t receiver, sender;
+    struct tp_list sends; /**< chunks to send; lock */
+    uint64_t send_bytes; /**< in them; lock */
+    struct tp_cond wake; /**< the sender's; lock */
+    struct tp_transfer *landing; /**< receiver only: where data_end goes */
+    bool stop; /**< lock */
+};
+
+struct tp_transfers {
+    const struct tp_transfers_handler *handler;
+    void *arg;
+    struct tp_mutex lock; /**< all that follows and all of transfers and chunks */
+    struct tp_cond wake; /**< the mover's */
+    struct tp_cond space; /**< receivers that wait for staging memory */
+    struct tp_map map; /**< id → transfer */
+    struct tp_list ready; /**< transfers to look at */
+    struct tp_list orphans; /**< READs that wait for a stream */
+    size_t unknown_count;
+    size_t active_count;
+    uint64_t staged; /**< [bytes] of chunks in use */
+    struct tp_host_staging *small, *large;
+    struct tp_bulk *streams[TP_CONTROL_BULK_MAX];
+    size_t stream_count;
+    pthread_t mover;
+    bool stop;
+};
+
+/** Enters a transfer of which nothing is known yet; NULL when memory is out. Under lock. */
+struct tp_transfer *tp_transfer_new(struct tp_transfers *all, uint64_t id);
+/** Has the mover look at a transfer. Under lock. */
+void tp_transfer_poke(struct tp_transfer *t);
+/** Frees a transfer that nobody needs any more, if so. Under lock. */
+void tp_transfer_reap(struct tp_transfer *t);
+/** Content that is complete as a chunk goes to the mover or into host memory. Under lock. */
+void tp_transfer_place(struct tp_transfer *t);
+/** A chunk of at least @p want bytes, if memory allows. Under lock. */
+struct tp_chunk *tp_chunk_new(struct tp_transfer *t, uint64_t pos, uint64_t want);
+/** Under lock. NULL is fine. */
+void tp_chunk_free(struct tp_chunk *chunk);
+/** Gives a chunk to the sender of its transfer's stream. Under lock. */
+void tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk);
+/** Chooses a stream for what goes to the client; NULL if there is none. Under lock. */
+struct tp_bulk *tp_bulk_choose(struct tp_transfers *all);
+void *tp_transfers_move(void *arg);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The watchdog (--kernel-timeout): ends the session when its driver makes no progress. It
+ * sleeps while there is no work, and looks once a second while there is.
+ *
+ * A command stands still when it has been running for longer than the limit, or when it
+ * waits for nothing but the device and nothing at all has completed for that long. A
+ * command that waits for events may wait as long as it likes.
+ */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "daemon/exec.h"
+
+#define TICK (1 * TP_CLOCK_S)
+
+struct tp_exec_watchdog {
+    struct tp_exec *x;
+    tp_ns timeout;
+    struct tp_mutex lock;
+    struct tp_cond wake;
+    bool armed; /* lock */
+    uint64_t progress_seen; /* the watchdog's own, as is the next */
+    tp_ns progress_time;
+};
+
+/* The oldest command of a queue that is not complete. Under done_lock. */
+static struct tp_exec_event *
+oldest(struct tp_exec_queue *q, cl_int *ret_status)
+{
+    tp_list_for_each(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        cl_int status = tp_exec_event_status(ev);
+
+        if (status > CL_COMPLETE) {
+            *ret_status = status;
+            return ev;
+        }
+    }
+    return NULL;
+}
+
+/* True if this command stands still. */
+static bool
+stands_still(struct tp_exec_watchdog *w, struct tp_exec_event *ev, cl_int status,
+             tp_ns now)
+{
+    if (ev->is_move) {
+        return false; /* the client's pace */
+    }
+    if (status == CL_RUNNING) {
+        if (ev->seen_running == 0) {
+            ev->seen_running = now;
+        }
+        return now - ev->seen_running >= w->timeout;
+    }
+    return !ev->has_waits && ev->queue->in_order &&
+           now - w->progress_time >= w->timeout;
+}
+
+/* Looks at all queues. @return the call that stands still, or NULL */
+static const char *
+look_at_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
+{
+    struct tp_exec *x = w->x;
+    const char *call = NULL;
+
+    *ret_work = false;
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each(pos, &x->queues)
+    {
+        struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
+        cl_int status;
+        struct tp_exec_event *ev = oldest(q, &status);
+
+        if (ev != NULL) {
+            *ret_work = true;
+            if (stands_still(w, ev, status, now)) {
+                call = ev->call;
+            }
+        }
+    }
+    tp_mutex_unlock(&x->done_lock);
+    return call;
+}
+
+static _Noreturn void
+give_up(struct tp_exec_watchdog *w, const char *what)
+{
+    char text[160];
+
+    (void)snprintf(text, sizeof(text), "%s ran longer than %.3g s (--kernel-timeout)",
+                   what, (double)w->timeout / TP_CLOCK_S);
+    tp_exec_die(w->x, TELPHER_ERR_DEVICE_LOST, text);
+}
+
+/* One look. @return true if there is work to look after */
+static bool
+look(struct tp_exec_watchdog *w)
+{
+    struct tp_exec *x = w->x;
+    tp_ns now = tp_clock_ns();
+    uint64_t progress = atomic_load(&x->progress);
+    tp_ns busy_since = atomic_load(&x->busy_since);
+    const char *call;
+    bool work;
+
+    if (progress != w->progress_seen || w->progress_time == 0) {
+        w->progress_seen = progress;
+        w->progress_time = now;
+    }
+    if (busy_since != 0 && now > busy_since && now - busy_since >= w->timeout) {
+        give_up(w, "a call into the driver");
+    }
+    call = look_at_queues(w, now, &work);
+    if (call != NULL) {
+        give_up(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call);
+    }
+    return work || busy_since != 0;
+}
+
+static void *
+watch(void *arg)
+{
+    struct tp_exec_watchdog *w = arg;
+
+    for (;;) {
+        tp_mutex_lock(&w->lock);
+        while (!w->armed) {
+            (void)tp_cond_wait(&w->wake, &w->lock, TP_CLOCK_FOREVER);
+        }
+        w->armed = false; /* work that comes during the look arms it again */
+        tp_mutex_unlock(&w->lock);
+        w->progress_time = 0;
+        while (look(w)) {
+            tp_clock_sleep(TICK);
+        }
+    }
+    return NULL;
+}
+
+telpher_status
+tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
+                        struct tp_exec_watchdog **ret)
+{
+    struct tp_exec_watchdog *w;
+    pthread_t thread;
+
+    if (timeout_ns == 0) {
+        return TELPHER_OK;
+    }
+    w = tp_zalloc(sizeof(*w), "watchdog");
+    if (w == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    w->x = x;
+    w->timeout = timeout_ns;
+    tp_mutex_init(&w->lock);
+    tp_cond_init(&w->wake);
+    *ret = w;
+    return tp_thread_create(&thread, "watchdog", watch, w);
+}
+
+void
+tp_exec_watchdog_arm(struct tp_exec_watchdog *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    tp_mutex_lock(&w->lock);
+    if (!w->armed) {
+        w->armed = true;
+        tp_cond_signal(&w->wake);
+    }
+    tp_mutex_unlock(&w->lock);
+}

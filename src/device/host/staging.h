@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging memory: chunks of one size that are used again and again, never cleared. A
+ * chunk lies between a connection and a device while content passes through.
+ */
+#ifndef TELPHER_DEVICE_HOST_STAGING_H
+#define TELPHER_DEVICE_HOST_STAGING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <telpher/status.h>
+
+struct tp_host_staging;
+
+/**
+ * @param chunk_bytes size of every chunk
+ * @param keep        chunks that stay allocated when nobody uses them
+ * @return OK, NO_MEMORY
+ */
+telpher_status tp_host_staging_create(size_t chunk_bytes, size_t keep,
+                                      struct tp_host_staging **ret_staging);
+/** All chunks must be back. NULL is fine. */
+void tp_host_staging_destroy(struct tp_host_staging *s);
+
+/** Gives a chunk, page-aligned, with old content; NULL when memory is out. Any thread. */
+void *tp_host_staging_get(struct tp_host_staging *s);
+/** Takes a chunk back; NULL is fine. Any thread. */
+void tp_host_staging_put(struct tp_host_staging *s, void *chunk);
+
+/** Chunks given and not yet back, at this moment. */
+size_t tp_host_staging_used(struct tp_host_staging *s);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The OpenCL of a server as a table of functions, found at run time: nothing of ours
+ * links to libOpenCL, so that a machine without one can still say what it lacks.
+ */
+#ifndef TELPHER_DEVICE_OPENCL_API_H
+#define TELPHER_DEVICE_OPENCL_API_H
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+
+#include <telpher/status.h>
+
+#include "base/error.h"
+
+/** Functions that every OpenCL 1.2 has: X(name without "cl"). */
+#define TP_OPENCL_REQUIRED(X)                                                          \
+    X(GetPlatformIDs)                                                                  \
+    X(GetPlatformInfo)                                                                 \
+    X(GetDeviceIDs)                                                                    \
+    X(GetDeviceInfo)                                                                   \
+    X(CreateContext)                                                                   \
+    X(ReleaseContext)                                                                  \
+    X(CreateCommandQueue)                                                              \
+    X(ReleaseCommandQueue)                                                             \
+    X(CreateBuffer)                                                                    \
+    X(CreateSubBuffer)                                                                 \
+    X(RetainMemObject)                                                                 \
+    X(ReleaseMemObject)                                                                \
+    X(CreateProgramWithSource)                                                         \
+    X(CreateProgramWithBinary)                                                         \
+    X(ReleaseProgram)                                                                  \
+    X(BuildProgram)                                                                    \
+    X(GetProgramInfo)                                                                  \
+    X(GetProgramBuildInfo)                                                             \
+    X(CreateKernel)                                                                    \
+    X(CreateKernelsInProgram)                                                          \
+    X(ReleaseKernel)                                                                   \
+    X(SetKernelArg)                                                                    \
+    X(GetKernelInfo)                                                                   \
+    X(GetKernelArgInfo)                                                                \
+    X(GetKernelWorkGroupInfo)                                                          \
+    X(GetEventInfo)                                                                    \
+    X(WaitForEvents)                                                                   \
+    X(CreateUserEvent)                                                                 \
+    X(SetUserEventStatus)                                                              \
+    X(RetainEvent)                                                                     \
+    X(ReleaseEvent)                                                                    \
+    X(SetEventCallback)                                                                \
+    X(GetEventProfilingInfo)                                                           \
+    X(Flush)                                                                           \
+    X(EnqueueReadBuffer)                                                               \
+    X(EnqueueReadBufferRect)                                                           \
+    X(EnqueueWriteBuffer)                                                              \
+    X(EnqueueWriteBufferRect)                                                          \
+    X(EnqueueFillBuffer)                                                               \
+    X(EnqueueCopyBuffer)                                                               \
+    X(EnqueueCopyBufferRect)                                                           \
+    X(EnqueueNDRangeKernel)                                                            \
+    X(EnqueueMigrateMemObjects)                                                        \
+    X(EnqueueMarkerWithWaitList)                                                       \
+    X(EnqueueBarrierWithWaitList)
+
+/** Functions of later versions: NULL when the library lacks them. */
+#define TP_OPENCL_OPTIONAL(X)                                                          \
+    X(CreateCommandQueueWithProperties)                                                \
+    X(GetKernelSubGroupInfo)
+
+/** The table. Never changes after tp_opencl_load(). */
+struct tp_opencl {
+    void *library;
+#define TP_OPENCL_MEMBER(name) __typeof__(&cl##name) name;
+    TP_OPENCL_REQUIRED(TP_OPENCL_MEMBER)
+    TP_OPENCL_OPTIONAL(TP_OPENCL_MEMBER)
+#undef TP_OPENCL_MEMBER
+};
+
+/**
+ * Loads libOpenCL.so.1 (or $TELPHER_LIBOPENCL, for tests) and fills the table. The library
+ * stays loaded until the process ends: drivers do not survive being unloaded.
+ *
+ * @return OK; NOT_FOUND: no library, or a function is missing; @p err names the fix
+ */
+telpher_status tp_opencl_load(struct tp_opencl *ret_cl, struct tp_error *err);
+
+/** "CL_OUT_OF_RESOURCES" and so on; "unknown CL error" for what no header names. */
+const char *tp_opencl_error_name(cl_int error);
+
+/**
+ * Hides our own ICD from the loader of this process, so that a server never forwards to
+ * itself: the .icd files that name it are left out of a private directory that takes the
+ * place of the system's. Call before the first OpenCL call, with one thread only.
+ *
+ * @param ret_dir gives the directory made, to be removed with tp_opencl_vendors_remove()
+ *                once the platforms are known; "" when nothing had to be hidden
+ * @param size    of ret_dir, at least 256
+ * @return OK, or why the directory could not be made (our ICD then still refuses by itself
+ *         where TELPHER_EXECUTOR is set)
+ */
+telpher_status tp_opencl_vendors_hide(char *ret_dir, size_t size, struct tp_error *err);
+/** Removes what tp_opencl_vendors_hide() made; "" is fine. */
+void tp_opencl_vendors_remove(const char *dir);
+
+#endif
