@@ -21,13 +21,14 @@ free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# start_server ADDRESS [LISTEN]: starts telpherd and waits until it answers.
+# start_server ADDRESS OPTION...: starts telpherd and waits until it answers at ADDRESS.
 start_server() {
     local address=$1 log=$work/telpherd-${#server_pids[@]}.log
-    "$build/bin/telpherd" --listen "${2-$address}" >"$log" 2>&1 &
+    shift
+    "$build/bin/telpherd" "$@" >"$log" 2>&1 &
     server_pids+=($!)
     for _ in $(seq 100); do
-        if timeout 5 "$build/bin/telpher" ping -c 1 "$address" >/dev/null 2>&1; then
+        if timeout 5 "$build/bin/telpher" ping -q -c 1 "$address" >/dev/null 2>&1; then
             servers=${servers:+$servers,}$address
             return 0
         fi
@@ -41,10 +42,15 @@ start_server() {
 
 # start_tcp_servers N, start_unix_servers N
 start_tcp_servers() {
-    local i
-    for i in $(seq "$1"); do start_server "127.0.0.1:$(free_port)"; done
+    local i address
+    for i in $(seq "$1"); do
+        address=127.0.0.1:$(free_port)
+        start_server "$address" --socket none --listen "$address"
+    done
 }
 start_unix_servers() {
     local i
-    for i in $(seq "$1"); do start_server "unix:$work/server-$i.sock"; done
+    for i in $(seq "$1"); do
+        start_server "unix:$work/server-$i.sock" --socket "$work/server-$i.sock"
+    done
 }
