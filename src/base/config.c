@@ -215,7 +215,7 @@ tp_config_destroy(struct tp_config *config)
     if (config == NULL) {
         return;
     }
-    for (size_t i = 0; i < config->setting_count; i++) {
+    for (size_t i = 0; config->settings != NULL && i < config->setting_count; i++) {
         struct tp_config_setting *setting = &config->settings[i];
 
         if (setting->room->values != NULL && setting->entry->parser->clear != NULL) {
@@ -480,7 +480,7 @@ tp_config_load_file(struct tp_config *config, const char *path, struct tp_error 
     }
     text = tp_malloc(FILE_MAX_BYTES + 1, "config file");
     if (text == NULL) {
-        fclose(file);
+        (void)fclose(file); /* it was only read */
         return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }
     len = fread(text, 1, FILE_MAX_BYTES + 1, file);
@@ -490,6 +490,6 @@ tp_config_load_file(struct tp_config *config, const char *path, struct tp_error 
         status = tp_config_load_text(config, text, len, path, err);
     }
     tp_free(text);
-    fclose(file);
+    (void)fclose(file); /* it was only read */
     return status;
 }

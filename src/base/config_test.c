@@ -317,7 +317,7 @@ everything_is_printed(void **state)
     assert_int_equal(load("\nnumber = 9"), TELPHER_OK);
     tp_config_print(config, out);
     tp_config_print_markdown(config, out);
-    fclose(out);
+    assert_int_equal(fclose(out), 0);
     assert_non_null(strstr(text, "TELPHER_NUMBER      = 9 "));
     assert_non_null(strstr(text, "(file:2)  help of NUMBER\n"));
     assert_non_null(strstr(text, "(default)  help of FLAG\n"));

@@ -75,74 +75,67 @@ tp_error_prefix(struct tp_error *err, const char *fmt, ...)
     return tp_error_set(err, err->code, "%s: %s", err->text, rest);
 }
 
+static const struct {
+    int system;
+    telpher_status status;
+} errno_map[] = {
+    {EAGAIN, TELPHER_ERR_AGAIN},
+    {EINTR, TELPHER_ERR_AGAIN},
+    {EINPROGRESS, TELPHER_IN_PROGRESS},
+    {EALREADY, TELPHER_IN_PROGRESS},
+    {ETIMEDOUT, TELPHER_ERR_TIMEOUT},
+    {ECANCELED, TELPHER_ERR_CANCELED},
+    {EPIPE, TELPHER_ERR_PEER_LOST},
+    {ECONNRESET, TELPHER_ERR_PEER_LOST},
+    {ECONNABORTED, TELPHER_ERR_PEER_LOST},
+    {ENOTCONN, TELPHER_ERR_PEER_LOST},
+    {ESHUTDOWN, TELPHER_ERR_PEER_LOST},
+    {ECONNREFUSED, TELPHER_ERR_REFUSED},
+    {EHOSTUNREACH, TELPHER_ERR_UNREACHABLE},
+    {EHOSTDOWN, TELPHER_ERR_UNREACHABLE},
+    {ENETUNREACH, TELPHER_ERR_UNREACHABLE},
+    {ENETDOWN, TELPHER_ERR_UNREACHABLE},
+    {EADDRNOTAVAIL, TELPHER_ERR_UNREACHABLE},
+    {ENOMEM, TELPHER_ERR_NO_MEMORY},
+    {ENOBUFS, TELPHER_ERR_NO_MEMORY},
+    {EMFILE, TELPHER_ERR_LIMIT},
+    {ENFILE, TELPHER_ERR_LIMIT},
+    {ENOSPC, TELPHER_ERR_LIMIT},
+    {EDQUOT, TELPHER_ERR_LIMIT},
+    {EFBIG, TELPHER_ERR_LIMIT},
+    {EINVAL, TELPHER_ERR_INVALID},
+    {ENOTDIR, TELPHER_ERR_INVALID},
+    {EISDIR, TELPHER_ERR_INVALID},
+    {ENAMETOOLONG, TELPHER_ERR_INVALID},
+    {ERANGE, TELPHER_ERR_RANGE},
+    {EOVERFLOW, TELPHER_ERR_RANGE},
+    {ENOSYS, TELPHER_ERR_UNSUPPORTED},
+    {EOPNOTSUPP, TELPHER_ERR_UNSUPPORTED},
+    {EAFNOSUPPORT, TELPHER_ERR_UNSUPPORTED},
+    {EPROTONOSUPPORT, TELPHER_ERR_UNSUPPORTED},
+    {ENOENT, TELPHER_ERR_NOT_FOUND},
+    {ESRCH, TELPHER_ERR_NOT_FOUND},
+    {ENXIO, TELPHER_ERR_NOT_FOUND},
+    {EEXIST, TELPHER_ERR_EXISTS},
+    {EBUSY, TELPHER_ERR_BUSY},
+    {EADDRINUSE, TELPHER_ERR_BUSY},
+    {EACCES, TELPHER_ERR_PERMISSION},
+    {EPERM, TELPHER_ERR_PERMISSION},
+    {EROFS, TELPHER_ERR_PERMISSION},
+};
+
 telpher_status
 tp_error_from_errno(int saved_errno)
 {
-    switch (saved_errno) {
-    case 0:
+    if (saved_errno == 0) {
         return TELPHER_OK;
-    case EAGAIN:
-    case EINTR:
-        return TELPHER_ERR_AGAIN;
-    case EINPROGRESS:
-    case EALREADY:
-        return TELPHER_IN_PROGRESS;
-    case ETIMEDOUT:
-        return TELPHER_ERR_TIMEOUT;
-    case ECANCELED:
-        return TELPHER_ERR_CANCELED;
-    case EPIPE:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ENOTCONN:
-    case ESHUTDOWN:
-        return TELPHER_ERR_PEER_LOST;
-    case ECONNREFUSED:
-        return TELPHER_ERR_REFUSED;
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETUNREACH:
-    case ENETDOWN:
-    case EADDRNOTAVAIL:
-        return TELPHER_ERR_UNREACHABLE;
-    case ENOMEM:
-    case ENOBUFS:
-        return TELPHER_ERR_NO_MEMORY;
-    case EMFILE:
-    case ENFILE:
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-        return TELPHER_ERR_LIMIT;
-    case EINVAL:
-    case ENOTDIR:
-    case EISDIR:
-    case ENAMETOOLONG:
-        return TELPHER_ERR_INVALID;
-    case ERANGE:
-    case EOVERFLOW:
-        return TELPHER_ERR_RANGE;
-    case ENOSYS:
-    case EOPNOTSUPP:
-    case EAFNOSUPPORT:
-    case EPROTONOSUPPORT:
-        return TELPHER_ERR_UNSUPPORTED;
-    case ENOENT:
-    case ESRCH:
-    case ENXIO:
-        return TELPHER_ERR_NOT_FOUND;
-    case EEXIST:
-        return TELPHER_ERR_EXISTS;
-    case EBUSY:
-    case EADDRINUSE:
-        return TELPHER_ERR_BUSY;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return TELPHER_ERR_PERMISSION;
-    default:
-        return TELPHER_ERR_IO;
     }
+    for (size_t i = 0; i < TP_ARRAY_LEN(errno_map); i++) {
+        if (errno_map[i].system == saved_errno) {
+            return errno_map[i].status;
+        }
+    }
+    return TELPHER_ERR_IO;
 }
 
 const char *

@@ -112,7 +112,7 @@ too_many_topics_are_refused(void **state)
         snprintf(spec + strlen(spec), sizeof(spec) - strlen(spec), "t%d:info,", i);
     }
     assert_int_equal(tp_log_configure(spec, NULL), TELPHER_OK);
-    strcat(spec, "more:info");
+    snprintf(spec + strlen(spec), sizeof(spec) - strlen(spec), "more:info");
     assert_int_equal(tp_log_configure(spec, NULL), TELPHER_ERR_LIMIT);
 }
 

@@ -3,7 +3,6 @@
 #include "base/random.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "base/log.h"
@@ -20,7 +19,7 @@ tp_random_bytes(void *dst, size_t len)
             continue;
         }
         if (got <= 0) {
-            tp_error("base", "getrandom failed: %s", strerror(errno));
+            tp_error("base", "getrandom failed: %m");
             return TELPHER_ERR_IO;
         }
         at += got;

@@ -276,7 +276,7 @@ broken_invariant_aborts(void **state)
     if (child == 0) {
         struct tp_refcount ref = {0};
 
-        signal(SIGABRT, SIG_DFL);
+        (void)signal(SIGABRT, SIG_DFL);
         close(STDERR_FILENO);
         tp_refcount_get(&ref);
         _exit(0);

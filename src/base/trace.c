@@ -29,6 +29,7 @@ static _Atomic(struct tp_trace_ring *) current_ring;
 /* Protects what follows. */
 static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *trace_path; /* NULL = tracing is off */
+static struct tp_trace_ring *all_rings;
 static char process_name[32] = "telpher";
 static bool hooks_installed;
 
@@ -123,7 +124,8 @@ create_ring(size_t record_count)
     ring = tp_zalloc(sizeof(*ring) + capacity * sizeof(ring->slots[0]), "trace ring");
     if (ring != NULL) {
         ring->mask = capacity - 1;
-        ring->before = atomic_load(&current_ring);
+        ring->before = all_rings;
+        all_rings = ring;
     }
     return ring;
 }
@@ -139,9 +141,8 @@ flush_at_exit(void)
 }
 
 /*
- * A child must not write into its parent's file. It has one thread, the one that called
- * fork() and so not one that held the lock, unless it died with it in the parent's copy:
- * hence the new lock.
+ * A child must not write into its parent's file. The lock starts afresh, since the thread
+ * that held it at the moment of fork(), if there was one, is not in the child to free it.
  */
 static void
 forget_in_child(void)
@@ -150,6 +151,7 @@ forget_in_child(void)
 
     atomic_store(&tp_trace_on, false);
     atomic_store(&current_ring, NULL);
+    tp_free(trace_path);
     trace_path = NULL;
     trace_lock = fresh;
 }
@@ -160,7 +162,7 @@ install_hooks(void)
     if (!hooks_installed) {
         hooks_installed = true;
         pthread_atfork(NULL, NULL, forget_in_child);
-        atexit(flush_at_exit);
+        (void)atexit(flush_at_exit); /* else there is only what flush writes */
     }
 }
 

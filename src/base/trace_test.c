@@ -21,7 +21,7 @@ static int
 set_up(void **state)
 {
     (void)state;
-    strcpy(dir + sizeof(dir) - 7, "XXXXXX");
+    memcpy(dir + sizeof(dir) - 7, "XXXXXX", 7);
     if (mkdtemp(dir) == NULL) {
         return -1;
     }
@@ -51,7 +51,7 @@ read_trace(void)
     text = calloc(1, (size_t)st.st_size + 1);
     assert_non_null(text);
     assert_int_equal(fread(text, 1, (size_t)st.st_size, file), st.st_size);
-    fclose(file);
+    (void)fclose(file);
     return text;
 }
 

@@ -87,6 +87,7 @@ put_thread_names(FILE *out, int pid)
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;
 
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this function's own */
     while (tasks != NULL && (task = readdir(tasks)) != NULL) {
         char path[300];
         char name[32] = "";
@@ -102,7 +103,7 @@ put_thread_names(FILE *out, int pid)
             fputs(",\n", out);
             put_name(out, "thread_name", pid, atoi(task->d_name), name);
         }
-        fclose(comm);
+        (void)fclose(comm); /* it was only read */
     }
     if (tasks != NULL) {
         closedir(tasks);
