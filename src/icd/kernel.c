@@ -24,6 +24,23 @@ kernel_free(struct _cl_kernel *kernel)
     tp_free(kernel);
 }
 
+/**
+ * Releases it at its places with a frame of its own, not with the next ones: a build of
+ * the program that the caller puts next must find no kernel there. Under the lock.
+ */
+static void
+put_releases(const struct _cl_kernel *kernel)
+{
+    const struct _cl_context *ctx = kernel->program->ctx;
+    const struct tp_wire_release msg = {.ids = {.count = 1, .data = &kernel->obj.id}};
+
+    for (uint32_t i = 0; i < ctx->place_count; i++) {
+        if ((kernel->created >> i & 1) != 0) {
+            tp_icd_put(ctx->places[i], TP_WIRE_RELEASE, &msg);
+        }
+    }
+}
+
 static void
 kernel_destroy(struct tp_icd_object *obj)
 {
@@ -31,11 +48,7 @@ kernel_destroy(struct tp_icd_object *obj)
     struct _cl_program *program = kernel->program;
 
     tp_icd_lock();
-    for (uint32_t i = 0; i < program->ctx->place_count; i++) {
-        if ((kernel->created >> i & 1) != 0) {
-            tp_icd_put_release(program->ctx->places[i], obj->id);
-        }
-    }
+    put_releases(kernel);
     program->kernel_count--;
     tp_icd_unlock();
     kernel_free(kernel);
