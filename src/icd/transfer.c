@@ -192,7 +192,7 @@ cl_int
 tp_icd_put_read(struct tp_icd_op *op, void *arg)
 {
     const struct tp_icd_content *content = arg;
-    uint64_t rect[8], transfer;
+    uint64_t rect[8], transfer = 0;
     struct io *io;
     cl_int err;
 

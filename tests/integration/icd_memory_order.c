@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* icd_memory: order through host memory, events, user events, markers and barriers. */
+#include "icd_memory.h"
+
+static const size_t sizes[] = {4, 5000, 40000, 2 << 20};
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+/** A halo exchange: what a read brings, the next write must take, without a wait. */
+static void
+written_after_it_was_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *model = pattern_new(sizes[i], 5), *between = calloc(1, sizes[i]);
+        cl_mem from = buffer_new(&one, CL_MEM_COPY_HOST_PTR, sizes[i], model);
+        cl_mem to = buffer_new(&one, 0, sizes[i], NULL);
+        cl_command_queue q = one.queues[0];
+
+        ok(clEnqueueReadBuffer(q, from, CL_FALSE, 0, sizes[i], between, 0, NULL, NULL));
+        ok(clEnqueueWriteBuffer(q, to, i % 2 == 0, 0, sizes[i], between, 0, NULL,
+                                NULL));
+        expect_content(q, to, model, sizes[i]);
+        ok(clReleaseMemObject(from));
+        ok(clReleaseMemObject(to));
+        free(model);
+        free(between);
+    }
+}
+
+/** The same between two servers, with an event, and back. */
+static void
+written_elsewhere_after_it_was_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *model = pattern_new(sizes[i], 6), *between = calloc(1, sizes[i]);
+        cl_mem from = buffer_new(&both, CL_MEM_COPY_HOST_PTR, sizes[i], model);
+        cl_mem to = buffer_new(&both, 0, sizes[i], NULL);
+        cl_event read, written;
+
+        ok(clEnqueueReadBuffer(both.loose_queues[0], from, CL_FALSE, 0, sizes[i],
+                               between, 0, NULL, &read));
+        ok(clFlush(both.loose_queues[0]));
+        ok(clEnqueueWriteBuffer(both.loose_queues[1], to, CL_FALSE, 0, sizes[i],
+                                between, 1, &read, &written));
+        ok(clFlush(both.loose_queues[1]));
+        ok(clWaitForEvents(1, &written));
+        expect_content(both.queues[1], to, model, sizes[i]);
+        ok(clReleaseEvent(read));
+        ok(clReleaseEvent(written));
+        ok(clReleaseMemObject(from));
+        ok(clReleaseMemObject(to));
+        free(model);
+        free(between);
+    }
+}
+
+/** Write from a place in memory, then read into it: the read must not come first. */
+static void
+read_after_it_was_written(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *a = pattern_new(sizes[i], 7), *b = pattern_new(sizes[i], 8);
+        uint8_t *host = pattern_new(sizes[i], 8);
+        cl_mem from = buffer_new(&one, CL_MEM_COPY_HOST_PTR, sizes[i], a);
+        cl_mem to = buffer_new(&one, 0, sizes[i], NULL);
+        cl_command_queue q = one.queues[0];
+
+        ok(clEnqueueWriteBuffer(q, to, CL_FALSE, 0, sizes[i], host, 0, NULL, NULL));
+        ok(clEnqueueReadBuffer(q, from, CL_FALSE, 0, sizes[i], host, 0, NULL, NULL));
+        ok(clFinish(q));
+        assert_memory_equal(host, a, sizes[i]);
+        expect_content(q, to, b, sizes[i]);
+        ok(clReleaseMemObject(from));
+        ok(clReleaseMemObject(to));
+        free(a);
+        free(b);
+        free(host);
+    }
+}
+
+/** The program fills memory, then sets the user event that the write waits for. */
+static void
+written_when_a_user_event_is_set(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *model = pattern_new(sizes[i], 9), *host = calloc(1, sizes[i]);
+        cl_mem mem = buffer_new(&both, 0, sizes[i], NULL);
+        cl_int err, status;
+        cl_event gate = clCreateUserEvent(both.ctx, &err), done[2];
+
+        ok(err);
+        ok(clEnqueueWriteBuffer(both.queues[0], mem, CL_FALSE, 0, sizes[i], host, 1,
+                                &gate, &done[0]));
+        ok(clEnqueueMarkerWithWaitList(both.queues[1], 1, &done[0], &done[1]));
+        ok(clFlush(both.queues[0]));
+        ok(clFlush(both.queues[1]));
+        ok(clGetEventInfo(done[1], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                          &status, NULL));
+        assert_true(status > CL_COMPLETE);
+        memcpy(host, model, sizes[i]);
+        ok(clSetUserEventStatus(gate, CL_COMPLETE));
+        ok(clWaitForEvents(2, done));
+        expect_content(both.queues[1], mem, model, sizes[i]);
+        ok(clReleaseEvent(gate));
+        ok(clReleaseEvent(done[0]));
+        ok(clReleaseEvent(done[1]));
+        ok(clReleaseMemObject(mem));
+        free(model);
+        free(host);
+    }
+}
+
+/** A user event that fails takes everything with it that waits for it, on both servers. */
+static void
+failed_user_event_fails_what_waits(void **state)
+{
+    cl_mem mem = buffer_new(&both, 0, 100000, NULL);
+    uint8_t *host = calloc(1, 100000);
+    cl_event gate, done[3];
+    cl_int err, status;
+
+    (void)state;
+    gate = clCreateUserEvent(both.ctx, &err);
+    ok(err);
+    ok(clEnqueueWriteBuffer(both.loose_queues[0], mem, CL_FALSE, 0, 100000, host, 1,
+                            &gate, &done[0]));
+    ok(clEnqueueMarkerWithWaitList(both.loose_queues[1], 1, &done[0], &done[1]));
+    ok(clFlush(both.loose_queues[0]));
+    ok(clFlush(both.loose_queues[1]));
+    ok(clSetUserEventStatus(gate, -7));
+    assert_int_equal(clWaitForEvents(2, done),
+                     CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    for (int i = 0; i < 2; i++) {
+        ok(clGetEventInfo(done[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                          &status, NULL));
+        assert_true(status < 0);
+    }
+    /* Known to have failed when they are enqueued. */
+    assert_int_equal(clEnqueueReadBuffer(both.loose_queues[1], mem, CL_TRUE, 0, 100,
+                                         host, 1, &done[0], NULL),
+                     CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    ok(clEnqueueReadBuffer(both.loose_queues[1], mem, CL_FALSE, 0, 100, host, 1, &gate,
+                           &done[2]));
+    assert_int_equal(clWaitForEvents(1, &done[2]),
+                     CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    ok(clEnqueueReadBuffer(both.loose_queues[0], mem, CL_TRUE, 0, 100, host, 0, NULL,
+                           NULL)); /* others live on */
+    for (int i = 0; i < 3; i++) {
+        ok(clReleaseEvent(done[i]));
+    }
+    ok(clReleaseEvent(gate));
+    ok(clReleaseMemObject(mem));
+    free(host);
+}
+
+/** A chain of writes and copies on an out-of-order queue, tied by every kind of knot. */
+static void
+markers_and_barriers_order(void **state)
+{
+    cl_command_queue q = one.loose_queues[0];
+    cl_mem a = buffer_new(&one, 0, 4096, NULL), b = buffer_new(&one, 0, 4096, NULL);
+    uint8_t *model = malloc(4096);
+    cl_event marker, copied;
+
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        uint8_t v = (uint8_t)round;
+
+        ok(clEnqueueFillBuffer(q, a, &v, 1, 0, 4096, 0, NULL, NULL));
+        switch (round % 4) {
+        case 0:
+            ok(clEnqueueBarrier(q));
+            break;
+        case 1:
+            ok(clEnqueueBarrierWithWaitList(q, 0, NULL, NULL));
+            break;
+        case 2:
+            ok(clEnqueueMarker(q, &marker));
+            ok(clEnqueueWaitForEvents(q, 1, &marker));
+            ok(clReleaseEvent(marker));
+            break;
+        default:
+            ok(clEnqueueMarkerWithWaitList(q, 0, NULL, &marker));
+            ok(clEnqueueBarrierWithWaitList(q, 1, &marker, NULL));
+            ok(clReleaseEvent(marker));
+        }
+        ok(clEnqueueCopyBuffer(q, a, b, 0, 0, 4096, 0, NULL, &copied));
+        ok(clWaitForEvents(1, &copied));
+        ok(clReleaseEvent(copied));
+        memset(model, v, 4096);
+        expect_content(q, b, model, 4096);
+    }
+    free(model);
+    ok(clReleaseMemObject(a));
+    ok(clReleaseMemObject(b));
+}
+
+/** A marker for events that are over must not wait for a command that is stuck. */
+static void
+marker_for_what_is_over_is_over(void **state)
+{
+    cl_command_queue q = one.loose_queues[0];
+    cl_event gate, first, stuck, marker;
+    cl_int err;
+
+    (void)state;
+    gate = clCreateUserEvent(one.ctx, &err);
+    ok(err);
+    ok(clEnqueueMarkerWithWaitList(q, 0, NULL, &first));
+    ok(clWaitForEvents(1, &first));
+    ok(clEnqueueMarkerWithWaitList(q, 1, &gate, &stuck));
+    ok(clEnqueueMarkerWithWaitList(q, 1, &first, &marker));
+    ok(clWaitForEvents(1, &marker));
+    ok(clSetUserEventStatus(gate, CL_COMPLETE));
+    ok(clWaitForEvents(1, &stuck));
+    ok(clReleaseEvent(gate));
+    ok(clReleaseEvent(first));
+    ok(clReleaseEvent(stuck));
+    ok(clReleaseEvent(marker));
+}
+
+const struct CMUnitTest order_tests[] = {
+    cmocka_unit_test(written_after_it_was_read),
+    cmocka_unit_test(written_elsewhere_after_it_was_read),
+    cmocka_unit_test(read_after_it_was_written),
+    cmocka_unit_test(written_when_a_user_event_is_set),
+    cmocka_unit_test(failed_user_event_fails_what_waits),
+    cmocka_unit_test(markers_and_barriers_order),
+    cmocka_unit_test(marker_for_what_is_over_is_over),
+};
+const size_t order_test_count = sizeof(order_tests) / sizeof(order_tests[0]);

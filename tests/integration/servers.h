@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers of our own for tests: telpherd on Unix sockets in a folder that goes with us. */
+#ifndef TELPHER_TESTS_SERVERS_H
+#define TELPHER_TESTS_SERVERS_H
+
+#include <sys/types.h>
+
+enum { SERVERS_MAX = 4 };
+
+/** Servers started by servers_start. */
+struct servers {
+    char dir[64];
+    pid_t pid[SERVERS_MAX];
+    unsigned count;
+};
+
+/**
+ * Starts @p count servers with the drivers of the present environment, then sets the
+ * environment so that this process sees their devices through our ICD alone.
+ * @return 0, or -1 with the reason on stderr.
+ */
+int servers_start(struct servers *servers, unsigned count);
+/** Ends them and removes the folder. */
+void servers_stop(struct servers *servers);
+
+#endif
