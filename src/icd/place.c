@@ -661,6 +661,7 @@ tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *te
     kick(place);
     tp_icd_unlock();
     end_requests(place);
+    tp_icd_flush_dirty(); /* other places wait for what ended here */
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */

@@ -265,6 +265,43 @@ put_finish(struct _cl_command_queue *q)
     return ev;
 }
 
+/** The oldest command before @p seq whose content is still under way. Lock held. */
+static struct _cl_event *
+unfinished(struct _cl_command_queue *q, uint64_t seq)
+{
+    tp_list_for_each(pos, &q->open)
+    {
+        struct _cl_event *ev = tp_list_entry(pos, struct _cl_event, open_link);
+
+        if (ev->seq < seq &&
+            (ev->parts != 0 || (ev->inline_dst != NULL && !ev->server_done))) {
+            return ev;
+        }
+    }
+    return NULL;
+}
+
+/** The server is done with all before @p seq; the program's memory may not be yet. */
+static void
+wait_content(struct _cl_command_queue *q, uint64_t seq)
+{
+    for (;;) {
+        struct _cl_event *ev;
+
+        tp_icd_lock();
+        ev = unfinished(q, seq);
+        if (ev != NULL) {
+            tp_icd_hold(&ev->obj);
+        }
+        tp_icd_unlock();
+        if (ev == NULL) {
+            return;
+        }
+        (void)tp_icd_event_wait(ev);
+        tp_icd_drop(&ev->obj);
+    }
+}
+
 /** Takes the error that commands without event left behind. Lock held. */
 static cl_int
 take_async_error(struct _cl_command_queue *q)
@@ -298,6 +335,9 @@ tp_clFinish(cl_command_queue queue)
         return CL_OUT_OF_HOST_MEMORY;
     }
     status = tp_icd_event_wait(ev);
+    if (status == CL_COMPLETE) {
+        wait_content(q, ev->seq);
+    }
     tp_icd_drop(&ev->obj);
     tp_icd_lock();
     late = take_async_error(q);
