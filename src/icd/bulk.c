@@ -15,6 +15,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 
+enum { ANNOUNCE_S = 10 }; /* how long content waits for the reply that announces it */
+
 /** A sink or source that ended under the lock: its done() runs on the callback thread. */
 struct ending {
     struct tp_icd_sink *sink;
@@ -52,6 +54,32 @@ end_later(struct tp_icd_sink *sink, struct tp_icd_source *source, telpher_status
 
 /* ---- receiving --------------------------------------------------------------------- */
 
+/** True for a transfer that the server chose: its sink is added when the reply is read. */
+static bool
+is_announced_later(uint64_t transfer)
+{
+    return (transfer >> 55 & 1) != 0;
+}
+
+/**
+ * The sink of a transfer. Streams race: content may be here before the reply that
+ * announces it, which another thread reads; it is waited for, up to a limit. Lock held.
+ */
+static struct tp_icd_sink *
+find_sink(struct tp_icd_place *place, uint64_t transfer)
+{
+    const struct timespec limit =
+        tp_clock_timespec(tp_clock_realtime_ns() + ANNOUNCE_S * TP_CLOCK_S);
+    struct tp_icd_sink *sink = tp_map_get(&place->bulk.sinks, transfer);
+    int late = 0;
+
+    while (sink == NULL && is_announced_later(transfer) && !place->lost && late == 0) {
+        late = pthread_cond_timedwait(&place->bulk.more, &tp_icd.lock, &limit);
+        sink = tp_map_get(&place->bulk.sinks, transfer);
+    }
+    return sink;
+}
+
 static void *
 on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
@@ -60,7 +88,7 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     void *dst = NULL;
 
     tp_icd_lock();
-    sink = tp_map_get(&place->bulk.sinks, transfer);
+    sink = find_sink(place, transfer);
     if (sink != NULL && offset == sink->got && len <= sink->size - sink->got) {
         place->bulk.filling = sink;
         dst = sink->dst + offset;
@@ -279,8 +307,11 @@ tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink)
 
     sink->got = 0;
     sink->ended = TELPHER_OK;
-    return status != TELPHER_OK ? status
-                                : tp_map_put(&place->bulk.sinks, sink->transfer, sink);
+    if (status == TELPHER_OK) {
+        status = tp_map_put(&place->bulk.sinks, sink->transfer, sink);
+        pthread_cond_broadcast(&place->bulk.more); /* see find_sink */
+    }
+    return status;
 }
 
 telpher_status
