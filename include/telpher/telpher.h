@@ -3,6 +3,8 @@
 #ifndef TELPHER_TELPHER_H
 #define TELPHER_TELPHER_H
 
+#include <telpher/error.h>
+#include <telpher/server.h>
 #include <telpher/status.h>
 #include <telpher/version.h>
 
