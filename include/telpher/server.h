@@ -70,7 +70,8 @@ typedef void (*telpher_device_fn)(void *user, const telpher_device_info *info);
  *         TELPHER_ERR_INVALID      the address has no meaning
  *         TELPHER_ERR_UNREACHABLE  no such host, no way there, or nobody listens
  *         TELPHER_ERR_REFUSED      nobody listens there, or the server has no place left
- *         TELPHER_ERR_AUTH         no cookie, a wrong one, or the socket is not ours
+ *         TELPHER_ERR_PERMISSION   the Unix socket lets this user not in
+ *         TELPHER_ERR_AUTH         no cookie, or a wrong one
  *         TELPHER_ERR_VERSION      it speaks no protocol version that we do
  *         TELPHER_ERR_PROTO        something else than telpherd answers
  *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_PEER_LOST, TELPHER_ERR_NO_MEMORY
@@ -156,7 +157,7 @@ typedef struct telpher_config_info {
 typedef void (*telpher_config_fn)(void *user, const telpher_config_info *info);
 
 /**
- * Lists the settings of this library, by room and then in a fixed order.
+ * Lists the settings of all of Telpher, by room and then in a fixed order.
  *
  * Threads: any, while none changes the environment. Since: 0.1.
  */
