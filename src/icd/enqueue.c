@@ -227,6 +227,16 @@ undo(struct tp_icd_op *op)
     tp_icd_event_give(op->ev, NULL);
 }
 
+/** Ends a new event before the program has it, which tp_icd_event_give then does. */
+static void
+end_at_once(struct _cl_event *ev, cl_int status)
+{
+    tp_icd_hold(
+        &ev->obj); /* ending lets go of the library's hold, giving of this one */
+    tp_icd_event_end(ev, status);
+    ev->kept = true;
+}
+
 /**
  * A command whose wait list has failed already never gets to the server: its event has
  * failed from the start.
@@ -247,7 +257,7 @@ run_failed(struct tp_icd_op *op)
     if (op->ev == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    tp_icd_event_end(op->ev, failed);
+    end_at_once(op->ev, failed);
     tp_icd_event_give(op->ev, op->ret_event);
     return CL_SUCCESS;
 }
@@ -325,7 +335,7 @@ tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg)
     if (op->id_count == 0 && !tp_icd_queue_in_order(op->q)) {
         /* A marker would wait for all before it, this command for nothing. */
         if (op->ev != NULL) {
-            tp_icd_event_end(op->ev, CL_COMPLETE);
+            end_at_once(op->ev, CL_COMPLETE);
         }
         return CL_SUCCESS;
     }

@@ -217,7 +217,7 @@ enum { BUFFERS = 3, BYTES = 150000, STEPS = 1500 };
 struct game {
     cl_mem mem[BUFFERS];
     uint8_t *model[BUFFERS];
-    uint8_t *host;
+    uint8_t *out, *in; /* host memory for writes and for reads */
     cl_event last;
 };
 
@@ -244,8 +244,8 @@ any_command(struct game *g, cl_command_queue q, cl_event *event)
     switch (any(4)) {
     case 0:
         pattern(g->model[a] + at, len, any(1000));
-        memcpy(g->host, g->model[a] + at, len);
-        return clEnqueueWriteBuffer(q, g->mem[a], CL_TRUE, at, len, g->host, waits,
+        memcpy(g->out, g->model[a] + at, len);
+        return clEnqueueWriteBuffer(q, g->mem[a], CL_TRUE, at, len, g->out, waits,
                                     waits ? &g->last : NULL, event);
     case 1:
         pattern(unit, 4, any(1000));
@@ -263,7 +263,7 @@ any_command(struct game *g, cl_command_queue q, cl_event *event)
         return clEnqueueCopyBuffer(q, g->mem[a], g->mem[b], at, to, len, waits,
                                    waits ? &g->last : NULL, event);
     default:
-        return clEnqueueReadBuffer(q, g->mem[a], CL_FALSE, at, len, g->host, waits,
+        return clEnqueueReadBuffer(q, g->mem[a], CL_FALSE, at, len, g->in, waits,
                                    waits ? &g->last : NULL, event);
     }
 }
@@ -271,7 +271,7 @@ any_command(struct game *g, cl_command_queue q, cl_event *event)
 static void
 random_commands(void **state)
 {
-    struct game g = {.host = malloc(BYTES)};
+    struct game g = {.out = malloc(BYTES), .in = malloc(BYTES)};
 
     (void)state;
     for (uint32_t i = 0; i < BUFFERS; i++) {
@@ -301,7 +301,8 @@ random_commands(void **state)
         ok(clReleaseMemObject(g.mem[i]));
         free(g.model[i]);
     }
-    free(g.host);
+    free(g.out);
+    free(g.in);
 }
 
 const struct CMUnitTest place_tests[] = {

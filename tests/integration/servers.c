@@ -72,7 +72,7 @@ await(const char *path, pid_t pid)
 static int
 set_environment(const struct servers *servers)
 {
-    char text[512] = "", path[128];
+    char text[512] = "", path[100];
     FILE *file;
 
     snprintf(path, sizeof(path), "%s/telpher.icd", servers->dir);
@@ -94,7 +94,7 @@ set_environment(const struct servers *servers)
 int
 servers_start(struct servers *servers, unsigned count)
 {
-    char path[128];
+    char path[100];
 
     memset(servers, 0, sizeof(*servers));
     strcpy(servers->dir, "/tmp/telpher-test-XXXXXX");
@@ -119,7 +119,7 @@ servers_start(struct servers *servers, unsigned count)
 void
 servers_stop(struct servers *servers)
 {
-    char path[128];
+    char path[100];
 
     for (unsigned i = 0; i < servers->count; i++) {
         if (servers->pid[i] > 0) {
