@@ -152,11 +152,11 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     struct tp_exec *x = arg;
     telpher_status status;
 
-    if (x->watchdog != NULL) {
+    if (x->timed) {
         atomic_store(&x->busy_since, tp_clock_ns());
     }
     status = dispatch(x, type, body, end);
-    if (x->watchdog != NULL) {
+    if (x->timed) {
         atomic_store(&x->busy_since, 0);
     }
     if (status == TELPHER_ERR_PROTO) {

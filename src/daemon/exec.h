@@ -66,7 +66,7 @@ struct tp_exec_queue {
     cl_command_queue native;
     uint32_t device; /**< index in the context */
     bool in_order, profiling;
-    bool dirty; /**< something enqueued and not flushed; reader only */
+    bool failed; /**< a command failed: the native queue may be stuck; done_lock */
     struct tp_list dirty_link;
     unsigned since_sweep; /**< commands since completed ones were looked for */
     unsigned since_flush; /**< commands since the last clFlush */
@@ -96,6 +96,7 @@ struct tp_exec_event {
     const char *call; /**< native call, for texts */
     bool has_waits; /**< may rightly stand still */
     bool is_move; /**< completed by exec_move.c */
+    bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< DONE is wanted; done_lock */
     bool done; /**< DONE has been put; done_lock */
     bool has_stamps; /**< of a move; set before it completes */
@@ -122,9 +123,11 @@ struct tp_exec {
     struct tp_host_staging *staging; /**< chunks of TP_WIRE_INLINE_MAX */
     struct tp_transfers *transfers;
     struct tp_exec_printf *printf;
-    struct tp_exec_watchdog *watchdog; /**< NULL: no time limit */
+    struct tp_exec_watchdog *watchdog;
+    bool timed; /**< there is a time limit for the driver */
     struct tp_mutex done_lock;
     struct tp_list queues; /**< done_lock */
+    struct tp_list gates; /**< moves whose gate is closed; done_lock */
     _Atomic uint64_t progress; /**< counts completions, for the watchdog */
     _Atomic uint64_t
         busy_since; /**< when the reader entered the driver; 0 = it is not */
@@ -217,6 +220,11 @@ TP_EXEC_MESSAGES(TP_EXEC_DECLARE)
 
 /** The domain of a queue's device, made at first use. @return 0 or the CL error */
 int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
+/**
+ * Replaces the native queue after a command in it failed: with some drivers whatever is
+ * enqueued behind a failed command never starts. Reader only. @return 0 or the CL error
+ */
+int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
 /** Notes that the queue needs a clFlush. */
 void tp_exec_dirty(struct tp_exec_queue *q);
 /** clFlush for every queue that needs it. */
@@ -232,6 +240,12 @@ void tp_exec_event_submitted(struct tp_exec_event *ev);
 void tp_exec_event_failed(struct tp_exec_event *ev);
 /** Asks for DONE: at once or when it completes. */
 void tp_exec_event_subscribe(struct tp_exec_event *ev);
+/**
+ * Looks for commands that have failed and tells of them. Some drivers, PoCL 3.1 for one,
+ * never call back for a failure; so this is called where one is likely and by the
+ * watchdog. Any thread, without locks.
+ */
+void tp_exec_sweep_failures(struct tp_exec *x);
 /** CL_COMPLETE .. CL_QUEUED, or a negative error. */
 cl_int tp_exec_event_status(struct tp_exec_event *ev);
 
@@ -253,6 +267,8 @@ telpher_status tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret,
                              uint8_t flags, const struct tp_wire_u64s *wait);
 /** Ends one: pending, or poisoned. */
 telpher_status tp_exec_end(struct tp_exec_command *c);
+/** Ends moves whose gate has failed. Any thread, without locks. */
+void tp_exec_sweep_gates(struct tp_exec *x);
 /** Enqueues the gate of a move and what holds the queue until it is done. */
 telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                             const struct tp_device_box *box, uint64_t transfer,
@@ -302,10 +318,10 @@ void tp_exec_printf_drain(struct tp_exec_printf *p);
 
 /* ---- watchdog.c ---- */
 
-/** Starts the watchdog; none for timeout_ns 0. */
+/** Starts the watchdog; with timeout_ns 0 it only looks for failed commands. */
 telpher_status tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
                                        struct tp_exec_watchdog **ret);
-/** Work has been submitted: look after it. NULL is fine. */
+/** Work has been submitted: look after it. */
 void tp_exec_watchdog_arm(struct tp_exec_watchdog *w);
 
 #endif

@@ -20,7 +20,8 @@ find_waits(struct tp_exec *x, const struct tp_wire_u64s *wait)
         if (ev == NULL) {
             return CL_INVALID_EVENT_WAIT_LIST;
         }
-        if (ev->obj.error != 0) {
+        /* a driver may wait for ever for an event that has failed already */
+        if (ev->obj.error != 0 || tp_exec_event_status(ev) < 0) {
             return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
         }
         x->waits[i] = ev->native;
@@ -98,7 +99,10 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
     if (c.error == 0) {
         tp_exec_ref(&c.queue->obj);
         c.ev->queue = c.queue;
-        c.error = find_waits(x, wait);
+        c.error = tp_exec_queue_renew(c.queue);
+        if (c.error == 0) {
+            c.error = find_waits(x, wait);
+        }
     } else {
         c.queue = NULL;
     }
@@ -493,6 +497,7 @@ remember_barrier(struct tp_exec_command *c)
     }
     cl->RetainEvent(c->ev->native);
     c->queue->barrier = c->ev->native;
+    c->ev->is_barrier = true;
 }
 
 telpher_status

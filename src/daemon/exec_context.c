@@ -182,6 +182,71 @@ tp_exec_queue_free(struct tp_exec_object *o)
     tp_free(q);
 }
 
+/* Out of order: the new native queue goes on behind what is still under way in the old. */
+static void
+carry_over(struct tp_exec_queue *q)
+{
+    const struct tp_opencl *cl = &q->obj.x->cl;
+    cl_event events[256];
+    cl_uint count = 0;
+
+    if (q->barrier != NULL) {
+        cl->ReleaseEvent(q->barrier);
+        q->barrier = NULL;
+    }
+    tp_mutex_lock(&q->obj.x->done_lock);
+    tp_list_for_each(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+
+        if (count < TP_ARRAY_LEN(events) && tp_exec_event_status(ev) > CL_COMPLETE) {
+            cl->RetainEvent(ev->native);
+            events[count++] = ev->native;
+        }
+    }
+    tp_mutex_unlock(&q->obj.x->done_lock);
+    if (count > 0) {
+        (void)cl->EnqueueMarkerWithWaitList(q->native, count, events, NULL);
+    }
+    while (count > 0) {
+        cl->ReleaseEvent(events[--count]);
+    }
+}
+
+int32_t
+tp_exec_queue_renew(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    const struct tp_opencl_device *d =
+        &x->inventory.devices[q->context->devices[q->device]];
+    cl_command_queue_properties properties =
+        (q->in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) |
+        (q->profiling ? CL_QUEUE_PROFILING_ENABLE : 0);
+    cl_command_queue fresh, old = q->native;
+    bool failed;
+    int32_t error;
+
+    tp_mutex_lock(&x->done_lock);
+    failed = q->failed;
+    q->failed = false;
+    tp_mutex_unlock(&x->done_lock);
+    if (!failed) {
+        return 0;
+    }
+    error = tp_opencl_queue_create(&x->cl, q->context->native, d->id, d->version,
+                                   properties, &fresh);
+    if (error != 0) {
+        return error;
+    }
+    x->cl.Flush(old);
+    q->native = fresh;
+    if (!q->in_order) {
+        carry_over(q);
+    }
+    x->cl.ReleaseCommandQueue(old);
+    return 0;
+}
+
 void
 tp_exec_dirty(struct tp_exec_queue *q)
 {
@@ -204,7 +269,7 @@ tp_exec_flush_queues(struct tp_exec *x)
     if (tp_list_is_empty(&x->dirty)) {
         return;
     }
-    if (x->watchdog != NULL) {
+    if (x->timed) {
         atomic_store(&x->busy_since, tp_clock_ns());
     }
     while ((first = tp_list_pop_front(&x->dirty)) != NULL) {

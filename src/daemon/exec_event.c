@@ -6,6 +6,8 @@
  * queue the completion of one command proves that of all before it: what failed among
  * them, or was asked for and has not been told yet, is told first. Completed commands that
  * nobody asked about are dropped then, or by a sweep every so many commands.
+ *
+ * Not every driver calls back when a command fails, so failures are also looked for.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -106,6 +108,35 @@ put_done(struct tp_exec_event *ev, cl_int status)
 }
 
 /*
+ * What a failure is called. PoCL says -1 for all of them, which as a CL error would be
+ * CL_DEVICE_NOT_FOUND; most come from what the command waited for.
+ */
+static cl_int
+true_status(const struct tp_exec_event *ev, cl_int status)
+{
+    if (ev->obj.error != 0) {
+        return ev->obj.error;
+    }
+    if (status == -1) {
+        return ev->has_waits || (ev->queue != NULL && ev->queue->failed)
+                   ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                   : CL_OUT_OF_RESOURCES;
+    }
+    return status;
+}
+
+/* A failure in an in-order queue, or of a barrier, is in the way of what follows. */
+static void
+note_failure(struct tp_exec_event *ev, cl_int native_status)
+{
+    struct tp_exec_queue *q = ev->queue;
+
+    if (native_status < 0 && q != NULL && (q->in_order || ev->is_barrier)) {
+        q->failed = true;
+    }
+}
+
+/*
  * Tells what has to be told of a completed event, once, and takes it out of the pending
  * ones. @return true if a reference was given up: unref it without locks
  */
@@ -115,9 +146,10 @@ settle(struct tp_exec_event *ev, cl_int status)
     bool was_pending = tp_list_is_linked(&ev->link);
 
     tp_assert_locked(&ev->obj.x->done_lock);
-    if (ev->obj.error != 0) {
-        status = ev->obj.error;
+    if (ev->native != NULL) {
+        note_failure(ev, status);
     }
+    status = true_status(ev, status);
     tp_list_remove(&ev->link);
     if (!ev->done && (ev->notify || status < 0)) {
         ev->done = true;
@@ -191,15 +223,13 @@ sweep(struct tp_exec_queue *q, struct tp_list *dead)
     }
 }
 
-static void CL_CALLBACK
-completed(cl_event native, cl_int status, void *arg)
+/* A command is complete, well or not: tells of it and, in order, of those before it. */
+static void
+complete(struct tp_exec_event *ev, cl_int status)
 {
-    struct tp_exec_event *ev = arg;
     struct tp_exec *x = ev->obj.x;
     struct tp_list dead;
 
-    (void)native;
-    tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
     tp_list_init(&dead);
     tp_exec_printf_drain(x->printf);
     tp_mutex_lock(&x->done_lock);
@@ -210,7 +240,69 @@ completed(cl_event native, cl_int status, void *arg)
     tp_mutex_unlock(&x->done_lock);
     tp_exec_flush(x);
     unref_all(&dead);
+}
+
+static void CL_CALLBACK
+completed(cl_event native, cl_int status, void *arg)
+{
+    struct tp_exec_event *ev = arg;
+
+    (void)native;
+    tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
+    complete(ev, status);
     tp_exec_unref(&ev->obj);
+}
+
+/* The last failed command of a queue in order, any failed one out of order; or NULL. */
+static struct tp_exec_event *
+find_failed(struct tp_exec_queue *q)
+{
+    struct tp_exec_event *found = NULL;
+
+    tp_list_for_each(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+
+        if (tp_exec_event_status(ev) < 0) {
+            found = ev;
+            if (!q->in_order) {
+                return found;
+            }
+        }
+    }
+    return found;
+}
+
+/* Settles all failures of a queue. */
+static void
+sweep_failed(struct tp_exec_queue *q, struct tp_list *dead)
+{
+    struct tp_exec_event *ev;
+
+    while ((ev = find_failed(q)) != NULL) {
+        if (q->in_order) {
+            settle_before(ev, dead);
+        }
+        settle_into(ev, tp_exec_event_status(ev), dead);
+    }
+}
+
+void
+tp_exec_sweep_failures(struct tp_exec *x)
+{
+    struct tp_list dead;
+
+    tp_list_init(&dead);
+    tp_exec_printf_drain(x->printf);
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each(pos, &x->queues)
+    {
+        sweep_failed(tp_list_entry(pos, struct tp_exec_queue, link), &dead);
+    }
+    tp_mutex_unlock(&x->done_lock);
+    tp_exec_flush(x);
+    unref_all(&dead);
+    tp_exec_sweep_gates(x);
 }
 
 /* Has the driver call when the event is complete; at once if it is. No lock is held. */
@@ -263,6 +355,7 @@ tp_exec_event_subscribe(struct tp_exec_event *ev)
 {
     struct tp_exec *x = ev->obj.x;
     bool asked;
+    cl_int status;
 
     tp_mutex_lock(&x->done_lock);
     asked = ev->notify || ev->done;
@@ -271,10 +364,11 @@ tp_exec_event_subscribe(struct tp_exec_event *ev)
     if (asked) {
         return; /* told already, or about to be */
     }
-    if (ev->native != NULL) {
-        hook(ev);
+    status = tp_exec_event_status(ev);
+    if (status <= CL_COMPLETE) {
+        complete(ev, status);
     } else {
-        tp_exec_event_failed(ev);
+        hook(ev);
     }
 }
 
@@ -322,6 +416,15 @@ tp_exec_on_user_event_create(struct tp_exec *x,
     return TELPHER_OK;
 }
 
+/* A user event has failed, and with it all that waits for it. */
+static void
+user_event_failed(struct tp_exec_event *ev, cl_int status)
+{
+    ev->obj.error = status;
+    complete(ev, status);
+    tp_exec_sweep_failures(ev->obj.x);
+}
+
 telpher_status
 tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set *m)
 {
@@ -338,6 +441,8 @@ tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set
     if (error != 0) {
         tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
                  (unsigned long long)m->event, tp_opencl_error_name(error));
+    } else if (m->status < 0) {
+        user_event_failed(ev, m->status);
     }
     return TELPHER_OK;
 }

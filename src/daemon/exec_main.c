@@ -177,6 +177,8 @@ prepare(struct tp_exec *x, const struct arguments *a)
 
     tp_mutex_init(&x->done_lock);
     tp_list_init(&x->queues);
+    tp_list_init(&x->gates);
+    x->timed = a->kernel_timeout_ns != 0;
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

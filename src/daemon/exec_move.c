@@ -13,6 +13,7 @@
 
 struct move {
     struct tp_exec *x;
+    struct tp_list link; /* x->gates while the gate is closed; done_lock */
     struct tp_exec_event *ev; /* its native event is the user event */
     cl_mem mem;
     cl_event gate; /* NULL: nothing to wait for */
@@ -61,20 +62,77 @@ static void
 finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct move *mv = arg;
+    struct tp_exec *x = mv->x;
 
     set_stamps(mv, start_ns, end_ns);
-    (void)mv->x->cl.SetUserEventStatus(mv->ev->native, error);
+    (void)x->cl.SetUserEventStatus(mv->ev->native, error);
     free_move(mv);
+    if (error != 0) {
+        tp_exec_sweep_failures(x);
+    }
 }
 
+/* Opens the way for a move, or ends it. Who takes it out of the list does that, once. */
+static void
+open_gate(struct move *mv, cl_int status)
+{
+    struct tp_exec *x = mv->x;
+    uint64_t transfer = mv->transfer;
+
+    tp_list_remove(&mv->link);
+    tp_mutex_unlock(&x->done_lock);
+    tp_transfers_open(x->transfers, transfer,
+                      status < 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : 0);
+    tp_mutex_lock(&x->done_lock);
+}
+
+/* A native callback: the move may be over, so only its number is known. */
 static void CL_CALLBACK
 gate_passed(cl_event native, cl_int status, void *arg)
 {
-    struct move *mv = arg;
+    struct tp_exec *x = arg;
 
-    (void)native;
-    tp_transfers_open(mv->x->transfers, mv->transfer,
-                      status < 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : 0);
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each(pos, &x->gates)
+    {
+        struct move *mv = tp_list_entry(pos, struct move, link);
+
+        if (mv->gate == native) {
+            open_gate(mv, status);
+            break;
+        }
+    }
+    tp_mutex_unlock(&x->done_lock);
+}
+
+/* A closed gate that has failed; NULL if there is none. */
+static struct move *
+find_failed_gate(struct tp_exec *x, cl_int *ret_status)
+{
+    tp_list_for_each(pos, &x->gates)
+    {
+        struct move *mv = tp_list_entry(pos, struct move, link);
+        cl_int error = x->cl.GetEventInfo(mv->gate, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                          sizeof(*ret_status), ret_status, NULL);
+
+        if (error == CL_SUCCESS && *ret_status < 0) {
+            return mv;
+        }
+    }
+    return NULL;
+}
+
+void
+tp_exec_sweep_gates(struct tp_exec *x)
+{
+    struct move *mv;
+    cl_int status;
+
+    tp_mutex_lock(&x->done_lock);
+    while ((mv = find_failed_gate(x, &status)) != NULL) {
+        open_gate(mv, status);
+    }
+    tp_mutex_unlock(&x->done_lock);
 }
 
 /* Enqueues the gate. @return 0 or the CL error; mv->gate stays NULL if none is needed */
@@ -127,6 +185,7 @@ make_move(struct tp_exec_command *c, struct tp_exec_mem *mem, uint64_t transfer)
     struct move *mv = tp_zalloc(sizeof(*mv), "move");
 
     if (mv != NULL) {
+        tp_list_init(&mv->link);
         mv->x = c->x;
         mv->ev = c->ev;
         mv->transfer = transfer;
@@ -142,20 +201,19 @@ static telpher_status
 start_move(struct tp_exec_command *c, struct move *mv,
            const struct tp_transfer_params *params)
 {
-    struct tp_transfers *transfers = c->x->transfers;
-    telpher_status status = tp_transfers_start(transfers, params);
+    struct tp_exec *x = c->x;
+    cl_event gate = mv->gate;
+    telpher_status status = tp_transfers_start(x->transfers, params);
 
-    if (status != TELPHER_OK) {
+    if (status != TELPHER_OK || gate == NULL) {
         return status;
     }
-    if (mv->gate != NULL) {
-        cl_event gate = mv->gate;
-
-        /* mv may be gone as soon as the gate is open */
-        if (c->x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, mv) !=
-            CL_SUCCESS) {
-            tp_transfers_open(transfers, params->id, CL_OUT_OF_RESOURCES);
-        }
+    tp_mutex_lock(&x->done_lock);
+    tp_list_push_back(&x->gates, &mv->link);
+    tp_mutex_unlock(&x->done_lock);
+    /* mv may be gone as soon as the gate is open */
+    if (x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x) != CL_SUCCESS) {
+        gate_passed(gate, CL_OUT_OF_RESOURCES, x);
     }
     return TELPHER_OK;
 }

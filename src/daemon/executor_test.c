@@ -20,6 +20,8 @@ struct scene {
 };
 
 static struct test_daemon the_daemon;
+static struct scene
+    *open_scenes[4]; /* static ones, so that a failed test leaves none */
 
 static const char source[] =
     "__kernel void add(__global int *a, int n) { a[get_global_id(0)] += n; }\n"
@@ -45,6 +47,12 @@ open_scene(struct scene *c, uint64_t properties)
 {
     struct tp_wire_context_create context = {.devices = TEST_IDS(0)};
 
+    for (size_t i = 0; i < TP_ARRAY_LEN(open_scenes); i++) {
+        if (open_scenes[i] == NULL || open_scenes[i] == c) {
+            open_scenes[i] = c;
+            break;
+        }
+    }
     test_session_open(&c->s, &the_daemon);
     c->device_count = test_session_start(&c->s);
     c->context = context.context = test_id(&c->s, TP_WIRE_KIND_CONTEXT);
@@ -196,7 +204,7 @@ release(struct scene *c, uint64_t id)
 static void
 test_launch(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_done done;
     int data[64], got[64];
     uint64_t kernel, mem, event;
@@ -249,7 +257,7 @@ find_fact(const struct tp_wire_bytes *facts, uint16_t kind, uint32_t index,
 static void
 test_build_facts(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_build_reply reply;
     struct tp_wire_fact f;
 
@@ -280,7 +288,7 @@ test_build_facts(void **state)
 static void
 test_printf(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_printf m;
     uint64_t kernel;
 
@@ -301,7 +309,7 @@ test_printf(void **state)
 static void
 test_profiling(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_done done;
     uint64_t kernel, mem, event, last = 0;
 
@@ -328,7 +336,7 @@ test_profiling(void **state)
 static void
 test_user_event_and_subscribe(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_user_event_create create;
     struct tp_wire_user_event_set set = {.status = CL_COMPLETE};
     struct tp_wire_subscribe subscribe;
@@ -359,7 +367,7 @@ test_user_event_and_subscribe(void **state)
 static void
 test_failed_user_event(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_user_event_create create;
     struct tp_wire_user_event_set set = {.status = -7};
     struct tp_wire_done done;
@@ -382,7 +390,7 @@ test_failed_user_event(void **state)
 static void
 test_bad_ids(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_failed failed;
     struct tp_wire_done done;
     struct tp_wire_marker marker = {.flags = TP_WIRE_NOTIFY};
@@ -429,7 +437,7 @@ test_bad_ids(void **state)
 static void
 test_failure_nobody_asked_for(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_failed failed;
     struct tp_wire_done done;
     uint64_t kernel, event;
@@ -454,7 +462,7 @@ test_failure_nobody_asked_for(void **state)
 static void
 test_twice_the_same_id(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_goodbye goodbye;
     struct tp_wire_buffer_create m;
 
@@ -540,7 +548,7 @@ read_transfer(struct scene *c, uint64_t mem, uint64_t offset, uint64_t size)
 static void
 move_there_and_back(uint64_t properties, uint64_t size)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_done done;
     uint64_t mem, write_event, read_event, transfer;
     uint8_t *data = pattern(size, (unsigned)size), *got = tp_malloc(size, "got");
@@ -578,7 +586,7 @@ static void
 test_transfer_keeps_its_place(void **state)
 {
     enum { COUNT = 64 << 10, SIZE = COUNT * 4 };
-    struct scene c;
+    static struct scene c;
     struct tp_wire_done done;
     uint64_t kernel, mem, transfer, early, read_event;
     int *data = tp_zalloc(SIZE, "data"), *got = tp_zalloc(SIZE, "got");
@@ -627,7 +635,7 @@ test_rect_transfer(void **state)
     enum { W = 700, H = 90, D = 40, PITCH = 1024, SLICE = PITCH * 100 };
     const uint64_t size = (uint64_t)W * H * D;
     const uint64_t rect[8] = {3, 2, 1, W, H, D, PITCH, SLICE};
-    struct scene c;
+    static struct scene c;
     struct tp_wire_write w = {.size = size, .rect = {8, rect}};
     struct tp_wire_read r = {.size = size, .rect = {8, rect}, .flags = TP_WIRE_NOTIFY};
     struct tp_wire_done done;
@@ -670,7 +678,7 @@ static void
 test_transfer_errors(void **state)
 {
     enum { SIZE = 20 << 20 };
-    struct scene c;
+    static struct scene c;
     struct tp_wire_done done;
     struct tp_wire_abort abort_msg = {.status = CL_OUT_OF_RESOURCES};
     uint64_t mem, event, transfer;
@@ -700,7 +708,7 @@ static void
 test_large_source_and_binaries(void **state)
 {
     enum { SIZE = 600 << 10 };
-    struct scene c;
+    static struct scene c;
     char *text = tp_malloc(SIZE, "source");
     struct tp_wire_program_source m = {.size = SIZE};
     struct tp_wire_program_build b = {.options = TEST_TEXT("")};
@@ -759,7 +767,7 @@ test_large_source_and_binaries(void **state)
 static void
 test_two_sessions(void **state)
 {
-    struct scene c[2];
+    static struct scene c[2];
     struct tp_wire_done done;
     uint64_t mem[2], kernel;
     int zero[16] = {0}, got[16];
@@ -792,7 +800,7 @@ test_two_sessions(void **state)
 static void
 test_many_commands(void **state)
 {
-    struct scene c;
+    static struct scene c;
     struct tp_wire_done done;
     uint64_t mem, kernel, event;
     int zero = 0;
@@ -814,6 +822,21 @@ test_many_commands(void **state)
     assert_int_equal(*(const uint8_t *)done.data.data | 0, 2000 & 0xff);
     assert_int_equal(test_count(&c.s, TP_WIRE_DONE), 0);
     close_scene(&c);
+}
+
+/* A test that failed has not closed its sessions. */
+static int
+close_all(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TP_ARRAY_LEN(open_scenes); i++) {
+        if (open_scenes[i] != NULL && open_scenes[i]->s.stream != NULL) {
+            test_session_close(&open_scenes[i]->s);
+        }
+        open_scenes[i] = NULL;
+    }
+    test_daemon_wait_children(&the_daemon, 0);
+    return 0;
 }
 
 static int
@@ -850,26 +873,29 @@ stop_daemon(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_build_facts),
-        cmocka_unit_test(test_printf),
-        cmocka_unit_test(test_profiling),
-        cmocka_unit_test(test_user_event_and_subscribe),
-        cmocka_unit_test(test_failed_user_event),
-        cmocka_unit_test(test_bad_ids),
-        cmocka_unit_test(test_failure_nobody_asked_for),
-        cmocka_unit_test(test_twice_the_same_id),
-        cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_transfer_keeps_its_place),
-        cmocka_unit_test(test_rect_transfer),
-        cmocka_unit_test(test_transfer_errors),
-        cmocka_unit_test(test_large_source_and_binaries),
-        cmocka_unit_test(test_two_sessions),
-        cmocka_unit_test(test_many_commands),
+        cmocka_unit_test_teardown(test_launch, close_all),
+        cmocka_unit_test_teardown(test_build_facts, close_all),
+        cmocka_unit_test_teardown(test_printf, close_all),
+        cmocka_unit_test_teardown(test_profiling, close_all),
+        cmocka_unit_test_teardown(test_user_event_and_subscribe, close_all),
+        cmocka_unit_test_teardown(test_failed_user_event, close_all),
+        cmocka_unit_test_teardown(test_bad_ids, close_all),
+        cmocka_unit_test_teardown(test_failure_nobody_asked_for, close_all),
+        cmocka_unit_test_teardown(test_twice_the_same_id, close_all),
+        cmocka_unit_test_teardown(test_transfers, close_all),
+        cmocka_unit_test_teardown(test_transfer_keeps_its_place, close_all),
+        cmocka_unit_test_teardown(test_rect_transfer, close_all),
+        cmocka_unit_test_teardown(test_transfer_errors, close_all),
+        cmocka_unit_test_teardown(test_large_source_and_binaries, close_all),
+        cmocka_unit_test_teardown(test_two_sessions, close_all),
+        cmocka_unit_test_teardown(test_many_commands, close_all),
     };
 
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watchdog (--kernel-timeout): ends the session when its driver makes no progress. It
- * sleeps while there is no work, and looks once a second while there is.
+ * The watchdog looks after commands under way, once a second; it sleeps while there are
+ * none. It tells of failures that the driver has not called back for, and with a time
+ * limit (--kernel-timeout) ends the session when its driver makes no progress.
  *
  * A command stands still when it has been running for longer than the limit, or when it
  * waits for nothing but the device and nothing at all has completed for that long. A
@@ -17,10 +18,10 @@
 
 struct tp_exec_watchdog {
     struct tp_exec *x;
-    tp_ns timeout;
+    tp_ns timeout; /* 0 = none */
     struct tp_mutex lock;
     struct tp_cond wake;
-    bool armed; /* lock */
+    _Atomic bool armed; /* changed under lock */
     uint64_t progress_seen; /* the watchdog's own, as is the next */
     tp_ns progress_time;
 };
@@ -47,8 +48,8 @@ static bool
 stands_still(struct tp_exec_watchdog *w, struct tp_exec_event *ev, cl_int status,
              tp_ns now)
 {
-    if (ev->is_move) {
-        return false; /* the client's pace */
+    if (w->timeout == 0 || ev->is_move) {
+        return false; /* no limit, or the client's pace */
     }
     if (status == CL_RUNNING) {
         if (ev->seen_running == 0) {
@@ -111,7 +112,9 @@ look(struct tp_exec_watchdog *w)
         w->progress_seen = progress;
         w->progress_time = now;
     }
-    if (busy_since != 0 && now > busy_since && now - busy_since >= w->timeout) {
+    tp_exec_sweep_failures(x);
+    if (w->timeout != 0 && busy_since != 0 && now > busy_since &&
+        now - busy_since >= w->timeout) {
         give_up(w, "a call into the driver");
     }
     call = look_at_queues(w, now, &work);
@@ -131,12 +134,12 @@ watch(void *arg)
         while (!w->armed) {
             (void)tp_cond_wait(&w->wake, &w->lock, TP_CLOCK_FOREVER);
         }
-        w->armed = false; /* work that comes during the look arms it again */
         tp_mutex_unlock(&w->lock);
         w->progress_time = 0;
-        while (look(w)) {
+        do {
             tp_clock_sleep(TICK);
-        }
+            w->armed = false; /* work that comes during the look arms it again */
+        } while (look(w));
     }
     return NULL;
 }
@@ -148,9 +151,6 @@ tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
     struct tp_exec_watchdog *w;
     pthread_t thread;
 
-    if (timeout_ns == 0) {
-        return TELPHER_OK;
-    }
     w = tp_zalloc(sizeof(*w), "watchdog");
     if (w == NULL) {
         return TELPHER_ERR_NO_MEMORY;
@@ -166,13 +166,11 @@ tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
 void
 tp_exec_watchdog_arm(struct tp_exec_watchdog *w)
 {
-    if (w == NULL) {
+    if (atomic_load(&w->armed)) {
         return;
     }
     tp_mutex_lock(&w->lock);
-    if (!w->armed) {
-        w->armed = true;
-        tp_cond_signal(&w->wake);
-    }
+    w->armed = true;
+    tp_cond_signal(&w->wake);
     tp_mutex_unlock(&w->lock);
 }
