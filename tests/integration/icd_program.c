@@ -8,6 +8,7 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -543,6 +544,68 @@ large_programs(void **state)
     ok(clReleaseProgram(program));
 }
 
+/* ---- threads ----------------------------------------------------------------------------------- */
+
+enum { THREADS = 8, ROUNDS = 4 };
+
+static _Atomic int wrong;
+
+/** Builds, asks and runs without cmocka, which knows one thread. */
+static void
+use_all_alone(int number)
+{
+    char options[32];
+    size_t global = 64;
+    cl_int out[64], err;
+    cl_command_queue queue = all.queues[(cl_uint)number % all.count];
+    const char *source = "kernel void fill(global int *a, int b)\n"
+                         "{ a[get_global_id(0)] = get_global_id(0) * NUMBER + b; }";
+    cl_program program = clCreateProgramWithSource(all.ctx, 1, &source, NULL, &err);
+    cl_mem mem = clCreateBuffer(all.ctx, CL_MEM_READ_WRITE, sizeof(out), NULL, &err);
+    cl_kernel kernel;
+
+    snprintf(options, sizeof(options), "-DNUMBER=%d", number);
+    wrong += clBuildProgram(program, 0, NULL, options, NULL, NULL) != CL_SUCCESS;
+    kernel = clCreateKernel(program, "fill", &err);
+    for (cl_int round = 0; kernel != NULL && round < ROUNDS; round++) {
+        clSetKernelArg(kernel, 0, sizeof(mem), &mem);
+        clSetKernelArg(kernel, 1, sizeof(round), &round);
+        clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, NULL, 0, NULL, NULL);
+        wrong += clEnqueueReadBuffer(queue, mem, CL_TRUE, 0, sizeof(out), out, 0, NULL,
+                                     NULL) != CL_SUCCESS;
+        for (int i = 0; i < 64; i++) {
+            wrong += out[i] != i * number + round;
+        }
+    }
+    wrong += kernel == NULL;
+    clReleaseKernel(kernel);
+    clReleaseMemObject(mem);
+    clReleaseProgram(program);
+}
+
+static void *
+thread_main(void *arg)
+{
+    use_all_alone((int)(intptr_t)arg);
+    return NULL;
+}
+
+static void
+threads_do_not_disturb_each_other(void **state)
+{
+    pthread_t threads[THREADS];
+
+    (void)state;
+    for (intptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, thread_main, (void *)(i + 1)), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* ---- fork --------------------------------------------------------------------------------------- */
 
 /** A child has neither our threads nor a session: its calls fail, and it ends. */
@@ -615,6 +678,7 @@ main(void)
         cmocka_unit_test(binaries_make_the_same_program),
         cmocka_unit_test(rubbish_is_no_binary),
         cmocka_unit_test(large_programs),
+        cmocka_unit_test(threads_do_not_disturb_each_other),
         cmocka_unit_test(calls_fail_after_fork),
     };
     struct servers servers;
