@@ -95,6 +95,7 @@ struct tp_exec_event {
     struct tp_list link; /**< queue->pending; done_lock */
     const char *call; /**< native call, for texts */
     bool has_waits; /**< may rightly stand still */
+    cl_event hold; /**< of a move: what keeps its place in the queue, or NULL */
     bool is_move; /**< completed by exec_move.c */
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< DONE is wanted; done_lock */

@@ -51,6 +51,9 @@ tp_exec_event_free(struct tp_exec_object *o)
     if (ev->native != NULL) {
         o->x->cl.ReleaseEvent(ev->native);
     }
+    if (ev->hold != NULL) {
+        o->x->cl.ReleaseEvent(ev->hold);
+    }
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
     tp_free(ev);
 }

@@ -154,7 +154,10 @@ enqueue_gate(struct tp_exec_command *c, struct move *mv)
         q->native, count, count > 0 ? c->x->waits : NULL, &mv->gate);
 }
 
-/* Makes the user event and what holds the queue until it is complete. */
+/*
+ * Makes the user event and what holds the queue until it is complete. The event of the
+ * latter is kept: PoCL 3.1 aborts when a command fails whose event nobody holds.
+ */
 static int32_t
 enqueue_hold(struct tp_exec_command *c)
 {
@@ -168,9 +171,11 @@ enqueue_hold(struct tp_exec_command *c)
         return error;
     }
     if (q->in_order) {
-        error = cl->EnqueueBarrierWithWaitList(q->native, 1, &c->ev->native, NULL);
+        error =
+            cl->EnqueueBarrierWithWaitList(q->native, 1, &c->ev->native, &c->ev->hold);
     } else {
-        error = cl->EnqueueMarkerWithWaitList(q->native, 1, &c->ev->native, NULL);
+        error =
+            cl->EnqueueMarkerWithWaitList(q->native, 1, &c->ev->native, &c->ev->hold);
     }
     if (error != CL_SUCCESS) {
         cl->ReleaseEvent(c->ev->native);
