@@ -55,8 +55,9 @@
 /* clang-format on */
 
 /** Each has exactly the type that the headers give its slot. */
-#define TP_ICD_DECLARE(name)                                                             \
-    extern __attribute__((visibility("hidden"))) __typeof__(*(cl_api_##name)0) tp_##name;
+#define TP_ICD_DECLARE(name)                                                           \
+    extern                                                                             \
+        __attribute__((visibility("hidden"))) __typeof__(*(cl_api_##name)0) tp_##name;
 TP_ICD_CORE(TP_ICD_DECLARE)
 #undef TP_ICD_DECLARE
 

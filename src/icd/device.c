@@ -300,7 +300,7 @@ tp_icd_name_versions(const char *names, const cl_name_version *known,
     for (names += strspn(names, " "); *names != '\0'; names += strspn(names, " ")) {
         size_t n = strcspn(names, " ");
 
-        if (n < CL_NAME_VERSION_MAX_NAME_SIZE) {
+        if (i < count && n < CL_NAME_VERSION_MAX_NAME_SIZE) {
             memcpy(list[i].name, names, n);
             list[i].version = known_version(names, n, known, known_count);
             i++;

@@ -282,12 +282,22 @@ populate(struct _cl_platform_id *platform)
     return make_extensions(platform) == TELPHER_OK;
 }
 
+/** The server's process that loads drivers has TELPHER_EXECUTOR=1; a path is a setting. */
+static bool
+is_executor(void)
+{
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as any program, none sets variables now */
+    const char *mark = getenv("TELPHER_EXECUTOR");
+
+    return mark != NULL && strcmp(mark, "1") == 0;
+}
+
 static void
 set_up(void)
 {
     static struct _cl_platform_id platform;
 
-    if (getenv("TELPHER_EXECUTOR") != NULL) {
+    if (is_executor()) {
         return; /* a server does not forward to itself */
     }
     tp_icd_settings_load();

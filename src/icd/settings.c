@@ -42,6 +42,20 @@ static const struct tp_config_entry entries[] = {
      FIELD(platform_name)},
 };
 
+/** Settings of the programs beside us: in the environment they are no mistake. */
+#define FOREIGN(text)                                                                  \
+    {                                                                                  \
+        .name = (text), .default_text = "", .help = "see telpherd",                    \
+        .parser = &tp_config_string                                                    \
+    }
+
+static const struct tp_config_entry foreign[] = {
+    FOREIGN("LISTEN"),        FOREIGN("SOCKET"),       FOREIGN("GROUP"),
+    FOREIGN("DEVICE"),        FOREIGN("INSECURE"),     FOREIGN("KERNEL_TIMEOUT"),
+    FOREIGN("PROBE_TIMEOUT"), FOREIGN("MAX_SESSIONS"), FOREIGN("EXECUTOR"),
+    FOREIGN("BENCH"),         FOREIGN("ICD"),
+};
+
 struct tp_icd_settings tp_icd_settings;
 
 static void
@@ -60,6 +74,7 @@ tp_icd_settings_load(void)
     const struct tp_config_room rooms[] = {
         {"base", tp_settings_entries, tp_settings_entry_count, &base},
         {"icd", entries, TP_ARRAY_LEN(entries), &tp_icd_settings},
+        {"telpherd", foreign, TP_ARRAY_LEN(foreign), NULL},
     };
     struct tp_error err = {0};
 
