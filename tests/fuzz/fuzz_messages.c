@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every decoder: the first byte chooses the row of the message table, the rest is a body.
+ * A body has one form only, so what is decoded must be encoded byte for byte.
+ */
+#include "fuzz.h"
+
+#include "wire/messages.h"
+
+static size_t
+count_rows(void)
+{
+    size_t count = 0;
+
+    while (tp_wire_message_at(count) != NULL) {
+        count++;
+    }
+    return count;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    _Alignas(16) uint8_t m[TP_WIRE_STRUCT_MAX];
+    const struct tp_wire_message *row;
+    uint8_t *body, *again;
+
+    if (len == 0) {
+        return 0;
+    }
+    row = tp_wire_message_at(data[0] % count_rows());
+    len--;
+    body = exact_copy(data + 1, len);
+    if (row->get(body, body + len, m)) {
+        require(row->size(m) == len);
+        again = malloc(len);
+        require(again != NULL);
+        row->put(again, m);
+        require(memcmp(body, again, len) == 0);
+        free(again);
+    }
+    free(body);
+    return 0;
+}

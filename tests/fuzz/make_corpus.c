@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the seed inputs of the fuzz targets: make_corpus tests/fuzz/corpus
+ * What the fuzzer found is beside them, under its own names, and stays.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "wire/facts.h"
+#include "wire/sample.h"
+
+static const char *top;
+static struct tp_sample_room room;
+
+static void
+save(const char *target, const char *name, const void *data, size_t len)
+{
+    char path[1024];
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "%s/fuzz_%s", top, target);
+    (void)mkdir(path, 0777);
+    (void)snprintf(path, sizeof(path), "%s/fuzz_%s/%s", top, target, name);
+    file = fopen(path, "wb");
+    if (file == NULL || fwrite(data, 1, len, file) != len || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void
+save_text(const char *target, const char *name, const char *text)
+{
+    save(target, name, text, strlen(text));
+}
+
+static void
+make_prefaces(void)
+{
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES] = {0};
+    struct tp_wire_preface p = {
+        .version_min = 1, .version_max = 1, .stream = TP_WIRE_STREAM_COMMAND};
+    struct tp_wire_preface_reply r = {.version = 1,
+                                      .window = TP_WIRE_WINDOW,
+                                      .bulk_max = 4,
+                                      .frame_max = TP_WIRE_FRAME_MAX};
+
+    tp_wire_put_preface(raw, &p);
+    save("preface", "command", raw, TP_WIRE_PREFACE_BYTES);
+    p.stream = TP_WIRE_STREAM_BULK;
+    p.version_max = 9;
+    p.auth_len = TP_WIRE_COOKIE_BYTES;
+    p.session[3] = 7;
+    tp_wire_put_preface(raw, &p);
+    save("preface", "bulk", raw, TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES);
+    tp_wire_put_preface_reply(raw, &r);
+    save("preface", "reply", raw, sizeof(raw));
+    r.status = TELPHER_ERR_AUTH;
+    memcpy(r.text, "wrong cookie", 13);
+    tp_wire_put_preface_reply(raw, &r);
+    save("preface", "refusal", raw, sizeof(raw));
+}
+
+/* Row number and body. */
+static void
+make_messages(void)
+{
+    static uint8_t raw[1 << 20];
+    const struct tp_wire_message *row;
+
+    for (size_t i = 0; (row = tp_wire_message_at(i)) != NULL; i++) {
+        _Alignas(16) uint8_t m[TP_WIRE_STRUCT_MAX] = {0};
+
+        tp_sample(row->type, TP_SAMPLE_PATTERN, &room, m);
+        raw[0] = (uint8_t)i;
+        row->put(raw + 1, m);
+        save("messages", row->name, raw, 1 + row->size(m));
+    }
+}
+
+struct frames {
+    uint8_t bytes[8192];
+    size_t len;
+    uint64_t seq;
+};
+
+static void
+add_frame(struct frames *f, uint16_t type, const void *m)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    struct tp_wire_header h = {.type = type, .seq = ++f->seq};
+
+    h.len = (uint32_t)(TP_WIRE_HEADER_BYTES + row->size(m));
+    tp_wire_put_header(f->bytes + f->len, &h);
+    row->put(f->bytes + f->len + TP_WIRE_HEADER_BYTES, m);
+    f->len += h.len;
+}
+
+static void
+add_sample(struct frames *f, uint16_t type)
+{
+    _Alignas(16) uint8_t m[TP_WIRE_STRUCT_MAX] = {0};
+
+    tp_sample(type, TP_SAMPLE_PATTERN, &room, m);
+    add_frame(f, type, m);
+}
+
+/* The first byte is the size of the pieces, 0 for whole. */
+static void
+make_streams(void)
+{
+    struct frames commands = {.bytes = {0}, .len = 1}, bulk = {.bytes = {7}, .len = 1};
+    struct frames mixed = {.bytes = {50}, .len = 1}, small = {.bytes = {1}, .len = 1};
+    struct tp_wire_ack ack = {0};
+    struct tp_wire_data data = {.transfer = 2, .bytes = {200, room.bytes}};
+    struct tp_wire_data discarded = {
+        .transfer = 1, .offset = 9, .bytes = {99, room.bytes}};
+
+    for (size_t i = 1; i < 20; i++) {
+        if (tp_wire_message_at(i)->type != TP_WIRE_DATA) {
+            add_sample(&commands, tp_wire_message_at(i)->type);
+        }
+    }
+    save("stream", "commands", commands.bytes, commands.len);
+    add_frame(&bulk, TP_WIRE_DATA, &data);
+    add_frame(&bulk, TP_WIRE_DATA, &discarded);
+    add_frame(&bulk, TP_WIRE_DATA, &data);
+    save("stream", "bulk", bulk.bytes, bulk.len);
+    add_sample(&mixed, TP_WIRE_DONE);
+    add_frame(&mixed, TP_WIRE_DATA, &data);
+    add_frame(&mixed, TP_WIRE_ACK, &ack);
+    mixed.seq--; /* a duplicate */
+    add_frame(&mixed, TP_WIRE_ACK, &ack);
+    add_sample(&mixed, TP_WIRE_LAUNCH);
+    save("stream", "mixed", mixed.bytes, mixed.len);
+    save("stream", "cut", mixed.bytes, mixed.len - 5);
+    add_sample(&small, TP_WIRE_CREDIT);
+    small.seq += 3; /* a gap */
+    add_sample(&small, TP_WIRE_CREDIT);
+    save("stream", "gap", small.bytes, small.len);
+}
+
+static size_t
+add_fact(uint8_t *dst, uint16_t kind, uint32_t param, const void *data, uint32_t len)
+{
+    struct tp_wire_fact f = {kind, 0, 0, param, 0, len, data};
+
+    tp_wire_put_fact(dst, &f);
+    return tp_wire_fact_size(len);
+}
+
+static void
+make_facts(void)
+{
+    uint8_t raw[1024], memory[8] = {0, 0, 0, 0, 1};
+    size_t len = 0;
+
+    len += add_fact(raw + len, TP_WIRE_FACT_PLATFORM, 0x0902, "Portable", 9);
+    len += add_fact(raw + len, TP_WIRE_FACT_PLATFORM, 0x0901, "OpenCL 3.0", 11);
+    len += add_fact(raw + len, TP_WIRE_FACT_DEVICE, 0x1000, "\2\0\0\0\0\0\0\0", 8);
+    len += add_fact(raw + len, TP_WIRE_FACT_DEVICE, 0x102b, "cpu", 4);
+    len += add_fact(raw + len, TP_WIRE_FACT_DEVICE, 0x101f, memory, 8);
+    len += add_fact(raw + len, TP_WIRE_FACT_DEVICE, 0x1027, "\1\0\0\0", 4);
+    save("facts", "device", raw, len);
+    save("facts", "cut", raw, len - 3);
+    len = add_fact(raw, TP_WIRE_FACT_KERNEL_ARG, 0x119a, "x", 2);
+    len += add_fact(raw + len, TP_WIRE_FACT_KERNEL_DEVICE, 0x11b0, memory, 8);
+    save("facts", "kernel", raw, len);
+}
+
+static void
+make_texts(void)
+{
+    save_text("address", "list", "node1, node2:7000 ,unix:/run/x.sock,local");
+    save_text("address", "v6", "[::1]:7717,[fe80::1%eth0]");
+    save_text("address", "path", "/run/telpher/telpherd.sock");
+    save_text("address", "bare_v6", "::1");
+    save_text("address", "empty_item", "a,,b");
+    save_text("config", "all",
+              "flag = yes\nNUMBER=-3\ncount = 0x10\nsize = 16M\nduration = 2.5s\n"
+              "text = \"a # b\" # comment\nwords = a, b,c\ncolour = green\n");
+    save_text("config", "wrong", "number = 11\n");
+    save_text("config", "unknown", "colur = red\nwords\n=\n");
+    save_text("config", "no_newline", "duration = forever");
+    save_text("log", "topics", "warn,icd:debug,core:trace");
+    save_text("log", "level", "none");
+    save_text("log", "wrong", "warn,:,icd:loud");
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s CORPUS-FOLDER\n", argv[0]);
+        return 2;
+    }
+    top = argv[1];
+    (void)mkdir(top, 0777);
+    tp_sample_room_init(&room);
+    make_prefaces();
+    make_messages();
+    make_streams();
+    make_facts();
+    make_texts();
+    return 0;
+}
