@@ -5,6 +5,10 @@
  * that memory: a READ still under way (a halo read from one device and written to
  * another), or the program itself, which then sets a user event of the wait list. Such
  * content waits behind a gate; the frame goes at once all the same.
+ *
+ * And the server is done with a READ before its content has landed here. Content of another
+ * READ into the same memory, on another stream or of another queue, could overtake it: that
+ * one waits, at the server, for an event that is set when the first has landed.
  */
 #include "icd/memory.h"
 
@@ -14,13 +18,21 @@
 static struct tp_list landings = {&landings, &landings};
 static struct tp_list gates = {&gates, &gates};
 
+/** A READ that waits for a landing. */
+struct follower {
+    struct tp_list link;
+    struct _cl_event *landed; /* held; a user event of ours */
+};
+
 void
 tp_icd_landing_add(struct tp_icd_landing *landing, struct _cl_event *ev,
-                   const void *ptr, size_t len)
+                   const void *ptr, size_t len, bool bulk)
 {
     landing->lo = (uintptr_t)ptr;
     landing->hi = landing->lo + len;
+    landing->bulk = bulk;
     landing->ev = ev;
+    tp_list_init(&landing->followers);
     tp_list_push_back(&landings, &landing->link);
 }
 
@@ -52,11 +64,73 @@ pass(struct _cl_event *ev)
     }
 }
 
+/** Ends the user event of a follower and lets go of it. */
+static void
+let_follow(struct follower *follower)
+{
+    struct _cl_event *landed = follower->landed;
+
+    tp_icd_event_end(landed, CL_COMPLETE);
+    atomic_store(&landed->obj.refs, 0);
+    tp_icd_drop_locked(&landed->obj);
+    tp_free(follower);
+}
+
 void
 tp_icd_landing_end(struct tp_icd_landing *landing)
 {
+    struct tp_list *link;
+
     tp_list_remove(&landing->link);
+    while ((link = tp_list_pop_front(&landing->followers)) != NULL) {
+        let_follow(tp_list_entry(link, struct follower, link));
+    }
     pass(landing->ev);
+}
+
+/** True if content of a READ of @p op cannot overtake that of a landing. */
+static bool
+comes_after(const struct tp_icd_op *op, const struct tp_icd_landing *landing, bool bulk)
+{
+    return !bulk && !landing->bulk && landing->ev->queue == op->q &&
+           tp_icd_queue_in_order(op->q);
+}
+
+static cl_int
+follow(struct tp_icd_op *op, struct tp_icd_landing *landing)
+{
+    struct follower *follower = tp_zalloc(sizeof(*follower), "follower");
+
+    if (follower == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    follower->landed = tp_clCreateUserEvent(op->q->ctx, NULL);
+    if (follower->landed == NULL) {
+        tp_free(follower);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_list_push_back(&landing->followers, &follower->link);
+    tp_icd_event_subscribe(landing->ev); /* it lands even if nobody waits for it */
+    tp_icd_op_touch(op, landing->ev->place);
+    return tp_icd_op_wait(op, follower->landed);
+}
+
+cl_int
+tp_icd_landing_order(struct tp_icd_op *op, const void *ptr, size_t len, bool bulk)
+{
+    cl_int err = CL_SUCCESS;
+
+    tp_list_for_each(pos, &landings)
+    {
+        struct tp_icd_landing *landing =
+            tp_list_entry(pos, struct tp_icd_landing, link);
+
+        if (err == CL_SUCCESS && meets(landing, ptr, len) &&
+            !comes_after(op, landing, bulk)) {
+            err = follow(op, landing);
+        }
+    }
+    return err;
 }
 
 static bool

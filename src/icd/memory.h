@@ -147,7 +147,9 @@ cl_int tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg);
 struct tp_icd_landing {
     struct tp_list link;
     uintptr_t lo, hi;
+    bool bulk; /**< its content comes on the bulk stream */
     struct _cl_event *ev; /**< borrowed: ended before it goes */
+    struct tp_list followers; /**< READs into the same memory that wait for it */
 };
 
 /**
@@ -164,7 +166,13 @@ struct tp_icd_gate {
 
 /** All under the lock. */
 void tp_icd_landing_add(struct tp_icd_landing *landing, struct _cl_event *ev,
-                        const void *ptr, size_t len);
+                        const void *ptr, size_t len, bool bulk);
+/**
+ * Before a READ into [ptr, ptr + len) is put: makes it wait until READs under way into that
+ * memory have landed, if their content could come after its own.
+ */
+cl_int tp_icd_landing_order(struct tp_icd_op *op, const void *ptr, size_t len,
+                            bool bulk);
 /** The event of a landing has ended: opens the gates that waited for it. */
 void tp_icd_landing_end(struct tp_icd_landing *landing);
 /**

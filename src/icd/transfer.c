@@ -192,6 +192,7 @@ cl_int
 tp_icd_put_read(struct tp_icd_op *op, void *arg)
 {
     const struct tp_icd_content *content = arg;
+    bool bulk = content->size > TP_WIRE_INLINE_MAX;
     uint64_t rect[8], transfer = 0;
     struct io *io;
     cl_int err;
@@ -199,7 +200,11 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     if (content->size == 0) {
         return tp_icd_op_put_nothing(op, NULL);
     }
-    io = io_create(op, content, content->size > TP_WIRE_INLINE_MAX);
+    err = tp_icd_landing_order(op, content->ptr, content->extent, bulk);
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    io = io_create(op, content, bulk);
     if (io == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
@@ -211,7 +216,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     io->refs++;
     op->ev->on_end = read_ended;
     op->ev->on_end_user = io;
-    tp_icd_landing_add(&io->landing, op->ev, content->ptr, content->extent);
+    tp_icd_landing_add(&io->landing, op->ev, content->ptr, content->extent, bulk);
     op->flags |= TP_WIRE_NOTIFY;
     tp_icd_put(op->q->place, TP_WIRE_READ,
                &(struct tp_wire_read){.event = op->ev->obj.id,

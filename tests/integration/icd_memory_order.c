@@ -80,6 +80,40 @@ read_after_it_was_written(void **state)
     }
 }
 
+/** Reads into the same memory, one after the other: the last one counts. */
+static void
+read_again_into_the_same_memory(void **state)
+{
+    enum { SIZE = 3 << 20, ROUNDS = 30 };
+    uint8_t *a = pattern_new(SIZE, 1), *b = pattern_new(SIZE, 2), *host = malloc(SIZE);
+    cl_mem ma = buffer_new(&both, CL_MEM_COPY_HOST_PTR, SIZE, a);
+    cl_mem mb = buffer_new(&both, CL_MEM_COPY_HOST_PTR, SIZE, b);
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        cl_command_queue q = round % 3 == 0 ? both.queues[0] : both.loose_queues[0];
+        cl_command_queue r = round % 3 == 2 ? both.loose_queues[1] : q;
+        size_t len = round % 2 == 0 ? 100 + (size_t)round : SIZE;
+        cl_event first, second;
+
+        ok(clEnqueueReadBuffer(q, ma, CL_FALSE, 0, SIZE, host, 0, NULL, &first));
+        ok(clFlush(q));
+        ok(clEnqueueReadBuffer(r, mb, CL_FALSE, 0, len, host, 1, &first, &second));
+        ok(clFlush(r));
+        ok(clWaitForEvents(1, &second));
+        ok(clWaitForEvents(1, &first));
+        assert_memory_equal(host, b, len);
+        assert_memory_equal(host + len, a + len, SIZE - len);
+        ok(clReleaseEvent(first));
+        ok(clReleaseEvent(second));
+    }
+    ok(clReleaseMemObject(ma));
+    ok(clReleaseMemObject(mb));
+    free(a);
+    free(b);
+    free(host);
+}
+
 /** The program fills memory, then sets the user event that the write waits for. */
 static void
 written_when_a_user_event_is_set(void **state)
@@ -226,6 +260,7 @@ const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(written_after_it_was_read),
     cmocka_unit_test(written_elsewhere_after_it_was_read),
     cmocka_unit_test(read_after_it_was_written),
+    cmocka_unit_test(read_again_into_the_same_memory),
     cmocka_unit_test(written_when_a_user_event_is_set),
     cmocka_unit_test(failed_user_event_fails_what_waits),
     cmocka_unit_test(markers_and_barriers_order),
