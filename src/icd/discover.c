@@ -128,11 +128,8 @@ static void
 warn(const struct inquiry *q)
 {
     if (q->err.code != TELPHER_OK) {
-        tp_warn(
-            "icd",
-            "server %s is left out: %s; check that telpherd runs there (telpher ping "
-            "%s) or take it out of TELPHER_SERVERS",
-            q->server->address, tp_error_text(&q->err), q->server->address);
+        tp_warn("icd", "server %s is left out: %s; try: telpher ping %s",
+                q->server->address, tp_error_text(&q->err), q->server->address);
     }
 }
 
