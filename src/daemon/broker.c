@@ -314,11 +314,11 @@ close_all(struct tp_broker *b)
         }
     }
     tp_broker_probe_stop(b);
-    tp_broker_sessions_end(b);
-    while (!tp_list_is_empty(&b->conns)) {
+    while (!tp_list_is_empty(&b->conns)) { /* and with them sessions not started */
         tp_broker_conn_close(
             b, tp_list_entry(tp_list_first(&b->conns), struct tp_broker_conn, link));
     }
+    tp_broker_sessions_end(b);
     tp_broker_watch_close(b, &b->signals);
     tp_buf_fini(&b->facts);
     (void)close(b->epoll_fd);
