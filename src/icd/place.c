@@ -644,24 +644,22 @@ tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *te
     tp_icd_lock();
     first = !place->lost;
     place->lost = true;
-    if (first) {
+    if (first) { /* together: who sees a lost place finds its events ended */
         mark_devices(place);
+        tp_icd_bulk_lose(place);
+        end_events(place);
+        pthread_cond_broadcast(&place->turn);
+        pthread_cond_broadcast(&place->wanted);
+        kick(place);
     }
     tp_icd_unlock();
     if (!first) {
         return;
     }
     tp_stream_break(place->stream, why);
-    say_lost(place, why, text);
-    tp_icd_lock();
-    tp_icd_bulk_lose(place);
-    end_events(place);
-    pthread_cond_broadcast(&place->turn);
-    pthread_cond_broadcast(&place->wanted);
-    kick(place);
-    tp_icd_unlock();
     end_requests(place);
     tp_icd_flush_dirty(); /* other places wait for what ended here */
+    say_lost(place, why, text);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */

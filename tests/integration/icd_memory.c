@@ -10,6 +10,7 @@
 #include "servers.h"
 
 struct world one, both;
+struct servers servers;
 
 static uint32_t state_of_any = 1;
 
@@ -134,6 +135,7 @@ run_all(void)
         {"order", order_tests, order_test_count},
         {"places", place_tests, place_test_count},
         {"refusals", refusal_tests, refusal_test_count},
+        {"loss", loss_tests, loss_test_count},
     };
     int failed = 0;
 
@@ -147,7 +149,6 @@ run_all(void)
 int
 main(int argc, char **argv)
 {
-    struct servers servers;
     cl_device_id devices[2];
     int result = 1;
 

@@ -27,6 +27,8 @@ struct world {
     unsigned count;
 };
 
+struct servers;
+extern struct servers servers;
 extern struct world one, both; /**< one server; two servers in one context */
 
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
@@ -40,8 +42,8 @@ cl_mem buffer_new(const struct world *w, cl_mem_flags flags, size_t size, void *
 void expect_content(cl_command_queue q, cl_mem mem, const uint8_t *want, size_t len);
 
 extern const struct CMUnitTest transfer_tests[], map_tests[], order_tests[],
-    place_tests[], refusal_tests[];
+    place_tests[], refusal_tests[], loss_tests[];
 extern const size_t transfer_test_count, map_test_count, order_test_count,
-    place_test_count, refusal_test_count;
+    place_test_count, refusal_test_count, loss_test_count;
 
 #endif
