@@ -336,6 +336,45 @@ clones_have_the_values(void **state)
     built_fini(&b);
 }
 
+/** Whatever allocation fails, the call says so and leaves nothing behind. */
+static void
+want_of_memory_is_an_error(void **state)
+{
+    const char *source = "kernel void k() {}";
+    struct built b;
+    cl_int err = CL_SUCCESS, value[4] = {0};
+    bool failed = true;
+
+    (void)state;
+    built_init(&b);
+    for (uint64_t nth = 1; failed; nth++) {
+        uint64_t live = tp_alloc_live();
+        cl_program program;
+        cl_kernel kernel = NULL, copy = NULL;
+
+        tp_alloc_fail_nth(nth);
+        program = tp_clCreateProgramWithSource(&b.w.context, 1, &source, NULL, &err);
+        if (err == CL_SUCCESS) {
+            kernel = tp_clCreateKernel(&b.p->pub, "first", &err);
+        }
+        if (err == CL_SUCCESS) {
+            err = tp_clSetKernelArg(kernel, 3, 16, value);
+        }
+        if (err == CL_SUCCESS) {
+            copy = tp_clCloneKernel(kernel, &err);
+        }
+        failed = tp_alloc_failed();
+        tp_alloc_fail_nth(0);
+        assert_int_equal(err, failed ? CL_OUT_OF_HOST_MEMORY : CL_SUCCESS);
+        tp_clReleaseKernel(copy);
+        tp_clReleaseKernel(kernel);
+        tp_clReleaseProgram(program);
+        assert_int_equal(tp_alloc_live(), live);
+        assert_true(nth < 100);
+    }
+    built_fini(&b);
+}
+
 static void
 queries_come_from_facts(void **state)
 {
@@ -390,6 +429,7 @@ main(void)
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(undeclared_arguments_are_what_they_look_like),
         cmocka_unit_test(clones_have_the_values),
+        cmocka_unit_test(want_of_memory_is_an_error),
         cmocka_unit_test(queries_come_from_facts),
     };
 

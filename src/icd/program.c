@@ -64,11 +64,12 @@ tp_icd_program_create(struct _cl_context *ctx, uint32_t count,
                       struct _cl_device_id *const *devices)
 {
     struct tp_icd_program *p = tp_zalloc(sizeof(*p), "program");
-    struct _cl_program *program = &p->pub;
+    struct _cl_program *program;
 
     if (p == NULL) {
         return NULL;
     }
+    program = &p->pub;
     program->device_count = count;
     program->devices = tp_memdup(devices, count * sizeof(devices[0]), "program");
     program->build_status =
