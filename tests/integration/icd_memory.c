@@ -12,7 +12,13 @@
 struct world one, both;
 struct servers servers;
 
-static uint32_t state_of_any = 1;
+static _Thread_local uint32_t state_of_any = 1;
+
+void
+seed_any(uint32_t seed)
+{
+    state_of_any = seed;
+}
 
 uint32_t
 any(uint32_t below)

@@ -36,7 +36,9 @@ extern struct world one, both; /**< one server; two servers in one context */
 /** Bytes that depend on @p seed and their place. */
 void pattern(uint8_t *dst, size_t len, uint32_t seed);
 uint8_t *pattern_new(size_t len, uint32_t seed);
+/** Below a limit; each thread has numbers of its own. */
 uint32_t any(uint32_t below);
+void seed_any(uint32_t seed);
 cl_mem buffer_new(const struct world *w, cl_mem_flags flags, size_t size, void *ptr);
 /** Reads all of a buffer through a queue and compares. */
 void expect_content(cl_command_queue q, cl_mem mem, const uint8_t *want, size_t len);

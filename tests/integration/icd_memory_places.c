@@ -2,6 +2,7 @@
 /* icd_memory: buffers of a context over two servers, used on both in turn. */
 #include "icd_memory.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 static const char *source =
@@ -211,7 +212,7 @@ migrations(void **state)
 
 /* ---- random commands against a model ---------------------------------------------------- */
 
-enum { BUFFERS = 3, BYTES = 150000, STEPS = 1500 };
+enum { BUFFERS = 3, BYTES = 150000, STEPS = 1500, THREADS = 16, THREAD_STEPS = 150 };
 
 /** The buffers, what they should hold, and the event of the last command. */
 struct game {
@@ -268,46 +269,134 @@ any_command(struct game *g, cl_command_queue q, cl_event *event)
     }
 }
 
+static bool
+open_game(struct game *g, uint32_t seed)
+{
+    cl_int err = CL_SUCCESS;
+
+    memset(g, 0, sizeof(*g));
+    seed_any(seed);
+    g->out = malloc(BYTES);
+    g->in = malloc(BYTES);
+    for (uint32_t i = 0; i < BUFFERS && err == CL_SUCCESS; i++) {
+        g->model[i] = pattern_new(BYTES, seed + i);
+        g->mem[i] =
+            clCreateBuffer(both.ctx, CL_MEM_COPY_HOST_PTR, BYTES, g->model[i], &err);
+    }
+    return err == CL_SUCCESS;
+}
+
+/** @return false if a command was refused. */
+static bool
+play(struct game *g, int steps)
+{
+    for (int step = 0; step < steps; step++) {
+        cl_command_queue q = any_queue();
+        cl_event event = NULL;
+
+        if (any_command(g, q, &event) != CL_SUCCESS || clFlush(q) != CL_SUCCESS) {
+            return false;
+        }
+        if (g->last != NULL) {
+            clReleaseEvent(g->last);
+        }
+        g->last = event;
+    }
+    return g->last == NULL || clWaitForEvents(1, &g->last) == CL_SUCCESS;
+}
+
+/** @return the number of buffers that are not what they should be. */
+static unsigned
+check_game(struct game *g)
+{
+    unsigned wrong = 0;
+
+    for (int i = 0; i < BUFFERS; i++) {
+        memset(g->in, 0xa5, BYTES);
+        wrong += clEnqueueReadBuffer(both.queues[any(2)], g->mem[i], CL_TRUE, 0, BYTES,
+                                     g->in, 0, NULL, NULL) != CL_SUCCESS ||
+                 memcmp(g->in, g->model[i], BYTES) != 0;
+    }
+    return wrong;
+}
+
+static void
+close_game(struct game *g)
+{
+    if (g->last != NULL) {
+        clReleaseEvent(g->last);
+    }
+    for (int i = 0; i < BUFFERS; i++) {
+        clReleaseMemObject(g->mem[i]);
+        free(g->model[i]);
+    }
+    free(g->out);
+    free(g->in);
+}
+
 static void
 random_commands(void **state)
 {
-    struct game g = {.out = malloc(BYTES), .in = malloc(BYTES)};
+    struct game g;
 
     (void)state;
-    for (uint32_t i = 0; i < BUFFERS; i++) {
-        g.model[i] = pattern_new(BYTES, i);
-        g.mem[i] = buffer_new(&both, CL_MEM_COPY_HOST_PTR, BYTES, g.model[i]);
+    assert_true(open_game(&g, 1));
+    for (int round = 0; round < 15; round++) {
+        assert_true(play(&g, STEPS / 15));
+        assert_int_equal(check_game(&g), 0);
     }
-    for (int step = 0; step < STEPS; step++) {
-        cl_command_queue q = any_queue();
-        cl_event event;
+    close_game(&g);
+}
 
-        ok(any_command(&g, q, &event));
-        ok(clFlush(q));
-        if (g.last != NULL) {
-            ok(clReleaseEvent(g.last));
-        }
-        g.last = event;
-        if (step % 97 == 0) {
-            ok(clWaitForEvents(1, &event));
-            expect_content(any_queue(), g.mem[step % BUFFERS], g.model[step % BUFFERS],
-                           BYTES);
+/** @return NULL, or what went wrong. */
+static void *
+play_alone(void *arg)
+{
+    const uint32_t *seed = arg;
+    const char *wrong = NULL;
+    struct game g;
+
+    if (!open_game(&g, *seed)) {
+        return "a buffer was refused";
+    }
+    if (!play(&g, THREAD_STEPS)) {
+        wrong = "a command was refused";
+    } else if (check_game(&g) != 0) {
+        wrong = "content is wrong";
+    }
+    close_game(&g);
+    return (void *)(uintptr_t)wrong;
+}
+
+/** All threads use the same four queues at once, each its own buffers. */
+static void
+random_commands_of_many_threads(void **state)
+{
+    pthread_t threads[THREADS];
+    uint32_t seeds[THREADS];
+
+    (void)state;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        seeds[i] = 100 + i;
+        assert_int_equal(pthread_create(&threads[i], NULL, play_alone, &seeds[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong;
+
+        pthread_join(threads[i], &wrong);
+        if (wrong != NULL) {
+            fail_msg("thread %d: %s", i, (char *)wrong);
         }
     }
-    ok(clWaitForEvents(1, &g.last));
-    ok(clReleaseEvent(g.last));
-    for (int i = 0; i < BUFFERS; i++) {
-        expect_content(both.queues[i % 2], g.mem[i], g.model[i], BYTES);
-        ok(clReleaseMemObject(g.mem[i]));
-        free(g.model[i]);
-    }
-    free(g.out);
-    free(g.in);
 }
 
 const struct CMUnitTest place_tests[] = {
-    cmocka_unit_test(random_commands), cmocka_unit_test(migrations),
-    cmocka_unit_test(ping_pong),       cmocka_unit_test(halves_on_two_servers),
-    cmocka_unit_test(shared_input),    cmocka_unit_test(chain_behind_a_user_event),
+    cmocka_unit_test(random_commands),
+    cmocka_unit_test(random_commands_of_many_threads),
+    cmocka_unit_test(migrations),
+    cmocka_unit_test(ping_pong),
+    cmocka_unit_test(halves_on_two_servers),
+    cmocka_unit_test(shared_input),
+    cmocka_unit_test(chain_behind_a_user_event),
 };
 const size_t place_test_count = sizeof(place_tests) / sizeof(place_tests[0]);
