@@ -132,8 +132,9 @@ void tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie);
 void tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c);
 /** What has to be done because of the time; @return the next point that matters. */
 tp_ns tp_broker_conns_tick(struct tp_broker *b, tp_ns now);
-/** Answers a LAST_WORDS that waited for @p s. */
-void tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s);
+/** Answers those who asked how @p s ended. */
+void tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
+                           const char *text);
 /** Hands over the bulk streams that waited for the START of @p s. */
 void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
 /** Closes the bulk streams that wait for @p s, which will not start. */

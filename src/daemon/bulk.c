@@ -357,8 +357,19 @@ end_stream(struct tp_bulk *b)
     tp_stream_break(b->stream, TELPHER_ERR_CANCELED);
     tp_thread_join(b->receiver);
     tp_thread_join(b->sender);
-    tp_stream_destroy(b->stream);
-    tp_cond_fini(&b->wake);
+}
+
+void
+tp_transfers_end_streams(struct tp_transfers *all)
+{
+    for (size_t i = 0; i < all->stream_count; i++) {
+        struct tp_bulk *b = all->streams[i];
+
+        if (!b->ended) {
+            end_stream(b);
+            b->ended = true;
+        }
+    }
 }
 
 /* Frees a transfer whose content or command never came, or never went. */
@@ -392,9 +403,7 @@ tp_transfers_destroy(struct tp_transfers *all)
     tp_cond_signal(&all->wake);
     tp_mutex_unlock(&all->lock);
     tp_thread_join(all->mover);
-    for (size_t i = 0; i < all->stream_count; i++) {
-        end_stream(all->streams[i]);
-    }
+    tp_transfers_end_streams(all);
     tp_mutex_lock(&all->lock);
     for (size_t i = 0; i < all->stream_count; i++) {
         struct tp_bulk *b = all->streams[i];
@@ -403,6 +412,8 @@ tp_transfers_destroy(struct tp_transfers *all)
         while ((first = tp_list_pop_front(&b->sends)) != NULL) {
             tp_chunk_free(tp_list_entry(first, struct tp_chunk, link));
         }
+        tp_stream_destroy(b->stream);
+        tp_cond_fini(&b->wake);
         tp_free(b);
     }
     while (tp_map_next(&all->map, &cursor, NULL, &t)) {

@@ -351,6 +351,12 @@ take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *en
         return put_words(c, m.request, TELPHER_ERR_NOT_FOUND,
                          "no such session is known");
     }
+    if (c->words_of->text[0] != '\0') {
+        const char *text = c->words_of->text;
+
+        c->words_of = NULL;
+        return put_words(c, m.request, TELPHER_OK, text);
+    }
     /* its sockets close a moment before its process can be collected */
     c->words_request = m.request;
     c->deadline = tp_clock_deadline(WORDS_TIME);
@@ -622,19 +628,17 @@ tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
 }
 
 void
-tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s)
+tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
+                      const char *text)
 {
-    const struct tp_broker_words *words = tp_broker_words_find(b, s->id);
-
-    tp_list_for_each_safe(pos, &b->conns)
+    tp_list_for_each(pos, &b->conns)
     {
         struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
 
         if (c->words_of == s) {
             c->words_of = NULL;
             c->deadline = TP_CLOCK_FOREVER;
-            if (put_words(c, c->words_request, TELPHER_OK,
-                          words != NULL ? words->text : "")) {
+            if (put_words(c, c->words_request, TELPHER_OK, text)) {
                 /* sent by the loop: driving it here might free other connections */
                 tp_broker_watch_change(b, &c->watch, EPOLLOUT);
             }

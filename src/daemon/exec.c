@@ -312,6 +312,7 @@ tp_exec_serve(struct tp_exec *x)
         tp_exec_die(x, status, telpher_status_text(status));
     }
     /* A kernel that runs ends with the process; nothing is waited for. */
+    tp_transfers_end_streams(x->transfers);
     if (x->ended && !is_busy(x)) {
         tp_exec_release_all(x);
     }

@@ -100,6 +100,7 @@ struct tp_exec_event {
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< DONE is wanted; done_lock */
     bool done; /**< DONE has been put; done_lock */
+    _Atomic bool hooked; /**< orders what hook() saw before what the callback sees */
     bool has_stamps; /**< of a move; set before it completes */
     uint64_t stamps[5];
     void *content; /**< of an inline READ or WRITE: small, or a staging chunk */

@@ -251,6 +251,7 @@ completed(cl_event native, cl_int status, void *arg)
     struct tp_exec_event *ev = arg;
 
     (void)native;
+    tp_assert(atomic_load(&ev->hooked));
     tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
     complete(ev, status);
     tp_exec_unref(&ev->obj);
@@ -315,6 +316,7 @@ hook(struct tp_exec_event *ev)
     cl_int error;
 
     tp_exec_ref(&ev->obj);
+    atomic_store(&ev->hooked, true);
     error = ev->obj.x->cl.SetEventCallback(ev->native, CL_COMPLETE, completed, ev);
     if (error != CL_SUCCESS) {
         completed(ev->native, error, ev);

@@ -72,7 +72,7 @@ tp_broker_session_find(struct tp_broker *b, const uint8_t *id)
 
 /* Reads what the executor sent. @return false when its end of the pair is closed */
 static bool
-read_control(struct tp_broker_session *s)
+read_control(struct tp_broker *b, struct tp_broker_session *s)
 {
     struct tp_control msg;
     telpher_status status;
@@ -84,6 +84,7 @@ read_control(struct tp_broker_session *s)
         }
         if (msg.type == TP_CONTROL_WORDS) {
             memcpy(s->text, msg.text, sizeof(s->text));
+            tp_broker_conns_words(b, s, s->text);
         }
     }
     return status == TELPHER_ERR_AGAIN;
@@ -95,7 +96,7 @@ control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     struct tp_broker_session *s = tp_container_of(w, struct tp_broker_session, control);
 
     (void)events;
-    if (!read_control(s)) {
+    if (!read_control(b, s)) {
         tp_broker_watch_close(b, w); /* SIGCHLD will say the rest */
     }
 }
@@ -170,7 +171,7 @@ tp_broker_words_find(struct tp_broker *b, const uint8_t *id)
 }
 
 /* Notes how a session ended: what its executor said, else what the system says. */
-static void
+static const char *
 note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
 {
     struct tp_broker_words *w = &b->words[b->words_count++ % TP_BROKER_WORDS_MAX];
@@ -186,17 +187,17 @@ note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
     } else {
         tp_info("broker", "session of executor %ld ended", (long)s->pid);
     }
+    return w->text;
 }
 
 static void
 session_ended(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
 {
     if (s->control.fd >= 0) {
-        (void)read_control(s);
+        (void)read_control(b, s);
     }
-    note_words(b, s, wait_status);
+    tp_broker_conns_words(b, s, note_words(b, s, wait_status));
     s->pid = 0;
-    tp_broker_conns_words(b, s);
     tp_broker_session_close(b, s);
 }
 

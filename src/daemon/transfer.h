@@ -62,6 +62,8 @@ struct tp_transfers_handler {
 /** @param handler kept */
 telpher_status tp_transfers_create(const struct tp_transfers_handler *handler,
                                    void *arg, struct tp_transfers **ret_transfers);
+/** Breaks all bulk streams and waits until their threads have ended. */
+void tp_transfers_end_streams(struct tp_transfers *t);
 /** For tests: ends threads and streams. All transfers must be finished. NULL is fine. */
 void tp_transfers_destroy(struct tp_transfers *t);
 

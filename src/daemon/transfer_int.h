@@ -72,6 +72,7 @@ struct tp_bulk {
     struct tp_cond wake; /**< the sender's; lock */
     struct tp_transfer *landing; /**< receiver only: where data_end goes */
     bool stop; /**< lock */
+    bool ended; /**< its threads have been joined; caller only */
 };
 
 struct tp_transfers {

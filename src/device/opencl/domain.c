@@ -2,6 +2,8 @@
 /* Copies of chunks between host memory and OpenCL buffers. */
 #include "device/opencl/domain.h"
 
+#include <stdatomic.h>
+
 #include "base/alloc.h"
 
 struct domain {
@@ -13,7 +15,7 @@ struct domain {
 /* What a native callback needs beside the copy. */
 struct running {
     const struct tp_opencl *cl;
-    struct tp_device_copy *copy;
+    _Atomic(struct tp_device_copy *) copy; /* orders start() before copied() */
 };
 
 cl_int
@@ -52,7 +54,7 @@ static void CL_CALLBACK
 copied(cl_event event, cl_int status, void *arg)
 {
     struct running *r = arg;
-    struct tp_device_copy *copy = r->copy;
+    struct tp_device_copy *copy = atomic_load(&r->copy);
 
     if (status >= 0) {
         copy->start_ns = stamp(r->cl, event, CL_PROFILING_COMMAND_START);
@@ -138,12 +140,14 @@ start(struct domain *d, struct tp_device_copy *copy,
     if (r == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    *r = (struct running){d->cl, copy};
+    r->cl = d->cl;
+    atomic_init(&r->copy, NULL);
     error = enqueue(d, copy, &event);
     if (error != CL_SUCCESS) {
         tp_free(r);
         return error;
     }
+    atomic_store(&r->copy, copy);
     if (d->cl->SetEventCallback(event, CL_COMPLETE, copied, r) != CL_SUCCESS) {
         /* the driver has the memory already, so its end must be seen some way */
         copied(event, d->cl->WaitForEvents(1, &event), r);
