@@ -44,19 +44,23 @@ run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content)
 }
 
 /**
- * A blocking write returns when its memory may be used again. Small content is copied into
- * the frame, so only the wait list and the program's wish to see an event can make it wait.
+ * A blocking write returns when its memory may be used again: at once if its content is
+ * copied. It waits for the end all the same if the wait list may fail, which it must report,
+ * or if the program is going to look at the event's stamps.
  */
 static cl_int
 run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
           unsigned how)
 {
     struct tp_icd_use use = {.mem = content->mem, .how = how};
-    bool bulk = content->size > TP_WIRE_INLINE_MAX;
+    bool profiled =
+        op->ret_event != NULL && (op->q->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
 
-    op->blocking = blocking && (bulk || op->wait_count != 0 || op->ret_event != NULL);
-    op->copies = op->flush = blocking && !op->blocking;
-    op->need_event = bulk;
+    op->copies = blocking && content->size <= TP_ICD_COPY_MAX && op->wait_count == 0 &&
+                 !profiled;
+    op->blocking = blocking && !op->copies;
+    op->flush = op->copies;
+    op->need_event = content->size > TP_WIRE_INLINE_MAX;
     op->uses = &use;
     op->use_count = 1;
     return tp_icd_op_run(op, tp_icd_put_write, content);

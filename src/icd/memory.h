@@ -188,6 +188,8 @@ void tp_icd_gate_fini(struct tp_icd_gate *gate);
 
 /* ---- transfer.c: content between host memory and a buffer ------------------------------- */
 
+enum { TP_ICD_COPY_MAX = 256 << 10 }; /**< [bytes] that a blocking write may copy */
+
 /** What a read or a write moves. */
 struct tp_icd_content {
     struct _cl_mem *mem;

@@ -10,6 +10,13 @@
 
 #include "base/alloc.h"
 
+enum {
+    COPIES_MAX = 16 << 20
+}; /* [bytes] copied for blocking writes and not yet sent */
+
+/** [bytes] as above; under tp_icd.lock. */
+static size_t copies;
+
 /** A transfer under way, or an inline READ: lives until its event and its transfer end. */
 struct io {
     unsigned refs; /**< of the event and of the sink or source; under the lock */
@@ -18,7 +25,8 @@ struct io {
     struct _cl_mem *mem; /**< held; NULL: the memory is the program's */
     uint8_t *ptr; /**< first byte in host memory */
     struct tp_icd_box box;
-    uint8_t *packed; /**< content while ptr has it with gaps; NULL: no need */
+    uint8_t *packed; /**< content in one piece, or a copy of it; NULL: it is at ptr */
+    size_t copied; /**< [bytes] that count in copies */
     struct tp_icd_landing landing;
     struct tp_icd_gate gate;
     union {
@@ -59,9 +67,9 @@ wire_rect(const struct tp_icd_content *content, uint64_t values[8])
     return (struct tp_wire_u64s){8, values};
 }
 
-/** @param bulk the content goes on the bulk stream, so it must lie there in one piece. */
+/** @param packs the content needs memory of its own. */
 static struct io *
-io_create(const struct tp_icd_op *op, const struct tp_icd_content *content, bool bulk)
+io_create(const struct tp_icd_op *op, const struct tp_icd_content *content, bool packs)
 {
     struct io *io = tp_zalloc(sizeof(*io), "transfer");
 
@@ -73,7 +81,7 @@ io_create(const struct tp_icd_op *op, const struct tp_icd_content *content, bool
     io->box = content->box;
     tp_list_init(&io->landing.link);
     tp_list_init(&io->gate.link);
-    if (bulk && !tp_icd_box_is_packed(&io->box)) {
+    if (packs) {
         io->packed = tp_malloc(content->size, "transfer");
         if (io->packed == NULL) {
             tp_free(io);
@@ -96,6 +104,7 @@ io_free(struct io *io)
     if (io->mem != NULL) {
         tp_icd_drop_locked(&io->mem->obj);
     }
+    copies -= io->copied;
     tp_free(io->packed);
     tp_free(io);
 }
@@ -204,7 +213,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     if (err != CL_SUCCESS) {
         return err;
     }
-    io = io_create(op, content, bulk);
+    io = io_create(op, content, bulk && !tp_icd_box_is_packed(&content->box));
     if (io == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
@@ -328,12 +337,16 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
 static cl_int
 write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
 {
-    struct io *io = io_create(op, content, true);
+    bool copy = op->copies && !op->blocking;
+    struct io *io =
+        io_create(op, content, copy || !tp_icd_box_is_packed(&content->box));
     cl_int err;
 
     if (io == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
+    io->copied = copy ? content->size : 0;
+    copies += io->copied;
     err = add_source(io, op, content);
     if (err != CL_SUCCESS) {
         io_free(io);
@@ -350,12 +363,9 @@ write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
     return CL_SUCCESS;
 }
 
-/**
- * What seemed small enough to be copied must wait behind a gate: now it needs an event, and
- * a blocking write must wait for it.
- */
+/** Content on the bulk stream needs an event; a write that cannot copy it must wait. */
 static cl_int
-make_wait(struct tp_icd_op *op)
+prepare_bulk(struct tp_icd_op *op, bool may_copy)
 {
     if (op->ev == NULL) {
         op->ev = tp_icd_event_create(op->q, op->type);
@@ -363,7 +373,7 @@ make_wait(struct tp_icd_op *op)
     if (op->ev == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    if (op->copies && !op->blocking) {
+    if (op->copies && !may_copy) {
         op->blocking = true;
         tp_icd_hold(&op->ev->obj);
     }
@@ -374,15 +384,16 @@ cl_int
 tp_icd_put_write(struct tp_icd_op *op, void *arg)
 {
     const struct tp_icd_content *content = arg;
+    bool gated;
     cl_int err;
 
     if (content->size == 0) {
         return tp_icd_op_put_nothing(op, NULL);
     }
-    if (content->size <= TP_WIRE_INLINE_MAX &&
-        !tp_icd_gate_needed(op, content->ptr, content->extent)) {
+    gated = tp_icd_gate_needed(op, content->ptr, content->extent);
+    if (content->size <= TP_WIRE_INLINE_MAX && !gated) {
         return write_inline(op, content);
     }
-    err = make_wait(op);
+    err = prepare_bulk(op, !gated && copies + content->size <= COPIES_MAX);
     return err == CL_SUCCESS ? write_bulk(op, content) : err;
 }
