@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "icd/memory.h"
 #include "icd/place.h"
 
@@ -577,6 +578,77 @@ many_writers_are_joined(void **state)
     release(b);
 }
 
+/** Everything under way ends well. */
+static void
+end_all(void)
+{
+    static uint8_t content[SMALL];
+
+    for (unsigned i = 0; i < frame_count; i++) {
+        struct frame *f = &frames[i];
+
+        if (f->event != 0 && tp_map_get(&f->place->events, f->event) != NULL) {
+            done(f, CL_COMPLETE, content, f->type == TP_WIRE_READ ? SMALL : 0);
+        }
+    }
+    for (unsigned i = 0; i < source_count; i++) {
+        source_over(i, TELPHER_OK);
+    }
+}
+
+static bool
+well_or_no_memory(cl_int err)
+{
+    assert_true(err == CL_SUCCESS || err == CL_OUT_OF_HOST_MEMORY);
+    return err == CL_SUCCESS;
+}
+
+/** A life of two buffers; each step may fail for want of memory, and leaves no trace then. */
+static void
+live_with_little_memory(void)
+{
+    static uint8_t content[SMALL];
+    struct _cl_mem *mem[2] = {NULL, NULL};
+    cl_event event;
+    cl_int err[2];
+
+    for (int i = 0; i < 2; i++) {
+        mem[i] = tp_clCreateBuffer(&ctx, CL_MEM_COPY_HOST_PTR, SMALL, content, &err[i]);
+        assert_int_equal(mem[i] != NULL, well_or_no_memory(err[i]));
+    }
+    for (int i = 0; i < 4 && mem[0] != NULL && mem[1] != NULL; i++) {
+        (void)well_or_no_memory(tp_clEnqueueFillBuffer(&queues[i % 2], mem[0], "x", 1,
+                                                       8, 8, 0, NULL, NULL));
+        if (well_or_no_memory(tp_clEnqueueCopyBuffer(&queues[1 - i % 2], mem[0], mem[1],
+                                                     0, 0, 16, 0, NULL, &event))) {
+            assert_int_equal(tp_clReleaseEvent(event), CL_SUCCESS);
+        }
+    }
+    end_all();
+    for (int i = 0; i < 2; i++) {
+        if (mem[i] != NULL) {
+            release(mem[i]);
+        }
+    }
+}
+
+static void
+little_memory(void **state)
+{
+    uint64_t nth = 0;
+    uint64_t live = tp_alloc_live();
+
+    do {
+        set_up(state);
+        tp_alloc_fail_nth(++nth);
+        live_with_little_memory();
+        tear_down(state);
+        assert_int_equal(tp_alloc_live(), live);
+    } while (tp_alloc_failed());
+    assert_in_range(nth, 20, 1000);
+    set_up(state);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -591,6 +663,7 @@ main(void)
         TEST(a_failed_move_is_tried_again),
         TEST(the_only_copy_is_lost_with_its_place),
         TEST(many_writers_are_joined),
+        TEST(little_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
