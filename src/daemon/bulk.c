@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bulk streams. Each has a thread that receives, straight into staging or host memory, and
- * one that sends chunks the mover has read; each may wait for the network as it likes.
+ * one that sends chunks read from a device; each may wait for the network as it likes.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -106,6 +106,7 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
             t->error = TP_TRANSFER_NO_MEMORY;
         }
         tp_transfer_poke(t);
+        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
     return dst;
@@ -130,6 +131,7 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
         tp_transfer_place(t);
     }
     tp_transfer_poke(t);
+    tp_transfers_drive(b->all);
     tp_mutex_unlock(&b->all->lock);
 }
 
@@ -268,6 +270,7 @@ send_loop(void *arg)
         status = send_chunk(b, c);
         tp_mutex_lock(&all->lock);
         chunk_sent(b, c);
+        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
     if (status != TELPHER_OK) {
@@ -309,6 +312,7 @@ enter(struct tp_bulk *b)
     while ((first = tp_list_pop_front(&all->orphans)) != NULL) {
         tp_transfer_poke(tp_list_entry(first, struct tp_transfer, wait_link));
     }
+    tp_transfers_drive(all);
     tp_mutex_unlock(&all->lock);
 }
 
@@ -386,8 +390,8 @@ free_rest(struct tp_transfer *t)
 }
 
 /*
- * close: no caller starts transfers any more. stop: streams and mover end, so nobody pokes
- * a transfer. destroy: what is left in the table belongs to us alone.
+ * close: no caller starts transfers any more. stop: streams end, so nobody pokes a
+ * transfer. destroy: what is left in the table belongs to us alone.
  */
 void
 tp_transfers_destroy(struct tp_transfers *all)
@@ -400,9 +404,7 @@ tp_transfers_destroy(struct tp_transfers *all)
     }
     tp_mutex_lock(&all->lock);
     all->stop = true;
-    tp_cond_signal(&all->wake);
     tp_mutex_unlock(&all->lock);
-    tp_thread_join(all->mover);
     tp_transfers_end_streams(all);
     tp_mutex_lock(&all->lock);
     for (size_t i = 0; i < all->stream_count; i++) {
@@ -423,7 +425,6 @@ tp_transfers_destroy(struct tp_transfers *all)
     tp_map_fini(&all->map);
     tp_host_staging_destroy(all->small);
     tp_host_staging_destroy(all->large);
-    tp_cond_fini(&all->wake);
     tp_cond_fini(&all->space);
     tp_mutex_fini(&all->lock);
     tp_free(all);

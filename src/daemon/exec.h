@@ -12,7 +12,8 @@
  *
  * Threads: the *reader* receives commands and hands them to the driver's own queues; it
  * owns the table of objects. Native callbacks send DONE themselves. The pool builds. The
- * mover copies chunks; each bulk stream has a receiver and a sender.
+ * content of transfers is moved by whichever thread has some: each bulk stream has a
+ * receiver and a sender.
  *
  * Locks, in order of taking: done_lock (lists of pending events, their flags, the order of
  * DONE), then a stream's own lock. transfers and printf have locks of their own, which are
@@ -84,7 +85,11 @@ struct tp_exec_mem {
     bool is_sub;
 };
 
-enum { TP_EXEC_EVENT_SMALL = 128 };
+enum {
+    TP_EXEC_EVENT_SMALL = 128,
+    TP_EXEC_DIRECT_MAX = 512 << 10, /**< [bytes] READ that needs no exec_move.c */
+    TP_EXEC_DIRECT_COUNT = 64, /**< such READs at once; more are moved */
+};
 
 /** A command under way, a user event, or one that failed at once. */
 struct tp_exec_event {
@@ -103,6 +108,9 @@ struct tp_exec_event {
     _Atomic bool hooked; /**< orders what hook() saw before what the callback sees */
     bool has_stamps; /**< of a move; set before it completes */
     uint64_t stamps[5];
+    uint64_t transfer; /**< READ of up to a chunk: its content goes as this transfer */
+    bool failed; /**< for that; done_lock */
+    struct tp_host_staging *content_from; /**< where content belongs; NULL: small */
     void *content; /**< of an inline READ or WRITE: small, or a staging chunk */
     uint32_t content_len; /**< of a READ; goes with DONE */
     tp_ns seen_running; /**< watchdog */
@@ -123,6 +131,7 @@ struct tp_exec {
     size_t waits_capacity;
     struct tp_pool *pool;
     struct tp_host_staging *staging; /**< chunks of TP_WIRE_INLINE_MAX */
+    struct tp_host_staging *middle; /**< chunks for READs up to TP_EXEC_DIRECT_MAX */
     struct tp_transfers *transfers;
     struct tp_exec_printf *printf;
     struct tp_exec_watchdog *watchdog;
@@ -283,7 +292,7 @@ struct tp_exec_build;
 struct tp_exec_program {
     struct tp_exec_object obj;
     struct tp_exec_context *context;
-    cl_program native; /**< set by the reader or, before any build, by the mover */
+    cl_program native; /**< set before any build, also by a bulk receiver */
     bool building; /**< done_lock */
     bool waiting; /**< its source or binaries are still coming; done_lock */
     struct tp_list builds; /**< builds that wait for that; done_lock */

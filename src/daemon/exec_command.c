@@ -255,13 +255,23 @@ make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
     return 0;
 }
 
-/* Memory for an inline READ or WRITE. */
+/* Memory for the content of a READ or WRITE that goes straight into the queue. */
 static int32_t
 reserve_content(struct tp_exec_event *ev, uint64_t size)
 {
-    ev->content =
-        size <= sizeof(ev->small) ? ev->small : tp_host_staging_get(ev->obj.x->staging);
-    return ev->content == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+    struct tp_exec *x = ev->obj.x;
+
+    if (size <= sizeof(ev->small)) {
+        ev->content = ev->small;
+        return 0;
+    }
+    ev->content_from = size <= TP_WIRE_INLINE_MAX ? x->staging : x->middle;
+    ev->content = tp_host_staging_get(ev->content_from);
+    if (ev->content == NULL) {
+        ev->content_from = NULL;
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    return 0;
 }
 
 static int32_t
@@ -300,6 +310,61 @@ enqueue_write(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box 
                                            c->wait_count, c->waits, &c->ev->native);
 }
 
+/* The content of a READ has gone to the client. */
+static void
+content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    struct tp_exec_event *ev = arg;
+
+    (void)error;
+    (void)start_ns;
+    (void)end_ns;
+    tp_exec_unref(&ev->obj); /* the content goes back with it */
+}
+
+/* A READ of up to a chunk: read in its place in the queue, sent when it is complete. */
+static telpher_status
+start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
+{
+    const struct tp_transfer_params params = {.id = transfer,
+                                              .size = size,
+                                              .to_client = true,
+                                              .gated = true,
+                                              .memory = c->ev->content,
+                                              .finished = content_sent,
+                                              .arg = c->ev};
+    telpher_status status;
+
+    c->ev->transfer = transfer;
+    tp_exec_ref(&c->ev->obj);
+    status = tp_transfers_start(c->x->transfers, &params);
+    if (status != TELPHER_OK) {
+        tp_exec_unref(&c->ev->obj);
+    }
+    return status;
+}
+
+/* True for a READ that needs no chunks. */
+static bool
+is_direct(const struct tp_exec *x, const struct tp_wire_read *m)
+{
+    return m->transfer == 0 || (m->size <= TP_EXEC_DIRECT_MAX &&
+                                tp_host_staging_used(x->middle) < TP_EXEC_DIRECT_COUNT);
+}
+
+/* Checks of a READ that break the session. */
+static bool
+read_is_proper(const struct tp_wire_read *m)
+{
+    if ((m->rect.count != 0 && m->rect.count != 8) ||
+        (m->flags & TP_WIRE_NOTIFY) == 0) {
+        return false;
+    }
+    return m->transfer == 0
+               ? m->size <= TP_WIRE_INLINE_MAX
+               : tp_wire_id_kind(m->transfer) == TP_WIRE_KIND_TRANSFER && m->size > 0;
+}
+
 telpher_status
 tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
 {
@@ -308,9 +373,7 @@ tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
     struct tp_device_box box;
     telpher_status status;
 
-    if ((m->rect.count != 0 && m->rect.count != 8) ||
-        (m->flags & TP_WIRE_NOTIFY) == 0 ||
-        (m->transfer == 0 && m->size > TP_WIRE_INLINE_MAX)) {
+    if (!read_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_begin(x, &c, "clEnqueueReadBuffer", m->event, m->queue, m->flags,
@@ -324,17 +387,21 @@ tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
     if (c.error == 0) {
         c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
     }
-    if (m->transfer != 0 && c.error == 0) {
+    if (c.error == 0 && !is_direct(x, m)) {
         return tp_exec_move(&c, mem, &box, m->transfer, true);
     }
     if (c.error == 0) {
         c.error = reserve_content(c.ev, m->size);
     }
     if (c.error == 0) {
-        c.error = enqueue_read(&c, mem->native, &box);
         c.ev->content_len = (uint32_t)m->size;
+        c.error = enqueue_read(&c, mem->native, &box);
     }
-    return tp_exec_end(&c);
+    if (c.error == 0 && m->transfer != 0) {
+        status = start_direct(&c, m->transfer, m->size);
+    }
+    (void)tp_exec_end(&c);
+    return status;
 }
 
 /* Checks of a WRITE that break the session. */

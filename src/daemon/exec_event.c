@@ -36,10 +36,11 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
 static void
 free_content(struct tp_exec_event *ev)
 {
-    if (ev->content != NULL && ev->content != ev->small) {
-        tp_host_staging_put(ev->obj.x->staging, ev->content);
+    if (ev->content_from != NULL) {
+        tp_host_staging_put(ev->content_from, ev->content);
     }
     ev->content = NULL;
+    ev->content_from = NULL;
 }
 
 void
@@ -104,7 +105,7 @@ put_done(struct tp_exec_event *ev, cl_int status)
         (ev->has_stamps || read_stamps(ev))) {
         m.stamps = (struct tp_wire_u64s){TP_ARRAY_LEN(ev->stamps), ev->stamps};
     }
-    if (m.status == 0 && ev->content_len > 0) {
+    if (m.status == 0 && ev->content_len > 0 && ev->transfer == 0) {
         m.data = (struct tp_wire_bytes){ev->content_len, ev->content};
     }
     tp_exec_put(ev->obj.x, TP_WIRE_DONE, &m);
@@ -163,7 +164,10 @@ settle(struct tp_exec_event *ev, cl_int status)
         }
     }
     if (was_pending) {
-        free_content(ev);
+        ev->failed = status < 0;
+        if (ev->transfer == 0) {
+            free_content(ev);
+        }
         atomic_fetch_add(&ev->obj.x->progress, 1);
     }
     return was_pending;
@@ -184,7 +188,13 @@ unref_all(struct tp_list *dead)
     struct tp_list *first;
 
     while ((first = tp_list_pop_front(dead)) != NULL) {
-        tp_exec_unref(&tp_list_entry(first, struct tp_exec_event, link)->obj);
+        struct tp_exec_event *ev = tp_list_entry(first, struct tp_exec_event, link);
+
+        if (ev->transfer != 0) { /* what was read may go */
+            tp_transfers_open(ev->obj.x->transfers, ev->transfer,
+                              ev->failed ? CL_OUT_OF_RESOURCES : 0);
+        }
+        tp_exec_unref(&ev->obj);
     }
 }
 

@@ -28,6 +28,7 @@ enum {
     TX_LIMIT = 64 << 20, /* [bytes] unread by the client, then the session ends */
     POOL_THREADS = 2,
     STAGING_KEEP = 256, /* chunks of 16 KiB */
+    MIDDLE_KEEP = 16, /* chunks of TP_EXEC_DIRECT_MAX */
     SESSION_WAIT_MS = 10000,
     PATTERNS_MAX = 256,
 };
@@ -188,6 +189,9 @@ prepare(struct tp_exec *x, const struct arguments *a)
     }
     if (status == TELPHER_OK) {
         status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_host_staging_create(TP_EXEC_DIRECT_MAX, MIDDLE_KEEP, &x->middle);
     }
     if (status == TELPHER_OK) {
         status = tp_transfers_create(&transfers_handler, x, &x->transfers);

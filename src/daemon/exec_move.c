@@ -57,7 +57,7 @@ set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
     mv->ev->has_stamps = start_ns != 0;
 }
 
-/* The mover's thread: all chunks have moved, or one could not. */
+/* All chunks have moved, or one could not. Any thread. */
 static void
 finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
@@ -135,6 +135,23 @@ tp_exec_sweep_gates(struct tp_exec *x)
     tp_mutex_unlock(&x->done_lock);
 }
 
+/* True if nothing is under way in a queue: the gate would be open already. */
+static bool
+is_idle(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_list *last;
+    bool idle;
+
+    tp_mutex_lock(&x->done_lock);
+    last = tp_list_last(&q->pending);
+    idle = last == NULL ||
+           tp_exec_event_status(tp_list_entry(last, struct tp_exec_event, link)) ==
+               CL_COMPLETE;
+    tp_mutex_unlock(&x->done_lock);
+    return idle;
+}
+
 /* Enqueues the gate. @return 0 or the CL error; mv->gate stays NULL if none is needed */
 static int32_t
 enqueue_gate(struct tp_exec_command *c, struct move *mv)
@@ -146,9 +163,9 @@ enqueue_gate(struct tp_exec_command *c, struct move *mv)
         if (q->barrier != NULL) {
             c->x->waits[count++] = q->barrier; /* there is room: reserve_waits() */
         }
-        if (count == 0) {
-            return 0;
-        }
+    }
+    if (count == 0 && (!q->in_order || (!q->profiling && is_idle(q)))) {
+        return 0;
     }
     return c->x->cl.EnqueueMarkerWithWaitList(
         q->native, count, count > 0 ? c->x->waits : NULL, &mv->gate);

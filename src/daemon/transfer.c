@@ -18,7 +18,6 @@ tp_transfer_poke(struct tp_transfer *t)
     tp_assert_locked(&t->all->lock);
     if (!tp_list_is_linked(&t->ready_link)) {
         tp_list_push_back(&t->all->ready, &t->ready_link);
-        tp_cond_signal(&t->all->wake);
     }
 }
 
@@ -88,8 +87,9 @@ tp_transfer_reap(struct tp_transfer *t)
     struct tp_transfers *all = t->all;
 
     tp_assert_locked(&all->lock);
-    if (!t->known || !t->finished || t->landing || t->flying > 0 || t->holding > 0 ||
-        tp_list_is_linked(&t->ready_link) || tp_list_is_linked(&t->wait_link)) {
+    if (!t->known || !t->finished || t->landing || t->driven || t->flying > 0 ||
+        t->holding > 0 || tp_list_is_linked(&t->ready_link) ||
+        tp_list_is_linked(&t->wait_link)) {
         return;
     }
     if (!t->p.to_client && t->received < t->p.size) {
@@ -135,7 +135,6 @@ tp_transfers_create(const struct tp_transfers_handler *handler, void *arg,
     all->handler = handler;
     all->arg = arg;
     tp_mutex_init(&all->lock);
-    tp_cond_init(&all->wake);
     tp_cond_init(&all->space);
     tp_map_init(&all->map);
     tp_list_init(&all->ready);
@@ -143,9 +142,6 @@ tp_transfers_create(const struct tp_transfers_handler *handler, void *arg,
     status = tp_host_staging_create(TP_TRANSFER_SMALL_CHUNK, SMALL_KEEP, &all->small);
     if (status == TELPHER_OK) {
         status = tp_host_staging_create(TP_TRANSFER_CHUNK, LARGE_KEEP, &all->large);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_thread_create(&all->mover, "mover", tp_transfers_move, all);
     }
     if (status != TELPHER_OK) {
         tp_host_staging_destroy(all->small);
@@ -195,6 +191,7 @@ tp_transfers_start(struct tp_transfers *all, const struct tp_transfer_params *pa
     if (status == TELPHER_OK) {
         tp_transfer_place(t);
         tp_transfer_poke(t);
+        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
     return status;
@@ -213,6 +210,7 @@ tp_transfers_open(struct tp_transfers *all, uint64_t id, int32_t error)
             t->error = error;
         }
         tp_transfer_poke(t);
+        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
 }
@@ -229,6 +227,7 @@ tp_transfers_abort(struct tp_transfers *all, uint64_t id, int32_t error)
             t->error = error;
         }
         tp_transfer_poke(t);
+        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
 }
@@ -256,6 +255,7 @@ tp_transfers_discard(struct tp_transfers *all, uint64_t id, uint64_t size)
         t->discard = true;
         t->error = -1; /* nobody is told */
         tp_transfer_poke(t);
+        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
     return status;

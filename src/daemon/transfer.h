@@ -4,8 +4,8 @@
  * or host memory: chunks of staging memory, credits, streams that race with commands.
  * Knows devices through core/device.h only.
  *
- * One lock and one thread, the *mover*, which alone starts device copies. Streams land
- * content in chunks; senders take chunks that were read.
+ * One lock. Streams land content in chunks; senders take chunks that were read; device
+ * copies are started by whichever thread has something that can be copied.
  */
 #ifndef TELPHER_DAEMON_TRANSFER_H
 #define TELPHER_DAEMON_TRANSFER_H
@@ -43,7 +43,7 @@ struct tp_transfer_params {
     struct tp_device_box box;
     uint8_t *memory; /**< host memory of @p size bytes; borrowed until finished */
     /**
-     * Called once, by the mover: the device or host memory is free again. Content for the
+     * Called once, by any thread: the device or host memory is free again. Content for the
      * client may still be on its way (device), or is sent (host memory).
      * @param error 0, the domain's code, or what tp_transfers_open/abort were given
      */

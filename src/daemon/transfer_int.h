@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of transfers: transfer.c (what callers and streams see), mover.c (the thread that
- * drives copies), bulk.c (streams and their threads).
+ * Inside of transfers: transfer.c (what callers and streams see), drive.c (what makes
+ * them go on), bulk.c (streams and their threads).
  */
 #ifndef TELPHER_DAEMON_TRANSFER_INT_H
 #define TELPHER_DAEMON_TRANSFER_INT_H
@@ -42,12 +42,14 @@ struct tp_chunk {
 struct tp_transfer {
     struct tp_transfers *all;
     struct tp_transfer_params p; /**< valid once known */
-    struct tp_list ready_link; /**< all->ready: the mover should look */
+    struct tp_list ready_link; /**< all->ready: to be looked at */
     struct tp_list wait_link; /**< all->orphans: READ without a stream yet */
     bool known; /**< its command came */
     bool open; /**< its gate is */
     bool landing; /**< a receiver writes into fill or memory right now */
     bool finished; /**< p.finished was called */
+    bool driven; /**< a thread is looking at it */
+    bool again; /**< it should look once more */
     bool discard; /**< what still comes is dropped */
     int32_t error;
     uint64_t received; /**< content landed */
@@ -79,7 +81,6 @@ struct tp_transfers {
     const struct tp_transfers_handler *handler;
     void *arg;
     struct tp_mutex lock; /**< all that follows and all of transfers and chunks */
-    struct tp_cond wake; /**< the mover's */
     struct tp_cond space; /**< receivers that wait for staging memory */
     struct tp_map map; /**< id → transfer */
     struct tp_list ready; /**< transfers to look at */
@@ -90,17 +91,16 @@ struct tp_transfers {
     struct tp_host_staging *small, *large;
     struct tp_bulk *streams[TP_CONTROL_BULK_MAX];
     size_t stream_count;
-    pthread_t mover;
     bool stop;
 };
 
 /** Enters a transfer of which nothing is known yet; NULL when memory is out. Under lock. */
 struct tp_transfer *tp_transfer_new(struct tp_transfers *all, uint64_t id);
-/** Has the mover look at a transfer. Under lock. */
+/** Has a transfer looked at by the next tp_transfers_drive(). Under lock. */
 void tp_transfer_poke(struct tp_transfer *t);
 /** Frees a transfer that nobody needs any more, if so. Under lock. */
 void tp_transfer_reap(struct tp_transfer *t);
-/** Content that is complete as a chunk goes to the mover or into host memory. Under lock. */
+/** Content that is complete as a chunk goes to be copied, or into host memory. Under lock. */
 void tp_transfer_place(struct tp_transfer *t);
 /** A chunk of at least @p want bytes, if memory allows. Under lock. */
 struct tp_chunk *tp_chunk_new(struct tp_transfer *t, uint64_t pos, uint64_t want);
@@ -110,6 +110,10 @@ void tp_chunk_free(struct tp_chunk *chunk);
 void tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk);
 /** Chooses a stream for what goes to the client; NULL if there is none. Under lock. */
 struct tp_bulk *tp_bulk_choose(struct tp_transfers *all);
-void *tp_transfers_move(void *arg);
+/**
+ * Looks at all transfers that were poked; the last thing before the lock is given up. The
+ * lock is free during calls out.
+ */
+void tp_transfers_drive(struct tp_transfers *all);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mover: one thread that looks at transfers for which something has changed and starts
- * what can be started. Only it starts device copies and finishes transfers, so that a
- * transfer cannot go away while it is looked at, though the lock is free during calls out.
+ * Driving transfers: whatever changes one (content that lands, a copy that is done, a gate
+ * that opens) puts it on the list of those to look at, and the same thread then looks at
+ * them, so that no content waits for a thread to wake. A transfer is looked at by one
+ * thread at a time and is not freed meanwhile, though the lock is free during calls out.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -55,6 +56,7 @@ piece_done(struct tp_device_copy *copy, int32_t error)
     if (--c->pieces == 0) {
         chunk_copied(c);
     }
+    tp_transfers_drive(all);
     tp_mutex_unlock(&all->lock);
 }
 
@@ -120,7 +122,6 @@ finish(struct tp_transfer *t)
     t->p.finished(t->p.arg, error, t->start_ns, t->end_ns);
     tp_mutex_lock(&all->lock);
     t->finished = true;
-    tp_transfer_reap(t);
 }
 
 /* After an error: chunks that are in no copy are of no use. */
@@ -250,69 +251,99 @@ queue_copied(struct tp_transfer *t)
     }
 }
 
+/* Chooses a stream. @return false if there is none yet: the next one asks again */
+static bool
+has_stream(struct tp_transfer *t)
+{
+    if (t->stream == NULL) {
+        t->stream = tp_bulk_choose(t->all);
+    }
+    if (t->stream == NULL && !tp_list_is_linked(&t->wait_link)) {
+        tp_list_push_back(&t->all->orphans, &t->wait_link);
+    }
+    return t->stream != NULL;
+}
+
+/* Sends host memory. @return true when all of it has gone */
+static bool
+advance_memory(struct tp_transfer *t)
+{
+    if (t->cut == 0) {
+        send_memory(t);
+    }
+    return t->sent == t->p.size;
+}
+
+/* Reads and sends device memory. @return true when all of it has been read */
+static bool
+advance_device(struct tp_transfer *t)
+{
+    read_more(t);
+    queue_copied(t);
+    return t->cut == t->p.size;
+}
+
 static void
 advance_outgoing(struct tp_transfer *t)
 {
-    bool over;
+    bool over = false, held = false;
 
-    if (t->stream == NULL && t->error == 0 && t->open) {
-        t->stream = tp_bulk_choose(t->all);
-        if (t->stream == NULL) {
-            if (!tp_list_is_linked(&t->wait_link)) {
-                tp_list_push_back(&t->all->orphans, &t->wait_link);
-            }
-            return;
-        }
+    if (!t->open || (t->error == 0 && !has_stream(t))) {
+        return;
     }
-    if (t->p.device == NULL) {
-        if (t->cut == 0) {
-            send_memory(t);
-        }
-        over = t->sent == t->p.size || t->error != 0;
-    } else {
-        if (t->open) {
-            read_more(t);
-        }
-        queue_copied(t);
-        over = t->open && (t->error != 0 || t->cut == t->p.size);
+    if (t->error == 0) {
+        over = t->p.device == NULL ? advance_memory(t) : advance_device(t);
     }
     if (t->error != 0) {
         drop_chunks(t);
+        over = true;
+        held = t->p.device == NULL && t->holding > 0; /* a sender still reads it */
     }
-    if (over && t->flying == 0 && !(t->p.device == NULL && t->holding > 0)) {
+    if (over && t->flying == 0 && !held) {
         finish(t);
     }
 }
 
-/* ---- the thread ---- */
+/* ---- who drives ---- */
 
 static void
 advance(struct tp_transfer *t)
 {
     if (t->finished) {
-        tp_transfer_reap(t);
-    } else if (t->p.to_client) {
+        return;
+    }
+    if (t->p.to_client) {
         advance_outgoing(t);
     } else {
         advance_incoming(t);
     }
 }
 
-void *
-tp_transfers_move(void *arg)
+void
+tp_transfers_drive(struct tp_transfers *all)
 {
-    struct tp_transfers *all = arg;
+    static _Thread_local bool driving;
+    struct tp_list *first;
 
-    tp_mutex_lock(&all->lock);
-    while (!all->stop) {
-        struct tp_list *first = tp_list_pop_front(&all->ready);
-
-        if (first == NULL) {
-            (void)tp_cond_wait(&all->wake, &all->lock, TP_CLOCK_FOREVER);
-        } else {
-            advance(tp_list_entry(first, struct tp_transfer, ready_link));
-        }
+    tp_assert_locked(&all->lock);
+    if (driving) {
+        return; /* a call out came back in; the loop below it goes on */
     }
-    tp_mutex_unlock(&all->lock);
-    return NULL;
+    driving = true;
+    while ((first = tp_list_pop_front(&all->ready)) != NULL) {
+        struct tp_transfer *t = tp_list_entry(first, struct tp_transfer, ready_link);
+
+        if (t->driven) {
+            t->again = true; /* by another thread, which will see it */
+            continue;
+        }
+        t->driven = true;
+        do {
+            t->again = false;
+            advance(t);
+        } while (t->again);
+        t->driven = false;
+        tp_transfer_reap(t);
+    }
+    driving = false;
 }
