@@ -300,7 +300,8 @@ struct _cl_command_queue {
     struct tp_list open;  /**< events of commands not known complete, oldest first */
     uint64_t next_seq;    /**< of the next event, from 1 */
     uint64_t done_seq;    /**< highest seq that DONE was received for */
-    bool busy;            /**< something was put since the last completed finish */
+    bool busy;            /**< something was put since the last finish began */
+    unsigned finishing;   /**< threads inside a finish that waits */
     cl_int async_error;   /**< of commands without event; given by the next finish */
 };
 bool tp_icd_queue_in_order(const struct _cl_command_queue *q);

@@ -323,13 +323,14 @@ tp_clFinish(cl_command_queue queue)
         return CL_INVALID_COMMAND_QUEUE;
     }
     tp_icd_lock();
-    ev = q->busy ? put_finish(q) : NULL;
-    if (!q->busy) {
+    if (!q->busy && q->finishing == 0) {
         late = take_async_error(q);
         tp_icd_unlock();
         return tp_icd_place_lost(q->place) ? CL_DEVICE_NOT_AVAILABLE : late;
     }
-    q->busy = false;
+    ev = put_finish(q);
+    q->busy = ev == NULL;
+    q->finishing += ev != NULL;
     tp_icd_unlock();
     if (ev == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
@@ -340,6 +341,7 @@ tp_clFinish(cl_command_queue queue)
     }
     tp_icd_drop(&ev->obj);
     tp_icd_lock();
+    q->finishing--;
     late = take_async_error(q);
     tp_icd_unlock();
     return status < 0 ? status : late;
