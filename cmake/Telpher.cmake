@@ -42,6 +42,7 @@ endfunction()
 
 # telpher_fuzz(<name> SOURCES … CORPUS <dir> [DEPS …]): a LLVMFuzzerTestOneInput. The fuzz preset links
 # libFuzzer; every other build links a small main that replays the corpus as a test.
+add_custom_target(fuzzers)
 function(telpher_fuzz name)
   cmake_parse_arguments(F "" "CORPUS" "SOURCES;DEPS" ${ARGN})
   get_filename_component(corpus "${F_CORPUS}" ABSOLUTE)
@@ -53,6 +54,7 @@ function(telpher_fuzz name)
     file(WRITE ${PROJECT_BINARY_DIR}/fuzzers.txt "${lines}")
     set_target_properties(${name} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+    add_dependencies(fuzzers ${name})
   elseif(BUILD_TESTING)
     add_executable(${name} ${F_SOURCES} ${PROJECT_SOURCE_DIR}/cmake/fuzz_replay.c)
     target_link_libraries(${name} PRIVATE telpher_flags ${F_DEPS})
