@@ -51,6 +51,7 @@ if(BUILD_TESTING)
 endif()
 
 telpher_part(icd ICD "${TELPHER_CL_INCLUDE}" "no CL/cl_icd.h (package opencl-headers)")
+# telpherd, its executor and the room that talks to native OpenCL drivers
 telpher_part(opencl-server OPENCL_SERVER "${TELPHER_CL_INCLUDE}"
   "no CL/cl.h (package opencl-headers)")
 telpher_part(bench BENCH ON "")
