@@ -66,10 +66,10 @@ enum tp_icd_kind {
 struct tp_icd_object {
     const cl_icd_dispatch *dispatch;
     void *dispatch_data; /**< reserved for loader-managed dispatch (cl_khr_icd 2) */
-    uint32_t kind;       /**< enum tp_icd_kind */
+    uint32_t kind; /**< enum tp_icd_kind */
     _Atomic uint32_t refs;
     _Atomic uint32_t holds;
-    uint64_t id;                                /**< on the wire; 0: has none */
+    uint64_t id; /**< on the wire; 0: has none */
     void (*destroy)(struct tp_icd_object *obj); /**< called once, no lock held */
 };
 
@@ -97,7 +97,8 @@ struct tp_icd_server {
     /** Its opened session without executor, for the first place there. */
     struct tp_stream *idle;
     uint8_t idle_session[TP_WIRE_SESSION_BYTES];
-    struct tp_icd_place **places; /**< [platforms of the server]; NULL = not in use yet */
+    struct tp_icd_place *
+        *places; /**< [platforms of the server]; NULL = not in use yet */
     uint32_t platform_count;
 };
 
@@ -113,7 +114,7 @@ struct _cl_platform_id {
 struct _cl_device_id {
     struct tp_icd_object obj;
     struct tp_icd_server *server;
-    uint32_t index;    /**< of the device in the server's facts */
+    uint32_t index; /**< of the device in the server's facts */
     uint32_t platform; /**< of the server, in its facts */
     cl_device_type type;
     cl_uint address_align_bytes; /**< MEM_BASE_ADDR_ALIGN / 8 */
@@ -125,11 +126,11 @@ struct _cl_device_id {
 /** What the whole library shares. */
 struct tp_icd_state {
     pthread_mutex_t lock; /**< see the top of this file */
-    pid_t pid;            /**< of the process that made it; a fork's child fails calls */
+    pid_t pid; /**< of the process that made it; a fork's child fails calls */
     _Atomic uint64_t next_id;
     struct _cl_platform_id *platform; /**< NULL: no server, no platform */
-    struct tp_pool *callbacks;        /**< one thread that runs the program's callbacks */
-    cl_icd_dispatch *dispatch;        /**< the padded table of icd.c */
+    struct tp_pool *callbacks; /**< one thread that runs the program's callbacks */
+    cl_icd_dispatch *dispatch; /**< the padded table of icd.c */
 };
 extern struct tp_icd_state tp_icd;
 
@@ -168,7 +169,7 @@ void tp_icd_release(struct tp_icd_object *obj);
  */
 cl_int tp_icd_answer(size_t value_size, void *value, size_t *size_ret, const void *src,
                      size_t len);
-#define TP_ICD_ANSWER(type, expr)                                                        \
+#define TP_ICD_ANSWER(type, expr)                                                      \
     tp_icd_answer(value_size, value, size_ret, &(type){expr}, sizeof(type))
 
 /* ---- place.c: a session with an executor -------------------------------------- */
@@ -193,8 +194,8 @@ struct tp_icd_place; /* private to place.c and bulk.c (place.h) */
  * Gives the place of a device, opening the session and asking for the executor at the
  * first call. One round trip at most. @return OK or why not; @p err may be NULL.
  */
-telpher_status tp_icd_place_of(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
-                               struct tp_error *err);
+telpher_status tp_icd_place_of(struct _cl_device_id *dev,
+                               struct tp_icd_place **ret_place, struct tp_error *err);
 /** Appends a frame; under tp_icd.lock. A lost place swallows it. */
 void tp_icd_put(struct tp_icd_place *place, uint16_t type, const void *msg);
 /** Releases an id at a place with the next frames; under tp_icd.lock. */
@@ -213,7 +214,8 @@ bool tp_icd_place_lost(const struct tp_icd_place *place);
 void tp_icd_expect(struct tp_icd_place *place);
 void tp_icd_unexpect(struct tp_icd_place *place);
 /** Registers a request; under the lock, before it is put. Implies tp_icd_expect. */
-telpher_status tp_icd_request_add(struct tp_icd_place *place, struct tp_icd_request *req);
+telpher_status tp_icd_request_add(struct tp_icd_place *place,
+                                  struct tp_icd_request *req);
 /**
  * Flushes and reads (or waits for who reads) until *flag is true or the place is lost.
  * Not under the lock; *flag is written under it. @return OK or PEER_LOST.
@@ -225,7 +227,7 @@ telpher_status tp_icd_wait(struct tp_icd_place *place, const bool *flag);
 /** Where incoming content of a READ goes. Kept by the place until done or aborted. */
 struct tp_icd_sink {
     uint64_t transfer;
-    uint8_t *dst;  /**< packed content goes to dst[0 .. size) (or see scatter) */
+    uint8_t *dst; /**< packed content goes to dst[0 .. size) (or see scatter) */
     uint64_t size; /**< [bytes] */
     uint64_t got;
     /** Called after each piece by the receiving thread, under no lock; may be NULL. */
@@ -240,8 +242,8 @@ struct tp_icd_source {
     struct tp_list link;
     uint64_t transfer;
     const uint8_t *src; /**< packed content; borrowed until done */
-    uint64_t size;      /**< [bytes] */
-    uint64_t ready;     /**< [bytes] of it that may be sent already */
+    uint64_t size; /**< [bytes] */
+    uint64_t ready; /**< [bytes] of it that may be sent already */
     uint64_t sent;
     uint64_t credit;
     telpher_status ended; /**< set by bulk.c when it is given up while being sent */
@@ -252,7 +254,8 @@ struct tp_icd_source {
 /** Announce before the READ is put. Under the lock. */
 telpher_status tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink);
 /** Queues content for sending, in turn with others. Under the lock. */
-telpher_status tp_icd_source_add(struct tp_icd_place *place, struct tp_icd_source *source);
+telpher_status tp_icd_source_add(struct tp_icd_place *place,
+                                 struct tp_icd_source *source);
 /** More of a source is ready. Under the lock. */
 void tp_icd_source_ready(struct tp_icd_place *place, struct tp_icd_source *source,
                          uint64_t ready);
@@ -297,12 +300,12 @@ struct _cl_command_queue {
     cl_command_queue_properties properties;
     cl_queue_properties *property_list; /**< as given, with the final 0; NULL = none */
     uint32_t property_count;
-    struct tp_list open;  /**< events of commands not known complete, oldest first */
-    uint64_t next_seq;    /**< of the next event, from 1 */
-    uint64_t done_seq;    /**< highest seq that DONE was received for */
-    bool busy;            /**< something was put since the last finish began */
-    unsigned finishing;   /**< threads inside a finish that waits */
-    cl_int async_error;   /**< of commands without event; given by the next finish */
+    struct tp_list open; /**< events of commands not known complete, oldest first */
+    uint64_t next_seq; /**< of the next event, from 1 */
+    uint64_t done_seq; /**< highest seq that DONE was received for */
+    bool busy; /**< something was put since the last finish began */
+    unsigned finishing; /**< threads inside a finish that waits */
+    cl_int async_error; /**< of commands without event; given by the next finish */
 };
 bool tp_icd_queue_in_order(const struct _cl_command_queue *q);
 
@@ -310,26 +313,26 @@ bool tp_icd_queue_in_order(const struct _cl_command_queue *q);
 
 struct _cl_event {
     struct tp_icd_object obj;
-    struct tp_list open_link;        /**< in queue->open */
-    struct _cl_context *ctx;         /* held */
+    struct tp_list open_link; /**< in queue->open */
+    struct _cl_context *ctx; /* held */
     struct _cl_command_queue *queue; /* held; NULL: user event */
-    struct tp_icd_place *place;      /**< where the command runs; NULL: user event */
+    struct tp_icd_place *place; /**< where the command runs; NULL: user event */
     cl_command_type type;
-    cl_int status;        /**< CL_SUBMITTED … CL_COMPLETE or negative; under the lock */
-    bool ended;           /**< status <= CL_COMPLETE: what tp_icd_wait looks at */
-    bool told;            /**< NOTIFY or SUBSCRIBE was put */
-    uint64_t seq;         /**< its place in the queue's order, from 1 */
-    bool kept;            /**< the library has a hold until it ends */
-    bool expecting;       /**< tp_icd_expect was called for it */
-    bool server_done;     /**< DONE came, content may still be under way */
+    cl_int status; /**< CL_SUBMITTED … CL_COMPLETE or negative; under the lock */
+    bool ended; /**< status <= CL_COMPLETE: what tp_icd_wait looks at */
+    bool told; /**< NOTIFY or SUBSCRIBE was put */
+    uint64_t seq; /**< its place in the queue's order, from 1 */
+    bool kept; /**< the library has a hold until it ends */
+    bool expecting; /**< tp_icd_expect was called for it */
+    bool server_done; /**< DONE came, content may still be under way */
     cl_int server_status; /**< what DONE said */
-    uint32_t parts;       /**< transfers whose end is awaited besides DONE */
-    uint64_t transfer;    /**< the transfer of its content, if parts > 0: a failed command
+    uint32_t parts; /**< transfers whose end is awaited besides DONE */
+    uint64_t transfer; /**< the transfer of its content, if parts > 0: a failed command
                                ends that sink or source too */
-    uint32_t proxies;     /**< places that hold a user event of this id */
+    uint32_t proxies; /**< places that hold a user event of this id */
     bool has_stamps;
-    cl_ulong stamps[5];        /**< queued, submit, start, end, complete [ns] */
-    void *inline_dst;          /**< READ: where DONE's content goes, or NULL */
+    cl_ulong stamps[5]; /**< queued, submit, start, end, complete [ns] */
+    void *inline_dst; /**< READ: where DONE's content goes, or NULL */
     size_t inline_len;
     const struct tp_icd_box *inline_box; /**< how it lies there; NULL: linear */
     struct tp_list callbacks;
@@ -349,7 +352,8 @@ struct tp_icd_box {
  * It has refs 0 and one hold by the library until it ends or nobody needs it; end with
  * tp_icd_event_give in any case. @return NULL: no memory.
  */
-struct _cl_event *tp_icd_event_create(struct _cl_command_queue *q, cl_command_type type);
+struct _cl_event *tp_icd_event_create(struct _cl_command_queue *q,
+                                      cl_command_type type);
 /**
  * The last call about a new event, after its command was put (and told, parts, on_end are
  * set): gives the program its reference (*ret_event = ev), unless @p ret_event is NULL.
@@ -377,8 +381,9 @@ cl_int tp_icd_check_wait_list(const struct _cl_context *ctx, cl_uint count,
  * @param ids  room for @p count ids. @param ret_count gives how many were written.
  * @return CL_SUCCESS, or CL_OUT_OF_HOST_MEMORY.
  */
-cl_int tp_icd_wait_ids(struct tp_icd_place *place, struct _cl_context *ctx, cl_uint count,
-                       const cl_event *list, uint64_t *ids, uint16_t *ret_count);
+cl_int tp_icd_wait_ids(struct tp_icd_place *place, struct _cl_context *ctx,
+                       cl_uint count, const cl_event *list, uint64_t *ids,
+                       uint16_t *ret_count);
 /** One event more, as above; appends to ids and *count. Under the lock. */
 void tp_icd_wait_id(struct tp_icd_place *place, struct _cl_context *ctx,
                     struct _cl_event *ev, uint64_t *ids, uint16_t *count);
@@ -391,9 +396,9 @@ cl_int tp_icd_event_wait(struct _cl_event *ev);
 struct _cl_mem {
     struct tp_icd_object obj;
     struct _cl_context *ctx; /* held */
-    struct _cl_mem *parent;  /* held; NULL: a buffer of its own */
+    struct _cl_mem *parent; /* held; NULL: a buffer of its own */
     cl_mem_flags flags;
-    size_t size;   /**< [bytes] */
+    size_t size; /**< [bytes] */
     size_t origin; /**< [bytes] in parent */
     void *host_ptr;
     cl_mem_properties *properties;
@@ -408,7 +413,8 @@ struct _cl_mem {
 };
 
 /** Makes it exist at a place of its context. Under the lock. */
-void tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t place_index);
+void tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx,
+                       uint32_t place_index);
 /** Releases the context's internal queues: from the context's destroy, not under the lock. */
 void tp_icd_movers_free(struct _cl_context *ctx);
 /** True if commands that use its buffers need an event for the directory. */
@@ -421,11 +427,11 @@ struct _cl_program {
     struct _cl_context *ctx; /* held */
     struct _cl_device_id **devices;
     uint32_t device_count;
-    char *source;       /**< NUL-terminated; NULL: from binaries */
-    size_t source_len;  /**< [bytes] without NUL */
-    uint32_t sent;      /**< places that have the source or binary */
+    char *source; /**< NUL-terminated; NULL: from binaries */
+    size_t source_len; /**< [bytes] without NUL */
+    uint32_t sent; /**< places that have the source or binary */
     cl_build_status *build_status; /**< [device_count] */
-    char **options;                /**< [device_count]; NULL = never built */
+    char **options; /**< [device_count]; NULL = never built */
     /** What the last build at each place said; NULL = not built there. */
     struct tp_icd_facts *facts[TP_ICD_PLACES_MAX];
     bool building;
@@ -434,21 +440,21 @@ struct _cl_program {
 
 struct tp_icd_arg {
     bool set;
-    uint8_t kind;        /**< enum tp_wire_arg */
-    uint8_t declared;    /**< what the compiler said: enum tp_wire_arg, 0xff unknown */
-    bool read_only;      /**< const, __constant or read_only: keeps other copies valid */
+    uint8_t kind; /**< enum tp_wire_arg */
+    uint8_t declared; /**< what the compiler said: enum tp_wire_arg, 0xff unknown */
+    bool read_only; /**< const, __constant or read_only: keeps other copies valid */
     uint32_t value_size; /**< [bytes] of a by-value type, 0 = unknown */
-    uint32_t sent;       /**< places that have the present value */
+    uint32_t sent; /**< places that have the present value */
     size_t size;
     struct _cl_mem *mem; /* held; ARG_MEM, NULL = null pointer */
-    uint8_t *value;      /**< size bytes, ARG_VALUE */
+    uint8_t *value; /**< size bytes, ARG_VALUE */
 };
 
 struct _cl_kernel {
     struct tp_icd_object obj;
     struct _cl_program *program; /* held */
     char *name;
-    uint32_t index;   /**< in the program's facts */
+    uint32_t index; /**< in the program's facts */
     uint32_t created; /**< places where it exists */
     uint32_t arg_count;
     struct tp_icd_arg *args;

@@ -10,12 +10,12 @@ struct tp_icd_bulk {
     struct tp_stream *stream; /**< NULL: not opened yet; set once */
     pthread_t receiver, sender;
     pthread_cond_t more; /**< with tp_icd.lock: a source came, grew or got credit */
-    struct tp_map sinks;     /**< transfer id → tp_icd_sink */
-    struct tp_map sources;   /**< transfer id → tp_icd_source */
-    struct tp_list turn;     /**< sources, in the order of their turns */
-    bool open;               /**< threads run */
+    struct tp_map sinks; /**< transfer id → tp_icd_sink */
+    struct tp_map sources; /**< transfer id → tp_icd_source */
+    struct tp_list turn; /**< sources, in the order of their turns */
+    bool open; /**< threads run */
     struct tp_icd_source *sending; /**< the one whose bytes are on their way out */
-    struct tp_icd_sink *filling;   /**< the one whose bytes are coming in */
+    struct tp_icd_sink *filling; /**< the one whose bytes are coming in */
 };
 
 struct tp_icd_place {
@@ -27,23 +27,23 @@ struct tp_icd_place {
 
     /* Under tp_icd.lock. */
     bool lost;
-    bool reading;         /**< some thread is inside the receive loop */
-    pthread_t reader;     /**< which, while reading */
+    bool reading; /**< some thread is inside the receive loop */
+    pthread_t reader; /**< which, while reading */
     bool background_runs; /**< it is the background thread that reads */
-    unsigned expected;       /**< tp_icd_expect minus tp_icd_unexpect */
-    unsigned told;           /**< events whose DONE will come unasked */
-    unsigned waiting;        /**< callers inside tp_icd_wait that do not read */
-    unsigned claims;         /**< callers that ask the background thread to step back */
-    pthread_cond_t turn;     /**< something came, or nobody reads any more */
-    pthread_cond_t wanted;   /**< the background thread should read */
-    int kick;                /**< eventfd that calls the background thread back */
+    unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
+    unsigned told; /**< events whose DONE will come unasked */
+    unsigned waiting; /**< callers inside tp_icd_wait that do not read */
+    unsigned claims; /**< callers that ask the background thread to step back */
+    pthread_cond_t turn; /**< something came, or nobody reads any more */
+    pthread_cond_t wanted; /**< the background thread should read */
+    int kick; /**< eventfd that calls the background thread back */
     pthread_t background;
     bool has_background;
-    struct tp_map events;    /**< id → event awaiting DONE (or poison) */
-    struct tp_map requests;  /**< id → tp_icd_request */
-    struct tp_map queues;    /**< id → queue, for late errors of commands */
-    bool dirty;              /**< put from a thread that flushes later */
-    uint64_t release[64];    /**< ids to release with the next frames */
+    struct tp_map events; /**< id → event awaiting DONE (or poison) */
+    struct tp_map requests; /**< id → tp_icd_request */
+    struct tp_map queues; /**< id → queue, for late errors of commands */
+    bool dirty; /**< put from a thread that flushes later */
+    uint64_t release[64]; /**< ids to release with the next frames */
     unsigned release_count;
     struct tp_icd_bulk bulk;
 };
@@ -53,7 +53,8 @@ void tp_icd_bulk_lose(struct tp_icd_place *place);
 /** CREDIT came. Lock held. */
 void tp_icd_bulk_credit(struct tp_icd_place *place, const struct tp_wire_credit *msg);
 /** The session broke: everything that awaits it ends with an error, once. No lock held. */
-void tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *text);
+void tp_icd_place_lose(struct tp_icd_place *place, telpher_status why,
+                       const char *text);
 /** Wakes whoever waits, since something ended outside the reading thread. Lock held. */
 void tp_icd_place_wake(struct tp_icd_place *place);
 /** The place has frames that some other thread's unlock should send. Lock held. */
