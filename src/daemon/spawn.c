@@ -56,17 +56,23 @@ static char **
 make_environment(void)
 {
     static char mark[] = "TELPHER_EXECUTOR=1";
-    size_t count = 0;
+    size_t count = 0, n = 0;
     char **env;
 
     while (environ[count] != NULL) {
         count++;
     }
     env = tp_alloc_array(count + 2, sizeof(*env), "environment");
-    if (env != NULL) {
-        memcpy(env, environ, count * sizeof(*env));
-        env[count] = mark;
+    if (env == NULL) {
+        return NULL;
     }
+    for (size_t i = 0; i < count; i++) {
+        /* the setting of the same name has done its work */
+        if (strncmp(environ[i], "TELPHER_EXECUTOR=", 17) != 0) {
+            env[n++] = environ[i];
+        }
+    }
+    env[n] = mark;
     return env;
 }
 
