@@ -95,12 +95,14 @@ open_signals(struct tp_broker *b)
 {
     sigset_t set;
 
+    /* NOLINTBEGIN(concurrency-mt-unsafe): the broker has one thread */
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGHUP);
     (void)sigaddset(&set, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
+    /* NOLINTEND(concurrency-mt-unsafe) */
     (void)signal(SIGPIPE, SIG_IGN);
     b->signals = (struct tp_broker_watch){
         .fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = signal_ready};
@@ -111,7 +113,7 @@ open_signals(struct tp_broker *b)
 static bool
 is_loopback(int fd)
 {
-    struct sockaddr_storage addr;
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(addr);
 
     if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
@@ -185,7 +187,7 @@ remove_stale(const char *path)
         !S_ISSOCK(st.st_mode)) {
         return;
     }
-    (void)strcpy(addr.sun_path, path);
+    memcpy(addr.sun_path, path, strlen(path) + 1);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
         if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 &&
@@ -200,12 +202,13 @@ remove_stale(const char *path)
 static telpher_status
 set_group(const char *path, const char *name, struct tp_error *err)
 {
-    struct group *group;
+    const struct group *group;
 
     if (name[0] == '\0') {
         return TELPHER_OK;
     }
-    group = getgrnam(name); /* one thread */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the broker has one thread */
+    group = getgrnam(name);
     if (group == NULL) {
         return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "there is no group %s", name);
     }

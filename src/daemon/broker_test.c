@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -587,6 +588,70 @@ test_hanging_probe(void **state)
     (void)unlink(script);
 }
 
+/* A client that asks and does not listen is given up at 64 MiB. */
+static void
+test_client_that_does_not_read(void **state)
+{
+    struct test_session s;
+    uint8_t *data = tp_zalloc(TP_WIRE_BLOB_MAX, "ping");
+    struct tp_wire_ping ping = {.data = {TP_WIRE_BLOB_MAX, data}};
+    char text[128];
+    uint8_t id[TP_WIRE_SESSION_BYTES];
+
+    (void)state;
+    assert_non_null(data);
+    test_daemon_start(&the_daemon, NULL);
+    if (!has_devices()) {
+        test_daemon_stop(&the_daemon);
+        tp_free(data);
+        skip();
+    }
+    test_session_open(&s, &the_daemon);
+    (void)test_session_start(&s);
+    for (int i = 0; i < 200 && tp_stream_status(s.stream) == TELPHER_OK; i++) {
+        test_put(&s, TP_WIRE_PING, &ping);
+        test_flush(&s);
+    }
+    memcpy(id, s.reply.session, sizeof(id));
+    assert_int_equal(last_words(id, text, sizeof(text)), TELPHER_OK);
+    assert_string_equal(text, "the client does not read what it asked for (64 MiB)");
+    test_session_close(&s);
+    test_daemon_stop(&the_daemon);
+    tp_free(data);
+}
+
+/* What a service manager is told. */
+static void
+test_notify(void **state)
+{
+    char path[] = "/tmp/telpher-notify-XXXXXX", text[256] = "";
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct pollfd fd = {.events = POLLIN};
+
+    (void)state;
+    assert_true(mkstemp(path) >= 0);
+    (void)unlink(path);
+    (void)strcpy(addr.sun_path, path);
+    fd.fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    assert_int_equal(bind(fd.fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    (void)setenv("NOTIFY_SOCKET", path, 1);
+    test_daemon_start(&the_daemon, NULL);
+    (void)unsetenv("NOTIFY_SOCKET");
+    do {
+        memset(text, 0, sizeof(text));
+        assert_int_equal(poll(&fd, 1, TEST_SECONDS * 1000), 1);
+        assert_true(recv(fd.fd, text, sizeof(text) - 1, 0) > 0);
+    } while (strncmp(text, "READY=1\nSTATUS=", 15) != 0);
+    test_daemon_stop(&the_daemon);
+    do {
+        memset(text, 0, sizeof(text));
+        assert_int_equal(poll(&fd, 1, TEST_SECONDS * 1000), 1);
+        assert_true(recv(fd.fd, text, sizeof(text) - 1, 0) > 0);
+    } while (strcmp(text, "STOPPING=1") != 0);
+    (void)close(fd.fd);
+    (void)unlink(path);
+}
+
 /* Executors do not outlive a broker that is killed. */
 static void
 test_killed_broker(void **state)
@@ -827,10 +892,15 @@ main(void)
         cmocka_unit_test(test_hangup_probes_again),
     };
     const struct CMUnitTest own[] = {
-        cmocka_unit_test(test_max_sessions),   cmocka_unit_test(test_failing_probe),
-        cmocka_unit_test(test_hanging_probe),  cmocka_unit_test(test_killed_broker),
-        cmocka_unit_test(test_cookie),         cmocka_unit_test(test_exit_status),
+        cmocka_unit_test(test_max_sessions),
+        cmocka_unit_test(test_failing_probe),
+        cmocka_unit_test(test_hanging_probe),
+        cmocka_unit_test(test_killed_broker),
+        cmocka_unit_test(test_cookie),
+        cmocka_unit_test(test_exit_status),
         cmocka_unit_test(test_kernel_timeout),
+        cmocka_unit_test(test_client_that_does_not_read),
+        cmocka_unit_test(test_notify),
     };
     int failed = cmocka_run_group_tests(shared, start_daemon, stop_daemon);
 

@@ -22,7 +22,7 @@ tp_daemon_make_folder(const char *path, unsigned mode)
     if (strlen(path) >= sizeof(folder)) {
         return;
     }
-    (void)strcpy(folder, path);
+    memcpy(folder, path, strlen(path) + 1);
     slash = strrchr(folder, '/');
     if (slash != NULL && slash != folder) {
         *slash = '\0';

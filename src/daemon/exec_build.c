@@ -13,8 +13,9 @@
 #include "base/log.h"
 #include "base/trace.h"
 
-#define BINARY_MAGIC "TLPHBIN1"
 #define ARG_INFO "-cl-kernel-arg-info"
+
+static const char binary_magic[8] = {'T', 'L', 'P', 'H', 'B', 'I', 'N', '1'};
 
 /* ---- a build's life ---- */
 
@@ -210,7 +211,8 @@ tp_exec_binary_unwrap(const uint8_t *data, uint64_t size, uint64_t *ret_native_s
     *ret_facts = data;
     *ret_facts_size = 0;
     *ret_native_size = size;
-    if (size < TP_EXEC_BINARY_HEADER || memcmp(data, BINARY_MAGIC, 8) != 0) {
+    if (size < TP_EXEC_BINARY_HEADER ||
+        memcmp(data, binary_magic, sizeof(binary_magic)) != 0) {
         return data; /* a native binary as it is */
     }
     memcpy(sizes, data + 8, sizeof(sizes));
@@ -294,7 +296,7 @@ fill_binaries(struct binaries *b)
         if (b->native_sizes[i] > 0) {
             const uint64_t sizes[2] = {facts_size, b->native_sizes[i]};
 
-            memcpy(at, BINARY_MAGIC, 8);
+            memcpy(at, binary_magic, sizeof(binary_magic));
             memcpy(at + 8, sizes, sizeof(sizes));
             if (facts_size > 0) {
                 memcpy(at + TP_EXEC_BINARY_HEADER, tp_buf_data(&b->facts), facts_size);

@@ -201,10 +201,10 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
         c.error = check_args(k);
     }
     if (c.error == 0) {
-        c.error = x->cl.EnqueueNDRangeKernel(c.queue->native, k->native, m->dims,
-                                             s.value, s.value + m->dims,
-                                             has_local ? s.value + 2 * m->dims : NULL,
-                                             c.wait_count, c.waits, &c.ev->native);
+        c.error = x->cl.EnqueueNDRangeKernel(
+            c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
+            has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,
+            &c.ev->native);
     }
     return tp_exec_end(&c);
 }

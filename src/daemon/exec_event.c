@@ -66,7 +66,7 @@ tp_exec_event_status(struct tp_exec_event *ev)
     cl_int error;
 
     if (ev->native == NULL) {
-        return ev->obj.error;
+        return atomic_load(&ev->obj.error);
     }
     error = ev->obj.x->cl.GetEventInfo(ev->native, CL_EVENT_COMMAND_EXECUTION_STATUS,
                                        sizeof(status), &status, NULL);
@@ -443,7 +443,7 @@ user_event_failed(struct tp_exec_event *ev, cl_int status)
 telpher_status
 tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set *m)
 {
-    struct tp_exec_event *ev;
+    struct tp_exec_event *ev = NULL;
     int32_t error = tp_exec_find(x, m->event, TP_WIRE_KIND_EVENT, &ev);
 
     if (m->status > 0) {

@@ -34,7 +34,7 @@ enum {
 };
 
 struct arguments {
-    bool probe, serve;
+    bool probe, serve, version;
     uint64_t kernel_timeout_ns;
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
@@ -50,6 +50,7 @@ load_drivers(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
     char hidden[1024];
     telpher_status status;
 
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no driver is loaded, so no thread runs */
     (void)setenv("TELPHER_EXECUTOR", "1", 1);
     if (tp_opencl_vendors_hide(hidden, sizeof(hidden), &hide_err) != TELPHER_OK) {
         tp_warn("executor", "cannot hide our own driver from the loader: %s",
@@ -292,7 +293,8 @@ take_option(struct arguments *a, int opt)
         return EX_OK;
     case 'v':
         (void)printf("telpher-executor %s\n", TELPHER_VERSION_STRING);
-        exit(EX_OK);
+        a->version = true;
+        return EX_OK;
     default:
         return EX_USAGE;
     }
@@ -316,10 +318,15 @@ main(int argc, char **argv)
     static struct tp_exec x;
     int opt, exit_status = EX_OK;
 
+    /* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
     confine();
     while (exit_status == EX_OK &&
            (opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         exit_status = take_option(&a, opt);
+    }
+    /* NOLINTEND(concurrency-mt-unsafe) */
+    if (exit_status == EX_OK && a.version) {
+        return EX_OK;
     }
     if (exit_status != EX_OK || a.probe == a.serve) {
         (void)fprintf(stderr,

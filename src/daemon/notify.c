@@ -14,6 +14,7 @@
 void
 tp_daemon_notify(const char *fmt, ...)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the broker has one thread */
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     char text[512];

@@ -147,6 +147,8 @@ complain(enum tp_daemon_verdict verdict, const char *text)
     return verdict;
 }
 
+/* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
+
 /* First pass: everything that is no setting. */
 static enum tp_daemon_verdict
 parse_special(int argc, char **argv, struct parsed *p, struct tp_daemon_options *o)
@@ -232,6 +234,8 @@ parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options
     return status == TELPHER_OK ? TP_DAEMON_RUN
                                 : complain(TP_DAEMON_BAD_USAGE, tp_error_text(&err));
 }
+
+/* NOLINTEND(concurrency-mt-unsafe) */
 
 static enum tp_daemon_verdict
 load_sources(const struct parsed *p, struct tp_daemon_options *o)

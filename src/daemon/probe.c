@@ -89,7 +89,8 @@ tp_broker_probe_start(struct tp_broker *b)
         return; /* one runs already and will tell */
     }
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        tp_error("broker", "cannot ask the drivers: pipe: %s", strerror(errno));
+        (void)tp_error_set_errno(&err, errno, "pipe");
+        tp_error("broker", "cannot ask the drivers: %s", tp_error_text(&err));
         return;
     }
     status = tp_broker_spawn(b, true, pipe_fds[1], &p->pid, &err);

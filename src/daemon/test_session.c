@@ -37,6 +37,7 @@ run_daemon(struct test_daemon *d, const char *const *options)
     for (size_t i = 0; options != NULL && options[i] != NULL && i < OPTIONS_MAX; i++) {
         argv[5 + i] = options[i];
     }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a fresh process */
     (void)setenv("TELPHER_LOG", "info", 0);
     (void)dup2(log, 2);
     execv(TEST_TELPHERD, (char *const *)(uintptr_t)argv);
@@ -155,6 +156,7 @@ test_daemon_stop(struct test_daemon *d)
 
     (void)kill(d->pid, SIGTERM);
     status = collect(d);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): tests have one thread */
     if (getenv("TEST_SHOW_LOG") != NULL || status != 0) {
         print_log(d);
     }

@@ -63,29 +63,30 @@ struct tp_transfers_handler {
 telpher_status tp_transfers_create(const struct tp_transfers_handler *handler,
                                    void *arg, struct tp_transfers **ret_transfers);
 /** Breaks all bulk streams and waits until their threads have ended. */
-void tp_transfers_end_streams(struct tp_transfers *t);
+void tp_transfers_end_streams(struct tp_transfers *all);
 /** For tests: ends threads and streams. All transfers must be finished. NULL is fine. */
-void tp_transfers_destroy(struct tp_transfers *t);
+void tp_transfers_destroy(struct tp_transfers *all);
 
 /**
  * Announces a transfer. @p params is copied.
  * @return OK: finished will be called; PROTO: the id is in use, or more content came than
  *         announced; NO_MEMORY
  */
-telpher_status tp_transfers_start(struct tp_transfers *t,
+telpher_status tp_transfers_start(struct tp_transfers *all,
                                   const struct tp_transfer_params *params);
 /** Opens the gate of a transfer; @p error not 0 ends it with that. Any thread. */
-void tp_transfers_open(struct tp_transfers *t, uint64_t id, int32_t error);
+void tp_transfers_open(struct tp_transfers *all, uint64_t id, int32_t error);
 /** Content will not come: ends it with @p error. Unknown ids are ignored. */
-void tp_transfers_abort(struct tp_transfers *t, uint64_t id, int32_t error);
+void tp_transfers_abort(struct tp_transfers *all, uint64_t id, int32_t error);
 /** The command of a transfer failed: @p size bytes of content that may come are dropped. */
-telpher_status tp_transfers_discard(struct tp_transfers *t, uint64_t id, uint64_t size);
+telpher_status tp_transfers_discard(struct tp_transfers *all, uint64_t id,
+                                    uint64_t size);
 
 /** Transfers that are not finished. */
-size_t tp_transfers_active(struct tp_transfers *t);
+size_t tp_transfers_active(struct tp_transfers *all);
 
 /** Adds a bulk stream and starts its threads. @param conn taken, also on failure */
-telpher_status tp_transfers_add_stream(struct tp_transfers *t, struct tp_conn *conn,
+telpher_status tp_transfers_add_stream(struct tp_transfers *all, struct tp_conn *conn,
                                        const struct tp_session_numbers *numbers);
 
 #endif

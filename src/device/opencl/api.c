@@ -3,6 +3,8 @@
 #include "device/opencl/api.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,43 +13,60 @@
 static const char *
 library_name(void)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread so far */
     const char *name = getenv("TELPHER_LIBOPENCL");
 
     return name != NULL && name[0] != '\0' ? name : LIBRARY;
 }
 
-/* Looks one function up; dlsym gives data pointers, so the bytes are copied. */
-static void
-look_up(void *library, const char *name, void *ret_function)
-{
-    void *symbol = dlsym(library, name);
+/* A function and where it goes. */
+struct entry {
+    const char *name;
+    size_t offset;
+    bool required;
+};
 
-    memcpy(ret_function, &symbol, sizeof(symbol));
+#define REQUIRED(function) {"cl" #function, offsetof(struct tp_opencl, function), true},
+#define OPTIONAL(function)                                                             \
+    {"cl" #function, offsetof(struct tp_opencl, function), false},
+static const struct entry entries[] = {TP_OPENCL_REQUIRED(REQUIRED)
+                                           TP_OPENCL_OPTIONAL(OPTIONAL)};
+
+/* Looks all functions up; dlsym gives data pointers, so their bytes are copied. */
+static telpher_status
+fill(struct tp_opencl *cl, struct tp_error *err)
+{
+    for (size_t i = 0; i < TP_ARRAY_LEN(entries); i++) {
+        void *symbol = dlsym(cl->library, entries[i].name);
+
+        if (symbol == NULL && entries[i].required) {
+            return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "%s has no %s",
+                                library_name(), entries[i].name);
+        }
+        memcpy((char *)cl + entries[i].offset, &symbol, sizeof(symbol));
+    }
+    return TELPHER_OK;
 }
 
 telpher_status
 tp_opencl_load(struct tp_opencl *ret_cl, struct tp_error *err)
 {
     struct tp_opencl cl = {.library = NULL};
+    telpher_status status;
 
     cl.library = dlopen(library_name(), RTLD_NOW | RTLD_LOCAL);
     if (cl.library == NULL) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): dlerror is a thread's own */
+        const char *why = dlerror();
+
         return tp_error_set(err, TELPHER_ERR_NOT_FOUND,
                             "no OpenCL here (%s); install an OpenCL loader (package "
                             "ocl-icd-libopencl1) and a driver",
-                            dlerror());
+                            why);
     }
-#define LOOK_UP(name) look_up(cl.library, "cl" #name, &cl.name);
-    TP_OPENCL_REQUIRED(LOOK_UP)
-    TP_OPENCL_OPTIONAL(LOOK_UP)
-#undef LOOK_UP
-#define CHECK(name)                                                                    \
-    if (cl.name == NULL) {                                                             \
-        return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "%s has no cl%s",              \
-                            library_name(), #name);                                    \
+    status = fill(&cl, err);
+    if (status == TELPHER_OK) {
+        *ret_cl = cl;
     }
-    TP_OPENCL_REQUIRED(CHECK)
-#undef CHECK
-    *ret_cl = cl;
-    return TELPHER_OK;
+    return status;
 }

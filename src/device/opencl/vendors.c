@@ -14,6 +14,8 @@
 
 #include "device/opencl/api.h"
 
+/* NOLINTBEGIN(concurrency-mt-unsafe): one thread, see api.h */
+
 #define OURS "libtelpher-opencl"
 #define SYSTEM_DIR "/etc/OpenCL/vendors"
 
@@ -72,7 +74,7 @@ each_icd(const char *dir, bool (*fn)(const char *path, const char *name, void *a
     if (d == NULL) {
         return true;
     }
-    while (go_on && (entry = readdir(d)) != NULL) { /* one thread: see api.h */
+    while (go_on && (entry = readdir(d)) != NULL) {
         char path[1024];
         int len = snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
 
@@ -130,25 +132,22 @@ static void
 filter_filenames(void)
 {
     const char *list = getenv("OCL_ICD_FILENAMES");
-    char *copy, *kept, *save = NULL;
+    char kept[4096] = "";
+    size_t len = 0;
 
-    if (list == NULL || strstr(list, OURS) == NULL) {
+    if (list == NULL || strstr(list, OURS) == NULL || strlen(list) >= sizeof(kept)) {
         return;
     }
-    copy = strdup(list);
-    kept = calloc(1, strlen(list) + 2);
-    if (copy != NULL && kept != NULL) {
-        for (char *item = strtok_r(copy, ":", &save); item != NULL;
-             item = strtok_r(NULL, ":", &save)) {
-            if (strstr(item, OURS) == NULL) {
-                (void)strcat(kept, kept[0] == '\0' ? "" : ":");
-                (void)strcat(kept, item);
-            }
+    while (*list != '\0') {
+        size_t item = strcspn(list, ":");
+
+        if (memmem(list, item, OURS, strlen(OURS)) == NULL) {
+            len += (size_t)snprintf(kept + len, sizeof(kept) - len, "%s%.*s",
+                                    len == 0 ? "" : ":", (int)item, list);
         }
-        (void)setenv("OCL_ICD_FILENAMES", kept, 1);
+        list += item + (list[item] == ':');
     }
-    free(copy);
-    free(kept);
+    (void)setenv("OCL_ICD_FILENAMES", kept, 1);
 }
 
 telpher_status
@@ -198,3 +197,5 @@ tp_opencl_vendors_remove(const char *dir)
         (void)rmdir(dir);
     }
 }
+
+/* NOLINTEND(concurrency-mt-unsafe) */
