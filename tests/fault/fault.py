@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fault tests share: a server, its clients, and the proof that a fault harmed nobody else.
+
+Settings come from the environment that CTest sets: FAULT_TELPHERD, FAULT_ICD, FAULT_CLIENT, FAULT_LINK."""
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TELPHERD, ICD, CLIENT, LINK = (os.environ[f"FAULT_{name}"] for name in ("TELPHERD", "ICD", "CLIENT", "LINK"))
+# No wait is longer; a machine that runs other tests under a sanitizer is slow.
+LIMIT_S = 40
+SKIPPED = 77
+
+
+def until(condition, what, limit_s=LIMIT_S):
+    """Waits for a condition; its value."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.01)
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Client:
+    """A run of fault_client."""
+
+    def __init__(self, folder, servers, *words, **environment):
+        self.errors = tempfile.TemporaryFile(mode="w+", dir=folder)
+        self.process = subprocess.Popen(
+            [CLIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
+            env={**os.environ, "TELPHER_SERVERS": servers, "OCL_ICD_VENDORS": folder, **environment})
+        self.pid = self.process.pid
+        self.text = ""
+
+    def wait_line(self, start, limit_s=LIMIT_S):
+        """Waits for a new line that begins so; forgets all lines before."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            lines = self.text.split("\n")
+            for number, line in enumerate(lines[:-1]):
+                if line.startswith(start):
+                    self.text = "\n".join(lines[number + 1:])
+                    return line
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
+            data = os.read(self.process.stdout.fileno(), 65536) if ready else b""
+            if not data:
+                raise AssertionError(f"no line '{start}' from the client: {self.text!r}, {self.said()!r}")
+            self.text += data.decode()
+
+    def drop_lines(self):
+        """Forgets what it has said up to now."""
+        while select.select([self.process.stdout], [], [], 0)[0]:
+            if not os.read(self.process.stdout.fileno(), 65536):
+                break
+        self.text = ""
+
+    def said(self):
+        """Its standard error."""
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def end(self, limit_s=LIMIT_S):
+        """Waits for its end, which must be a good one. Its standard error."""
+        try:
+            out, _ = self.process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the client hangs: {self.text!r}, {self.said()!r}") from None
+        said = self.said()
+        self.errors.close()
+        self.text += out.decode()
+        if self.process.returncode != 0:
+            raise AssertionError(f"the client ended with {self.process.returncode}: {self.text!r}, {said!r}")
+        return said
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Server:
+    """telpherd on a Unix socket, in a folder that must hold nothing else in the end."""
+
+    def __init__(self, *options, **environment):
+        self.folder = tempfile.mkdtemp(prefix="telpher-fault-")
+        self.temporary = f"{self.folder}/tmp"
+        os.mkdir(self.temporary)
+        self.path = f"{self.folder}/socket"
+        self.address = f"unix:{self.path}"
+        with open(f"{self.folder}/telpher.icd", "w", encoding="utf-8") as file:
+            file.write(ICD + "\n")
+        self.log = open(f"{self.folder}/log", "w+", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(
+            [TELPHERD, "--socket", self.path, "--log", "info", *options], stdin=subprocess.DEVNULL,
+            stderr=self.log, env={**os.environ, "TMPDIR": self.temporary, **environment})
+        self.pid = self.process.pid
+        until(self.answers, "the server listens")
+        self.client("devices").end()
+        until(lambda: not children(self.pid), "the probe ends")
+        self.descriptors = self.count_descriptors()
+
+    def answers(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"telpherd ended: {self.read_log()}")
+        try:
+            self.connect().close()
+        except OSError:
+            return False
+        return True
+
+    def connect(self):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(LIMIT_S)
+        try:
+            s.connect(self.path)
+        except OSError:
+            s.close()
+            raise
+        return s
+
+    def client(self, *words, **environment):
+        return Client(self.folder, self.address, *words, **environment)
+
+    def count_descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def read_log(self):
+        with open(f"{self.folder}/log", encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def expect_clean(self):
+        """Without clients, nothing is left of any."""
+        until(lambda: not children(self.pid), "the executors end")
+        until(lambda: self.count_descriptors() == self.descriptors, "the broker closes its descriptors")
+        left = os.listdir(self.temporary)
+        if left:
+            raise AssertionError(f"files are left: {left}")
+
+    def stop(self):
+        self.process.terminate()
+        status = self.process.wait(LIMIT_S)
+        self.remove()
+        if status != 0:
+            raise AssertionError(f"telpherd ended with {status}")
+
+    def remove(self):
+        self.log.close()
+        shutil.rmtree(self.folder)
+
+
+class FaultTest(unittest.TestCase):
+    """A server, and beside every fault a client that computes and must not notice."""
+    options = ()
+    environment = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.options, **cls.environment)
+        cls.bystander = cls.server.client("compute")
+        cls.bystander.wait_line("round")
+        cls.executors = children(cls.server.pid)
+        cls.descriptors = cls.server.count_descriptors()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.bystander.end()
+        cls.server.expect_clean()
+        cls.server.stop()
+
+    def tearDown(self):
+        """The bystander goes on, and nothing of the others is left."""
+        self.bystander.drop_lines()
+        self.bystander.wait_line("round")
+        until(lambda: children(self.server.pid) == self.executors, "only the bystander's executor is left")
+        until(lambda: self.server.count_descriptors() == self.descriptors, "the broker closes its descriptors")
+
+
+# ---- the wire, written from docs/protocol.md and not from our encoder ----
+
+MAGIC = b"TELPHER\n"
+PROTOCOL_ERROR = "the client broke the protocol"
+TYPES = {"goodbye": 0x02, "ping": 0x10, "devices": 0x11, "start": 0x12, "context_create": 0x20, "queue_create": 0x21,
+         "buffer_create": 0x22, "program_source": 0x24, "release": 0x2c, "launch": 0x30, "read": 0x31, "write": 0x32,
+         "fill": 0x34, "marker": 0x35, "pong": 0x80, "devices_reply": 0x81, "started": 0x83, "done": 0x84,
+         "failed": 0x88, "data": 0xc0}
+NAMES = {number: name for name, number in TYPES.items()}
+CONTEXT, QUEUE, MEM, PROGRAM, KERNEL, EVENT, TRANSFER = ((kind << 56) for kind in (1, 2, 3, 4, 5, 6, 8))
+NOTIFY = 1
+
+
+def preface(versions=(1, 1), stream=1, session=bytes(16), index=0, auth_len=0):
+    return struct.pack("<8sHHIQ16sQIIQ", MAGIC, *versions, stream, 0, session, 0, index, auth_len, 0)
+
+
+def frame(kind, body, seq, ack=0, length=None, flags=0):
+    """A frame; @p length is what it claims to have."""
+    number = TYPES[kind] if isinstance(kind, str) else kind
+    return struct.pack("<IHHQQ", 24 + len(body) if length is None else length, number, flags, seq, ack) + body
+
+
+def numbers(*values):
+    """U64S"""
+    return struct.pack(f"<H{len(values)}Q", len(values), *values)
+
+
+def receive(s, count):
+    data = b""
+    while len(data) < count:
+        try:
+            more = s.recv(count - len(data))
+        except ConnectionResetError:
+            more = b""
+        if not more:
+            return None
+        data += more
+    return data
+
+
+class Session:
+    """A session that speaks frame by frame and may say anything."""
+
+    def __init__(self, server):
+        self.socket = server.connect()
+        self.sent = self.received = 0
+        self.socket.sendall(preface())
+        reply = receive(self.socket, 128)
+        status, = struct.unpack_from("<i", reply, 12)
+        if reply[:8] != MAGIC or status != 0:
+            raise AssertionError(f"no session: {reply!r}")
+        self.id = reply[24:40]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def put(self, kind, body, **claims):
+        self.sent += 1
+        self.put_raw(frame(kind, body, self.sent, self.received, **claims))
+
+    def put_raw(self, data):
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # what it had to say is read next
+
+    def get(self):
+        """The next frame but ACKs: (name, body); None at the end."""
+        while True:
+            header = receive(self.socket, 24)
+            if header is None:
+                return None
+            length, kind, _, self.received, _ = struct.unpack("<IHHQQ", header)
+            body = receive(self.socket, length - 24)
+            if body is None:
+                return None
+            if kind != 0x01:
+                return NAMES.get(kind, kind), body
+
+    def expect(self, name):
+        got = self.get()
+        if got is None or got[0] != name:
+            raise AssertionError(f"{got} instead of {name}")
+        return got[1]
+
+    def expect_broken(self, words):
+        """The server takes leave with a reason, then closes. It may close at once if we are not reading."""
+        body = self.expect("goodbye")
+        text = body[8:].decode()
+        if words not in text:
+            raise AssertionError(f"it says '{text}', not '{words}'")
+        if self.get() is not None:
+            raise AssertionError("a frame behind GOODBYE")
+
+    def start(self):
+        """An executor with context 1, in-order queue 1, buffer 1 of 4096 bytes."""
+        self.put("start", struct.pack("<I", 0))
+        status, = struct.unpack_from("<i", self.expect("started"))
+        if status != 0:
+            raise AssertionError(f"START fails with {status}")
+        self.put("context_create", struct.pack("<Q", CONTEXT | 1) + numbers(0))
+        self.put("queue_create", struct.pack("<QQIQ", QUEUE | 1, CONTEXT | 1, 0, 0))
+        self.put("buffer_create", struct.pack("<QQQQ", MEM | 1, CONTEXT | 1, 1, 4096))
+        return self
+
+    def read(self, event, mem=MEM | 1, queue=QUEUE | 1, offset=0, size=4, transfer=0, wait=()):
+        self.put("read", struct.pack("<QQQBQQQ", EVENT | event, queue, mem, NOTIFY, offset, size, transfer) +
+                 numbers() + numbers(*wait))
+
+    def expect_done(self, event, status):
+        body = self.expect("done")
+        got = struct.unpack_from("<Qi", body)
+        if got != (EVENT | event, status):
+            raise AssertionError(f"DONE of {got[0]:#x} with {got[1]}, not {status}")
+
+    def expect_alive(self, event=999):
+        self.read(event)
+        self.expect_done(event, 0)
+
+
+def main():
+    # One line for each test, so that a failure on another machine says where it was.
+    unittest.main(module="__main__", verbosity=2, argv=sys.argv)
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
