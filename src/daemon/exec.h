@@ -71,7 +71,8 @@ struct tp_exec_queue {
     struct tp_list dirty_link;
     unsigned since_sweep; /**< commands since completed ones were looked for */
     unsigned since_flush; /**< commands since the last clFlush */
-    cl_event barrier; /**< out of order: last barrier, or NULL; reader only */
+    cl_event
+        barrier; /**< last one (in order: only after renewing), or NULL; reader only */
     struct tp_list link; /**< exec->queues; done_lock */
     struct tp_list pending; /**< events in the order of commands; done_lock */
 };
@@ -247,6 +248,11 @@ void tp_exec_flush_queues(struct tp_exec *x);
 struct tp_exec_event *tp_exec_event_new(struct tp_exec *x, uint64_t id);
 /** Adds an event with its native one to its queue's pending ones; hooks it if wanted. */
 void tp_exec_event_submitted(struct tp_exec_event *ev);
+/**
+ * A command is complete, well or not: tells of it and, in order, of those before it. May
+ * be called more than once. Any thread, without locks.
+ */
+void tp_exec_event_complete(struct tp_exec_event *ev, cl_int status);
 /** Puts DONE for an event that failed at once. */
 void tp_exec_event_failed(struct tp_exec_event *ev);
 /** Asks for DONE: at once or when it completes. */

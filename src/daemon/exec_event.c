@@ -236,9 +236,8 @@ sweep(struct tp_exec_queue *q, struct tp_list *dead)
     }
 }
 
-/* A command is complete, well or not: tells of it and, in order, of those before it. */
-static void
-complete(struct tp_exec_event *ev, cl_int status)
+void
+tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
 {
     struct tp_exec *x = ev->obj.x;
     struct tp_list dead;
@@ -263,7 +262,7 @@ completed(cl_event native, cl_int status, void *arg)
     (void)native;
     tp_assert(atomic_load(&ev->hooked));
     tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
-    complete(ev, status);
+    tp_exec_event_complete(ev, status);
     tp_exec_unref(&ev->obj);
 }
 
@@ -381,7 +380,7 @@ tp_exec_event_subscribe(struct tp_exec_event *ev)
     }
     status = tp_exec_event_status(ev);
     if (status <= CL_COMPLETE) {
-        complete(ev, status);
+        tp_exec_event_complete(ev, status);
     } else {
         hook(ev);
     }
@@ -436,7 +435,7 @@ static void
 user_event_failed(struct tp_exec_event *ev, cl_int status)
 {
     ev->obj.error = status;
-    complete(ev, status);
+    tp_exec_event_complete(ev, status);
     tp_exec_sweep_failures(ev->obj.x);
 }
 

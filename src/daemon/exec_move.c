@@ -66,6 +66,8 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 
     set_stamps(mv, start_ns, end_ns);
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
+    /* NVIDIA's driver looks for user events to call back about every 20 ms only. */
+    tp_exec_event_complete(mv->ev, error);
     free_move(mv);
     if (error != 0) {
         tp_exec_sweep_failures(x);
