@@ -152,6 +152,15 @@ tp_exec_on_queue_create(struct tp_exec *x, const struct tp_wire_queue_create *m)
     return TELPHER_OK;
 }
 
+static void
+forget_barrier(struct tp_exec_queue *q)
+{
+    if (q->barrier != NULL) {
+        q->obj.x->cl.ReleaseEvent(q->barrier);
+        q->barrier = NULL;
+    }
+}
+
 /* Work in it goes on; its end is seen by the events, which hold the struct. */
 void
 tp_exec_queue_let_go(struct tp_exec_object *o)
@@ -159,10 +168,7 @@ tp_exec_queue_let_go(struct tp_exec_object *o)
     struct tp_exec_queue *q = tp_container_of(o, struct tp_exec_queue, obj);
 
     tp_list_remove(&q->dirty_link);
-    if (q->barrier != NULL) {
-        o->x->cl.ReleaseEvent(q->barrier);
-        q->barrier = NULL;
-    }
+    forget_barrier(q);
     if (q->native != NULL) {
         o->x->cl.Flush(q->native);
         o->x->cl.ReleaseCommandQueue(q->native);
@@ -182,31 +188,37 @@ tp_exec_queue_free(struct tp_exec_object *o)
     tp_free(q);
 }
 
-/* Out of order: the new native queue goes on behind what is still under way in the old. */
-static void
-carry_over(struct tp_exec_queue *q)
+/* Native events of what is still under way in a queue, retained. @return their number */
+static cl_uint
+events_under_way(struct tp_exec_queue *q, cl_event *ret_events, cl_uint max)
 {
-    const struct tp_opencl *cl = &q->obj.x->cl;
-    cl_event events[256];
     cl_uint count = 0;
 
-    if (q->barrier != NULL) {
-        cl->ReleaseEvent(q->barrier);
-        q->barrier = NULL;
-    }
     tp_mutex_lock(&q->obj.x->done_lock);
     tp_list_for_each(pos, &q->pending)
     {
         struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
 
-        if (count < TP_ARRAY_LEN(events) && tp_exec_event_status(ev) > CL_COMPLETE) {
-            cl->RetainEvent(ev->native);
-            events[count++] = ev->native;
+        if (count < max && tp_exec_event_status(ev) > CL_COMPLETE) {
+            q->obj.x->cl.RetainEvent(ev->native);
+            ret_events[count++] = ev->native;
         }
     }
     tp_mutex_unlock(&q->obj.x->done_lock);
+    return count;
+}
+
+/* The new native queue goes on behind what is still under way in the old one. */
+static void
+carry_over(struct tp_exec_queue *q)
+{
+    const struct tp_opencl *cl = &q->obj.x->cl;
+    cl_event events[256];
+    cl_uint count = events_under_way(q, events, TP_ARRAY_LEN(events));
+
+    forget_barrier(q);
     if (count > 0) {
-        (void)cl->EnqueueMarkerWithWaitList(q->native, count, events, NULL);
+        (void)cl->EnqueueBarrierWithWaitList(q->native, count, events, &q->barrier);
     }
     while (count > 0) {
         cl->ReleaseEvent(events[--count]);
@@ -240,9 +252,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     }
     x->cl.Flush(old);
     q->native = fresh;
-    if (!q->in_order) {
-        carry_over(q);
-    }
+    carry_over(q);
     x->cl.ReleaseCommandQueue(old);
     return 0;
 }

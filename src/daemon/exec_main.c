@@ -33,6 +33,8 @@ enum {
     PATTERNS_MAX = 256,
 };
 
+#define LOST_GRACE (200 * TP_CLOCK_MS)
+
 struct arguments {
     bool probe, serve, version;
     uint64_t kernel_timeout_ns;
@@ -165,11 +167,11 @@ lost(void *arg, telpher_status status)
     if (status == TELPHER_ERR_PROTO) {
         tp_exec_die(x, status, "the client broke the protocol on a bulk stream");
     }
+    /* the client itself may be gone, which the reader is about to see */
+    tp_clock_sleep(LOST_GRACE);
     if (tp_stream_status(x->stream) == TELPHER_OK) {
-        tp_info("executor", "a bulk stream is lost while content is under way");
+        tp_exec_die(x, status, "a bulk stream was lost while content was under way");
     }
-    /* the command stream may bring the client's own end; else the session is of no use */
-    tp_stream_break(x->stream, TELPHER_ERR_PEER_LOST);
 }
 
 static telpher_status

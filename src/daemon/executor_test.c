@@ -577,6 +577,7 @@ test_transfers(void **state)
 {
     (void)state;
     move_there_and_back(0, (16 << 10) + 1);
+    move_there_and_back(CL_QUEUE_PROFILING_ENABLE, 300 << 10);
     move_there_and_back(CL_QUEUE_PROFILING_ENABLE, (3 << 20) + 17);
     move_there_and_back(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 40 << 20);
 }
@@ -763,6 +764,200 @@ test_large_source_and_binaries(void **state)
     tp_free(text);
 }
 
+/* Boxes in command frames. */
+static void
+test_inline_rect(void **state)
+{
+    const uint64_t rect[8] = {2, 1, 1, 3, 2, 2, 8, 32};
+    struct tp_wire_write w = {.size = 12, .rect = {8, rect}};
+    struct tp_wire_read r = {.size = 12, .rect = {8, rect}, .flags = TP_WIRE_NOTIFY};
+    static struct scene c;
+    struct tp_wire_done done;
+    uint8_t zero[96] = {0}, data[12];
+    uint64_t event;
+
+    (void)state;
+    open_scene(&c, 0);
+    for (uint8_t i = 0; i < sizeof(data); i++) {
+        data[i] = (uint8_t)(i + 1);
+    }
+    w.queue = r.queue = c.queue;
+    w.mem = r.mem = make_buffer(&c, sizeof(zero));
+    w.data = (struct tp_wire_bytes){sizeof(data), data};
+    write_inline(&c, w.mem, zero, sizeof(zero));
+    test_put(&c.s, TP_WIRE_WRITE, &w);
+    r.event = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    test_put(&c.s, TP_WIRE_READ, &r);
+    test_expect_done(&c.s, r.event, &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    assert_int_equal(done.data.len, sizeof(data));
+    assert_memory_equal(done.data.data, data, sizeof(data));
+    event = read_inline(&c, w.mem, sizeof(zero), NULL);
+    test_expect_done(&c.s, event, &done);
+    assert_memory_equal((const uint8_t *)done.data.data + 2 + 8 + 32, data, 3);
+    assert_memory_equal((const uint8_t *)done.data.data + 2 + 16 + 64, data + 9, 3);
+    r.rect.data = (const uint64_t[]){2, 1, 1, 3, 2, 3, 8, 32}; /* one slice too many */
+    r.size = 18;
+    r.event = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    test_put(&c.s, TP_WIRE_READ, &r);
+    test_expect_done(&c.s, r.event, &done);
+    assert_int_equal(done.status, CL_INVALID_VALUE);
+    close_scene(&c);
+}
+
+/* COPY, FILL, sub-buffers and MIGRATE. */
+static void
+test_other_commands(void **state)
+{
+    static struct scene c;
+    struct tp_wire_fill fill = {.offset = 16, .size = 32, .pattern = TEST_TEXT("abcd")};
+    struct tp_wire_copy copy = {.src_offset = 16, .dst_offset = 4, .size = 8};
+    struct tp_wire_copy rect_copy = {
+        .rect = TEST_IDS(0, 0, 0, 1, 1, 0, 2, 2, 1, 8, 0, 8, 0)};
+    struct tp_wire_sub_buffer_create sub = {.flags = CL_MEM_READ_WRITE, .size = 64};
+    struct tp_wire_migrate migrate = {.flags = TP_WIRE_NOTIFY};
+    struct tp_wire_done done;
+    uint8_t zero[256] = {0};
+    uint64_t ids[1];
+
+    (void)state;
+    open_scene(&c, 0);
+    fill.queue = copy.queue = rect_copy.queue = migrate.queue = c.queue;
+    sub.parent = fill.mem = copy.src = rect_copy.src = make_buffer(&c, sizeof(zero));
+    copy.dst = rect_copy.dst = make_buffer(&c, sizeof(zero));
+    write_inline(&c, fill.mem, zero, sizeof(zero));
+    write_inline(&c, copy.dst, zero, sizeof(zero));
+    test_put(&c.s, TP_WIRE_FILL, &fill);
+    test_put(&c.s, TP_WIRE_COPY, &copy);
+    test_expect_done(&c.s, read_inline(&c, copy.dst, 16, NULL), &done);
+    assert_memory_equal(done.data.data, "\0\0\0\0abcdabcd\0\0\0\0", 16);
+    write_inline(&c, rect_copy.src, "0123456789", 10);
+    test_put(&c.s, TP_WIRE_COPY, &rect_copy);
+    test_expect_done(&c.s, read_inline(&c, copy.dst, 24, NULL), &done);
+    assert_memory_equal((const uint8_t *)done.data.data + 9, "01", 2);
+    assert_memory_equal((const uint8_t *)done.data.data + 17, "89", 2);
+    sub.mem = test_id(&c.s, TP_WIRE_KIND_MEM);
+    test_put(&c.s, TP_WIRE_SUB_BUFFER_CREATE, &sub);
+    test_expect_done(&c.s, read_inline(&c, sub.mem, 10, NULL), &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    assert_memory_equal(done.data.data, "0123456789", 10);
+    ids[0] = copy.dst;
+    migrate.mems = (struct tp_wire_u64s){1, ids};
+    migrate.event = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    test_put(&c.s, TP_WIRE_MIGRATE, &migrate);
+    test_expect_done(&c.s, migrate.event, &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    close_scene(&c);
+}
+
+/* Out of order, a barrier holds back later moves, and a failed one is got over. */
+static void
+test_out_of_order_barrier(void **state)
+{
+    enum { SIZE = 1 << 20 };
+    static struct scene c;
+    struct tp_wire_user_event_create create;
+    struct tp_wire_user_event_set set = {.status = CL_COMPLETE};
+    struct tp_wire_barrier barrier = {.flags = 0};
+    struct tp_wire_done done;
+    uint64_t mem, event, transfer;
+    uint8_t *data = pattern(SIZE, 3), *got = tp_zalloc(SIZE, "got");
+
+    (void)state;
+    assert_non_null(got);
+    open_scene(&c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    test_session_bulk(&c.s, &the_daemon);
+    mem = make_buffer(&c, SIZE);
+    create.context = c.context;
+    barrier.queue = c.queue;
+    for (int round = 0; round < 2; round++) {
+        create.event = set.event = test_id(&c.s, TP_WIRE_KIND_EVENT);
+        test_put(&c.s, TP_WIRE_USER_EVENT_CREATE, &create);
+        barrier.wait = (struct tp_wire_u64s)TEST_IDS(create.event);
+        test_put(&c.s, TP_WIRE_BARRIER, &barrier);
+        event = write_transfer(&c, mem, 0, SIZE, &transfer);
+        send_with_credit(&c, transfer, data, SIZE);
+        tp_clock_sleep(50 * TP_CLOCK_MS);
+        assert_int_equal(test_count(&c.s, TP_WIRE_DONE), 0);
+        set.status = round == 0 ? CL_COMPLETE : -9;
+        test_put(&c.s, TP_WIRE_USER_EVENT_SET, &set);
+        test_expect_done(&c.s, event, &done);
+        assert_int_equal(done.status < 0, round == 1);
+    }
+    event = read_transfer(&c, mem, 0, SIZE);
+    test_receive_content(&c.s, got, SIZE);
+    test_expect_done(&c.s, event, &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    assert_memory_equal(got, data, SIZE);
+    close_scene(&c);
+    tp_free(data);
+    tp_free(got);
+}
+
+/* In order, after a failure everything that follows still runs. */
+static void
+test_queue_after_failure(void **state)
+{
+    static struct scene c;
+    struct tp_wire_user_event_create create;
+    struct tp_wire_user_event_set set = {.status = -9};
+    struct tp_wire_done done;
+    uint64_t mem, before, failed, event;
+
+    (void)state;
+    open_scene(&c, 0);
+    mem = make_buffer(&c, 64);
+    before = read_inline(&c, mem, 64, NULL);
+    create.context = c.context;
+    create.event = set.event = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    test_put(&c.s, TP_WIRE_USER_EVENT_CREATE, &create);
+    failed = read_inline(&c, mem, 64, &(struct tp_wire_u64s)TEST_IDS(create.event));
+    test_put(&c.s, TP_WIRE_USER_EVENT_SET, &set);
+    test_expect_done(&c.s, before, &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    test_expect_done(&c.s, failed, &done);
+    assert_int_equal(done.status, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    event = read_inline(&c, mem, 64, NULL);
+    test_expect_done(&c.s, event, &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    event = read_inline(&c, mem, 64, &(struct tp_wire_u64s)TEST_IDS(failed));
+    test_expect_done(&c.s, event, &done);
+    assert_int_equal(done.status, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    close_scene(&c);
+}
+
+/* Requests about what is not there are answered. */
+static void
+test_requests_always_answered(void **state)
+{
+    static struct scene c;
+    struct tp_wire_program_build build_msg = {.options = TEST_TEXT("")};
+    struct tp_wire_build_reply built;
+    struct tp_wire_program_binaries ask;
+    struct tp_wire_binaries_reply answer;
+    struct tp_wire_context_create context = {.devices = TEST_IDS(1000)};
+    struct tp_wire_failed failed;
+
+    (void)state;
+    open_scene(&c, 0);
+    build_msg.program = ask.program = tp_wire_id(TP_WIRE_KIND_PROGRAM, 4711);
+    build_msg.request = test_id(&c.s, TP_WIRE_KIND_REQUEST);
+    test_put(&c.s, TP_WIRE_PROGRAM_BUILD, &build_msg);
+    test_expect(&c.s, TP_WIRE_BUILD_REPLY, &built);
+    assert_int_equal(built.status, CL_INVALID_PROGRAM);
+    ask.request = test_id(&c.s, TP_WIRE_KIND_REQUEST);
+    test_put(&c.s, TP_WIRE_PROGRAM_BINARIES, &ask);
+    test_expect(&c.s, TP_WIRE_BINARIES_REPLY, &answer);
+    assert_int_equal(answer.request, ask.request);
+    assert_int_equal(answer.status, CL_INVALID_PROGRAM);
+    context.context = test_id(&c.s, TP_WIRE_KIND_CONTEXT);
+    test_put(&c.s, TP_WIRE_CONTEXT_CREATE, &context);
+    test_expect(&c.s, TP_WIRE_FAILED, &failed);
+    assert_int_equal(failed.id, context.context);
+    assert_int_equal(failed.status, CL_INVALID_DEVICE);
+    close_scene(&c);
+}
+
 /* Two sessions at once, each with its own results. */
 static void
 test_two_sessions(void **state)
@@ -890,6 +1085,11 @@ main(int argc, char **argv)
         cmocka_unit_test_teardown(test_rect_transfer, close_all),
         cmocka_unit_test_teardown(test_transfer_errors, close_all),
         cmocka_unit_test_teardown(test_large_source_and_binaries, close_all),
+        cmocka_unit_test_teardown(test_inline_rect, close_all),
+        cmocka_unit_test_teardown(test_other_commands, close_all),
+        cmocka_unit_test_teardown(test_out_of_order_barrier, close_all),
+        cmocka_unit_test_teardown(test_queue_after_failure, close_all),
+        cmocka_unit_test_teardown(test_requests_always_answered, close_all),
         cmocka_unit_test_teardown(test_two_sessions, close_all),
         cmocka_unit_test_teardown(test_many_commands, close_all),
     };

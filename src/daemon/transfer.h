@@ -55,7 +55,7 @@ struct tp_transfer_params {
 struct tp_transfers_handler {
     /** Content of @p transfer below @p limit may be sent. */
     void (*credit)(void *arg, uint64_t transfer, uint64_t limit);
-    /** A bulk stream broke while something needed it. */
+    /** A bulk stream broke while something needed it. Its receiver calls; may wait. */
     void (*lost)(void *arg, telpher_status status);
 };
 
