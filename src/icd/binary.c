@@ -44,7 +44,7 @@ take_reply(struct load *load, uint16_t type, const uint8_t *body, const uint8_t 
             tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
         return;
     }
-    load->result = msg.status;
+    load->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
     for (uint16_t i = 0; i < load->count && i < msg.binary_status.count; i++) {
         load->binary_status[load->given[i]] =
             (cl_int)tp_wire_u64_at(&msg.binary_status, i);
@@ -340,7 +340,7 @@ on_binaries_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body
         tp_icd_settle(f->place, req);
         return;
     }
-    f->result = msg.status;
+    f->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
     size = take_sizes(f, &msg.sizes);
     if (size < 0 || (msg.transfer == 0 && size != msg.binaries.len)) {
         f->result = CL_OUT_OF_RESOURCES;

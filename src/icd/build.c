@@ -340,7 +340,7 @@ on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
         part_end(part);
         return;
     }
-    part->result = msg.status;
+    part->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
     tp_icd_blob_receive(&part->facts,
                         part->build->p->pub.ctx->places[part->place_index], &msg.facts,
                         msg.transfer, msg.size);
@@ -527,6 +527,9 @@ tp_clBuildProgram(cl_program handle, cl_uint num_devices, const cl_device_id *de
     }
     if ((num_devices == 0) != (devices == NULL) || (notify == NULL && user != NULL)) {
         return CL_INVALID_VALUE;
+    }
+    if (options != NULL && strlen(options) > TP_WIRE_BLOB_MAX) {
+        return CL_INVALID_BUILD_OPTIONS; /* they would not fit into a frame */
     }
     b = tp_zalloc(sizeof(*b), "build");
     if (b == NULL) {

@@ -28,7 +28,7 @@ on_devices_reply(struct inquiry *q, const uint8_t *body, const uint8_t *end)
 {
     struct tp_wire_devices_reply msg;
 
-    if (!tp_wire_get_devices_reply(body, end, &msg)) {
+    if (q->answered || !tp_wire_get_devices_reply(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
     q->answered = true;

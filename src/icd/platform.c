@@ -108,6 +108,8 @@ device_create(struct tp_icd_server *server, uint32_t index, uint32_t platform)
     return dev;
 }
 
+enum { DEVICES_MAX = 4096 }; /* of one server: bounds what it can say */
+
 /** Adds the devices of one server that answered. */
 static telpher_status
 add_devices(struct _cl_platform_id *platform, struct tp_icd_server *server)
@@ -115,6 +117,11 @@ add_devices(struct _cl_platform_id *platform, struct tp_icd_server *server)
     uint32_t count = tp_icd_facts_count(server->facts, TP_WIRE_FACT_DEVICE);
 
     server->platform_count = tp_icd_facts_count(server->facts, TP_WIRE_FACT_PLATFORM);
+    if (count > DEVICES_MAX || server->platform_count > DEVICES_MAX) {
+        tp_warn("icd", "server %s is left out: it says it has %u devices",
+                server->address, TP_MAX(count, server->platform_count));
+        return TELPHER_OK;
+    }
     server->places =
         tp_alloc_array(server->platform_count, sizeof(server->places[0]), "places");
     if (server->places == NULL) {
