@@ -88,7 +88,7 @@ expect_transfer(struct tp_icd_incoming *in, struct tp_icd_place *place,
 {
     telpher_status status;
 
-    if (size == 0 || size > TP_WIRE_TRANSFER_MAX) {
+    if (size == 0 || size > TP_WIRE_TRANSFER_MAX || !tp_icd_is_servers(transfer)) {
         return TELPHER_ERR_PROTO;
     }
     in->size = size;

@@ -6,6 +6,7 @@
  * sinks' memory, one sends from the sources' memory, a chunk of each in turn, as far as
  * its content is ready and the server gave credit. Both threads end with the place.
  */
+#include "icd/icd_int.h"
 #include "icd/place.h"
 
 #include <string.h>
@@ -17,53 +18,42 @@
 
 enum { ANNOUNCE_S = 10 }; /* how long content waits for the reply that announces it */
 
-/** A sink or source that ended under the lock: its done() runs on the callback thread. */
-struct ending {
-    struct tp_icd_sink *sink;
-    struct tp_icd_source *source;
-    telpher_status status;
-};
+/** Ended under the lock; their done() is called without it. Under tp_icd.lock. */
+static struct tp_list ended_sinks = {&ended_sinks, &ended_sinks};
+static struct tp_list ended_sources = {&ended_sources, &ended_sources};
 
-static void
-run_ending(void *arg)
+void
+tp_icd_bulk_end(void)
 {
-    struct ending *end = arg;
+    for (;;) {
+        struct tp_list *sink, *source = NULL;
 
-    if (end->sink != NULL) {
-        end->sink->done(end->sink, end->status);
-    } else {
-        end->source->done(end->source, end->status);
-    }
-    tp_free(end);
-}
+        tp_icd_lock();
+        sink = tp_list_pop_front(&ended_sinks);
+        if (sink == NULL) {
+            source = tp_list_pop_front(&ended_sources);
+        }
+        tp_icd_unlock();
+        if (sink != NULL) {
+            struct tp_icd_sink *ended = tp_list_entry(sink, struct tp_icd_sink, link);
 
-/** Lets done() run without the lock. */
-static void
-end_later(struct tp_icd_sink *sink, struct tp_icd_source *source, telpher_status status)
-{
-    struct ending *end = tp_malloc(sizeof(*end), "ending");
+            ended->done(ended, ended->ended);
+        } else if (source != NULL) {
+            struct tp_icd_source *ended =
+                tp_list_entry(source, struct tp_icd_source, link);
 
-    if (end == NULL) {
-        return; /* tp_malloc said so; what waits for it ends with the place */
-    }
-    *end = (struct ending){.sink = sink, .source = source, .status = status};
-    if (tp_icd_callback(run_ending, end) != TELPHER_OK) {
-        tp_free(end);
+            ended->done(ended, ended->ended);
+        } else {
+            return;
+        }
     }
 }
 
 /* ---- receiving --------------------------------------------------------------------- */
 
-/** True for a transfer that the server chose: its sink is added when the reply is read. */
-static bool
-is_announced_later(uint64_t transfer)
-{
-    return (transfer >> 55 & 1) != 0;
-}
-
 /**
- * The sink of a transfer. Streams race: content may be here before the reply that
- * announces it, which another thread reads; it is waited for, up to a limit. Lock held.
+ * The sink of a transfer. Streams race: content that the server chose to send may be here
+ * before the reply that announces it, which another thread reads; it is waited for, up to a limit. Lock held.
  */
 static struct tp_icd_sink *
 find_sink(struct tp_icd_place *place, uint64_t transfer)
@@ -73,7 +63,7 @@ find_sink(struct tp_icd_place *place, uint64_t transfer)
     struct tp_icd_sink *sink = tp_map_get(&place->bulk.sinks, transfer);
     int late = 0;
 
-    while (sink == NULL && is_announced_later(transfer) && !place->lost && late == 0) {
+    while (sink == NULL && tp_icd_is_servers(transfer) && !place->lost && late == 0) {
         late = pthread_cond_timedwait(&place->bulk.more, &tp_icd.lock, &limit);
         sink = tp_map_get(&place->bulk.sinks, transfer);
     }
@@ -92,6 +82,9 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     if (sink != NULL && offset == sink->got && len <= sink->size - sink->got) {
         place->bulk.filling = sink;
         dst = sink->dst + offset;
+    } else if (sink != NULL) { /* what is missing would never come */
+        tp_warn("icd", "%s: content out of order or too long", place->server->address);
+        tp_stream_break(place->bulk.stream, TELPHER_ERR_PROTO);
     }
     tp_icd_unlock();
     return dst;
@@ -160,12 +153,14 @@ end_filling(struct tp_icd_place *place)
     if (sink != NULL) {
         sink->done(sink, TELPHER_ERR_PEER_LOST);
     }
+    tp_icd_flush_dirty();
 }
 
 static telpher_status
 connect_bulk(struct tp_icd_place *place)
 {
     struct tp_client_params params = {.address = place->server->address,
+                                      .cookie_path = tp_icd_settings.cookie,
                                       .stream = TP_WIRE_STREAM_BULK};
     struct tp_error err = {0};
     struct tp_stream *stream;
@@ -179,6 +174,9 @@ connect_bulk(struct tp_icd_place *place)
     }
     tp_icd_lock();
     place->bulk.stream = stream;
+    if (place->lost) { /* meanwhile; nobody else breaks this stream */
+        tp_stream_break(stream, TELPHER_ERR_PEER_LOST);
+    }
     pthread_cond_broadcast(&place->bulk.more);
     tp_icd_unlock();
     return TELPHER_OK;
@@ -249,6 +247,7 @@ send_chunk(struct tp_icd_place *place, struct tp_icd_source *source)
         tp_list_push_back(&bulk->turn, &source->link);
         return;
     }
+    source->ended = TELPHER_ERR_CANCELED; /* for an abort that comes before done() */
     tp_map_remove(&bulk->sources, source->transfer);
     tp_icd_unlock();
     source->done(source, status);
@@ -283,7 +282,7 @@ static telpher_status
 ensure_open(struct tp_icd_place *place)
 {
     struct tp_icd_bulk *bulk = &place->bulk;
-    telpher_status status;
+    telpher_status status = TELPHER_OK;
 
     if (place->lost) {
         return TELPHER_ERR_PEER_LOST;
@@ -291,10 +290,12 @@ ensure_open(struct tp_icd_place *place)
     if (bulk->open) {
         return TELPHER_OK;
     }
-    status = tp_thread_create(&bulk->sender, "telpher-send", sender_main, place);
+    if (!bulk->has_sender) {
+        status = tp_icd_thread_start("telpher-send", sender_main, place);
+        bulk->has_sender = status == TELPHER_OK;
+    }
     if (status == TELPHER_OK) {
-        status =
-            tp_thread_create(&bulk->receiver, "telpher-bulk", receiver_main, place);
+        status = tp_icd_thread_start("telpher-bulk", receiver_main, place);
     }
     bulk->open = status == TELPHER_OK;
     return status;
@@ -307,6 +308,10 @@ tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink)
 
     sink->got = 0;
     sink->ended = TELPHER_OK;
+    if (status == TELPHER_OK &&
+        tp_map_get(&place->bulk.sinks, sink->transfer) != NULL) {
+        status = TELPHER_ERR_PROTO; /* the server chose an id that is in use */
+    }
     if (status == TELPHER_OK) {
         status = tp_map_put(&place->bulk.sinks, sink->transfer, sink);
         pthread_cond_broadcast(&place->bulk.more); /* see find_sink */
@@ -361,7 +366,7 @@ end_source(struct tp_icd_place *place, struct tp_icd_source *source,
     if (place->bulk.sending != source) {
         tp_list_remove(&source->link);
         tp_map_remove(&place->bulk.sources, source->transfer);
-        end_later(NULL, source, status);
+        tp_list_push_back(&ended_sources, &source->link);
     }
 }
 
@@ -372,7 +377,7 @@ end_sink(struct tp_icd_place *place, struct tp_icd_sink *sink, telpher_status st
     sink->ended = status;
     tp_map_remove(&place->bulk.sinks, sink->transfer);
     if (place->bulk.filling != sink) {
-        end_later(sink, NULL, status);
+        tp_list_push_back(&ended_sinks, &sink->link);
     }
 }
 
@@ -419,6 +424,9 @@ tp_icd_bulk_lose(struct tp_icd_place *place)
     while (!tp_list_is_empty(&bulk->turn)) {
         source = tp_list_entry(tp_list_first(&bulk->turn), struct tp_icd_source, link);
         end_source(place, source, TELPHER_ERR_PEER_LOST);
+    }
+    if (bulk->sending != NULL) {
+        end_source(place, bulk->sending, TELPHER_ERR_PEER_LOST);
     }
     if (bulk->stream != NULL) {
         tp_stream_break(bulk->stream, TELPHER_ERR_PEER_LOST);

@@ -59,6 +59,9 @@ tp_icd_context_device_place(const struct _cl_context *ctx,
 static void
 context_free(struct _cl_context *ctx)
 {
+    for (uint32_t i = 0; i < ctx->place_count; i++) {
+        tp_icd_place_use(ctx->places[i], false);
+    }
     tp_free(ctx->devices);
     tp_free(ctx->properties);
     tp_free(ctx);
@@ -179,6 +182,7 @@ add_device(struct _cl_context *ctx, struct _cl_device_id *dev)
     }
     if (index == ctx->place_count) {
         ctx->places[ctx->place_count++] = place;
+        tp_icd_place_use(place, true);
     }
     ctx->devices[ctx->device_count++] = dev;
     return CL_SUCCESS;

@@ -12,8 +12,9 @@
 
 #include "base/alloc.h"
 
-/** Woken whenever a user event ends: they have no place to read. With tp_icd.lock. */
-static pthread_cond_t user_ended = PTHREAD_COND_INITIALIZER;
+/** Woken whenever an event ends that no stream tells of: a user event, or one of a lost
+ *  place. With tp_icd.lock. */
+static pthread_cond_t ended_unread = PTHREAD_COND_INITIALIZER;
 
 /** One registered callback. */
 struct callback {
@@ -207,16 +208,14 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
     ev->status = status;
     ev->ended = true;
     tp_list_remove(&ev->open_link);
-    if (status < 0 && ev->transfer != 0 && ev->parts != 0) {
-        tp_icd_bulk_cancel(ev->place, ev->transfer, TELPHER_ERR_CANCELED);
-    }
     if (ev->place != NULL) {
         if (!ev->told || ev->server_done) {
             tp_icd_place_remove_event(ev->place, ev);
         }
         tp_icd_place_wake(ev->place);
-    } else {
-        pthread_cond_broadcast(&user_ended);
+    }
+    if (ev->place == NULL || tp_icd_place_lost(ev->place)) {
+        pthread_cond_broadcast(&ended_unread);
     }
     stop_expecting(ev);
     set_proxies(ev);
@@ -342,8 +341,27 @@ tp_icd_event_part_done(struct _cl_event *ev, telpher_status status)
     if (status != TELPHER_OK && ev->server_status == CL_COMPLETE) {
         ev->server_status = tp_icd_cl_error(status);
     }
-    if (!ev->ended) {
+    if (ev->ended) {
+        return;
+    }
+    if (tp_icd_place_lost(ev->place) && ev->server_done && ev->parts == 0) {
+        tp_icd_event_end(ev, ev->server_status); /* there is no order any more */
+    } else {
         settle(ev);
+    }
+}
+
+void
+tp_icd_event_lose(struct _cl_event *ev)
+{
+    if (ev->ended) { /* only the stamps were awaited */
+        stop_expecting(ev);
+        unkeep(ev);
+    } else if (ev->parts == 0) {
+        tp_icd_event_end(ev, CL_DEVICE_NOT_AVAILABLE);
+    } else { /* bulk.c gives its content up, and then says so */
+        ev->server_done = true;
+        ev->server_status = CL_DEVICE_NOT_AVAILABLE;
     }
 }
 
@@ -384,12 +402,13 @@ tp_icd_event_subscribe(struct _cl_event *ev)
     }
 }
 
+/** Waits for an event that ends without a message. */
 static cl_int
-wait_user_event(struct _cl_event *ev)
+wait_unread(struct _cl_event *ev)
 {
     tp_icd_lock();
     while (!ev->ended) {
-        pthread_cond_wait(&user_ended, &tp_icd.lock);
+        pthread_cond_wait(&ended_unread, &tp_icd.lock);
     }
     tp_icd_unlock();
     return ev->status;
@@ -401,7 +420,7 @@ tp_icd_event_wait(struct _cl_event *ev)
     bool ended;
 
     if (ev->place == NULL) {
-        return wait_user_event(ev);
+        return wait_unread(ev);
     }
     tp_icd_lock();
     ended = ev->ended;
@@ -410,7 +429,7 @@ tp_icd_event_wait(struct _cl_event *ev)
     }
     tp_icd_unlock();
     if (!ended && tp_icd_wait(ev->place, &ev->ended) != TELPHER_OK) {
-        return CL_DEVICE_NOT_AVAILABLE;
+        return wait_unread(ev); /* a lost place lets go of the program's memory first */
     }
     return ev->status;
 }
@@ -615,7 +634,7 @@ fetch_stamps(struct _cl_event *ev)
     bool asked = true;
 
     tp_icd_lock();
-    if (!ev->has_stamps && (!ev->told || ev->server_done)) {
+    if (!ev->has_stamps && !ev->told) {
         asked = tp_icd_place_add_event(ev->place, ev) == TELPHER_OK;
         if (asked) {
             tp_icd_put(ev->place, TP_WIRE_SUBSCRIBE, &msg);
@@ -624,8 +643,8 @@ fetch_stamps(struct _cl_event *ev)
         }
     }
     tp_icd_unlock();
-    if (asked && !ev->has_stamps) {
-        (void)tp_icd_wait(ev->place, &ev->has_stamps);
+    if (asked) {
+        (void)tp_icd_wait(ev->place, &ev->server_done); /* DONE has them, or none has */
     }
 }
 
@@ -709,6 +728,7 @@ tp_clSetEventCallback(cl_event event, cl_int when,
                       void(CL_CALLBACK *fn)(cl_event, cl_int, void *), void *user)
 {
     struct _cl_event *ev = tp_icd_check(event, TP_ICD_EVENT);
+    struct tp_icd_place *place;
     struct callback *cb;
 
     if (ev == NULL) {
@@ -725,11 +745,12 @@ tp_clSetEventCallback(cl_event event, cl_int when,
     cb->when = when;
     cb->fn = fn;
     cb->user = user;
+    place = ev->place;
     tp_icd_lock();
     add_callback(ev, cb);
     tp_icd_unlock();
-    if (ev->place != NULL) {
-        tp_icd_flush(ev->place);
+    if (place != NULL) { /* the callback may have released the event already */
+        tp_icd_flush(place);
     }
     return CL_SUCCESS;
 }

@@ -204,6 +204,8 @@ void tp_icd_put_release(struct tp_icd_place *place, uint64_t id);
 void tp_icd_flush(struct tp_icd_place *place);
 /** Flushes if much has gathered (end of every enqueue call). Not under the lock. */
 void tp_icd_flush_if_full(struct tp_icd_place *place);
+/** A context begins or ends to use the place. Not under the lock. */
+void tp_icd_place_use(struct tp_icd_place *place, bool begins);
 /** True once the session broke. */
 bool tp_icd_place_lost(const struct tp_icd_place *place);
 /**
@@ -226,6 +228,7 @@ telpher_status tp_icd_wait(struct tp_icd_place *place, const bool *flag);
 
 /** Where incoming content of a READ goes. Kept by the place until done or aborted. */
 struct tp_icd_sink {
+    struct tp_list link; /**< bulk.c's: ended, done() yet to be called */
     uint64_t transfer;
     uint8_t *dst; /**< packed content goes to dst[0 .. size) (or see scatter) */
     uint64_t size; /**< [bytes] */
@@ -253,6 +256,12 @@ struct tp_icd_source {
 };
 /** Announce before the READ is put. Under the lock. */
 telpher_status tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink);
+/** True for a transfer id that the server chose: docs/protocol.md 5. */
+static inline bool
+tp_icd_is_servers(uint64_t transfer)
+{
+    return (transfer >> 55 & 1) != 0;
+}
 /** Queues content for sending, in turn with others. Under the lock. */
 telpher_status tp_icd_source_add(struct tp_icd_place *place,
                                  struct tp_icd_source *source);
@@ -324,7 +333,7 @@ struct _cl_event {
     uint64_t seq; /**< its place in the queue's order, from 1 */
     bool kept; /**< the library has a hold until it ends */
     bool expecting; /**< tp_icd_expect was called for it */
-    bool server_done; /**< DONE came, content may still be under way */
+    bool server_done; /**< DONE came or never will, content may be under way */
     cl_int server_status; /**< what DONE said */
     uint32_t parts; /**< transfers whose end is awaited besides DONE */
     uint64_t transfer; /**< the transfer of its content, if parts > 0: a failed command
@@ -368,6 +377,11 @@ void tp_icd_event_set_told(struct _cl_event *ev);
 void tp_icd_event_part_done(struct _cl_event *ev, telpher_status status);
 /** Ends it with a status from this side (lost place, user event). Under the lock. */
 void tp_icd_event_end(struct _cl_event *ev, cl_int status);
+/**
+ * Its place was lost: ends it, or lets it end with its content, once no thread of ours
+ * touches the program's memory any more. Under the lock.
+ */
+void tp_icd_event_lose(struct _cl_event *ev);
 /** DONE arrived. Takes no lock itself: called by place.c with the lock held. */
 void tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg);
 /**

@@ -8,6 +8,7 @@
  * background thread read; a caller that then needs an answer calls it back and takes over.
  */
 #include "icd/place.h"
+#include "icd/icd_int.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -45,6 +46,7 @@ put_releases(struct tp_icd_place *place)
 
     if (place->release_count != 0) {
         place->release_count = 0;
+        /* Without memory the ids only stay until the session ends. */
         (void)tp_stream_put(place->stream, TP_WIRE_RELEASE, &msg);
     }
 }
@@ -52,9 +54,16 @@ put_releases(struct tp_icd_place *place)
 void
 tp_icd_put(struct tp_icd_place *place, uint16_t type, const void *msg)
 {
-    if (!place->lost) {
-        /* A broken stream is found by whoever reads or flushes it. */
-        (void)tp_stream_put(place->stream, type, msg);
+    telpher_status status;
+
+    if (place->lost) {
+        return;
+    }
+    status = tp_stream_put(place->stream, type, msg);
+    if (status == TELPHER_ERR_NO_MEMORY || status == TELPHER_ERR_LIMIT) {
+        /* The server would miss a frame that others refer to: that is the end of the
+         * session. Whoever reads or flushes finds it, as any other broken stream. */
+        tp_stream_break(place->stream, status);
     }
 }
 
@@ -111,6 +120,7 @@ tp_icd_place_set_dirty(struct tp_icd_place *place)
 void
 tp_icd_flush_dirty(void)
 {
+    tp_icd_bulk_end();
     for (;;) {
         struct tp_icd_place *place = NULL;
 
@@ -156,8 +166,10 @@ on_failed(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
     if (!tp_wire_get_failed(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
-    tp_warn("icd", "%s: error %d: %.*s", place->server->address, msg.status,
+    /* The program hears of it: from what uses the object, from finish, by its callback. */
+    tp_info("icd", "%s: error %d: %.*s", place->server->address, msg.status,
             (int)msg.text.len, (const char *)msg.text.data);
+    msg.status = msg.status < 0 ? msg.status : CL_OUT_OF_RESOURCES;
     tp_icd_lock();
     q = tp_map_get(&place->queues, msg.id);
     if (q != NULL) {
@@ -217,11 +229,12 @@ on_started(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
     if (!tp_wire_get_started(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
-    if (msg.status != TELPHER_OK) {
-        tp_error("icd", "%s: no executor: %.*s", place->server->address,
-                 (int)msg.text.len, (const char *)msg.text.data);
+    if (msg.status == TELPHER_OK) {
+        return TELPHER_OK;
     }
-    return msg.status;
+    tp_error("icd", "%s: no executor: %.*s", place->server->address, (int)msg.text.len,
+             (const char *)msg.text.data);
+    return TELPHER_ERR_REFUSED; /* whatever number the server gave */
 }
 
 static telpher_status
@@ -368,10 +381,22 @@ call_background(struct tp_icd_place *place)
         return;
     }
     if (!place->has_background) {
-        place->has_background = tp_thread_create(&place->background, "telpher-read",
-                                                 background_main, place) == TELPHER_OK;
+        place->has_background =
+            tp_icd_thread_start("telpher-read", background_main, place) == TELPHER_OK;
     }
     pthread_cond_signal(&place->wanted);
+}
+
+telpher_status
+tp_icd_thread_start(const char *name, void *(*run)(void *arg), void *arg)
+{
+    pthread_t thread;
+    telpher_status status = tp_thread_create(&thread, name, run, arg);
+
+    if (status == TELPHER_OK) {
+        pthread_detach(thread); /* it leaves when the place is lost; nobody waits */
+    }
+    return status;
 }
 
 void
@@ -509,6 +534,15 @@ tp_icd_place_remove_queue(struct tp_icd_place *place, struct _cl_command_queue *
     tp_map_remove(&place->queues, q->obj.id);
 }
 
+void
+tp_icd_place_use(struct tp_icd_place *place, bool begins)
+{
+    tp_icd_lock();
+    place->users += begins;
+    place->users -= !begins && place->users != 0;
+    tp_icd_unlock();
+}
+
 bool
 tp_icd_place_lost(const struct tp_icd_place *place)
 {
@@ -546,6 +580,7 @@ ask_last_words(const struct tp_icd_place *place, struct last_words *words)
     static const struct tp_stream_handler ask = {.frame = on_last_words};
     uint64_t deadline = tp_clock_deadline(LAST_WORDS_MS * TP_CLOCK_MS);
     struct tp_client_params params = {.address = place->server->address,
+                                      .cookie_path = tp_icd_settings.cookie,
                                       .deadline_ns = deadline};
     struct tp_wire_last_words msg = {
         .request = 1,
@@ -569,11 +604,18 @@ ask_last_words(const struct tp_icd_place *place, struct last_words *words)
     tp_stream_destroy(stream);
 }
 
+/** @param used some context has it: else the program has nothing to lose. */
 static void
-say_lost(const struct tp_icd_place *place, telpher_status why, const char *text)
+say_lost(const struct tp_icd_place *place, bool used, telpher_status why,
+         const char *text)
 {
     struct last_words words = {0};
 
+    if (!used) {
+        tp_info("icd", "%s: session ended while unused: %s", place->server->address,
+                telpher_status_text(why));
+        return;
+    }
     if (text == NULL && why == TELPHER_ERR_PEER_LOST) {
         ask_last_words(place, &words);
         text = words.text;
@@ -597,8 +639,8 @@ end_events(struct tp_icd_place *place)
         if (!tp_map_next(&place->events, &cursor, &id, (void **)&ev)) {
             return;
         }
-        tp_icd_event_end(ev, CL_DEVICE_NOT_AVAILABLE);
         tp_map_remove(&place->events, id);
+        tp_icd_event_lose(ev);
     }
 }
 
@@ -639,9 +681,10 @@ mark_devices(struct tp_icd_place *place)
 void
 tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *text)
 {
-    bool first;
+    bool first, used;
 
     tp_icd_lock();
+    used = place->users != 0;
     first = !place->lost;
     place->lost = true;
     if (first) { /* together: who sees a lost place finds its events ended */
@@ -659,7 +702,7 @@ tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *te
     tp_stream_break(place->stream, why);
     end_requests(place);
     tp_icd_flush_dirty(); /* other places wait for what ended here */
-    say_lost(place, why, text);
+    say_lost(place, used, why, text);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -699,7 +742,8 @@ open_stream(struct tp_icd_place *place, struct tp_error *err)
 {
     static const struct tp_stream_handler refuse = {.frame = refuse_frame};
     struct tp_icd_server *server = place->server;
-    struct tp_client_params params = {.address = server->address};
+    struct tp_client_params params = {.address = server->address,
+                                      .cookie_path = tp_icd_settings.cookie};
     struct tp_wire_preface_reply reply;
     telpher_status status;
 

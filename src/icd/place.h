@@ -8,12 +8,11 @@
 /** Bulk side of a place: one connection, a thread that receives, one that sends. */
 struct tp_icd_bulk {
     struct tp_stream *stream; /**< NULL: not opened yet; set once */
-    pthread_t receiver, sender;
     pthread_cond_t more; /**< with tp_icd.lock: a source came, grew or got credit */
     struct tp_map sinks; /**< transfer id → tp_icd_sink */
     struct tp_map sources; /**< transfer id → tp_icd_source */
     struct tp_list turn; /**< sources, in the order of their turns */
-    bool open; /**< threads run */
+    bool has_sender, open; /**< the sender runs; both threads do */
     struct tp_icd_source *sending; /**< the one whose bytes are on their way out */
     struct tp_icd_sink *filling; /**< the one whose bytes are coming in */
 };
@@ -26,7 +25,7 @@ struct tp_icd_place {
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
 
     /* Under tp_icd.lock. */
-    bool lost;
+    _Atomic bool lost; /**< written under the lock, never reset */
     bool reading; /**< some thread is inside the receive loop */
     pthread_t reader; /**< which, while reading */
     bool background_runs; /**< it is the background thread that reads */
@@ -37,8 +36,8 @@ struct tp_icd_place {
     pthread_cond_t turn; /**< something came, or nobody reads any more */
     pthread_cond_t wanted; /**< the background thread should read */
     int kick; /**< eventfd that calls the background thread back */
-    pthread_t background;
     bool has_background;
+    unsigned users; /**< contexts that have it */
     struct tp_map events; /**< id → event awaiting DONE (or poison) */
     struct tp_map requests; /**< id → tp_icd_request */
     struct tp_map queues; /**< id → queue, for late errors of commands */
@@ -48,10 +47,13 @@ struct tp_icd_place {
     struct tp_icd_bulk bulk;
 };
 
-/** The place was lost: ends all sinks and sources. Lock held; runs done() later. */
+/** The place was lost: ends all sinks and sources; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_lose(struct tp_icd_place *place);
 /** CREDIT came. Lock held. */
 void tp_icd_bulk_credit(struct tp_icd_place *place, const struct tp_wire_credit *msg);
+/** Starts a thread of a place, which nobody joins. @return OK, LIMIT. */
+telpher_status tp_icd_thread_start(const char *name, void *(*run)(void *arg),
+                                   void *arg);
 /** The session broke: everything that awaits it ends with an error, once. No lock held. */
 void tp_icd_place_lose(struct tp_icd_place *place, telpher_status why,
                        const char *text);
@@ -59,7 +61,9 @@ void tp_icd_place_lose(struct tp_icd_place *place, telpher_status why,
 void tp_icd_place_wake(struct tp_icd_place *place);
 /** The place has frames that some other thread's unlock should send. Lock held. */
 void tp_icd_place_set_dirty(struct tp_icd_place *place);
-/** Flushes all places set dirty. No lock held. */
+/** Calls done() of the sinks and sources that ended under the lock. No lock held. */
+void tp_icd_bulk_end(void);
+/** Calls those, then flushes all places set dirty. No lock held. */
 void tp_icd_flush_dirty(void);
 /** Receives what is there already, if nobody else does. No lock held. */
 void tp_icd_poll(struct tp_icd_place *place);
@@ -71,7 +75,7 @@ telpher_status tp_icd_place_add_event(struct tp_icd_place *place, struct _cl_eve
 void tp_icd_place_remove_event(struct tp_icd_place *place, struct _cl_event *ev);
 /** An event's DONE will come (+1) or came (-1). Lock held. */
 void tp_icd_place_count_told(struct tp_icd_place *place, int by);
-/** Ends the sink or source of a failed command. Lock held; done() runs later. */
+/** Ends the sink or source of a failed command; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_cancel(struct tp_icd_place *place, uint64_t transfer,
                         telpher_status status);
 

@@ -336,9 +336,7 @@ tp_clFinish(cl_command_queue queue)
         return CL_OUT_OF_HOST_MEMORY;
     }
     status = tp_icd_event_wait(ev);
-    if (status == CL_COMPLETE) {
-        wait_content(q, ev->seq);
-    }
+    wait_content(q, ev->seq);
     tp_icd_drop(&ev->obj);
     tp_icd_lock();
     q->finishing--;
