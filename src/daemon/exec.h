@@ -99,6 +99,7 @@ struct tp_exec_event {
     uint64_t queue_id; /**< for FAILED of commands without event */
     cl_event native; /**< NULL: failed at once */
     struct tp_list link; /**< queue->pending; done_lock */
+    struct tp_list dead_link; /**< of who settled it, once it is pending no more */
     const char *call; /**< native call, for texts */
     bool has_waits; /**< may rightly stand still */
     cl_event hold; /**< of a move: what keeps its place in the queue, or NULL */

@@ -30,6 +30,7 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
     ev->obj.kind = TP_WIRE_KIND_EVENT;
     tp_refcount_init(&ev->obj.refs);
     tp_list_init(&ev->link);
+    tp_list_init(&ev->dead_link);
     return ev;
 }
 
@@ -178,7 +179,7 @@ static void
 settle_into(struct tp_exec_event *ev, cl_int status, struct tp_list *dead)
 {
     if (settle(ev, status)) {
-        tp_list_push_back(dead, &ev->link);
+        tp_list_push_back(dead, &ev->dead_link);
     }
 }
 
@@ -188,7 +189,8 @@ unref_all(struct tp_list *dead)
     struct tp_list *first;
 
     while ((first = tp_list_pop_front(dead)) != NULL) {
-        struct tp_exec_event *ev = tp_list_entry(first, struct tp_exec_event, link);
+        struct tp_exec_event *ev =
+            tp_list_entry(first, struct tp_exec_event, dead_link);
 
         if (ev->transfer != 0) { /* what was read may go */
             tp_transfers_open(ev->obj.x->transfers, ev->transfer,
