@@ -269,14 +269,15 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         params.arg = mv;
         params.gated = mv->gate != NULL;
         c->ev->is_move = true;
-        status = start_move(c, mv, &params);
-    } else {
-        if (mv != NULL) {
-            free_move(mv);
-        }
-        if (!to_client) {
-            status = tp_transfers_discard(c->x->transfers, transfer, params.size);
-        }
+        /* pending before it can end, so that DONEs keep their order */
+        (void)tp_exec_end(c);
+        return start_move(c, mv, &params);
+    }
+    if (mv != NULL) {
+        free_move(mv);
+    }
+    if (!to_client) {
+        status = tp_transfers_discard(c->x->transfers, transfer, params.size);
     }
     (void)tp_exec_end(c);
     return status;
