@@ -22,6 +22,7 @@
 #include "base/trace.h"
 #include "daemon/control.h"
 #include "daemon/exec.h"
+#include "device/opencl/watch.h"
 #include "telpher/version.h"
 
 enum {
@@ -208,6 +209,18 @@ prepare(struct tp_exec *x, const struct arguments *a)
     return status;
 }
 
+/* A driver that calls back late is watched. */
+static void
+watch_events(struct tp_exec *x)
+{
+    for (uint32_t i = 0; i < x->inventory.device_count; i++) {
+        if (x->inventory.devices[i].platform == x->platform) {
+            (void)tp_opencl_watch_slow(&x->cl, x->inventory.devices[i].id);
+            return;
+        }
+    }
+}
+
 /* Drivers and everything else a session needs. */
 static telpher_status
 start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
@@ -222,6 +235,7 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
                          "send it SIGHUP and connect again");
     }
     if (status == TELPHER_OK) {
+        watch_events(x);
         status = prepare(x, a);
         if (status != TELPHER_OK) {
             (void)tp_error_set(err, status, "cannot start a session: %s",

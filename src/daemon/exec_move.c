@@ -66,7 +66,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 
     set_stamps(mv, start_ns, end_ns);
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
-    /* NVIDIA's driver looks for user events to call back about every 20 ms only. */
+    /* No need to wait until the driver calls back. */
     tp_exec_event_complete(mv->ev, error);
     free_move(mv);
     if (error != 0) {

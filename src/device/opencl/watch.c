@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A clSetEventCallback for drivers whose own is slow. NVIDIA's (580.159, H200) calls back
+ * after 0.2 to 0.4 ms, and after up to 20 ms for what runs longer than that. So one
+ * thread looks at the states of the events in question: all the time at first, then
+ * ever less often, a sixteenth of the time it has waited but at least every millisecond.
+ * It sleeps while there is nothing to watch.
+ */
+#include "device/opencl/watch.h"
+
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/thread.h"
+
+enum { NVIDIA = 0x10de };
+
+static const tp_ns SPIN_NS = 50 * TP_CLOCK_US;
+static const tp_ns SLEEP_MAX_NS = TP_CLOCK_MS;
+
+struct item {
+    struct tp_list link;
+    cl_event event; /* retained */
+    tp_opencl_callback fn;
+    void *arg;
+};
+
+/* One process serves one session with one driver, so there is one watcher. */
+static struct {
+    const struct tp_opencl *cl;
+    struct tp_mutex lock;
+    struct tp_cond more;
+    struct tp_list fresh; /* under lock */
+    struct tp_list active; /* the thread's */
+    pthread_t thread;
+    bool spins; /* there are processors to spare */
+} watch = {.lock = TP_MUTEX_INIT};
+
+static cl_int
+status_of(cl_event event)
+{
+    cl_int status = CL_COMPLETE;
+    cl_int error = watch.cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                          sizeof(status), &status, NULL);
+
+    return error != CL_SUCCESS ? error : status;
+}
+
+/* Calls back for what has ended. @return true if something had */
+static bool
+look(void)
+{
+    bool found = false;
+
+    tp_list_for_each_safe(pos, &watch.active)
+    {
+        struct item *item = tp_list_entry(pos, struct item, link);
+        cl_int status = status_of(item->event);
+
+        if (status <= CL_COMPLETE) {
+            found = true;
+            tp_list_remove(pos);
+            item->fn(item->event, status, item->arg);
+            watch.cl->ReleaseEvent(item->event);
+            tp_free(item);
+        }
+    }
+    return found;
+}
+
+/* Takes over new events; waits for some, or for a while when there are old ones. */
+static bool
+take_fresh(tp_ns waited)
+{
+    tp_ns pause = TP_MIN(waited / 16, SLEEP_MAX_NS);
+    bool came;
+
+    tp_mutex_lock(&watch.lock);
+    while (tp_list_is_empty(&watch.active) && tp_list_is_empty(&watch.fresh)) {
+        (void)tp_cond_wait(&watch.more, &watch.lock, TP_CLOCK_FOREVER);
+    }
+    if (tp_list_is_empty(&watch.fresh) && (!watch.spins || waited > SPIN_NS)) {
+        (void)tp_cond_wait(&watch.more, &watch.lock, tp_clock_deadline(pause));
+    }
+    came = !tp_list_is_empty(&watch.fresh);
+    tp_list_splice_back(&watch.active, &watch.fresh);
+    tp_mutex_unlock(&watch.lock);
+    return came;
+}
+
+static void *
+watch_main(void *arg)
+{
+    tp_ns since = tp_clock_ns();
+
+    (void)arg;
+    (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    for (;;) {
+        if (take_fresh(tp_clock_ns() - since)) {
+            since = tp_clock_ns();
+        }
+        if (look()) {
+            since = tp_clock_ns();
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* Takes the place of clSetEventCallback in the table, for CL_COMPLETE alone. */
+static cl_int CL_API_CALL
+set_callback(cl_event event, cl_int when, tp_opencl_callback fn, void *arg)
+{
+    struct item *item;
+    cl_int error;
+
+    tp_assert(when == CL_COMPLETE);
+    item = tp_malloc(sizeof(*item), "watched event");
+    if (item == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    error = watch.cl->RetainEvent(event);
+    if (error != CL_SUCCESS) {
+        tp_free(item);
+        return error;
+    }
+    *item = (struct item){.event = event, .fn = fn, .arg = arg};
+    tp_list_init(&item->link);
+    tp_mutex_lock(&watch.lock);
+    tp_list_push_back(&watch.fresh, &item->link);
+    tp_cond_signal(&watch.more);
+    tp_mutex_unlock(&watch.lock);
+    return CL_SUCCESS;
+}
+
+static bool
+is_slow(const struct tp_opencl *cl, cl_device_id device)
+{
+    cl_uint vendor = 0;
+
+    return cl->GetDeviceInfo(device, CL_DEVICE_VENDOR_ID, sizeof(vendor), &vendor,
+                             NULL) == CL_SUCCESS &&
+           vendor == NVIDIA;
+}
+
+telpher_status
+tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device)
+{
+    telpher_status status;
+
+    if (!is_slow(cl, device) || watch.cl != NULL) {
+        return TELPHER_OK;
+    }
+    watch.cl = cl;
+    watch.spins = sysconf(_SC_NPROCESSORS_ONLN) > 2;
+    tp_list_init(&watch.fresh);
+    tp_list_init(&watch.active);
+    tp_cond_init(&watch.more);
+    status = tp_thread_create(&watch.thread, "watch", watch_main, NULL);
+    if (status == TELPHER_OK) {
+        cl->SetEventCallback = set_callback;
+    } else {
+        tp_warn("executor", "no thread to watch events: completions will be late");
+    }
+    return status;
+}

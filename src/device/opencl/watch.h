@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks of events that come soon, also with drivers that are slow to call back. */
+#ifndef TELPHER_DEVICE_OPENCL_WATCH_H
+#define TELPHER_DEVICE_OPENCL_WATCH_H
+
+#include "device/opencl/api.h"
+
+typedef void(CL_CALLBACK *tp_opencl_callback)(cl_event event, cl_int status, void *arg);
+
+/**
+ * Puts a SetEventCallback of our own into the table if the device's driver is known to be
+ * slow. It takes CL_COMPLETE only and calls back on a thread of its own, which lives as
+ * long as the process. Call once, before other threads use the table; @p cl is kept.
+ * @return OK (also if nothing was to do), LIMIT: no thread; the driver's own is used
+ */
+telpher_status tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The watcher against a driver of ours that never calls back by itself. */
+#include "device/opencl/watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+
+enum { COUNT = 200 };
+
+struct fake {
+    _Atomic int status, calls, seen, refs;
+};
+
+static struct fake events[COUNT];
+static cl_uint vendor;
+
+static cl_int CL_API_CALL
+fake_device_info(cl_device_id device, cl_device_info name, size_t size, void *value,
+                 size_t *ret_size)
+{
+    (void)device, (void)size, (void)ret_size;
+    assert_int_equal(name, CL_DEVICE_VENDOR_ID);
+    *(cl_uint *)value = vendor;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+fake_event_info(cl_event event, cl_event_info name, size_t size, void *value,
+                size_t *ret_size)
+{
+    (void)name, (void)size, (void)ret_size;
+    *(cl_int *)value = atomic_load(&((struct fake *)(void *)event)->status);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+fake_retain(cl_event event)
+{
+    atomic_fetch_add(&((struct fake *)(void *)event)->refs, 1);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+fake_release(cl_event event)
+{
+    atomic_fetch_sub(&((struct fake *)(void *)event)->refs, 1);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL
+own_callback(cl_event event, cl_int when,
+             void(CL_CALLBACK *fn)(cl_event, cl_int, void *), void *arg)
+{
+    (void)event, (void)when, (void)fn, (void)arg;
+    return CL_SUCCESS;
+}
+
+static void CL_CALLBACK
+on_end(cl_event event, cl_int status, void *arg)
+{
+    struct fake *f = arg;
+
+    assert_ptr_equal(event, (cl_event)(void *)f);
+    atomic_store(&f->seen, status);
+    atomic_fetch_add(&f->calls, 1);
+}
+
+static void
+await(struct fake *f, int calls)
+{
+    tp_ns deadline = tp_clock_deadline(10 * TP_CLOCK_S);
+
+    while ((atomic_load(&f->calls) < calls || atomic_load(&f->refs) != 0) &&
+           !tp_clock_passed(deadline)) {
+        tp_clock_sleep(TP_CLOCK_MS / 10);
+    }
+    assert_int_equal(atomic_load(&f->calls), calls);
+    assert_int_equal(atomic_load(&f->refs), 0);
+}
+
+static struct tp_opencl cl = {.GetDeviceInfo = fake_device_info,
+                              .GetEventInfo = fake_event_info,
+                              .RetainEvent = fake_retain,
+                              .ReleaseEvent = fake_release,
+                              .SetEventCallback = own_callback};
+
+static void
+watch_one(struct fake *f)
+{
+    atomic_store(&f->status, CL_RUNNING);
+    assert_int_equal(cl.SetEventCallback((cl_event)(void *)f, CL_COMPLETE, on_end, f),
+                     CL_SUCCESS);
+}
+
+static void
+other_drivers_keep_their_own(void **state)
+{
+    (void)state;
+    vendor = 0x1234;
+    assert_int_equal(tp_opencl_watch_slow(&cl, NULL), TELPHER_OK);
+    assert_ptr_equal(cl.SetEventCallback, own_callback);
+}
+
+static void
+ends_are_seen_once(void **state)
+{
+    (void)state;
+    vendor = 0x10de;
+    assert_int_equal(tp_opencl_watch_slow(&cl, NULL), TELPHER_OK);
+    assert_ptr_not_equal(cl.SetEventCallback, own_callback);
+    for (int i = 0; i < COUNT; i++) {
+        watch_one(&events[i]);
+    }
+    tp_clock_sleep(5 * TP_CLOCK_MS);
+    for (int i = COUNT - 1; i >= 0; i--) {
+        assert_int_equal(atomic_load(&events[i].calls), 0);
+        atomic_store(&events[i].status, i % 2 == 0 ? CL_COMPLETE : -5);
+        await(&events[i], 1);
+        assert_int_equal(atomic_load(&events[i].seen), i % 2 == 0 ? CL_COMPLETE : -5);
+    }
+    watch_one(&events[0]); /* after all was quiet */
+    atomic_store(&events[0].status, CL_COMPLETE);
+    await(&events[0], 2);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_drivers_keep_their_own),
+        cmocka_unit_test(ends_are_seen_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
