@@ -88,8 +88,9 @@ class Client:
         try:
             out, _ = self.process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
+            said = self.said()
             self.kill()
-            raise AssertionError(f"the client hangs: {self.text!r}, {self.said()!r}") from None
+            raise AssertionError(f"the client hangs: {self.text!r}, {said!r}") from None
         said = self.said()
         self.errors.close()
         self.text += out.decode()
@@ -100,16 +101,17 @@ class Client:
     def kill(self):
         self.process.kill()
         self.process.communicate()
+        self.errors.close()
 
 
 class Server:
     """telpherd on a Unix socket, in a folder that must hold nothing else in the end."""
 
-    def __init__(self, *options, **environment):
+    def __init__(self, *options, path=None, **environment):
         self.folder = tempfile.mkdtemp(prefix="telpher-fault-")
         self.temporary = f"{self.folder}/tmp"
         os.mkdir(self.temporary)
-        self.path = f"{self.folder}/socket"
+        self.path = path or f"{self.folder}/socket"
         self.address = f"unix:{self.path}"
         with open(f"{self.folder}/telpher.icd", "w", encoding="utf-8") as file:
             file.write(ICD + "\n")
