@@ -106,6 +106,9 @@ ask(struct inquiry *q)
         return;
     }
     status = exchange(q, stream);
+    if (status == TELPHER_ERR_TIMEOUT) {
+        tp_error_set(&q->err, status, "it did not tell its devices in time");
+    }
     if (status != TELPHER_OK) {
         q->err.code = status;
         tp_stream_destroy(stream);
