@@ -23,7 +23,9 @@
 #include "base/thread.h"
 
 enum {
-    FLUSH_BYTES = 4096, /* gathered frames that go without being asked for */
+    FLUSH_FIRST = 512, /* [bytes] gathered frames that go without being asked for, */
+    FLUSH_MOST =
+        16384, /* twice as many each time: the server starts soon, a batch is cheap */
     TOLD_MAX = 64, /* DONEs on their way before the background thread reads */
     DIRTY_MAX = 64, /* places that another thread's flush may owe */
     LAST_WORDS_MS = 500, /* how long a lost place waits for the broker's reason */
@@ -103,7 +105,11 @@ tp_icd_flush(struct tp_icd_place *place)
 void
 tp_icd_flush_if_full(struct tp_icd_place *place)
 {
-    if (tp_stream_pending(place->stream) >= FLUSH_BYTES) {
+    size_t at = atomic_load_explicit(&place->flush_at, memory_order_relaxed);
+
+    if (tp_stream_pending(place->stream) >= at) {
+        atomic_store_explicit(&place->flush_at, at < FLUSH_MOST ? 2 * at : at,
+                              memory_order_relaxed);
         tp_icd_flush(place);
     }
 }
@@ -463,6 +469,7 @@ tp_icd_wait(struct tp_icd_place *place, const bool *flag)
     telpher_status status;
 
     tp_icd_flush(place);
+    atomic_store_explicit(&place->flush_at, FLUSH_FIRST, memory_order_relaxed);
     tp_icd_lock();
     while (!*flag && !place->lost) {
         if (place->reading) {
@@ -720,6 +727,7 @@ place_alloc(struct _cl_device_id *dev)
         tp_free(place);
         return NULL;
     }
+    atomic_init(&place->flush_at, FLUSH_FIRST);
     place->server = dev->server;
     place->platform = dev->platform;
     pthread_cond_init(&place->turn, NULL);

@@ -24,6 +24,8 @@ struct tp_icd_place {
     uint8_t session[TP_WIRE_SESSION_BYTES];
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
 
+    _Atomic size_t flush_at; /**< [bytes] gathered that an enqueue call sends */
+
     /* Under tp_icd.lock. */
     _Atomic bool lost; /**< written under the lock, never reset */
     bool reading; /**< some thread is inside the receive loop */
