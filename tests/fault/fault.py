@@ -3,6 +3,7 @@
 
 Settings come from the environment that CTest sets: FAULT_TELPHERD, FAULT_ICD, FAULT_CLIENT, FAULT_LINK."""
 import os
+import re
 import select
 import shutil
 import signal
@@ -18,6 +19,8 @@ TELPHERD, ICD, CLIENT, LINK = (os.environ[f"FAULT_{name}"] for name in ("TELPHER
 # No wait is longer; a machine that runs other tests under a sanitizer is slow.
 LIMIT_S = 40
 SKIPPED = 77
+# A SEGV is the crashing kernel's.
+REPORT = re.compile(r".*(?:ERROR: LeakSan|ERROR: AddressSanitizer: (?!SEGV)|WARNING: ThreadSan|runtime error:).*")
 
 
 def until(condition, what, limit_s=LIMIT_S):
@@ -170,8 +173,11 @@ class Server:
             raise AssertionError(f"telpherd ended with {status}")
 
     def remove(self):
+        reports = REPORT.findall(self.read_log())
         self.log.close()
         shutil.rmtree(self.folder)
+        if reports:
+            raise AssertionError(f"a sanitizer has found: {reports}")
 
 
 class FaultTest(unittest.TestCase):

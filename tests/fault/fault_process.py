@@ -31,7 +31,8 @@ class Processes(FaultTest):
         self.assertEqual(said.count("session lost"), 1, "one message")
 
     def test_crashing_kernel(self):
-        self.expect_lost(self.server.client("lose", "crash", "again"), "signal 11|SIGSEGV|Segmentation|exit")
+        # a sanitizer catches the signal and ends with a status
+        self.expect_lost(self.server.client("lose", "crash", "again"), r"signal 11|ended with status \d")
 
     def test_hanging_kernel(self):
         client = self.server.client("lose", "hang", "again")
@@ -50,7 +51,7 @@ class Processes(FaultTest):
             with self.subTest(what):
                 client = self.server.client("lose", what, "again")
                 kill(self.executor_of(client))
-                self.expect_lost(client, "signal 9|SIGKILL|Killed")
+                self.expect_lost(client, "signal 9")
 
     def test_killed_client(self):
         """In the middle of 64 MiB."""

@@ -17,6 +17,7 @@ from fault import ICD, LIMIT_S, MAGIC, Client, FaultTest, frame, main, receive
 DISCOVERY_MS = 1500
 SLOW_MS = 2000
 ANY_MAX_S = 30
+PLATFORM_NOT_FOUND, DEVICE_NOT_AVAILABLE, WAIT_LIST_FAILED = -1001, -2, -14
 
 
 def reply(version=1, status=0, text=b""):
@@ -235,10 +236,9 @@ class Reset(FaultTest):
         finally:
             proxy.close()
         error = int(client.text.strip().rsplit(" ", 1)[1])
-        if proxy.is_reset:
-            self.assertTrue("session lost" in said or "left out" in said, said)
         if error != 0:
-            self.assertIn(error, (-1001, -2, -5, -14), said)
+            self.assertIn(error, (PLATFORM_NOT_FOUND, DEVICE_NOT_AVAILABLE, WAIT_LIST_FAILED), said)
+            self.assertTrue("session lost" in said or "left out" in said, said)
         return proxy.is_reset
 
     def test_up(self):
