@@ -99,6 +99,7 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     dst = land(t, len);
     if (dst != NULL) {
         t->landing = true;
+        t->landing_len = len;
         b->landing = t;
     } else {
         t->received += len; /* dropped; data_end will not come */
@@ -122,6 +123,7 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     (void)offset;
     tp_mutex_lock(&b->all->lock);
     t->landing = false;
+    t->landing_len = 0;
     b->landing = NULL;
     t->received += len;
     if (t->fill != NULL) {

@@ -160,7 +160,9 @@ make_known(struct tp_transfers *all, const struct tp_transfer_params *params,
 {
     struct tp_transfer *t = tp_map_get(&all->map, params->id);
 
-    if (t != NULL && (t->known || t->received > params->size || params->to_client)) {
+    /* what is still landing counts: the frame was accepted before the size was known */
+    if (t != NULL && (t->known || params->to_client ||
+                      t->received + t->landing_len > params->size)) {
         return TELPHER_ERR_PROTO;
     }
     if (t == NULL) {

@@ -53,6 +53,7 @@ struct tp_transfer {
     bool discard; /**< what still comes is dropped */
     int32_t error;
     uint64_t received; /**< content landed */
+    uint32_t landing_len; /**< of the frame that is landing, else 0 */
     uint64_t limit; /**< content that may come */
     uint64_t cut; /**< content given to device copies */
     uint64_t moved; /**< content whose copies are complete */

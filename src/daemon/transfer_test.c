@@ -687,6 +687,31 @@ test_early_content_too_long(void **state)
     assert_int_equal(tp_transfers_start(w->transfers, &params), TELPHER_ERR_PROTO);
 }
 
+/* The same, while a frame of it is still arriving. */
+static void
+test_arriving_content_too_long(void **state)
+{
+    struct world *w = *state;
+    const struct tp_transfer_params params = {.id = transfer_id(1),
+                                              .size = 10,
+                                              .memory = w->fake.mem,
+                                              .finished = on_finished,
+                                              .arg = w};
+    const uint32_t len = TP_WIRE_CHUNK_MAX;
+    struct tp_wire_data data = {.transfer = params.id};
+    struct tp_wire_header header = {.type = TP_WIRE_DATA, .seq = 1};
+    uint8_t front[TP_WIRE_HEADER_BYTES + 20 + 1000] = {0};
+
+    header.len = TP_WIRE_HEADER_BYTES + 20 + len;
+    tp_wire_put_header(front, &header);
+    tp_wire_put_data(front + TP_WIRE_HEADER_BYTES, &data);
+    memcpy(front + TP_WIRE_HEADER_BYTES + 16, &len, sizeof(len));
+    assert_int_equal(send(tp_stream_fd(w->client), front, sizeof(front), MSG_NOSIGNAL),
+                     sizeof(front));
+    tp_clock_sleep(50 * TP_CLOCK_MS);
+    assert_int_equal(tp_transfers_start(w->transfers, &params), TELPHER_ERR_PROTO);
+}
+
 static void
 test_client_gone(void **state)
 {
@@ -722,6 +747,7 @@ main(void)
         TEST(test_many_unknown),
         TEST(test_same_id_twice),
         TEST(test_early_content_too_long),
+        TEST(test_arriving_content_too_long),
         TEST(test_client_gone),
     };
 
