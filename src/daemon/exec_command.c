@@ -212,23 +212,15 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
 /* ---- content ---- */
 
 /*
- * Makes the box of a READ or WRITE. @return 0; CL_INVALID_VALUE when it does not lie
- * inside the buffer or its size is not @p size
+ * Makes a box of origin, region, row and slice pitch. @return 0; CL_INVALID_VALUE when it
+ * does not lie inside @p size bytes; drivers do not see every overflow
  */
 static int32_t
-make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
-         uint64_t offset, uint64_t size, struct tp_device_box *ret_box)
+make_rect(const uint64_t v[8], uint64_t size, struct tp_device_box *ret_box)
 {
-    uint64_t v[8], rows, packed, last;
+    uint64_t rows, last;
 
-    if (rect->count == 0) {
-        *ret_box = tp_device_range(offset, size);
-        return size > 0 && size <= mem->size && offset <= mem->size - size
-                   ? 0
-                   : CL_INVALID_VALUE;
-    }
     for (int i = 0; i < 8; i++) {
-        v[i] = tp_wire_u64_at(rect, (size_t)i);
         if (v[i] >= TP_WIRE_TRANSFER_MAX) {
             return CL_INVALID_VALUE;
         }
@@ -241,18 +233,44 @@ make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
     }
     ret_box->slice_pitch = v[7] != 0 ? v[7] : rows;
     if (v[3] == 0 || v[4] == 0 || v[5] == 0 || ret_box->row_pitch < v[3] ||
-        ret_box->slice_pitch < rows || __builtin_mul_overflow(v[3], v[4], &packed) ||
-        __builtin_mul_overflow(packed, v[5], &packed) || packed != size) {
+        ret_box->slice_pitch < rows) {
         return CL_INVALID_VALUE;
     }
     /* the byte behind the last one, with every step checked */
     if (__builtin_mul_overflow(v[2] + v[5] - 1, ret_box->slice_pitch, &last) ||
         __builtin_mul_overflow(v[1] + v[4] - 1, ret_box->row_pitch, &rows) ||
         __builtin_add_overflow(last, rows, &last) ||
-        __builtin_add_overflow(last, v[0] + v[3], &last) || last > mem->size) {
+        __builtin_add_overflow(last, v[0] + v[3], &last) || last > size) {
         return CL_INVALID_VALUE;
     }
     return 0;
+}
+
+/*
+ * Makes the box of a READ or WRITE. @return 0; CL_INVALID_VALUE when it does not lie
+ * inside the buffer or its size is not @p size
+ */
+static int32_t
+make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
+         uint64_t offset, uint64_t size, struct tp_device_box *ret_box)
+{
+    uint64_t v[8];
+    int32_t error;
+
+    if (rect->count == 0) {
+        *ret_box = tp_device_range(offset, size);
+        return size > 0 && size <= mem->size && offset <= mem->size - size
+                   ? 0
+                   : CL_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < TP_ARRAY_LEN(v); i++) {
+        v[i] = tp_wire_u64_at(rect, i);
+    }
+    error = make_rect(v, mem->size, ret_box);
+    if (error == 0 && tp_device_box_size(ret_box) != size) {
+        error = CL_INVALID_VALUE;
+    }
+    return error;
 }
 
 /* Memory for the content of a READ or WRITE that goes straight into the queue. */
@@ -460,17 +478,29 @@ tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
 
 /* The 13 values of a rectangular COPY. */
 static int32_t
-copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect, cl_mem src,
-          cl_mem dst)
+copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect,
+          const struct tp_exec_mem *src, const struct tp_exec_mem *dst)
 {
     size_t v[13];
+    struct tp_device_box box;
+    int32_t error;
 
     for (size_t i = 0; i < TP_ARRAY_LEN(v); i++) {
         v[i] = tp_wire_u64_at(rect, i);
     }
-    return c->x->cl.EnqueueCopyBufferRect(c->queue->native, src, dst, v, v + 3, v + 6,
-                                          v[9], v[10], v[11], v[12], c->wait_count,
-                                          c->waits, &c->ev->native);
+    error =
+        make_rect((const uint64_t[]){v[0], v[1], v[2], v[6], v[7], v[8], v[9], v[10]},
+                  src->size, &box);
+    if (error == 0) {
+        error = make_rect(
+            (const uint64_t[]){v[3], v[4], v[5], v[6], v[7], v[8], v[11], v[12]},
+            dst->size, &box);
+    }
+    return error != 0
+               ? error
+               : c->x->cl.EnqueueCopyBufferRect(
+                     c->queue->native, src->native, dst->native, v, v + 3, v + 6, v[9],
+                     v[10], v[11], v[12], c->wait_count, c->waits, &c->ev->native);
 }
 
 telpher_status
@@ -495,7 +525,7 @@ tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
         c.error = tp_exec_find(x, m->dst, TP_WIRE_KIND_MEM, &dst);
     }
     if (c.error == 0 && m->rect.count != 0) {
-        c.error = copy_rect(&c, &m->rect, src->native, dst->native);
+        c.error = copy_rect(&c, &m->rect, src, dst);
     } else if (c.error == 0) {
         c.error = x->cl.EnqueueCopyBuffer(c.queue->native, src->native, dst->native,
                                           m->src_offset, m->dst_offset, m->size,
