@@ -174,6 +174,8 @@ telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind 
 /** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);
+/** True for the index of a device that belongs to the session's platform. */
+bool tp_exec_has_device(const struct tp_exec *x, uint64_t index);
 /** Marks a new object as failed and tells the client; 0 does nothing. */
 void tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call);
 void tp_exec_ref(struct tp_exec_object *o);
@@ -302,7 +304,8 @@ struct tp_exec_program {
     cl_program native; /**< set before any build, also by a bulk receiver */
     bool building; /**< done_lock */
     bool waiting; /**< its source or binaries are still coming; done_lock */
-    struct tp_list builds; /**< builds that wait for that; done_lock */
+    unsigned readers; /**< PROGRAM_BINARIES under way; done_lock */
+    struct tp_list builds; /**< one build that waits for either; done_lock */
     struct tp_buf stored; /**< argument facts that came with a binary */
     uint32_t kernel_count; /**< kernels alive; reader only */
 };
@@ -318,7 +321,7 @@ struct tp_exec_kernel {
 
 /** Submits a build to the pool. */
 void tp_exec_build_submit(struct tp_exec_build *build);
-/** The program's content is there (or failed): builds may run. */
+/** Content is there (or failed), or nobody reads the binaries: builds may run. */
 void tp_exec_program_ready(struct tp_exec_program *p);
 /** Splits a binary into the native one and the facts stored with it. */
 const uint8_t *tp_exec_binary_unwrap(const uint8_t *data, uint64_t size,

@@ -45,7 +45,7 @@ choose_devices(struct tp_exec_build *build, const struct tp_wire_u64s *named)
     for (cl_uint i = 0; i < count; i++) {
         uint64_t index = named->count > 0 ? tp_wire_u64_at(named, i) : c->devices[i];
 
-        if (index >= inv->device_count) {
+        if (!tp_exec_has_device(build->program->obj.x, index)) {
             return CL_INVALID_DEVICE;
         }
         build->indices[i] = (uint32_t)index;
@@ -195,6 +195,9 @@ tp_exec_build_submit(struct tp_exec_build *build)
         struct tp_buf none;
 
         tp_buf_init(&none, 0);
+        tp_mutex_lock(&x->done_lock);
+        build->program->building = false;
+        tp_mutex_unlock(&x->done_lock);
         put_build_reply(build, CL_OUT_OF_HOST_MEMORY, &none);
         tp_exec_build_free(build);
     }
@@ -333,6 +336,20 @@ put_binaries_reply(struct binaries *b, int32_t error)
     }
 }
 
+/* The last one lets a build begin that came meanwhile. */
+static void
+end_reading(struct tp_exec_program *p)
+{
+    bool last;
+
+    tp_mutex_lock(&p->obj.x->done_lock);
+    last = --p->readers == 0;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+    if (last) {
+        tp_exec_program_ready(p);
+    }
+}
+
 static void
 binaries_job(void *arg)
 {
@@ -343,6 +360,7 @@ binaries_job(void *arg)
         error = fill_binaries(b);
     }
     put_binaries_reply(b, error);
+    end_reading(b->program);
     free_binaries(b);
 }
 
@@ -357,11 +375,15 @@ tp_exec_on_program_binaries(struct tp_exec *x, const struct tp_wire_program_bina
     if (reply.status == 0) {
         tp_mutex_lock(&x->done_lock);
         reply.status = p->waiting || p->building ? CL_INVALID_PROGRAM_EXECUTABLE : 0;
+        p->readers += reply.status == 0;
         tp_mutex_unlock(&x->done_lock);
     }
     if (reply.status == 0) {
         b = tp_zalloc(sizeof(*b), "binaries");
         reply.status = b == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+        if (b == NULL) {
+            end_reading(p);
+        }
     }
     if (reply.status == 0) {
         b->program = p;
@@ -371,6 +393,7 @@ tp_exec_on_program_binaries(struct tp_exec *x, const struct tp_wire_program_bina
         if (tp_pool_submit(x->pool, binaries_job, b) == TELPHER_OK) {
             return TELPHER_OK;
         }
+        end_reading(p);
         free_binaries(b);
         reply.status = CL_OUT_OF_HOST_MEMORY;
     }

@@ -31,8 +31,7 @@ choose_devices(struct tp_exec_context *c, const struct tp_wire_u64s *indices,
     for (uint32_t i = 0; i < c->device_count; i++) {
         uint64_t index = tp_wire_u64_at(indices, i);
 
-        if (index >= inv->device_count ||
-            inv->devices[index].platform != c->obj.x->platform) {
+        if (!tp_exec_has_device(c->obj.x, index)) {
             return CL_INVALID_DEVICE;
         }
         c->devices[i] = (uint32_t)index;

@@ -65,6 +65,13 @@ tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, void *ret_o
     return 0;
 }
 
+bool
+tp_exec_has_device(const struct tp_exec *x, uint64_t index)
+{
+    return index < x->inventory.device_count &&
+           x->inventory.devices[index].platform == x->platform;
+}
+
 void
 tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call)
 {

@@ -270,7 +270,7 @@ fill_incoming(struct incoming *in, const struct tp_wire_program_binary *m)
     for (uint16_t i = 0; i < m->devices.count; i++) {
         uint64_t index = tp_wire_u64_at(&m->devices, i);
 
-        if (index >= x->inventory.device_count) {
+        if (!tp_exec_has_device(x, index)) {
             return CL_INVALID_DEVICE;
         }
         in->devices[i] = x->inventory.devices[index].id;
@@ -347,17 +347,21 @@ put_build_error(struct tp_exec *x, uint64_t request, int32_t error)
     tp_exec_put(x, TP_WIRE_BUILD_REPLY, &m);
 }
 
-/* Starts a build, has it wait for content, or refuses it. */
+/*
+ * Starts a build, has it wait for content or for who reads the binaries, or refuses it:
+ * a driver's program takes one at a time.
+ */
 static void
 start_build(struct tp_exec_build *build, uint64_t request)
 {
     struct tp_exec_program *p = build->program;
     struct tp_exec *x = p->obj.x;
-    bool wait, refused;
+    bool later, wait, refused;
 
     tp_mutex_lock(&x->done_lock);
-    wait = p->waiting;
-    refused = !wait && (p->building || p->kernel_count > 0);
+    later = p->waiting || p->readers > 0;
+    wait = later && tp_list_is_empty(&p->builds);
+    refused = !wait && (later || p->building || p->kernel_count > 0);
     if (wait) {
         tp_list_push_back(&p->builds, &build->link);
     } else if (!refused) {
