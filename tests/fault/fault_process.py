@@ -49,6 +49,7 @@ class Processes(FaultTest):
     def test_killed_executor(self):
         for what in ("loop", "write", "hang"):
             with self.subTest(what):
+                self.expect_alone()
                 client = self.server.client("lose", what, "again")
                 kill(self.executor_of(client))
                 self.expect_lost(client, "signal 9")
