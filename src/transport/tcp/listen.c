@@ -107,6 +107,7 @@ listen_one(const struct addrinfo *ai)
         return -1;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    tp_tcp_set_options(fd); /* what is accepted inherits them */
     if (bind(fd, ai->ai_addr, ai->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
         tp_tcp_close(fd);
         return -1;

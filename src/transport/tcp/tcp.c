@@ -153,8 +153,8 @@ set_option(int fd, int level, int name, int value)
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-static void
-set_tcp_options(int fd)
+void
+tp_tcp_set_options(int fd)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -189,7 +189,7 @@ tp_tcp_adopt(int fd, struct tp_conn **ret_conn)
         return TELPHER_ERR_NO_MEMORY;
     }
     if (name.ss_family != AF_UNIX) {
-        set_tcp_options(fd);
+        tp_tcp_set_options(fd);
     }
     s->base.ops = &sock_ops;
     s->fd = fd;

@@ -16,6 +16,8 @@ telpher_status tp_tcp_adopt(int fd, struct tp_conn **ret_conn);
 /** Fills @p ret_sun; the path of @p address is known to fit. */
 void tp_tcp_unix_address(const struct tp_tcp_address *address,
                          struct sockaddr_un *ret_sun);
+/** No delays, and a peer that vanished is noticed; also for a listening descriptor. */
+void tp_tcp_set_options(int fd);
 /** Closes without touching errno. */
 void tp_tcp_close(int fd);
 

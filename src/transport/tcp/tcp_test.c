@@ -156,13 +156,21 @@ close_ends(struct ends *e)
 }
 
 static int
-get_option(struct tp_conn *c, int level, int name)
+get_option(int fd, int level, int name)
 {
     int value = -1;
     socklen_t len = sizeof(value);
 
-    assert_int_equal(getsockopt(c->ops->fd(c), level, name, &value, &len), 0);
+    assert_int_equal(getsockopt(fd, level, name, &value, &len), 0);
     return value;
+}
+
+static void
+check_options(int fd)
+{
+    assert_int_equal(get_option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+    assert_int_equal(get_option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+    assert_true(get_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) > 0);
 }
 
 static void
@@ -184,10 +192,9 @@ test_options(void **state)
         struct tp_conn *c = i == 0 ? e.client : e.server;
 
         check_flags(c->ops->fd(c));
-        assert_int_equal(get_option(c, IPPROTO_TCP, TCP_NODELAY), 1);
-        assert_int_equal(get_option(c, SOL_SOCKET, SO_KEEPALIVE), 1);
-        assert_true(get_option(c, IPPROTO_TCP, TCP_USER_TIMEOUT) > 0);
+        check_options(c->ops->fd(c));
     }
+    check_options(e.listener); /* which accepted ones inherit */
     close_ends(&e);
 }
 
