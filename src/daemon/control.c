@@ -45,18 +45,27 @@ tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
     return sent < 0 ? status_of(errno) : TELPHER_OK;
 }
 
-/* Takes the descriptor out of a received message; -1 if there is none. */
+/*
+ * Takes the first descriptor out of a received message and closes others, for which the
+ * padding leaves room: an executor runs foreign code. @return -1 if there is none
+ */
 static int
 received_fd(struct msghdr *m)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    int fd = -1;
+    size_t len = 0;
+    int fds[sizeof(union fd_room) / sizeof(int)];
 
-    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-        c->cmsg_len == CMSG_LEN(sizeof(int))) {
-        memcpy(&fd, CMSG_DATA(c), sizeof(int));
+    if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+        c->cmsg_len < CMSG_LEN(sizeof(int))) {
+        return -1;
     }
-    return fd;
+    len = c->cmsg_len - CMSG_LEN(0);
+    memcpy(fds, CMSG_DATA(c), len);
+    for (size_t i = 1; i < len / sizeof(int); i++) {
+        (void)close(fds[i]);
+    }
+    return fds[0];
 }
 
 telpher_status

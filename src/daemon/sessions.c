@@ -75,10 +75,14 @@ static bool
 read_control(struct tp_broker *b, struct tp_broker_session *s)
 {
     struct tp_control msg;
-    telpher_status status;
+    telpher_status status = TELPHER_ERR_AGAIN;
     int fd;
 
-    while ((status = tp_control_receive(s->control.fd, &msg, &fd)) == TELPHER_OK) {
+    for (int i = 0; i < TP_BROKER_MESSAGES_MAX; i++) {
+        status = tp_control_receive(s->control.fd, &msg, &fd);
+        if (status != TELPHER_OK) {
+            break;
+        }
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -87,7 +91,7 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
             tp_broker_conns_words(b, s, s->text);
         }
     }
-    return status == TELPHER_ERR_AGAIN;
+    return status != TELPHER_ERR_PEER_LOST;
 }
 
 static void
