@@ -25,6 +25,7 @@
 enum {
     TP_BROKER_LISTENERS_MAX = 32,
     TP_BROKER_STRANGERS_MAX = 64, /**< connections whose preface has not come */
+    TP_BROKER_MESSAGES_MAX = 16, /**< of an executor in a row: others wait, too */
     TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose last words are kept */
 };
 

@@ -22,9 +22,18 @@
 #define WORDS_TIME (1 * TP_CLOCK_S) /* for a session to end that seems to */
 #define TEXT_MAX 256
 
-enum { ACK_EVERY = 256 };
+enum {
+    ACK_EVERY = 256,
+    ROUNDS_MAX = 64, /* reads in a row: other connections wait for this thread */
+};
 
 static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
+
+static bool
+is_stranger(const struct tp_broker_conn *c)
+{
+    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH;
+}
 
 /* Asks for the next @p need bytes. */
 static bool
@@ -42,16 +51,34 @@ expect(struct tp_broker_conn *c, enum tp_broker_conn_state state, size_t need)
     return true;
 }
 
+/*
+ * Makes room for one more. Who means well sends the preface at once and is seldom the
+ * oldest, so that strangers who say nothing keep nobody out.
+ */
+static void
+close_oldest_stranger(struct tp_broker *b)
+{
+    tp_list_for_each_safe(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (is_stranger(c)) {
+            tp_info("broker",
+                    "more than %d connections without a preface, closing the oldest",
+                    TP_BROKER_STRANGERS_MAX);
+            tp_broker_conn_close(b, c);
+            return;
+        }
+    }
+}
+
 void
 tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
 {
     struct tp_broker_conn *c;
 
     if (b->stranger_count >= TP_BROKER_STRANGERS_MAX) {
-        tp_warn("broker", "more than %d connections without a preface, refusing",
-                TP_BROKER_STRANGERS_MAX);
-        (void)close(fd);
-        return;
+        close_oldest_stranger(b);
     }
     c = tp_zalloc(sizeof(*c), "connection");
     if (c == NULL || !expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
@@ -69,12 +96,6 @@ tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
     if (tp_broker_watch_add(b, &c->watch, EPOLLIN) != TELPHER_OK) {
         tp_broker_conn_close(b, c);
     }
-}
-
-static bool
-is_stranger(const struct tp_broker_conn *c)
-{
-    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH;
 }
 
 void
@@ -527,11 +548,11 @@ hand_bulk(struct tp_broker_conn *c)
     return false;
 }
 
-/* Does all that can be done now. @return false to close */
+/* Does what can be done now, up to a limit; the loop comes back. @return false to close */
 static bool
 drive(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    for (;;) {
+    for (int round = 0;; round++) {
         ssize_t got;
 
         if (!flush_out(c)) {
@@ -548,7 +569,7 @@ drive(struct tp_broker *b, struct tp_broker_conn *c)
                 continue;
             }
         }
-        if (!may_read(c)) {
+        if (!may_read(c) || round == ROUNDS_MAX) {
             return true;
         }
         got = read_in(c);
