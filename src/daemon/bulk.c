@@ -37,13 +37,16 @@ find_incoming(struct tp_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
     return t;
 }
 
-/* Waits while too much content has landed and no device has taken it. */
+/*
+ * Waits while too much content has landed and no device has taken it. Not if all of it is
+ * behind closed gates: what opens them may be behind the content that wants to land.
+ */
 static void
 wait_for_space(struct tp_bulk *b)
 {
     struct tp_transfers *all = b->all;
 
-    while (all->staged >= TP_TRANSFER_STAGING_MAX && !b->stop) {
+    while (all->staged >= all->staging_max && all->under_way > 0 && !b->stop) {
         if (tp_cond_wait(&all->space, &all->lock, tp_clock_deadline(SPACE_WARNING)) ==
             TELPHER_ERR_TIMEOUT) {
             tp_warn("executor", "content for %llu MiB of writes waits for the device",
@@ -219,6 +222,7 @@ tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk)
     tp_assert_locked(&t->all->lock);
     tp_list_push_back(&b->sends, &chunk->link);
     b->send_bytes += chunk->len;
+    tp_chunk_begun(t->all);
     tp_cond_signal(&b->wake);
 }
 
@@ -245,6 +249,7 @@ chunk_sent(struct tp_bulk *b, struct tp_chunk *c)
 
     tp_assert_locked(&b->all->lock);
     b->send_bytes -= c->len;
+    tp_chunk_ended(b->all);
     t->sent += c->len;
     t->holding--;
     tp_chunk_free(c);

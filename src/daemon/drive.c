@@ -20,6 +20,7 @@ chunk_copied(struct tp_chunk *c)
     struct tp_transfer *t = c->transfer;
 
     t->flying--;
+    tp_chunk_ended(t->all);
     t->moved += c->len;
     if (t->error == 0) {
         t->error = c->error;
@@ -91,6 +92,7 @@ submit(struct tp_chunk *c)
 
     c->pieces = n + 1; /* one for this call, so that the chunk outlives it */
     t->flying++;
+    tp_chunk_begun(all);
     tp_mutex_unlock(&all->lock);
     while (started < n && error == 0) {
         struct tp_device_copy *copy = &c->parts[started].copy;

@@ -63,6 +63,22 @@ tp_chunk_free(struct tp_chunk *chunk)
     tp_free(chunk);
 }
 
+void
+tp_chunk_begun(struct tp_transfers *all)
+{
+    tp_assert_locked(&all->lock);
+    all->under_way++;
+}
+
+void
+tp_chunk_ended(struct tp_transfers *all)
+{
+    tp_assert_locked(&all->lock);
+    if (--all->under_way == 0) {
+        tp_cond_broadcast(&all->space);
+    }
+}
+
 struct tp_transfer *
 tp_transfer_new(struct tp_transfers *all, uint64_t id)
 {
@@ -134,6 +150,7 @@ tp_transfers_create(const struct tp_transfers_handler *handler, void *arg,
     }
     all->handler = handler;
     all->arg = arg;
+    all->staging_max = TP_TRANSFER_STAGING_MAX;
     tp_mutex_init(&all->lock);
     tp_cond_init(&all->space);
     tp_map_init(&all->map);

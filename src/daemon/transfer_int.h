@@ -89,6 +89,8 @@ struct tp_transfers {
     size_t unknown_count;
     size_t active_count;
     uint64_t staged; /**< [bytes] of chunks in use */
+    uint64_t staging_max; /**< [bytes] never changes, save by tests */
+    size_t under_way; /**< chunks in device copies or being sent: they free staging */
     struct tp_host_staging *small, *large;
     struct tp_bulk *streams[TP_CONTROL_BULK_MAX];
     size_t stream_count;
@@ -107,6 +109,9 @@ void tp_transfer_place(struct tp_transfer *t);
 struct tp_chunk *tp_chunk_new(struct tp_transfer *t, uint64_t pos, uint64_t want);
 /** Under lock. NULL is fine. */
 void tp_chunk_free(struct tp_chunk *chunk);
+/** A chunk is in a device copy or a sender's from now on; ended: no more. Under lock. */
+void tp_chunk_begun(struct tp_transfers *all);
+void tp_chunk_ended(struct tp_transfers *all);
 /** Gives a chunk to the sender of its transfer's stream. Under lock. */
 void tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk);
 /** Chooses a stream for what goes to the client; NULL if there is none. Under lock. */

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "core/stream.h"
-#include "daemon/transfer.h"
+#include "daemon/transfer_int.h"
 
 enum { MEM_SIZE = 40 << 20, COPIES_MAX = 512, ERROR = -5 };
 
@@ -452,6 +452,26 @@ test_gate(void **state)
     assert_int_equal(copies_started(&w->fake), 1);
 }
 
+/* Content behind a gate that fills the staging memory does not hold up the rest. */
+static void
+test_full_behind_gate(void **state)
+{
+    enum { GATED = 8 << 20, SIZE = 1 << 20 };
+    struct world *w = *state;
+
+    w->fake.at_once = true;
+    w->transfers->staging_max = 1 << 20;
+    announce(w, transfer_id(1), GATED, false, true);
+    send_range(w, transfer_id(1), 0, GATED, TP_WIRE_CHUNK_MAX);
+    announce(w, transfer_id(2), SIZE, false, false);
+    send_range(w, transfer_id(2), 0, SIZE, TP_WIRE_CHUNK_MAX);
+    WAIT_FOR(w, w->finished == 1);
+    tp_transfers_open(w->transfers, transfer_id(1), 0);
+    WAIT_FOR(w, w->finished == 2);
+    assert_int_equal(w->error, 0);
+    check_mem(w, GATED);
+}
+
 /* Chunks that the device reads in any order arrive in that of the content. */
 static void
 test_read_out_of_order(void **state)
@@ -732,6 +752,7 @@ main(void)
         TEST(test_content_before_command),
         TEST(test_host_memory),
         TEST(test_gate),
+        TEST(test_full_behind_gate),
         TEST(test_read_out_of_order),
         TEST(test_read_depth),
         TEST(test_credit),
