@@ -5,7 +5,7 @@
 #include "base/log.h"
 
 /* Each one that is accepted keeps memory for ever, by design: enough is enough. */
-enum { ACCEPTED_MAX = 500000 };
+enum { ACCEPTED_MAX = 250000 };
 
 static void
 swallow(void *user, enum tp_log_level level, const char *topic, const char *line,
