@@ -192,6 +192,7 @@ advance_incoming(struct tp_transfer *t)
     give_credit(t);
     /* also a failed one keeps its place: it ends when its gate is open, not before */
     if (t->open && (t->error != 0 || all_arrived(t)) && t->flying == 0 && !t->landing) {
+        drop_chunks(t); /* also what landed while credit was given, without the lock */
         finish(t);
     }
 }
