@@ -40,17 +40,19 @@ start_server() {
     return 1
 }
 
-# start_tcp_servers N, start_unix_servers N
+# start_tcp_servers N OPTION..., start_unix_servers N OPTION...
 start_tcp_servers() {
-    local i address
-    for i in $(seq "$1"); do
+    local i count=$1 address
+    shift
+    for i in $(seq "$count"); do
         address=127.0.0.1:$(free_port)
-        start_server "$address" --socket none --listen "$address"
+        start_server "$address" --socket none --listen "$address" "$@"
     done
 }
 start_unix_servers() {
-    local i
-    for i in $(seq "$1"); do
-        start_server "unix:$work/server-$i.sock" --socket "$work/server-$i.sock"
+    local i count=$1
+    shift
+    for i in $(seq "$count"); do
+        start_server "unix:$work/server-$i.sock" --socket "$work/server-$i.sock" "$@"
     done
 }
