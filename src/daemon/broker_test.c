@@ -525,6 +525,42 @@ test_max_sessions(void **state)
     test_session_close(&b);
 }
 
+/* A session may not fill the server with objects. */
+static void
+test_max_objects(void **state)
+{
+    const char *const options[] = {"--max-objects", "1000", NULL};
+    struct tp_wire_user_event_create m = {.context = 0};
+    struct tp_wire_goodbye bye;
+    struct tp_wire_ping ping = {.data = TEST_TEXT("")};
+    struct tp_wire_pong pong;
+    struct test_session s;
+
+    (void)state;
+    test_daemon_start(&the_daemon, options);
+    test_session_open(&s, &the_daemon);
+    (void)test_session_start(&s);
+    for (int i = 0; i <= 1000; i++) {
+        m.event = test_id(&s, TP_WIRE_KIND_EVENT);
+        test_put(&s, TP_WIRE_USER_EVENT_CREATE, &m);
+    }
+    test_expect(&s, TP_WIRE_GOODBYE, &bye);
+    assert_int_equal(bye.status, TELPHER_ERR_LIMIT);
+    test_session_close(&s);
+    test_session_open(&s, &the_daemon);
+    (void)test_session_start(&s);
+    for (int i = 0; i < 3000; i++) { /* what is released does not count */
+        m.event = test_id(&s, TP_WIRE_KIND_EVENT);
+        test_put(&s, TP_WIRE_USER_EVENT_CREATE, &m);
+        test_put(&s, TP_WIRE_RELEASE, &(struct tp_wire_release){.ids = {1, &m.event}});
+    }
+    ping.request = test_id(&s, TP_WIRE_KIND_REQUEST);
+    test_put(&s, TP_WIRE_PING, &ping);
+    test_expect(&s, TP_WIRE_PONG, &pong);
+    test_session_close(&s);
+    test_daemon_stop(&the_daemon);
+}
+
 /* An executor that cannot even be asked: no devices, but a daemon. */
 static void
 test_failing_probe(void **state)
@@ -873,6 +909,7 @@ main(void)
     };
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_max_sessions),
+        cmocka_unit_test(test_max_objects),
         cmocka_unit_test(test_failing_probe),
         cmocka_unit_test(test_hanging_probe),
         cmocka_unit_test(test_killed_broker),

@@ -128,6 +128,8 @@ struct tp_exec {
     struct tp_stream *stream;
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
+    uint64_t objects_max;
+    _Atomic uint64_t object_count; /**< alive, also those without id or released */
     struct tp_list dirty; /**< queues to flush; reader only */
     cl_event *waits; /**< room for a wait list; reader only */
     size_t waits_capacity;
@@ -171,6 +173,8 @@ uint64_t tp_exec_transfer_id(struct tp_exec *x);
  */
 telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                               size_t size, void *ret_object);
+/** Counts a new object; ends the session if there are too many. */
+void tp_exec_count(struct tp_exec *x);
 /** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);

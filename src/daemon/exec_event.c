@@ -24,6 +24,7 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
     if (ev == NULL) {
         return NULL;
     }
+    tp_exec_count(x);
     memset(ev, 0, offsetof(struct tp_exec_event, small));
     ev->obj.x = x;
     ev->obj.id = id;

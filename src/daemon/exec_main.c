@@ -39,6 +39,7 @@ enum {
 struct arguments {
     bool probe, serve, version;
     uint64_t kernel_timeout_ns;
+    uint64_t max_objects;
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
 };
@@ -184,6 +185,7 @@ prepare(struct tp_exec *x, const struct arguments *a)
     tp_list_init(&x->queues);
     tp_list_init(&x->gates);
     x->timed = a->kernel_timeout_ns != 0;
+    x->objects_max = a->max_objects;
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -277,6 +279,7 @@ static const struct option long_options[] = {
     {"log", required_argument, NULL, 'l'},
     {"log-format", required_argument, NULL, 'f'},
     {"kernel-timeout-ns", required_argument, NULL, 'k'},
+    {"max-objects", required_argument, NULL, 'o'},
     {"device", required_argument, NULL, 'd'},
     {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
@@ -300,6 +303,9 @@ take_option(struct arguments *a, int opt)
         return EX_OK;
     case 'k':
         a->kernel_timeout_ns = strtoull(optarg, NULL, 10);
+        return EX_OK;
+    case 'o':
+        a->max_objects = strtoull(optarg, NULL, 10);
         return EX_OK;
     case 'd':
         if (a->pattern_count == PATTERNS_MAX) {
@@ -330,7 +336,7 @@ confine(void)
 int
 main(int argc, char **argv)
 {
-    static struct arguments a;
+    static struct arguments a = {.max_objects = UINT64_MAX};
     static struct tp_exec x;
     int opt, exit_status = EX_OK;
 

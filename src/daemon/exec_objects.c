@@ -22,6 +22,16 @@ static const struct kind {
     [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
 };
 
+void
+tp_exec_count(struct tp_exec *x)
+{
+    if (atomic_fetch_add(&x->object_count, 1) >= x->objects_max) {
+        tp_exec_die(x, TELPHER_ERR_LIMIT,
+                    "more objects and commands under way than one session may have "
+                    "(--max-objects)");
+    }
+}
+
 telpher_status
 tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, size_t size,
                void *ret_object)
@@ -45,6 +55,7 @@ tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, size_t si
         tp_free(o);
         return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
     }
+    tp_exec_count(x);
     *(struct tp_exec_object **)ret_object = o;
     return TELPHER_OK;
 }
@@ -91,6 +102,7 @@ void
 tp_exec_unref(struct tp_exec_object *o)
 {
     if (o != NULL && tp_refcount_put(&o->refs)) {
+        atomic_fetch_sub(&o->x->object_count, 1);
         kinds[o->kind].free(o);
     }
 }

@@ -67,6 +67,13 @@ static const struct tp_config_entry entries[] = {
      .min = 1,
      .max = 65536,
      FIELD(max_sessions)},
+    {.name = "MAX_OBJECTS",
+     .default_text = "1000000",
+     .help = "objects and commands under way in one session; one with more is ended",
+     .parser = &tp_config_u64,
+     .min = 1000,
+     .max = 1000000000,
+     FIELD(max_objects)},
 };
 
 /* Variables of our other programs, which may be set where the daemon starts. */
@@ -93,6 +100,7 @@ static const struct option long_options[] = {
     {"kernel-timeout", required_argument, NULL, OPT_SETTING},
     {"probe-timeout", required_argument, NULL, OPT_SETTING},
     {"max-sessions", required_argument, NULL, OPT_SETTING},
+    {"max-objects", required_argument, NULL, OPT_SETTING},
     {"log", required_argument, NULL, OPT_SETTING},
     {"log-format", required_argument, NULL, OPT_SETTING},
     {"insecure", no_argument, NULL, OPT_SETTING},
@@ -122,6 +130,8 @@ static const char help_text[] =
     "                           never)\n"
     "  --probe-timeout TIME     time for drivers to tell their devices (default: 30s)\n"
     "  --max-sessions N         sessions at the same time (default: 256)\n"
+    "  --max-objects N          objects and commands of one session (default: "
+    "1000000)\n"
     "  --insecure               allow addresses off loopback: no encryption, no "
     "cookie\n"
     "  --executor PATH          program that runs sessions\n"

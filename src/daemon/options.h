@@ -22,6 +22,7 @@ struct tp_daemon_options {
     uint64_t kernel_timeout_ns; /**< 0 = none */
     uint64_t probe_timeout_ns;
     uint64_t max_sessions;
+    uint64_t max_objects; /**< of one session */
     bool check_config; /**< of the command line only */
     struct tp_config *config;
 };

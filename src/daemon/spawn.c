@@ -76,19 +76,27 @@ make_environment(void)
     return env;
 }
 
-/* Arguments point into the options and into @p timeout. */
+/* Numbers as text. */
+struct numbers {
+    char timeout[32], objects[32];
+};
+
+/* Arguments point into the options and into @p text. */
 static const char **
-make_arguments(const struct tp_broker *b, bool probe, char *timeout, size_t size)
+make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
 {
     const struct tp_daemon_options *o = b->options;
     const char **argv =
-        tp_alloc_array(2 * o->device.count + 12, sizeof(*argv), "arguments");
+        tp_alloc_array(2 * o->device.count + 14, sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
         return NULL;
     }
-    (void)snprintf(timeout, size, "%llu", (unsigned long long)o->kernel_timeout_ns);
+    (void)snprintf(text->timeout, sizeof(text->timeout), "%llu",
+                   (unsigned long long)o->kernel_timeout_ns);
+    (void)snprintf(text->objects, sizeof(text->objects), "%llu",
+                   (unsigned long long)o->max_objects);
     argv[n++] = b->executor;
     argv[n++] = probe ? "--probe" : "--serve";
     argv[n++] = "--log";
@@ -96,7 +104,9 @@ make_arguments(const struct tp_broker *b, bool probe, char *timeout, size_t size
     argv[n++] = "--log-format";
     argv[n++] = o->base.log_format == 0 ? "text" : "logfmt";
     argv[n++] = "--kernel-timeout-ns";
-    argv[n++] = timeout;
+    argv[n++] = text->timeout;
+    argv[n++] = "--max-objects";
+    argv[n++] = text->objects;
     for (size_t i = 0; i < o->device.count; i++) {
         argv[n++] = "--device";
         argv[n++] = o->device.items[i];
@@ -138,9 +148,9 @@ tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
-    char timeout[32];
+    struct numbers text;
     char **env = make_environment();
-    const char **argv = make_arguments(b, probe, timeout, sizeof(timeout));
+    const char **argv = make_arguments(b, probe, &text);
     telpher_status status = TELPHER_ERR_NO_MEMORY;
 
     if (env != NULL && argv != NULL) {
