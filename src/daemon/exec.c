@@ -17,6 +17,7 @@
 #include "daemon/control.h"
 
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
+#define END_TIME_S 10 /* for the driver to let go of everything */
 #define SPIN_TIME (20 * TP_CLOCK_US) /* before sleeping: a wake-up costs as much */
 
 void
@@ -311,7 +312,9 @@ tp_exec_serve(struct tp_exec *x)
     default:
         tp_exec_die(x, status, telpher_status_text(status));
     }
-    /* A kernel that runs ends with the process; nothing is waited for. */
+    /* A kernel that runs ends with the process; nothing is waited for. A driver that hangs
+     * in a call of another thread, or when it lets go of its objects, is not waited for. */
+    (void)alarm(END_TIME_S);
     tp_transfers_end_streams(x->transfers);
     if (x->ended && !is_busy(x)) {
         tp_exec_release_all(x);
