@@ -65,9 +65,10 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     struct tp_exec *x = mv->x;
 
     set_stamps(mv, start_ns, end_ns);
-    (void)x->cl.SetUserEventStatus(mv->ev->native, error);
-    /* No need to wait until the driver calls back. */
+    /* DONE goes first: the client takes what it hears of before for not dependent on this
+     * one. And no need to wait until the driver calls back. */
     tp_exec_event_complete(mv->ev, error);
+    (void)x->cl.SetUserEventStatus(mv->ev->native, error);
     free_move(mv);
     if (error != 0) {
         tp_exec_sweep_failures(x);

@@ -111,14 +111,13 @@ void
 tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_place *place,
                     const struct tp_wire_bytes *bytes, uint64_t transfer, uint64_t size)
 {
-    if (transfer == 0) {
-        in->status = copy_inline(in, bytes);
-    } else {
-        in->status = expect_transfer(in, place, transfer, size);
-        if (in->status == TELPHER_OK) {
-            return; /* on_received goes on */
-        }
+    telpher_status status = transfer == 0 ? copy_inline(in, bytes)
+                                          : expect_transfer(in, place, transfer, size);
+
+    if (transfer != 0 && status == TELPHER_OK) {
+        return; /* on_received goes on, or did: @p in may be gone */
     }
+    in->status = status;
     in->then(in);
 }
 

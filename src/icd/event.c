@@ -16,6 +16,15 @@
  *  place. With tp_icd.lock. */
 static pthread_cond_t ended_unread = PTHREAD_COND_INITIALIZER;
 
+/**
+ * READs whose DONE came before their content, which takes another stream. What is done after
+ * such a READ may have waited for it, so it must not end before the content is here: the
+ * program would look at memory that is not written yet. Both in the order of their DONEs.
+ */
+static struct tp_list late_reads = {&late_reads, &late_reads};
+static struct tp_list held = {&held, &held};
+static uint64_t last_late; /**< number of the newest */
+
 /** One registered callback. */
 struct callback {
     struct tp_list link;
@@ -34,6 +43,7 @@ destroy_event(struct tp_icd_object *obj)
 
     tp_icd_lock();
     tp_list_remove(&ev->open_link);
+    tp_list_remove(&ev->held_link);
     if (ev->place != NULL) {
         tp_icd_place_remove_event(ev->place, ev);
         tp_icd_put_release(ev->place, obj->id);
@@ -65,6 +75,8 @@ event_alloc(struct _cl_context *ctx, cl_command_type type)
     ev->type = type;
     ev->status = CL_SUBMITTED;
     tp_list_init(&ev->open_link);
+    tp_list_init(&ev->late_link);
+    tp_list_init(&ev->held_link);
     tp_list_init(&ev->callbacks);
     tp_icd_hold(&ctx->obj);
     return ev;
@@ -208,6 +220,7 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
     ev->status = status;
     ev->ended = true;
     tp_list_remove(&ev->open_link);
+    tp_list_remove(&ev->held_link);
     if (ev->place != NULL) {
         if (!ev->told || ev->server_done) {
             tp_icd_place_remove_event(ev->place, ev);
@@ -233,10 +246,47 @@ content_pending(const struct _cl_event *ev)
     return ev->parts != 0 || (ev->inline_dst != NULL && !ev->server_done);
 }
 
+/** True while content is under way that the program may take for here once @p ev ends. */
+static bool
+is_held(const struct _cl_event *ev)
+{
+    if (!tp_list_is_linked(&ev->held_link)) {
+        return false;
+    }
+    tp_list_for_each(pos, &late_reads)
+    {
+        const struct _cl_event *read = tp_list_entry(pos, struct _cl_event, late_link);
+
+        if (read->late > ev->after) {
+            return false;
+        }
+        if (read->place == ev->place) { /* others were waited for on this side */
+            return true;
+        }
+    }
+    return false;
+}
+
+/** The oldest event of the queue that a DONE has named: it speaks for those before it. */
+static struct _cl_event *
+first_done(const struct _cl_command_queue *q)
+{
+    tp_list_for_each(pos, &q->open)
+    {
+        struct _cl_event *ev = tp_list_entry(pos, struct _cl_event, open_link);
+
+        if (ev->server_done) {
+            return ev;
+        }
+    }
+    return NULL;
+}
+
 /** Ends, in order, what DONE messages and content have made ready. */
 static void
 settle_in_order(struct _cl_command_queue *q)
 {
+    struct _cl_event *speaker = NULL;
     struct tp_list *link;
 
     while ((link = tp_list_first(&q->open)) != NULL) {
@@ -245,6 +295,11 @@ settle_in_order(struct _cl_command_queue *q)
         if (ev->seq > q->done_seq || content_pending(ev)) {
             return;
         }
+        speaker = speaker != NULL ? speaker : first_done(q);
+        if (speaker != NULL && is_held(speaker)) {
+            return;
+        }
+        speaker = speaker != ev ? speaker : NULL;
         tp_icd_event_end(ev, ev->server_done ? ev->server_status : CL_COMPLETE);
     }
 }
@@ -254,8 +309,53 @@ settle(struct _cl_event *ev)
 {
     if (tp_icd_queue_in_order(ev->queue)) {
         settle_in_order(ev->queue);
-    } else if (ev->server_done && ev->parts == 0) {
+    } else if (ev->server_done && ev->parts == 0 && !is_held(ev)) {
         tp_icd_event_end(ev, ev->server_status);
+    }
+}
+
+/** A DONE came: notes which READs it comes after, and whether it is one itself. */
+static void
+note_order(struct _cl_event *ev)
+{
+    if (!tp_list_is_empty(&late_reads)) {
+        ev->after = last_late;
+        tp_list_push_back(&held, &ev->held_link);
+    }
+    if (ev->parts != 0) {
+        ev->late = ++last_late;
+        tp_list_push_back(&late_reads, &ev->late_link);
+    }
+}
+
+/** The first event that nothing holds any more; NULL if there is none. */
+static struct _cl_event *
+first_free(void)
+{
+    tp_list_for_each(pos, &held)
+    {
+        struct _cl_event *ev = tp_list_entry(pos, struct _cl_event, held_link);
+
+        if (!is_held(ev)) {
+            return ev;
+        }
+    }
+    return NULL;
+}
+
+/** The content of a READ is here, or will not come: lets go of what it held. */
+static void
+release_held(struct _cl_event *read)
+{
+    struct _cl_event *ev;
+
+    if (!tp_list_is_linked(&read->late_link)) {
+        return;
+    }
+    tp_list_remove(&read->late_link);
+    while ((ev = first_free()) != NULL) {
+        tp_list_remove(&ev->held_link);
+        settle(ev);
     }
 }
 
@@ -315,7 +415,10 @@ take_result(struct _cl_event *ev, const struct tp_wire_done *msg)
 void
 tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg)
 {
-    if (ev->told && !ev->server_done) {
+    if (ev->server_done) {
+        return; /* said twice: the first word counts */
+    }
+    if (ev->told) {
         tp_icd_place_count_told(ev->place, -1);
     }
     take_stamps(ev, &msg->stamps);
@@ -328,6 +431,7 @@ tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg)
         return;
     }
     take_result(ev, msg);
+    note_order(ev);
     if (ev->queue->done_seq < ev->seq) {
         ev->queue->done_seq = ev->seq;
     }
@@ -341,6 +445,7 @@ tp_icd_event_part_done(struct _cl_event *ev, telpher_status status)
     if (status != TELPHER_OK && ev->server_status == CL_COMPLETE) {
         ev->server_status = tp_icd_cl_error(status);
     }
+    release_held(ev);
     if (ev->ended) {
         return;
     }

@@ -323,6 +323,10 @@ bool tp_icd_queue_in_order(const struct _cl_command_queue *q);
 struct _cl_event {
     struct tp_icd_object obj;
     struct tp_list open_link; /**< in queue->open */
+    struct tp_list late_link; /**< done, but its content is still under way */
+    struct tp_list held_link; /**< done, but after such events */
+    uint64_t late; /**< number of that READ */
+    uint64_t after; /**< number of the last READ that it comes after */
     struct _cl_context *ctx; /* held */
     struct _cl_command_queue *queue; /* held; NULL: user event */
     struct tp_icd_place *place; /**< where the command runs; NULL: user event */
