@@ -200,6 +200,10 @@ telpher_server_devices(telpher_server *server, telpher_device_fn on_device, void
     } else if (status == TELPHER_OK) {
         status =
             tp_api_decode_devices(server->facts, server->facts_bytes, on_device, user);
+        if (status != TELPHER_OK) {
+            tp_error_set(&server->err, status, "server %s: %s: malformed facts",
+                         server->address, telpher_status_text(status));
+        }
     }
     tp_free(server->facts);
     server->facts = NULL;

@@ -21,13 +21,16 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static unsigned accepted;
+    static bool is_silent;
     struct tp_error err = {0};
     char *spec;
 
     if (accepted >= ACCEPTED_MAX) {
         return 0;
     }
-    (void)tp_log_set_sink(swallow, NULL);
+    if (!is_silent) { /* keeps memory as well */
+        is_silent = tp_log_set_sink(swallow, NULL) == TELPHER_OK;
+    }
     spec = string_copy(data, len);
     if (tp_log_configure(spec, &err) == TELPHER_OK) {
         accepted++;
