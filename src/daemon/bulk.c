@@ -83,6 +83,21 @@ land(struct tp_transfer *t, uint32_t len)
     return room_in_chunk(t, len);
 }
 
+/*
+ * Waits while content of too many transfers is here whose commands are not: the reader may
+ * be behind, in a slow call of the driver.
+ */
+static void
+wait_for_command(struct tp_bulk *b, uint64_t id)
+{
+    struct tp_transfers *all = b->all;
+
+    while (tp_map_get(&all->map, id) == NULL &&
+           all->unknown_count >= TP_TRANSFER_UNKNOWN_MAX && !b->stop) {
+        (void)tp_cond_wait(&all->space, &all->lock, TP_CLOCK_FOREVER);
+    }
+}
+
 static void *
 data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
 {
@@ -92,6 +107,7 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     void *dst = NULL;
 
     tp_mutex_lock(&all->lock);
+    wait_for_command(b, transfer);
     wait_for_space(b);
     t = find_incoming(b, transfer, offset, len);
     if (t == NULL) {

@@ -190,6 +190,7 @@ make_known(struct tp_transfers *all, const struct tp_transfer_params *params,
     } else {
         all->unknown_count--;
     }
+    tp_cond_broadcast(&all->space); /* for wait_for_command() */
     t->known = true;
     t->p = *params;
     t->open = !params->gated;
