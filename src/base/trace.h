@@ -26,7 +26,7 @@
 #include "base/compiler.h"
 #include "base/error.h"
 
-#define TP_TRACE_ARGS 4
+#define TP_TRACE_ARGS 5
 #define TP_TRACE_RECORDS_DEFAULT 65536
 
 struct tp_trace_arg {

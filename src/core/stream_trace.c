@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace records of frames: "send launch", "recv done" with the frame's number, what it
- * acknowledges, its length and the id that it starts with (event, request, object,
- * transfer). A frame was caused by nothing newer than what it acknowledges; a DONE was
- * caused by the command of the same event.
+ * Trace records of frames: "send launch", "recv done" with the stream's number in this
+ * process, the frame's number, what it acknowledges, its length and the id that it starts
+ * with (event, request, object, transfer). A frame was caused by nothing newer than what it
+ * acknowledges; a DONE was caused by the command of the same event.
  */
 #include "base/trace.h"
 #include "core/stream_int.h"
@@ -40,7 +40,6 @@ tp_stream_trace(const struct tp_stream *s, bool sent,
     const char *name;
     uint64_t id = 0;
 
-    (void)s;
     if (!tp_trace_enabled()) {
         return;
     }
@@ -53,6 +52,7 @@ tp_stream_trace(const struct tp_stream *s, bool sent,
     if (n->id != NULL && body_len >= sizeof(id)) {
         memcpy(&id, body, sizeof(id));
     }
-    tp_trace_frame(name, TP_ARG("seq", header->seq), TP_ARG("ack", header->ack),
-                   TP_ARG("len", header->len), TP_ARG(n->id, id));
+    tp_trace_frame(name, TP_ARG("stream", s->id), TP_ARG("seq", header->seq),
+                   TP_ARG("ack", header->ack), TP_ARG("len", header->len),
+                   TP_ARG(n->id, id));
 }
