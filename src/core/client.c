@@ -157,7 +157,11 @@ refused(const char *address, const struct tp_wire_preface_reply *reply,
         return tp_error_set(err, reply->status, "server %s: %s; %s", address, words,
                             cookie_err->text);
     }
-    return tp_error_set(err, reply->status, "server %s: %s", address, words);
+    return tp_error_set(
+        err, reply->status, "server %s: %s%s", address, words,
+        reply->status == TELPHER_ERR_AUTH
+            ? "; TELPHER_COOKIE should name the cookie file of that telpherd"
+            : "");
 }
 
 /* Exchanges prefaces on a fresh connection. */

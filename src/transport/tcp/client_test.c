@@ -190,6 +190,10 @@ test_refusals(void **state)
     stop_server(&s);
     assert_non_null(strstr(err.text, "wrong cookie?[31m")); /* no escapes */
     assert_non_null(strstr(err.text, "/does/not/exist does not exist"));
+    start_server(&s, "127.0.0.1:0"); /* now with a cookie that is not the server's */
+    assert_int_equal(connect_to(&s, cookie_path, &err), TELPHER_ERR_AUTH);
+    stop_server(&s);
+    assert_non_null(strstr(err.text, "TELPHER_COOKIE should name"));
     set_answer(&other, TELPHER_ERR_VERSION, "");
     start_server(&other, "127.0.0.1:0");
     assert_int_equal(connect_to(&other, cookie_path, &err), TELPHER_ERR_VERSION);
