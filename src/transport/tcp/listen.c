@@ -17,6 +17,11 @@ enum { BACKLOG = 128 };
 static telpher_status
 listen_failed(const char *address, const char *what, struct tp_error *err)
 {
+    if (errno == EADDRINUSE) {
+        return tp_error_set_errno(
+            err, errno, "listening on %s: another program has this port, choose one",
+            address);
+    }
     return tp_error_set_errno(err, errno, "listening on %s: %s", address, what);
 }
 

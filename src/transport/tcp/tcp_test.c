@@ -198,6 +198,23 @@ test_options(void **state)
     close_ends(&e);
 }
 
+static void
+test_port_taken(void **state)
+{
+    struct ends e;
+    char address[64];
+    struct tp_error err = {0};
+    int fd = -1;
+
+    (void)state;
+    assert_true(open_tcp("127.0.0.1", &e));
+    snprintf(address, sizeof(address), "127.0.0.1:%d", port_of(e.listener));
+    assert_int_not_equal(tp_tcp_transport.listen(address, &fd, &err), TELPHER_OK);
+    assert_int_equal(fd, -1);
+    assert_non_null(strstr(err.text, "another program has this port"));
+    close_ends(&e);
+}
+
 /* ---- listening on a path ---- */
 
 static void
@@ -535,6 +552,7 @@ main(void)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_port_taken),
         cmocka_unit_test(test_socket_mode),
         cmocka_unit_test(test_stale_socket_is_removed),
         cmocka_unit_test(test_other_files_stay),
