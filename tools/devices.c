@@ -84,6 +84,28 @@ list_server(const char *address, uint64_t timeout_ns, int verbose)
     return 0;
 }
 
+static int
+list_servers(const char *servers, uint64_t timeout_ns, int verbose)
+{
+    const char *environment = getenv("TELPHER_SERVERS");
+    struct addresses list;
+    int code = addresses_parse("devices", servers, &list);
+
+    if (code != 0) {
+        return code;
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        code |= list_server(list.item[i], timeout_ns, verbose);
+    }
+    addresses_free(&list);
+    if (code != 0 && servers == NULL && (environment == NULL || *environment == '\0')) {
+        fprintf(stderr, "No server was named, so this machine's was asked. Name one: "
+                        "telpher devices HOST\n"
+                        "or start one here: telpherd &\n");
+    }
+    return code;
+}
+
 int
 command_devices(int argc, char **argv)
 {
@@ -93,7 +115,6 @@ command_devices(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     uint64_t timeout_ns = 2000000000;
-    struct addresses list;
     const char *servers = NULL;
     int c, verbose = 0, code = 0;
 
@@ -118,11 +139,7 @@ command_devices(int argc, char **argv)
         return usage_error("devices", "give servers with -s or as arguments, not both");
     }
     if (optind == argc) {
-        code = addresses_parse("devices", servers, &list);
-        for (size_t i = 0; code != EXIT_USAGE && i < list.count; i++) {
-            code |= list_server(list.item[i], timeout_ns, verbose);
-        }
-        addresses_free(&list);
+        code = list_servers(servers, timeout_ns, verbose);
     }
     for (; optind < argc; optind++) {
         code |= list_server(argv[optind], timeout_ns, verbose);

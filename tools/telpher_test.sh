@@ -44,6 +44,10 @@ expect run-environment 0 '^unix:|^/.*telpherd.sock' "$telpher" run -- sh -c 'ech
 expect run-devices 0 '^ +0 ' "$telpher" run -- "$telpher" devices
 expect run-ping 0 'round trip: min' "$telpher" run -- sh -c "$telpher ping -c 3 -i 1ms \$TELPHER_SERVERS"
 expect ping-nobody 1 'telpher: ' "$telpher" ping -t 500ms "unix:$work/nobody.sock"
+if [ ! -S /run/telpher/telpherd.sock ]; then # an installed server would answer
+    expect devices-nobody 1 'No server was named' env XDG_RUNTIME_DIR="$work" HOME="$work" "$telpher" devices -t 500ms
+fi
+expect devices-named 1 'No such file' "$telpher" devices -t 500ms "unix:$work/nobody.sock"
 expect ping-wrong 2 'one server is wanted' "$telpher" ping
 expect info 0 'TELPHER_SERVERS' "$telpher" info --config
 expect info-build 0 'OpenCL library' "$telpher" info --build
