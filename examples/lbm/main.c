@@ -160,6 +160,7 @@ main(int argc, char **argv)
     struct lbm_field field;
     bool good = true;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* in order with the progress, also into a pipe */
     parse_options(&s, argc, argv);
     field = lbm_run(&s.run);
     if (s.out != NULL) {
