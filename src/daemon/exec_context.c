@@ -187,41 +187,53 @@ tp_exec_queue_free(struct tp_exec_object *o)
     tp_free(q);
 }
 
-/* Native events of what is still under way in a queue, retained. @return their number */
+/*
+ * Native events of what is still under way in a queue, retained.
+ * @return their number; *ret_events is to be freed, NULL if memory is out
+ */
 static cl_uint
-events_under_way(struct tp_exec_queue *q, cl_event *ret_events, cl_uint max)
+events_under_way(struct tp_exec_queue *q, cl_event **ret_events)
 {
+    size_t pending = 1; /* none is no reason for NULL */
     cl_uint count = 0;
 
     tp_mutex_lock(&q->obj.x->done_lock);
+    tp_list_for_each(pos, &q->pending) { pending++; }
+    *ret_events = tp_alloc_array(pending, sizeof(cl_event), "events under way");
     tp_list_for_each(pos, &q->pending)
     {
         struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
 
-        if (count < max && tp_exec_event_status(ev) > CL_COMPLETE) {
+        if (*ret_events != NULL && tp_exec_event_status(ev) > CL_COMPLETE) {
             q->obj.x->cl.RetainEvent(ev->native);
-            ret_events[count++] = ev->native;
+            (*ret_events)[count++] = ev->native;
         }
     }
     tp_mutex_unlock(&q->obj.x->done_lock);
     return count;
 }
 
-/* The new native queue goes on behind what is still under way in the old one. */
-static void
-carry_over(struct tp_exec_queue *q)
+/*
+ * A fresh native queue goes on behind what is still under way in the old one.
+ * @return 0 or CL_OUT_OF_HOST_MEMORY; *ret_barrier may be NULL
+ */
+static int32_t
+carry_over(struct tp_exec_queue *q, cl_command_queue fresh, cl_event *ret_barrier)
 {
     const struct tp_opencl *cl = &q->obj.x->cl;
-    cl_event events[256];
-    cl_uint count = events_under_way(q, events, TP_ARRAY_LEN(events));
+    cl_event *events;
+    cl_uint count = events_under_way(q, &events);
+    int32_t error = events == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 
-    forget_barrier(q);
+    *ret_barrier = NULL;
     if (count > 0) {
-        (void)cl->EnqueueBarrierWithWaitList(q->native, count, events, &q->barrier);
+        (void)cl->EnqueueBarrierWithWaitList(fresh, count, events, ret_barrier);
     }
     while (count > 0) {
         cl->ReleaseEvent(events[--count]);
     }
+    tp_free(events);
+    return error;
 }
 
 int32_t
@@ -234,6 +246,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
         (q->in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) |
         (q->profiling ? CL_QUEUE_PROFILING_ENABLE : 0);
     cl_command_queue fresh, old = q->native;
+    cl_event barrier;
     bool failed;
     int32_t error;
 
@@ -250,10 +263,12 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
         return error;
     }
     x->cl.Flush(old);
+    error = carry_over(q, fresh, &barrier);
+    forget_barrier(q);
     q->native = fresh;
-    carry_over(q);
+    q->barrier = error == 0 ? barrier : NULL;
     x->cl.ReleaseCommandQueue(old);
-    return 0;
+    return error;
 }
 
 void
