@@ -26,7 +26,7 @@ bind_path(const char *path)
         errno = ENAMETOOLONG;
         return -1;
     }
-    strcpy(sun.sun_path, path);
+    memcpy(sun.sun_path, path, strlen(path));
     unlink(path);
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0) {

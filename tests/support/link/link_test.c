@@ -216,6 +216,7 @@ peer_ping(int count, const char *file)
         int64_t start = now_ns();
 
         if (send(fd, &byte, 1, 0) != 1 || recv(fd, &back, 1, 0) != 1 || back != byte) {
+            free(rtt);
             return 4;
         }
         rtt[i] = now_ns() - start;

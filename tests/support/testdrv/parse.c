@@ -181,7 +181,7 @@ parse_arg(const char *p, const char *end, struct td_arg_info *arg)
         if (pending[0] != '\0') {
             add_type_word(arg, pending);
         }
-        strcpy(pending, word); /* the last word is the name */
+        memcpy(pending, word, sizeof(pending)); /* the last word is the name */
     }
     snprintf(arg->name, sizeof(arg->name), "%.47s", pending);
     if (!pointer) {
