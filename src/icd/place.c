@@ -794,6 +794,7 @@ open_place(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
     }
     tp_icd_lock();
     tp_icd_put(place, TP_WIRE_START, &start);
+    place->older = dev->server->places[dev->platform];
     dev->server->places[dev->platform] = place;
     for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
         struct _cl_device_id *other = tp_icd.platform->devices[i];

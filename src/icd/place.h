@@ -19,6 +19,8 @@ struct tp_icd_bulk {
 
 struct tp_icd_place {
     struct tp_icd_server *server;
+    struct tp_icd_place *older; /**< lost one that this took the place of: objects made
+                                     there may still name it, so it stays */
     uint32_t platform; /**< index in the server's facts */
     struct tp_stream *stream;
     uint8_t session[TP_WIRE_SESSION_BYTES];
