@@ -12,6 +12,17 @@
 #define TIMEOUT_DEFAULT (2 * TP_CLOCK_S)
 #define GOODBYE_TIME (100 * TP_CLOCK_MS)
 
+/* What a server says goes to people's terminals: control characters become "?". */
+static void
+clean_text(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
+}
+
 telpher_status
 tp_api_error(telpher_error *err, telpher_status status, const struct tp_error *words)
 {
@@ -19,6 +30,7 @@ tp_api_error(telpher_error *err, telpher_status status, const struct tp_error *w
         err->code = status;
         snprintf(err->text, sizeof(err->text), "%s",
                  words->text[0] != '\0' ? words->text : telpher_status_text(status));
+        clean_text(err->text);
     }
     return status;
 }
@@ -108,6 +120,8 @@ await_answer(struct telpher_server *server, uint64_t deadline_ns)
         status = tp_stream_receive(server->stream, &handler, server);
         if (status == TELPHER_ERR_AGAIN) {
             status = tp_stream_wait(server->stream, deadline_ns);
+        } else if (status == TELPHER_OK && tp_clock_passed(deadline_ns)) {
+            status = TELPHER_ERR_TIMEOUT; /* it sends, but not the answer */
         }
     }
     return server->answered ? TELPHER_OK : status;
