@@ -840,7 +840,9 @@ test_log_and_leaks(void **state)
     (void)state;
     assert_int_equal(run_case("TESTDRV_LOG=/dev/stdout", "print", text, sizeof(text)),
                      0);
-    assert_non_null(strstr(text, "clCreateContext devices=2\n"));
+    assert_non_null(strstr(text, "clCreateContext devices=2\ncreated context=1\n"));
+    assert_non_null(strstr(text, "clReleaseContext context=1\n"));
+    assert_non_null(strstr(text, "destroyed context=1\n"));
     assert_non_null(
         strstr(text, "clSetKernelArg kernel=1 index=0 size=4 value=2a000000\n"));
     assert_non_null(

@@ -31,6 +31,7 @@ td_new(enum td_kind kind, size_t size, void (*destroy)(struct td_obj *))
     obj->id = ++created[kind];
     living[kind]++;
     pthread_mutex_unlock(&td_mutex);
+    td_record_object("created", obj);
     return obj;
 }
 
@@ -62,6 +63,7 @@ td_unref(void *obj)
     }
     pthread_mutex_unlock(&td_mutex);
     if (last) {
+        td_record_object("destroyed", o);
         o->destroy(o); /* nobody else can reach it */
     }
 }

@@ -265,6 +265,27 @@ record(const char *function, const char *format, va_list args)
     }
 }
 
+static void
+record_line(const char *function, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    record(function, format, args);
+    va_end(args);
+}
+
+void
+td_record_object(const char *what, const struct td_obj *obj)
+{
+    static const char *const name[TD_KINDS] = {
+        "platform", "device", "context", "queue", "mem", "program", "kernel", "event"};
+
+    if (log_fd >= 0) {
+        record_line(what, "%s=%u", name[obj->kind], obj->id);
+    }
+}
+
 cl_int
 td_enter(const char *function, const char *format, ...)
 {

@@ -97,6 +97,8 @@ cl_int td_enter(const char *function, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /** The same for the execution of a command; records nothing. */
 cl_int td_enter_command(const char *function);
+/** Records that an object has come or gone; @p what is "created" or "destroyed". */
+void td_record_object(const char *what, const struct td_obj *obj);
 /** Fixed after the first call. */
 struct td_script {
     unsigned devices;
