@@ -798,6 +798,8 @@ test_exit_status(void **state)
     const char *const version[] = {"--version", NULL};
     const char *const help[] = {"--help", NULL};
     const char *const check[] = {"--check-config", NULL};
+    const char *const bad_address[] = {"--check-config", "--listen", "host:99999",
+                                       NULL};
     const char *const unknown[] = {"--frobnicate", NULL};
     const char *const argument[] = {"whatever", NULL};
     const char *const value[] = {"--kernel-timeout", "soon", NULL};
@@ -813,6 +815,7 @@ test_exit_status(void **state)
     assert_int_equal(run_briefly(version), 0);
     assert_int_equal(run_briefly(help), 0);
     assert_int_equal(run_briefly(check), 0);
+    assert_int_equal(run_briefly(bad_address), 78);
     assert_int_equal(run_briefly(unknown), 64);
     assert_int_equal(run_briefly(argument), 64);
     assert_int_equal(run_briefly(value), 64);

@@ -1,19 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* telpherd: the daemon that offers a machine's devices. See docs/man/telpherd.8. */
 #include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
 #include <sysexits.h>
 
 #include "daemon/broker.h"
 #include "daemon/options.h"
+#include "transport/tcp/tcp.h"
+
+/* What can be said of settings without doing what they say. */
+static int
+check(const struct tp_daemon_options *options)
+{
+    struct tp_tcp_address address;
+    struct tp_error err = {0};
+    telpher_status status = TELPHER_OK;
+
+    if (strlen(options->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        status = tp_error_set(&err, TELPHER_ERR_INVALID,
+                              "socket path is longer than 107 characters");
+    }
+    for (size_t i = 0; i < options->listen.count && status == TELPHER_OK; i++) {
+        status = tp_tcp_parse_address(options->listen.items[i], &address, &err);
+    }
+    if (status != TELPHER_OK) {
+        (void)fprintf(stderr, "telpherd: %s\n", tp_error_text(&err));
+        return EX_CONFIG;
+    }
+    (void)puts("telpherd: settings are good");
+    return EX_OK;
+}
 
 static int
 run(const struct tp_daemon_options *options)
 {
-    if (options->check_config) {
-        (void)puts("telpherd: settings are good");
-        return EX_OK;
-    }
-    return tp_broker_run(options);
+    return options->check_config ? check(options) : tp_broker_run(options);
 }
 
 int
