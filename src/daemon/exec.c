@@ -153,13 +153,9 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     struct tp_exec *x = arg;
     telpher_status status;
 
-    if (x->timed) {
-        atomic_store(&x->busy_since, tp_clock_ns());
-    }
+    tp_exec_watchdog_enter(x);
     status = dispatch(x, type, body, end);
-    if (x->timed) {
-        atomic_store(&x->busy_since, 0);
-    }
+    tp_exec_watchdog_leave(x);
     if (status == TELPHER_ERR_PROTO) {
         const struct tp_wire_message *row = tp_wire_message(type);
 

@@ -139,13 +139,12 @@ struct tp_exec {
     struct tp_transfers *transfers;
     struct tp_exec_printf *printf;
     struct tp_exec_watchdog *watchdog;
-    bool timed; /**< there is a time limit for the driver */
     struct tp_mutex done_lock;
     struct tp_list queues; /**< done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
     _Atomic uint64_t progress; /**< counts completions, for the watchdog */
     _Atomic uint64_t
-        busy_since; /**< when the reader entered the driver; 0 = it is not */
+        calls; /**< odd while the reader is in the driver; only it changes */
     _Atomic uint64_t next_transfer; /**< counter for ids that we choose */
     bool ended; /**< the client said GOODBYE */
 };
@@ -348,5 +347,8 @@ telpher_status tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
                                        struct tp_exec_watchdog **ret);
 /** Work has been submitted: look after it. */
 void tp_exec_watchdog_arm(struct tp_exec_watchdog *w);
+/** Around the reader's work in the driver, which may never come back from there. */
+void tp_exec_watchdog_enter(struct tp_exec *x);
+void tp_exec_watchdog_leave(struct tp_exec *x);
 
 #endif

@@ -293,9 +293,7 @@ tp_exec_flush_queues(struct tp_exec *x)
     if (tp_list_is_empty(&x->dirty)) {
         return;
     }
-    if (x->timed) {
-        atomic_store(&x->busy_since, tp_clock_ns());
-    }
+    tp_exec_watchdog_enter(x);
     while ((first = tp_list_pop_front(&x->dirty)) != NULL) {
         struct tp_exec_queue *q =
             tp_list_entry(first, struct tp_exec_queue, dirty_link);
@@ -303,8 +301,7 @@ tp_exec_flush_queues(struct tp_exec *x)
         q->since_flush = 0;
         x->cl.Flush(q->native);
     }
-    atomic_store(&x->busy_since, 0);
-    tp_exec_watchdog_arm(x->watchdog);
+    tp_exec_watchdog_leave(x);
 }
 
 int32_t

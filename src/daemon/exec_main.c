@@ -184,7 +184,6 @@ prepare(struct tp_exec *x, const struct arguments *a)
     tp_mutex_init(&x->done_lock);
     tp_list_init(&x->queues);
     tp_list_init(&x->gates);
-    x->timed = a->kernel_timeout_ns != 0;
     x->objects_max = a->max_objects;
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);

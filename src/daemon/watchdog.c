@@ -7,7 +7,11 @@
  * A command stands still when it has been running for longer than the limit, or when it
  * waits for nothing but the device and nothing at all has completed for that long. A
  * command that waits for events may wait as long as it likes.
+ *
+ * While the driver holds the reader in a call, nobody sees that the client goes: then the
+ * watchdog looks, with and without a limit.
  */
+#include <poll.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -15,6 +19,7 @@
 #include "daemon/exec.h"
 
 #define TICK (1 * TP_CLOCK_S)
+#define GONE_TIME (3 * TP_CLOCK_S) /* for a call that nobody waits for any more */
 
 struct tp_exec_watchdog {
     struct tp_exec *x;
@@ -22,8 +27,10 @@ struct tp_exec_watchdog {
     struct tp_mutex lock;
     struct tp_cond wake;
     _Atomic bool armed; /* changed under lock */
-    uint64_t progress_seen; /* the watchdog's own, as is the next */
+    uint64_t progress_seen; /* from here on the watchdog's own */
     tp_ns progress_time;
+    uint64_t call_seen; /* the last value of calls, and since when */
+    tp_ns call_time;
 };
 
 /* The oldest command of a queue that is not complete. Under done_lock. */
@@ -97,6 +104,40 @@ give_up(struct tp_exec_watchdog *w, const char *what)
     tp_exec_die(w->x, TELPHER_ERR_DEVICE_LOST, text);
 }
 
+static bool
+client_is_gone(struct tp_exec *x)
+{
+    struct pollfd p = {.fd = tp_stream_fd(x->stream), .events = POLLRDHUP};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* Looks at the call into the driver that the reader has not come back from. @return true
+ * if there is one */
+static bool
+look_at_call(struct tp_exec_watchdog *w, tp_ns now)
+{
+    uint64_t call = atomic_load(&w->x->calls);
+    tp_ns took;
+
+    if (call != w->call_seen) {
+        w->call_seen = call;
+        w->call_time = now;
+    }
+    if (call % 2 == 0) {
+        return false;
+    }
+    took = now - w->call_time;
+    if (w->timeout != 0 && took >= w->timeout) {
+        give_up(w, "a call into the driver");
+    }
+    if (took >= GONE_TIME && client_is_gone(w->x)) {
+        tp_exec_die(w->x, TELPHER_ERR_PEER_LOST,
+                    "the client has gone while a call into the driver hangs");
+    }
+    return true;
+}
+
 /* One look. @return true if there is work to look after */
 static bool
 look(struct tp_exec_watchdog *w)
@@ -104,24 +145,20 @@ look(struct tp_exec_watchdog *w)
     struct tp_exec *x = w->x;
     tp_ns now = tp_clock_ns();
     uint64_t progress = atomic_load(&x->progress);
-    tp_ns busy_since = atomic_load(&x->busy_since);
     const char *call;
-    bool work;
+    bool work, in_call;
 
     if (progress != w->progress_seen || w->progress_time == 0) {
         w->progress_seen = progress;
         w->progress_time = now;
     }
     tp_exec_sweep_failures(x);
-    if (w->timeout != 0 && busy_since != 0 && now > busy_since &&
-        now - busy_since >= w->timeout) {
-        give_up(w, "a call into the driver");
-    }
+    in_call = look_at_call(w, now);
     call = look_at_queues(w, now, &work);
     if (call != NULL) {
         give_up(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call);
     }
-    return work || busy_since != 0;
+    return work || in_call;
 }
 
 static void *
@@ -173,4 +210,21 @@ tp_exec_watchdog_arm(struct tp_exec_watchdog *w)
     w->armed = true;
     tp_cond_signal(&w->wake);
     tp_mutex_unlock(&w->lock);
+}
+
+void
+tp_exec_watchdog_enter(struct tp_exec *x)
+{
+    /* Sequentially consistent, as is the watchdog's pair: who disarms after our look at
+     * `armed` sees the call. */
+    atomic_store(&x->calls, atomic_load_explicit(&x->calls, memory_order_relaxed) + 1);
+    tp_exec_watchdog_arm(x->watchdog);
+}
+
+void
+tp_exec_watchdog_leave(struct tp_exec *x)
+{
+    uint64_t call = atomic_load_explicit(&x->calls, memory_order_relaxed);
+
+    atomic_store_explicit(&x->calls, call + 1, memory_order_release);
 }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the fault tests share: a server, its clients, and the proof that a fault harmed nobody else.
 
-Settings come from the environment that CTest sets: FAULT_TELPHERD, FAULT_ICD, FAULT_CLIENT, FAULT_LINK."""
+Settings come from the environment that CTest sets: FAULT_TELPHERD, FAULT_ICD, FAULT_CLIENT, FAULT_LINK, and
+FAULT_DRIVER_LIBRARY, what a server loads instead of libOpenCL to have its calls spoiled."""
+import atexit
 import os
 import re
 import select
@@ -16,6 +18,7 @@ import time
 import unittest
 
 TELPHERD, ICD, CLIENT, LINK = (os.environ[f"FAULT_{name}"] for name in ("TELPHERD", "ICD", "CLIENT", "LINK"))
+DRIVER = os.environ["FAULT_DRIVER_LIBRARY"]
 # No wait is longer; a machine that runs other tests under a sanitizer is slow.
 LIMIT_S = 40
 SKIPPED = 77
@@ -23,6 +26,18 @@ SKIPPED = 77
 os.environ["TSAN_OPTIONS"] = os.environ.get("TSAN_OPTIONS", "") + ":atexit_sleep_ms=0"
 # A SEGV is the crashing kernel's.
 REPORT = re.compile(r".*(?:ERROR: LeakSan|ERROR: AddressSanitizer: (?!SEGV)|WARNING: ThreadSan|runtime error:).*")
+
+
+LIVE = []
+
+
+@atexit.register
+def end_all():
+    """What a failed test has left running."""
+    for process in LIVE:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def until(condition, what, limit_s=LIMIT_S):
@@ -58,6 +73,7 @@ class Client:
         self.process = subprocess.Popen(
             [CLIENT, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0,
             env={**os.environ, "TELPHER_SERVERS": servers, "OCL_ICD_VENDORS": folder, **environment})
+        LIVE.append(self.process)
         self.pid = self.process.pid
         self.text = ""
 
@@ -124,6 +140,7 @@ class Server:
         self.process = subprocess.Popen(
             [TELPHERD, "--socket", self.path, "--log", "info", *options], stdin=subprocess.DEVNULL,
             stderr=self.log, env={**os.environ, "TMPDIR": self.temporary, **environment})
+        LIVE.append(self.process)
         self.pid = self.process.pid
         until(self.answers, "the server listens")
         self.client("devices").end()

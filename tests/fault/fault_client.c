@@ -6,6 +6,7 @@
  *     fault_client compute        computes and checks until standard input ends
  *     fault_client devices        how many there are
  *     fault_client any            one computation, which may fail but not give wrong values
+ *     fault_client fail ERROR     a fill fails with it, the rest works
  *     fault_client lose WHAT END  loses its server while it does WHAT
  *
  * WHAT: a kernel's name (crash, hang), fill (that enqueue call), loop (computes on and on),
@@ -295,6 +296,29 @@ lose_writes(struct program *p)
     (void)clReleaseMemObject(large);
 }
 
+/** A command that fails with an error of the driver's own, and then one that does not. */
+static int
+run_fail(cl_int expected)
+{
+    struct program p;
+    cl_event event;
+    cl_int status = 1, err = open_program(&p);
+
+    must(err == CL_SUCCESS, "set-up", err);
+    event = start_command(&p, "fill");
+    err = clWaitForEvents(1, &event);
+    must(err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "clWaitForEvents", err);
+    err = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                         &status, NULL);
+    must(err == CL_SUCCESS && status == expected, "the command", status);
+    (void)clReleaseEvent(event);
+    err = compute(&p);
+    must(err == CL_SUCCESS, "computation", err);
+    close_program(&p);
+    say("failed");
+    return 0;
+}
+
 /** What is left of a lost server says so. */
 static void
 expect_lost(struct program *p)
@@ -357,10 +381,14 @@ main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "any") == 0) {
         return run_any();
     }
+    if (argc == 3 && strcmp(argv[1], "fail") == 0) {
+        return run_fail(atoi(argv[2]));
+    }
     if (argc == 4 && strcmp(argv[1], "lose") == 0) {
         return run_lose(argv[2], strcmp(argv[3], "again") == 0);
     }
-    (void)fprintf(stderr,
-                  "usage: fault_client compute|devices|any|lose WHAT again|gone\n");
+    (void)fprintf(
+        stderr,
+        "usage: fault_client compute|devices|any|fail ERROR|lose WHAT again|gone\n");
     return 2;
 }

@@ -5,8 +5,9 @@ import os
 import time
 import unittest
 
-from fault import LIMIT_S, FaultTest, Server, children, is_running, kill, main, until
+from fault import DRIVER, LIMIT_S, FaultTest, Server, children, is_running, kill, main, until
 
+OUT_OF_RESOURCES = -5
 KERNEL_TIMEOUT_S = 2
 # Seen once a second; the rest is for a slow machine.
 TIMEOUT_SEEN_S = KERNEL_TIMEOUT_S + 2
@@ -61,6 +62,52 @@ class Processes(FaultTest):
             client.wait_line("ready")
             time.sleep(pause_s)
             client.kill()
+
+
+class HangingCall(FaultTest):
+    """A call into the driver that does not return, which is not the same as a command that does not end."""
+    options = ("--kernel-timeout", "1s")
+    environment = {"TELPHER_LIBOPENCL": DRIVER, "FAULT_DRIVER": "hang"}
+
+    def test_hanging_call(self):
+        client = self.server.client("lose", "fill", "again")
+        client.wait_line("ready")
+        start = time.monotonic()
+        client.wait_line("lost")
+        self.assertLess(time.monotonic() - start, TIMEOUT_SEEN_S * 2)
+        client.wait_line("again")
+        self.assertIn("a call into the driver ran longer than 1 s (--kernel-timeout)", client.end())
+
+
+class PatientHangingCall(FaultTest):
+    """The same without a limit: its executor ends with the client at the latest."""
+    environment = {"TELPHER_LIBOPENCL": DRIVER, "FAULT_DRIVER": "hang"}
+
+    def test_killed_client(self):
+        client = self.server.client("lose", "fill", "again")
+        client.wait_line("ready")
+        time.sleep(0.2)
+        client.kill()
+
+
+class CrashingCall(FaultTest):
+    environment = {"TELPHER_LIBOPENCL": DRIVER, "FAULT_DRIVER": "crash"}
+
+    def test_crashing_call(self):
+        client = self.server.client("lose", "fill", "again")
+        client.wait_line("lost")
+        client.wait_line("again")
+        self.assertIn("signal 11", client.end())
+
+
+class FailingCall(FaultTest):
+    environment = {"TELPHER_LIBOPENCL": DRIVER, "FAULT_DRIVER": "fail"}
+
+    def test_failing_call(self):
+        """The driver's own error comes through, and the session goes on."""
+        client = self.server.client("fail", str(OUT_OF_RESOURCES))
+        client.wait_line("failed")
+        client.end()
 
 
 class Patient(FaultTest):
