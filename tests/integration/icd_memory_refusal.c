@@ -14,7 +14,7 @@ create_error(const struct world *w, cl_mem_flags flags, size_t size, void *ptr)
 static void
 buffers(void **state)
 {
-    uint8_t bytes[64];
+    uint8_t bytes[64] = {0};
     cl_ulong most = 0;
     cl_int err;
 

@@ -348,8 +348,8 @@ main(int argc, char **argv)
     if (servers_start(&servers, 1) != 0) {
         return 1;
     }
-    many = start_program("/proc/self/exe", "16");
-    few = start_program("/proc/self/exe", "2");
+    many = start_program(argv[0], "16");
+    few = start_program(argv[0], "2");
     good = ended_well(few, "2");
     good = ended_well(many, "16") && good;
     servers_stop(&servers);
