@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* telpherd: the daemon that offers a machine's devices. See docs/man/telpherd.8. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <sysexits.h>
+#include <unistd.h>
 
+#include "base/config.h"
+#include "base/log.h"
 #include "daemon/broker.h"
 #include "daemon/options.h"
 #include "transport/tcp/tcp.h"
@@ -32,9 +36,21 @@ check(const struct tp_daemon_options *options)
     return EX_OK;
 }
 
+/* Who starts it by hand wants to see that it works. Only if nothing else was asked for, and
+ * nobody is told of it in another way. */
+static void
+talk_at_terminal(const struct tp_daemon_options *options)
+{
+    if (isatty(STDERR_FILENO) && getenv("NOTIFY_SOCKET") == NULL &&
+        tp_config_source_of(options->config, "log") == TP_CONFIG_DEFAULT) {
+        (void)tp_log_configure("warn,broker:info", NULL);
+    }
+}
+
 static int
 run(const struct tp_daemon_options *options)
 {
+    talk_at_terminal(options);
     return options->check_config ? check(options) : tp_broker_run(options);
 }
 

@@ -134,7 +134,8 @@ use_facts(struct tp_broker *b)
     tp_buf_init(&p->facts, 0);
     b->platform_count = platforms;
     b->device_count = devices;
-    tp_info("broker", "offering %u devices of %u platforms", devices, platforms);
+    tp_info("broker", "offering %u device%s of %u platform%s", devices,
+            devices == 1 ? "" : "s", platforms, platforms == 1 ? "" : "s");
     tp_daemon_notify("STATUS=%u devices", devices);
 }
 
