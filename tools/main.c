@@ -28,7 +28,12 @@ print_help(void)
     }
     printf("\n`telpher COMMAND --help` says more. Try it here, without any server:\n"
            "  telpher run -- clinfo -l\n"
-           "On another machine start `telpherd`, then:\n"
+           "With the devices of another machine, through ssh; there and here:\n"
+           "  telpherd --socket /tmp/me.sock\n"
+           "  ssh -N -L /tmp/far.sock:/tmp/me.sock HOST &\n"
+           "  telpher run -s unix:/tmp/far.sock -- PROGRAM\n"
+           "On a closed network without ssh; there and here:\n"
+           "  telpherd --listen 0.0.0.0 --insecure\n"
            "  telpher run -s HOST -- PROGRAM\n");
 }
 

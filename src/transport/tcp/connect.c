@@ -257,7 +257,8 @@ connect_failed(const struct tp_tcp_address *a, int error, struct tp_error *err)
                  a->host, a->port);
     }
     if (error == ECONNREFUSED || error == ENOENT) {
-        hint = "; is telpherd running there?";
+        hint = a->is_unix ? "; is telpherd running there?"
+                          : "; is telpherd running there? It needs --listen for TCP";
     } else if (a->is_unix && error == EACCES) {
         hint = "; the server's user or group may connect";
     }
