@@ -41,14 +41,14 @@ def end_all():
 
 
 def until(condition, what, limit_s=LIMIT_S):
-    """Waits for a condition; its value."""
+    """Waits for a condition; its value. @p what may be a function that tells."""
     deadline = time.monotonic() + limit_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {limit_s} s: {what}")
+            raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
         time.sleep(0.01)
 
 
@@ -145,7 +145,7 @@ class Server:
         until(self.answers, "the server listens")
         self.client("devices").end()
         until(lambda: not children(self.pid), "the probe ends")
-        self.descriptors = self.count_descriptors()
+        self.descriptors = self.steady_descriptors()
 
     def answers(self):
         if self.process.poll() is not None:
@@ -172,6 +172,28 @@ class Server:
     def count_descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
+    def steady_descriptors(self):
+        """Their number, once connections that have just ended are closed."""
+        count, since = self.count_descriptors(), time.monotonic()
+        while time.monotonic() - since < 0.3:
+            time.sleep(0.02)
+            if self.count_descriptors() != count:
+                count, since = self.count_descriptors(), time.monotonic()
+        return count
+
+    def open_descriptors(self):
+        """For a message."""
+        folder = f"/proc/{self.pid}/fd"
+        names = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
+        return f"the broker has as many descriptors as before ({self.descriptors}): {names}"
+
+    def settled_descriptors(self):
+        """The count once it has stayed the same for half a second: what is closed is closed."""
+        seen = []
+        until(lambda: seen.append(self.count_descriptors()) or (len(seen) > 10 and len(set(seen[-10:])) == 1),
+              "the broker's descriptors settle")
+        return seen[-1]
+
     def read_log(self):
         with open(f"{self.folder}/log", encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -179,7 +201,7 @@ class Server:
     def expect_clean(self):
         """Without clients, nothing is left of any."""
         until(lambda: not children(self.pid), "the executors end")
-        until(lambda: self.count_descriptors() == self.descriptors, "the broker closes its descriptors")
+        until(lambda: self.count_descriptors() == self.descriptors, self.open_descriptors)
         left = os.listdir(self.temporary)
         if left:
             raise AssertionError(f"files are left: {left}")
@@ -210,7 +232,7 @@ class FaultTest(unittest.TestCase):
         cls.bystander = cls.server.client("compute")
         cls.bystander.wait_line("round")
         cls.executors = children(cls.server.pid)
-        cls.descriptors = cls.server.count_descriptors()
+        cls.descriptors = cls.server.steady_descriptors()
 
     @classmethod
     def tearDownClass(cls):
@@ -226,7 +248,7 @@ class FaultTest(unittest.TestCase):
 
     def expect_alone(self):
         until(lambda: children(self.server.pid) == self.executors, "only the bystander's executor is left")
-        until(lambda: self.server.count_descriptors() == self.descriptors, "the broker closes its descriptors")
+        until(lambda: self.server.count_descriptors() == self.descriptors, self.server.open_descriptors)
 
 
 # ---- the wire, written from docs/protocol.md and not from our encoder ----
