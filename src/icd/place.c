@@ -38,6 +38,9 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static struct tp_icd_place *dirty[DIRTY_MAX];
 static unsigned dirty_count;
 
+/** Threads that are about to say why a place was lost. */
+static _Atomic unsigned explaining;
+
 /* ---- sending -------------------------------------------------------------------- */
 
 static void
@@ -546,6 +549,7 @@ tp_icd_place_use(struct tp_icd_place *place, bool begins)
 {
     tp_icd_lock();
     place->users += begins;
+    place->was_used = place->was_used || begins;
     place->users -= !begins && place->users != 0;
     tp_icd_unlock();
 }
@@ -691,8 +695,9 @@ tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *te
     bool first, used;
 
     tp_icd_lock();
-    used = place->users != 0;
+    used = place->users != 0 || !place->was_used; /* or a context is being made */
     first = !place->lost;
+    explaining += first;
     place->lost = true;
     if (first) { /* together: who sees a lost place finds its events ended */
         mark_devices(place);
@@ -710,6 +715,21 @@ tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *te
     end_requests(place);
     tp_icd_flush_dirty(); /* other places wait for what ended here */
     say_lost(place, used, why, text);
+    explaining--;
+}
+
+/**
+ * A program that ends at the first error shall not end before we have said what happened.
+ * Takes no lock: a child of fork() comes here, too.
+ */
+__attribute__((destructor)) static void
+wait_for_words(void)
+{
+    uint64_t deadline = tp_clock_deadline((LAST_WORDS_MS + 100) * TP_CLOCK_MS);
+
+    while (explaining != 0 && !tp_clock_passed(deadline)) {
+        tp_clock_sleep(5 * TP_CLOCK_MS);
+    }
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ struct tp_icd_place {
     int kick; /**< eventfd that calls the background thread back */
     bool has_background;
     unsigned users; /**< contexts that have it */
+    bool was_used; /**< some context has or had it */
     struct tp_map events; /**< id → event awaiting DONE (or poison) */
     struct tp_map requests; /**< id → tp_icd_request */
     struct tp_map queues; /**< id → queue, for late errors of commands */
