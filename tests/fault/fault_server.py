@@ -238,7 +238,7 @@ class Reset(FaultTest):
         error = int(client.text.strip().rsplit(" ", 1)[1])
         if error != 0:
             self.assertIn(error, (PLATFORM_NOT_FOUND, DEVICE_NOT_AVAILABLE, WAIT_LIST_FAILED), said)
-            self.assertTrue("session lost" in said or "left out" in said, said)
+            self.assertTrue("session lost" in said or "left out" in said, f"{way} {count}: error {error}, {said!r}")
         return proxy.is_reset
 
     def test_up(self):
