@@ -115,6 +115,7 @@ struct tp_exec_event {
     struct tp_host_staging *content_from; /**< where content belongs; NULL: small */
     void *content; /**< of an inline READ or WRITE: small, or a staging chunk */
     uint32_t content_len; /**< of a READ; goes with DONE */
+    void *kept; /**< what the driver may look at until the command is over, or NULL */
     tp_ns seen_running; /**< watchdog */
     uint8_t small[TP_EXEC_EVENT_SMALL];
 };

@@ -633,6 +633,10 @@ find_mems(struct tp_exec *x, const struct tp_wire_u64s *ids, cl_mem *mems)
     return 0;
 }
 
+/*
+ * The list of buffers belongs to the event: NVIDIA's driver (580.159) does not copy it but
+ * reads it when the command starts, behind everything the queue waits for.
+ */
 telpher_status
 tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)
 {
@@ -645,6 +649,7 @@ tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)
         return status;
     }
     mems = tp_alloc_array(m->mems.count + 1u, sizeof(cl_mem), "migrate");
+    c.ev->kept = mems;
     if (c.error == 0) {
         c.error = mems == NULL ? CL_OUT_OF_HOST_MEMORY : find_mems(x, &m->mems, mems);
     }
@@ -653,6 +658,5 @@ tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)
                                                  m->migration_flags, c.wait_count,
                                                  c.waits, &c.ev->native);
     }
-    tp_free(mems);
     return tp_exec_end(&c);
 }
