@@ -231,6 +231,9 @@ undo(struct tp_icd_op *op)
 static void
 end_at_once(struct _cl_event *ev, cl_int status)
 {
+    if (ev->ended) {
+        return; /* the place was lost: it was made so */
+    }
     tp_icd_hold(
         &ev->obj); /* ending lets go of the library's hold, giving of this one */
     tp_icd_event_end(ev, status);
