@@ -24,6 +24,7 @@ struct bench_settings {
     int iterations;
     int warmup;
     int window; /**< transfers in flight in bandwidth cases */
+    int batch; /**< commands of one run of the batched cases */
     bool validation; /**< check every byte of every iteration */
     const char *floor_host; /**< ADDR:PORT of `floor --serve`, NULL = this machine */
 };
@@ -53,9 +54,9 @@ struct bench_case {
     const char *name;
     const char *help;
     const struct bench_pattern *pattern;
-    int operations; /**< in one run(); the sample is divided by it */
+    int operations; /**< in one run(), 0: settings.batch; the sample is divided by it */
     const char *floor; /**< case of the floor runtime it is compared with, or NULL */
-    double trips; /**< how many times that floor one operation should cost */
+    double trips; /**< how many times that floor one run() should cost */
     bool (*setup)(void *session, size_t bytes);
     /** Does the thing once. *own_us is negative; a case that measures the time itself
      * (because it passes in another process) puts it there. */
@@ -63,6 +64,13 @@ struct bench_case {
     bool (*check)(void *session); /**< were the results right? */
     void (*teardown)(void *session);
 };
+
+/** Operations in one run of a case that is not sized. */
+static inline int
+bench_operations(const struct bench_case *c, const struct bench_settings *settings)
+{
+    return c->operations != 0 ? c->operations : settings->batch;
+}
 
 /** Where the host side of transfers lives. */
 struct bench_memory {

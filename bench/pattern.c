@@ -157,7 +157,7 @@ time_all(const struct bench_case *c, void *session, const struct bench_settings 
 {
     const int warmup = c->pattern->warmup(s, bytes);
     const int iterations = c->pattern->iterations(s, bytes);
-    const int operations = c->pattern->sized ? s->window : c->operations;
+    const int operations = c->pattern->sized ? s->window : bench_operations(c, s);
     double unused;
 
     for (int i = 0; i < warmup; i++) {

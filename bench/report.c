@@ -357,10 +357,25 @@ put_json_settings(struct bench_json *json, const struct bench_settings *s)
     bench_json_number(json, "iterations", s->iterations);
     bench_json_number(json, "warmup", s->warmup);
     bench_json_number(json, "window", s->window);
+    bench_json_number(json, "batch", s->batch);
     bench_json_text(json, "memory", s->memory);
     bench_json_bool(json, "validation", s->validation);
     bench_json_text(json, "floor_host", s->floor_host != NULL ? s->floor_host : "");
     bench_json_close(json, '}');
+}
+
+/* What its processes get, as the shell would write it. */
+static void
+put_json_env(struct bench_json *json, const struct bench_target *t)
+{
+    char text[1024] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < t->env_count && used < sizeof(text); i++) {
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+                                 i > 0 ? " " : "", t->env[i]);
+    }
+    bench_json_text(json, "environment", text);
 }
 
 static void
@@ -374,6 +389,7 @@ put_json_target(struct bench_json *json, const struct bench_target *t)
     bench_json_text(json, "device", t->device_name);
     bench_json_text(json, "driver", t->driver);
     bench_json_text(json, "vendors", t->vendors != NULL ? t->vendors : "");
+    put_json_env(json, t);
     bench_json_close(json, '}');
 }
 

@@ -92,5 +92,7 @@ bench_floor_us(const struct bench_results *results, const struct bench_series *s
     floor = bench_results_find(results, &results->floor,
                                bench_find_case(&bench_floor, series->c->floor),
                                series->bytes);
-    return floor == NULL ? 0 : floor->stats.median * series->c->trips;
+    return floor == NULL ? 0
+                         : floor->stats.median * series->c->trips /
+                               bench_operations(series->c, results->settings);
 }

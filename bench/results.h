@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-enum { BENCH_MAX_TARGETS = 5 };
+enum { BENCH_MAX_TARGETS = 8, BENCH_MAX_ENV = 32 };
 
 /** What is measured: a platform as seen through a loader, or the floor. */
 struct bench_target {
@@ -17,6 +17,9 @@ struct bench_target {
     const char *platform;
     int device;
     const char *vendors; /**< OCL_ICD_VENDORS, NULL = as it is */
+    const char *env[BENCH_MAX_ENV]; /**< "NAME=VALUE" set for its processes */
+    size_t env_count;
+    bool is_variant; /**< the subject in another environment; owns its label */
     bool system_drivers; /**< the system's own drivers, even under `telpher run` */
     char platform_name[128],
         platform_version[128]; /**< as it said itself; "" = not yet */
@@ -43,6 +46,23 @@ struct bench_results {
     struct bench_series *series; /**< in the order of measuring */
     size_t series_count;
 };
+
+/** What is compared with what, as the user said it. */
+struct bench_choice {
+    const struct bench_runtime *runtime;
+    const char *native; /**< platform, "!" = any but the subject's, NULL = none */
+    const char *peer; /**< path of a driver, NULL = none */
+    const char *env[BENCH_MAX_ENV]; /**< "LABEL:NAME=VALUE" */
+    size_t env_count;
+    bool no_floor;
+};
+
+/** Makes the targets: subject, native, peer, and one more for every label in env that is
+ *  none of these: the subject in another environment. @p choice is borrowed for good.
+ *  False after bench_fail(). */
+bool bench_targets_make(struct bench_results *results,
+                        const struct bench_choice *choice);
+void bench_targets_destroy(struct bench_results *results);
 
 /** The series, made if it is not there. NULL if there is no memory. */
 struct bench_series *bench_results_get(struct bench_results *results,

@@ -21,6 +21,8 @@ static const char usage_head[] =
     "for slow\n"
     "                          or batched tests, but at least 3 (200)\n"
     "  -x, --warmup N          iterations before that, not measured (20)\n"
+    "  --batch N               commands of one batch in kernel_batch and event_chain "
+    "(1000)\n"
     "  -W, --window-size N     transfers in flight in bandwidth tests (1: blocking "
     "calls)\n"
     "  -c, --validation        check every byte of every iteration, not only of the "
@@ -42,6 +44,11 @@ static const char usage_ocl[] =
     "  --vs native             the same; any platform but the one measured\n"
     "  --peer PATH             another OpenCL driver: its .icd file or library, loaded "
     "alone\n"
+    "  --env LABEL:NAME=VALUE  a variable for Subject, Native or Peer alone; another "
+    "LABEL "
+    "is\n"
+    "                          the subject once more, with that variable; may be "
+    "repeated\n"
     "  --rounds N              turns (3; 1 when nothing is compared)\n"
     "  --floor-host ADDR:PORT  take the floors over a link, from `telpher-bench floor "
     "--serve`\n"
@@ -84,15 +91,18 @@ enum option_id {
     OPT_LISTEN,
     OPT_JSON,
     OPT_RAW,
+    OPT_ENV,
+    OPT_BATCH,
     OPT_DISCOVER
 };
 
 struct arguments {
     const struct bench_runtime *runtime;
     struct bench_settings settings;
-    const char *tests, *json, *raw, *native, *peer, *listen;
+    struct bench_choice choice;
+    const char *tests, *json, *raw, *listen;
     int rounds, timeout_s;
-    bool list, full, no_floor, serve, discover;
+    bool list, full, serve, discover;
 };
 
 static int
@@ -178,9 +188,25 @@ set_number(struct arguments *a, int option, const char *value)
         return parse_int(value, 1, INT_MAX / 1000, &a->timeout_s);
     case OPT_ROUNDS:
         return parse_int(value, 1, 1000, &a->rounds);
+    case OPT_BATCH:
+        return parse_int(value, 1, 1000000, &s->batch);
     default:
         return false;
     }
+}
+
+static bool
+add_env(struct arguments *a, const char *value)
+{
+    const char *colon = strchr(value, ':');
+    const char *equals = colon != NULL ? strchr(colon, '=') : NULL;
+
+    if (equals == NULL || colon == value || equals == colon + 1 ||
+        a->choice.env_count == BENCH_MAX_ENV) {
+        return false;
+    }
+    a->choice.env[a->choice.env_count++] = value;
+    return true;
 }
 
 static void
@@ -190,8 +216,8 @@ set_text(struct arguments *a, int option, const char *value)
         [OPT_PLATFORM - OPT_PLATFORM] = &a->settings.platform,
         [OPT_TESTS - OPT_PLATFORM] = &a->tests,
         [OPT_MEMORY - OPT_PLATFORM] = &a->settings.memory,
-        [OPT_NATIVE - OPT_PLATFORM] = &a->native,
-        [OPT_PEER - OPT_PLATFORM] = &a->peer,
+        [OPT_NATIVE - OPT_PLATFORM] = &a->choice.native,
+        [OPT_PEER - OPT_PLATFORM] = &a->choice.peer,
         [OPT_FLOOR_HOST - OPT_PLATFORM] = &a->settings.floor_host,
         [OPT_LISTEN - OPT_PLATFORM] = &a->listen,
         [OPT_JSON - OPT_PLATFORM] = &a->json,
@@ -207,7 +233,7 @@ set_flag(struct arguments *a, int option)
     a->settings.validation = a->settings.validation || option == 'c';
     a->full = a->full || option == 'f';
     a->list = a->list || option == OPT_LIST;
-    a->no_floor = a->no_floor || option == OPT_NO_FLOOR;
+    a->choice.no_floor = a->choice.no_floor || option == OPT_NO_FLOOR;
     a->serve = a->serve || option == OPT_SERVE;
     a->discover = a->discover || option == OPT_DISCOVER;
 }
@@ -245,6 +271,8 @@ static const struct option long_options[] = {
     {"native", required_argument, NULL, OPT_NATIVE},
     {"vs", required_argument, NULL, OPT_VS},
     {"peer", required_argument, NULL, OPT_PEER},
+    {"env", required_argument, NULL, OPT_ENV},
+    {"batch", required_argument, NULL, OPT_BATCH},
     {"rounds", required_argument, NULL, OPT_ROUNDS},
     {"floor-host", required_argument, NULL, OPT_FLOOR_HOST},
     {"no-floor", no_argument, NULL, OPT_NO_FLOOR},
@@ -273,8 +301,10 @@ set_option(struct arguments *a, int option, const char *value)
         if (strcmp(value, "native") != 0) {
             return wrong_usage(a, "--vs knows only native, not ", value);
         }
-        a->native = "!";
+        a->choice.native = "!";
         return -1;
+    case OPT_ENV:
+        return add_env(a, value) ? -1 : wrong_usage(a, "not LABEL:NAME=VALUE: ", value);
     case 'i':
     case 'x':
     case 'W':
@@ -282,6 +312,7 @@ set_option(struct arguments *a, int option, const char *value)
     case OPT_DEVICE:
     case OPT_TIMEOUT:
     case OPT_ROUNDS:
+    case OPT_BATCH:
         return set_number(a, option, value) ? -1
                                             : wrong_usage(a, "bad number: ", value);
     default:
@@ -347,40 +378,6 @@ list_cases(const struct bench_runtime *runtime)
     return EXIT_SUCCESS;
 }
 
-static void
-add_target(struct bench_results *r, const struct arguments *a, const char *label,
-           const char *platform, int device, const char *vendors)
-{
-    struct bench_target *t = &r->targets[r->target_count++];
-
-    t->label = label;
-    t->runtime = a->runtime;
-    t->platform = platform;
-    t->device = device;
-    t->vendors = vendors;
-}
-
-static void
-add_targets(struct bench_results *r, const struct arguments *a, char *other,
-            size_t size)
-{
-    add_target(r, a, "Subject", a->settings.platform, a->settings.device, NULL);
-    if (a->native != NULL) {
-        /* "--vs native": any platform but the subject's, which by default is Telpher's */
-        snprintf(other, size, "!%s",
-                 a->settings.platform[0] != '\0' ? a->settings.platform : "Telpher");
-        add_target(r, a, "Native", strcmp(a->native, "!") == 0 ? other : a->native,
-                   a->settings.device, NULL);
-        r->targets[r->target_count - 1].system_drivers = true;
-    }
-    if (a->peer != NULL) {
-        add_target(r, a, "Peer", "", 0, a->peer);
-    }
-    r->has_floor = !a->no_floor && a->runtime != &bench_floor;
-    r->floor = (struct bench_target){
-        .label = "Floor", .runtime = &bench_floor, .platform = ""};
-}
-
 static bool
 all_good(const struct bench_results *r)
 {
@@ -396,11 +393,12 @@ static int
 measure_and_report(const struct arguments *a, int argc, char **argv)
 {
     struct bench_results results = {.settings = &a->settings};
-    char other[256];
     int rounds = a->rounds;
     bool good;
 
-    add_targets(&results, a, other, sizeof(other));
+    if (!bench_targets_make(&results, &a->choice)) {
+        return wrong_usage(a, bench_reason(), "");
+    }
     if (rounds == 0) {
         rounds = results.target_count > 1 ? 3 : 1;
     }
@@ -411,6 +409,7 @@ measure_and_report(const struct arguments *a, int argc, char **argv)
         fprintf(stderr, "telpher-bench: %s\n", bench_reason());
         good = false;
     }
+    bench_targets_destroy(&results);
     bench_results_destroy(&results);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -426,7 +425,9 @@ bench_run_main(const struct bench_runtime *runtime, int argc, char **argv)
                      .max_bytes = 64 << 20,
                      .iterations = 200,
                      .warmup = 20,
-                     .window = 1},
+                     .window = 1,
+                     .batch = 1000},
+        .choice = {.runtime = runtime},
         .tests = "all",
         .listen = "127.0.0.1:7718",
         .timeout_s = 60,

@@ -45,6 +45,9 @@ set_loader(const struct bench_target *target)
     if (target->vendors != NULL) {
         setenv("OCL_ICD_VENDORS", target->vendors, 1);
     }
+    for (size_t i = 0; i < target->env_count; i++) {
+        putenv((char *)target->env[i]);
+    }
 }
 
 /* The user's options, then those that make it this target's process: the last one

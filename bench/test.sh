@@ -47,6 +47,9 @@ options() {
     expect 2 "$bench" ocl --tests nonsense
     expect 2 "$bench" ocl --memory nonsense
     expect 2 "$bench" ocl stray
+    expect 2 "$bench" ocl --env Subject
+    expect 2 "$bench" ocl --env Subject:=1
+    expect 2 "$bench" ocl --batch 0
     expect 0 "$bench" ocl --list
     test "$(wc -l <"$dir/out")" -ge 18 || die "too few tests listed"
     expect 2 "$bench" plot
@@ -102,6 +105,11 @@ ocl() {
     expect 0 "$bench" ocl --platform "$pocl" --native "$pocl" -i 6 -x 1 -m 2K --memory pinned \
         -W 4 --tests read_4,bw_write
     grep -q '^# Native: Portable' "$dir/out" || die "no native target"
+    expect 0 "$bench" ocl --platform "$pocl" --env Subject:POCL_DEVICES=pthread \
+        --env "Other:POCL_DEVICES=pthread pthread" --device 0 -i 3 --batch 10 --tests kernel_batch \
+        --json "$dir/env.json"
+    grep -Eq '^# Test .*Subject .us.  *Other .us.' "$dir/out" || die "no target of its own environment"
+    grep -q '"environment": "POCL_DEVICES=pthread pthread"' "$dir/env.json" || die "no environment in JSON"
     expect 1 "$bench" ocl --platform nonsense --tests read_4 --no-floor
     grep -q 'FAILED: no OpenCL platform' "$dir/out" || die "a missing platform is no failure"
     expect 1 "$bench" ocl --platform "$pocl" --peer "$dir/none.so" --tests read_4 -i 3
