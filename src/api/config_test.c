@@ -16,6 +16,7 @@
 
 #include "api/api_int.h"
 #include "base/config.h"
+#include "base/spin.h"
 
 enum { ENTRIES_MAX = 64, TEXT_MAX = 512 };
 
@@ -86,6 +87,7 @@ type_of_parser(const char *src)
     PARSER(tp_config_string)
     PARSER(tp_config_words)
     PARSER(tp_config_choice)
+    PARSER(tp_config_spin)
 #undef PARSER
     fail_msg("unknown parser: %.30s", src);
     return NULL;

@@ -18,7 +18,6 @@
 
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
 #define END_TIME_S 10 /* for the driver to let go of everything */
-#define SPIN_TIME (20 * TP_CLOCK_US) /* before sleeping: a wake-up costs as much */
 
 void
 tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg)
@@ -240,7 +239,7 @@ receive_spinning(struct tp_exec *x)
         tp_ns now = tp_clock_ns();
 
         if (until == 0) {
-            until = now + SPIN_TIME;
+            until = now + x->spin_ns;
         } else if (now >= until) {
             break;
         }

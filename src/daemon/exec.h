@@ -130,6 +130,7 @@ struct tp_exec {
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
     uint64_t objects_max;
+    tp_ns spin_ns; /**< of the reader before it sleeps */
     _Atomic uint64_t object_count; /**< alive, also those without id or released */
     struct tp_list dirty; /**< queues to flush; reader only */
     cl_event *waits; /**< room for a wait list; reader only */

@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/spin.h"
 #include "base/trace.h"
 #include "daemon/control.h"
 #include "daemon/exec.h"
@@ -34,12 +35,14 @@ enum {
     PATTERNS_MAX = 256,
 };
 
+#define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: what a wake-up costs */
 #define LOST_GRACE (200 * TP_CLOCK_MS)
 
 struct arguments {
     bool probe, serve, version;
     uint64_t kernel_timeout_ns;
     uint64_t max_objects;
+    uint64_t spin_ns;
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
 };
@@ -185,6 +188,7 @@ prepare(struct tp_exec *x, const struct arguments *a)
     tp_list_init(&x->queues);
     tp_list_init(&x->gates);
     x->objects_max = a->max_objects;
+    x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -279,6 +283,7 @@ static const struct option long_options[] = {
     {"log-format", required_argument, NULL, 'f'},
     {"kernel-timeout-ns", required_argument, NULL, 'k'},
     {"max-objects", required_argument, NULL, 'o'},
+    {"spin-ns", required_argument, NULL, 'i'},
     {"device", required_argument, NULL, 'd'},
     {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
@@ -305,6 +310,9 @@ take_option(struct arguments *a, int opt)
         return EX_OK;
     case 'o':
         a->max_objects = strtoull(optarg, NULL, 10);
+        return EX_OK;
+    case 'i':
+        a->spin_ns = strtoull(optarg, NULL, 10);
         return EX_OK;
     case 'd':
         if (a->pattern_count == PATTERNS_MAX) {
@@ -335,7 +343,7 @@ confine(void)
 int
 main(int argc, char **argv)
 {
-    static struct arguments a = {.max_objects = UINT64_MAX};
+    static struct arguments a = {.max_objects = UINT64_MAX, .spin_ns = TP_SPIN_AUTO};
     static struct tp_exec x;
     int opt, exit_status = EX_OK;
 

@@ -23,6 +23,7 @@ struct tp_daemon_options {
     uint64_t probe_timeout_ns;
     uint64_t max_sessions;
     uint64_t max_objects; /**< of one session */
+    uint64_t spin_ns; /**< or TP_SPIN_AUTO */
     bool check_config; /**< of the command line only */
     struct tp_config *config;
 };

@@ -78,7 +78,7 @@ make_environment(void)
 
 /* Numbers as text. */
 struct numbers {
-    char timeout[32], objects[32];
+    char timeout[32], objects[32], spin[32];
 };
 
 /* Arguments point into the options and into @p text. */
@@ -87,7 +87,7 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
 {
     const struct tp_daemon_options *o = b->options;
     const char **argv =
-        tp_alloc_array(2 * o->device.count + 14, sizeof(*argv), "arguments");
+        tp_alloc_array(2 * o->device.count + 20, sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
@@ -97,6 +97,8 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
                    (unsigned long long)o->kernel_timeout_ns);
     (void)snprintf(text->objects, sizeof(text->objects), "%llu",
                    (unsigned long long)o->max_objects);
+    (void)snprintf(text->spin, sizeof(text->spin), "%llu",
+                   (unsigned long long)o->spin_ns);
     argv[n++] = b->executor;
     argv[n++] = probe ? "--probe" : "--serve";
     argv[n++] = "--log";
@@ -107,6 +109,8 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     argv[n++] = text->timeout;
     argv[n++] = "--max-objects";
     argv[n++] = text->objects;
+    argv[n++] = "--spin-ns";
+    argv[n++] = text->spin;
     for (size_t i = 0; i < o->device.count; i++) {
         argv[n++] = "--device";
         argv[n++] = o->device.items[i];

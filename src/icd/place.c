@@ -330,21 +330,43 @@ sleep_on(struct tp_icd_place *place)
 }
 
 /**
+ * Looks at the stream for a moment without sleeping, until kicked once more.
+ * @return AGAIN if nothing came, else as tp_stream_receive
+ */
+static telpher_status
+receive_spinning(struct tp_icd_place *place, unsigned kicks)
+{
+    tp_ns until = tp_clock_deadline(tp_icd_settings.spin_ns);
+    telpher_status status;
+
+    do {
+        status = tp_stream_receive(place->stream, &handler, place);
+    } while (status == TELPHER_ERR_AGAIN && atomic_load(&place->kicks) == kicks &&
+             !tp_clock_passed(until));
+    return status;
+}
+
+/**
  * One round as the reader: sleeps until something is there, takes it. Lock held on entry
  * and on return, not in between; nobody else reads.
  */
 static void
 read_round(struct tp_icd_place *place, bool may_sleep)
 {
+    bool may_spin = may_sleep && tp_icd_settings.spin_ns > 0 && !place->background_runs;
+    unsigned kicks = atomic_load(&place->kicks);
     telpher_status status;
 
     place->reading = true;
     place->reader = pthread_self();
     tp_icd_unlock();
-    if (may_sleep) {
-        sleep_on(place);
+    status = may_spin ? receive_spinning(place, kicks) : TELPHER_ERR_AGAIN;
+    if (status == TELPHER_ERR_AGAIN) {
+        if (may_sleep) {
+            sleep_on(place);
+        }
+        status = tp_stream_receive(place->stream, &handler, place);
     }
-    status = tp_stream_receive(place->stream, &handler, place);
     if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
         tp_icd_place_lose(place, status, NULL);
     }
@@ -434,8 +456,10 @@ static void
 kick(struct tp_icd_place *place)
 {
     uint64_t one = 1;
-    ssize_t done = write(place->kick, &one, sizeof(one));
+    ssize_t done;
 
+    atomic_fetch_add(&place->kicks, 1);
+    done = write(place->kick, &one, sizeof(one));
     (void)done; /* a full counter kicks as well */
 }
 

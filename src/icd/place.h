@@ -40,6 +40,8 @@ struct tp_icd_place {
     pthread_cond_t turn; /**< something came, or nobody reads any more */
     pthread_cond_t wanted; /**< the background thread should read */
     int kick; /**< eventfd that calls the background thread back */
+    _Atomic unsigned kicks; /**< how often, for a reader that spins; written under the
+                                 lock */
     bool has_background;
     unsigned users; /**< contexts that have it */
     bool was_used; /**< some context has or had it */

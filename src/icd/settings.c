@@ -6,6 +6,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/spin.h"
 #include "build_config.h"
 
 static const char *const platform_names[] = {"telpher", "native", NULL};
@@ -40,6 +41,13 @@ static const struct tp_config_entry entries[] = {
      .parser = &tp_config_choice,
      .choices = platform_names,
      FIELD(platform_name)},
+    {.name = "SPIN",
+     .default_text = "auto",
+     .help =
+         "how long a call that waits looks for its answer before it sleeps, at most "
+         "10ms: auto = 50us with at least 4 processors, else 0",
+     .parser = &tp_config_spin,
+     FIELD(spin_ns)},
 };
 
 /** Settings of the programs beside us: in the environment they are no mistake. */
@@ -85,4 +93,5 @@ tp_icd_settings_load(void)
            &err);
     err = (struct tp_error){0};
     report(tp_settings_apply(&base, &err), &err);
+    tp_icd_settings.spin_ns = tp_spin_time(tp_icd_settings.spin_ns, 0);
 }
