@@ -97,7 +97,7 @@ static void
 read_table(const char *path, const char *room, struct table *t)
 {
     static const char name[] = ".name = ", text[] = ".default_text = ",
-                      help[] = ".help = ", parser[] = ".parser = &";
+                      help[] = ".help =", parser[] = ".parser = &";
     char *table = load_table(path);
 
     t->room = room;
