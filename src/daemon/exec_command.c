@@ -563,6 +563,36 @@ tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
     return tp_exec_end(&c);
 }
 
+/*
+ * In order, a marker that waits for everything is complete when the command before it is:
+ * it takes that one's event and costs the driver nothing. Not with profiling, where it has
+ * stamps of its own, nor behind a failure. @return NULL if there is no such command
+ */
+static cl_event
+event_of_last(const struct tp_exec_command *c)
+{
+    struct tp_exec_queue *q = c->queue;
+    cl_event native = NULL;
+    struct tp_list *last;
+
+    if (!q->in_order || q->profiling || c->wait_count > 0) {
+        return NULL;
+    }
+    tp_mutex_lock(&c->x->done_lock);
+    last = tp_list_last(&q->pending);
+    if (last != NULL) {
+        struct tp_exec_event *ev = tp_list_entry(last, struct tp_exec_event, link);
+
+        if (ev->native != NULL && ev->obj.error == 0 && !q->failed &&
+            tp_exec_event_status(ev) >= CL_COMPLETE &&
+            c->x->cl.RetainEvent(ev->native) == CL_SUCCESS) {
+            native = ev->native;
+        }
+    }
+    tp_mutex_unlock(&c->x->done_lock);
+    return native;
+}
+
 telpher_status
 tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
 {
@@ -573,7 +603,8 @@ tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
     if (status != TELPHER_OK) {
         return status;
     }
-    if (c.error == 0) {
+    c.ev->native = c.error == 0 ? event_of_last(&c) : NULL;
+    if (c.error == 0 && c.ev->native == NULL) {
         c.error = x->cl.EnqueueMarkerWithWaitList(c.queue->native, c.wait_count,
                                                   c.waits, &c.ev->native);
     }
