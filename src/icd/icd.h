@@ -4,8 +4,8 @@
  *
  *   icd.c       exported symbols, dispatch table        platform.c  servers, devices
  *   facts.c     cached answers of drivers               context.c program.c kernel.c
- *   place.c     a session with an executor, who reads   bulk.c      its bulk stream
- *   event.c     events, waiting, callbacks              queue.c     queues, flush, finish
+ *   place*.c    a session with an executor, who reads   bulk.c      its bulk stream
+ *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
  *   mem.c       buffers, sub-buffers                    map.c       map and unmap
  *   enqueue.c   what all commands have in common        move.c      content between places
  *   transfer.c copy.c kernels of enqueue: memory.h      mover.c     internal queues
@@ -172,7 +172,7 @@ cl_int tp_icd_answer(size_t value_size, void *value, size_t *size_ret, const voi
 #define TP_ICD_ANSWER(type, expr)                                                      \
     tp_icd_answer(value_size, value, size_ret, &(type){expr}, sizeof(type))
 
-/* ---- place.c: a session with an executor -------------------------------------- */
+/* ---- place*.c: a session with an executor ------------------------------------- */
 
 /** One request whose reply a thread waits for, or that a callback takes. */
 struct tp_icd_request {
@@ -188,7 +188,7 @@ struct tp_icd_request {
     void *user;
 };
 
-struct tp_icd_place; /* private to place.c and bulk.c (place.h) */
+struct tp_icd_place; /* private: place.h */
 
 /**
  * Gives the place of a device, opening the session and asking for the executor at the
@@ -318,7 +318,7 @@ struct _cl_command_queue {
 };
 bool tp_icd_queue_in_order(const struct _cl_command_queue *q);
 
-/* ---- event.c -------------------------------------------------------------------- */
+/* ---- event*.c ------------------------------------------------------------------- */
 
 struct _cl_event {
     struct tp_icd_object obj;
@@ -386,7 +386,7 @@ void tp_icd_event_end(struct _cl_event *ev, cl_int status);
  * touches the program's memory any more. Under the lock.
  */
 void tp_icd_event_lose(struct _cl_event *ev);
-/** DONE arrived. Takes no lock itself: called by place.c with the lock held. */
+/** DONE arrived. Takes no lock itself: called by place_frames.c with the lock held. */
 void tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg);
 /**
  * Checks a wait list: CL_INVALID_EVENT_WAIT_LIST, CL_INVALID_CONTEXT.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Insides of a place, shared by place.c and bulk.c alone. */
+/* Insides of a place, shared by place*.c, bulk.c and event*.c alone. */
 #ifndef TELPHER_ICD_PLACE_H
 #define TELPHER_ICD_PLACE_H
 
@@ -54,6 +54,13 @@ struct tp_icd_place {
     struct tp_icd_bulk bulk;
 };
 
+/** Handler of the stream's frames; @p arg is the place. OK, PROTO, or how it ended. */
+telpher_status tp_icd_place_on_frame(void *arg, uint16_t type, const uint8_t *body,
+                                     const uint8_t *end);
+/** Somebody waits: the next enqueue call sends early again. */
+void tp_icd_flush_soon(struct tp_icd_place *place);
+/** Makes the thread that reads look around. Lock held. */
+void tp_icd_place_kick(struct tp_icd_place *place);
 /** The place was lost: ends all sinks and sources; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_lose(struct tp_icd_place *place);
 /** CREDIT came. Lock held. */

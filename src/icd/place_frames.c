@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes from a place: one function for each type of frame. */
+#include "icd/place.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static telpher_status
+on_done(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_done msg;
+    struct _cl_event *ev;
+
+    if (!tp_wire_get_done(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    ev = tp_map_get(&place->events, msg.event);
+    if (ev != NULL) {
+        tp_icd_event_on_done(ev, &msg);
+    }
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_failed(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_failed msg;
+    struct _cl_command_queue *q;
+
+    if (!tp_wire_get_failed(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    /* The program hears of it: from what uses the object, from finish, by its callback. */
+    tp_info("icd", "%s: error %d: %.*s", place->server->address, msg.status,
+            (int)msg.text.len, (const char *)msg.text.data);
+    msg.status = msg.status < 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    tp_icd_lock();
+    q = tp_map_get(&place->queues, msg.id);
+    if (q != NULL) {
+        char text[256];
+
+        snprintf(text, sizeof(text), "%.*s", (int)msg.text.len,
+                 (const char *)msg.text.data);
+        q->async_error = q->async_error == CL_SUCCESS ? msg.status : q->async_error;
+        tp_icd_context_notify(q->ctx, text);
+    }
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_reply(struct tp_icd_place *place, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct tp_icd_request *req;
+    uint64_t id;
+
+    if (end - body < (ptrdiff_t)sizeof(id)) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(&id, body, sizeof(id)); /* every reply begins with its request */
+    tp_icd_lock();
+    req = tp_map_remove(&place->requests, id);
+    tp_icd_unlock();
+    if (req == NULL) {
+        return TELPHER_ERR_PROTO;
+    }
+    req->reply(req, type, body, end);
+    tp_icd_lock();
+    tp_icd_unexpect(place);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_printf(const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_printf msg;
+
+    if (!tp_wire_get_printf(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    (void)fwrite(msg.text.data, 1, msg.text.len, stdout);
+    (void)fflush(stdout);
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_started(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_started msg;
+
+    if (!tp_wire_get_started(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (msg.status == TELPHER_OK) {
+        return TELPHER_OK;
+    }
+    tp_error("icd", "%s: no executor: %.*s", place->server->address, (int)msg.text.len,
+             (const char *)msg.text.data);
+    return TELPHER_ERR_REFUSED; /* whatever number the server gave */
+}
+
+static telpher_status
+on_goodbye(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_goodbye msg;
+    char text[256];
+
+    if (!tp_wire_get_goodbye(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    snprintf(text, sizeof(text), "%.*s", (int)msg.text.len,
+             (const char *)msg.text.data);
+    tp_icd_place_lose(place, TELPHER_ERR_PEER_LOST, text);
+    return TELPHER_ERR_PEER_LOST;
+}
+
+static telpher_status
+on_credit(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_credit msg;
+
+    if (!tp_wire_get_credit(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_bulk_credit(place, &msg);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_icd_place_on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_icd_place *place = arg;
+
+    switch (type) {
+    case TP_WIRE_DONE:
+        return on_done(place, body, end);
+    case TP_WIRE_PRINTF:
+        return on_printf(body, end);
+    case TP_WIRE_CREDIT:
+        return on_credit(place, body, end);
+    case TP_WIRE_FAILED:
+        return on_failed(place, body, end);
+    case TP_WIRE_BUILD_REPLY:
+    case TP_WIRE_BINARY_REPLY:
+    case TP_WIRE_BINARIES_REPLY:
+        return on_reply(place, type, body, end);
+    case TP_WIRE_STARTED:
+        return on_started(place, body, end);
+    case TP_WIRE_GOODBYE:
+        return on_goodbye(place, body, end);
+    case TP_WIRE_ACK:
+        return TELPHER_OK;
+    default:
+        return TELPHER_ERR_PROTO;
+    }
+}
