@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-fuzz \
+.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-fuzz fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -57,10 +57,15 @@ check-apps: build ## strangers' OpenCL programs through Telpher
 	@scripts/bootstrap --with apps
 	@scripts/check-apps build/dev
 
-check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each
+check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
 	@scripts/bootstrap --with fuzz
 	@$(call build,fuzz)
-	@scripts/check-fuzz build/fuzz $(FUZZ_SECONDS)
+	@scripts/check-fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
+
+fuzz-pack: ## a folder of fuzz targets that run on machines without a compiler
+	@scripts/bootstrap --with fuzz
+	@$(call build,fuzz)
+	@scripts/fuzz-pack build/fuzz build/fuzz-pack
 
 check-includes: ## no include goes up a floor
 	@scripts/check-includes

@@ -48,7 +48,8 @@ function(telpher_fuzz name)
   get_filename_component(corpus "${F_CORPUS}" ABSOLUTE)
   if(TELPHER_FUZZ)
     add_executable(${name} ${F_SOURCES})
-    target_link_libraries(${name} PRIVATE telpher_flags ${F_DEPS} -fsanitize=fuzzer)
+    target_link_libraries(${name} PRIVATE telpher_flags ${F_DEPS} -fsanitize=fuzzer
+      -static-libstdc++ -static-libgcc) # so that scripts/fuzz-pack can take it elsewhere
     set_property(GLOBAL APPEND_STRING PROPERTY TELPHER_FUZZERS "${name} ${corpus}\n")
     get_property(lines GLOBAL PROPERTY TELPHER_FUZZERS)
     file(WRITE ${PROJECT_BINARY_DIR}/fuzzers.txt "${lines}")
