@@ -4,6 +4,7 @@
  *
  *   exec_main.c    start, options, --probe         exec.c          the reader and its loop
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
+ *   exec_device.c  devices and their parts
  *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
@@ -53,11 +54,19 @@ struct tp_exec_object {
     bool released; /**< the client has let go; reader only */
 };
 
+/** A device of the session: one of the server's, or a sub-device of the client's. */
+struct tp_exec_device {
+    uint32_t number; /**< on the wire: index in the inventory, or the client's choice */
+    cl_device_id native;
+    int version; /**< OpenCL version times 100 */
+    struct tp_exec_object *sub; /**< the sub-device, NULL: one of the server's */
+};
+
 struct tp_exec_context {
     struct tp_exec_object obj;
     cl_context native;
     uint32_t device_count;
-    uint32_t *devices; /**< indices in the inventory */
+    struct tp_exec_device *devices; /**< sub-devices held; never change */
     struct tp_device **domains; /**< of each device, made at first use; reader only */
 };
 
@@ -179,8 +188,6 @@ void tp_exec_count(struct tp_exec *x);
 /** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);
-/** True for the index of a device that belongs to the session's platform. */
-bool tp_exec_has_device(const struct tp_exec *x, uint64_t index);
 /** Marks a new object as failed and tells the client; 0 does nothing. */
 void tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call);
 void tp_exec_ref(struct tp_exec_object *o);
@@ -198,6 +205,7 @@ void tp_exec_mem_free(struct tp_exec_object *o);
 void tp_exec_program_free(struct tp_exec_object *o);
 void tp_exec_kernel_free(struct tp_exec_object *o);
 void tp_exec_event_free(struct tp_exec_object *o);
+void tp_exec_sub_device_free(struct tp_exec_object *o);
 /* What happens to the native object as soon as the client lets go. */
 void tp_exec_queue_let_go(struct tp_exec_object *o);
 void tp_exec_mem_let_go(struct tp_exec_object *o);
@@ -205,6 +213,7 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
 /* ---- messages: one function each. @return OK, or what breaks the session ---- */
 
 #define TP_EXEC_MESSAGES(X)                                                            \
+    X(SUB_DEVICES, sub_devices)                                                        \
     X(CONTEXT_CREATE, context_create)                                                  \
     X(QUEUE_CREATE, queue_create)                                                      \
     X(BUFFER_CREATE, buffer_create)                                                    \
@@ -235,6 +244,19 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     telpher_status tp_exec_on_##name(struct tp_exec *x, const struct tp_wire_##name *m);
 TP_EXEC_MESSAGES(TP_EXEC_DECLARE)
 #undef TP_EXEC_DECLARE
+
+/* ---- exec_device.c ---- */
+
+/** Finds a device by its number; `sub` is borrowed. Reader only. @return false: none */
+bool tp_exec_find_device(struct tp_exec *x, uint64_t number,
+                         struct tp_exec_device *ret_device);
+/** @return the device of a context with this number, or NULL. Any thread. */
+const struct tp_exec_device *tp_exec_context_device(const struct tp_exec_context *c,
+                                                    uint64_t number);
+
+/** True if a device is @p whole or a part of it. Any thread. */
+bool tp_exec_device_is_in(const struct tp_opencl *cl, cl_device_id device,
+                          cl_device_id whole);
 
 /* ---- exec_context.c ---- */
 

@@ -33,7 +33,6 @@ tp_exec_build_free(struct tp_exec_build *build)
 static int32_t
 choose_devices(struct tp_exec_build *build, const struct tp_wire_u64s *named)
 {
-    const struct tp_opencl_inventory *inv = &build->program->obj.x->inventory;
     const struct tp_exec_context *c = build->program->context;
     cl_uint count = named->count > 0 ? named->count : c->device_count;
 
@@ -43,13 +42,15 @@ choose_devices(struct tp_exec_build *build, const struct tp_wire_u64s *named)
         return CL_OUT_OF_HOST_MEMORY;
     }
     for (cl_uint i = 0; i < count; i++) {
-        uint64_t index = named->count > 0 ? tp_wire_u64_at(named, i) : c->devices[i];
+        const struct tp_exec_device *d =
+            named->count > 0 ? tp_exec_context_device(c, tp_wire_u64_at(named, i))
+                             : &c->devices[i];
 
-        if (!tp_exec_has_device(build->program->obj.x, index)) {
+        if (d == NULL) {
             return CL_INVALID_DEVICE;
         }
-        build->indices[i] = (uint32_t)index;
-        build->devices[i] = inv->devices[index].id;
+        build->indices[i] = d->number;
+        build->devices[i] = d->native;
     }
     build->device_count = count;
     return 0;
@@ -233,9 +234,12 @@ tp_exec_binary_unwrap(const uint8_t *data, uint64_t size, uint64_t *ret_native_s
 struct binaries {
     struct tp_exec_program *program;
     uint64_t request;
-    cl_uint count;
+    cl_uint count; /* of the context's devices */
+    uint64_t *sizes; /* of theirs, with container, for the reply */
+    cl_uint native_count; /* of those that the driver lists */
+    cl_device_id *natives;
     size_t *native_sizes;
-    uint64_t *sizes; /* with container, for the reply */
+    uint32_t *source; /* which of those is for each of ours; native_count: none */
     struct tp_buf facts;
     uint8_t *content;
     uint64_t total;
@@ -245,11 +249,54 @@ static void
 free_binaries(struct binaries *b)
 {
     tp_exec_unref(&b->program->obj);
+    tp_free(b->natives);
     tp_free(b->native_sizes);
+    tp_free(b->source);
     tp_free(b->sizes);
     tp_buf_fini(&b->facts);
     tp_free(b->content);
     tp_free(b);
+}
+
+/*
+ * Finds which of the driver's binaries is for which device: PoCL, for one, lists a device
+ * once instead of its parts. @return 0 or the CL error
+ */
+static int32_t
+match_devices(struct binaries *b)
+{
+    struct tp_exec_program *p = b->program;
+    const struct tp_opencl *cl = &p->obj.x->cl;
+    int32_t error = cl->GetProgramInfo(p->native, CL_PROGRAM_NUM_DEVICES,
+                                       sizeof(b->native_count), &b->native_count, NULL);
+
+    if (error != 0) {
+        return error;
+    }
+    b->natives = tp_alloc_array(b->native_count, sizeof(cl_device_id), "devices");
+    b->native_sizes = tp_alloc_array(b->native_count, sizeof(size_t), "binary sizes");
+    b->source = tp_alloc_array(b->count, sizeof(*b->source), "devices");
+    if (b->natives == NULL || b->native_sizes == NULL || b->source == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    error =
+        cl->GetProgramInfo(p->native, CL_PROGRAM_DEVICES,
+                           b->native_count * sizeof(cl_device_id), b->natives, NULL);
+    for (cl_uint i = 0; i < b->count && error == 0; i++) {
+        while (b->source[i] < b->native_count &&
+               !tp_exec_device_is_in(cl, p->context->devices[i].native,
+                                     b->natives[b->source[i]])) {
+            b->source[i]++;
+        }
+    }
+    return error;
+}
+
+/* @return [bytes] of the driver's binary for a device of ours, 0: it has none */
+static size_t
+native_size(const struct binaries *b, cl_uint i)
+{
+    return b->source[i] < b->native_count ? b->native_sizes[b->source[i]] : 0;
 }
 
 /* Asks for the sizes and lays out the containers. @return 0 or the CL error */
@@ -257,60 +304,76 @@ static int32_t
 measure_binaries(struct binaries *b)
 {
     struct tp_exec_program *p = b->program;
-    const struct tp_opencl *cl = &p->obj.x->cl;
     int32_t error;
 
     b->count = p->context->device_count;
-    b->native_sizes = tp_alloc_array(b->count, sizeof(size_t), "binary sizes");
     b->sizes = tp_alloc_array(b->count, sizeof(uint64_t), "binary sizes");
-    if (b->native_sizes == NULL || b->sizes == NULL ||
-        tp_exec_argument_facts(p, &b->facts) != TELPHER_OK) {
+    if (b->sizes == NULL || tp_exec_argument_facts(p, &b->facts) != TELPHER_OK) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    error = cl->GetProgramInfo(p->native, CL_PROGRAM_BINARY_SIZES,
-                               b->count * sizeof(size_t), b->native_sizes, NULL);
+    error = match_devices(b);
+    if (error == 0) {
+        error = p->obj.x->cl.GetProgramInfo(p->native, CL_PROGRAM_BINARY_SIZES,
+                                            b->native_count * sizeof(size_t),
+                                            b->native_sizes, NULL);
+    }
     for (cl_uint i = 0; i < b->count && error == 0; i++) {
-        if (b->native_sizes[i] > 0) {
+        if (native_size(b, i) > 0) {
             b->sizes[i] =
-                TP_EXEC_BINARY_HEADER + tp_buf_len(&b->facts) + b->native_sizes[i];
+                TP_EXEC_BINARY_HEADER + tp_buf_len(&b->facts) + native_size(b, i);
             b->total += b->sizes[i];
         }
     }
     return error;
 }
 
-/* Writes the containers and has the driver fill in its binaries. */
+/* Writes the head of a container. @return where the native binary goes */
+static uint8_t *
+begin_container(const struct binaries *b, uint8_t *at, uint64_t native)
+{
+    uint64_t facts = tp_buf_len(&b->facts);
+    const uint64_t sizes[2] = {facts, native};
+
+    memcpy(at, binary_magic, sizeof(binary_magic));
+    memcpy(at + 8, sizes, sizeof(sizes));
+    if (facts > 0) {
+        memcpy(at + TP_EXEC_BINARY_HEADER, tp_buf_data(&b->facts), facts);
+    }
+    return at + TP_EXEC_BINARY_HEADER + facts;
+}
+
+/* Writes the containers and has the driver fill in its binaries, each once. */
 static int32_t
 fill_binaries(struct binaries *b)
 {
-    const struct tp_opencl *cl = &b->program->obj.x->cl;
-    uint8_t **places = tp_alloc_array(b->count, sizeof(*places), "binaries");
-    uint64_t facts_size = tp_buf_len(&b->facts);
+    uint8_t **places = tp_alloc_array(b->native_count, sizeof(*places), "binaries");
+    uint8_t **ours = tp_alloc_array(b->count, sizeof(*ours), "binaries");
     uint8_t *at;
-    int32_t error;
+    int32_t error = CL_OUT_OF_HOST_MEMORY;
 
     b->content = tp_malloc(b->total, "binaries");
-    if (places == NULL || b->content == NULL) {
-        tp_free(places);
-        return CL_OUT_OF_HOST_MEMORY;
+    if (places == NULL || ours == NULL || b->content == NULL) {
+        goto done;
     }
     at = b->content;
     for (cl_uint i = 0; i < b->count; i++) {
-        if (b->native_sizes[i] > 0) {
-            const uint64_t sizes[2] = {facts_size, b->native_sizes[i]};
-
-            memcpy(at, binary_magic, sizeof(binary_magic));
-            memcpy(at + 8, sizes, sizeof(sizes));
-            if (facts_size > 0) {
-                memcpy(at + TP_EXEC_BINARY_HEADER, tp_buf_data(&b->facts), facts_size);
-            }
-            places[i] = at + TP_EXEC_BINARY_HEADER + facts_size;
+        if (b->sizes[i] > 0) {
+            ours[i] = begin_container(b, at, native_size(b, i));
+            places[b->source[i]] = ours[i]; /* the last of several gets it */
             at += b->sizes[i];
         }
     }
-    error = cl->GetProgramInfo(b->program->native, CL_PROGRAM_BINARIES,
-                               b->count * sizeof(*places), places, NULL);
+    error = b->program->obj.x->cl.GetProgramInfo(
+        b->program->native, CL_PROGRAM_BINARIES, b->native_count * sizeof(*places),
+        places, NULL);
+    for (cl_uint i = 0; i < b->count && error == 0; i++) {
+        if (ours[i] != NULL && ours[i] != places[b->source[i]]) {
+            memcpy(ours[i], places[b->source[i]], native_size(b, i));
+        }
+    }
+done:
     tp_free(places);
+    tp_free(ours);
     return error;
 }
 

@@ -23,25 +23,25 @@ context_notify(const char *text, const void *info, size_t size, void *arg)
 
 /* Fills the device list. @return 0 or CL_INVALID_DEVICE */
 static int32_t
-choose_devices(struct tp_exec_context *c, const struct tp_wire_u64s *indices,
+choose_devices(struct tp_exec_context *c, const struct tp_wire_u64s *numbers,
                cl_device_id *ids)
 {
-    const struct tp_opencl_inventory *inv = &c->obj.x->inventory;
-
     for (uint32_t i = 0; i < c->device_count; i++) {
-        uint64_t index = tp_wire_u64_at(indices, i);
+        struct tp_exec_device *d = &c->devices[i];
 
-        if (!tp_exec_has_device(c->obj.x, index)) {
+        if (!tp_exec_find_device(c->obj.x, tp_wire_u64_at(numbers, i), d)) {
             return CL_INVALID_DEVICE;
         }
-        c->devices[i] = (uint32_t)index;
-        ids[i] = inv->devices[index].id;
+        if (d->sub != NULL) {
+            tp_exec_ref(d->sub);
+        }
+        ids[i] = d->native;
     }
     return 0;
 }
 
 static int32_t
-make_context(struct tp_exec_context *c, const struct tp_wire_u64s *indices)
+make_context(struct tp_exec_context *c, const struct tp_wire_u64s *numbers)
 {
     struct tp_exec *x = c->obj.x;
     cl_context_properties properties[] = {
@@ -50,15 +50,15 @@ make_context(struct tp_exec_context *c, const struct tp_wire_u64s *indices)
     cl_device_id *ids;
     int32_t error;
 
-    c->device_count = indices->count;
-    c->devices = tp_alloc_array(indices->count, sizeof(*c->devices), "context");
-    c->domains = tp_alloc_array(indices->count, sizeof(struct tp_device *), "context");
-    ids = tp_alloc_array(indices->count, sizeof(*ids), "context");
+    c->device_count = numbers->count;
+    c->devices = tp_alloc_array(numbers->count, sizeof(*c->devices), "context");
+    c->domains = tp_alloc_array(numbers->count, sizeof(struct tp_device *), "context");
+    ids = tp_alloc_array(numbers->count, sizeof(*ids), "context");
     if (c->devices == NULL || c->domains == NULL || ids == NULL) {
         tp_free(ids);
         return CL_OUT_OF_HOST_MEMORY;
     }
-    error = choose_devices(c, indices, ids);
+    error = choose_devices(c, numbers, ids);
     if (error == 0) {
         c->native = x->cl.CreateContext(properties, c->device_count, ids,
                                         context_notify, NULL, &error);
@@ -95,6 +95,9 @@ tp_exec_context_free(struct tp_exec_object *o)
     if (c->native != NULL) {
         o->x->cl.ReleaseContext(c->native);
     }
+    for (uint32_t i = 0; c->devices != NULL && i < c->device_count; i++) {
+        tp_exec_unref(c->devices[i].sub);
+    }
     tp_free(c->domains);
     tp_free(c->devices);
     tp_free(c);
@@ -107,28 +110,25 @@ make_queue(struct tp_exec_queue *q, const struct tp_wire_queue_create *m)
 {
     struct tp_exec *x = q->obj.x;
     int32_t error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &q->context);
-    uint32_t i = 0;
+    const struct tp_exec_device *d;
 
     if (error != 0) {
         q->context = NULL;
         return error;
     }
     tp_exec_ref(&q->context->obj);
-    while (i < q->context->device_count && q->context->devices[i] != m->device) {
-        i++;
-    }
-    if (i == q->context->device_count) {
+    d = tp_exec_context_device(q->context, m->device);
+    if (d == NULL) {
         return CL_INVALID_DEVICE;
     }
-    q->device = i;
+    q->device = (uint32_t)(d - q->context->devices);
     q->in_order = (m->properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
     q->profiling = (m->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     if ((m->properties & ~(uint64_t)QUEUE_PROPERTIES) != 0) {
         return CL_INVALID_QUEUE_PROPERTIES;
     }
-    return tp_opencl_queue_create(
-        &x->cl, q->context->native, x->inventory.devices[m->device].id,
-        x->inventory.devices[m->device].version, m->properties, &q->native);
+    return tp_opencl_queue_create(&x->cl, q->context->native, d->native, d->version,
+                                  m->properties, &q->native);
 }
 
 telpher_status
@@ -240,8 +240,7 @@ int32_t
 tp_exec_queue_renew(struct tp_exec_queue *q)
 {
     struct tp_exec *x = q->obj.x;
-    const struct tp_opencl_device *d =
-        &x->inventory.devices[q->context->devices[q->device]];
+    const struct tp_exec_device *d = &q->context->devices[q->device];
     cl_command_queue_properties properties =
         (q->in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) |
         (q->profiling ? CL_QUEUE_PROFILING_ENABLE : 0);
@@ -257,7 +256,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     if (!failed) {
         return 0;
     }
-    error = tp_opencl_queue_create(&x->cl, q->context->native, d->id, d->version,
+    error = tp_opencl_queue_create(&x->cl, q->context->native, d->native, d->version,
                                    properties, &fresh);
     if (error != 0) {
         return error;
@@ -312,9 +311,9 @@ tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device)
     int32_t error = 0;
 
     if (c->domains[q->device] == NULL) {
-        const struct tp_opencl_device *d = &x->inventory.devices[c->devices[q->device]];
+        const struct tp_exec_device *d = &c->devices[q->device];
 
-        error = tp_opencl_domain_create(&x->cl, c->native, d->id, d->version,
+        error = tp_opencl_domain_create(&x->cl, c->native, d->native, d->version,
                                         &c->domains[q->device]);
     }
     *ret_device = c->domains[q->device];

@@ -176,7 +176,7 @@ add_kernel_on_device(struct tp_exec_build *build, cl_kernel kernel, uint32_t ind
                     group_params, TP_ARRAY_LEN(group_params));
 
     if (status == TELPHER_OK && x->cl.GetKernelSubGroupInfo != NULL &&
-        x->inventory.devices[device].version >= 210) {
+        tp_exec_context_device(build->program->context, device)->version >= 210) {
         status =
             add_answers(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device, ask_sub_group,
                         &s, sub_group_params, TP_ARRAY_LEN(sub_group_params));
@@ -265,7 +265,8 @@ add_build(struct tp_exec_build *build, cl_uint which, struct tp_buf *facts)
                                      CL_PROGRAM_BUILD_OPTIONS, 0, build->options,
                                      strlen(build->options) + 1);
     }
-    if (status == TELPHER_OK && x->inventory.devices[device].version >= 200) {
+    if (status == TELPHER_OK &&
+        tp_exec_context_device(build->program->context, device)->version >= 200) {
         status = add_answers(facts, TP_WIRE_FACT_PROGRAM_DEVICE, device, 0, ask_build,
                              &s, build_params_2_0, TP_ARRAY_LEN(build_params_2_0));
     }

@@ -20,6 +20,7 @@ static const struct kind {
     [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, NULL, tp_exec_program_free},
     [TP_WIRE_KIND_KERNEL] = {CL_INVALID_KERNEL, NULL, tp_exec_kernel_free},
     [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
+    [TP_WIRE_KIND_DEVICE] = {CL_INVALID_DEVICE, NULL, tp_exec_sub_device_free},
 };
 
 void
@@ -76,13 +77,6 @@ tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, void *ret_o
     return 0;
 }
 
-bool
-tp_exec_has_device(const struct tp_exec *x, uint64_t index)
-{
-    return index < x->inventory.device_count &&
-           x->inventory.devices[index].platform == x->platform;
-}
-
 void
 tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call)
 {
@@ -136,7 +130,8 @@ tp_exec_release_all(struct tp_exec *x)
 {
     static const enum tp_wire_kind order[] = {
         TP_WIRE_KIND_EVENT, TP_WIRE_KIND_KERNEL, TP_WIRE_KIND_PROGRAM,
-        TP_WIRE_KIND_MEM,   TP_WIRE_KIND_QUEUE,  TP_WIRE_KIND_CONTEXT};
+        TP_WIRE_KIND_MEM,   TP_WIRE_KIND_QUEUE,  TP_WIRE_KIND_CONTEXT,
+        TP_WIRE_KIND_DEVICE};
 
     for (size_t i = 0; i < TP_ARRAY_LEN(order); i++) {
         size_t cursor = 0;

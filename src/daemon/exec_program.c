@@ -258,8 +258,6 @@ binaries_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 static int32_t
 fill_incoming(struct incoming *in, const struct tp_wire_program_binary *m)
 {
-    struct tp_exec *x = in->program->obj.x;
-
     in->request = m->request;
     in->binary_count = m->devices.count;
     in->sizes = tp_alloc_array(m->devices.count, sizeof(*in->sizes), "binaries");
@@ -268,12 +266,13 @@ fill_incoming(struct incoming *in, const struct tp_wire_program_binary *m)
         return CL_OUT_OF_HOST_MEMORY;
     }
     for (uint16_t i = 0; i < m->devices.count; i++) {
-        uint64_t index = tp_wire_u64_at(&m->devices, i);
+        const struct tp_exec_device *d = tp_exec_context_device(
+            in->program->context, tp_wire_u64_at(&m->devices, i));
 
-        if (!tp_exec_has_device(x, index)) {
+        if (d == NULL) {
             return CL_INVALID_DEVICE;
         }
-        in->devices[i] = x->inventory.devices[index].id;
+        in->devices[i] = d->native;
         in->sizes[i] = tp_wire_u64_at(&m->sizes, i);
     }
     return 0;

@@ -10,6 +10,9 @@
 
 #include "base/alloc.h"
 
+/** [bytes] Binaries or facts of any program are less; a server that says more lies. */
+#define INCOMING_MAX ((uint64_t)1 << 32)
+
 /** Content on its way out. */
 struct outgoing {
     struct tp_icd_source source;
@@ -88,7 +91,7 @@ expect_transfer(struct tp_icd_incoming *in, struct tp_icd_place *place,
 {
     telpher_status status;
 
-    if (size == 0 || size > TP_WIRE_TRANSFER_MAX || !tp_icd_is_servers(transfer)) {
+    if (size == 0 || size > INCOMING_MAX || !tp_icd_is_servers(transfer)) {
         return TELPHER_ERR_PROTO;
     }
     in->size = size;

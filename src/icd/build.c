@@ -493,6 +493,23 @@ run(struct build *b, const char *options)
 
 /* ---- entry point --------------------------------------------------------------------------- */
 
+/** A part of a device runs what was built for the whole. */
+static void
+select_parts(struct build *b)
+{
+    const struct _cl_program *program = &b->p->pub;
+
+    for (uint32_t i = 0; i < program->device_count; i++) {
+        const struct _cl_device_id *dev = program->devices[i]->parent;
+
+        for (; dev != NULL && !b->selected[i]; dev = dev->parent) {
+            int index = tp_icd_program_device(program, dev);
+
+            b->selected[i] = index >= 0 && b->selected[index];
+        }
+    }
+}
+
 /** Marks the devices to build for: those of the list, or all. */
 static cl_int
 select_devices(struct build *b, cl_uint count, const cl_device_id *devices)
@@ -510,6 +527,7 @@ select_devices(struct build *b, cl_uint count, const cl_device_id *devices)
         }
         b->selected[index] = true;
     }
+    select_parts(b);
     return CL_SUCCESS;
 }
 

@@ -62,6 +62,9 @@ context_free(struct _cl_context *ctx)
     for (uint32_t i = 0; i < ctx->place_count; i++) {
         tp_icd_place_use(ctx->places[i], false);
     }
+    for (uint32_t i = 0; i < ctx->device_count; i++) {
+        tp_icd_drop(&ctx->devices[i]->obj);
+    }
     tp_free(ctx->devices);
     tp_free(ctx->properties);
     tp_free(ctx);
@@ -185,6 +188,7 @@ add_device(struct _cl_context *ctx, struct _cl_device_id *dev)
         tp_icd_place_use(place, true);
     }
     ctx->devices[ctx->device_count++] = dev;
+    tp_icd_hold(&dev->obj);
     return CL_SUCCESS;
 }
 

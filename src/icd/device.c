@@ -53,10 +53,6 @@ static const struct zero denied[] = {
     {CL_DEVICE_MAX_ON_DEVICE_EVENTS, sizeof(cl_uint)},
     {CL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof(cl_uint)},
     {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, sizeof(cl_bool)},
-    {CL_DEVICE_PARTITION_PROPERTIES, sizeof(cl_device_partition_property)},
-    {CL_DEVICE_PARTITION_TYPE, sizeof(cl_device_partition_property)},
-    {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain)},
-    {CL_DEVICE_PARENT_DEVICE, sizeof(cl_device_id)},
     {CL_DEVICE_LINKER_AVAILABLE, sizeof(cl_bool)},
     /* Lists without an entry. */
     {CL_DEVICE_ILS_WITH_VERSION, 0},
@@ -73,6 +69,9 @@ static const struct zero absent[] = {
     {CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof(cl_uint)},
+    {CL_DEVICE_PARTITION_TYPE, 0},
+    {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain)},
 };
 
 /** Features of OpenCL C that stand for something refused here. */
@@ -500,6 +499,54 @@ put_number(const struct query *q, cl_uint number)
     return put(q, &number, sizeof(number));
 }
 
+static cl_bool
+is_available(const struct _cl_device_id *dev)
+{
+    cl_bool available;
+
+    if (dev->parent != NULL) {
+        return !tp_icd_place_lost(tp_icd_sub_device_place(dev));
+    }
+    tp_icd_lock();
+    available = dev->available;
+    tp_icd_unlock();
+    return available;
+}
+
+size_t
+tp_icd_device_partitions(const struct _cl_device_id *dev,
+                         cl_device_partition_property list[TP_ICD_PARTITIONS_MAX])
+{
+    struct tp_wire_fact fact;
+    size_t count = 0;
+
+    if (!tp_icd_device_fact(dev, CL_DEVICE_PARTITION_PROPERTIES, &fact)) {
+        return 0;
+    }
+    for (size_t i = 0;
+         i < fact.len / sizeof(list[0]) && count < (size_t)TP_ICD_PARTITIONS_MAX; i++) {
+        cl_device_partition_property one;
+
+        memcpy(&one, fact.data + i * sizeof(one), sizeof(one));
+        if (one == CL_DEVICE_PARTITION_EQUALLY ||
+            one == CL_DEVICE_PARTITION_BY_COUNTS ||
+            one == CL_DEVICE_PARTITION_BY_AFFINITY_DOMAIN) {
+            list[count++] = one;
+        }
+    }
+    return count;
+}
+
+/** Those of the core; {0} if there is none. */
+static cl_int
+put_partitions(const struct query *q)
+{
+    cl_device_partition_property list[TP_ICD_PARTITIONS_MAX] = {0};
+    size_t count = tp_icd_device_partitions(q->dev, list);
+
+    return put(q, list, TP_MAX(count, (size_t)1) * sizeof(list[0]));
+}
+
 /** Answers of our own that are not 0. @return false: ask the driver. */
 static bool
 put_own(const struct query *q, uint32_t param, cl_int *ret_err)
@@ -507,7 +554,6 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
     static const cl_bitfield host_queue =
         CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
     const struct _cl_device_id *dev = q->dev;
-    cl_bool available;
 
     switch (param) {
     case CL_DEVICE_TYPE:
@@ -517,14 +563,16 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
         *ret_err = put(q, &(cl_platform_id){tp_icd.platform}, sizeof(cl_platform_id));
         return true;
     case CL_DEVICE_AVAILABLE:
-        tp_icd_lock();
-        available = dev->available;
-        tp_icd_unlock();
-        *ret_err = put_number(q, available);
+        *ret_err = put_number(q, is_available(dev));
         return true;
-    case CL_DEVICE_REFERENCE_COUNT:
-    case CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
-        *ret_err = put_number(q, 1);
+    case CL_DEVICE_REFERENCE_COUNT: /* devices of servers are not counted */
+        *ret_err = put_number(q, dev->parent == NULL ? 1 : dev->obj.refs);
+        return true;
+    case CL_DEVICE_PARENT_DEVICE:
+        *ret_err = put(q, &(cl_device_id){dev->parent}, sizeof(cl_device_id));
+        return true;
+    case CL_DEVICE_PARTITION_PROPERTIES:
+        *ret_err = put_partitions(q);
         return true;
     case CL_DEVICE_EXECUTION_CAPABILITIES:
         *ret_err = put_bits(q, CL_EXEC_KERNEL);
@@ -633,17 +681,4 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
         return put(&q, fact.data, fact.len);
     }
     return put_absent(&q, param);
-}
-
-/* Root devices are not counted. */
-cl_int
-tp_clRetainDevice(cl_device_id device)
-{
-    return tp_icd_check(device, TP_ICD_DEVICE) == NULL ? CL_INVALID_DEVICE : CL_SUCCESS;
-}
-
-cl_int
-tp_clReleaseDevice(cl_device_id device)
-{
-    return tp_clRetainDevice(device);
 }

@@ -183,7 +183,7 @@ lie(int fd, uint64_t *seq, uint16_t type, uint8_t *body, size_t len)
         put_frame(fd, seq, type, body, len);
         break;
     case OTHER_TYPE:
-        type = (uint16_t)(0x80 + rand() % 12);
+        type = (uint16_t)(0x80 + rand() % 32);
         break;
     case GAP:
         (*seq)++;
@@ -302,6 +302,21 @@ answer_binaries(struct peer *p, uint64_t request)
     say_content(p, msg.transfer, size);
 }
 
+/** Two parts of one unit each. */
+static void
+answer_sub_devices(struct peer *p, const struct tp_wire_sub_devices *m)
+{
+    struct world_facts f = {.len = 0};
+    struct tp_wire_sub_devices_reply msg = {.request = m->request, .count = 2};
+
+    if (m->room != 0) {
+        world_add_u32(&f, TP_WIRE_FACT_DEVICE, m->first, 0, CL_DEVICE_MAX_COMPUTE_UNITS,
+                      1);
+        msg.facts = (struct tp_wire_bytes){(uint32_t)f.len, f.bytes};
+    }
+    say(p->fd, &p->sent, TP_WIRE_SUB_DEVICES_REPLY, &msg);
+}
+
 /** Answers one frame of the client. */
 static void
 answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
@@ -315,6 +330,7 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
         struct tp_wire_marker marker;
         struct tp_wire_subscribe subscribe;
         struct tp_wire_launch launch;
+        struct tp_wire_sub_devices sub_devices;
     } m;
 
     if (type == TP_WIRE_DEVICES && tp_wire_get_devices(body, end, &m.devices)) {
@@ -341,6 +357,9 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
         say_done(p, m.marker.event, 0);
     } else if (type == TP_WIRE_LAUNCH && tp_wire_get_launch(body, end, &m.launch)) {
         say_done(p, m.launch.event, 0);
+    } else if (type == TP_WIRE_SUB_DEVICES &&
+               tp_wire_get_sub_devices(body, end, &m.sub_devices)) {
+        answer_sub_devices(p, &m.sub_devices);
     } else if (type == TP_WIRE_SUBSCRIBE &&
                tp_wire_get_subscribe(body, end, &m.subscribe)) {
         say_done(p, tp_wire_u64_at(&m.subscribe.events, 0), 0);
@@ -423,6 +442,9 @@ make_facts(void)
                    "cl_khr_byte_addressable_store cl_khr_fp64");
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, 3);
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64);
+    world_add_u32(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_COMPUTE_UNITS, 2);
+    world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_PARTITION_PROPERTIES,
+                  CL_DEVICE_PARTITION_EQUALLY);
     world_add_u32(k, TP_WIRE_FACT_PROGRAM_DEVICE, 0, 0, CL_PROGRAM_BUILD_STATUS, 0);
     world_add_text(k, TP_WIRE_FACT_PROGRAM_DEVICE, 0, 0, CL_PROGRAM_BUILD_LOG, "log");
     world_add_text(k, TP_WIRE_FACT_KERNEL, 0, 0, CL_KERNEL_FUNCTION_NAME, "k");
@@ -559,6 +581,27 @@ use_queue(cl_context ctx, cl_device_id dev, cl_command_queue_properties bits)
     tp_clReleaseCommandQueue(q);
 }
 
+static void
+use_parts(cl_device_id dev)
+{
+    const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+    cl_device_id parts[2], parent = NULL;
+    cl_uint count = 0, units = 0;
+    cl_int err;
+
+    note(tp_clCreateSubDevices(dev, how, 0, NULL, &count));
+    err = tp_clCreateSubDevices(dev, how, 2, parts, &count);
+    note(err);
+    for (cl_uint i = 0; err == CL_SUCCESS && i < count; i++) {
+        note(tp_clGetDeviceInfo(parts[i], CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(units),
+                                &units, NULL));
+        note(tp_clGetDeviceInfo(parts[i], CL_DEVICE_PARENT_DEVICE, sizeof(parent),
+                                &parent, NULL));
+        note(units == 1 && parent == dev ? CL_SUCCESS : 1);
+        note(tp_clReleaseDevice(parts[i]));
+    }
+}
+
 /** Uses most of what a server can be asked for. @return the first error. */
 static cl_int
 run_program(void)
@@ -576,6 +619,7 @@ run_program(void)
     if (ctx == NULL) {
         return err;
     }
+    use_parts(dev);
     use_queue(ctx, dev, CL_QUEUE_PROFILING_ENABLE);
     use_queue(ctx, dev,
               CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);

@@ -3,6 +3,7 @@
  * The objects of the OpenCL ICD and what its files offer each other.
  *
  *   icd.c       exported symbols, dispatch table        platform.c  servers, devices
+ *   subdevice.c parts of devices
  *   facts.c     cached answers of drivers               context.c program.c kernel.c
  *   place*.c    a session with an executor, who reads   bulk.c      its bulk stream
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
@@ -111,16 +112,20 @@ struct _cl_platform_id {
     size_t device_count;
 };
 
+struct tp_icd_subs; /* private to subdevice.c: what the parts of a device share */
+
 struct _cl_device_id {
     struct tp_icd_object obj;
     struct tp_icd_server *server;
-    uint32_t index; /**< of the device in the server's facts */
+    struct _cl_device_id *parent; /**< held; NULL: a device of the server */
+    struct tp_icd_subs *subs; /**< NULL likewise */
+    uint32_t index; /**< its number on the wire, as in the facts about it */
     uint32_t platform; /**< of the server, in its facts */
     cl_device_type type;
     cl_uint address_align_bytes; /**< MEM_BASE_ADDR_ALIGN / 8 */
     cl_ulong max_alloc_bytes;
     size_t max_group_size;
-    cl_bool available; /**< false once its place is lost */
+    cl_bool available; /**< false once its place is lost; of a device of the server */
 };
 
 /** What the whole library shares. */
@@ -145,6 +150,14 @@ bool tp_icd_forked(void);
 /** Looks a device fact up; false if absent or the driver refused it. */
 bool tp_icd_device_fact(const struct _cl_device_id *dev, uint32_t param,
                         struct tp_wire_fact *ret_fact);
+
+/* ---- subdevice.c -------------------------------------------------------------- */
+
+/** Looks a fact of a sub-device alone up: false if it is as its parent's. */
+bool tp_icd_sub_device_fact(const struct _cl_device_id *dev, uint32_t param,
+                            struct tp_wire_fact *ret_fact);
+/** @return the place where a sub-device exists; it may be lost. */
+struct tp_icd_place *tp_icd_sub_device_place(const struct _cl_device_id *dev);
 
 /* ---- object.c ----------------------------------------------------------------- */
 

@@ -49,6 +49,11 @@ telpher_status tp_icd_discover(struct tp_icd_server *servers, size_t count);
  */
 cl_int tp_icd_platform_find(struct _cl_platform_id *platform, cl_device_type type,
                             struct _cl_device_id **ret_devices, cl_uint *ret_count);
+/** Reads a number of at most 8 bytes, as the driver gave it. */
+uint64_t tp_icd_device_number(const struct _cl_device_id *dev, uint32_t param,
+                              uint64_t if_absent);
+/** Sets the limits of a new device that calls are checked against. */
+void tp_icd_device_limits(struct _cl_device_id *dev);
 /** The platform's own extensions: "cl_khr_icd" and what all its devices have. */
 const char *tp_icd_platform_extensions(void);
 
@@ -59,6 +64,11 @@ const char *tp_icd_platform_extensions(void);
  * @return text for tp_free(), or NULL: no memory.
  */
 char *tp_icd_device_extensions(const struct _cl_device_id *dev);
+enum { TP_ICD_PARTITIONS_MAX = 8 };
+/** How a device can be partitioned. @return number of entries; 0: not at all */
+size_t
+tp_icd_device_partitions(const struct _cl_device_id *dev,
+                         cl_device_partition_property list[TP_ICD_PARTITIONS_MAX]);
 /**
  * Names with version 1.0.0 where @p known has none, from a list separated by blanks.
  * @param known the driver's own table, @p known_count entries.

@@ -179,6 +179,10 @@ tp_icd_place_of(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
     struct tp_icd_place *place;
     telpher_status status = TELPHER_OK;
 
+    if (dev->parent != NULL) { /* it exists in that session only */
+        *ret_place = tp_icd_sub_device_place(dev);
+        return tp_icd_place_lost(*ret_place) ? TELPHER_ERR_PEER_LOST : TELPHER_OK;
+    }
     pthread_mutex_lock(&opening);
     tp_icd_lock();
     place = dev->server->places[dev->platform];

@@ -43,14 +43,19 @@ bool
 tp_icd_device_fact(const struct _cl_device_id *dev, uint32_t param,
                    struct tp_wire_fact *ret_fact)
 {
+    for (; dev->parent != NULL; dev = dev->parent) {
+        if (tp_icd_sub_device_fact(dev, param, ret_fact)) {
+            return ret_fact->error == CL_SUCCESS;
+        }
+    }
     return tp_icd_facts_get(dev->server->facts, TP_WIRE_FACT_DEVICE, dev->index,
                             dev->platform, param, ret_fact) &&
            ret_fact->error == CL_SUCCESS;
 }
 
-/** Reads a number of 4 or 8 bytes, as the driver gave it. */
-static uint64_t
-device_number(const struct _cl_device_id *dev, uint32_t param, uint64_t if_absent)
+uint64_t
+tp_icd_device_number(const struct _cl_device_id *dev, uint32_t param,
+                     uint64_t if_absent)
 {
     struct tp_wire_fact fact;
     uint64_t value = 0;
@@ -87,6 +92,16 @@ keep_device(__attribute__((unused)) struct tp_icd_object *obj)
     /* Devices and the platform live for ever. */
 }
 
+void
+tp_icd_device_limits(struct _cl_device_id *dev)
+{
+    dev->address_align_bytes =
+        (cl_uint)tp_icd_device_number(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
+    dev->max_alloc_bytes =
+        tp_icd_device_number(dev, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 128 << 20);
+    dev->max_group_size = tp_icd_device_number(dev, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
+}
+
 static struct _cl_device_id *
 device_create(struct tp_icd_server *server, uint32_t index, uint32_t platform)
 {
@@ -99,12 +114,10 @@ device_create(struct tp_icd_server *server, uint32_t index, uint32_t platform)
     dev->server = server;
     dev->index = index;
     dev->platform = platform;
-    dev->type = device_number(dev, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU);
-    dev->address_align_bytes =
-        (cl_uint)device_number(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8;
-    dev->max_alloc_bytes = device_number(dev, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 128 << 20);
-    dev->max_group_size = device_number(dev, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
-    dev->available = device_number(dev, CL_DEVICE_AVAILABLE, CL_TRUE) != CL_FALSE;
+    dev->type = tp_icd_device_number(dev, CL_DEVICE_TYPE, CL_DEVICE_TYPE_CPU);
+    dev->available =
+        tp_icd_device_number(dev, CL_DEVICE_AVAILABLE, CL_TRUE) != CL_FALSE;
+    tp_icd_device_limits(dev);
     return dev;
 }
 

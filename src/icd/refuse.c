@@ -322,16 +322,6 @@ tp_clSetKernelExecInfo(cl_kernel kernel, UNUSED cl_kernel_exec_info param,
 
 /* ---- devices ------------------------------------------------------------------------- */
 
-/** No device can be partitioned: CL_DEVICE_PARTITION_PROPERTIES is {0}. */
-cl_int
-tp_clCreateSubDevices(cl_device_id device,
-                      UNUSED const cl_device_partition_property *properties,
-                      UNUSED cl_uint num_devices, UNUSED cl_device_id *devices,
-                      UNUSED cl_uint *num_devices_ret)
-{
-    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_VALUE);
-}
-
 /** No queues on devices: CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES is 0. */
 cl_int
 tp_clSetDefaultDeviceCommandQueue(cl_context context, cl_device_id device,

@@ -36,6 +36,11 @@ enum {
 /** Largest transfer: what does not fit a signed 48-bit size is refused before use. */
 #define TP_WIRE_TRANSFER_MAX ((uint64_t)1 << 47)
 
+/** Numbers of sub-devices begin here, those of the server's devices end before. */
+#define TP_WIRE_SUB_DEVICE_FIRST ((uint32_t)1 << 16)
+/** Sub-devices that one SUB_DEVICES may make. */
+#define TP_WIRE_SUB_DEVICES_MAX 4096
+
 /** Kind of a connection, given in its preface. */
 enum tp_wire_stream {
     TP_WIRE_STREAM_COMMAND = 1, /**< opens a session (or, later, resumes one) */
@@ -53,6 +58,7 @@ enum tp_wire_kind {
     TP_WIRE_KIND_SAMPLER = 7,
     TP_WIRE_KIND_TRANSFER = 8, /**< top bit of the counter: chosen by the server */
     TP_WIRE_KIND_REQUEST = 9,
+    TP_WIRE_KIND_DEVICE = 10, /**< a sub-device; the counter is its number */
 };
 
 /** Flags of commands (field `flags`). */

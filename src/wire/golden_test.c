@@ -156,6 +156,23 @@ test_small_ones(void **state)
 }
 
 static void
+test_parts(void **state)
+{
+    const uint64_t counts[] = {0x1087, 3, 1}; /* CL_DEVICE_PARTITION_BY_COUNTS */
+    struct tp_wire_sub_devices m = {.request = tp_wire_id(TP_WIRE_KIND_REQUEST, 2),
+                                    .device = 1,
+                                    .first = TP_WIRE_SUB_DEVICE_FIRST,
+                                    .room = 2,
+                                    .properties = {3, counts}};
+    struct tp_wire_sub_devices_reply r = {
+        .request = m.request, .count = 2, .facts = {3, "abc"}};
+
+    (void)state;
+    check_message(TP_WIRE_SUB_DEVICES, &m);
+    check_message(TP_WIRE_SUB_DEVICES_REPLY, &r);
+}
+
+static void
 test_fact(void **state)
 {
     struct tp_wire_fact f = {TP_WIRE_FACT_DEVICE,   1, 0, 0x102b, 0, 4,
@@ -173,7 +190,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefaces), cmocka_unit_test(test_launch),
         cmocka_unit_test(test_write),    cmocka_unit_test(test_small_ones),
-        cmocka_unit_test(test_fact),
+        cmocka_unit_test(test_fact),     cmocka_unit_test(test_parts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,8 @@
     X(GetPlatformInfo)                                                                 \
     X(GetDeviceIDs)                                                                    \
     X(GetDeviceInfo)                                                                   \
+    X(CreateSubDevices)                                                                \
+    X(ReleaseDevice)                                                                   \
     X(CreateContext)                                                                   \
     X(ReleaseContext)                                                                  \
     X(CreateCommandQueue)                                                              \

@@ -4,6 +4,7 @@
  * that are handles mean nothing elsewhere and are left out.
  */
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "device/opencl/inventory.h"
@@ -106,6 +107,7 @@ tp_opencl_facts_add(struct tp_buf *facts, uint16_t kind, uint32_t index, uint32_
 struct subject {
     const struct tp_opencl *cl;
     void *handle;
+    void *base; /* what it answers need not be said again; NULL: nothing is known */
 };
 
 static cl_int
@@ -124,6 +126,21 @@ query_device(void *object, cl_uint param, size_t size, void *value, size_t *ret_
     return s->cl->GetDeviceInfo(s->handle, param, size, value, ret_size);
 }
 
+/* True if the subject's base gives the same answer. */
+static bool
+is_known(tp_opencl_query query, const struct subject *subject, cl_uint param,
+         cl_int error, const void *value, size_t size)
+{
+    struct subject base = {subject->cl, subject->base, NULL};
+    void *known = NULL;
+    size_t known_size = 0;
+    bool same = tp_opencl_ask(query, &base, param, &known, &known_size) == error &&
+                known_size == size && (size == 0 || memcmp(known, value, size) == 0);
+
+    tp_free(known);
+    return same;
+}
+
 /* Asks one question and notes the answer. @p fact has kind, index and sub. */
 static telpher_status
 add_answer(tp_opencl_query query, struct subject *subject, cl_uint param, bool core,
@@ -134,7 +151,8 @@ add_answer(tp_opencl_query query, struct subject *subject, cl_uint param, bool c
     cl_int error = tp_opencl_ask(query, subject, param, &value, &size);
     telpher_status status = TELPHER_OK;
 
-    if (error == CL_SUCCESS || core) {
+    if (subject->base != NULL ? !is_known(query, subject, param, error, value, size)
+                              : error == CL_SUCCESS || core) {
         status = tp_opencl_facts_add(facts, fact->kind, fact->index, fact->sub, param,
                                      error, value, size);
     }
@@ -166,14 +184,14 @@ tp_opencl_facts(const struct tp_opencl *cl, const struct tp_opencl_inventory *in
     telpher_status status = TELPHER_OK;
 
     for (uint32_t i = 0; i < inventory->platform_count && status == TELPHER_OK; i++) {
-        struct subject s = {cl, inventory->platforms[i]};
+        struct subject s = {cl, inventory->platforms[i], NULL};
         struct tp_wire_fact fact = {.kind = TP_WIRE_FACT_PLATFORM, .index = i};
 
         status = add_ranges(query_platform, &s, platform_ranges,
                             TP_ARRAY_LEN(platform_ranges), &fact, facts);
     }
     for (uint32_t i = 0; i < inventory->device_count && status == TELPHER_OK; i++) {
-        struct subject s = {cl, inventory->devices[i].id};
+        struct subject s = {cl, inventory->devices[i].id, NULL};
         struct tp_wire_fact fact = {.kind = TP_WIRE_FACT_DEVICE,
                                     .index = i,
                                     .sub = inventory->devices[i].platform};
@@ -182,4 +200,17 @@ tp_opencl_facts(const struct tp_opencl *cl, const struct tp_opencl_inventory *in
                             TP_ARRAY_LEN(device_ranges), &fact, facts);
     }
     return status;
+}
+
+telpher_status
+tp_opencl_facts_of_sub_device(const struct tp_opencl *cl, cl_device_id device,
+                              cl_device_id base, uint32_t number, uint32_t platform,
+                              struct tp_buf *facts)
+{
+    struct subject s = {cl, device, base};
+    struct tp_wire_fact fact = {
+        .kind = TP_WIRE_FACT_DEVICE, .index = number, .sub = platform};
+
+    return add_ranges(query_device, &s, device_ranges, TP_ARRAY_LEN(device_ranges),
+                      &fact, facts);
 }

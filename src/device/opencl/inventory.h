@@ -46,6 +46,15 @@ telpher_status tp_opencl_facts(const struct tp_opencl *cl,
                                const struct tp_opencl_inventory *inventory,
                                struct tp_buf *facts);
 
+/**
+ * Appends the facts of a sub-device that differ from those of @p base, as facts of device
+ * @p number of @p platform. @return OK, NO_MEMORY, LIMIT
+ */
+telpher_status tp_opencl_facts_of_sub_device(const struct tp_opencl *cl,
+                                             cl_device_id device, cl_device_id base,
+                                             uint32_t number, uint32_t platform,
+                                             struct tp_buf *facts);
+
 /** Appends one fact. @return OK, NO_MEMORY, LIMIT */
 telpher_status tp_opencl_facts_add(struct tp_buf *facts, uint16_t kind, uint32_t index,
                                    uint32_t sub, uint32_t param, int32_t error,
