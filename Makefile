@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-fuzz fuzz-pack \
+.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-fuzz fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -56,6 +56,10 @@ check-valgrind: build ## leaks and bad reads in our own programs, by valgrind
 check-apps: build ## strangers' OpenCL programs through Telpher
 	@scripts/bootstrap --with apps
 	@scripts/check-apps build/dev
+
+check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and through Telpher (CTS_ARGS=...)
+	@test -n "$(CTS)" || { echo "usage: make check-cts CTS=DIR (a build folder of OpenCL-CTS)"; exit 2; }
+	@scripts/check-cts build/dev $(CTS) $(CTS_ARGS)
 
 check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
 	@scripts/bootstrap --with fuzz
