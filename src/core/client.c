@@ -93,6 +93,7 @@ send_preface(struct tp_conn *conn, const struct tp_client_params *params,
         .version_max = TP_WIRE_VERSION,
         .stream = params->stream != 0 ? params->stream : TP_WIRE_STREAM_COMMAND,
         .index = params->index,
+        .features = conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0,
         .auth_len = cookie != NULL ? TP_WIRE_COOKIE_BYTES : 0,
     };
 

@@ -97,6 +97,26 @@ tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns)
     return s->conn->ops->wait(s->conn, TP_WAIT_READ, deadline_ns);
 }
 
+bool
+tp_stream_passes_fds(const struct tp_stream *s)
+{
+    return s->conn->ops->send_fd != NULL;
+}
+
+void
+tp_stream_accept_fds(struct tp_stream *s)
+{
+    if (tp_stream_passes_fds(s)) {
+        s->conn->ops->accept_fds(s->conn);
+    }
+}
+
+int
+tp_stream_take_fd(struct tp_stream *s)
+{
+    return tp_stream_passes_fds(s) ? s->conn->ops->take_fd(s->conn) : -1;
+}
+
 int
 tp_stream_fd(struct tp_stream *s)
 {

@@ -85,6 +85,20 @@ telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,
                                    uint64_t offset, const void *data, uint32_t len);
 
 /**
+ * Sends one frame and a descriptor that arrives with it (borrowed until return); waits for
+ * the connection. @return OK, UNSUPPORTED (this connection passes none), or broken status
+ */
+telpher_status tp_stream_send_fd(struct tp_stream *s, uint16_t type, const void *msg,
+                                 int fd);
+/** True if descriptors can be sent and received. */
+bool tp_stream_passes_fds(const struct tp_stream *s);
+/** Keeps descriptors that come from now on; without this they are closed. Before the
+ *  first receive. */
+void tp_stream_accept_fds(struct tp_stream *s);
+/** Gives the descriptor that came with the frame being handled, or -1. */
+int tp_stream_take_fd(struct tp_stream *s);
+
+/**
  * Takes what the connection has and hands complete frames over; ACK frames are for the
  * stream itself. Does not wait: returns AGAIN when there was nothing. What came in whole
  * has been handed over at return, so poll(2) on the descriptor tells of all the rest.

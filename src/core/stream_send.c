@@ -9,6 +9,8 @@
  */
 #include "core/stream_int.h"
 
+enum { FD_FRAME_MAX = 128 }; /* [bytes] a frame that takes a descriptor along */
+
 /* Whether a frame of this type may still be put. After a receive that failed a GOODBYE may
  * tell the peer why; after a break nothing may. */
 static telpher_status
@@ -223,9 +225,9 @@ wait_for_room(struct tp_stream *s)
     return s->conn->ops->wait(s->conn, TP_WAIT_WRITE, TP_CLOCK_FOREVER);
 }
 
-/* Sends everything before this DATA frame, then gives it its number. Under flush_lock. */
+/* Sends everything before this frame, then gives it its number. Under flush_lock. */
 static telpher_status
-number_data(struct tp_stream *s, struct tp_wire_header *h)
+number_alone(struct tp_stream *s, struct tp_wire_header *h)
 {
     for (;;) {
         telpher_status status = drain(s);
@@ -275,6 +277,55 @@ send_all(struct tp_stream *s, struct iovec *iov, int count)
     return TELPHER_OK;
 }
 
+/* The descriptor goes with the first bytes; the rest goes as usual. */
+static telpher_status
+send_with_fd(struct tp_stream *s, struct iovec *iov, int fd)
+{
+    telpher_status status;
+    size_t sent = 0;
+
+    while ((status = s->conn->ops->send_fd(s->conn, iov, 1, fd, &sent)) ==
+           TELPHER_ERR_AGAIN) {
+        status = wait_for_room(s);
+        if (status != TELPHER_OK) {
+            return status;
+        }
+    }
+    if (status != TELPHER_OK) {
+        return end_sending(s, status);
+    }
+    iov->iov_base = (uint8_t *)iov->iov_base + sent;
+    iov->iov_len -= sent;
+    return iov->iov_len > 0 ? send_all(s, iov, 1) : TELPHER_OK;
+}
+
+telpher_status
+tp_stream_send_fd(struct tp_stream *s, uint16_t type, const void *msg, int fd)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    uint8_t frame[FD_FRAME_MAX];
+    struct tp_wire_header h = {.type = type};
+    struct iovec iov = {frame, TP_WIRE_HEADER_BYTES + row->size(msg)};
+    telpher_status status = check_sender(s, type);
+
+    tp_assert(iov.iov_len <= sizeof(frame));
+    if (status != TELPHER_OK || !tp_stream_passes_fds(s)) {
+        return status != TELPHER_OK ? status : TELPHER_ERR_UNSUPPORTED;
+    }
+    h.len = (uint32_t)iov.iov_len;
+    tp_mutex_lock(&s->flush_lock);
+    status = number_alone(s, &h);
+    if (status == TELPHER_OK) {
+        tp_wire_put_header(frame, &h);
+        row->put(frame + TP_WIRE_HEADER_BYTES, msg);
+        tp_stream_trace(s, true, &h, frame + TP_WIRE_HEADER_BYTES,
+                        iov.iov_len - TP_WIRE_HEADER_BYTES);
+        status = send_with_fd(s, &iov, fd);
+    }
+    leave_flush(s, status);
+    return status;
+}
+
 /* Header and body of a DATA frame up to its content, which follows uncopied. */
 static telpher_status
 send_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
@@ -285,7 +336,7 @@ send_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
                                .type = TP_WIRE_DATA};
     struct iovec iov[2] = {{front, sizeof(front)},
                            {(void *)m->bytes.data, m->bytes.len}};
-    telpher_status status = number_data(s, &h);
+    telpher_status status = number_alone(s, &h);
 
     if (status != TELPHER_OK) {
         return status;

@@ -54,6 +54,16 @@ struct tp_conn_ops {
     telpher_status (*wait)(struct tp_conn *c, unsigned events, uint64_t deadline_ns);
     /** @return a descriptor for poll(2), borrowed; -1 if there is none. */
     int (*fd)(struct tp_conn *c);
+    /**
+     * As send, with a descriptor that arrives with the first byte; borrowed. NULL: this
+     * connection cannot pass descriptors, nor does it have the next two functions.
+     */
+    telpher_status (*send_fd)(struct tp_conn *c, const struct iovec *iov, int count,
+                              int fd, size_t *ret_sent);
+    /** From now on descriptors that come are kept, the last one of those not taken. */
+    void (*accept_fds)(struct tp_conn *c);
+    /** Gives the descriptor that came, close-on-exec, or -1. The receiving thread's. */
+    int (*take_fd)(struct tp_conn *c);
     /** Ends both directions; pending and later calls return TELPHER_ERR_PEER_LOST. */
     void (*shutdown)(struct tp_conn *c);
     void (*destroy)(struct tp_conn *c);

@@ -31,6 +31,11 @@ enum {
     TP_WIRE_LAUNCH_MAX = 128, /**< [bytes] LAUNCH with three dimensions, no wait list */
 };
 
+/** Bits of `features` in prefaces. */
+#define TP_WIRE_FEATURE_SHARED ((uint64_t)1 << 12) /**< content in shared memory */
+
+/** Largest region of shared memory. */
+#define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)
 /** Bytes of one transfer that may be sent before the first CREDIT. */
 #define TP_WIRE_WINDOW ((uint64_t)16 << 20)
 /** Largest transfer: what does not fit a signed 48-bit size is refused before use. */
@@ -65,6 +70,7 @@ enum tp_wire_kind {
 enum {
     TP_WIRE_NOTIFY = 1 << 0, /**< send DONE when complete, as if SUBSCRIBE followed */
     TP_WIRE_FLAGS_ALL = TP_WIRE_NOTIFY,
+    TP_WIRE_SHARED = 1 << 1, /**< READ, WRITE: the transfer's content is in PIECEs */
 };
 
 /** What a KERNEL_ARG carries (field `kind`). */

@@ -173,6 +173,29 @@ test_parts(void **state)
 }
 
 static void
+test_shared_memory(void **state)
+{
+    struct tp_wire_share share = {.region = 7, .size = 1048576};
+    struct tp_wire_unshare unshare = {.region = 7};
+    struct tp_wire_piece piece = {.transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 1),
+                                  .offset = 262144,
+                                  .len = 65536,
+                                  .region = 7,
+                                  .at = 4096};
+    struct tp_wire_share_reply reply = {.region = 7, .status = -1};
+    struct tp_wire_piece_done done = {.transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 1),
+                                      .offset = 262144,
+                                      .len = 65536};
+
+    (void)state;
+    check_message(TP_WIRE_SHARE, &share);
+    check_message(TP_WIRE_UNSHARE, &unshare);
+    check_message(TP_WIRE_PIECE, &piece);
+    check_message(TP_WIRE_SHARE_REPLY, &reply);
+    check_message(TP_WIRE_PIECE_DONE, &done);
+}
+
+static void
 test_fact(void **state)
 {
     struct tp_wire_fact f = {TP_WIRE_FACT_DEVICE,   1, 0, 0x102b, 0, 4,
@@ -188,9 +211,10 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefaces), cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_write),    cmocka_unit_test(test_small_ones),
-        cmocka_unit_test(test_fact),     cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_prefaces),      cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_write),         cmocka_unit_test(test_small_ones),
+        cmocka_unit_test(test_fact),          cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_shared_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +28,14 @@ struct sock {
     struct tp_conn base;
     int fd; /* never changes */
     _Atomic bool down; /* shut down from this side */
+    bool accepts_fds; /* the receiving thread's, like the next */
+    int taken; /* descriptor that came and nobody took, or -1 */
+};
+
+/* Room for the one descriptor that may come with a message. */
+union fd_message {
+    struct cmsghdr head;
+    char room[CMSG_SPACE(sizeof(int))];
 };
 
 static struct sock *
@@ -54,13 +63,12 @@ status_of_errno(void)
 }
 
 static telpher_status
-sock_send(struct tp_conn *c, const struct iovec *iov, int count, size_t *ret_sent)
+send_message(struct tp_conn *c, const struct msghdr *msg, size_t *ret_sent)
 {
-    struct msghdr msg = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
     ssize_t n;
 
     do {
-        n = sendmsg(sock_of(c)->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = sendmsg(sock_of(c)->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         return status_of_errno();
@@ -70,13 +78,70 @@ sock_send(struct tp_conn *c, const struct iovec *iov, int count, size_t *ret_sen
 }
 
 static telpher_status
+sock_send(struct tp_conn *c, const struct iovec *iov, int count, size_t *ret_sent)
+{
+    const struct msghdr msg = {.msg_iov = (struct iovec *)iov,
+                               .msg_iovlen = (size_t)count};
+
+    return send_message(c, &msg, ret_sent);
+}
+
+static telpher_status
+sock_send_fd(struct tp_conn *c, const struct iovec *iov, int count, int fd,
+             size_t *ret_sent)
+{
+    union fd_message control = {.head = {.cmsg_level = SOL_SOCKET,
+                                         .cmsg_type = SCM_RIGHTS,
+                                         .cmsg_len = CMSG_LEN(sizeof(int))}};
+    const struct msghdr msg = {.msg_iov = (struct iovec *)iov,
+                               .msg_iovlen = (size_t)count,
+                               .msg_control = &control,
+                               .msg_controllen = sizeof(control)};
+
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    return send_message(c, &msg, ret_sent);
+}
+
+static void
+keep_fd(struct sock *s, struct msghdr *msg)
+{
+    struct cmsghdr *head = CMSG_FIRSTHDR(msg);
+
+    if (head == NULL || head->cmsg_level != SOL_SOCKET ||
+        head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(sizeof(int))) {
+        return;
+    }
+    tp_tcp_close(s->taken);
+    memcpy(&s->taken, CMSG_DATA(head), sizeof(s->taken));
+}
+
+/* A descriptor beyond the one there is room for is closed by the system. */
+static ssize_t
+recv_with_fd(struct sock *s, void *buf, size_t cap)
+{
+    union fd_message control;
+    struct iovec iov = {buf, cap};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = &control,
+                         .msg_controllen = sizeof(control)};
+    ssize_t n = recvmsg(s->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (n >= 0 && msg.msg_controllen != 0) {
+        keep_fd(s, &msg);
+    }
+    return n;
+}
+
+static telpher_status
 sock_recv(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got)
 {
     struct sock *s = sock_of(c);
     ssize_t n;
 
     do {
-        n = recv(s->fd, buf, cap, MSG_DONTWAIT);
+        n = s->accepts_fds ? recv_with_fd(s, buf, cap)
+                           : recv(s->fd, buf, cap, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         return status_of_errno();
@@ -133,9 +198,38 @@ sock_destroy(struct tp_conn *c)
 {
     struct sock *s = sock_of(c);
 
+    tp_tcp_close(s->taken);
     tp_tcp_close(s->fd);
     tp_free(s);
 }
+
+static void
+sock_accept_fds(struct tp_conn *c)
+{
+    sock_of(c)->accepts_fds = true;
+}
+
+static int
+sock_take_fd(struct tp_conn *c)
+{
+    struct sock *s = sock_of(c);
+    int fd = s->taken;
+
+    s->taken = -1;
+    return fd;
+}
+
+static const struct tp_conn_ops unix_ops = {
+    .send = sock_send,
+    .recv = sock_recv,
+    .wait = sock_wait,
+    .fd = sock_fd,
+    .send_fd = sock_send_fd,
+    .accept_fds = sock_accept_fds,
+    .take_fd = sock_take_fd,
+    .shutdown = sock_shutdown,
+    .destroy = sock_destroy,
+};
 
 static const struct tp_conn_ops sock_ops = {
     .send = sock_send,
@@ -191,8 +285,9 @@ tp_tcp_adopt(int fd, struct tp_conn **ret_conn)
     if (name.ss_family != AF_UNIX) {
         tp_tcp_set_options(fd);
     }
-    s->base.ops = &sock_ops;
+    s->base.ops = name.ss_family == AF_UNIX ? &unix_ops : &sock_ops;
     s->fd = fd;
+    s->taken = -1;
     *ret_conn = &s->base;
     return TELPHER_OK;
 }
