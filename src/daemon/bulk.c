@@ -29,7 +29,7 @@ find_incoming(struct tp_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
         }
         all->unknown_count++;
     }
-    if (t->p.to_client || (t->stream != NULL && t->stream != b) ||
+    if (t->p.to_client || t->p.shared || (t->stream != NULL && t->stream != b) ||
         offset != t->received || len > t->limit - t->received) {
         return NULL;
     }
@@ -409,6 +409,7 @@ free_rest(struct tp_transfer *t)
         tp_chunk_free(tp_list_entry(pos, struct tp_chunk, link));
     }
     tp_chunk_free(t->fill);
+    tp_transfer_free_pieces(t);
     tp_free(t);
 }
 

@@ -207,11 +207,24 @@ refuse(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
     return true;
 }
 
+/* Memory is shared with clients of this machine, which are those of the Unix socket. */
+static uint64_t
+features_of(const struct tp_broker_conn *c)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t len = sizeof(name);
+    bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
+                    name.ss_family == AF_UNIX;
+
+    return c->preface.features & (is_local ? TP_WIRE_FEATURE_SHARED : 0);
+}
+
 static bool
 accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *session)
 {
     struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION,
                                           .status = TELPHER_OK,
+                                          .features = features_of(c),
                                           .window = TP_WIRE_WINDOW,
                                           .bulk_max = TP_CONTROL_BULK_MAX,
                                           .frame_max = TP_WIRE_FRAME_MAX};

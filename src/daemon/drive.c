@@ -27,6 +27,8 @@ chunk_copied(struct tp_chunk *c)
     }
     if (t->p.to_client) {
         c->copied = true;
+    } else if (c->hold != NULL) {
+        tp_list_push_back(&t->used, &c->link);
     } else {
         tp_chunk_free(c);
     }
@@ -144,6 +146,36 @@ drop_chunks(struct tp_transfer *t)
         tp_chunk_free(t->fill);
         t->fill = NULL;
     }
+    tp_transfer_free_pieces(t);
+}
+
+/* ---- pieces of shared memory ---- */
+
+/* Tells that a piece is used, unless the end of the transfer is about to, and frees it. */
+static void
+give_back(struct tp_chunk *c)
+{
+    struct tp_transfer *t = c->transfer;
+    struct tp_transfers *all = t->all;
+    uint64_t pos = c->pos, len = c->len;
+
+    tp_chunk_free(c);
+    if (t->moved == t->p.size || t->error != 0) {
+        return;
+    }
+    tp_mutex_unlock(&all->lock);
+    all->handler->piece_done(all->arg, t->p.id, pos, len);
+    tp_mutex_lock(&all->lock);
+}
+
+static void
+give_back_used(struct tp_transfer *t)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(&t->used)) != NULL) {
+        give_back(tp_list_entry(first, struct tp_chunk, link));
+    }
 }
 
 /* ---- content that comes ---- */
@@ -189,7 +221,11 @@ advance_incoming(struct tp_transfer *t)
         t->discard = true;
         drop_chunks(t);
     }
-    give_credit(t);
+    if (t->p.shared) {
+        give_back_used(t);
+    } else {
+        give_credit(t);
+    }
     /* also a failed one keeps its place: it ends when its gate is open, not before */
     if (t->open && (t->error != 0 || all_arrived(t)) && t->flying == 0 && !t->landing) {
         drop_chunks(t); /* also what landed while credit was given, without the lock */
@@ -237,6 +273,22 @@ read_more(struct tp_transfer *t)
     }
 }
 
+/* Reads into the pieces there are. */
+static void
+fill_rooms(struct tp_transfer *t)
+{
+    struct tp_list *first;
+
+    while (t->error == 0 && (first = tp_list_pop_front(&t->rooms)) != NULL) {
+        struct tp_chunk *c = tp_list_entry(first, struct tp_chunk, link);
+
+        t->cut += c->len;
+        t->holding++;
+        tp_list_push_back(&t->chunks, &c->link);
+        submit(c);
+    }
+}
+
 /* Chunks may be copied in any order; they are sent in that of the content. */
 static void
 queue_copied(struct tp_transfer *t)
@@ -250,7 +302,12 @@ queue_copied(struct tp_transfer *t)
             return;
         }
         tp_list_remove(first);
-        tp_bulk_queue(t, c);
+        if (t->p.shared) {
+            t->holding--;
+            give_back(c);
+        } else {
+            tp_bulk_queue(t, c);
+        }
     }
 }
 
@@ -281,7 +338,11 @@ advance_memory(struct tp_transfer *t)
 static bool
 advance_device(struct tp_transfer *t)
 {
-    read_more(t);
+    if (t->p.shared) {
+        fill_rooms(t);
+    } else {
+        read_more(t);
+    }
     queue_copied(t);
     return t->cut == t->p.size;
 }
@@ -291,7 +352,7 @@ advance_outgoing(struct tp_transfer *t)
 {
     bool over = false, held = false;
 
-    if (!t->open || (t->error == 0 && !has_stream(t))) {
+    if (!t->open || (t->error == 0 && !t->p.shared && !has_stream(t))) {
         return;
     }
     if (t->error == 0) {

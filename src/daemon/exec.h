@@ -124,6 +124,7 @@ struct tp_exec_event {
     struct tp_host_staging *content_from; /**< where content belongs; NULL: small */
     void *content; /**< of an inline READ or WRITE: small, or a staging chunk */
     uint32_t content_len; /**< of a READ; goes with DONE */
+    struct tp_exec_region *region; /**< that content lies in, held; or NULL */
     void *kept; /**< what the driver may look at until the command is over, or NULL */
     tp_ns seen_running; /**< watchdog */
     uint8_t small[TP_EXEC_EVENT_SMALL];
@@ -148,6 +149,9 @@ struct tp_exec {
     struct tp_host_staging *staging; /**< chunks of TP_WIRE_INLINE_MAX */
     struct tp_host_staging *middle; /**< chunks for READs up to TP_EXEC_DIRECT_MAX */
     struct tp_transfers *transfers;
+    struct tp_map regions; /**< memory that the client shares; reader only */
+    struct tp_transfer_piece stash; /**< content of the command to come; reader only */
+    uint64_t stash_transfer;
     struct tp_exec_printf *printf;
     struct tp_exec_watchdog *watchdog;
     struct tp_mutex done_lock;
@@ -236,6 +240,9 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     X(BARRIER, barrier)                                                                \
     X(MIGRATE, migrate)                                                                \
     X(SUBSCRIBE, subscribe)                                                            \
+    X(SHARE, share)                                                                    \
+    X(UNSHARE, unshare)                                                                \
+    X(PIECE, piece)                                                                    \
     X(ABORT, abort)                                                                    \
     X(PING, ping)                                                                      \
     X(GOODBYE, goodbye)
@@ -319,7 +326,18 @@ void tp_exec_sweep_gates(struct tp_exec *x);
 /** Enqueues the gate of a move and what holds the queue until it is done. */
 telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                             const struct tp_device_box *box, uint64_t transfer,
-                            bool to_client);
+                            bool to_client, bool shared);
+
+/* ---- exec_share.c ---- */
+
+struct tp_exec_region;
+
+/** Any thread; NULL is fine. */
+void tp_exec_region_unref(struct tp_exec_region *r);
+/** Makes the piece that came before the command its content, if there is one with all of
+ *  it. Reader only. */
+bool tp_exec_take_piece(struct tp_exec *x, uint64_t transfer, uint64_t size,
+                        struct tp_exec_event *ev);
 
 /* ---- exec_program.c, exec_build.c ---- */
 

@@ -370,6 +370,48 @@ is_direct(const struct tp_exec *x, const struct tp_wire_read *m)
                                 tp_host_staging_used(x->middle) < TP_EXEC_DIRECT_COUNT);
 }
 
+static bool
+is_shared(uint8_t flags)
+{
+    return (flags & TP_WIRE_SHARED) != 0;
+}
+
+/* A READ into memory of the client: at once if there is room for all, else as pieces come. */
+static telpher_status
+read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
+            const struct tp_device_box *box, const struct tp_wire_read *m)
+{
+    bool whole = tp_exec_take_piece(c->x, m->transfer, m->size, c->ev);
+
+    if (c->error == 0 && !whole) {
+        return tp_exec_move(c, mem, box, m->transfer, true, true);
+    }
+    if (c->error == 0) {
+        c->error = enqueue_read(c, mem->native, box);
+    }
+    return tp_exec_end(c);
+}
+
+/* Likewise a WRITE from there. */
+static telpher_status
+write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
+             const struct tp_device_box *box, const struct tp_wire_write *m)
+{
+    bool whole = tp_exec_take_piece(c->x, m->transfer, m->size, c->ev);
+    telpher_status status = TELPHER_OK;
+
+    if (c->error == 0 && !whole) {
+        return tp_exec_move(c, mem, box, m->transfer, false, true);
+    }
+    if (!whole) {
+        status = tp_transfers_discard(c->x->transfers, m->transfer, m->size, true);
+    } else if (c->error == 0) {
+        c->error = enqueue_write(c, mem->native, box);
+    }
+    (void)tp_exec_end(c);
+    return status;
+}
+
 /* Checks of a READ that break the session. */
 static bool
 read_is_proper(const struct tp_wire_read *m)
@@ -379,7 +421,7 @@ read_is_proper(const struct tp_wire_read *m)
         return false;
     }
     return m->transfer == 0
-               ? m->size <= TP_WIRE_INLINE_MAX
+               ? m->size <= TP_WIRE_INLINE_MAX && !is_shared(m->flags)
                : tp_wire_id_kind(m->transfer) == TP_WIRE_KIND_TRANSFER && m->size > 0;
 }
 
@@ -387,15 +429,15 @@ telpher_status
 tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
 {
     struct tp_exec_command c;
-    struct tp_exec_mem *mem;
+    struct tp_exec_mem *mem = NULL;
     struct tp_device_box box;
     telpher_status status;
 
     if (!read_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
-    status = tp_exec_begin(x, &c, "clEnqueueReadBuffer", m->event, m->queue, m->flags,
-                           &m->wait);
+    status = tp_exec_begin(x, &c, "clEnqueueReadBuffer", m->event, m->queue,
+                           m->flags & ~TP_WIRE_SHARED, &m->wait);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -405,8 +447,11 @@ tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
     if (c.error == 0) {
         c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
     }
+    if (is_shared(m->flags)) {
+        return read_shared(&c, mem, &box, m);
+    }
     if (c.error == 0 && !is_direct(x, m)) {
-        return tp_exec_move(&c, mem, &box, m->transfer, true);
+        return tp_exec_move(&c, mem, &box, m->transfer, true, false);
     }
     if (c.error == 0) {
         c.error = reserve_content(c.ev, m->size);
@@ -430,7 +475,8 @@ write_is_proper(const struct tp_wire_write *m)
         return false;
     }
     if (m->transfer == 0) {
-        return m->size <= TP_WIRE_INLINE_MAX && m->size == m->data.len;
+        return m->size <= TP_WIRE_INLINE_MAX && m->size == m->data.len &&
+               !is_shared(m->flags);
     }
     return tp_wire_id_kind(m->transfer) == TP_WIRE_KIND_TRANSFER && m->data.len == 0 &&
            m->size > 0 && m->size < TP_WIRE_TRANSFER_MAX;
@@ -440,15 +486,15 @@ telpher_status
 tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
 {
     struct tp_exec_command c;
-    struct tp_exec_mem *mem;
+    struct tp_exec_mem *mem = NULL;
     struct tp_device_box box;
     telpher_status status;
 
     if (!write_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
-    status = tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue, m->flags,
-                           &m->wait);
+    status = tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue,
+                           m->flags & ~TP_WIRE_SHARED, &m->wait);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -458,11 +504,14 @@ tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
     if (c.error == 0) {
         c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
     }
+    if (is_shared(m->flags)) {
+        return write_shared(&c, mem, &box, m);
+    }
     if (m->transfer != 0 && c.error == 0) {
-        return tp_exec_move(&c, mem, &box, m->transfer, false);
+        return tp_exec_move(&c, mem, &box, m->transfer, false, false);
     }
     if (m->transfer != 0) {
-        status = tp_transfers_discard(x->transfers, m->transfer, m->size);
+        status = tp_transfers_discard(x->transfers, m->transfer, m->size, false);
     } else if (c.error == 0) {
         c.error = reserve_content(c.ev, m->size);
     }

@@ -41,6 +41,8 @@ free_content(struct tp_exec_event *ev)
     if (ev->content_from != NULL) {
         tp_host_staging_put(ev->content_from, ev->content);
     }
+    tp_exec_region_unref(ev->region);
+    ev->region = NULL;
     ev->content = NULL;
     ev->content_from = NULL;
 }

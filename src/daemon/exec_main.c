@@ -148,12 +148,32 @@ receive_session(struct tp_exec *x)
     if (tp_stream_create(conn, &msg.numbers, TX_LIMIT, &x->stream) != TELPHER_OK) {
         return EX_OSERR;
     }
+    tp_stream_accept_fds(x->stream);
     return EX_OK;
 }
 
 static void credit(void *arg, uint64_t transfer, uint64_t limit);
 static void lost(void *arg, telpher_status status);
-static const struct tp_transfers_handler transfers_handler = {credit, lost};
+static void piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len);
+static void release(void *arg, void *hold);
+static const struct tp_transfers_handler transfers_handler = {
+    .piece_done = piece_done, .release = release, .credit = credit, .lost = lost};
+
+static void
+piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
+{
+    struct tp_wire_piece_done m = {.transfer = transfer, .offset = offset, .len = len};
+
+    tp_exec_put(arg, TP_WIRE_PIECE_DONE, &m);
+    tp_exec_flush(arg);
+}
+
+static void
+release(void *arg, void *hold)
+{
+    (void)arg;
+    tp_exec_region_unref(hold);
+}
 
 static void
 credit(void *arg, uint64_t transfer, uint64_t limit)
@@ -191,6 +211,7 @@ prepare(struct tp_exec *x, const struct arguments *a)
     x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
+    tp_map_init(&x->regions);
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = x->wake_fd < 0 ? TELPHER_ERR_LIMIT : TELPHER_OK;
     if (status == TELPHER_OK) {

@@ -245,11 +245,13 @@ start_move(struct tp_exec_command *c, struct move *mv,
 
 telpher_status
 tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
-             const struct tp_device_box *box, uint64_t transfer, bool to_client)
+             const struct tp_device_box *box, uint64_t transfer, bool to_client,
+             bool shared)
 {
     struct tp_transfer_params params = {.id = transfer,
                                         .size = tp_device_box_size(box),
                                         .to_client = to_client,
+                                        .shared = shared,
                                         .mem = mem->native,
                                         .box = *box,
                                         .finished = finished};
@@ -278,7 +280,7 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         free_move(mv);
     }
     if (!to_client) {
-        status = tp_transfers_discard(c->x->transfers, transfer, params.size);
+        status = tp_transfers_discard(c->x->transfers, transfer, params.size, shared);
     }
     (void)tp_exec_end(c);
     return status;

@@ -161,7 +161,7 @@ tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source
     }
     tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
     return error != 0 && m->transfer != 0
-               ? tp_transfers_discard(x->transfers, m->transfer, m->size)
+               ? tp_transfers_discard(x->transfers, m->transfer, m->size, false)
                : TELPHER_OK;
 }
 
@@ -327,7 +327,7 @@ tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary
         tp_exec_poison(&p->obj, error, "clCreateProgramWithBinary");
         put_binary_reply(x, m->request, error, NULL, 0);
         if (m->transfer != 0 && total > 0) {
-            status = tp_transfers_discard(x->transfers, m->transfer, total);
+            status = tp_transfers_discard(x->transfers, m->transfer, total, false);
         }
     }
     if (in != NULL) {

@@ -60,7 +60,22 @@ tp_chunk_free(struct tp_chunk *chunk)
         all->staged -= chunk->cap;
         tp_cond_broadcast(&all->space);
     }
+    if (chunk->hold != NULL) {
+        all->pieces--;
+        all->handler->release(all->arg, chunk->hold);
+    }
     tp_free(chunk);
+}
+
+void
+tp_transfer_free_pieces(struct tp_transfer *t)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&t->rooms)) != NULL ||
+           (link = tp_list_pop_front(&t->used)) != NULL) {
+        tp_chunk_free(tp_list_entry(link, struct tp_chunk, link));
+    }
 }
 
 void
@@ -94,6 +109,8 @@ tp_transfer_new(struct tp_transfers *all, uint64_t id)
     tp_list_init(&t->ready_link);
     tp_list_init(&t->wait_link);
     tp_list_init(&t->chunks);
+    tp_list_init(&t->rooms);
+    tp_list_init(&t->used);
     return t;
 }
 
@@ -178,7 +195,7 @@ make_known(struct tp_transfers *all, const struct tp_transfer_params *params,
     struct tp_transfer *t = tp_map_get(&all->map, params->id);
 
     /* what is still landing counts: the frame was accepted before the size was known */
-    if (t != NULL && (t->known || params->to_client ||
+    if (t != NULL && (t->known || params->to_client || params->shared ||
                       t->received + t->landing_len > params->size)) {
         return TELPHER_ERR_PROTO;
     }
@@ -210,6 +227,68 @@ tp_transfers_start(struct tp_transfers *all, const struct tp_transfer_params *pa
     status = make_known(all, params, &t);
     if (status == TELPHER_OK) {
         tp_transfer_place(t);
+        tp_transfer_poke(t);
+        tp_transfers_drive(all);
+    }
+    tp_mutex_unlock(&all->lock);
+    return status;
+}
+
+/* May this piece come now? Under lock. */
+static telpher_status
+judge_piece(const struct tp_transfer *t, const struct tp_transfer_piece *piece)
+{
+    if (t == NULL || !t->known) {
+        return TELPHER_ERR_NOT_FOUND;
+    }
+    if (!t->p.shared || piece->len == 0 || piece->offset != t->received ||
+        piece->len > t->p.size - t->received ||
+        t->all->pieces >= TP_TRANSFER_PIECES_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
+    return TELPHER_OK;
+}
+
+/* What came for a transfer that failed is of no use. Under lock. */
+static telpher_status
+add_piece(struct tp_transfer *t, const struct tp_transfer_piece *piece)
+{
+    struct tp_transfers *all = t->all;
+    struct tp_chunk *c;
+
+    if (t->finished || t->discard || t->error != 0) {
+        t->received += piece->len;
+        all->handler->release(all->arg, piece->hold);
+        return TELPHER_OK;
+    }
+    c = tp_zalloc(sizeof(*c), "piece");
+    if (c == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    tp_list_init(&c->link);
+    c->transfer = t;
+    c->data = piece->memory;
+    c->hold = piece->hold;
+    c->pos = piece->offset;
+    c->len = c->cap = piece->len;
+    all->pieces++;
+    t->received += piece->len;
+    tp_list_push_back(t->p.to_client ? &t->rooms : &t->chunks, &c->link);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_transfers_piece(struct tp_transfers *all, uint64_t id,
+                   const struct tp_transfer_piece *piece)
+{
+    struct tp_transfer *t;
+    telpher_status status;
+
+    tp_mutex_lock(&all->lock);
+    t = tp_map_get(&all->map, id);
+    status = judge_piece(t, piece);
+    if (status == TELPHER_OK) {
+        status = add_piece(t, piece);
         tp_transfer_poke(t);
         tp_transfers_drive(all);
     }
@@ -262,10 +341,10 @@ ignore_finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 }
 
 telpher_status
-tp_transfers_discard(struct tp_transfers *all, uint64_t id, uint64_t size)
+tp_transfers_discard(struct tp_transfers *all, uint64_t id, uint64_t size, bool shared)
 {
     const struct tp_transfer_params params = {
-        .id = id, .size = size, .finished = ignore_finished};
+        .id = id, .size = size, .shared = shared, .finished = ignore_finished};
     struct tp_transfer *t;
     telpher_status status;
 

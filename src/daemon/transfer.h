@@ -27,6 +27,7 @@ enum {
     TP_TRANSFER_DEPTH = 8, /**< chunks of one READ under way at once */
     TP_TRANSFER_UNKNOWN_MAX = 64, /**< transfers whose command has not come */
     TP_TRANSFER_STAGING_MAX = 1 << 30, /**< [bytes] landed and not yet on a device */
+    TP_TRANSFER_PIECES_MAX = 4096, /**< pieces of shared memory in use at once */
 };
 
 /** Error of a transfer for which no staging memory was left: CL_OUT_OF_HOST_MEMORY. */
@@ -38,6 +39,7 @@ struct tp_transfer_params {
     uint64_t size; /**< [bytes] > 0 */
     bool to_client; /**< READ, or an answer; else content comes */
     bool gated; /**< nothing touches the device before tp_transfers_open() */
+    bool shared; /**< its content lies in pieces, which tp_transfers_piece() brings */
     struct tp_device *device; /**< NULL: host memory */
     void *mem; /**< of the device; borrowed until finished */
     struct tp_device_box box;
@@ -51,8 +53,20 @@ struct tp_transfer_params {
     void *arg;
 };
 
+/** A stretch of memory that the client shares: content of a transfer, or room for it. */
+struct tp_transfer_piece {
+    uint64_t offset, len; /**< [bytes] of the content */
+    uint8_t *memory; /**< borrowed until released; may change at any time */
+    void *hold; /**< for the handler's release */
+};
+
 /** Calls outwards. Any thread, without locks. */
 struct tp_transfers_handler {
+    /** A piece is used: its content has been taken, or is there. In the order of the
+     *  content for what goes to the client. Not called for what ends with finished. */
+    void (*piece_done)(void *arg, uint64_t transfer, uint64_t offset, uint64_t len);
+    /** The memory of a piece is not looked at any more. Here a lock may be held. */
+    void (*release)(void *arg, void *hold);
     /** Content of @p transfer below @p limit may be sent. */
     void (*credit)(void *arg, uint64_t transfer, uint64_t limit);
     /** A bulk stream broke while something needed it. Its receiver calls; may wait. */
@@ -74,13 +88,21 @@ void tp_transfers_destroy(struct tp_transfers *all);
  */
 telpher_status tp_transfers_start(struct tp_transfers *all,
                                   const struct tp_transfer_params *params);
+/**
+ * Brings the next piece of a shared transfer. @param piece copied; its hold is taken if
+ * OK is returned
+ * @return OK; NOT_FOUND: no command of that transfer has come; PROTO: it is not shared, or
+ *         the piece is not the next one, or there are too many; NO_MEMORY
+ */
+telpher_status tp_transfers_piece(struct tp_transfers *all, uint64_t id,
+                                  const struct tp_transfer_piece *piece);
 /** Opens the gate of a transfer; @p error not 0 ends it with that. Any thread. */
 void tp_transfers_open(struct tp_transfers *all, uint64_t id, int32_t error);
 /** Content will not come: ends it with @p error. Unknown ids are ignored. */
 void tp_transfers_abort(struct tp_transfers *all, uint64_t id, int32_t error);
 /** The command of a transfer failed: @p size bytes of content that may come are dropped. */
 telpher_status tp_transfers_discard(struct tp_transfers *all, uint64_t id,
-                                    uint64_t size);
+                                    uint64_t size, bool shared);
 
 /** Transfers that are not finished. */
 size_t tp_transfers_active(struct tp_transfers *all);

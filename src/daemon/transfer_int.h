@@ -29,6 +29,7 @@ struct tp_chunk {
     struct tp_list link; /**< transfer->chunks, or bulk->sends */
     struct tp_transfer *transfer;
     struct tp_host_staging *from; /**< where data belongs; NULL: the caller's memory */
+    void *hold; /**< a piece: for the handler's release; else NULL */
     uint8_t *data;
     uint64_t pos; /**< packed position in the transfer */
     uint64_t len;
@@ -61,6 +62,8 @@ struct tp_transfer {
     unsigned flying; /**< chunks in device copies */
     unsigned holding; /**< READ: chunks that are not back in staging */
     struct tp_list chunks; /**< WRITE: full ones; READ: in order, being copied */
+    struct tp_list rooms; /**< READ, shared: pieces to be filled, in order */
+    struct tp_list used; /**< WRITE, shared: pieces that the client may have back */
     struct tp_chunk *fill; /**< WRITE: being filled */
     struct tp_bulk *stream; /**< the one its content goes or comes by */
     uint64_t start_ns, end_ns;
@@ -88,6 +91,7 @@ struct tp_transfers {
     struct tp_list orphans; /**< READs that wait for a stream */
     size_t unknown_count;
     size_t active_count;
+    size_t pieces; /**< of shared memory in use */
     uint64_t staged; /**< [bytes] of chunks in use */
     uint64_t staging_max; /**< [bytes] never changes, save by tests */
     size_t under_way; /**< chunks in device copies or being sent: they free staging */
@@ -109,6 +113,8 @@ void tp_transfer_place(struct tp_transfer *t);
 struct tp_chunk *tp_chunk_new(struct tp_transfer *t, uint64_t pos, uint64_t want);
 /** Under lock. NULL is fine. */
 void tp_chunk_free(struct tp_chunk *chunk);
+/** Frees pieces that are in no copy. Under lock. */
+void tp_transfer_free_pieces(struct tp_transfer *t);
 /** A chunk is in a device copy or a sender's from now on; ended: no more. Under lock. */
 void tp_chunk_begun(struct tp_transfers *all);
 void tp_chunk_ended(struct tp_transfers *all);

@@ -196,7 +196,8 @@ on_finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     tp_mutex_unlock(&w->lock);
 }
 
-static const struct tp_transfers_handler handler = {on_credit, on_lost};
+static const struct tp_transfers_handler handler = {.credit = on_credit,
+                                                    .lost = on_lost};
 
 static struct tp_conn *
 adopt(int fd)
@@ -580,7 +581,7 @@ test_discard(void **state)
     const uint64_t size = TP_WIRE_WINDOW * 2;
 
     send_range(w, transfer_id(1), 0, 5000, 1000);
-    assert_int_equal(tp_transfers_discard(w->transfers, transfer_id(1), size),
+    assert_int_equal(tp_transfers_discard(w->transfers, transfer_id(1), size, false),
                      TELPHER_OK);
     WAIT_FOR(w, w->credit == size);
     send_range(w, transfer_id(1), 5000, size, TP_WIRE_CHUNK_MAX);
