@@ -304,7 +304,9 @@ ensure_open(struct tp_icd_place *place)
 telpher_status
 tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink)
 {
-    telpher_status status = ensure_open(place);
+    telpher_status status = sink->pieces == NULL ? ensure_open(place)
+                            : place->lost        ? TELPHER_ERR_PEER_LOST
+                                                 : TELPHER_OK;
 
     sink->got = 0;
     sink->ended = TELPHER_OK;
@@ -322,7 +324,9 @@ tp_icd_sink_add(struct tp_icd_place *place, struct tp_icd_sink *sink)
 telpher_status
 tp_icd_source_add(struct tp_icd_place *place, struct tp_icd_source *source)
 {
-    telpher_status status = ensure_open(place);
+    telpher_status status = source->pieces == NULL ? ensure_open(place)
+                            : place->lost          ? TELPHER_ERR_PEER_LOST
+                                                   : TELPHER_OK;
 
     if (status == TELPHER_OK) {
         status = tp_map_put(&place->bulk.sources, source->transfer, source);
@@ -333,6 +337,10 @@ tp_icd_source_add(struct tp_icd_place *place, struct tp_icd_source *source)
     source->sent = 0;
     source->ended = TELPHER_OK;
     source->credit = place->window;
+    if (source->pieces != NULL) {
+        tp_list_push_back(&place->share.turn, &source->link);
+        return TELPHER_OK;
+    }
     tp_list_push_back(&place->bulk.turn, &source->link);
     pthread_cond_broadcast(&place->bulk.more);
     return TELPHER_OK;
@@ -343,6 +351,9 @@ tp_icd_source_ready(struct tp_icd_place *place, struct tp_icd_source *source,
                     uint64_t ready)
 {
     source->ready = ready;
+    if (source->pieces != NULL) {
+        tp_icd_place_set_dirty(place);
+    }
     pthread_cond_broadcast(&place->bulk.more);
 }
 
@@ -363,7 +374,7 @@ end_source(struct tp_icd_place *place, struct tp_icd_source *source,
            telpher_status status)
 {
     source->ended = status;
-    if (place->bulk.sending != source) {
+    if (place->bulk.sending != source && place->share.pushing != source) {
         tp_list_remove(&source->link);
         tp_map_remove(&place->bulk.sources, source->transfer);
         tp_list_push_back(&ended_sources, &source->link);
@@ -376,7 +387,7 @@ end_sink(struct tp_icd_place *place, struct tp_icd_sink *sink, telpher_status st
 {
     sink->ended = status;
     tp_map_remove(&place->bulk.sinks, sink->transfer);
-    if (place->bulk.filling != sink) {
+    if (place->bulk.filling != sink && place->share.landing != sink) {
         tp_list_push_back(&ended_sinks, &sink->link);
     }
 }
@@ -408,11 +419,24 @@ tp_icd_bulk_cancel(struct tp_icd_place *place, uint64_t transfer, telpher_status
     }
 }
 
+/** All sources of a list, and the one that is out of it for its turn. Lock held. */
+static void
+end_turn(struct tp_icd_place *place, struct tp_list *turn, struct tp_icd_source *now)
+{
+    while (!tp_list_is_empty(turn)) {
+        end_source(place,
+                   tp_list_entry(tp_list_first(turn), struct tp_icd_source, link),
+                   TELPHER_ERR_PEER_LOST);
+    }
+    if (now != NULL) {
+        end_source(place, now, TELPHER_ERR_PEER_LOST);
+    }
+}
+
 void
 tp_icd_bulk_lose(struct tp_icd_place *place)
 {
     struct tp_icd_bulk *bulk = &place->bulk;
-    struct tp_icd_source *source;
     struct tp_icd_sink *sink;
     uint64_t id;
     size_t cursor = 0;
@@ -421,13 +445,8 @@ tp_icd_bulk_lose(struct tp_icd_place *place)
         end_sink(place, sink, TELPHER_ERR_PEER_LOST);
         cursor = 0;
     }
-    while (!tp_list_is_empty(&bulk->turn)) {
-        source = tp_list_entry(tp_list_first(&bulk->turn), struct tp_icd_source, link);
-        end_source(place, source, TELPHER_ERR_PEER_LOST);
-    }
-    if (bulk->sending != NULL) {
-        end_source(place, bulk->sending, TELPHER_ERR_PEER_LOST);
-    }
+    end_turn(place, &bulk->turn, bulk->sending);
+    end_turn(place, &place->share.turn, place->share.pushing);
     if (bulk->stream != NULL) {
         tp_stream_break(bulk->stream, TELPHER_ERR_PEER_LOST);
     }

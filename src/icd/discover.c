@@ -117,6 +117,7 @@ ask(struct inquiry *q)
     q->err.code = TELPHER_OK;
     q->server->idle = stream;
     memcpy(q->server->idle_session, reply.session, sizeof(q->server->idle_session));
+    q->server->idle_features = reply.features;
 }
 
 static void *

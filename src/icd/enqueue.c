@@ -4,10 +4,13 @@
  * The entry points check their own arguments and hand over a function that puts the frame.
  */
 #include "icd/memory.h"
+#include "icd/share.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+
+enum { PUSH_MAX = 1 << 20 }; /* [bytes] that a call which does not block copies */
 
 cl_int
 tp_icd_op_init(struct tp_icd_op *op, cl_command_queue queue, cl_command_type type,
@@ -273,6 +276,9 @@ flush(const struct tp_icd_op *op)
     }
     if (op->flush) {
         tp_icd_flush(op->q->place);
+        if (op->push) {
+            tp_icd_pieces_push(op->q->place, op->blocking ? UINT64_MAX : PUSH_MAX);
+        }
     } else if (!op->blocking) {
         tp_icd_flush_if_full(op->q->place);
     }

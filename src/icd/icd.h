@@ -98,6 +98,7 @@ struct tp_icd_server {
     /** Its opened session without executor, for the first place there. */
     struct tp_stream *idle;
     uint8_t idle_session[TP_WIRE_SESSION_BYTES];
+    uint64_t idle_features; /**< of prefaces */
     struct tp_icd_place *
         *places; /**< [platforms of the server]; NULL = not in use yet */
     uint32_t platform_count;
@@ -237,6 +238,8 @@ telpher_status tp_icd_request_add(struct tp_icd_place *place,
  */
 telpher_status tp_icd_wait(struct tp_icd_place *place, const bool *flag);
 
+struct tp_icd_pieces; /* share.h */
+
 /* ---- bulk.c: content in and out ------------------------------------------------- */
 
 /** Where incoming content of a READ goes. Kept by the place until done or aborted. */
@@ -248,6 +251,7 @@ struct tp_icd_sink {
     uint64_t got;
     /** Called after each piece by the receiving thread, under no lock; may be NULL. */
     void (*piece)(struct tp_icd_sink *sink, uint64_t offset, uint32_t len);
+    struct tp_icd_pieces *pieces; /**< in shared memory; NULL: on the bulk stream */
     telpher_status ended; /**< set by bulk.c when it is given up while being filled */
     /** Called once: OK when all has come, else why not. Under no lock. */
     void (*done)(struct tp_icd_sink *sink, telpher_status status);
@@ -262,6 +266,7 @@ struct tp_icd_source {
     uint64_t ready; /**< [bytes] of it that may be sent already */
     uint64_t sent;
     uint64_t credit;
+    struct tp_icd_pieces *pieces; /**< in shared memory; NULL: on the bulk stream */
     telpher_status ended; /**< set by bulk.c when it is given up while being sent */
     /** Called once, under no lock: all sent, or why not. */
     void (*done)(struct tp_icd_source *source, telpher_status status);
@@ -438,6 +443,7 @@ struct _cl_mem {
     uint32_t map_count;
     struct tp_list maps;
     void *shadow; /**< what maps return, whole buffer; mapped at the first map */
+    bool shares_shadow; /**< it is a region of the context's only place */
     struct tp_list destructors;
     struct tp_icd_directory *directory; /**< of the root; NULL: one place, no need */
     struct _cl_event *upload; /* held; first content on its way, NULL when there */

@@ -6,6 +6,7 @@
  * for writing. All maps of a buffer and its sub-buffers are in the list of the root.
  */
 #include "icd/memory.h"
+#include "icd/share.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -32,6 +33,10 @@ shadow_of(struct _cl_mem *root)
 
     if (root->shadow == NULL && root->host_ptr != NULL) {
         root->shadow = root->host_ptr;
+    }
+    if (root->shadow == NULL && root->ctx->place_count == 1) {
+        root->shadow = tp_icd_share_alloc(root->ctx->places[0], root->size);
+        root->shares_shadow = root->shadow != NULL;
     }
     if (root->shadow == NULL) {
         memory = mmap(NULL, root->size, PROT_READ | PROT_WRITE,

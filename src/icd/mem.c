@@ -4,6 +4,7 @@
  * pointers live here alone; the server sees plain buffers, made where they are first used.
  */
 #include "icd/memory.h"
+#include "icd/share.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -33,7 +34,11 @@ free_mem(struct _cl_mem *mem)
     if (mem->upload != NULL) {
         tp_icd_drop(&mem->upload->obj);
     }
-    if (mem->shadow != NULL && mem->shadow != mem->host_ptr) {
+    if (mem->shares_shadow) {
+        tp_icd_lock();
+        (void)tp_icd_share_free(mem->ctx->places[0], mem->shadow);
+        tp_icd_unlock();
+    } else if (mem->shadow != NULL && mem->shadow != mem->host_ptr) {
         munmap(mem->shadow, mem->size);
     }
     if (mem->parent != NULL) {

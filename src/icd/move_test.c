@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "icd/memory.h"
 #include "icd/place.h"
+#include "icd/share.h"
 
 enum { FRAMES = 64, WAITS = 8, SMALL = 4096, LARGE = 1 << 20 };
 
@@ -235,6 +236,97 @@ void
 tp_icd_bulk_cancel(struct tp_icd_place *place, uint64_t transfer, telpher_status status)
 {
     (void)place, (void)transfer, (void)status;
+}
+
+/* ---- places that share no memory ---------------------------------------------------------- */
+
+bool
+tp_icd_share_has_slots(const struct tp_icd_place *place)
+{
+    (void)place;
+    return false;
+}
+
+bool
+tp_icd_share_find(struct tp_icd_place *place, const void *ptr, uint64_t size,
+                  struct tp_icd_piece *ret_piece)
+{
+    (void)place, (void)ptr, (void)size, (void)ret_piece;
+    return false;
+}
+
+bool
+tp_icd_slots_take(struct tp_icd_place *place, uint64_t offset, uint64_t want,
+                  uint64_t size, struct tp_icd_piece *ret_piece)
+{
+    (void)place, (void)offset, (void)want, (void)size, (void)ret_piece;
+    return false;
+}
+
+void
+tp_icd_slots_give(struct tp_icd_place *place, const struct tp_icd_piece *piece)
+{
+    (void)place;
+    assert_false(piece->in_slots);
+}
+
+void
+tp_icd_pieces_destroy(struct tp_icd_place *place, struct tp_icd_pieces *pieces)
+{
+    (void)place;
+    assert_null(pieces);
+}
+
+bool
+tp_icd_share_free(struct tp_icd_place *place, uint8_t *memory)
+{
+    (void)place, (void)memory;
+    fail_msg("no memory is shared");
+    return false;
+}
+
+struct tp_icd_pieces *
+tp_icd_pieces_create(void)
+{
+    fail_msg("no memory is shared");
+    return NULL;
+}
+
+void
+tp_icd_pieces_make_room(struct tp_icd_place *place, struct tp_icd_sink *sink)
+{
+    (void)place, (void)sink;
+    fail_msg("no memory is shared");
+}
+
+void
+tp_icd_pieces_put(struct tp_icd_place *place, const struct tp_icd_sink *sink)
+{
+    (void)place, (void)sink;
+    fail_msg("no memory is shared");
+}
+
+void
+tp_icd_piece_put(struct tp_icd_place *place, uint64_t transfer,
+                 const struct tp_icd_piece *piece)
+{
+    (void)place, (void)transfer, (void)piece;
+    fail_msg("no memory is shared");
+}
+
+uint8_t *
+tp_icd_piece_memory(const struct tp_icd_piece *piece)
+{
+    (void)piece;
+    fail_msg("no memory is shared");
+    return NULL;
+}
+
+void
+tp_icd_pieces_push(struct tp_icd_place *place, uint64_t budget)
+{
+    (void)place, (void)budget;
+    fail_msg("no memory is shared");
 }
 
 /* ---- a context over two places ---------------------------------------------------------- */

@@ -109,7 +109,7 @@ refuse_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 
 /** Takes the session of discovery if it is still alive; else opens another. */
 static telpher_status
-open_stream(struct tp_icd_place *place, struct tp_error *err)
+open_stream(struct tp_icd_place *place, uint64_t *ret_features, struct tp_error *err)
 {
     static const struct tp_stream_handler refuse = {.frame = refuse_frame};
     struct tp_icd_server *server = place->server;
@@ -126,6 +126,7 @@ open_stream(struct tp_icd_place *place, struct tp_error *err)
         if (tp_stream_receive(idle, &refuse, NULL) == TELPHER_ERR_AGAIN) {
             place->stream = idle;
             memcpy(place->session, server->idle_session, sizeof(place->session));
+            *ret_features = server->idle_features;
             return TELPHER_OK;
         }
         tp_stream_destroy(idle);
@@ -134,6 +135,7 @@ open_stream(struct tp_icd_place *place, struct tp_error *err)
     if (status == TELPHER_OK) {
         memcpy(place->session, reply.session, sizeof(place->session));
         place->window = reply.window;
+        *ret_features = reply.features;
     }
     return status;
 }
@@ -144,18 +146,22 @@ open_place(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
 {
     struct tp_wire_start start = {.platform = dev->platform};
     struct tp_icd_place *place = place_alloc(dev);
+    uint64_t features;
     telpher_status status;
 
     if (place == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    status = open_stream(place, err);
+    status = open_stream(place, &features, err);
     if (status != TELPHER_OK) {
         close(place->kick);
         tp_free(place);
         return status;
     }
     tp_icd_lock();
+    tp_icd_share_init(place, tp_icd_settings.shared_memory &&
+                                 (features & TP_WIRE_FEATURE_SHARED) != 0 &&
+                                 tp_stream_passes_fds(place->stream));
     tp_icd_put(place, TP_WIRE_START, &start);
     place->older = dev->server->places[dev->platform];
     dev->server->places[dev->platform] = place;

@@ -3,7 +3,7 @@
 #ifndef TELPHER_ICD_PLACE_H
 #define TELPHER_ICD_PLACE_H
 
-#include "icd/icd.h"
+#include "icd/share.h"
 
 /** Bulk side of a place: one connection, a thread that receives, one that sends. */
 struct tp_icd_bulk {
@@ -52,6 +52,7 @@ struct tp_icd_place {
     uint64_t release[64]; /**< ids to release with the next frames */
     unsigned release_count;
     struct tp_icd_bulk bulk;
+    struct tp_icd_share share;
 };
 
 /** Handler of the stream's frames; @p arg is the place. OK, PROTO, or how it ended. */

@@ -12,6 +12,7 @@ on_done(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
 {
     struct tp_wire_done msg;
     struct _cl_event *ev;
+    uint64_t transfer = 0; /* content that is in shared memory now */
 
     if (!tp_wire_get_done(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
@@ -19,9 +20,43 @@ on_done(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
     tp_icd_lock();
     ev = tp_map_get(&place->events, msg.event);
     if (ev != NULL) {
+        transfer = ev->parts != 0 && msg.status == CL_COMPLETE ? ev->transfer : 0;
         tp_icd_event_on_done(ev, &msg);
     }
     tp_icd_unlock();
+    if (transfer != 0) {
+        tp_icd_pieces_land(place, transfer, 0, 0);
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_share_reply(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_share_reply msg;
+
+    if (!tp_wire_get_share_reply(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_share_on_reply(place, &msg);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+/** A piece of a READ is there, or one of a WRITE has been taken. */
+static telpher_status
+on_piece_done(struct tp_icd_place *place, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_piece_done msg;
+
+    if (!tp_wire_get_piece_done(body, end, &msg) || msg.len == 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_pieces_taken(place, msg.transfer, msg.offset);
+    tp_icd_unlock();
+    tp_icd_pieces_land(place, msg.transfer, msg.offset, msg.len);
     return TELPHER_OK;
 }
 
@@ -146,6 +181,10 @@ tp_icd_place_on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8
         return on_printf(body, end);
     case TP_WIRE_CREDIT:
         return on_credit(place, body, end);
+    case TP_WIRE_SHARE_REPLY:
+        return on_share_reply(place, body, end);
+    case TP_WIRE_PIECE_DONE:
+        return on_piece_done(place, body, end);
     case TP_WIRE_FAILED:
         return on_failed(place, body, end);
     case TP_WIRE_BUILD_REPLY:

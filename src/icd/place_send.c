@@ -60,6 +60,7 @@ void
 tp_icd_flush(struct tp_icd_place *place)
 {
     telpher_status status;
+    bool unsent;
 
     tp_icd_lock();
     if (place->lost) {
@@ -67,10 +68,14 @@ tp_icd_flush(struct tp_icd_place *place)
         return;
     }
     put_releases(place);
+    unsent = place->share.unsent;
     tp_icd_unlock();
     status = tp_stream_flush(place->stream);
     if (status == TELPHER_ERR_AGAIN) {
         status = tp_stream_flush_wait(place->stream, TP_CLOCK_FOREVER);
+    }
+    if (status == TELPHER_OK && unsent) {
+        tp_icd_share_send(place);
     }
     if (status != TELPHER_OK) {
         tp_icd_place_lose(place, status, NULL);
@@ -110,16 +115,21 @@ tp_icd_flush_dirty(void)
     tp_icd_bulk_end();
     for (;;) {
         struct tp_icd_place *place = NULL;
+        bool pushes = false;
 
         tp_icd_lock();
         if (dirty_count != 0) {
             place = dirty[--dirty_count];
             place->dirty = false;
+            pushes = !tp_list_is_empty(&place->share.turn);
         }
         tp_icd_unlock();
         if (place == NULL) {
             return;
         }
         tp_icd_flush(place);
+        if (pushes) {
+            tp_icd_pieces_push(place, UINT64_MAX);
+        }
     }
 }

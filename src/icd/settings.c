@@ -41,6 +41,13 @@ static const struct tp_config_entry entries[] = {
      .parser = &tp_config_choice,
      .choices = platform_names,
      FIELD(platform_name)},
+    {.name = "SHARED_MEMORY",
+     .default_text = "yes",
+     .help =
+         "content goes through shared memory where the server is reached by its Unix "
+         "socket",
+     .parser = &tp_config_bool,
+     FIELD(shared_memory)},
     {.name = "SPIN",
      .default_text = "auto",
      .help =

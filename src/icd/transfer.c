@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Content between host memory and a buffer. Small content travels in the command frames,
- * large content on the bulk stream, straight from or into the program's memory; only a box
- * with gaps is packed on the way.
+ * large content on the bulk stream, straight from or into the program's memory, or through
+ * memory shared with the place; only a box with gaps is packed on the way.
  */
 #include "icd/memory.h"
+#include "icd/share.h"
 
 #include <string.h>
 
@@ -27,6 +28,8 @@ struct io {
     struct tp_icd_box box;
     uint8_t *packed; /**< content in one piece, or a copy of it; NULL: it is at ptr */
     size_t copied; /**< [bytes] that count in copies */
+    struct tp_icd_piece whole; /**< all content in shared memory, if in_slots ours */
+    struct tp_icd_pieces *pieces; /**< or in pieces; NULL: not that way */
     struct tp_icd_landing landing;
     struct tp_icd_gate gate;
     union {
@@ -105,6 +108,8 @@ io_free(struct io *io)
         tp_icd_drop_locked(&io->mem->obj);
     }
     copies -= io->copied;
+    tp_icd_slots_give(io->place, &io->whole);
+    tp_icd_pieces_destroy(io->place, io->pieces);
     tp_free(io->packed);
     tp_free(io);
 }
@@ -162,6 +167,19 @@ read_done(struct tp_icd_sink *sink, telpher_status status)
     part_done(sink->user, status);
 }
 
+/** Takes slots for the content if the place shares memory and some are free. */
+static void
+make_room(struct io *io)
+{
+    if (!tp_icd_share_has_slots(io->place)) {
+        return;
+    }
+    io->sink.pieces = io->pieces = tp_icd_pieces_create();
+    if (io->pieces != NULL) {
+        tp_icd_pieces_make_room(io->place, &io->sink);
+    }
+}
+
 static cl_int
 add_sink(struct io *io, uint64_t size, uint64_t *ret_transfer)
 {
@@ -173,6 +191,7 @@ add_sink(struct io *io, uint64_t size, uint64_t *ret_transfer)
     io->sink.piece = io->packed != NULL ? read_piece : NULL;
     io->sink.done = read_done;
     io->sink.user = io;
+    make_room(io);
     status = tp_icd_sink_add(io->place, &io->sink);
     if (status != TELPHER_OK) {
         return tp_icd_cl_error(status);
@@ -188,6 +207,11 @@ expect_content(struct io *io, const struct tp_icd_content *content,
                uint64_t *ret_transfer)
 {
     if (content->size > TP_WIRE_INLINE_MAX) {
+        if (io->packed == NULL &&
+            tp_icd_share_find(io->place, io->ptr, content->size, &io->whole)) {
+            *ret_transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
+            return CL_SUCCESS; /* it lies where it belongs when the command is done */
+        }
         return add_sink(io, content->size, ret_transfer);
     }
     io->ev->inline_dst = io->ptr;
@@ -197,12 +221,49 @@ expect_content(struct io *io, const struct tp_icd_content *content,
     return CL_SUCCESS;
 }
 
+static void
+put_read_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
+               uint64_t transfer, uint8_t flags)
+{
+    uint64_t rect[8];
+
+    tp_icd_put(op->q->place, TP_WIRE_READ,
+               &(struct tp_wire_read){.event = op->ev->obj.id,
+                                      .queue = op->q->obj.id,
+                                      .mem = content->mem->obj.id,
+                                      .flags = op->flags | flags,
+                                      .offset = content->offset,
+                                      .size = content->size,
+                                      .transfer = transfer,
+                                      .rect = wire_rect(content, rect),
+                                      .wait = tp_icd_op_ids(op)});
+}
+
+/** READ, behind the piece with room for everything, or in front of the first ones. */
+static void
+put_read_frames(struct tp_icd_op *op, const struct tp_icd_content *content,
+                const struct io *io, uint64_t transfer)
+{
+    if (io->whole.region != NULL) {
+        tp_icd_piece_put(io->place, transfer, &io->whole);
+        put_read_frame(op, content, transfer, TP_WIRE_SHARED);
+    } else if (io->pieces == NULL) {
+        put_read_frame(op, content, transfer, 0);
+    } else if (io->pieces->count == 1 && io->pieces->announced == content->size) {
+        tp_icd_pieces_put(io->place, &io->sink);
+        put_read_frame(op, content, transfer, TP_WIRE_SHARED);
+    } else {
+        put_read_frame(op, content, transfer, TP_WIRE_SHARED);
+        tp_icd_pieces_put(io->place, &io->sink);
+    }
+}
+
 cl_int
 tp_icd_put_read(struct tp_icd_op *op, void *arg)
 {
     const struct tp_icd_content *content = arg;
     bool bulk = content->size > TP_WIRE_INLINE_MAX;
-    uint64_t rect[8], transfer = 0;
+    uint64_t transfer = 0;
     struct io *io;
     cl_int err;
 
@@ -227,16 +288,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     op->ev->on_end_user = io;
     tp_icd_landing_add(&io->landing, op->ev, content->ptr, content->extent, bulk);
     op->flags |= TP_WIRE_NOTIFY;
-    tp_icd_put(op->q->place, TP_WIRE_READ,
-               &(struct tp_wire_read){.event = op->ev->obj.id,
-                                      .queue = op->q->obj.id,
-                                      .mem = content->mem->obj.id,
-                                      .flags = op->flags,
-                                      .offset = content->offset,
-                                      .size = content->size,
-                                      .transfer = transfer,
-                                      .rect = wire_rect(content, rect),
-                                      .wait = tp_icd_op_ids(op)});
+    put_read_frames(op, content, io, transfer);
     return CL_SUCCESS;
 }
 
@@ -244,7 +296,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
 
 static void
 put_write_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
-                uint64_t transfer, struct tp_wire_bytes data)
+                uint64_t transfer, uint8_t flags, struct tp_wire_bytes data)
 {
     uint64_t rect[8];
 
@@ -252,7 +304,7 @@ put_write_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
                &(struct tp_wire_write){.event = tp_icd_op_event_id(op),
                                        .queue = op->q->obj.id,
                                        .mem = content->mem->obj.id,
-                                       .flags = op->flags,
+                                       .flags = op->flags | flags,
                                        .offset = content->offset,
                                        .size = content->size,
                                        .transfer = transfer,
@@ -271,7 +323,7 @@ write_inline(struct tp_icd_op *op, const struct tp_icd_content *content)
         tp_icd_box_pack(scratch, &content->box, content->ptr, 0, content->size);
         data.data = scratch;
     }
-    put_write_frame(op, content, 0, data);
+    put_write_frame(op, content, 0, 0, data);
     return CL_SUCCESS;
 }
 
@@ -321,6 +373,9 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
     io->source.size = content->size;
     io->source.done = write_done;
     io->source.user = io;
+    if (tp_icd_share_has_slots(io->place)) {
+        io->source.pieces = io->pieces = tp_icd_pieces_create();
+    }
     if (io->gate.count == 0) {
         take_content(io);
         io->source.ready = content->size;
@@ -357,9 +412,57 @@ write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
     op->ev->on_end_user = io;
     op->flush = true; /* credit comes only for what was announced */
     op->flags |= TP_WIRE_NOTIFY;
-    put_write_frame(op, content, io->source.transfer, (struct tp_wire_bytes){0, NULL});
-    /* Somebody must read the credit. */
-    op->expect = !op->blocking && content->size > TP_WIRE_WINDOW;
+    op->push = io->pieces != NULL;
+    put_write_frame(op, content, io->source.transfer, op->push ? TP_WIRE_SHARED : 0,
+                    (struct tp_wire_bytes){0, NULL});
+    /* Somebody must read the credit, or which pieces were taken. */
+    op->expect = !op->blocking && (op->push || content->size > TP_WIRE_WINDOW);
+    return CL_SUCCESS;
+}
+
+/**
+ * Puts all of the content where the server sees it: it is there already, or fits a slot.
+ * A call that may return once its content is copied has it copied.
+ */
+static bool
+share_whole(const struct tp_icd_op *op, const struct tp_icd_content *content,
+            struct tp_icd_piece *ret_piece)
+{
+    struct tp_icd_place *place = op->q->place;
+
+    if (!op->copies && tp_icd_box_is_packed(&content->box) &&
+        tp_icd_share_find(place, content->ptr, content->size, ret_piece)) {
+        return true;
+    }
+    if (content->size > TP_ICD_SLOT_BYTES ||
+        !tp_icd_slots_take(place, 0, content->size, content->size, ret_piece)) {
+        return false;
+    }
+    tp_icd_box_pack(tp_icd_piece_memory(ret_piece), &content->box, content->ptr, 0,
+                    content->size);
+    return true;
+}
+
+static cl_int
+write_whole(struct tp_icd_op *op, const struct tp_icd_content *content,
+            const struct tp_icd_piece *piece)
+{
+    uint64_t transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
+    struct io *io = io_create(op, content, false);
+
+    if (io == NULL) {
+        tp_icd_slots_give(op->q->place, piece);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    io->whole = *piece;
+    io->refs = 1;
+    op->ev->on_end = write_ended;
+    op->ev->on_end_user = io;
+    op->flush = true;
+    op->flags |= TP_WIRE_NOTIFY;
+    tp_icd_piece_put(op->q->place, transfer, piece);
+    put_write_frame(op, content, transfer, TP_WIRE_SHARED,
+                    (struct tp_wire_bytes){0, NULL});
     return CL_SUCCESS;
 }
 
@@ -384,7 +487,8 @@ cl_int
 tp_icd_put_write(struct tp_icd_op *op, void *arg)
 {
     const struct tp_icd_content *content = arg;
-    bool gated;
+    struct tp_icd_piece piece;
+    bool gated, may_copy;
     cl_int err;
 
     if (content->size == 0) {
@@ -394,6 +498,16 @@ tp_icd_put_write(struct tp_icd_op *op, void *arg)
     if (content->size <= TP_WIRE_INLINE_MAX && !gated) {
         return write_inline(op, content);
     }
-    err = prepare_bulk(op, !gated && copies + content->size <= COPIES_MAX);
+    if (!gated && share_whole(op, content, &piece)) {
+        err = prepare_bulk(op, true);
+        if (err != CL_SUCCESS) {
+            tp_icd_slots_give(op->q->place, &piece);
+            return err;
+        }
+        return write_whole(op, content, &piece);
+    }
+    may_copy = !gated && copies + content->size <= COPIES_MAX &&
+               !tp_icd_share_has_slots(op->q->place);
+    err = prepare_bulk(op, may_copy);
     return err == CL_SUCCESS ? write_bulk(op, content) : err;
 }
