@@ -218,6 +218,7 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
 
 #define TP_EXEC_MESSAGES(X)                                                            \
     X(SUB_DEVICES, sub_devices)                                                        \
+    X(DEVICE_TIMER, device_timer)                                                      \
     X(CONTEXT_CREATE, context_create)                                                  \
     X(QUEUE_CREATE, queue_create)                                                      \
     X(BUFFER_CREATE, buffer_create)                                                    \

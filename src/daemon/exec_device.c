@@ -242,3 +242,31 @@ tp_exec_on_sub_devices(struct tp_exec *x, const struct tp_wire_sub_devices *m)
     partition_fini(&p);
     return status;
 }
+
+/* ---- clocks ---- */
+
+/* The device's clock now; when that is, the client tells by the time of the exchange. */
+static int32_t
+read_clock(struct tp_exec *x, const struct tp_exec_device *d, cl_ulong *ret_device_ns)
+{
+    cl_ulong host_ns;
+
+    if (d->version < 210 || x->cl.GetDeviceAndHostTimer == NULL) {
+        return CL_INVALID_OPERATION;
+    }
+    return x->cl.GetDeviceAndHostTimer(d->native, ret_device_ns, &host_ns);
+}
+
+telpher_status
+tp_exec_on_device_timer(struct tp_exec *x, const struct tp_wire_device_timer *m)
+{
+    struct tp_wire_device_timer_reply reply = {.request = m->request};
+    struct tp_exec_device d;
+    cl_ulong device_ns = 0;
+
+    reply.status = tp_exec_find_device(x, m->device, &d) ? read_clock(x, &d, &device_ns)
+                                                         : CL_INVALID_DEVICE;
+    reply.device_ns = device_ns;
+    tp_exec_put(x, TP_WIRE_DEVICE_TIMER_REPLY, &reply);
+    return TELPHER_OK;
+}

@@ -160,3 +160,21 @@ tp_icd_await(struct tp_icd_place *place, struct tp_icd_request *req)
     }
     tp_icd_unlock();
 }
+
+telpher_status
+tp_icd_ask(struct tp_icd_place *place, struct tp_icd_request *req, uint16_t type,
+           const void *msg)
+{
+    telpher_status status;
+
+    tp_icd_lock();
+    status = tp_icd_request_add(place, req);
+    if (status == TELPHER_OK) {
+        tp_icd_put(place, type, msg);
+    }
+    tp_icd_unlock();
+    if (status == TELPHER_OK) {
+        tp_icd_await(place, req);
+    }
+    return status;
+}

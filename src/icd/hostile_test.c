@@ -331,6 +331,7 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
         struct tp_wire_subscribe subscribe;
         struct tp_wire_launch launch;
         struct tp_wire_sub_devices sub_devices;
+        struct tp_wire_device_timer timer;
     } m;
 
     if (type == TP_WIRE_DEVICES && tp_wire_get_devices(body, end, &m.devices)) {
@@ -360,6 +361,11 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
     } else if (type == TP_WIRE_SUB_DEVICES &&
                tp_wire_get_sub_devices(body, end, &m.sub_devices)) {
         answer_sub_devices(p, &m.sub_devices);
+    } else if (type == TP_WIRE_DEVICE_TIMER &&
+               tp_wire_get_device_timer(body, end, &m.timer)) {
+        say(p->fd, &p->sent, TP_WIRE_DEVICE_TIMER_REPLY,
+            &(struct tp_wire_device_timer_reply){.request = m.timer.request,
+                                                 .device_ns = 42});
     } else if (type == TP_WIRE_SUBSCRIBE &&
                tp_wire_get_subscribe(body, end, &m.subscribe)) {
         say_done(p, tp_wire_u64_at(&m.subscribe.events, 0), 0);
@@ -435,6 +441,7 @@ make_facts(void)
     uint64_t size = SIZE;
 
     world_add_text(f, TP_WIRE_FACT_PLATFORM, 0, 0, CL_PLATFORM_NAME, "liar");
+    world_add_u64(f, TP_WIRE_FACT_PLATFORM, 0, 0, CL_PLATFORM_HOST_TIMER_RESOLUTION, 1);
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_TYPE, CL_DEVICE_TYPE_GPU);
     world_add_text(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_NAME, "liar");
     world_add_text(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_VERSION, "OpenCL 3.0 liar");
@@ -587,8 +594,10 @@ use_parts(cl_device_id dev)
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id parts[2], parent = NULL;
     cl_uint count = 0, units = 0;
+    cl_ulong device_ns, host_ns;
     cl_int err;
 
+    note(tp_clGetDeviceAndHostTimer(dev, &device_ns, &host_ns));
     note(tp_clCreateSubDevices(dev, how, 0, NULL, &count));
     err = tp_clCreateSubDevices(dev, how, 2, parts, &count);
     note(err);

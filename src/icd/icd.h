@@ -3,7 +3,7 @@
  * The objects of the OpenCL ICD and what its files offer each other.
  *
  *   icd.c       exported symbols, dispatch table        platform.c  servers, devices
- *   subdevice.c parts of devices
+ *   subdevice.c parts of devices                        timer.c     their clocks
  *   facts.c     cached answers of drivers               context.c program.c kernel.c
  *   place*.c    a session with an executor, who reads   bulk.c      its bulk stream
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish

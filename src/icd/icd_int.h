@@ -55,6 +55,8 @@ uint64_t tp_icd_device_number(const struct _cl_device_id *dev, uint32_t param,
                               uint64_t if_absent);
 /** Sets the limits of a new device that calls are checked against. */
 void tp_icd_device_limits(struct _cl_device_id *dev);
+/** [ns] of the host timer; 0: some driver cannot relate its clock to any. */
+cl_ulong tp_icd_timer_resolution(void);
 /** The platform's own extensions: "cl_khr_icd" and what all its devices have. */
 const char *tp_icd_platform_extensions(void);
 
@@ -89,6 +91,13 @@ cl_int tp_icd_name_versions(const char *names, const cl_name_version *known,
 void tp_icd_settle(struct tp_icd_place *place, struct tp_icd_request *req);
 /** Waits for that. Not under the lock. */
 void tp_icd_await(struct tp_icd_place *place, struct tp_icd_request *req);
+
+/**
+ * Puts a message with the request's id and waits for the reply. Not under the lock.
+ * @return OK, or why it was not put: then `reply` was not called
+ */
+telpher_status tp_icd_ask(struct tp_icd_place *place, struct tp_icd_request *req,
+                          uint16_t type, const void *msg);
 
 /**
  * Sends @p len bytes as a transfer. Under the lock.

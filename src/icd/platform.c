@@ -415,7 +415,7 @@ tp_clGetPlatformInfo(cl_platform_id handle, cl_platform_info param, size_t value
         text = "TELPHER";
         break;
     case CL_PLATFORM_HOST_TIMER_RESOLUTION:
-        return TP_ICD_ANSWER(cl_ulong, 0);
+        return TP_ICD_ANSWER(cl_ulong, tp_icd_timer_resolution());
     case CL_PLATFORM_NUMERIC_VERSION:
         return TP_ICD_ANSWER(cl_version, CL_MAKE_VERSION(3, 0, 0));
     case CL_PLATFORM_EXTENSIONS_WITH_VERSION:

@@ -333,20 +333,6 @@ tp_clSetDefaultDeviceCommandQueue(cl_context context, cl_device_id device,
     return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_OPERATION);
 }
 
-/** CL_PLATFORM_HOST_TIMER_RESOLUTION is 0. */
-cl_int
-tp_clGetDeviceAndHostTimer(cl_device_id device, UNUSED cl_ulong *device_time,
-                           UNUSED cl_ulong *host_time)
-{
-    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_OPERATION);
-}
-
-cl_int
-tp_clGetHostTimer(cl_device_id device, UNUSED cl_ulong *host_time)
-{
-    return refuse(device, TP_ICD_DEVICE, CL_INVALID_DEVICE, CL_INVALID_OPERATION);
-}
-
 /** CL_DEVICE_EXECUTION_CAPABILITIES lacks CL_EXEC_NATIVE_KERNEL. */
 cl_int
 tp_clEnqueueNativeKernel(cl_command_queue queue, UNUSED void(CL_CALLBACK *func)(void *),

@@ -181,17 +181,8 @@ ask_server(struct ask *ask, const struct _cl_device_id *dev, uint32_t first)
 
     ask->req =
         (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = ask};
-    tp_icd_lock();
-    status = tp_icd_request_add(ask->place, &ask->req);
-    if (status == TELPHER_OK) {
-        tp_icd_put(ask->place, TP_WIRE_SUB_DEVICES, &msg);
-    }
-    tp_icd_unlock();
-    if (status != TELPHER_OK) {
-        return tp_icd_cl_error(status);
-    }
-    tp_icd_await(ask->place, &ask->req);
-    return ask->result;
+    status = tp_icd_ask(ask->place, &ask->req, TP_WIRE_SUB_DEVICES, &msg);
+    return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
 }
 
 /* ---- clCreateSubDevices ------------------------------------------------------------------ */

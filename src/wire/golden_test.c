@@ -166,10 +166,15 @@ test_parts(void **state)
                                     .properties = {3, counts}};
     struct tp_wire_sub_devices_reply r = {
         .request = m.request, .count = 2, .facts = {3, "abc"}};
+    struct tp_wire_device_timer t = {.request = m.request, .device = 1};
+    struct tp_wire_device_timer_reply tr = {
+        .request = m.request, .status = -59, .device_ns = 1234567890123};
 
     (void)state;
     check_message(TP_WIRE_SUB_DEVICES, &m);
     check_message(TP_WIRE_SUB_DEVICES_REPLY, &r);
+    check_message(TP_WIRE_DEVICE_TIMER, &t);
+    check_message(TP_WIRE_DEVICE_TIMER_REPLY, &tr);
 }
 
 static void

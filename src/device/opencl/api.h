@@ -68,7 +68,8 @@
 /** Functions of later versions: NULL when the library lacks them. */
 #define TP_OPENCL_OPTIONAL(X)                                                          \
     X(CreateCommandQueueWithProperties)                                                \
-    X(GetKernelSubGroupInfo)
+    X(GetKernelSubGroupInfo)                                                           \
+    X(GetDeviceAndHostTimer)
 
 /** The table. Never changes after tp_opencl_load(). */
 struct tp_opencl {

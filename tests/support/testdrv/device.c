@@ -169,7 +169,7 @@ td_clGetPlatformInfo(cl_platform_id which, cl_platform_info name, size_t size,
     case CL_PLATFORM_ICD_SUFFIX_KHR:
         return td_out_text(out, "TELPHERTEST");
     case CL_PLATFORM_HOST_TIMER_RESOLUTION:
-        return td_out_u64(out, 0);
+        return td_out_u64(out, td_script()->timer ? 1 : 0);
     case CL_PLATFORM_NUMERIC_VERSION:
         return td_out_u32(out, version_number());
     case CL_PLATFORM_EXTENSIONS_WITH_VERSION:

@@ -11,13 +11,42 @@
 /* Broadcast whenever an event completes; with td_mutex. */
 static pthread_cond_t completed = PTHREAD_COND_INITIALIZER;
 
-cl_ulong
-td_now_ns(void)
+static cl_ulong
+host_now_ns(void)
 {
     struct timespec ts;
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (cl_ulong)ts.tv_sec * 1000000000 + (cl_ulong)ts.tv_nsec;
+}
+
+cl_ulong
+td_now_ns(void)
+{
+    return host_now_ns() + td_script()->clock_ahead_ns;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL
+td_clGetHostTimer(cl_device_id dev, cl_ulong *host_ns)
+{
+    cl_int err = td_enter("clGetHostTimer", "device=%u", td_id(dev));
+
+    if (err == CL_SUCCESS) {
+        *host_ns = host_now_ns();
+    }
+    return err;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL
+td_clGetDeviceAndHostTimer(cl_device_id dev, cl_ulong *device_ns, cl_ulong *host_ns)
+{
+    cl_int err = td_enter("clGetDeviceAndHostTimer", "device=%u", td_id(dev));
+
+    if (err == CL_SUCCESS) {
+        *host_ns = host_now_ns();
+        *device_ns = *host_ns + td_script()->clock_ahead_ns;
+    }
+    return err;
 }
 
 /* An event that never completed (a user event given up) may still have callbacks. */

@@ -172,6 +172,10 @@ open_log(void)
 static void
 read_script(void)
 {
+    const char *timer = getenv("TESTDRV_TIMER");
+
+    script.timer = timer != NULL;
+    script.clock_ahead_ns = timer != NULL ? strtoull(timer, NULL, 10) : 0;
     script.devices = number("TESTDRV_DEVICES", 0, TD_DEVICES_MAX, 2);
     script.delay_us = number("TESTDRV_DELAY_US", 0, 100000000, 0);
     script.lazy = is("TESTDRV_LAZY", "1");

@@ -100,6 +100,9 @@ fill_table_30(cl_icd_dispatch *t)
     }
 #define FILL(name) t->name = td_##name;
     TD_ENTRIES_30(FILL)
+    if (td_script()->timer) {
+        TD_ENTRIES_TIMER(FILL)
+    }
 #undef FILL
 }
 

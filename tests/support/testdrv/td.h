@@ -106,6 +106,8 @@ struct td_script {
     bool lazy; /* commands start only after a flush */
     bool version12;
     cl_device_type device_type;
+    bool timer; /* device and host timers */
+    cl_ulong clock_ahead_ns; /* of the devices, before the host's */
 };
 const struct td_script *td_script(void);
 _Noreturn void td_hang(void);
@@ -367,6 +369,7 @@ bool td_event_set(cl_event event, cl_int status);
 /** @return the final status. */
 cl_int td_event_wait(cl_event event);
 cl_event td_event_new(cl_context context, cl_command_queue queue, cl_command_type type);
+/** The devices' clock: CLOCK_MONOTONIC, set ahead by the script. */
 cl_ulong td_now_ns(void);
 
 /* ---- the table (table.c) ---- */
@@ -411,11 +414,14 @@ td_set_error(cl_int *errcode_ret, cl_int err)
 #define TD_ENTRIES_30(X) \
     X(clCreateCommandQueueWithProperties) X(clCloneKernel) \
     X(clCreateBufferWithProperties) X(clSetContextDestructorCallback)
+#define TD_ENTRIES_TIMER(X) \
+    X(clGetDeviceAndHostTimer) X(clGetHostTimer)
 /* clang-format on */
 
 #define TD_DECLARE(name) extern __typeof__(*(cl_api_##name)0) td_##name;
 TD_ENTRIES_12(TD_DECLARE)
 TD_ENTRIES_30(TD_DECLARE)
+TD_ENTRIES_TIMER(TD_DECLARE)
 #undef TD_DECLARE
 
 #endif
