@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-fuzz fuzz-pack \
+.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-cross check-fuzz fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -60,6 +60,10 @@ check-apps: build ## strangers' OpenCL programs through Telpher
 check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and through Telpher (CTS_ARGS=...)
 	@test -n "$(CTS)" || { echo "usage: make check-cts CTS=DIR (a build folder of OpenCL-CTS)"; exit 2; }
 	@scripts/check-cts build/dev $(CTS) $(CTS_ARGS)
+
+check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
+	@scripts/bootstrap --with cross
+	@scripts/check-cross build/dev
 
 check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
 	@scripts/bootstrap --with fuzz

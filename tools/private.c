@@ -28,9 +28,14 @@ static int
 open_notify(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    size_t len = strlen(path);
+    int fd;
 
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    if (len >= sizeof(address.sun_path)) {
+        return -1;
+    }
+    memcpy(address.sun_path, path, len);
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
         close(fd);
         return -1;
