@@ -17,6 +17,9 @@ struct tp_device_box {
     uint64_t region[3]; /**< likewise, all > 0 */
     uint64_t row_pitch; /**< [bytes] from row to row in the memory object */
     uint64_t slice_pitch;
+    /** [bytes] of an element if the object is an image: only the domain knows how that
+     *  lies, and pitches mean nothing. 0: memory that is linear. */
+    uint64_t element;
 };
 
 /** One copy between a memory object and host memory, where the box lies packed. */

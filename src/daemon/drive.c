@@ -63,14 +63,20 @@ piece_done(struct tp_device_copy *copy, int32_t error)
     tp_mutex_unlock(&all->lock);
 }
 
-/* Cuts a chunk along rows and slices. @return number of pieces */
+/*
+ * Cuts a chunk along rows and slices. @return number of pieces; 0: content of an image was
+ * not cut between elements
+ */
 static unsigned
 cut_chunk(struct tp_chunk *c)
 {
     struct tp_transfer *t = c->transfer;
-    uint64_t pos = 0;
+    uint64_t element = t->p.box.element, pos = 0;
     unsigned n = 0;
 
+    if (element != 0 && (c->pos % element != 0 || c->len % element != 0)) {
+        return 0;
+    }
     while (pos < c->len) {
         struct tp_piece *p = &c->parts[n++];
 
@@ -90,7 +96,7 @@ submit(struct tp_chunk *c)
     struct tp_transfers *all = t->all;
     struct tp_device *d = t->p.device;
     unsigned n = cut_chunk(c), started = 0;
-    int32_t error = 0;
+    int32_t error = n > 0 ? 0 : TP_TRANSFER_BAD_CUT;
 
     c->pieces = n + 1; /* one for this call, so that the chunk outlives it */
     t->flying++;

@@ -7,6 +7,7 @@
  *   exec_device.c  devices and their parts
  *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
+ *   exec_image.c   images, samplers
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
  *   bulk.c         bulk streams                    printf.c        what kernels print
  *   watchdog.c     kernels that never end
@@ -93,6 +94,14 @@ struct tp_exec_mem {
     cl_mem_flags flags;
     struct tp_exec_context *context;
     bool is_sub;
+    uint64_t element; /**< [bytes] of an image's element; 0: a buffer */
+    uint64_t
+        dims[3]; /**< of an image: elements, rows (or layers), slices (or layers) */
+};
+
+struct tp_exec_sampler {
+    struct tp_exec_object obj;
+    cl_sampler native;
 };
 
 enum {
@@ -192,6 +201,9 @@ void tp_exec_count(struct tp_exec *x);
 /** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);
+/** As tp_exec_find, of a buffer: an image is none. */
+int32_t tp_exec_find_buffer(struct tp_exec *x, uint64_t id,
+                            struct tp_exec_mem **ret_mem);
 /** Marks a new object as failed and tells the client; 0 does nothing. */
 void tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call);
 void tp_exec_ref(struct tp_exec_object *o);
@@ -208,6 +220,7 @@ void tp_exec_queue_free(struct tp_exec_object *o);
 void tp_exec_mem_free(struct tp_exec_object *o);
 void tp_exec_program_free(struct tp_exec_object *o);
 void tp_exec_kernel_free(struct tp_exec_object *o);
+void tp_exec_sampler_free(struct tp_exec_object *o);
 void tp_exec_event_free(struct tp_exec_object *o);
 void tp_exec_sub_device_free(struct tp_exec_object *o);
 /* What happens to the native object as soon as the client lets go. */
@@ -245,6 +258,14 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     X(UNSHARE, unshare)                                                                \
     X(PIECE, piece)                                                                    \
     X(ABORT, abort)                                                                    \
+    X(IMAGE_CREATE, image_create)                                                      \
+    X(SAMPLER_CREATE, sampler_create)                                                  \
+    X(READ_IMAGE, read_image)                                                          \
+    X(WRITE_IMAGE, write_image)                                                        \
+    X(COPY_IMAGE, copy_image)                                                          \
+    X(COPY_IMAGE_TO_BUFFER, copy_image_to_buffer)                                      \
+    X(COPY_BUFFER_TO_IMAGE, copy_buffer_to_image)                                      \
+    X(FILL_IMAGE, fill_image)                                                          \
     X(PING, ping)                                                                      \
     X(GOODBYE, goodbye)
 
@@ -322,6 +343,29 @@ telpher_status tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret,
                              uint8_t flags, const struct tp_wire_u64s *wait);
 /** Ends one: pending, or poisoned. */
 telpher_status tp_exec_end(struct tp_exec_command *c);
+/** What a READ or a WRITE says of its content. */
+struct tp_exec_content {
+    uint8_t flags; /**< of the command */
+    uint64_t size; /**< [bytes] */
+    uint64_t transfer; /**< 0: it is in the frame, or in DONE */
+    struct tp_wire_bytes data; /**< of a WRITE */
+};
+
+/** False if what a READ says of its content breaks the session. */
+bool tp_exec_read_is_proper(const struct tp_exec_content *content);
+/** Likewise a WRITE. */
+bool tp_exec_write_is_proper(const struct tp_exec_content *content);
+/**
+ * Enqueues a READ of a box that was checked, and ends the command, also if c->error is set
+ * already. @return OK, or what breaks the session
+ */
+telpher_status tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
+                                const struct tp_device_box *box,
+                                const struct tp_exec_content *content);
+/** Likewise a WRITE. */
+telpher_status tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
+                                 const struct tp_device_box *box,
+                                 const struct tp_exec_content *content);
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
 /** Enqueues the gate of a move and what holds the queue until it is done. */
@@ -362,7 +406,8 @@ struct tp_exec_kernel {
     cl_kernel native;
     uint32_t arg_count;
     int32_t *arg_errors; /**< of the last KERNEL_ARG for each */
-    struct tp_exec_mem **mems; /**< memory set as argument, or NULL */
+    /** Memory and samplers set as arguments, or NULL. */
+    struct tp_exec_object **objects;
 };
 
 /** Submits a build to the pool. */

@@ -160,7 +160,7 @@ check_args(const struct tp_exec_kernel *k)
         if (k->arg_errors[i] != 0) {
             return k->arg_errors[i];
         }
-        if (k->mems[i] != NULL && k->mems[i]->obj.released) {
+        if (k->objects[i] != NULL && k->objects[i]->released) {
             return CL_INVALID_KERNEL_ARGS;
         }
     }
@@ -293,12 +293,43 @@ reserve_content(struct tp_exec_event *ev, uint64_t size)
 }
 
 static int32_t
+enqueue_read_image(struct tp_exec_command *c, cl_mem mem,
+                   const struct tp_device_box *box)
+{
+    const size_t origin[3] = {box->origin[0] / box->element, box->origin[1],
+                              box->origin[2]};
+    const size_t region[3] = {box->region[0] / box->element, box->region[1],
+                              box->region[2]};
+
+    return c->x->cl.EnqueueReadImage(c->queue->native, mem, CL_FALSE, origin, region, 0,
+                                     0, c->ev->content, c->wait_count, c->waits,
+                                     &c->ev->native);
+}
+
+static int32_t
+enqueue_write_image(struct tp_exec_command *c, cl_mem mem,
+                    const struct tp_device_box *box)
+{
+    const size_t origin[3] = {box->origin[0] / box->element, box->origin[1],
+                              box->origin[2]};
+    const size_t region[3] = {box->region[0] / box->element, box->region[1],
+                              box->region[2]};
+
+    return c->x->cl.EnqueueWriteImage(c->queue->native, mem, CL_FALSE, origin, region,
+                                      0, 0, c->ev->content, c->wait_count, c->waits,
+                                      &c->ev->native);
+}
+
+static int32_t
 enqueue_read(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box)
 {
     const size_t zero[3] = {0, 0, 0};
     const size_t origin[3] = {box->origin[0], box->origin[1], box->origin[2]};
     const size_t region[3] = {box->region[0], box->region[1], box->region[2]};
 
+    if (box->element != 0) {
+        return enqueue_read_image(c, mem, box);
+    }
     if (box->row_pitch == 0) {
         return c->x->cl.EnqueueReadBuffer(c->queue->native, mem, CL_FALSE, origin[0],
                                           region[0], c->ev->content, c->wait_count,
@@ -317,6 +348,9 @@ enqueue_write(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box 
     const size_t origin[3] = {box->origin[0], box->origin[1], box->origin[2]};
     const size_t region[3] = {box->region[0], box->region[1], box->region[2]};
 
+    if (box->element != 0) {
+        return enqueue_write_image(c, mem, box);
+    }
     if (box->row_pitch == 0) {
         return c->x->cl.EnqueueWriteBuffer(c->queue->native, mem, CL_FALSE, origin[0],
                                            region[0], c->ev->content, c->wait_count,
@@ -364,10 +398,10 @@ start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
 
 /* True for a READ that needs no chunks. */
 static bool
-is_direct(const struct tp_exec *x, const struct tp_wire_read *m)
+is_direct(const struct tp_exec *x, uint64_t size, uint64_t transfer)
 {
-    return m->transfer == 0 || (m->size <= TP_EXEC_DIRECT_MAX &&
-                                tp_host_staging_used(x->middle) < TP_EXEC_DIRECT_COUNT);
+    return transfer == 0 || (size <= TP_EXEC_DIRECT_MAX &&
+                             tp_host_staging_used(x->middle) < TP_EXEC_DIRECT_COUNT);
 }
 
 static bool
@@ -379,12 +413,12 @@ is_shared(uint8_t flags)
 /* A READ into memory of the client: at once if there is room for all, else as pieces come. */
 static telpher_status
 read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
-            const struct tp_device_box *box, const struct tp_wire_read *m)
+            const struct tp_device_box *box, const struct tp_exec_content *content)
 {
-    bool whole = tp_exec_take_piece(c->x, m->transfer, m->size, c->ev);
+    bool whole = tp_exec_take_piece(c->x, content->transfer, content->size, c->ev);
 
     if (c->error == 0 && !whole) {
-        return tp_exec_move(c, mem, box, m->transfer, true, true);
+        return tp_exec_move(c, mem, box, content->transfer, true, true);
     }
     if (c->error == 0) {
         c->error = enqueue_read(c, mem->native, box);
@@ -395,16 +429,17 @@ read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
 /* Likewise a WRITE from there. */
 static telpher_status
 write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
-             const struct tp_device_box *box, const struct tp_wire_write *m)
+             const struct tp_device_box *box, const struct tp_exec_content *content)
 {
-    bool whole = tp_exec_take_piece(c->x, m->transfer, m->size, c->ev);
+    bool whole = tp_exec_take_piece(c->x, content->transfer, content->size, c->ev);
     telpher_status status = TELPHER_OK;
 
     if (c->error == 0 && !whole) {
-        return tp_exec_move(c, mem, box, m->transfer, false, true);
+        return tp_exec_move(c, mem, box, content->transfer, false, true);
     }
     if (!whole) {
-        status = tp_transfers_discard(c->x->transfers, m->transfer, m->size, true);
+        status = tp_transfers_discard(c->x->transfers, content->transfer, content->size,
+                                      true);
     } else if (c->error == 0) {
         c->error = enqueue_write(c, mem->native, box);
     }
@@ -412,28 +447,57 @@ write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
     return status;
 }
 
-/* Checks of a READ that break the session. */
-static bool
-read_is_proper(const struct tp_wire_read *m)
+bool
+tp_exec_read_is_proper(const struct tp_exec_content *content)
 {
-    if ((m->rect.count != 0 && m->rect.count != 8) ||
-        (m->flags & TP_WIRE_NOTIFY) == 0) {
+    if ((content->flags & TP_WIRE_NOTIFY) == 0) {
         return false;
     }
-    return m->transfer == 0
-               ? m->size <= TP_WIRE_INLINE_MAX && !is_shared(m->flags)
-               : tp_wire_id_kind(m->transfer) == TP_WIRE_KIND_TRANSFER && m->size > 0;
+    return content->transfer == 0
+               ? content->size <= TP_WIRE_INLINE_MAX && !is_shared(content->flags)
+               : tp_wire_id_kind(content->transfer) == TP_WIRE_KIND_TRANSFER &&
+                     content->size > 0;
+}
+
+telpher_status
+tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
+                 const struct tp_device_box *box, const struct tp_exec_content *content)
+{
+    uint64_t size = content->size, transfer = content->transfer;
+    telpher_status status = TELPHER_OK;
+
+    if (is_shared(content->flags)) {
+        return read_shared(c, mem, box, content);
+    }
+    if (c->error == 0 && !is_direct(c->x, size, transfer)) {
+        return tp_exec_move(c, mem, box, transfer, true, false);
+    }
+    if (c->error == 0) {
+        c->error = reserve_content(c->ev, size);
+    }
+    if (c->error == 0) {
+        c->ev->content_len = (uint32_t)size;
+        c->error = enqueue_read(c, mem->native, box);
+    }
+    if (c->error == 0 && transfer != 0) {
+        status = start_direct(c, transfer, size);
+    }
+    (void)tp_exec_end(c);
+    return status;
 }
 
 telpher_status
 tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
 {
+    const struct tp_exec_content content = {
+        .flags = m->flags, .size = m->size, .transfer = m->transfer};
     struct tp_exec_command c;
     struct tp_exec_mem *mem = NULL;
     struct tp_device_box box;
     telpher_status status;
 
-    if (!read_is_proper(m)) {
+    if ((m->rect.count != 0 && m->rect.count != 8) ||
+        !tp_exec_read_is_proper(&content)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_begin(x, &c, "clEnqueueReadBuffer", m->event, m->queue,
@@ -442,55 +506,65 @@ tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
         return status;
     }
     if (c.error == 0) {
-        c.error = tp_exec_find(x, m->mem, TP_WIRE_KIND_MEM, &mem);
+        c.error = tp_exec_find_buffer(x, m->mem, &mem);
     }
     if (c.error == 0) {
         c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
     }
-    if (is_shared(m->flags)) {
-        return read_shared(&c, mem, &box, m);
-    }
-    if (c.error == 0 && !is_direct(x, m)) {
-        return tp_exec_move(&c, mem, &box, m->transfer, true, false);
-    }
-    if (c.error == 0) {
-        c.error = reserve_content(c.ev, m->size);
-    }
-    if (c.error == 0) {
-        c.ev->content_len = (uint32_t)m->size;
-        c.error = enqueue_read(&c, mem->native, &box);
-    }
-    if (c.error == 0 && m->transfer != 0) {
-        status = start_direct(&c, m->transfer, m->size);
-    }
-    (void)tp_exec_end(&c);
-    return status;
+    return tp_exec_read_box(&c, mem, &box, &content);
 }
 
-/* Checks of a WRITE that break the session. */
-static bool
-write_is_proper(const struct tp_wire_write *m)
+bool
+tp_exec_write_is_proper(const struct tp_exec_content *content)
 {
-    if (m->rect.count != 0 && m->rect.count != 8) {
-        return false;
+    if (content->transfer == 0) {
+        return content->size <= TP_WIRE_INLINE_MAX &&
+               content->size == content->data.len && !is_shared(content->flags);
     }
-    if (m->transfer == 0) {
-        return m->size <= TP_WIRE_INLINE_MAX && m->size == m->data.len &&
-               !is_shared(m->flags);
+    return tp_wire_id_kind(content->transfer) == TP_WIRE_KIND_TRANSFER &&
+           content->data.len == 0 && content->size > 0 &&
+           content->size < TP_WIRE_TRANSFER_MAX;
+}
+
+telpher_status
+tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
+                  const struct tp_device_box *box,
+                  const struct tp_exec_content *content)
+{
+    uint64_t size = content->size, transfer = content->transfer;
+    telpher_status status = TELPHER_OK;
+
+    if (is_shared(content->flags)) {
+        return write_shared(c, mem, box, content);
     }
-    return tp_wire_id_kind(m->transfer) == TP_WIRE_KIND_TRANSFER && m->data.len == 0 &&
-           m->size > 0 && m->size < TP_WIRE_TRANSFER_MAX;
+    if (transfer != 0 && c->error == 0) {
+        return tp_exec_move(c, mem, box, transfer, false, false);
+    }
+    if (transfer != 0) {
+        status = tp_transfers_discard(c->x->transfers, transfer, size, false);
+    } else if (c->error == 0) {
+        c->error = reserve_content(c->ev, size);
+    }
+    if (c->error == 0) {
+        memcpy(c->ev->content, content->data.data, size);
+        c->error = enqueue_write(c, mem->native, box);
+    }
+    (void)tp_exec_end(c);
+    return status;
 }
 
 telpher_status
 tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
 {
+    const struct tp_exec_content content = {
+        .flags = m->flags, .size = m->size, .transfer = m->transfer, .data = m->data};
     struct tp_exec_command c;
     struct tp_exec_mem *mem = NULL;
     struct tp_device_box box;
     telpher_status status;
 
-    if (!write_is_proper(m)) {
+    if ((m->rect.count != 0 && m->rect.count != 8) ||
+        !tp_exec_write_is_proper(&content)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue,
@@ -499,28 +573,12 @@ tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
         return status;
     }
     if (c.error == 0) {
-        c.error = tp_exec_find(x, m->mem, TP_WIRE_KIND_MEM, &mem);
+        c.error = tp_exec_find_buffer(x, m->mem, &mem);
     }
     if (c.error == 0) {
         c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
     }
-    if (is_shared(m->flags)) {
-        return write_shared(&c, mem, &box, m);
-    }
-    if (m->transfer != 0 && c.error == 0) {
-        return tp_exec_move(&c, mem, &box, m->transfer, false, false);
-    }
-    if (m->transfer != 0) {
-        status = tp_transfers_discard(x->transfers, m->transfer, m->size, false);
-    } else if (c.error == 0) {
-        c.error = reserve_content(c.ev, m->size);
-    }
-    if (c.error == 0) {
-        memcpy(c.ev->content, m->data.data, m->size);
-        c.error = enqueue_write(&c, mem->native, &box);
-    }
-    (void)tp_exec_end(&c);
-    return status;
+    return tp_exec_write_box(&c, mem, &box, &content);
 }
 
 /* ---- copies and the rest ---- */
@@ -568,10 +626,10 @@ tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
         return status;
     }
     if (c.error == 0) {
-        c.error = tp_exec_find(x, m->src, TP_WIRE_KIND_MEM, &src);
+        c.error = tp_exec_find_buffer(x, m->src, &src);
     }
     if (c.error == 0) {
-        c.error = tp_exec_find(x, m->dst, TP_WIRE_KIND_MEM, &dst);
+        c.error = tp_exec_find_buffer(x, m->dst, &dst);
     }
     if (c.error == 0 && m->rect.count != 0) {
         c.error = copy_rect(&c, &m->rect, src, dst);
@@ -601,7 +659,7 @@ tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
         return status;
     }
     if (c.error == 0) {
-        c.error = tp_exec_find(x, m->mem, TP_WIRE_KIND_MEM, &mem);
+        c.error = tp_exec_find_buffer(x, m->mem, &mem);
     }
     if (c.error == 0) {
         memcpy(pattern, m->pattern.data, m->pattern.len);

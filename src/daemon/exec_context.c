@@ -362,7 +362,7 @@ make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create 
     struct tp_exec *x = mem->obj.x;
     cl_buffer_region region = {m->origin, m->size};
     struct tp_exec_mem *parent;
-    int32_t error = tp_exec_find(x, m->parent, TP_WIRE_KIND_MEM, &parent);
+    int32_t error = tp_exec_find_buffer(x, m->parent, &parent);
 
     if (error != 0) {
         return error;

@@ -21,6 +21,7 @@ static const struct kind {
     [TP_WIRE_KIND_KERNEL] = {CL_INVALID_KERNEL, NULL, tp_exec_kernel_free},
     [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
     [TP_WIRE_KIND_DEVICE] = {CL_INVALID_DEVICE, NULL, tp_exec_sub_device_free},
+    [TP_WIRE_KIND_SAMPLER] = {CL_INVALID_SAMPLER, NULL, tp_exec_sampler_free},
 };
 
 void
@@ -77,6 +78,14 @@ tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, void *ret_o
     return 0;
 }
 
+int32_t
+tp_exec_find_buffer(struct tp_exec *x, uint64_t id, struct tp_exec_mem **ret_mem)
+{
+    int32_t error = tp_exec_find(x, id, TP_WIRE_KIND_MEM, ret_mem);
+
+    return error == 0 && (*ret_mem)->element != 0 ? CL_INVALID_MEM_OBJECT : error;
+}
+
 void
 tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call)
 {
@@ -129,9 +138,9 @@ void
 tp_exec_release_all(struct tp_exec *x)
 {
     static const enum tp_wire_kind order[] = {
-        TP_WIRE_KIND_EVENT, TP_WIRE_KIND_KERNEL, TP_WIRE_KIND_PROGRAM,
-        TP_WIRE_KIND_MEM,   TP_WIRE_KIND_QUEUE,  TP_WIRE_KIND_CONTEXT,
-        TP_WIRE_KIND_DEVICE};
+        TP_WIRE_KIND_EVENT,   TP_WIRE_KIND_KERNEL,  TP_WIRE_KIND_PROGRAM,
+        TP_WIRE_KIND_MEM,     TP_WIRE_KIND_SAMPLER, TP_WIRE_KIND_QUEUE,
+        TP_WIRE_KIND_CONTEXT, TP_WIRE_KIND_DEVICE};
 
     for (size_t i = 0; i < TP_ARRAY_LEN(order); i++) {
         size_t cursor = 0;

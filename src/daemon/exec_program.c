@@ -447,8 +447,8 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
     error =
         x->cl.GetKernelInfo(k->native, CL_KERNEL_NUM_ARGS, sizeof(count), &count, NULL);
     k->arg_errors = tp_alloc_array(count, sizeof(*k->arg_errors), "kernel");
-    k->mems = tp_alloc_array(count, sizeof(struct tp_exec_mem *), "kernel");
-    if (k->arg_errors == NULL || k->mems == NULL) {
+    k->objects = tp_alloc_array(count, sizeof(struct tp_exec_object *), "kernel");
+    if (k->arg_errors == NULL || k->objects == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
     k->arg_count = count;
@@ -475,7 +475,7 @@ tp_exec_kernel_free(struct tp_exec_object *o)
     struct tp_exec_kernel *k = tp_container_of(o, struct tp_exec_kernel, obj);
 
     for (uint32_t i = 0; i < k->arg_count; i++) {
-        tp_exec_unref(k->mems[i] != NULL ? &k->mems[i]->obj : NULL);
+        tp_exec_unref(k->objects[i]);
     }
     if (k->native != NULL) {
         o->x->cl.ReleaseKernel(k->native);
@@ -485,11 +485,22 @@ tp_exec_kernel_free(struct tp_exec_object *o)
         tp_exec_unref(&k->program->obj);
     }
     tp_free(k->arg_errors);
-    tp_free(k->mems);
+    tp_free(k->objects);
     tp_free(k);
 }
 
-/* Sets a buffer, or NULL, and remembers which, weakly: its release is not held up. */
+/* Remembers the object of an argument, weakly: its release is not held up. */
+static void
+remember_object(struct tp_exec_kernel *k, uint32_t index, struct tp_exec_object *o)
+{
+    if (o != NULL) {
+        tp_exec_ref(o);
+    }
+    tp_exec_unref(k->objects[index]);
+    k->objects[index] = o;
+}
+
+/* Sets a buffer or an image, or NULL. */
 static int32_t
 set_mem(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
 {
@@ -506,11 +517,27 @@ set_mem(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
             return error;
         }
         native = mem->native;
-        tp_exec_ref(&mem->obj);
     }
-    tp_exec_unref(k->mems[m->index] != NULL ? &k->mems[m->index]->obj : NULL);
-    k->mems[m->index] = mem;
+    remember_object(k, m->index, mem != NULL ? &mem->obj : NULL);
     return x->cl.SetKernelArg(k->native, m->index, sizeof(native), &native);
+}
+
+static int32_t
+set_sampler(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
+{
+    struct tp_exec *x = k->obj.x;
+    struct tp_exec_sampler *sampler;
+    uint64_t id;
+    int32_t error;
+
+    memcpy(&id, m->value.data, sizeof(id));
+    error = tp_exec_find(x, id, TP_WIRE_KIND_SAMPLER, &sampler);
+    if (error != 0) {
+        return error;
+    }
+    remember_object(k, m->index, &sampler->obj);
+    return x->cl.SetKernelArg(k->native, m->index, sizeof(sampler->native),
+                              &sampler->native);
 }
 
 static int32_t
@@ -526,7 +553,7 @@ set_arg(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
     case TP_WIRE_ARG_LOCAL:
         return cl->SetKernelArg(k->native, m->index, m->size, NULL);
     default:
-        return CL_INVALID_SAMPLER; /* samplers are not made yet */
+        return set_sampler(k, m);
     }
 }
 

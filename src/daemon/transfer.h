@@ -33,6 +33,10 @@ enum {
 /** Error of a transfer for which no staging memory was left: CL_OUT_OF_HOST_MEMORY. */
 #define TP_TRANSFER_NO_MEMORY (-6)
 
+/** Error of a transfer of an image whose content was cut inside an element:
+ *  CL_INVALID_VALUE. */
+#define TP_TRANSFER_BAD_CUT (-30)
+
 /** What a command says about its transfer. */
 struct tp_transfer_params {
     uint64_t id;

@@ -90,6 +90,36 @@ arg_type(const struct declared *d)
     return "";
 }
 
+/** Types of images in OpenCL C. */
+static const struct {
+    const char *name;
+    cl_mem_object_type type;
+} image_types[] = {
+    {"image1d_array_t", CL_MEM_OBJECT_IMAGE1D_ARRAY},
+    {"image1d_buffer_t", CL_MEM_OBJECT_IMAGE1D_BUFFER},
+    {"image1d_t", CL_MEM_OBJECT_IMAGE1D},
+    {"image2d_array_depth_t", CL_MEM_OBJECT_IMAGE2D_ARRAY},
+    {"image2d_array_t", CL_MEM_OBJECT_IMAGE2D_ARRAY},
+    {"image2d_depth_t", CL_MEM_OBJECT_IMAGE2D},
+    {"image2d_t", CL_MEM_OBJECT_IMAGE2D},
+    {"image3d_t", CL_MEM_OBJECT_IMAGE3D},
+};
+
+/** @return the type of image that an argument takes; 0: it is no image. */
+static cl_mem_object_type
+image_type(const char *type)
+{
+    const char *blank = strrchr(type, ' '); /* some drivers put a qualifier in front */
+
+    type = blank != NULL ? blank + 1 : type;
+    for (size_t i = 0; i < TP_ARRAY_LEN(image_types); i++) {
+        if (strcmp(type, image_types[i].name) == 0) {
+            return image_types[i].type;
+        }
+    }
+    return 0;
+}
+
 /** Fills in kind and size of an argument in private memory, which is passed by value. */
 static void
 declare_value(struct tp_icd_arg *arg, const char *type)
@@ -113,6 +143,13 @@ declare(struct tp_icd_arg *arg, const struct declared *d)
     }
     (void)arg_number(d, CL_KERNEL_ARG_ACCESS_QUALIFIER, &access);
     (void)arg_number(d, CL_KERNEL_ARG_TYPE_QUALIFIER, &qualifiers);
+    arg->image = image_type(arg_type(d));
+    if (arg->image != 0) {
+        arg->declared = TP_WIRE_ARG_MEM;
+        arg->read_only = access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
+        arg->write_only = access == CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
+        return;
+    }
     switch (address) {
     case CL_KERNEL_ARG_ADDRESS_GLOBAL:
     case CL_KERNEL_ARG_ADDRESS_CONSTANT:
@@ -142,28 +179,36 @@ tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/** Replaces the value: takes @p value and the hold on @p mem. */
+/** What an argument is set to: one of the three, or none. */
+struct value {
+    struct _cl_mem *mem;
+    struct _cl_sampler *sampler;
+    uint8_t *bytes;
+};
+
+/** Replaces the value: takes the bytes, or the hold on the object. */
 static void
-replace(struct tp_icd_arg *arg, uint8_t kind, size_t size, struct _cl_mem *mem,
-        uint8_t *value)
+replace(struct tp_icd_arg *arg, uint8_t kind, size_t size, struct value value)
 {
-    struct _cl_mem *old_mem;
-    uint8_t *old_value;
+    struct value old;
 
     tp_icd_lock();
-    old_mem = arg->mem;
-    old_value = arg->value;
+    old = (struct value){arg->mem, arg->sampler, arg->value};
     arg->kind = kind;
     arg->size = size;
-    arg->mem = mem;
-    arg->value = value;
+    arg->mem = value.mem;
+    arg->sampler = value.sampler;
+    arg->value = value.bytes;
     arg->sent = 0;
     arg->set = true;
     tp_icd_unlock();
-    if (old_mem != NULL) {
-        tp_icd_drop(&old_mem->obj);
+    if (old.mem != NULL) {
+        tp_icd_drop(&old.mem->obj);
     }
-    tp_free(old_value);
+    if (old.sampler != NULL) {
+        tp_icd_drop(&old.sampler->obj);
+    }
+    tp_free(old.bytes);
 }
 
 static cl_int
@@ -176,7 +221,31 @@ set_local(struct tp_icd_arg *arg, size_t size, const void *value)
         return CL_INVALID_ARG_SIZE;
     }
     if (!arg->set || arg->kind != TP_WIRE_ARG_LOCAL || arg->size != size) {
-        replace(arg, TP_WIRE_ARG_LOCAL, size, NULL, NULL);
+        replace(arg, TP_WIRE_ARG_LOCAL, size, (struct value){0});
+    }
+    return CL_SUCCESS;
+}
+
+/**
+ * Checks a memory object against what the compiler declared. Where that is a pointer, the
+ * specification does not forbid an image, but no kernel could use it.
+ */
+static cl_int
+check_mem(const struct tp_icd_arg *arg, const struct _cl_mem *mem)
+{
+    if (arg->declared != TP_WIRE_ARG_MEM) {
+        return CL_SUCCESS;
+    }
+    if (arg->image == 0) {
+        return mem == NULL || mem->image == NULL ? CL_SUCCESS : CL_INVALID_MEM_OBJECT;
+    }
+    if (mem == NULL || mem->image == NULL) {
+        return CL_INVALID_MEM_OBJECT;
+    }
+    if (mem->image->type != arg->image ||
+        (arg->read_only && (mem->flags & CL_MEM_WRITE_ONLY) != 0) ||
+        (arg->write_only && (mem->flags & CL_MEM_READ_ONLY) != 0)) {
+        return CL_INVALID_ARG_VALUE;
     }
     return CL_SUCCESS;
 }
@@ -186,6 +255,7 @@ set_mem(const struct _cl_context *ctx, struct tp_icd_arg *arg, size_t size,
         const void *value)
 {
     struct _cl_mem *mem = NULL;
+    cl_int err;
 
     if (size != sizeof(cl_mem)) {
         return CL_INVALID_ARG_SIZE;
@@ -193,16 +263,42 @@ set_mem(const struct _cl_context *ctx, struct tp_icd_arg *arg, size_t size,
     if (value != NULL) {
         memcpy(&mem, value, sizeof(mem));
     }
+    if (mem != NULL && (!tp_icd_is_mem(mem) || mem->ctx != ctx)) {
+        return CL_INVALID_MEM_OBJECT;
+    }
+    err = check_mem(arg, mem);
+    if (err != CL_SUCCESS) {
+        return err;
+    }
     if (mem != NULL) {
-        if (!tp_icd_is_mem(mem) || mem->ctx != ctx) {
-            return CL_INVALID_MEM_OBJECT;
-        }
         if (arg->set && arg->mem == mem) {
             return CL_SUCCESS; /* the value of before: nothing to send again */
         }
         tp_icd_hold(&mem->obj);
     }
-    replace(arg, TP_WIRE_ARG_MEM, size, mem, NULL);
+    replace(arg, TP_WIRE_ARG_MEM, size, (struct value){.mem = mem});
+    return CL_SUCCESS;
+}
+
+static cl_int
+set_sampler(const struct _cl_context *ctx, struct tp_icd_arg *arg, size_t size,
+            const void *value)
+{
+    struct _cl_sampler *sampler = NULL;
+
+    if (size != sizeof(sampler)) {
+        return CL_INVALID_ARG_SIZE;
+    }
+    if (value != NULL) {
+        memcpy(&sampler, value, sizeof(sampler));
+    }
+    if (!tp_icd_is_sampler(sampler) || sampler->ctx != ctx) {
+        return CL_INVALID_SAMPLER;
+    }
+    if (!arg->set || arg->sampler != sampler) {
+        tp_icd_hold(&sampler->obj);
+        replace(arg, TP_WIRE_ARG_SAMPLER, size, (struct value){.sampler = sampler});
+    }
     return CL_SUCCESS;
 }
 
@@ -226,7 +322,7 @@ set_value(struct tp_icd_arg *arg, size_t size, const void *value)
     if (copy == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    replace(arg, TP_WIRE_ARG_VALUE, size, NULL, copy);
+    replace(arg, TP_WIRE_ARG_VALUE, size, (struct value){.bytes = copy});
     return CL_SUCCESS;
 }
 
@@ -244,6 +340,9 @@ set_unknown(const struct _cl_context *ctx, struct tp_icd_arg *arg, size_t size,
         memcpy(&handle, value, sizeof(handle));
         if (tp_icd_is_mem(handle)) {
             return set_mem(ctx, arg, size, value);
+        }
+        if (tp_icd_is_sampler(handle)) {
+            return set_sampler(ctx, arg, size, value);
         }
     }
     return set_value(arg, size, value);
@@ -268,7 +367,7 @@ tp_clSetKernelArg(cl_kernel handle, cl_uint index, size_t size, const void *valu
     case TP_WIRE_ARG_MEM:
         return set_mem(kernel->program->ctx, arg, size, value);
     case TP_WIRE_ARG_SAMPLER:
-        return size != sizeof(cl_sampler) ? CL_INVALID_ARG_SIZE : CL_INVALID_SAMPLER;
+        return set_sampler(kernel->program->ctx, arg, size, value);
     case TP_WIRE_ARG_VALUE:
         return set_value(arg, size, value);
     default:
@@ -296,6 +395,10 @@ tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
         if (dst->mem != NULL) {
             tp_icd_hold(&dst->mem->obj);
         }
+        dst->sampler = src->sampler;
+        if (dst->sampler != NULL) {
+            tp_icd_hold(&dst->sampler->obj);
+        }
     }
     return CL_SUCCESS;
 }
@@ -317,6 +420,10 @@ tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t place_index)
     } else if (arg->mem != NULL) {
         tp_icd_mem_ensure(arg->mem, ctx, place_index);
         msg.value = (struct tp_wire_bytes){sizeof(arg->mem->obj.id), &arg->mem->obj.id};
+    } else if (arg->sampler != NULL) {
+        tp_icd_sampler_ensure(arg->sampler, place_index);
+        msg.value =
+            (struct tp_wire_bytes){sizeof(arg->sampler->obj.id), &arg->sampler->obj.id};
     }
     tp_icd_put(ctx->places[place_index], TP_WIRE_KERNEL_ARG, &msg);
     arg->sent |= 1U << place_index;

@@ -11,19 +11,25 @@
 
 /* ---- read and write ------------------------------------------------------------------ */
 
+/** True if [offset, offset + size) is all there is. */
+static bool
+is_whole(const struct _cl_mem *mem, size_t offset, size_t size)
+{
+    return mem->parent == NULL && offset == 0 && size == mem->size;
+}
+
 /** USE_WRITE for a command that fills [offset, offset + size) of a buffer. */
 static unsigned
 write_use(const struct _cl_mem *mem, size_t offset, size_t size)
 {
-    bool whole = mem->parent == NULL && offset == 0 && size == mem->size;
-
-    return whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE : TP_ICD_USE_WRITE;
+    return is_whole(mem, offset, size) ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
+                                       : TP_ICD_USE_WRITE;
 }
 
 static cl_int
 check_host_access(const struct tp_icd_op *op, cl_mem buffer, cl_map_flags what)
 {
-    cl_int err = tp_icd_mem_check(op->q, buffer);
+    cl_int err = tp_icd_buffer_check(op->q, buffer);
 
     if (err != CL_SUCCESS) {
         return err;
@@ -31,8 +37,8 @@ check_host_access(const struct tp_icd_op *op, cl_mem buffer, cl_map_flags what)
     return tp_icd_mem_host_may(buffer, what) ? CL_SUCCESS : CL_INVALID_OPERATION;
 }
 
-static cl_int
-run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content)
+cl_int
+tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content)
 {
     struct tp_icd_use use = {.mem = content->mem, .how = TP_ICD_USE_READ};
 
@@ -48,11 +54,13 @@ run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content)
  * copied. It waits for the end all the same if the wait list may fail, which it must report,
  * or if the program is going to look at the event's stamps.
  */
-static cl_int
-run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
-          unsigned how)
+cl_int
+tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
+                 bool whole)
 {
-    struct tp_icd_use use = {.mem = content->mem, .how = how};
+    struct tp_icd_use use = {.mem = content->mem,
+                             .how = whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
+                                          : TP_ICD_USE_WRITE};
     bool profiled =
         op->ret_event != NULL && (op->q->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
 
@@ -97,7 +105,7 @@ tp_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
         return err;
     }
     tp_icd_content_set(&content, buffer, offset, size, ptr);
-    return run_read(&op, blocking != CL_FALSE, &content);
+    return tp_icd_run_read(&op, blocking != CL_FALSE, &content);
 }
 
 cl_int CL_API_CALL
@@ -117,8 +125,8 @@ tp_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
         return err;
     }
     tp_icd_content_set(&content, buffer, offset, size, ptr);
-    return run_write(&op, blocking != CL_FALSE, &content,
-                     write_use(buffer, offset, size));
+    return tp_icd_run_write(&op, blocking != CL_FALSE, &content,
+                            is_whole(buffer, offset, size));
 }
 
 /** The arguments of a rect command that are not the queue's. */
@@ -181,7 +189,8 @@ tp_clEnqueueReadBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool blocki
     if (err == CL_SUCCESS) {
         err = check_rect(&op, &args, CL_MAP_READ, &content);
     }
-    return err == CL_SUCCESS ? run_read(&op, blocking != CL_FALSE, &content) : err;
+    return err == CL_SUCCESS ? tp_icd_run_read(&op, blocking != CL_FALSE, &content)
+                             : err;
 }
 
 cl_int CL_API_CALL
@@ -205,7 +214,7 @@ tp_clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool block
         err = check_rect(&op, &args, CL_MAP_WRITE, &content);
     }
     return err == CL_SUCCESS
-               ? run_write(&op, blocking != CL_FALSE, &content, TP_ICD_USE_WRITE)
+               ? tp_icd_run_write(&op, blocking != CL_FALSE, &content, false)
                : err;
 }
 
@@ -267,9 +276,9 @@ run_copy(struct tp_icd_op *op, struct copy_args *args, unsigned how)
 static cl_int
 check_both(const struct tp_icd_op *op, cl_mem src, cl_mem dst)
 {
-    cl_int err = tp_icd_mem_check(op->q, src);
+    cl_int err = tp_icd_buffer_check(op->q, src);
 
-    return err == CL_SUCCESS ? tp_icd_mem_check(op->q, dst) : err;
+    return err == CL_SUCCESS ? tp_icd_buffer_check(op->q, dst) : err;
 }
 
 static cl_int
@@ -397,7 +406,7 @@ put_fill(struct tp_icd_op *op, void *arg)
 static cl_int
 check_fill(const struct tp_icd_op *op, const struct fill_args *args)
 {
-    cl_int err = tp_icd_mem_check(op->q, args->mem);
+    cl_int err = tp_icd_buffer_check(op->q, args->mem);
     size_t unit = args->pattern_size;
 
     if (err != CL_SUCCESS) {

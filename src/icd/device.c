@@ -26,20 +26,6 @@ static const struct zero denied[] = {
     /* Memory of a remote device is not the host's. */
     {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)},
     {CL_DEVICE_SVM_CAPABILITIES, sizeof(cl_device_svm_capabilities)},
-    {CL_DEVICE_IMAGE_SUPPORT, sizeof(cl_bool)},
-    {CL_DEVICE_MAX_READ_IMAGE_ARGS, sizeof(cl_uint)},
-    {CL_DEVICE_MAX_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
-    {CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
-    {CL_DEVICE_IMAGE2D_MAX_WIDTH, sizeof(size_t)},
-    {CL_DEVICE_IMAGE2D_MAX_HEIGHT, sizeof(size_t)},
-    {CL_DEVICE_IMAGE3D_MAX_WIDTH, sizeof(size_t)},
-    {CL_DEVICE_IMAGE3D_MAX_HEIGHT, sizeof(size_t)},
-    {CL_DEVICE_IMAGE3D_MAX_DEPTH, sizeof(size_t)},
-    {CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t)},
-    {CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, sizeof(size_t)},
-    {CL_DEVICE_IMAGE_PITCH_ALIGNMENT, sizeof(cl_uint)},
-    {CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, sizeof(cl_uint)},
-    {CL_DEVICE_MAX_SAMPLERS, sizeof(cl_uint)},
     {CL_DEVICE_PIPE_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_MAX_PIPE_ARGS, sizeof(cl_uint)},
     {CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, sizeof(cl_uint)},
@@ -59,8 +45,29 @@ static const struct zero denied[] = {
     {CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, 0},
 };
 
+/** What is denied where images cannot be made. */
+static const struct zero of_images[] = {
+    {CL_DEVICE_IMAGE_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_MAX_READ_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_IMAGE2D_MAX_WIDTH, sizeof(size_t)},
+    {CL_DEVICE_IMAGE2D_MAX_HEIGHT, sizeof(size_t)},
+    {CL_DEVICE_IMAGE3D_MAX_WIDTH, sizeof(size_t)},
+    {CL_DEVICE_IMAGE3D_MAX_HEIGHT, sizeof(size_t)},
+    {CL_DEVICE_IMAGE3D_MAX_DEPTH, sizeof(size_t)},
+    {CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t)},
+    {CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, sizeof(size_t)},
+    {CL_DEVICE_IMAGE_PITCH_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_MAX_SAMPLERS, sizeof(cl_uint)},
+};
+
 /** What drivers older than the query lack. */
 static const struct zero absent[] = {
+    {CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
+    {CL_DEVICE_IMAGE_PITCH_ALIGNMENT, sizeof(cl_uint)},
+    {CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, sizeof(cl_uint)},
     {CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE, sizeof(size_t)},
     {CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE, sizeof(size_t)},
     {CL_DEVICE_PREFERRED_PLATFORM_ATOMIC_ALIGNMENT, sizeof(cl_uint)},
@@ -76,13 +83,17 @@ static const struct zero absent[] = {
 
 /** Features of OpenCL C that stand for something refused here. */
 static const char *const masked_features[] = {
-    "__opencl_c_images",
-    "__opencl_c_3d_image_writes",
-    "__opencl_c_read_write_images",
     "__opencl_c_pipes",
     "__opencl_c_device_enqueue",
     "__opencl_c_subgroups",
     "__opencl_c_atomic_scope_all_devices",
+};
+
+/** Features that stand for images, where they cannot be made. */
+static const char *const image_features[] = {
+    "__opencl_c_images",
+    "__opencl_c_3d_image_writes",
+    "__opencl_c_read_write_images",
 };
 
 /**
@@ -103,6 +114,9 @@ static const struct {
     {"cl_khr_fp16", 0},
     {"cl_khr_fp64", 0},
     {"cl_khr_select_fprounding_mode", 0},
+    {"cl_khr_3d_image_writes", 0},
+    {"cl_khr_depth_images", 0},
+    {"cl_khr_image2d_from_buffer", CL_DEVICE_IMAGE_PITCH_ALIGNMENT},
     {"cl_khr_expect_assume", 0},
     {"cl_khr_extended_bit_ops", 0},
     {"cl_khr_extended_async_copies", 0},
@@ -446,14 +460,22 @@ put_language_versions(const struct query *q)
 }
 
 static bool
-is_masked(const char *feature)
+is_one_of(const char *name, const char *const *list, size_t count)
 {
-    for (size_t i = 0; i < TP_ARRAY_LEN(masked_features); i++) {
-        if (strcmp(feature, masked_features[i]) == 0) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, list[i]) == 0) {
             return true;
         }
     }
     return false;
+}
+
+static bool
+is_masked(const struct _cl_device_id *dev, const char *feature)
+{
+    return is_one_of(feature, masked_features, TP_ARRAY_LEN(masked_features)) ||
+           (!dev->images &&
+            is_one_of(feature, image_features, TP_ARRAY_LEN(image_features)));
 }
 
 static cl_int
@@ -467,7 +489,7 @@ put_features(const struct query *q)
         count = 0;
     }
     for (size_t i = 0; i < count; i++) {
-        if (!is_masked(list[i].name)) {
+        if (!is_masked(q->dev, list[i].name)) {
             list[kept++] = list[i];
         }
     }
@@ -674,6 +696,8 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
         return CL_INVALID_DEVICE;
     }
     if (put_zero(&q, denied, TP_ARRAY_LEN(denied), param, &err) ||
+        (!q.dev->images &&
+         put_zero(&q, of_images, TP_ARRAY_LEN(of_images), param, &err)) ||
         put_own(&q, param, &err) || put_version(&q, param, &err)) {
         return err;
     }

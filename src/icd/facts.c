@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-enum { KINDS = TP_WIRE_FACT_KERNEL_DEVICE + 1 };
+enum { KINDS = TP_WIRE_FACT_IMAGE_FORMATS + 1 };
 
 struct tp_icd_facts {
     uint8_t *blob;

@@ -8,6 +8,7 @@
  *   place*.c    a session with an executor, who reads   bulk.c      its bulk stream
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
  *   mem.c       buffers, sub-buffers                    map.c       map and unmap
+ *   image.c     images                                  sampler.c   samplers
  *   enqueue.c   what all commands have in common        move.c      content between places
  *   transfer.c copy.c kernels of enqueue: memory.h      mover.c     internal queues
  *
@@ -54,6 +55,7 @@ enum tp_icd_kind {
     TP_ICD_PROGRAM,
     TP_ICD_KERNEL,
     TP_ICD_EVENT,
+    TP_ICD_SAMPLER,
     TP_ICD_DEAD = 0x54500dad, /**< released: what a stale handle shows, if readable */
 };
 
@@ -126,6 +128,7 @@ struct _cl_device_id {
     cl_uint address_align_bytes; /**< MEM_BASE_ADDR_ALIGN / 8 */
     cl_ulong max_alloc_bytes;
     size_t max_group_size;
+    bool images; /**< its driver has images, in some format that travels */
     cl_bool available; /**< false once its place is lost; of a device of the server */
 };
 
@@ -429,13 +432,30 @@ cl_int tp_icd_event_wait(struct _cl_event *ev);
 
 /* ---- mem.c, map.c, move.c ---------------------------------------------------------- */
 
+/** What an image is besides a memory object: see image.c. Never changes once made. */
+struct tp_icd_image {
+    cl_image_format format;
+    cl_mem_object_type type;
+    size_t element; /**< [bytes] */
+    size_t width, height, depth, array_size; /**< as queries tell them: 0 = has none */
+    size_t dims[3]; /**< elements, rows (or layers), slices (or layers); none is 0 */
+    /** [bytes] from row to row and from slice to slice in host memory: of host_ptr, of
+     *  maps, or in the buffer that it is made of; slice_pitch 0 = has no slices. */
+    size_t row_pitch, slice_pitch;
+    size_t host_bytes; /**< from its first byte to its last there */
+    /** The last device of a server that was found able to use it. */
+    _Atomic(const struct _cl_device_id *) able;
+};
+
 struct _cl_mem {
     struct tp_icd_object obj;
     struct _cl_context *ctx; /* held */
-    struct _cl_mem *parent; /* held; NULL: a buffer of its own */
+    /** Held; NULL: memory of its own. A sub-buffer's buffer, or an image's (sub-)buffer. */
+    struct _cl_mem *parent;
+    struct tp_icd_image *image; /**< NULL: a buffer */
     cl_mem_flags flags;
-    size_t size; /**< [bytes] */
-    size_t origin; /**< [bytes] in parent */
+    size_t size; /**< [bytes] of an image: of its content when packed */
+    size_t origin; /**< [bytes] in the root: tp_icd_mem_root */
     void *host_ptr;
     cl_mem_properties *properties;
     uint32_t property_count;
@@ -475,15 +495,31 @@ struct _cl_program {
     _Atomic uint32_t kernel_count; /**< live kernels: a rebuild is then refused */
 };
 
+struct _cl_sampler {
+    struct tp_icd_object obj;
+    struct _cl_context *ctx; /* held */
+    cl_bool normalized;
+    cl_addressing_mode addressing;
+    cl_filter_mode filter;
+    cl_sampler_properties *properties; /**< as given, with the final 0; NULL = none */
+    uint32_t property_count;
+    uint32_t created; /**< places where it exists */
+};
+/** Makes it exist at a place of its context. Under the lock. */
+void tp_icd_sampler_ensure(struct _cl_sampler *sampler, uint32_t place_index);
+
 struct tp_icd_arg {
     bool set;
     uint8_t kind; /**< enum tp_wire_arg */
     uint8_t declared; /**< what the compiler said: enum tp_wire_arg, 0xff unknown */
     bool read_only; /**< const, __constant or read_only: keeps other copies valid */
+    bool write_only; /**< an image that the kernel may not read */
+    cl_mem_object_type image; /**< type of the image that it takes, 0 = no image */
     uint32_t value_size; /**< [bytes] of a by-value type, 0 = unknown */
     uint32_t sent; /**< places that have the present value */
     size_t size;
     struct _cl_mem *mem; /* held; ARG_MEM, NULL = null pointer */
+    struct _cl_sampler *sampler; /* held; ARG_SAMPLER */
     uint8_t *value; /**< size bytes, ARG_VALUE */
 };
 

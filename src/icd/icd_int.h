@@ -30,9 +30,18 @@ void tp_icd_settings_load(void);
 
 /** @return true if @p handle is a cl_mem that lives; any value may be asked about. */
 bool tp_icd_is_mem(const void *handle);
+/** Likewise a cl_sampler. */
+bool tp_icd_is_sampler(const void *handle);
 /** Answers with a text and its NUL. */
 cl_int tp_icd_answer_text(size_t value_size, void *value, size_t *size_ret,
                           const char *text);
+
+/* ---- image_format.c -------------------------------------------------------------- */
+
+/** True if the driver has images and lists formats for them. */
+bool tp_icd_device_has_images(const struct _cl_device_id *dev);
+/** True if some device of the context has. */
+bool tp_icd_context_has_images(const struct _cl_context *ctx);
 
 /* ---- discover.c ------------------------------------------------------------------ */
 

@@ -17,6 +17,9 @@ kernel_free(struct _cl_kernel *kernel)
         if (arg->mem != NULL) {
             tp_icd_drop(&arg->mem->obj);
         }
+        if (arg->sampler != NULL) {
+            tp_icd_drop(&arg->sampler->obj);
+        }
         tp_free(arg->value);
     }
     tp_free(kernel->args);

@@ -208,13 +208,11 @@ check_args(const struct tp_icd_op *op, const struct _cl_kernel *kernel)
         const struct tp_icd_arg *arg = &kernel->args[i];
 
         if (arg->kind == TP_WIRE_ARG_MEM && arg->mem != NULL) {
-            cl_int err = tp_icd_mem_check(op->q, arg->mem);
+            cl_int err = arg->mem->image != NULL ? tp_icd_image_check(op->q, arg->mem)
+                                                 : tp_icd_mem_check(op->q, arg->mem);
 
             if (err != CL_SUCCESS) {
-                return err == CL_INVALID_CONTEXT ? err
-                       : err == CL_MISALIGNED_SUB_BUFFER_OFFSET
-                           ? err
-                           : CL_INVALID_KERNEL_ARGS;
+                return err == CL_INVALID_MEM_OBJECT ? CL_INVALID_KERNEL_ARGS : err;
             }
         }
     }

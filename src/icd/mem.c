@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers and sub-buffers: making them, queries, the end. Flags about the host and host
- * pointers live here alone; the server sees plain buffers, made where they are first used.
+ * Buffers and sub-buffers: making them, queries, the end; and what images share with them.
+ * Flags about the host and host pointers live here alone; the server sees plain objects,
+ * made where they are first used.
  */
 #include "icd/memory.h"
 #include "icd/share.h"
@@ -39,13 +40,14 @@ free_mem(struct _cl_mem *mem)
         (void)tp_icd_share_free(mem->ctx->places[0], mem->shadow);
         tp_icd_unlock();
     } else if (mem->shadow != NULL && mem->shadow != mem->host_ptr) {
-        munmap(mem->shadow, mem->size);
+        munmap(mem->shadow, tp_icd_mem_host_bytes(mem));
     }
     if (mem->parent != NULL) {
         tp_icd_drop(&mem->parent->obj);
     }
     tp_icd_drop(&mem->ctx->obj);
     tp_free(mem->properties);
+    tp_free(mem->image);
     tp_free(mem);
 }
 
@@ -109,8 +111,8 @@ at_most_one(cl_mem_flags flags, cl_mem_flags of)
     return (given & (given - 1)) == 0;
 }
 
-static bool
-flags_are_valid(cl_mem_flags flags)
+bool
+tp_icd_mem_flags_are_valid(cl_mem_flags flags)
 {
     if ((flags & ~(device_flags | pointer_flags | host_flags)) != 0 ||
         !at_most_one(flags, device_flags) || !at_most_one(flags, host_flags)) {
@@ -143,7 +145,7 @@ check_buffer(const struct _cl_context *ctx, const cl_mem_properties *properties,
     if (properties != NULL && properties[0] != 0) {
         return CL_INVALID_PROPERTY;
     }
-    if (!flags_are_valid(flags)) {
+    if (!tp_icd_mem_flags_are_valid(flags)) {
         return CL_INVALID_VALUE;
     }
     if (size == 0 || !fits_some_device(ctx, size)) {
@@ -174,6 +176,17 @@ tp_icd_mem_check(const struct _cl_command_queue *q, cl_mem handle)
                : CL_MISALIGNED_SUB_BUFFER_OFFSET;
 }
 
+cl_int
+tp_icd_buffer_check(const struct _cl_command_queue *q, cl_mem handle)
+{
+    cl_int err = tp_icd_mem_check(q, handle);
+
+    if (err == CL_SUCCESS || err == CL_MISALIGNED_SUB_BUFFER_OFFSET) {
+        err = handle->image != NULL ? CL_INVALID_MEM_OBJECT : err;
+    }
+    return err;
+}
+
 bool
 tp_icd_mem_host_may(const struct _cl_mem *mem, cl_map_flags what)
 {
@@ -190,10 +203,10 @@ tp_icd_mem_host_may(const struct _cl_mem *mem, cl_map_flags what)
 
 /* ---- making them ------------------------------------------------------------------------ */
 
-static struct _cl_mem *
-mem_alloc(struct _cl_context *ctx, cl_mem_flags flags, size_t size)
+struct _cl_mem *
+tp_icd_mem_create(struct _cl_context *ctx, cl_mem_flags flags, size_t size)
 {
-    struct _cl_mem *mem = tp_zalloc(sizeof(*mem), "buffer");
+    struct _cl_mem *mem = tp_zalloc(sizeof(*mem), "memory object");
 
     if (mem == NULL) {
         return NULL;
@@ -209,9 +222,8 @@ mem_alloc(struct _cl_context *ctx, cl_mem_flags flags, size_t size)
     return mem;
 }
 
-/** What the server needs to know of the flags. */
-static cl_mem_flags
-wire_flags(const struct _cl_mem *mem)
+cl_mem_flags
+tp_icd_mem_wire_flags(const struct _cl_mem *mem)
 {
     cl_mem_flags flags = mem->flags & device_flags;
 
@@ -227,26 +239,32 @@ tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t place_i
         return;
     }
     mem->created |= 1U << place_index;
+    if (mem->parent != NULL) {
+        tp_icd_mem_ensure(mem->parent, ctx, place_index);
+    }
+    if (mem->image != NULL) {
+        tp_icd_image_put_create(mem, ctx, place_index);
+        return;
+    }
     if (mem->parent == NULL) {
         tp_icd_put(place, TP_WIRE_BUFFER_CREATE,
                    &(struct tp_wire_buffer_create){.mem = mem->obj.id,
                                                    .context = ctx->obj.id,
-                                                   .flags = wire_flags(mem),
+                                                   .flags = tp_icd_mem_wire_flags(mem),
                                                    .size = mem->size});
         return;
     }
-    tp_icd_mem_ensure(mem->parent, ctx, place_index);
     tp_icd_put(place, TP_WIRE_SUB_BUFFER_CREATE,
                &(struct tp_wire_sub_buffer_create){.mem = mem->obj.id,
                                                    .parent = mem->parent->obj.id,
-                                                   .flags = wire_flags(mem),
+                                                   .flags = tp_icd_mem_wire_flags(mem),
                                                    .origin = mem->origin,
                                                    .size = mem->size});
 }
 
-/** The content given with a buffer is taken now; when it travels is our business. */
+/** The content given with an object is taken now; when it travels is our business. */
 static cl_int
-take_content(struct _cl_mem *mem, const void *host_ptr)
+take_content(struct _cl_mem *mem, const void *host_ptr, const struct tp_icd_box *box)
 {
     struct tp_icd_stage *stage = tp_icd_stage_create(mem->size);
     cl_int err;
@@ -254,22 +272,49 @@ take_content(struct _cl_mem *mem, const void *host_ptr)
     if (stage == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    tp_icd_stage_fill(stage, host_ptr);
+    tp_icd_stage_fill(stage, host_ptr, box);
     tp_icd_lock();
     err = tp_icd_mem_first(mem, stage);
     tp_icd_unlock();
     return err;
 }
 
-static cl_int
-fill_buffer(struct _cl_mem *mem, const cl_mem_properties *properties, void *host_ptr)
+/** Sends what gathered if it has to go, or is much. */
+static void
+flush_new(const struct _cl_mem *mem, bool has_content)
 {
-    if (properties != NULL) {
-        mem->properties = tp_memdup(properties, sizeof(*properties), "properties");
-        if (mem->properties == NULL) {
-            return CL_OUT_OF_HOST_MEMORY;
-        }
-        mem->property_count = 1; /* the 0 at the end: no property is known */
+    if (tp_icd_context_spans(mem->ctx)) {
+        return;
+    }
+    if (has_content && mem->size > TP_WIRE_INLINE_MAX) {
+        tp_icd_flush(mem->ctx->places[0]);
+    } else {
+        tp_icd_flush_if_full(mem->ctx->places[0]);
+    }
+}
+
+cl_int
+tp_icd_mem_set_properties(struct _cl_mem *mem, const cl_mem_properties *list)
+{
+    if (list == NULL) {
+        return CL_SUCCESS;
+    }
+    mem->properties = tp_memdup(list, sizeof(*list), "properties");
+    if (mem->properties == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    mem->property_count = 1; /* the 0 at the end: no property is known */
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_mem_fill(struct _cl_mem *mem, const cl_mem_properties *properties,
+                void *host_ptr, const struct tp_icd_box *box)
+{
+    cl_int err = tp_icd_mem_set_properties(mem, properties);
+
+    if (err != CL_SUCCESS) {
+        return err;
     }
     if (tp_icd_context_spans(mem->ctx)) {
         mem->directory = tp_icd_directory_create(mem->ctx);
@@ -284,7 +329,11 @@ fill_buffer(struct _cl_mem *mem, const cl_mem_properties *properties, void *host
     if ((mem->flags & CL_MEM_USE_HOST_PTR) != 0) {
         mem->host_ptr = host_ptr;
     }
-    return host_ptr != NULL ? take_content(mem, host_ptr) : CL_SUCCESS;
+    if (host_ptr != NULL) {
+        err = take_content(mem, host_ptr, box);
+    }
+    flush_new(mem, host_ptr != NULL);
+    return err;
 }
 
 static cl_int
@@ -298,19 +347,14 @@ create_buffer(cl_context context, const cl_mem_properties *properties,
     if (err != CL_SUCCESS) {
         return err;
     }
-    mem = mem_alloc(ctx, flags != 0 ? flags : CL_MEM_READ_WRITE, size);
+    mem = tp_icd_mem_create(ctx, flags != 0 ? flags : CL_MEM_READ_WRITE, size);
     if (mem == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    err = fill_buffer(mem, properties, host_ptr);
+    err = tp_icd_mem_fill(mem, properties, host_ptr, NULL);
     if (err != CL_SUCCESS) {
         tp_icd_release(&mem->obj);
         return err;
-    }
-    if (host_ptr != NULL && size > TP_WIRE_INLINE_MAX && !tp_icd_context_spans(ctx)) {
-        tp_icd_flush(ctx->places[0]);
-    } else if (!tp_icd_context_spans(ctx)) {
-        tp_icd_flush_if_full(ctx->places[0]);
     }
     *ret_mem = mem;
     return CL_SUCCESS;
@@ -364,16 +408,37 @@ flags_fit_parent(cl_mem_flags flags, cl_mem_flags parent)
            (flags & (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY)) == 0;
 }
 
-static cl_mem_flags
-inherit_flags(cl_mem_flags flags, cl_mem_flags parent)
+bool
+tp_icd_mem_inherit(cl_mem_flags flags, cl_mem_flags parent, cl_mem_flags *ret_flags)
 {
+    if (!tp_icd_mem_flags_are_valid(flags) || (flags & pointer_flags) != 0 ||
+        !flags_fit_parent(flags, parent)) {
+        return false;
+    }
     if ((flags & device_flags) == 0) {
         flags |= parent & device_flags;
     }
     if ((flags & host_flags) == 0) {
         flags |= parent & host_flags;
     }
-    return flags | (parent & pointer_flags);
+    *ret_flags = flags | (parent & pointer_flags);
+    return true;
+}
+
+void
+tp_icd_mem_adopt(struct _cl_mem *mem, struct _cl_mem *parent, size_t offset)
+{
+    mem->parent = parent;
+    mem->origin = parent->origin + offset;
+    if (parent->host_ptr != NULL) {
+        mem->host_ptr = (uint8_t *)parent->host_ptr + offset;
+    }
+    tp_icd_hold(&parent->obj);
+    if (!tp_icd_context_spans(mem->ctx)) {
+        tp_icd_lock();
+        tp_icd_mem_ensure(mem, mem->ctx, 0);
+        tp_icd_unlock();
+    }
 }
 
 static bool
@@ -388,14 +453,13 @@ is_aligned_for_some(const struct _cl_context *ctx, size_t origin)
 }
 
 static cl_int
-check_sub_buffer(const struct _cl_mem *parent, cl_mem_flags flags,
+check_sub_buffer(const struct _cl_mem *parent, cl_mem_flags *flags,
                  cl_buffer_create_type type, const cl_buffer_region *region)
 {
-    if (parent == NULL || parent->parent != NULL) {
+    if (parent == NULL || parent->parent != NULL || parent->image != NULL) {
         return CL_INVALID_MEM_OBJECT;
     }
-    if (!flags_are_valid(flags) || (flags & pointer_flags) != 0 ||
-        !flags_fit_parent(flags, parent->flags) ||
+    if (!tp_icd_mem_inherit(*flags, parent->flags, flags) ||
         type != CL_BUFFER_CREATE_TYPE_REGION || region == NULL) {
         return CL_INVALID_VALUE;
     }
@@ -415,27 +479,17 @@ create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
                   const cl_buffer_region *region, cl_mem *ret_mem)
 {
     struct _cl_mem *parent = tp_icd_check(buffer, TP_ICD_MEM);
-    cl_int err = check_sub_buffer(parent, flags, type, region);
+    cl_int err = check_sub_buffer(parent, &flags, type, region);
     struct _cl_mem *mem;
 
     if (err != CL_SUCCESS) {
         return err;
     }
-    mem = mem_alloc(parent->ctx, inherit_flags(flags, parent->flags), region->size);
+    mem = tp_icd_mem_create(parent->ctx, flags, region->size);
     if (mem == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    mem->parent = parent;
-    mem->origin = region->origin;
-    if (parent->host_ptr != NULL) {
-        mem->host_ptr = (uint8_t *)parent->host_ptr + region->origin;
-    }
-    tp_icd_hold(&parent->obj);
-    if (!tp_icd_context_spans(mem->ctx)) {
-        tp_icd_lock();
-        tp_icd_mem_ensure(mem, mem->ctx, 0);
-        tp_icd_unlock();
-    }
+    tp_icd_mem_adopt(mem, parent, region->origin);
     *ret_mem = mem;
     return CL_SUCCESS;
 }
@@ -515,7 +569,9 @@ tp_clGetMemObjectInfo(cl_mem memobj, cl_mem_info name, size_t value_size, void *
     }
     switch (name) {
     case CL_MEM_TYPE:
-        return TP_ICD_ANSWER(cl_mem_object_type, CL_MEM_OBJECT_BUFFER);
+        return TP_ICD_ANSWER(cl_mem_object_type, mem->image != NULL
+                                                     ? mem->image->type
+                                                     : CL_MEM_OBJECT_BUFFER);
     case CL_MEM_FLAGS:
         return TP_ICD_ANSWER(cl_mem_flags, mem->flags);
     case CL_MEM_SIZE:
@@ -531,7 +587,7 @@ tp_clGetMemObjectInfo(cl_mem memobj, cl_mem_info name, size_t value_size, void *
     case CL_MEM_ASSOCIATED_MEMOBJECT:
         return TP_ICD_ANSWER(cl_mem, mem->parent);
     case CL_MEM_OFFSET:
-        return TP_ICD_ANSWER(size_t, mem->origin);
+        return TP_ICD_ANSWER(size_t, mem->image == NULL ? mem->origin : 0);
     case CL_MEM_USES_SVM_POINTER:
         return TP_ICD_ANSWER(cl_bool, CL_FALSE);
     case CL_MEM_PROPERTIES:

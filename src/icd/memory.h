@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers and commands: what mem.c, map.c, move.c, stage.c, mover.c, enqueue.c,
- * transfer.c, hazard.c, command.c, launch.c and geometry.c offer each other. Nobody else
- * includes this.
+ * Memory objects and commands: what mem.c, image*.c, map.c, move.c, stage.c, mover.c,
+ * enqueue.c, transfer.c, hazard.c, command.c, launch.c and geometry.c offer each other.
+ * Nobody else includes this.
  *
  * A command goes through tp_icd_op_run(): check the wait list, take the lock, make content
  * valid where it is used, collect what must be waited for, put the frame, give the event,
@@ -54,25 +54,51 @@ void tp_icd_box_unpack(uint8_t *dst, const struct tp_icd_box *box, const uint8_t
 static inline struct _cl_mem *
 tp_icd_mem_root(struct _cl_mem *mem)
 {
-    return mem->parent != NULL ? mem->parent : mem;
+    while (mem->parent != NULL) {
+        mem = mem->parent;
+    }
+    return mem;
 }
 
-/** One map of a buffer, in the list of its root. */
-struct tp_icd_map {
-    struct tp_list link;
-    struct _cl_mem *mem; /**< what was mapped: the root or a sub-buffer; borrowed */
-    uint8_t *ptr; /**< what the program got */
-    size_t offset, size; /**< [bytes] in mem */
-    cl_map_flags flags;
-};
+/**
+ * Makes a memory object with refs 1 that holds its context, and nothing else of it.
+ * @return NULL: no memory.
+ */
+struct _cl_mem *tp_icd_mem_create(struct _cl_context *ctx, cl_mem_flags flags,
+                                  size_t size);
+/**
+ * Fills in a new memory object without parent: properties, directory, first content.
+ * @param box how the content lies at @p host_ptr; NULL: in one piece.
+ */
+cl_int tp_icd_mem_fill(struct _cl_mem *mem, const cl_mem_properties *properties,
+                       void *host_ptr, const struct tp_icd_box *box);
+/** Makes the rest of a new memory object that is a part of @p parent, and holds that. */
+void tp_icd_mem_adopt(struct _cl_mem *mem, struct _cl_mem *parent, size_t offset);
+/** Copies the list of properties. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
+cl_int tp_icd_mem_set_properties(struct _cl_mem *mem, const cl_mem_properties *list);
+/** [bytes] of host memory that all of it takes. */
+static inline size_t
+tp_icd_mem_host_bytes(const struct _cl_mem *mem)
+{
+    return mem->image != NULL ? mem->image->host_bytes : mem->size;
+}
+/** True if the flags of clCreateBuffer or clCreateImage agree with each other. */
+bool tp_icd_mem_flags_are_valid(cl_mem_flags flags);
+/** Checks the flags of a part against those of the whole, and completes them. */
+bool tp_icd_mem_inherit(cl_mem_flags flags, cl_mem_flags parent,
+                        cl_mem_flags *ret_flags);
+/** What the server needs to know of the flags. */
+cl_mem_flags tp_icd_mem_wire_flags(const struct _cl_mem *mem);
 
 /**
- * What a command may do with a handle: a buffer of the queue's context, aligned for the
- * queue's device.
+ * What a command may do with a handle: a memory object of the queue's context, aligned for
+ * the queue's device.
  * @return CL_SUCCESS, CL_INVALID_MEM_OBJECT, CL_INVALID_CONTEXT or
  *         CL_MISALIGNED_SUB_BUFFER_OFFSET.
  */
 cl_int tp_icd_mem_check(const struct _cl_command_queue *q, cl_mem handle);
+/** The same of a buffer: an image is CL_INVALID_MEM_OBJECT. */
+cl_int tp_icd_buffer_check(const struct _cl_command_queue *q, cl_mem handle);
 /** True if the host may do it: CL_MAP_READ, CL_MAP_WRITE by the HOST_* flags. */
 bool tp_icd_mem_host_may(const struct _cl_mem *mem, cl_map_flags what);
 
@@ -201,14 +227,78 @@ struct tp_icd_content {
     size_t extent; /**< [bytes] from ptr to the end of the box there */
     struct tp_icd_box box; /**< how it lies in host memory */
     bool hold_mem; /**< ptr belongs to the buffer: keep it until the end */
+    bool is_image; /**< a region of an image, in elements, rows and slices */
+    size_t origin[3], region[3];
 };
 
 /** Linear content. */
 void tp_icd_content_set(struct tp_icd_content *content, struct _cl_mem *mem,
                         size_t offset, size_t size, const void *ptr);
+/**
+ * A region of an image that fits it. @param row_pitch [bytes] of host memory between rows
+ * (or layers of a 1D array), @p slice_pitch between slices (or layers of a 2D array).
+ */
+void tp_icd_content_set_image(struct tp_icd_content *content, struct _cl_mem *mem,
+                              const size_t origin[3], const size_t region[3],
+                              size_t row_pitch, size_t slice_pitch, const void *ptr);
 /** For tp_icd_op_run; arg is a struct tp_icd_content, borrowed until return. */
 cl_int tp_icd_put_read(struct tp_icd_op *op, void *arg);
 cl_int tp_icd_put_write(struct tp_icd_op *op, void *arg);
+
+/** Runs a read or a write of content: what both kinds of memory object share. */
+cl_int tp_icd_run_read(struct tp_icd_op *op, bool blocking,
+                       struct tp_icd_content *content);
+/** @param whole nothing of the old content stays. */
+cl_int tp_icd_run_write(struct tp_icd_op *op, bool blocking,
+                        struct tp_icd_content *content, bool whole);
+
+/* ---- image_format.c, image.c ------------------------------------------------------------ */
+
+/** True if the order and the type of channels are ones that OpenCL puts together. */
+bool tp_icd_image_format_is_valid(const cl_image_format *format);
+/** True if a device of the context lists a format for images with these flags. */
+bool tp_icd_image_format_known(const struct _cl_context *ctx, cl_mem_flags flags,
+                               cl_mem_object_type type, const cl_image_format *format);
+/** True if an image of that size is not too large for a device. */
+bool tp_icd_image_size_fits(const struct _cl_device_id *dev,
+                            const struct tp_icd_image *image);
+/**
+ * Whether a command on a queue may use an image.
+ * @return as tp_icd_mem_check, or CL_INVALID_OPERATION, CL_INVALID_IMAGE_SIZE,
+ *         CL_IMAGE_FORMAT_NOT_SUPPORTED.
+ */
+cl_int tp_icd_image_check(const struct _cl_command_queue *q, cl_mem handle);
+/** Puts IMAGE_CREATE. Under the lock. */
+void tp_icd_image_put_create(const struct _cl_mem *mem, struct _cl_context *ctx,
+                             uint32_t place_index);
+/** [bytes] of host memory between the rows of dims, for pitches as calls give them. */
+size_t tp_icd_image_row_step(const struct tp_icd_image *image, size_t row_pitch,
+                             size_t slice_pitch);
+/** The whole image as a region: origin and region for the wire and for content. */
+void tp_icd_image_whole(const struct _cl_mem *mem, size_t origin[3], size_t region[3]);
+/** Checks origin and region against the image. CL_SUCCESS, CL_INVALID_VALUE. */
+cl_int tp_icd_image_region_check(const struct _cl_mem *mem, const size_t *origin,
+                                 const size_t *region);
+/** True if a region, which fits, is all of the image. */
+bool tp_icd_image_region_is_whole(const struct _cl_mem *mem, const size_t *region);
+
+/* ---- map.c ------------------------------------------------------------------------------ */
+
+/** One map of a buffer or an image, in the list of its root. */
+struct tp_icd_map {
+    struct tp_list link;
+    struct _cl_mem *mem; /**< what was mapped: the root or a part of it; borrowed */
+    uint8_t *ptr; /**< what the program got */
+    size_t offset, size; /**< [bytes] in the root, from the first byte to the last */
+    size_t origin[3], region[3]; /**< of an image */
+    cl_map_flags flags;
+};
+
+/** CL_SUCCESS, CL_INVALID_VALUE or CL_INVALID_OPERATION (host access of the object). */
+cl_int tp_icd_map_flags_check(const struct _cl_mem *mem, cl_map_flags flags);
+/** Runs a map whose arguments were checked. @param want mem, offset, size and so on. */
+cl_int tp_icd_map_run(struct tp_icd_op *op, const struct tp_icd_map *want,
+                      void **ret_ptr);
 
 /* ---- mover.c, stage.c: content without a command of the program ------------------------- */
 
@@ -219,8 +309,9 @@ struct _cl_command_queue *tp_icd_mover(struct _cl_context *ctx, uint32_t place_i
 struct tp_icd_stage;
 /** Gives a stage with one reference, nothing in it yet; needs no lock. NULL: no memory. */
 struct tp_icd_stage *tp_icd_stage_create(size_t size);
-/** Fills it whole; before anybody else knows it. */
-void tp_icd_stage_fill(struct tp_icd_stage *stage, const void *src);
+/** Fills it whole, from one piece (box NULL) or from a box; before anybody else knows it. */
+void tp_icd_stage_fill(struct tp_icd_stage *stage, const void *src,
+                       const struct tp_icd_box *box);
 void tp_icd_stage_ref(struct tp_icd_stage *stage);
 /** NULL is fine. */
 void tp_icd_stage_unref(struct tp_icd_stage *stage);

@@ -13,33 +13,55 @@
 static struct tp_icd_object *dead;
 
 /**
- * Addresses of all live cl_mem. A kernel argument is bytes of the program: whether they
- * are a memory object is asked here, without a look at what they may point to.
+ * Addresses of all live cl_mem and cl_sampler. A kernel argument is bytes of the program:
+ * whether they are such an object is asked here, without a look at what they may point to.
  */
-static struct tp_map mems;
-static pthread_mutex_t mems_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf */
+static struct tp_map args;
+static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf */
+
+static bool
+may_be_argument(const struct tp_icd_object *obj)
+{
+    return obj->kind == TP_ICD_MEM || obj->kind == TP_ICD_SAMPLER;
+}
 
 static void
-note_mem(struct tp_icd_object *obj, bool alive)
+note_argument(struct tp_icd_object *obj, bool alive)
 {
-    pthread_mutex_lock(&mems_lock);
+    pthread_mutex_lock(&args_lock);
     if (alive) {
-        (void)tp_map_put(&mems, (uintptr_t)obj, obj); /* no room was logged */
+        (void)tp_map_put(&args, (uintptr_t)obj, obj); /* no room was logged */
     } else {
-        tp_map_remove(&mems, (uintptr_t)obj);
+        tp_map_remove(&args, (uintptr_t)obj);
     }
-    pthread_mutex_unlock(&mems_lock);
+    pthread_mutex_unlock(&args_lock);
+}
+
+static bool
+is_argument(const void *handle, enum tp_icd_kind kind)
+{
+    const struct tp_icd_object *obj = NULL;
+    bool found;
+
+    pthread_mutex_lock(&args_lock);
+    if (handle != NULL) {
+        obj = tp_map_get(&args, (uintptr_t)handle);
+    }
+    found = obj != NULL && obj->kind == (uint32_t)kind;
+    pthread_mutex_unlock(&args_lock);
+    return found;
 }
 
 bool
 tp_icd_is_mem(const void *handle)
 {
-    bool found;
+    return is_argument(handle, TP_ICD_MEM);
+}
 
-    pthread_mutex_lock(&mems_lock);
-    found = handle != NULL && tp_map_get(&mems, (uintptr_t)handle) != NULL;
-    pthread_mutex_unlock(&mems_lock);
-    return found;
+bool
+tp_icd_is_sampler(const void *handle)
+{
+    return is_argument(handle, TP_ICD_SAMPLER);
 }
 
 void
@@ -53,8 +75,8 @@ tp_icd_object_init(struct tp_icd_object *obj, enum tp_icd_kind kind, uint64_t id
     obj->destroy = destroy;
     atomic_init(&obj->refs, 1);
     atomic_init(&obj->holds, 1);
-    if (kind == TP_ICD_MEM) {
-        note_mem(obj, true);
+    if (may_be_argument(obj)) {
+        note_argument(obj, true);
     }
 }
 
@@ -91,8 +113,8 @@ unhold(struct tp_icd_object *obj)
 static void
 destroy(struct tp_icd_object *obj)
 {
-    if (obj->kind == TP_ICD_MEM) {
-        note_mem(obj, false);
+    if (may_be_argument(obj)) {
+        note_argument(obj, false);
     }
     obj->kind = TP_ICD_DEAD;
     obj->destroy(obj);

@@ -100,6 +100,7 @@ tp_icd_device_limits(struct _cl_device_id *dev)
     dev->max_alloc_bytes =
         tp_icd_device_number(dev, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 128 << 20);
     dev->max_group_size = tp_icd_device_number(dev, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1);
+    dev->images = tp_icd_device_has_images(dev);
 }
 
 static struct _cl_device_id *

@@ -56,9 +56,14 @@ tp_icd_stage_create(size_t size)
 }
 
 void
-tp_icd_stage_fill(struct tp_icd_stage *stage, const void *src)
+tp_icd_stage_fill(struct tp_icd_stage *stage, const void *src,
+                  const struct tp_icd_box *box)
 {
-    memcpy(stage->data, src, stage->size);
+    if (box != NULL) {
+        tp_icd_box_pack(stage->data, box, src, 0, stage->size);
+    } else {
+        memcpy(stage->data, src, stage->size);
+    }
     stage->ready = stage->size;
 }
 
@@ -247,6 +252,48 @@ expect_content(struct carry *fetch, uint64_t *ret_transfer)
     return status;
 }
 
+/** All of an image, as the wire wants it; @p values is borrowed by the result. */
+static struct tp_wire_u64s
+whole_image(const struct _cl_mem *root, uint64_t values[6])
+{
+    size_t origin[3], region[3];
+
+    tp_icd_image_whole(root, origin, region);
+    for (int i = 0; i < 3; i++) {
+        values[i] = origin[i];
+        values[3 + i] = region[i];
+    }
+    return (struct tp_wire_u64s){6, values};
+}
+
+static void
+put_fetch(struct carry *fetch, uint64_t transfer, const struct tp_wire_u64s *wait)
+{
+    const struct _cl_mem *root = fetch->root;
+    struct tp_wire_read msg = {.event = fetch->ev->obj.id,
+                               .queue = fetch->ev->queue->obj.id,
+                               .mem = root->obj.id,
+                               .flags = TP_WIRE_NOTIFY,
+                               .size = root->size,
+                               .transfer = transfer,
+                               .wait = *wait};
+    uint64_t values[6];
+
+    if (root->image == NULL) {
+        tp_icd_put(fetch->place, TP_WIRE_READ, &msg);
+        return;
+    }
+    tp_icd_put(fetch->place, TP_WIRE_READ_IMAGE,
+               &(struct tp_wire_read_image){.event = msg.event,
+                                            .queue = msg.queue,
+                                            .mem = msg.mem,
+                                            .flags = msg.flags,
+                                            .size = msg.size,
+                                            .transfer = transfer,
+                                            .region = whole_image(root, values),
+                                            .wait = *wait});
+}
+
 struct _cl_event *
 tp_icd_stage_fetch(struct tp_icd_stage *stage, struct _cl_mem *root,
                    uint32_t place_index, const struct tp_wire_u64s *wait,
@@ -267,14 +314,7 @@ tp_icd_stage_fetch(struct tp_icd_stage *stage, struct _cl_mem *root,
         *ret_err = tp_icd_cl_error(status);
         return NULL;
     }
-    tp_icd_put(fetch->place, TP_WIRE_READ,
-               &(struct tp_wire_read){.event = fetch->ev->obj.id,
-                                      .queue = fetch->ev->queue->obj.id,
-                                      .mem = root->obj.id,
-                                      .flags = TP_WIRE_NOTIFY,
-                                      .size = root->size,
-                                      .transfer = transfer,
-                                      .wait = *wait});
+    put_fetch(fetch, transfer, wait);
     return carry_off(fetch, fetch_ended, true);
 }
 
@@ -331,6 +371,7 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
                                 .flags = TP_WIRE_NOTIFY,
                                 .size = stage->size,
                                 .wait = *wait};
+    uint64_t values[6];
 
     if (small) {
         msg.data =
@@ -338,7 +379,20 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
     } else {
         msg.transfer = feed->source.transfer;
     }
-    tp_icd_put(feed->place, TP_WIRE_WRITE, &msg);
+    if (feed->root->image == NULL) {
+        tp_icd_put(feed->place, TP_WIRE_WRITE, &msg);
+        return;
+    }
+    tp_icd_put(feed->place, TP_WIRE_WRITE_IMAGE,
+               &(struct tp_wire_write_image){.event = msg.event,
+                                             .queue = msg.queue,
+                                             .mem = msg.mem,
+                                             .flags = msg.flags,
+                                             .size = msg.size,
+                                             .transfer = msg.transfer,
+                                             .region = whole_image(feed->root, values),
+                                             .wait = *wait,
+                                             .data = msg.data});
 }
 
 struct _cl_event *

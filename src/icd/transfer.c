@@ -52,6 +52,36 @@ tp_icd_content_set(struct tp_icd_content *content, struct _cl_mem *mem, size_t o
     content->box.region[1] = content->box.region[2] = 1;
 }
 
+void
+tp_icd_content_set_image(struct tp_icd_content *content, struct _cl_mem *mem,
+                         const size_t origin[3], const size_t region[3],
+                         size_t row_pitch, size_t slice_pitch, const void *ptr)
+{
+    const size_t row = region[0] * mem->image->element;
+
+    tp_icd_content_set(content, mem, 0, row * region[1] * region[2], ptr);
+    content->is_image = true;
+    memcpy(content->origin, origin, sizeof(content->origin));
+    memcpy(content->region, region, sizeof(content->region));
+    content->box.region[0] = row;
+    content->box.region[1] = region[1];
+    content->box.region[2] = region[2];
+    content->box.row_pitch = row_pitch;
+    content->box.slice_pitch = slice_pitch;
+    content->extent = row + (region[1] - 1) * row_pitch + (region[2] - 1) * slice_pitch;
+}
+
+/** The region field of READ_IMAGE and WRITE_IMAGE; @p values is borrowed by the result. */
+static struct tp_wire_u64s
+wire_region(const struct tp_icd_content *content, uint64_t values[8])
+{
+    for (int i = 0; i < 3; i++) {
+        values[i] = content->origin[i];
+        values[3 + i] = content->region[i];
+    }
+    return (struct tp_wire_u64s){6, values};
+}
+
 /** The rect field of READ and WRITE; @p values is borrowed by the result. */
 static struct tp_wire_u64s
 wire_rect(const struct tp_icd_content *content, uint64_t values[8])
@@ -225,8 +255,20 @@ static void
 put_read_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
                uint64_t transfer, uint8_t flags)
 {
-    uint64_t rect[8];
+    uint64_t values[8];
 
+    if (content->is_image) {
+        tp_icd_put(op->q->place, TP_WIRE_READ_IMAGE,
+                   &(struct tp_wire_read_image){.event = op->ev->obj.id,
+                                                .queue = op->q->obj.id,
+                                                .mem = content->mem->obj.id,
+                                                .flags = op->flags | flags,
+                                                .size = content->size,
+                                                .transfer = transfer,
+                                                .region = wire_region(content, values),
+                                                .wait = tp_icd_op_ids(op)});
+        return;
+    }
     tp_icd_put(op->q->place, TP_WIRE_READ,
                &(struct tp_wire_read){.event = op->ev->obj.id,
                                       .queue = op->q->obj.id,
@@ -235,7 +277,7 @@ put_read_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
                                       .offset = content->offset,
                                       .size = content->size,
                                       .transfer = transfer,
-                                      .rect = wire_rect(content, rect),
+                                      .rect = wire_rect(content, values),
                                       .wait = tp_icd_op_ids(op)});
 }
 
@@ -298,8 +340,21 @@ static void
 put_write_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
                 uint64_t transfer, uint8_t flags, struct tp_wire_bytes data)
 {
-    uint64_t rect[8];
+    uint64_t values[8];
 
+    if (content->is_image) {
+        tp_icd_put(op->q->place, TP_WIRE_WRITE_IMAGE,
+                   &(struct tp_wire_write_image){.event = tp_icd_op_event_id(op),
+                                                 .queue = op->q->obj.id,
+                                                 .mem = content->mem->obj.id,
+                                                 .flags = op->flags | flags,
+                                                 .size = content->size,
+                                                 .transfer = transfer,
+                                                 .region = wire_region(content, values),
+                                                 .wait = tp_icd_op_ids(op),
+                                                 .data = data});
+        return;
+    }
     tp_icd_put(op->q->place, TP_WIRE_WRITE,
                &(struct tp_wire_write){.event = tp_icd_op_event_id(op),
                                        .queue = op->q->obj.id,
@@ -308,7 +363,7 @@ put_write_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
                                        .offset = content->offset,
                                        .size = content->size,
                                        .transfer = transfer,
-                                       .rect = wire_rect(content, rect),
+                                       .rect = wire_rect(content, values),
                                        .wait = tp_icd_op_ids(op),
                                        .data = data});
 }

@@ -37,7 +37,7 @@ tp_wire_get_fact(const uint8_t **src, const uint8_t *end, struct tp_wire_fact *r
         !take_u32(&p, end, &fact.len) || !take_raw(&p, end, fact.len, &data)) {
         return false;
     }
-    if (fact.kind < TP_WIRE_FACT_PLATFORM || fact.kind > TP_WIRE_FACT_KERNEL_DEVICE ||
+    if (fact.kind < TP_WIRE_FACT_PLATFORM || fact.kind > TP_WIRE_FACT_IMAGE_FORMATS ||
         reserved != 0) {
         return false;
     }

@@ -19,6 +19,8 @@ enum tp_wire_fact_kind {
     TP_WIRE_FACT_KERNEL = 5, /**< index: kernel of the program */
     TP_WIRE_FACT_KERNEL_ARG = 6, /**< index: kernel; sub: argument */
     TP_WIRE_FACT_KERNEL_DEVICE = 7, /**< index: kernel; sub: device of the server */
+    /** index, sub: as DEVICE; param: image type; data: struct tp_wire_image_format each */
+    TP_WIRE_FACT_IMAGE_FORMATS = 8,
 };
 
 enum { TP_WIRE_FACT_HEADER_BYTES = 24 };

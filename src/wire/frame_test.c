@@ -260,9 +260,9 @@ static void
 test_facts_refusals(void **state)
 {
     (void)state;
-    assert_true(get_fact_with(0, TP_WIRE_FACT_KERNEL_DEVICE));
+    assert_true(get_fact_with(0, TP_WIRE_FACT_IMAGE_FORMATS));
     assert_false(get_fact_with(0, 0));
-    assert_false(get_fact_with(0, 8));
+    assert_false(get_fact_with(0, TP_WIRE_FACT_IMAGE_FORMATS + 1));
     assert_false(get_fact_with(2, 1)); /* reserved */
     assert_false(get_fact_with(23, 0xff)); /* length of 4 GiB */
 }

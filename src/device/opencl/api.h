@@ -31,6 +31,10 @@
     X(CreateSubBuffer)                                                                 \
     X(RetainMemObject)                                                                 \
     X(ReleaseMemObject)                                                                \
+    X(GetSupportedImageFormats)                                                        \
+    X(CreateImage)                                                                     \
+    X(CreateSampler)                                                                   \
+    X(ReleaseSampler)                                                                  \
     X(CreateProgramWithSource)                                                         \
     X(CreateProgramWithBinary)                                                         \
     X(ReleaseProgram)                                                                  \
@@ -60,6 +64,12 @@
     X(EnqueueFillBuffer)                                                               \
     X(EnqueueCopyBuffer)                                                               \
     X(EnqueueCopyBufferRect)                                                           \
+    X(EnqueueReadImage)                                                                \
+    X(EnqueueWriteImage)                                                               \
+    X(EnqueueFillImage)                                                                \
+    X(EnqueueCopyImage)                                                                \
+    X(EnqueueCopyImageToBuffer)                                                        \
+    X(EnqueueCopyBufferToImage)                                                        \
     X(EnqueueNDRangeKernel)                                                            \
     X(EnqueueMigrateMemObjects)                                                        \
     X(EnqueueMarkerWithWaitList)                                                       \

@@ -96,12 +96,28 @@ make_rect(const struct tp_device_box *box)
     return r;
 }
 
+/* The same box in elements, as the calls for images want it. */
+static struct rect
+make_image_rect(const struct tp_device_box *box)
+{
+    struct rect r = make_rect(box);
+
+    r.origin[0] /= box->element;
+    r.region[0] /= box->element;
+    return r;
+}
+
 static cl_int
 enqueue_read(struct domain *d, struct tp_device_copy *copy, cl_event *ret_event)
 {
     const struct tp_device_box *box = &copy->box;
     struct rect r;
 
+    if (box->element != 0) {
+        r = make_image_rect(box);
+        return d->cl->EnqueueReadImage(d->queue, copy->mem, CL_FALSE, r.origin,
+                                       r.region, 0, 0, copy->host, 0, NULL, ret_event);
+    }
     if (is_plain(box)) {
         return d->cl->EnqueueReadBuffer(d->queue, copy->mem, CL_FALSE, box_start(box),
                                         box->region[0], copy->host, 0, NULL, ret_event);
@@ -118,6 +134,11 @@ enqueue_write(struct domain *d, struct tp_device_copy *copy, cl_event *ret_event
     const struct tp_device_box *box = &copy->box;
     struct rect r;
 
+    if (box->element != 0) {
+        r = make_image_rect(box);
+        return d->cl->EnqueueWriteImage(d->queue, copy->mem, CL_FALSE, r.origin,
+                                        r.region, 0, 0, copy->host, 0, NULL, ret_event);
+    }
     if (is_plain(box)) {
         return d->cl->EnqueueWriteBuffer(d->queue, copy->mem, CL_FALSE, box_start(box),
                                          box->region[0], copy->host, 0, NULL,

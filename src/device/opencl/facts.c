@@ -198,6 +198,9 @@ tp_opencl_facts(const struct tp_opencl *cl, const struct tp_opencl_inventory *in
 
         status = add_ranges(query_device, &s, device_ranges,
                             TP_ARRAY_LEN(device_ranges), &fact, facts);
+        if (status == TELPHER_OK) {
+            status = tp_opencl_image_formats(cl, inventory, i, facts);
+        }
     }
     return status;
 }

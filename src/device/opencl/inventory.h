@@ -55,6 +55,14 @@ telpher_status tp_opencl_facts_of_sub_device(const struct tp_opencl *cl,
                                              uint32_t number, uint32_t platform,
                                              struct tp_buf *facts);
 
+/**
+ * Appends the image formats of a device, one fact for each type of image, if it has images.
+ * Makes a context for that, since only a context can be asked. @return OK, NO_MEMORY, LIMIT
+ */
+telpher_status tp_opencl_image_formats(const struct tp_opencl *cl,
+                                       const struct tp_opencl_inventory *inventory,
+                                       uint32_t device, struct tp_buf *facts);
+
 /** Appends one fact. @return OK, NO_MEMORY, LIMIT */
 telpher_status tp_opencl_facts_add(struct tp_buf *facts, uint16_t kind, uint32_t index,
                                    uint32_t sub, uint32_t param, int32_t error,
