@@ -6,6 +6,8 @@
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
  *   exec_device.c  devices and their parts
  *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
+ *   exec_text.c    what native programs are of     exec_files.c    files they include
+ *   exec_binary.c  binaries
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
  *   exec_image.c   images, samplers
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
@@ -240,6 +242,9 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     X(PROGRAM_BINARY, program_binary)                                                  \
     X(PROGRAM_BUILD, program_build)                                                    \
     X(PROGRAM_BINARIES, program_binaries)                                              \
+    X(PROGRAM_COMPILE, program_compile)                                                \
+    X(PROGRAM_LINK, program_link)                                                      \
+    X(PROGRAM_FILES, program_files)                                                    \
     X(KERNEL_CREATE, kernel_create)                                                    \
     X(KERNEL_ARG, kernel_arg)                                                          \
     X(USER_EVENT_CREATE, user_event_create)                                            \
@@ -387,17 +392,34 @@ bool tp_exec_take_piece(struct tp_exec *x, uint64_t transfer, uint64_t size,
 /* ---- exec_program.c, exec_build.c ---- */
 
 struct tp_exec_build;
+struct tp_exec_text;
+
+/** Where a program comes from. */
+enum tp_exec_origin {
+    TP_EXEC_FROM_SOURCE,
+    TP_EXEC_FROM_IL,
+    TP_EXEC_FROM_BINARY,
+    TP_EXEC_FROM_LINK,
+    TP_EXEC_BUILT_IN,
+};
 
 struct tp_exec_program {
     struct tp_exec_object obj;
     struct tp_exec_context *context;
-    cl_program native; /**< set before any build, also by a bulk receiver */
+    enum tp_exec_origin origin;
+    char *text; /**< source or IL; fixed once it is there */
+    uint64_t text_len; /**< [bytes] */
+    cl_program native; /**< from source: made by the first build */
     bool building; /**< done_lock */
-    bool waiting; /**< its source or binaries are still coming; done_lock */
-    unsigned readers; /**< PROGRAM_BINARIES under way; done_lock */
+    unsigned waiting; /**< contents of it that are still coming; done_lock */
+    unsigned readers; /**< PROGRAM_BINARIES and links under way; done_lock */
     struct tp_list builds; /**< one build that waits for either; done_lock */
     struct tp_buf stored; /**< argument facts that came with a binary */
     uint32_t kernel_count; /**< kernels alive; reader only */
+    uint8_t *files; /**< records for the next build, or NULL; done_lock */
+    uint64_t files_len; /**< [bytes] */
+    int32_t files_error; /**< why there are none; done_lock */
+    struct tp_exec_text *made_of; /**< what native was made of; exec_text.c's */
 };
 
 struct tp_exec_kernel {
@@ -410,10 +432,19 @@ struct tp_exec_kernel {
     struct tp_exec_object **objects;
 };
 
+/** NULL is fine. */
+void tp_exec_text_free(struct tp_exec_text *text);
 /** Submits a build to the pool. */
 void tp_exec_build_submit(struct tp_exec_build *build);
-/** Content is there (or failed), or nobody reads the binaries: builds may run. */
-void tp_exec_program_ready(struct tp_exec_program *p);
+/** Content is there (or failed). */
+void tp_exec_program_arrived(struct tp_exec_program *p);
+/** Somebody no longer needs the native program as it is: builds may run. */
+void tp_exec_program_end_reading(struct tp_exec_program *p);
+/** Enters a program without anything in it. @p ret_error gives 0 or the context's error */
+telpher_status tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
+                                   enum tp_exec_origin origin,
+                                   struct tp_exec_program **ret_program,
+                                   int32_t *ret_error);
 /** Splits a binary into the native one and the facts stored with it. */
 const uint8_t *tp_exec_binary_unwrap(const uint8_t *data, uint64_t size,
                                      uint64_t *ret_native_size,

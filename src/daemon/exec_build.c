@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Builds and binaries, on the pool's threads. Binaries are handed out in a container that
- * also holds the facts on kernel arguments, since not every driver keeps those:
- *
- *   "TLPHBIN1"  u64 size of the facts  u64 size of the native binary  facts  binary
- */
+/* Builds, compilations and links, on the pool's threads. */
 #include "daemon/exec_build.h"
-
-#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "daemon/exec_files.h"
 
 #define ARG_INFO "-cl-kernel-arg-info"
-
-static const char binary_magic[8] = {'T', 'L', 'P', 'H', 'B', 'I', 'N', '1'};
 
 /* ---- a build's life ---- */
 
 void
 tp_exec_build_free(struct tp_exec_build *build)
 {
+    for (cl_uint i = 0; i < build->input_count; i++) {
+        tp_exec_program_end_reading(build->inputs[i]);
+        tp_exec_unref(&build->inputs[i]->obj);
+    }
     tp_exec_unref(&build->program->obj);
+    tp_free(build->inputs);
+    tp_free(build->files);
     tp_free(build->indices);
     tp_free(build->devices);
     tp_free(build->options);
@@ -56,8 +54,52 @@ choose_devices(struct tp_exec_build *build, const struct tp_wire_u64s *named)
     return 0;
 }
 
+/* Holds an input as it is. @return 0 or the CL error */
+static int32_t
+add_input(struct tp_exec_build *build, uint64_t id)
+{
+    struct tp_exec *x = build->program->obj.x;
+    struct tp_exec_program *p;
+    int32_t error = tp_exec_find(x, id, TP_WIRE_KIND_PROGRAM, &p);
+
+    if (error != 0) {
+        return error;
+    }
+    tp_mutex_lock(&x->done_lock);
+    if (p->building || p->waiting > 0 || p->native == NULL) {
+        error = CL_INVALID_OPERATION;
+    } else {
+        p->readers++;
+    }
+    tp_mutex_unlock(&x->done_lock);
+    if (error == 0) {
+        tp_exec_ref(&p->obj);
+        build->inputs[build->input_count++] = p;
+    }
+    return error;
+}
+
+static int32_t
+add_inputs(struct tp_exec_build *build, const struct tp_wire_u64s *inputs)
+{
+    int32_t error = 0;
+
+    if (inputs == NULL) {
+        return 0;
+    }
+    build->inputs =
+        tp_alloc_array(inputs->count, sizeof(struct tp_exec_program *), "link");
+    if (build->inputs == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (uint16_t i = 0; i < inputs->count && error == 0; i++) {
+        error = add_input(build, tp_wire_u64_at(inputs, i));
+    }
+    return error;
+}
+
 int32_t
-tp_exec_build_new(struct tp_exec_program *p, const struct tp_wire_program_build *m,
+tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *params,
                   struct tp_exec_build **ret_build)
 {
     struct tp_exec_build *build = tp_zalloc(sizeof(*build), "build");
@@ -67,12 +109,17 @@ tp_exec_build_new(struct tp_exec_program *p, const struct tp_wire_program_build 
         return CL_OUT_OF_HOST_MEMORY;
     }
     tp_list_init(&build->link);
+    build->kind = params->kind;
     build->program = p;
-    build->request = m->request;
+    build->request = params->request;
     tp_exec_ref(&p->obj);
-    build->options = tp_strndup(m->options.data, m->options.len, "build options");
+    build->options =
+        tp_strndup(params->options->data, params->options->len, "build options");
     error = build->options == NULL ? CL_OUT_OF_HOST_MEMORY
-                                   : choose_devices(build, &m->devices);
+                                   : choose_devices(build, params->devices);
+    if (error == 0) {
+        error = add_inputs(build, params->inputs);
+    }
     if (error != 0) {
         tp_exec_build_free(build);
         return error;
@@ -111,31 +158,156 @@ tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64
 
 /* ---- building ---- */
 
-/* The options with ours in front, so that kernels can be asked for their arguments. */
-static char *
-full_options(const struct tp_exec_build *build)
+/* With ours in front, so that kernels can be asked for their arguments. */
+char *
+tp_exec_build_options(const struct tp_exec_build *build)
 {
-    return tp_asprintf("build options", "%s %s", ARG_INFO, build->options);
+    return build->kind == TP_EXEC_LINK
+               ? tp_strdup(build->options, "build options")
+               : tp_asprintf("build options", "%s %s", ARG_INFO, build->options);
+}
+
+static int32_t
+run_link(struct tp_exec_build *build, const char *options)
+{
+    struct tp_exec_program *p = build->program;
+    cl_program *inputs = tp_alloc_array(build->input_count, sizeof(*inputs), "link");
+    int32_t error = CL_OUT_OF_HOST_MEMORY;
+
+    for (cl_uint i = 0; inputs != NULL && i < build->input_count; i++) {
+        inputs[i] = build->inputs[i]->native;
+    }
+    if (inputs != NULL) {
+        p->native = p->obj.x->cl.LinkProgram(
+            p->context->native, build->device_count, build->devices, options,
+            build->input_count, inputs, NULL, NULL, &error);
+        tp_free(inputs);
+    }
+    return error;
+}
+
+static int32_t
+run_driver(struct tp_exec_build *build, const char *options)
+{
+    struct tp_exec_program *p = build->program;
+    const struct tp_opencl *cl = &p->obj.x->cl;
+
+    switch (build->kind) {
+    case TP_EXEC_COMPILE:
+        return cl->CompileProgram(p->native, build->device_count, build->devices,
+                                  options, 0, NULL, NULL, NULL, NULL);
+    case TP_EXEC_LINK:
+        return run_link(build, options);
+    default:
+        return cl->BuildProgram(p->native, build->device_count, build->devices, options,
+                                NULL, NULL);
+    }
+}
+
+/* Takes the files that came for this build. */
+static int32_t
+take_files(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error;
+
+    tp_mutex_lock(&p->obj.x->done_lock);
+    build->files = p->files;
+    build->files_len = p->files_len;
+    error = p->files_error;
+    p->files = NULL;
+    p->files_len = 0;
+    p->files_error = 0;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+    return error;
+}
+
+/* Makes sure that there is something that can be built, and asked for. */
+static int32_t
+prepare(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error = p->obj.error != 0 ? p->obj.error : take_files(build);
+
+    if (error == 0 && tp_exec_options_name_files(build->options)) {
+        error = build->kind == TP_EXEC_COMPILE ? CL_INVALID_COMPILER_OPTIONS
+                : build->kind == TP_EXEC_LINK  ? CL_INVALID_LINKER_OPTIONS
+                                               : CL_INVALID_BUILD_OPTIONS;
+    }
+    if (error == 0 &&
+        (p->origin == TP_EXEC_FROM_SOURCE || p->origin == TP_EXEC_FROM_IL)) {
+        error = tp_exec_text_prepare(build);
+    }
+    if (error == 0 && build->kind != TP_EXEC_LINK &&
+        (p->native == NULL || p->origin == TP_EXEC_FROM_LINK)) {
+        error = CL_INVALID_OPERATION;
+    }
+    return error;
+}
+
+/* True if the driver says why the build failed. */
+static bool
+has_reason(const struct tp_exec_build *build)
+{
+    const struct tp_exec_program *p = build->program;
+    bool found = false;
+
+    for (cl_uint i = 0; i < build->device_count && p->native != NULL && !found; i++) {
+        size_t size = 0;
+        char *log;
+
+        (void)p->obj.x->cl.GetProgramBuildInfo(p->native, build->devices[i],
+                                               CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+        log = tp_zalloc(size + 1, "build log");
+        if (log != NULL && p->obj.x->cl.GetProgramBuildInfo(
+                               p->native, build->devices[i], CL_PROGRAM_BUILD_LOG, size,
+                               log, NULL) == CL_SUCCESS) {
+            found = strcasestr(log, "error") != NULL;
+        }
+        tp_free(log);
+    }
+    return found;
+}
+
+/*
+ * Executors build side by side, and a driver's own cache may not stand that: PoCL 3.1
+ * fails without a word when two processes write the same program. So once more.
+ */
+static int32_t
+run_driver_again(struct tp_exec_build *build, const char *options)
+{
+    int32_t error = run_driver(build, options);
+
+    if ((error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE ||
+         error == CL_LINK_PROGRAM_FAILURE) &&
+        !has_reason(build)) {
+        tp_info("executor", "a build failed without a reason: trying again");
+        if (build->kind == TP_EXEC_LINK && build->program->native != NULL) {
+            build->program->obj.x->cl.ReleaseProgram(build->program->native);
+            build->program->native = NULL;
+        }
+        error = run_driver(build, options);
+    }
+    return error;
 }
 
 static int32_t
 run_build(struct tp_exec_build *build)
 {
-    struct tp_exec_program *p = build->program;
+    int32_t error = prepare(build);
     char *options;
-    int32_t error;
 
-    if (p->obj.error != 0) {
-        return p->obj.error;
+    if (error != 0) {
+        return error;
     }
-    options = full_options(build);
+    options = tp_exec_build_options(build);
     if (options == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
     tp_trace_begin("executor", "build");
-    error = p->obj.x->cl.BuildProgram(p->native, build->device_count, build->devices,
-                                      options, NULL, NULL);
+    error = run_driver_again(build, options);
     tp_trace_end("executor", "build");
+    tp_exec_text_built(build);
     tp_free(options);
     return error;
 }
@@ -176,7 +348,9 @@ build_job(void *arg)
 
     tp_buf_init(&facts, 0);
     if (p->native != NULL &&
-        tp_exec_program_facts(build, error == CL_SUCCESS, &facts) != TELPHER_OK) {
+        tp_exec_program_facts(build,
+                              error == CL_SUCCESS && build->kind != TP_EXEC_COMPILE,
+                              &facts) != TELPHER_OK) {
         error = CL_OUT_OF_HOST_MEMORY;
     }
     tp_mutex_lock(&p->obj.x->done_lock);
@@ -202,264 +376,4 @@ tp_exec_build_submit(struct tp_exec_build *build)
         put_build_reply(build, CL_OUT_OF_HOST_MEMORY, &none);
         tp_exec_build_free(build);
     }
-}
-
-/* ---- binaries ---- */
-
-const uint8_t *
-tp_exec_binary_unwrap(const uint8_t *data, uint64_t size, uint64_t *ret_native_size,
-                      const uint8_t **ret_facts, uint64_t *ret_facts_size)
-{
-    uint64_t sizes[2];
-
-    *ret_facts = data;
-    *ret_facts_size = 0;
-    *ret_native_size = size;
-    if (size < TP_EXEC_BINARY_HEADER ||
-        memcmp(data, binary_magic, sizeof(binary_magic)) != 0) {
-        return data; /* a native binary as it is */
-    }
-    memcpy(sizes, data + 8, sizeof(sizes));
-    if (sizes[0] > size - TP_EXEC_BINARY_HEADER ||
-        sizes[1] != size - TP_EXEC_BINARY_HEADER - sizes[0]) {
-        return data; /* damaged: the driver will refuse it */
-    }
-    *ret_facts = data + TP_EXEC_BINARY_HEADER;
-    *ret_facts_size = sizes[0];
-    *ret_native_size = sizes[1];
-    return *ret_facts + sizes[0];
-}
-
-/* Binaries being collected for PROGRAM_BINARIES. */
-struct binaries {
-    struct tp_exec_program *program;
-    uint64_t request;
-    cl_uint count; /* of the context's devices */
-    uint64_t *sizes; /* of theirs, with container, for the reply */
-    cl_uint native_count; /* of those that the driver lists */
-    cl_device_id *natives;
-    size_t *native_sizes;
-    uint32_t *source; /* which of those is for each of ours; native_count: none */
-    struct tp_buf facts;
-    uint8_t *content;
-    uint64_t total;
-};
-
-static void
-free_binaries(struct binaries *b)
-{
-    tp_exec_unref(&b->program->obj);
-    tp_free(b->natives);
-    tp_free(b->native_sizes);
-    tp_free(b->source);
-    tp_free(b->sizes);
-    tp_buf_fini(&b->facts);
-    tp_free(b->content);
-    tp_free(b);
-}
-
-/*
- * Finds which of the driver's binaries is for which device: PoCL, for one, lists a device
- * once instead of its parts. @return 0 or the CL error
- */
-static int32_t
-match_devices(struct binaries *b)
-{
-    struct tp_exec_program *p = b->program;
-    const struct tp_opencl *cl = &p->obj.x->cl;
-    int32_t error = cl->GetProgramInfo(p->native, CL_PROGRAM_NUM_DEVICES,
-                                       sizeof(b->native_count), &b->native_count, NULL);
-
-    if (error != 0) {
-        return error;
-    }
-    b->natives = tp_alloc_array(b->native_count, sizeof(cl_device_id), "devices");
-    b->native_sizes = tp_alloc_array(b->native_count, sizeof(size_t), "binary sizes");
-    b->source = tp_alloc_array(b->count, sizeof(*b->source), "devices");
-    if (b->natives == NULL || b->native_sizes == NULL || b->source == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    error =
-        cl->GetProgramInfo(p->native, CL_PROGRAM_DEVICES,
-                           b->native_count * sizeof(cl_device_id), b->natives, NULL);
-    for (cl_uint i = 0; i < b->count && error == 0; i++) {
-        while (b->source[i] < b->native_count &&
-               !tp_exec_device_is_in(cl, p->context->devices[i].native,
-                                     b->natives[b->source[i]])) {
-            b->source[i]++;
-        }
-    }
-    return error;
-}
-
-/* @return [bytes] of the driver's binary for a device of ours, 0: it has none */
-static size_t
-native_size(const struct binaries *b, cl_uint i)
-{
-    return b->source[i] < b->native_count ? b->native_sizes[b->source[i]] : 0;
-}
-
-/* Asks for the sizes and lays out the containers. @return 0 or the CL error */
-static int32_t
-measure_binaries(struct binaries *b)
-{
-    struct tp_exec_program *p = b->program;
-    int32_t error;
-
-    b->count = p->context->device_count;
-    b->sizes = tp_alloc_array(b->count, sizeof(uint64_t), "binary sizes");
-    if (b->sizes == NULL || tp_exec_argument_facts(p, &b->facts) != TELPHER_OK) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    error = match_devices(b);
-    if (error == 0) {
-        error = p->obj.x->cl.GetProgramInfo(p->native, CL_PROGRAM_BINARY_SIZES,
-                                            b->native_count * sizeof(size_t),
-                                            b->native_sizes, NULL);
-    }
-    for (cl_uint i = 0; i < b->count && error == 0; i++) {
-        if (native_size(b, i) > 0) {
-            b->sizes[i] =
-                TP_EXEC_BINARY_HEADER + tp_buf_len(&b->facts) + native_size(b, i);
-            b->total += b->sizes[i];
-        }
-    }
-    return error;
-}
-
-/* Writes the head of a container. @return where the native binary goes */
-static uint8_t *
-begin_container(const struct binaries *b, uint8_t *at, uint64_t native)
-{
-    uint64_t facts = tp_buf_len(&b->facts);
-    const uint64_t sizes[2] = {facts, native};
-
-    memcpy(at, binary_magic, sizeof(binary_magic));
-    memcpy(at + 8, sizes, sizeof(sizes));
-    if (facts > 0) {
-        memcpy(at + TP_EXEC_BINARY_HEADER, tp_buf_data(&b->facts), facts);
-    }
-    return at + TP_EXEC_BINARY_HEADER + facts;
-}
-
-/* Writes the containers and has the driver fill in its binaries, each once. */
-static int32_t
-fill_binaries(struct binaries *b)
-{
-    uint8_t **places = tp_alloc_array(b->native_count, sizeof(*places), "binaries");
-    uint8_t **ours = tp_alloc_array(b->count, sizeof(*ours), "binaries");
-    uint8_t *at;
-    int32_t error = CL_OUT_OF_HOST_MEMORY;
-
-    b->content = tp_malloc(b->total, "binaries");
-    if (places == NULL || ours == NULL || b->content == NULL) {
-        goto done;
-    }
-    at = b->content;
-    for (cl_uint i = 0; i < b->count; i++) {
-        if (b->sizes[i] > 0) {
-            ours[i] = begin_container(b, at, native_size(b, i));
-            places[b->source[i]] = ours[i]; /* the last of several gets it */
-            at += b->sizes[i];
-        }
-    }
-    error = b->program->obj.x->cl.GetProgramInfo(
-        b->program->native, CL_PROGRAM_BINARIES, b->native_count * sizeof(*places),
-        places, NULL);
-    for (cl_uint i = 0; i < b->count && error == 0; i++) {
-        if (ours[i] != NULL && ours[i] != places[b->source[i]]) {
-            memcpy(ours[i], places[b->source[i]], native_size(b, i));
-        }
-    }
-done:
-    tp_free(places);
-    tp_free(ours);
-    return error;
-}
-
-static void
-put_binaries_reply(struct binaries *b, int32_t error)
-{
-    struct tp_exec *x = b->program->obj.x;
-    struct tp_wire_binaries_reply m = {.request = b->request, .status = error};
-
-    if (error == 0) {
-        m.sizes = (struct tp_wire_u64s){(uint16_t)b->count, b->sizes};
-        if (b->total <= TP_WIRE_BLOB_MAX) {
-            m.binaries = (struct tp_wire_bytes){(uint32_t)b->total, b->content};
-        } else {
-            m.transfer = tp_exec_transfer_id(x);
-        }
-    }
-    tp_exec_put(x, TP_WIRE_BINARIES_REPLY, &m);
-    tp_exec_flush(x);
-    if (m.transfer != 0) {
-        (void)tp_exec_send_content(x, m.transfer, b->content, b->total);
-        b->content = NULL;
-    }
-}
-
-/* The last one lets a build begin that came meanwhile. */
-static void
-end_reading(struct tp_exec_program *p)
-{
-    bool last;
-
-    tp_mutex_lock(&p->obj.x->done_lock);
-    last = --p->readers == 0;
-    tp_mutex_unlock(&p->obj.x->done_lock);
-    if (last) {
-        tp_exec_program_ready(p);
-    }
-}
-
-static void
-binaries_job(void *arg)
-{
-    struct binaries *b = arg;
-    int32_t error = measure_binaries(b);
-
-    if (error == 0) {
-        error = fill_binaries(b);
-    }
-    put_binaries_reply(b, error);
-    end_reading(b->program);
-    free_binaries(b);
-}
-
-telpher_status
-tp_exec_on_program_binaries(struct tp_exec *x, const struct tp_wire_program_binaries *m)
-{
-    struct tp_exec_program *p;
-    struct tp_wire_binaries_reply reply = {.request = m->request};
-    struct binaries *b = NULL;
-
-    reply.status = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
-    if (reply.status == 0) {
-        tp_mutex_lock(&x->done_lock);
-        reply.status = p->waiting || p->building ? CL_INVALID_PROGRAM_EXECUTABLE : 0;
-        p->readers += reply.status == 0;
-        tp_mutex_unlock(&x->done_lock);
-    }
-    if (reply.status == 0) {
-        b = tp_zalloc(sizeof(*b), "binaries");
-        reply.status = b == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
-        if (b == NULL) {
-            end_reading(p);
-        }
-    }
-    if (reply.status == 0) {
-        b->program = p;
-        b->request = m->request;
-        tp_buf_init(&b->facts, 0);
-        tp_exec_ref(&p->obj);
-        if (tp_pool_submit(x->pool, binaries_job, b) == TELPHER_OK) {
-            return TELPHER_OK;
-        }
-        end_reading(p);
-        free_binaries(b);
-        reply.status = CL_OUT_OF_HOST_MEMORY;
-    }
-    tp_exec_put(x, TP_WIRE_BINARIES_REPLY, &reply);
-    return TELPHER_OK;
 }

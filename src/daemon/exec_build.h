@@ -1,25 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A build on its way through the pool. */
+/* A build, compilation or link on its way through the pool. */
 #ifndef TELPHER_DAEMON_EXEC_BUILD_H
 #define TELPHER_DAEMON_EXEC_BUILD_H
 
 #include "daemon/exec.h"
 
+enum tp_exec_build_kind { TP_EXEC_BUILD, TP_EXEC_COMPILE, TP_EXEC_LINK };
+
+/** What a message asks for. */
+struct tp_exec_build_params {
+    enum tp_exec_build_kind kind;
+    uint64_t request, program;
+    const struct tp_wire_u64s *devices;
+    const struct tp_wire_bytes *options;
+    const struct tp_wire_u64s *inputs; /**< of a link; else NULL */
+};
+
 struct tp_exec_build {
     struct tp_list link; /**< program->builds while its content is awaited */
+    enum tp_exec_build_kind kind;
     struct tp_exec_program *program;
     uint64_t request;
     cl_uint device_count;
     uint32_t *indices; /**< of the server's devices */
     cl_device_id *devices; /**< the same, native */
     char *options; /**< as the client gave them */
+    uint8_t *files; /**< records of what it includes, taken when it runs; or NULL */
+    uint64_t files_len;
+    cl_uint input_count;
+    struct tp_exec_program **inputs; /**< read-held until it is over */
 };
 
 /** Makes a build of what a message says. @return 0 or the CL error */
 int32_t tp_exec_build_new(struct tp_exec_program *p,
-                          const struct tp_wire_program_build *m,
+                          const struct tp_exec_build_params *params,
                           struct tp_exec_build **ret_build);
 void tp_exec_build_free(struct tp_exec_build *build);
+/** What the driver is told: the client's options and ours. @return NULL: no memory */
+char *tp_exec_build_options(const struct tp_exec_build *build);
 
 /**
  * Sends content that is too large for a frame as a transfer of ours.
@@ -28,10 +46,18 @@ void tp_exec_build_free(struct tp_exec_build *build);
 telpher_status tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content,
                                     uint64_t size);
 
-/** Appends all facts of a built program. @return OK, NO_MEMORY, LIMIT */
-telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool built,
+/** Appends all facts of a program; of its kernels if it is @p executable. @return OK,
+ *  NO_MEMORY, LIMIT */
+telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool executable,
                                      struct tp_buf *facts);
 /** Appends name and argument facts of all kernels: what binaries carry along. */
 telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *facts);
+
+/* ---- exec_text.c ---- */
+
+/** Gives a build of source or IL the native program it needs. @return 0 or the CL error */
+int32_t tp_exec_text_prepare(struct tp_exec_build *build);
+/** A build is over: notes for which devices the native program has something. */
+void tp_exec_text_built(struct tp_exec_build *build);
 
 #endif

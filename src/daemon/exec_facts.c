@@ -274,7 +274,8 @@ add_build(struct tp_exec_build *build, cl_uint which, struct tp_buf *facts)
 }
 
 telpher_status
-tp_exec_program_facts(struct tp_exec_build *build, bool built, struct tp_buf *facts)
+tp_exec_program_facts(struct tp_exec_build *build, bool executable,
+                      struct tp_buf *facts)
 {
     struct tp_exec_program *p = build->program;
     struct subject s = {.cl = &p->obj.x->cl, .object = p->native};
@@ -285,7 +286,7 @@ tp_exec_program_facts(struct tp_exec_build *build, bool built, struct tp_buf *fa
     for (cl_uint i = 0; i < build->device_count && status == TELPHER_OK; i++) {
         status = add_build(build, i, facts);
     }
-    if (!built || status != TELPHER_OK) {
+    if (!executable || status != TELPHER_OK) {
         return status;
     }
     status = add_answers(facts, TP_WIRE_FACT_PROGRAM, 0, 0, ask_program, &s,

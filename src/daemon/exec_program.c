@@ -8,6 +8,7 @@
 #include "daemon/exec.h"
 #include "daemon/exec_build.h"
 #include "wire/facts.h"
+#include "wire/files.h"
 
 #define CONTENT_MAX ((uint64_t)1 << 30) /* [bytes] of source or binaries */
 
@@ -50,9 +51,10 @@ new_incoming(struct tp_exec_program *p, uint64_t size)
     return in;
 }
 
-static telpher_status
-new_program(struct tp_exec *x, uint64_t id, uint64_t context,
-            struct tp_exec_program **ret_program, int32_t *ret_error)
+telpher_status
+tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
+                    enum tp_exec_origin origin, struct tp_exec_program **ret_program,
+                    int32_t *ret_error)
 {
     struct tp_exec_program *p;
     telpher_status status = tp_exec_create(x, id, TP_WIRE_KIND_PROGRAM, sizeof(*p), &p);
@@ -62,6 +64,7 @@ new_program(struct tp_exec *x, uint64_t id, uint64_t context,
     }
     tp_list_init(&p->builds);
     tp_buf_init(&p->stored, 0);
+    p->origin = origin;
     *ret_error = tp_exec_find(x, context, TP_WIRE_KIND_CONTEXT, &p->context);
     if (*ret_error != 0) {
         p->context = NULL;
@@ -80,7 +83,10 @@ tp_exec_program_free(struct tp_exec_object *o)
     if (p->native != NULL) {
         o->x->cl.ReleaseProgram(p->native);
     }
+    tp_exec_text_free(p->made_of);
     tp_buf_fini(&p->stored);
+    tp_free(p->text);
+    tp_free(p->files);
     tp_exec_unref(p->context != NULL ? &p->context->obj : NULL);
     tp_free(p);
 }
@@ -100,21 +106,21 @@ await_content(struct incoming *in, uint64_t transfer,
     if (tp_wire_id_kind(transfer) != TP_WIRE_KIND_TRANSFER || in->size == 0) {
         return TELPHER_ERR_PROTO;
     }
-    in->program->waiting = true;
+    tp_mutex_lock(&in->program->obj.x->done_lock);
+    in->program->waiting++;
+    tp_mutex_unlock(&in->program->obj.x->done_lock);
     return tp_transfers_start(in->program->obj.x->transfers, &params);
 }
 
 /* ---- source ---- */
 
+/* Keeps the text; the native program comes with the first build. */
 static int32_t
-create_from_source(struct tp_exec_program *p, const void *source, size_t len)
+keep_text(struct tp_exec_program *p, const void *text, size_t len)
 {
-    const char *text = source;
-    int32_t error = 0;
-
-    p->native = p->obj.x->cl.CreateProgramWithSource(p->context->native, 1, &text, &len,
-                                                     &error);
-    return error;
+    p->text = tp_strndup(text, len, "program");
+    p->text_len = len;
+    return p->text == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 }
 
 static void
@@ -126,10 +132,10 @@ source_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     (void)start_ns;
     (void)end_ns;
     if (error == 0) {
-        error = create_from_source(p, in->content, in->size);
+        error = keep_text(p, in->content, in->size);
     }
     tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
-    tp_exec_program_ready(p);
+    tp_exec_program_arrived(p);
     free_incoming(in);
 }
 
@@ -146,12 +152,13 @@ tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source
         (m->transfer != 0 && m->source.len != 0)) {
         return TELPHER_ERR_PROTO;
     }
-    status = new_program(x, m->program, m->context, &p, &error);
+    status =
+        tp_exec_program_new(x, m->program, m->context, TP_EXEC_FROM_SOURCE, &p, &error);
     if (status != TELPHER_OK) {
         return status;
     }
     if (error == 0 && m->transfer == 0) {
-        error = create_from_source(p, m->source.data, m->source.len);
+        error = keep_text(p, m->source.data, m->source.len);
     } else if (error == 0) {
         in = m->size <= CONTENT_MAX ? new_incoming(p, m->size) : NULL;
         if (in != NULL) {
@@ -165,14 +172,82 @@ tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source
                : TELPHER_OK;
 }
 
+/* ---- files that builds include ---- */
+
+/* Takes records for the next build; those that are not proper have it fail. */
+static void
+keep_files(struct tp_exec_program *p, uint8_t *records, uint64_t len, int32_t error)
+{
+    if (error == 0 && tp_wire_files_check(records, len) == 0) {
+        error = CL_INVALID_VALUE;
+    }
+    if (error != 0) {
+        tp_free(records);
+        records = NULL;
+        len = 0;
+    }
+    tp_mutex_lock(&p->obj.x->done_lock);
+    tp_free(p->files);
+    p->files = records;
+    p->files_len = len;
+    p->files_error = error;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+}
+
+static void
+files_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    struct incoming *in = arg;
+
+    (void)start_ns;
+    (void)end_ns;
+    keep_files(in->program, in->content, in->size, error);
+    in->content = NULL;
+    tp_exec_program_arrived(in->program);
+    free_incoming(in);
+}
+
+telpher_status
+tp_exec_on_program_files(struct tp_exec *x, const struct tp_wire_program_files *m)
+{
+    struct tp_exec_program *p;
+    struct incoming *in = NULL;
+    int32_t error = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
+
+    if (m->size == 0 || m->size > TP_WIRE_FILES_BYTES_MAX ||
+        m->files.len > TP_WIRE_BLOB_MAX ||
+        m->files.len != (m->transfer == 0 ? m->size : 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (error == 0) {
+        in = new_incoming(p, m->size);
+    }
+    if (in != NULL && m->transfer != 0) {
+        return await_content(in, m->transfer, files_arrived);
+    }
+    if (in != NULL) {
+        memcpy(in->content, m->files.data, m->size);
+        keep_files(p, in->content, m->size, 0);
+        in->content = NULL;
+        free_incoming(in);
+    } else if (error == 0) {
+        keep_files(p, NULL, 0, CL_OUT_OF_HOST_MEMORY);
+    }
+    return in == NULL && m->transfer != 0
+               ? tp_transfers_discard(x->transfers, m->transfer, m->size, false)
+               : TELPHER_OK; /* a program that is none: its build will tell */
+}
+
 /* ---- binaries ---- */
 
 static void
 put_binary_reply(struct tp_exec *x, uint64_t request, int32_t error,
-                 const uint64_t *binary_status, uint16_t count)
+                 const uint64_t *binary_status, const uint64_t *types, uint16_t count)
 {
-    struct tp_wire_binary_reply m = {
-        .request = request, .status = error, .binary_status = {count, binary_status}};
+    struct tp_wire_binary_reply m = {.request = request,
+                                     .status = error,
+                                     .binary_status = {count, binary_status},
+                                     .binary_types = {count, types}};
 
     tp_exec_put(x, TP_WIRE_BINARY_REPLY, &m);
     tp_exec_flush(x);
@@ -218,13 +293,30 @@ create_from_binaries(struct incoming *in, cl_int *ret_status)
     return error;
 }
 
+/* What kind of binary each device has: clLinkProgram takes some of them at once. */
+static void
+ask_types(struct incoming *in, uint64_t *types)
+{
+    struct tp_exec_program *p = in->program;
+
+    for (uint16_t i = 0; i < in->binary_count; i++) {
+        cl_program_binary_type type = CL_PROGRAM_BINARY_TYPE_NONE;
+
+        (void)p->obj.x->cl.GetProgramBuildInfo(p->native, in->devices[i],
+                                               CL_PROGRAM_BINARY_TYPE, sizeof(type),
+                                               &type, NULL);
+        types[i] = type;
+    }
+}
+
 static void
 use_binaries(struct incoming *in, int32_t error)
 {
     struct tp_exec_program *p = in->program;
     struct tp_exec *x = p->obj.x;
     cl_int *status = tp_alloc_array(in->binary_count, sizeof(*status), "binary status");
-    uint64_t *wide = tp_alloc_array(in->binary_count, sizeof(*wide), "binary status");
+    uint64_t *wide =
+        tp_alloc_array(2 * (size_t)in->binary_count, sizeof(*wide), "binary status");
 
     if (status == NULL || wide == NULL) {
         error = CL_OUT_OF_HOST_MEMORY;
@@ -235,8 +327,12 @@ use_binaries(struct incoming *in, int32_t error)
     for (uint16_t i = 0; wide != NULL && status != NULL && i < in->binary_count; i++) {
         wide[i] = (uint32_t)status[i];
     }
+    if (error == 0) {
+        ask_types(in, wide + in->binary_count);
+    }
     tp_exec_poison(&p->obj, error, "clCreateProgramWithBinary");
     put_binary_reply(x, in->request, error, wide,
+                     wide != NULL ? wide + in->binary_count : NULL,
                      wide != NULL ? in->binary_count : (uint16_t)0);
     tp_free(status);
     tp_free(wide);
@@ -250,7 +346,7 @@ binaries_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     (void)start_ns;
     (void)end_ns;
     use_binaries(in, error);
-    tp_exec_program_ready(in->program);
+    tp_exec_program_arrived(in->program);
     free_incoming(in);
 }
 
@@ -309,7 +405,8 @@ tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary
         m->binaries.len != (m->transfer == 0 ? total : 0)) {
         return TELPHER_ERR_PROTO;
     }
-    status = new_program(x, m->program, m->context, &p, &error);
+    status =
+        tp_exec_program_new(x, m->program, m->context, TP_EXEC_FROM_BINARY, &p, &error);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -325,7 +422,7 @@ tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary
         use_binaries(in, 0);
     } else {
         tp_exec_poison(&p->obj, error, "clCreateProgramWithBinary");
-        put_binary_reply(x, m->request, error, NULL, 0);
+        put_binary_reply(x, m->request, error, NULL, NULL, 0);
         if (m->transfer != 0 && total > 0) {
             status = tp_transfers_discard(x->transfers, m->transfer, total, false);
         }
@@ -358,7 +455,7 @@ start_build(struct tp_exec_build *build, uint64_t request)
     bool later, wait, refused;
 
     tp_mutex_lock(&x->done_lock);
-    later = p->waiting || p->readers > 0;
+    later = p->waiting > 0 || p->readers > 0;
     wait = later && tp_list_is_empty(&p->builds);
     refused = !wait && (later || p->building || p->kernel_count > 0);
     if (wait) {
@@ -375,39 +472,99 @@ start_build(struct tp_exec_build *build, uint64_t request)
     }
 }
 
+/* Begins what a message asks for, or answers why not. */
+static void
+build_or_refuse(struct tp_exec *x, const struct tp_exec_build_params *params)
+{
+    struct tp_exec_build *build;
+    struct tp_exec_program *p;
+    int32_t error = tp_exec_find(x, params->program, TP_WIRE_KIND_PROGRAM, &p);
+
+    if (error == 0) {
+        error = tp_exec_build_new(p, params, &build);
+    }
+    if (error == 0) {
+        start_build(build, params->request);
+    } else {
+        put_build_error(x, params->request, error);
+    }
+}
+
 telpher_status
 tp_exec_on_program_build(struct tp_exec *x, const struct tp_wire_program_build *m)
 {
-    struct tp_exec_program *p;
-    struct tp_exec_build *build;
-    int32_t error = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
+    const struct tp_exec_build_params params = {TP_EXEC_BUILD, m->request,  m->program,
+                                                &m->devices,   &m->options, NULL};
 
-    if (error == 0) {
-        error = tp_exec_build_new(p, m, &build);
-    }
-    if (error == 0) {
-        start_build(build, m->request);
-    } else {
-        put_build_error(x, m->request, error);
-    }
+    build_or_refuse(x, &params);
     return TELPHER_OK;
 }
 
-void
-tp_exec_program_ready(struct tp_exec_program *p)
+telpher_status
+tp_exec_on_program_compile(struct tp_exec *x, const struct tp_wire_program_compile *m)
+{
+    const struct tp_exec_build_params params = {
+        TP_EXEC_COMPILE, m->request, m->program, &m->devices, &m->options, NULL};
+
+    build_or_refuse(x, &params);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_on_program_link(struct tp_exec *x, const struct tp_wire_program_link *m)
+{
+    const struct tp_exec_build_params params = {TP_EXEC_LINK, m->request,  m->program,
+                                                &m->devices,  &m->options, &m->inputs};
+    struct tp_exec_program *p;
+    int32_t error;
+    telpher_status status =
+        tp_exec_program_new(x, m->program, m->context, TP_EXEC_FROM_LINK, &p, &error);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (error != 0) {
+        p->obj.error = error;
+    }
+    build_or_refuse(x, &params);
+    return TELPHER_OK;
+}
+
+/* If nothing is in the way of a build, the one that waits begins. */
+static void
+release_build(struct tp_exec_program *p)
 {
     struct tp_exec *x = p->obj.x;
     struct tp_list builds, *first;
 
     tp_list_init(&builds);
     tp_mutex_lock(&x->done_lock);
-    p->waiting = false;
-    tp_list_splice_back(&builds, &p->builds);
-    p->building = !tp_list_is_empty(&builds);
+    if (p->waiting == 0 && p->readers == 0 && !tp_list_is_empty(&p->builds)) {
+        tp_list_splice_back(&builds, &p->builds);
+        p->building = true;
+    }
     tp_mutex_unlock(&x->done_lock);
     while ((first = tp_list_pop_front(&builds)) != NULL) {
         tp_exec_build_submit(tp_list_entry(first, struct tp_exec_build, link));
     }
+}
+
+void
+tp_exec_program_arrived(struct tp_exec_program *p)
+{
+    tp_mutex_lock(&p->obj.x->done_lock);
+    p->waiting--;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+    release_build(p);
+}
+
+void
+tp_exec_program_end_reading(struct tp_exec_program *p)
+{
+    tp_mutex_lock(&p->obj.x->done_lock);
+    p->readers--;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+    release_build(p);
 }
 
 /* ---- kernels ---- */
@@ -426,7 +583,7 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
         return error;
     }
     tp_mutex_lock(&x->done_lock);
-    building = p->building || p->waiting;
+    building = p->building || p->waiting > 0;
     tp_mutex_unlock(&x->done_lock);
     if (building) {
         return CL_INVALID_PROGRAM_EXECUTABLE;
@@ -435,7 +592,8 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
     if (name == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    k->native = x->cl.CreateKernel(p->native, name, &error);
+    k->native = p->native != NULL ? x->cl.CreateKernel(p->native, name, &error) : NULL;
+    error = p->native == NULL ? CL_INVALID_PROGRAM_EXECUTABLE : error;
     tp_free(name);
     if (error != 0) {
         k->native = NULL;

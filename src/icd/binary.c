@@ -17,6 +17,7 @@ struct load {
     uint16_t count;
     cl_int result;
     cl_int *binary_status; /**< the caller's list; one entry for each device given */
+    struct tp_icd_build_info *info; /**< the program's */
 };
 
 /** What the caller gave. */
@@ -48,6 +49,10 @@ take_reply(struct load *load, uint16_t type, const uint8_t *body, const uint8_t 
     for (uint16_t i = 0; i < load->count && i < msg.binary_status.count; i++) {
         load->binary_status[load->given[i]] =
             (cl_int)tp_wire_u64_at(&msg.binary_status, i);
+    }
+    for (uint16_t i = 0; i < load->count && i < msg.binary_types.count; i++) {
+        load->info[load->given[i]].binary_type =
+            (cl_program_binary_type)tp_wire_u64_at(&msg.binary_types, i);
     }
 }
 
@@ -135,6 +140,7 @@ load_place(struct _cl_program *program, uint32_t place_index,
         .given = tp_alloc_array(count, sizeof(uint32_t), "binaries"),
         .result = CL_OUT_OF_HOST_MEMORY,
         .binary_status = binary_status,
+        .info = tp_icd_program_of(program)->info,
     };
     uint8_t *all = NULL;
 
@@ -411,11 +417,23 @@ fetch_place(struct tp_icd_program *p, uint32_t place_index)
     return f.result;
 }
 
+/** True if anything was made for some device: an object and a library are binaries, too. */
+static bool
+has_something(const struct _cl_program *program)
+{
+    for (uint32_t i = 0; i < program->device_count; i++) {
+        if (program->build_status[i] == CL_BUILD_SUCCESS) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /** True if there is nothing to fetch: never built, or known already. Under the lock. */
 static bool
 is_known(const struct tp_icd_program *p)
 {
-    return p->fetched || (!p->from_binary && !tp_icd_program_is_built(&p->pub));
+    return p->fetched || (!p->from_binary && !has_something(&p->pub));
 }
 
 cl_int

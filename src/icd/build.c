@@ -1,285 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building a program: one request for each place, all on their way at once; the last
- * reply merges the results, whoever reads it, and then wakes the caller or, if there is
- * one, runs the callback.
+ * Building, compiling, linking: one request for each place, all on their way at once; the
+ * last reply merges the results, whoever reads it, and then wakes the caller or, if there
+ * is one, runs the callback.
  */
-#include "icd/icd_int.h"
+#include "icd/build.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+#include "wire/files.h"
 
-struct build;
-
-/** The part of one place. */
-struct part {
-    struct tp_icd_request req;
-    struct build *build;
-    uint32_t place_index;
-    bool asked;
-    cl_int result; /**< of the server's driver, or what this side makes of its loss */
-    struct tp_icd_incoming facts;
-};
-
-/** One call of clBuildProgram. */
-struct build {
-    struct tp_icd_program *p; /* held */
-    bool *selected; /**< [device_count] devices that are built */
-    void(CL_CALLBACK *notify)(cl_program, void *);
-    void *user;
-    unsigned open; /**< parts without result, and the caller while it puts */
-    struct tp_icd_request merged; /**< done when the result is in the program */
-    cl_int result;
-    struct part parts[TP_ICD_PLACES_MAX];
-};
-
-static void
-build_free(struct build *b)
+void
+tp_icd_build_free(struct tp_icd_build *b)
 {
     for (uint32_t i = 0; i < TP_ICD_PLACES_MAX; i++) {
         tp_icd_blob_fini(&b->parts[i].facts);
     }
     tp_icd_drop(&b->p->pub.obj);
+    tp_icd_includes_fini(&b->includes);
+    tp_free(b->inputs);
     tp_free(b->selected);
     tp_free(b);
 }
 
-/* ---- kernels: one index for a name, whatever order a driver lists them in -------------- */
-
-/** @return the index of a name in the program, added if it is new; -1: no memory. */
-static int64_t
-index_of_name(struct tp_icd_program *p, const char *name, size_t len)
-{
-    char **list;
-
-    for (uint32_t i = 0; i < p->kernel_names; i++) {
-        if (strlen(p->kernels[i]) == len && memcmp(p->kernels[i], name, len) == 0) {
-            return i;
-        }
-    }
-    list =
-        tp_realloc_array(p->kernels, p->kernel_names + 1, sizeof(list[0]), "kernels");
-    if (list == NULL) {
-        return -1;
-    }
-    p->kernels = list;
-    list[p->kernel_names] = tp_strndup(name, len, "kernels");
-    if (list[p->kernel_names] == NULL) {
-        return -1;
-    }
-    return p->kernel_names++;
-}
-
-static bool
-is_kernel_fact(const struct tp_wire_fact *fact)
-{
-    return fact->kind == TP_WIRE_FACT_KERNEL || fact->kind == TP_WIRE_FACT_KERNEL_ARG ||
-           fact->kind == TP_WIRE_FACT_KERNEL_DEVICE;
-}
-
-/** Gives a table from the driver's kernel numbers to ours; -1 where there is no name. */
-static telpher_status
-map_kernels(struct tp_icd_program *p, const struct tp_icd_facts *facts, uint32_t count,
-            int64_t *map)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct tp_wire_fact fact;
-
-        map[i] = -1;
-        if (tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL, i, 0, CL_KERNEL_FUNCTION_NAME,
-                             &fact) &&
-            fact.error == CL_SUCCESS && fact.len > 1) {
-            map[i] = index_of_name(p, (const char *)fact.data,
-                                   strnlen((const char *)fact.data, fact.len));
-            if (map[i] < 0) {
-                return TELPHER_ERR_NO_MEMORY;
-            }
-        }
-    }
-    return TELPHER_OK;
-}
-
-/** Copies the records with kernel numbers replaced. @return [bytes] written. */
-static size_t
-renumber(uint8_t *dst, const uint8_t *blob, size_t len, uint32_t count,
-         const int64_t *map)
-{
-    const uint8_t *src = blob, *end = blob + len;
-    uint8_t *to = dst;
-    struct tp_wire_fact fact;
-
-    while (tp_wire_get_fact(&src, end, &fact)) {
-        if (is_kernel_fact(&fact)) {
-            if (fact.index >= count || map[fact.index] < 0) {
-                continue;
-            }
-            fact.index = (uint32_t)map[fact.index];
-        }
-        tp_wire_put_fact(to, &fact);
-        to += tp_wire_fact_size(fact.len);
-    }
-    return (size_t)(to - dst);
-}
-
-/** Turns what a place said into facts with the program's kernel numbers. */
-static telpher_status
-parse_facts(struct tp_icd_program *p, const struct tp_icd_incoming *in,
-            struct tp_icd_facts **ret_facts)
-{
-    struct tp_icd_facts *native;
-    telpher_status status = tp_icd_facts_create(in->data, in->size, &native);
-    uint32_t count;
-    int64_t *map;
-    uint8_t *blob;
-
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    count = tp_icd_facts_count(native, TP_WIRE_FACT_KERNEL);
-    count = count <= in->size ? count : 0; /* numbers that no record can stand for */
-    map = tp_alloc_array(count, sizeof(map[0]), "kernels");
-    blob = tp_malloc(in->size, "kernels");
-    status = map == NULL || blob == NULL ? TELPHER_ERR_NO_MEMORY
-                                         : map_kernels(p, native, count, map);
-    if (status == TELPHER_OK) {
-        status = tp_icd_facts_create(
-            blob, renumber(blob, in->data, in->size, count, map), ret_facts);
-    }
-    tp_free(blob);
-    tp_free(map);
-    tp_icd_facts_destroy(native);
-    return status;
-}
-
 /* ---- results ----------------------------------------------------------------------------- */
-
-/** True if some device at the place was built before and is not built now. */
-static bool
-place_is_used(const struct build *b, uint32_t place_index)
-{
-    const struct _cl_program *program = &b->p->pub;
-
-    for (uint32_t i = 0; i < program->device_count; i++) {
-        if (!b->selected[i] && program->build_status[i] == CL_BUILD_SUCCESS &&
-            tp_icd_context_device_place(program->ctx, program->devices[i]) ==
-                (int)place_index) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/** Copies a number of at most 8 bytes, if the driver gave it. */
-static void
-take_number(const struct tp_icd_facts *facts, const struct _cl_device_id *dev,
-            uint32_t param, void *ret_value, size_t len)
-{
-    struct tp_wire_fact fact;
-
-    if (facts != NULL &&
-        tp_icd_facts_get(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0, param,
-                         &fact) &&
-        fact.error == CL_SUCCESS && fact.len == len) {
-        memcpy(ret_value, fact.data, len);
-    }
-}
-
-static void
-take_log(struct tp_icd_build_info *info, const struct tp_icd_facts *facts,
-         const struct _cl_device_id *dev)
-{
-    struct tp_wire_fact fact;
-
-    tp_free(info->log);
-    info->log = NULL;
-    if (facts != NULL &&
-        tp_icd_facts_get(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
-                         CL_PROGRAM_BUILD_LOG, &fact) &&
-        fact.error == CL_SUCCESS) {
-        info->log = tp_strndup((const char *)fact.data,
-                               strnlen((const char *)fact.data, fact.len), "build log");
-    }
-}
-
-/** Puts the result for one device into the program. */
-static void
-merge_device(struct build *b, uint32_t device, const struct tp_icd_facts *facts,
-             cl_int result)
-{
-    struct _cl_program *program = &b->p->pub;
-    struct tp_icd_build_info *info = &b->p->info[device];
-    const struct _cl_device_id *dev = program->devices[device];
-    cl_build_status status = result == CL_SUCCESS ? CL_BUILD_SUCCESS : CL_BUILD_ERROR;
-
-    take_number(facts, dev, CL_PROGRAM_BUILD_STATUS, &status, sizeof(status));
-    if (status != CL_BUILD_SUCCESS) {
-        status = CL_BUILD_ERROR;
-    }
-    info->binary_type = status == CL_BUILD_SUCCESS ? CL_PROGRAM_BINARY_TYPE_EXECUTABLE
-                                                   : CL_PROGRAM_BINARY_TYPE_NONE;
-    info->global_bytes = 0;
-    take_number(facts, dev, CL_PROGRAM_BINARY_TYPE, &info->binary_type,
-                sizeof(info->binary_type));
-    take_number(facts, dev, CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE,
-                &info->global_bytes, sizeof(info->global_bytes));
-    take_log(info, facts, dev);
-    program->build_status[device] = status;
-}
-
-/** Puts the result of one place into the program. */
-static void
-merge_part(struct build *b, struct part *part)
-{
-    struct _cl_program *program = &b->p->pub;
-    struct tp_icd_facts *facts = NULL;
-    struct tp_icd_facts **kept = &program->facts[part->place_index];
-
-    if (part->facts.data != NULL) {
-        telpher_status status = parse_facts(b->p, &part->facts, &facts);
-
-        if (status != TELPHER_OK) {
-            part->result = tp_icd_cl_error(status);
-        }
-    }
-    for (uint32_t i = 0; i < program->device_count; i++) {
-        if (b->selected[i] &&
-            tp_icd_context_device_place(program->ctx, program->devices[i]) ==
-                (int)part->place_index) {
-            merge_device(b, i, facts, part->result);
-        }
-    }
-    if (part->result == CL_SUCCESS || !place_is_used(b, part->place_index)) {
-        struct tp_icd_facts *old = *kept;
-
-        *kept = facts;
-        facts = old;
-    }
-    tp_icd_facts_destroy(facts);
-    if (b->result == CL_SUCCESS) {
-        b->result = part->result;
-    }
-}
 
 static void
 run_notify(void *arg)
 {
-    struct build *b = arg;
+    struct tp_icd_build *b = arg;
 
     b->notify(&b->p->pub, b->user);
-    build_free(b);
+    tp_icd_build_free(b);
 }
 
 /** All parts have their results. */
 static void
-merge(struct build *b)
+merge(struct tp_icd_build *b)
 {
     bool notify = b->notify != NULL;
 
     tp_icd_lock();
     for (uint32_t i = 0; i < b->p->pub.ctx->place_count; i++) {
         if (b->parts[i].asked) {
-            merge_part(b, &b->parts[i]);
+            tp_icd_build_merge_part(b, &b->parts[i]);
         }
     }
     b->p->pub.building = false;
@@ -293,7 +58,7 @@ merge(struct build *b)
 
 /** One of those that merge() waits for is done. */
 static void
-step(struct build *b)
+step(struct tp_icd_build *b)
 {
     bool last;
 
@@ -307,9 +72,9 @@ step(struct build *b)
 
 /** The part has its result: b may be gone afterwards. */
 static void
-part_end(struct part *part)
+part_end(struct tp_icd_build_part *part)
 {
-    struct build *b = part->build;
+    struct tp_icd_build *b = part->build;
 
     tp_icd_settle(b->p->pub.ctx->places[part->place_index], &part->req);
     step(b);
@@ -318,7 +83,7 @@ part_end(struct part *part)
 static void
 on_facts(struct tp_icd_incoming *in)
 {
-    struct part *part = in->user;
+    struct tp_icd_build_part *part = in->user;
 
     if (in->status != TELPHER_OK) {
         part->result = tp_icd_cl_error(in->status);
@@ -331,7 +96,7 @@ static void
 on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
          const uint8_t *end)
 {
-    struct part *part = req->user;
+    struct tp_icd_build_part *part = req->user;
     struct tp_wire_build_reply msg;
 
     if (type != TP_WIRE_BUILD_REPLY || !tp_wire_get_build_reply(body, end, &msg)) {
@@ -348,42 +113,106 @@ on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
+/** Sends the files that the build includes in front of it. Under the lock. */
+static telpher_status
+put_files(struct tp_icd_build *b, struct tp_icd_place *place)
+{
+    const struct tp_buf *records = &b->includes.records;
+    struct tp_wire_program_files msg = {.program = b->p->pub.obj.id,
+                                        .size = tp_buf_len(records)};
+    telpher_status status = TELPHER_OK;
+    uint8_t *copy;
+
+    if (msg.size == 0) {
+        return TELPHER_OK;
+    }
+    if (msg.size > TP_WIRE_FILES_BYTES_MAX) {
+        return TELPHER_ERR_LIMIT;
+    }
+    if (msg.size <= TP_WIRE_BLOB_MAX) {
+        msg.files = (struct tp_wire_bytes){(uint32_t)msg.size, tp_buf_data(records)};
+    } else {
+        copy = tp_memdup(tp_buf_data(records), msg.size, "included files");
+        status = copy == NULL ? TELPHER_ERR_NO_MEMORY
+                              : tp_icd_blob_send(place, copy, msg.size, NULL, copy,
+                                                 &msg.transfer);
+    }
+    if (status == TELPHER_OK) {
+        tp_icd_put(place, TP_WIRE_PROGRAM_FILES, &msg);
+    }
+    return status;
+}
+
+/** Puts what the call asks of one place. Under the lock. */
+static void
+put_request(struct tp_icd_build *b, uint32_t place_index, uint64_t request,
+            const struct tp_wire_u64s *devices)
+{
+    struct _cl_program *program = &b->p->pub;
+    const char *options = b->kind == TP_ICD_LINK ? b->options : b->includes.options;
+    struct tp_wire_bytes text = {.len = (uint32_t)strlen(options), .data = options};
+    const struct tp_wire_program_build build = {request, program->obj.id, *devices,
+                                                text};
+    const struct tp_wire_program_compile compile = {request, program->obj.id, *devices,
+                                                    text};
+    const struct tp_wire_program_link link = {
+        .request = request,
+        .program = program->obj.id,
+        .context = program->ctx->obj.id,
+        .devices = *devices,
+        .inputs = {.count = b->input_count, .data = b->inputs},
+        .options = text,
+    };
+    struct tp_icd_place *place = program->ctx->places[place_index];
+
+    switch (b->kind) {
+    case TP_ICD_COMPILE:
+        tp_icd_put(place, TP_WIRE_PROGRAM_COMPILE, &compile);
+        break;
+    case TP_ICD_LINK:
+        tp_icd_put(place, TP_WIRE_PROGRAM_LINK, &link);
+        program->sent |= 1U << place_index;
+        break;
+    default:
+        tp_icd_put(place, TP_WIRE_PROGRAM_BUILD, &build);
+    }
+}
+
 /** Puts the request of one place for the selected devices there. Under the lock. */
 static telpher_status
-put_part(struct build *b, uint32_t place_index, const char *options, uint64_t *ids,
-         uint16_t count)
+put_part(struct tp_icd_build *b, uint32_t place_index, uint64_t *ids, uint16_t count)
 {
     struct _cl_program *program = &b->p->pub;
     struct tp_icd_place *place = program->ctx->places[place_index];
-    struct part *part = &b->parts[place_index];
-    struct tp_wire_program_build msg = {
-        .request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
-        .program = program->obj.id,
-        .devices = {.count = count, .data = ids},
-        .options = {.len = (uint32_t)strlen(options), .data = options},
-    };
-    telpher_status status = tp_icd_program_ensure(program, place_index);
+    struct tp_icd_build_part *part = &b->parts[place_index];
+    const struct tp_wire_u64s devices = {.count = count, .data = ids};
+    telpher_status status = b->kind == TP_ICD_LINK
+                                ? TELPHER_OK
+                                : tp_icd_program_ensure(program, place_index);
 
-    part->req =
-        (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = part};
+    part->req = (struct tp_icd_request){
+        .id = tp_icd_new_id(TP_WIRE_KIND_REQUEST), .reply = on_reply, .user = part};
     part->facts = (struct tp_icd_incoming){.then = on_facts, .user = part};
+    if (status == TELPHER_OK) {
+        status = put_files(b, place);
+    }
     if (status == TELPHER_OK) {
         status = tp_icd_request_add(place, &part->req);
     }
     if (status == TELPHER_OK) {
-        tp_icd_put(place, TP_WIRE_PROGRAM_BUILD, &msg);
+        put_request(b, place_index, part->req.id, &devices);
     }
     return status;
 }
 
 /** Puts all requests. Under the lock. */
 static void
-put_parts(struct build *b, const char *options, uint64_t *ids)
+put_parts(struct tp_icd_build *b, uint64_t *ids)
 {
     struct _cl_program *program = &b->p->pub;
 
     for (uint32_t place = 0; place < program->ctx->place_count; place++) {
-        struct part *part = &b->parts[place];
+        struct tp_icd_build_part *part = &b->parts[place];
         telpher_status status;
         uint16_t count = 0;
 
@@ -400,7 +229,7 @@ put_parts(struct build *b, const char *options, uint64_t *ids)
         part->build = b;
         part->place_index = place;
         part->asked = true;
-        status = put_part(b, place, options, ids, count);
+        status = put_part(b, place, ids, count);
         if (status == TELPHER_OK) {
             b->open++;
         } else {
@@ -412,7 +241,7 @@ put_parts(struct build *b, const char *options, uint64_t *ids)
 
 /** Marks the program as being built with these options. Under the lock. */
 static cl_int
-begin(struct build *b, const char *options)
+begin(struct tp_icd_build *b)
 {
     struct _cl_program *program = &b->p->pub;
 
@@ -425,7 +254,7 @@ begin(struct build *b, const char *options)
         if (!b->selected[i]) {
             continue;
         }
-        copy = tp_strdup(options, "build options");
+        copy = tp_strdup(b->options, "build options");
         if (copy == NULL) {
             return CL_OUT_OF_HOST_MEMORY;
         }
@@ -444,7 +273,7 @@ begin(struct build *b, const char *options)
 
 /** Waits for the result and gives it. */
 static cl_int
-wait_for(struct build *b)
+wait_for(struct tp_icd_build *b)
 {
     struct _cl_context *ctx = b->p->pub.ctx;
     cl_int result;
@@ -456,13 +285,12 @@ wait_for(struct build *b)
     }
     tp_icd_await(NULL, &b->merged);
     result = b->result;
-    build_free(b);
+    tp_icd_build_free(b);
     return result;
 }
 
-/** Builds; takes @p b. */
-static cl_int
-run(struct build *b, const char *options)
+cl_int
+tp_icd_build_run(struct tp_icd_build *b)
 {
     struct _cl_program *program = &b->p->pub;
     struct _cl_context *ctx = program->ctx;
@@ -472,16 +300,16 @@ run(struct build *b, const char *options)
 
     if (ids != NULL) {
         tp_icd_lock();
-        err = begin(b, options);
+        err = begin(b);
         if (err == CL_SUCCESS) {
             b->open = 1;
-            put_parts(b, options, ids);
+            put_parts(b, ids);
         }
         tp_icd_unlock();
         tp_free(ids);
     }
     if (err != CL_SUCCESS) {
-        build_free(b);
+        tp_icd_build_free(b);
         return err;
     }
     for (uint32_t i = 0; i < ctx->place_count; i++) {
@@ -491,11 +319,11 @@ run(struct build *b, const char *options)
     return notify ? CL_SUCCESS : wait_for(b); /* with a callback, b may be gone */
 }
 
-/* ---- entry point --------------------------------------------------------------------------- */
+/* ---- making one ------------------------------------------------------------------------------ */
 
 /** A part of a device runs what was built for the whole. */
 static void
-select_parts(struct build *b)
+select_parts(struct tp_icd_build *b)
 {
     const struct _cl_program *program = &b->p->pub;
 
@@ -512,7 +340,7 @@ select_parts(struct build *b)
 
 /** Marks the devices to build for: those of the list, or all. */
 static cl_int
-select_devices(struct build *b, cl_uint count, const cl_device_id *devices)
+select_devices(struct tp_icd_build *b, cl_uint count, const cl_device_id *devices)
 {
     const struct _cl_program *program = &b->p->pub;
 
@@ -532,38 +360,30 @@ select_devices(struct build *b, cl_uint count, const cl_device_id *devices)
 }
 
 cl_int
-tp_clBuildProgram(cl_program handle, cl_uint num_devices, const cl_device_id *devices,
-                  const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
-                  void *user)
+tp_icd_build_create(struct _cl_program *program, const struct tp_icd_build_call *call,
+                    struct tp_icd_build **ret_build)
 {
-    struct _cl_program *program = tp_icd_check(handle, TP_ICD_PROGRAM);
-    struct build *b;
+    struct tp_icd_build *b = tp_zalloc(sizeof(*b), "build");
     cl_int err;
 
-    if (program == NULL) {
-        return CL_INVALID_PROGRAM;
-    }
-    if ((num_devices == 0) != (devices == NULL) || (notify == NULL && user != NULL)) {
-        return CL_INVALID_VALUE;
-    }
-    if (options != NULL && strlen(options) > TP_WIRE_BLOB_MAX) {
-        return CL_INVALID_BUILD_OPTIONS; /* they would not fit into a frame */
-    }
-    b = tp_zalloc(sizeof(*b), "build");
     if (b == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
+    b->kind = call->kind;
     b->p = tp_icd_program_of(program);
-    b->notify = notify;
-    b->user = user;
+    b->options = call->options != NULL ? call->options : "";
+    b->notify = call->notify;
+    b->user = call->user;
+    tp_buf_init(&b->includes.records, 0);
     tp_icd_hold(&program->obj);
     b->selected =
         tp_alloc_array(program->device_count, sizeof(b->selected[0]), "build");
     err = b->selected == NULL ? CL_OUT_OF_HOST_MEMORY
-                              : select_devices(b, num_devices, devices);
+                              : select_devices(b, call->device_count, call->devices);
     if (err != CL_SUCCESS) {
-        build_free(b);
+        tp_icd_build_free(b);
         return err;
     }
-    return run(b, options != NULL ? options : "");
+    *ret_build = b;
+    return CL_SUCCESS;
 }

@@ -39,7 +39,6 @@ static const struct zero denied[] = {
     {CL_DEVICE_MAX_ON_DEVICE_EVENTS, sizeof(cl_uint)},
     {CL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof(cl_uint)},
     {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, sizeof(cl_bool)},
-    {CL_DEVICE_LINKER_AVAILABLE, sizeof(cl_bool)},
     /* Lists without an entry. */
     {CL_DEVICE_ILS_WITH_VERSION, 0},
     {CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, 0},

@@ -153,6 +153,7 @@ struct tp_icd_program {
     char **kernels; /**< names by index, the same at all places */
     uint32_t kernel_names;
     bool from_binary;
+    bool linked; /**< by clLinkProgram */
     bool fetched; /**< binaries are those of the last build */
     uint8_t **binary; /**< [device_count] heap; NULL = none */
     size_t *binary_size; /**< [device_count] [bytes] */
@@ -175,6 +176,8 @@ int tp_icd_program_device(const struct _cl_program *program,
                           const struct _cl_device_id *dev);
 /** Makes the source exist at a place. Under the lock. */
 telpher_status tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index);
+/** True if it has an executable for device @p i. Under the lock. */
+bool tp_icd_program_is_executable(const struct _cl_program *program, uint32_t i);
 /** True if it was built for some device. Under the lock. */
 bool tp_icd_program_is_built(const struct _cl_program *program);
 /** @return name of a kernel that was built for some device, else NULL. Under the lock. */

@@ -285,7 +285,8 @@ tp_icd_kernel_facts(const struct _cl_kernel *kernel, const struct _cl_device_id 
     int place = tp_icd_context_device_place(program->ctx, dev);
     struct tp_wire_fact fact;
 
-    if (device < 0 || place < 0 || program->build_status[device] != CL_BUILD_SUCCESS ||
+    if (device < 0 || place < 0 ||
+        !tp_icd_program_is_executable(program, (uint32_t)device) ||
         program->facts[place] == NULL ||
         !tp_icd_facts_get(program->facts[place], TP_WIRE_FACT_KERNEL, kernel->index, 0,
                           CL_KERNEL_FUNCTION_NAME, &fact)) {

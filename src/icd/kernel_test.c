@@ -55,6 +55,7 @@ built_init(struct built *b)
     add_kernels(&f);
     b->p->pub.facts[0] = world_parse(&f);
     b->p->pub.build_status[0] = CL_BUILD_SUCCESS;
+    b->p->info[0].binary_type = CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
     b->p->kernels = tp_alloc_array(2, sizeof(char *), "kernels");
     b->p->kernels[0] = tp_strdup("first", "kernel");
     b->p->kernels[1] = tp_strdup("second", "kernel");

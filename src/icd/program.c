@@ -237,10 +237,19 @@ tp_icd_program_device(const struct _cl_program *program,
 }
 
 bool
+tp_icd_program_is_executable(const struct _cl_program *program, uint32_t i)
+{
+    const struct tp_icd_program *p = (const struct tp_icd_program *)program;
+
+    return program->build_status[i] == CL_BUILD_SUCCESS &&
+           p->info[i].binary_type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
+}
+
+bool
 tp_icd_program_is_built(const struct _cl_program *program)
 {
     for (uint32_t i = 0; i < program->device_count; i++) {
-        if (program->build_status[i] == CL_BUILD_SUCCESS) {
+        if (tp_icd_program_is_executable(program, i)) {
             return true;
         }
     }
@@ -256,8 +265,7 @@ has_kernel(const struct _cl_program *program, uint32_t index)
     for (uint32_t i = 0; i < program->device_count; i++) {
         int place = tp_icd_context_device_place(program->ctx, program->devices[i]);
 
-        if (program->build_status[i] == CL_BUILD_SUCCESS &&
-            program->facts[place] != NULL &&
+        if (tp_icd_program_is_executable(program, i) && program->facts[place] != NULL &&
             tp_icd_facts_get(program->facts[place], TP_WIRE_FACT_KERNEL, index, 0,
                              CL_KERNEL_FUNCTION_NAME, &fact)) {
             return true;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entry points for what this version lacks: pipes, shared virtual memory, sub-devices,
- * native kernels, separate compiling and linking, programs in an intermediate language,
- * timers. Each gives the error that the specification asks of an
+ * native kernels, programs in an intermediate language, timers. Each gives the error that the specification asks of an
  * implementation whose queries deny the feature; device.c sees to the queries.
  */
 #include "icd/icd_int.h"
@@ -196,29 +195,6 @@ tp_clSetProgramReleaseCallback(cl_program program,
                                UNUSED void *user)
 {
     return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM, CL_INVALID_OPERATION);
-}
-
-/** CL_DEVICE_LINKER_AVAILABLE is false: programs are compiled and linked in one step. */
-cl_int
-tp_clCompileProgram(cl_program program, UNUSED cl_uint num_devices,
-                    UNUSED const cl_device_id *devices, UNUSED const char *options,
-                    UNUSED cl_uint num_headers, UNUSED const cl_program *headers,
-                    UNUSED const char **names,
-                    UNUSED void(CL_CALLBACK *notify)(cl_program, void *),
-                    UNUSED void *user)
-{
-    return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM,
-                  CL_COMPILER_NOT_AVAILABLE);
-}
-
-cl_program
-tp_clLinkProgram(cl_context context, UNUSED cl_uint num_devices,
-                 UNUSED const cl_device_id *devices, UNUSED const char *options,
-                 UNUSED cl_uint num_programs, UNUSED const cl_program *programs,
-                 UNUSED void(CL_CALLBACK *notify)(cl_program, void *),
-                 UNUSED void *user, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret, refuse_context(context, CL_LINKER_NOT_AVAILABLE));
 }
 
 /** CL_DEVICE_MAX_NUM_SUB_GROUPS is 0. */

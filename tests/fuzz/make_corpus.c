@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "wire/facts.h"
+#include "wire/files.h"
 #include "wire/sample.h"
 
 static const char *top;
@@ -171,6 +172,23 @@ make_facts(void)
 }
 
 static void
+make_files(void)
+{
+    static const uint32_t links[] = {0, 1};
+    const struct tp_wire_file source = {.link_count = 2, .links = links, .name = ""};
+    const struct tp_wire_file header = {5,    0, 3, "d/a.h", (const uint8_t *)"abc",
+                                        links};
+    uint8_t raw[256];
+    size_t len = tp_wire_file_size(&source);
+
+    tp_wire_put_file(raw, &source);
+    tp_wire_put_file(raw + len, &header);
+    len += tp_wire_file_size(&header);
+    save("files", "two", raw, len);
+    save("files", "cut", raw, len - 2);
+}
+
+static void
 make_texts(void)
 {
     save_text("address", "list", "node1, node2:7000 ,unix:/run/x.sock,local");
@@ -187,6 +205,9 @@ make_texts(void)
     save_text("log", "topics", "warn,icd:debug,core:trace");
     save_text("log", "level", "none");
     save_text("log", "wrong", "warn,:,icd:loud");
+    save_text("include", "plain", "#include \"a.h\"\n#include <b/c.h> // why\n");
+    save_text("include", "odd", "/*\n# */ #/*\n*/inc\\\nlude M\r?\?=embed \"/x\"");
+    save_text("include", "two", "%:include \"a\" */ #import <b");
 }
 
 int
@@ -203,6 +224,7 @@ main(int argc, char **argv)
     make_messages();
     make_streams();
     make_facts();
+    make_files();
     make_texts();
     return 0;
 }

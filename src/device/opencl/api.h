@@ -39,6 +39,8 @@
     X(CreateProgramWithBinary)                                                         \
     X(ReleaseProgram)                                                                  \
     X(BuildProgram)                                                                    \
+    X(CompileProgram)                                                                  \
+    X(LinkProgram)                                                                     \
     X(GetProgramInfo)                                                                  \
     X(GetProgramBuildInfo)                                                             \
     X(CreateKernel)                                                                    \

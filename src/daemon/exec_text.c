@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The native program behind a source: what the driver gets is the client's text with its
+ * includes led to the files that came with the build. It is made again when text or files
+ * are others than last time, and kept else, since it may be built for other devices.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/sha256.h"
+#include "daemon/exec_build.h"
+#include "daemon/exec_files.h"
+
+struct tp_exec_text {
+    uint8_t digest[TP_SHA256_BYTES]; /**< of text and files */
+    struct tp_exec_files *files; /**< the driver may look at them late */
+    cl_uint device_count; /**< of the context */
+    bool built[]; /**< for which of them */
+};
+
+void
+tp_exec_text_free(struct tp_exec_text *text)
+{
+    if (text != NULL) {
+        tp_exec_files_close(text->files);
+        tp_free(text);
+    }
+}
+
+static void
+take_digest(const struct tp_exec_build *build, uint8_t *ret_digest)
+{
+    const struct tp_exec_program *p = build->program;
+    struct tp_sha256 sum;
+
+    tp_sha256_init(&sum);
+    tp_sha256_add_sized(&sum, p->text, p->text_len);
+    tp_sha256_add_sized(&sum, build->files, build->files_len);
+    tp_sha256_end(&sum, ret_digest);
+}
+
+static bool
+builds_for(const struct tp_exec_build *build, uint32_t index)
+{
+    for (cl_uint i = 0; i < build->device_count; i++) {
+        if (build->indices[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if some other device would lose what was built for it. */
+static bool
+others_lose(const struct tp_exec_build *build, const struct tp_exec_text *old)
+{
+    const struct tp_exec_context *c = build->program->context;
+
+    for (cl_uint i = 0; old != NULL && i < old->device_count; i++) {
+        if (old->built[i] && !builds_for(build, c->devices[i].number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int32_t
+create_native(struct tp_exec_build *build, const struct tp_exec_files *files,
+              cl_program *ret_native)
+{
+    struct tp_exec_program *p = build->program;
+    struct tp_buf out;
+    int32_t error;
+
+    tp_buf_init(&out, 0);
+    error = tp_exec_files_text(files, build->files, build->files_len, p->text,
+                               p->text_len, &out);
+    if (error == 0) {
+        const char *text = (const char *)tp_buf_data(&out);
+        size_t len = tp_buf_len(&out);
+
+        /* a length of 0 would mean: up to the NUL */
+        text = len == 0 ? "" : text;
+        *ret_native = p->obj.x->cl.CreateProgramWithSource(p->context->native, 1, &text,
+                                                           &len, &error);
+    }
+    tp_buf_fini(&out);
+    return error;
+}
+
+/* Replaces the native program. */
+static int32_t
+renew(struct tp_exec_build *build, const uint8_t *digest)
+{
+    struct tp_exec_program *p = build->program;
+    cl_uint count = p->context->device_count;
+    struct tp_exec_text *fresh =
+        tp_zalloc(sizeof(*fresh) + count * sizeof(fresh->built[0]), "program");
+    cl_program native = NULL;
+    int32_t error = fresh == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+
+    if (error == 0 && build->files != NULL) {
+        error = tp_exec_files_open(build->files, build->files_len, &fresh->files);
+    }
+    if (error == 0) {
+        error = create_native(build, fresh->files, &native);
+    }
+    if (error != 0) {
+        tp_exec_text_free(fresh);
+        return error;
+    }
+    memcpy(fresh->digest, digest, sizeof(fresh->digest));
+    fresh->device_count = count;
+    if (p->native != NULL) {
+        p->obj.x->cl.ReleaseProgram(p->native);
+    }
+    tp_exec_text_free(p->made_of);
+    p->native = native;
+    p->made_of = fresh;
+    return 0;
+}
+
+int32_t
+tp_exec_text_prepare(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    uint8_t digest[TP_SHA256_BYTES];
+
+    take_digest(build, digest);
+    if (p->made_of != NULL && memcmp(p->made_of->digest, digest, sizeof(digest)) == 0) {
+        return 0;
+    }
+    if (others_lose(build, p->made_of)) {
+        tp_info("executor", "a program cannot be built for some devices with other "
+                            "included files than for others");
+        return CL_INVALID_OPERATION;
+    }
+    return renew(build, digest);
+}
+
+void
+tp_exec_text_built(struct tp_exec_build *build)
+{
+    const struct tp_exec_context *c = build->program->context;
+    struct tp_exec_text *text = build->program->made_of;
+
+    for (cl_uint i = 0; text != NULL && i < text->device_count; i++) {
+        text->built[i] = text->built[i] || builds_for(build, c->devices[i].number);
+    }
+}
