@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -327,11 +328,26 @@ close_all(struct tp_broker *b)
     (void)close(b->epoll_fd);
 }
 
+/* Each session has a connection here, and with an executor a pair of its own. */
+static void
+allow_descriptors(const struct tp_broker *b)
+{
+    enum { OTHERS = 256 };
+    struct rlimit limit;
+    rlim_t wanted = 2 * b->options->max_sessions + b->options->max_half_open + OTHERS;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = TP_MIN(wanted, limit.rlim_max);
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static telpher_status
 open_all(struct tp_broker *b, struct tp_error *err)
 {
     telpher_status status = open_signals(b);
 
+    allow_descriptors(b);
     if (status != TELPHER_OK) {
         return tp_error_set_errno(err, errno, "cannot watch signals");
     }

@@ -5,7 +5,7 @@
  *
  *   broker.c   the loop, signals, listeners        conn.c     one connection
  *   sessions.c sessions, their ends, last words    spawn.c    starting executors
- *   probe.c    asking an executor for the facts
+ *   probe.c    asking an executor for the facts   peer.c     who connected
  */
 #ifndef TELPHER_DAEMON_BROKER_H
 #define TELPHER_DAEMON_BROKER_H
@@ -24,7 +24,6 @@
 
 enum {
     TP_BROKER_LISTENERS_MAX = 32,
-    TP_BROKER_STRANGERS_MAX = 64, /**< connections whose preface has not come */
     TP_BROKER_MESSAGES_MAX = 16, /**< of an executor in a row: others wait, too */
     TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose last words are kept */
 };
@@ -35,6 +34,12 @@ struct tp_broker;
 struct tp_broker_watch {
     int fd; /**< -1 = not in the loop */
     void (*ready)(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
+};
+
+/** Who connected: a user of the Unix socket, or an address. */
+struct tp_broker_peer {
+    uint32_t kind; /**< AF_UNIX, AF_INET, AF_INET6; 0 = unknown */
+    uint8_t name[12]; /**< user id, v4 address, or network of a v6 address */
 };
 
 struct tp_broker_listener {
@@ -84,6 +89,7 @@ struct tp_broker_session {
     uint8_t id[TP_WIRE_SESSION_BYTES];
     struct tp_broker_watch control; /**< our end of the pair; -1 without executor */
     pid_t pid; /**< of the executor; 0 = none */
+    struct tp_broker_peer peer; /**< whose quota it counts for */
     unsigned bulk_mask; /**< numbers of bulk streams seen */
     char text[TP_CONTROL_TEXT_BYTES]; /**< last words that the executor sent */
 };
@@ -106,6 +112,8 @@ struct tp_broker_conn {
     bool start_pending; /**< START came; it is done when `out` has gone */
     uint32_t platform; /**< of that START */
     tp_ns deadline; /**< TP_CLOCK_FOREVER = none */
+    tp_ns stalled; /**< the same for the frame or the answer under way */
+    struct tp_broker_peer peer;
     struct tp_wire_preface preface;
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
@@ -119,6 +127,11 @@ struct tp_broker_conn {
 
 /** Runs the daemon until a signal ends it. @return exit status for main */
 int tp_broker_run(const struct tp_daemon_options *options);
+
+/** Asks the system who is at the other end. */
+void tp_broker_peer_of(int fd, struct tp_broker_peer *ret_peer);
+bool tp_broker_peer_equal(const struct tp_broker_peer *a,
+                          const struct tp_broker_peer *b);
 
 telpher_status tp_broker_watch_add(struct tp_broker *b, struct tp_broker_watch *w,
                                    uint32_t events);
@@ -141,8 +154,12 @@ void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
 /** Closes the bulk streams that wait for @p s, which will not start. */
 void tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s);
 
-/** Makes a session with a random id. @return OK, LIMIT, NO_MEMORY, IO */
+/** Why @p peer may have no further session, in words; NULL: it may. */
+const char *tp_broker_session_refusal(struct tp_broker *b,
+                                      const struct tp_broker_peer *peer);
+/** Makes a session with a random id. @return OK, NO_MEMORY, IO */
 telpher_status tp_broker_session_open(struct tp_broker *b,
+                                      const struct tp_broker_peer *peer,
                                       struct tp_broker_session **ret_session);
 /** Frees a session that has no executor. */
 void tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s);

@@ -604,7 +604,7 @@ test_hanging_probe(void **state)
     (void)unlink(script);
 }
 
-/* A client that asks and does not listen is given up at 64 MiB. */
+/* A client that asks and does not listen is given up. */
 static void
 test_client_that_does_not_read(void **state)
 {
@@ -630,7 +630,8 @@ test_client_that_does_not_read(void **state)
     }
     memcpy(id, s.reply.session, sizeof(id));
     assert_int_equal(last_words(id, text, sizeof(text)), TELPHER_OK);
-    assert_string_equal(text, "the client does not read what it asked for (64 MiB)");
+    assert_string_equal(text,
+                        "the client does not read what it asked for (--max-unread)");
     test_session_close(&s);
     test_daemon_stop(&the_daemon);
     tp_free(data);

@@ -403,6 +403,7 @@ tp_transfers_end_streams(struct tp_transfers *all)
 static void
 free_rest(struct tp_transfer *t)
 {
+    tp_list_remove(&t->wait_link);
     tp_list_for_each_safe(pos, &t->chunks)
     {
         tp_list_remove(pos);

@@ -17,7 +17,6 @@
 #include "base/trace.h"
 #include "daemon/broker.h"
 
-#define PREFACE_TIME (2 * TP_CLOCK_S)
 #define CLOSE_TIME (2 * TP_CLOCK_S) /* for a client to take the last answer */
 #define WORDS_TIME (1 * TP_CLOCK_S) /* for a session to end that seems to */
 #define TEXT_MAX 256
@@ -64,8 +63,9 @@ close_oldest_stranger(struct tp_broker *b)
 
         if (is_stranger(c)) {
             tp_info("broker",
-                    "more than %d connections without a preface, closing the oldest",
-                    TP_BROKER_STRANGERS_MAX);
+                    "more than %llu connections without a preface, closing the oldest "
+                    "(--max-half-open)",
+                    (unsigned long long)b->options->max_half_open);
             tp_broker_conn_close(b, c);
             return;
         }
@@ -77,7 +77,7 @@ tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
 {
     struct tp_broker_conn *c;
 
-    if (b->stranger_count >= TP_BROKER_STRANGERS_MAX) {
+    if (b->stranger_count >= b->options->max_half_open) {
         close_oldest_stranger(b);
     }
     c = tp_zalloc(sizeof(*c), "connection");
@@ -90,7 +90,9 @@ tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
     tp_buf_init(&c->out, 0);
     c->watch = (struct tp_broker_watch){fd, conn_ready};
     c->wants_cookie = wants_cookie;
-    c->deadline = tp_clock_deadline(PREFACE_TIME);
+    c->deadline = tp_clock_deadline(b->options->preface_timeout_ns);
+    c->stalled = TP_CLOCK_FOREVER;
+    tp_broker_peer_of(fd, &c->peer);
     tp_list_push_back(&b->conns, &c->link);
     b->stranger_count++;
     if (tp_broker_watch_add(b, &c->watch, EPOLLIN) != TELPHER_OK) {
@@ -240,15 +242,17 @@ static bool
 open_command(struct tp_broker *b, struct tp_broker_conn *c)
 {
     static const uint8_t none[TP_WIRE_SESSION_BYTES];
+    const char *refusal;
     telpher_status status;
 
     if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
         return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "sessions cannot be resumed yet");
     }
-    status = tp_broker_session_open(b, &c->session);
-    if (status == TELPHER_ERR_LIMIT) {
-        return refuse(b, c, status, "too many sessions; see --max-sessions");
+    refusal = tp_broker_session_refusal(b, &c->peer);
+    if (refusal != NULL) {
+        return refuse(b, c, TELPHER_ERR_LIMIT, refusal);
     }
+    status = tp_broker_session_open(b, &c->peer, &c->session);
     if (status != TELPHER_OK) {
         return refuse(b, c, status, "the server cannot make a session");
     }
@@ -499,6 +503,7 @@ next_frame(struct tp_broker_conn *c)
     if (c->state == TP_BROKER_CLOSING) {
         return true;
     }
+    c->stalled = TP_CLOCK_FOREVER;
     if (tp_session_unacked(&c->numbers) >= ACK_EVERY &&
         !put_frame(c, TP_WIRE_ACK, &ack)) {
         return false;
@@ -595,6 +600,21 @@ drive(struct tp_broker *b, struct tp_broker_conn *c)
     }
 }
 
+/* A frame or an answer that is under way must come to an end: whoever sends or takes it a
+ * byte at a time holds a place of the broker's. */
+static void
+note_stall(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    bool half =
+        c->state == TP_BROKER_BODY || (c->state == TP_BROKER_HEADER && c->in_have > 0);
+
+    if (!half && tp_buf_len(&c->out) == 0) {
+        c->stalled = TP_CLOCK_FOREVER;
+    } else if (c->stalled == TP_CLOCK_FOREVER) {
+        c->stalled = tp_clock_deadline(b->options->stall_timeout_ns);
+    }
+}
+
 /* Drives a connection and tells the loop what it waits for now. */
 static void
 conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
@@ -605,6 +625,7 @@ conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
         tp_broker_conn_close(b, c);
         return;
     }
+    note_stall(b, c);
     events = may_read(c) ? (uint32_t)EPOLLIN : 0;
     if (tp_buf_len(&c->out) > 0) {
         events |= EPOLLOUT;
@@ -637,7 +658,15 @@ conn_late(struct tp_broker *b, struct tp_broker_conn *c)
             return;
         }
     } else if (is_stranger(c)) {
-        tp_info("broker", "a connection is closed: no preface within 2 s");
+        tp_info("broker",
+                "a connection is closed: no preface within %.3g s "
+                "(--preface-timeout)",
+                (double)b->options->preface_timeout_ns / TP_CLOCK_S);
+    } else if (c->state != TP_BROKER_CLOSING) {
+        tp_info("broker",
+                "a session is closed: its client neither ends its frame nor "
+                "takes its answer within %.3g s (--stall-timeout)",
+                (double)b->options->stall_timeout_ns / TP_CLOCK_S);
     }
     tp_broker_conn_close(b, c);
 }
@@ -651,11 +680,13 @@ tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
     {
         struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
 
-        if (c->deadline <= now) {
+        tp_ns due = TP_MIN(c->deadline, c->stalled);
+
+        if (due <= now) {
             conn_late(b, c);
             next = now; /* what this changed is seen in the next round */
         } else {
-            next = TP_MIN(next, c->deadline);
+            next = TP_MIN(next, due);
         }
     }
     return next;

@@ -260,13 +260,32 @@ send_memory(struct tp_transfer *t)
     tp_bulk_queue(t, c);
 }
 
+/* True while other content takes the staging memory: its end will poke this transfer. */
+static bool
+must_wait(struct tp_transfer *t)
+{
+    struct tp_transfers *all = t->all;
+
+    if (all->staged < all->staging_max || all->under_way == 0) {
+        return false;
+    }
+    if (!tp_list_is_linked(&t->wait_link)) {
+        tp_list_push_back(&all->hungry, &t->wait_link);
+    }
+    return true;
+}
+
 static void
 read_more(struct tp_transfer *t)
 {
     while (t->cut < t->p.size && t->holding < TP_TRANSFER_DEPTH && t->error == 0) {
         uint64_t len = TP_MIN(t->p.size - t->cut, (uint64_t)TP_TRANSFER_CHUNK);
-        struct tp_chunk *c = tp_chunk_new(t, t->cut, len);
+        struct tp_chunk *c;
 
+        if (must_wait(t)) {
+            return;
+        }
+        c = tp_chunk_new(t, t->cut, len);
         if (c == NULL) {
             t->error = TP_TRANSFER_NO_MEMORY;
             return;

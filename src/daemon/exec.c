@@ -301,7 +301,9 @@ tp_exec_serve(struct tp_exec *x)
         say_goodbye(x, TELPHER_ERR_PEER_LOST, "the daemon has ended");
         return 0;
     case TELPHER_ERR_LIMIT:
-        tp_exec_die(x, status, "the client does not read what it asked for (64 MiB)");
+        tp_exec_die(x, status,
+                    "the client does not read what it asked for "
+                    "(--max-unread)");
     case TELPHER_ERR_PROTO:
         tp_exec_die(x, status, "the client broke the protocol");
     default:

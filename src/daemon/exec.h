@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/budget.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -38,6 +39,7 @@
 #include "base/refcount.h"
 #include "base/thread.h"
 #include "core/stream.h"
+#include "daemon/limits.h"
 #include "daemon/transfer.h"
 #include "device/host/staging.h"
 #include "device/opencl/domain.h"
@@ -56,6 +58,9 @@ struct tp_exec_object {
     _Atomic int32_t error; /**< not 0: poisoned, and with what */
     bool released; /**< the client has let go; reader only */
 };
+
+/** Kinds of objects that have limits of their own: the low numbers of tp_wire_kind. */
+enum { TP_EXEC_KINDS = TP_WIRE_KIND_KERNEL + 1 };
 
 /** A device of the session: one of the server's, or a sub-device of the client's. */
 struct tp_exec_device {
@@ -95,6 +100,7 @@ struct tp_exec_mem {
     uint64_t size;
     cl_mem_flags flags;
     struct tp_exec_context *context;
+    uint64_t charged; /**< [bytes] of exec->memory, given back at the end */
     bool is_sub;
     uint64_t element; /**< [bytes] of an image's element; 0: a buffer */
     uint64_t
@@ -141,6 +147,8 @@ struct tp_exec_event {
     uint8_t small[TP_EXEC_EVENT_SMALL];
 };
 
+enum { TP_EXEC_POOL_THREADS = 2 }; /**< that build */
+
 struct tp_exec {
     struct tp_opencl cl;
     struct tp_opencl_inventory inventory;
@@ -150,7 +158,10 @@ struct tp_exec {
     struct tp_stream *stream;
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
-    uint64_t objects_max;
+    struct tp_daemon_limits limits;
+    _Atomic uint64_t kind_count[TP_EXEC_KINDS]; /**< objects alive, by tp_wire_kind */
+    struct tp_budget memory; /**< [bytes] of buffers */
+    struct tp_budget host; /**< [bytes] of content under way */
     tp_ns spin_ns; /**< of the reader before it sleeps */
     _Atomic uint64_t object_count; /**< alive, also those without id or released */
     struct tp_list dirty; /**< queues to flush; reader only */
@@ -194,7 +205,9 @@ uint64_t tp_exec_transfer_id(struct tp_exec *x);
 
 /**
  * Makes an object of @p size bytes (0-filled) whose first member is an object and enters
- * it. @return OK; PROTO (id used twice or of another kind), NO_MEMORY
+ * it. One beyond the limit of its kind is poisoned from the start (o->error), and the
+ * client told: nothing native should be made for it.
+ * @return OK; PROTO (id used twice or of another kind), NO_MEMORY
  */
 telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                               size_t size, void *ret_object);
@@ -206,8 +219,11 @@ int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
 /** As tp_exec_find, of a buffer: an image is none. */
 int32_t tp_exec_find_buffer(struct tp_exec *x, uint64_t id,
                             struct tp_exec_mem **ret_mem);
-/** Marks a new object as failed and tells the client; 0 does nothing. */
+/** Marks a new object as failed and tells the client, unless it is already; 0 does
+ *  nothing. */
 void tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call);
+/** The same for what a limit forbids; @p option names it. @return @p error */
+int32_t tp_exec_refuse(struct tp_exec_object *o, int32_t error, const char *option);
 void tp_exec_ref(struct tp_exec_object *o);
 /** NULL is fine. */
 void tp_exec_unref(struct tp_exec_object *o);
@@ -305,6 +321,10 @@ int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
 void tp_exec_dirty(struct tp_exec_queue *q);
 /** clFlush for every queue that needs it. */
 void tp_exec_flush_queues(struct tp_exec *x);
+
+/** Charges the session for the device memory of a new object. @return false: it is refused
+ *  or was before, and the client has been told */
+bool tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size);
 
 /* ---- exec_event.c ---- */
 
@@ -461,13 +481,16 @@ void tp_exec_printf_drain(struct tp_exec_printf *p);
 
 /* ---- watchdog.c ---- */
 
-/** Starts the watchdog; with timeout_ns 0 it only looks for failed commands. */
-telpher_status tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
+/** Starts the watchdog, which knows x->limits; it always looks for failed commands. */
+telpher_status tp_exec_watchdog_create(struct tp_exec *x,
                                        struct tp_exec_watchdog **ret);
 /** Work has been submitted: look after it. */
 void tp_exec_watchdog_arm(struct tp_exec_watchdog *w);
 /** Around the reader's work in the driver, which may never come back from there. */
 void tp_exec_watchdog_enter(struct tp_exec *x);
 void tp_exec_watchdog_leave(struct tp_exec *x);
+/** Around a build on a thread of the pool. @return for the end of the same */
+size_t tp_exec_watchdog_build_begin(struct tp_exec_watchdog *w);
+void tp_exec_watchdog_build_end(struct tp_exec_watchdog *w, size_t build);
 
 #endif

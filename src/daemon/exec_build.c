@@ -18,6 +18,7 @@ tp_exec_build_free(struct tp_exec_build *build)
         tp_exec_program_end_reading(build->inputs[i]);
         tp_exec_unref(&build->inputs[i]->obj);
     }
+    tp_budget_give(&build->program->obj.x->host, build->files_len);
     tp_exec_unref(&build->program->obj);
     tp_free(build->inputs);
     tp_free(build->files);
@@ -130,28 +131,47 @@ tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *
 
 /* ---- content that is too large for a frame ---- */
 
+/* It lies here until the client takes it, which counts. */
+struct outgoing {
+    struct tp_exec *x;
+    void *content;
+    uint64_t size;
+};
+
 static void
 content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
+    struct outgoing *out = arg;
+
     (void)error;
     (void)start_ns;
     (void)end_ns;
-    tp_free(arg);
+    tp_budget_give(&out->x->host, out->size);
+    tp_free(out->content);
+    tp_free(out);
 }
 
 telpher_status
 tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64_t size)
 {
+    struct outgoing *out = tp_zalloc(sizeof(*out), "content");
     const struct tp_transfer_params params = {.id = transfer,
                                               .size = size,
                                               .to_client = true,
                                               .memory = content,
                                               .finished = content_sent,
-                                              .arg = content};
-    telpher_status status = tp_transfers_start(x->transfers, &params);
+                                              .arg = out};
+    telpher_status status;
 
+    if (out == NULL || !tp_budget_take(&x->host, size)) {
+        /* the client knows of it already: nothing smaller can be given up */
+        tp_exec_die(x, TELPHER_ERR_LIMIT,
+                    "more answers wait for the client than --max-host-memory allows");
+    }
+    *out = (struct outgoing){x, content, size};
+    status = tp_transfers_start(x->transfers, &params);
     if (status != TELPHER_OK) {
-        tp_free(content);
+        content_sent(out, 0, 0, 0);
     }
     return status;
 }
@@ -296,6 +316,7 @@ run_build(struct tp_exec_build *build)
 {
     int32_t error = prepare(build);
     char *options;
+    size_t watch;
 
     if (error != 0) {
         return error;
@@ -305,7 +326,9 @@ run_build(struct tp_exec_build *build)
         return CL_OUT_OF_HOST_MEMORY;
     }
     tp_trace_begin("executor", "build");
+    watch = tp_exec_watchdog_build_begin(build->program->obj.x->watchdog);
     error = run_driver_again(build, options);
+    tp_exec_watchdog_build_end(build->program->obj.x->watchdog, watch);
     tp_trace_end("executor", "build");
     tp_exec_text_built(build);
     tp_free(options);

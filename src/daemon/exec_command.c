@@ -287,6 +287,7 @@ reserve_content(struct tp_exec_event *ev, uint64_t size)
     ev->content = tp_host_staging_get(ev->content_from);
     if (ev->content == NULL) {
         ev->content_from = NULL;
+        ev->call = "more than telpherd --max-host-memory allows";
         return CL_OUT_OF_HOST_MEMORY;
     }
     return 0;

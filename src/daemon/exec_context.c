@@ -50,6 +50,9 @@ make_context(struct tp_exec_context *c, const struct tp_wire_u64s *numbers)
     cl_device_id *ids;
     int32_t error;
 
+    if (c->obj.error != 0) {
+        return 0; /* beyond a limit */
+    }
     c->device_count = numbers->count;
     c->devices = tp_alloc_array(numbers->count, sizeof(*c->devices), "context");
     c->domains = tp_alloc_array(numbers->count, sizeof(struct tp_device *), "context");
@@ -117,6 +120,9 @@ make_queue(struct tp_exec_queue *q, const struct tp_wire_queue_create *m)
         return error;
     }
     tp_exec_ref(&q->context->obj);
+    if (q->obj.error != 0) {
+        return 0; /* beyond a limit */
+    }
     d = tp_exec_context_device(q->context, m->device);
     if (d == NULL) {
         return CL_INVALID_DEVICE;
@@ -322,6 +328,23 @@ tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device)
 
 /* ---- buffers ---- */
 
+bool
+tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size)
+{
+    struct tp_exec *x = mem->obj.x;
+
+    if (mem->obj.error != 0) {
+        return false;
+    }
+    if (!tp_budget_take(&x->memory, size)) {
+        (void)tp_exec_refuse(&mem->obj, CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                             "--max-memory");
+        return false;
+    }
+    mem->charged = size;
+    return true;
+}
+
 static int32_t
 make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
 {
@@ -338,6 +361,9 @@ make_buffer(struct tp_exec_mem *mem, const struct tp_wire_buffer_create *m)
     }
     mem->size = m->size;
     mem->flags = m->flags;
+    if (!tp_exec_mem_charge(mem, m->size)) {
+        return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
     mem->native =
         x->cl.CreateBuffer(mem->context->native, m->flags, m->size, NULL, &error);
     return error;
@@ -366,6 +392,9 @@ make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create 
 
     if (error != 0) {
         return error;
+    }
+    if (mem->obj.error != 0) {
+        return 0; /* beyond a limit */
     }
     if (parent->is_sub) {
         return CL_INVALID_MEM_OBJECT;
@@ -415,6 +444,7 @@ tp_exec_mem_free(struct tp_exec_object *o)
 {
     struct tp_exec_mem *mem = tp_container_of(o, struct tp_exec_mem, obj);
 
+    tp_budget_give(&o->x->memory, mem->charged);
     tp_exec_unref(mem->context != NULL ? &mem->context->obj : NULL);
     tp_free(mem);
 }

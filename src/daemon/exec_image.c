@@ -121,6 +121,10 @@ make_image(struct tp_exec_mem *mem, const struct tp_wire_image_create *m)
     if (error == 0) {
         error = find_parent(mem, m, &desc.mem_object);
     }
+    if (error == 0 &&
+        !tp_exec_mem_charge(mem, desc.mem_object != NULL ? 0 : mem->size)) {
+        error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
     if (error != 0) {
         return error;
     }

@@ -27,8 +27,6 @@
 #include "telpher/version.h"
 
 enum {
-    TX_LIMIT = 64 << 20, /* [bytes] unread by the client, then the session ends */
-    POOL_THREADS = 2,
     STAGING_KEEP = 256, /* chunks of 16 KiB */
     MIDDLE_KEEP = 16, /* chunks of TP_EXEC_DIRECT_MAX */
     SESSION_WAIT_MS = 10000,
@@ -40,8 +38,7 @@ enum {
 
 struct arguments {
     bool probe, serve, version;
-    uint64_t kernel_timeout_ns;
-    uint64_t max_objects;
+    struct tp_daemon_limits limits;
     uint64_t spin_ns;
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
@@ -145,7 +142,8 @@ receive_session(struct tp_exec *x)
     if (tp_builtin_transports[0]->adopt(socket, &conn) != TELPHER_OK) {
         return EX_OSERR;
     }
-    if (tp_stream_create(conn, &msg.numbers, TX_LIMIT, &x->stream) != TELPHER_OK) {
+    if (tp_stream_create(conn, &msg.numbers, x->limits.unread_bytes, &x->stream) !=
+        TELPHER_OK) {
         return EX_OSERR;
     }
     tp_stream_accept_fds(x->stream);
@@ -207,7 +205,8 @@ prepare(struct tp_exec *x, const struct arguments *a)
     tp_mutex_init(&x->done_lock);
     tp_list_init(&x->queues);
     tp_list_init(&x->gates);
-    x->objects_max = a->max_objects;
+    x->memory.max = x->limits.memory_bytes;
+    x->host.max = x->limits.host_bytes;
     x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
@@ -215,7 +214,7 @@ prepare(struct tp_exec *x, const struct arguments *a)
     x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     status = x->wake_fd < 0 ? TELPHER_ERR_LIMIT : TELPHER_OK;
     if (status == TELPHER_OK) {
-        status = tp_pool_create("build", POOL_THREADS, &x->pool);
+        status = tp_pool_create("build", TP_EXEC_POOL_THREADS, &x->pool);
     }
     if (status == TELPHER_OK) {
         status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
@@ -227,10 +226,15 @@ prepare(struct tp_exec *x, const struct arguments *a)
         status = tp_transfers_create(&transfers_handler, x, &x->transfers);
     }
     if (status == TELPHER_OK) {
+        tp_host_staging_set_budget(x->staging, &x->host);
+        tp_host_staging_set_budget(x->middle, &x->host);
+        tp_transfers_set_budget(x->transfers, &x->host);
+    }
+    if (status == TELPHER_OK) {
         status = tp_exec_printf_create(x, &x->printf);
     }
     if (status == TELPHER_OK) {
-        status = tp_exec_watchdog_create(x, a->kernel_timeout_ns, &x->watchdog);
+        status = tp_exec_watchdog_create(x, &x->watchdog);
     }
     return status;
 }
@@ -277,8 +281,10 @@ serve(struct tp_exec *x, const struct arguments *a)
     struct tp_error err = {0};
     struct tp_wire_started m;
     const char *text = "";
-    int exit_status = receive_session(x);
+    int exit_status;
 
+    x->limits = a->limits;
+    exit_status = receive_session(x);
     if (exit_status != EX_OK) {
         return exit_status;
     }
@@ -302,8 +308,7 @@ static const struct option long_options[] = {
     {"serve", no_argument, NULL, 's'},
     {"log", required_argument, NULL, 'l'},
     {"log-format", required_argument, NULL, 'f'},
-    {"kernel-timeout-ns", required_argument, NULL, 'k'},
-    {"max-objects", required_argument, NULL, 'o'},
+    {"limit", required_argument, NULL, 'k'},
     {"spin-ns", required_argument, NULL, 'i'},
     {"device", required_argument, NULL, 'd'},
     {"version", no_argument, NULL, 'v'},
@@ -327,11 +332,8 @@ take_option(struct arguments *a, int opt)
                                                               : TP_LOG_TEXT);
         return EX_OK;
     case 'k':
-        a->kernel_timeout_ns = strtoull(optarg, NULL, 10);
-        return EX_OK;
-    case 'o':
-        a->max_objects = strtoull(optarg, NULL, 10);
-        return EX_OK;
+        return tp_daemon_limit_read(&a->limits, optarg) == TELPHER_OK ? EX_OK
+                                                                      : EX_USAGE;
     case 'i':
         a->spin_ns = strtoull(optarg, NULL, 10);
         return EX_OK;
@@ -364,12 +366,13 @@ confine(void)
 int
 main(int argc, char **argv)
 {
-    static struct arguments a = {.max_objects = UINT64_MAX, .spin_ns = TP_SPIN_AUTO};
+    static struct arguments a = {.spin_ns = TP_SPIN_AUTO};
     static struct tp_exec x;
     int opt, exit_status = EX_OK;
 
     /* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
     confine();
+    tp_daemon_limits_none(&a.limits);
     while (exit_status == EX_OK &&
            (opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         exit_status = take_option(&a, opt);

@@ -3,6 +3,8 @@
  * Ids and objects. The table belongs to the reader and holds one reference of each object;
  * commands under way, builds and callbacks hold others.
  */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/log.h"
 #include "daemon/exec.h"
@@ -27,10 +29,32 @@ static const struct kind {
 void
 tp_exec_count(struct tp_exec *x)
 {
-    if (atomic_fetch_add(&x->object_count, 1) >= x->objects_max) {
+    if (atomic_fetch_add(&x->object_count, 1) >= x->limits.objects) {
         tp_exec_die(x, TELPHER_ERR_LIMIT,
                     "more objects and commands under way than one session may have "
                     "(--max-objects)");
+    }
+}
+
+/* Counts an object with those of its kind, and refuses it if there are too many. */
+static void
+count_kind(struct tp_exec_object *o)
+{
+    const struct tp_daemon_limits *l = &o->x->limits;
+    const struct {
+        uint64_t max;
+        const char *option;
+    } rows[TP_EXEC_KINDS] = {
+        [TP_WIRE_KIND_CONTEXT] = {l->contexts, "--max-contexts"},
+        [TP_WIRE_KIND_QUEUE] = {l->queues, "--max-queues"},
+        [TP_WIRE_KIND_MEM] = {l->mems, "--max-buffers"},
+        [TP_WIRE_KIND_PROGRAM] = {l->programs, "--max-programs"},
+        [TP_WIRE_KIND_KERNEL] = {l->kernels, "--max-kernels"},
+    };
+
+    if ((unsigned)o->kind < TP_EXEC_KINDS &&
+        atomic_fetch_add(&o->x->kind_count[o->kind], 1) >= rows[o->kind].max) {
+        (void)tp_exec_refuse(o, CL_OUT_OF_RESOURCES, rows[o->kind].option);
     }
 }
 
@@ -58,6 +82,7 @@ tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind, size_t si
         return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
     }
     tp_exec_count(x);
+    count_kind(o);
     *(struct tp_exec_object **)ret_object = o;
     return TELPHER_OK;
 }
@@ -89,10 +114,20 @@ tp_exec_find_buffer(struct tp_exec *x, uint64_t id, struct tp_exec_mem **ret_mem
 void
 tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call)
 {
-    if (error != 0) {
+    if (error != 0 && o->error == 0) {
         o->error = error;
         tp_exec_failed(o->x, o->id, error, call);
     }
+}
+
+int32_t
+tp_exec_refuse(struct tp_exec_object *o, int32_t error, const char *option)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "more than telpherd %s allows", option);
+    tp_exec_poison(o, error, text);
+    return error;
 }
 
 void
@@ -106,6 +141,9 @@ tp_exec_unref(struct tp_exec_object *o)
 {
     if (o != NULL && tp_refcount_put(&o->refs)) {
         atomic_fetch_sub(&o->x->object_count, 1);
+        if ((unsigned)o->kind < TP_EXEC_KINDS && o->id != 0) {
+            atomic_fetch_sub(&o->x->kind_count[o->kind], 1);
+        }
         kinds[o->kind].free(o);
     }
 }

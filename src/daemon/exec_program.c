@@ -10,8 +10,6 @@
 #include "wire/facts.h"
 #include "wire/files.h"
 
-#define CONTENT_MAX ((uint64_t)1 << 30) /* [bytes] of source or binaries */
-
 /* Content on its way. */
 struct incoming {
     struct tp_exec_program *program;
@@ -26,6 +24,7 @@ struct incoming {
 static void
 free_incoming(struct incoming *in)
 {
+    tp_budget_give(&in->program->obj.x->host, in->size);
     tp_exec_unref(&in->program->obj);
     tp_free(in->content);
     tp_free(in->sizes);
@@ -33,22 +32,37 @@ free_incoming(struct incoming *in)
     tp_free(in);
 }
 
-static struct incoming *
-new_incoming(struct tp_exec_program *p, uint64_t size)
+/*
+ * Room for @p size bytes of a program. @return 0; else a CL error, and for what a limit
+ * forbids the program is poisoned with it
+ */
+static int32_t
+new_incoming(struct tp_exec_program *p, uint64_t size, struct incoming **ret_in)
 {
-    struct incoming *in = tp_zalloc(sizeof(*in), "program content");
+    struct tp_exec *x = p->obj.x;
+    struct incoming *in;
 
-    if (in != NULL) {
-        in->content = tp_malloc(size + 1, "program content");
-        in->size = size;
-        in->program = p;
-        tp_exec_ref(&p->obj);
+    if (size > x->limits.program_bytes) {
+        return tp_exec_refuse(&p->obj, CL_OUT_OF_RESOURCES, "--max-program");
     }
-    if (in != NULL && in->content == NULL) {
+    if (!tp_budget_take(&x->host, size)) {
+        return tp_exec_refuse(&p->obj, CL_OUT_OF_HOST_MEMORY, "--max-host-memory");
+    }
+    in = tp_zalloc(sizeof(*in), "program content");
+    if (in == NULL) {
+        tp_budget_give(&x->host, size);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    in->size = size;
+    in->program = p;
+    tp_exec_ref(&p->obj);
+    in->content = tp_malloc(size + 1, "program content");
+    if (in->content == NULL) {
         free_incoming(in);
-        in = NULL;
+        return CL_OUT_OF_HOST_MEMORY;
     }
-    return in;
+    *ret_in = in;
+    return 0;
 }
 
 telpher_status
@@ -70,6 +84,7 @@ tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
         p->context = NULL;
     } else {
         tp_exec_ref(&p->context->obj);
+        *ret_error = p->obj.error;
     }
     *ret_program = p;
     return TELPHER_OK;
@@ -85,6 +100,7 @@ tp_exec_program_free(struct tp_exec_object *o)
     }
     tp_exec_text_free(p->made_of);
     tp_buf_fini(&p->stored);
+    tp_budget_give(&o->x->host, p->text_len + p->files_len);
     tp_free(p->text);
     tp_free(p->files);
     tp_exec_unref(p->context != NULL ? &p->context->obj : NULL);
@@ -109,6 +125,7 @@ await_content(struct incoming *in, uint64_t transfer,
     tp_mutex_lock(&in->program->obj.x->done_lock);
     in->program->waiting++;
     tp_mutex_unlock(&in->program->obj.x->done_lock);
+    tp_exec_watchdog_arm(in->program->obj.x->watchdog);
     return tp_transfers_start(in->program->obj.x->transfers, &params);
 }
 
@@ -118,8 +135,11 @@ await_content(struct incoming *in, uint64_t transfer,
 static int32_t
 keep_text(struct tp_exec_program *p, const void *text, size_t len)
 {
-    p->text = tp_strndup(text, len, "program");
+    if (!tp_budget_take(&p->obj.x->host, len)) {
+        return tp_exec_refuse(&p->obj, CL_OUT_OF_HOST_MEMORY, "--max-host-memory");
+    }
     p->text_len = len;
+    p->text = tp_strndup(text, len, "program");
     return p->text == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 }
 
@@ -160,11 +180,10 @@ tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source
     if (error == 0 && m->transfer == 0) {
         error = keep_text(p, m->source.data, m->source.len);
     } else if (error == 0) {
-        in = m->size <= CONTENT_MAX ? new_incoming(p, m->size) : NULL;
-        if (in != NULL) {
+        error = new_incoming(p, m->size, &in);
+        if (error == 0) {
             return await_content(in, m->transfer, source_arrived);
         }
-        error = CL_OUT_OF_HOST_MEMORY;
     }
     tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
     return error != 0 && m->transfer != 0
@@ -181,12 +200,16 @@ keep_files(struct tp_exec_program *p, uint8_t *records, uint64_t len, int32_t er
     if (error == 0 && tp_wire_files_check(records, len) == 0) {
         error = CL_INVALID_VALUE;
     }
+    if (error == 0 && !tp_budget_take(&p->obj.x->host, len)) {
+        error = CL_OUT_OF_HOST_MEMORY;
+    }
     if (error != 0) {
         tp_free(records);
         records = NULL;
         len = 0;
     }
     tp_mutex_lock(&p->obj.x->done_lock);
+    tp_budget_give(&p->obj.x->host, p->files_len);
     tp_free(p->files);
     p->files = records;
     p->files_len = len;
@@ -210,7 +233,7 @@ files_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 telpher_status
 tp_exec_on_program_files(struct tp_exec *x, const struct tp_wire_program_files *m)
 {
-    struct tp_exec_program *p;
+    struct tp_exec_program *p = NULL;
     struct incoming *in = NULL;
     int32_t error = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
 
@@ -220,7 +243,7 @@ tp_exec_on_program_files(struct tp_exec *x, const struct tp_wire_program_files *
         return TELPHER_ERR_PROTO;
     }
     if (error == 0) {
-        in = new_incoming(p, m->size);
+        error = new_incoming(p, m->size, &in);
     }
     if (in != NULL && m->transfer != 0) {
         return await_content(in, m->transfer, files_arrived);
@@ -230,8 +253,8 @@ tp_exec_on_program_files(struct tp_exec *x, const struct tp_wire_program_files *
         keep_files(p, in->content, m->size, 0);
         in->content = NULL;
         free_incoming(in);
-    } else if (error == 0) {
-        keep_files(p, NULL, 0, CL_OUT_OF_HOST_MEMORY);
+    } else if (p != NULL) {
+        keep_files(p, NULL, 0, error);
     }
     return in == NULL && m->transfer != 0
                ? tp_transfers_discard(x->transfers, m->transfer, m->size, false)
@@ -374,7 +397,7 @@ fill_incoming(struct incoming *in, const struct tp_wire_program_binary *m)
     return 0;
 }
 
-/* @return sum of the sizes, or UINT64_MAX if that is too much */
+/* @return sum of the sizes, or UINT64_MAX if that is more than any transfer has */
 static uint64_t
 total_size(const struct tp_wire_u64s *sizes)
 {
@@ -383,7 +406,7 @@ total_size(const struct tp_wire_u64s *sizes)
     for (uint16_t i = 0; i < sizes->count; i++) {
         uint64_t size = tp_wire_u64_at(sizes, i);
 
-        if (size > CONTENT_MAX || total + size > CONTENT_MAX) {
+        if (size > TP_WIRE_TRANSFER_MAX || total + size > TP_WIRE_TRANSFER_MAX) {
             return UINT64_MAX;
         }
         total += size;
@@ -411,8 +434,10 @@ tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary
         return status;
     }
     if (error == 0) {
-        in = new_incoming(p, total);
-        error = in == NULL ? CL_OUT_OF_HOST_MEMORY : fill_incoming(in, m);
+        error = new_incoming(p, total, &in);
+    }
+    if (error == 0) {
+        error = fill_incoming(in, m);
     }
     if (error == 0 && m->transfer != 0) {
         return await_content(in, m->transfer, binaries_arrived);
@@ -579,7 +604,7 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
     int32_t error = tp_exec_find(x, m->program, TP_WIRE_KIND_PROGRAM, &p);
     cl_uint count = 0;
 
-    if (error != 0) {
+    if (error != 0 || k->obj.error != 0) {
         return error;
     }
     tp_mutex_lock(&x->done_lock);

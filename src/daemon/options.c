@@ -55,26 +55,127 @@ static const struct tp_config_entry entries[] = {
      .default_text = "0s",
      .help = "end a session whose driver makes no progress that long; 0 = never",
      .parser = &tp_config_duration,
-     FIELD(kernel_timeout_ns)},
+     FIELD(limits.kernel_timeout_ns)},
+    {.name = "BUILD_TIMEOUT",
+     .default_text = "600s",
+     .help = "end a session whose build takes that long; 0 = never",
+     .parser = &tp_config_duration,
+     FIELD(limits.build_timeout_ns)},
+    {.name = "TRANSFER_TIMEOUT",
+     .default_text = "600s",
+     .help = "give up content that was announced and does not come for that long; 0 = "
+             "never",
+     .parser = &tp_config_duration,
+     FIELD(limits.transfer_timeout_ns)},
     {.name = "PROBE_TIMEOUT",
      .default_text = "30s",
      .help = "time for drivers to tell their devices at start",
      .parser = &tp_config_duration,
      FIELD(probe_timeout_ns)},
+    {.name = "PREFACE_TIMEOUT",
+     .default_text = "2s",
+     .help = "time for a connection to say who it is",
+     .parser = &tp_config_duration,
+     .min = 1000000,
+     .max = INT64_C(3600) * 1000000000,
+     FIELD(preface_timeout_ns)},
+    {.name = "STALL_TIMEOUT",
+     .default_text = "30s",
+     .help = "time for the rest of a frame, or for a client to take an answer, before "
+             "its executor runs",
+     .parser = &tp_config_duration,
+     .min = 1000000,
+     .max = INT64_C(3600) * 1000000000,
+     FIELD(stall_timeout_ns)},
     {.name = "MAX_SESSIONS",
-     .default_text = "256",
+     .default_text = "512",
      .help = "sessions at the same time",
      .parser = &tp_config_u64,
      .min = 1,
      .max = 65536,
      FIELD(max_sessions)},
+    {.name = "MAX_USER_SESSIONS",
+     .default_text = "256",
+     .help =
+         "sessions of one user of the Unix socket, or of one address, at the same time",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 65536,
+     FIELD(max_user_sessions)},
+    {.name = "MAX_HALF_OPEN",
+     .default_text = "64",
+     .help =
+         "connections that have not said who they are; with more the oldest is closed",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 65536,
+     FIELD(max_half_open)},
     {.name = "MAX_OBJECTS",
      .default_text = "1000000",
      .help = "objects and commands under way in one session; one with more is ended",
      .parser = &tp_config_u64,
      .min = 1000,
      .max = 1000000000,
-     FIELD(max_objects)},
+     FIELD(limits.objects)},
+    {.name = "MAX_CONTEXTS",
+     .default_text = "1024",
+     .help = "contexts of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.contexts)},
+    {.name = "MAX_QUEUES",
+     .default_text = "4096",
+     .help = "queues of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.queues)},
+    {.name = "MAX_BUFFERS",
+     .default_text = "262144",
+     .help = "buffers and other memory objects of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.mems)},
+    {.name = "MAX_PROGRAMS",
+     .default_text = "16384",
+     .help = "programs of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.programs)},
+    {.name = "MAX_KERNELS",
+     .default_text = "262144",
+     .help = "kernels of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.kernels)},
+    {.name = "MAX_MEMORY",
+     .default_text = "0",
+     .help = "device memory that one session may ask for; 0 = what the driver gives",
+     .parser = &tp_config_size,
+     FIELD(limits.memory_bytes)},
+    {.name = "MAX_HOST_MEMORY",
+     .default_text = "4G",
+     .help = "server memory for content of one session that is under way; 0 = no limit",
+     .parser = &tp_config_size,
+     FIELD(limits.host_bytes)},
+    {.name = "MAX_PROGRAM",
+     .default_text = "256M",
+     .help = "size of a program's source or binaries",
+     .parser = &tp_config_size,
+     .min = 1,
+     .max = 1 << 30,
+     FIELD(limits.program_bytes)},
+    {.name = "MAX_UNREAD",
+     .default_text = "64M",
+     .help = "answers that a client may leave unread; then its session ends",
+     .parser = &tp_config_size,
+     .min = 1 << 20,
+     .max = INT64_C(1) << 40,
+     FIELD(limits.unread_bytes)},
     {.name = "SPIN",
      .default_text = "auto",
      .help =
@@ -107,8 +208,23 @@ static const struct option long_options[] = {
     {"executor", required_argument, NULL, OPT_SETTING},
     {"kernel-timeout", required_argument, NULL, OPT_SETTING},
     {"probe-timeout", required_argument, NULL, OPT_SETTING},
+    {"build-timeout", required_argument, NULL, OPT_SETTING},
+    {"transfer-timeout", required_argument, NULL, OPT_SETTING},
+    {"preface-timeout", required_argument, NULL, OPT_SETTING},
+    {"stall-timeout", required_argument, NULL, OPT_SETTING},
     {"max-sessions", required_argument, NULL, OPT_SETTING},
+    {"max-user-sessions", required_argument, NULL, OPT_SETTING},
+    {"max-half-open", required_argument, NULL, OPT_SETTING},
     {"max-objects", required_argument, NULL, OPT_SETTING},
+    {"max-contexts", required_argument, NULL, OPT_SETTING},
+    {"max-queues", required_argument, NULL, OPT_SETTING},
+    {"max-buffers", required_argument, NULL, OPT_SETTING},
+    {"max-programs", required_argument, NULL, OPT_SETTING},
+    {"max-kernels", required_argument, NULL, OPT_SETTING},
+    {"max-memory", required_argument, NULL, OPT_SETTING},
+    {"max-host-memory", required_argument, NULL, OPT_SETTING},
+    {"max-program", required_argument, NULL, OPT_SETTING},
+    {"max-unread", required_argument, NULL, OPT_SETTING},
     {"spin", required_argument, NULL, OPT_SETTING},
     {"log", required_argument, NULL, OPT_SETTING},
     {"log-format", required_argument, NULL, OPT_SETTING},
@@ -134,13 +250,31 @@ static const char help_text[] =
     "  --device PATTERN         offer only matching devices; may be given several "
     "times\n"
     "  --cookie FILE            cookie for clients on loopback TCP\n"
-    "  --kernel-timeout TIME    end sessions whose driver makes no progress (default: "
-    "0,\n"
-    "                           never)\n"
+    "  --kernel-timeout TIME    end sessions whose driver makes no progress\n"
+    "                           (default: 0, never)\n"
+    "  --build-timeout TIME     end sessions whose build takes longer\n"
+    "                           (default: 600s)\n"
+    "  --transfer-timeout TIME  give up content that does not come\n"
+    "                           (default: 600s)\n"
     "  --probe-timeout TIME     time for drivers to tell their devices (default: 30s)\n"
-    "  --max-sessions N         sessions at the same time (default: 256)\n"
-    "  --max-objects N          objects and commands of one session (default: "
-    "1000000)\n"
+    "  --preface-timeout TIME   time for connections to say who they are (default: "
+    "2s)\n"
+    "  --stall-timeout TIME     time for the rest of a frame (default: 30s)\n"
+    "  --max-sessions N         sessions at the same time (default: 512)\n"
+    "  --max-user-sessions N    sessions of one user or address (default: 256)\n"
+    "  --max-half-open N        connections that do not say who they are (default: "
+    "64)\n"
+    "  --max-objects N          objects and commands of one session\n"
+    "                           (default: 1000000)\n"
+    "  --max-contexts N         contexts of one session (default: 1024)\n"
+    "  --max-queues N           queues of one session (default: 4096)\n"
+    "  --max-buffers N          memory objects of one session (default: 262144)\n"
+    "  --max-programs N         programs of one session (default: 16384)\n"
+    "  --max-kernels N          kernels of one session (default: 262144)\n"
+    "  --max-memory SIZE        device memory of one session (default: 0, no limit)\n"
+    "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
+    "  --max-program SIZE       source or binaries of a program (default: 256M)\n"
+    "  --max-unread SIZE        answers a client may leave unread (default: 64M)\n"
     "  --spin TIME              look for commands so long before sleeping (default: "
     "auto)\n"
     "  --insecure               allow addresses off loopback: no encryption, no "

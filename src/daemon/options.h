@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "base/settings.h"
+#include "daemon/limits.h"
 
 /** Values of the settings; see options.c for what each means. */
 struct tp_daemon_options {
@@ -19,10 +20,13 @@ struct tp_daemon_options {
     char *cookie; /**< "" = default place */
     char *executor; /**< "" = beside telpherd, else libexec */
     bool insecure;
-    uint64_t kernel_timeout_ns; /**< 0 = none */
     uint64_t probe_timeout_ns;
+    uint64_t preface_timeout_ns;
+    uint64_t stall_timeout_ns;
     uint64_t max_sessions;
-    uint64_t max_objects; /**< of one session */
+    uint64_t max_user_sessions;
+    uint64_t max_half_open;
+    struct tp_daemon_limits limits; /**< of one session */
     uint64_t spin_ns; /**< or TP_SPIN_AUTO */
     bool check_config; /**< of the command line only */
     struct tp_config *config;

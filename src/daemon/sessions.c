@@ -19,15 +19,31 @@
 
 #define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
 
+const char *
+tp_broker_session_refusal(struct tp_broker *b, const struct tp_broker_peer *peer)
+{
+    size_t count = 0;
+
+    if (b->session_count >= b->options->max_sessions) {
+        return "too many sessions; see --max-sessions";
+    }
+    tp_list_for_each(pos, &b->sessions)
+    {
+        count += tp_broker_peer_equal(
+            &tp_list_entry(pos, struct tp_broker_session, link)->peer, peer);
+    }
+    return count >= b->options->max_user_sessions
+               ? "too many sessions of yours; see --max-user-sessions"
+               : NULL;
+}
+
 telpher_status
-tp_broker_session_open(struct tp_broker *b, struct tp_broker_session **ret_session)
+tp_broker_session_open(struct tp_broker *b, const struct tp_broker_peer *peer,
+                       struct tp_broker_session **ret_session)
 {
     struct tp_broker_session *s;
     telpher_status status;
 
-    if (b->session_count >= b->options->max_sessions) {
-        return TELPHER_ERR_LIMIT;
-    }
     s = tp_zalloc(sizeof(*s), "session");
     if (s == NULL) {
         return TELPHER_ERR_NO_MEMORY;
@@ -38,6 +54,7 @@ tp_broker_session_open(struct tp_broker *b, struct tp_broker_session **ret_sessi
         return status;
     }
     s->control.fd = -1;
+    s->peer = *peer;
     tp_list_init(&s->link);
     tp_list_push_back(&b->sessions, &s->link);
     b->session_count++;

@@ -78,7 +78,8 @@ make_environment(void)
 
 /* Numbers as text. */
 struct numbers {
-    char timeout[32], objects[32], spin[32];
+    char limits[TP_DAEMON_LIMIT_COUNT][TP_DAEMON_LIMIT_TEXT];
+    char spin[32];
 };
 
 /* Arguments point into the options and into @p text. */
@@ -86,17 +87,13 @@ static const char **
 make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
 {
     const struct tp_daemon_options *o = b->options;
-    const char **argv =
-        tp_alloc_array(2 * o->device.count + 20, sizeof(*argv), "arguments");
+    const char **argv = tp_alloc_array(
+        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 20, sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
         return NULL;
     }
-    (void)snprintf(text->timeout, sizeof(text->timeout), "%llu",
-                   (unsigned long long)o->kernel_timeout_ns);
-    (void)snprintf(text->objects, sizeof(text->objects), "%llu",
-                   (unsigned long long)o->max_objects);
     (void)snprintf(text->spin, sizeof(text->spin), "%llu",
                    (unsigned long long)o->spin_ns);
     argv[n++] = b->executor;
@@ -105,10 +102,11 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     argv[n++] = o->base.log;
     argv[n++] = "--log-format";
     argv[n++] = o->base.log_format == 0 ? "text" : "logfmt";
-    argv[n++] = "--kernel-timeout-ns";
-    argv[n++] = text->timeout;
-    argv[n++] = "--max-objects";
-    argv[n++] = text->objects;
+    for (size_t i = 0; i < TP_DAEMON_LIMIT_COUNT; i++) {
+        tp_daemon_limit_print(&o->limits, i, text->limits[i]);
+        argv[n++] = "--limit";
+        argv[n++] = text->limits[i];
+    }
     argv[n++] = "--spin-ns";
     argv[n++] = text->spin;
     for (size_t i = 0; i < o->device.count; i++) {

@@ -45,6 +45,22 @@ tp_chunk_new(struct tp_transfer *t, uint64_t pos, uint64_t want)
     return c;
 }
 
+/* A chunk is free again: a READ that waits for one may go on. */
+static void
+feed(struct tp_transfers *all)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(&all->hungry)) != NULL) {
+        struct tp_transfer *t = tp_list_entry(first, struct tp_transfer, wait_link);
+
+        tp_transfer_poke(t);
+        if (!t->finished && t->error == 0) {
+            return;
+        }
+    }
+}
+
 void
 tp_chunk_free(struct tp_chunk *chunk)
 {
@@ -59,6 +75,7 @@ tp_chunk_free(struct tp_chunk *chunk)
         tp_host_staging_put(chunk->from, chunk->data);
         all->staged -= chunk->cap;
         tp_cond_broadcast(&all->space);
+        feed(all);
     }
     if (chunk->hold != NULL) {
         all->pieces--;
@@ -129,6 +146,7 @@ tp_transfer_reap(struct tp_transfer *t)
         return; /* the rest of its content must be known for what it is */
     }
     tp_map_remove(&all->map, t->p.id);
+    all->expired_count -= t->expired;
     tp_free(t);
 }
 
@@ -173,6 +191,7 @@ tp_transfers_create(const struct tp_transfers_handler *handler, void *arg,
     tp_map_init(&all->map);
     tp_list_init(&all->ready);
     tp_list_init(&all->orphans);
+    tp_list_init(&all->hungry);
     status = tp_host_staging_create(TP_TRANSFER_SMALL_CHUNK, SMALL_KEEP, &all->small);
     if (status == TELPHER_OK) {
         status = tp_host_staging_create(TP_TRANSFER_CHUNK, LARGE_KEEP, &all->large);
@@ -358,6 +377,67 @@ tp_transfers_discard(struct tp_transfers *all, uint64_t id, uint64_t size, bool 
     }
     tp_mutex_unlock(&all->lock);
     return status;
+}
+
+void
+tp_transfers_set_budget(struct tp_transfers *all, struct tp_budget *budget)
+{
+    if (budget->max != 0) {
+        all->staging_max = TP_MIN(all->staging_max, budget->max / 2);
+    }
+    tp_host_staging_set_budget(all->small, budget);
+    tp_host_staging_set_budget(all->large, budget);
+}
+
+/* True while it is the client's turn: it has credit, or pieces to put content into. */
+static bool
+may_come(const struct tp_transfer *t)
+{
+    return t->p.shared ? t->received < t->p.size && t->all->pieces == 0
+                       : t->received < t->limit;
+}
+
+/* True if the content of a transfer might have come and did not. Under lock. */
+static bool
+is_overdue(struct tp_transfer *t, uint64_t now_ns, uint64_t timeout_ns)
+{
+    if (!t->known || t->p.to_client || t->finished || t->error != 0 || !may_come(t)) {
+        t->seen_ns = 0;
+        return false;
+    }
+    if (t->seen_ns == 0 || t->received != t->seen_received) {
+        t->seen_ns = now_ns;
+        t->seen_received = t->received;
+    }
+    return now_ns - t->seen_ns >= timeout_ns;
+}
+
+size_t
+tp_transfers_expire(struct tp_transfers *all, uint64_t now_ns, uint64_t timeout_ns,
+                    int32_t error)
+{
+    size_t cursor = 0, count;
+    void *value;
+
+    tp_mutex_lock(&all->lock);
+    while (tp_map_next(&all->map, &cursor, NULL, &value)) {
+        struct tp_transfer *t = value;
+
+        if (is_overdue(t, now_ns, timeout_ns)) {
+            tp_warn("executor",
+                    "content of a write of %llu bytes does not come, given up "
+                    "(--transfer-timeout)",
+                    (unsigned long long)t->p.size);
+            t->error = error;
+            t->expired = true;
+            all->expired_count++;
+            tp_transfer_poke(t);
+        }
+    }
+    tp_transfers_drive(all);
+    count = all->expired_count;
+    tp_mutex_unlock(&all->lock);
+    return count;
 }
 
 size_t

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
+#include "base/budget.h"
 #include "core/device.h"
 #include "core/session.h"
 #include "core/transport.h"
@@ -82,6 +83,20 @@ telpher_status tp_transfers_create(const struct tp_transfers_handler *handler,
                                    void *arg, struct tp_transfers **ret_transfers);
 /** Breaks all bulk streams and waits until their threads have ended. */
 void tp_transfers_end_streams(struct tp_transfers *all);
+/**
+ * Has content under way count in @p budget, which is kept, before the first stream is
+ * added. Content of WRITEs that are held up is dropped when it is spent; other content
+ * waits while half of it is in use.
+ */
+void tp_transfers_set_budget(struct tp_transfers *all, struct tp_budget *budget);
+/**
+ * Ends transfers to the server of which nothing has come for @p timeout_ns, though it
+ * might have. To be called now and then. Any thread.
+ * @param error what they end with
+ * @return how many were ended so far and still hold their id
+ */
+size_t tp_transfers_expire(struct tp_transfers *all, uint64_t now_ns,
+                           uint64_t timeout_ns, int32_t error);
 /** For tests: ends threads and streams. All transfers must be finished. NULL is fine. */
 void tp_transfers_destroy(struct tp_transfers *all);
 

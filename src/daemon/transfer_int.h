@@ -44,7 +44,7 @@ struct tp_transfer {
     struct tp_transfers *all;
     struct tp_transfer_params p; /**< valid once known */
     struct tp_list ready_link; /**< all->ready: to be looked at */
-    struct tp_list wait_link; /**< all->orphans: READ without a stream yet */
+    struct tp_list wait_link; /**< all->orphans or all->hungry */
     bool known; /**< its command came */
     bool open; /**< its gate is */
     bool landing; /**< a receiver writes into fill or memory right now */
@@ -52,6 +52,7 @@ struct tp_transfer {
     bool driven; /**< a thread is looking at it */
     bool again; /**< it should look once more */
     bool discard; /**< what still comes is dropped */
+    bool expired; /**< it was given up, see tp_transfers_expire() */
     int32_t error;
     uint64_t received; /**< content landed */
     uint32_t landing_len; /**< of the frame that is landing, else 0 */
@@ -67,6 +68,8 @@ struct tp_transfer {
     struct tp_chunk *fill; /**< WRITE: being filled */
     struct tp_bulk *stream; /**< the one its content goes or comes by */
     uint64_t start_ns, end_ns;
+    uint64_t seen_received; /**< when it was last looked at, */
+    uint64_t seen_ns; /**< and since when; 0 = never */
 };
 
 struct tp_bulk {
@@ -89,11 +92,13 @@ struct tp_transfers {
     struct tp_map map; /**< id → transfer */
     struct tp_list ready; /**< transfers to look at */
     struct tp_list orphans; /**< READs that wait for a stream */
+    struct tp_list hungry; /**< READs that wait for staging memory */
     size_t unknown_count;
     size_t active_count;
+    size_t expired_count;
     size_t pieces; /**< of shared memory in use */
     uint64_t staged; /**< [bytes] of chunks in use */
-    uint64_t staging_max; /**< [bytes] never changes, save by tests */
+    uint64_t staging_max; /**< [bytes] of those; more has to wait. Set once */
     size_t under_way; /**< chunks in device copies or being sent: they free staging */
     struct tp_host_staging *small, *large;
     struct tp_bulk *streams[TP_CONTROL_BULK_MAX];

@@ -8,6 +8,10 @@
  * waits for nothing but the device and nothing at all has completed for that long. A
  * command that waits for events may wait as long as it likes.
  *
+ * A build that takes longer than its limit (--build-timeout) ends the session, too: no
+ * driver can be made to stop one. Content that was announced and does not come is given up
+ * (--transfer-timeout).
+ *
  * While the driver holds the reader in a call, nobody sees that the client goes: then the
  * watchdog looks, with and without a limit.
  */
@@ -29,6 +33,7 @@ struct tp_exec_watchdog {
     _Atomic bool armed; /* changed under lock */
     uint64_t progress_seen; /* from here on the watchdog's own */
     tp_ns progress_time;
+    _Atomic tp_ns builds[TP_EXEC_POOL_THREADS]; /* start of each; 0 = none */
     uint64_t call_seen; /* the last value of calls, and since when */
     tp_ns call_time;
 };
@@ -95,12 +100,12 @@ look_at_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
 }
 
 static _Noreturn void
-give_up(struct tp_exec_watchdog *w, const char *what)
+give_up(struct tp_exec_watchdog *w, const char *what, tp_ns limit, const char *option)
 {
     char text[160];
 
-    (void)snprintf(text, sizeof(text), "%s ran longer than %.3g s (--kernel-timeout)",
-                   what, (double)w->timeout / TP_CLOCK_S);
+    (void)snprintf(text, sizeof(text), "%s ran longer than %.3g s (%s)", what,
+                   (double)limit / TP_CLOCK_S, option);
     tp_exec_die(w->x, TELPHER_ERR_DEVICE_LOST, text);
 }
 
@@ -129,11 +134,48 @@ look_at_call(struct tp_exec_watchdog *w, tp_ns now)
     }
     took = now - w->call_time;
     if (w->timeout != 0 && took >= w->timeout) {
-        give_up(w, "a call into the driver");
+        give_up(w, "a call into the driver", w->timeout, "--kernel-timeout");
     }
     if (took >= GONE_TIME && client_is_gone(w->x)) {
         tp_exec_die(w->x, TELPHER_ERR_PEER_LOST,
                     "the client has gone while a call into the driver hangs");
+    }
+    return true;
+}
+
+/* @return true if some thread builds */
+static bool
+look_at_builds(struct tp_exec_watchdog *w, tp_ns now)
+{
+    tp_ns limit = w->x->limits.build_timeout_ns;
+    bool any = false;
+
+    for (size_t i = 0; i < TP_EXEC_POOL_THREADS; i++) {
+        tp_ns start = atomic_load(&w->builds[i]);
+
+        any = any || start != 0;
+        if (limit != 0 && start != 0 && now > start && now - start >= limit) {
+            give_up(w, "a build", limit, "--build-timeout");
+        }
+    }
+    return any;
+}
+
+/* @return true if content is under way */
+static bool
+look_at_transfers(struct tp_exec_watchdog *w, tp_ns now)
+{
+    enum { GIVEN_UP_MAX = 1024 }; /* each holds a little memory */
+    tp_ns limit = w->x->limits.transfer_timeout_ns;
+
+    if (tp_transfers_active(w->x->transfers) == 0) {
+        return false;
+    }
+    if (limit != 0 && tp_transfers_expire(w->x->transfers, now, limit,
+                                          CL_OUT_OF_RESOURCES) > GIVEN_UP_MAX) {
+        tp_exec_die(w->x, TELPHER_ERR_LIMIT,
+                    "too much content that was announced never came "
+                    "(--transfer-timeout)");
     }
     return true;
 }
@@ -146,7 +188,7 @@ look(struct tp_exec_watchdog *w)
     tp_ns now = tp_clock_ns();
     uint64_t progress = atomic_load(&x->progress);
     const char *call;
-    bool work, in_call;
+    bool work, in_call, building, coming;
 
     if (progress != w->progress_seen || w->progress_time == 0) {
         w->progress_seen = progress;
@@ -156,9 +198,12 @@ look(struct tp_exec_watchdog *w)
     in_call = look_at_call(w, now);
     call = look_at_queues(w, now, &work);
     if (call != NULL) {
-        give_up(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call);
+        give_up(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call,
+                w->timeout, "--kernel-timeout");
     }
-    return work || in_call;
+    building = look_at_builds(w, now);
+    coming = look_at_transfers(w, now);
+    return work || in_call || building || coming;
 }
 
 static void *
@@ -182,8 +227,7 @@ watch(void *arg)
 }
 
 telpher_status
-tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
-                        struct tp_exec_watchdog **ret)
+tp_exec_watchdog_create(struct tp_exec *x, struct tp_exec_watchdog **ret)
 {
     struct tp_exec_watchdog *w;
     pthread_t thread;
@@ -193,7 +237,7 @@ tp_exec_watchdog_create(struct tp_exec *x, uint64_t timeout_ns,
         return TELPHER_ERR_NO_MEMORY;
     }
     w->x = x;
-    w->timeout = timeout_ns;
+    w->timeout = x->limits.kernel_timeout_ns;
     tp_mutex_init(&w->lock);
     tp_cond_init(&w->wake);
     *ret = w;
@@ -210,6 +254,27 @@ tp_exec_watchdog_arm(struct tp_exec_watchdog *w)
     w->armed = true;
     tp_cond_signal(&w->wake);
     tp_mutex_unlock(&w->lock);
+}
+
+size_t
+tp_exec_watchdog_build_begin(struct tp_exec_watchdog *w)
+{
+    size_t i = 0;
+
+    /* there are as many slots as threads that build, so one is free */
+    for (tp_ns none = 0;
+         !atomic_compare_exchange_strong(&w->builds[i], &none, tp_clock_ns());
+         none = 0) {
+        i = (i + 1) % TP_EXEC_POOL_THREADS;
+    }
+    tp_exec_watchdog_arm(w);
+    return i;
+}
+
+void
+tp_exec_watchdog_build_end(struct tp_exec_watchdog *w, size_t build)
+{
+    atomic_store(&w->builds[build], 0);
 }
 
 void

@@ -19,8 +19,9 @@ struct tp_host_staging {
     struct free_chunk *free;
     size_t free_count;
     size_t used;
-    size_t keep; /* these two never change */
+    size_t keep; /* these three never change */
     size_t chunk_bytes;
+    struct tp_budget *budget; /* NULL: none */
 };
 
 telpher_status
@@ -55,11 +56,28 @@ tp_host_staging_destroy(struct tp_host_staging *s)
     tp_free(s);
 }
 
+static void
+give_back(struct tp_host_staging *s)
+{
+    if (s->budget != NULL) {
+        tp_budget_give(s->budget, s->chunk_bytes);
+    }
+}
+
+void
+tp_host_staging_set_budget(struct tp_host_staging *s, struct tp_budget *budget)
+{
+    s->budget = budget;
+}
+
 void *
 tp_host_staging_get(struct tp_host_staging *s)
 {
     struct free_chunk *chunk;
 
+    if (s->budget != NULL && !tp_budget_take(s->budget, s->chunk_bytes)) {
+        return NULL;
+    }
     tp_mutex_lock(&s->lock);
     chunk = s->free;
     if (chunk != NULL) {
@@ -76,6 +94,7 @@ tp_host_staging_get(struct tp_host_staging *s)
         tp_mutex_lock(&s->lock);
         s->used--;
         tp_mutex_unlock(&s->lock);
+        give_back(s);
     }
     return chunk;
 }
@@ -98,6 +117,7 @@ tp_host_staging_put(struct tp_host_staging *s, void *chunk)
     }
     tp_mutex_unlock(&s->lock);
     tp_free(back);
+    give_back(s);
 }
 
 size_t

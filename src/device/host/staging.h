@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
+#include "base/budget.h"
+
 struct tp_host_staging;
 
 /**
@@ -19,10 +21,13 @@ struct tp_host_staging;
  */
 telpher_status tp_host_staging_create(size_t chunk_bytes, size_t keep,
                                       struct tp_host_staging **ret_staging);
+/** Has chunks in use count in @p budget, which is kept. Before the first is given. */
+void tp_host_staging_set_budget(struct tp_host_staging *s, struct tp_budget *budget);
 /** All chunks must be back. NULL is fine. */
 void tp_host_staging_destroy(struct tp_host_staging *s);
 
-/** Gives a chunk, page-aligned, with old content; NULL when memory is out. Any thread. */
+/** Gives a chunk, page-aligned, with old content; NULL when memory or the budget is out.
+ *  Any thread. */
 void *tp_host_staging_get(struct tp_host_staging *s);
 /** Takes a chunk back; NULL is fine. Any thread. */
 void tp_host_staging_put(struct tp_host_staging *s, void *chunk);

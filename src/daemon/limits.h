@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What one session may have, each a setting of telpherd that its executors obey. A limit
+ * that is reached ends the session only where nothing smaller can: what would be beyond it
+ * fails with an error of OpenCL, and the text that goes with it names the option.
+ */
+#ifndef TELPHER_DAEMON_LIMITS_H
+#define TELPHER_DAEMON_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <telpher/status.h>
+
+/** X(member, "option"); what each means is in options.c. */
+#define TP_DAEMON_LIMITS(X)                                                            \
+    X(objects, "max-objects")                                                          \
+    X(contexts, "max-contexts")                                                        \
+    X(queues, "max-queues")                                                            \
+    X(mems, "max-buffers")                                                             \
+    X(programs, "max-programs")                                                        \
+    X(kernels, "max-kernels")                                                          \
+    X(memory_bytes, "max-memory")                                                      \
+    X(host_bytes, "max-host-memory")                                                   \
+    X(program_bytes, "max-program")                                                    \
+    X(unread_bytes, "max-unread")                                                      \
+    X(build_timeout_ns, "build-timeout")                                               \
+    X(transfer_timeout_ns, "transfer-timeout")                                         \
+    X(kernel_timeout_ns, "kernel-timeout")
+
+/** The values; of bytes and times 0 = no limit. */
+struct tp_daemon_limits {
+#define TP_DAEMON_LIMIT_MEMBER(member, option) uint64_t member;
+    TP_DAEMON_LIMITS(TP_DAEMON_LIMIT_MEMBER)
+#undef TP_DAEMON_LIMIT_MEMBER
+};
+
+#define TP_DAEMON_LIMIT_ONE(member, option) +1
+enum { TP_DAEMON_LIMIT_COUNT = 0 TP_DAEMON_LIMITS(TP_DAEMON_LIMIT_ONE) };
+#undef TP_DAEMON_LIMIT_ONE
+
+/** Room for one limit as text. */
+enum { TP_DAEMON_LIMIT_TEXT = 64 };
+
+/** No limits at all. */
+void tp_daemon_limits_none(struct tp_daemon_limits *limits);
+/** Writes limit number @p i as "option=value", for the executor's command line. */
+void tp_daemon_limit_print(const struct tp_daemon_limits *limits, size_t i,
+                           char dst[TP_DAEMON_LIMIT_TEXT]);
+/** Reads such a text. @return OK, INVALID */
+telpher_status tp_daemon_limit_read(struct tp_daemon_limits *limits, const char *text);
+
+#endif
