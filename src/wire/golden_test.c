@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "wire/facts.h"
+#include "wire/image.h"
 #include "wire/messages.h"
 
 enum { TEXT_MAX = 1024 };
@@ -201,15 +202,103 @@ test_shared_memory(void **state)
 }
 
 static void
+test_images(void **state)
+{
+    const uint64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    const uint64_t region[] = {0, 1, 2, 6, 7, 8};
+    struct tp_wire_image_create image = {.mem = tp_wire_id(TP_WIRE_KIND_MEM, 11),
+                                         .context = tp_wire_id(TP_WIRE_KIND_CONTEXT, 1),
+                                         .flags = 4,
+                                         .image_type = 0x10f1,
+                                         .channel_order = 0x10b5,
+                                         .channel_type = 0x10da,
+                                         .width = 640,
+                                         .height = 480,
+                                         .row_pitch = 2560,
+                                         .parent = tp_wire_id(TP_WIRE_KIND_MEM, 3)};
+    struct tp_wire_sampler_create sampler = {.sampler =
+                                                 tp_wire_id(TP_WIRE_KIND_SAMPLER, 12),
+                                             .context = image.context,
+                                             .normalized = 1,
+                                             .addressing = 0x1133,
+                                             .filter = 0x1141};
+    struct tp_wire_copy_image copy = {.event = tp_wire_id(TP_WIRE_KIND_EVENT, 10),
+                                      .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
+                                      .src = image.mem,
+                                      .dst = tp_wire_id(TP_WIRE_KIND_MEM, 13),
+                                      .region = {9, numbers}};
+    struct tp_wire_copy_image_to_buffer out = {.event = copy.event,
+                                               .queue = copy.queue,
+                                               .src = image.mem,
+                                               .dst = image.parent,
+                                               .offset = 4096,
+                                               .region = {6, region}};
+    struct tp_wire_copy_buffer_to_image in = {.event = copy.event,
+                                              .queue = copy.queue,
+                                              .src = image.parent,
+                                              .dst = image.mem,
+                                              .offset = 4096,
+                                              .region = {6, region}};
+    struct tp_wire_fill_image fill = {.event = copy.event,
+                                      .queue = copy.queue,
+                                      .mem = image.mem,
+                                      .region = {6, region},
+                                      .colour = {16, "0123456789abcdef"}};
+
+    (void)state;
+    check_message(TP_WIRE_IMAGE_CREATE, &image);
+    check_message(TP_WIRE_SAMPLER_CREATE, &sampler);
+    check_message(TP_WIRE_COPY_IMAGE, &copy);
+    check_message(TP_WIRE_COPY_IMAGE_TO_BUFFER, &out);
+    check_message(TP_WIRE_COPY_BUFFER_TO_IMAGE, &in);
+    check_message(TP_WIRE_FILL_IMAGE, &fill);
+}
+
+static void
+test_image_content(void **state)
+{
+    const uint64_t from[] = {1, 2, 3, 64, 32, 3}, to[] = {1, 2, 0, 1, 1, 1};
+    const uint64_t wait[] = {tp_wire_id(TP_WIRE_KIND_EVENT, 1)};
+    struct tp_wire_read_image read = {.event = tp_wire_id(TP_WIRE_KIND_EVENT, 10),
+                                      .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
+                                      .mem = tp_wire_id(TP_WIRE_KIND_MEM, 11),
+                                      .flags = TP_WIRE_NOTIFY,
+                                      .size = 24576,
+                                      .transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 4),
+                                      .region = {6, from}};
+    struct tp_wire_write_image write = {.event = read.event,
+                                        .queue = read.queue,
+                                        .mem = read.mem,
+                                        .size = 4,
+                                        .region = {6, to},
+                                        .wait = {1, wait},
+                                        .data = {4, "\1\2\3\4"}};
+
+    (void)state;
+    check_message(TP_WIRE_READ_IMAGE, &read);
+    check_message(TP_WIRE_WRITE_IMAGE, &write);
+}
+
+static void
 test_fact(void **state)
 {
     struct tp_wire_fact f = {TP_WIRE_FACT_DEVICE,   1, 0, 0x102b, 0, 4,
                              (const uint8_t *)"cpu"};
+    const struct tp_wire_image_format format = {0x10b5, 0x10da, 7};
     uint8_t raw[64];
 
     (void)state;
     tp_wire_put_fact(raw, &f);
     check("fact", raw, tp_wire_fact_size(f.len));
+    f = (struct tp_wire_fact){TP_WIRE_FACT_IMAGE_FORMATS,
+                              1,
+                              0,
+                              0x10f1,
+                              0,
+                              sizeof(format),
+                              (const uint8_t *)(const void *)&format};
+    tp_wire_put_fact(raw, &f);
+    check("image_formats", raw, tp_wire_fact_size(f.len));
 }
 
 int
@@ -218,7 +307,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefaces),      cmocka_unit_test(test_launch),
         cmocka_unit_test(test_write),         cmocka_unit_test(test_small_ones),
-        cmocka_unit_test(test_fact),          cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_fact),          cmocka_unit_test(test_images),
+        cmocka_unit_test(test_image_content), cmocka_unit_test(test_parts),
         cmocka_unit_test(test_shared_memory),
     };
 

@@ -169,6 +169,9 @@ make_facts(void)
     len = add_fact(raw, TP_WIRE_FACT_KERNEL_ARG, 0x119a, "x", 2);
     len += add_fact(raw + len, TP_WIRE_FACT_KERNEL_DEVICE, 0x11b0, memory, 8);
     save("facts", "kernel", raw, len);
+    len = add_fact(raw, TP_WIRE_FACT_IMAGE_FORMATS, 0x10f1,
+                   "\265\20\0\0\332\20\0\0\7\0\0\0", 12);
+    save("facts", "image_formats", raw, len);
 }
 
 static void
