@@ -9,7 +9,7 @@
  *   exec_text.c    what native programs are of     exec_files.c    files they include
  *   exec_binary.c  binaries
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
- *   exec_image.c   images, samplers
+ *   exec_image.c   images, samplers                exec_content.c  READ and WRITE
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
  *   bulk.c         bulk streams                    printf.c        what kernels print
  *   watchdog.c     kernels that never end
@@ -368,6 +368,15 @@ telpher_status tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret,
                              uint8_t flags, const struct tp_wire_u64s *wait);
 /** Ends one: pending, or poisoned. */
 telpher_status tp_exec_end(struct tp_exec_command *c);
+/* ---- exec_content.c ---- */
+
+/**
+ * Makes a box of origin, region, row and slice pitch. @return 0; CL_INVALID_VALUE when it
+ * does not lie inside @p size bytes; drivers do not see every overflow
+ */
+int32_t tp_exec_make_rect(const uint64_t v[8], uint64_t size,
+                          struct tp_device_box *ret_box);
+
 /** What a READ or a WRITE says of its content. */
 struct tp_exec_content {
     uint8_t flags; /**< of the command */
@@ -391,6 +400,8 @@ telpher_status tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *m
 telpher_status tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
                                  const struct tp_device_box *box,
                                  const struct tp_exec_content *content);
+/* ---- exec_move.c ---- */
+
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
 /** Enqueues the gate of a move and what holds the queue until it is done. */

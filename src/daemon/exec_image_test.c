@@ -162,12 +162,14 @@ test_copies(void **state)
     struct tp_wire_copy_image copy = {.queue = c->queue,
                                       .src = c->image,
                                       .dst = other,
-                                      .region = TEST_IDS(0, 0, 0, 0, 3, 0, WIDTH, 1, 1)};
+                                      .region =
+                                          TEST_IDS(0, 0, 0, 0, 3, 0, WIDTH, 1, 1)};
     struct tp_wire_copy_image_to_buffer out = {.queue = c->queue,
                                                .src = other,
                                                .dst = c->buffer,
                                                .offset = 100,
-                                               .region = TEST_IDS(0, 3, 0, WIDTH, 1, 1)};
+                                               .region =
+                                                   TEST_IDS(0, 3, 0, WIDTH, 1, 1)};
     struct tp_wire_copy_buffer_to_image in = {
         .queue = c->queue,
         .src = c->buffer,
@@ -237,9 +239,9 @@ test_bad_images(void **state)
     m = flat_image(c);
     m.row_pitch = WIDTH * 4;
     expect_failed(c, m, CL_INVALID_IMAGE_DESCRIPTOR);
-    assert_int_equal(read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4,
-                                 NULL),
-                     CL_SUCCESS);
+    assert_int_equal(
+        read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4, NULL),
+        CL_SUCCESS);
 }
 
 static void
@@ -277,14 +279,10 @@ static void
 test_bad_regions(void **state)
 {
     static const uint64_t regions[][6] = {
-        {0, 0, 0, WIDTH + 1, 1, 1},
-        {1, 0, 0, WIDTH, 1, 1},
-        {0, 0, 0, 1, 0, 1},
-        {0, HEIGHT, 0, 1, 1, 1},
-        {0, 0, 1, 1, 1, 1},
-        {UINT64_MAX, 0, 0, 2, 1, 1},
-        {2, 0, 0, UINT64_MAX, 1, 1},
-        {0, 0, 0, 1, 1, (uint64_t)1 << 62},
+        {0, 0, 0, WIDTH + 1, 1, 1},  {1, 0, 0, WIDTH, 1, 1},
+        {0, 0, 0, 1, 0, 1},          {0, HEIGHT, 0, 1, 1, 1},
+        {0, 0, 1, 1, 1, 1},          {UINT64_MAX, 0, 0, 2, 1, 1},
+        {2, 0, 0, UINT64_MAX, 1, 1}, {0, 0, 0, 1, 1, (uint64_t)1 << 62},
     };
     struct scene *c = *state;
 
@@ -295,9 +293,9 @@ test_bad_regions(void **state)
                          CL_INVALID_VALUE);
     }
     /* the content of two elements is not 4 bytes */
-    assert_int_equal(read_region(c, c->image, (const uint64_t[]){0, 0, 0, 2, 1, 1}, 4,
-                                 NULL),
-                     CL_INVALID_VALUE);
+    assert_int_equal(
+        read_region(c, c->image, (const uint64_t[]){0, 0, 0, 2, 1, 1}, 4, NULL),
+        CL_INVALID_VALUE);
 }
 
 /* Layers count: some drivers do not look. */
@@ -311,15 +309,15 @@ test_layers_are_bounds(void **state)
     m.image_type = CL_MEM_OBJECT_IMAGE1D_ARRAY;
     m.array_size = 3;
     image = put_image(c, m);
-    assert_int_equal(read_region(c, image, (const uint64_t[]){0, 2, 0, 1, 1, 1}, 4,
-                                 NULL),
-                     CL_SUCCESS);
-    assert_int_equal(read_region(c, image, (const uint64_t[]){0, 2, 0, 1, 2, 1}, 8,
-                                 NULL),
-                     CL_INVALID_VALUE);
-    assert_int_equal(write_region(c, image, (const uint64_t[]){0, 3, 0, 1, 1, 1}, "abcd",
-                                  4),
-                     CL_INVALID_VALUE);
+    assert_int_equal(
+        read_region(c, image, (const uint64_t[]){0, 2, 0, 1, 1, 1}, 4, NULL),
+        CL_SUCCESS);
+    assert_int_equal(
+        read_region(c, image, (const uint64_t[]){0, 2, 0, 1, 2, 1}, 8, NULL),
+        CL_INVALID_VALUE);
+    assert_int_equal(
+        write_region(c, image, (const uint64_t[]){0, 3, 0, 1, 1, 1}, "abcd", 4),
+        CL_INVALID_VALUE);
 }
 
 static int32_t
@@ -396,7 +394,8 @@ test_cut_inside_an_element(void **state)
     test_session_bulk(&c->s, &the_daemon);
     test_put(&c->s, TP_WIRE_WRITE_IMAGE, &m);
     test_flush(&c->s);
-    assert_int_equal(tp_stream_send_data(c->s.bulk, m.transfer, 0, data, 3), TELPHER_OK);
+    assert_int_equal(tp_stream_send_data(c->s.bulk, m.transfer, 0, data, 3),
+                     TELPHER_OK);
     for (uint32_t at = 3; at < SIZE; at += STEP) {
         uint32_t len = SIZE - at < STEP ? SIZE - at : STEP;
 
@@ -404,9 +403,9 @@ test_cut_inside_an_element(void **state)
                          TELPHER_OK);
     }
     assert_int_equal(wait_done(c, m.event, NULL), CL_INVALID_VALUE);
-    assert_int_equal(read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4,
-                                 NULL),
-                     CL_SUCCESS);
+    assert_int_equal(
+        read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4, NULL),
+        CL_SUCCESS);
     tp_free(data);
 }
 
@@ -431,13 +430,17 @@ test_broken_messages(void **state)
                                       .colour = TEST_TEXT("fifteen bytes!!")};
     struct tp_wire_copy_image twice = {
         .queue = c->queue, .src = c->image, .dst = c->image};
-    struct tp_wire_sampler_create sampler = {.sampler = c->image, .context = c->context};
+    struct tp_wire_sampler_create sampler = {.sampler = c->image,
+                                             .context = c->context};
     const struct {
         uint16_t type;
         const void *msg;
-    } bad[] = {{TP_WIRE_READ_IMAGE, &few},      {TP_WIRE_READ_IMAGE, &silent},
-               {TP_WIRE_WRITE_IMAGE, &lean},    {TP_WIRE_FILL_IMAGE, &pale},
-               {TP_WIRE_COPY_IMAGE, &twice},    {TP_WIRE_SAMPLER_CREATE, &sampler},
+    } bad[] = {{TP_WIRE_READ_IMAGE, &few},
+               {TP_WIRE_READ_IMAGE, &silent},
+               {TP_WIRE_WRITE_IMAGE, &lean},
+               {TP_WIRE_FILL_IMAGE, &pale},
+               {TP_WIRE_COPY_IMAGE, &twice},
+               {TP_WIRE_SAMPLER_CREATE, &sampler},
                {TP_WIRE_IMAGE_CREATE, &(struct tp_wire_image_create){0}}};
 
     silent.region = (struct tp_wire_u64s)TEST_IDS(0, 0, 0, 1, 1, 1);
@@ -457,9 +460,9 @@ test_broken_messages(void **state)
         test_session_close(&s);
     }
     /* nobody else is concerned */
-    assert_int_equal(read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4,
-                                 NULL),
-                     CL_SUCCESS);
+    assert_int_equal(
+        read_region(c, c->image, (const uint64_t[]){0, 0, 0, 1, 1, 1}, 4, NULL),
+        CL_SUCCESS);
 }
 
 /* ---- samplers ---- */
@@ -520,11 +523,11 @@ test_samplers(void **state)
 {
     struct scene *c = *state;
     struct tp_wire_image_create normal = flat_image(c);
-    struct tp_wire_sampler_create create = {
-        .sampler = test_id(&c->s, TP_WIRE_KIND_SAMPLER),
-        .context = c->context,
-        .addressing = CL_ADDRESS_CLAMP_TO_EDGE,
-        .filter = CL_FILTER_NEAREST};
+    struct tp_wire_sampler_create create = {.sampler =
+                                                test_id(&c->s, TP_WIRE_KIND_SAMPLER),
+                                            .context = c->context,
+                                            .addressing = CL_ADDRESS_CLAMP_TO_EDGE,
+                                            .filter = CL_FILTER_NEAREST};
     uint64_t kernel = build_kernel(c);
     uint64_t ids[1] = {create.sampler};
     struct tp_wire_release release = {.ids = {1, ids}};
@@ -553,7 +556,8 @@ has_images(const struct tp_wire_bytes *facts)
     struct tp_wire_fact fact;
 
     while (src != NULL && tp_wire_get_fact(&src, end, &fact)) {
-        if (fact.kind == TP_WIRE_FACT_IMAGE_FORMATS && fact.index == 0 && fact.len > 0) {
+        if (fact.kind == TP_WIRE_FACT_IMAGE_FORMATS && fact.index == 0 &&
+            fact.len > 0) {
             return true;
         }
     }
@@ -597,16 +601,11 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(content),
-        TEST(copies),
-        TEST(bad_images),
-        TEST(bad_parents),
-        TEST(bad_regions),
-        TEST(layers_are_bounds),
-        TEST(wrong_kinds),
-        TEST(cut_inside_an_element),
-        TEST(broken_messages),
-        TEST(samplers),
+        TEST(content),         TEST(copies),
+        TEST(bad_images),      TEST(bad_parents),
+        TEST(bad_regions),     TEST(layers_are_bounds),
+        TEST(wrong_kinds),     TEST(cut_inside_an_element),
+        TEST(broken_messages), TEST(samplers),
     };
 
     if (argc > 1) {

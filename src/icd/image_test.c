@@ -135,9 +135,8 @@ formats_are_listed(void **state)
         assert_int_equal(count, uses[i].count);
     }
     assert_int_equal(list[0].image_channel_order, CL_RG);
-    assert_int_equal(tp_clGetSupportedImageFormats(&w.context, 0,
-                                                   CL_MEM_OBJECT_IMAGE2D_ARRAY, 0, NULL,
-                                                   &count),
+    assert_int_equal(tp_clGetSupportedImageFormats(
+                         &w.context, 0, CL_MEM_OBJECT_IMAGE2D_ARRAY, 0, NULL, &count),
                      CL_SUCCESS);
     assert_int_equal(count, 0);
     assert_int_equal(
@@ -344,9 +343,8 @@ regions_in_host_memory(void **state)
     assert_int_equal(
         tp_icd_image_region_check(&mem, origin, (const size_t[]){1, 1, SIZE_MAX}),
         CL_INVALID_VALUE);
-    assert_int_equal(
-        tp_icd_image_region_check(&mem, origin, (const size_t[]){1, 0, 1}),
-        CL_INVALID_VALUE);
+    assert_int_equal(tp_icd_image_region_check(&mem, origin, (const size_t[]){1, 0, 1}),
+                     CL_INVALID_VALUE);
     assert_int_equal(tp_icd_image_region_check(&mem, NULL, region), CL_INVALID_VALUE);
     tp_icd_content_set_image(&content, &mem, origin, region, 24, 100, memory);
     assert_int_equal(content.size, 5 * 4 * 2 * 4);
