@@ -37,7 +37,7 @@ function(telpher_test name)
   target_link_libraries(${name} PRIVATE telpher_flags ${T_DEPS} PkgConfig::CMOCKA)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT}
-    LABELS "${T_LABELS}")
+    LABELS "${T_LABELS}" ENVIRONMENT "TELPHER_CACHE=none")
 endfunction()
 
 # telpher_fuzz(<name> SOURCES … CORPUS <dir> [DEPS …]): a LLVMFuzzerTestOneInput. The fuzz preset links

@@ -187,7 +187,7 @@ find_hash(struct view *v)
 
 /* @return true if the word at hand names a directive that reads a file; goes behind it */
 static bool
-take_directive(struct view *v, size_t *ret_word)
+take_directive(struct view *v)
 {
     static const char *const words[] = {"include", "include_next", "import",
                                         "__include_macros", "embed"};
@@ -196,7 +196,6 @@ take_directive(struct view *v, size_t *ret_word)
 
     skip_blanks(v);
     from = v->at;
-    *ret_word = from;
     while (is_word(peek(v, 0))) {
         v->at++;
     }
@@ -242,12 +241,12 @@ take_operand(struct view *v, struct tp_include *ret)
  * look for others, which may be in what this one takes for comments
  */
 static bool
-find_directive(struct view *v, size_t *from, size_t *ret_word)
+find_directive(struct view *v, size_t *from)
 {
     v->at = *from;
     while (find_hash(v)) {
         *from = v->at;
-        if (take_directive(v, ret_word)) {
+        if (take_directive(v)) {
             return true;
         }
         v->at = *from;
@@ -260,17 +259,17 @@ static bool
 look(struct tp_include_scan *s, struct tp_include *ret)
 {
     struct view v = {s, &ret->joined, 0};
-    size_t from = 0, other;
+    size_t from = 0;
 
     tp_buf_clear(&s->line);
     ret->begin = s->at;
     ret->joined = 0;
     join(s, &ret->joined);
-    if (!find_directive(&v, &from, &ret->word)) {
+    if (!find_directive(&v, &from)) {
         return false;
     }
     take_operand(&v, ret);
-    while (find_directive(&v, &from, &other)) { /* which of them counts is not known */
+    while (find_directive(&v, &from)) { /* which of them counts is not known */
         ret->form = TP_INCLUDE_OTHER;
         ret->rest = tp_buf_len(&s->line);
     }
@@ -328,7 +327,7 @@ append_refused(const struct tp_include *inc, struct tp_buf *out)
     size_t copied = 0;
     telpher_status status = TELPHER_OK;
 
-    for (size_t at = inc->word; at < inc->line_len && status == TELPHER_OK; at++) {
+    for (size_t at = 0; at < inc->line_len && status == TELPHER_OK; at++) {
         for (size_t i = 0; i < TP_ARRAY_LEN(words); i++) {
             size_t len = strlen(words[i]);
 

@@ -29,7 +29,6 @@ struct tp_include {
         end; /**< [bytes] of the text scanned: its lines, without the last end */
     const char *line; /**< those lines joined, save those of comments */
     size_t line_len;
-    size_t word; /**< in line: where the directive's word begins */
     size_t operand; /**< in line: where the operand begins, with its delimiter */
     size_t rest; /**< in line: what follows the operand */
     size_t joined; /**< line ends that went lost in joining */

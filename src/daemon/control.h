@@ -31,7 +31,7 @@ struct tp_control {
     uint32_t index; /**< BULK: number of the stream */
     struct tp_session_numbers numbers; /**< SESSION, BULK */
     uint8_t session[TP_WIRE_SESSION_BYTES];
-    char text[TP_CONTROL_TEXT_BYTES]; /**< WORDS; NUL-terminated */
+    char text[TP_CONTROL_TEXT_BYTES]; /**< WORDS; SESSION: room of the cache */
 };
 
 /**

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "daemon/control.h"
+#include "daemon/exec_cache.h"
 
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
 #define END_TIME_S 10 /* for the driver to let go of everything */
@@ -313,6 +314,7 @@ tp_exec_serve(struct tp_exec *x)
      * in a call of another thread, or when it lets go of its objects, is not waited for. */
     (void)alarm(END_TIME_S);
     tp_transfers_end_streams(x->transfers);
+    tp_exec_cache_end(x);
     if (x->ended && !is_busy(x)) {
         tp_exec_release_all(x);
     }

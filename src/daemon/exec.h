@@ -7,7 +7,7 @@
  *   exec_device.c  devices and their parts
  *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
  *   exec_text.c    what native programs are of     exec_files.c    files they include
- *   exec_binary.c  binaries
+ *   exec_binary.c  binaries                        exec_cache.c    builds made before
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
  *   exec_image.c   images, samplers                exec_content.c  READ and WRITE
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
@@ -37,6 +37,7 @@
 #include "base/map.h"
 #include "base/pool.h"
 #include "base/refcount.h"
+#include "base/sha256.h"
 #include "base/thread.h"
 #include "core/stream.h"
 #include "daemon/limits.h"
@@ -176,6 +177,7 @@ struct tp_exec {
     uint64_t stash_transfer;
     struct tp_exec_printf *printf;
     struct tp_exec_watchdog *watchdog;
+    struct tp_exec_cache *cache; /**< NULL: none */
     struct tp_mutex done_lock;
     struct tp_list queues; /**< done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
@@ -450,6 +452,9 @@ struct tp_exec_program {
     uint8_t *files; /**< records for the next build, or NULL; done_lock */
     uint64_t files_len; /**< [bytes] */
     int32_t files_error; /**< why there are none; done_lock */
+    uint64_t generation; /**< counts builds; done_lock */
+    bool has_key; /**< as it was built last; while not building */
+    uint8_t key[TP_SHA256_BYTES]; /**< of the cache */
     struct tp_exec_text *made_of; /**< what native was made of; exec_text.c's */
 };
 

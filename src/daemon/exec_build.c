@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "daemon/exec_cache.h"
 #include "daemon/exec_files.h"
 
 #define ARG_INFO "-cl-kernel-arg-info"
@@ -254,12 +255,8 @@ prepare(struct tp_exec_build *build)
                 : build->kind == TP_EXEC_LINK  ? CL_INVALID_LINKER_OPTIONS
                                                : CL_INVALID_BUILD_OPTIONS;
     }
-    if (error == 0 &&
-        (p->origin == TP_EXEC_FROM_SOURCE || p->origin == TP_EXEC_FROM_IL)) {
-        error = tp_exec_text_prepare(build);
-    }
     if (error == 0 && build->kind != TP_EXEC_LINK &&
-        (p->native == NULL || p->origin == TP_EXEC_FROM_LINK)) {
+        (p->origin == TP_EXEC_FROM_LINK || (p->text == NULL && p->native == NULL))) {
         error = CL_INVALID_OPERATION;
     }
     return error;
@@ -311,12 +308,45 @@ run_driver_again(struct tp_exec_build *build, const char *options)
     return error;
 }
 
+/* Has the driver do it. */
 static int32_t
-run_build(struct tp_exec_build *build)
+make(struct tp_exec_build *build, const char *options)
 {
+    struct tp_exec_program *p = build->program;
+    struct tp_exec_watchdog *watchdog = p->obj.x->watchdog;
+    int32_t error = p->text != NULL ? tp_exec_text_prepare(build) : 0;
+    size_t watch;
+
+    if (error == 0) {
+        tp_trace_begin("executor", "build");
+        watch = tp_exec_watchdog_build_begin(watchdog);
+        error = run_driver_again(build, options);
+        tp_exec_watchdog_build_end(watchdog, watch);
+        tp_trace_end("executor", "build");
+    }
+    return error;
+}
+
+/* Notes how the program was built, for links of it and for the cache's writer. */
+static void
+note_key(const struct tp_exec_build *build, int32_t error)
+{
+    struct tp_exec_program *p = build->program;
+
+    tp_mutex_lock(&p->obj.x->done_lock);
+    p->generation++;
+    p->has_key = error == 0 && build->has_key;
+    memcpy(p->key, build->key, sizeof(p->key));
+    tp_mutex_unlock(&p->obj.x->done_lock);
+}
+
+/* Builds, or finds what was built before; appends the facts. */
+static int32_t
+run_build(struct tp_exec_build *build, struct tp_buf *facts)
+{
+    struct tp_exec_program *p = build->program;
     int32_t error = prepare(build);
     char *options;
-    size_t watch;
 
     if (error != 0) {
         return error;
@@ -325,12 +355,18 @@ run_build(struct tp_exec_build *build)
     if (options == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    tp_trace_begin("executor", "build");
-    watch = tp_exec_watchdog_build_begin(build->program->obj.x->watchdog);
-    error = run_driver_again(build, options);
-    tp_exec_watchdog_build_end(build->program->obj.x->watchdog, watch);
-    tp_trace_end("executor", "build");
+    tp_exec_cache_take_key(build);
+    if (!tp_exec_cache_load(build, options, facts)) {
+        error = make(build, options);
+        if (p->native != NULL &&
+            tp_exec_program_facts(build,
+                                  error == CL_SUCCESS && build->kind != TP_EXEC_COMPILE,
+                                  facts) != TELPHER_OK) {
+            error = CL_OUT_OF_HOST_MEMORY;
+        }
+    }
     tp_exec_text_built(build);
+    note_key(build, error);
     tp_free(options);
     return error;
 }
@@ -367,18 +403,16 @@ build_job(void *arg)
     struct tp_exec_build *build = arg;
     struct tp_exec_program *p = build->program;
     struct tp_buf facts;
-    int32_t error = run_build(build);
+    int32_t error;
 
     tp_buf_init(&facts, 0);
-    if (p->native != NULL &&
-        tp_exec_program_facts(build,
-                              error == CL_SUCCESS && build->kind != TP_EXEC_COMPILE,
-                              &facts) != TELPHER_OK) {
-        error = CL_OUT_OF_HOST_MEMORY;
-    }
+    error = run_build(build, &facts);
     tp_mutex_lock(&p->obj.x->done_lock);
     p->building = false;
     tp_mutex_unlock(&p->obj.x->done_lock);
+    if (error == CL_SUCCESS) {
+        tp_exec_cache_note(build, &facts);
+    }
     put_build_reply(build, error, &facts);
     tp_buf_fini(&facts);
     tp_exec_build_free(build);

@@ -3,6 +3,7 @@
 #ifndef TELPHER_DAEMON_EXEC_BUILD_H
 #define TELPHER_DAEMON_EXEC_BUILD_H
 
+#include "base/sha256.h"
 #include "daemon/exec.h"
 
 enum tp_exec_build_kind { TP_EXEC_BUILD, TP_EXEC_COMPILE, TP_EXEC_LINK };
@@ -29,6 +30,9 @@ struct tp_exec_build {
     uint64_t files_len;
     cl_uint input_count;
     struct tp_exec_program **inputs; /**< read-held until it is over */
+    bool has_key; /**< it can be cached */
+    uint8_t key[TP_SHA256_BYTES];
+    bool cached; /**< it came from there */
 };
 
 /** Makes a build of what a message says. @return 0 or the CL error */
@@ -57,6 +61,8 @@ telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *
 
 /** Gives a build of source or IL the native program it needs. @return 0 or the CL error */
 int32_t tp_exec_text_prepare(struct tp_exec_build *build);
+/** Puts a program of binaries in its place, taken, as built for all devices. */
+bool tp_exec_text_replace(struct tp_exec_build *build, cl_program native);
 /** A build is over: notes for which devices the native program has something. */
 void tp_exec_text_built(struct tp_exec_build *build);
 

@@ -23,6 +23,7 @@
 #include "base/trace.h"
 #include "daemon/control.h"
 #include "daemon/exec.h"
+#include "daemon/exec_cache.h"
 #include "device/opencl/watch.h"
 #include "telpher/version.h"
 
@@ -40,6 +41,7 @@ struct arguments {
     bool probe, serve, version;
     struct tp_daemon_limits limits;
     uint64_t spin_ns;
+    struct tp_exec_cache_params cache;
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
 };
@@ -120,7 +122,7 @@ probe(struct tp_exec *x, const struct arguments *a)
 /* ---- serve ---- */
 
 static int
-receive_session(struct tp_exec *x)
+receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
 {
     struct pollfd fd = {.fd = TP_CONTROL_FD, .events = POLLIN};
     struct tp_control msg;
@@ -139,6 +141,7 @@ receive_session(struct tp_exec *x)
     x->platform = msg.platform;
     x->device_count = msg.device_count;
     memcpy(x->session, msg.session, sizeof(x->session));
+    (void)snprintf(ret_room, room_size, "%s", msg.text);
     if (tp_builtin_transports[0]->adopt(socket, &conn) != TELPHER_OK) {
         return EX_OSERR;
     }
@@ -281,14 +284,21 @@ serve(struct tp_exec *x, const struct arguments *a)
     struct tp_error err = {0};
     struct tp_wire_started m;
     const char *text = "";
+    char room[TP_CONTROL_TEXT_BYTES];
     int exit_status;
 
     x->limits = a->limits;
-    exit_status = receive_session(x);
+    exit_status = receive_session(x, room, sizeof(room));
     if (exit_status != EX_OK) {
         return exit_status;
     }
     m.status = start_session(x, a, &err);
+    if (m.status == TELPHER_OK) {
+        struct tp_exec_cache_params cache = a->cache;
+
+        cache.room = room;
+        x->cache = tp_exec_cache_create(x, &cache);
+    }
     if (m.status != TELPHER_OK) {
         text = tp_error_text(&err);
     }
@@ -310,6 +320,8 @@ static const struct option long_options[] = {
     {"log-format", required_argument, NULL, 'f'},
     {"limit", required_argument, NULL, 'k'},
     {"spin-ns", required_argument, NULL, 'i'},
+    {"cache", required_argument, NULL, 'c'},
+    {"cache-size", required_argument, NULL, 'C'},
     {"device", required_argument, NULL, 'd'},
     {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
@@ -336,6 +348,12 @@ take_option(struct arguments *a, int opt)
                                                                       : EX_USAGE;
     case 'i':
         a->spin_ns = strtoull(optarg, NULL, 10);
+        return EX_OK;
+    case 'c':
+        a->cache.folder = optarg;
+        return EX_OK;
+    case 'C':
+        a->cache.size_max = strtoull(optarg, NULL, 10);
         return EX_OK;
     case 'd':
         if (a->pattern_count == PATTERNS_MAX) {

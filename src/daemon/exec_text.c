@@ -15,6 +15,9 @@
 struct tp_exec_text {
     uint8_t digest[TP_SHA256_BYTES]; /**< of text and files */
     struct tp_exec_files *files; /**< the driver may look at them late */
+    char
+        *cached; /**< what the driver was told if native came from the cache, or NULL */
+    enum tp_exec_build_kind kind; /**< then: what was done */
     cl_uint device_count; /**< of the context */
     bool built[]; /**< for which of them */
 };
@@ -24,6 +27,7 @@ tp_exec_text_free(struct tp_exec_text *text)
 {
     if (text != NULL) {
         tp_exec_files_close(text->files);
+        tp_free(text->cached);
         tp_free(text);
     }
 }
@@ -89,14 +93,37 @@ create_native(struct tp_exec_build *build, const struct tp_exec_files *files,
     return error;
 }
 
-/* Replaces the native program. */
+/* An empty one for the program's context. */
+static struct tp_exec_text *
+new_text(const struct tp_exec_program *p, const uint8_t *digest)
+{
+    cl_uint count = p->context->device_count;
+    struct tp_exec_text *text =
+        tp_zalloc(sizeof(*text) + count * sizeof(text->built[0]), "program");
+
+    if (text != NULL) {
+        memcpy(text->digest, digest, sizeof(text->digest));
+        text->device_count = count;
+    }
+    return text;
+}
+
+/* Replaces the native program; takes both. */
+static void
+put_native(struct tp_exec_program *p, cl_program native, struct tp_exec_text *text)
+{
+    if (p->native != NULL) {
+        p->obj.x->cl.ReleaseProgram(p->native);
+    }
+    tp_exec_text_free(p->made_of);
+    p->native = native;
+    p->made_of = text;
+}
+
 static int32_t
 renew(struct tp_exec_build *build, const uint8_t *digest)
 {
-    struct tp_exec_program *p = build->program;
-    cl_uint count = p->context->device_count;
-    struct tp_exec_text *fresh =
-        tp_zalloc(sizeof(*fresh) + count * sizeof(fresh->built[0]), "program");
+    struct tp_exec_text *fresh = new_text(build->program, digest);
     cl_program native = NULL;
     int32_t error = fresh == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 
@@ -110,15 +137,68 @@ renew(struct tp_exec_build *build, const uint8_t *digest)
         tp_exec_text_free(fresh);
         return error;
     }
-    memcpy(fresh->digest, digest, sizeof(fresh->digest));
-    fresh->device_count = count;
-    if (p->native != NULL) {
-        p->obj.x->cl.ReleaseProgram(p->native);
-    }
-    tp_exec_text_free(p->made_of);
-    p->native = native;
-    p->made_of = fresh;
+    put_native(build->program, native, fresh);
     return 0;
+}
+
+bool
+tp_exec_text_replace(struct tp_exec_build *build, cl_program native)
+{
+    uint8_t digest[TP_SHA256_BYTES];
+    struct tp_exec_text *text;
+
+    take_digest(build, digest);
+    text = new_text(build->program, digest);
+    if (text != NULL) {
+        text->cached = tp_exec_build_options(build);
+        text->kind = build->kind;
+    }
+    if (text == NULL || text->cached == NULL) {
+        tp_exec_text_free(text);
+        return false;
+    }
+    put_native(build->program, native, text);
+    return true;
+}
+
+/* Has the driver do for one device what the cache had. */
+static int32_t
+make_again(const struct tp_exec_program *p, enum tp_exec_build_kind kind,
+           cl_device_id device, const char *options)
+{
+    const struct tp_opencl *cl = &p->obj.x->cl;
+
+    return kind == TP_EXEC_COMPILE
+               ? cl->CompileProgram(p->native, 1, &device, options, 0, NULL, NULL, NULL,
+                                    NULL)
+               : cl->BuildProgram(p->native, 1, &device, options, NULL, NULL);
+}
+
+/*
+ * A program of binaries cannot be built from source for one of its devices: it is made
+ * anew, and built again for the others as it was.
+ */
+static int32_t
+leave_cache(struct tp_exec_build *build, const uint8_t *digest)
+{
+    struct tp_exec_program *p = build->program;
+    enum tp_exec_build_kind kind = p->made_of->kind;
+    char *options = p->made_of->cached;
+    bool others = others_lose(build, p->made_of);
+    int32_t error;
+
+    p->made_of->cached = NULL;
+    error = renew(build, digest);
+    for (cl_uint i = 0; error == 0 && others && i < p->context->device_count; i++) {
+        const struct tp_exec_device *d = &p->context->devices[i];
+
+        if (!builds_for(build, d->number)) {
+            error = make_again(p, kind, d->native, options);
+            p->made_of->built[i] = error == 0;
+        }
+    }
+    tp_free(options);
+    return error;
 }
 
 int32_t
@@ -129,7 +209,7 @@ tp_exec_text_prepare(struct tp_exec_build *build)
 
     take_digest(build, digest);
     if (p->made_of != NULL && memcmp(p->made_of->digest, digest, sizeof(digest)) == 0) {
-        return 0;
+        return p->made_of->cached != NULL ? leave_cache(build, digest) : 0;
     }
     if (others_lose(build, p->made_of)) {
         tp_info("executor", "a program cannot be built for some devices with other "

@@ -176,6 +176,19 @@ static const struct tp_config_entry entries[] = {
      .min = 1 << 20,
      .max = INT64_C(1) << 40,
      FIELD(limits.unread_bytes)},
+    {.name = "CACHE",
+     .default_text = "",
+     .help = "folder for programs built before, none for no cache; empty = "
+             "$XDG_CACHE_HOME/telpher or ~/.cache/telpher",
+     .parser = &tp_config_string,
+     FIELD(cache)},
+    {.name = "CACHE_SIZE",
+     .default_text = "256M",
+     .help = "what the cache keeps for each user; the least recently used go",
+     .parser = &tp_config_size,
+     .min = 1 << 20,
+     .max = (int64_t)1 << 40,
+     FIELD(cache_size)},
     {.name = "SPIN",
      .default_text = "auto",
      .help =
@@ -226,6 +239,8 @@ static const struct option long_options[] = {
     {"max-program", required_argument, NULL, OPT_SETTING},
     {"max-unread", required_argument, NULL, OPT_SETTING},
     {"spin", required_argument, NULL, OPT_SETTING},
+    {"cache", required_argument, NULL, OPT_SETTING},
+    {"cache-size", required_argument, NULL, OPT_SETTING},
     {"log", required_argument, NULL, OPT_SETTING},
     {"log-format", required_argument, NULL, OPT_SETTING},
     {"insecure", no_argument, NULL, OPT_SETTING},
@@ -275,6 +290,9 @@ static const char help_text[] =
     "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
     "  --max-program SIZE       source or binaries of a program (default: 256M)\n"
     "  --max-unread SIZE        answers a client may leave unread (default: 64M)\n"
+    "  --cache FOLDER|none      keep built programs there (default: "
+    "$XDG_CACHE_HOME/telpher)\n"
+    "  --cache-size SIZE        of that for each user (default: 256M)\n"
     "  --spin TIME              look for commands so long before sleeping (default: "
     "auto)\n"
     "  --insecure               allow addresses off loopback: no encryption, no "

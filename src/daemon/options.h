@@ -28,6 +28,8 @@ struct tp_daemon_options {
     uint64_t max_half_open;
     struct tp_daemon_limits limits; /**< of one session */
     uint64_t spin_ns; /**< or TP_SPIN_AUTO */
+    char *cache; /**< "" = default place, "none" = no cache */
+    uint64_t cache_size; /**< [bytes] of each user */
     bool check_config; /**< of the command line only */
     struct tp_config *config;
 };

@@ -122,6 +122,20 @@ control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     }
 }
 
+/* Sessions share what they build with those of the same user alone. */
+static void
+name_cache(const struct tp_broker_session *s, char *dst, size_t size)
+{
+    uint32_t user;
+
+    if (s->peer.kind == AF_UNIX) {
+        memcpy(&user, s->peer.name, sizeof(user));
+        (void)snprintf(dst, size, "user-%lu", (unsigned long)user);
+    } else {
+        (void)snprintf(dst, size, "network");
+    }
+}
+
 /* Sends the session and its connection to a fresh executor. */
 static telpher_status
 send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_conn *c,
@@ -133,6 +147,7 @@ send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_
                              .numbers = c->numbers};
 
     memcpy(msg.session, s->id, sizeof(msg.session));
+    name_cache(s, msg.text, sizeof(msg.text));
     return tp_control_send(fd, &msg, c->watch.fd);
 }
 

@@ -79,8 +79,30 @@ make_environment(void)
 /* Numbers as text. */
 struct numbers {
     char limits[TP_DAEMON_LIMIT_COUNT][TP_DAEMON_LIMIT_TEXT];
-    char spin[32];
+    char spin[32], cache_size[32];
+    char cache[1024];
 };
+
+/* The cache's folder; "" = none. */
+static void
+find_cache(const struct tp_daemon_options *o, char *dst, size_t size)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): the broker has one thread */
+    const char *cache_home = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+
+    dst[0] = '\0';
+    if (strcmp(o->cache, "none") == 0) {
+        return;
+    }
+    if (o->cache[0] != '\0') {
+        (void)snprintf(dst, size, "%s", o->cache);
+    } else if (cache_home != NULL && cache_home[0] == '/') {
+        (void)snprintf(dst, size, "%s/telpher", cache_home);
+    } else if (home != NULL && home[0] == '/') {
+        (void)snprintf(dst, size, "%s/.cache/telpher", home);
+    }
+}
 
 /* Arguments point into the options and into @p text. */
 static const char **
@@ -88,7 +110,7 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
 {
     const struct tp_daemon_options *o = b->options;
     const char **argv = tp_alloc_array(
-        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 20, sizeof(*argv), "arguments");
+        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 24, sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
@@ -109,6 +131,13 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     }
     argv[n++] = "--spin-ns";
     argv[n++] = text->spin;
+    find_cache(o, text->cache, sizeof(text->cache));
+    (void)snprintf(text->cache_size, sizeof(text->cache_size), "%llu",
+                   (unsigned long long)o->cache_size);
+    argv[n++] = "--cache";
+    argv[n++] = text->cache;
+    argv[n++] = "--cache-size";
+    argv[n++] = text->cache_size;
     for (size_t i = 0; i < o->device.count; i++) {
         argv[n++] = "--device";
         argv[n++] = o->device.items[i];

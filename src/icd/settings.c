@@ -90,6 +90,8 @@ static const struct tp_config_entry foreign[] = {
     FOREIGN("MAX_HOST_MEMORY"),
     FOREIGN("MAX_PROGRAM"),
     FOREIGN("MAX_UNREAD"),
+    FOREIGN("CACHE"),
+    FOREIGN("CACHE_SIZE"),
     FOREIGN("BENCH"),
     FOREIGN("ICD"),
 };

@@ -36,6 +36,7 @@ spawn(const char *path)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() == parent) {
+            setenv("TELPHER_CACHE", "none", 0); /* unless a test has one of its own */
             execl(TELPHERD, "telpherd", "--socket", path, (char *)NULL);
         }
         perror(TELPHERD);
