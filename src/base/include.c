@@ -82,6 +82,27 @@ add(struct tp_include_scan *s, char c)
     s->failed = s->failed || tp_buf_append(&s->line, &c, 1) != TELPHER_OK;
 }
 
+/*
+ * A backslash that joining left at the end would join once more when the line is written:
+ * a splice behind it keeps it as it is.
+ */
+static void
+keep_backslash(struct tp_include_scan *s, size_t *joined)
+{
+    const char *line = (const char *)tp_buf_data(&s->line);
+    size_t len = tp_buf_len(&s->line);
+
+    while (len > 0 && is_blank(line[len - 1])) {
+        len--;
+    }
+    if ((len > 0 && line[len - 1] == '\\') ||
+        (len > 2 && memcmp(line + len - 3, "?\?/", 3) == 0)) {
+        add(s, '\\');
+        add(s, '\n');
+        *joined -= *joined > 0;
+    }
+}
+
 /* Appends lines up to the next end that is not spliced; leaves s->at at that end. */
 static void
 join(struct tp_include_scan *s, size_t *joined)
@@ -99,6 +120,7 @@ join(struct tp_include_scan *s, size_t *joined)
             add(s, s->text[s->at++]);
         }
     }
+    keep_backslash(s, joined);
 }
 
 /* The line at hand while a directive is looked for in it. */
