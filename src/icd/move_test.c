@@ -104,6 +104,8 @@ tp_icd_put(struct tp_icd_place *place, uint16_t type, const void *msg)
         TAKE(TP_WIRE_READ, read, mem)
         TAKE(TP_WIRE_WRITE, write, mem)
         TAKE(TP_WIRE_FILL, fill, mem)
+        TAKE(TP_WIRE_READ_IMAGE, read_image, mem)
+        TAKE(TP_WIRE_WRITE_IMAGE, write_image, mem)
         TAKE(TP_WIRE_COPY, copy, src)
         TAKE(TP_WIRE_MARKER, marker, queue)
     default:
@@ -378,6 +380,27 @@ tear_down(void **state)
         tp_map_fini(&places[i].events);
     }
     return 0;
+}
+
+/** An image without a device that would have to know its format. */
+static cl_mem
+image(size_t width, size_t height)
+{
+    struct _cl_mem *mem =
+        tp_icd_mem_create(&ctx, CL_MEM_READ_WRITE, width * height * 4);
+
+    assert_non_null(mem);
+    mem->image = tp_zalloc(sizeof(*mem->image), "image");
+    assert_non_null(mem->image);
+    *mem->image = (struct tp_icd_image){.type = CL_MEM_OBJECT_IMAGE2D,
+                                        .element = 4,
+                                        .width = width,
+                                        .height = height,
+                                        .dims = {width, height, 1},
+                                        .row_pitch = width * 4,
+                                        .host_bytes = width * height * 4};
+    assert_int_equal(tp_icd_mem_fill(mem, NULL, NULL, NULL), CL_SUCCESS);
+    return mem;
 }
 
 static cl_mem
@@ -743,6 +766,47 @@ little_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/** Content of an image moves as that of a buffer, whole, with commands for images. */
+static void
+images_move_whole(void **state)
+{
+    const size_t zero[3] = {0, 0, 0}, some[3] = {4, 4, 1}, all[3] = {32, 16, 1};
+    struct tp_icd_content content;
+    struct tp_icd_op op;
+    uint8_t memory[2048] = {0};
+    cl_mem mem = image(32, 16);
+
+    (void)state;
+    for (int where = 0; where < 2; where++) { /* a part is written here, then there */
+        assert_int_equal(
+            tp_icd_op_init(&op, &queues[where], CL_COMMAND_WRITE_IMAGE, 0, NULL, NULL),
+            CL_SUCCESS);
+        tp_icd_content_set_image(&content, mem, zero, some, 16, 0, memory);
+        assert_int_equal(tp_icd_run_write(&op, false, &content, false), CL_SUCCESS);
+    }
+    assert_int_equal(frame_count, 4);
+    expect_frame(0, 0, TP_WIRE_WRITE_IMAGE, mem); /* the program's */
+    expect_frame(1, 0, TP_WIRE_READ_IMAGE, mem); /* ours, out */
+    expect_frame(2, 1, TP_WIRE_WRITE_IMAGE, mem); /* ours, in */
+    expect_frame(3, 1, TP_WIRE_WRITE_IMAGE, mem);
+    assert_true(waits(1, frames[0].event));
+    assert_true(waits(3, frames[2].event));
+    done(&frames[0], CL_COMPLETE, NULL, 0);
+    done(&frames[1], CL_COMPLETE, memory, sizeof(memory));
+    source_over(0, TELPHER_OK);
+    done(&frames[2], CL_COMPLETE, NULL, 0);
+    done(&frames[3], CL_COMPLETE, NULL, 0);
+    assert_int_equal(
+        tp_icd_op_init(&op, &queues[0], CL_COMMAND_WRITE_IMAGE, 0, NULL, NULL),
+        CL_SUCCESS);
+    tp_icd_content_set_image(&content, mem, zero, all, 128, 0, memory);
+    assert_int_equal(tp_icd_run_write(&op, false, &content, true), CL_SUCCESS);
+    assert_int_equal(frame_count, 5); /* all of it is new: nothing moves */
+    expect_frame(4, 0, TP_WIRE_WRITE_IMAGE, mem);
+    done(&frames[4], CL_COMPLETE, NULL, 0);
+    assert_int_equal(tp_clReleaseMemObject(mem), CL_SUCCESS);
+}
+
 int
 main(void)
 {
@@ -755,6 +819,7 @@ main(void)
         TEST(a_failed_move_is_tried_again),
         TEST(the_only_copy_is_lost_with_its_place),
         TEST(many_writers_are_joined),
+        TEST(images_move_whole),
         TEST(little_memory),
     };
 
