@@ -45,6 +45,7 @@ endfunction()
 find_path(TELPHER_CL_INCLUDE CL/cl_icd.h)
 mark_as_advanced(TELPHER_CL_INCLUDE)
 pkg_check_modules(OPENCL QUIET IMPORTED_TARGET OpenCL)
+pkg_check_modules(OPENSSL QUIET openssl>=3)
 pkg_check_modules(PNG QUIET IMPORTED_TARGET libpng)
 if(BUILD_TESTING)
   pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
@@ -54,6 +55,7 @@ telpher_part(icd ICD "${TELPHER_CL_INCLUDE}" "no CL/cl_icd.h (package opencl-hea
 # telpherd, its executor and the room that talks to native OpenCL drivers
 telpher_part(opencl-server OPENCL_SERVER "${TELPHER_CL_INCLUDE}"
   "no CL/cl.h (package opencl-headers)")
+telpher_part(tls TLS "${OPENSSL_FOUND}" "no headers of OpenSSL 3 (package libssl-dev)")
 telpher_part(bench BENCH ON "")
 telpher_part(examples EXAMPLES "${OPENCL_FOUND}" "no libOpenCL (package ocl-icd-opencl-dev)")
 telpher_part(man MAN ON "")

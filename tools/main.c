@@ -14,6 +14,7 @@ static const struct {
     {"devices", command_devices, "list the devices of servers"},
     {"info", command_info, "show what is installed, found and set"},
     {"ping", command_ping, "measure the way to a server"},
+    {"keygen", command_keygen, "make the key that a server and its clients share"},
 };
 
 static void
@@ -32,8 +33,10 @@ print_help(void)
            "  telpherd --socket /tmp/me.sock\n"
            "  ssh -N -L /tmp/far.sock:/tmp/me.sock HOST &\n"
            "  telpher run -s unix:/tmp/far.sock -- PROGRAM\n"
-           "On a closed network without ssh; there and here:\n"
-           "  telpherd --listen 0.0.0.0 --insecure\n"
+           "Without ssh, there:\n"
+           "  telpher keygen\n"
+           "  telpherd --listen 0.0.0.0\n"
+           "and here, with a copy of there's ~/.telpher/key in the same place:\n"
            "  telpher run -s HOST -- PROGRAM\n");
 }
 

@@ -19,6 +19,7 @@ int command_run(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_ping(int argc, char **argv);
+int command_keygen(int argc, char **argv);
 
 /** Says what is wrong on stderr, "telpher: " in front. @return EXIT_USAGE. */
 int usage_error(const char *subcommand, const char *fmt, ...)

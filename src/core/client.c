@@ -5,104 +5,29 @@
  */
 #include "core/client_int.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
-#include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 
 #define HANDSHAKE_TIME (2 * TP_CLOCK_S)
 
-/* Whether the other end is on this machine's loopback: only there a cookie may go. */
-static bool
-is_loopback(struct tp_conn *conn)
+/* The preface, which credentials may follow. */
+static void
+fill_preface(const struct tp_client_params *params, size_t auth_len, uint64_t features,
+             uint8_t raw[TP_WIRE_PREFACE_BYTES])
 {
-    union {
-        struct sockaddr sa;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-        struct sockaddr_storage room;
-    } name = {0};
-    socklen_t len = sizeof(name);
-    int fd = conn->ops->fd(conn);
-
-    if (fd < 0 || getpeername(fd, &name.sa, &len) != 0) {
-        return false;
-    }
-    if (name.sa.sa_family == AF_INET) {
-        return ntohl(name.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    }
-    return name.sa.sa_family == AF_INET6 &&
-           (IN6_IS_ADDR_LOOPBACK(&name.v6.sin6_addr) ||
-            (IN6_IS_ADDR_V4MAPPED(&name.v6.sin6_addr) &&
-             name.v6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET));
-}
-
-static telpher_status
-send_all(struct tp_conn *conn, const void *data, size_t len, uint64_t deadline_ns)
-{
-    struct iovec iov = {(void *)data, len};
-
-    while (iov.iov_len > 0) {
-        size_t sent = 0;
-        telpher_status status = conn->ops->send(conn, &iov, 1, &sent);
-
-        if (status == TELPHER_ERR_AGAIN) {
-            status = conn->ops->wait(conn, TP_WAIT_WRITE, deadline_ns);
-        }
-        if (status != TELPHER_OK) {
-            return status;
-        }
-        iov.iov_base = (uint8_t *)iov.iov_base + sent;
-        iov.iov_len -= sent;
-    }
-    return TELPHER_OK;
-}
-
-static telpher_status
-recv_all(struct tp_conn *conn, void *data, size_t len, uint64_t deadline_ns)
-{
-    uint8_t *dst = data;
-
-    while (len > 0) {
-        size_t got = 0;
-        telpher_status status = conn->ops->recv(conn, dst, len, &got);
-
-        if (status == TELPHER_ERR_AGAIN) {
-            status = conn->ops->wait(conn, TP_WAIT_READ, deadline_ns);
-        }
-        if (status != TELPHER_OK) {
-            return status;
-        }
-        dst += got;
-        len -= got;
-    }
-    return TELPHER_OK;
-}
-
-/* Preface and credentials in one send. */
-static telpher_status
-send_preface(struct tp_conn *conn, const struct tp_client_params *params,
-             const uint8_t *cookie, uint64_t deadline_ns)
-{
-    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES];
     struct tp_wire_preface p = {
         .version_min = TP_WIRE_VERSION,
         .version_max = TP_WIRE_VERSION,
         .stream = params->stream != 0 ? params->stream : TP_WIRE_STREAM_COMMAND,
         .index = params->index,
-        .features = conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0,
-        .auth_len = cookie != NULL ? TP_WIRE_COOKIE_BYTES : 0,
+        .features = features,
+        .auth_len = (uint32_t)auth_len,
     };
 
     memcpy(p.session, params->session, sizeof(p.session));
     tp_wire_put_preface(raw, &p);
-    if (cookie != NULL) {
-        memcpy(raw + TP_WIRE_PREFACE_BYTES, cookie, TP_WIRE_COOKIE_BYTES);
-    }
-    return send_all(conn, raw, TP_WIRE_PREFACE_BYTES + p.auth_len, deadline_ns);
 }
 
 /* What a server says goes to people's terminals: nothing but printable characters. */
@@ -121,7 +46,7 @@ receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
               struct tp_wire_preface_reply *ret_reply)
 {
     uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
-    telpher_status status = recv_all(conn, raw, sizeof(raw), deadline_ns);
+    telpher_status status = tp_conn_recv_all(conn, raw, sizeof(raw), deadline_ns);
 
     if (status == TELPHER_OK) {
         status = tp_wire_get_preface_reply(raw, ret_reply);
@@ -133,11 +58,16 @@ receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
 }
 
 static telpher_status
-handshake_failed(const char *address, telpher_status status, struct tp_error *err)
+handshake_failed(struct tp_conn *conn, const char *address, telpher_status status,
+                 struct tp_error *err)
 {
     const char *what = telpher_status_text(status);
+    const char *why = conn->ops->why != NULL ? conn->ops->why(conn) : NULL;
 
-    if (status == TELPHER_ERR_PEER_LOST) {
+    if (why != NULL) {
+        what = why;
+        status = TELPHER_ERR_AUTH;
+    } else if (status == TELPHER_ERR_PEER_LOST) {
         what = "it closed the connection during the handshake; is it telpherd?";
     } else if (status == TELPHER_ERR_TIMEOUT) {
         what = "connected, but no answer in time; is it telpherd?";
@@ -165,32 +95,104 @@ refused(const char *address, const struct tp_wire_preface_reply *reply,
             : "");
 }
 
-/* Exchanges prefaces on a fresh connection. */
+/* Exchanges prefaces on a fresh connection to this machine, or one given up as insecure. */
 static telpher_status
-shake_hands(struct tp_conn *conn, const struct tp_client_params *params,
+greet_plain(struct tp_conn *conn, const struct tp_client_params *params,
             uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
             struct tp_error *err)
 {
-    uint8_t cookie[TP_WIRE_COOKIE_BYTES];
+    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES];
     struct tp_error cookie_err = {0};
     bool have_cookie =
-        is_loopback(conn) &&
-        tp_client_load_cookie(params->cookie_path, cookie, &cookie_err) == TELPHER_OK;
-    telpher_status status =
-        send_preface(conn, params, have_cookie ? cookie : NULL, deadline_ns);
+        tp_client_where(conn) == TP_CLIENT_LOOPBACK &&
+        tp_client_load_cookie(params->cookie_path, raw + TP_WIRE_PREFACE_BYTES,
+                              &cookie_err) == TELPHER_OK;
+    size_t auth_len = have_cookie ? TP_WIRE_COOKIE_BYTES : 0;
+    uint64_t features = conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0;
+    telpher_status status;
 
+    fill_preface(params, auth_len, features, raw);
+    status = tp_conn_send_all(conn, raw, TP_WIRE_PREFACE_BYTES + auth_len, deadline_ns);
     /* who closes at once may have said why before */
     if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
         status = receive_reply(conn, deadline_ns, ret_reply);
     }
-    explicit_bzero(cookie, sizeof(cookie));
+    explicit_bzero(raw, sizeof(raw));
     if (status != TELPHER_OK) {
-        return handshake_failed(params->address, status, err);
+        return handshake_failed(conn, params->address, status, err);
     }
     if (ret_reply->status != TELPHER_OK) {
         return refused(params->address, ret_reply, &cookie_err, err);
     }
     return TELPHER_OK;
+}
+
+/*
+ * A server that was asked for TLS has answered in clear, beginning with @p head. It may
+ * refuse; it may not go on: somebody on the way would like that.
+ */
+static telpher_status
+answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
+                  const uint8_t head[5], uint64_t deadline_ns, struct tp_error *err)
+{
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
+    struct tp_wire_preface_reply reply;
+    telpher_status status;
+
+    memcpy(raw, head, 5);
+    status = tp_conn_recv_all(conn, raw + 5, sizeof(raw) - 5, deadline_ns);
+    if (status == TELPHER_OK) {
+        status = tp_wire_get_preface_reply(raw, &reply);
+    }
+    if (status != TELPHER_OK) {
+        return handshake_failed(conn, params->address, status, err);
+    }
+    if (reply.status == TELPHER_OK) {
+        return tp_error_set(
+            err, TELPHER_ERR_AUTH,
+            "server %s: it answers without TLS, and this client insists "
+            "on it; is it an older telpherd, or somebody on the way?",
+            params->address);
+    }
+    clean_text(reply.text);
+    return tp_error_set(err, reply.status, "server %s: %s", params->address,
+                        reply.text[0] != '\0' ? reply.text
+                                              : telpher_status_text(reply.status));
+}
+
+/* The preface in clear, TLS, and the preface again, so that nobody can have changed it. */
+static telpher_status
+greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
+              uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
+              struct tp_error *err)
+{
+    uint8_t raw[TP_WIRE_PREFACE_BYTES], head[5] = {0};
+    telpher_status status;
+
+    fill_preface(params, 0, TP_WIRE_FEATURE_TLS, raw);
+    status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
+    if (status != TELPHER_OK) {
+        return handshake_failed(*conn, params->address, status, err);
+    }
+    status = tp_client_secure(params, conn, deadline_ns, head, err);
+    if (status != TELPHER_OK && head[0] != 0) {
+        return answered_in_clear(*conn, params, head, deadline_ns, err);
+    }
+    if (status != TELPHER_OK) {
+        (void)tp_error_prefix(err, "server %s", params->address);
+        return status;
+    }
+    status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
+    if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
+        status = receive_reply(*conn, deadline_ns, ret_reply);
+    }
+    if (status != TELPHER_OK) {
+        return handshake_failed(*conn, params->address, status, err);
+    }
+    return ret_reply->status == TELPHER_OK
+               ? TELPHER_OK
+               : tp_error_set(err, ret_reply->status, "server %s: %s", params->address,
+                              ret_reply->text);
 }
 
 /* The first transport that can carry a session. */
@@ -224,7 +226,9 @@ tp_client_connect(const struct tp_client_params *params, struct tp_stream **ret_
     if (status != TELPHER_OK) {
         return status;
     }
-    status = shake_hands(conn, params, deadline_ns, &reply, err);
+    status = tp_client_wants_tls(params, conn)
+                 ? greet_secured(&conn, params, deadline_ns, &reply, err)
+                 : greet_plain(conn, params, deadline_ns, &reply, err);
     if (status != TELPHER_OK) {
         goto err_destroy_conn;
     }

@@ -8,15 +8,27 @@
 
 #include "core/stream.h"
 
+/** Where a machine's shared key is looked for, behind ~/.telpher/key. */
+#define TP_CLIENT_SYSTEM_KEY "/etc/telpher/key"
+
 enum { TP_CLIENT_PORT = 7717 }; /**< default TCP port of telpherd */
+
+/** How servers that are not on this machine are reached. */
+struct tp_client_security {
+    struct tp_secure_files files;
+    bool insecure; /**< not even with TLS */
+};
 
 /** What tp_client_connect needs to know. Zero means default. */
 struct tp_client_params {
-    const char *address; /**< "host[:port]", "[v6]:port", "unix:/path", "/path" */
+    const char *address; /**< "[tls://|tcp://]host[:port]", "[v6]:port", "unix:/path",
+                            "/path" */
     const char *cookie_path; /**< NULL: TELPHER_COOKIE, then the default places */
     uint32_t stream; /**< enum tp_wire_stream; 0 = command */
     uint32_t index; /**< of a bulk stream */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< zero = new session */
+    struct tp_stream *parent; /**< bulk: the command stream of its session; borrowed */
+    const struct tp_client_security *security; /**< NULL: TELPHER_TLS_… say it */
     uint64_t deadline_ns; /**< monotonic; 0 = 2 s from now */
 };
 
@@ -40,6 +52,9 @@ telpher_status tp_client_connect(const struct tp_client_params *params,
  * user made the last one or can write into it: no place is safe then.
  */
 void tp_client_default_socket(char *dst, size_t cap);
+/** Writes the path of the shared key that is used when none is named: ~/.telpher/key, or
+ *  the system's. @return false if there is none */
+bool tp_client_default_key(char *dst, size_t cap);
 /** Writes the default path of the cookie file for this user: beside the socket. */
 void tp_client_default_cookie(char *dst, size_t cap);
 /**

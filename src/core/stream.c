@@ -123,6 +123,13 @@ tp_stream_fd(struct tp_stream *s)
     return s->conn->ops->fd(s->conn);
 }
 
+bool
+tp_stream_session_key(struct tp_stream *s, uint8_t ret_key[TP_CONN_KEY_BYTES])
+{
+    return s->conn->ops->session_key != NULL &&
+           s->conn->ops->session_key(s->conn, ret_key);
+}
+
 struct tp_session_numbers
 tp_stream_numbers(struct tp_stream *s)
 {

@@ -120,6 +120,9 @@ telpher_status tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns);
 void tp_stream_break(struct tp_stream *s, telpher_status status);
 /** @return OK, or what broke the stream. */
 telpher_status tp_stream_status(struct tp_stream *s);
+/** Writes the key of a secured session, for its further connections. @return false: it is
+ *  not secured, and has none */
+bool tp_stream_session_key(struct tp_stream *s, uint8_t ret_key[TP_CONN_KEY_BYTES]);
 /** @return descriptor for poll(2), borrowed; -1 if there is none. */
 int tp_stream_fd(struct tp_stream *s);
 /** Copy of the numbers, for a hand-over. Only while nothing is in flight inside. */

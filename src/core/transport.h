@@ -29,12 +29,15 @@ enum {
     TP_WAIT_WRITE = 1 << 1,
 };
 
+enum { TP_CONN_KEY_BYTES = 32 };
+
 struct tp_conn;
 
 /** Table of one connection's functions. */
 struct tp_conn_ops {
     /**
-     * Sends what can be taken now. Never blocks, never raises SIGPIPE.
+     * Sends what can be taken now. Never blocks, never raises SIGPIPE. The next call
+     * begins with the first byte that was not taken: it may be sealed already.
      * @param ret_sent gives [bytes] taken, > 0, when OK is returned.
      * @return OK, TELPHER_ERR_AGAIN (nothing taken), TELPHER_ERR_PEER_LOST.
      */
@@ -43,7 +46,8 @@ struct tp_conn_ops {
     /**
      * Receives what is there. Never blocks.
      * @return OK with *ret_got > 0, TELPHER_ERR_AGAIN, TELPHER_ERR_PEER_LOST (also at the
-     *         end of the stream).
+     *         end of the stream), PROTO (what came is not what a peer may send).
+     *         Fewer bytes than @p cap mean that nothing more is there now.
      */
     telpher_status (*recv)(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got);
     /**
@@ -67,6 +71,14 @@ struct tp_conn_ops {
     /** Ends both directions; pending and later calls return TELPHER_ERR_PEER_LOST. */
     void (*shutdown)(struct tp_conn *c);
     void (*destroy)(struct tp_conn *c);
+    /**
+     * Writes the key that authenticates further connections of the same session. NULL, or
+     * @return false: this connection is not secured and has none.
+     */
+    bool (*session_key)(struct tp_conn *c, uint8_t ret_key[TP_CONN_KEY_BYTES]);
+    /** NULL, or @return why the peer ended the connection, in words with a remedy; NULL if
+     *  it did not say. Lives as long as the connection. */
+    const char *(*why)(struct tp_conn *c);
 };
 
 /** First member of every connection. */
@@ -99,6 +111,47 @@ tp_conn_destroy(struct tp_conn *c)
         c->ops->destroy(c);
     }
 }
+
+/** Sends or receives exactly @p len bytes. OK, TIMEOUT, or what the connection says. */
+telpher_status tp_conn_send_all(struct tp_conn *conn, const void *data, size_t len,
+                                uint64_t deadline_ns);
+telpher_status tp_conn_recv_all(struct tp_conn *conn, void *data, size_t len,
+                                uint64_t deadline_ns);
+
+/** Files that say who we are and whom we trust; NULL or "" = none. */
+struct tp_secure_files {
+    const char *ca; /**< certificates (PEM) of who may have signed the peer's */
+    const char *cert; /**< our certificate and its chain (PEM) */
+    const char *key; /**< the private key of cert (PEM) */
+    const char *psk; /**< shared keys, made by `telpher keygen` */
+};
+
+/** What the connecting side of a secured connection needs to know. */
+struct tp_secure_request {
+    const struct tp_secure_files *files;
+    const char *host; /**< the name or number that the server's certificate must have */
+    const uint8_t *session_key; /**< of the session that this stream joins, else NULL */
+};
+
+/** How connections are secured. */
+struct tp_secure {
+    /**
+     * Authenticates both sides on a connection whose preface has been sent, and encrypts
+     * it from there on.
+     * @param plain    takes it, if it succeeds.
+     * @param ret_head when the server answers in clear: the first 5 bytes it sent.
+     * @return OK; UNSUPPORTED (it answers in clear, or we cannot do it here: then
+     *         ret_head[0] is 0), AUTH, PERMISSION, INVALID (files), TIMEOUT, PEER_LOST,
+     *         PROTO, NO_MEMORY; @p err says what is wrong and how to mend it.
+     */
+    telpher_status (*connect)(struct tp_conn *plain,
+                              const struct tp_secure_request *request,
+                              uint64_t deadline_ns, uint8_t ret_head[5],
+                              struct tp_conn **ret_conn, struct tp_error *err);
+};
+
+/** NULL if this artefact was built without TLS: defined in src/builtin.c. */
+extern const struct tp_secure *const tp_builtin_secure;
 
 /** The transports of this artefact, ended by NULL: defined in src/builtin.c. */
 extern const struct tp_transport *const tp_builtin_transports[];

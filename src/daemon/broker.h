@@ -6,6 +6,7 @@
  *   broker.c   the loop, signals, listeners        conn.c     one connection
  *   sessions.c sessions, their ends, last words    spawn.c    starting executors
  *   probe.c    asking an executor for the facts   peer.c     who connected
+ *   listen.c   addresses, and who is let in there door.c     processes that do handshakes
  */
 #ifndef TELPHER_DAEMON_BROKER_H
 #define TELPHER_DAEMON_BROKER_H
@@ -45,7 +46,18 @@ struct tp_broker_peer {
 struct tp_broker_listener {
     struct tp_broker_watch watch;
     bool wants_cookie;
+    bool wants_tls;
     char path[108]; /**< of a Unix socket, to be removed; "" = TCP */
+};
+
+struct tp_broker_conn;
+
+/** A process that does the TLS handshake of one connection. */
+struct tp_broker_door {
+    struct tp_list link; /**< broker->doors, until the process has ended */
+    struct tp_broker_watch control; /**< our end of the pair */
+    pid_t pid;
+    struct tp_broker_conn *conn; /**< NULL: it is gone, or has its answer */
 };
 
 /** How an ended session ended. */
@@ -66,6 +78,10 @@ struct tp_broker_probe {
 struct tp_broker {
     const struct tp_daemon_options *options;
     char executor[1024]; /**< path of the program */
+    char handshaker[1024]; /**< likewise */
+    char default_key[1024]; /**< shared keys, if none were named; "" = none */
+    struct tp_secure_files files; /**< for TLS */
+    bool files_checked;
     uint8_t cookie[TP_WIRE_COOKIE_BYTES];
     int epoll_fd;
     struct tp_broker_watch signals;
@@ -73,6 +89,8 @@ struct tp_broker {
     size_t listener_count;
     struct tp_list conns;
     size_t stranger_count;
+    struct tp_list doors;
+    size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;
     size_t session_count;
     struct tp_broker_words words[TP_BROKER_WORDS_MAX]; /**< a ring */
@@ -91,12 +109,16 @@ struct tp_broker_session {
     pid_t pid; /**< of the executor; 0 = none */
     struct tp_broker_peer peer; /**< whose quota it counts for */
     unsigned bulk_mask; /**< numbers of bulk streams seen */
+    bool secured; /**< its command stream goes through TLS */
+    uint8_t key[TP_CONN_KEY_BYTES]; /**< then: what its bulk streams must know */
     char text[TP_CONTROL_TEXT_BYTES]; /**< last words that the executor sent */
 };
 
 enum tp_broker_conn_state {
     TP_BROKER_PREFACE, /**< its preface is awaited */
     TP_BROKER_AUTH, /**< its credentials are awaited */
+    TP_BROKER_KNOCK, /**< the first byte of a TLS handshake is awaited */
+    TP_BROKER_SHAKING, /**< the handshake is under way, in a process of its own */
     TP_BROKER_HEADER, /**< command stream: a frame header is awaited */
     TP_BROKER_BODY, /**< command stream: a frame body is awaited */
     TP_BROKER_HELD, /**< bulk stream that waits for its session's START */
@@ -108,7 +130,11 @@ struct tp_broker_conn {
     struct tp_broker_watch watch;
     struct tp_list link; /**< broker->conns */
     enum tp_broker_conn_state state;
-    bool wants_cookie;
+    bool wants_cookie, wants_tls;
+    struct tp_broker_door *door; /**< SHAKING: who does it */
+    struct tp_conn *tls; /**< the secured connection; NULL = plain */
+    uint8_t
+        clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface that was in clear */
     bool start_pending; /**< START came; it is done when `out` has gone */
     uint32_t platform; /**< of that START */
     tp_ns deadline; /**< TP_CLOCK_FOREVER = none */
@@ -141,7 +167,11 @@ void tp_broker_watch_change(struct tp_broker *b, struct tp_broker_watch *w,
 void tp_broker_watch_close(struct tp_broker *b, struct tp_broker_watch *w);
 
 /** Takes over an accepted descriptor. */
-void tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie);
+void tp_broker_conn_open(struct tp_broker *b, int fd,
+                         const struct tp_broker_listener *l);
+/** The handshake is over: @p status and @p state are its outcome. May free @p c. */
+void tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
+                           telpher_status status, const struct tp_tls_state *state);
 /** Closes and frees; a session without executor ends with its command stream. */
 void tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c);
 /** What has to be done because of the time; @return the next point that matters. */
@@ -182,6 +212,27 @@ void tp_broker_reap(struct tp_broker *b);
 /** Ends all executors: first by closing their control sockets, then by SIGKILL. */
 void tp_broker_sessions_end(struct tp_broker *b);
 
+/** A listening descriptor is ready: accepts. */
+void tp_broker_accept(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
+/** Opens all listeners that the options name. @return OK; else why not, in @p err */
+telpher_status tp_broker_listen_all(struct tp_broker *b, struct tp_error *err);
+
+/**
+ * Starts a process for the handshake of @p c, whose preface has come.
+ * @param session_key of the session that a bulk stream joins, else NULL
+ */
+telpher_status tp_broker_door_open(struct tp_broker *b, struct tp_broker_conn *c,
+                                   const uint8_t *session_key);
+/** Ends the handshake of a connection that goes away. */
+void tp_broker_door_leave(struct tp_broker *b, struct tp_broker_conn *c);
+/** Collects processes of handshakes that have ended. */
+void tp_broker_doors_reap(struct tp_broker *b);
+/** Ends them all. */
+void tp_broker_doors_end(struct tp_broker *b);
+/** Starts the handshake program; @p fd becomes TP_CONTROL_FD. */
+telpher_status tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid,
+                                    struct tp_error *err);
+
 /**
  * Starts the executor program.
  * @param probe true: with --probe, and @p fd becomes its standard output; else @p fd
@@ -190,8 +241,8 @@ void tp_broker_sessions_end(struct tp_broker *b);
  */
 telpher_status tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
                                struct tp_error *err);
-/** Finds the executor program. */
-void tp_broker_find_executor(struct tp_broker *b);
+/** Finds the executor and the handshake program. */
+void tp_broker_find_programs(struct tp_broker *b);
 /** "killed by signal 11 (Segmentation fault)" or "ended with status 1"; "" for 0. */
 void tp_broker_describe_end(int wait_status, char *dst, size_t size);
 

@@ -31,7 +31,9 @@ static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t 
 static bool
 is_stranger(const struct tp_broker_conn *c)
 {
-    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH;
+    return c->tls == NULL &&
+           (c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH ||
+            c->state == TP_BROKER_KNOCK);
 }
 
 /* Asks for the next @p need bytes. */
@@ -73,7 +75,7 @@ close_oldest_stranger(struct tp_broker *b)
 }
 
 void
-tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
+tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener *l)
 {
     struct tp_broker_conn *c;
 
@@ -89,7 +91,8 @@ tp_broker_conn_open(struct tp_broker *b, int fd, bool wants_cookie)
     tp_list_init(&c->link);
     tp_buf_init(&c->out, 0);
     c->watch = (struct tp_broker_watch){fd, conn_ready};
-    c->wants_cookie = wants_cookie;
+    c->wants_cookie = l->wants_cookie;
+    c->wants_tls = l->wants_tls;
     c->deadline = tp_clock_deadline(b->options->preface_timeout_ns);
     c->stalled = TP_CLOCK_FOREVER;
     tp_broker_peer_of(fd, &c->peer);
@@ -109,11 +112,36 @@ tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
     if (c->session != NULL && c->preface.stream == TP_WIRE_STREAM_COMMAND) {
         tp_broker_session_close(b, c->session);
     }
-    tp_broker_watch_close(b, &c->watch);
+    tp_broker_door_leave(b, c);
+    if (c->tls != NULL) {
+        (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
+        tp_conn_destroy(c->tls); /* the descriptor is its own */
+    } else {
+        tp_broker_watch_close(b, &c->watch);
+    }
     tp_list_remove(&c->link);
     tp_buf_fini(&c->out);
     tp_free(c->in);
     tp_free(c);
+}
+
+/* Sends some of what waits. @return bytes; 0 = not now; -1 = the connection is broken */
+static ssize_t
+send_out(struct tp_broker_conn *c)
+{
+    const struct iovec iov = {tp_buf_data(&c->out), tp_buf_len(&c->out)};
+    telpher_status status;
+    size_t taken = 0;
+    ssize_t sent;
+
+    if (c->tls != NULL) {
+        status = c->tls->ops->send(c->tls, &iov, 1, &taken);
+        return status == TELPHER_OK          ? (ssize_t)taken
+               : status == TELPHER_ERR_AGAIN ? 0
+                                             : -1;
+    }
+    sent = send(c->watch.fd, iov.iov_base, iov.iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : sent;
 }
 
 /* Sends what waits. @return false if the connection is broken */
@@ -121,11 +149,10 @@ static bool
 flush_out(struct tp_broker_conn *c)
 {
     while (tp_buf_len(&c->out) > 0) {
-        ssize_t sent = send(c->watch.fd, tp_buf_data(&c->out), tp_buf_len(&c->out),
-                            MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send_out(c);
 
-        if (sent < 0) {
-            return errno == EAGAIN || errno == EINTR;
+        if (sent <= 0) {
+            return sent == 0;
         }
         tp_buf_consume(&c->out, (size_t)sent);
     }
@@ -232,7 +259,9 @@ accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *ses
                                           .frame_max = TP_WIRE_FRAME_MAX};
 
     memcpy(reply.session, session, sizeof(reply.session));
-    b->stranger_count--;
+    if (is_stranger(c)) {
+        b->stranger_count--;
+    }
     c->state = TP_BROKER_HELD; /* no stranger any more; the caller says what now */
     c->deadline = TP_CLOCK_FOREVER;
     return put_reply(c, &reply);
@@ -256,14 +285,25 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
     if (status != TELPHER_OK) {
         return refuse(b, c, status, "the server cannot make a session");
     }
+    c->session->secured =
+        c->tls != NULL && c->tls->ops->session_key(c->tls, c->session->key);
     return accept_preface(b, c, c->session->id) &&
            expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
+}
+
+/* The session that a bulk stream wants to join, if it comes the way the session came. */
+static struct tp_broker_session *
+session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
+
+    return s != NULL && s->secured == c->wants_tls ? s : NULL;
 }
 
 static bool
 open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
+    struct tp_broker_session *s = session_of_bulk(b, c);
     uint32_t index = c->preface.index;
 
     if (s == NULL) {
@@ -300,10 +340,69 @@ take_auth(struct tp_broker *b, struct tp_broker_conn *c)
     return open_bulk(b, c);
 }
 
+/* From here on the other side speaks TLS: its first byte starts the process for that. */
+static bool
+await_knock(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (c->preface.auth_len != 0) {
+        return refuse(b, c, TELPHER_ERR_PROTO, "credentials go inside of TLS");
+    }
+    if (c->preface.stream == TP_WIRE_STREAM_BULK && session_of_bulk(b, c) == NULL) {
+        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
+    }
+    memcpy(c->clear, c->in, sizeof(c->clear));
+    c->state = TP_BROKER_KNOCK;
+    return true;
+}
+
+/* The handshake has begun to arrive. */
+static bool
+open_door(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = NULL;
+
+    if (c->preface.stream == TP_WIRE_STREAM_BULK) {
+        s = session_of_bulk(b, c);
+        if (s == NULL) {
+            return false; /* it has just ended */
+        }
+    }
+    b->stranger_count--;
+    c->state = TP_BROKER_SHAKING;
+    b->shaking_count++;
+    c->deadline = tp_clock_deadline(b->options->handshake_timeout_ns);
+    return tp_broker_door_open(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
+}
+
+/* Who agrees with us on TLS or on none may go on. @return false and *ret_alive if not */
+static bool
+agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
+{
+    bool asks = (c->preface.features & TP_WIRE_FEATURE_TLS) != 0;
+
+    if (asks == c->wants_tls) {
+        return true;
+    }
+    *ret_alive =
+        asks ? refuse(b, c, TELPHER_ERR_UNSUPPORTED,
+                      "no TLS at this address: telpherd --listen tls://... has it")
+             : refuse(b, c, TELPHER_ERR_REFUSED,
+                      "TLS is wanted here: use tls://, and see TELPHER_TLS_PSK");
+    return false;
+}
+
+/* The preface that came through TLS must be the one that came before it. */
+static bool
+is_unchanged(const struct tp_broker_conn *c)
+{
+    return c->tls == NULL || memcmp(c->clear, c->in, sizeof(c->clear)) == 0;
+}
+
 static bool
 take_preface(struct tp_broker *b, struct tp_broker_conn *c)
 {
     telpher_status status = tp_wire_get_preface(c->in, &c->preface);
+    bool alive;
 
     if (status == TELPHER_ERR_VERSION) {
         return refuse(b, c, status, "this server speaks protocol version 1 only");
@@ -312,6 +411,16 @@ take_preface(struct tp_broker *b, struct tp_broker_conn *c)
         (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
          c->preface.stream != TP_WIRE_STREAM_BULK)) {
         return refuse(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
+    }
+    if (!is_unchanged(c)) {
+        return refuse(b, c, TELPHER_ERR_AUTH,
+                      "the preface was changed on its way here");
+    }
+    if (!agree_on_tls(b, c, &alive)) {
+        return alive;
+    }
+    if (c->wants_tls && c->tls == NULL) {
+        return await_knock(b, c);
     }
     if (c->preface.auth_len == 0) {
         return take_auth(b, c);
@@ -526,6 +635,8 @@ take(struct tp_broker *b, struct tp_broker_conn *c)
         return take_header(b, c);
     case TP_BROKER_BODY:
         return take_body(b, c) && next_frame(c);
+    case TP_BROKER_KNOCK:
+    case TP_BROKER_SHAKING:
     case TP_BROKER_HELD:
     case TP_BROKER_CLOSING:
         break;
@@ -538,6 +649,7 @@ static bool
 may_read(const struct tp_broker_conn *c)
 {
     return c->state != TP_BROKER_HELD && c->state != TP_BROKER_CLOSING &&
+           c->state != TP_BROKER_KNOCK && c->state != TP_BROKER_SHAKING &&
            tp_buf_len(&c->out) == 0 && c->words_of == NULL && !c->start_pending;
 }
 
@@ -545,9 +657,19 @@ may_read(const struct tp_broker_conn *c)
 static ssize_t
 read_in(struct tp_broker_conn *c)
 {
-    ssize_t got =
-        recv(c->watch.fd, c->in + c->in_have, c->in_need - c->in_have, MSG_DONTWAIT);
+    uint8_t *dst = c->in + c->in_have;
+    size_t want = c->in_need - c->in_have, taken = 0;
+    telpher_status status;
+    ssize_t got;
 
+    if (c->tls != NULL) {
+        status = c->tls->ops->recv(c->tls, dst, want, &taken);
+        c->in_have += taken;
+        return status == TELPHER_OK          ? (ssize_t)taken
+               : status == TELPHER_ERR_AGAIN ? 0
+                                             : -1;
+    }
+    got = recv(c->watch.fd, dst, want, MSG_DONTWAIT);
     if (got > 0) {
         c->in_have += (size_t)got;
         return got;
@@ -615,22 +737,55 @@ note_stall(struct tp_broker *b, struct tp_broker_conn *c)
     }
 }
 
+/* What the loop is to wait for. A socket that can be written to is ready at once. */
+static uint32_t
+events_of(struct tp_broker_conn *c)
+{
+    bool reads = may_read(c);
+    uint32_t events = reads || c->state == TP_BROKER_KNOCK ? (uint32_t)EPOLLIN : 0;
+
+    if (tp_buf_len(&c->out) > 0 ||
+        (reads && c->tls != NULL && tp_tls_has_more(c->tls))) {
+        events |= EPOLLOUT;
+    }
+    return events;
+}
+
 /* Drives a connection and tells the loop what it waits for now. */
 static void
 conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    uint32_t events;
-
     if (!drive(b, c)) {
         tp_broker_conn_close(b, c);
         return;
     }
     note_stall(b, c);
-    events = may_read(c) ? (uint32_t)EPOLLIN : 0;
-    if (tp_buf_len(&c->out) > 0) {
-        events |= EPOLLOUT;
+    tp_broker_watch_change(b, &c->watch, events_of(c));
+}
+
+void
+tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
+                      telpher_status status, const struct tp_tls_state *state)
+{
+    struct tp_conn *plain;
+
+    b->shaking_count--;
+    c->state = TP_BROKER_CLOSING;
+    if (status != TELPHER_OK ||
+        tp_builtin_transports[0]->adopt(c->watch.fd, &plain) != TELPHER_OK) {
+        tp_broker_conn_close(b, c);
+        return;
     }
-    tp_broker_watch_change(b, &c->watch, events);
+    if (tp_tls_wrap(plain, state, NULL, 0, true, &c->tls) != TELPHER_OK) {
+        (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
+        tp_conn_destroy(plain);
+        c->watch.fd = -1;
+    } else if (expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
+        c->deadline = tp_clock_deadline(b->options->preface_timeout_ns);
+        conn_drive(b, c);
+        return;
+    }
+    tp_broker_conn_close(b, c);
 }
 
 static void
@@ -639,6 +794,10 @@ conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     struct tp_broker_conn *c = tp_container_of(w, struct tp_broker_conn, watch);
 
     if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    if (c->state == TP_BROKER_KNOCK && !open_door(b, c)) {
         tp_broker_conn_close(b, c);
         return;
     }
@@ -662,6 +821,11 @@ conn_late(struct tp_broker *b, struct tp_broker_conn *c)
                 "a connection is closed: no preface within %.3g s "
                 "(--preface-timeout)",
                 (double)b->options->preface_timeout_ns / TP_CLOCK_S);
+    } else if (c->state == TP_BROKER_SHAKING) {
+        tp_info("broker",
+                "a connection is closed: no TLS handshake within %.3g s "
+                "(--handshake-timeout)",
+                (double)b->options->handshake_timeout_ns / TP_CLOCK_S);
     } else if (c->state != TP_BROKER_CLOSING) {
         tp_info("broker",
                 "a session is closed: its client neither ends its frame nor "

@@ -20,11 +20,10 @@ status_of(int saved_errno)
 }
 
 telpher_status
-tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
+tp_control_send_pieces(int fd, const struct iovec *iov, size_t count, int fd_sent)
 {
-    struct iovec iov = {(void *)(uintptr_t)msg, sizeof(*msg)};
     union fd_room room;
-    struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
     ssize_t sent;
 
     memset(&room, 0, sizeof(room));
@@ -43,6 +42,24 @@ tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
         sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (sent < 0 && errno == EINTR);
     return sent < 0 ? status_of(errno) : TELPHER_OK;
+}
+
+telpher_status
+tp_control_send_rest(int fd, const struct tp_control *msg, const void *rest,
+                     int fd_sent)
+{
+    const struct iovec iov[2] = {{(void *)(uintptr_t)msg, sizeof(*msg)},
+                                 {(void *)(uintptr_t)rest, msg->rest_len}};
+
+    return tp_control_send_pieces(fd, iov, 2, fd_sent);
+}
+
+telpher_status
+tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
+{
+    const struct iovec iov = {(void *)(uintptr_t)msg, sizeof(*msg)};
+
+    return tp_control_send_pieces(fd, &iov, 1, fd_sent);
 }
 
 /*
@@ -69,13 +86,12 @@ received_fd(struct msghdr *m)
 }
 
 telpher_status
-tp_control_receive(int fd, struct tp_control *ret_msg, int *ret_fd)
+tp_control_receive_pieces(int fd, const struct iovec *iov, size_t count,
+                          size_t *ret_len, int *ret_fd)
 {
-    struct tp_control msg;
-    struct iovec iov = {&msg, sizeof(msg)};
     union fd_room room;
-    struct msghdr m = {.msg_iov = &iov,
-                       .msg_iovlen = 1,
+    struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)iov,
+                       .msg_iovlen = count,
                        .msg_control = room.bytes,
                        .msg_controllen = sizeof(room.bytes)};
     ssize_t got;
@@ -88,7 +104,31 @@ tp_control_receive(int fd, struct tp_control *ret_msg, int *ret_fd)
         return status_of(errno);
     }
     came = received_fd(&m);
-    if (got != (ssize_t)sizeof(msg)) {
+    if (got == 0 || (m.msg_flags & MSG_TRUNC) != 0) {
+        if (came >= 0) {
+            (void)close(came);
+        }
+        return TELPHER_ERR_PEER_LOST;
+    }
+    *ret_len = (size_t)got;
+    *ret_fd = came;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_control_receive_rest(int fd, struct tp_control *ret_msg,
+                        uint8_t ret_rest[TP_TLS_PLAIN_MAX], int *ret_fd)
+{
+    struct tp_control msg;
+    const struct iovec iov[2] = {{&msg, sizeof(msg)}, {ret_rest, TP_TLS_PLAIN_MAX}};
+    size_t len;
+    int came;
+    telpher_status status = tp_control_receive_pieces(fd, iov, 2, &len, &came);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (len < sizeof(msg) || len - sizeof(msg) != msg.rest_len) {
         if (came >= 0) {
             (void)close(came);
         }
@@ -98,4 +138,12 @@ tp_control_receive(int fd, struct tp_control *ret_msg, int *ret_fd)
     *ret_msg = msg;
     *ret_fd = came;
     return TELPHER_OK;
+}
+
+telpher_status
+tp_control_receive(int fd, struct tp_control *ret_msg, int *ret_fd)
+{
+    uint8_t rest[TP_TLS_PLAIN_MAX];
+
+    return tp_control_receive_rest(fd, ret_msg, rest, ret_fd);
 }

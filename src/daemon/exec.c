@@ -169,13 +169,34 @@ static const struct tp_stream_handler handler = {.frame = on_frame};
 
 /* ---- the broker's messages ---- */
 
+telpher_status
+tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, int fd,
+              struct tp_conn **ret_conn)
+{
+    struct tp_conn *plain;
+    telpher_status status = tp_builtin_transports[0]->adopt(fd, &plain);
+
+    if (status != TELPHER_OK) {
+        (void)close(fd);
+        return status;
+    }
+    if (msg->tls.suite == 0) {
+        *ret_conn = plain;
+        return TELPHER_OK;
+    }
+    status = tp_tls_wrap(plain, &msg->tls, rest, msg->rest_len, false, ret_conn);
+    if (status != TELPHER_OK) {
+        tp_conn_destroy(plain);
+    }
+    return status;
+}
+
 static void
-add_bulk(struct tp_exec *x, const struct tp_control *msg, int fd)
+add_bulk(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest, int fd)
 {
     struct tp_conn *conn;
 
-    if (tp_builtin_transports[0]->adopt(fd, &conn) != TELPHER_OK) {
-        (void)close(fd);
+    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
         return;
     }
     if (tp_transfers_add_stream(x->transfers, conn, &msg->numbers) != TELPHER_OK) {
@@ -187,13 +208,15 @@ add_bulk(struct tp_exec *x, const struct tp_control *msg, int fd)
 static bool
 read_control(struct tp_exec *x)
 {
+    uint8_t rest[TP_TLS_PLAIN_MAX];
     struct tp_control msg;
     telpher_status status;
     int fd;
 
-    while ((status = tp_control_receive(TP_CONTROL_FD, &msg, &fd)) == TELPHER_OK) {
+    while ((status = tp_control_receive_rest(TP_CONTROL_FD, &msg, rest, &fd)) ==
+           TELPHER_OK) {
         if (msg.type == TP_CONTROL_BULK && fd >= 0) {
-            add_bulk(x, &msg, fd);
+            add_bulk(x, &msg, rest, fd);
         } else if (fd >= 0) {
             (void)close(fd);
         }

@@ -192,6 +192,11 @@ struct tp_exec {
 
 /** Serves the session until it ends. @return exit status */
 int tp_exec_serve(struct tp_exec *x);
+
+struct tp_control;
+/** Makes a connection of what came with a SESSION or a BULK; takes @p fd. */
+telpher_status tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, int fd,
+                             struct tp_conn **ret_conn);
 /** Puts a frame on the command stream. Any thread. Failure shows at the reader. */
 void tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg);
 /** Sends what was put. Any thread. */

@@ -125,12 +125,14 @@ static int
 receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
 {
     struct pollfd fd = {.fd = TP_CONTROL_FD, .events = POLLIN};
+    uint8_t rest[TP_TLS_PLAIN_MAX];
     struct tp_control msg;
     struct tp_conn *conn;
+    telpher_status status;
     int socket;
 
     if (poll(&fd, 1, SESSION_WAIT_MS) != 1 ||
-        tp_control_receive(TP_CONTROL_FD, &msg, &socket) != TELPHER_OK ||
+        tp_control_receive_rest(TP_CONTROL_FD, &msg, rest, &socket) != TELPHER_OK ||
         msg.type != TP_CONTROL_SESSION || socket < 0) {
         tp_error("executor",
                  "no session came from the daemon on descriptor %d; the "
@@ -142,7 +144,9 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     x->device_count = msg.device_count;
     memcpy(x->session, msg.session, sizeof(x->session));
     (void)snprintf(ret_room, room_size, "%s", msg.text);
-    if (tp_builtin_transports[0]->adopt(socket, &conn) != TELPHER_OK) {
+    status = tp_exec_adopt(&msg, rest, socket, &conn);
+    explicit_bzero(&msg.tls, sizeof(msg.tls)); /* foreign code will run here */
+    if (status != TELPHER_OK) {
         return EX_OSERR;
     }
     if (tp_stream_create(conn, &msg.numbers, x->limits.unread_bytes, &x->stream) !=

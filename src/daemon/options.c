@@ -18,7 +18,7 @@
 static const struct tp_config_entry entries[] = {
     {.name = "LISTEN",
      .default_text = "",
-     .help = "TCP addresses to listen on, host[:port]; off loopback only with insecure",
+     .help = "TCP addresses to listen on, [tls://]host[:port]; off loopback with TLS",
      .parser = &tp_config_words,
      FIELD(listen)},
     {.name = "SOCKET",
@@ -46,9 +46,45 @@ static const struct tp_config_entry entries[] = {
      .help = "program that runs sessions; empty = beside telpherd, else installed",
      .parser = &tp_config_string,
      FIELD(executor)},
+    {.name = "TLS_PSK",
+     .default_text = "",
+     .help = "file of shared keys that let clients in, made by telpher keygen; empty = "
+             "~/.telpher/key or /etc/telpher/key",
+     .parser = &tp_config_string,
+     FIELD(tls_psk)},
+    {.name = "TLS_CERT",
+     .default_text = "",
+     .help = "the server's certificate and its chain (PEM)",
+     .parser = &tp_config_string,
+     FIELD(tls_cert)},
+    {.name = "TLS_KEY",
+     .default_text = "",
+     .help = "private key of that certificate (PEM, mode 0600)",
+     .parser = &tp_config_string,
+     FIELD(tls_key)},
+    {.name = "TLS_CA",
+     .default_text = "",
+     .help = "certificates of the authorities that sign clients' certificates (PEM)",
+     .parser = &tp_config_string,
+     FIELD(tls_ca)},
+    {.name = "HANDSHAKE_TIMEOUT",
+     .default_text = "10s",
+     .help = "time for a client to authenticate with TLS",
+     .parser = &tp_config_duration,
+     .min = 100000000,
+     .max = 600000000000,
+     FIELD(handshake_timeout_ns)},
+    {.name = "MAX_HANDSHAKES",
+     .default_text = "32",
+     .help = "TLS handshakes at the same time; with more the oldest is closed",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 4096,
+     FIELD(max_handshakes)},
     {.name = "INSECURE",
      .default_text = "no",
-     .help = "allow addresses off loopback: whoever reaches them may run code here",
+     .help =
+         "addresses off loopback without TLS: whoever reaches them may run code here",
      .parser = &tp_config_bool,
      FIELD(insecure)},
     {.name = "KERNEL_TIMEOUT",
@@ -243,6 +279,12 @@ static const struct option long_options[] = {
     {"cache-size", required_argument, NULL, OPT_SETTING},
     {"log", required_argument, NULL, OPT_SETTING},
     {"log-format", required_argument, NULL, OPT_SETTING},
+    {"tls-psk", required_argument, NULL, OPT_SETTING},
+    {"tls-cert", required_argument, NULL, OPT_SETTING},
+    {"tls-key", required_argument, NULL, OPT_SETTING},
+    {"tls-ca", required_argument, NULL, OPT_SETTING},
+    {"handshake-timeout", required_argument, NULL, OPT_SETTING},
+    {"max-handshakes", required_argument, NULL, OPT_SETTING},
     {"insecure", no_argument, NULL, OPT_SETTING},
     {"config", required_argument, NULL, OPT_CONFIG},
     {"check-config", no_argument, NULL, OPT_CHECK},
@@ -255,9 +297,10 @@ static const char help_text[] =
     "usage: telpherd [OPTION]...\n"
     "Offers the OpenCL devices of this machine to programs elsewhere.\n"
     "\n"
-    "  --listen ADDR            listen on TCP host[:port] (default port 7717); may be\n"
-    "                           given several times; off loopback only with "
-    "--insecure\n"
+    "  --listen ADDR            listen on TCP host[:port] (default port 7717), off\n"
+    "                           loopback with TLS; tls://host does so on loopback, "
+    "too;\n"
+    "                           may be given several times\n"
     "  --socket PATH|none       Unix socket (default: /run/telpher/telpherd.sock, for "
     "an\n"
     "                           ordinary user below $XDG_RUNTIME_DIR)\n"
@@ -295,8 +338,14 @@ static const char help_text[] =
     "  --cache-size SIZE        of that for each user (default: 256M)\n"
     "  --spin TIME              look for commands so long before sleeping (default: "
     "auto)\n"
-    "  --insecure               allow addresses off loopback: no encryption, no "
-    "cookie\n"
+    "  --tls-psk FILE           keys that let clients in, made by telpher keygen\n"
+    "                           (default: ~/.telpher/key, else /etc/telpher/key)\n"
+    "  --tls-cert FILE          certificate of this server, with\n"
+    "  --tls-key FILE           its private key, and\n"
+    "  --tls-ca FILE            who signs the certificates of clients\n"
+    "  --handshake-timeout TIME time for clients to authenticate (default: 10s)\n"
+    "  --max-handshakes N       of those at the same time (default: 32)\n"
+    "  --insecure               off loopback without TLS: everybody is let in\n"
     "  --executor PATH          program that runs sessions\n"
     "  --config FILE            read settings: lines like \"listen = 127.0.0.1\"\n"
     "  --check-config           check settings and exit\n"

@@ -19,6 +19,9 @@ struct tp_daemon_options {
     struct tp_config_list device;
     char *cookie; /**< "" = default place */
     char *executor; /**< "" = beside telpherd, else libexec */
+    char *tls_psk, *tls_cert, *tls_key, *tls_ca; /**< "" = none named */
+    uint64_t handshake_timeout_ns;
+    uint64_t max_handshakes;
     bool insecure;
     uint64_t probe_timeout_ns;
     uint64_t preface_timeout_ns;

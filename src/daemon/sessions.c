@@ -69,6 +69,7 @@ tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
     tp_broker_watch_close(b, &s->control);
     tp_list_remove(&s->link);
     b->session_count--;
+    explicit_bzero(s->key, sizeof(s->key));
     tp_free(s);
 }
 
@@ -136,6 +137,22 @@ name_cache(const struct tp_broker_session *s, char *dst, size_t size)
     }
 }
 
+/* Sends a message with a connection and all that is known of it. */
+static telpher_status
+send_conn(int fd, struct tp_control *msg, struct tp_broker_conn *c)
+{
+    const void *rest = NULL;
+    telpher_status status;
+
+    msg->numbers = c->numbers;
+    if (c->tls != NULL) {
+        msg->rest_len = (uint32_t)tp_tls_export(c->tls, &msg->tls, &rest);
+    }
+    status = tp_control_send_rest(fd, msg, rest, c->watch.fd);
+    explicit_bzero(&msg->tls, sizeof(msg->tls));
+    return status;
+}
+
 /* Sends the session and its connection to a fresh executor. */
 static telpher_status
 send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_conn *c,
@@ -143,12 +160,11 @@ send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_
 {
     struct tp_control msg = {.type = TP_CONTROL_SESSION,
                              .platform = c->platform,
-                             .device_count = b->device_count,
-                             .numbers = c->numbers};
+                             .device_count = b->device_count};
 
     memcpy(msg.session, s->id, sizeof(msg.session));
     name_cache(s, msg.text, sizeof(msg.text));
-    return tp_control_send(fd, &msg, c->watch.fd);
+    return send_conn(fd, &msg, c);
 }
 
 telpher_status
@@ -185,12 +201,11 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
 telpher_status
 tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
 {
-    struct tp_control msg = {
-        .type = TP_CONTROL_BULK, .index = c->preface.index, .numbers = c->numbers};
+    struct tp_control msg = {.type = TP_CONTROL_BULK, .index = c->preface.index};
 
     memcpy(msg.session, s->id, sizeof(msg.session));
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
-                             : tp_control_send(s->control.fd, &msg, c->watch.fd);
+                             : send_conn(s->control.fd, &msg, c);
 }
 
 const struct tp_broker_words *
@@ -245,6 +260,7 @@ tp_broker_reap(struct tp_broker *b)
     if (b->probe.pid != 0 && waitpid(b->probe.pid, &wait_status, WNOHANG) > 0) {
         tp_broker_probe_ended(b, wait_status);
     }
+    tp_broker_doors_reap(b);
     tp_list_for_each_safe(pos, &b->sessions)
     {
         struct tp_broker_session *s =

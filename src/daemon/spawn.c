@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the executor program and telling how it ended. */
+/* Starting the executor and the handshake program, and telling how one ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,41 +14,50 @@
 #include "base/log.h"
 #include "daemon/broker.h"
 
-#define PROGRAM "telpher-executor"
+#define EXECUTOR "telpher-executor"
+#define HANDSHAKER "telpher-handshake"
+
+enum { PATH_BYTES = 1024 };
 
 extern char **environ;
 
-/* Tries folder/tail; folder ends at its last slash. */
+/* Tries folder/between/name. */
 static bool
-try_place(struct tp_broker *b, const char *folder, const char *tail)
+try_place(char dst[PATH_BYTES], const char *folder, const char *between,
+          const char *name)
 {
-    int len = snprintf(b->executor, sizeof(b->executor), "%s/%s", folder, tail);
+    int len = snprintf(dst, PATH_BYTES, "%s/%s%s", folder, between, name);
 
-    return len > 0 && (size_t)len < sizeof(b->executor) &&
-           access(b->executor, X_OK) == 0;
+    return len > 0 && len < PATH_BYTES && access(dst, X_OK) == 0;
 }
 
-void
-tp_broker_find_executor(struct tp_broker *b)
+/* A program is beside telpherd, or where telpherd's are in a build or an installation. */
+static void
+find_program(const char *name, char dst[PATH_BYTES])
 {
-    char self[900] = "";
-    ssize_t len;
-    char *slash;
+    char self[PATH_BYTES - 100] = "";
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = len > 0 ? strrchr(self, '/') : NULL;
 
-    if (b->options->executor[0] != '\0') {
-        (void)snprintf(b->executor, sizeof(b->executor), "%s", b->options->executor);
-        return;
-    }
-    len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    slash = len > 0 ? strrchr(self, '/') : NULL;
     if (slash != NULL) {
         *slash = '\0';
-        if (try_place(b, self, PROGRAM) ||
-            try_place(b, self, "../libexec/telpher/" PROGRAM)) {
+        if (try_place(dst, self, "", name) ||
+            try_place(dst, self, "../libexec/telpher/", name)) {
             return;
         }
     }
-    (void)snprintf(b->executor, sizeof(b->executor), "%s", TELPHER_EXECUTOR_PATH);
+    (void)snprintf(dst, PATH_BYTES, "%s/%s", TELPHER_PROGRAMS_FOLDER, name);
+}
+
+void
+tp_broker_find_programs(struct tp_broker *b)
+{
+    if (b->options->executor[0] != '\0') {
+        (void)snprintf(b->executor, sizeof(b->executor), "%s", b->options->executor);
+    } else {
+        find_program(EXECUTOR, b->executor);
+    }
+    find_program(HANDSHAKER, b->handshaker);
 }
 
 /* The executor's environment: ours, marked so that our own ICD stays out of it. */
@@ -173,15 +182,13 @@ set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd)
     }
 }
 
-telpher_status
-tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
-                struct tp_error *err)
+/* Frees @p argv. */
+static telpher_status
+spawn(const char **argv, bool probe, int fd, pid_t *ret_pid, struct tp_error *err)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
-    struct numbers text;
     char **env = make_environment();
-    const char **argv = make_arguments(b, probe, &text);
     telpher_status status = TELPHER_ERR_NO_MEMORY;
 
     if (env != NULL && argv != NULL) {
@@ -191,17 +198,56 @@ tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
         (void)posix_spawnattr_init(&attr);
         set_descriptors(&actions, probe, fd);
         set_attributes(&attr);
-        error = posix_spawn(ret_pid, b->executor, &actions, &attr,
+        error = posix_spawn(ret_pid, argv[0], &actions, &attr,
                             (char *const *)(uintptr_t)argv, env);
         status = error == 0
                      ? TELPHER_OK
-                     : tp_error_set_errno(err, error, "cannot start %s", b->executor);
+                     : tp_error_set_errno(err, error, "cannot start %s", argv[0]);
         (void)posix_spawn_file_actions_destroy(&actions);
         (void)posix_spawnattr_destroy(&attr);
     }
     tp_free(env);
     tp_free(argv);
     return status;
+}
+
+telpher_status
+tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
+                struct tp_error *err)
+{
+    struct numbers text;
+
+    return spawn(make_arguments(b, probe, &text), probe, fd, ret_pid, err);
+}
+
+telpher_status
+tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_error *err)
+{
+    const struct {
+        const char *option, *value;
+    } pairs[] = {
+        {"--ca", b->files.ca},
+        {"--cert", b->files.cert},
+        {"--key", b->files.key},
+        {"--psk", b->files.psk},
+        {"--log", b->options->base.log},
+        {"--log-format", b->options->base.log_format == 0 ? "text" : "logfmt"},
+    };
+    const char **argv =
+        tp_alloc_array(2 * TP_ARRAY_LEN(pairs) + 2, sizeof(*argv), "arguments");
+    size_t n = 0;
+
+    if (argv == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    argv[n++] = b->handshaker;
+    for (size_t i = 0; i < TP_ARRAY_LEN(pairs); i++) {
+        if (pairs[i].value[0] != '\0') {
+            argv[n++] = pairs[i].option;
+            argv[n++] = pairs[i].value;
+        }
+    }
+    return spawn(argv, false, fd, ret_pid, err);
 }
 
 void

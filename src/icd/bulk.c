@@ -161,6 +161,8 @@ connect_bulk(struct tp_icd_place *place)
 {
     struct tp_client_params params = {.address = place->server->address,
                                       .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security,
+                                      .parent = place->stream,
                                       .stream = TP_WIRE_STREAM_BULK};
     struct tp_error err = {0};
     struct tp_stream *stream;

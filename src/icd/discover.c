@@ -94,6 +94,7 @@ ask(struct inquiry *q)
         .address = q->server->address,
         .cookie_path =
             tp_icd_settings.cookie[0] != '\0' ? tp_icd_settings.cookie : NULL,
+        .security = &tp_icd_settings.security,
         .stream = TP_WIRE_STREAM_COMMAND,
         .deadline_ns = q->deadline,
     };

@@ -17,6 +17,9 @@ enum tp_icd_platform_name {
 struct tp_icd_settings {
     char *servers; /**< "" = none, no platform */
     char *cookie; /**< path; "" = the default places */
+    char *tls_psk, *tls_ca, *tls_cert, *tls_key; /**< paths; "" = none named */
+    bool insecure; /**< servers elsewhere without TLS */
+    struct tp_client_security security; /**< the five above, for core */
     uint64_t connect_timeout_ns; /**< for all servers at once */
     int platform_name; /**< enum tp_icd_platform_name */
     bool shared_memory; /**< with servers on this machine */

@@ -114,7 +114,8 @@ open_stream(struct tp_icd_place *place, uint64_t *ret_features, struct tp_error 
     static const struct tp_stream_handler refuse = {.frame = refuse_frame};
     struct tp_icd_server *server = place->server;
     struct tp_client_params params = {.address = server->address,
-                                      .cookie_path = tp_icd_settings.cookie};
+                                      .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security};
     struct tp_wire_preface_reply reply;
     telpher_status status;
 

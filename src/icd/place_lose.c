@@ -45,6 +45,7 @@ ask_last_words(const struct tp_icd_place *place, struct last_words *words)
     uint64_t deadline = tp_clock_deadline(LAST_WORDS_MS * TP_CLOCK_MS);
     struct tp_client_params params = {.address = place->server->address,
                                       .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security,
                                       .deadline_ns = deadline};
     struct tp_wire_last_words msg = {
         .request = 1,

@@ -16,8 +16,9 @@ static const char *const platform_names[] = {"telpher", "native", NULL};
 static const struct tp_config_entry entries[] = {
     {.name = "SERVERS",
      .default_text = "",
-     .help = "servers whose devices are shown: host[:port], unix:/path or local, with "
-             "commas between; empty shows no platform",
+     .help =
+         "servers whose devices are shown: [tls://]host[:port], unix:/path or local, "
+         "with commas between; empty shows no platform",
      .parser = &tp_config_string,
      FIELD(servers)},
     {.name = "CONNECT_TIMEOUT",
@@ -34,6 +35,33 @@ static const struct tp_config_entry entries[] = {
              "default places",
      .parser = &tp_config_string,
      FIELD(cookie)},
+    {.name = "TLS_PSK",
+     .default_text = "",
+     .help =
+         "file with the shared key for servers that want TLS, a copy of the server's; "
+         "empty = ~/.telpher/key or /etc/telpher/key",
+     .parser = &tp_config_string,
+     FIELD(tls_psk)},
+    {.name = "TLS_CA",
+     .default_text = "",
+     .help = "certificates of the authorities that sign servers' certificates (PEM)",
+     .parser = &tp_config_string,
+     FIELD(tls_ca)},
+    {.name = "TLS_CERT",
+     .default_text = "",
+     .help = "certificate that this client shows, and its chain (PEM)",
+     .parser = &tp_config_string,
+     FIELD(tls_cert)},
+    {.name = "TLS_KEY",
+     .default_text = "",
+     .help = "private key of that certificate (PEM, mode 0600)",
+     .parser = &tp_config_string,
+     FIELD(tls_key)},
+    {.name = "INSECURE",
+     .default_text = "no",
+     .help = "reach servers off loopback without TLS: for closed test networks",
+     .parser = &tp_config_bool,
+     FIELD(insecure)},
     {.name = "PLATFORM_NAME",
      .default_text = "telpher",
      .help = "what the platform calls itself: telpher, or native for the name and "
@@ -70,7 +98,6 @@ static const struct tp_config_entry foreign[] = {
     FOREIGN("GROUP"),
     FOREIGN("DEVICE"),
     FOREIGN("EXECUTOR"),
-    FOREIGN("INSECURE"),
     FOREIGN("KERNEL_TIMEOUT"),
     FOREIGN("BUILD_TIMEOUT"),
     FOREIGN("TRANSFER_TIMEOUT"),
@@ -92,6 +119,8 @@ static const struct tp_config_entry foreign[] = {
     FOREIGN("MAX_UNREAD"),
     FOREIGN("CACHE"),
     FOREIGN("CACHE_SIZE"),
+    FOREIGN("HANDSHAKE_TIMEOUT"),
+    FOREIGN("MAX_HANDSHAKES"),
     FOREIGN("BENCH"),
     FOREIGN("ICD"),
 };
@@ -123,6 +152,12 @@ tp_icd_settings_load(void)
     }
     report(tp_settings_load(config, TP_BUILD_SYSCONFDIR "/telpher/telpher.conf", &err),
            &err);
+    tp_icd_settings.security =
+        (struct tp_client_security){.files = {.ca = tp_icd_settings.tls_ca,
+                                              .cert = tp_icd_settings.tls_cert,
+                                              .key = tp_icd_settings.tls_key,
+                                              .psk = tp_icd_settings.tls_psk},
+                                    .insecure = tp_icd_settings.insecure};
     err = (struct tp_error){0};
     report(tp_settings_apply(&base, &err), &err);
     tp_icd_settings.spin_ns = tp_spin_time(tp_icd_settings.spin_ns, 0);

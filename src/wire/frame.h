@@ -33,6 +33,7 @@ enum {
 
 /** Bits of `features` in prefaces. */
 #define TP_WIRE_FEATURE_SHARED ((uint64_t)1 << 12) /**< content in shared memory */
+#define TP_WIRE_FEATURE_TLS ((uint64_t)1 << 18) /**< TLS follows the clear preface */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)

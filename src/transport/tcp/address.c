@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as people write them: "host", "host:port", "[v6]:port", "unix:/path", "/path". */
+/* Addresses as people write them: "host", "host:port", "[v6]:port", "unix:/path", "/path"; in
+ * front of a host there may be "tls://" or "tcp://", which core has looked at. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "core/address.h"
 #include "core/client.h"
 #include "transport/tcp/tcp_int.h"
 
@@ -116,8 +118,10 @@ tp_tcp_parse_address(const char *text, struct tp_tcp_address *ret_address,
                      struct tp_error *err)
 {
     struct tp_tcp_address a = {0};
+    enum tp_address_scheme scheme;
     telpher_status status;
 
+    text = tp_address_scheme(text, &scheme);
     snprintf(a.port, sizeof(a.port), "%d", TP_CLIENT_PORT);
     if (strncmp(text, "unix:", 5) == 0) {
         status = parse_path(text + 5, &a, err);
@@ -127,6 +131,13 @@ tp_tcp_parse_address(const char *text, struct tp_tcp_address *ret_address,
         status = parse_brackets(text, &a, err);
     } else {
         status = parse_host(text, &a, err);
+    }
+    if (status == TELPHER_OK && a.is_unix && scheme != TP_ADDRESS_ANY) {
+        status =
+            tp_error_set(err, TELPHER_ERR_INVALID,
+                         "address %s: tls:// and tcp:// are for hosts; a Unix socket "
+                         "needs neither",
+                         text);
     }
     if (status == TELPHER_OK) {
         *ret_address = a;

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* In the place of TLS where Telpher was built without OpenSSL's headers: says so. */
+#include <string.h>
+
+#include "transport/tls/tls.h"
+
+static telpher_status
+not_built(struct tp_error *err)
+{
+    return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                        "this Telpher was built without TLS: install the package "
+                        "libssl-dev and build it again");
+}
+
+static telpher_status
+no_connect(struct tp_conn *plain, const struct tp_secure_request *request,
+           uint64_t deadline_ns, uint8_t ret_head[5], struct tp_conn **ret_conn,
+           struct tp_error *err)
+{
+    (void)plain, (void)request, (void)deadline_ns, (void)ret_conn;
+    memset(ret_head, 0, 5);
+    return not_built(err);
+}
+
+const struct tp_secure tp_tls_secure = {.connect = no_connect};
+
+telpher_status
+tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void *rest,
+            size_t rest_len, bool frugal, struct tp_conn **ret_conn)
+{
+    (void)plain, (void)state, (void)rest, (void)rest_len, (void)frugal, (void)ret_conn;
+    return TELPHER_ERR_UNSUPPORTED;
+}
+
+size_t
+tp_tls_export(struct tp_conn *conn, struct tp_tls_state *ret_state,
+              const void **ret_rest)
+{
+    (void)conn;
+    *ret_state = (struct tp_tls_state){.suite = 0};
+    *ret_rest = NULL;
+    return 0;
+}
+
+bool
+tp_tls_has_more(struct tp_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
+telpher_status
+tp_tls_acceptor_create(const struct tp_secure_files *files, const uint8_t *session_key,
+                       struct tp_tls_shake **ret_acceptor, struct tp_error *err)
+{
+    (void)files, (void)session_key, (void)ret_acceptor;
+    return not_built(err);
+}
+
+telpher_status
+tp_tls_acceptor_run(struct tp_tls_shake *acceptor, struct tp_conn *conn,
+                    uint64_t deadline_ns, struct tp_tls_state *ret_state,
+                    char ret_who[TP_TLS_WHO_BYTES], struct tp_error *err)
+{
+    (void)acceptor, (void)conn, (void)deadline_ns, (void)ret_state, (void)ret_who;
+    return not_built(err);
+}
+
+void
+tp_tls_acceptor_destroy(struct tp_tls_shake *acceptor)
+{
+    (void)acceptor;
+}
+
+telpher_status
+tp_tls_check_files(const struct tp_secure_files *files, struct tp_error *err)
+{
+    (void)files;
+    return not_built(err);
+}

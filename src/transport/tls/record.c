@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The record layer: see record.h. */
+#include "transport/tls/record.h"
+
+#include <string.h>
+
+/* HKDF-Expand-Label (RFC 8446 section 7.1) with an empty context, up to one hash long. */
+static telpher_status
+expand(const struct tp_openssl *o, const uint8_t secret[TP_TLS_SECRET_BYTES],
+       const char *label, uint8_t *dst, size_t len)
+{
+    uint8_t info[64], out[TP_TLS_SECRET_BYTES];
+    size_t label_len = strlen(label), n = 0, out_len = 0;
+
+    info[n++] = 0;
+    info[n++] = (uint8_t)len;
+    info[n++] = (uint8_t)(6 + label_len);
+    memcpy(info + n, "tls13 ", 6);
+    memcpy(info + n + 6, label, label_len);
+    n += 6 + label_len;
+    info[n++] = 0; /* no context */
+    info[n++] = 1; /* first and only block of HKDF-Expand */
+    if (o->EVP_Q_mac(o->lib, "HMAC", NULL, "SHA256", NULL, secret, TP_TLS_SECRET_BYTES,
+                     info, n, out, sizeof(out), &out_len) == NULL ||
+        out_len < len) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    memcpy(dst, out, len);
+    explicit_bzero(out, sizeof(out));
+    return TELPHER_OK;
+}
+
+/* Key and first nonce of the secret. */
+static telpher_status
+take_keys(struct tp_tls_half *h)
+{
+    uint8_t key[TP_TLS_SECRET_BYTES];
+    size_t key_len = h->suite == TP_TLS_AES128 ? 16 : 32;
+    telpher_status status = expand(h->o, h->d.secret, "key", key, key_len);
+
+    if (status == TELPHER_OK) {
+        status = expand(h->o, h->d.secret, "iv", h->iv, sizeof(h->iv));
+    }
+    if (status == TELPHER_OK &&
+        h->o->EVP_CipherInit_ex(h->ctx,
+                                h->suite == TP_TLS_AES128 ? h->o->aes128 : h->o->chacha,
+                                NULL, key, NULL, h->sealing) != 1) {
+        status = TELPHER_ERR_UNSUPPORTED;
+    }
+    explicit_bzero(key, sizeof(key));
+    return status;
+}
+
+telpher_status
+tp_tls_half_init(struct tp_tls_half *h, const struct tp_openssl *o, uint16_t suite,
+                 const struct tp_tls_direction *d, bool sealing)
+{
+    telpher_status status;
+
+    *h = (struct tp_tls_half){.o = o, .suite = suite, .sealing = sealing, .d = *d};
+    if (suite != TP_TLS_AES128 && suite != TP_TLS_CHACHA) {
+        return TELPHER_ERR_PROTO;
+    }
+    h->ctx = o->EVP_CIPHER_CTX_new();
+    if (h->ctx == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = take_keys(h);
+    if (status != TELPHER_OK) {
+        tp_tls_half_fini(h);
+    }
+    return status;
+}
+
+void
+tp_tls_half_fini(struct tp_tls_half *h)
+{
+    if (h->ctx != NULL) {
+        h->o->EVP_CIPHER_CTX_free(h->ctx);
+    }
+    explicit_bzero(h, sizeof(*h));
+}
+
+telpher_status
+tp_tls_half_rekey(struct tp_tls_half *h)
+{
+    telpher_status status =
+        expand(h->o, h->d.secret, "traffic upd", h->d.secret, sizeof(h->d.secret));
+
+    h->d.seq = 0;
+    return status == TELPHER_OK ? take_keys(h) : status;
+}
+
+/* Sets up for the next record: its nonce, and its header as additional data. */
+static bool
+begin_record(struct tp_tls_half *h, const uint8_t header[TP_TLS_HEADER_BYTES])
+{
+    uint8_t nonce[TP_TLS_IV_BYTES];
+    int n;
+
+    memcpy(nonce, h->iv, sizeof(nonce));
+    for (int i = 0; i < 8; i++) {
+        nonce[TP_TLS_IV_BYTES - 1 - i] ^= (uint8_t)(h->d.seq >> (8 * i));
+    }
+    return h->o->EVP_CipherInit_ex(h->ctx, NULL, NULL, NULL, nonce, -1) == 1 &&
+           h->o->EVP_CipherUpdate(h->ctx, NULL, &n, header, TP_TLS_HEADER_BYTES) == 1;
+}
+
+/* @return false if OpenSSL refuses, or counts otherwise than a stream cipher does */
+static bool
+crypt(struct tp_tls_half *h, uint8_t *dst, const uint8_t *src, size_t len)
+{
+    int n = 0;
+
+    return len == 0 || (h->o->EVP_CipherUpdate(h->ctx, dst, &n, src, (int)len) == 1 &&
+                        (size_t)n == len);
+}
+
+/* Bytes [skip, skip + len) of the list, piece by piece. */
+static bool
+crypt_pieces(struct tp_tls_half *h, const struct iovec *iov, size_t skip, size_t len,
+             uint8_t *dst)
+{
+    while (skip >= iov->iov_len && len > 0) {
+        skip -= iov->iov_len;
+        iov++;
+    }
+    for (; len > 0; iov++, skip = 0) {
+        size_t part = iov->iov_len - skip < len ? iov->iov_len - skip : len;
+
+        if (!crypt(h, dst, (const uint8_t *)iov->iov_base + skip, part)) {
+            return false;
+        }
+        dst += part;
+        len -= part;
+    }
+    return true;
+}
+
+telpher_status
+tp_tls_seal(struct tp_tls_half *h, enum tp_tls_type type, const struct iovec *iov,
+            size_t skip, size_t len, uint8_t *dst)
+{
+    size_t body_len = len + TP_TLS_EXTRA_BYTES;
+    uint8_t *body = dst + TP_TLS_HEADER_BYTES, last = (uint8_t)type;
+    int n;
+
+    dst[0] = TP_TLS_APPLICATION;
+    dst[1] = dst[2] = 3;
+    dst[3] = (uint8_t)(body_len >> 8);
+    dst[4] = (uint8_t)body_len;
+    if (!begin_record(h, dst) || !crypt_pieces(h, iov, skip, len, body) ||
+        !crypt(h, body + len, &last, 1) ||
+        h->o->EVP_CipherFinal_ex(h->ctx, body + len + 1, &n) != 1 ||
+        h->o->EVP_CIPHER_CTX_ctrl(h->ctx, EVP_CTRL_AEAD_GET_TAG, TP_TLS_TAG_BYTES,
+                                  body + len + 1) != 1) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    h->d.seq++;
+    return TELPHER_OK;
+}
+
+size_t
+tp_tls_body_len(const uint8_t header[TP_TLS_HEADER_BYTES])
+{
+    size_t len = (size_t)header[3] << 8 | header[4];
+
+    return header[0] == TP_TLS_APPLICATION && header[1] == 3 && header[2] == 3 &&
+                   len >= TP_TLS_EXTRA_BYTES && len <= TP_TLS_BODY_MAX
+               ? len
+               : 0;
+}
+
+/* The content type is the last byte that is not zero: @p last, or with padding before. */
+static telpher_status
+strip_padding(const uint8_t *dst, size_t len, uint8_t last, uint8_t *ret_type,
+              size_t *ret_len)
+{
+    while (last == 0 && len > 0) {
+        last = dst[--len];
+    }
+    if (last == 0 || len > TP_TLS_PLAIN_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
+    *ret_type = last;
+    *ret_len = len;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_tls_open(struct tp_tls_half *h, const uint8_t *record, uint8_t *dst,
+            uint8_t *ret_type, size_t *ret_len)
+{
+    size_t len = tp_tls_body_len(record) - TP_TLS_EXTRA_BYTES;
+    const uint8_t *body = record + TP_TLS_HEADER_BYTES;
+    uint8_t last, rest[TP_TLS_TAG_BYTES];
+    int n;
+
+    memcpy(rest, body + len + 1, sizeof(rest));
+    if (!begin_record(h, record) || !crypt(h, dst, body, len) ||
+        !crypt(h, &last, body + len, 1) ||
+        h->o->EVP_CIPHER_CTX_ctrl(h->ctx, EVP_CTRL_AEAD_SET_TAG, TP_TLS_TAG_BYTES,
+                                  rest) != 1 ||
+        h->o->EVP_CipherFinal_ex(h->ctx, rest, &n) != 1) {
+        return TELPHER_ERR_PROTO;
+    }
+    h->d.seq++;
+    return strip_padding(dst, len, last, ret_type, ret_len);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From files to a context of OpenSSL. TLS 1.3 alone, two cipher suites, no tickets, no
+ * early data; the peer is always authenticated, by a shared key or by a certificate.
+ */
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base/alloc.h"
+#include "base/hex.h"
+#include "transport/tls/shake.h"
+
+enum { SECURITY_LEVEL = 2 }; /* of OpenSSL: RSA of 2048 bits and better */
+
+static struct tp_tls_shake *
+shake_of(const struct tp_openssl *o, const SSL *ssl)
+{
+    return o->SSL_get_ex_data(ssl, 0);
+}
+
+/* Callbacks know the connection only; the table is the same for all. */
+static struct tp_tls_shake *
+find_shake(const SSL *ssl)
+{
+    return shake_of(tp_openssl(NULL), ssl);
+}
+
+/* ---- secrets ---- */
+
+/* A line "LABEL RANDOM SECRET" of the key log, which nobody else sees. */
+static void
+note_secret(const SSL *ssl, const char *line)
+{
+    struct tp_tls_shake *s = find_shake(ssl);
+    const char *secret = strrchr(line, ' ');
+
+    if (secret == NULL) {
+        return;
+    }
+    if (strncmp(line, "CLIENT_TRAFFIC_SECRET_0 ", 24) == 0) {
+        s->have_client = tp_hex_decode(s->client_secret, sizeof(s->client_secret),
+                                       secret + 1) == TELPHER_OK;
+    } else if (strncmp(line, "SERVER_TRAFFIC_SECRET_0 ", 24) == 0) {
+        s->have_server = tp_hex_decode(s->server_secret, sizeof(s->server_secret),
+                                       secret + 1) == TELPHER_OK;
+    }
+}
+
+static void
+note_alert(const SSL *ssl, int where, int value)
+{
+    struct tp_tls_shake *s = find_shake(ssl);
+
+    if (s != NULL && (where & SSL_CB_READ_ALERT) == SSL_CB_READ_ALERT) {
+        s->alerted = true;
+        s->alert = (uint8_t)(value & 0xff);
+    }
+}
+
+/* ---- shared keys ---- */
+
+static SSL_SESSION *
+session_of_key(const struct tp_openssl *o, SSL *ssl, const uint8_t *key)
+{
+    static const unsigned char suite[] = {TP_TLS_AES128 >> 8, TP_TLS_AES128 & 0xff};
+    SSL_SESSION *session = o->SSL_SESSION_new();
+
+    if (session != NULL &&
+        (o->SSL_SESSION_set1_master_key(session, key, TP_TLS_SECRET_BYTES) != 1 ||
+         o->SSL_SESSION_set_cipher(session, o->SSL_CIPHER_find(ssl, suite)) != 1 ||
+         o->SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) != 1)) {
+        o->SSL_SESSION_free(session);
+        session = NULL;
+    }
+    return session;
+}
+
+/* Keeps the name that a client gave, for the log: what prints, and no more. */
+static void
+note_name(struct tp_tls_shake *s, const unsigned char *name, size_t len)
+{
+    size_t n = TP_MIN(len, sizeof(s->psk_name) - 1);
+
+    for (size_t i = 0; i < n; i++) {
+        s->psk_name[i] = name[i] > ' ' && name[i] < 0x7f ? (char)name[i] : '?';
+    }
+    s->psk_name[n] = '\0';
+}
+
+static int
+find_psk(SSL *ssl, const unsigned char *name, size_t len, SSL_SESSION **ret_session)
+{
+    struct tp_tls_shake *s = find_shake(ssl);
+
+    *ret_session = NULL;
+    note_name(s, name, len);
+    for (size_t i = 0; i < s->psk_count; i++) {
+        if (strlen(s->psks[i].name) == len && memcmp(s->psks[i].name, name, len) == 0) {
+            s->psk_known = true;
+            *ret_session = session_of_key(s->o, ssl, s->psks[i].key);
+            return *ret_session != NULL;
+        }
+    }
+    return 1; /* unknown: on to certificates, if there are any */
+}
+
+static int
+use_psk(SSL *ssl, const EVP_MD *md, const unsigned char **ret_name, size_t *ret_len,
+        SSL_SESSION **ret_session)
+{
+    struct tp_tls_shake *s = find_shake(ssl);
+
+    (void)md; /* both suites have the same hash */
+    *ret_session = session_of_key(s->o, ssl, s->psks[0].key);
+    *ret_name = (const unsigned char *)s->psks[0].name;
+    *ret_len = strlen(s->psks[0].name);
+    return *ret_session != NULL;
+}
+
+static telpher_status
+set_psk(struct tp_tls_shake *s, const uint8_t *session_key, struct tp_error *err)
+{
+    telpher_status status = TELPHER_OK;
+
+    if (session_key != NULL) {
+        s->psks = tp_zalloc(sizeof(*s->psks), "session key");
+        if (s->psks == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+        memcpy(s->psks->name, "session", sizeof("session"));
+        memcpy(s->psks->key, session_key, sizeof(s->psks->key));
+        s->psk_count = 1;
+    } else if (tp_tls_is_set(s->files->psk)) {
+        status = tp_tls_psk_load(s->files->psk, &s->psks, &s->psk_count, err);
+    }
+    if (status == TELPHER_OK && s->psk_count > 0) {
+        if (s->server) {
+            s->o->SSL_CTX_set_psk_find_session_callback(s->ctx, find_psk);
+        } else {
+            s->o->SSL_CTX_set_psk_use_session_callback(s->ctx, use_psk);
+        }
+    }
+    return status;
+}
+
+/* ---- certificates ---- */
+
+static const char *
+why_not(const struct tp_openssl *o)
+{
+    const char *why = o->ERR_reason_error_string(o->ERR_peek_last_error());
+
+    return why != NULL ? why : "unknown reason";
+}
+
+/* A key with a password cannot be used: nobody is there to be asked. */
+static int
+no_password(char *buf, int size, int writing, void *arg)
+{
+    (void)buf, (void)size, (void)writing, (void)arg;
+    return 0;
+}
+
+static void
+note_dates(struct tp_tls_shake *s, const X509 *cert)
+{
+    struct tm from = {0}, to = {0};
+    size_t n;
+
+    if (cert != NULL &&
+        s->o->ASN1_TIME_to_tm(s->o->X509_get0_notBefore(cert), &from) == 1 &&
+        s->o->ASN1_TIME_to_tm(s->o->X509_get0_notAfter(cert), &to) == 1) {
+        n = strftime(s->verify_dates, sizeof(s->verify_dates), "%Y-%m-%d to ", &from);
+        (void)strftime(s->verify_dates + n, sizeof(s->verify_dates) - n, "%Y-%m-%d",
+                       &to);
+    }
+}
+
+static int
+note_verification(int good, X509_STORE_CTX *store)
+{
+    const struct tp_openssl *o = tp_openssl(NULL);
+    const SSL *ssl =
+        o->X509_STORE_CTX_get_ex_data(store, o->SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct tp_tls_shake *s = shake_of(o, ssl);
+
+    if (good != 1 && s->verify_error == X509_V_OK) {
+        s->verify_error = o->X509_STORE_CTX_get_error(store);
+        note_dates(s, o->X509_STORE_CTX_get_current_cert(store));
+    }
+    return good;
+}
+
+static telpher_status
+set_own_certificate(struct tp_tls_shake *s, struct tp_error *err)
+{
+    const struct tp_secure_files *f = s->files;
+    telpher_status status;
+
+    if (tp_tls_is_set(f->cert) != tp_tls_is_set(f->key)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "TLS: a certificate needs its key and a key its "
+                            "certificate: set both, tls_cert and tls_key");
+    }
+    if (!tp_tls_is_set(f->cert)) {
+        return TELPHER_OK;
+    }
+    status = tp_tls_check_private(f->key, err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    s->o->SSL_CTX_set_default_passwd_cb(s->ctx, no_password);
+    if (s->o->SSL_CTX_use_certificate_chain_file(s->ctx, f->cert) != 1) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "TLS: %s is no certificate that can be used: %s", f->cert,
+                            why_not(s->o));
+    }
+    if (s->o->SSL_CTX_use_PrivateKey_file(s->ctx, f->key, SSL_FILETYPE_PEM) != 1 ||
+        s->o->SSL_CTX_check_private_key(s->ctx) != 1) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "TLS: %s is not the key of %s, or has a password: %s",
+                            f->key, f->cert, why_not(s->o));
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+set_authority(struct tp_tls_shake *s, struct tp_error *err)
+{
+    s->o->SSL_CTX_set_verify(s->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                             note_verification);
+    if (tp_tls_is_set(s->files->ca) &&
+        s->o->SSL_CTX_load_verify_file(s->ctx, s->files->ca) != 1) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "TLS: %s holds no certificate of an authority: %s",
+                            s->files->ca, why_not(s->o));
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+set_certificates(struct tp_tls_shake *s, struct tp_error *err)
+{
+    telpher_status status = set_authority(s, err);
+
+    if (status == TELPHER_OK) {
+        status = set_own_certificate(s, err);
+    }
+    if (status != TELPHER_OK || !s->server) {
+        return status;
+    }
+    if (tp_tls_is_set(s->files->cert) != tp_tls_is_set(s->files->ca)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "TLS: certificates need all of --tls-cert, --tls-key and "
+                            "--tls-ca: clients are authenticated as well");
+    }
+    if (!tp_tls_is_set(s->files->cert) && s->psk_count == 0) {
+        return tp_error_set(err, TELPHER_ERR_NOT_FOUND,
+                            "TLS: nothing to know clients by; make a key with `telpher "
+                            "keygen` and name it in --tls-psk, or give --tls-cert, "
+                            "--tls-key and --tls-ca");
+    }
+    return TELPHER_OK;
+}
+
+/* ---- the context ---- */
+
+static bool
+has_aes(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_cpu_supports("aes");
+#elif defined(__aarch64__)
+    return (getauxval(AT_HWCAP) & (1UL << 3)) != 0; /* HWCAP_AES */
+#else
+    return false;
+#endif
+}
+
+static telpher_status
+make_context(struct tp_tls_shake *s)
+{
+    const struct tp_openssl *o = s->o;
+    static const unsigned char context[] =
+        "telpher"; /* a server's shared keys need one */
+    const char *suites = has_aes()
+                             ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+                             : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+
+    s->ctx = o->SSL_CTX_new_ex(
+        o->lib, NULL, s->server ? o->TLS_server_method() : o->TLS_client_method());
+    if (s->ctx == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    o->SSL_CTX_set_security_level(s->ctx, SECURITY_LEVEL);
+    o->SSL_CTX_set_options(s->ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+    o->SSL_CTX_clear_options(s->ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+    o->SSL_CTX_set_keylog_callback(s->ctx, note_secret);
+    o->SSL_CTX_set_info_callback(s->ctx, note_alert);
+    return o->SSL_CTX_ctrl(s->ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION,
+                           NULL) == 1 &&
+                   o->SSL_CTX_set_ciphersuites(s->ctx, suites) == 1 &&
+                   o->SSL_CTX_set_num_tickets(s->ctx, 0) == 1 &&
+                   (!s->server || o->SSL_CTX_set_session_id_context(
+                                      s->ctx, context, sizeof(context) - 1) == 1)
+               ? TELPHER_OK
+               : TELPHER_ERR_UNSUPPORTED;
+}
+
+telpher_status
+tp_tls_shake_init(struct tp_tls_shake *s, bool server,
+                  const struct tp_secure_files *files, const uint8_t *session_key,
+                  struct tp_error *err)
+{
+    static const struct tp_secure_files none;
+    telpher_status status;
+
+    *s = (struct tp_tls_shake){.server = server,
+                               .files = session_key != NULL ? &none : files};
+    s->o = tp_openssl(err);
+    if (s->o == NULL) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    (void)s->o->ERR_set_mark(); /* the program may have errors of its own there */
+    status = make_context(s);
+    if (status != TELPHER_OK) {
+        return tp_error_set(err, status, "TLS cannot be set up: %s", why_not(s->o));
+    }
+    status = set_psk(s, session_key, err);
+    return status == TELPHER_OK ? set_certificates(s, err) : status;
+}
+
+void
+tp_tls_shake_fini(struct tp_tls_shake *s)
+{
+    if (s->o == NULL) {
+        return;
+    }
+    s->o->SSL_free(s->ssl);
+    s->o->SSL_CTX_free(s->ctx);
+    (void)s->o->ERR_pop_to_mark();
+    if (s->psks != NULL) {
+        explicit_bzero(s->psks, s->psk_count * sizeof(*s->psks));
+        tp_free(s->psks);
+    }
+    explicit_bzero(s, sizeof(*s));
+}
