@@ -88,7 +88,10 @@ struct tp_exec_queue {
     bool failed; /**< a command failed: the native queue may be stuck; done_lock */
     struct tp_list dirty_link;
     unsigned since_sweep; /**< commands since completed ones were looked for */
+    unsigned sweep_at; /**< commands until that is done again */
     unsigned since_flush; /**< commands since the last clFlush */
+    unsigned launches; /**< since a command whose end is told; reader only */
+    unsigned untracked; /**< commands behind the last pending one; reader only */
     cl_event
         barrier; /**< last one (in order: only after renewing), or NULL; reader only */
     struct tp_list link; /**< exec->queues; done_lock */

@@ -5,6 +5,11 @@
 #include "base/trace.h"
 #include "daemon/exec.h"
 
+enum {
+    TRACKED_FIRST = 4, /* launches of a batch that have an event in any case */
+    UNTRACKED_MAX = 15, /* in a row that have none */
+};
+
 /* ---- begin and end ---- */
 
 /* Puts the native events of a wait list into x->waits. @return 0 or the CL error */
@@ -143,6 +148,8 @@ tp_exec_end(struct tp_exec_command *c)
     if (c->error != 0) {
         end_failed(c);
     } else {
+        c->queue->untracked = 0;
+        c->queue->launches = c->ev->notify ? 0 : c->queue->launches;
         tp_exec_dirty(c->queue);
         tp_exec_event_submitted(c->ev);
     }
@@ -167,6 +174,29 @@ check_args(const struct tp_exec_kernel *k)
     return 0;
 }
 
+/*
+ * In a long batch, in order, of launches that nobody asks about, most need no event: what
+ * becomes of them shows in the next that has one. The first ones have, so that what comes
+ * after few of them finds the event of the last.
+ */
+static bool
+needs_event(struct tp_exec_command *c)
+{
+    struct tp_exec_queue *q = c->queue;
+
+    return c->ev->obj.id != 0 || !q->in_order || q->profiling ||
+           ++q->launches <= TRACKED_FIRST || q->untracked >= UNTRACKED_MAX;
+}
+
+static telpher_status
+end_untracked(struct tp_exec_command *c)
+{
+    c->queue->untracked++;
+    tp_exec_dirty(c->queue);
+    tp_exec_unref(&c->ev->obj);
+    return TELPHER_OK;
+}
+
 /* Sizes of a LAUNCH: offset, global, local, three of each at most. */
 struct sizes {
     size_t value[9];
@@ -178,7 +208,7 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
     struct tp_exec_command c;
     struct tp_exec_kernel *k;
     struct sizes s;
-    bool has_local;
+    bool has_local, tracked = true;
     telpher_status status;
 
     if (m->dims < 1 || m->dims > 3 ||
@@ -201,12 +231,13 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
         c.error = check_args(k);
     }
     if (c.error == 0) {
+        tracked = needs_event(&c);
         c.error = x->cl.EnqueueNDRangeKernel(
             c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
             has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,
-            &c.ev->native);
+            tracked ? &c.ev->native : NULL);
     }
-    return tp_exec_end(&c);
+    return c.error == 0 && !tracked ? end_untracked(&c) : tp_exec_end(&c);
 }
 
 /* ---- copies and the rest ---- */
@@ -310,7 +341,7 @@ event_of_last(const struct tp_exec_command *c)
     cl_event native = NULL;
     struct tp_list *last;
 
-    if (!q->in_order || q->profiling || c->wait_count > 0) {
+    if (!q->in_order || q->profiling || q->untracked > 0 || c->wait_count > 0) {
         return NULL;
     }
     tp_mutex_lock(&c->x->done_lock);

@@ -270,6 +270,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     x->cl.Flush(old);
     error = carry_over(q, fresh, &barrier);
     forget_barrier(q);
+    q->untracked = 0; /* behind a failure: they do not run, or nobody can tell when */
     q->native = fresh;
     q->barrier = error == 0 ? barrier : NULL;
     x->cl.ReleaseCommandQueue(old);

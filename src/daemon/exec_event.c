@@ -223,23 +223,31 @@ settle_before(struct tp_exec_event *last, struct tp_list *dead)
     }
 }
 
-/* Looks for completed commands that nobody asked about. */
+/*
+ * Looks for completed commands that nobody asked about, and says when it is worth looking
+ * again: after as many commands as were in vain looked at, so that long lists cost little.
+ */
 static void
 sweep(struct tp_exec_queue *q, struct tp_list *dead)
 {
+    unsigned left = 0;
+
     tp_list_for_each_safe(pos, &q->pending)
     {
         struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
         cl_int status = tp_exec_event_status(ev);
 
         if (ev->notify || status > CL_COMPLETE) {
+            left++;
             if (q->in_order) {
-                return; /* those behind it wait for it, or for its DONE */
+                break; /* those behind it wait for it, or for its DONE */
             }
         } else {
             settle_into(ev, status, dead);
         }
     }
+    q->since_sweep = 0;
+    q->sweep_at = TP_MAX(left, (unsigned)SWEEP_EVERY);
 }
 
 void
@@ -349,8 +357,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     tp_list_init(&dead);
     tp_exec_ref(&ev->obj);
     tp_mutex_lock(&x->done_lock);
-    if (++q->since_sweep >= SWEEP_EVERY) {
-        q->since_sweep = 0;
+    if (++q->since_sweep >= TP_MAX(q->sweep_at, (unsigned)SWEEP_EVERY)) {
         sweep(q, &dead);
     }
     tp_list_push_back(&q->pending, &ev->link);

@@ -146,6 +146,9 @@ is_idle(struct tp_exec_queue *q)
     struct tp_list *last;
     bool idle;
 
+    if (q->untracked > 0) {
+        return false;
+    }
     tp_mutex_lock(&x->done_lock);
     last = tp_list_last(&q->pending);
     idle = last == NULL ||
