@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS between clients and telpherd: who is let in, who is not, and what each of them is told.
 
-Settings come from the environment that CTest sets: TLS_TELPHERD, TLS_TELPHER, TLS_OPENSSL, and TLS_LBM, a
-program to compare with its native run (empty: none was built)."""
+Settings come from the environment that CTest sets: TLS_TELPHERD, TLS_TELPHER, TLS_OPENSSL, and, empty where they
+were not built, TLS_LBM, a program to compare with its native run, and TLS_LINK, which makes another machine."""
 import os
 import re
 import shutil
@@ -18,7 +18,8 @@ import threading
 import time
 import unittest
 
-TELPHERD, TELPHER, OPENSSL, LBM = (os.environ[f"TLS_{name}"] for name in ("TELPHERD", "TELPHER", "OPENSSL", "LBM"))
+TELPHERD, TELPHER, OPENSSL, LBM, LINK = (
+    os.environ[f"TLS_{name}"] for name in ("TELPHERD", "TELPHER", "OPENSSL", "LBM", "LINK"))
 LIMIT_S = 60
 REPORT = re.compile(r".*(?:ERROR: LeakSan|ERROR: AddressSanitizer|WARNING: ThreadSan|runtime error:).*")
 FEATURE_TLS = 1 << 18
@@ -445,6 +446,37 @@ class Limits(Base):
         self.expect_in(server.address, TELPHER_TLS_PSK=self.key)
         until(lambda: not children(server.process.pid) and descriptors() <= before,
               "as many descriptors as before, and no process")
+
+
+class AnotherMachine(Base):
+    """Off loopback TLS goes without saying, on both sides."""
+
+    def over_link(self, command, **settings):
+        if not LINK:
+            self.skipTest("the program link was not built")
+        env = clean_environment(self.folder)
+        env.update(TELPHER_INSECURE="no", **settings)
+        run = subprocess.run(
+            [LINK, "run", "--wait-port", "7717", "--b",
+             f"exec {TELPHERD} --socket none --log info --listen 10.77.0.2 --tls-psk {self.key}", "--a", command],
+            env=env, capture_output=True, text=True, timeout=LIMIT_S)
+        if run.returncode == 77:
+            self.skipTest(f"no network of our own: {run.stdout}{run.stderr}")
+        return run.returncode, run.stdout + run.stderr
+
+    def test_with_key(self):
+        code, text = self.over_link(f"{TELPHER} devices -s 10.77.0.2", TELPHER_TLS_PSK=self.key)
+        self.assertEqual(code, 0, text)
+        self.assertIn("authenticated: key alice", text)
+
+    def test_without(self):
+        code, text = self.over_link(f"{TELPHER} devices -s 10.77.0.2")
+        self.assertNotEqual(code, 0, text)
+        self.assertIn("no key to connect with", text)
+        code, text = self.over_link(f"{TELPHER} devices -s tcp://10.77.0.2", TELPHER_TLS_PSK=self.key)
+        self.assertNotEqual(code, 0, text)
+        self.assertIn("TLS is wanted here", text)
+        self.assertIn("INSECURE", text)
 
 
 class Programs(Base):
