@@ -110,6 +110,7 @@ struct tp_broker_session {
     struct tp_broker_peer peer; /**< whose quota it counts for */
     unsigned bulk_mask; /**< numbers of bulk streams seen */
     bool secured; /**< its command stream goes through TLS */
+    char who[TP_TLS_WHO_BYTES]; /**< then: the key or certificate that let it in */
     uint8_t key[TP_CONN_KEY_BYTES]; /**< then: what its bulk streams must know */
     char text[TP_CONTROL_TEXT_BYTES]; /**< last words that the executor sent */
 };
@@ -133,6 +134,7 @@ struct tp_broker_conn {
     bool wants_cookie, wants_tls;
     struct tp_broker_door *door; /**< SHAKING: who does it */
     struct tp_conn *tls; /**< the secured connection; NULL = plain */
+    char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t
         clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface that was in clear */
     bool start_pending; /**< START came; it is done when `out` has gone */

@@ -287,6 +287,7 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
     }
     c->session->secured =
         c->tls != NULL && c->tls->ops->session_key(c->tls, c->session->key);
+    memcpy(c->session->who, c->who, sizeof(c->session->who));
     return accept_preface(b, c, c->session->id) &&
            expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
 }

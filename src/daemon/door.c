@@ -80,6 +80,7 @@ door_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     answer.text[sizeof(answer.text) - 1] = answer.who[sizeof(answer.who) - 1] = '\0';
     if (answer.status == TELPHER_OK) {
         tp_info("broker", "a client is authenticated: %s", answer.who);
+        memcpy(c->who, answer.who, sizeof(c->who));
     } else {
         complain(answer.text);
     }

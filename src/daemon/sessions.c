@@ -123,6 +123,20 @@ control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     }
 }
 
+/* A folder's name that only who shows the same key or certificate gets. */
+static void
+name_cache_of_key(const char *who, char *dst, size_t size)
+{
+    enum { HEX_MAX = 100 }; /* [bytes] names of folders end at 255 characters */
+    size_t len = strlen(who);
+    const char *tail =
+        len > HEX_MAX ? who + len - HEX_MAX : who; /* where names differ */
+    char hex[TP_HEX_SIZE(HEX_MAX)];
+
+    tp_hex_encode(hex, tail, strlen(tail));
+    (void)snprintf(dst, size, "tls-%s", hex);
+}
+
 /* Sessions share what they build with those of the same user alone. */
 static void
 name_cache(const struct tp_broker_session *s, char *dst, size_t size)
@@ -132,6 +146,8 @@ name_cache(const struct tp_broker_session *s, char *dst, size_t size)
     if (s->peer.kind == AF_UNIX) {
         memcpy(&user, s->peer.name, sizeof(user));
         (void)snprintf(dst, size, "user-%lu", (unsigned long)user);
+    } else if (s->secured) {
+        name_cache_of_key(s->who, dst, size);
     } else {
         (void)snprintf(dst, size, "network");
     }

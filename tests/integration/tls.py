@@ -58,7 +58,7 @@ def preface(session=bytes(16), stream=1, features=FEATURE_TLS, auth_len=0, index
 
 
 def clean_environment(home):
-    env = {k: v for k, v in os.environ.items() if not k.startswith("TELPHER_")}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TELPHER_", "XDG_"))}
     env.update(HOME=home, TELPHER_COOKIE=f"{home}/cookie")
     return env
 
@@ -497,6 +497,9 @@ class Programs(Base):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr + server.log())
         self.assertRegex(run.stdout, "(?i)(equal|identical|same)")
         self.assertIn("authenticated: key session", server.log())
+        # what was built is kept for this key alone
+        rooms = os.path.join(self.folder, ".cache", "telpher")
+        self.assertIn("tls-" + b"key alice".hex(), os.listdir(rooms))
 
 
 if __name__ == "__main__":
