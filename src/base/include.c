@@ -30,12 +30,14 @@ tp_include_begin(struct tp_include_scan *scan, const char *text, size_t len)
 {
     *scan = (struct tp_include_scan){.text = text, .len = len};
     tp_buf_init(&scan->line, 0);
+    tp_buf_init(&scan->map, 0);
 }
 
 void
 tp_include_end(struct tp_include_scan *scan)
 {
     tp_buf_fini(&scan->line);
+    tp_buf_fini(&scan->map);
 }
 
 /* @return bytes of the line end at @p at: 0 if there is none, 2 for CR LF */
@@ -76,57 +78,49 @@ splice(const struct tp_include_scan *s, size_t at)
     return end != 0 ? at + end - from : 0;
 }
 
+/* Appends a character that stands for what lies at s->at. */
 static void
 add(struct tp_include_scan *s, char c)
 {
-    s->failed = s->failed || tp_buf_append(&s->line, &c, 1) != TELPHER_OK;
-}
-
-/*
- * A backslash that joining left at the end would join once more when the line is written:
- * a splice behind it keeps it as it is.
- */
-static void
-keep_backslash(struct tp_include_scan *s, size_t *joined)
-{
-    const char *line = (const char *)tp_buf_data(&s->line);
-    size_t len = tp_buf_len(&s->line);
-
-    while (len > 0 && is_blank(line[len - 1])) {
-        len--;
-    }
-    if ((len > 0 && line[len - 1] == '\\') ||
-        (len > 2 && memcmp(line + len - 3, "?\?/", 3) == 0)) {
-        add(s, '\\');
-        add(s, '\n');
-        *joined -= *joined > 0;
-    }
+    s->failed = s->failed || tp_buf_append(&s->line, &c, 1) != TELPHER_OK ||
+                tp_buf_append(&s->map, &s->at, sizeof(s->at)) != TELPHER_OK;
 }
 
 /* Appends lines up to the next end that is not spliced; leaves s->at at that end. */
 static void
-join(struct tp_include_scan *s, size_t *joined)
+join(struct tp_include_scan *s)
 {
     while (s->at < s->len && line_end(s, s->at) == 0 && !s->failed) {
         size_t spliced = splice(s, s->at);
 
         if (spliced != 0) {
             s->at += spliced;
-            (*joined)++;
         } else if (has(s, s->at, "?\?=")) {
             add(s, '#');
             s->at += 3;
         } else {
-            add(s, s->text[s->at++]);
+            add(s, s->text[s->at]);
+            s->at++;
         }
     }
-    keep_backslash(s, joined);
+}
+
+/* @return where in the text a place of the joined line is; its end is that of the lines */
+static size_t
+place_of(const struct tp_include_scan *s, size_t at)
+{
+    size_t place;
+
+    if (at >= tp_buf_len(&s->line)) {
+        return s->at;
+    }
+    memcpy(&place, tp_buf_data(&s->map) + at * sizeof(place), sizeof(place));
+    return place;
 }
 
 /* The line at hand while a directive is looked for in it. */
 struct view {
     struct tp_include_scan *s;
-    size_t *joined;
     size_t at; /* in the line */
 };
 
@@ -155,9 +149,9 @@ skip_comment(struct view *v)
         if (v->s->at >= v->s->len || v->s->failed) {
             return;
         }
-        v->s->at += line_end(v->s, v->s->at);
         add(v->s, '\n');
-        join(v->s, v->joined);
+        v->s->at += line_end(v->s, v->s->at);
+        join(v->s);
     }
 }
 
@@ -280,26 +274,27 @@ find_directive(struct view *v, size_t *from)
 static bool
 look(struct tp_include_scan *s, struct tp_include *ret)
 {
-    struct view v = {s, &ret->joined, 0};
+    struct view v = {s, 0};
     size_t from = 0;
+    bool named;
 
     tp_buf_clear(&s->line);
     ret->begin = s->at;
-    ret->joined = 0;
-    join(s, &ret->joined);
+    tp_buf_clear(&s->map);
+    join(s);
     if (!find_directive(&v, &from)) {
         return false;
     }
     take_operand(&v, ret);
     while (find_directive(&v, &from)) { /* which of them counts is not known */
-        ret->form = TP_INCLUDE_OTHER;
+        ret->form = TP_INCLUDE_SEVERAL;
         ret->rest = tp_buf_len(&s->line);
     }
     ret->line = (const char *)tp_buf_data(&s->line);
     ret->line_len = tp_buf_len(&s->line);
-    ret->name = ret->line + ret->operand + (ret->form != TP_INCLUDE_OTHER);
-    ret->name_len = ret->form != TP_INCLUDE_OTHER ? ret->rest - ret->operand - 2
-                                                  : ret->rest - ret->operand;
+    named = ret->form == TP_INCLUDE_QUOTED || ret->form == TP_INCLUDE_ANGLED;
+    ret->name = ret->line + ret->operand + named;
+    ret->name_len = ret->rest - ret->operand - (named ? 2 : 0);
     ret->end = s->at;
     return !s->failed;
 }
@@ -328,25 +323,41 @@ tp_include_next(struct tp_include_scan *scan, struct tp_include *ret_include)
     return false;
 }
 
-static telpher_status
-append_ends(size_t count, struct tp_buf *out)
-{
-    telpher_status status = TELPHER_OK;
+/* What is rewritten, and how far it was copied. */
+struct rewriting {
+    const struct tp_include_scan *scan;
+    struct tp_buf *out;
+    size_t copied; /* of the text */
+};
 
-    for (size_t i = 0; i < count && status == TELPHER_OK; i++) {
-        status = tp_buf_append(out, "\n", 1);
+/* Copies up to a place of the joined line, and puts something instead of the next ones. */
+static telpher_status
+put_instead(struct rewriting *r, size_t from, size_t to, const void *text, size_t len)
+{
+    const struct tp_include_scan *s = r->scan;
+    size_t begin = place_of(s, from), end = place_of(s, to);
+    telpher_status status =
+        tp_buf_append(r->out, s->text + r->copied, begin - r->copied);
+
+    if (status == TELPHER_OK) {
+        status = tp_buf_append(r->out, text, len);
     }
+    for (size_t at = begin; at < end && status == TELPHER_OK; at++) {
+        if (s->text[at] == '\n') { /* of a splice: the lines keep their numbers */
+            status = tp_buf_append(r->out, "\\\n", 2);
+        }
+    }
+    r->copied = end;
     return status;
 }
 
 /* Everything that may open or close a comment stays where it is, so that nothing else
  * becomes a directive by it. */
 static telpher_status
-append_refused(const struct tp_include *inc, struct tp_buf *out)
+put_refused(struct rewriting *r, const struct tp_include *inc)
 {
     static const char *const words[] = {"include", "import", "embed"};
     static const char instead[] = "did_not_come_with_the_build_";
-    size_t copied = 0;
     telpher_status status = TELPHER_OK;
 
     for (size_t at = 0; at < inc->line_len && status == TELPHER_OK; at++) {
@@ -355,49 +366,37 @@ append_refused(const struct tp_include *inc, struct tp_buf *out)
 
             if (inc->line_len - at >= len &&
                 memcmp(inc->line + at, words[i], len) == 0) {
-                status = tp_buf_append(out, inc->line + copied, at - copied);
-                if (status == TELPHER_OK) {
-                    status = tp_buf_append(out, instead, sizeof(instead) - 1);
-                }
-                copied = at + len;
-                at = copied - 1;
+                status = put_instead(r, at, at + len, instead, sizeof(instead) - 1);
+                at += len - 1;
                 break;
             }
         }
     }
-    return status == TELPHER_OK
-               ? tp_buf_append(out, inc->line + copied, inc->line_len - copied)
-               : status;
+    return status;
 }
 
+/* Puts a directive as the verdict has it. */
 static telpher_status
-append_replaced(const struct tp_include *inc, const struct tp_buf *operand,
-                struct tp_buf *out)
-{
-    telpher_status status = tp_buf_append(out, inc->line, inc->operand);
-
-    if (status == TELPHER_OK) {
-        status = tp_buf_append(out, tp_buf_data(operand), tp_buf_len(operand));
-    }
-    return status == TELPHER_OK
-               ? tp_buf_append(out, inc->line + inc->rest, inc->line_len - inc->rest)
-               : status;
-}
-
-/* Appends a directive as the verdict has it. */
-static telpher_status
-append_judged(const struct tp_include *inc, enum tp_include_verdict verdict,
-              const struct tp_buf *operand, struct tp_buf *out)
+put_judged(struct rewriting *r, const struct tp_include *inc,
+           enum tp_include_verdict verdict, const struct tp_buf *operand)
 {
     bool odd = memchr(inc->line + inc->operand, '*', inc->rest - inc->operand) != NULL;
-    telpher_status status;
 
-    if (verdict == TP_INCLUDE_NO_MEMORY) {
+    switch (verdict) {
+    case TP_INCLUDE_KEEP:
+        return TELPHER_OK;
+    case TP_INCLUDE_NO_MEMORY:
         return TELPHER_ERR_NO_MEMORY;
+    case TP_INCLUDE_REPLACE:
+        if (!odd && inc->form != TP_INCLUDE_SEVERAL) {
+            return put_instead(r, inc->operand, inc->rest, tp_buf_data(operand),
+                               tp_buf_len(operand));
+        }
+        break;
+    case TP_INCLUDE_REFUSE:
+        break;
     }
-    status = verdict == TP_INCLUDE_REPLACE && !odd ? append_replaced(inc, operand, out)
-                                                   : append_refused(inc, out);
-    return status == TELPHER_OK ? append_ends(inc->joined, out) : status;
+    return put_refused(r, inc);
 }
 
 telpher_status
@@ -408,31 +407,24 @@ tp_include_rewrite(const char *text, size_t len,
                    void *arg, struct tp_buf *out)
 {
     struct tp_include_scan scan;
+    struct rewriting r = {.scan = &scan, .out = out};
     struct tp_include inc;
     struct tp_buf operand;
     telpher_status status = TELPHER_OK;
-    size_t copied = 0;
 
     tp_include_begin(&scan, text, len);
     tp_buf_init(&operand, 0);
     while (status == TELPHER_OK && tp_include_next(&scan, &inc)) {
-        enum tp_include_verdict verdict;
-
         tp_buf_clear(&operand);
-        verdict = judge(arg, &inc, &operand);
-        if (verdict != TP_INCLUDE_KEEP) {
-            status = tp_buf_append(out, text + copied, inc.begin - copied);
-            if (status == TELPHER_OK) {
-                status = append_judged(&inc, verdict, &operand, out);
-            }
-            copied = inc.end;
-        }
+        scan.at = inc.end; /* place_of() means the end of the lines */
+        status = put_judged(&r, &inc, judge(arg, &inc, &operand), &operand);
+        scan.at += line_end(&scan, scan.at);
     }
     if (status == TELPHER_OK && scan.failed) {
         status = TELPHER_ERR_NO_MEMORY;
     }
     if (status == TELPHER_OK) {
-        status = tp_buf_append(out, text + copied, len - copied);
+        status = tp_buf_append(out, text + r.copied, len - r.copied);
     }
     tp_buf_fini(&operand);
     tp_include_end(&scan);

@@ -18,6 +18,7 @@ enum tp_include_form {
     TP_INCLUDE_QUOTED, /**< "name" */
     TP_INCLUDE_ANGLED, /**< <name> */
     TP_INCLUDE_OTHER, /**< a macro, or what is no name at all */
+    TP_INCLUDE_SEVERAL, /**< which one counts depends on comments before: never replaced */
 };
 
 /** One directive. Its texts are borrowed from the scan until its next step. */
@@ -31,7 +32,6 @@ struct tp_include {
     size_t line_len;
     size_t operand; /**< in line: where the operand begins, with its delimiter */
     size_t rest; /**< in line: what follows the operand */
-    size_t joined; /**< line ends that went lost in joining */
 };
 
 /** A walk through a text; set up by tp_include_begin(). */
@@ -39,6 +39,7 @@ struct tp_include_scan {
     const char *text;
     size_t len, at;
     struct tp_buf line; /**< the line at hand, joined */
+    struct tp_buf map; /**< size_t each: where in text its characters come from */
     bool failed; /**< memory ran out */
 };
 

@@ -102,7 +102,7 @@ static void
 two_in_a_line(void **state)
 {
     (void)state;
-    expect_one("#include \"a\" */ #include \"b\"", 28, TP_INCLUDE_OTHER,
+    expect_one("#include \"a\" */ #include \"b\"", 28, TP_INCLUDE_SEVERAL,
                "\"a\" */ #include \"b\"");
 }
 
@@ -142,7 +142,9 @@ rewriting_keeps_the_rest(void **state)
     expect_rewritten("no directive\n", "no directive\n");
     expect_rewritten("a\n#include \"x\" /* y\n*/\n#include <z>\nb",
                      "a\n#include 1 /* y\n*/\n#include <z>\nb");
-    expect_rewritten("#incl\\\nude \"x\"\nline 3", "#include 1\n\nline 3");
+    expect_rewritten("#incl\\\nude \"x\"\nline 3", "#incl\\\nude 1\nline 3");
+    expect_rewritten("#include \"\\\nx\"\nline 3", "#include 1\\\n\nline 3");
+    expect_rewritten("#inc\\\nlude M\n", "#did_not_come_with_the_build_\\\n M\n");
     expect_rewritten("#include M\nb", "#did_not_come_with_the_build_ M\nb");
 }
 

@@ -86,7 +86,7 @@ judge(void *arg, const struct tp_include *inc, struct tp_buf *out)
                    ? TP_INCLUDE_REPLACE
                    : TP_INCLUDE_NO_MEMORY;
     }
-    return inc->form == TP_INCLUDE_OTHER ||
+    return inc->form == TP_INCLUDE_OTHER || inc->form == TP_INCLUDE_SEVERAL ||
                    !tp_include_is_plain(inc->name, inc->name_len) || is_here(inc)
                ? TP_INCLUDE_REFUSE
                : TP_INCLUDE_KEEP;

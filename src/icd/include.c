@@ -315,7 +315,8 @@ resolve(struct search *s, uint32_t from, struct tp_include *inc)
 {
     uint32_t number;
 
-    if (inc->form == TP_INCLUDE_OTHER && !expand(s, from, inc)) {
+    if (inc->form == TP_INCLUDE_SEVERAL ||
+        (inc->form == TP_INCLUDE_OTHER && !expand(s, from, inc))) {
         return 0;
     }
     number = find_header(s, inc);

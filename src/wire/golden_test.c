@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "wire/facts.h"
+#include "wire/files.h"
 #include "wire/image.h"
 #include "wire/messages.h"
 
@@ -301,15 +302,42 @@ test_fact(void **state)
     check("image_formats", raw, tp_wire_fact_size(f.len));
 }
 
+static void
+test_programs(void **state)
+{
+    const uint64_t device[] = {0}, input[] = {tp_wire_id(TP_WIRE_KIND_PROGRAM, 2)};
+    const uint32_t links[] = {0, 7};
+    struct tp_wire_program_compile compile = {.request =
+                                                  tp_wire_id(TP_WIRE_KIND_REQUEST, 1),
+                                              .program = input[0],
+                                              .devices = {1, device},
+                                              .options = {2, "-w"}};
+    struct tp_wire_program_link link = {.request = compile.request,
+                                        .program = tp_wire_id(TP_WIRE_KIND_PROGRAM, 5),
+                                        .context = tp_wire_id(TP_WIRE_KIND_CONTEXT, 1),
+                                        .inputs = {1, input}};
+    struct tp_wire_program_files files = {
+        .program = input[0], .size = 3, .files = {3, "abc"}};
+    struct tp_wire_file f = {3, 2, 4, "a.h", (const uint8_t *)"text", links};
+    uint8_t raw[64];
+
+    (void)state;
+    check_message(TP_WIRE_PROGRAM_COMPILE, &compile);
+    check_message(TP_WIRE_PROGRAM_LINK, &link);
+    check_message(TP_WIRE_PROGRAM_FILES, &files);
+    tp_wire_put_file(raw, &f);
+    check("file", raw, tp_wire_file_size(&f));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefaces),      cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_write),         cmocka_unit_test(test_small_ones),
-        cmocka_unit_test(test_fact),          cmocka_unit_test(test_images),
-        cmocka_unit_test(test_image_content), cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_prefaces), cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_write),    cmocka_unit_test(test_small_ones),
+        cmocka_unit_test(test_fact),     cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_images),   cmocka_unit_test(test_image_content),
+        cmocka_unit_test(test_parts),    cmocka_unit_test(test_shared_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

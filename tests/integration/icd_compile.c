@@ -307,9 +307,13 @@ wrong_calls_are_refused(void **state)
     assert_int_equal(err, CL_INVALID_VALUE);
     assert_null(clLinkProgram(all.ctx, 0, NULL, NULL, 1, &object, NULL, &err, &err));
     assert_int_equal(err, CL_INVALID_VALUE);
-    assert_null(
-        clLinkProgram(all.ctx, 0, NULL, "-no-such", 1, &object, NULL, NULL, &err));
-    assert_int_equal(err, CL_INVALID_LINKER_OPTIONS);
+    p = clLinkProgram(all.ctx, 0, NULL, "-no-such", 1, &object, NULL, NULL, &err);
+    if (err == CL_LINK_PROGRAM_FAILURE) { /* NVIDIA's says no more */
+        ok(clReleaseProgram(p));
+    } else {
+        assert_int_equal(err, CL_INVALID_LINKER_OPTIONS);
+        assert_null(p);
+    }
     assert_int_equal(
         clCompileProgram(fresh, 0, NULL, NULL, 1, &object, NULL, NULL, NULL),
         CL_INVALID_VALUE);
@@ -457,7 +461,9 @@ logs_name_the_files(void **state)
     snprintf(options, sizeof(options), "-I%s/inc", all.dir);
     assert_int_equal(clBuildProgram(p, 0, NULL, options, NULL, NULL),
                      CL_BUILD_PROGRAM_FAILURE);
-    assert_non_null(strstr(build_log(p), "inc/bad.h:2:"));
+    if (strstr(build_log(p), "bad.h:2:") == NULL) {
+        fail_msg("the log names no file: %s", build_log(p));
+    }
     ok(clReleaseProgram(p));
 }
 
