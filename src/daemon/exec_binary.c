@@ -103,6 +103,47 @@ native_size(const struct binaries *b, cl_uint i)
     return b->source[i] < b->native_count ? b->native_sizes[b->source[i]] : 0;
 }
 
+/* Sizes by the driver's list, of the driver or of what was kept. @return 0 or the CL error */
+static int32_t
+ask_sizes(struct binaries *b)
+{
+    const struct tp_exec_program *p = b->program;
+    bool kept = b->native_count > 0;
+
+    for (cl_uint i = 0; i < b->native_count; i++) {
+        kept = kept && tp_exec_text_kept(p, b->natives[i], &b->native_sizes[i]) != NULL;
+    }
+    return kept ? 0
+                : p->obj.x->cl.GetProgramInfo(p->native, CL_PROGRAM_BINARY_SIZES,
+                                              b->native_count * sizeof(size_t),
+                                              b->native_sizes, NULL);
+}
+
+/* Fills in the binaries likewise. */
+static int32_t
+ask_binaries(struct binaries *b, uint8_t **places)
+{
+    const struct tp_exec_program *p = b->program;
+    cl_uint copied = 0;
+
+    for (cl_uint i = 0; i < b->native_count; i++) {
+        size_t size;
+        const uint8_t *kept = tp_exec_text_kept(p, b->natives[i], &size);
+
+        if (kept != NULL && size == b->native_sizes[i]) {
+            if (places[i] != NULL) {
+                memcpy(places[i], kept, size);
+            }
+            copied++;
+        }
+    }
+    return copied == b->native_count && copied > 0
+               ? 0
+               : p->obj.x->cl.GetProgramInfo(p->native, CL_PROGRAM_BINARIES,
+                                             b->native_count * sizeof(*places), places,
+                                             NULL);
+}
+
 /* Asks for the sizes and lays out the containers. @return 0 or the CL error */
 static int32_t
 measure_binaries(struct binaries *b)
@@ -117,9 +158,7 @@ measure_binaries(struct binaries *b)
     }
     error = match_devices(b);
     if (error == 0) {
-        error = p->obj.x->cl.GetProgramInfo(p->native, CL_PROGRAM_BINARY_SIZES,
-                                            b->native_count * sizeof(size_t),
-                                            b->native_sizes, NULL);
+        error = ask_sizes(b);
     }
     for (cl_uint i = 0; i < b->count && error == 0; i++) {
         if (native_size(b, i) > 0) {
@@ -167,9 +206,7 @@ fill_binaries(struct binaries *b)
             at += b->sizes[i];
         }
     }
-    error = b->program->obj.x->cl.GetProgramInfo(
-        b->program->native, CL_PROGRAM_BINARIES, b->native_count * sizeof(*places),
-        places, NULL);
+    error = ask_binaries(b, places);
     for (cl_uint i = 0; i < b->count && error == 0; i++) {
         if (ours[i] != NULL && ours[i] != places[b->source[i]]) {
             memcpy(ours[i], places[b->source[i]], native_size(b, i));

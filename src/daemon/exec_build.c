@@ -198,6 +198,9 @@ run_link(struct tp_exec_build *build, const char *options)
     for (cl_uint i = 0; inputs != NULL && i < build->input_count; i++) {
         inputs[i] = build->inputs[i]->native;
     }
+    if (inputs != NULL && p->native != NULL) { /* of the cache, and of no use */
+        p->obj.x->cl.ReleaseProgram(p->native);
+    }
     if (inputs != NULL) {
         p->native = p->obj.x->cl.LinkProgram(
             p->context->native, build->device_count, build->devices, options,

@@ -63,6 +63,15 @@ telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *
 int32_t tp_exec_text_prepare(struct tp_exec_build *build);
 /** Puts a program of binaries in its place, taken, as built for all devices. */
 bool tp_exec_text_replace(struct tp_exec_build *build, cl_program native);
+/**
+ * Keeps the binaries of such a program, by build->devices: drivers give none of an object
+ * or library that they only loaded. @return false: no memory
+ */
+bool tp_exec_text_keep(struct tp_exec_build *build, const size_t *sizes,
+                       const uint8_t *const *binaries);
+/** @return what was kept for a device, or NULL */
+const uint8_t *tp_exec_text_kept(const struct tp_exec_program *p, cl_device_id device,
+                                 size_t *ret_size);
 /** A build is over: notes for which devices the native program has something. */
 void tp_exec_text_built(struct tp_exec_build *build);
 

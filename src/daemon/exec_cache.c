@@ -525,6 +525,10 @@ tp_exec_cache_load(struct tp_exec_build *build, const char *options,
         build->program->obj.x->cl.ReleaseProgram(native);
         native = NULL;
     }
+    if (native != NULL && parts.type != CL_PROGRAM_BINARY_TYPE_EXECUTABLE &&
+        !tp_exec_text_keep(build, parts.sizes, parts.binaries)) {
+        native = NULL; /* it is replaced by what is built then */
+    }
     tp_trace_end("executor", "build from cache");
     tp_free(data);
     build->cached = native != NULL;

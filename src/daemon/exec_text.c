@@ -12,12 +12,20 @@
 #include "daemon/exec_build.h"
 #include "daemon/exec_files.h"
 
+/* A binary of the cache. */
+struct kept {
+    cl_device_id device;
+    uint8_t *data;
+    size_t size;
+};
+
 struct tp_exec_text {
     uint8_t digest[TP_SHA256_BYTES]; /**< of text and files */
     struct tp_exec_files *files; /**< the driver may look at them late */
     char
         *cached; /**< what the driver was told if native came from the cache, or NULL */
     enum tp_exec_build_kind kind; /**< then: what was done */
+    struct kept *kept; /**< objects and libraries of the cache, [device_count] */
     cl_uint device_count; /**< of the context */
     bool built[]; /**< for which of them */
 };
@@ -27,6 +35,10 @@ tp_exec_text_free(struct tp_exec_text *text)
 {
     if (text != NULL) {
         tp_exec_files_close(text->files);
+        for (cl_uint i = 0; text->kept != NULL && i < text->device_count; i++) {
+            tp_free(text->kept[i].data);
+        }
+        tp_free(text->kept);
         tp_free(text->cached);
         tp_free(text);
     }
@@ -159,6 +171,42 @@ tp_exec_text_replace(struct tp_exec_build *build, cl_program native)
     }
     put_native(build->program, native, text);
     return true;
+}
+
+bool
+tp_exec_text_keep(struct tp_exec_build *build, const size_t *sizes,
+                  const uint8_t *const *binaries)
+{
+    struct tp_exec_text *text = build->program->made_of;
+
+    text->kept = tp_alloc_array(text->device_count, sizeof(*text->kept), "binaries");
+    for (cl_uint i = 0; text->kept != NULL && i < build->device_count; i++) {
+        struct kept *kept = &text->kept[i];
+
+        kept->device = build->devices[i];
+        kept->size = sizes[i];
+        kept->data = tp_memdup(binaries[i], sizes[i], "binaries");
+        if (kept->data == NULL) {
+            return false;
+        }
+    }
+    return text->kept != NULL;
+}
+
+const uint8_t *
+tp_exec_text_kept(const struct tp_exec_program *p, cl_device_id device,
+                  size_t *ret_size)
+{
+    const struct tp_exec_text *text = p->made_of;
+
+    for (cl_uint i = 0; text != NULL && text->kept != NULL && i < text->device_count;
+         i++) {
+        if (text->kept[i].device == device) {
+            *ret_size = text->kept[i].size;
+            return text->kept[i].data;
+        }
+    }
+    return NULL;
 }
 
 /* Has the driver do for one device what the cache had. */
