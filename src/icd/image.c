@@ -461,6 +461,7 @@ tp_icd_image_put_create(const struct _cl_mem *mem, struct _cl_context *ctx,
                         uint32_t place_index)
 {
     const struct tp_icd_image *image = mem->image;
+    bool is_2d_of_buffer = mem->parent != NULL && image->type == CL_MEM_OBJECT_IMAGE2D;
 
     tp_icd_put(ctx->places[place_index], TP_WIRE_IMAGE_CREATE,
                &(struct tp_wire_image_create){
@@ -474,7 +475,7 @@ tp_icd_image_put_create(const struct _cl_mem *mem, struct _cl_context *ctx,
                    .height = image->height,
                    .depth = image->depth,
                    .array_size = image->array_size,
-                   .row_pitch = mem->parent != NULL ? image->row_pitch : 0,
+                   .row_pitch = is_2d_of_buffer ? image->row_pitch : 0,
                    .parent = mem->parent != NULL ? mem->parent->obj.id : 0});
 }
 
