@@ -4,9 +4,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -467,10 +469,37 @@ tp_config_load_text(struct tp_config *config, const char *text, size_t len,
     return status;
 }
 
+/* A pipe that nobody writes to would hold up the start. @return NULL and errno */
+static FILE *
+open_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *file = NULL;
+    struct stat st;
+    int error = 0;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if (fstat(fd, &st) != 0) {
+        error = errno;
+    } else if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) {
+        error = EINVAL; /* neither is a file of settings */
+    } else {
+        file = fdopen(fd, "r");
+        error = file == NULL ? errno : 0;
+    }
+    if (file == NULL) {
+        (void)close(fd); /* it was only opened */
+    }
+    errno = error;
+    return file;
+}
+
 telpher_status
 tp_config_load_file(struct tp_config *config, const char *path, struct tp_error *err)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(path);
     telpher_status status;
     size_t len;
     char *text;

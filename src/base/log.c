@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,14 @@ add_escaped(struct line *line, const char *message, bool quoted)
     }
 }
 
+static const char *_Atomic program_name = "telpher";
+
+void
+tp_log_set_name(const char *name)
+{
+    atomic_store(&program_name, name);
+}
+
 static void
 add_prefix(struct line *line, const struct log_config *config, int level,
            const char *topic)
@@ -122,7 +131,8 @@ add_prefix(struct line *line, const struct log_config *config, int level,
         snprintf(prefix, sizeof(prefix), "time=%s level=%s topic=%.15s pid=%d msg=\"",
                  iso, level_names[level], topic, (int)getpid());
     } else {
-        snprintf(prefix, sizeof(prefix), "telpher[%d] %s %.15s: ", (int)getpid(),
+        snprintf(prefix, sizeof(prefix),
+                 "%.32s[%d] %s %.15s: ", atomic_load(&program_name), (int)getpid(),
                  level_names[level], topic);
     }
     add(line, prefix, strlen(prefix));

@@ -98,6 +98,9 @@ void tp_log_configure_env(void);
 telpher_status tp_log_set_format(enum tp_log_format format);
 
 /** Sends lines to @p sink, which with @p user is kept; NULL is stderr again. */
+/** What text lines begin with, "telpher" unless told; @p name is kept for ever. */
+void tp_log_set_name(const char *name);
+
 telpher_status tp_log_set_sink(tp_log_sink sink, void *user);
 
 /** "error" … "data", "none"; lives for ever. */

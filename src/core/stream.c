@@ -80,6 +80,14 @@ tp_stream_break(struct tp_stream *s, telpher_status status)
     }
 }
 
+void
+tp_stream_close(struct tp_stream *s)
+{
+    tp_stream_break(s, TELPHER_ERR_PEER_LOST);
+    atomic_store(&s->unsent, TELPHER_ERR_PEER_LOST);
+    s->conn->ops->close(s->conn);
+}
+
 telpher_status
 tp_stream_status(struct tp_stream *s)
 {

@@ -118,6 +118,9 @@ telpher_status tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns);
 
 /** Breaks the stream from any thread: wakes the receiver, fails senders with @p status. */
 void tp_stream_break(struct tp_stream *s, telpher_status status);
+/** Breaks it and gives back its descriptor, while no other thread uses the stream. From
+ *  then on frames may be put, which go nowhere, and it may be broken and destroyed. */
+void tp_stream_close(struct tp_stream *s);
 /** @return OK, or what broke the stream. */
 telpher_status tp_stream_status(struct tp_stream *s);
 /** Writes the key of a secured session, for its further connections. @return false: it is

@@ -70,6 +70,9 @@ struct tp_conn_ops {
     int (*take_fd)(struct tp_conn *c);
     /** Ends both directions; pending and later calls return TELPHER_ERR_PEER_LOST. */
     void (*shutdown)(struct tp_conn *c);
+    /** Gives back what the system holds for it. No other call is under way; later ones
+     *  return TELPHER_ERR_PEER_LOST, only destroy() is left to do. */
+    void (*close)(struct tp_conn *c);
     void (*destroy)(struct tp_conn *c);
     /**
      * Writes the key that authenticates further connections of the same session. NULL, or

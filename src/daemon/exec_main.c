@@ -392,6 +392,7 @@ main(int argc, char **argv)
     static struct tp_exec x;
     int opt, exit_status = EX_OK;
 
+    tp_log_set_name("telpher-executor");
     /* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
     confine();
     tp_daemon_limits_none(&a.limits);

@@ -4,10 +4,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -147,6 +149,31 @@ remove_stale(const char *path)
     }
 }
 
+/*
+ * Between the look at a stale socket and the new one no other daemon may do the same: it
+ * would remove ours. @return what to close then; -1: the folder cannot be locked, and
+ * whoever may make a socket there has to take care
+ */
+static int
+lock_folder(const char *path)
+{
+    char folder[108];
+    char *slash;
+    int fd;
+
+    (void)snprintf(folder, sizeof(folder), "%s", path);
+    slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        slash[slash == folder] = '\0';
+    }
+    fd = open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 /* Lets a group in, if one was named. */
 static telpher_status
 set_group(const char *path, const char *name, struct tp_error *err)
@@ -173,7 +200,7 @@ listen_unix(struct tp_broker *b, struct tp_error *err)
     char path[108], address[128];
     telpher_status status;
     mode_t mask;
-    int fd;
+    int folder, fd;
 
     if (strcmp(b->options->socket, "none") == 0) {
         return TELPHER_OK;
@@ -188,11 +215,15 @@ listen_unix(struct tp_broker *b, struct tp_error *err)
         tp_client_default_socket(path, sizeof(path));
     }
     tp_daemon_make_folder(path, 0755);
+    folder = lock_folder(path);
     remove_stale(path);
     (void)snprintf(address, sizeof(address), "unix:%s", path);
     mask = umask(0177);
     status = tp_builtin_transports[0]->listen(address, &fd, err);
     (void)umask(mask);
+    if (folder >= 0) {
+        (void)close(folder);
+    }
     if (status != TELPHER_OK) {
         return status;
     }

@@ -60,6 +60,7 @@ main(int argc, char **argv)
     struct tp_daemon_options options;
     int exit_status = EX_OK;
 
+    tp_log_set_name("telpherd");
     switch (tp_daemon_options_load(argc, argv, &options)) {
     case TP_DAEMON_RUN:
         exit_status = run(&options);

@@ -53,7 +53,9 @@ tp_icd_bulk_end(void)
 
 /**
  * The sink of a transfer. Streams race: content that the server chose to send may be here
- * before the reply that announces it, which another thread reads; it is waited for, up to a limit. Lock held.
+ * before the reply that announces it, which another thread reads; it is waited for, up to
+ * a limit, and then the server has broken the protocol: it may not hold up other content
+ * once more. Lock held.
  */
 static struct tp_icd_sink *
 find_sink(struct tp_icd_place *place, uint64_t transfer)
@@ -66,6 +68,10 @@ find_sink(struct tp_icd_place *place, uint64_t transfer)
     while (sink == NULL && tp_icd_is_servers(transfer) && !place->lost && late == 0) {
         late = pthread_cond_timedwait(&place->bulk.more, &tp_icd.lock, &limit);
         sink = tp_map_get(&place->bulk.sinks, transfer);
+    }
+    if (sink == NULL && late != 0) {
+        tp_warn("icd", "%s: content that nothing announces", place->server->address);
+        tp_stream_break(place->bulk.stream, TELPHER_ERR_PROTO);
     }
     return sink;
 }
@@ -193,6 +199,10 @@ receiver_main(void *arg)
         receive_all(place, place->bulk.stream);
         end_filling(place);
     }
+    tp_icd_lock();
+    place->inside--;
+    tp_icd_place_close_if_left(place);
+    tp_icd_unlock();
     return NULL;
 }
 
@@ -273,6 +283,8 @@ sender_main(void *arg)
             send_chunk(place, source);
         }
     }
+    place->inside--;
+    tp_icd_place_close_if_left(place);
     tp_icd_unlock();
     return NULL;
 }
@@ -295,9 +307,11 @@ ensure_open(struct tp_icd_place *place)
     if (!bulk->has_sender) {
         status = tp_icd_thread_start("telpher-send", sender_main, place);
         bulk->has_sender = status == TELPHER_OK;
+        place->inside += bulk->has_sender;
     }
     if (status == TELPHER_OK) {
         status = tp_icd_thread_start("telpher-bulk", receiver_main, place);
+        place->inside += status == TELPHER_OK;
     }
     bulk->open = status == TELPHER_OK;
     return status;

@@ -99,9 +99,7 @@ make_proxy(struct tp_icd_place *place, struct _cl_context *ctx, struct _cl_event
     } else if (ev->place != NULL) {
         tp_icd_event_subscribe(ev);
         tp_icd_place_set_dirty(ev->place);
-    } else {
-        tp_icd_event_keep(ev); /* until it is set, or let go unset with the context */
-    }
+    } /* a user event: who may set it holds it; when nobody may, nothing waits for it */
 }
 
 void

@@ -31,6 +31,8 @@ struct tp_icd_place {
     /* Under tp_icd.lock. */
     _Atomic bool lost; /**< written under the lock, never reset */
     bool reading; /**< some thread is inside the receive loop */
+    unsigned inside; /**< threads that use its streams in another way */
+    bool closed; /**< lost, and its descriptors are closed */
     pthread_t reader; /**< which, while reading */
     bool background_runs; /**< it is the background thread that reads */
     unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
@@ -60,6 +62,10 @@ telpher_status tp_icd_place_on_frame(void *arg, uint16_t type, const uint8_t *bo
                                      const uint8_t *end);
 /** Somebody waits: the next enqueue call sends early again. */
 void tp_icd_flush_soon(struct tp_icd_place *place);
+/** Closes the descriptors of a lost place once no thread uses them. Lock held. */
+void tp_icd_place_close_if_left(struct tp_icd_place *place);
+/** In a child of fork(): closes the descriptors of all places, which are the parent's. */
+void tp_icd_places_close_in_child(void);
 /** Makes the thread that reads look around. Lock held. */
 void tp_icd_place_kick(struct tp_icd_place *place);
 /** The place was lost: ends all sinks and sources; see tp_icd_bulk_end. Lock held. */

@@ -88,6 +88,7 @@ read_round(struct tp_icd_place *place, bool may_sleep)
     tp_icd_flush_dirty();
     tp_icd_lock();
     place->reading = false;
+    tp_icd_place_close_if_left(place);
     if (place->waiting != 0) {
         pthread_cond_broadcast(&place->turn);
     }
@@ -174,6 +175,9 @@ tp_icd_place_kick(struct tp_icd_place *place)
     ssize_t done;
 
     atomic_fetch_add(&place->kicks, 1);
+    if (place->closed) {
+        return; /* nobody reads */
+    }
     done = write(place->kick, &one, sizeof(one));
     (void)done; /* a full counter kicks as well */
 }

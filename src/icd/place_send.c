@@ -4,6 +4,9 @@
 
 #include "base/clock.h"
 
+#define FLUSH_TIME                                                                     \
+    (60 * TP_CLOCK_S) /* for a server to read, before it counts as lost */
+
 enum {
     FLUSH_FIRST = 512, /* [bytes] gathered frames that go without being asked for, */
     FLUSH_MOST =
@@ -69,17 +72,23 @@ tp_icd_flush(struct tp_icd_place *place)
     }
     put_releases(place);
     unsent = place->share.unsent;
+    place->inside++;
     tp_icd_unlock();
     status = tp_stream_flush(place->stream);
     if (status == TELPHER_ERR_AGAIN) {
-        status = tp_stream_flush_wait(place->stream, TP_CLOCK_FOREVER);
+        status = tp_stream_flush_wait(place->stream, tp_clock_deadline(FLUSH_TIME));
     }
     if (status == TELPHER_OK && unsent) {
         tp_icd_share_send(place);
     }
     if (status != TELPHER_OK) {
-        tp_icd_place_lose(place, status, NULL);
+        tp_icd_place_lose(place, status,
+                          status == TELPHER_ERR_TIMEOUT ? "it does not read" : NULL);
     }
+    tp_icd_lock();
+    place->inside--;
+    tp_icd_place_close_if_left(place);
+    tp_icd_unlock();
 }
 
 void

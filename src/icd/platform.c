@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one platform: set up at the first call, its devices, its queries. */
 #include "icd/icd_int.h"
+#include "icd/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void
 in_child(void)
 {
     forked = true;
+    tp_icd_places_close_in_child();
 }
 
 uint64_t
@@ -325,8 +327,8 @@ set_up(void)
     tp_icd_object_init(&platform.obj, TP_ICD_PLATFORM, 0, keep_device);
     if (populate(&platform)) {
         tp_icd.pid = getpid();
-        pthread_atfork(NULL, NULL, in_child);
         tp_icd.platform = &platform;
+        pthread_atfork(NULL, NULL, in_child);
     }
 }
 

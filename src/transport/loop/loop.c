@@ -184,6 +184,7 @@ static const struct tp_conn_ops loop_ops = {
     .wait = loop_wait,
     .fd = loop_fd,
     .shutdown = loop_shutdown,
+    .close = loop_shutdown, /* the system holds nothing */
     .destroy = loop_destroy,
 };
 

@@ -26,7 +26,7 @@ enum {
 
 struct sock {
     struct tp_conn base;
-    int fd; /* never changes */
+    int fd; /* -1 once closed */
     _Atomic bool down; /* shut down from this side */
     bool accepts_fds; /* the receiving thread's, like the next */
     int taken; /* descriptor that came and nobody took, or -1 */
@@ -194,13 +194,20 @@ sock_shutdown(struct tp_conn *c)
 
 /* Only closes: another process may have got a copy of the descriptor. */
 static void
-sock_destroy(struct tp_conn *c)
+sock_close(struct tp_conn *c)
 {
     struct sock *s = sock_of(c);
 
     tp_tcp_close(s->taken);
     tp_tcp_close(s->fd);
-    tp_free(s);
+    s->taken = s->fd = -1;
+}
+
+static void
+sock_destroy(struct tp_conn *c)
+{
+    sock_close(c);
+    tp_free(sock_of(c));
 }
 
 static void
@@ -228,6 +235,7 @@ static const struct tp_conn_ops unix_ops = {
     .accept_fds = sock_accept_fds,
     .take_fd = sock_take_fd,
     .shutdown = sock_shutdown,
+    .close = sock_close,
     .destroy = sock_destroy,
 };
 
@@ -237,6 +245,7 @@ static const struct tp_conn_ops sock_ops = {
     .wait = sock_wait,
     .fd = sock_fd,
     .shutdown = sock_shutdown,
+    .close = sock_close,
     .destroy = sock_destroy,
 };
 

@@ -426,6 +426,15 @@ tls_shutdown(struct tp_conn *c)
 }
 
 static void
+tls_close(struct tp_conn *c)
+{
+    struct tls *t = tls_of(c);
+
+    say_close(t);
+    t->plain->ops->close(t->plain);
+}
+
+static void
 tls_destroy(struct tp_conn *c)
 {
     struct tls *t = tls_of(c);
@@ -459,6 +468,7 @@ static const struct tp_conn_ops tls_ops = {
     .wait = tls_wait,
     .fd = tls_fd,
     .shutdown = tls_shutdown,
+    .close = tls_close,
     .destroy = tls_destroy,
     .session_key = tls_session_key,
     .why = tls_why,
