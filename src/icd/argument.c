@@ -173,6 +173,7 @@ void
 tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts)
 {
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        tp_list_init(&kernel->args[i].mem_link);
         declare(&kernel->args[i], &(struct declared){facts, kernel->index, i});
     }
 }
@@ -186,25 +187,33 @@ struct value {
     uint8_t *bytes;
 };
 
-/** Replaces the value: takes the bytes, or the hold on the object. */
+/** Makes it take a memory object, or none. Under the lock. */
+static void
+take_mem(struct tp_icd_arg *arg, struct _cl_mem *mem)
+{
+    tp_list_remove(&arg->mem_link);
+    arg->mem = mem;
+    if (mem != NULL) {
+        tp_list_push_back(&mem->args, &arg->mem_link);
+    }
+}
+
+/** Replaces the value: takes the bytes, or the hold on the sampler. */
 static void
 replace(struct tp_icd_arg *arg, uint8_t kind, size_t size, struct value value)
 {
     struct value old;
 
     tp_icd_lock();
-    old = (struct value){arg->mem, arg->sampler, arg->value};
+    old = (struct value){.sampler = arg->sampler, .bytes = arg->value};
     arg->kind = kind;
     arg->size = size;
-    arg->mem = value.mem;
+    take_mem(arg, value.mem);
     arg->sampler = value.sampler;
     arg->value = value.bytes;
     arg->sent = 0;
     arg->set = true;
     tp_icd_unlock();
-    if (old.mem != NULL) {
-        tp_icd_drop(&old.mem->obj);
-    }
     if (old.sampler != NULL) {
         tp_icd_drop(&old.sampler->obj);
     }
@@ -270,11 +279,8 @@ set_mem(const struct _cl_context *ctx, struct tp_icd_arg *arg, size_t size,
     if (err != CL_SUCCESS) {
         return err;
     }
-    if (mem != NULL) {
-        if (arg->set && arg->mem == mem) {
-            return CL_SUCCESS; /* the value of before: nothing to send again */
-        }
-        tp_icd_hold(&mem->obj);
+    if (mem != NULL && arg->set && arg->mem == mem) {
+        return CL_SUCCESS; /* the value of before: nothing to send again */
     }
     replace(arg, TP_WIRE_ARG_MEM, size, (struct value){.mem = mem});
     return CL_SUCCESS;
@@ -391,10 +397,7 @@ tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
         dst->set = src->set;
         dst->kind = src->kind;
         dst->size = src->size;
-        dst->mem = src->mem;
-        if (dst->mem != NULL) {
-            tp_icd_hold(&dst->mem->obj);
-        }
+        take_mem(dst, src->mem);
         dst->sampler = src->sampler;
         if (dst->sampler != NULL) {
             tp_icd_hold(&dst->sampler->obj);

@@ -464,6 +464,7 @@ struct _cl_mem {
     struct tp_list maps;
     void *shadow; /**< what maps return, whole buffer; mapped at the first map */
     bool shares_shadow; /**< it is a region of the context's only place */
+    struct tp_list args; /**< of kernels, set to it; they do not keep it */
     struct tp_list destructors;
     struct tp_icd_directory *directory; /**< of the root; NULL: one place, no need */
     struct _cl_event *upload; /* held; first content on its way, NULL when there */
@@ -518,7 +519,9 @@ struct tp_icd_arg {
     uint32_t value_size; /**< [bytes] of a by-value type, 0 = unknown */
     uint32_t sent; /**< places that have the present value */
     size_t size;
-    struct _cl_mem *mem; /* held; ARG_MEM, NULL = null pointer */
+    struct _cl_mem
+        *mem; /* not held, as OpenCL wants it; ARG_MEM, NULL = null pointer */
+    struct tp_list mem_link; /**< in mem->args, so that it learns of the end of mem */
     struct _cl_sampler *sampler; /* held; ARG_SAMPLER */
     uint8_t *value; /**< size bytes, ARG_VALUE */
 };

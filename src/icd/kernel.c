@@ -14,9 +14,6 @@ kernel_free(struct _cl_kernel *kernel)
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         struct tp_icd_arg *arg = &kernel->args[i];
 
-        if (arg->mem != NULL) {
-            tp_icd_drop(&arg->mem->obj);
-        }
         if (arg->sampler != NULL) {
             tp_icd_drop(&arg->sampler->obj);
         }
@@ -52,6 +49,9 @@ kernel_destroy(struct tp_icd_object *obj)
 
     tp_icd_lock();
     put_releases(kernel);
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        tp_list_remove(&kernel->args[i].mem_link);
+    }
     program->kernel_count--;
     tp_icd_unlock();
     kernel_free(kernel);

@@ -247,6 +247,7 @@ arguments_are_checked(void **state)
     (void)state;
     built_init(&b);
     tp_icd_object_init(&mem.obj, TP_ICD_MEM, 0, mem_destroyed);
+    tp_list_init(&mem.args);
     tp_icd_object_init(&foreign.obj, TP_ICD_MEM, 0, mem_destroyed);
     k = tp_clCreateKernel(&b.p->pub, "first", NULL);
     assert_int_equal(tp_clSetKernelArg(NULL, 0, 8, &handle), CL_INVALID_KERNEL);
@@ -259,7 +260,7 @@ arguments_are_checked(void **state)
     assert_int_equal(tp_clSetKernelArg(k, 0, 8, NULL), CL_SUCCESS);
     assert_int_equal(tp_clSetKernelArg(k, 0, 8, &handle), CL_SUCCESS);
     assert_int_equal(mem.obj.refs, 1);
-    assert_int_equal(mem.obj.holds, 2);
+    assert_int_equal(mem.obj.holds, 1); /* arguments keep nothing */
     assert_false(k->args[0].read_only);
     assert_true(k->args[1].read_only);
     /* local memory */
@@ -293,6 +294,7 @@ undeclared_arguments_are_what_they_look_like(void **state)
     (void)state;
     built_init(&b);
     tp_icd_object_init(&mem.obj, TP_ICD_MEM, 0, mem_destroyed);
+    tp_list_init(&mem.args);
     k = tp_clCreateKernel(&b.p->pub, "second", NULL);
     assert_int_equal(tp_clSetKernelArg(k, 0, 8, &handle), CL_SUCCESS);
     assert_int_equal(k->args[0].kind, TP_WIRE_ARG_MEM);
@@ -320,6 +322,7 @@ clones_have_the_values(void **state)
     (void)state;
     built_init(&b);
     tp_icd_object_init(&mem.obj, TP_ICD_MEM, 0, mem_destroyed);
+    tp_list_init(&mem.args);
     k = tp_clCreateKernel(&b.p->pub, "first", NULL);
     tp_clSetKernelArg(k, 0, 8, &handle);
     tp_clSetKernelArg(k, 3, 16, three);

@@ -82,6 +82,20 @@ free_maps(struct _cl_mem *mem)
     }
 }
 
+/** Arguments of kernels that were set to it are not set any more. Under the lock. */
+static void
+forget_args(struct _cl_mem *mem)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(&mem->args)) != NULL) {
+        struct tp_icd_arg *arg = tp_list_entry(first, struct tp_icd_arg, mem_link);
+
+        arg->mem = NULL;
+        arg->set = false;
+    }
+}
+
 static void
 destroy_mem(struct tp_icd_object *obj)
 {
@@ -94,6 +108,7 @@ destroy_mem(struct tp_icd_object *obj)
         }
     }
     free_maps(mem);
+    forget_args(mem);
     tp_icd_unlock();
     if (tp_list_is_empty(&mem->destructors) ||
         tp_icd_callback(run_destructors, mem) != TELPHER_OK) {
@@ -217,6 +232,7 @@ tp_icd_mem_create(struct _cl_context *ctx, cl_mem_flags flags, size_t size)
     mem->flags = flags;
     mem->size = size;
     tp_list_init(&mem->maps);
+    tp_list_init(&mem->args);
     tp_list_init(&mem->destructors);
     tp_icd_hold(&ctx->obj);
     return mem;

@@ -3,6 +3,7 @@
 #include "icd_memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 static const char *source =
@@ -390,6 +391,47 @@ random_commands_of_many_threads(void **state)
     }
 }
 
+static atomic_int ended;
+
+static void CL_CALLBACK
+note_end(cl_mem mem, void *user)
+{
+    (void)mem;
+    (void)user;
+    atomic_store(&ended, 1);
+}
+
+/* OpenCL: a kernel does not keep what its arguments are. */
+static void
+arguments_do_not_keep_buffers(void **state)
+{
+    cl_kernel add = kernel_new(&one, "add");
+    cl_mem mem = buffer_new(&one, 0, 100, NULL);
+    size_t items = 1;
+    cl_uint number = 1;
+
+    (void)state;
+    atomic_store(&ended, 0);
+    ok(clSetMemObjectDestructorCallback(mem, note_end, NULL));
+    ok(clSetKernelArg(add, 0, sizeof(mem), &mem));
+    ok(clSetKernelArg(add, 1, sizeof(number), &number));
+    ok(clReleaseMemObject(mem));
+    for (int i = 0; i < 500 && atomic_load(&ended) == 0; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    assert_int_equal(atomic_load(&ended), 1);
+    assert_int_equal(clEnqueueNDRangeKernel(one.queues[0], add, 1, NULL, &items, NULL,
+                                            0, NULL, NULL),
+                     CL_INVALID_KERNEL_ARGS);
+    mem = buffer_new(&one, 0, 100, NULL);
+    ok(clSetKernelArg(add, 0, sizeof(mem), &mem));
+    ok(clEnqueueNDRangeKernel(one.queues[0], add, 1, NULL, &items, NULL, 0, NULL,
+                              NULL));
+    ok(clFinish(one.queues[0]));
+    ok(clReleaseKernel(add));
+    ok(clReleaseMemObject(mem));
+}
+
 const struct CMUnitTest place_tests[] = {
     cmocka_unit_test(random_commands),
     cmocka_unit_test(random_commands_of_many_threads),
@@ -398,5 +440,6 @@ const struct CMUnitTest place_tests[] = {
     cmocka_unit_test(halves_on_two_servers),
     cmocka_unit_test(shared_input),
     cmocka_unit_test(chain_behind_a_user_event),
+    cmocka_unit_test(arguments_do_not_keep_buffers),
 };
 const size_t place_test_count = sizeof(place_tests) / sizeof(place_tests[0]);
