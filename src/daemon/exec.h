@@ -4,7 +4,7 @@
  *
  *   exec_main.c    start, options, --probe         exec.c          the reader and its loop
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
- *   exec_device.c  devices and their parts
+ *   exec_device.c  devices and their parts         exec_commands.c command buffers
  *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
  *   exec_text.c    what native programs are of     exec_files.c    files they include
  *   exec_binary.c  binaries                        exec_cache.c    builds made before
@@ -43,10 +43,12 @@
 #include "daemon/limits.h"
 #include "daemon/transfer.h"
 #include "device/host/staging.h"
+#include "device/opencl/commands.h"
 #include "device/opencl/domain.h"
 #include "device/opencl/inventory.h"
 
 struct tp_exec;
+struct tp_exec_kernel;
 struct tp_exec_printf;
 struct tp_exec_watchdog;
 
@@ -156,6 +158,7 @@ enum { TP_EXEC_POOL_THREADS = 2 }; /**< that build */
 struct tp_exec {
     struct tp_opencl cl;
     struct tp_opencl_inventory inventory;
+    struct tp_opencl_commands commands; /**< loaded when a client makes some */
     uint32_t platform;
     uint32_t device_count; /**< that the broker knows of */
     uint8_t session[TP_WIRE_SESSION_BYTES];
@@ -223,6 +226,8 @@ telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind 
                               size_t size, void *ret_object);
 /** Counts a new object; ends the session if there are too many. */
 void tp_exec_count(struct tp_exec *x);
+/** Takes objects out of the count that are no more. Any thread. */
+void tp_exec_uncount(struct tp_exec *x, uint64_t count);
 /** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);
@@ -251,6 +256,7 @@ void tp_exec_kernel_free(struct tp_exec_object *o);
 void tp_exec_sampler_free(struct tp_exec_object *o);
 void tp_exec_event_free(struct tp_exec_object *o);
 void tp_exec_sub_device_free(struct tp_exec_object *o);
+void tp_exec_commands_free(struct tp_exec_object *o);
 /* What happens to the native object as soon as the client lets go. */
 void tp_exec_queue_let_go(struct tp_exec_object *o);
 void tp_exec_mem_let_go(struct tp_exec_object *o);
@@ -288,6 +294,10 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     X(SHARE, share)                                                                    \
     X(UNSHARE, unshare)                                                                \
     X(PIECE, piece)                                                                    \
+    X(COMMANDS_CREATE, commands_create)                                                \
+    X(RECORD, record)                                                                  \
+    X(COMMANDS_FINALIZE, commands_finalize)                                            \
+    X(COMMANDS_ENQUEUE, commands_enqueue)                                              \
     X(ABORT, abort)                                                                    \
     X(IMAGE_CREATE, image_create)                                                      \
     X(SAMPLER_CREATE, sampler_create)                                                  \
@@ -410,6 +420,18 @@ telpher_status tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *m
 telpher_status tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
                                  const struct tp_device_box *box,
                                  const struct tp_exec_content *content);
+/** Counts and lengths that a message of this kind must have. */
+bool tp_exec_launch_is_proper(const struct tp_wire_launch *m);
+bool tp_exec_copy_is_proper(const struct tp_wire_copy *m);
+bool tp_exec_fill_is_proper(const struct tp_wire_fill *m);
+/** The first argument that cannot be used. @return 0 or the CL error */
+int32_t tp_exec_check_args(const struct tp_exec_kernel *k);
+enum { TP_EXEC_COPY_RECT = 13 };
+/** Gives the values of a rectangular COPY, checked. @return 0 or CL_INVALID_VALUE */
+int32_t tp_exec_copy_rect(const struct tp_wire_u64s *rect,
+                          const struct tp_exec_mem *src, const struct tp_exec_mem *dst,
+                          size_t ret_values[TP_EXEC_COPY_RECT]);
+
 /* ---- exec_move.c ---- */
 
 /** Ends moves whose gate has failed. Any thread, without locks. */

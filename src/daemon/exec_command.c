@@ -9,6 +9,7 @@ enum {
     TRACKED_FIRST = 4, /* launches of a batch that have an event in any case */
     UNTRACKED_MAX = 15, /* in a row that have none */
 };
+enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
 
 /* ---- begin and end ---- */
 
@@ -159,9 +160,8 @@ tp_exec_end(struct tp_exec_command *c)
 
 /* ---- kernels ---- */
 
-/* The first argument that cannot be used. @return 0 or the CL error */
-static int32_t
-check_args(const struct tp_exec_kernel *k)
+int32_t
+tp_exec_check_args(const struct tp_exec_kernel *k)
 {
     for (uint32_t i = 0; i < k->arg_count; i++) {
         if (k->arg_errors[i] != 0) {
@@ -202,6 +202,13 @@ struct sizes {
     size_t value[9];
 };
 
+bool
+tp_exec_launch_is_proper(const struct tp_wire_launch *m)
+{
+    return m->dims >= 1 && m->dims <= 3 &&
+           (m->sizes.count == 2 * m->dims || m->sizes.count == 3 * m->dims);
+}
+
 telpher_status
 tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
 {
@@ -211,8 +218,7 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
     bool has_local, tracked = true;
     telpher_status status;
 
-    if (m->dims < 1 || m->dims > 3 ||
-        (m->sizes.count != 2 * m->dims && m->sizes.count != 3 * m->dims)) {
+    if (!tp_exec_launch_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", m->event, m->queue,
@@ -228,7 +234,7 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
         c.error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
     }
     if (c.error == 0) {
-        c.error = check_args(k);
+        c.error = tp_exec_check_args(k);
     }
     if (c.error == 0) {
         tracked = needs_event(&c);
@@ -242,31 +248,44 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
 
 /* ---- copies and the rest ---- */
 
-/* The 13 values of a rectangular COPY. */
-static int32_t
-copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect,
-          const struct tp_exec_mem *src, const struct tp_exec_mem *dst)
+int32_t
+tp_exec_copy_rect(const struct tp_wire_u64s *rect, const struct tp_exec_mem *src,
+                  const struct tp_exec_mem *dst, size_t ret_values[TP_EXEC_COPY_RECT])
 {
-    size_t v[13];
+    size_t *v = ret_values;
     struct tp_device_box box;
     int32_t error;
 
-    for (size_t i = 0; i < TP_ARRAY_LEN(v); i++) {
+    for (size_t i = 0; i < TP_EXEC_COPY_RECT; i++) {
         v[i] = tp_wire_u64_at(rect, i);
     }
     error = tp_exec_make_rect(
         (const uint64_t[]){v[0], v[1], v[2], v[6], v[7], v[8], v[9], v[10]}, src->size,
         &box);
-    if (error == 0) {
-        error = tp_exec_make_rect(
-            (const uint64_t[]){v[3], v[4], v[5], v[6], v[7], v[8], v[11], v[12]},
-            dst->size, &box);
-    }
+    return error != 0 ? error
+                      : tp_exec_make_rect((const uint64_t[]){v[3], v[4], v[5], v[6],
+                                                             v[7], v[8], v[11], v[12]},
+                                          dst->size, &box);
+}
+
+static int32_t
+copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect,
+          const struct tp_exec_mem *src, const struct tp_exec_mem *dst)
+{
+    size_t v[TP_EXEC_COPY_RECT];
+    int32_t error = tp_exec_copy_rect(rect, src, dst, v);
+
     return error != 0
                ? error
                : c->x->cl.EnqueueCopyBufferRect(
                      c->queue->native, src->native, dst->native, v, v + 3, v + 6, v[9],
                      v[10], v[11], v[12], c->wait_count, c->waits, &c->ev->native);
+}
+
+bool
+tp_exec_copy_is_proper(const struct tp_wire_copy *m)
+{
+    return m->rect.count == 0 || m->rect.count == TP_EXEC_COPY_RECT;
 }
 
 telpher_status
@@ -276,7 +295,7 @@ tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
     struct tp_exec_mem *src, *dst;
     telpher_status status;
 
-    if (m->rect.count != 0 && m->rect.count != 13) {
+    if (!tp_exec_copy_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_begin(x, &c, "clEnqueueCopyBuffer", m->event, m->queue, m->flags,
@@ -300,16 +319,22 @@ tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
     return tp_exec_end(&c);
 }
 
+bool
+tp_exec_fill_is_proper(const struct tp_wire_fill *m)
+{
+    return m->pattern.len > 0 && m->pattern.len <= PATTERN_MAX &&
+           (m->pattern.len & (m->pattern.len - 1)) == 0;
+}
+
 telpher_status
 tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
 {
     struct tp_exec_command c;
     struct tp_exec_mem *mem;
-    uint8_t pattern[128] __attribute__((aligned(128)));
+    uint8_t pattern[PATTERN_MAX] __attribute__((aligned(PATTERN_MAX)));
     telpher_status status;
 
-    if (m->pattern.len == 0 || m->pattern.len > sizeof(pattern) ||
-        (m->pattern.len & (m->pattern.len - 1)) != 0) {
+    if (!tp_exec_fill_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_begin(x, &c, "clEnqueueFillBuffer", m->event, m->queue, m->flags,

@@ -24,6 +24,8 @@ static const struct kind {
     [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
     [TP_WIRE_KIND_DEVICE] = {CL_INVALID_DEVICE, NULL, tp_exec_sub_device_free},
     [TP_WIRE_KIND_SAMPLER] = {CL_INVALID_SAMPLER, NULL, tp_exec_sampler_free},
+    [TP_WIRE_KIND_COMMANDS] = {CL_INVALID_COMMAND_BUFFER_KHR, NULL,
+                               tp_exec_commands_free},
 };
 
 void
@@ -56,6 +58,12 @@ count_kind(struct tp_exec_object *o)
         atomic_fetch_add(&o->x->kind_count[o->kind], 1) >= rows[o->kind].max) {
         (void)tp_exec_refuse(o, CL_OUT_OF_RESOURCES, rows[o->kind].option);
     }
+}
+
+void
+tp_exec_uncount(struct tp_exec *x, uint64_t count)
+{
+    atomic_fetch_sub(&x->object_count, count);
 }
 
 telpher_status
@@ -176,9 +184,9 @@ void
 tp_exec_release_all(struct tp_exec *x)
 {
     static const enum tp_wire_kind order[] = {
-        TP_WIRE_KIND_EVENT,   TP_WIRE_KIND_KERNEL,  TP_WIRE_KIND_PROGRAM,
-        TP_WIRE_KIND_MEM,     TP_WIRE_KIND_SAMPLER, TP_WIRE_KIND_QUEUE,
-        TP_WIRE_KIND_CONTEXT, TP_WIRE_KIND_DEVICE};
+        TP_WIRE_KIND_COMMANDS, TP_WIRE_KIND_EVENT,   TP_WIRE_KIND_KERNEL,
+        TP_WIRE_KIND_PROGRAM,  TP_WIRE_KIND_MEM,     TP_WIRE_KIND_SAMPLER,
+        TP_WIRE_KIND_QUEUE,    TP_WIRE_KIND_CONTEXT, TP_WIRE_KIND_DEVICE};
 
     for (size_t i = 0; i < TP_ARRAY_LEN(order); i++) {
         size_t cursor = 0;

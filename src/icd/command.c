@@ -255,8 +255,7 @@ put_copy(struct tp_icd_op *op, void *arg)
         rect[12] = args->dst_rect.slice_pitch;
         msg.rect = (struct tp_wire_u64s){13, rect};
     }
-    tp_icd_put(op->q->place, TP_WIRE_COPY, &msg);
-    return CL_SUCCESS;
+    return tp_icd_op_send(op, TP_WIRE_COPY, &msg);
 }
 
 static cl_int
@@ -302,25 +301,33 @@ check_copy(const struct tp_icd_op *op, const struct copy_args *args)
     return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
-                       size_t src_offset, size_t dst_offset, size_t size,
-                       cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+cl_int
+tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
+                size_t dst_offset, size_t size)
 {
     struct copy_args args = {.src = src,
                              .dst = dst,
                              .src_offset = src_offset,
                              .dst_offset = dst_offset,
                              .size = size};
+    cl_int err = check_copy(op, &args);
+
+    return err == CL_SUCCESS ? run_copy(op, &args, write_use(dst, dst_offset, size))
+                             : err;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
+                       size_t src_offset, size_t dst_offset, size_t size,
+                       cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
     struct tp_icd_op op;
     cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER, wait_count,
                                 wait_list, event);
 
-    if (err == CL_SUCCESS) {
-        err = check_copy(&op, &args);
-    }
-    return err == CL_SUCCESS ? run_copy(&op, &args, write_use(dst, dst_offset, size))
-                             : err;
+    return err == CL_SUCCESS
+               ? tp_icd_run_copy(&op, src, dst, src_offset, dst_offset, size)
+               : err;
 }
 
 static cl_int
@@ -342,26 +349,18 @@ check_copy_rect(const struct copy_args *args)
     return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
-                           const size_t *src_origin, const size_t *dst_origin,
-                           const size_t *region, size_t src_row_pitch,
-                           size_t src_slice_pitch, size_t dst_row_pitch,
-                           size_t dst_slice_pitch, cl_uint wait_count,
-                           const cl_event *wait_list, cl_event *event)
+cl_int
+tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                     const struct tp_icd_copy_rect *rect)
 {
     struct copy_args args = {.src = src, .dst = dst, .is_rect = true};
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER_RECT, wait_count,
-                                wait_list, event);
+    cl_int err = check_both(op, src, dst);
 
-    if (err == CL_SUCCESS) {
-        err = check_both(&op, src, dst);
-    }
-    if (err == CL_SUCCESS && (!tp_icd_rect_set(&args.src_rect, src_origin, region,
-                                               src_row_pitch, src_slice_pitch) ||
-                              !tp_icd_rect_set(&args.dst_rect, dst_origin, region,
-                                               dst_row_pitch, dst_slice_pitch))) {
+    if (err == CL_SUCCESS &&
+        (!tp_icd_rect_set(&args.src_rect, rect->src_origin, rect->region,
+                          rect->src_row_pitch, rect->src_slice_pitch) ||
+         !tp_icd_rect_set(&args.dst_rect, rect->dst_origin, rect->region,
+                          rect->dst_row_pitch, rect->dst_slice_pitch))) {
         err = CL_INVALID_VALUE;
     }
     if (err == CL_SUCCESS) {
@@ -371,7 +370,25 @@ tp_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
         return err;
     }
     args.size = tp_icd_rect_bytes(&args.src_rect);
-    return run_copy(&op, &args, TP_ICD_USE_WRITE);
+    return run_copy(op, &args, TP_ICD_USE_WRITE);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
+                           const size_t *src_origin, const size_t *dst_origin,
+                           const size_t *region, size_t src_row_pitch,
+                           size_t src_slice_pitch, size_t dst_row_pitch,
+                           size_t dst_slice_pitch, cl_uint wait_count,
+                           const cl_event *wait_list, cl_event *event)
+{
+    const struct tp_icd_copy_rect rect = {
+        src_origin,      dst_origin,    region,         src_row_pitch,
+        src_slice_pitch, dst_row_pitch, dst_slice_pitch};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER_RECT, wait_count,
+                                wait_list, event);
+
+    return err == CL_SUCCESS ? tp_icd_run_copy_rect(&op, src, dst, &rect) : err;
 }
 
 /* ---- fill ----------------------------------------------------------------------------------- */
@@ -390,17 +407,17 @@ put_fill(struct tp_icd_op *op, void *arg)
     if (args->size == 0) {
         return tp_icd_op_put_nothing(op, NULL);
     }
-    tp_icd_put(op->q->place, TP_WIRE_FILL,
-               &(struct tp_wire_fill){
-                   .event = tp_icd_op_event_id(op),
-                   .queue = op->q->obj.id,
-                   .mem = args->mem->obj.id,
-                   .flags = op->flags,
-                   .offset = args->offset,
-                   .size = args->size,
-                   .wait = tp_icd_op_ids(op),
-                   .pattern = {(uint32_t)args->pattern_size, args->pattern}});
-    return CL_SUCCESS;
+    return tp_icd_op_send(
+        op, TP_WIRE_FILL,
+        &(struct tp_wire_fill){
+            .event = tp_icd_op_event_id(op),
+            .queue = op->q->obj.id,
+            .mem = args->mem->obj.id,
+            .flags = op->flags,
+            .offset = args->offset,
+            .size = args->size,
+            .wait = tp_icd_op_ids(op),
+            .pattern = {(uint32_t)args->pattern_size, args->pattern}});
 }
 
 static cl_int
@@ -420,27 +437,35 @@ check_fill(const struct tp_icd_op *op, const struct fill_args *args)
     return CL_SUCCESS;
 }
 
+cl_int
+tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
+                size_t pattern_size, size_t offset, size_t size)
+{
+    struct fill_args args = {buffer, pattern, pattern_size, offset, size};
+    struct tp_icd_use use;
+    cl_int err = check_fill(op, &args);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    use = (struct tp_icd_use){buffer, write_use(buffer, offset, size)};
+    op->uses = &use;
+    op->use_count = 1;
+    return tp_icd_op_run(op, put_fill, &args);
+}
+
 cl_int CL_API_CALL
 tp_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
                        size_t pattern_size, size_t offset, size_t size,
                        cl_uint wait_count, const cl_event *wait_list, cl_event *event)
 {
-    struct fill_args args = {buffer, pattern, pattern_size, offset, size};
     struct tp_icd_op op;
-    struct tp_icd_use use;
     cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_FILL_BUFFER, wait_count,
                                 wait_list, event);
 
-    if (err == CL_SUCCESS) {
-        err = check_fill(&op, &args);
-    }
-    if (err != CL_SUCCESS) {
-        return err;
-    }
-    use = (struct tp_icd_use){buffer, write_use(buffer, offset, size)};
-    op.uses = &use;
-    op.use_count = 1;
-    return tp_icd_op_run(&op, put_fill, &args);
+    return err == CL_SUCCESS
+               ? tp_icd_run_fill(&op, buffer, pattern, pattern_size, offset, size)
+               : err;
 }
 
 /* ---- migrate ----------------------------------------------------------------------------------- */
@@ -561,12 +586,14 @@ put_marker(struct tp_icd_op *op, void *arg)
     if (op->wait_count != 0 && op->id_count == 0) {
         return tp_icd_op_put_nothing(op, NULL); /* all it waits for has been */
     }
-    if (*type == CL_COMMAND_BARRIER) {
-        tp_icd_put(op->q->place, TP_WIRE_BARRIER, &barrier);
-    } else {
-        tp_icd_put(op->q->place, TP_WIRE_MARKER, &marker);
-    }
-    return CL_SUCCESS;
+    return *type == CL_COMMAND_BARRIER ? tp_icd_op_send(op, TP_WIRE_BARRIER, &barrier)
+                                       : tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
+}
+
+cl_int
+tp_icd_run_marker(struct tp_icd_op *op)
+{
+    return tp_icd_op_run(op, put_marker, &op->type);
 }
 
 static cl_int
@@ -576,7 +603,7 @@ enqueue_marker(cl_command_queue queue, cl_command_type type, cl_uint wait_count,
     struct tp_icd_op op;
     cl_int err = tp_icd_op_init(&op, queue, type, wait_count, wait_list, event);
 
-    return err == CL_SUCCESS ? tp_icd_op_run(&op, put_marker, &type) : err;
+    return err == CL_SUCCESS ? tp_icd_run_marker(&op) : err;
 }
 
 cl_int CL_API_CALL

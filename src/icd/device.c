@@ -3,6 +3,7 @@
  * Queries about devices. Answers are the driver's own, unchanged, save for handles and
  * for what this version does not forward, which no answer may claim.
  */
+#include "icd/commands.h"
 #include "icd/icd_int.h"
 
 #include <CL/cl_ext.h>
@@ -122,6 +123,7 @@ static const struct {
     {"cl_khr_async_work_group_copy_fence", 0},
     {"cl_khr_work_group_uniform_arithmetic", 0},
     {"cl_khr_create_command_queue", 0},
+    {CL_KHR_COMMAND_BUFFER_EXTENSION_NAME, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR},
     {"cl_khr_extended_versioning", 0},
     {"cl_khr_integer_dot_product", 0x1073 /* …INTEGER_DOT_PRODUCT_CAPABILITIES_KHR */},
     {"cl_khr_device_uuid", 0x106a /* CL_DEVICE_UUID_KHR */},
@@ -228,6 +230,25 @@ answer_version_text(const char *native, const char *prefix, cl_version presented
     return tp_icd_answer_text(value_size, value, size_ret, text);
 }
 
+/** The driver's table as an array; *ret_list is NULL when it has none. */
+static size_t
+fact_names(const struct _cl_device_id *dev, uint32_t param, cl_name_version **ret_list)
+{
+    struct tp_wire_fact fact;
+    size_t count;
+
+    *ret_list = NULL;
+    if (!tp_icd_device_fact(dev, param, &fact)) {
+        return 0;
+    }
+    count = fact.len / sizeof(cl_name_version);
+    *ret_list = tp_memdup(fact.data, fact.len, "names"); /* aligned */
+    for (size_t i = 0; *ret_list != NULL && i < count; i++) {
+        (*ret_list)[i].name[CL_NAME_VERSION_MAX_NAME_SIZE - 1] = '\0';
+    }
+    return *ret_list == NULL ? 0 : count;
+}
+
 /* ---- extensions ---------------------------------------------------------------------------- */
 
 static bool
@@ -238,6 +259,9 @@ keeps_extension(const struct _cl_device_id *dev, const char *name, size_t len)
 
         if (strlen(kept_extensions[i].name) == len &&
             memcmp(kept_extensions[i].name, name, len) == 0) {
+            if (kept_extensions[i].query == CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR) {
+                return tp_icd_device_has_commands(dev);
+            }
             return kept_extensions[i].query == 0 ||
                    tp_icd_device_fact(dev, kept_extensions[i].query, &fact);
         }
@@ -269,6 +293,25 @@ tp_icd_device_extensions(const struct _cl_device_id *dev)
     }
     *to = '\0';
     return list;
+}
+
+/** Versions that our headers know: their functions have other parameters from 0.9.5 on. */
+bool
+tp_icd_device_has_commands(const struct _cl_device_id *dev)
+{
+    cl_name_version *known;
+    size_t count = fact_names(dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, &known);
+    struct tp_wire_fact fact;
+    bool found = false;
+
+    for (size_t i = 0; i < count; i++) {
+        found = found ||
+                (strcmp(known[i].name, CL_KHR_COMMAND_BUFFER_EXTENSION_NAME) == 0 &&
+                 known[i].version < CL_MAKE_VERSION(0, 9, 5));
+    }
+    tp_free(known);
+    return found &&
+           tp_icd_device_fact(dev, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, &fact);
 }
 
 /** @return the version that @p known gives a name, else 1.0.0. */
@@ -386,25 +429,6 @@ put_extensions(const struct query *q)
     err = tp_icd_answer_text(q->value_size, q->value, q->size_ret, list);
     tp_free(list);
     return err;
-}
-
-/** The driver's table as an array; *ret_list is NULL when it has none. */
-static size_t
-fact_names(const struct _cl_device_id *dev, uint32_t param, cl_name_version **ret_list)
-{
-    struct tp_wire_fact fact;
-    size_t count;
-
-    *ret_list = NULL;
-    if (!tp_icd_device_fact(dev, param, &fact)) {
-        return 0;
-    }
-    count = fact.len / sizeof(cl_name_version);
-    *ret_list = tp_memdup(fact.data, fact.len, "names"); /* aligned */
-    for (size_t i = 0; *ret_list != NULL && i < count; i++) {
-        (*ret_list)[i].name[CL_NAME_VERSION_MAX_NAME_SIZE - 1] = '\0';
-    }
-    return *ret_list == NULL ? 0 : count;
 }
 
 static cl_int
@@ -672,8 +696,12 @@ put_absent(const struct query *q, uint32_t param)
 }
 
 static bool
-is_hidden(uint32_t param)
+is_hidden(const struct _cl_device_id *dev, uint32_t param)
 {
+    if (param == CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR ||
+        param == CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR) {
+        return !tp_icd_device_has_commands(dev);
+    }
     for (size_t i = 0; i < TP_ARRAY_LEN(hidden); i++) {
         if (param >= hidden[i].first && param <= hidden[i].last) {
             return true;
@@ -700,7 +728,7 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
         put_own(&q, param, &err) || put_version(&q, param, &err)) {
         return err;
     }
-    if (!is_hidden(param) && tp_icd_device_fact(q.dev, param, &fact)) {
+    if (!is_hidden(q.dev, param) && tp_icd_device_fact(q.dev, param, &fact)) {
         return put(&q, fact.data, fact.len);
     }
     return put_absent(&q, param);

@@ -58,9 +58,8 @@ tp_icd_op_touch(struct tp_icd_op *op, struct tp_icd_place *place)
 
 /* ---- what it waits for ------------------------------------------------------------ */
 
-/** Makes room for @p more ids. */
-static cl_int
-reserve_ids(struct tp_icd_op *op, size_t more)
+cl_int
+tp_icd_op_reserve_ids(struct tp_icd_op *op, size_t more)
 {
     size_t need = op->id_count + more;
     uint64_t *ids;
@@ -85,8 +84,8 @@ reserve_ids(struct tp_icd_op *op, size_t more)
     return CL_SUCCESS;
 }
 
-static void
-free_ids(struct tp_icd_op *op)
+void
+tp_icd_op_free_ids(struct tp_icd_op *op)
 {
     if (op->ids != op->few) {
         tp_free(op->ids);
@@ -123,7 +122,7 @@ tp_icd_op_wait(struct tp_icd_op *op, struct _cl_event *ev)
     if (ev->ended || waits_for(op, ev->obj.id)) {
         return CL_SUCCESS;
     }
-    err = reserve_ids(op, 1);
+    err = tp_icd_op_reserve_ids(op, 1);
     if (err == CL_SUCCESS) {
         touch_place_of(op, ev);
         tp_icd_wait_id(op->q->place, op->q->ctx, ev, op->ids, &op->id_count);
@@ -317,8 +316,11 @@ tp_icd_op_run(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
     bool failed;
     cl_int err = tp_icd_check_wait_list(op->q->ctx, op->wait_count, op->wait_list);
 
+    if (op->record != NULL) {
+        return tp_icd_op_record(op, put, arg);
+    }
     if (err == CL_SUCCESS) {
-        err = reserve_ids(op, op->wait_count);
+        err = tp_icd_op_reserve_ids(op, op->wait_count);
     }
     if (err != CL_SUCCESS) {
         return err;
@@ -327,12 +329,22 @@ tp_icd_op_run(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
     failed = wait_list_failed(op);
     err = failed ? run_failed(op) : run_locked(op, put, arg);
     tp_icd_unlock();
-    free_ids(op);
+    tp_icd_op_free_ids(op);
     if (failed) {
         return err;
     }
     flush(op);
     return err == CL_SUCCESS && op->blocking ? wait_end(op) : err;
+}
+
+cl_int
+tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg)
+{
+    if (op->record != NULL) {
+        return tp_icd_record_put(op, type, msg);
+    }
+    tp_icd_put(op->q->place, type, msg);
+    return CL_SUCCESS;
 }
 
 /* ---- a command that does nothing ------------------------------------------------------ */
@@ -341,6 +353,11 @@ cl_int
 tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg)
 {
     (void)arg;
+    if (op->record != NULL) { /* what waits for it, waits for what it waits for */
+        return tp_icd_op_send(op, TP_WIRE_BARRIER,
+                              &(struct tp_wire_barrier){.queue = op->q->obj.id,
+                                                        .wait = tp_icd_op_ids(op)});
+    }
     if (op->id_count == 0 && !tp_icd_queue_in_order(op->q)) {
         /* A marker would wait for all before it, this command for nothing. */
         if (op->ev != NULL) {

@@ -7,6 +7,8 @@
  */
 #include "icd/world_test.h"
 
+#include "icd/commands.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -332,6 +334,7 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
         struct tp_wire_launch launch;
         struct tp_wire_sub_devices sub_devices;
         struct tp_wire_device_timer timer;
+        struct tp_wire_commands_enqueue commands;
     } m;
 
     if (type == TP_WIRE_DEVICES && tp_wire_get_devices(body, end, &m.devices)) {
@@ -366,6 +369,9 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
         say(p->fd, &p->sent, TP_WIRE_DEVICE_TIMER_REPLY,
             &(struct tp_wire_device_timer_reply){.request = m.timer.request,
                                                  .device_ns = 42});
+    } else if (type == TP_WIRE_COMMANDS_ENQUEUE &&
+               tp_wire_get_commands_enqueue(body, end, &m.commands)) {
+        say_done(p, m.commands.event, 0);
     } else if (type == TP_WIRE_SUBSCRIBE &&
                tp_wire_get_subscribe(body, end, &m.subscribe)) {
         say_done(p, tp_wire_u64_at(&m.subscribe.events, 0), 0);
@@ -439,6 +445,8 @@ make_facts(void)
 {
     struct world_facts *f = &server.facts, *k = &server.kernels;
     uint64_t size = SIZE;
+    const cl_name_version commands = {CL_MAKE_VERSION(0, 9, 0),
+                                      CL_KHR_COMMAND_BUFFER_EXTENSION_NAME};
 
     world_add_text(f, TP_WIRE_FACT_PLATFORM, 0, 0, CL_PLATFORM_NAME, "liar");
     world_add_u64(f, TP_WIRE_FACT_PLATFORM, 0, 0, CL_PLATFORM_HOST_TIMER_RESOLUTION, 1);
@@ -450,6 +458,11 @@ make_facts(void)
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, 3);
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64);
     world_add_u32(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_COMPUTE_UNITS, 2);
+    world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0,
+                  CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR,
+                  CL_COMMAND_BUFFER_CAPABILITY_OUT_OF_ORDER_KHR);
+    world_add(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_EXTENSIONS_WITH_VERSION,
+              &commands, sizeof(commands));
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_PARTITION_PROPERTIES,
                   CL_DEVICE_PARTITION_EQUALLY);
     world_add_u32(k, TP_WIRE_FACT_PROGRAM_DEVICE, 0, 0, CL_PROGRAM_BUILD_STATUS, 0);
@@ -529,6 +542,27 @@ use_kernel(cl_context ctx, cl_command_queue q, cl_mem mem)
     free(binary);
 }
 
+/** Records a barrier and runs it twice, behind each other. */
+static void
+use_commands(cl_command_queue q)
+{
+    cl_command_buffer_state_khr state;
+    cl_int err;
+    cl_command_buffer_khr c = tp_clCreateCommandBufferKHR(1, &q, NULL, &err);
+
+    note(err);
+    note(tp_clCommandBarrierWithWaitListKHR(c, NULL, 0, NULL, NULL, NULL));
+    note(tp_clFinalizeCommandBufferKHR(c));
+    note(tp_clEnqueueCommandBufferKHR(0, NULL, c, 0, NULL, NULL));
+    note(tp_clFinish(q));
+    note(tp_clGetCommandBufferInfoKHR(c, CL_COMMAND_BUFFER_STATE_KHR, sizeof(state),
+                                      &state, NULL));
+    err = tp_clEnqueueCommandBufferKHR(0, NULL, c, 0, NULL, NULL);
+    note(err == CL_INVALID_OPERATION ? CL_SUCCESS
+                                     : err); /* the first may not be over */
+    note(tp_clReleaseCommandBufferKHR(c));
+}
+
 static void
 use_events(cl_command_queue q, cl_mem mem, uint8_t *memory)
 {
@@ -568,6 +602,7 @@ use_queue(cl_context ctx, cl_device_id dev, cl_command_queue_properties bits)
                                  NULL));
     note(tp_clEnqueueReadBuffer(q, mem, CL_TRUE, 0, 100, memory, 0, NULL, NULL));
     use_kernel(ctx, q, mem);
+    use_commands(q);
     use_events(q, mem, memory);
     note(
         tp_clFinish(q)); /* after a failure, too, nobody else touches the memory then */

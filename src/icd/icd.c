@@ -7,6 +7,7 @@
  * more of them lie behind the last slot for loaders newer than our headers.
  */
 #include "icd/icd.h"
+#include "icd/commands.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,27 @@ static const struct {
      (void *)tp_clCreateCommandQueueWithProperties, true},
 };
 
+/** The functions of cl_khr_command_buffer. */
+static const struct {
+    const char *name;
+    void *address;
+} command_functions[] = {
+#define FUNCTION(name) {#name, (void *)tp_##name},
+    TP_ICD_COMMANDS_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+};
+
+static void *
+find_command_function(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < TP_ARRAY_LEN(command_functions); i++) {
+        if (strcmp(command_functions[i].name, name) == 0) {
+            return tp_icd_platform_has_commands() ? command_functions[i].address : NULL;
+        }
+    }
+    return NULL;
+}
+
 static void *
 find_function(const char *name, bool of_platform)
 {
@@ -245,7 +267,8 @@ tp_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char 
     if (tp_icd_check(platform, TP_ICD_PLATFORM) == NULL) {
         return NULL;
     }
-    return find_function(name, true);
+    return find_function(name, true) != NULL ? find_function(name, true)
+                                             : find_command_function(name);
 }
 
 void *

@@ -9,6 +9,7 @@
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
  *   mem.c       buffers, sub-buffers                    map.c       map and unmap
  *   image.c     images                                  sampler.c   samplers
+ *   commands.c  command buffers                         record.c    what is recorded there
  *   enqueue.c   what all commands have in common        move.c      content between places
  *   transfer.c copy.c kernels of enqueue: memory.h      mover.c     internal queues
  *
@@ -56,6 +57,7 @@ enum tp_icd_kind {
     TP_ICD_KERNEL,
     TP_ICD_EVENT,
     TP_ICD_SAMPLER,
+    TP_ICD_COMMANDS, /**< a command buffer */
     TP_ICD_DEAD = 0x54500dad, /**< released: what a stale handle shows, if readable */
 };
 

@@ -259,15 +259,14 @@ put_launch(struct tp_icd_op *op, void *arg)
         sizes[2 * launch->dims + i] = launch->local != NULL ? launch->local[i] : 0;
     }
     tp_icd_kernel_ensure(launch->kernel, op->q->place_index);
-    tp_icd_put(op->q->place, TP_WIRE_LAUNCH,
-               &(struct tp_wire_launch){.event = tp_icd_op_event_id(op),
-                                        .queue = op->q->obj.id,
-                                        .kernel = launch->kernel->obj.id,
-                                        .flags = op->flags,
-                                        .dims = (uint8_t)launch->dims,
-                                        .sizes = {count, sizes},
-                                        .wait = tp_icd_op_ids(op)});
-    return CL_SUCCESS;
+    return tp_icd_op_send(op, TP_WIRE_LAUNCH,
+                          &(struct tp_wire_launch){.event = tp_icd_op_event_id(op),
+                                                   .queue = op->q->obj.id,
+                                                   .kernel = launch->kernel->obj.id,
+                                                   .flags = op->flags,
+                                                   .dims = (uint8_t)launch->dims,
+                                                   .sizes = {count, sizes},
+                                                   .wait = tp_icd_op_ids(op)});
 }
 
 /** What the kernel does with its buffers. */
@@ -287,34 +286,43 @@ fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
 }
 
 static cl_int
-enqueue_launch(cl_command_queue queue, cl_command_type type, struct launch *launch,
-               cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+run_launch(struct tp_icd_op *op, struct launch *launch)
 {
-    struct tp_icd_op op;
     struct tp_icd_use few[FEW_USES];
-    cl_int err = tp_icd_op_init(&op, queue, type, wait_count, wait_list, event);
+    cl_int err = check_launch(op, launch);
 
-    if (err == CL_SUCCESS) {
-        err = check_launch(&op, launch);
-    }
     if (err != CL_SUCCESS) {
         return err;
     }
-    op.uses = few;
+    op->uses = few;
     if (launch->kernel->arg_count > FEW_USES) {
-        op.uses = tp_alloc_array(launch->kernel->arg_count, sizeof(*op.uses), "launch");
-        if (op.uses == NULL) {
+        op->uses =
+            tp_alloc_array(launch->kernel->arg_count, sizeof(*op->uses), "launch");
+        if (op->uses == NULL) {
             return CL_OUT_OF_HOST_MEMORY;
         }
     }
     if (!is_empty(launch)) {
-        fill_uses(&op, launch->kernel);
+        fill_uses(op, launch->kernel);
     }
-    err = tp_icd_op_run(&op, put_launch, launch);
-    if (op.uses != few) {
-        tp_free(op.uses);
+    err = tp_icd_op_run(op, put_launch, launch);
+    if (op->uses != few) {
+        tp_free(op->uses);
     }
     return err;
+}
+
+cl_int
+tp_icd_run_launch(struct tp_icd_op *op, cl_kernel kernel,
+                  const struct tp_icd_range *range)
+{
+    struct launch launch = {.kernel = tp_icd_check(kernel, TP_ICD_KERNEL),
+                            .dims = range->dims,
+                            .offset = range->offset,
+                            .global = range->global,
+                            .local = range->local};
+
+    return run_launch(op, &launch);
 }
 
 cl_int CL_API_CALL
@@ -323,14 +331,12 @@ tp_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims
                           const size_t *local, cl_uint wait_count,
                           const cl_event *wait_list, cl_event *event)
 {
-    struct launch launch = {.kernel = tp_icd_check(kernel, TP_ICD_KERNEL),
-                            .dims = dims,
-                            .offset = offset,
-                            .global = global,
-                            .local = local};
+    const struct tp_icd_range range = {dims, offset, global, local};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_NDRANGE_KERNEL, wait_count,
+                                wait_list, event);
 
-    return enqueue_launch(queue, CL_COMMAND_NDRANGE_KERNEL, &launch, wait_count,
-                          wait_list, event);
+    return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
 }
 
 cl_int CL_API_CALL
@@ -338,11 +344,10 @@ tp_clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint wait_count,
                  const cl_event *wait_list, cl_event *event)
 {
     static const size_t one = 1;
-    struct launch launch = {.kernel = tp_icd_check(kernel, TP_ICD_KERNEL),
-                            .dims = 1,
-                            .global = &one,
-                            .local = &one};
+    const struct tp_icd_range range = {1, NULL, &one, &one};
+    struct tp_icd_op op;
+    cl_int err =
+        tp_icd_op_init(&op, queue, CL_COMMAND_TASK, wait_count, wait_list, event);
 
-    return enqueue_launch(queue, CL_COMMAND_TASK, &launch, wait_count, wait_list,
-                          event);
+    return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
 }

@@ -116,11 +116,22 @@ struct tp_icd_use {
     unsigned how;
 };
 
+struct _cl_command_buffer_khr;
+
+/** What recording a command has in the place of events: commands.c. */
+struct tp_icd_sync {
+    cl_uint count;
+    const cl_uint *list; /**< sync points */
+    cl_uint *ret_point; /**< NULL: not wanted */
+};
+
 enum { TP_ICD_OP_IDS = 32 };
 
 /** One command on its way to a queue; lives on the stack of its entry point. */
 struct tp_icd_op {
     struct _cl_command_queue *q;
+    struct _cl_command_buffer_khr *record; /**< NULL: it goes to the queue */
+    const struct tp_icd_sync *sync; /**< with record, instead of events */
     cl_command_type type;
     cl_uint wait_count;
     const cl_event *wait_list;
@@ -165,8 +176,49 @@ void tp_icd_op_touch(struct tp_icd_op *op, struct tp_icd_place *place);
 /** 0 or the id of the event, for the frame. */
 uint64_t tp_icd_op_event_id(const struct tp_icd_op *op);
 struct tp_wire_u64s tp_icd_op_ids(const struct tp_icd_op *op);
+/** Makes room for @p more ids. CL_SUCCESS, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY. */
+cl_int tp_icd_op_reserve_ids(struct tp_icd_op *op, size_t more);
+void tp_icd_op_free_ids(struct tp_icd_op *op);
+/** Puts the frame of a command, or records it. Under the lock. */
+cl_int tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg);
 /** Puts a command that only completes after what it waits for. Under the lock. */
 cl_int tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg);
+
+/* ---- command.c, launch.c: commands for a queue or for a record --------------------------- */
+
+/** Both checked with the rest. Each is tp_icd_op_run with its own checks before it. */
+cl_int tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
+                       size_t dst_offset, size_t size);
+/** What clEnqueueCopyBufferRect gets. */
+struct tp_icd_copy_rect {
+    const size_t *src_origin, *dst_origin, *region;
+    size_t src_row_pitch, src_slice_pitch, dst_row_pitch, dst_slice_pitch;
+};
+cl_int tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                            const struct tp_icd_copy_rect *rect);
+cl_int tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
+                       size_t pattern_size, size_t offset, size_t size);
+/** CL_COMMAND_MARKER or CL_COMMAND_BARRIER, by the type of the op. */
+cl_int tp_icd_run_marker(struct tp_icd_op *op);
+/** What clEnqueueNDRangeKernel gets. */
+struct tp_icd_range {
+    cl_uint dims;
+    const size_t *offset, *global, *local;
+};
+cl_int tp_icd_run_launch(struct tp_icd_op *op, cl_kernel kernel,
+                         const struct tp_icd_range *range);
+
+/* ---- commands.c: command buffers --------------------------------------------------------- */
+
+/** Starts a command that is recorded: checks the buffer. */
+cl_int tp_icd_op_init_record(struct tp_icd_op *op,
+                             struct _cl_command_buffer_khr *commands,
+                             cl_command_queue queue, cl_command_type type,
+                             const struct tp_icd_sync *sync, void *mutable_handle);
+/** tp_icd_op_run of a command that is recorded. */
+cl_int tp_icd_op_record(struct tp_icd_op *op, tp_icd_op_put put, void *arg);
+/** Puts RECORD with this message in it. Under the lock. */
+cl_int tp_icd_record_put(struct tp_icd_op *op, uint16_t type, const void *msg);
 
 /* ---- hazard.c: host memory that commands under way will write ------------------------- */
 

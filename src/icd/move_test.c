@@ -123,6 +123,23 @@ tp_icd_put_release(struct tp_icd_place *place, uint64_t id)
     (void)place, (void)id;
 }
 
+/* Nothing is recorded here. */
+cl_int
+tp_icd_op_record(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
+{
+    (void)op, (void)put, (void)arg;
+    fail();
+    return CL_INVALID_OPERATION;
+}
+
+cl_int
+tp_icd_record_put(struct tp_icd_op *op, uint16_t type, const void *msg)
+{
+    (void)op, (void)type, (void)msg;
+    fail();
+    return CL_INVALID_OPERATION;
+}
+
 void
 tp_icd_flush(struct tp_icd_place *place)
 {

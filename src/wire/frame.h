@@ -65,6 +65,7 @@ enum tp_wire_kind {
     TP_WIRE_KIND_TRANSFER = 8, /**< top bit of the counter: chosen by the server */
     TP_WIRE_KIND_REQUEST = 9,
     TP_WIRE_KIND_DEVICE = 10, /**< a sub-device; the counter is its number */
+    TP_WIRE_KIND_COMMANDS = 11, /**< a command buffer */
 };
 
 /** Flags of commands (field `flags`). */

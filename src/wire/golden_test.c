@@ -281,6 +281,36 @@ test_image_content(void **state)
 }
 
 static void
+test_commands(void **state)
+{
+    const uint64_t wait[] = {2};
+    struct tp_wire_barrier barrier = {.queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
+                                      .wait = {1, wait}};
+    uint8_t body[64];
+    struct tp_wire_commands_create create = {.commands =
+                                                 tp_wire_id(TP_WIRE_KIND_COMMANDS, 4),
+                                             .queue = barrier.queue,
+                                             .flags = 1};
+    struct tp_wire_record record = {
+        .commands = create.commands,
+        .type = TP_WIRE_BARRIER,
+        .body = {(uint32_t)tp_wire_size_barrier(&barrier), body}};
+    struct tp_wire_commands_finalize finalize = {.commands = create.commands};
+    struct tp_wire_commands_enqueue enqueue = {.event =
+                                                   tp_wire_id(TP_WIRE_KIND_EVENT, 9),
+                                               .queue = barrier.queue,
+                                               .commands = create.commands,
+                                               .flags = TP_WIRE_NOTIFY};
+
+    (void)state;
+    tp_wire_put_barrier(body, &barrier);
+    check_message(TP_WIRE_COMMANDS_CREATE, &create);
+    check_message(TP_WIRE_RECORD, &record);
+    check_message(TP_WIRE_COMMANDS_FINALIZE, &finalize);
+    check_message(TP_WIRE_COMMANDS_ENQUEUE, &enqueue);
+}
+
+static void
 test_fact(void **state)
 {
     struct tp_wire_fact f = {TP_WIRE_FACT_DEVICE,   1, 0, 0x102b, 0, 4,
@@ -338,6 +368,7 @@ main(void)
         cmocka_unit_test(test_fact),     cmocka_unit_test(test_programs),
         cmocka_unit_test(test_images),   cmocka_unit_test(test_image_content),
         cmocka_unit_test(test_parts),    cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_commands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,7 @@
 #define TP_OPENCL_REQUIRED(X)                                                          \
     X(GetPlatformIDs)                                                                  \
     X(GetPlatformInfo)                                                                 \
+    X(GetExtensionFunctionAddressForPlatform)                                          \
     X(GetDeviceIDs)                                                                    \
     X(GetDeviceInfo)                                                                   \
     X(CreateSubDevices)                                                                \
@@ -45,6 +46,7 @@
     X(GetProgramBuildInfo)                                                             \
     X(CreateKernel)                                                                    \
     X(CreateKernelsInProgram)                                                          \
+    X(RetainKernel)                                                                    \
     X(ReleaseKernel)                                                                   \
     X(SetKernelArg)                                                                    \
     X(GetKernelInfo)                                                                   \
@@ -81,7 +83,8 @@
 #define TP_OPENCL_OPTIONAL(X)                                                          \
     X(CreateCommandQueueWithProperties)                                                \
     X(GetKernelSubGroupInfo)                                                           \
-    X(GetDeviceAndHostTimer)
+    X(GetDeviceAndHostTimer)                                                           \
+    X(CloneKernel)
 
 /** The table. Never changes after tp_opencl_load(). */
 struct tp_opencl {

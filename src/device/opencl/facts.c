@@ -27,6 +27,9 @@ static const struct range device_ranges[] = {
     {CL_DEVICE_TYPE, CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED, true},
     /* integer dot products */
     {0x1073, 0x1075, false},
+    /* command buffers */
+    {CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR,
+     CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR, false},
     /* sub-groups, termination, named barriers */
     {0x2031, 0x2035, false},
     /* NVIDIA: compute capability, registers, warp, overlap, time-out, integrated, … */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cl_khr_command_buffer of a driver: functions that are found by name, if it has them. */
+#ifndef TELPHER_DEVICE_OPENCL_COMMANDS_H
+#define TELPHER_DEVICE_OPENCL_COMMANDS_H
+
+#include <stdbool.h>
+
+#include "device/opencl/api.h"
+
+/** X(name without "cl" and "KHR"). */
+#define TP_OPENCL_COMMANDS(X)                                                          \
+    X(CreateCommandBuffer)                                                             \
+    X(FinalizeCommandBuffer)                                                           \
+    X(ReleaseCommandBuffer)                                                            \
+    X(EnqueueCommandBuffer)                                                            \
+    X(CommandBarrierWithWaitList)                                                      \
+    X(CommandCopyBuffer)                                                               \
+    X(CommandCopyBufferRect)                                                           \
+    X(CommandFillBuffer)                                                               \
+    X(CommandNDRangeKernel)
+
+struct tp_opencl_commands {
+#define TP_OPENCL_MEMBER(name) cl##name##KHR_fn name;
+    TP_OPENCL_COMMANDS(TP_OPENCL_MEMBER)
+#undef TP_OPENCL_MEMBER
+};
+
+/** The first version whose functions have other parameters than those of our headers. */
+#define TP_OPENCL_COMMANDS_NEXT CL_MAKE_VERSION(0, 9, 5)
+
+/**
+ * Fills the table. @return false if the device has not the extension, or in a version
+ * that our headers do not know, or a function is missing
+ */
+bool tp_opencl_commands_load(const struct tp_opencl *cl, cl_platform_id platform,
+                             cl_device_id device,
+                             struct tp_opencl_commands *ret_commands);
+
+#endif
