@@ -70,7 +70,7 @@ static const struct tp_config_entry entries[] = {
      .choices = platform_names,
      FIELD(platform_name)},
     {.name = "SHARED_MEMORY",
-     .default_text = "yes",
+     .default_text = "no",
      .help =
          "content goes through shared memory where the server is reached by its Unix "
          "socket",
