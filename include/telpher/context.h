@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job of ranks: processes that find each other at start and then send, put and notify.
+ * Every call that needs another rank is non-blocking unless its name says wait, and every
+ * wait has a time limit.
+ *
+ * Threads: a context belongs to one thread at a time. Callbacks are called from
+ * telpher_progress() and from the waiting calls, never from another thread; they may start
+ * more, but not wait.
+ */
+#ifndef TELPHER_CONTEXT_H
+#define TELPHER_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <telpher/error.h>
+#include <telpher/status.h>
+#include <telpher/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A time limit that never passes. [ns] */
+#define TELPHER_FOREVER UINT64_MAX
+/** Stands for every rank where a call says so. */
+#define TELPHER_ANY_RANK UINT32_MAX
+
+/**
+ * How ranks find each other where no launcher does it: rank, size and one collective call.
+ * interop/mpi.h fills it from a communicator.
+ */
+typedef struct telpher_bootstrap {
+    uint32_t struct_size;
+    uint32_t rank;
+    uint32_t size;
+    /**
+     * Gives every rank what every rank gave, in the order of ranks. Collective, blocking,
+     * used only while the context is made.
+     * @param mine  @p len bytes, the same @p len in all ranks.
+     * @param all   size * @p len bytes.
+     * @return TELPHER_OK, or what telpher_context_create() shall return.
+     */
+    telpher_status (*allgather)(void *user, const void *mine, size_t len, void *all);
+    void *user;
+} telpher_bootstrap;
+
+/** Zero means default in every field behind the first. */
+typedef struct telpher_context_params {
+    uint32_t struct_size; /**< sizeof: TELPHER_CONTEXT_PARAMS_INIT sets it */
+    uint32_t reserved;
+    const telpher_bootstrap
+        *bootstrap; /**< NULL: the launcher's, else a job of one rank */
+    uint64_t timeout_ns; /**< to find all others; 0 = TELPHER_START_TIMEOUT, 60 s */
+    const char
+        *transports; /**< "shm,tcp": which, in this order; NULL = TELPHER_TRANSPORTS */
+} telpher_context_params;
+
+#define TELPHER_CONTEXT_PARAMS_INIT                                                    \
+    {                                                                                  \
+        sizeof(telpher_context_params), 0, NULL, 0, NULL                               \
+    }
+
+/**
+ * Joins the job. Collective: all its ranks call it.
+ *
+ * Who the ranks are comes from, in this order: @p params->bootstrap; the variables that
+ * `telpher launch` sets (TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT); PMIx of `mpirun`,
+ * `prterun` or `srun`. With none of them the process is rank 0 of 1.
+ *
+ * @param params   NULL = defaults; read before return, never kept.
+ * @param ret_ctx  gives the context; end it with telpher_context_destroy().
+ * @param err      says what was wrong and what to do; may be NULL.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_INVALID      a variable or a parameter has no meaning
+ *         TELPHER_ERR_TIMEOUT      some rank never arrived; @p err names it
+ *         TELPHER_ERR_UNREACHABLE  no transport joins this rank and another
+ *         TELPHER_ERR_PEER_LOST    a rank died meanwhile
+ *         TELPHER_ERR_AUTH, TELPHER_ERR_PROTO   strangers answered in the job's place
+ *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_IO
+ *
+ * Threads: any. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params *params,
+                                                   telpher_context **ret_ctx,
+                                                   telpher_error *err);
+
+/**
+ * Waits until what was sent has left, at most 1 s, then leaves the job. Not collective:
+ * others that still need this rank get TELPHER_ERR_PEER_LOST. Requests that are not
+ * complete end without a call. NULL is fine. Since: 0.1.
+ */
+TELPHER_CALL void telpher_context_destroy(telpher_context *ctx);
+
+/** Number of this process in the job, 0 .. size - 1. Since: 0.1. */
+TELPHER_CALL uint32_t telpher_context_rank(const telpher_context *ctx);
+/** How many processes the job has. Since: 0.1. */
+TELPHER_CALL uint32_t telpher_context_size(const telpher_context *ctx);
+/** Number of this process among those of the job on this machine. Since: 0.1. */
+TELPHER_CALL uint32_t telpher_context_local_rank(const telpher_context *ctx);
+/** How many processes of the job this machine has. Since: 0.1. */
+TELPHER_CALL uint32_t telpher_context_local_size(const telpher_context *ctx);
+
+/** Name of the transport that reaches @p rank, "" if there is no such rank. Since: 0.1. */
+TELPHER_CALL const char *telpher_context_transport(const telpher_context *ctx,
+                                                   uint32_t rank);
+
+/**
+ * Whether @p rank is there as far as is known.
+ * @return TELPHER_OK, TELPHER_ERR_PEER_LOST, TELPHER_ERR_RANGE (no such rank)
+ * Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_peer_status(const telpher_context *ctx,
+                                                uint32_t rank);
+
+/**
+ * Moves everything on: sends, receives, copies, callbacks. Never blocks.
+ * @return how many things happened, 0 if none. Since: 0.1.
+ */
+TELPHER_CALL unsigned telpher_progress(telpher_context *ctx);
+
+/**
+ * Progresses until something has happened, first looking, then asleep.
+ * @param timeout_ns  0 .. TELPHER_FOREVER.
+ * @return TELPHER_OK, TELPHER_ERR_TIMEOUT (nothing happened). Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_progress_wait(telpher_context *ctx,
+                                                  uint64_t timeout_ns);
+
+/**
+ * Returns when all ranks have called it. Collective.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_TIMEOUT    not all came in time; call again to go on waiting
+ *         TELPHER_ERR_PEER_LOST  a rank is gone that had to come
+ * Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_barrier(telpher_context *ctx, uint64_t timeout_ns);
+
+/** Called once when something is complete. @p len: [bytes] that were moved. */
+typedef void (*telpher_done_fn)(void *user, telpher_status status, size_t len);
+
+/** How a transfer is to be done; zero means default in every field behind the first. */
+typedef struct telpher_xfer_params {
+    uint32_t struct_size; /**< sizeof: TELPHER_XFER_PARAMS_INIT sets it */
+    uint32_t reserved;
+    telpher_done_fn on_done; /**< NULL = none; then there is a request */
+    void *user; /**< for on_done */
+    /** Stream or queue of the domain (CUstream, cl_command_queue) after whose present work
+     *  the memory is ready; NULL = it is ready now. */
+    void *queue;
+} telpher_xfer_params;
+
+#define TELPHER_XFER_PARAMS_INIT                                                       \
+    {                                                                                  \
+        sizeof(telpher_xfer_params), 0, NULL, NULL, NULL                               \
+    }
+
+/**
+ * Looks whether a request is complete. When it is, the request is given back and may not
+ * be used again.
+ *
+ * @param ret_len  gives [bytes] that were moved, set only when it is complete; may be NULL.
+ * @return TELPHER_IN_PROGRESS, TELPHER_OK, or what went wrong:
+ *         TELPHER_ERR_PEER_LOST, TELPHER_ERR_TRUNCATED, TELPHER_ERR_CANCELED,
+ *         TELPHER_ERR_DEVICE, TELPHER_ERR_NO_MEMORY
+ *
+ * Threads: the context's. Cost: no system call. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_request_test(telpher_request *req, size_t *ret_len);
+
+/**
+ * Progresses until a request is complete, then as telpher_request_test().
+ * @return as there, and TELPHER_ERR_TIMEOUT: the request is as before. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_request_wait(telpher_request *req,
+                                                 uint64_t timeout_ns, size_t *ret_len);
+
+/**
+ * Takes a receive back that no data has come for. The request stays, and is complete with
+ * TELPHER_ERR_CANCELED.
+ * @return TELPHER_OK, TELPHER_ERR_BUSY (too late, or no receive: wait for it). Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_request_cancel(telpher_request *req);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
