@@ -489,7 +489,8 @@ class Programs(Base):
                                 capture_output=True, text=True, timeout=LIMIT_S)
         if native.returncode != 0:
             self.skipTest(f"no native OpenCL device: {native.stderr.strip()}")
-        server = self.serve("--tls-psk", self.key)
+        cache = os.path.join(self.folder, "cache")
+        server = self.serve("--tls-psk", self.key, "--cache", cache)
         env = clean_environment(self.folder)
         env["TELPHER_TLS_PSK"] = self.key
         run = subprocess.run([TELPHER, "run", "-s", server.address, "--", LBM, "--platform", "Telpher", *options,
@@ -498,8 +499,7 @@ class Programs(Base):
         self.assertRegex(run.stdout, "(?i)(equal|identical|same)")
         self.assertIn("authenticated: key session", server.log())
         # what was built is kept for this key alone
-        rooms = os.path.join(self.folder, ".cache", "telpher")
-        self.assertIn("tls-" + b"key alice".hex(), os.listdir(rooms))
+        self.assertIn("tls-" + b"key alice".hex(), os.listdir(cache))
 
 
 if __name__ == "__main__":
