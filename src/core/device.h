@@ -11,6 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <telpher/mem.h>
+#include <telpher/status.h>
+
+#include "base/error.h"
+
 /** A box of bytes in a memory object. A plain range has region {size, 1, 1}. */
 struct tp_device_box {
     uint64_t origin[3]; /**< x [bytes], y [rows], z [slices] */
@@ -28,17 +33,46 @@ struct tp_device_copy {
     struct tp_device_box box;
     void *host; /**< borrowed until done */
     /**
-     * Called exactly once for a copy that was started, from a thread of the domain; may
-     * start further copies, must not block. @p error: 0, or the domain's own code < 0.
+     * Called exactly once for a copy that was started, from progress() or, in domains
+     * without it, from a thread of the domain; may start further copies, must not block.
+     * @p error: 0, or < 0: a telpher_status in domains with progress(), else the domain's
+     * own code.
      */
     void (*done)(struct tp_device_copy *copy, int32_t error);
     uint64_t start_ns,
         end_ns; /**< of the device's clock, set before done; 0 = unknown */
+    /** The user's stream or queue (CUstream, cl_command_queue) after whose present work the
+     *  copy starts; NULL = none. Only for domains with progress(). */
+    void *queue;
+    /** move() only: copies from this handle of the same domain, at from_offset. */
+    void *from;
+    uint64_t from_offset;
+    /** The domain's own while the copy is under way, so that starting one never allocates. */
+    union {
+        void *p[6];
+        uint64_t u[6];
+    } room;
 };
 
 struct tp_device;
 
-/** Table of one domain's functions. Any thread may call. */
+enum { TP_DEVICE_BLOB_MAX = 112 }; /**< [bytes] of what export_mem writes */
+
+/** What is known of a memory: which domain, which handle, which addresses. */
+struct tp_device_memory {
+    struct tp_device *device; /**< NULL: host memory */
+    void *mem; /**< the device's handle */
+    void *base; /**< address that callers know it by */
+    uint64_t size; /**< [bytes] */
+    void *host; /**< where the CPU and transports may touch byte 0, or NULL */
+    uint32_t kind; /**< enum telpher_mem_kind */
+};
+
+/**
+ * Table of one domain's functions. Any thread may call the first group. What follows it is
+ * for jobs of ranks (core/comm): the daemon does without, and every function may be NULL
+ * where a domain cannot do it. One thread at a time calls those.
+ */
 struct tp_device_ops {
     const char *name; /**< "opencl" */
     /** Starts copy->mem → copy->host. @return 0, or the domain's code: done is not called. */
@@ -49,7 +83,66 @@ struct tp_device_ops {
     void (*flush)(struct tp_device *d);
     /** All copies must be done. */
     void (*destroy)(struct tp_device *d);
+
+    uint32_t kind; /**< enum telpher_mem_kind */
+    /** Calls done of copies that have ended. @return how many. */
+    unsigned (*progress)(struct tp_device *d);
+    /** Starts copy->from (at from_offset) → copy->mem (box, which is plain). Both may be of
+     *  any device with the same table. As read; regions must not overlap. */
+    int32_t (*move)(struct tp_device *d, struct tp_device_copy *copy);
+    /** Gives memory of @p bytes > 0. @return OK, NO_MEMORY, DEVICE, UNSUPPORTED. */
+    telpher_status (*alloc)(struct tp_device *d, uint64_t bytes,
+                            struct tp_device_memory *ret);
+    /** Ends what alloc or adopt gave. No copy of it is under way. */
+    void (*free)(struct tp_device *d, void *mem);
+    /**
+     * Takes part in memory that was made elsewhere: @p object is the driver's (cl_mem) if
+     * @p bytes is 0, else an address.
+     * @param queue  the user's that the memory is used with, or NULL; kept until free.
+     * @return OK; INVALID, UNSUPPORTED, NO_MEMORY, DEVICE.
+     */
+    telpher_status (*adopt)(struct tp_device *d, void *object, uint64_t bytes,
+                            void *queue, struct tp_device_memory *ret);
+    /**
+     * Whether an address that nobody registered is the domain's. Must be fast.
+     * @return true and *ret filled. The memory need not be freed or closed.
+     */
+    bool (*find)(struct tp_device *d, const void *ptr, struct tp_device_memory *ret);
+    /** Writes what another process of the machine needs to reach all of @p mem.
+     *  @return OK and the length; UNSUPPORTED, DEVICE. */
+    telpher_status (*export_mem)(struct tp_device *d, void *mem,
+                                 uint8_t blob[TP_DEVICE_BLOB_MAX], size_t *ret_len);
+    /** @p blob comes from another process: it is checked. One that was imported before is
+     *  cheap. @return OK; INVALID, UNSUPPORTED (cannot be reached), NO_MEMORY, DEVICE. */
+    telpher_status (*import_mem)(struct tp_device *d, const uint8_t *blob, size_t len,
+                                 struct tp_device_memory *ret);
+    /** Ends what import_mem gave; may keep it open for the next time. */
+    void (*close_mem)(struct tp_device *d, void *mem);
+    /** Gives host memory that copies run fastest with; NULL if there is none. */
+    void *(*chunk_alloc)(struct tp_device *d, size_t bytes);
+    void (*chunk_free)(struct tp_device *d, void *chunk, size_t bytes);
 };
+
+/** What a domain for a job of ranks is made with. */
+struct tp_device_params {
+    uint32_t local_rank; /**< of this process among those of the machine */
+    uint32_t
+        ordinal; /**< device to use, if there are several; UINT32_MAX: by local rank */
+    const char *options; /**< the domain's setting, never NULL */
+};
+
+/** A domain that can be had. */
+struct tp_device_maker {
+    const char *name; /**< "cuda" */
+    uint32_t kind; /**< enum telpher_mem_kind */
+    /** Cheap: what costs time waits until the domain is first used.
+     *  @return OK; UNSUPPORTED (not on this machine), INVALID (options), NO_MEMORY. */
+    telpher_status (*create)(const struct tp_device_params *params,
+                             struct tp_device **ret_device, struct tp_error *err);
+};
+
+/** All domains, NULL behind the last: defined by the artefact (src/builtin_mem.c). */
+extern const struct tp_device_maker *const tp_builtin_devices[];
 
 /** First member of every domain. */
 struct tp_device {

@@ -120,7 +120,7 @@ struct tp_net_ops {
     /** Says goodbye, so that no peer takes it for a death, and frees. Ops not done: no
      *  callback comes any more. */
     void (*destroy)(struct tp_net *net);
-    /** Device memory it moves itself: a bit per enum tp_device_kind. Host is implied. */
+    /** Device memory it moves itself: a bit per enum telpher_mem_kind. Host is implied. */
     uint32_t kinds;
 };
 

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of every kind: the host's, OpenCL's, CUDA's, and simulated memory that no
+ * processor can touch. Whatever it is, a pointer into it is what transfers take; pointer
+ * arithmetic works. Memory from malloc() or cudaMalloc() needs no call of this header.
+ * interop/opencl.h brings OpenCL buffers in, docs/memory.md tells the whole story.
+ *
+ * Threads: as the context.
+ */
+#ifndef TELPHER_MEM_H
+#define TELPHER_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <telpher/status.h>
+#include <telpher/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Kinds of memory. The numbers never change. */
+enum telpher_mem_kind {
+    TELPHER_MEM_HOST = 0, /**< what the processor reads and writes */
+    TELPHER_MEM_OPENCL = 1,
+    TELPHER_MEM_CUDA = 2,
+    TELPHER_MEM_SIM = 3 /**< for tests: out of reach, as slow as TELPHER_SIM says */
+};
+/** How many kinds there are. */
+#define TELPHER_MEM_KINDS 4
+
+/**
+ * Gives memory of a kind. Where there are several devices, of the one that belongs to this
+ * rank: by its number on the machine, or as TELPHER_MAPPING says.
+ *
+ * @param kind     enum telpher_mem_kind.
+ * @param bytes    [bytes] > 0.
+ * @param ret_ptr  gives the address of the first byte, aligned to 256 at least. Only
+ *                 TELPHER_MEM_HOST may be touched there. End it with telpher_mem_free().
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_UNSUPPORTED  this machine, or this build, has no such memory
+ *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_DEVICE
+ *         TELPHER_ERR_INVALID      no such kind, or 0 bytes
+ * Threads: the context's. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_alloc(telpher_context *ctx, uint32_t kind,
+                                              size_t bytes, void **ret_ptr);
+
+/**
+ * Ends memory of telpher_mem_alloc(). No transfer of it may be under way.
+ * @return TELPHER_OK (also for NULL), TELPHER_ERR_NOT_FOUND (@p ptr begins no such memory).
+ * Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_free(telpher_context *ctx, void *ptr);
+
+/**
+ * Tells of memory that was made elsewhere. Needed for OpenCL's shared virtual memory
+ * only. For other memory it makes finding fast, and checks that no transfer leaves it.
+ *
+ * @param kind   enum telpher_mem_kind that it is.
+ * @param ptr    its first byte; borrowed until telpher_mem_unregister().
+ * @param bytes  [bytes] > 0.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_EXISTS       it overlaps memory that is known already
+ *         TELPHER_ERR_UNSUPPORTED  there is no such memory here
+ *         TELPHER_ERR_INVALID, TELPHER_ERR_NO_MEMORY, TELPHER_ERR_DEVICE
+ * Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_register(telpher_context *ctx, uint32_t kind,
+                                                 void *ptr, size_t bytes);
+
+/**
+ * Ends what telpher_mem_register() or telpher_opencl_register() began. No transfer of it may
+ * be under way. @return as telpher_mem_free(). Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_unregister(telpher_context *ctx, void *ptr);
+
+/**
+ * Copies between memories of any kinds, and progresses until that is done. The ranges must
+ * not overlap.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_RANGE   a range ends outside its memory; nothing was copied
+ *         TELPHER_ERR_DEVICE, TELPHER_ERR_NO_MEMORY   part of it may have been copied
+ * Threads: the context's; not from a callback. Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_copy(telpher_context *ctx, void *dst,
+                                             const void *src, size_t len);
+
+/** What is known of an address. */
+typedef struct telpher_mem_info {
+    uint32_t struct_size; /**< sizeof: set before the call */
+    uint32_t kind; /**< enum telpher_mem_kind */
+    void *
+        base; /**< first byte of the memory; the address itself if it is plain host memory */
+    uint64_t bytes; /**< its size; 0 = not known, plain host memory */
+} telpher_mem_info;
+
+/**
+ * Tells what memory @p ptr lies in. An address that nobody knows is the host's.
+ * @return TELPHER_OK, TELPHER_ERR_INVALID (struct_size). Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_mem_query(telpher_context *ctx, const void *ptr,
+                                              telpher_mem_info *ret_info);
+
+/** Counters since the context was made. */
+typedef struct telpher_mem_stats {
+    uint32_t struct_size; /**< sizeof: set before the call */
+    uint32_t reserved;
+    uint64_t lookups; /**< addresses that were asked for */
+    uint64_t hits; /**< found in the address cache, or plain without looking */
+    uint64_t misses; /**< a domain or the list of registered memory was asked */
+    uint64_t copies; /**< started between device and host, or inside a device */
+    uint64_t copied_bytes;
+    uint64_t chunks_refused; /**< times that all staging chunks were out */
+} telpher_mem_stats;
+
+/** @return TELPHER_OK, TELPHER_ERR_INVALID (struct_size). Since: 0.1. */
+TELPHER_CALL telpher_status telpher_mem_get_stats(telpher_context *ctx,
+                                                  telpher_mem_stats *ret_stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
