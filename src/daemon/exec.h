@@ -5,9 +5,10 @@
  *   exec_main.c    start, options, --probe         exec.c          the reader and its loop
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
  *   exec_device.c  devices and their parts         exec_commands.c command buffers
- *   exec_program.c programs and kernels            exec_build.c    builds, on the pool
- *   exec_text.c    what native programs are of     exec_files.c    files they include
- *   exec_binary.c  binaries                        exec_cache.c    builds made before
+ *   exec_program.c programs                        exec_kernel.c   kernels
+ *   exec_build.c   builds, on the pool             exec_files.c    files they include
+ *   exec_text.c    what native programs are of     exec_binary.c   binaries asked for
+ *   exec_cache.c   builds made before              exec_binary_load.c  binaries given
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
  *   exec_image.c   images, samplers                exec_content.c  READ and WRITE
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
@@ -452,7 +453,7 @@ void tp_exec_region_unref(struct tp_exec_region *r);
 bool tp_exec_take_piece(struct tp_exec *x, uint64_t transfer, uint64_t size,
                         struct tp_exec_event *ev);
 
-/* ---- exec_program.c, exec_build.c ---- */
+/* ---- exec_program.c, exec_build.c, exec_binary_load.c ---- */
 
 struct tp_exec_build;
 struct tp_exec_text;
