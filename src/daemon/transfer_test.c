@@ -119,8 +119,11 @@ fake_nothing(struct tp_device *d)
     (void)d;
 }
 
-static const struct tp_device_ops fake_ops = {"fake", fake_read, fake_write,
-                                              fake_nothing, fake_nothing};
+static const struct tp_device_ops fake_ops = {.name = "fake",
+                                              .read = fake_read,
+                                              .write = fake_write,
+                                              .flush = fake_nothing,
+                                              .destroy = fake_nothing};
 
 /* Waits until @p count copies wait, then completes the one at @p index. */
 static void
