@@ -90,19 +90,23 @@ struct tp_device_ops {
     /** Starts copy->from (at from_offset) → copy->mem (box, which is plain). Both may be of
      *  any device with the same table. As read; regions must not overlap. */
     int32_t (*move)(struct tp_device *d, struct tp_device_copy *copy);
+    /** Whether move() can copy between these two; NULL = always. */
+    bool (*can_move)(struct tp_device *d, void *to, void *from);
     /** Gives memory of @p bytes > 0. @return OK, NO_MEMORY, DEVICE, UNSUPPORTED. */
     telpher_status (*alloc)(struct tp_device *d, uint64_t bytes,
                             struct tp_device_memory *ret);
-    /** Ends what alloc or adopt gave. No copy of it is under way. */
+    /** Ends what alloc gave. No copy of it is under way. */
     void (*free)(struct tp_device *d, void *mem);
     /**
      * Takes part in memory that was made elsewhere: @p object is the driver's (cl_mem) if
      * @p bytes is 0, else an address.
-     * @param queue  the user's that the memory is used with, or NULL; kept until free.
+     * @param queue  the user's that the memory is used with, or NULL; kept until release.
      * @return OK; INVALID, UNSUPPORTED, NO_MEMORY, DEVICE.
      */
     telpher_status (*adopt)(struct tp_device *d, void *object, uint64_t bytes,
                             void *queue, struct tp_device_memory *ret);
+    /** Ends what adopt gave; NULL = nothing is to be done. No copy of it is under way. */
+    void (*release)(struct tp_device *d, void *mem);
     /**
      * Whether an address that nobody registered is the domain's. Must be fast.
      * @return true and *ret filled. The memory need not be freed or closed.
@@ -147,6 +151,7 @@ extern const struct tp_device_maker *const tp_builtin_devices[];
 /** First member of every domain. */
 struct tp_device {
     const struct tp_device_ops *ops;
+    void *ring; /**< core/comm's staging chunks for it */
 };
 
 /** Destroys a domain; NULL is fine. */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one file that names every domain of memory; see builtin.c. */
+#include "core/device.h"
+
+#include "device/host/memory.h"
+#include "device/sim/sim.h"
+
+const struct tp_device_maker *const tp_builtin_devices[] = {
+    &tp_host_maker,
+    &tp_sim_maker,
+    NULL,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging chunks: host memory that content of a device passes through on its way to the
+ * network. A ring for each device, all of it allocated when the first chunk is taken. How
+ * large and how many is measured when the device is first met: the smallest chunk that
+ * copies nearly as fast as larger ones do, and enough of them to hide a copy's latency.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/comm/mem_int.h"
+
+enum {
+    CHUNK_MIN = 64 << 10,
+    CHUNK_MAX = 2 << 20,
+    CHUNK_DEFAULT = 256 << 10,
+    COUNT_MIN = 4,
+    COUNT_MAX = 16,
+    COUNT_DEFAULT = 8,
+    DEPTH = 4, /* copies that are measured together */
+    GAIN_PERCENT = 8, /* what twice the size must bring */
+    PROBE_BYTES = 4096,
+};
+
+static const tp_ns MEASURE_MAX_NS = 20 * TP_CLOCK_MS;
+static const tp_ns STUCK_NS = TP_CLOCK_S;
+
+/* ---- measuring ----------------------------------------------------------------------- */
+
+/* Device and host memory that copies are tried with. */
+struct bench {
+    struct tp_device *device;
+    struct tp_device_memory memory;
+    uint8_t *host;
+    struct tp_device_copy copies[DEPTH];
+};
+
+/* So many of the running measurement have ended, the failed ones in the upper half. */
+static void
+count_done(struct tp_device_copy *copy, int32_t error)
+{
+    uint64_t *counts = copy->from;
+
+    counts[0]++;
+    counts[1] += error != 0;
+}
+
+/* Time of @p depth copies of @p bytes each in one direction; 0 = it does not work. */
+static tp_ns
+run_once(struct bench *b, size_t bytes, unsigned depth,
+         int32_t (*fn)(struct tp_device *, struct tp_device_copy *))
+{
+    uint64_t counts[2] = {0, 0};
+    unsigned started = 0;
+    tp_ns begin = tp_clock_ns(), now;
+
+    for (; started < depth; started++) {
+        struct tp_device_copy *copy = &b->copies[started];
+
+        *copy = (struct tp_device_copy){
+            .mem = b->memory.mem,
+            .box = tp_device_range(started * bytes, bytes),
+            .host = b->host + started * bytes,
+            .done = count_done,
+            .from = counts,
+        };
+        if (fn(b->device, copy) != 0) {
+            break;
+        }
+    }
+    b->device->ops->flush(b->device);
+    while (counts[0] < started) { /* they use this stack: no way out but their end */
+        (void)b->device->ops->progress(b->device);
+    }
+    now = tp_clock_ns();
+    return started < depth || counts[1] > 0 || now - begin > STUCK_NS
+               ? 0
+               : TP_MAX(now - begin, 1);
+}
+
+/* The slower direction, the better of two runs; 0 = it does not work. */
+static tp_ns
+run(struct bench *b, size_t bytes, unsigned depth)
+{
+    const struct tp_device_ops *ops = b->device->ops;
+    tp_ns slowest = 0;
+
+    for (int write = 0; write < 2; write++) {
+        tp_ns first = run_once(b, bytes, depth, write ? ops->write : ops->read);
+        tp_ns again =
+            first == 0 ? 0 : run_once(b, bytes, depth, write ? ops->write : ops->read);
+
+        if (again == 0) {
+            return 0;
+        }
+        slowest = TP_MAX(slowest, TP_MIN(first, again));
+    }
+    return slowest;
+}
+
+static void
+choose(struct bench *b, size_t *ret_bytes, unsigned *ret_count)
+{
+    tp_ns deadline = tp_clock_deadline(MEASURE_MAX_NS);
+    tp_ns latency = run(b, PROBE_BYTES, 1), time = run(b, CHUNK_MIN, DEPTH);
+    size_t bytes = CHUNK_MIN;
+    tp_ns each;
+
+    if (latency == 0 || time == 0) {
+        return;
+    }
+    while (bytes < CHUNK_MAX && !tp_clock_passed(deadline)) {
+        tp_ns twice = run(b, 2 * bytes, DEPTH);
+
+        if (twice == 0 || twice * 100 >= 2 * time * (100 - GAIN_PERCENT)) {
+            break;
+        }
+        bytes *= 2;
+        time = twice;
+    }
+    each = TP_MAX(time / DEPTH, 1);
+    *ret_bytes = bytes;
+    *ret_count = (unsigned)TP_MIN(COUNT_MIN + 2 * (latency / each), COUNT_MAX);
+    tp_debug("mem", "%s: a copy takes %llu ns, %zu bytes %llu ns; %u such chunks",
+             b->device->ops->name, (unsigned long long)latency, bytes,
+             (unsigned long long)each, *ret_count);
+}
+
+static void
+measure(struct tp_device *device, size_t *ret_bytes, unsigned *ret_count)
+{
+    const struct tp_device_ops *ops = device->ops;
+    const size_t size = (size_t)CHUNK_MAX * DEPTH;
+    struct bench b = {.device = device};
+
+    if (ops->alloc == NULL || ops->alloc(device, size, &b.memory) != TELPHER_OK) {
+        return;
+    }
+    b.device = b.memory.device;
+    b.host = ops->chunk_alloc(device, size);
+    if (b.host != NULL) {
+        choose(&b, ret_bytes, ret_count);
+        ops->chunk_free(device, b.host, size);
+    }
+    ops->free(device, b.memory.mem);
+}
+
+/* ---- rings --------------------------------------------------------------------------- */
+
+void
+tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
+{
+    struct tp_mems_ring *ring;
+
+    if (device->ring != NULL) {
+        return;
+    }
+    ring = tp_zalloc(sizeof(*ring), "staging ring");
+    if (ring == NULL) {
+        return; /* so it has no chunks, and is met again */
+    }
+    *ring = (struct tp_mems_ring){
+        .device = device, .chunk_bytes = CHUNK_DEFAULT, .count = COUNT_DEFAULT};
+    tp_list_init(&ring->link);
+    tp_list_push_back(&mems->rings, &ring->link);
+    device->ring = ring; /* before it is measured: allocating looks at it */
+    if (device->ops->kind != TELPHER_MEM_HOST &&
+        (mems->chunk_bytes == 0 || mems->chunk_count == 0)) {
+        measure(device, &ring->chunk_bytes, &ring->count);
+    }
+    if (mems->chunk_bytes != 0) {
+        ring->chunk_bytes = mems->chunk_bytes;
+    }
+    if (mems->chunk_count != 0) {
+        ring->count = TP_MAX(mems->chunk_count, 2);
+    }
+}
+
+/* The ring of a device that was met; host memory is met here. */
+static struct tp_mems_ring *
+ring_of(struct tp_mems *mems, struct tp_device *device)
+{
+    if (device == NULL) {
+        device = mems->domains[TELPHER_MEM_HOST];
+    }
+    if (device->ring == NULL && device->ops->kind == TELPHER_MEM_HOST) {
+        tp_mems_meet(mems, device);
+    }
+    return device->ring;
+}
+
+size_t
+tp_mems_chunk_bytes(struct tp_mems *mems, struct tp_device *device)
+{
+    const struct tp_mems_ring *ring = ring_of(mems, device);
+
+    return ring != NULL ? ring->chunk_bytes : CHUNK_DEFAULT;
+}
+
+unsigned
+tp_mems_chunk_count(struct tp_mems *mems, struct tp_device *device)
+{
+    const struct tp_mems_ring *ring = ring_of(mems, device);
+
+    return ring != NULL ? ring->count : COUNT_DEFAULT;
+}
+
+static bool
+fill(struct tp_mems_ring *ring)
+{
+    const struct tp_device_ops *ops = ring->device->ops;
+    void **chunks = tp_alloc_array(ring->count, sizeof(*chunks), "staging ring");
+
+    if (chunks == NULL) {
+        return false;
+    }
+    ring->block = ops->chunk_alloc(ring->device, ring->count * ring->chunk_bytes);
+    if (ring->block == NULL) {
+        tp_free(chunks);
+        return false;
+    }
+    for (unsigned i = 0; i < ring->count; i++) { /* so that the first is taken first */
+        chunks[i] = (char *)ring->block + (ring->count - 1 - i) * ring->chunk_bytes;
+    }
+    ring->free = chunks;
+    ring->free_count = ring->count;
+    return true;
+}
+
+void *
+tp_mems_chunk_take(struct tp_mems *mems, struct tp_device *device)
+{
+    struct tp_mems_ring *ring = ring_of(mems, device);
+
+    if (ring == NULL || (ring->free == NULL && !fill(ring))) {
+        return NULL;
+    }
+    if (ring->free_count == 0) {
+        mems->stats.chunks_refused++;
+        return NULL;
+    }
+    return ring->free[--ring->free_count];
+}
+
+void
+tp_mems_chunk_give(struct tp_mems *mems, struct tp_device *device, void *chunk)
+{
+    struct tp_mems_ring *ring = ring_of(mems, device);
+
+    tp_assert(ring != NULL && ring->free_count < ring->count);
+    ring->free[ring->free_count++] = chunk;
+}
+
+void
+tp_mems_rings_destroy(struct tp_mems *mems)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&mems->rings)) != NULL) {
+        struct tp_mems_ring *ring = tp_list_entry(link, struct tp_mems_ring, link);
+
+        if (ring->block != NULL) {
+            ring->device->ops->chunk_free(ring->device, ring->block,
+                                          ring->count * ring->chunk_bytes);
+        }
+        ring->device->ring = NULL;
+        tp_free(ring->free);
+        tp_free(ring);
+    }
+}
