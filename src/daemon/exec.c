@@ -31,8 +31,8 @@ tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg)
     }
 }
 
-static void
-wake_reader(struct tp_exec *x)
+void
+tp_exec_wake(struct tp_exec *x)
 {
     const uint64_t one = 1;
 
@@ -44,7 +44,7 @@ tp_exec_flush(struct tp_exec *x)
 {
     /* what the socket does not take now is the reader's, which polls for it */
     if (tp_stream_flush(x->stream) != TELPHER_OK) {
-        wake_reader(x);
+        tp_exec_wake(x);
     }
 }
 
@@ -245,6 +245,7 @@ wait_for_work(struct tp_exec *x)
     }
     if (fds[2].revents != 0) {
         (void)!read(x->wake_fd, &wakes, sizeof(wakes));
+        tp_exec_regions_reap(x);
     }
     if (tp_stream_pending(x->stream) > 0) {
         (void)tp_stream_flush(x->stream);

@@ -13,7 +13,8 @@
  *   exec_image.c   images, samplers                exec_content.c  READ and WRITE
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
  *   bulk.c         bulk streams                    printf.c        what kernels print
- *   watchdog.c     kernels that never end
+ *   watchdog.c     kernels that never end          exec_share.c    memory of the client
+ *   exec_pin.c     memory that drivers know
  *
  * Threads: the *reader* receives commands and hands them to the driver's own queues; it
  * owns the table of objects. Native callbacks send DONE themselves. The pool builds. The
@@ -41,6 +42,7 @@
 #include "base/sha256.h"
 #include "base/thread.h"
 #include "core/stream.h"
+#include "daemon/exec_pin.h"
 #include "daemon/limits.h"
 #include "daemon/transfer.h"
 #include "device/host/staging.h"
@@ -80,6 +82,7 @@ struct tp_exec_context {
     uint32_t device_count;
     struct tp_exec_device *devices; /**< sub-devices held; never change */
     struct tp_device **domains; /**< of each device, made at first use; reader only */
+    struct tp_list pin_link; /**< pins->contexts; reader only */
 };
 
 struct tp_exec_queue {
@@ -180,6 +183,7 @@ struct tp_exec {
     struct tp_host_staging *middle; /**< chunks for READs up to TP_EXEC_DIRECT_MAX */
     struct tp_transfers *transfers;
     struct tp_map regions; /**< memory that the client shares; reader only */
+    struct tp_exec_pins pins;
     struct tp_transfer_piece stash; /**< content of the command to come; reader only */
     uint64_t stash_transfer;
     struct tp_exec_printf *printf;
@@ -208,6 +212,8 @@ telpher_status tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, 
 void tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg);
 /** Sends what was put. Any thread. */
 void tp_exec_flush(struct tp_exec *x);
+/** Has the reader look up: something is unsent, or regions are over. Any thread. */
+void tp_exec_wake(struct tp_exec *x);
 /** Puts FAILED with "call: CL_NAME" and sends it. */
 void tp_exec_failed(struct tp_exec *x, uint64_t id, int32_t error, const char *call);
 /** Ends the process with last words. Any thread. */
@@ -259,6 +265,7 @@ void tp_exec_event_free(struct tp_exec_object *o);
 void tp_exec_sub_device_free(struct tp_exec_object *o);
 void tp_exec_commands_free(struct tp_exec_object *o);
 /* What happens to the native object as soon as the client lets go. */
+void tp_exec_context_let_go(struct tp_exec_object *o);
 void tp_exec_queue_let_go(struct tp_exec_object *o);
 void tp_exec_mem_let_go(struct tp_exec_object *o);
 
@@ -446,8 +453,15 @@ telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
 
 struct tp_exec_region;
 
-/** Any thread; NULL is fine. */
+/** Any thread, also under locks: the reader ends it. NULL is fine. */
 void tp_exec_region_unref(struct tp_exec_region *r);
+/** Ends regions that nothing uses any more. Reader only. */
+void tp_exec_regions_reap(struct tp_exec *x);
+/** Keeps a region mapped beyond its use; and no more. Any thread. */
+void tp_exec_region_keep(struct tp_exec_region *r);
+void tp_exec_region_let_go(struct tp_exec_region *r);
+/** Its memory; borrowed for as long as the region is kept. */
+void *tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size);
 /** Makes the piece that came before the command its content, if there is one with all of
  *  it. Reader only. */
 bool tp_exec_take_piece(struct tp_exec *x, uint64_t transfer, uint64_t size,

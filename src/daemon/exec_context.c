@@ -83,8 +83,16 @@ tp_exec_on_context_create(struct tp_exec *x, const struct tp_wire_context_create
     if (m->devices.count == 0) {
         return TELPHER_ERR_PROTO;
     }
+    tp_list_init(&c->pin_link);
     tp_exec_poison(&c->obj, make_context(c, &m->devices), "clCreateContext");
+    tp_exec_pin_context(c);
     return TELPHER_OK;
+}
+
+void
+tp_exec_context_let_go(struct tp_exec_object *o)
+{
+    tp_exec_pin_no_more(tp_container_of(o, struct tp_exec_context, obj));
 }
 
 void
@@ -95,6 +103,7 @@ tp_exec_context_free(struct tp_exec_object *o)
     for (uint32_t i = 0; c->domains != NULL && i < c->device_count; i++) {
         tp_device_destroy(c->domains[i]);
     }
+    tp_exec_unpin_context(c);
     if (c->native != NULL) {
         o->x->cl.ReleaseContext(c->native);
     }

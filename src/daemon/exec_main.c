@@ -214,6 +214,7 @@ prepare(struct tp_exec *x, const struct arguments *a)
     tp_list_init(&x->gates);
     x->memory.max = x->limits.memory_bytes;
     x->host.max = x->limits.host_bytes;
+    tp_exec_pins_init(x);
     x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);

@@ -15,7 +15,8 @@ static const struct kind {
     void (*let_go)(struct tp_exec_object *o);
     void (*free)(struct tp_exec_object *o);
 } kinds[] = {
-    [TP_WIRE_KIND_CONTEXT] = {CL_INVALID_CONTEXT, NULL, tp_exec_context_free},
+    [TP_WIRE_KIND_CONTEXT] = {CL_INVALID_CONTEXT, tp_exec_context_let_go,
+                              tp_exec_context_free},
     [TP_WIRE_KIND_QUEUE] = {CL_INVALID_COMMAND_QUEUE, tp_exec_queue_let_go,
                             tp_exec_queue_free},
     [TP_WIRE_KIND_MEM] = {CL_INVALID_MEM_OBJECT, tp_exec_mem_let_go, tp_exec_mem_free},

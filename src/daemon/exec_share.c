@@ -21,20 +21,67 @@ enum {
         0x01021994, /* of statfs(2): pages are there when touched, or memory is out */
 };
 
-/** One shared file in our memory; lives until no piece of it is in use. */
+/** One shared file in our memory; mapped until no piece of it is in use, nor pinned. */
 struct tp_exec_region {
+    struct tp_list dead_link; /**< pins->dead */
+    struct tp_exec *x;
     uint8_t *memory;
     uint64_t size;
-    struct tp_refcount refs;
+    struct tp_refcount refs; /**< of who uses its content */
+    struct tp_refcount maps; /**< all those as one, and each pin */
 };
+
+void
+tp_exec_region_keep(struct tp_exec_region *r)
+{
+    tp_refcount_get(&r->maps);
+}
+
+void
+tp_exec_region_let_go(struct tp_exec_region *r)
+{
+    if (tp_refcount_put(&r->maps)) {
+        (void)munmap(r->memory, r->size);
+        tp_free(r);
+    }
+}
 
 void
 tp_exec_region_unref(struct tp_exec_region *r)
 {
     if (r != NULL && tp_refcount_put(&r->refs)) {
-        (void)munmap(r->memory, r->size);
-        tp_free(r);
+        struct tp_exec *x = r->x;
+
+        tp_mutex_lock(&x->pins.lock);
+        tp_list_push_back(&x->pins.dead, &r->dead_link);
+        tp_mutex_unlock(&x->pins.lock);
+        tp_exec_wake(x);
     }
+}
+
+void
+tp_exec_regions_reap(struct tp_exec *x)
+{
+    struct tp_list dead, *link;
+
+    tp_list_init(&dead);
+    tp_mutex_lock(&x->pins.lock);
+    tp_list_splice_back(&dead, &x->pins.dead);
+    tp_mutex_unlock(&x->pins.lock);
+    while ((link = tp_list_pop_front(&dead)) != NULL) {
+        struct tp_exec_region *r =
+            tp_list_entry(link, struct tp_exec_region, dead_link);
+
+        tp_exec_unpin_region(x, r);
+        tp_exec_region_let_go(r);
+    }
+}
+
+void *
+tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size)
+{
+    *ret_size = r->size;
+    return r->memory;
 }
 
 /* A file that stays as large as it is, made of ordinary memory. */
@@ -51,7 +98,7 @@ is_proper_file(int fd, uint64_t size)
 }
 
 static telpher_status
-map_region(int fd, uint64_t size, struct tp_exec_region **ret_region)
+map_region(struct tp_exec *x, int fd, uint64_t size, struct tp_exec_region **ret_region)
 {
     struct tp_exec_region *r;
     void *memory;
@@ -68,9 +115,12 @@ map_region(int fd, uint64_t size, struct tp_exec_region **ret_region)
         tp_free(r);
         return TELPHER_ERR_NO_MEMORY;
     }
+    r->x = x;
     r->memory = memory;
     r->size = size;
+    tp_list_init(&r->dead_link);
     tp_refcount_init(&r->refs);
+    tp_refcount_init(&r->maps);
     *ret_region = r;
     return TELPHER_OK;
 }
@@ -85,14 +135,17 @@ enter_region(struct tp_exec *x, const struct tp_wire_share *m, int fd)
     if (tp_map_count(&x->regions) >= REGIONS_MAX) {
         return TELPHER_ERR_LIMIT;
     }
-    status = map_region(fd, m->size, &r);
-    if (status == TELPHER_OK) {
-        status = tp_map_put(&x->regions, m->region, r);
-        if (status != TELPHER_OK) {
-            tp_exec_region_unref(r);
-        }
+    status = map_region(x, fd, m->size, &r);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    return status;
+    status = tp_map_put(&x->regions, m->region, r);
+    if (status != TELPHER_OK) {
+        tp_exec_region_unref(r);
+        return status;
+    }
+    tp_exec_pin_region(x, r);
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -125,6 +178,7 @@ telpher_status
 tp_exec_on_unshare(struct tp_exec *x, const struct tp_wire_unshare *m)
 {
     tp_exec_region_unref(tp_map_remove(&x->regions, m->region));
+    tp_exec_regions_reap(x);
     return TELPHER_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "daemon/transfer_int.h"
 
 enum {
-    SMALL_KEEP = 64, /* chunks kept for reuse: 16 MiB of each size */
+    SMALL_KEEP = 64, /* chunks of the slabs: 16 MiB each; more come from the heap */
     LARGE_KEEP = 16,
 };
 
@@ -204,6 +204,15 @@ tp_transfers_create(const struct tp_transfers_handler *handler, void *arg,
     }
     *ret_transfers = all;
     return TELPHER_OK;
+}
+
+void
+tp_transfers_each_staging(const struct tp_transfers *all,
+                          void (*each)(void *arg, struct tp_host_staging *staging),
+                          void *arg)
+{
+    each(arg, all->small);
+    each(arg, all->large);
 }
 
 /* The command of content that came first, or of content to come. */

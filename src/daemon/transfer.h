@@ -19,6 +19,7 @@
 #include "core/device.h"
 #include "core/session.h"
 #include "core/transport.h"
+#include "device/host/staging.h"
 
 struct tp_transfers;
 struct tp_bulk;
@@ -81,6 +82,10 @@ struct tp_transfers_handler {
 /** @param handler kept */
 telpher_status tp_transfers_create(const struct tp_transfers_handler *handler,
                                    void *arg, struct tp_transfers **ret_transfers);
+/** Calls @p each for the staging that content passes through. */
+void tp_transfers_each_staging(const struct tp_transfers *all,
+                               void (*each)(void *arg, struct tp_host_staging *staging),
+                               void *arg);
 /** Breaks all bulk streams and waits until their threads have ended. */
 void tp_transfers_end_streams(struct tp_transfers *all);
 /**

@@ -12,7 +12,6 @@
 #include "core/stream.h"
 #include "daemon/control.h"
 #include "daemon/transfer.h"
-#include "device/host/staging.h"
 
 enum { TP_TRANSFER_SMALL_CHUNK = TP_WIRE_CHUNK_MAX };
 

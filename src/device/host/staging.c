@@ -15,11 +15,12 @@ struct free_chunk {
 };
 
 struct tp_host_staging {
-    struct tp_mutex lock; /* protects all that follows */
-    struct free_chunk *free;
-    size_t free_count;
+    struct tp_mutex lock; /* protects these three */
+    struct free_chunk *free; /* of the slab */
+    size_t fresh; /* chunks of the slab that were never given */
     size_t used;
-    size_t keep; /* these three never change */
+    uint8_t *slab; /* these never change */
+    size_t keep;
     size_t chunk_bytes;
     struct tp_budget *budget; /* NULL: none */
 };
@@ -33,9 +34,14 @@ tp_host_staging_create(size_t chunk_bytes, size_t keep,
     if (s == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
+    s->slab = tp_alloc_aligned(PAGE, keep * chunk_bytes, "staging");
+    if (s->slab == NULL) {
+        tp_free(s);
+        return TELPHER_ERR_NO_MEMORY;
+    }
     tp_mutex_init(&s->lock);
-    s->chunk_bytes = TP_MAX(chunk_bytes, sizeof(struct free_chunk));
-    s->keep = keep;
+    s->chunk_bytes = chunk_bytes;
+    s->keep = s->fresh = keep;
     *ret_staging = s;
     return TELPHER_OK;
 }
@@ -46,14 +52,28 @@ tp_host_staging_destroy(struct tp_host_staging *s)
     if (s == NULL) {
         return;
     }
-    while (s->free != NULL) {
-        struct free_chunk *chunk = s->free;
-
-        s->free = chunk->next;
-        tp_free(chunk);
-    }
+    tp_free(s->slab);
     tp_mutex_fini(&s->lock);
     tp_free(s);
+}
+
+/* A chunk of the slab, or NULL if all are in use. Under lock. */
+static void *
+take_from_slab(struct tp_host_staging *s)
+{
+    struct free_chunk *chunk = s->free;
+
+    if (chunk != NULL) {
+        s->free = chunk->next;
+        return chunk;
+    }
+    return s->fresh > 0 ? s->slab + --s->fresh * s->chunk_bytes : NULL;
+}
+
+static bool
+is_in_slab(const struct tp_host_staging *s, const void *chunk)
+{
+    return (uintptr_t)chunk - (uintptr_t)s->slab < s->keep * s->chunk_bytes;
 }
 
 static void
@@ -73,17 +93,13 @@ tp_host_staging_set_budget(struct tp_host_staging *s, struct tp_budget *budget)
 void *
 tp_host_staging_get(struct tp_host_staging *s)
 {
-    struct free_chunk *chunk;
+    void *chunk;
 
     if (s->budget != NULL && !tp_budget_take(s->budget, s->chunk_bytes)) {
         return NULL;
     }
     tp_mutex_lock(&s->lock);
-    chunk = s->free;
-    if (chunk != NULL) {
-        s->free = chunk->next;
-        s->free_count--;
-    }
+    chunk = take_from_slab(s);
     s->used++;
     tp_mutex_unlock(&s->lock);
     if (chunk != NULL) {
@@ -109,15 +125,21 @@ tp_host_staging_put(struct tp_host_staging *s, void *chunk)
     }
     tp_mutex_lock(&s->lock);
     s->used--;
-    if (s->free_count < s->keep) {
+    if (is_in_slab(s, back)) {
         back->next = s->free;
         s->free = back;
-        s->free_count++;
         back = NULL;
     }
     tp_mutex_unlock(&s->lock);
     tp_free(back);
     give_back(s);
+}
+
+void *
+tp_host_staging_slab(const struct tp_host_staging *s, size_t *ret_bytes)
+{
+    *ret_bytes = s->keep * s->chunk_bytes;
+    return s->slab;
 }
 
 size_t

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging memory: chunks of one size that are used again and again, never cleared. A
- * chunk lies between a connection and a device while content passes through.
+ * chunk lies between a connection and a device while content passes through. The first
+ * ones are cut from one piece, the slab, which a driver can be told of; more are taken
+ * from the heap and given back.
  */
 #ifndef TELPHER_DEVICE_HOST_STAGING_H
 #define TELPHER_DEVICE_HOST_STAGING_H
@@ -16,7 +18,7 @@ struct tp_host_staging;
 
 /**
  * @param chunk_bytes size of every chunk
- * @param keep        chunks that stay allocated when nobody uses them
+ * @param keep        chunks of the slab; its pages are there once they are touched
  * @return OK, NO_MEMORY
  */
 telpher_status tp_host_staging_create(size_t chunk_bytes, size_t keep,
@@ -31,6 +33,9 @@ void tp_host_staging_destroy(struct tp_host_staging *s);
 void *tp_host_staging_get(struct tp_host_staging *s);
 /** Takes a chunk back; NULL is fine. Any thread. */
 void tp_host_staging_put(struct tp_host_staging *s, void *chunk);
+
+/** The slab: @return its start, *ret_bytes long, for as long as the staging lives. */
+void *tp_host_staging_slab(const struct tp_host_staging *s, size_t *ret_bytes);
 
 /** Chunks given and not yet back, at this moment. */
 size_t tp_host_staging_used(struct tp_host_staging *s);

@@ -37,6 +37,29 @@ test_reuse(void **state)
 }
 
 static void
+test_slab(void **state)
+{
+    struct tp_host_staging *s;
+    uint8_t *slab, *chunks[3];
+    size_t bytes;
+
+    (void)state;
+    assert_int_equal(tp_host_staging_create(CHUNK, 2, &s), TELPHER_OK);
+    slab = tp_host_staging_slab(s, &bytes);
+    assert_int_equal(bytes, 2 * CHUNK);
+    for (int i = 0; i < 3; i++) {
+        chunks[i] = tp_host_staging_get(s);
+        assert_non_null(chunks[i]);
+        assert_true((chunks[i] >= slab && chunks[i] < slab + bytes) == (i < 2));
+    }
+    assert_ptr_not_equal(chunks[0], chunks[1]);
+    for (int i = 0; i < 3; i++) {
+        tp_host_staging_put(s, chunks[i]);
+    }
+    tp_host_staging_destroy(s);
+}
+
+static void
 test_gives_memory_back(void **state)
 {
     struct tp_host_staging *s;
@@ -52,7 +75,7 @@ test_gives_memory_back(void **state)
     for (int i = 0; i < 8; i++) {
         tp_host_staging_put(s, chunks[i]);
     }
-    assert_int_equal(tp_alloc_live(), before + 1 + 2);
+    assert_int_equal(tp_alloc_live(), before + 2); /* itself and the slab */
     tp_host_staging_destroy(s);
     assert_int_equal(tp_alloc_live(), before);
 }
@@ -61,13 +84,22 @@ static void
 test_no_memory(void **state)
 {
     struct tp_host_staging *s;
+    void *kept;
 
     (void)state;
-    assert_int_equal(tp_host_staging_create(CHUNK, 2, &s), TELPHER_OK);
+    for (unsigned i = 1; i <= 2; i++) {
+        tp_alloc_fail_nth(i);
+        assert_int_equal(tp_host_staging_create(CHUNK, 1, &s), TELPHER_ERR_NO_MEMORY);
+    }
+    tp_alloc_fail_nth(0);
+    assert_int_equal(tp_host_staging_create(CHUNK, 1, &s), TELPHER_OK);
+    kept = tp_host_staging_get(s);
+    assert_non_null(kept);
     tp_alloc_fail_nth(1);
     assert_null(tp_host_staging_get(s));
-    assert_int_equal(tp_host_staging_used(s), 0);
+    assert_int_equal(tp_host_staging_used(s), 1);
     tp_alloc_fail_nth(0);
+    tp_host_staging_put(s, kept);
     tp_host_staging_destroy(s);
     tp_host_staging_destroy(NULL);
 }
@@ -77,6 +109,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reuse),
+        cmocka_unit_test(test_slab),
         cmocka_unit_test(test_gives_memory_back),
         cmocka_unit_test(test_no_memory),
     };

@@ -272,7 +272,6 @@ static const struct fact facts[] = {
     {CL_DEVICE_LOCAL_MEM_TYPE, U32, CL_GLOBAL, NULL},
     {CL_DEVICE_LOCAL_MEM_SIZE, U64, TD_LOCAL_MEM_BYTES, NULL},
     {CL_DEVICE_ERROR_CORRECTION_SUPPORT, U32, CL_FALSE, NULL},
-    {CL_DEVICE_HOST_UNIFIED_MEMORY, U32, CL_FALSE, NULL},
     {CL_DEVICE_PROFILING_TIMER_RESOLUTION, SIZE, 1, NULL},
     {CL_DEVICE_ENDIAN_LITTLE, U32, CL_TRUE, NULL},
     {CL_DEVICE_AVAILABLE, U32, CL_TRUE, NULL},
@@ -419,6 +418,8 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
         return td_out_text(out, version_text());
     case CL_DEVICE_OPENCL_C_VERSION:
         return td_out_text(out, "OpenCL C 1.2 ");
+    case CL_DEVICE_HOST_UNIFIED_MEMORY:
+        return td_out_u32(out, td_script()->unified);
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:
         return td_out_bytes(out, items, sizeof(items));
     default:

@@ -10,12 +10,25 @@
     (CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_NO_ACCESS)
 #define HOST_PLACE (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)
 
+/* The program's memory must be there as long as a buffer over it: other drivers use it. */
+static void
+touch(const cl_mem m)
+{
+    const volatile uint8_t *bytes = m->data;
+
+    if (m->host_ptr != NULL && m->parent == NULL) {
+        (void)bytes[0];
+        (void)bytes[m->size - 1];
+    }
+}
+
 static void
 destroy_mem(struct td_obj *obj)
 {
     cl_mem m = (cl_mem)obj;
 
     td_callback_run(m->on_destroy, m);
+    touch(m);
     while (m->maps != NULL) {
         struct td_map *map = m->maps;
 

@@ -179,6 +179,7 @@ read_script(void)
     script.devices = number("TESTDRV_DEVICES", 0, TD_DEVICES_MAX, 2);
     script.delay_us = number("TESTDRV_DELAY_US", 0, 100000000, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
+    script.unified = is("TESTDRV_UNIFIED", "1");
     script.version12 = is("TESTDRV_VERSION", "1.2");
     script.device_type = is("TESTDRV_TYPE", "cpu") ? CL_DEVICE_TYPE_CPU
                          : is("TESTDRV_TYPE", "accelerator")

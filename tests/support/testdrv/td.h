@@ -105,6 +105,7 @@ struct td_script {
     unsigned delay_us; /* of every command */
     bool lazy; /* commands start only after a flush */
     bool version12;
+    bool unified; /* memory is the host's, says the device */
     cl_device_type device_type;
     bool timer; /* device and host timers */
     cl_ulong clock_ahead_ns; /* of the devices, before the host's */
