@@ -3,10 +3,16 @@
 #include "core/device.h"
 
 #include "device/host/memory.h"
+#ifdef TP_BUILTIN_OPENCL
+#include "device/opencl/memory.h"
+#endif
 #include "device/sim/sim.h"
 
 const struct tp_device_maker *const tp_builtin_devices[] = {
     &tp_host_maker,
+#ifdef TP_BUILTIN_OPENCL
+    &tp_opencl_maker,
+#endif
     &tp_sim_maker,
     NULL,
 };

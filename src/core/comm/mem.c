@@ -241,6 +241,7 @@ tp_mems_read(struct tp_mems *mems, const struct tp_mem_place *place, size_t len,
              void *host, struct tp_device_copy *copy)
 {
     copy->host = host;
+    copy->from = NULL;
     return start(mems, place, len, copy, place->device->ops->read);
 }
 
@@ -249,6 +250,7 @@ tp_mems_write(struct tp_mems *mems, const struct tp_mem_place *place, size_t len
               const void *host, struct tp_device_copy *copy)
 {
     copy->host = (void *)(uintptr_t)host; /* only read */
+    copy->from = NULL;
     return start(mems, place, len, copy, place->device->ops->write);
 }
 

@@ -27,22 +27,29 @@ static const tp_ns STUCK_NS = TP_CLOCK_S;
 
 /* ---- measuring ----------------------------------------------------------------------- */
 
+struct bench;
+
+struct trial {
+    struct tp_device_copy copy;
+    struct bench *bench;
+};
+
 /* Device and host memory that copies are tried with. */
 struct bench {
     struct tp_device *device;
     struct tp_device_memory memory;
     uint8_t *host;
-    struct tp_device_copy copies[DEPTH];
+    unsigned ended, failed;
+    struct trial trials[DEPTH];
 };
 
-/* So many of the running measurement have ended, the failed ones in the upper half. */
 static void
 count_done(struct tp_device_copy *copy, int32_t error)
 {
-    uint64_t *counts = copy->from;
+    struct bench *b = tp_container_of(copy, struct trial, copy)->bench;
 
-    counts[0]++;
-    counts[1] += error != 0;
+    b->ended++;
+    b->failed += error != 0;
 }
 
 /* Time of @p depth copies of @p bytes each in one direction; 0 = it does not work. */
@@ -50,30 +57,31 @@ static tp_ns
 run_once(struct bench *b, size_t bytes, unsigned depth,
          int32_t (*fn)(struct tp_device *, struct tp_device_copy *))
 {
-    uint64_t counts[2] = {0, 0};
     unsigned started = 0;
     tp_ns begin = tp_clock_ns(), now;
 
+    b->ended = 0;
+    b->failed = 0;
     for (; started < depth; started++) {
-        struct tp_device_copy *copy = &b->copies[started];
+        struct trial *t = &b->trials[started];
 
-        *copy = (struct tp_device_copy){
+        t->bench = b;
+        t->copy = (struct tp_device_copy){
             .mem = b->memory.mem,
             .box = tp_device_range(started * bytes, bytes),
             .host = b->host + started * bytes,
             .done = count_done,
-            .from = counts,
         };
-        if (fn(b->device, copy) != 0) {
+        if (fn(b->device, &t->copy) != 0) {
             break;
         }
     }
     b->device->ops->flush(b->device);
-    while (counts[0] < started) { /* they use this stack: no way out but their end */
+    while (b->ended < started) { /* they use this stack: no way out but their end */
         (void)b->device->ops->progress(b->device);
     }
     now = tp_clock_ns();
-    return started < depth || counts[1] > 0 || now - begin > STUCK_NS
+    return started < depth || b->failed > 0 || now - begin > STUCK_NS
                ? 0
                : TP_MAX(now - begin, 1);
 }

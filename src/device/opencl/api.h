@@ -79,9 +79,15 @@
     X(EnqueueMarkerWithWaitList)                                                       \
     X(EnqueueBarrierWithWaitList)
 
-/** Functions of later versions: NULL when the library lacks them. */
+/** Functions of later versions, or for jobs of ranks only: NULL when the library lacks them. */
 #define TP_OPENCL_OPTIONAL(X)                                                          \
     X(CreateCommandQueueWithProperties)                                                \
+    X(GetContextInfo)                                                                  \
+    X(GetCommandQueueInfo)                                                             \
+    X(GetMemObjectInfo)                                                                \
+    X(EnqueueMapBuffer)                                                                \
+    X(EnqueueUnmapMemObject)                                                           \
+    X(EnqueueSVMMemcpy)                                                                \
     X(GetKernelSubGroupInfo)                                                           \
     X(GetDeviceAndHostTimer)                                                           \
     X(CloneKernel)
