@@ -192,6 +192,7 @@ struct tp_exec {
     struct tp_mutex done_lock;
     struct tp_list queues; /**< done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
+    _Atomic(struct tp_exec_hold *) holds; /**< exec_hold.c */
     _Atomic uint64_t progress; /**< counts completions, for the watchdog */
     _Atomic uint64_t
         calls; /**< odd while the reader is in the driver; only it changes */
@@ -444,6 +445,13 @@ int32_t tp_exec_copy_rect(const struct tp_wire_u64s *rect,
 
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
+
+/* ---- exec_hold.c ---- */
+
+/** Releases what held a queue for a move, once the driver needs it no more. Any thread. */
+void tp_exec_release_hold(struct tp_exec *x, cl_event native);
+/** Releases those of before. The watchdog alone. @return true if some are left */
+bool tp_exec_sweep_holds(struct tp_exec *x);
 /** Enqueues the gate of a move and what holds the queue until it is done. */
 telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                             const struct tp_device_box *box, uint64_t transfer,

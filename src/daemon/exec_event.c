@@ -57,7 +57,7 @@ tp_exec_event_free(struct tp_exec_object *o)
         o->x->cl.ReleaseEvent(ev->native);
     }
     if (ev->hold != NULL) {
-        o->x->cl.ReleaseEvent(ev->hold);
+        tp_exec_release_hold(o->x, ev->hold);
     }
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
     tp_free(ev->kept);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Large READ and WRITE. Their content passes in chunks over a queue of our own, so their
- * place in the application's queue is kept by two things: a *gate*, an event that says when
+ * place in the application's queue is kept by two things: *gates*, events that say when
  * what comes before is done, and a *user event* that completes when the last chunk has
  * moved and is the command's event. In order, a marker is the gate and a barrier on the
- * user event holds what follows. Out of order, the gate waits for the wait list and the
- * last barrier only, and a marker on the user event lets later markers see the command.
+ * user event holds what follows. Out of order, the wait list and the last barrier are the
+ * gates, one after the other, and a marker on the user event lets later markers see the
+ * command. A marker as the gate will not do there: PoCL 3.1 has it wait for all before it,
+ * for commands whose user events the program sets later, perhaps.
  */
 #include "base/alloc.h"
 #include "base/log.h"
@@ -16,8 +18,11 @@ struct move {
     struct tp_list link; /* x->gates while the gate is closed; done_lock */
     struct tp_exec_event *ev; /* its native event is the user event */
     cl_mem mem;
-    cl_event gate; /* NULL: nothing to wait for */
     uint64_t transfer;
+    bool has_marker; /* it is the gate */
+    cl_uint gate_count;
+    cl_uint gate_at; /* the one that is waited for now; once in x->gates, done_lock */
+    cl_event gates[]; /* retained */
 };
 
 static void
@@ -25,8 +30,8 @@ free_move(struct move *mv)
 {
     const struct tp_opencl *cl = &mv->x->cl;
 
-    if (mv->gate != NULL) {
-        cl->ReleaseEvent(mv->gate);
+    for (cl_uint i = 0; i < mv->gate_count; i++) {
+        cl->ReleaseEvent(mv->gates[i]);
     }
     if (mv->mem != NULL) {
         cl->ReleaseMemObject(mv->mem);
@@ -35,7 +40,7 @@ free_move(struct move *mv)
     tp_free(mv);
 }
 
-/* Stamps: queued and submitted as the gate was, the rest from the chunks. */
+/* Stamps: queued and submitted as the marker was, if there is one, the rest from the chunks. */
 static void
 set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
 {
@@ -43,10 +48,10 @@ set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
     uint64_t *s = mv->ev->stamps;
     cl_ulong queued = start_ns, submitted = start_ns;
 
-    if (mv->gate != NULL) {
-        (void)cl->GetEventProfilingInfo(mv->gate, CL_PROFILING_COMMAND_QUEUED,
+    if (mv->has_marker) {
+        (void)cl->GetEventProfilingInfo(mv->gates[0], CL_PROFILING_COMMAND_QUEUED,
                                         sizeof(queued), &queued, NULL);
-        (void)cl->GetEventProfilingInfo(mv->gate, CL_PROFILING_COMMAND_SUBMIT,
+        (void)cl->GetEventProfilingInfo(mv->gates[0], CL_PROFILING_COMMAND_SUBMIT,
                                         sizeof(submitted), &submitted, NULL);
     }
     s[0] = TP_MIN(queued, start_ns);
@@ -75,6 +80,26 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     }
 }
 
+/*
+ * The first gate that is not passed; NULL: all are. One that failed is closed for ever.
+ * done_lock, or nobody else knows the move.
+ */
+static cl_event
+closed_gate(struct move *mv)
+{
+    for (; mv->gate_at < mv->gate_count; mv->gate_at++) {
+        cl_event gate = mv->gates[mv->gate_at];
+        cl_int status = CL_QUEUED;
+
+        if (mv->x->cl.GetEventInfo(gate, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                   sizeof(status), &status, NULL) != CL_SUCCESS ||
+            status != CL_COMPLETE) {
+            return gate;
+        }
+    }
+    return NULL;
+}
+
 /* Opens the way for a move, or ends it. Who takes it out of the list does that, once. */
 static void
 open_gate(struct move *mv, cl_int status)
@@ -89,23 +114,62 @@ open_gate(struct move *mv, cl_int status)
     tp_mutex_lock(&x->done_lock);
 }
 
-/* A native callback: the move may be over, so only its number is known. */
-static void CL_CALLBACK
-gate_passed(cl_event native, cl_int status, void *arg)
+/* A move that waits for this event; NULL: none. done_lock */
+static struct move *
+find_waiting(struct tp_exec *x, cl_event native)
 {
-    struct tp_exec *x = arg;
-
-    tp_mutex_lock(&x->done_lock);
     tp_list_for_each(pos, &x->gates)
     {
         struct move *mv = tp_list_entry(pos, struct move, link);
 
-        if (mv->gate == native) {
+        if (mv->gates[mv->gate_at] == native) {
+            return mv;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * An event has passed for one of the moves that wait for it, which goes on to its next gate
+ * or through. @return that gate, retained; NULL: there is nothing to wait for
+ */
+static cl_event
+pass_gate(struct tp_exec *x, cl_event native, cl_int status)
+{
+    struct move *mv;
+    cl_event next = NULL;
+
+    tp_mutex_lock(&x->done_lock);
+    mv = find_waiting(x, native);
+    if (mv != NULL) {
+        mv->gate_at += status >= 0;
+        next = status >= 0 ? closed_gate(mv) : NULL;
+        if (next != NULL) {
+            x->cl.RetainEvent(next);
+        } else {
             open_gate(mv, status);
-            break;
         }
     }
     tp_mutex_unlock(&x->done_lock);
+    return next;
+}
+
+/* A native callback: the move may be over, so only its event is known. */
+static void CL_CALLBACK
+gate_passed(cl_event native, cl_int status, void *arg)
+{
+    struct tp_exec *x = arg;
+    cl_event next = pass_gate(x, native, status);
+
+    while (next != NULL) {
+        cl_event gate = next;
+
+        next = NULL;
+        if (x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x) != CL_SUCCESS) {
+            next = pass_gate(x, gate, CL_OUT_OF_RESOURCES);
+        }
+        x->cl.ReleaseEvent(gate);
+    }
 }
 
 /* A closed gate that has failed; NULL if there is none. */
@@ -115,7 +179,8 @@ find_failed_gate(struct tp_exec *x, cl_int *ret_status)
     tp_list_for_each(pos, &x->gates)
     {
         struct move *mv = tp_list_entry(pos, struct move, link);
-        cl_int error = x->cl.GetEventInfo(mv->gate, CL_EVENT_COMMAND_EXECUTION_STATUS,
+        cl_int error = x->cl.GetEventInfo(mv->gates[mv->gate_at],
+                                          CL_EVENT_COMMAND_EXECUTION_STATUS,
                                           sizeof(*ret_status), ret_status, NULL);
 
         if (error == CL_SUCCESS && *ret_status < 0) {
@@ -158,23 +223,35 @@ is_idle(struct tp_exec_queue *q)
     return idle;
 }
 
-/* Enqueues the gate. @return 0 or the CL error; mv->gate stays NULL if none is needed */
+static void
+add_gate(struct move *mv, cl_event native)
+{
+    mv->x->cl.RetainEvent(native);
+    mv->gates[mv->gate_count++] = native;
+}
+
+/* Gives the move its gates, none if none is needed. @return 0 or the CL error */
 static int32_t
-enqueue_gate(struct tp_exec_command *c, struct move *mv)
+make_gates(struct tp_exec_command *c, struct move *mv)
 {
     struct tp_exec_queue *q = c->queue;
     cl_uint count = c->wait_count;
+    cl_int error = CL_SUCCESS;
 
-    if (!q->in_order) {
+    if (q->in_order && (count > 0 || q->profiling || !is_idle(q))) {
+        error = c->x->cl.EnqueueMarkerWithWaitList(
+            q->native, count, count > 0 ? c->x->waits : NULL, &mv->gates[0]);
+        mv->has_marker = error == CL_SUCCESS;
+        mv->gate_count = mv->has_marker;
+    } else if (!q->in_order) {
+        for (cl_uint i = 0; i < count; i++) {
+            add_gate(mv, c->x->waits[i]);
+        }
         if (q->barrier != NULL) {
-            c->x->waits[count++] = q->barrier; /* there is room: reserve_waits() */
+            add_gate(mv, q->barrier);
         }
     }
-    if (count == 0 && (!q->in_order || (!q->profiling && is_idle(q)))) {
-        return 0;
-    }
-    return c->x->cl.EnqueueMarkerWithWaitList(
-        q->native, count, count > 0 ? c->x->waits : NULL, &mv->gate);
+    return error;
 }
 
 /*
@@ -210,7 +287,8 @@ enqueue_hold(struct tp_exec_command *c)
 static struct move *
 make_move(struct tp_exec_command *c, struct tp_exec_mem *mem, uint64_t transfer)
 {
-    struct move *mv = tp_zalloc(sizeof(*mv), "move");
+    size_t gates = (size_t)c->wait_count + 1; /* and the barrier, or the marker alone */
+    struct move *mv = tp_zalloc(sizeof(*mv) + gates * sizeof(mv->gates[0]), "move");
 
     if (mv != NULL) {
         tp_list_init(&mv->link);
@@ -230,19 +308,20 @@ start_move(struct tp_exec_command *c, struct move *mv,
            const struct tp_transfer_params *params)
 {
     struct tp_exec *x = c->x;
-    cl_event gate = mv->gate;
+    cl_event gate = params->gated ? mv->gates[mv->gate_at] : NULL;
     telpher_status status = tp_transfers_start(x->transfers, params);
 
     if (status != TELPHER_OK || gate == NULL) {
         return status;
     }
+    x->cl.RetainEvent(gate); /* mv may be gone as soon as it is in the list */
     tp_mutex_lock(&x->done_lock);
     tp_list_push_back(&x->gates, &mv->link);
     tp_mutex_unlock(&x->done_lock);
-    /* mv may be gone as soon as the gate is open */
     if (x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x) != CL_SUCCESS) {
         gate_passed(gate, CL_OUT_OF_RESOURCES, x);
     }
+    x->cl.ReleaseEvent(gate);
     return TELPHER_OK;
 }
 
@@ -266,14 +345,14 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         c->error = tp_exec_domain(c->queue, &params.device);
     }
     if (c->error == 0) {
-        c->error = enqueue_gate(c, mv);
+        c->error = make_gates(c, mv);
     }
     if (c->error == 0) {
         c->error = enqueue_hold(c);
     }
     if (c->error == 0) {
         params.arg = mv;
-        params.gated = mv->gate != NULL;
+        params.gated = closed_gate(mv) != NULL;
         c->ev->is_move = true;
         /* pending before it can end, so that DONEs keep their order */
         (void)tp_exec_end(c);

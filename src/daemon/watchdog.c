@@ -188,7 +188,7 @@ look(struct tp_exec_watchdog *w)
     tp_ns now = tp_clock_ns();
     uint64_t progress = atomic_load(&x->progress);
     const char *call;
-    bool work, in_call, building, coming;
+    bool work, in_call, building, coming, held;
 
     if (progress != w->progress_seen || w->progress_time == 0) {
         w->progress_seen = progress;
@@ -203,7 +203,8 @@ look(struct tp_exec_watchdog *w)
     }
     building = look_at_builds(w, now);
     coming = look_at_transfers(w, now);
-    return work || in_call || building || coming;
+    held = tp_exec_sweep_holds(x);
+    return work || in_call || building || coming || held;
 }
 
 static void *
