@@ -235,11 +235,18 @@ static const struct tp_config_entry entries[] = {
 };
 
 /* Variables of our other programs, which may be set where the daemon starts. */
+#define OF_CLIENTS(text)                                                               \
+    {                                                                                  \
+        .name = (text), .default_text = "", .help = "see telpher-opencl(7)",           \
+        .parser = &tp_config_string                                                    \
+    }
+
 static const struct tp_config_entry foreign[] = {
-    {.name = "SERVERS",
-     .default_text = "",
-     .help = "see telpher(1)",
-     .parser = &tp_config_string},
+    OF_CLIENTS("SERVERS"),
+    OF_CLIENTS("CONNECT_TIMEOUT"),
+    OF_CLIENTS("PLATFORM_NAME"),
+    OF_CLIENTS("SHARED_MEMORY"),
+    OF_CLIENTS("SHARED_MEMORY_SIZE"),
     {.name = "LIBOPENCL",
      .default_text = "",
      .help = "see telpherd(8)",

@@ -351,6 +351,7 @@ tp_icd_source_add(struct tp_icd_place *place, struct tp_icd_source *source)
         return status;
     }
     source->sent = 0;
+    source->pushing = false;
     source->ended = TELPHER_OK;
     source->credit = place->window;
     if (source->pieces != NULL) {
@@ -390,7 +391,7 @@ end_source(struct tp_icd_place *place, struct tp_icd_source *source,
            telpher_status status)
 {
     source->ended = status;
-    if (place->bulk.sending != source && place->share.pushing != source) {
+    if (place->bulk.sending != source && !source->pushing) {
         tp_list_remove(&source->link);
         tp_map_remove(&place->bulk.sources, source->transfer);
         tp_list_push_back(&ended_sources, &source->link);
@@ -435,17 +436,14 @@ tp_icd_bulk_cancel(struct tp_icd_place *place, uint64_t transfer, telpher_status
     }
 }
 
-/** All sources of a list, and the one that is out of it for its turn. Lock held. */
+/** All sources of a list. Lock held. */
 static void
-end_turn(struct tp_icd_place *place, struct tp_list *turn, struct tp_icd_source *now)
+end_turn(struct tp_icd_place *place, struct tp_list *turn)
 {
-    while (!tp_list_is_empty(turn)) {
-        end_source(place,
-                   tp_list_entry(tp_list_first(turn), struct tp_icd_source, link),
+    tp_list_for_each_safe(pos, turn)
+    {
+        end_source(place, tp_list_entry(pos, struct tp_icd_source, link),
                    TELPHER_ERR_PEER_LOST);
-    }
-    if (now != NULL) {
-        end_source(place, now, TELPHER_ERR_PEER_LOST);
     }
 }
 
@@ -461,8 +459,11 @@ tp_icd_bulk_lose(struct tp_icd_place *place)
         end_sink(place, sink, TELPHER_ERR_PEER_LOST);
         cursor = 0;
     }
-    end_turn(place, &bulk->turn, bulk->sending);
-    end_turn(place, &place->share.turn, place->share.pushing);
+    end_turn(place, &bulk->turn);
+    if (bulk->sending != NULL) { /* out of the list for its turn */
+        end_source(place, bulk->sending, TELPHER_ERR_PEER_LOST);
+    }
+    end_turn(place, &place->share.turn);
     if (bulk->stream != NULL) {
         tp_stream_break(bulk->stream, TELPHER_ERR_PEER_LOST);
     }

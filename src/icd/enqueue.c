@@ -10,8 +10,6 @@
 
 #include "base/alloc.h"
 
-enum { PUSH_MAX = 1 << 20 }; /* [bytes] that a call which does not block copies */
-
 cl_int
 tp_icd_op_init(struct tp_icd_op *op, cl_command_queue queue, cl_command_type type,
                cl_uint wait_count, const cl_event *wait_list, cl_event *ret_event)
@@ -276,7 +274,7 @@ flush(const struct tp_icd_op *op)
     if (op->flush) {
         tp_icd_flush(op->q->place);
         if (op->push) {
-            tp_icd_pieces_push(op->q->place, op->blocking ? UINT64_MAX : PUSH_MAX);
+            tp_icd_pieces_push(op->q->place);
         }
     } else if (!op->blocking) {
         tp_icd_flush_if_full(op->q->place);

@@ -272,6 +272,7 @@ struct tp_icd_source {
     uint64_t sent;
     uint64_t credit;
     struct tp_icd_pieces *pieces; /**< in shared memory; NULL: on the bulk stream */
+    bool pushing; /**< a piece is being filled: it ends behind that */
     telpher_status ended; /**< set by bulk.c when it is given up while being sent */
     /** Called once, under no lock: all sent, or why not. */
     void (*done)(struct tp_icd_source *source, telpher_status status);

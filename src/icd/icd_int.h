@@ -23,6 +23,7 @@ struct tp_icd_settings {
     uint64_t connect_timeout_ns; /**< for all servers at once */
     int platform_name; /**< enum tp_icd_platform_name */
     bool shared_memory; /**< with servers on this machine */
+    uint64_t shared_memory_size; /**< [bytes] of slots */
     uint64_t spin_ns; /**< of a caller that waits, before it sleeps */
 };
 extern struct tp_icd_settings tp_icd_settings;

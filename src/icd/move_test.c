@@ -305,17 +305,10 @@ tp_icd_share_free(struct tp_icd_place *place, uint8_t *memory)
 }
 
 struct tp_icd_pieces *
-tp_icd_pieces_create(void)
+tp_icd_pieces_create(struct tp_icd_place *place, uint64_t size)
 {
-    fail_msg("no memory is shared");
+    (void)place, (void)size;
     return NULL;
-}
-
-void
-tp_icd_pieces_make_room(struct tp_icd_place *place, struct tp_icd_sink *sink)
-{
-    (void)place, (void)sink;
-    fail_msg("no memory is shared");
 }
 
 void
@@ -342,9 +335,9 @@ tp_icd_piece_memory(const struct tp_icd_piece *piece)
 }
 
 void
-tp_icd_pieces_push(struct tp_icd_place *place, uint64_t budget)
+tp_icd_pieces_push(struct tp_icd_place *place)
 {
-    (void)place, (void)budget;
+    (void)place;
     fail_msg("no memory is shared");
 }
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transfers through shared memory. The thread that reads the command stream copies content
- * of READs out of slots; whoever finds slots free copies content of WRITEs into them, one
- * thread at a time. Copies are made without the lock; `landing` and `pushing` say which
- * sink and source are in one, and must not end meanwhile.
+ * of READs out of slots; whoever finds slots of WRITEs empty copies content into them, one
+ * thread for each source. Copies are made without the lock; `landing` and `pushing` say
+ * which sinks and sources are in one, and must not end meanwhile.
+ *
+ * A transfer takes slots when it is enqueued or never. From then on it has at least one
+ * until its last piece: what is used goes to its next piece, under the same hold of the
+ * lock, before others can have it. So it waits for nobody's slots, and commands wait for
+ * nothing but commands enqueued before them and user events.
  */
 #include "icd/place.h"
 #include "icd/share.h"
@@ -13,18 +18,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 
-struct tp_icd_pieces *
-tp_icd_pieces_create(void)
-{
-    struct tp_icd_pieces *pieces = tp_malloc(sizeof(*pieces), "pieces");
-
-    if (pieces != NULL) {
-        pieces->announced = 0;
-        pieces->first = pieces->count = 0;
-    }
-    return pieces;
-}
-
 /** The oldest piece; there must be one. */
 static struct tp_icd_piece *
 oldest(struct tp_icd_pieces *pieces)
@@ -32,19 +25,62 @@ oldest(struct tp_icd_pieces *pieces)
     return &pieces->ring[pieces->first];
 }
 
+/** Gives the slots of a piece back; its place in the ring stays. */
+static void
+give_slots(struct tp_icd_place *place, struct tp_icd_pieces *pieces,
+           struct tp_icd_piece *piece)
+{
+    if (piece->in_slots) {
+        tp_icd_slots_give(place, piece);
+        pieces->held -= piece->len;
+        piece->in_slots = false;
+    }
+}
+
 static void
 drop_oldest(struct tp_icd_place *place, struct tp_icd_pieces *pieces)
 {
-    tp_icd_slots_give(place, oldest(pieces));
+    give_slots(place, pieces, oldest(pieces));
     pieces->first = (pieces->first + 1) % TP_ICD_SLOTS;
     pieces->count--;
 }
 
-static void
-append(struct tp_icd_pieces *pieces, const struct tp_icd_piece *piece)
+/** Takes slots for what comes next of the content. False: it has all that it may have. */
+static bool
+make_room(struct tp_icd_place *place, struct tp_icd_pieces *pieces)
 {
-    pieces->ring[(pieces->first + pieces->count++) % TP_ICD_SLOTS] = *piece;
-    pieces->announced += piece->len;
+    uint64_t left = pieces->size - pieces->announced;
+    uint64_t most = TP_ICD_PIECES_MAX - pieces->held;
+    struct tp_icd_piece piece;
+
+    left = left < most ? left : most;
+    if (left == 0 || pieces->count == TP_ICD_SLOTS ||
+        !tp_icd_slots_take(place, pieces->announced, left, pieces->size, &piece)) {
+        return false;
+    }
+    pieces->ring[(pieces->first + pieces->count++) % TP_ICD_SLOTS] = piece;
+    pieces->announced += piece.len;
+    pieces->held += piece.len;
+    return true;
+}
+
+struct tp_icd_pieces *
+tp_icd_pieces_create(struct tp_icd_place *place, uint64_t size)
+{
+    struct tp_icd_pieces *pieces;
+
+    if (!tp_icd_share_has_slots(place)) {
+        return NULL;
+    }
+    pieces = tp_malloc(sizeof(*pieces), "pieces");
+    if (pieces != NULL) {
+        pieces->size = size;
+        pieces->announced = pieces->held = 0;
+        pieces->first = pieces->count = 0;
+        while (make_room(place, pieces)) {
+        }
+    }
+    return pieces;
 }
 
 void
@@ -60,29 +96,6 @@ tp_icd_pieces_destroy(struct tp_icd_place *place, struct tp_icd_pieces *pieces)
 }
 
 /* ---- content that comes ---------------------------------------------------------------- */
-
-/** Takes slots for what comes next of a READ. */
-static bool
-make_room(struct tp_icd_place *place, struct tp_icd_sink *sink)
-{
-    struct tp_icd_pieces *pieces = sink->pieces;
-    uint64_t left = sink->size - pieces->announced;
-    struct tp_icd_piece piece;
-
-    if (left == 0 || pieces->count == TP_ICD_SLOTS ||
-        !tp_icd_slots_take(place, pieces->announced, left, sink->size, &piece)) {
-        return false;
-    }
-    append(pieces, &piece);
-    return true;
-}
-
-void
-tp_icd_pieces_make_room(struct tp_icd_place *place, struct tp_icd_sink *sink)
-{
-    while (make_room(place, sink)) {
-    }
-}
 
 void
 tp_icd_pieces_put(struct tp_icd_place *place, const struct tp_icd_sink *sink)
@@ -112,19 +125,22 @@ copy_out(struct tp_icd_place *place, struct tp_icd_sink *sink)
     sink->got += piece.len;
 }
 
-/** After a piece: its slots take the next one. @return true if something was put */
+/** After a piece: its slots take the next. @return true if something was put */
 static bool
 go_on(struct tp_icd_place *place, struct tp_icd_sink *sink)
 {
     struct tp_icd_pieces *pieces = sink->pieces;
 
+    bool put = false;
+
     drop_oldest(place, pieces);
-    if (!make_room(place, sink)) {
-        return false;
+    while (make_room(place, pieces)) {
+        unsigned last = (pieces->first + pieces->count - 1) % TP_ICD_SLOTS;
+
+        tp_icd_piece_put(place, sink->transfer, &pieces->ring[last]);
+        put = true;
     }
-    tp_icd_piece_put(place, sink->transfer,
-                     &pieces->ring[(pieces->first + pieces->count - 1) % TP_ICD_SLOTS]);
-    return true;
+    return put;
 }
 
 /** Ends a sink that has all, or was given up while being filled. Lock held, then not. */
@@ -182,18 +198,34 @@ tp_icd_pieces_land(struct tp_icd_place *place, uint64_t transfer, uint64_t offse
 
 /* ---- content that goes ----------------------------------------------------------------- */
 
-/** The next source that has content for slots; NULL: none, or somebody is at it. */
-static struct tp_icd_source *
-next_source(struct tp_icd_place *place)
+/** The first piece of a source that has not been sent; NULL: it has none. */
+static const struct tp_icd_piece *
+next_piece(const struct tp_icd_source *source)
 {
-    if (place->share.pushing != NULL || place->lost) {
-        return NULL;
+    const struct tp_icd_pieces *pieces = source->pieces;
+
+    for (unsigned i = 0; i < pieces->count; i++) {
+        const struct tp_icd_piece *p =
+            &pieces->ring[(pieces->first + i) % TP_ICD_SLOTS];
+
+        if (p->offset == source->sent) {
+            return p;
+        }
     }
+    return NULL;
+}
+
+/** The next source that has content for a piece, and nobody is at it. NULL: none. */
+static struct tp_icd_source *
+next_source(struct tp_icd_place *place, struct tp_icd_piece *ret_piece)
+{
     tp_list_for_each(link, &place->share.turn)
     {
         struct tp_icd_source *source = tp_list_entry(link, struct tp_icd_source, link);
+        const struct tp_icd_piece *piece = source->pushing ? NULL : next_piece(source);
 
-        if (source->ready > source->sent && source->pieces->count < TP_ICD_SLOTS) {
+        if (piece != NULL && source->ready >= piece->offset + piece->len) {
+            *ret_piece = *piece;
             return source;
         }
     }
@@ -205,45 +237,42 @@ static void
 copy_in(struct tp_icd_place *place, struct tp_icd_source *source,
         const struct tp_icd_piece *piece)
 {
-    place->share.pushing = source;
-    tp_list_remove(&source->link);
+    source->pushing = true;
     tp_icd_unlock();
     memcpy(tp_icd_piece_memory(piece), source->src + piece->offset, piece->len);
     tp_icd_lock();
-    place->share.pushing = NULL;
+    source->pushing = false;
     source->sent += piece->len;
     if (source->ended == TELPHER_OK) {
         tp_icd_piece_put(place, source->transfer, piece);
     }
 }
 
-/** One piece of one source. @return [bytes], 0: nothing can go. Lock held, then not. */
-static uint64_t
+/** One piece of one source. @return false: there is none. Lock held, then not. */
+static bool
 push_one(struct tp_icd_place *place)
 {
-    struct tp_icd_source *source = next_source(place);
     struct tp_icd_piece piece;
+    struct tp_icd_source *source = place->lost ? NULL : next_source(place, &piece);
     telpher_status status;
 
-    if (source == NULL ||
-        !tp_icd_slots_take(place, source->sent, source->ready - source->sent,
-                           source->size, &piece)) {
+    if (source == NULL) {
         tp_icd_unlock();
-        return 0;
+        return false;
     }
-    append(source->pieces, &piece);
     copy_in(place, source, &piece);
+    tp_list_remove(&source->link);
     status = source->ended;
     if (status == TELPHER_OK && source->sent < source->size) {
         tp_list_push_back(&place->share.turn, &source->link);
         tp_icd_unlock();
-        return piece.len;
+        return true;
     }
     source->ended = TELPHER_ERR_CANCELED; /* for an abort that comes before done() */
     tp_map_remove(&place->bulk.sources, source->transfer);
     tp_icd_unlock();
     source->done(source, status);
-    return piece.len;
+    return true;
 }
 
 void
@@ -258,27 +287,28 @@ tp_icd_pieces_taken(struct tp_icd_place *place, uint64_t transfer, uint64_t offs
     for (unsigned i = 0; i < pieces->count; i++) {
         struct tp_icd_piece *p = &pieces->ring[(pieces->first + i) % TP_ICD_SLOTS];
 
-        if (p->offset == offset) {
-            tp_icd_slots_give(place, p);
-            p->in_slots = false;
+        if (p->offset == offset && offset < source->sent) {
+            give_slots(place, pieces, p);
         }
     }
     while (pieces->count != 0 && !oldest(pieces)->in_slots) {
         drop_oldest(place, pieces);
     }
+    while (make_room(place, pieces)) {
+    }
+    tp_icd_place_set_dirty(place); /* whoever flushes next fills them */
 }
 
 void
-tp_icd_pieces_push(struct tp_icd_place *place, uint64_t budget)
+tp_icd_pieces_push(struct tp_icd_place *place)
 {
-    uint64_t gone = 0, now;
+    bool more;
 
     do {
         tp_icd_lock();
-        now = push_one(place);
-        gone += now;
-        if (now != 0) {
+        more = push_one(place);
+        if (more) {
             tp_icd_flush(place);
         }
-    } while (now != 0 && gone < budget);
+    } while (more);
 }

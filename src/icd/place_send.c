@@ -138,7 +138,7 @@ tp_icd_flush_dirty(void)
         }
         tp_icd_flush(place);
         if (pushes) {
-            tp_icd_pieces_push(place, UINT64_MAX);
+            tp_icd_pieces_push(place);
         }
     }
 }

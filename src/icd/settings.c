@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of the ICD, read once at the first call. */
 #include "icd/icd_int.h"
+#include "icd/share.h"
 
 #include "base/compiler.h"
 #include "base/config.h"
@@ -70,12 +71,20 @@ static const struct tp_config_entry entries[] = {
      .choices = platform_names,
      FIELD(platform_name)},
     {.name = "SHARED_MEMORY",
-     .default_text = "no",
+     .default_text = "yes",
      .help =
          "content goes through shared memory where the server is reached by its Unix "
          "socket",
      .parser = &tp_config_bool,
      FIELD(shared_memory)},
+    {.name = "SHARED_MEMORY_SIZE",
+     .default_text = "16M",
+     .help = "size of that memory, from 256K to 16M: content for which it has no room "
+             "goes through the socket",
+     .parser = &tp_config_size,
+     FIELD(shared_memory_size),
+     .min = TP_ICD_SLOT_BYTES,
+     .max = (int64_t)TP_ICD_SLOTS * TP_ICD_SLOT_BYTES},
     {.name = "SPIN",
      .default_text = "auto",
      .help =

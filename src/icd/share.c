@@ -4,6 +4,7 @@
  * SHARE frame. Until the executor has said that it has it, nothing relies on it.
  */
 #include "icd/share.h"
+#include "icd/icd_int.h"
 #include "icd/place.h"
 
 #include <fcntl.h>
@@ -93,8 +94,11 @@ tp_icd_share_init(struct tp_icd_place *place, bool can)
     tp_list_init(&place->share.regions);
     tp_list_init(&place->share.turn);
     if (can) {
-        place->share.arena =
-            region_create(place, (uint64_t)TP_ICD_SLOTS * TP_ICD_SLOT_BYTES);
+        unsigned slots =
+            (unsigned)(tp_icd_settings.shared_memory_size / TP_ICD_SLOT_BYTES);
+
+        place->share.arena = region_create(place, (uint64_t)slots * TP_ICD_SLOT_BYTES);
+        place->share.used = slots == TP_ICD_SLOTS ? 0 : UINT64_MAX << slots;
     }
 }
 
@@ -255,7 +259,8 @@ slot_mask(const struct tp_icd_piece *piece)
 bool
 tp_icd_share_has_slots(const struct tp_icd_place *place)
 {
-    return place->share.arena != NULL && place->share.arena->ready;
+    return place->share.arena != NULL && place->share.arena->ready &&
+           place->share.used != UINT64_MAX;
 }
 
 bool
@@ -291,9 +296,6 @@ tp_icd_slots_give(struct tp_icd_place *place, const struct tp_icd_piece *piece)
 {
     if (piece->in_slots) {
         place->share.used &= ~slot_mask(piece);
-        if (!tp_list_is_empty(&place->share.turn)) {
-            tp_icd_place_set_dirty(place); /* whoever flushes next fills them */
-        }
     }
 }
 

@@ -16,6 +16,7 @@ enum {
     TP_ICD_SLOTS = 64, /**< bits of a mask */
     TP_ICD_PIECE_MAX =
         1 << 20, /**< [bytes] of a piece in slots; fewer for less content */
+    TP_ICD_PIECES_MAX = 4 << 20, /**< [bytes] of slots that one transfer has at once */
     TP_ICD_REGION_MIN = 64 << 10, /**< [bytes] of a map worth a region of its own */
 };
 
@@ -28,9 +29,14 @@ struct tp_icd_piece {
     bool in_slots; /**< they must be given back */
 };
 
-/** The pieces of one transfer, oldest first. */
+/**
+ * The pieces of one transfer, oldest first. It has at least one slot until all of its content
+ * has, or had, a piece: so it never waits for a slot (docs/decisions/0008).
+ */
 struct tp_icd_pieces {
-    uint64_t announced; /**< [bytes] of the content that has, or had, a piece */
+    uint64_t size; /**< [bytes] of the content */
+    uint64_t announced; /**< [bytes] of it that have, or had, a piece */
+    uint64_t held; /**< [bytes] of slots that it has now */
     unsigned first, count;
     struct tp_icd_piece ring[TP_ICD_SLOTS];
 };
@@ -45,8 +51,7 @@ struct tp_icd_share {
     bool unsent; /**< some region's SHARE must be sent */
     struct tp_list
         turn; /**< sources with pieces to come, in the order of their turns */
-    struct tp_icd_source *pushing; /**< the one whose content is being copied */
-    struct tp_icd_sink *landing; /**< likewise */
+    struct tp_icd_sink *landing; /**< the one whose content is being copied */
 };
 
 /* ---- share.c: regions and slots ---- */
@@ -65,7 +70,7 @@ bool tp_icd_share_free(struct tp_icd_place *place, uint8_t *memory);
 /** Gives the piece that host memory is in, if it is shared already. Under the lock. */
 bool tp_icd_share_find(struct tp_icd_place *place, const void *ptr, uint64_t size,
                        struct tp_icd_piece *ret_piece);
-/** True if content may go through slots, now or later. Under the lock. */
+/** True if some slot is free. Under the lock. */
 bool tp_icd_share_has_slots(const struct tp_icd_place *place);
 /** Takes slots for [offset, offset + n) of a content of @p size bytes, n as large as
  *  there is room, at least 1 and at most @p want. False: none are free. Under the lock. */
@@ -81,13 +86,12 @@ void tp_icd_piece_put(struct tp_icd_place *place, uint64_t transfer,
 
 /* ---- pieces.c: transfers ---- */
 
-/** Gives the pieces of a transfer to come, none yet. NULL: no memory. */
-struct tp_icd_pieces *tp_icd_pieces_create(void);
+/** Gives pieces for the beginning of a transfer, with slots. NULL: none are free, so all of
+ *  it has to go another way; or no memory. Under the lock. */
+struct tp_icd_pieces *tp_icd_pieces_create(struct tp_icd_place *place, uint64_t size);
 /** Gives all slots back and frees. NULL is fine. Under the lock. */
 void tp_icd_pieces_destroy(struct tp_icd_place *place, struct tp_icd_pieces *pieces);
-/** Takes slots for as much of a READ as there is room, without putting them. */
-void tp_icd_pieces_make_room(struct tp_icd_place *place, struct tp_icd_sink *sink);
-/** Puts the PIECEs of those. Under the lock. */
+/** Puts the PIECEs of a READ. Under the lock. */
 void tp_icd_pieces_put(struct tp_icd_place *place, const struct tp_icd_sink *sink);
 /** Copies content that came to where it belongs: the oldest piece of a READ, which must be
  *  [offset, offset + len), or with len 0 all of them. The
@@ -97,8 +101,8 @@ void tp_icd_pieces_land(struct tp_icd_place *place, uint64_t transfer, uint64_t 
 /** The server has taken a piece of a WRITE. Under the lock. */
 void tp_icd_pieces_taken(struct tp_icd_place *place, uint64_t transfer,
                          uint64_t offset);
-/** Copies content of sources into free slots and sends the pieces, about @p budget bytes.
- *  Any thread, not under the lock. */
-void tp_icd_pieces_push(struct tp_icd_place *place, uint64_t budget);
+/** Copies content of sources into their slots and sends the pieces, as long as there are
+ *  such that no other thread is at. Any thread, not under the lock. */
+void tp_icd_pieces_push(struct tp_icd_place *place);
 
 #endif

@@ -197,19 +197,6 @@ read_done(struct tp_icd_sink *sink, telpher_status status)
     part_done(sink->user, status);
 }
 
-/** Takes slots for the content if the place shares memory and some are free. */
-static void
-make_room(struct io *io)
-{
-    if (!tp_icd_share_has_slots(io->place)) {
-        return;
-    }
-    io->sink.pieces = io->pieces = tp_icd_pieces_create();
-    if (io->pieces != NULL) {
-        tp_icd_pieces_make_room(io->place, &io->sink);
-    }
-}
-
 static cl_int
 add_sink(struct io *io, uint64_t size, uint64_t *ret_transfer)
 {
@@ -221,7 +208,7 @@ add_sink(struct io *io, uint64_t size, uint64_t *ret_transfer)
     io->sink.piece = io->packed != NULL ? read_piece : NULL;
     io->sink.done = read_done;
     io->sink.user = io;
-    make_room(io);
+    io->sink.pieces = io->pieces = tp_icd_pieces_create(io->place, size);
     status = tp_icd_sink_add(io->place, &io->sink);
     if (status != TELPHER_OK) {
         return tp_icd_cl_error(status);
@@ -428,9 +415,7 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
     io->source.size = content->size;
     io->source.done = write_done;
     io->source.user = io;
-    if (tp_icd_share_has_slots(io->place)) {
-        io->source.pieces = io->pieces = tp_icd_pieces_create();
-    }
+    io->source.pieces = io->pieces = tp_icd_pieces_create(io->place, content->size);
     if (io->gate.count == 0) {
         take_content(io);
         io->source.ready = content->size;
