@@ -10,7 +10,7 @@
  * were sent. The data of bulk messages may finish in any order.
  *
  * Threads: one thread at a time per tp_net. Callbacks come from progress() and from no other
- * call; they may call send, send_bulk, recv_bulk and drop_bulk, not progress or destroy.
+ * call; they may call send, send_bulk, recv_bulk, drop_bulk and give_up, not progress or destroy.
  * Nothing blocks, and once a peer is connected nothing on the eager path allocates, locks
  * or makes a system call that it could avoid.
  */
@@ -106,6 +106,9 @@ struct tp_net_ops {
                       size_t len, struct tp_net_op *op);
     /** The data is not wanted: the sender's op is done with CANCELED. */
     void (*drop_bulk)(struct tp_net *net, struct tp_net_bulk *bulk);
+    /** Gives a peer up that broke its word: all that is under way with it ends as if it had
+     *  died, on_lost included, at the next progress. */
+    void (*give_up)(struct tp_net *net, uint32_t peer);
     /** Moves things on. @return how many things happened, 0 if none. */
     unsigned (*progress)(struct tp_net *net);
     /**

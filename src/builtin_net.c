@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one file that names every transport of messages, in the order they are tried. */
+#include "core/net.h"
+#include "transport/loop/net.h"
+
+#ifdef TP_BUILTIN_TCP_NET
+#include "transport/tcp/net.h"
+#endif
+
+const struct tp_net_ops *const tp_builtin_nets[] = {
+    &tp_loop_net,
+#ifdef TP_BUILTIN_TCP_NET
+    &tp_tcp_net,
+#endif
+    NULL,
+};

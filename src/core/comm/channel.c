@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels. Both ends count, so nothing is matched. What nobody has asked for yet is kept
+ * here; a sender may have only so much of it inside announcements, the rest stays with it.
+ */
+#include "base/alloc.h"
+#include "core/comm/comm_int.h"
+
+enum {
+    CREDITS = 64, /* messages inside announcements that were not consumed */
+};
+
+enum channel_state {
+    CHANNEL_NEW, /* not opened here yet; what comes is kept */
+    CHANNEL_OPEN,
+    CHANNEL_CLOSED, /* what comes is refused; the counters go on */
+};
+
+struct telpher_channel {
+    telpher_context *ctx;
+    struct tp_peer *peer;
+    uint32_t id;
+    enum channel_state state;
+    uint32_t sent, came; /* counters of both directions */
+    uint32_t inside; /* sent inside announcements and not consumed */
+    uint32_t owed; /* consumed, and the sender does not know */
+    struct tp_list posted, parcels; /* one of them is empty */
+};
+
+static uint64_t
+key_of(uint32_t rank, uint32_t id)
+{
+    return (uint64_t)rank << 32 | id;
+}
+
+static struct telpher_channel *
+get_channel(struct tp_peer *peer, uint32_t id)
+{
+    telpher_context *ctx = peer->ctx;
+    struct telpher_channel *ch = tp_map_get(&ctx->channels, key_of(peer->rank, id));
+
+    if (ch != NULL) {
+        return ch;
+    }
+    ch = tp_zalloc(sizeof(*ch), "channel");
+    if (ch == NULL ||
+        tp_map_put(&ctx->channels, key_of(peer->rank, id), ch) != TELPHER_OK) {
+        tp_free(ch);
+        return NULL;
+    }
+    ch->ctx = ctx;
+    ch->peer = peer;
+    ch->id = id;
+    tp_list_init(&ch->posted);
+    tp_list_init(&ch->parcels);
+    return ch;
+}
+
+/* ---- what came ---- */
+
+static void
+pay(struct telpher_channel *ch)
+{
+    const struct tp_comm_header h = {
+        .kind = TP_COMM_CREDIT, .a = tp_comm_tag(ch->id, 0), .b = ch->owed};
+
+    ch->owed = 0;
+    tp_comm_post(ch->peer, &h);
+}
+
+static void
+consumed(struct telpher_channel *ch, const struct tp_parcel *parcel)
+{
+    if (parcel->header.how == TP_COMM_INSIDE && ++ch->owed >= CREDITS / 2) {
+        pay(ch);
+    }
+}
+
+/* The id of a tag, or UINT32_MAX if it is none. */
+static uint32_t
+tag_id(uint64_t tag)
+{
+    return tag >> 60 == TP_COMM_TAG_KIND
+               ? (uint32_t)(tag >> TP_COMM_COUNTER_BITS) & ((1u << TP_COMM_ID_BITS) - 1)
+               : UINT32_MAX;
+}
+
+static telpher_status
+keep(struct telpher_channel *ch, struct tp_parcel *parcel)
+{
+    if (ch->state == CHANNEL_CLOSED) {
+        tp_parcel_refuse(parcel);
+        consumed(ch, parcel);
+        return TELPHER_OK;
+    }
+    if (ch->state == CHANNEL_NEW && parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_LIMIT;
+    }
+    tp_parcel_keep(parcel, &ch->parcels);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_channel_on_data(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    uint32_t id = tag_id(parcel->header.a);
+    struct telpher_channel *ch =
+        id != UINT32_MAX ? get_channel(parcel->peer, id) : NULL;
+    struct tp_list *link;
+    telpher_request *req;
+    telpher_status status;
+    size_t len = 0;
+
+    (void)ctx;
+    if (ch == NULL || (uint32_t)parcel->header.a != ch->came) {
+        return id == UINT32_MAX || ch != NULL ? TELPHER_ERR_PROTO
+                                              : TELPHER_ERR_NO_MEMORY;
+    }
+    ch->came++;
+    link = tp_list_pop_front(&ch->posted);
+    if (link == NULL) {
+        return keep(ch, parcel);
+    }
+    req = tp_list_entry(link, telpher_request, link);
+    status = tp_parcel_accept(parcel, req->place.mem, req->len, req, &len);
+    consumed(ch, parcel);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_request_complete(req, status, len);
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_channel_on_credit(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    uint32_t id = tag_id(parcel->header.a);
+    struct telpher_channel *ch =
+        id != UINT32_MAX ? tp_map_get(&ctx->channels, key_of(parcel->peer->rank, id))
+                         : NULL;
+
+    if (ch == NULL || parcel->header.b > ch->inside) {
+        return TELPHER_ERR_PROTO;
+    }
+    ch->inside -= (uint32_t)parcel->header.b;
+    return TELPHER_OK;
+}
+
+/* What lies here stays; what the lost rank still had is gone, and what came behind it. */
+static void
+lose(struct telpher_channel *ch)
+{
+    bool gap = false;
+
+    tp_list_for_each_safe(link, &ch->parcels)
+    {
+        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+
+        gap = gap || parcel->header.how != TP_COMM_INSIDE;
+        if (gap) {
+            tp_parcel_free(parcel);
+        }
+    }
+}
+
+void
+tp_channel_lose_peer(telpher_context *ctx, const struct tp_peer *peer)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&ctx->channels, &cursor, NULL, &value)) {
+        struct telpher_channel *ch = value;
+
+        if (ch->peer == peer) {
+            lose(ch);
+        }
+    }
+}
+
+/* ---- public ---- */
+
+telpher_status
+telpher_channel_open(telpher_context *ctx, uint32_t rank, uint32_t id,
+                     telpher_channel **ret_channel)
+{
+    telpher_status status = TELPHER_ERR_RANGE;
+    struct tp_peer *peer =
+        id >> TP_COMM_ID_BITS == 0 ? tp_peer_get(ctx, rank, &status) : NULL;
+    struct telpher_channel *ch;
+
+    if (peer == NULL) {
+        return status;
+    }
+    ch = get_channel(peer, id);
+    if (ch == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    if (ch->state == CHANNEL_OPEN) {
+        return TELPHER_ERR_EXISTS;
+    }
+    ch->state = CHANNEL_OPEN;
+    *ret_channel = ch;
+    return TELPHER_OK;
+}
+
+static void
+refuse_all(struct telpher_channel *ch)
+{
+    struct tp_list *link;
+
+    while ((link = tp_list_first(&ch->parcels)) != NULL) {
+        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+
+        tp_parcel_refuse(parcel);
+        consumed(ch, parcel);
+        tp_parcel_free(parcel);
+    }
+}
+
+void
+telpher_channel_close(telpher_channel *channel)
+{
+    struct tp_list *link;
+
+    if (channel == NULL) {
+        return;
+    }
+    while ((link = tp_list_first(&channel->posted)) != NULL) {
+        tp_request_complete(tp_list_entry(link, telpher_request, link),
+                            TELPHER_ERR_CANCELED, 0);
+    }
+    refuse_all(channel);
+    channel->state = CHANNEL_CLOSED;
+}
+
+telpher_status
+telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
+                     const telpher_xfer_params *params, telpher_request **ret_req)
+{
+    struct tp_comm_header h = {.kind = TP_COMM_CHANNEL,
+                               .a = tp_comm_tag(channel->id, channel->sent)};
+    struct tp_comm_done done;
+    bool inside = channel->inside < CREDITS;
+    telpher_status status = tp_comm_done_init(&done, params, ret_req);
+
+    if (status == TELPHER_OK) {
+        status = tp_comm_send(channel->peer, &h, src, len, inside, &done, ret_req);
+    }
+    if (status >= 0) {
+        channel->sent++;
+        channel->inside += inside && tp_comm_is_small(channel->peer, len);
+    }
+    return status;
+}
+
+/* Takes what is there already. */
+static telpher_status
+take_parcel(struct telpher_channel *ch, telpher_request *req, void *dst, size_t cap,
+            telpher_request **ret_req, size_t *ret_len)
+{
+    struct tp_parcel *parcel =
+        tp_list_entry(tp_list_first(&ch->parcels), struct tp_parcel, link);
+    size_t len = 0;
+    telpher_status status = tp_parcel_accept(parcel, dst, cap, req, &len);
+
+    consumed(ch, parcel);
+    tp_parcel_free(parcel);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_request_complete(req, status, len);
+    }
+    return tp_request_begun(req, ret_req, ret_len);
+}
+
+telpher_status
+telpher_channel_recv(telpher_channel *channel, void *dst, size_t cap,
+                     const telpher_xfer_params *params, telpher_request **ret_req,
+                     size_t *ret_len)
+{
+    struct tp_comm_done done;
+    struct tp_mem_place place;
+    telpher_request *req;
+    telpher_status status = tp_comm_done_init(&done, params, ret_req);
+
+    if (status == TELPHER_OK) {
+        status = tp_mems_find(channel->ctx->mems, dst, cap, &place);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (tp_list_is_empty(&channel->parcels) && channel->peer->status != TELPHER_OK) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    req = tp_request_take(channel->ctx, channel->peer, &done);
+    if (req == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    if (!tp_list_is_empty(&channel->parcels)) {
+        return take_parcel(channel, req, dst, cap, ret_req, ret_len);
+    }
+    req->place.mem = dst; /* found again when it is known how much comes */
+    req->len = cap;
+    tp_list_push_back(&channel->posted, &req->link);
+    return tp_request_begun(req, ret_req, ret_len);
+}
+
+void
+tp_channel_fini(telpher_context *ctx)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&ctx->channels, &cursor, NULL, &value)) {
+        struct telpher_channel *ch = value;
+        struct tp_list *link;
+
+        while ((link = tp_list_first(&ch->parcels)) != NULL) {
+            tp_parcel_free(tp_list_entry(link, struct tp_parcel, link));
+        }
+        tp_free(ch);
+    }
+    tp_map_fini(&ctx->channels);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job of ranks, behind include/telpher/{context,channel,win,msg}.h. How a transfer goes:
+ *
+ *   request.c  what is under way, from a pool; numbers that peers may name
+ *   send.c     announces: inside, bulk, or staged where the CPU cannot touch the memory
+ *   parcel.c   what was announced to us: taken at once, or kept until somebody wants it
+ *   piece.c    data in pieces through pinned chunks, device copies and network overlapped
+ *   peer.c     who is reached by which transport; what happens when one is lost
+ *   context.c  progress, waiting
+ *   channel.c, window.c, landing.c, message.c, gather.c   the calls
+ *   boot.c, root.c   how ranks find each other
+ *
+ * Threads: all of it belongs to the context's one thread.
+ */
+#ifndef TELPHER_CORE_COMM_H
+#define TELPHER_CORE_COMM_H
+
+#include <telpher/context.h>
+
+#include "base/error.h"
+
+/** telpher_context_create() with our own kind of error. */
+telpher_status tp_comm_create(const telpher_context_params *params,
+                              telpher_context **ret_ctx, struct tp_error *err);
+
+#endif

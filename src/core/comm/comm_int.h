@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of core/comm offer each other. */
+#ifndef TELPHER_CORE_COMM_INT_H
+#define TELPHER_CORE_COMM_INT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <telpher/channel.h>
+#include <telpher/msg.h>
+#include <telpher/win.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "core/comm/comm.h"
+#include "core/comm/mem.h"
+#include "core/net.h"
+#include "wire/comm.h"
+
+enum {
+    TP_COMM_NETS = 6, /* transports of one context, at most */
+    TP_COMM_MACHINE_BYTES = 16,
+    TP_COMM_CARD_MAX =
+        TP_COMM_MACHINE_BYTES + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
+    TP_COMM_PARCELS_MAX = 8192, /* kept of one peer for what is not there yet */
+    TP_COMM_PIECES = 4, /* pieces of one transfer under way at a time */
+};
+
+struct tp_peer;
+
+/* ---- requests ---- */
+
+/** Where a request stands. */
+enum tp_request_state {
+    TP_REQUEST_FREE,
+    TP_REQUEST_QUEUED, /**< to be announced, behind others of its peer */
+    TP_REQUEST_READING, /**< the same, while its data comes out of a device */
+    TP_REQUEST_BULK, /**< announced, the transport has it */
+    TP_REQUEST_OFFERED, /**< announced; a PULL or a FINISH is to come */
+    TP_REQUEST_POSTED, /**< receives; nothing has come for it */
+    TP_REQUEST_LANDING, /**< receives; the transport or a device has it */
+    TP_REQUEST_PIECES, /**< sends or receives in pieces */
+    TP_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
+};
+
+/** What the peer asked for with PULL, or what became of a FINISH. */
+struct tp_request_pull {
+    uint32_t number; /* of the receiver's request */
+    uint32_t piece; /* [bytes] */
+    uint64_t len; /* [bytes] wanted */
+};
+
+struct telpher_request {
+    struct tp_list link; /* of peer->pending, channel->posted or ctx->completed */
+    telpher_context *ctx;
+    struct tp_peer *peer;
+    telpher_done_fn on_done;
+    void *user;
+    uint32_t number; /* what peers call it; changes with every use */
+    uint8_t state; /* enum tp_request_state */
+    bool held; /* by the user, until tested */
+    bool pulled, finished; /* came while the transport had it */
+    bool sends; /* its pieces go out */
+    bool heap; /* its chunk is from the heap */
+    bool cut; /* more was announced than is wanted */
+    telpher_status status; /* IN_PROGRESS until complete; then also what failed first */
+    struct tp_comm_header header; /* of a send */
+    struct tp_mem_place place; /* of the user's memory */
+    size_t len; /* [bytes] of it that are to be moved */
+    void *chunk; /* a small one's data beside a device; the mems' */
+    struct tp_request_pull pull;
+    uint64_t next; /* [bytes] for which a piece was begun */
+    uint64_t moved; /* [bytes] of finished pieces */
+    uint32_t pieces; /* under way */
+    struct tp_list starved; /* of ctx->starved */
+    struct tp_net_op op;
+    struct tp_device_copy copy;
+};
+
+/** Who is told of the end: from a user's params, or our own. */
+struct tp_comm_done {
+    telpher_done_fn fn; /* NULL: a request is held by the user */
+    void *user;
+    void *queue;
+};
+
+/** Checks a user's params. @return OK, INVALID (nobody would ever hear of the end) */
+telpher_status tp_comm_done_init(struct tp_comm_done *done,
+                                 const telpher_xfer_params *params,
+                                 telpher_request **ret_req);
+
+/** Takes a request from the pool. @return NULL without memory. */
+telpher_request *tp_request_take(telpher_context *ctx, struct tp_peer *peer,
+                                 const struct tp_comm_done *done);
+/** Gives one back to the pool whose end nobody is to hear of. */
+void tp_request_give(telpher_request *req);
+/** The request that @p peer calls so, in one of the states of @p mask; NULL if none. */
+telpher_request *tp_request_find(telpher_context *ctx, const struct tp_peer *peer,
+                                 uint32_t number, unsigned mask);
+/** Ends it; its callback runs later in progress. */
+void tp_request_complete(telpher_request *req, telpher_status status, size_t len);
+/** What a call returns for a request that it just began: IN_PROGRESS and *ret_req, or the
+ *  result if it is complete already. */
+telpher_status tp_request_begun(telpher_request *req, telpher_request **ret_req,
+                                size_t *ret_len);
+/** Runs the callbacks of what is complete. */
+unsigned tp_request_run_completed(telpher_context *ctx);
+/** Ends all that need @p peer and that nobody else will end. */
+void tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer);
+void tp_request_fini(telpher_context *ctx);
+
+/* ---- peers ---- */
+
+struct tp_peer {
+    uint32_t rank;
+    telpher_status status; /* OK, or what befell it */
+    telpher_context *ctx;
+    struct tp_net *net;
+    struct tp_list pending; /* requests in the order of their announcements */
+    struct tp_list landings; /* what must happen in order: landing.c */
+    struct tp_list messages; /* whose buffers are on their way */
+    struct tp_list waiting; /* of ctx->waiting, while something is pending */
+    uint32_t next_message;
+    uint64_t flushes, flushed; /* asked for, answered */
+    size_t parcels; /* kept for channels and handlers that are not there yet */
+};
+
+/** The peer of a rank, connected; NULL: *ret_status says why. */
+struct tp_peer *tp_peer_get(telpher_context *ctx, uint32_t rank,
+                            telpher_status *ret_status);
+/** Gives a peer up that broke the protocol, or that we cannot serve any more. */
+void tp_peer_fail(struct tp_peer *peer, telpher_status why);
+/** Ends what needs a peer that is gone. */
+void tp_peer_lost(struct tp_peer *peer, telpher_status why);
+/** The transport for a rank; NULL if none reaches it. */
+struct tp_net *tp_peer_choose(const telpher_context *ctx, uint32_t rank);
+/** Writes this rank's card. @return [bytes] */
+size_t tp_peer_write_card(telpher_context *ctx,
+                          const uint8_t machine[TP_COMM_MACHINE_BYTES], uint8_t *dst);
+/** Announces what waits at all peers. */
+unsigned tp_peers_flush(telpher_context *ctx);
+/** True if something waits for room at some peer. */
+bool tp_peers_waiting(const telpher_context *ctx);
+/** Sets local_rank and local_size from the cards. */
+void tp_peers_count_local(telpher_context *ctx);
+void tp_peers_fini(telpher_context *ctx);
+
+/* ---- sending ---- */
+
+/** True if @p len bytes at @p place would travel inside their announcement. */
+bool tp_comm_is_small(const struct tp_peer *peer, size_t len);
+
+/**
+ * Announces and sends. The header's how, len and xfer are filled in here.
+ * @param inside  false: not inside the announcement, even if small.
+ * @return OK, or as the public calls
+ */
+telpher_status tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header,
+                            const void *src, size_t len, bool inside,
+                            const struct tp_comm_done *done, telpher_request **ret_req);
+/** A callback for transfers whose end matters to nobody. */
+void tp_comm_ignore(void *user, telpher_status status, size_t len);
+/** Sends a header alone; gives the peer up without memory. */
+void tp_comm_post(struct tp_peer *peer, const struct tp_comm_header *header);
+/** Announces what could not be announced before. */
+unsigned tp_comm_flush(struct tp_peer *peer);
+
+/* ---- what came ---- */
+
+/** An announcement. In a callback of a transport it lies on the stack, `data` is borrowed. */
+struct tp_parcel {
+    struct tp_list link;
+    struct tp_peer *peer;
+    struct tp_comm_header header;
+    const void *data; /* how INSIDE */
+    struct tp_net_bulk *bulk; /* how BULK */
+};
+
+extern const struct tp_net_events tp_comm_events;
+
+/** Copies it, with its data, at the end of @p list. NO_MEMORY fails the peer.
+ *  @return the copy, or NULL */
+struct tp_parcel *tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list);
+/** Takes it out of its list and frees it; its data must have been accepted or refused. */
+void tp_parcel_free(struct tp_parcel *parcel);
+/** Copies data that is inside to host memory. @return false if either is not so */
+bool tp_parcel_copy(struct tp_parcel *parcel, void *dst);
+/** Nobody wants the data. */
+void tp_parcel_refuse(struct tp_parcel *parcel);
+/**
+ * Brings the data to @p dst, which has room for @p cap bytes, by a request.
+ * @return OK, TRUNCATED: it is there, *ret_len bytes of it; IN_PROGRESS: @p req will be
+ *         complete; or an error, with which the data is refused.
+ */
+telpher_status tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap,
+                                telpher_request *req, size_t *ret_len);
+
+/** The kinds' own: take @p parcel, or keep it. PROTO is for what cannot be. */
+telpher_status tp_channel_on_data(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_channel_on_credit(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_message_on_message(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_message_on_buffer(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_window_on_get(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_window_on_got(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_landing_on_flush(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_landing_on_flushed(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_gather_on_step(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel);
+
+/* ---- pieces ---- */
+
+/** The transport is done with a send's bulk: to the end, or to what the peer asked for. */
+void tp_piece_after_bulk(telpher_request *req, telpher_status status);
+/** Asks the sender of @p parcel to send in pieces to @p req. */
+void tp_piece_pull(struct tp_parcel *parcel, telpher_request *req);
+/** Begins what waited for a chunk. */
+unsigned tp_piece_run_starved(telpher_context *ctx);
+/** Stops a request's pieces. @return true if none is under way: complete it now */
+bool tp_piece_stop(telpher_request *req, telpher_status why);
+void tp_piece_fini(telpher_context *ctx);
+
+/* ---- in order ---- */
+
+/** Something that must not be seen before what the same peer sent earlier has landed. */
+struct tp_landing {
+    struct tp_list link;
+    bool landed; /* may be run when it is the first */
+    void (*run)(struct tp_peer *peer, struct tp_landing *landing); /* frees it */
+};
+
+/** Runs from the front what has landed. */
+void tp_landing_run(struct tp_peer *peer);
+/** Runs at once if nothing is before it; else queues. */
+void tp_landing_add(struct tp_peer *peer, struct tp_landing *landing);
+void tp_landing_lose(struct tp_peer *peer);
+
+void tp_message_lose_peer(struct tp_peer *peer);
+/** Gives messages to handlers that came after them. */
+unsigned tp_message_run_unhandled(telpher_context *ctx);
+/** Frees messages whose buffers never came. */
+void tp_message_fini(telpher_context *ctx);
+void tp_channel_lose_peer(telpher_context *ctx, const struct tp_peer *peer);
+void tp_channel_fini(telpher_context *ctx);
+
+/* ---- collectives ---- */
+
+/**
+ * Gives every rank what every rank gave: by Bruck's algorithm, in log2(size) rounds.
+ * @param mine  @p len bytes, also 0. @param all  size * len bytes.
+ */
+telpher_status tp_comm_gather(telpher_context *ctx, const void *mine, size_t len,
+                              void *all, tp_ns deadline);
+
+void tp_gather_fini(telpher_context *ctx);
+
+/* ---- finding each other ---- */
+
+/** Who we are and how to reach the others; everything is filled by tp_boot_open. */
+struct tp_boot {
+    uint32_t rank, size;
+    telpher_status (*gather)(struct tp_boot *boot, const void *mine, size_t len,
+                             void *all, struct tp_error *err);
+    void (*close)(struct tp_boot *boot);
+    const telpher_bootstrap *user;
+    struct tp_conn *conn; /* to the root */
+    struct telpher_root *root; /* ours, if we are it */
+    tp_ns deadline;
+};
+
+struct tp_comm_settings;
+telpher_status tp_boot_open(const telpher_context_params *params,
+                            const struct tp_comm_settings *settings,
+                            struct tp_boot *boot, struct tp_error *err);
+
+/* ---- the context ---- */
+
+/** What a transport's events come with. */
+struct tp_comm_link {
+    telpher_context *ctx;
+    struct tp_net *net;
+};
+
+struct tp_comm_handler {
+    telpher_msg_fn post, entry;
+    void *user;
+};
+
+struct telpher_context {
+    uint32_t rank, size, local_rank, local_size; /* never change */
+    bool running; /* progress is under way */
+    uint64_t happened; /* things, in all calls of progress */
+    size_t net_count;
+    struct tp_comm_link nets[TP_COMM_NETS];
+    uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
+    size_t card_bytes;
+    struct tp_peer **peers; /* NULL until used */
+    uint32_t lost; /* peers */
+    struct tp_list waiting; /* peers with something pending */
+    struct tp_mems *mems;
+    /* requests */
+    telpher_request **slabs;
+    size_t slab_count;
+    struct tp_list free, completed;
+    struct tp_list starved; /* requests that wait for a chunk */
+    struct tp_list pieces; /* not in use: piece.c */
+    struct tp_list ready; /* pieces that wait for room or for a chunk */
+    /* channels by rank and id; windows by number; handlers */
+    struct tp_map channels;
+    struct telpher_win **windows;
+    uint32_t window_count;
+    struct tp_comm_handler *handlers;
+    bool handlers_changed;
+    struct tp_list unhandled; /* parcels of messages without a handler */
+    uint8_t *scratch; /* for messages whose buffers travel inside */
+    /* collectives */
+    uint32_t gathers;
+    telpher_status collectives; /* OK, or why there are no more */
+    struct tp_list steps; /* parcels */
+    tp_ns spin_ns;
+};
+
+/** Progresses until done(arg) or the deadline. @return OK, TIMEOUT, INVALID (in a callback) */
+telpher_status tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg,
+                            tp_ns deadline);
+
+#endif

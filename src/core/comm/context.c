@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The context: made of transports, memory and peers; progress and waiting. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "core/comm/comm_int.h"
+#include "core/comm/settings.h"
+
+#define SPIN (200 * TP_CLOCK_US) /* before a wait sleeps */
+#define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
+#define SLEEP_MAX (100 * TP_CLOCK_MS)
+#define LEAVE_TIME TP_CLOCK_S
+
+enum { SCRATCH_BYTES = 16 << 10 };
+
+/* ---- making ---- */
+
+static bool
+is_wanted(const struct tp_config_list *wanted, const char *name)
+{
+    if (wanted->count == 0 || strcmp(name, "loop") == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < wanted->count; i++) {
+        if (strcmp(wanted->items[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct tp_net_ops *
+find_ops(const char *name)
+{
+    for (size_t i = 0; tp_builtin_nets[i] != NULL; i++) {
+        if (strcmp(tp_builtin_nets[i]->name, name) == 0) {
+            return tp_builtin_nets[i];
+        }
+    }
+    return NULL;
+}
+
+static telpher_status
+add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job, tp_ns lost_ns,
+        bool must, struct tp_error *err)
+{
+    struct tp_comm_link *link = &ctx->nets[ctx->net_count];
+    const struct tp_net_params params = {.rank = ctx->rank,
+                                         .size = ctx->size,
+                                         .job = job,
+                                         .events = &tp_comm_events,
+                                         .user = link,
+                                         .lost_after = lost_ns};
+    telpher_status status;
+
+    if (ctx->net_count == TP_COMM_NETS) {
+        return tp_error_set(err, TELPHER_ERR_LIMIT, "at most %d transports",
+                            TP_COMM_NETS);
+    }
+    status = ops->create(&params, &link->net, err);
+    if (status == TELPHER_ERR_UNSUPPORTED && !must) {
+        tp_info("comm", "transport %s cannot be used: %s", ops->name,
+                tp_error_text(err));
+        return TELPHER_OK;
+    }
+    if (status == TELPHER_OK) {
+        link->ctx = ctx;
+        ctx->net_count++;
+    }
+    return status;
+}
+
+static telpher_status
+add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job,
+         tp_ns lost_ns, struct tp_error *err)
+{
+    telpher_status status = TELPHER_OK;
+
+    for (size_t i = 0; i < wanted->count; i++) {
+        if (find_ops(wanted->items[i]) == NULL) {
+            return tp_error_set(err, TELPHER_ERR_INVALID,
+                                "TELPHER_TRANSPORTS: there is no transport \"%s\" here",
+                                wanted->items[i]);
+        }
+    }
+    for (size_t i = 0; tp_builtin_nets[i] != NULL && status == TELPHER_OK; i++) {
+        const struct tp_net_ops *ops = tp_builtin_nets[i];
+
+        /* those that are named come in the order of their names */
+        if (wanted->count == 0 || strcmp(ops->name, "loop") == 0) {
+            status = is_wanted(wanted, ops->name)
+                         ? add_net(ctx, ops, job, lost_ns, false, err)
+                         : TELPHER_OK;
+        }
+    }
+    for (size_t i = 0; i < wanted->count && status == TELPHER_OK; i++) {
+        const struct tp_net_ops *ops = find_ops(wanted->items[i]);
+
+        if (strcmp(ops->name, "loop") != 0) {
+            status = add_net(ctx, ops, job, lost_ns, true, err);
+        }
+    }
+    return status;
+}
+
+/* 16 bytes that all processes of this machine share, and no others. */
+static telpher_status
+read_machine(uint8_t dst[TP_COMM_MACHINE_BYTES], struct tp_error *err)
+{
+    char text[40] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (got < TP_COMM_MACHINE_BYTES) {
+        return tp_error_set(err, TELPHER_ERR_IO, "/proc/sys/kernel/random/boot_id");
+    }
+    for (size_t i = 0, digit = 0; text[i] != '\0' && digit < 32; i++) {
+        int c = text[i] >= 'a' ? text[i] - 'a' + 10 : text[i] - '0';
+
+        if (text[i] != '-') {
+            dst[digit / 2] = (uint8_t)(digit % 2 == 0 ? c << 4 : dst[digit / 2] | c);
+            digit++;
+        }
+    }
+    return TELPHER_OK;
+}
+
+/* All ranks agree on a number that no other job has: rank 0's. */
+static telpher_status
+agree_on_job(struct tp_boot *boot, uint64_t *ret_job, struct tp_error *err)
+{
+    uint64_t own, *all = tp_alloc_array(boot->size, sizeof(*all), "job numbers");
+    telpher_status status =
+        all != NULL ? tp_random_bytes(&own, sizeof(own)) : TELPHER_ERR_NO_MEMORY;
+
+    if (status == TELPHER_OK) {
+        status = boot->gather(boot, &own, sizeof(own), all, err);
+    }
+    if (status == TELPHER_OK) {
+        *ret_job = all[0];
+    }
+    tp_free(all);
+    return status;
+}
+
+/* The longest card decides how long all of them are. */
+static telpher_status
+agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_error *err)
+{
+    uint32_t mine = (uint32_t)own;
+    uint32_t *all = tp_alloc_array(boot->size, sizeof(*all), "card lengths");
+    telpher_status status = all != NULL
+                                ? boot->gather(boot, &mine, sizeof(mine), all, err)
+                                : TELPHER_ERR_NO_MEMORY;
+
+    *ret_len = 0;
+    for (uint32_t r = 0; status == TELPHER_OK && r < boot->size; r++) {
+        *ret_len = TP_MAX(*ret_len, (size_t)all[r]);
+    }
+    tp_free(all);
+    return status == TELPHER_OK && *ret_len > TP_COMM_CARD_MAX
+               ? tp_error_set(err, TELPHER_ERR_PROTO, "a rank's card is too long")
+               : status;
+}
+
+static telpher_status
+gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
+{
+    uint8_t machine[TP_COMM_MACHINE_BYTES], *card;
+    telpher_status status = read_machine(machine, err);
+    size_t own;
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    card = tp_zalloc(TP_COMM_CARD_MAX, "card");
+    if (card == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    own = tp_peer_write_card(ctx, machine, card);
+    status = agree_on_length(boot, own, &ctx->card_bytes, err);
+    if (status == TELPHER_OK) {
+        ctx->cards = tp_alloc_array(ctx->size, ctx->card_bytes, "cards");
+        status = ctx->cards != NULL
+                     ? boot->gather(boot, card, ctx->card_bytes, ctx->cards, err)
+                     : TELPHER_ERR_NO_MEMORY;
+    }
+    tp_free(card);
+    return status;
+}
+
+static telpher_status
+check_reach(telpher_context *ctx, struct tp_error *err)
+{
+    for (uint32_t r = 0; r < ctx->size; r++) {
+        if (tp_peer_choose(ctx, r) == NULL) {
+            return tp_error_set(err, TELPHER_ERR_UNREACHABLE,
+                                "no transport joins ranks %u and %u: do all ranks have "
+                                "the same TELPHER_TRANSPORTS?",
+                                ctx->rank, r);
+        }
+    }
+    return TELPHER_OK;
+}
+
+static telpher_context *
+context_alloc(const struct tp_boot *boot)
+{
+    telpher_context *ctx = tp_zalloc(sizeof(*ctx), "context");
+
+    if (ctx == NULL) {
+        return NULL;
+    }
+    ctx->rank = boot->rank;
+    ctx->size = boot->size;
+    ctx->spin_ns = SPIN;
+    tp_list_init(&ctx->waiting);
+    tp_list_init(&ctx->free);
+    tp_list_init(&ctx->completed);
+    tp_list_init(&ctx->starved);
+    tp_list_init(&ctx->pieces);
+    tp_list_init(&ctx->ready);
+    tp_list_init(&ctx->unhandled);
+    tp_list_init(&ctx->steps);
+    tp_map_init(&ctx->channels);
+    ctx->peers = tp_alloc_array(ctx->size, sizeof(struct tp_peer *), "peers");
+    ctx->handlers =
+        tp_alloc_array(TELPHER_HANDLERS, sizeof(*ctx->handlers), "handlers");
+    ctx->scratch = tp_malloc(SCRATCH_BYTES, "scratch");
+    if (ctx->peers == NULL || ctx->handlers == NULL || ctx->scratch == NULL) {
+        telpher_context_destroy(ctx);
+        return NULL;
+    }
+    return ctx;
+}
+
+static telpher_status
+join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
+     const struct tp_mems_settings *mems, struct tp_boot *boot, telpher_context *ctx,
+     struct tp_error *err)
+{
+    uint64_t job = 0;
+    telpher_status status = agree_on_job(boot, &job, err);
+
+    if (status == TELPHER_OK) {
+        status = add_nets(ctx, transports, job, s->lost_ns, err);
+    }
+    if (status == TELPHER_OK) {
+        status = gather_cards(ctx, boot, err);
+    }
+    if (status == TELPHER_OK) {
+        status = check_reach(ctx, err);
+    }
+    if (status == TELPHER_OK) {
+        struct tp_mems_params params = {.settings = mems};
+
+        tp_peers_count_local(ctx);
+        params.local_rank = ctx->local_rank;
+        status = tp_mems_create(&params, &ctx->mems, err);
+    }
+    return status;
+}
+
+static telpher_status
+create(const telpher_context_params *params, const struct tp_comm_settings *s,
+       const struct tp_mems_settings *mems, telpher_context **ret_ctx,
+       struct tp_error *err)
+{
+    struct tp_config_list transports = s->transports;
+    struct tp_boot boot;
+    telpher_context *ctx = NULL;
+    telpher_status status = tp_boot_open(params, s, &boot, err);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    ctx = context_alloc(&boot);
+    status = ctx != NULL ? join(s, &transports, mems, &boot, ctx, err)
+                         : TELPHER_ERR_NO_MEMORY;
+    boot.close(&boot);
+    if (status != TELPHER_OK) {
+        telpher_context_destroy(ctx);
+        return status;
+    }
+    tp_info("comm", "rank %u of %u, %u of %u on this machine", ctx->rank, ctx->size,
+            ctx->local_rank, ctx->local_size);
+    *ret_ctx = ctx;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
+               struct tp_error *err)
+{
+    telpher_context_params own = TELPHER_CONTEXT_PARAMS_INIT;
+    struct tp_comm_settings s;
+    struct tp_mems_settings mems;
+    struct tp_config *config;
+    struct tp_error words = {0};
+    telpher_status status;
+
+    if (params != NULL) {
+        memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
+    }
+    err = err != NULL ? err : &words;
+    status = tp_comm_settings_load(&s, &mems, own.transports, &config, err);
+    if (status == TELPHER_OK) {
+        status = create(&own, &s, &mems, ret_ctx, err);
+        tp_config_destroy(config);
+    }
+    return status;
+}
+
+/* ---- ending ---- */
+
+static bool
+is_busy(telpher_context *ctx)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+
+        if (net->ops->busy(net)) {
+            return true;
+        }
+    }
+    return tp_peers_waiting(ctx);
+}
+
+static void
+drain(telpher_context *ctx)
+{
+    tp_ns deadline = tp_clock_deadline(LEAVE_TIME);
+
+    while (is_busy(ctx) && !tp_clock_passed(deadline)) {
+        if (telpher_progress(ctx) == 0) {
+            sched_yield();
+        }
+    }
+}
+
+void
+telpher_context_destroy(telpher_context *ctx)
+{
+    if (ctx == NULL) {
+        return;
+    }
+    if (ctx->mems != NULL) {
+        drain(ctx);
+    }
+    while (ctx->net_count > 0) {
+        struct tp_net *net = ctx->nets[--ctx->net_count].net;
+
+        net->ops->destroy(net);
+    }
+    tp_mems_destroy(ctx->mems); /* waits for copies, which use requests */
+    tp_gather_fini(ctx);
+    if (ctx->peers != NULL) {
+        tp_message_fini(ctx);
+        tp_channel_fini(ctx);
+    }
+    tp_piece_fini(ctx);
+    tp_request_fini(ctx);
+    tp_peers_fini(ctx);
+    tp_free(ctx->windows);
+    tp_free(ctx->handlers);
+    tp_free(ctx->scratch);
+    tp_free(ctx->cards);
+    tp_free(ctx);
+}
+
+/* ---- progress ---- */
+
+unsigned
+telpher_progress(telpher_context *ctx)
+{
+    unsigned count;
+
+    if (ctx->running) {
+        return 0; /* from a callback */
+    }
+    ctx->running = true;
+    count = tp_message_run_unhandled(ctx);
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+
+        count += net->ops->progress(net);
+    }
+    if (tp_mems_pending(ctx->mems) != 0) {
+        count += tp_mems_progress(ctx->mems);
+    }
+    count += tp_peers_flush(ctx);
+    if (!tp_list_is_empty(&ctx->ready) || !tp_list_is_empty(&ctx->starved)) {
+        count += tp_piece_run_starved(ctx);
+    }
+    count += tp_request_run_completed(ctx);
+    ctx->running = false;
+    ctx->happened += count;
+    return count;
+}
+
+/* Asks all transports to wake us. @return false if something is there already */
+static bool
+arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
+{
+    *ret_blind = tp_mems_pending(ctx->mems) != 0;
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+
+        if (net->ops->arm(net) != TELPHER_OK) {
+            return false;
+        }
+        polls[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
+    }
+    return true;
+}
+
+static void
+sleep_until(telpher_context *ctx, tp_ns deadline)
+{
+    struct pollfd polls[TP_COMM_NETS];
+    bool blind;
+    tp_ns time = TP_MIN(tp_clock_remaining(deadline), SLEEP_MAX);
+    struct timespec ts;
+
+    if (!arm(ctx, polls, &blind)) {
+        return;
+    }
+    if (blind || tp_peers_waiting(ctx)) {
+        time = TP_MIN(time, COPY_NAP);
+    }
+    ts = tp_clock_timespec(time);
+    (void)ppoll(polls, ctx->net_count, &ts, NULL);
+}
+
+telpher_status
+tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns deadline)
+{
+    tp_ns since = 0;
+
+    if (ctx->running) {
+        return TELPHER_ERR_INVALID; /* a callback may not wait */
+    }
+    while (!done(arg)) {
+        unsigned count = telpher_progress(ctx);
+        tp_ns now;
+
+        if (count != 0) {
+            since = 0;
+            continue;
+        }
+        now = tp_clock_ns();
+        since = since == 0 ? now : since;
+        if (now >= deadline) {
+            return TELPHER_ERR_TIMEOUT;
+        }
+        if (now - since > ctx->spin_ns) {
+            sleep_until(ctx, deadline);
+        }
+    }
+    return TELPHER_OK;
+}
+
+struct anything {
+    telpher_context *ctx;
+    uint64_t before;
+};
+
+static bool
+has_happened(void *arg)
+{
+    struct anything *a = arg;
+
+    return a->ctx->happened != a->before;
+}
+
+telpher_status
+telpher_progress_wait(telpher_context *ctx, uint64_t timeout_ns)
+{
+    struct anything a = {.ctx = ctx, .before = ctx->happened};
+
+    return tp_comm_wait(ctx, has_happened, &a, tp_clock_deadline(timeout_ns));
+}
+
+telpher_status
+telpher_barrier(telpher_context *ctx, uint64_t timeout_ns)
+{
+    return tp_comm_gather(ctx, NULL, 0, NULL, tp_clock_deadline(timeout_ns));
+}
+
+/* ---- asking ---- */
+
+uint32_t
+telpher_context_rank(const telpher_context *ctx)
+{
+    return ctx->rank;
+}
+
+uint32_t
+telpher_context_size(const telpher_context *ctx)
+{
+    return ctx->size;
+}
+
+uint32_t
+telpher_context_local_rank(const telpher_context *ctx)
+{
+    return ctx->local_rank;
+}
+
+uint32_t
+telpher_context_local_size(const telpher_context *ctx)
+{
+    return ctx->local_size;
+}
+
+struct tp_mems *
+tp_context_mems(telpher_context *ctx)
+{
+    return ctx->mems;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes: announcements are checked here, sorted by kind, and taken or kept. Data goes
+ * to its place in one step where the CPU may touch it; else it is asked for in pieces.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "core/comm/comm_int.h"
+
+static void
+refuse(const struct tp_parcel *parcel, enum tp_comm_end end)
+{
+    const struct tp_comm_header h = {
+        .kind = TP_COMM_FINISH, .small = (uint16_t)end, .a = parcel->header.xfer};
+
+    if (parcel->header.how == TP_COMM_BULK) {
+        struct tp_net *net = parcel->peer->net;
+
+        net->ops->drop_bulk(net, parcel->bulk);
+    }
+    if (parcel->header.how == TP_COMM_BULK || parcel->header.how == TP_COMM_STAGED) {
+        tp_comm_post(parcel->peer, &h);
+    }
+}
+
+void
+tp_parcel_refuse(struct tp_parcel *parcel)
+{
+    if (parcel->peer->status == TELPHER_OK) {
+        refuse(parcel, TP_COMM_END_REFUSED);
+    }
+}
+
+struct tp_parcel *
+tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list)
+{
+    size_t len = parcel->header.how == TP_COMM_INSIDE ? (size_t)parcel->header.len : 0;
+    struct tp_parcel *copy = tp_malloc(sizeof(*copy) + len, "parcel");
+
+    if (copy == NULL) {
+        tp_peer_fail(parcel->peer, TELPHER_ERR_NO_MEMORY);
+        return NULL;
+    }
+    *copy = *parcel;
+    if (len != 0) {
+        memcpy(copy + 1, parcel->data, len);
+    }
+    copy->data = copy + 1;
+    copy->peer->parcels++;
+    tp_list_push_back(list, &copy->link);
+    return copy;
+}
+
+void
+tp_parcel_free(struct tp_parcel *parcel)
+{
+    tp_list_remove(&parcel->link);
+    parcel->peer->parcels--;
+    tp_free(parcel);
+}
+
+static telpher_status
+final_status(const telpher_request *req, telpher_status status)
+{
+    return status == TELPHER_OK && req->cut ? TELPHER_ERR_TRUNCATED : status;
+}
+
+static void
+landed(struct tp_net_op *op, telpher_status status)
+{
+    telpher_request *req = tp_container_of(op, telpher_request, op);
+
+    tp_request_complete(req, final_status(req, status),
+                        status == TELPHER_OK ? req->len : 0);
+}
+
+static void
+give_chunk(telpher_request *req)
+{
+    if (req->heap) {
+        tp_free(req->chunk);
+    } else {
+        tp_mems_chunk_give(req->ctx->mems, req->place.device, req->chunk);
+    }
+    req->chunk = NULL;
+    req->heap = false;
+}
+
+static void
+written(struct tp_device_copy *copy, int32_t error)
+{
+    telpher_request *req = tp_container_of(copy, telpher_request, copy);
+
+    give_chunk(req);
+    tp_request_complete(req,
+                        error == 0 ? final_status(req, TELPHER_OK) : TELPHER_ERR_DEVICE,
+                        error == 0 ? req->len : 0);
+}
+
+/* Small data from a message to a device: by a chunk, or without one by the heap. */
+static telpher_status
+write_small(telpher_request *req, const void *data)
+{
+    struct tp_mems *mems = req->ctx->mems;
+    telpher_status status;
+
+    if (req->len <= tp_mems_chunk_bytes(mems, req->place.device)) {
+        req->chunk = tp_mems_chunk_take(mems, req->place.device);
+    }
+    if (req->chunk == NULL) {
+        req->chunk = tp_malloc(req->len, "small write");
+        req->heap = true;
+    }
+    if (req->chunk == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    memcpy(req->chunk, data, req->len);
+    req->copy.done = written;
+    req->state = TP_REQUEST_LANDING;
+    status = tp_mems_write(mems, &req->place, req->len, req->chunk, &req->copy);
+    if (status != TELPHER_OK) {
+        give_chunk(req);
+        return status;
+    }
+    return TELPHER_IN_PROGRESS;
+}
+
+static telpher_status
+accept_inside(struct tp_parcel *parcel, telpher_request *req)
+{
+    if (req->len == 0) {
+        return final_status(req, TELPHER_OK);
+    }
+    if (req->place.host == NULL) {
+        return write_small(req, parcel->data);
+    }
+    memcpy(req->place.host, parcel->data, req->len);
+    return final_status(req, TELPHER_OK);
+}
+
+telpher_status
+tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap, telpher_request *req,
+                 size_t *ret_len)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    struct tp_net *net = parcel->peer->net;
+    telpher_status status;
+
+    req->peer = parcel->peer;
+    req->len = h->len < cap ? (size_t)h->len : cap;
+    req->cut = h->len > cap;
+    status = tp_mems_find(req->ctx->mems, dst, req->len, &req->place);
+    if (status == TELPHER_OK && h->how == TP_COMM_BROKEN) {
+        status = TELPHER_ERR_DEPENDENCY;
+    }
+    if (status != TELPHER_OK) {
+        refuse(parcel, TP_COMM_END_REFUSED);
+        return status;
+    }
+    if (ret_len != NULL) {
+        *ret_len = req->len;
+    }
+    if (h->how == TP_COMM_INSIDE) {
+        return accept_inside(parcel, req);
+    }
+    if (req->len == 0) {
+        refuse(parcel, TP_COMM_END_DONE);
+        return final_status(req, TELPHER_OK);
+    }
+    if (h->how == TP_COMM_BULK && req->place.host != NULL) {
+        req->state = TP_REQUEST_LANDING;
+        req->op.done = landed;
+        net->ops->recv_bulk(net, parcel->bulk, req->place.host, req->len, &req->op);
+    } else {
+        tp_piece_pull(parcel, req);
+    }
+    return TELPHER_IN_PROGRESS;
+}
+
+bool
+tp_parcel_copy(struct tp_parcel *parcel, void *dst)
+{
+    size_t len = (size_t)parcel->header.len;
+    struct tp_mem_place place;
+
+    if (parcel->header.how != TP_COMM_INSIDE) {
+        return false;
+    }
+    if (len != 0) {
+        if (tp_mems_find(parcel->peer->ctx->mems, dst, len, &place) != TELPHER_OK ||
+            place.host == NULL) {
+            return false;
+        }
+        memcpy(place.host, parcel->data, len);
+    }
+    return true;
+}
+
+void
+tp_comm_ignore(void *user, telpher_status status, size_t len)
+{
+    (void)user;
+    (void)status;
+    (void)len;
+}
+
+/* ---- the transports' events ---- */
+
+typedef telpher_status (*kind_fn)(telpher_context *ctx, struct tp_parcel *parcel);
+
+static const struct {
+    kind_fn take;
+    bool has_data; /* len is that of the data that comes */
+} kinds[TP_COMM_KINDS] = {
+    [TP_COMM_CHANNEL] = {tp_channel_on_data, true},
+    [TP_COMM_CREDIT] = {tp_channel_on_credit, false},
+    [TP_COMM_MESSAGE] = {tp_message_on_message, true},
+    [TP_COMM_BUFFER] = {tp_message_on_buffer, true},
+    [TP_COMM_PUT] = {tp_window_on_put, true},
+    [TP_COMM_GET] = {tp_window_on_get, false},
+    [TP_COMM_GOT] = {tp_window_on_got, true},
+    [TP_COMM_FLUSH] = {tp_landing_on_flush, false},
+    [TP_COMM_FLUSHED] = {tp_landing_on_flushed, false},
+    [TP_COMM_GATHER] = {tp_gather_on_step, true},
+    [TP_COMM_PULL] = {tp_piece_on_pull, false},
+    [TP_COMM_PIECE] = {tp_piece_on_piece, true},
+    [TP_COMM_FINISH] = {tp_piece_on_finish, false},
+};
+
+/* True if what the header says of its data is what came. */
+static bool
+is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
+{
+    if (bulk) {
+        return kinds[h->kind].has_data && h->how == TP_COMM_BULK && h->len == len;
+    }
+    if (!kinds[h->kind].has_data) {
+        return h->how == TP_COMM_INSIDE && len == 0;
+    }
+    return h->how == TP_COMM_INSIDE ? h->len == len
+                                    : h->how != TP_COMM_BULK && len == 0;
+}
+
+static void
+take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header_len,
+     struct tp_parcel *parcel, uint64_t len)
+{
+    telpher_status status = TELPHER_ERR_PROTO;
+
+    parcel->peer = tp_peer_get(link->ctx, from, &status);
+    if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK) {
+        if (parcel->bulk !=
+            NULL) { /* given up: what still comes of it does not count */
+            link->net->ops->drop_bulk(link->net, parcel->bulk);
+        }
+        return;
+    }
+    status = TELPHER_ERR_PROTO;
+    if (tp_comm_decode(header, header_len, &parcel->header) &&
+        is_whole(&parcel->header, parcel->bulk != NULL, len)) {
+        status = kinds[parcel->header.kind].take(link->ctx, parcel);
+    }
+    if (status != TELPHER_OK) {
+        tp_peer_fail(parcel->peer, status);
+    }
+}
+
+static void
+on_message(void *user, uint32_t from, const void *header, size_t header_len,
+           const void *data, size_t len)
+{
+    struct tp_parcel parcel = {.data = data};
+
+    take(user, from, header, header_len, &parcel, len);
+}
+
+static void
+on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_bulk *bulk)
+{
+    struct tp_parcel parcel = {.bulk = bulk};
+
+    take(user, from, header, header_len, &parcel, len);
+}
+
+static void
+on_lost(void *user, uint32_t rank, telpher_status why)
+{
+    struct tp_comm_link *link = user;
+    telpher_context *ctx = link->ctx;
+    struct tp_peer *peer = rank < ctx->size ? ctx->peers[rank] : NULL;
+
+    if (peer == NULL) {
+        return;
+    }
+    tp_peer_lost(peer, why);
+}
+
+const struct tp_net_events tp_comm_events = {on_message, on_bulk, on_lost};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers: made when first used. The card of a rank tells its machine and, for each transport,
+ * how to reach it; the first of our transports that both have and that reaches it is taken.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "core/comm/comm_int.h"
+
+/** One transport's part of a rank's card. */
+struct entry {
+    const char *name;
+    size_t name_len;
+    const uint8_t *data;
+    size_t len;
+};
+
+/* A card: the machine, then for each transport {name length, name, length (2), data}. */
+size_t
+tp_peer_write_card(telpher_context *ctx, const uint8_t machine[TP_COMM_MACHINE_BYTES],
+                   uint8_t *dst)
+{
+    uint8_t *end = dst;
+
+    memcpy(end, machine, TP_COMM_MACHINE_BYTES);
+    end += TP_COMM_MACHINE_BYTES;
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+        size_t name_len = strlen(net->ops->name), len;
+
+        *end++ = (uint8_t)name_len;
+        memcpy(end, net->ops->name, name_len);
+        end += name_len;
+        len = net->ops->card(net, end + 2);
+        *end++ = (uint8_t)len;
+        *end++ = (uint8_t)(len >> 8);
+        end += len;
+    }
+    *end++ = 0;
+    return (size_t)(end - dst);
+}
+
+/* Reads the entry at *src and moves on. @return false at the end, or where it is damaged. */
+static bool
+next_entry(const uint8_t **src, const uint8_t *end, struct entry *ret_entry)
+{
+    const uint8_t *at = *src;
+
+    if (at == end || *at == 0 || (size_t)(end - at) < 1 + (size_t)*at + 2) {
+        return false;
+    }
+    ret_entry->name_len = *at;
+    ret_entry->name = (const char *)at + 1;
+    at += 1 + ret_entry->name_len;
+    ret_entry->len = at[0] | (size_t)at[1] << 8;
+    ret_entry->data = at + 2;
+    if ((size_t)(end - ret_entry->data) < ret_entry->len) {
+        return false;
+    }
+    *src = ret_entry->data + ret_entry->len;
+    return true;
+}
+
+static bool
+find_entry(const telpher_context *ctx, uint32_t rank, const char *name,
+           struct entry *ret_entry)
+{
+    const uint8_t *card = ctx->cards + rank * ctx->card_bytes;
+    const uint8_t *at = card + TP_COMM_MACHINE_BYTES, *end = card + ctx->card_bytes;
+
+    while (next_entry(&at, end, ret_entry)) {
+        if (ret_entry->name_len == strlen(name) &&
+            memcmp(ret_entry->name, name, ret_entry->name_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+tp_peers_count_local(telpher_context *ctx)
+{
+    const uint8_t *mine = ctx->cards + ctx->rank * ctx->card_bytes;
+
+    for (uint32_t r = 0; r < ctx->size; r++) {
+        if (memcmp(ctx->cards + r * ctx->card_bytes, mine, TP_COMM_MACHINE_BYTES) ==
+            0) {
+            ctx->local_rank += r < ctx->rank;
+            ctx->local_size++;
+        }
+    }
+}
+
+struct tp_net *
+tp_peer_choose(const telpher_context *ctx, uint32_t rank)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+        struct entry entry;
+
+        if (find_entry(ctx, rank, net->ops->name, &entry) &&
+            net->ops->reaches(net, entry.data, entry.len)) {
+            return net;
+        }
+    }
+    return NULL;
+}
+
+static telpher_status
+connect_peer(struct tp_peer *peer)
+{
+    struct entry entry;
+
+    peer->net = tp_peer_choose(peer->ctx, peer->rank);
+    if (peer->net == NULL ||
+        !find_entry(peer->ctx, peer->rank, peer->net->ops->name, &entry)) {
+        return TELPHER_ERR_UNREACHABLE;
+    }
+    return peer->net->ops->connect(peer->net, peer->rank, entry.data, entry.len);
+}
+
+struct tp_peer *
+tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
+{
+    struct tp_peer *peer;
+
+    if (rank >= ctx->size) {
+        *ret_status = TELPHER_ERR_RANGE;
+        return NULL;
+    }
+    if (tp_likely(ctx->peers[rank] != NULL)) {
+        return ctx->peers[rank];
+    }
+    peer = tp_zalloc(sizeof(*peer), "peer");
+    if (peer == NULL) {
+        *ret_status = TELPHER_ERR_NO_MEMORY;
+        return NULL;
+    }
+    peer->rank = rank;
+    peer->ctx = ctx;
+    tp_list_init(&peer->pending);
+    tp_list_init(&peer->landings);
+    tp_list_init(&peer->messages);
+    tp_list_init(&peer->waiting);
+    *ret_status = connect_peer(peer);
+    if (*ret_status != TELPHER_OK) {
+        tp_free(peer);
+        return NULL;
+    }
+    ctx->peers[rank] = peer;
+    return peer;
+}
+
+unsigned
+tp_peers_flush(telpher_context *ctx)
+{
+    unsigned count = 0;
+
+    tp_list_for_each_safe(link, &ctx->waiting)
+    {
+        count += tp_comm_flush(tp_list_entry(link, struct tp_peer, waiting));
+    }
+    return count;
+}
+
+bool
+tp_peers_waiting(const telpher_context *ctx)
+{
+    return !tp_list_is_empty(&ctx->waiting);
+}
+
+void
+tp_peer_fail(struct tp_peer *peer, telpher_status why)
+{
+    if (peer->status != TELPHER_OK) {
+        return;
+    }
+    tp_warn("comm", "rank %u is given up: %s", peer->rank, telpher_status_text(why));
+    peer->status = TELPHER_ERR_PEER_LOST;
+    peer->net->ops->give_up(peer->net, peer->rank);
+}
+
+void
+tp_peer_lost(struct tp_peer *peer, telpher_status why)
+{
+    telpher_context *ctx = peer->ctx;
+
+    tp_info("comm", "rank %u is lost: %s", peer->rank, telpher_status_text(why));
+    peer->status = TELPHER_ERR_PEER_LOST;
+    ctx->lost++;
+    tp_request_run_completed(ctx); /* what came before its end counts */
+    tp_request_lose_peer(ctx, peer);
+    tp_landing_lose(peer);
+    tp_channel_lose_peer(ctx, peer);
+    tp_message_lose_peer(peer);
+}
+
+void
+tp_peers_fini(telpher_context *ctx)
+{
+    for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
+        if (ctx->peers[r] != NULL) {
+            tp_landing_lose(ctx->peers[r]);
+            tp_free(ctx->peers[r]);
+        }
+    }
+    tp_free(ctx->peers);
+}
+
+telpher_status
+telpher_peer_status(const telpher_context *ctx, uint32_t rank)
+{
+    if (rank >= ctx->size) {
+        return TELPHER_ERR_RANGE;
+    }
+    return ctx->peers[rank] != NULL ? ctx->peers[rank]->status : TELPHER_OK;
+}
+
+const char *
+telpher_context_transport(const telpher_context *ctx, uint32_t rank)
+{
+    struct tp_net *net = rank < ctx->size ? tp_peer_choose(ctx, rank) : NULL;
+
+    return net != NULL ? net->ops->name : "";
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data in pieces. The receiver asks for them (PULL) when the CPU cannot touch the memory of
+ * one side. A piece is read out of the sender's device into a chunk, announced as bulk,
+ * brought to a chunk beside the receiver's device and written into it; several are under way
+ * at once, so that devices and network work at the same time. A side whose memory the CPU
+ * can touch does without the chunk and the copy.
+ */
+#include "base/alloc.h"
+#include "base/log.h"
+#include "core/comm/comm_int.h"
+
+enum { HOST_PIECE = 256 << 10 /* [bytes], where no chunk limits it */ };
+
+/** One piece under way. */
+struct piece {
+    struct tp_list
+        link; /* of ctx->pieces when not used, else of ctx->ready or nothing */
+    telpher_request *req;
+    uint64_t offset;
+    size_t len;
+    void *host; /* the chunk, or the user's memory */
+    bool chunk;
+    struct tp_net_bulk *bulk; /* came, and waits for a chunk */
+    struct tp_net_op op;
+    struct tp_device_copy copy;
+};
+
+static void advance(telpher_request *req);
+
+static struct piece *
+piece_take(telpher_request *req, uint64_t offset, size_t len)
+{
+    struct tp_list *link = tp_list_pop_front(&req->ctx->pieces);
+    struct piece *p = link != NULL ? tp_list_entry(link, struct piece, link)
+                                   : tp_zalloc(sizeof(*p), "piece");
+
+    if (p != NULL) {
+        tp_list_init(&p->link);
+        p->req = req;
+        p->offset = offset;
+        p->len = len;
+        p->host = NULL;
+        p->chunk = false;
+        p->bulk = NULL;
+        p->copy.queue = NULL;
+        req->pieces++;
+    }
+    return p;
+}
+
+static void
+piece_give(struct piece *p)
+{
+    telpher_context *ctx = p->req->ctx;
+
+    if (p->chunk) {
+        tp_mems_chunk_give(ctx->mems, p->req->place.device, p->host);
+    }
+    p->req->pieces--;
+    tp_list_remove(&p->link);
+    tp_list_push_front(&ctx->pieces, &p->link);
+}
+
+/* A piece of this request ended, one way or the other: the end of it, or the next. */
+static void
+step(telpher_request *req, uint64_t moved, telpher_status status)
+{
+    const struct tp_comm_header h = {
+        .kind = TP_COMM_PIECE, .how = TP_COMM_BROKEN, .a = req->pull.number};
+
+    req->moved += moved;
+    if (status != TELPHER_OK && req->status == TELPHER_IN_PROGRESS) {
+        req->status = status;
+    }
+    if (req->status != TELPHER_IN_PROGRESS) {
+        if (req->pieces == 0) {
+            if (req->sends && req->status != TELPHER_ERR_PEER_LOST) {
+                tp_comm_post(req->peer, &h);
+            }
+            tp_request_complete(req, req->status, 0);
+        }
+        return;
+    }
+    if (req->moved == req->len) {
+        tp_request_complete(req, req->cut ? TELPHER_ERR_TRUNCATED : TELPHER_OK,
+                            req->len);
+    } else if (req->sends) {
+        advance(req);
+    }
+}
+
+static void
+end_piece(struct piece *p, telpher_status status)
+{
+    telpher_request *req = p->req;
+    uint64_t moved = status == TELPHER_OK ? p->len : 0;
+
+    piece_give(p);
+    step(req, moved, status);
+}
+
+/* ---- sending ---- */
+
+static void
+sent(struct tp_net_op *op, telpher_status status)
+{
+    end_piece(tp_container_of(op, struct piece, op), status);
+}
+
+/* Announces a piece; one that must wait for room is tried again in progress. */
+static bool
+announce(struct piece *p)
+{
+    telpher_request *req = p->req;
+    struct tp_net *net = req->peer->net;
+    const struct tp_comm_header h = {.kind = TP_COMM_PIECE,
+                                     .how = TP_COMM_BULK,
+                                     .len = p->len,
+                                     .a = req->pull.number,
+                                     .b = p->offset};
+    telpher_status status =
+        req->status == TELPHER_IN_PROGRESS ? TELPHER_OK : req->status;
+
+    p->op.done = sent;
+    if (status == TELPHER_OK) {
+        status = net->ops->send_bulk(net, req->peer->rank, &h, sizeof(h), p->host,
+                                     p->len, &p->op);
+    }
+    if (status == TELPHER_ERR_AGAIN) {
+        if (!tp_list_is_linked(&p->link)) {
+            tp_list_push_back(&req->ctx->ready, &p->link);
+        }
+        return false;
+    }
+    tp_list_remove(&p->link);
+    if (status != TELPHER_OK) {
+        end_piece(p, status);
+    }
+    return true;
+}
+
+static void
+read_done(struct tp_device_copy *copy, int32_t error)
+{
+    struct piece *p = tp_container_of(copy, struct piece, copy);
+
+    if (error != 0) {
+        end_piece(p, TELPHER_ERR_DEVICE);
+    } else {
+        announce(p);
+    }
+}
+
+/* Reads a piece out of the device. @return false if there is no chunk */
+static bool
+begin_read(telpher_request *req, size_t len)
+{
+    struct tp_mems *mems = req->ctx->mems;
+    void *chunk = tp_mems_chunk_take(mems, req->place.device);
+    struct tp_mem_place from = req->place;
+    struct piece *p;
+    telpher_status status;
+
+    if (chunk == NULL) {
+        return false;
+    }
+    p = piece_take(req, req->next, len);
+    if (p == NULL) {
+        tp_mems_chunk_give(mems, req->place.device, chunk);
+        return false;
+    }
+    p->host = chunk;
+    p->chunk = true;
+    p->copy.done = read_done;
+    p->copy.queue = req->next == 0 ? req->copy.queue : NULL;
+    from.offset += req->next;
+    req->next += len;
+    status = tp_mems_read(mems, &from, len, chunk, &p->copy);
+    if (status != TELPHER_OK) {
+        end_piece(p, status);
+    }
+    return true;
+}
+
+static bool
+begin_plain(telpher_request *req, size_t len)
+{
+    struct piece *p = piece_take(req, req->next, len);
+
+    if (p == NULL) {
+        return false;
+    }
+    p->host = (uint8_t *)req->place.host + req->next;
+    req->next += len;
+    announce(p);
+    return true;
+}
+
+/* Begins as many pieces as there may be. What finds no room is tried again. */
+static void
+advance(telpher_request *req)
+{
+    while (req->state == TP_REQUEST_PIECES && req->status == TELPHER_IN_PROGRESS &&
+           req->next < req->len && req->pieces < TP_COMM_PIECES) {
+        size_t len = (size_t)TP_MIN((uint64_t)req->pull.piece, req->len - req->next);
+        bool begun =
+            req->place.host != NULL ? begin_plain(req, len) : begin_read(req, len);
+
+        if (!begun) {
+            if (!tp_list_is_linked(&req->starved)) {
+                tp_list_push_back(&req->ctx->starved, &req->starved);
+            }
+            break;
+        }
+    }
+}
+
+static void
+begin_pieces(telpher_request *req)
+{
+    struct tp_mems *mems = req->ctx->mems;
+
+    req->state = TP_REQUEST_PIECES;
+    req->sends = true;
+    req->len = (size_t)req->pull.len;
+    if (req->place.host == NULL) {
+        req->pull.piece = (uint32_t)TP_MIN(
+            (size_t)req->pull.piece, tp_mems_chunk_bytes(mems, req->place.device));
+    }
+    advance(req);
+}
+
+void
+tp_piece_after_bulk(telpher_request *req, telpher_status status)
+{
+    if (status == TELPHER_ERR_CANCELED && req->pulled) {
+        begin_pieces(req);
+    } else if (status == TELPHER_ERR_CANCELED && !req->finished) {
+        req->state = TP_REQUEST_OFFERED;
+    } else {
+        if (req->finished) {
+            status = req->status;
+        }
+        tp_request_complete(req, status, status == TELPHER_OK ? req->len : 0);
+    }
+}
+
+telpher_status
+tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    telpher_request *req =
+        tp_request_find(ctx, parcel->peer, (uint32_t)h->a,
+                        1u << TP_REQUEST_BULK | 1u << TP_REQUEST_OFFERED);
+
+    if (req == NULL || req->pulled || h->len == 0 || h->len > req->len ||
+        h->xfer == 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    req->pull = (struct tp_request_pull){(uint32_t)h->b, h->xfer, h->len};
+    req->pulled = true;
+    if (req->state == TP_REQUEST_OFFERED) {
+        begin_pieces(req);
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    telpher_request *req =
+        tp_request_find(ctx, parcel->peer, (uint32_t)h->a,
+                        1u << TP_REQUEST_BULK | 1u << TP_REQUEST_OFFERED);
+    telpher_status status =
+        h->small == TP_COMM_END_DONE ? TELPHER_OK : TELPHER_ERR_CANCELED;
+
+    if (req == NULL || req->pulled || req->finished) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (req->state == TP_REQUEST_OFFERED) {
+        tp_request_complete(req, status, status == TELPHER_OK ? req->len : 0);
+    } else {
+        req->finished = true;
+        req->status = status;
+    }
+    return TELPHER_OK;
+}
+
+/* ---- receiving ---- */
+
+void
+tp_piece_pull(struct tp_parcel *parcel, telpher_request *req)
+{
+    struct tp_net *net = parcel->peer->net;
+    size_t piece = req->place.host != NULL
+                       ? (size_t)HOST_PIECE
+                       : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
+    const struct tp_comm_header h = {
+        .kind = TP_COMM_PULL,
+        .xfer = (uint32_t)TP_MIN(piece, (size_t)UINT32_MAX),
+        .len = req->len,
+        .a = parcel->header.xfer,
+        .b = req->number,
+    };
+
+    if (parcel->header.how == TP_COMM_BULK) {
+        net->ops->drop_bulk(net, parcel->bulk);
+    }
+    req->state = TP_REQUEST_PIECES;
+    req->sends = false;
+    tp_comm_post(parcel->peer, &h);
+}
+
+static void
+write_done(struct tp_device_copy *copy, int32_t error)
+{
+    end_piece(tp_container_of(copy, struct piece, copy),
+              error == 0 ? TELPHER_OK : TELPHER_ERR_DEVICE);
+}
+
+/* A piece is here: into the device with it, if that is where it belongs. */
+static void
+came(struct tp_net_op *op, telpher_status status)
+{
+    struct piece *p = tp_container_of(op, struct piece, op);
+    telpher_request *req = p->req;
+    struct tp_mem_place to = req->place;
+
+    if (status == TELPHER_OK && p->chunk) {
+        to.offset += p->offset;
+        p->copy.done = write_done;
+        p->copy.queue = req->copy.queue;
+        status = tp_mems_write(req->ctx->mems, &to, p->len, p->host, &p->copy);
+        if (status == TELPHER_OK) {
+            return;
+        }
+    }
+    end_piece(p, status);
+}
+
+/* Brings a piece to a chunk, or to its place. @return false if there is no chunk */
+static bool
+fetch(struct piece *p)
+{
+    telpher_request *req = p->req;
+    struct tp_net *net = req->peer->net;
+    struct tp_net_bulk *bulk = p->bulk;
+
+    if (req->place.host != NULL) {
+        p->host = (uint8_t *)req->place.host + p->offset;
+    } else {
+        p->host = tp_mems_chunk_take(req->ctx->mems, req->place.device);
+        if (p->host == NULL) {
+            return false;
+        }
+        p->chunk = true;
+    }
+    p->op.done = came;
+    p->bulk = NULL;
+    net->ops->recv_bulk(net, bulk, p->host, p->len, &p->op);
+    return true;
+}
+
+static bool
+is_in_range(const telpher_request *req, const struct tp_comm_header *h)
+{
+    size_t most = req->place.host != NULL
+                      ? (size_t)req->len
+                      : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
+
+    return h->how == TP_COMM_BULK && h->len != 0 && h->len <= most &&
+           h->b <= req->len && h->len <= req->len - h->b;
+}
+
+telpher_status
+tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    telpher_request *req =
+        tp_request_find(ctx, parcel->peer, (uint32_t)h->a, 1u << TP_REQUEST_PIECES);
+    struct piece *p;
+
+    if (req == NULL || req->sends) {
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_PROTO;
+    }
+    if (h->how == TP_COMM_BROKEN) {
+        step(req, 0, TELPHER_ERR_DEPENDENCY);
+        return TELPHER_OK;
+    }
+    if (!is_in_range(req, h)) {
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_PROTO;
+    }
+    p = piece_take(req, h->b, (size_t)h->len);
+    if (p == NULL) {
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    p->bulk = parcel->bulk;
+    if (!fetch(p)) {
+        tp_list_push_back(&ctx->ready, &p->link);
+    }
+    return TELPHER_OK;
+}
+
+/* ---- both ---- */
+
+bool
+tp_piece_stop(telpher_request *req, telpher_status why)
+{
+    telpher_context *ctx = req->ctx;
+
+    if (req->status == TELPHER_IN_PROGRESS) {
+        req->status = why;
+    }
+    tp_list_for_each_safe(link, &ctx->ready)
+    {
+        struct piece *p = tp_list_entry(link, struct piece, link);
+
+        if (p->req == req) {
+            p->chunk = p->chunk && p->host != NULL;
+            piece_give(p);
+        }
+    }
+    return req->pieces == 0;
+}
+
+unsigned
+tp_piece_run_starved(telpher_context *ctx)
+{
+    unsigned count = 0;
+
+    tp_list_for_each_safe(link, &ctx->ready)
+    {
+        struct piece *p = tp_list_entry(link, struct piece, link);
+        bool gone;
+
+        if (p->bulk == NULL) {
+            gone = announce(p);
+        } else {
+            tp_list_remove(link);
+            gone = fetch(p);
+            if (!gone) {
+                tp_list_push_front(&ctx->ready, link);
+            }
+        }
+        if (!gone) {
+            break; /* what is behind it would find no room either */
+        }
+        count++;
+    }
+    tp_list_for_each_safe(link, &ctx->starved)
+    {
+        telpher_request *req = tp_list_entry(link, telpher_request, starved);
+        uint64_t before = req->next;
+
+        tp_list_remove(link);
+        advance(req);
+        count += req->next != before;
+        if (tp_list_is_linked(&req->starved)) {
+            break;
+        }
+    }
+    return count;
+}
+
+void
+tp_piece_fini(telpher_context *ctx)
+{
+    struct tp_list *link;
+
+    tp_list_splice_back(&ctx->pieces, &ctx->ready);
+    while ((link = tp_list_pop_front(&ctx->pieces)) != NULL) {
+        tp_free(tp_list_entry(link, struct piece, link));
+    }
+}

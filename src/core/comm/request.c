@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests come in slabs that are never given back before the context ends: their number is
+ * their place, and a count of uses in the low bits tells an old number from a new one.
+ */
+#include "base/alloc.h"
+#include "core/comm/comm_int.h"
+
+enum {
+    SLAB = 64, /* requests */
+    USE_BITS = 12,
+    SLABS_MAX = (1 << (32 - USE_BITS)) / SLAB,
+};
+
+#define USE_MASK ((1u << USE_BITS) - 1)
+
+telpher_status
+tp_comm_done_init(struct tp_comm_done *done, const telpher_xfer_params *params,
+                  telpher_request **ret_req)
+{
+    telpher_xfer_params own = {0};
+
+    if (params != NULL) {
+        memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
+    }
+    done->fn = own.on_done;
+    done->user = own.user;
+    done->queue = own.queue;
+    return done->fn == NULL && ret_req == NULL ? TELPHER_ERR_INVALID : TELPHER_OK;
+}
+
+static bool
+grow(telpher_context *ctx)
+{
+    size_t first = ctx->slab_count;
+    telpher_request **slabs, *slab;
+
+    if (first == SLABS_MAX) {
+        return false;
+    }
+    slabs = tp_realloc_array(ctx->slabs, first + 1, sizeof(*slabs), "request slabs");
+    if (slabs == NULL) {
+        return false;
+    }
+    ctx->slabs = slabs;
+    slab = tp_alloc_array(SLAB, sizeof(*slab), "requests");
+    if (slab == NULL) {
+        return false;
+    }
+    ctx->slabs[ctx->slab_count++] = slab;
+    for (uint32_t i = 0; i < SLAB; i++) {
+        slab[i].ctx = ctx;
+        slab[i].number = (uint32_t)(first * SLAB + i) << USE_BITS;
+        tp_list_init(&slab[i].starved);
+        tp_list_push_back(&ctx->free, &slab[i].link);
+    }
+    return true;
+}
+
+telpher_request *
+tp_request_take(telpher_context *ctx, struct tp_peer *peer,
+                const struct tp_comm_done *done)
+{
+    telpher_request *req;
+    uint32_t use;
+
+    if (tp_list_is_empty(&ctx->free) && !grow(ctx)) {
+        return NULL;
+    }
+    req = tp_list_entry(tp_list_pop_front(&ctx->free), telpher_request, link);
+    use = (req->number + 1) & USE_MASK;
+    req->number = (req->number & ~USE_MASK) | (use != 0 ? use : 1);
+    req->peer = peer;
+    req->on_done = done != NULL ? done->fn : NULL;
+    req->user = done != NULL ? done->user : NULL;
+    req->copy.queue = done != NULL ? done->queue : NULL;
+    req->held = done != NULL && done->fn == NULL;
+    req->pulled = req->finished = req->cut = req->sends = req->heap = false;
+    req->state = TP_REQUEST_POSTED;
+    req->status = TELPHER_IN_PROGRESS;
+    req->chunk = NULL;
+    req->len = 0;
+    req->next = req->moved = 0;
+    req->pieces = 0;
+    return req;
+}
+
+void
+tp_request_give(telpher_request *req)
+{
+    tp_list_remove(&req->link);
+    tp_list_remove(&req->starved);
+    req->state = TP_REQUEST_FREE;
+    tp_list_push_front(&req->ctx->free, &req->link); /* the warmest is used next */
+}
+
+telpher_request *
+tp_request_find(telpher_context *ctx, const struct tp_peer *peer, uint32_t number,
+                unsigned mask)
+{
+    size_t place = number >> USE_BITS;
+    telpher_request *req;
+
+    if (place / SLAB >= ctx->slab_count) {
+        return NULL;
+    }
+    req = &ctx->slabs[place / SLAB][place % SLAB];
+    return req->number == number && req->peer == peer && (mask & 1u << req->state) != 0
+               ? req
+               : NULL;
+}
+
+void
+tp_request_complete(telpher_request *req, telpher_status status, size_t len)
+{
+    tp_list_remove(&req->link);
+    tp_list_remove(&req->starved);
+    req->state = TP_REQUEST_DONE;
+    req->status = status;
+    req->len = len;
+    if (!req->held) {
+        tp_list_push_back(&req->ctx->completed, &req->link);
+    }
+}
+
+telpher_status
+tp_request_begun(telpher_request *req, telpher_request **ret_req, size_t *ret_len)
+{
+    telpher_status status = req->status;
+
+    if (req->state != TP_REQUEST_DONE) {
+        if (req->held) {
+            *ret_req = req;
+        }
+        return TELPHER_IN_PROGRESS;
+    }
+    if (ret_len != NULL) {
+        *ret_len = req->len;
+    }
+    tp_request_give(req);
+    return status;
+}
+
+unsigned
+tp_request_run_completed(telpher_context *ctx)
+{
+    unsigned count = 0;
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&ctx->completed)) != NULL) {
+        telpher_request *req = tp_list_entry(link, telpher_request, link);
+        telpher_done_fn on_done = req->on_done;
+        void *user = req->user;
+        telpher_status status = req->status;
+        size_t len = req->len;
+
+        tp_request_give(req);
+        if (on_done != NULL) {
+            on_done(user, status, len);
+        }
+        count++;
+    }
+    return count;
+}
+
+/* The transports have ended all that they had: what is left waits for the peer's word, or
+ * for a device, which will end it. */
+static void
+lose(telpher_request *req)
+{
+    switch ((enum tp_request_state)req->state) {
+    case TP_REQUEST_QUEUED:
+    case TP_REQUEST_OFFERED:
+    case TP_REQUEST_POSTED:
+        tp_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
+        break;
+    case TP_REQUEST_PIECES:
+        if (tp_piece_stop(req, TELPHER_ERR_PEER_LOST)) {
+            tp_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
+        }
+        break;
+    case TP_REQUEST_READING: /* its device copy is under way: send.c ends it */
+    case TP_REQUEST_FREE:
+    case TP_REQUEST_BULK:
+    case TP_REQUEST_LANDING:
+    case TP_REQUEST_DONE:
+        break;
+    }
+}
+
+void
+tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer)
+{
+    for (size_t i = 0; i < ctx->slab_count; i++) {
+        for (size_t j = 0; j < SLAB; j++) {
+            if (ctx->slabs[i][j].peer == peer) {
+                lose(&ctx->slabs[i][j]);
+            }
+        }
+    }
+}
+
+void
+tp_request_fini(telpher_context *ctx)
+{
+    for (size_t i = 0; i < ctx->slab_count; i++) {
+        tp_free(ctx->slabs[i]);
+    }
+    tp_free(ctx->slabs);
+}
+
+/* ---- public ---- */
+
+telpher_status
+telpher_request_test(telpher_request *req, size_t *ret_len)
+{
+    telpher_status status = req->status;
+
+    if (req->state != TP_REQUEST_DONE) {
+        telpher_progress(req->ctx);
+        status = req->status;
+    }
+    if (req->state != TP_REQUEST_DONE) {
+        return TELPHER_IN_PROGRESS;
+    }
+    if (ret_len != NULL) {
+        *ret_len = req->len;
+    }
+    tp_request_give(req);
+    return status;
+}
+
+static bool
+is_done(void *arg)
+{
+    return ((telpher_request *)arg)->state == TP_REQUEST_DONE;
+}
+
+telpher_status
+telpher_request_wait(telpher_request *req, uint64_t timeout_ns, size_t *ret_len)
+{
+    telpher_status status = TELPHER_OK;
+
+    if (!is_done(req)) {
+        status = tp_comm_wait(req->ctx, is_done, req, tp_clock_deadline(timeout_ns));
+    }
+    return status == TELPHER_OK ? telpher_request_test(req, ret_len) : status;
+}
+
+telpher_status
+telpher_request_cancel(telpher_request *req)
+{
+    if (req->state != TP_REQUEST_POSTED) {
+        return TELPHER_ERR_BUSY;
+    }
+    tp_request_complete(req, TELPHER_ERR_CANCELED, 0);
+    return TELPHER_OK;
+}

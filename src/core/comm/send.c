@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending: what is small travels inside its announcement; what the CPU may touch is
+ * announced as bulk; the rest is staged, and the receiver pulls it. Announcements leave in
+ * the order of the calls, so one that has to wait makes those behind it wait.
+ */
+#include "core/comm/comm_int.h"
+
+bool
+tp_comm_is_small(const struct tp_peer *peer, size_t len)
+{
+    return len < peer->net->bulk_min &&
+           len <= peer->net->eager_max - sizeof(struct tp_comm_header);
+}
+
+/* What went wrong before it was announced is announced as well: the receiver counts. */
+static void
+break_off(telpher_request *req, telpher_status status)
+{
+    req->header.how = TP_COMM_BROKEN;
+    req->header.xfer = 0;
+    req->status = status;
+}
+
+/* A small one's bytes have come out of the device. */
+static void
+read_done(struct tp_device_copy *copy, int32_t error)
+{
+    telpher_request *req = tp_container_of(copy, telpher_request, copy);
+
+    req->state = TP_REQUEST_QUEUED;
+    if (error != 0) {
+        break_off(req, TELPHER_ERR_DEVICE);
+    }
+    tp_comm_flush(req->peer);
+}
+
+static void
+bulk_done(struct tp_net_op *op, telpher_status status)
+{
+    tp_piece_after_bulk(tp_container_of(op, telpher_request, op), status);
+}
+
+static void
+give_chunk(telpher_request *req)
+{
+    if (req->chunk != NULL) {
+        tp_mems_chunk_give(req->ctx->mems, req->place.device, req->chunk);
+        req->chunk = NULL;
+    }
+}
+
+/* A device's small data is brought beside it first. Without a chunk it is pulled. */
+static void
+begin_read(telpher_request *req)
+{
+    telpher_status status;
+
+    if (req->len <= tp_mems_chunk_bytes(req->ctx->mems, req->place.device)) {
+        req->chunk = tp_mems_chunk_take(req->ctx->mems, req->place.device);
+    }
+    if (req->chunk == NULL) {
+        req->header.how = TP_COMM_STAGED;
+        return;
+    }
+    req->state = TP_REQUEST_READING;
+    req->copy.done = read_done;
+    status =
+        tp_mems_read(req->ctx->mems, &req->place, req->len, req->chunk, &req->copy);
+    if (status != TELPHER_OK) {
+        req->state = TP_REQUEST_QUEUED;
+        break_off(req, status);
+    }
+}
+
+static enum tp_comm_how
+how_of(const struct tp_peer *peer, const struct tp_mem_place *place, size_t len,
+       bool inside)
+{
+    if (inside && tp_comm_is_small(peer, len)) {
+        return TP_COMM_INSIDE;
+    }
+    return place->host != NULL && len != 0 ? TP_COMM_BULK : TP_COMM_STAGED;
+}
+
+/* Announces the first in the queue. @return AGAIN if that cannot be done now. */
+static telpher_status
+announce(telpher_request *req)
+{
+    struct tp_net *net = req->peer->net;
+    const struct tp_comm_header *h = &req->header;
+    const void *data = req->chunk != NULL ? req->chunk : req->place.host;
+    telpher_status status;
+
+    switch ((enum tp_comm_how)h->how) {
+    case TP_COMM_INSIDE:
+        return net->ops->send(net, req->peer->rank, h, sizeof(*h), data, req->len);
+    case TP_COMM_BULK:
+        req->op.done = bulk_done;
+        status = net->ops->send_bulk(net, req->peer->rank, h, sizeof(*h), data,
+                                     req->len, &req->op);
+        req->state = status == TELPHER_OK ? TP_REQUEST_BULK : TP_REQUEST_QUEUED;
+        return status;
+    case TP_COMM_STAGED:
+        status = net->ops->send(net, req->peer->rank, h, sizeof(*h), NULL, 0);
+        req->state = status == TELPHER_OK ? TP_REQUEST_OFFERED : TP_REQUEST_QUEUED;
+        return status;
+    default: /* broken */
+        return net->ops->send(net, req->peer->rank, h, sizeof(*h), NULL, 0);
+    }
+}
+
+/* It left, or it never will: nothing more is to come for it. */
+static void
+end_queued(telpher_request *req, telpher_status status)
+{
+    if (status == TELPHER_OK && req->status != TELPHER_IN_PROGRESS) {
+        status = req->status;
+    }
+    give_chunk(req);
+    tp_request_complete(req, status, status == TELPHER_OK ? req->len : 0);
+}
+
+unsigned
+tp_comm_flush(struct tp_peer *peer)
+{
+    unsigned count = 0;
+    struct tp_list *link;
+
+    while ((link = tp_list_first(&peer->pending)) != NULL) {
+        telpher_request *req = tp_list_entry(link, telpher_request, link);
+        telpher_status status;
+
+        if (req->state == TP_REQUEST_READING) {
+            break;
+        }
+        status = peer->status == TELPHER_OK ? announce(req) : TELPHER_ERR_PEER_LOST;
+        if (status == TELPHER_ERR_NO_MEMORY && req->header.how == TP_COMM_BULK) {
+            break_off(req, status);
+            continue;
+        }
+        if (status == TELPHER_ERR_AGAIN) {
+            break;
+        }
+        count++;
+        tp_list_remove(link);
+        if (req->state == TP_REQUEST_QUEUED) {
+            end_queued(req, status);
+        }
+    }
+    if (link == NULL) {
+        tp_list_remove(&peer->waiting);
+    }
+    return count;
+}
+
+static void
+push_pending(struct tp_peer *peer, telpher_request *req)
+{
+    req->state = TP_REQUEST_QUEUED;
+    tp_list_push_back(&peer->pending, &req->link);
+    if (!tp_list_is_linked(&peer->waiting)) {
+        tp_list_push_back(&peer->ctx->waiting, &peer->waiting);
+    }
+}
+
+/* Puts a request at the end of its peer's queue and announces what can be. */
+static void
+enqueue(telpher_request *req, const struct tp_comm_header *header,
+        const struct tp_mem_place *place, size_t len)
+{
+    struct tp_peer *peer = req->peer;
+
+    req->header = *header;
+    req->header.xfer = header->how == TP_COMM_INSIDE ? 0 : req->number;
+    req->place = *place;
+    req->len = len;
+    push_pending(peer, req);
+    if (header->how == TP_COMM_INSIDE && place->host == NULL && len != 0) {
+        begin_read(req);
+        req->header.xfer = req->header.how == TP_COMM_INSIDE ? 0 : req->number;
+    }
+    tp_comm_flush(peer);
+}
+
+telpher_status
+tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const void *src,
+             size_t len, bool inside, const struct tp_comm_done *done,
+             telpher_request **ret_req)
+{
+    struct tp_net *net = peer->net;
+    struct tp_comm_header h = *header;
+    struct tp_mem_place place;
+    telpher_request *req;
+    telpher_status status = tp_mems_find(peer->ctx->mems, src, len, &place);
+
+    if (status != TELPHER_OK || peer->status != TELPHER_OK) {
+        return status != TELPHER_OK ? status : TELPHER_ERR_PEER_LOST;
+    }
+    h.len = len;
+    h.how = (uint8_t)how_of(peer, &place, len, inside);
+    if (h.how == TP_COMM_INSIDE && (place.host != NULL || len == 0) &&
+        tp_list_is_empty(&peer->pending)) {
+        h.xfer = 0;
+        status = net->ops->send(net, peer->rank, &h, sizeof(h), place.host, len);
+        if (status != TELPHER_ERR_AGAIN) {
+            return status;
+        }
+    }
+    req = tp_request_take(peer->ctx, peer, done);
+    if (req == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    enqueue(req, &h, &place, len);
+    return tp_request_begun(req, ret_req, NULL);
+}
+
+void
+tp_comm_post(struct tp_peer *peer, const struct tp_comm_header *header)
+{
+    static const struct tp_mem_place nowhere;
+    struct tp_net *net = peer->net;
+    telpher_request *req;
+    telpher_status status = TELPHER_ERR_AGAIN;
+
+    if (peer->status != TELPHER_OK) {
+        return;
+    }
+    if (tp_list_is_empty(&peer->pending)) {
+        status = net->ops->send(net, peer->rank, header, sizeof(*header), NULL, 0);
+    }
+    if (status != TELPHER_ERR_AGAIN) {
+        return; /* OK, or lost, of which we are told by on_lost */
+    }
+    req = tp_request_take(peer->ctx, peer, NULL);
+    if (req == NULL) {
+        tp_peer_fail(peer, TELPHER_ERR_NO_MEMORY);
+        return;
+    }
+    req->place = nowhere;
+    req->header = *header;
+    push_pending(peer, req);
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows: puts are checked at the origin and again where they arrive; a notification is
+ * counted when all that the same rank put before has landed.
+ */
+#include "base/alloc.h"
+#include "core/comm/comm_int.h"
+
+struct telpher_win {
+    telpher_context *ctx;
+    uint32_t number;
+    uint8_t *base;
+    uint64_t *sizes; /* of all ranks' parts */
+    uint32_t *counts; /* of notifications, by tag */
+};
+
+/* ---- what came ---- */
+
+/** A put or a get in line behind earlier ones. */
+struct arrival {
+    struct tp_landing base; /* first: tp_landing_lose frees it */
+    struct tp_peer *peer;
+    struct tp_comm_header header;
+};
+
+static void
+count(telpher_context *ctx, const struct tp_comm_header *h)
+{
+    uint32_t window = (uint32_t)(h->b >> 32), notification = (uint32_t)h->b;
+    struct telpher_win *win = window < ctx->window_count ? ctx->windows[window] : NULL;
+
+    if (win != NULL && notification != 0) {
+        win->counts[notification - 1]++;
+    }
+}
+
+static void
+run_put(struct tp_peer *peer, struct tp_landing *landing)
+{
+    struct arrival *arrival = tp_container_of(landing, struct arrival, base);
+
+    count(peer->ctx, &arrival->header);
+    tp_free(arrival);
+}
+
+static struct arrival *
+arrival_create(const struct tp_parcel *parcel, bool landed,
+               void (*run)(struct tp_peer *peer, struct tp_landing *landing))
+{
+    struct arrival *arrival = tp_malloc(sizeof(*arrival), "arrival");
+
+    if (arrival != NULL) {
+        *arrival = (struct arrival){.base = {.landed = landed, .run = run},
+                                    .peer = parcel->peer,
+                                    .header = parcel->header};
+    }
+    return arrival;
+}
+
+static void
+put_landed(void *user, telpher_status status, size_t len)
+{
+    struct arrival *arrival = user;
+
+    (void)len;
+    if (!tp_list_is_linked(&arrival->base.link)) { /* its peer was lost meanwhile */
+        tp_free(arrival);
+        return;
+    }
+    if (status != TELPHER_OK) {
+        arrival->header.b &= ~(uint64_t)UINT32_MAX; /* who waits must not believe it */
+    }
+    arrival->base.landed = true;
+    tp_landing_run(arrival->peer);
+}
+
+/* The window that a header names, if the range lies inside; NULL if it is none of ours. */
+static struct telpher_win *
+find_window(telpher_context *ctx, const struct tp_comm_header *h)
+{
+    uint32_t number = (uint32_t)(h->b >> 32);
+    struct telpher_win *win = number < ctx->window_count ? ctx->windows[number] : NULL;
+    uint64_t size = win != NULL ? win->sizes[ctx->rank] : 0;
+
+    return win != NULL && h->a <= size && h->len <= size - h->a &&
+                   (uint32_t)h->b <= TELPHER_TAGS
+               ? win
+               : NULL;
+}
+
+telpher_status
+tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    struct telpher_win *win = find_window(ctx, h);
+    struct tp_comm_done done = {.fn = put_landed};
+    struct arrival *arrival;
+    telpher_request *req;
+    telpher_status status;
+
+    if (win == NULL) {
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_PROTO;
+    }
+    if (tp_list_is_empty(&parcel->peer->landings) &&
+        tp_parcel_copy(parcel, win->base + h->a)) {
+        count(ctx, h);
+        return TELPHER_OK;
+    }
+    arrival = arrival_create(parcel, false, run_put);
+    done.user = arrival;
+    req = arrival != NULL ? tp_request_take(ctx, parcel->peer, &done) : NULL;
+    if (req == NULL) {
+        tp_free(arrival);
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    tp_landing_add(parcel->peer, &arrival->base);
+    status = tp_parcel_accept(parcel, win->base + h->a, (size_t)h->len, req, NULL);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_request_complete(req, status, (size_t)h->len);
+    }
+    return TELPHER_OK;
+}
+
+static void
+give(struct tp_peer *peer, const struct tp_comm_header *h)
+{
+    static const struct tp_comm_done nobody;
+    struct telpher_win *win = find_window(peer->ctx, h);
+    const struct tp_comm_header got = {.kind = TP_COMM_GOT, .a = h->xfer};
+    struct tp_comm_done done = nobody;
+    telpher_request *req = NULL;
+    telpher_status status;
+
+    if (win == NULL) { /* ended between */
+        tp_peer_fail(peer, TELPHER_ERR_PROTO);
+        return;
+    }
+    done.fn = tp_comm_ignore;
+    status =
+        tp_comm_send(peer, &got, win->base + h->a, (size_t)h->len, true, &done, &req);
+    if (status < 0) {
+        tp_peer_fail(peer, status);
+    }
+}
+
+static void
+run_get(struct tp_peer *peer, struct tp_landing *landing)
+{
+    struct arrival *arrival = tp_container_of(landing, struct arrival, base);
+
+    give(peer, &arrival->header);
+    tp_free(arrival);
+}
+
+telpher_status
+tp_window_on_get(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    struct arrival *arrival;
+
+    if (find_window(ctx, &parcel->header) == NULL) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (tp_list_is_empty(&parcel->peer->landings)) {
+        give(parcel->peer, &parcel->header);
+        return TELPHER_OK;
+    }
+    arrival = arrival_create(parcel, true, run_get);
+    if (arrival == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    tp_landing_add(parcel->peer, &arrival->base);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_window_on_got(telpher_context *ctx, struct tp_parcel *parcel)
+{
+    telpher_request *req = tp_request_find(
+        ctx, parcel->peer, (uint32_t)parcel->header.a, 1u << TP_REQUEST_POSTED);
+    size_t len = 0;
+    telpher_status status;
+
+    if (req == NULL || parcel->header.len > req->len) {
+        tp_parcel_refuse(parcel);
+        return req == NULL ? TELPHER_OK : TELPHER_ERR_PROTO; /* it was canceled */
+    }
+    status = tp_parcel_accept(parcel, req->place.mem, req->len, req, &len);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_request_complete(req, status, len);
+    }
+    return TELPHER_OK;
+}
+
+/* ---- making and ending ---- */
+
+/* From now on others may put: they may know of it before we do. */
+static telpher_status
+enroll(telpher_context *ctx, struct telpher_win *win)
+{
+    struct telpher_win **windows = tp_realloc_array(ctx->windows, ctx->window_count + 1,
+                                                    sizeof(*windows), "windows");
+
+    if (windows == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    ctx->windows = windows;
+    win->number = ctx->window_count;
+    ctx->windows[ctx->window_count++] = win;
+    return TELPHER_OK;
+}
+
+telpher_status
+telpher_win_create(telpher_context *ctx, void *base, size_t len, uint64_t timeout_ns,
+                   telpher_win **ret_win)
+{
+    tp_ns deadline = tp_clock_deadline(timeout_ns);
+    uint64_t own = len;
+    struct tp_mem_place place;
+    telpher_win *win;
+    telpher_status status = tp_mems_find(ctx->mems, base, len, &place);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    win = tp_zalloc(sizeof(*win), "window");
+    if (win == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    win->ctx = ctx;
+    win->base = base;
+    win->sizes = tp_alloc_array(ctx->size, sizeof(*win->sizes), "window sizes");
+    win->counts = tp_alloc_array(TELPHER_TAGS, sizeof(*win->counts), "notifications");
+    status = TELPHER_ERR_NO_MEMORY;
+    if (win->sizes != NULL && win->counts != NULL) {
+        win->sizes[ctx->rank] = len;
+        status = enroll(ctx, win);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_comm_gather(ctx, &own, sizeof(own), win->sizes, deadline);
+    }
+    if (status != TELPHER_OK) {
+        telpher_win_destroy(win);
+        return status;
+    }
+    *ret_win = win;
+    return TELPHER_OK;
+}
+
+void
+telpher_win_destroy(telpher_win *win)
+{
+    if (win == NULL) {
+        return;
+    }
+    if (win->number < win->ctx->window_count && win->ctx->windows[win->number] == win) {
+        win->ctx->windows[win->number] = NULL;
+    }
+    tp_free(win->sizes);
+    tp_free(win->counts);
+    tp_free(win);
+}
+
+uint64_t
+telpher_win_size(const telpher_win *win, uint32_t rank)
+{
+    return rank < win->ctx->size ? win->sizes[rank] : 0;
+}
+
+/* ---- putting ---- */
+
+static telpher_status
+check_range(const telpher_win *win, uint32_t rank, uint64_t off, size_t len,
+            uint32_t tag)
+{
+    uint64_t size = telpher_win_size(win, rank);
+
+    return rank < win->ctx->size && off <= size && len <= size - off &&
+                   tag < TELPHER_TAGS
+               ? TELPHER_OK
+               : TELPHER_ERR_RANGE;
+}
+
+static telpher_status
+put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src, size_t len,
+    uint32_t notification, const telpher_xfer_params *params, telpher_request **ret_req)
+{
+    const struct tp_comm_header h = {.kind = TP_COMM_PUT,
+                                     .a = dst_off,
+                                     .b = tp_comm_window(win->number, notification)};
+    struct tp_comm_done done;
+    telpher_status status = tp_comm_done_init(&done, params, ret_req);
+    struct tp_peer *peer =
+        status == TELPHER_OK ? tp_peer_get(win->ctx, rank, &status) : NULL;
+
+    if (peer == NULL) {
+        return status;
+    }
+    if (len == 0 && notification == 0) {
+        return peer->status;
+    }
+    return tp_comm_send(peer, &h, src, len, true, &done, ret_req);
+}
+
+telpher_status
+telpher_put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src,
+            size_t len, const telpher_xfer_params *params, telpher_request **ret_req)
+{
+    telpher_status status = check_range(win, rank, dst_off, len, 0);
+
+    return status == TELPHER_OK ? put(win, rank, dst_off, src, len, 0, params, ret_req)
+                                : status;
+}
+
+telpher_status
+telpher_put_notify(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src,
+                   size_t len, uint32_t tag, const telpher_xfer_params *params,
+                   telpher_request **ret_req)
+{
+    telpher_status status = check_range(win, rank, dst_off, len, tag);
+
+    return status == TELPHER_OK
+               ? put(win, rank, dst_off, src, len, tag + 1, params, ret_req)
+               : status;
+}
+
+telpher_status
+telpher_notify(telpher_win *win, uint32_t rank, uint32_t tag)
+{
+    const struct tp_comm_header h = {.kind = TP_COMM_PUT,
+                                     .b = tp_comm_window(win->number, tag + 1)};
+    telpher_status status = check_range(win, rank, 0, 0, tag);
+    struct tp_peer *peer =
+        status == TELPHER_OK ? tp_peer_get(win->ctx, rank, &status) : NULL;
+
+    if (peer != NULL) {
+        status = peer->status;
+        tp_comm_post(peer, &h);
+    }
+    return status;
+}
+
+telpher_status
+telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t len,
+            const telpher_xfer_params *params, telpher_request **ret_req)
+{
+    struct tp_comm_header h = {.kind = TP_COMM_GET,
+                               .len = len,
+                               .a = src_off,
+                               .b = tp_comm_window(win->number, 0)};
+    struct tp_comm_done done;
+    struct tp_mem_place place;
+    struct tp_peer *peer = NULL;
+    telpher_request *req;
+    telpher_status status = check_range(win, rank, src_off, len, 0);
+
+    if (status == TELPHER_OK) {
+        status = tp_comm_done_init(&done, params, ret_req);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_mems_find(win->ctx->mems, dst, len, &place);
+    }
+    if (status == TELPHER_OK) {
+        peer = tp_peer_get(win->ctx, rank, &status);
+    }
+    if (peer == NULL || peer->status != TELPHER_OK || len == 0) {
+        return peer == NULL ? status : peer->status;
+    }
+    req = tp_request_take(win->ctx, peer, &done);
+    if (req == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    req->place.mem = dst;
+    req->len = len;
+    h.xfer = req->number;
+    tp_comm_post(peer, &h);
+    return tp_request_begun(req, ret_req, NULL);
+}
+
+/* ---- waiting ---- */
+
+telpher_status
+telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
+{
+    if (tag >= TELPHER_TAGS) {
+        return TELPHER_ERR_RANGE;
+    }
+    if (win->counts[tag] < count) {
+        return TELPHER_ERR_AGAIN;
+    }
+    win->counts[tag] -= count;
+    return TELPHER_OK;
+}
+
+struct notify_wait {
+    telpher_win *win;
+    uint32_t from;
+    const uint32_t *tags;
+    size_t tag_count;
+    uint32_t count;
+    uint32_t tag; /* that had it */
+    telpher_status status;
+};
+
+static bool
+nobody_left(const telpher_context *ctx, uint32_t from)
+{
+    if (from == TELPHER_ANY_RANK) {
+        return ctx->size > 1 && ctx->lost == ctx->size - 1;
+    }
+    return telpher_peer_status(ctx, from) == TELPHER_ERR_PEER_LOST;
+}
+
+static bool
+is_notified(void *arg)
+{
+    struct notify_wait *w = arg;
+
+    for (size_t i = 0; i < w->tag_count; i++) {
+        w->status = telpher_notify_test(w->win, w->tags[i], w->count);
+        if (w->status != TELPHER_ERR_AGAIN) {
+            w->tag = w->tags[i];
+            return true;
+        }
+    }
+    w->status = TELPHER_ERR_PEER_LOST;
+    return nobody_left(w->win->ctx, w->from);
+}
+
+static telpher_status
+notify_wait(struct notify_wait *w, uint64_t timeout_ns)
+{
+    telpher_context *ctx = w->win->ctx;
+    telpher_status status = TELPHER_ERR_RANGE;
+
+    if (w->from != TELPHER_ANY_RANK && tp_peer_get(ctx, w->from, &status) == NULL) {
+        return status; /* connected, so that its death is noticed */
+    }
+    status = tp_comm_wait(ctx, is_notified, w, tp_clock_deadline(timeout_ns));
+    return status == TELPHER_OK ? w->status : status;
+}
+
+telpher_status
+telpher_notify_wait(telpher_win *win, uint32_t from, uint32_t tag, uint32_t count,
+                    uint64_t timeout_ns)
+{
+    struct notify_wait w = {
+        .win = win, .from = from, .tags = &tag, .tag_count = 1, .count = count};
+
+    return notify_wait(&w, timeout_ns);
+}
+
+telpher_status
+telpher_notify_wait_any(telpher_win *win, uint32_t from, const uint32_t *tags,
+                        size_t tag_count, uint64_t timeout_ns, uint32_t *ret_tag)
+{
+    struct notify_wait w = {
+        .win = win, .from = from, .tags = tags, .tag_count = tag_count, .count = 1};
+    telpher_status status = notify_wait(&w, timeout_ns);
+
+    if (status == TELPHER_OK) {
+        *ret_tag = w.tag;
+    }
+    return status;
+}
+
+static bool
+is_flushed(void *arg)
+{
+    struct tp_peer *peer = arg;
+
+    return peer->flushed == peer->flushes || peer->status != TELPHER_OK;
+}
+
+static telpher_status
+flush_one(struct tp_peer *peer, tp_ns deadline)
+{
+    const struct tp_comm_header h = {.kind = TP_COMM_FLUSH, .a = ++peer->flushes};
+    telpher_status status;
+
+    tp_comm_post(peer, &h);
+    status = tp_comm_wait(peer->ctx, is_flushed, peer, deadline);
+    return status == TELPHER_OK ? peer->status : status;
+}
+
+telpher_status
+telpher_win_flush(telpher_win *win, uint32_t rank, uint64_t timeout_ns)
+{
+    telpher_context *ctx = win->ctx;
+    tp_ns deadline = tp_clock_deadline(timeout_ns);
+    telpher_status status = TELPHER_OK;
+
+    if (rank != TELPHER_ANY_RANK && rank >= ctx->size) {
+        return TELPHER_ERR_RANGE;
+    }
+    for (uint32_t r = 0; r < ctx->size && status == TELPHER_OK; r++) {
+        if (ctx->peers[r] != NULL && (rank == r || rank == TELPHER_ANY_RANK)) {
+            status = flush_one(ctx->peers[r], deadline);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transport tcp, messages: the table, peers, and what ends with them. */
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "transport/tcp/net_int.h"
+
+enum {
+    FEW = 4, /* connections that are looked at without asking epoll first */
+    LOOK_EVERY = 64, /* rounds between looks for new connections */
+    EVENTS = 64,
+};
+#define GOODBYE_TIME (20 * TP_CLOCK_MS)
+
+/* ---- making ---- */
+
+static void
+net_free(struct tcp_net *n)
+{
+    if (n->listen_fd >= 0) {
+        close(n->listen_fd);
+    }
+    if (n->epoll_fd >= 0) {
+        close(n->epoll_fd);
+    }
+    tp_free(n->peers);
+    tp_free(n);
+}
+
+static telpher_status
+net_create(const struct tp_net_params *params, struct tp_net **ret_net,
+           struct tp_error *err)
+{
+    struct tcp_net *n = tp_zalloc(sizeof(*n), "tcp net");
+    struct epoll_event e = {.events = EPOLLIN};
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+
+    if (n == NULL) {
+        return status;
+    }
+    n->base = (struct tp_net){
+        .ops = &tp_tcp_net, .eager_max = TP_TCP_EAGER, .bulk_min = TP_TCP_EAGER};
+    n->params = *params;
+    n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
+    n->listen_fd = -1;
+    n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    tp_list_init(&n->conns);
+    tp_list_init(&n->losing);
+    tp_list_init(&n->ended);
+    n->peers = tp_alloc_array(params->size, sizeof(struct tcp_peer *), "tcp peers");
+    if (n->peers != NULL && n->epoll_fd >= 0) {
+        status = tp_tcp_net_listen(n, err);
+    }
+    if (status == TELPHER_OK &&
+        epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->listen_fd, &e) != 0) {
+        status = TELPHER_ERR_IO;
+    }
+    if (status != TELPHER_OK) {
+        net_free(n);
+        return status;
+    }
+    *ret_net = &n->base;
+    return TELPHER_OK;
+}
+
+static size_t
+net_card(struct tp_net *net, uint8_t *dst)
+{
+    return tp_tcp_net_card(tcp_net(net), dst);
+}
+
+static bool
+net_reaches(struct tp_net *net, const uint8_t *card, size_t len)
+{
+    union tp_tcp_sockaddr addresses[TP_TCP_ADDRESSES];
+
+    return tp_tcp_net_addresses(tcp_net(net), card, len, addresses) != 0;
+}
+
+struct tcp_peer *
+tp_tcp_net_peer(struct tcp_net *n, uint32_t rank)
+{
+    struct tcp_peer *peer = n->peers[rank];
+
+    if (peer != NULL) {
+        return peer;
+    }
+    peer = tp_zalloc(sizeof(*peer), "tcp peer");
+    if (peer != NULL) {
+        peer->rank = rank;
+        peer->net = n;
+        tp_list_init(&peer->losing);
+        tp_map_init(&peer->out);
+        tp_map_init(&peer->in);
+        n->peers[rank] = peer;
+    }
+    return peer;
+}
+
+static telpher_status
+net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
+{
+    struct tcp_net *n = tcp_net(net);
+    struct tcp_peer *peer = tp_tcp_net_peer(n, rank);
+
+    if (peer == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    if (peer->conn != NULL || peer->lost) {
+        return TELPHER_OK; /* it came to us */
+    }
+    peer->address_count = tp_tcp_net_addresses(n, card, len, peer->addresses);
+    return peer->address_count != 0 ? tp_tcp_net_try(peer) : TELPHER_ERR_INVALID;
+}
+
+/* ---- sending ---- */
+
+static telpher_status
+net_send(struct tp_net *net, uint32_t rank, const void *header, size_t header_len,
+         const void *data, size_t len)
+{
+    struct tcp_peer *peer = tcp_net(net)->peers[rank];
+    const struct tp_tcp_frame f = {
+        .type = TP_TCP_EAGER_FRAME, .header_len = (uint8_t)header_len, .len = len};
+
+    return peer->lost ? TELPHER_ERR_PEER_LOST
+                      : tp_tcp_net_frame(peer->conn, &f, header, data, true);
+}
+
+static telpher_status
+net_send_bulk(struct tp_net *net, uint32_t rank, const void *header, size_t header_len,
+              const void *src, size_t len, struct tp_net_op *op)
+{
+    struct tcp_peer *peer = tcp_net(net)->peers[rank];
+    struct tcp_out *out;
+    struct tp_tcp_frame f = {
+        .type = TP_TCP_BULK_FRAME, .header_len = (uint8_t)header_len, .len = len};
+    telpher_status status;
+
+    if (peer->lost) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    out = tp_zalloc(sizeof(*out), "tcp bulk");
+    if (out == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    while (tp_map_get(&peer->out, peer->next_id) != NULL) {
+        peer->next_id++;
+    }
+    tp_list_init(&out->link);
+    out->peer = peer;
+    out->id = f.id = peer->next_id++;
+    out->src = src;
+    out->len = len;
+    out->op = op;
+    out->status = TELPHER_IN_PROGRESS;
+    status = tp_map_put(&peer->out, out->id, out);
+    if (status == TELPHER_OK) {
+        status = tp_tcp_net_frame(peer->conn, &f, header, NULL, true);
+        if (status != TELPHER_OK) {
+            tp_map_remove(&peer->out, out->id);
+        }
+    }
+    if (status != TELPHER_OK) {
+        tp_free(out);
+    }
+    return status;
+}
+
+static void
+answer(struct tcp_peer *peer, uint8_t type, uint32_t id, uint64_t len)
+{
+    const struct tp_tcp_frame f = {.type = type, .id = id, .len = len};
+
+    if (!peer->lost) {
+        (void)tp_tcp_net_frame(peer->conn, &f, NULL, NULL, false); /* a loss is told */
+    }
+}
+
+static void
+net_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t len,
+              struct tp_net_op *op)
+{
+    (void)net;
+    bulk->dst = dst;
+    bulk->want = len;
+    bulk->op = op;
+    answer(bulk->peer, TP_TCP_GO_FRAME, bulk->id, len);
+}
+
+static void
+net_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk)
+{
+    struct tcp_peer *peer = bulk->peer;
+
+    (void)net;
+    if (peer->lost) {
+        return; /* void already; freed with the peer */
+    }
+    tp_map_remove(&peer->in, bulk->id);
+    answer(peer, TP_TCP_DROP_FRAME, bulk->id, 0);
+    tp_free(bulk);
+}
+
+void
+tp_tcp_net_end(struct tcp_out *out, telpher_status status)
+{
+    out->status = status;
+    tp_list_remove(&out->link);
+    tp_list_push_back(&out->peer->net->ended, &out->link);
+}
+
+/* ---- losing ---- */
+
+void
+tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why)
+{
+    if (!peer->lost) {
+        peer->lost = true;
+        peer->why = why;
+        tp_list_push_back(&peer->net->losing, &peer->losing);
+    }
+}
+
+static void
+net_give_up(struct tp_net *net, uint32_t rank)
+{
+    struct tcp_peer *peer = tcp_net(net)->peers[rank];
+
+    if (peer != NULL) {
+        tp_tcp_net_lose(peer, TELPHER_ERR_PROTO);
+    }
+}
+
+/* Ends all that is under way with a peer, then tells of it. */
+static void
+finish_losing(struct tcp_peer *peer)
+{
+    struct tcp_net *n = peer->net;
+    size_t cursor = 0;
+    void *value;
+
+    tp_list_for_each(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (c->peer == peer) {
+            c->dead = true;
+            c->part = NULL;
+            c->into = NULL;
+        }
+    }
+    while (tp_map_next(&peer->out, &cursor, NULL, &value)) {
+        struct tcp_out *out = value;
+
+        if (out->status == TELPHER_IN_PROGRESS) {
+            out->status = TELPHER_ERR_PEER_LOST;
+        }
+        tp_list_remove(&out->link);
+        out->op->done(out->op, out->status);
+        tp_free(out);
+    }
+    tp_map_fini(&peer->out);
+    tp_map_init(&peer->out);
+    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
+        struct tp_net_bulk *bulk = value;
+
+        if (bulk->dst != NULL) {
+            bulk->op->done(bulk->op, TELPHER_ERR_PEER_LOST);
+        }
+    }
+    n->params.events->on_lost(n->params.user, peer->rank, peer->why);
+    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
+        tp_free(value);
+    }
+    tp_map_fini(&peer->in);
+    tp_map_init(&peer->in);
+}
+
+/* ---- progress ---- */
+
+static unsigned
+tell_ended(struct tcp_net *n)
+{
+    unsigned count = 0;
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&n->ended)) != NULL) {
+        struct tcp_out *out = tp_list_entry(link, struct tcp_out, link);
+        struct tp_net_op *op = out->op;
+        telpher_status status = out->status;
+
+        tp_map_remove(&out->peer->out, out->id);
+        tp_free(out);
+        op->done(op, status);
+        count++;
+    }
+    return count;
+}
+
+static unsigned
+run_conn(struct tcp_conn *c)
+{
+    unsigned count = 0;
+
+    if (c->dead) {
+        return 0;
+    }
+    if (c->connecting) {
+        struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+
+        if (poll(&p, 1, 0) <= 0) {
+            return 0;
+        }
+        tp_tcp_net_connected(c);
+        return 1;
+    }
+    if (tp_tcp_net_has_out(c)) {
+        count += tp_tcp_net_flush(c);
+    }
+    return count + tp_tcp_net_read(c);
+}
+
+static unsigned
+run_epoll(struct tcp_net *n)
+{
+    struct epoll_event events[EVENTS];
+    int got = epoll_wait(n->epoll_fd, events, EVENTS, 0);
+    unsigned count = 0;
+
+    for (int i = 0; i < got; i++) {
+        if (events[i].data.ptr == NULL) {
+            tp_tcp_net_accept(n);
+        } else {
+            count += run_conn(events[i].data.ptr);
+        }
+    }
+    tp_tcp_net_strangers(n);
+    return count;
+}
+
+static unsigned
+bury(struct tcp_net *n)
+{
+    unsigned count = 0;
+    struct tp_list *link;
+
+    while ((link = tp_list_pop_front(&n->losing)) != NULL) {
+        finish_losing(tp_list_entry(link, struct tcp_peer, losing));
+        count++;
+    }
+    tp_list_for_each_safe(at, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(at, struct tcp_conn, link);
+
+        if (c->dead) {
+            if (c->peer != NULL && c->peer->conn == c) {
+                c->peer->conn = NULL;
+            }
+            tp_tcp_net_free(c);
+        }
+    }
+    return count;
+}
+
+static unsigned
+net_progress(struct tp_net *net)
+{
+    struct tcp_net *n = tcp_net(net);
+    unsigned count = 0;
+
+    if (n->conn_count > FEW || n->rounds++ % LOOK_EVERY == 0) {
+        count += run_epoll(n);
+    } else {
+        tp_list_for_each_safe(link, &n->conns)
+        {
+            count += run_conn(tp_list_entry(link, struct tcp_conn, link));
+        }
+    }
+    count += tell_ended(n);
+    return count + bury(n);
+}
+
+static telpher_status
+net_arm(struct tp_net *net)
+{
+    struct tcp_net *n = tcp_net(net);
+
+    n->rounds = 0; /* the next progress looks everywhere */
+    return tp_list_is_empty(&n->ended) && tp_list_is_empty(&n->losing)
+               ? TELPHER_OK
+               : TELPHER_ERR_AGAIN;
+}
+
+static int
+net_fd(struct tp_net *net)
+{
+    return tcp_net(net)->epoll_fd;
+}
+
+static bool
+net_busy(struct tp_net *net)
+{
+    struct tcp_net *n = tcp_net(net);
+
+    tp_list_for_each(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (!c->dead && tp_tcp_net_has_out(c)) {
+            return true;
+        }
+    }
+    return !tp_list_is_empty(&n->ended);
+}
+
+/* ---- leaving ---- */
+
+/* What was sent must arrive: a socket that is closed with unread data resets the way. */
+static void
+say_goodbye(struct tcp_conn *c)
+{
+    tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
+    uint8_t waste[4096];
+
+    (void)shutdown(c->fd, SHUT_WR);
+    while (!tp_clock_passed(deadline)) {
+        struct pollfd p = {.fd = c->fd, .events = POLLIN};
+
+        if (poll(&p, 1, tp_clock_poll_ms(deadline)) <= 0 ||
+            read(c->fd, waste, sizeof(waste)) <= 0) {
+            break;
+        }
+    }
+}
+
+static void
+free_peer(struct tcp_peer *peer)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&peer->out, &cursor, NULL, &value)) {
+        tp_free(value);
+    }
+    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
+        tp_free(value);
+    }
+    tp_map_fini(&peer->out);
+    tp_map_fini(&peer->in);
+    tp_free(peer);
+}
+
+static void
+net_destroy(struct tp_net *net)
+{
+    struct tcp_net *n = tcp_net(net);
+
+    tp_list_for_each_safe(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (!c->dead && !c->connecting) {
+            say_goodbye(c);
+        }
+        tp_tcp_net_free(c);
+    }
+    for (uint32_t r = 0; r < n->params.size; r++) {
+        if (n->peers[r] != NULL) {
+            free_peer(n->peers[r]);
+        }
+    }
+    net_free(n);
+}
+
+const struct tp_net_ops tp_tcp_net = {
+    .name = "tcp",
+    .create = net_create,
+    .card = net_card,
+    .reaches = net_reaches,
+    .connect = net_connect,
+    .send = net_send,
+    .send_bulk = net_send_bulk,
+    .recv_bulk = net_recv_bulk,
+    .drop_bulk = net_drop_bulk,
+    .give_up = net_give_up,
+    .progress = net_progress,
+    .arm = net_arm,
+    .fd = net_fd,
+    .busy = net_busy,
+    .destroy = net_destroy,
+};

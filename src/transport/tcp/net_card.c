@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank's card: which network it is on, its port, and its addresses. A peer in the same
+ * network namespace is reached by loopback, others by the first address that answers.
+ */
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "transport/tcp/net_int.h"
+#include "transport/tcp/tcp_int.h"
+
+/** A card; then count addresses of 1 byte (4 or 16) and as many bytes. */
+struct card {
+    uint64_t place;
+    uint16_t port;
+    uint8_t count, reserved;
+} __attribute__((packed));
+
+/* A number that ranks share exactly if they share a loopback: inode and device of the network
+ * namespace, and the machine's name for this boot. */
+static uint64_t
+read_place(void)
+{
+    struct stat st;
+    char boot[37] = "";
+    uint64_t place = 14695981039346656037u; /* FNV-1a */
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (f == NULL || fgets(boot, sizeof(boot), f) == NULL ||
+        stat("/proc/self/ns/net", &st) != 0) {
+        boot[0] = '\0';
+        st = (struct stat){.st_ino = (ino_t)getpid()}; /* like nobody else's */
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+    for (const char *at = boot; *at != '\0'; at++) {
+        place = (place ^ (uint8_t)*at) * 1099511628211u;
+    }
+    return place ^ ((uint64_t)st.st_ino << 20) ^ (uint64_t)st.st_dev;
+}
+
+telpher_status
+tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err)
+{
+    union tp_tcp_sockaddr a = {0};
+    socklen_t len = sizeof(a);
+    telpher_status status = tp_tcp_listen("[::]:0", &n->listen_fd, err);
+
+    if (status != TELPHER_OK) { /* a machine without IPv6 */
+        if (err != NULL) {
+            *err = (struct tp_error){0};
+        }
+        status = tp_tcp_listen("0.0.0.0:0", &n->listen_fd, err);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (getsockname(n->listen_fd, &a.any, &len) != 0) {
+        return TELPHER_ERR_IO;
+    }
+    n->port = ntohs(a.any.sa_family == AF_INET6 ? a.in6.sin6_port : a.in.sin_port);
+    n->place = read_place();
+    return TELPHER_OK;
+}
+
+/* Appends an address to a card. @return the new end */
+static uint8_t *
+put_address(uint8_t *end, const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET) {
+        *end++ = 4;
+        memcpy(end, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+        return end + 4;
+    }
+    *end++ = 16;
+    memcpy(end, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16);
+    return end + 16;
+}
+
+static bool
+is_useful(const struct ifaddrs *i)
+{
+    if (i->ifa_addr == NULL || (i->ifa_flags & IFF_UP) == 0 ||
+        (i->ifa_flags & IFF_LOOPBACK) != 0) {
+        return false;
+    }
+    if (i->ifa_addr->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *a = (const void *)i->ifa_addr;
+
+        return !IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr);
+    }
+    return i->ifa_addr->sa_family == AF_INET;
+}
+
+size_t
+tp_tcp_net_card(struct tcp_net *n, uint8_t *dst)
+{
+    struct card card = {.place = n->place, .port = n->port};
+    uint8_t *end = dst + sizeof(card);
+    struct ifaddrs *list = NULL;
+
+    if (getifaddrs(&list) != 0) {
+        list = NULL;
+    }
+    for (int family = AF_INET; family == AF_INET || family == AF_INET6;
+         family = family == AF_INET ? AF_INET6 : 0) {
+        for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
+            if (card.count < TP_TCP_ADDRESSES - 1 && is_useful(i) &&
+                i->ifa_addr->sa_family == family) {
+                end = put_address(end, i->ifa_addr);
+                card.count++;
+            }
+        }
+    }
+    if (list != NULL) {
+        freeifaddrs(list);
+    }
+    memcpy(dst, &card, sizeof(card));
+    return (size_t)(end - dst);
+}
+
+static void
+set_address(union tp_tcp_sockaddr *ret, const uint8_t *bytes, size_t len, uint16_t port)
+{
+    memset(ret, 0, sizeof(*ret));
+    if (len == 4) {
+        ret->in.sin_family = AF_INET;
+        ret->in.sin_port = htons(port);
+        memcpy(&ret->in.sin_addr, bytes, 4);
+    } else {
+        ret->in6.sin6_family = AF_INET6;
+        ret->in6.sin6_port = htons(port);
+        memcpy(&ret->in6.sin6_addr, bytes, 16);
+    }
+}
+
+unsigned
+tp_tcp_net_addresses(const struct tcp_net *n, const uint8_t *src, size_t len,
+                     union tp_tcp_sockaddr ret[TP_TCP_ADDRESSES])
+{
+    static const uint8_t loopback[4] = {127, 0, 0, 1};
+    const uint8_t *at = src + sizeof(struct card), *end = src + len;
+    struct card card;
+    unsigned count = 0;
+
+    if (len < sizeof(card)) {
+        return 0;
+    }
+    memcpy(&card, src, sizeof(card));
+    if (card.place == n->place) {
+        set_address(&ret[count++], loopback, 4, card.port);
+        return count;
+    }
+    for (unsigned i = 0; i < card.count && count < TP_TCP_ADDRESSES && at < end; i++) {
+        size_t bytes = *at++;
+
+        if ((bytes != 4 && bytes != 16) || (size_t)(end - at) < bytes) {
+            break;
+        }
+        set_address(&ret[count++], at, bytes, card.port);
+        at += bytes;
+    }
+    return count;
+}

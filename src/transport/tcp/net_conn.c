@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections between ranks: making, accepting, greeting and losing them. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "transport/tcp/net_int.h"
+
+enum { STRANGERS = 64 };
+#define HELLO_TIME (5 * TP_CLOCK_S)
+
+static struct tcp_conn *
+conn_create(struct tcp_net *n, int fd, uint32_t events)
+{
+    struct tcp_conn *c = tp_zalloc(sizeof(*c), "tcp connection");
+    struct epoll_event e = {.events = events, .data.ptr = c};
+    int on = 1, dead_ms = (int)TP_MIN(n->params.lost_after / TP_CLOCK_MS, (tp_ns)60000);
+
+    if (c == NULL || epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
+        tp_free(c);
+        close(fd);
+        return NULL;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)); /* [s] */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
+    c->net = n;
+    c->fd = fd;
+    c->deadline = tp_clock_deadline(HELLO_TIME);
+    tp_buf_init(&c->out, 0);
+    tp_list_init(&c->sending);
+    tp_list_push_back(&n->conns, &c->link);
+    n->conn_count++;
+    return c;
+}
+
+void
+tp_tcp_net_watch(struct tcp_conn *c, bool out)
+{
+    struct epoll_event e = {.events = EPOLLIN | (out ? EPOLLOUT : 0), .data.ptr = c};
+
+    if (c->watches_out != out && !c->connecting) {
+        c->watches_out = out;
+        (void)epoll_ctl(c->net->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
+    }
+}
+
+static telpher_status
+say_hello(struct tcp_conn *c)
+{
+    struct tp_tcp_hello hello = {
+        .job = c->net->params.job, .from = c->net->params.rank, .to = c->peer->rank};
+
+    memcpy(hello.magic, TP_TCP_HELLO_MAGIC, sizeof(hello.magic));
+    return tp_buf_append(&c->out, &hello, sizeof(hello));
+}
+
+telpher_status
+tp_tcp_net_try(struct tcp_peer *peer)
+{
+    while (peer->tried < peer->address_count) {
+        union tp_tcp_sockaddr *a = &peer->addresses[peer->tried++];
+        int fd =
+            socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        struct tcp_conn *c;
+
+        if (fd < 0) {
+            continue;
+        }
+        if (connect(fd, &a->any,
+                    a->any.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6)) !=
+                0 &&
+            errno != EINPROGRESS) {
+            close(fd);
+            continue;
+        }
+        c = conn_create(peer->net, fd, EPOLLIN | EPOLLOUT);
+        if (c == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+        c->peer = peer;
+        c->connecting = true;
+        c->watches_out = true;
+        if (peer->conn != NULL) { /* what waited for the address before */
+            struct tp_buf out = c->out;
+
+            c->out = peer->conn->out;
+            peer->conn->out = out;
+            peer->conn = c;
+            return TELPHER_OK;
+        }
+        peer->conn = c;
+        return say_hello(c);
+    }
+    return TELPHER_ERR_UNREACHABLE;
+}
+
+void
+tp_tcp_net_connected(struct tcp_conn *c)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != 0) {
+        c->dead = true; /* not the peer's end: there may be another address */
+        if (tp_tcp_net_try(c->peer) != TELPHER_OK) {
+            tp_tcp_net_lose(c->peer, TELPHER_ERR_UNREACHABLE);
+        }
+        return;
+    }
+    c->connecting = false;
+    tp_tcp_net_flush(c);
+}
+
+void
+tp_tcp_net_accept(struct tcp_net *n)
+{
+    int fd;
+
+    while ((fd = accept4(n->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >=
+           0) {
+        if (n->strangers >= STRANGERS) {
+            close(fd);
+        } else if (conn_create(n, fd, EPOLLIN) != NULL) {
+            n->strangers++;
+        }
+    }
+}
+
+void
+tp_tcp_net_strangers(struct tcp_net *n)
+{
+    if (n->strangers == 0) {
+        return;
+    }
+    tp_list_for_each(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (c->peer == NULL && !c->dead && tp_clock_passed(c->deadline)) {
+            tp_tcp_net_kill(c, TELPHER_ERR_TIMEOUT);
+        }
+    }
+}
+
+bool
+tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
+{
+    struct tcp_net *n = c->net;
+    struct tcp_peer *peer;
+
+    if (memcmp(hello->magic, TP_TCP_HELLO_MAGIC, sizeof(hello->magic)) != 0 ||
+        !tp_random_equal(&hello->job, &n->params.job, sizeof(hello->job)) ||
+        hello->to != n->params.rank || hello->from >= n->params.size) {
+        tp_warn("tcp", "a stranger came to rank %u", n->params.rank);
+        return false;
+    }
+    peer = tp_tcp_net_peer(n, hello->from);
+    if (peer == NULL || peer->accepted || peer->lost) {
+        return false;
+    }
+    peer->accepted = true;
+    if (peer->conn == NULL) {
+        peer->conn = c;
+    }
+    c->peer = peer;
+    n->strangers--;
+    return true;
+}
+
+void
+tp_tcp_net_kill(struct tcp_conn *c, telpher_status why)
+{
+    if (c->dead) {
+        return;
+    }
+    c->dead = true;
+    if (c->peer != NULL) {
+        tp_tcp_net_lose(c->peer, why);
+    }
+}
+
+void
+tp_tcp_net_free(struct tcp_conn *c)
+{
+    tp_list_remove(&c->link);
+    c->net->conn_count--;
+    c->net->strangers -= c->peer == NULL;
+    close(c->fd);
+    tp_buf_fini(&c->out);
+    tp_free(c->in);
+    tp_free(c);
+}

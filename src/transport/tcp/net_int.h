@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between ranks over TCP: docs/comm.md section 4.
+ *
+ *   net.c        the table; peers and bulks
+ *   net_card.c   where a rank listens, and which of its addresses to try
+ *   net_conn.c   connections: made, accepted, greeted, lost
+ *   net_frames.c frames out and in
+ *
+ * Two ranks share a connection; if both made one at the same moment each goes on sending on
+ * its own, and both receive on both.
+ */
+#ifndef TELPHER_TRANSPORT_TCP_NET_INT_H
+#define TELPHER_TRANSPORT_TCP_NET_INT_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "transport/tcp/net.h"
+
+enum {
+    TP_TCP_EAGER = 64 << 10, /* [bytes] of an eager message */
+    TP_TCP_OUT_MAX = 1 << 20, /* [bytes] that wait for the socket before AGAIN */
+    TP_TCP_ADDRESSES = 8, /* of one card */
+};
+
+/** What a frame begins with. */
+struct tp_tcp_frame {
+    uint8_t type; /**< enum tp_tcp_frame_type */
+    uint8_t header_len; /**< [bytes]; EAGER and BULK */
+    uint16_t reserved; /**< 0 */
+    uint32_t id; /**< of the bulk, the sender's */
+    uint64_t
+        len; /**< [bytes] of data behind (EAGER, DATA), announced (BULK), wanted (GO) */
+};
+_Static_assert(sizeof(struct tp_tcp_frame) == 16, "frozen wire layout");
+
+enum tp_tcp_frame_type {
+    TP_TCP_EAGER_FRAME = 1,
+    TP_TCP_BULK_FRAME,
+    TP_TCP_GO_FRAME,
+    TP_TCP_DROP_FRAME,
+    TP_TCP_DATA_FRAME,
+};
+
+/** The first bytes of who connects. */
+struct tp_tcp_hello {
+    uint8_t magic[8];
+    uint64_t job;
+    uint32_t from, to;
+};
+#define TP_TCP_HELLO_MAGIC "TELPNET1"
+
+union tp_tcp_sockaddr {
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+struct tcp_conn;
+
+/** A bulk that we announced. */
+struct tcp_out {
+    struct tp_list link; /* of conn->sending, or net->ended */
+    struct tcp_peer *peer;
+    uint32_t id;
+    const uint8_t *src;
+    size_t len, sent; /* len: announced, then wanted */
+    struct tp_net_op *op;
+    telpher_status status;
+};
+
+struct tcp_peer {
+    uint32_t rank;
+    struct tcp_net *net;
+    struct tcp_conn *conn; /* for sending; NULL before the first */
+    bool accepted; /* its connection; another is a stranger's */
+    bool lost; /* nothing more goes or comes */
+    telpher_status why;
+    struct tp_list losing; /* of net->losing */
+    uint32_t next_id;
+    struct tp_map out; /* struct tcp_out by id */
+    struct tp_map in; /* struct tp_net_bulk by id */
+    union tp_tcp_sockaddr addresses[TP_TCP_ADDRESSES]; /* to try */
+    unsigned address_count, tried;
+};
+
+/** A bulk that was announced to us. */
+struct tp_net_bulk {
+    struct tp_list link; /* of net->arrived, once all is here */
+    struct tcp_peer *peer;
+    uint32_t id;
+    uint64_t len; /* announced */
+    uint8_t *dst; /* NULL until it is wanted */
+    size_t want, got;
+    struct tp_net_op *op;
+};
+
+struct tcp_conn {
+    struct tp_list link; /* of net->conns */
+    struct tcp_net *net;
+    struct tcp_peer *peer; /* NULL: accepted, and has not said who it is */
+    int fd;
+    bool connecting, watches_out, dead;
+    tp_ns deadline; /* for the hello */
+    struct tp_buf out; /* frames that wait for the socket */
+    struct tp_list sending; /* struct tcp_out that the peer asked for */
+    struct tcp_out *part; /* a data frame of it is partly out */
+    struct tp_tcp_frame part_frame;
+    size_t part_head_left, part_left;
+    uint8_t *in; /* TP_TCP_IN bytes */
+    size_t in_start, in_end;
+    struct tp_net_bulk *into; /* a data frame is partly in */
+    size_t into_left;
+};
+
+struct tcp_net {
+    struct tp_net base;
+    struct tp_net_params params;
+    int listen_fd, epoll_fd;
+    uint16_t port;
+    uint64_t place; /* machine and network namespace: where loopback is the same */
+    struct tcp_peer **peers; /* by rank */
+    struct tp_list conns, losing;
+    struct tp_list ended; /* struct tcp_out whose op is to be told */
+    size_t conn_count, strangers;
+    unsigned rounds; /* of progress */
+};
+
+static inline struct tcp_net *
+tcp_net(struct tp_net *net)
+{
+    return tp_container_of(net, struct tcp_net, base);
+}
+
+/* ---- net.c ---- */
+struct tcp_peer *tp_tcp_net_peer(struct tcp_net *n, uint32_t rank);
+/** Gives a peer up; told in progress. */
+void tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why);
+/** An op of ours has ended; told in progress. */
+void tp_tcp_net_end(struct tcp_out *out, telpher_status status);
+
+/* ---- net_card.c ---- */
+telpher_status tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err);
+size_t tp_tcp_net_card(struct tcp_net *n, uint8_t *dst);
+/** Reads the addresses to try from a card. @return how many, 0 if there is none to use */
+unsigned tp_tcp_net_addresses(const struct tcp_net *n, const uint8_t *card, size_t len,
+                              union tp_tcp_sockaddr ret[TP_TCP_ADDRESSES]);
+
+/* ---- net_conn.c ---- */
+/** Begins to connect to the peer's next address. */
+telpher_status tp_tcp_net_try(struct tcp_peer *peer);
+void tp_tcp_net_accept(struct tcp_net *n);
+/** The connection is not used any more; freed later in progress. */
+void tp_tcp_net_kill(struct tcp_conn *c, telpher_status why);
+void tp_tcp_net_free(struct tcp_conn *c);
+/** Asks epoll for room, or not any more. */
+void tp_tcp_net_watch(struct tcp_conn *c, bool out);
+/** A connection that was being made is there, or is not. */
+void tp_tcp_net_connected(struct tcp_conn *c);
+/** Puts out who never says hello. */
+void tp_tcp_net_strangers(struct tcp_net *n);
+/** Checks a hello. @return false: it is a stranger's */
+bool tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello);
+
+/* ---- net_frames.c ---- */
+/** Sends a frame, header and data, or keeps them. @return OK, AGAIN */
+telpher_status tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
+                                const void *header, const void *data, bool may_wait);
+/** Sends what waits. @return how many steps that took */
+unsigned tp_tcp_net_flush(struct tcp_conn *c);
+/** Receives what is there. @return how many steps that took */
+unsigned tp_tcp_net_read(struct tcp_conn *c);
+bool tp_tcp_net_has_out(const struct tcp_conn *c);
+
+#endif
