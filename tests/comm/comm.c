@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Channels, windows, messages and collectives between real processes, over each transport
+ * that works here and each kind of memory: `comm TRANSPORT`.
+ */
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <telpher/channel.h>
+#include <telpher/mem.h>
+#include <telpher/msg.h>
+#include <telpher/win.h>
+
+static const char *transport;
+
+/* Sizes at which ways change, odd ones, and one that needs many pieces. */
+static const size_t sizes[] = {0,     1,     7,     8,     63,      64,      1000,
+                               4096,  4097,  8160,  8161,  8192,    8193,    16384,
+                               65535, 65536, 65537, 99999, 1 << 20, 3000001, 4 << 20};
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), BIGGEST = 4 << 20 };
+
+static const enum telpher_mem_kind kinds[] = {TELPHER_MEM_HOST, TELPHER_MEM_SIM};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static uint8_t
+pattern(size_t i, unsigned seed)
+{
+    return (uint8_t)(i * 7 + i / 251 + seed);
+}
+
+/** Memory of a kind, and host memory to fill and check it. */
+struct memory {
+    telpher_context *ctx;
+    uint8_t *mem, *host;
+};
+
+static struct memory
+memory_create(telpher_context *ctx, enum telpher_mem_kind kind, size_t bytes)
+{
+    struct memory m = {.ctx = ctx, .host = malloc(bytes)};
+    void *mem = NULL;
+
+    MUST(m.host != NULL);
+    OK(telpher_mem_alloc(ctx, kind, bytes, &mem));
+    m.mem = mem;
+    return m;
+}
+
+static void
+memory_destroy(struct memory *m)
+{
+    OK(telpher_mem_free(m->ctx, m->mem));
+    free(m->host);
+}
+
+static void
+fill(struct memory *m, size_t off, size_t len, unsigned seed)
+{
+    for (size_t i = 0; i < len; i++) {
+        m->host[i] = pattern(i, seed);
+    }
+    if (len != 0) {
+        OK(telpher_mem_copy(m->ctx, m->mem + off, m->host, len));
+    }
+}
+
+static void
+check(struct memory *m, size_t off, size_t len, unsigned seed)
+{
+    if (len != 0) {
+        OK(telpher_mem_copy(m->ctx, m->host, m->mem + off, len));
+    }
+    for (size_t i = 0; i < len; i++) {
+        MUST(m->host[i] == pattern(i, seed));
+    }
+}
+
+static telpher_status
+finish(telpher_status status, telpher_request **req)
+{
+    return status == TELPHER_IN_PROGRESS ? telpher_request_wait(*req, RANKS_TIME, NULL)
+                                         : status;
+}
+
+/* ---- start and collectives ---- */
+
+static void
+ranks_know_themselves(telpher_context *ctx)
+{
+    uint32_t size = telpher_context_size(ctx);
+
+    MUST(telpher_context_rank(ctx) == (uint32_t)atoi(getenv("TELPHER_RANK")));
+    MUST(telpher_context_local_size(ctx) == size);
+    MUST(telpher_context_local_rank(ctx) == telpher_context_rank(ctx));
+    MUST(strcmp(telpher_context_transport(ctx, (telpher_context_rank(ctx) + 1) % size),
+                transport) == 0);
+    MUST(telpher_peer_status(ctx, size) == TELPHER_ERR_RANGE);
+    for (int i = 0; i < 20; i++) {
+        OK(telpher_barrier(ctx, RANKS_TIME));
+    }
+}
+
+static void
+test_start(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size <= 7; size += size == 2 ? 1 : 2) {
+        assert_true(ranks_run(size, transport, UINT32_MAX, ranks_know_themselves));
+    }
+}
+
+/* ---- channels ---- */
+
+static void
+send_all(telpher_context *ctx, telpher_channel *ch, enum telpher_mem_kind kind)
+{
+    struct memory m = memory_create(ctx, kind, BIGGEST + 8);
+
+    for (unsigned i = 0; i < SIZES; i++) {
+        telpher_request *req = NULL;
+
+        fill(&m, i % 4, sizes[i], i);
+        OK(finish(telpher_channel_send(ch, m.mem + i % 4, sizes[i], NULL, &req), &req));
+    }
+    memory_destroy(&m);
+}
+
+static void
+recv_all(telpher_context *ctx, telpher_channel *ch, enum telpher_mem_kind kind)
+{
+    struct memory m = memory_create(ctx, kind, BIGGEST + 8);
+
+    for (unsigned i = 0; i < SIZES; i++) {
+        telpher_request *req = NULL;
+        size_t len = SIZE_MAX;
+        telpher_status status;
+
+        if (i % 3 == 0) { /* data is there, or announced, before it is asked for */
+            telpher_progress_wait(ctx, 2000000);
+        }
+        status =
+            telpher_channel_recv(ch, m.mem + i % 5, sizes[i] + i % 2, NULL, &req, &len);
+        if (status == TELPHER_IN_PROGRESS) {
+            status = telpher_request_wait(req, RANKS_TIME, &len);
+        }
+        OK(status);
+        MUST(len == sizes[i]);
+        check(&m, i % 5, sizes[i], i);
+    }
+    memory_destroy(&m);
+}
+
+static void
+every_size_and_kind(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    telpher_channel *ch;
+
+    OK(telpher_channel_open(ctx, 1 - rank, 5, &ch));
+    IS(telpher_channel_open(ctx, 1 - rank, 5, &ch), TELPHER_ERR_EXISTS);
+    for (unsigned from = 0; from < KINDS; from++) {
+        for (unsigned to = 0; to < KINDS; to++) {
+            if (rank == 0) {
+                send_all(ctx, ch, kinds[from]);
+            } else {
+                recv_all(ctx, ch, kinds[to]);
+            }
+        }
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_channel_close(ch);
+}
+
+enum { FLOOD = 2000 };
+
+struct tally {
+    unsigned done;
+    telpher_status worst;
+};
+
+static void
+count_done(void *user, telpher_status status, size_t len)
+{
+    struct tally *t = user;
+
+    (void)len;
+    t->done++;
+    t->worst = status != TELPHER_OK ? status : t->worst;
+}
+
+/* Many sends before any receive: what does not fit must wait with the sender, in order. */
+static void
+flood(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    static uint32_t values[FLOOD];
+    struct tally tally = {0};
+    telpher_xfer_params params = TELPHER_XFER_PARAMS_INIT;
+    telpher_channel *ch;
+    unsigned begun = 0;
+
+    params.on_done = count_done;
+    params.user = &tally;
+    OK(telpher_channel_open(ctx, 1 - rank, 1, &ch));
+    for (uint32_t i = 0; rank == 0 && i < FLOOD; i++) {
+        telpher_status status;
+
+        values[i] = i * 3;
+        status = telpher_channel_send(ch, &values[i], i % 5, &params, NULL);
+        MUST(status >= 0);
+        begun += status == TELPHER_IN_PROGRESS;
+    }
+    if (rank == 1) {
+        for (int i = 0; i < 20; i++) {
+            telpher_progress_wait(ctx, 1000000);
+        }
+    }
+    for (uint32_t i = 0; rank == 1 && i < FLOOD; i++) {
+        uint32_t value = 0, mask = i % 5 == 4 ? UINT32_MAX : (1u << 8 * (i % 5)) - 1;
+        telpher_request *req = NULL;
+        size_t len = 9;
+        telpher_status status = telpher_channel_recv(ch, &value, 4, NULL, &req, &len);
+
+        if (status == TELPHER_IN_PROGRESS) {
+            status = telpher_request_wait(req, RANKS_TIME, &len);
+        }
+        OK(status);
+        MUST(len == i % 5 && value == ((i * 3) & mask));
+    }
+    while (tally.done < begun) {
+        OK(telpher_progress_wait(ctx, RANKS_TIME));
+    }
+    OK(tally.worst);
+    OK(telpher_barrier(ctx, RANKS_TIME));
+}
+
+static void
+cut_canceled_closed(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    static uint8_t big[200000], small[100];
+    telpher_request *req = NULL, *other = NULL;
+    telpher_channel *ch;
+    size_t len = 0;
+
+    OK(telpher_channel_open(ctx, 1 - rank, 77, &ch));
+    if (rank == 0) {
+        OK(finish(telpher_channel_send(ch, small, sizeof(small), NULL, &req), &req));
+        OK(finish(telpher_channel_send(ch, big, sizeof(big), NULL, &req), &req));
+        OK(telpher_barrier(ctx, RANKS_TIME)); /* nobody receives the next */
+        IS(finish(telpher_channel_send(ch, big, sizeof(big), NULL, &req), &req),
+           TELPHER_ERR_CANCELED);
+    } else {
+        for (int i = 0; i < 2; i++) {
+            IS(telpher_channel_recv(ch, big, 10, NULL, &req, &len) ==
+                       TELPHER_IN_PROGRESS
+                   ? telpher_request_wait(req, RANKS_TIME, &len)
+                   : TELPHER_ERR_TRUNCATED,
+               TELPHER_ERR_TRUNCATED);
+        }
+        IS(telpher_channel_recv(ch, big, 10, NULL, &req, &len), TELPHER_IN_PROGRESS);
+        IS(telpher_channel_recv(ch, big, 10, NULL, &other, &len), TELPHER_IN_PROGRESS);
+        OK(telpher_request_cancel(req));
+        IS(telpher_request_test(req, &len), TELPHER_ERR_CANCELED);
+        telpher_channel_close(ch);
+        IS(telpher_request_wait(other, RANKS_TIME, &len), TELPHER_ERR_CANCELED);
+        OK(telpher_barrier(ctx, RANKS_TIME));
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+}
+
+static void
+test_channels(void **state)
+{
+    (void)state;
+    assert_true(ranks_run(2, transport, UINT32_MAX, every_size_and_kind));
+    assert_true(ranks_run(2, transport, UINT32_MAX, flood));
+    assert_true(ranks_run(2, transport, UINT32_MAX, cut_canceled_closed));
+}
+
+/* ---- windows ---- */
+
+/* Data first, then its notification, whatever the size: each put is seen complete. */
+static void
+puts_of_kind(telpher_context *ctx, enum telpher_mem_kind from, enum telpher_mem_kind to)
+{
+    uint32_t rank = telpher_context_rank(ctx), size = telpher_context_size(ctx);
+    uint32_t next = (rank + 1) % size, before = (rank + size - 1) % size;
+    struct memory src = memory_create(ctx, from, BIGGEST),
+                  dst = memory_create(ctx, to, BIGGEST + 16);
+    telpher_win *win;
+
+    OK(telpher_win_create(ctx, dst.mem, BIGGEST + 16 - rank, RANKS_TIME, &win));
+    MUST(telpher_win_size(win, next) == BIGGEST + 16 - next);
+    for (unsigned i = 0; i < SIZES; i++) {
+        telpher_request *req = NULL;
+
+        fill(&src, 0, sizes[i], i + rank);
+        OK(finish(
+            telpher_put_notify(win, next, i % 8, src.mem, sizes[i], i, NULL, &req),
+            &req));
+        OK(telpher_notify(win, next, 1000));
+        OK(telpher_notify_wait(win, before, 1000, 1, RANKS_TIME));
+        OK(telpher_notify_test(win, i, 1)); /* was counted before the later one */
+        IS(telpher_notify_test(win, i, 1), TELPHER_ERR_AGAIN);
+        check(&dst, i % 8, sizes[i], i + before);
+        OK(telpher_barrier(ctx, RANKS_TIME));
+    }
+    telpher_win_destroy(win);
+    memory_destroy(&src);
+    memory_destroy(&dst);
+}
+
+static void
+puts_and_notifications(telpher_context *ctx)
+{
+    for (unsigned from = 0; from < KINDS; from++) {
+        for (unsigned to = 0; to < KINDS; to++) {
+            puts_of_kind(ctx, kinds[from], kinds[to]);
+        }
+    }
+}
+
+static void
+flush_get_bounds(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx), size = telpher_context_size(ctx);
+    uint32_t next = (rank + 1) % size, tag = 9;
+    const uint32_t tags[] = {3, 4, TELPHER_TAGS - 1};
+    static uint8_t mine[300000], src[300000], back[300000];
+    telpher_request *req = NULL;
+    telpher_win *win;
+
+    OK(telpher_win_create(ctx, mine, sizeof(mine), RANKS_TIME, &win));
+    for (unsigned i = 0; i < 30; i++) {
+        size_t len = i % 3 == 0 ? sizeof(src) : 100 * i;
+
+        memset(src, (int)(i + rank + 1), len);
+        OK(finish(telpher_put(win, next, 0, src, len, NULL, &req), &req));
+        OK(finish(telpher_get(win, next, 0, back, len, NULL, &req), &req));
+        MUST(memcmp(src, back, len) == 0); /* a get sees the puts before it */
+        OK(telpher_win_flush(win, i % 2 ? next : TELPHER_ANY_RANK, RANKS_TIME));
+    }
+    IS(telpher_put(win, next, sizeof(mine) - 3, src, 4, NULL, &req), TELPHER_ERR_RANGE);
+    IS(telpher_put(win, next, UINT64_MAX, src, 4, NULL, &req), TELPHER_ERR_RANGE);
+    IS(telpher_put(win, size, 0, src, 4, NULL, &req), TELPHER_ERR_RANGE);
+    IS(telpher_notify(win, next, TELPHER_TAGS), TELPHER_ERR_RANGE);
+    IS(telpher_put(win, next, 0, src, 4, NULL, NULL), TELPHER_ERR_INVALID);
+    OK(telpher_notify(win, next, TELPHER_TAGS - 1));
+    OK(telpher_notify_wait_any(win, TELPHER_ANY_RANK, tags, 3, RANKS_TIME, &tag));
+    MUST(tag == TELPHER_TAGS - 1);
+    IS(telpher_notify_wait(win, TELPHER_ANY_RANK, 3, 1, 1000000), TELPHER_ERR_TIMEOUT);
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_win_destroy(win);
+}
+
+static void
+test_windows(void **state)
+{
+    (void)state;
+    assert_true(ranks_run(3, transport, UINT32_MAX, puts_and_notifications));
+    assert_true(ranks_run(2, transport, UINT32_MAX, flush_get_bounds));
+}
+
+/* ---- messages ---- */
+
+struct inbox {
+    struct memory places[TELPHER_MSG_BUFFERS];
+    unsigned posts, entries;
+    size_t lens[TELPHER_MSG_BUFFERS];
+    uint32_t count;
+    unsigned seed;
+};
+
+static void
+post(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct inbox *box = user;
+
+    (void)ctx;
+    box->posts++;
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        msg->buffers[i].data = box->places[i].mem;
+    }
+    msg->cookie = box;
+}
+
+static void
+entry(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct inbox *box = user;
+
+    (void)ctx;
+    OK(msg->status);
+    MUST((uintptr_t)msg->params % 16 == 0);
+    MUST(msg->params_len % 97 == 0);
+    for (size_t i = 0; i < msg->params_len; i++) {
+        MUST(((const uint8_t *)msg->params)[i] == pattern(i, 1));
+    }
+    MUST(msg->buffer_count == 0 || msg->cookie == box);
+    box->count = msg->buffer_count;
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        box->lens[i] = msg->buffers[i].len;
+    }
+    box->entries++;
+}
+
+static void
+send_messages(telpher_context *ctx, struct memory *src)
+{
+    uint8_t params[97 * 3];
+    unsigned n = 0;
+
+    for (size_t i = 0; i < sizeof(params); i++) {
+        params[i] = pattern(i, 1);
+    }
+    for (unsigned i = 0; i < SIZES; i++) {
+        for (unsigned count = 0; count <= 3; count++, n++) {
+            telpher_msg_buffer buffers[3] = {{src[0].mem, sizes[i]},
+                                             {src[1].mem, sizes[i] / 2},
+                                             {src[2].mem, sizes[SIZES - 1 - i]}};
+            telpher_request *req = NULL;
+
+            for (unsigned b = 0; b < count; b++) {
+                fill(&src[b], 0, buffers[b].len, n + b);
+            }
+            OK(finish(telpher_msg_send(ctx, 1, 12, params, 97 * (n % 4), buffers, count,
+                                       NULL, &req),
+                      &req));
+            OK(telpher_barrier(ctx, RANKS_TIME));
+        }
+    }
+}
+
+static void
+take_messages(telpher_context *ctx, struct inbox *box)
+{
+    unsigned n = 0;
+
+    telpher_progress_wait(ctx, 5000000); /* the first waits for its handler */
+    OK(telpher_msg_handler(ctx, 12, post, entry, box));
+    for (unsigned i = 0; i < SIZES; i++) {
+        for (unsigned count = 0; count <= 3; count++, n++) {
+            while (box->entries <= n) {
+                OK(telpher_progress_wait(ctx, RANKS_TIME));
+            }
+            MUST(box->count == count);
+            for (unsigned b = 0; b < count; b++) {
+                check(&box->places[b], 0, box->lens[b], n + b);
+            }
+            OK(telpher_barrier(ctx, RANKS_TIME));
+        }
+    }
+}
+
+static void
+messages(telpher_context *ctx)
+{
+    struct inbox box = {0};
+    const enum telpher_mem_kind mixed[] = {TELPHER_MEM_SIM, TELPHER_MEM_HOST,
+                                           TELPHER_MEM_HOST};
+
+    for (unsigned b = 0; b < 3; b++) {
+        box.places[b] = memory_create(ctx, mixed[b], BIGGEST);
+    }
+    if (telpher_context_rank(ctx) == 0) {
+        send_messages(ctx, box.places);
+    } else {
+        take_messages(ctx, &box);
+    }
+    for (unsigned b = 0; b < 3; b++) {
+        memory_destroy(&box.places[b]);
+    }
+}
+
+static void
+test_messages(void **state)
+{
+    (void)state;
+    assert_true(ranks_run(2, transport, UINT32_MAX, messages));
+}
+
+/* ---- a rank dies ---- */
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Rank 1 dies; what needs it ends with PEER_LOST in time, once, and the rest goes on. */
+static void
+one_dies(telpher_context *ctx)
+{
+    static uint8_t mine[1 << 20], big[8 << 20];
+    uint32_t rank = telpher_context_rank(ctx);
+    telpher_request *recv = NULL, *send = NULL, *req = NULL;
+    telpher_channel *to_dead = NULL, *to_alive = NULL;
+    telpher_win *win;
+    uint64_t died;
+    size_t len;
+
+    OK(telpher_win_create(ctx, mine, sizeof(mine), RANKS_TIME, &win));
+    if (rank == 1) {
+        telpher_progress_wait(ctx, 50000000);
+        raise(SIGKILL);
+    }
+    OK(telpher_channel_open(ctx, 1, 0, &to_dead));
+    OK(telpher_channel_open(ctx, rank == 0 ? 2 : 0, 1, &to_alive));
+    IS(telpher_channel_recv(to_dead, mine, sizeof(mine), NULL, &recv, &len),
+       TELPHER_IN_PROGRESS);
+    IS(telpher_channel_send(to_dead, big, sizeof(big), NULL, &send),
+       TELPHER_IN_PROGRESS);
+    died = now_ns();
+    IS(telpher_request_wait(recv, RANKS_TIME, &len), TELPHER_ERR_PEER_LOST);
+    IS(telpher_request_wait(send, RANKS_TIME, &len), TELPHER_ERR_PEER_LOST);
+    MUST(now_ns() - died <
+         UINT64_C(3000000000)); /* noticed in 1 s; the machine is slow */
+    IS(telpher_peer_status(ctx, 1), TELPHER_ERR_PEER_LOST);
+    IS(telpher_channel_recv(to_dead, mine, 1, NULL, &recv, &len),
+       TELPHER_ERR_PEER_LOST);
+    IS(telpher_put(win, 1, 0, big, 8, NULL, &req), TELPHER_ERR_PEER_LOST);
+    IS(telpher_notify_wait(win, 1, 0, 1, RANKS_TIME), TELPHER_ERR_PEER_LOST);
+    IS(telpher_win_flush(win, 1, RANKS_TIME), TELPHER_ERR_PEER_LOST);
+    if (rank == 0) {
+        OK(finish(telpher_channel_send(to_alive, big, sizeof(mine), NULL, &req), &req));
+    } else {
+        telpher_status status =
+            telpher_channel_recv(to_alive, mine, sizeof(mine), NULL, &req, &len);
+
+        OK(finish(status, &req));
+    }
+    IS(telpher_barrier(ctx, RANKS_TIME), TELPHER_ERR_PEER_LOST);
+    telpher_win_destroy(win);
+}
+
+static void
+test_death(void **state)
+{
+    (void)state;
+    assert_true(ranks_run(3, transport, 1, one_dies));
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_start),   cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_windows), cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_death),
+    };
+
+    transport = argc > 1 ? argv[1] : "shm";
+    setenv("TELPHER_RANK", "alone", 1);
+    unsetenv("TELPHER_ROOT");
+    if (!ranks_have(transport)) {
+        printf("skipped: transport %s does not work here\n", transport);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

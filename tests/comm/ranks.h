@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a function in several processes that are the ranks of one job. */
+#ifndef TESTS_COMM_RANKS_H
+#define TESTS_COMM_RANKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <telpher/context.h>
+
+/** [ns] that a call of a test may take: far more than it needs. */
+#define RANKS_TIME UINT64_C(20000000000)
+
+/** Ends this rank with a line when something is not as it must be. */
+#define MUST(cond)                                                                     \
+    do {                                                                               \
+        if (!(cond)) {                                                                 \
+            fprintf(stderr, "%s:%d: rank %s: not so: %s\n", __FILE__, __LINE__,        \
+                    getenv("TELPHER_RANK"), #cond);                                    \
+            _Exit(1);                                                                  \
+        }                                                                              \
+    } while (0)
+
+/** MUST for statuses, which it prints. */
+#define IS(call, expected)                                                             \
+    do {                                                                               \
+        telpher_status is_ = (call);                                                   \
+        if (is_ != (expected)) {                                                       \
+            fprintf(stderr, "%s:%d: rank %s: %s is %s\n", __FILE__, __LINE__,          \
+                    getenv("TELPHER_RANK"), #call, telpher_status_name(is_));          \
+            _Exit(1);                                                                  \
+        }                                                                              \
+    } while (0)
+
+#define OK(call) IS(call, TELPHER_OK)
+
+/** What a rank does; what it returns is not looked at, only MUST counts. */
+typedef void (*rank_fn)(telpher_context *ctx);
+
+/**
+ * Runs @p fn in @p size ranks that reach each other by @p transport, NULL = any.
+ * @param killed  rank that ends itself by SIGKILL and is expected to; UINT32_MAX = none.
+ * @return true if all others ended well
+ */
+bool ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn);
+
+/** True if there is such a transport, and it works here. */
+bool ranks_have(const char *transport);
+
+#endif
