@@ -2,6 +2,7 @@
 /* The one file that names every domain of memory; see builtin.c. */
 #include "core/device.h"
 
+#include "device/cuda/cuda.h"
 #include "device/host/memory.h"
 #ifdef TP_BUILTIN_OPENCL
 #include "device/opencl/memory.h"
@@ -13,6 +14,5 @@ const struct tp_device_maker *const tp_builtin_devices[] = {
 #ifdef TP_BUILTIN_OPENCL
     &tp_opencl_maker,
 #endif
-    &tp_sim_maker,
-    NULL,
+    &tp_cuda_maker,   &tp_sim_maker, NULL,
 };
