@@ -43,13 +43,9 @@ telpher_mem_query(telpher_context *ctx, const void *ptr, telpher_mem_info *ret_i
 telpher_status
 telpher_mem_get_stats(telpher_context *ctx, telpher_mem_stats *ret_stats)
 {
-    telpher_mem_stats own;
-
-    if (ret_stats->struct_size < sizeof(own)) {
+    if (ret_stats->struct_size < sizeof(ret_stats->struct_size)) {
         return TELPHER_ERR_INVALID;
     }
-    tp_mems_stats(tp_context_mems(ctx), &own);
-    own.struct_size = ret_stats->struct_size;
-    *ret_stats = own;
+    tp_mems_stats(tp_context_mems(ctx), ret_stats);
     return TELPHER_OK;
 }
