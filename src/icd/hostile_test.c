@@ -56,6 +56,7 @@ struct peer {
 static struct {
     enum lie lie;
     unsigned at, seed, frames;
+    bool lied; /* no session begins after that: the frames are counted for one */
     int listener;
     struct peer command;
     pthread_mutex_t lock; /* of peers and of frames */
@@ -165,6 +166,7 @@ lie(int fd, uint64_t *seq, uint16_t type, uint8_t *body, size_t len)
     struct tp_wire_goodbye goodbye = {.status = -(rand() % 40), .text = {3, "bye"}};
     pthread_t thread;
 
+    server.lied = true;
     pthread_create(&thread, NULL, hang_up, NULL);
     pthread_detach(thread);
     switch (server.lie) {
@@ -417,6 +419,11 @@ serve(void *arg)
     bulk = raw[12] == TP_WIRE_STREAM_BULK;
     tp_wire_put_preface_reply(reply, &r);
     pthread_mutex_lock(&server.lock);
+    if (!bulk && server.lied) {
+        pthread_mutex_unlock(&server.lock);
+        close(fd);
+        return NULL;
+    }
     *(bulk ? &server.command.bulk : &server.command.fd) = fd;
     give(fd, reply, sizeof(reply));
     pthread_cond_broadcast(&server.joined);
