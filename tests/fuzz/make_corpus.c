@@ -191,6 +191,48 @@ make_files(void)
     save("files", "cut", raw, len - 2);
 }
 
+/* Behind the number of a constant. */
+static void
+make_modules(void)
+{
+    static const uint32_t words[] = {7,
+                                     0x07230203,
+                                     0x00010000,
+                                     0,
+                                     40,
+                                     0, /* header */
+                                     4U << 16 | 71,
+                                     2,
+                                     1,
+                                     7, /* OpDecorate %2 SpecId 7 */
+                                     4U << 16 | 71,
+                                     5,
+                                     1,
+                                     9,
+                                     4U << 16 | 21,
+                                     3,
+                                     64,
+                                     0, /* OpTypeInt */
+                                     2U << 16 | 20,
+                                     4,
+                                     5U << 16 | 50,
+                                     3,
+                                     2,
+                                     20,
+                                     0, /* OpSpecConstant */
+                                     3U << 16 | 48,
+                                     4,
+                                     5}; /* OpSpecConstantTrue */
+    uint32_t swapped[sizeof(words) / sizeof(words[0])] = {9};
+
+    for (size_t i = 1; i < sizeof(words) / sizeof(words[0]); i++) {
+        swapped[i] = __builtin_bswap32(words[i]);
+    }
+    save("spirv", "constants", words, sizeof(words));
+    save("spirv", "swapped", swapped, sizeof(swapped));
+    save("spirv", "cut", words, sizeof(words) - 6);
+}
+
 static void
 make_texts(void)
 {
@@ -228,6 +270,7 @@ main(int argc, char **argv)
     make_streams();
     make_facts();
     make_files();
+    make_modules();
     make_texts();
     return 0;
 }
