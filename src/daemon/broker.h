@@ -109,6 +109,8 @@ struct tp_broker_session {
     pid_t pid; /**< of the executor; 0 = none */
     struct tp_broker_peer peer; /**< whose quota it counts for */
     unsigned bulk_mask; /**< numbers of bulk streams seen */
+    bool over; /**< the client has gone, and the executor may be ended at any time */
+    bool dismissed; /**< which has been done */
     bool secured; /**< its command stream goes through TLS */
     char who[TP_TLS_WHO_BYTES]; /**< then: the key or certificate that let it in */
     uint8_t key[TP_CONN_KEY_BYTES]; /**< then: what its bulk streams must know */
@@ -186,7 +188,10 @@ void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
 /** Closes the bulk streams that wait for @p s, which will not start. */
 void tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s);
 
-/** Why @p peer may have no further session, in words; NULL: it may. */
+/**
+ * Why @p peer may have no further session, in words; NULL: it may. Executors that only
+ * tidy up behind their clients give way.
+ */
 const char *tp_broker_session_refusal(struct tp_broker *b,
                                       const struct tp_broker_peer *peer);
 /** Makes a session with a random id. @return OK, NO_MEMORY, IO */

@@ -141,16 +141,30 @@ read_whole(int fd, size_t len)
     return data;
 }
 
-static bool
-is_whole(const uint8_t *key, const uint8_t *file, size_t len)
+bool
+tp_cache_unwrap(const uint8_t key[TP_SHA256_BYTES], const uint8_t *file, size_t len,
+                const uint8_t **ret_content, size_t *ret_len)
 {
     uint8_t sum[TP_SHA256_BYTES];
 
-    if (memcmp(file, magic, sizeof(magic)) != 0) {
+    if (len < HEADER_BYTES || memcmp(file, magic, sizeof(magic)) != 0) {
         return false;
     }
     sum_up(key, file + HEADER_BYTES, len - HEADER_BYTES, sum);
+    *ret_content = file + HEADER_BYTES;
+    *ret_len = len - HEADER_BYTES;
     return memcmp(file + sizeof(magic), sum, sizeof(sum)) == 0;
+}
+
+bool
+tp_cache_has(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES])
+{
+    char name[NAME_BYTES];
+    struct stat st;
+
+    name_of(key, name);
+    return fstatat(cache->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(st.st_mode);
 }
 
 telpher_status
@@ -158,6 +172,7 @@ tp_cache_get(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
              uint8_t **ret_data, size_t *ret_len)
 {
     char name[NAME_BYTES];
+    const uint8_t *content;
     uint8_t *file = NULL;
     struct stat st;
     size_t len = 0;
@@ -173,12 +188,11 @@ tp_cache_get(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
         len = (size_t)st.st_size;
         file = read_whole(fd, len);
     }
-    if (file != NULL && is_whole(key, file, len)) {
+    if (file != NULL && tp_cache_unwrap(key, file, len, &content, ret_len)) {
         (void)futimens(fd, NULL);
         (void)close(fd);
-        memmove(file, file + HEADER_BYTES, len - HEADER_BYTES);
+        memmove(file, content, *ret_len);
         *ret_data = file;
-        *ret_len = len - HEADER_BYTES;
         return TELPHER_OK;
     }
     (void)close(fd);

@@ -7,6 +7,7 @@
 #ifndef TELPHER_DAEMON_CACHE_H
 #define TELPHER_DAEMON_CACHE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <telpher/status.h>
@@ -34,6 +35,15 @@ void tp_cache_close(struct tp_cache *cache);
  */
 telpher_status tp_cache_get(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
                             uint8_t **ret_data, size_t *ret_len);
+/** True if there is a file for that key, damaged or not. Any thread. */
+bool tp_cache_has(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES]);
+/**
+ * Looks at the content of an entry's file.
+ * @param ret_content gives where its content lies in @p file
+ * @return false: it is damaged, or of another key
+ */
+bool tp_cache_unwrap(const uint8_t key[TP_SHA256_BYTES], const uint8_t *file,
+                     size_t len, const uint8_t **ret_content, size_t *ret_len);
 /**
  * Writes an entry, in place of one of the same key, then makes room. Any thread.
  * @return OK; LIMIT: larger than a quarter of all; IO

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "daemon/cache.h"
+#include "daemon/cache_entry.h"
 
 static char top[64];
 
@@ -189,6 +190,70 @@ folders_of_others_are_refused(void **state)
     assert_int_not_equal(tp_cache_open(folder, 1000, &cache, &err), TELPHER_OK);
 }
 
+/* ---- contents ---- */
+
+/* An entry for two devices; gives its length. */
+static size_t
+write_two(uint8_t dst[128])
+{
+    struct tp_cache_entry entry = {.count = 2,
+                                   .type = 4,
+                                   .facts_len = 3,
+                                   .facts = (const uint8_t *)"log",
+                                   .sizes = {5, 1}};
+    uint8_t *places[TP_CACHE_ENTRY_DEVICES_MAX];
+
+    tp_cache_entry_write(&entry, dst, places);
+    memcpy(places[0], "first", 5);
+    memcpy(places[1], "2", 1);
+    return tp_cache_entry_size(&entry);
+}
+
+static void
+contents_are_read_as_written(void **state)
+{
+    struct tp_cache_entry entry;
+    uint8_t raw[128];
+    size_t len = write_two(raw);
+
+    (void)state;
+    assert_int_equal(len, 16 + 16 + 3 + 5 + 1);
+    assert_true(tp_cache_entry_read(raw, len, 2, &entry));
+    assert_int_equal(entry.type, 4);
+    assert_int_equal(entry.facts_len, 3);
+    assert_memory_equal(entry.facts, "log", 3);
+    assert_int_equal(entry.sizes[0], 5);
+    assert_memory_equal(entry.binaries[0], "first", 5);
+    assert_int_equal(entry.sizes[1], 1);
+    assert_memory_equal(entry.binaries[1], "2", 1);
+}
+
+static void
+contents_that_are_none(void **state)
+{
+    const size_t sizes_at[] = {8, 16, 24}; /* facts, first binary, second */
+    struct tp_cache_entry entry;
+    uint8_t raw[129];
+    size_t len = write_two(raw);
+
+    (void)state;
+    for (size_t cut = 0; cut < len; cut++) {
+        assert_false(tp_cache_entry_read(raw, cut, 2, &entry));
+    }
+    assert_false(tp_cache_entry_read(raw, len + 1, 2, &entry));
+    assert_false(tp_cache_entry_read(raw, len, 1, &entry));
+    assert_false(tp_cache_entry_read(raw, len, 0, &entry));
+    assert_false(tp_cache_entry_read(raw, len, TP_CACHE_ENTRY_DEVICES_MAX + 1, &entry));
+    for (size_t i = 0; i < 3; i++) {
+        (void)write_two(raw);
+        memset(raw + sizes_at[i], 0xff, 8);
+        assert_false(tp_cache_entry_read(raw, len, 2, &entry));
+    }
+    (void)write_two(raw);
+    raw[24] = 0; /* the second driver had no binary */
+    assert_false(tp_cache_entry_read(raw, len - 1, 2, &entry));
+}
+
 int
 main(void)
 {
@@ -197,6 +262,8 @@ main(void)
         cmocka_unit_test(damaged_entries_are_none),
         cmocka_unit_test(the_oldest_make_room),
         cmocka_unit_test(folders_of_others_are_refused),
+        cmocka_unit_test(contents_are_read_as_written),
+        cmocka_unit_test(contents_that_are_none),
     };
 
     return cmocka_run_group_tests(tests, make_top, remove_top);

@@ -25,6 +25,9 @@ enum tp_control_type {
     TP_CONTROL_SESSION = 1, /**< to the executor: serve this session; with the socket */
     TP_CONTROL_BULK = 2, /**< to the executor: a bulk stream of it; with the socket */
     TP_CONTROL_WORDS = 3, /**< to the broker: text = how this session ends */
+    TP_CONTROL_OVER =
+        4, /**< to the broker: the client has gone; the executor only tidies
+                              up, and may be ended at any time */
 };
 
 struct tp_control {

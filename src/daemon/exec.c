@@ -15,10 +15,8 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "daemon/control.h"
-#include "daemon/exec_cache.h"
 
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
-#define END_TIME_S 10 /* for the driver to let go of everything */
 
 void
 tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg)
@@ -293,27 +291,6 @@ read_until_end(struct tp_exec *x)
     }
 }
 
-/* True if the driver still works for the session. */
-static bool
-is_busy(struct tp_exec *x)
-{
-    bool busy = tp_pool_pending(x->pool) > 0 || tp_transfers_active(x->transfers) > 0;
-
-    tp_mutex_lock(&x->done_lock);
-    tp_list_for_each(pos, &x->queues)
-    {
-        struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
-
-        tp_list_for_each(at, &q->pending)
-        {
-            busy = busy || tp_exec_event_status(tp_list_entry(at, struct tp_exec_event,
-                                                              link)) > CL_COMPLETE;
-        }
-    }
-    tp_mutex_unlock(&x->done_lock);
-    return busy;
-}
-
 int
 tp_exec_serve(struct tp_exec *x)
 {
@@ -334,13 +311,6 @@ tp_exec_serve(struct tp_exec *x)
     default:
         tp_exec_die(x, status, telpher_status_text(status));
     }
-    /* A kernel that runs ends with the process; nothing is waited for. A driver that hangs
-     * in a call of another thread, or when it lets go of its objects, is not waited for. */
-    (void)alarm(END_TIME_S);
-    tp_transfers_end_streams(x->transfers);
-    tp_exec_cache_end(x);
-    if (x->ended && !is_busy(x)) {
-        tp_exec_release_all(x);
-    }
+    tp_exec_end_session(x);
     return 0;
 }

@@ -8,13 +8,13 @@
  *   exec_program.c programs                        exec_kernel.c   kernels
  *   exec_build.c   builds, on the pool             exec_files.c    files they include
  *   exec_text.c    what native programs are of     exec_binary.c   binaries asked for
- *   exec_cache.c   builds made before              exec_binary_load.c  binaries given
+ *   exec_cache*.c  builds made before              exec_binary_load.c  binaries given
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
  *   exec_image.c   images, samplers                exec_content.c  READ and WRITE
  *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
  *   bulk.c         bulk streams                    printf.c        what kernels print
  *   watchdog.c     kernels that never end          exec_share.c    memory of the client
- *   exec_pin.c     memory that drivers know
+ *   exec_pin.c     memory that drivers know        exec_end.c      the end of a session
  *
  * Threads: the *reader* receives commands and hands them to the driver's own queues; it
  * owns the table of objects. Native callbacks send DONE themselves. The pool builds. The
@@ -62,7 +62,7 @@ struct tp_exec_object {
     enum tp_wire_kind kind;
     struct tp_refcount refs;
     _Atomic int32_t error; /**< not 0: poisoned, and with what */
-    bool released; /**< the client has let go; reader only */
+    _Atomic bool released; /**< the client has let go; the reader changes it */
 };
 
 /** Kinds of objects that have limits of their own: the low numbers of tp_wire_kind. */
@@ -143,7 +143,7 @@ struct tp_exec_event {
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< DONE is wanted; done_lock */
     bool done; /**< DONE has been put; done_lock */
-    _Atomic bool hooked; /**< orders what hook() saw before what the callback sees */
+    _Atomic bool hooked; /**< orders what a watcher saw before what the callback sees */
     bool has_stamps; /**< of a move; set before it completes */
     uint64_t stamps[5];
     uint64_t transfer; /**< READ of up to a chunk: its content goes as this transfer */
@@ -198,6 +198,8 @@ struct tp_exec {
         calls; /**< odd while the reader is in the driver; only it changes */
     _Atomic uint64_t next_transfer; /**< counter for ids that we choose */
     bool ended; /**< the client said GOODBYE */
+    bool ending; /**< the client has gone; reader only */
+    bool lost_sight; /**< whether all commands are over cannot be told; reader only */
 };
 
 /* ---- exec.c ---- */
@@ -222,6 +224,16 @@ _Noreturn void tp_exec_die(struct tp_exec *x, telpher_status status, const char 
 /** A transfer id chosen by the server. */
 uint64_t tp_exec_transfer_id(struct tp_exec *x);
 
+/* ---- exec_end.c ---- */
+
+/** What is left to do when the client has gone; bounded in time. Reader only. */
+void tp_exec_end_session(struct tp_exec *x);
+/**
+ * Has an event stand behind launches that have none, so that their end can be seen. Only
+ * the build cache wants to. Reader only.
+ */
+void tp_exec_queue_track(struct tp_exec_queue *q);
+
 /* ---- exec_objects.c ---- */
 
 /**
@@ -232,7 +244,7 @@ uint64_t tp_exec_transfer_id(struct tp_exec *x);
  */
 telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                               size_t size, void *ret_object);
-/** Counts a new object; ends the session if there are too many. */
+/** Counts a new object; ends the session if there are too many. Reader only. */
 void tp_exec_count(struct tp_exec *x);
 /** Takes objects out of the count that are no more. Any thread. */
 void tp_exec_uncount(struct tp_exec *x, uint64_t count);
@@ -359,7 +371,7 @@ bool tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size);
 
 /** An event, not entered in the table if id is 0. @return NULL when memory is out */
 struct tp_exec_event *tp_exec_event_new(struct tp_exec *x, uint64_t id);
-/** Adds an event with its native one to its queue's pending ones; hooks it if wanted. */
+/** Adds an event with its native one to its queue's pending ones; watches it if wanted. */
 void tp_exec_event_submitted(struct tp_exec_event *ev);
 /**
  * A command is complete, well or not: tells of it and, in order, of those before it. May
@@ -368,6 +380,8 @@ void tp_exec_event_submitted(struct tp_exec_event *ev);
 void tp_exec_event_complete(struct tp_exec_event *ev, cl_int status);
 /** Puts DONE for an event that failed at once. */
 void tp_exec_event_failed(struct tp_exec_event *ev);
+/** Has the driver call when a submitted event is complete. No lock is held. */
+void tp_exec_event_watch(struct tp_exec_event *ev);
 /** Asks for DONE: at once or when it completes. */
 void tp_exec_event_subscribe(struct tp_exec_event *ev);
 /**

@@ -332,12 +332,12 @@ make(struct tp_exec_build *build, const char *options)
 
 /* Notes how the program was built, for links of it and for the cache's writer. */
 static void
-note_key(const struct tp_exec_build *build, int32_t error)
+note_key(struct tp_exec_build *build, int32_t error)
 {
     struct tp_exec_program *p = build->program;
 
     tp_mutex_lock(&p->obj.x->done_lock);
-    p->generation++;
+    build->generation = ++p->generation;
     p->has_key = error == 0 && build->has_key;
     memcpy(p->key, build->key, sizeof(p->key));
     tp_mutex_unlock(&p->obj.x->done_lock);

@@ -33,6 +33,7 @@ struct tp_exec_build {
     bool has_key; /**< it can be cached */
     uint8_t key[TP_SHA256_BYTES];
     bool cached; /**< it came from there */
+    uint64_t generation; /**< the program's, with this build */
 };
 
 /** Makes a build of what a message says. @return 0 or the CL error */

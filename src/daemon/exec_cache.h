@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The executor's side of the build cache: what a build is made of becomes a key, and what
- * it made an entry. docs/decisions/0009 says who shares what.
+ * it made an entry, written when the session ends. docs/decisions/0009 says who shares what.
  */
 #ifndef TELPHER_DAEMON_EXEC_CACHE_H
 #define TELPHER_DAEMON_EXEC_CACHE_H
 
 #include "daemon/exec_build.h"
-
-enum { TP_EXEC_CACHE_DEVICES_MAX = 64 }; /**< of a build that is cached */
 
 struct tp_exec_cache;
 
@@ -35,11 +33,20 @@ void tp_exec_cache_take_key(struct tp_exec_build *build);
 bool tp_exec_cache_load(struct tp_exec_build *build, const char *options,
                         struct tp_buf *facts);
 /**
- * Notes a build that succeeded. It is written a little later, or when the session ends:
- * some drivers compile once more when they are asked for binaries.
+ * Notes a build that succeeded, for the end of the session; the program is held until then,
+ * unless that is more than the cache may hold. Any thread.
  */
 void tp_exec_cache_note(struct tp_exec_build *build, const struct tp_buf *facts);
-/** Writes what was noted, at the end of a session, within a few seconds. */
-void tp_exec_cache_end(struct tp_exec *x);
+/** The client has let go of a program or a context: perhaps too much is held now. */
+void tp_exec_cache_let_go(struct tp_exec_object *o);
+/** Lets go of what only the cache holds. Reader only. @return false: there is nothing */
+bool tp_exec_cache_give_way(struct tp_exec *x);
+/** True if there is something to write. */
+bool tp_exec_cache_has_notes(struct tp_exec *x);
+/**
+ * Writes what was noted, at the end of a session of which nothing is under way any more;
+ * for at most half a minute, then, if a driver hangs, an alarm ends the process.
+ */
+void tp_exec_cache_write(struct tp_exec *x);
 
 #endif

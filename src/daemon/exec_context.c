@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "daemon/exec.h"
+#include "daemon/exec_cache.h"
 
 enum {
     QUEUE_PROPERTIES =
@@ -93,6 +94,7 @@ void
 tp_exec_context_let_go(struct tp_exec_object *o)
 {
     tp_exec_pin_no_more(tp_container_of(o, struct tp_exec_context, obj));
+    tp_exec_cache_let_go(o);
 }
 
 void
@@ -183,6 +185,7 @@ tp_exec_queue_let_go(struct tp_exec_object *o)
 
     tp_list_remove(&q->dirty_link);
     forget_barrier(q);
+    tp_exec_queue_track(q);
     if (q->native != NULL) {
         o->x->cl.Flush(q->native);
         o->x->cl.ReleaseCommandQueue(q->native);
@@ -279,6 +282,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     x->cl.Flush(old);
     error = carry_over(q, fresh, &barrier);
     forget_barrier(q);
+    x->lost_sight = x->lost_sight || q->untracked > 0;
     q->untracked = 0; /* behind a failure: they do not run, or nobody can tell when */
     q->native = fresh;
     q->barrier = error == 0 ? barrier : NULL;

@@ -332,9 +332,8 @@ tp_exec_sweep_failures(struct tp_exec *x)
     tp_exec_sweep_gates(x);
 }
 
-/* Has the driver call when the event is complete; at once if it is. No lock is held. */
-static void
-hook(struct tp_exec_event *ev)
+void
+tp_exec_event_watch(struct tp_exec_event *ev)
 {
     cl_int error;
 
@@ -365,7 +364,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     tp_mutex_unlock(&x->done_lock);
     unref_all(&dead);
     if (notify) {
-        hook(ev);
+        tp_exec_event_watch(ev);
     }
 }
 
@@ -395,7 +394,7 @@ tp_exec_event_subscribe(struct tp_exec_event *ev)
     if (status <= CL_COMPLETE) {
         tp_exec_event_complete(ev, status);
     } else {
-        hook(ev);
+        tp_exec_event_watch(ev);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "daemon/exec.h"
+#include "daemon/exec_cache.h"
 
 /* What is said of an id that is none, and how objects end. */
 static const struct kind {
@@ -20,7 +21,8 @@ static const struct kind {
     [TP_WIRE_KIND_QUEUE] = {CL_INVALID_COMMAND_QUEUE, tp_exec_queue_let_go,
                             tp_exec_queue_free},
     [TP_WIRE_KIND_MEM] = {CL_INVALID_MEM_OBJECT, tp_exec_mem_let_go, tp_exec_mem_free},
-    [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, NULL, tp_exec_program_free},
+    [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, tp_exec_cache_let_go,
+                              tp_exec_program_free},
     [TP_WIRE_KIND_KERNEL] = {CL_INVALID_KERNEL, NULL, tp_exec_kernel_free},
     [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
     [TP_WIRE_KIND_DEVICE] = {CL_INVALID_DEVICE, NULL, tp_exec_sub_device_free},
@@ -32,7 +34,9 @@ static const struct kind {
 void
 tp_exec_count(struct tp_exec *x)
 {
-    if (atomic_fetch_add(&x->object_count, 1) >= x->limits.objects) {
+    if (atomic_fetch_add(&x->object_count, 1) >= x->limits.objects &&
+        (!tp_exec_cache_give_way(x) ||
+         atomic_load(&x->object_count) > x->limits.objects)) {
         tp_exec_die(x, TELPHER_ERR_LIMIT,
                     "more objects and commands under way than one session may have "
                     "(--max-objects)");
@@ -56,7 +60,9 @@ count_kind(struct tp_exec_object *o)
     };
 
     if ((unsigned)o->kind < TP_EXEC_KINDS &&
-        atomic_fetch_add(&o->x->kind_count[o->kind], 1) >= rows[o->kind].max) {
+        atomic_fetch_add(&o->x->kind_count[o->kind], 1) >= rows[o->kind].max &&
+        (!tp_exec_cache_give_way(o->x) ||
+         atomic_load(&o->x->kind_count[o->kind]) > rows[o->kind].max)) {
         (void)tp_exec_refuse(o, CL_OUT_OF_RESOURCES, rows[o->kind].option);
     }
 }

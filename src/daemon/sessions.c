@@ -19,22 +19,42 @@
 
 #define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
 
+/* True if there is room for one more of a peer, or NULL: of all. */
+static bool
+has_room(struct tp_broker *b, const struct tp_broker_peer *peer, size_t max)
+{
+    struct tp_broker_session *over = NULL;
+    size_t count = 0;
+
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (!s->dismissed && (peer == NULL || tp_broker_peer_equal(&s->peer, peer))) {
+            over = over == NULL && s->over && s->pid != 0 ? s : over;
+            count++;
+        }
+    }
+    if (count < max) {
+        return true;
+    }
+    if (over == NULL || kill(over->pid, SIGKILL) != 0) {
+        return false;
+    }
+    over->dismissed = true;
+    return count - 1 < max;
+}
+
 const char *
 tp_broker_session_refusal(struct tp_broker *b, const struct tp_broker_peer *peer)
 {
-    size_t count = 0;
-
-    if (b->session_count >= b->options->max_sessions) {
+    if (!has_room(b, NULL, b->options->max_sessions)) {
         return "too many sessions; see --max-sessions";
     }
-    tp_list_for_each(pos, &b->sessions)
-    {
-        count += tp_broker_peer_equal(
-            &tp_list_entry(pos, struct tp_broker_session, link)->peer, peer);
-    }
-    return count >= b->options->max_user_sessions
-               ? "too many sessions of yours; see --max-user-sessions"
-               : NULL;
+    return has_room(b, peer, b->options->max_user_sessions)
+               ? NULL
+               : "too many sessions of yours; see --max-user-sessions";
 }
 
 telpher_status
@@ -107,6 +127,8 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
         if (msg.type == TP_CONTROL_WORDS) {
             memcpy(s->text, msg.text, sizeof(s->text));
             tp_broker_conns_words(b, s, s->text);
+        } else if (msg.type == TP_CONTROL_OVER) {
+            s->over = true;
         }
     }
     return status != TELPHER_ERR_PEER_LOST;
@@ -249,7 +271,11 @@ note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
     } else {
         tp_broker_describe_end(wait_status, w->text, sizeof(w->text));
     }
-    if (w->text[0] != '\0') {
+    if (s->dismissed ||
+        (s->over && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM)) {
+        tp_info("broker", "executor %ld was stopped while it wrote to the build cache",
+                (long)s->pid);
+    } else if (w->text[0] != '\0') {
         tp_warn("broker", "session of executor %ld ended: %s", (long)s->pid, w->text);
     } else {
         tp_info("broker", "session of executor %ld ended", (long)s->pid);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/sha256.h"
+#include "daemon/cache_entry.h"
 #include "wire/facts.h"
 #include "wire/files.h"
 #include "wire/sample.h"
@@ -255,6 +257,56 @@ make_texts(void)
     save_text("include", "two", "%:include \"a\" */ #import <b");
 }
 
+/* A file of the cache, under the key that is all 0. */
+static void
+save_cache_file(const char *name, const uint8_t *content, size_t len)
+{
+    static const uint8_t key[TP_SHA256_BYTES];
+    uint8_t raw[512] = "TPCACHE1";
+    struct tp_sha256 sum;
+
+    tp_sha256_init(&sum);
+    tp_sha256_add(&sum, key, sizeof(key));
+    tp_sha256_add(&sum, content, len);
+    tp_sha256_end(&sum, raw + 8);
+    memcpy(raw + 8 + TP_SHA256_BYTES, content, len);
+    save("cache", name, raw, 8 + TP_SHA256_BYTES + len);
+}
+
+/* Its content, behind a byte with the number of devices. */
+static size_t
+make_entry(uint8_t *raw, struct tp_cache_entry *entry)
+{
+    uint8_t *places[TP_CACHE_ENTRY_DEVICES_MAX];
+
+    raw[0] = (uint8_t)entry->count;
+    tp_cache_entry_write(entry, raw + 1, places);
+    for (uint32_t i = 0; i < entry->count; i++) {
+        memset(places[i], 'b', entry->sizes[i]);
+    }
+    return 1 + tp_cache_entry_size(entry);
+}
+
+static void
+make_cache(void)
+{
+    struct tp_cache_entry entry = {
+        .count = 1, .type = 4, .facts_len = 5, .facts = (const uint8_t *)"facts"};
+    uint8_t raw[256];
+    size_t len;
+
+    entry.sizes[0] = 20;
+    len = make_entry(raw, &entry);
+    save("cache", "one", raw, len);
+    save("cache", "cut", raw, len - 3);
+    save_cache_file("file", raw + 1, len - 1);
+    save_cache_file("empty", raw, 0);
+    entry.count = 2;
+    entry.sizes[1] = 7;
+    entry.facts_len = 0;
+    save("cache", "two", raw, make_entry(raw, &entry));
+}
+
 int
 main(int argc, char **argv)
 {
@@ -272,5 +324,6 @@ main(int argc, char **argv)
     make_files();
     make_modules();
     make_texts();
+    make_cache();
     return 0;
 }

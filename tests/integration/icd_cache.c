@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The cache of built programs: each session is a process of its own (--client). An entry
- * that was used has a new time of modification.
- */
+/* The cache of built programs: what is found there, and what is not. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
-#include <dirent.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,26 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "cache_folder.h"
 #include "daemon/cache.h"
-#include "servers.h"
-
-enum { ENTRIES_MAX = 64, WAIT_MS = 20000, KEY_CHARS = 2 * TP_SHA256_BYTES };
-
-/* In a session, outside of any test. */
-#define need(what)                                                                     \
-    do {                                                                               \
-        if (!(what)) {                                                                 \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #what);                         \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
-#define ok(call) need((call) == CL_SUCCESS)
 
 /* ---- a session --------------------------------------------------------------------------- */
 
@@ -163,66 +145,7 @@ client(const char *n, const char *options)
     return 0;
 }
 
-/* ---- the cache, seen from outside ----------------------------------------------------------- */
-
-static char top[64], room[128];
-
-struct seen {
-    char name[ENTRIES_MAX][KEY_CHARS + 1];
-    struct timespec used[ENTRIES_MAX];
-    int count;
-};
-
-static void
-look(struct seen *seen)
-{
-    DIR *dir = opendir(room);
-    struct dirent *e;
-
-    seen->count = 0;
-    while (dir != NULL && (e = readdir(dir)) != NULL) {
-        char path[512];
-        struct stat st;
-
-        snprintf(path, sizeof(path), "%s/%s", room, e->d_name);
-        if (strlen(e->d_name) == KEY_CHARS && stat(path, &st) == 0 &&
-            seen->count < ENTRIES_MAX) {
-            strcpy(seen->name[seen->count], e->d_name);
-            seen->used[seen->count++] = st.st_mtim;
-        }
-    }
-    if (dir != NULL) {
-        closedir(dir);
-    }
-}
-
-static int
-count_used(const struct seen *before, const struct seen *after)
-{
-    int used = 0;
-
-    for (int i = 0; i < before->count; i++) {
-        for (int k = 0; k < after->count; k++) {
-            used +=
-                strcmp(before->name[i], after->name[k]) == 0 &&
-                memcmp(&before->used[i], &after->used[k], sizeof(struct timespec)) != 0;
-        }
-    }
-    return used;
-}
-
-static void
-wait_entries(int count, struct seen *seen)
-{
-    for (int i = 0; i < WAIT_MS; i++) {
-        look(seen);
-        if (seen->count >= count) {
-            break;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-    assert_int_equal(seen->count, count);
-}
+/* ---- tests ---------------------------------------------------------------------------------- */
 
 static void
 write_header(int n)
@@ -242,23 +165,12 @@ static void
 run_session(int n, const char *options)
 {
     char number[16];
-    int status;
-    pid_t pid;
 
     snprintf(number, sizeof(number), "%d", n);
     write_header(n);
-    pid = fork();
-    if (pid == 0) {
-        if (chdir(top) == 0) {
-            execl("/proc/self/exe", "icd_cache", "--client", number, options, NULL);
-        }
-        _exit(127);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_int_equal(run_client(number, options), 0);
+    (void)wait_over();
 }
-
-/* ---- tests ---------------------------------------------------------------------------------- */
 
 static void
 what_was_built_is_found(void **state)
@@ -296,6 +208,7 @@ static void
 damage_is_mended(void **state)
 {
     struct seen before, after;
+    int whole = 0;
 
     (void)state;
     look(&before);
@@ -306,23 +219,15 @@ damage_is_mended(void **state)
         assert_int_equal(truncate(path, 100), 0);
     }
     run_session(7, "-DEXTRA=100");
-    for (int i = 0; i < WAIT_MS; i++) {
+    look(&after);
+    for (int k = 0; k < after.count; k++) {
+        char path[512];
         struct stat st;
-        int whole = 0;
 
-        look(&after);
-        for (int k = 0; k < after.count; k++) {
-            char path[512];
-
-            snprintf(path, sizeof(path), "%s/%s", room, after.name[k]);
-            whole += stat(path, &st) == 0 && st.st_size > 100;
-        }
-        if (whole == 4) {
-            return;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        snprintf(path, sizeof(path), "%s/%s", room, after.name[k]);
+        whole += stat(path, &st) == 0 && st.st_size > 100;
     }
-    fail_msg("the entries were not written again");
+    assert_int_equal(whole, 4);
 }
 
 /* Whole entries with binaries that no driver takes, and with none. */
@@ -356,31 +261,6 @@ refused_binaries_are_built_again(void **state)
     tp_cache_close(cache);
 }
 
-static int
-group_setup(void **state)
-{
-    static struct servers servers;
-    char folder[128];
-
-    *state = &servers;
-    strcpy(top, "/tmp/telpher-cache-XXXXXX");
-    assert_non_null(mkdtemp(top));
-    snprintf(room, sizeof(room), "%s/cache/user-%lu", top, (unsigned long)getuid());
-    snprintf(folder, sizeof(folder), "%s/cache", top);
-    setenv("TELPHER_CACHE", folder, 1);
-    return servers_start(&servers, 1);
-}
-
-static int
-group_teardown(void **state)
-{
-    char command[128];
-
-    servers_stop(*state);
-    snprintf(command, sizeof(command), "rm -rf '%s'", top);
-    return system(command);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -394,5 +274,5 @@ main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "--client") == 0) {
         return client(argv[2], argv[3]);
     }
-    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+    return cmocka_run_group_tests(tests, cache_setup, cache_teardown);
 }
