@@ -112,7 +112,7 @@ print_setting(void *user, const telpher_config_info *s)
     }
     printf("  %-28s %s\n      %s (%s, default %s)\n", s->name,
            s->value == NULL ? "-" : s->value, s->help, s->type,
-           s->default_text[0] == '\0' ? "none" : s->default_text);
+           s->default_text[0] == '\0' ? "empty" : s->default_text);
 }
 
 static void

@@ -213,7 +213,7 @@ static const struct tp_config_entry entries[] = {
      .max = INT64_C(1) << 40,
      FIELD(limits.unread_bytes)},
     {.name = "CACHE",
-     .default_text = "none",
+     .default_text = "",
      .help = "folder for programs built before, none for no cache; empty = "
              "$XDG_CACHE_HOME/telpher or ~/.cache/telpher",
      .parser = &tp_config_string,
@@ -340,8 +340,8 @@ static const char help_text[] =
     "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
     "  --max-program SIZE       source or binaries of a program (default: 256M)\n"
     "  --max-unread SIZE        answers a client may leave unread (default: 64M)\n"
-    "  --cache FOLDER|none      keep built programs there (default: none; \"\" is\n"
-    "                           $XDG_CACHE_HOME/telpher)\n"
+    "  --cache FOLDER|none      keep built programs there (default: "
+    "$XDG_CACHE_HOME/telpher)\n"
     "  --cache-size SIZE        of that for each user (default: 256M)\n"
     "  --spin TIME              look for commands so long before sleeping (default: "
     "auto)\n"
