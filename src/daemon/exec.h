@@ -6,7 +6,8 @@
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
  *   exec_device.c  devices and their parts         exec_commands.c command buffers
  *   exec_program.c programs                        exec_kernel.c   kernels
- *   exec_build.c   builds, on the pool             exec_files.c    files they include
+ *   exec_il.c      programs in SPIR-V              exec_files.c    files they include
+ *   exec_build.c   builds, on the pool
  *   exec_text.c    what native programs are of     exec_binary.c   binaries asked for
  *   exec_cache*.c  builds made before              exec_binary_load.c  binaries given
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
@@ -292,6 +293,9 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     X(BUFFER_CREATE, buffer_create)                                                    \
     X(SUB_BUFFER_CREATE, sub_buffer_create)                                            \
     X(PROGRAM_SOURCE, program_source)                                                  \
+    X(PROGRAM_IL, program_il)                                                          \
+    X(SPEC_CONSTANT, spec_constant)                                                    \
+    X(PROGRAM_BUILT_IN, program_built_in)                                              \
     X(PROGRAM_BINARY, program_binary)                                                  \
     X(PROGRAM_BUILD, program_build)                                                    \
     X(PROGRAM_BINARIES, program_binaries)                                              \
@@ -299,6 +303,7 @@ void tp_exec_mem_let_go(struct tp_exec_object *o);
     X(PROGRAM_LINK, program_link)                                                      \
     X(PROGRAM_FILES, program_files)                                                    \
     X(KERNEL_CREATE, kernel_create)                                                    \
+    X(SUB_GROUP_INFO, sub_group_info)                                                  \
     X(KERNEL_ARG, kernel_arg)                                                          \
     X(USER_EVENT_CREATE, user_event_create)                                            \
     X(USER_EVENT_SET, user_event_set)                                                  \
@@ -503,18 +508,25 @@ enum tp_exec_origin {
     TP_EXEC_BUILT_IN,
 };
 
+/** Value of a specialization constant. */
+struct tp_exec_spec {
+    uint32_t id, len;
+    uint8_t value[TP_WIRE_SPEC_MAX];
+};
+
 struct tp_exec_program {
     struct tp_exec_object obj;
     struct tp_exec_context *context;
     enum tp_exec_origin origin;
     char *text; /**< source or IL; fixed once it is there */
     uint64_t text_len; /**< [bytes] */
-    cl_program native; /**< from source: made by the first build */
+    cl_program native; /**< from source or IL: made by the first build */
     bool building; /**< done_lock */
     unsigned waiting; /**< contents of it that are still coming; done_lock */
     unsigned readers; /**< PROGRAM_BINARIES and links under way; done_lock */
     struct tp_list builds; /**< one build that waits for either; done_lock */
     struct tp_buf stored; /**< argument facts that came with a binary */
+    struct tp_buf specs; /**< struct tp_exec_spec of a program in IL; reader only */
     uint32_t kernel_count; /**< kernels alive; reader only */
     uint8_t *files; /**< records for the next build, or NULL; done_lock */
     uint64_t files_len; /**< [bytes] */

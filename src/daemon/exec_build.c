@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds, compilations and links, on the pool's threads. */
+/* Builds, compilations, links, programs of built-in kernels, on the pool's threads. */
 #include "daemon/exec_build.h"
 
 #include "base/alloc.h"
@@ -26,6 +26,8 @@ tp_exec_build_free(struct tp_exec_build *build)
     tp_free(build->indices);
     tp_free(build->devices);
     tp_free(build->options);
+    tp_free(build->names);
+    tp_free(build->specs);
     tp_free(build);
 }
 
@@ -100,6 +102,25 @@ add_inputs(struct tp_exec_build *build, const struct tp_wire_u64s *inputs)
     return error;
 }
 
+/* Copies what only the reader may look at in the program, and the names in the message. */
+static int32_t
+copy_rest(struct tp_exec_build *build, const struct tp_wire_bytes *names)
+{
+    const struct tp_buf *specs = &build->program->specs;
+
+    build->spec_count = tp_buf_len(specs) / sizeof(*build->specs);
+    if (build->spec_count > 0) {
+        build->specs = tp_memdup(tp_buf_data(specs), tp_buf_len(specs), "constants");
+    }
+    if (names != NULL) {
+        build->names = tp_strndup(names->data, names->len, "kernel names");
+    }
+    return (build->spec_count > 0 && build->specs == NULL) ||
+                   (names != NULL && build->names == NULL)
+               ? CL_OUT_OF_HOST_MEMORY
+               : 0;
+}
+
 int32_t
 tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *params,
                   struct tp_exec_build **ret_build)
@@ -119,6 +140,9 @@ tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *
         tp_strndup(params->options->data, params->options->len, "build options");
     error = build->options == NULL ? CL_OUT_OF_HOST_MEMORY
                                    : choose_devices(build, params->devices);
+    if (error == 0) {
+        error = copy_rest(build, params->names);
+    }
     if (error == 0) {
         error = add_inputs(build, params->inputs);
     }
@@ -183,7 +207,7 @@ tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64
 char *
 tp_exec_build_options(const struct tp_exec_build *build)
 {
-    return build->kind == TP_EXEC_LINK
+    return build->kind == TP_EXEC_LINK || build->program->origin == TP_EXEC_BUILT_IN
                ? tp_strdup(build->options, "build options")
                : tp_asprintf("build options", "%s %s", ARG_INFO, build->options);
 }
@@ -211,6 +235,17 @@ run_link(struct tp_exec_build *build, const char *options)
 }
 
 static int32_t
+make_built_in(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error;
+
+    p->native = p->obj.x->cl.CreateProgramWithBuiltInKernels(
+        p->context->native, build->device_count, build->devices, build->names, &error);
+    return error;
+}
+
+static int32_t
 run_driver(struct tp_exec_build *build, const char *options)
 {
     struct tp_exec_program *p = build->program;
@@ -222,6 +257,8 @@ run_driver(struct tp_exec_build *build, const char *options)
                                   options, 0, NULL, NULL, NULL, NULL);
     case TP_EXEC_LINK:
         return run_link(build, options);
+    case TP_EXEC_MAKE_BUILT_IN:
+        return make_built_in(build);
     default:
         return cl->BuildProgram(p->native, build->device_count, build->devices, options,
                                 NULL, NULL);
@@ -259,6 +296,7 @@ prepare(struct tp_exec_build *build)
                                                : CL_INVALID_BUILD_OPTIONS;
     }
     if (error == 0 && build->kind != TP_EXEC_LINK &&
+        build->kind != TP_EXEC_MAKE_BUILT_IN &&
         (p->origin == TP_EXEC_FROM_LINK || (p->text == NULL && p->native == NULL))) {
         error = CL_INVALID_OPERATION;
     }

@@ -6,7 +6,12 @@
 #include "base/sha256.h"
 #include "daemon/exec.h"
 
-enum tp_exec_build_kind { TP_EXEC_BUILD, TP_EXEC_COMPILE, TP_EXEC_LINK };
+enum tp_exec_build_kind {
+    TP_EXEC_BUILD,
+    TP_EXEC_COMPILE,
+    TP_EXEC_LINK,
+    TP_EXEC_MAKE_BUILT_IN, /**< of kernels that the driver brings along */
+};
 
 /** What a message asks for. */
 struct tp_exec_build_params {
@@ -15,6 +20,7 @@ struct tp_exec_build_params {
     const struct tp_wire_u64s *devices;
     const struct tp_wire_bytes *options;
     const struct tp_wire_u64s *inputs; /**< of a link; else NULL */
+    const struct tp_wire_bytes *names; /**< of built-in kernels; else NULL */
 };
 
 struct tp_exec_build {
@@ -26,6 +32,9 @@ struct tp_exec_build {
     uint32_t *indices; /**< of the server's devices */
     cl_device_id *devices; /**< the same, native */
     char *options; /**< as the client gave them */
+    char *names; /**< of built-in kernels, or NULL */
+    size_t spec_count;
+    struct tp_exec_spec *specs; /**< the program's when the build was asked for */
     uint8_t *files; /**< records of what it includes, taken when it runs; or NULL */
     uint64_t files_len;
     cl_uint input_count;
@@ -57,6 +66,13 @@ telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool executabl
                                      struct tp_buf *facts);
 /** Appends name and argument facts of all kernels: what binaries carry along. */
 telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *facts);
+
+/* ---- exec_il.c ---- */
+
+/** Makes the native program of SPIR-V. @return 0 or the CL error */
+int32_t tp_exec_il_create(const struct tp_exec_program *p, cl_program *ret_native);
+/** Gives the native program the constants of a build. @return 0 or the CL error */
+int32_t tp_exec_il_specialize(const struct tp_exec_build *build);
 
 /* ---- exec_text.c ---- */
 

@@ -100,8 +100,10 @@ static const cl_uint group_params[] = {
     CL_KERNEL_WORK_GROUP_SIZE, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
     CL_KERNEL_LOCAL_MEM_SIZE, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
     CL_KERNEL_PRIVATE_MEM_SIZE};
+static const cl_uint built_in_params[] = {CL_KERNEL_GLOBAL_WORK_SIZE};
 static const cl_uint sub_group_params[] = {CL_KERNEL_MAX_NUM_SUB_GROUPS,
-                                           CL_KERNEL_COMPILE_NUM_SUB_GROUPS};
+                                           CL_KERNEL_COMPILE_NUM_SUB_GROUPS,
+                                           CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL};
 
 /* The kernel number in facts that came with a binary; -1 if the name is not there. */
 static int64_t
@@ -175,6 +177,10 @@ add_kernel_on_device(struct tp_exec_build *build, cl_kernel kernel, uint32_t ind
         add_answers(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device, ask_group, &s,
                     group_params, TP_ARRAY_LEN(group_params));
 
+    if (status == TELPHER_OK && build->program->origin == TP_EXEC_BUILT_IN) {
+        status = add_answers(facts, TP_WIRE_FACT_KERNEL_DEVICE, index, device,
+                             ask_group, &s, built_in_params, 1);
+    }
     if (status == TELPHER_OK && x->cl.GetKernelSubGroupInfo != NULL &&
         tp_exec_context_device(build->program->context, device)->version >= 210) {
         status =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels and their arguments; the reader's alone. */
+/* Kernels, their arguments and sub-groups; the reader's alone. */
 #include "base/alloc.h"
 #include "base/log.h"
 #include "daemon/exec.h"
@@ -190,5 +190,66 @@ tp_exec_on_kernel_arg(struct tp_exec *x, const struct tp_wire_kernel_arg *m)
                  (unsigned long long)m->kernel,
                  tp_opencl_error_name(k->arg_errors[m->index]));
     }
+    return TELPHER_OK;
+}
+
+/* ---- sub-groups ---- */
+
+/* Asks the driver. @return 0 or the CL error */
+static int32_t
+ask_sub_groups(struct tp_exec *x, const struct tp_wire_sub_group_info *m,
+               size_t *ret_values)
+{
+    size_t input[TP_WIRE_SUB_GROUP_SIZES];
+    const struct tp_exec_device *d;
+    struct tp_exec_kernel *k;
+    int32_t error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
+
+    if (error != 0) {
+        return error;
+    }
+    d = tp_exec_context_device(k->program->context, m->device);
+    if (d == NULL) {
+        return CL_INVALID_DEVICE;
+    }
+    if (d->version < 210 || x->cl.GetKernelSubGroupInfo == NULL) {
+        return CL_INVALID_OPERATION;
+    }
+    for (uint16_t i = 0; i < m->input.count; i++) {
+        input[i] = tp_wire_u64_at(&m->input, i);
+    }
+    return x->cl.GetKernelSubGroupInfo(
+        k->native, d->native, m->param, m->input.count * sizeof(input[0]), input,
+        m->room * sizeof(ret_values[0]), ret_values, NULL);
+}
+
+static bool
+is_proper(const struct tp_wire_sub_group_info *m)
+{
+    bool count = m->param == CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT;
+
+    return (count || m->param == CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE ||
+            m->param == CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE) &&
+           m->input.count >= 1 &&
+           m->input.count <= (count ? 1 : TP_WIRE_SUB_GROUP_SIZES) && m->room >= 1 &&
+           m->room <= (count ? TP_WIRE_SUB_GROUP_SIZES : 1);
+}
+
+telpher_status
+tp_exec_on_sub_group_info(struct tp_exec *x, const struct tp_wire_sub_group_info *m)
+{
+    struct tp_wire_sub_group_info_reply reply = {.request = m->request};
+    size_t values[TP_WIRE_SUB_GROUP_SIZES] = {0};
+    uint64_t wide[TP_WIRE_SUB_GROUP_SIZES];
+
+    if (!is_proper(m)) {
+        return TELPHER_ERR_PROTO;
+    }
+    reply.status = ask_sub_groups(x, m, values);
+    for (uint32_t i = 0; reply.status == 0 && i < m->room; i++) {
+        wide[i] = values[i];
+        reply.values = (struct tp_wire_u64s){(uint16_t)m->room, wide};
+    }
+    tp_exec_put(x, TP_WIRE_SUB_GROUP_INFO_REPLY, &reply);
     return TELPHER_OK;
 }

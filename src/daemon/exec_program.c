@@ -62,6 +62,7 @@ tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
     }
     tp_list_init(&p->builds);
     tp_buf_init(&p->stored, 0);
+    tp_buf_init(&p->specs, 0);
     p->origin = origin;
     *ret_error = tp_exec_find(x, context, TP_WIRE_KIND_CONTEXT, &p->context);
     if (*ret_error != 0) {
@@ -84,7 +85,8 @@ tp_exec_program_free(struct tp_exec_object *o)
     }
     tp_exec_text_free(p->made_of);
     tp_buf_fini(&p->stored);
-    tp_budget_give(&o->x->host, p->text_len + p->files_len);
+    tp_budget_give(&o->x->host, p->text_len + p->files_len + tp_buf_len(&p->specs));
+    tp_buf_fini(&p->specs);
     tp_free(p->text);
     tp_free(p->files);
     tp_exec_unref(p->context != NULL ? &p->context->obj : NULL);
@@ -112,7 +114,7 @@ tp_exec_incoming_await(struct tp_exec_incoming *in, uint64_t transfer,
     return tp_transfers_start(in->program->obj.x->transfers, &params);
 }
 
-/* ---- source ---- */
+/* ---- source and intermediate language ---- */
 
 /* Keeps the text; the native program comes with the first build. */
 static int32_t
@@ -126,8 +128,15 @@ keep_text(struct tp_exec_program *p, const void *text, size_t len)
     return p->text == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 }
 
+static const char *
+creating_call(const struct tp_exec_program *p)
+{
+    return p->origin == TP_EXEC_FROM_IL ? "clCreateProgramWithIL"
+                                        : "clCreateProgramWithSource";
+}
+
 static void
-source_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+text_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct tp_exec_incoming *in = arg;
     struct tp_exec_program *p = in->program;
@@ -137,13 +146,15 @@ source_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     if (error == 0) {
         error = keep_text(p, in->content, in->size);
     }
-    tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
+    tp_exec_poison(&p->obj, error, creating_call(p));
     tp_exec_program_arrived(p);
     tp_exec_incoming_free(in);
 }
 
-telpher_status
-tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source *m)
+/* A program of a text, in OpenCL C or in an intermediate language. */
+static telpher_status
+create_of_text(struct tp_exec *x, const struct tp_wire_program_source *m,
+               enum tp_exec_origin origin)
 {
     struct tp_exec_program *p;
     struct tp_exec_incoming *in;
@@ -155,8 +166,7 @@ tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source
         (m->transfer != 0 && m->source.len != 0)) {
         return TELPHER_ERR_PROTO;
     }
-    status =
-        tp_exec_program_new(x, m->program, m->context, TP_EXEC_FROM_SOURCE, &p, &error);
+    status = tp_exec_program_new(x, m->program, m->context, origin, &p, &error);
     if (status != TELPHER_OK) {
         return status;
     }
@@ -165,13 +175,28 @@ tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source
     } else if (error == 0) {
         error = tp_exec_incoming_new(p, m->size, &in);
         if (error == 0) {
-            return tp_exec_incoming_await(in, m->transfer, source_arrived);
+            return tp_exec_incoming_await(in, m->transfer, text_arrived);
         }
     }
-    tp_exec_poison(&p->obj, error, "clCreateProgramWithSource");
+    tp_exec_poison(&p->obj, error, creating_call(p));
     return error != 0 && m->transfer != 0
                ? tp_transfers_discard(x->transfers, m->transfer, m->size, false)
                : TELPHER_OK;
+}
+
+telpher_status
+tp_exec_on_program_source(struct tp_exec *x, const struct tp_wire_program_source *m)
+{
+    return create_of_text(x, m, TP_EXEC_FROM_SOURCE);
+}
+
+telpher_status
+tp_exec_on_program_il(struct tp_exec *x, const struct tp_wire_program_il *m)
+{
+    const struct tp_wire_program_source text = {m->program, m->context, m->size,
+                                                m->transfer, m->il};
+
+    return create_of_text(x, &text, TP_EXEC_FROM_IL);
 }
 
 /* ---- files that builds include ---- */
@@ -304,8 +329,11 @@ build_or_refuse(struct tp_exec *x, const struct tp_exec_build_params *params)
 telpher_status
 tp_exec_on_program_build(struct tp_exec *x, const struct tp_wire_program_build *m)
 {
-    const struct tp_exec_build_params params = {TP_EXEC_BUILD, m->request,  m->program,
-                                                &m->devices,   &m->options, NULL};
+    const struct tp_exec_build_params params = {.kind = TP_EXEC_BUILD,
+                                                .request = m->request,
+                                                .program = m->program,
+                                                .devices = &m->devices,
+                                                .options = &m->options};
 
     build_or_refuse(x, &params);
     return TELPHER_OK;
@@ -314,22 +342,25 @@ tp_exec_on_program_build(struct tp_exec *x, const struct tp_wire_program_build *
 telpher_status
 tp_exec_on_program_compile(struct tp_exec *x, const struct tp_wire_program_compile *m)
 {
-    const struct tp_exec_build_params params = {
-        TP_EXEC_COMPILE, m->request, m->program, &m->devices, &m->options, NULL};
+    const struct tp_exec_build_params params = {.kind = TP_EXEC_COMPILE,
+                                                .request = m->request,
+                                                .program = m->program,
+                                                .devices = &m->devices,
+                                                .options = &m->options};
 
     build_or_refuse(x, &params);
     return TELPHER_OK;
 }
 
-telpher_status
-tp_exec_on_program_link(struct tp_exec *x, const struct tp_wire_program_link *m)
+/* Makes a program out of what a build gives. */
+static telpher_status
+create_by_build(struct tp_exec *x, uint64_t context, enum tp_exec_origin origin,
+                const struct tp_exec_build_params *params)
 {
-    const struct tp_exec_build_params params = {TP_EXEC_LINK, m->request,  m->program,
-                                                &m->devices,  &m->options, &m->inputs};
     struct tp_exec_program *p;
     int32_t error;
     telpher_status status =
-        tp_exec_program_new(x, m->program, m->context, TP_EXEC_FROM_LINK, &p, &error);
+        tp_exec_program_new(x, params->program, context, origin, &p, &error);
 
     if (status != TELPHER_OK) {
         return status;
@@ -337,8 +368,38 @@ tp_exec_on_program_link(struct tp_exec *x, const struct tp_wire_program_link *m)
     if (error != 0) {
         p->obj.error = error;
     }
-    build_or_refuse(x, &params);
+    build_or_refuse(x, params);
     return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_on_program_link(struct tp_exec *x, const struct tp_wire_program_link *m)
+{
+    const struct tp_exec_build_params params = {.kind = TP_EXEC_LINK,
+                                                .request = m->request,
+                                                .program = m->program,
+                                                .devices = &m->devices,
+                                                .options = &m->options,
+                                                .inputs = &m->inputs};
+
+    return create_by_build(x, m->context, TP_EXEC_FROM_LINK, &params);
+}
+
+telpher_status
+tp_exec_on_program_built_in(struct tp_exec *x, const struct tp_wire_program_built_in *m)
+{
+    const struct tp_wire_bytes none = {0, ""};
+    const struct tp_exec_build_params params = {.kind = TP_EXEC_MAKE_BUILT_IN,
+                                                .request = m->request,
+                                                .program = m->program,
+                                                .devices = &m->devices,
+                                                .options = &none,
+                                                .names = &m->names};
+
+    if (m->devices.count == 0 || m->names.len > TP_WIRE_BLOB_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
+    return create_by_build(x, m->context, TP_EXEC_BUILT_IN, &params);
 }
 
 /* If nothing is in the way of a build, the one that waits begins. */

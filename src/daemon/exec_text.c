@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The native program behind a source: what the driver gets is the client's text with its
- * includes led to the files that came with the build. It is made again when text or files
+ * The native program behind a source or SPIR-V: what the driver gets of a source is the
+ * client's text with its includes led to the files that came with the build. It is made again when text or files
  * are others than last time, and kept else, since it may be built for other devices.
  */
 #include <string.h>
@@ -20,7 +20,7 @@ struct kept {
 };
 
 struct tp_exec_text {
-    uint8_t digest[TP_SHA256_BYTES]; /**< of text and files */
+    uint8_t digest[TP_SHA256_BYTES]; /**< of text, files and constants */
     struct tp_exec_files *files; /**< the driver may look at them late */
     char
         *cached; /**< what the driver was told if native came from the cache, or NULL */
@@ -53,6 +53,7 @@ take_digest(const struct tp_exec_build *build, uint8_t *ret_digest)
     tp_sha256_init(&sum);
     tp_sha256_add_sized(&sum, p->text, p->text_len);
     tp_sha256_add_sized(&sum, build->files, build->files_len);
+    tp_sha256_add_sized(&sum, build->specs, build->spec_count * sizeof(*build->specs));
     tp_sha256_end(&sum, ret_digest);
 }
 
@@ -89,6 +90,9 @@ create_native(struct tp_exec_build *build, const struct tp_exec_files *files,
     struct tp_buf out;
     int32_t error;
 
+    if (p->origin == TP_EXEC_FROM_IL) {
+        return tp_exec_il_create(p, ret_native);
+    }
     tp_buf_init(&out, 0);
     error = tp_exec_files_text(files, build->files, build->files_len, p->text,
                                p->text_len, &out);
@@ -249,8 +253,13 @@ leave_cache(struct tp_exec_build *build, const uint8_t *digest)
     return error;
 }
 
-int32_t
-tp_exec_text_prepare(struct tp_exec_build *build)
+/*
+ * Sees to a native program of this text, these files and constants. Constants may change in
+ * a native program, too; Intel's runtime for CPUs does not look at them again, so that is
+ * for the case that another device would lose what was built for it.
+ */
+static int32_t
+prepare(struct tp_exec_build *build)
 {
     struct tp_exec_program *p = build->program;
     uint8_t digest[TP_SHA256_BYTES];
@@ -260,11 +269,24 @@ tp_exec_text_prepare(struct tp_exec_build *build)
         return p->made_of->cached != NULL ? leave_cache(build, digest) : 0;
     }
     if (others_lose(build, p->made_of)) {
+        if (p->origin == TP_EXEC_FROM_IL) {
+            return 0;
+        }
         tp_info("executor", "a program cannot be built for some devices with other "
                             "included files than for others");
         return CL_INVALID_OPERATION;
     }
     return renew(build, digest);
+}
+
+int32_t
+tp_exec_text_prepare(struct tp_exec_build *build)
+{
+    int32_t error = prepare(build);
+
+    return error == 0 && build->program->origin == TP_EXEC_FROM_IL
+               ? tp_exec_il_specialize(build)
+               : error;
 }
 
 void

@@ -149,7 +149,9 @@ put_request(struct tp_icd_build *b, uint32_t place_index, uint64_t request,
             const struct tp_wire_u64s *devices)
 {
     struct _cl_program *program = &b->p->pub;
-    const char *options = b->kind == TP_ICD_LINK ? b->options : b->includes.options;
+    const char *options = b->kind == TP_ICD_LINK       ? b->options
+                          : b->kind == TP_ICD_BUILT_IN ? b->names
+                                                       : b->includes.options;
     struct tp_wire_bytes text = {.len = (uint32_t)strlen(options), .data = options};
     const struct tp_wire_program_build build = {request, program->obj.id, *devices,
                                                 text};
@@ -163,6 +165,8 @@ put_request(struct tp_icd_build *b, uint32_t place_index, uint64_t request,
         .inputs = {.count = b->input_count, .data = b->inputs},
         .options = text,
     };
+    const struct tp_wire_program_built_in built_in = {
+        request, program->obj.id, program->ctx->obj.id, *devices, text};
     struct tp_icd_place *place = program->ctx->places[place_index];
 
     switch (b->kind) {
@@ -171,6 +175,10 @@ put_request(struct tp_icd_build *b, uint32_t place_index, uint64_t request,
         break;
     case TP_ICD_LINK:
         tp_icd_put(place, TP_WIRE_PROGRAM_LINK, &link);
+        program->sent |= 1U << place_index;
+        break;
+    case TP_ICD_BUILT_IN:
+        tp_icd_put(place, TP_WIRE_PROGRAM_BUILT_IN, &built_in);
         program->sent |= 1U << place_index;
         break;
     default:
@@ -186,9 +194,9 @@ put_part(struct tp_icd_build *b, uint32_t place_index, uint64_t *ids, uint16_t c
     struct tp_icd_place *place = program->ctx->places[place_index];
     struct tp_icd_build_part *part = &b->parts[place_index];
     const struct tp_wire_u64s devices = {.count = count, .data = ids};
-    telpher_status status = b->kind == TP_ICD_LINK
-                                ? TELPHER_OK
-                                : tp_icd_program_ensure(program, place_index);
+    bool makes = b->kind == TP_ICD_LINK || b->kind == TP_ICD_BUILT_IN;
+    telpher_status status =
+        makes ? TELPHER_OK : tp_icd_program_ensure(program, place_index);
 
     part->req = (struct tp_icd_request){
         .id = tp_icd_new_id(TP_WIRE_KIND_REQUEST), .reply = on_reply, .user = part};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call of clBuildProgram, clCompileProgram or clLinkProgram on its way. */
+/* One call of clBuildProgram, clCompileProgram, clLinkProgram or
+   clCreateProgramWithBuiltInKernels on its way. */
 #ifndef TELPHER_ICD_BUILD_H
 #define TELPHER_ICD_BUILD_H
 
 #include "icd/icd_int.h"
 #include "icd/include.h"
 
-enum tp_icd_build_kind { TP_ICD_BUILD, TP_ICD_COMPILE, TP_ICD_LINK };
+enum tp_icd_build_kind { TP_ICD_BUILD, TP_ICD_COMPILE, TP_ICD_LINK, TP_ICD_BUILT_IN };
 
 struct tp_icd_build;
 
@@ -25,6 +26,7 @@ struct tp_icd_build {
     struct tp_icd_program *p; /* held */
     bool *selected; /**< [device_count] devices that are built */
     const char *options; /**< the program's; borrowed while the call begins */
+    const char *names; /**< of built-in kernels; likewise */
     struct tp_icd_includes includes;
     uint64_t *inputs; /**< ids of a link's */
     uint16_t input_count;

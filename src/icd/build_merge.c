@@ -175,6 +175,25 @@ type_made(const struct tp_icd_build *b)
                : CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
 }
 
+/** True if the server's driver made kernels. */
+static bool
+has_kernels(const struct tp_icd_facts *facts)
+{
+    return facts != NULL && tp_icd_facts_count(facts, TP_WIRE_FACT_KERNEL) != 0;
+}
+
+/** A program of built-in kernels: what it is worth before it is built, drivers disagree. */
+static void
+merge_built_in(struct tp_icd_build *b, uint32_t device,
+               const struct tp_icd_facts *facts, cl_int result)
+{
+    bool able = result == CL_SUCCESS && has_kernels(facts);
+
+    b->p->pub.build_status[device] = able ? CL_BUILD_SUCCESS : CL_BUILD_NONE;
+    b->p->info[device].binary_type =
+        able ? CL_PROGRAM_BINARY_TYPE_EXECUTABLE : CL_PROGRAM_BINARY_TYPE_NONE;
+}
+
 /** Puts the result for one device into the program. */
 static void
 merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts *facts,
@@ -185,6 +204,10 @@ merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts 
     const struct _cl_device_id *dev = program->devices[device];
     cl_build_status status = result == CL_SUCCESS ? CL_BUILD_SUCCESS : CL_BUILD_ERROR;
 
+    if (b->kind == TP_ICD_BUILT_IN) {
+        merge_built_in(b, device, facts, result);
+        return;
+    }
     take_number(facts, dev, CL_PROGRAM_BUILD_STATUS, &status, sizeof(status));
     if (status != CL_BUILD_SUCCESS) {
         status = CL_BUILD_ERROR;

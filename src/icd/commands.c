@@ -35,19 +35,6 @@ capabilities(const struct _cl_device_id *dev)
     return tp_icd_device_number(dev, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, 0);
 }
 
-bool
-tp_icd_platform_has_commands(void)
-{
-    const struct _cl_platform_id *platform = tp_icd.platform;
-
-    for (size_t i = 0; platform != NULL && i < platform->device_count; i++) {
-        if (tp_icd_device_has_commands(platform->devices[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /** True if command buffers can be recorded for the queue. */
 static bool
 is_compatible(const struct _cl_command_queue *q)

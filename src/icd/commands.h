@@ -27,7 +27,5 @@ TP_ICD_COMMANDS_FUNCTIONS(TP_ICD_DECLARE)
 
 /** True if the device's driver has the extension in a form that can be forwarded. */
 bool tp_icd_device_has_commands(const struct _cl_device_id *dev);
-/** True if some device has it: then the functions may be looked up. */
-bool tp_icd_platform_has_commands(void);
 
 #endif

@@ -44,6 +44,33 @@ all_devices_have(const struct _cl_program *program,
 
 /* ---- build, compile ------------------------------------------------------------------------- */
 
+/** True if a program in SPIR-V, or one of built-in kernels, can be built for the device. */
+static bool
+suits(struct _cl_program *program, const struct _cl_device_id *dev)
+{
+    int place = tp_icd_context_device_place(program->ctx, dev);
+
+    if (program->il != NULL) {
+        return tp_icd_device_has_il(dev);
+    }
+    return !tp_icd_program_of(program)->built_in ||
+           (place >= 0 && (program->sent >> place & 1) != 0);
+}
+
+/** A call that names no devices means all of them, able or not. */
+static bool
+may_build(const struct tp_icd_build *b)
+{
+    struct _cl_program *program = &b->p->pub;
+
+    for (uint32_t i = 0; i < program->device_count; i++) {
+        if (b->selected[i] && !suits(program, program->devices[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /** Builds or compiles, with the files that are included. */
 static cl_int
 make(struct _cl_program *program, const struct tp_icd_build_call *call,
@@ -55,7 +82,9 @@ make(struct _cl_program *program, const struct tp_icd_build_call *call,
     if (err != CL_SUCCESS) {
         return err;
     }
-    err = tp_icd_includes_find(program, b->options, headers, &b->includes);
+    err = may_build(b)
+              ? tp_icd_includes_find(program, b->options, headers, &b->includes)
+              : CL_INVALID_OPERATION;
     if (err != CL_SUCCESS) {
         tp_icd_build_free(b);
         return err;
@@ -115,17 +144,20 @@ tp_clCompileProgram(cl_program handle, cl_uint num_devices, const cl_device_id *
     struct _cl_program *program = tp_icd_check(handle, TP_ICD_PROGRAM);
     const struct tp_icd_build_call call = {TP_ICD_COMPILE, num_devices, devices,
                                            options,        notify,      user};
-    const struct tp_icd_headers given = {num_headers, headers, names};
+    struct tp_icd_headers given = {num_headers, headers, names};
     cl_int err;
 
     if (program == NULL) {
         return CL_INVALID_PROGRAM;
     }
+    if (program->il != NULL) {
+        given = (struct tp_icd_headers){0}; /* ignored, says the specification */
+    }
     err = check_call(&call, CL_INVALID_COMPILER_OPTIONS);
     if (err == CL_SUCCESS) {
         err = check_headers(&given);
     }
-    if (err == CL_SUCCESS && program->source == NULL) {
+    if (err == CL_SUCCESS && program->source == NULL && program->il == NULL) {
         err = CL_INVALID_OPERATION;
     }
     for (cl_uint i = 0; err == CL_SUCCESS && i < num_devices; i++) {

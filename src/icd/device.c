@@ -38,11 +38,6 @@ static const struct zero denied[] = {
     {CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE, sizeof(cl_uint)},
     {CL_DEVICE_MAX_ON_DEVICE_QUEUES, sizeof(cl_uint)},
     {CL_DEVICE_MAX_ON_DEVICE_EVENTS, sizeof(cl_uint)},
-    {CL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof(cl_uint)},
-    {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, sizeof(cl_bool)},
-    /* Lists without an entry. */
-    {CL_DEVICE_ILS_WITH_VERSION, 0},
-    {CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, 0},
 };
 
 /** What is denied where images cannot be made. */
@@ -76,6 +71,8 @@ static const struct zero absent[] = {
     {CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT, sizeof(cl_bool)},
+    {CL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof(cl_uint)},
+    {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, sizeof(cl_bool)},
     {CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof(cl_uint)},
     {CL_DEVICE_PARTITION_TYPE, 0},
     {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain)},
@@ -85,7 +82,6 @@ static const struct zero absent[] = {
 static const char *const masked_features[] = {
     "__opencl_c_pipes",
     "__opencl_c_device_enqueue",
-    "__opencl_c_subgroups",
     "__opencl_c_atomic_scope_all_devices",
 };
 
@@ -96,76 +92,17 @@ static const char *const image_features[] = {
     "__opencl_c_read_write_images",
 };
 
-/**
- * Extensions that need nothing of the host, or a call that we have. With `query`, only if
- * the driver answered that query.
- */
-static const struct {
-    const char *name;
-    cl_device_info query;
-} kept_extensions[] = {
-    {"cl_khr_byte_addressable_store", 0},
-    {"cl_khr_global_int32_base_atomics", 0},
-    {"cl_khr_global_int32_extended_atomics", 0},
-    {"cl_khr_local_int32_base_atomics", 0},
-    {"cl_khr_local_int32_extended_atomics", 0},
-    {"cl_khr_int64_base_atomics", 0},
-    {"cl_khr_int64_extended_atomics", 0},
-    {"cl_khr_fp16", 0},
-    {"cl_khr_fp64", 0},
-    {"cl_khr_select_fprounding_mode", 0},
-    {"cl_khr_3d_image_writes", 0},
-    {"cl_khr_depth_images", 0},
-    {"cl_khr_image2d_from_buffer", CL_DEVICE_IMAGE_PITCH_ALIGNMENT},
-    {"cl_khr_expect_assume", 0},
-    {"cl_khr_extended_bit_ops", 0},
-    {"cl_khr_extended_async_copies", 0},
-    {"cl_khr_async_work_group_copy_fence", 0},
-    {"cl_khr_work_group_uniform_arithmetic", 0},
-    {"cl_khr_create_command_queue", 0},
-    {CL_KHR_COMMAND_BUFFER_EXTENSION_NAME, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR},
-    {"cl_khr_extended_versioning", 0},
-    {"cl_khr_integer_dot_product", 0x1073 /* …INTEGER_DOT_PRODUCT_CAPABILITIES_KHR */},
-    {"cl_khr_device_uuid", 0x106a /* CL_DEVICE_UUID_KHR */},
-    {"cl_ext_float_atomics", 0x4231 /* CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT */},
-    {"cl_clang_storage_class_specifiers", 0},
-    {"cl_amd_media_ops", 0},
-    {"cl_amd_media_ops2", 0},
-    {"cl_amd_popcnt", 0},
-    {"cl_amd_device_attribute_query", 0x4037 /* CL_DEVICE_TOPOLOGY_AMD */},
-    {"cl_nv_device_attribute_query", 0x4000 /* …COMPUTE_CAPABILITY_MAJOR_NV */},
-    {"cl_nv_compiler_options", 0},
-    {"cl_nv_pragma_unroll", 0},
-    {"cl_arm_integer_dot_product_int8", 0},
-    {"cl_arm_integer_dot_product_accumulate_int8", 0},
-    {"cl_arm_integer_dot_product_accumulate_int16", 0},
-    {"cl_arm_integer_dot_product_accumulate_saturate_int8", 0},
-};
-
 /** Queries of extensions that are not kept; what they tell of cannot be used. */
 static const struct {
     cl_device_info first, last;
 } hidden[] = {
-    {0x2000, 0x2fff}, /* sub-groups, termination, command buffers, semaphores, … */
+    {0x2000, 0x2fff}, /* termination, command buffers, named barriers, semaphores, … */
     {0x40e0, 0x40e0}, /* CL_DEVICE_SPIR_VERSIONS */
-    {0x4104, 0x410f}, /* Intel: sub-group sizes, media, SIMD */
+    {0x4104, 0x410f}, /* Intel: media, sub-group sizes, SIMD */
     {0x4190, 0x4195}, /* Intel: unified shared memory */
 };
 
 /* ---- words and versions ------------------------------------------------------------------ */
-
-/** @return the driver's text, or @p if_absent. */
-static const char *
-fact_text(const struct _cl_device_id *dev, uint32_t param, const char *if_absent)
-{
-    struct tp_wire_fact fact;
-
-    if (tp_icd_device_fact(dev, param, &fact) && fact.len > 0 &&
-        fact.data[fact.len - 1] == '\0') {
-        return (const char *)fact.data;
-    }
-    return if_absent;
-}
 
 /** Reads "OpenCL 3.0 …" or "OpenCL C 1.2 …". */
 static cl_version
@@ -198,15 +135,15 @@ static cl_version
 device_version(const struct _cl_device_id *dev)
 {
     return presented_version(
-        parse_version(fact_text(dev, CL_DEVICE_VERSION, ""), "OpenCL "));
+        parse_version(tp_icd_device_text(dev, CL_DEVICE_VERSION, ""), "OpenCL "));
 }
 
 /** Of OpenCL C: not above the device's. */
 static cl_version
 language_version(const struct _cl_device_id *dev)
 {
-    cl_version native =
-        parse_version(fact_text(dev, CL_DEVICE_OPENCL_C_VERSION, ""), "OpenCL C ");
+    cl_version native = parse_version(
+        tp_icd_device_text(dev, CL_DEVICE_OPENCL_C_VERSION, ""), "OpenCL C ");
 
     return TP_MIN(presented_version(native), device_version(dev));
 }
@@ -228,143 +165,6 @@ answer_version_text(const char *native, const char *prefix, cl_version presented
     snprintf(text, sizeof(text), "%s%u.%u%s", prefix, CL_VERSION_MAJOR(presented),
              CL_VERSION_MINOR(presented), rest != NULL ? rest : " ");
     return tp_icd_answer_text(value_size, value, size_ret, text);
-}
-
-/** The driver's table as an array; *ret_list is NULL when it has none. */
-static size_t
-fact_names(const struct _cl_device_id *dev, uint32_t param, cl_name_version **ret_list)
-{
-    struct tp_wire_fact fact;
-    size_t count;
-
-    *ret_list = NULL;
-    if (!tp_icd_device_fact(dev, param, &fact)) {
-        return 0;
-    }
-    count = fact.len / sizeof(cl_name_version);
-    *ret_list = tp_memdup(fact.data, fact.len, "names"); /* aligned */
-    for (size_t i = 0; *ret_list != NULL && i < count; i++) {
-        (*ret_list)[i].name[CL_NAME_VERSION_MAX_NAME_SIZE - 1] = '\0';
-    }
-    return *ret_list == NULL ? 0 : count;
-}
-
-/* ---- extensions ---------------------------------------------------------------------------- */
-
-static bool
-keeps_extension(const struct _cl_device_id *dev, const char *name, size_t len)
-{
-    for (size_t i = 0; i < TP_ARRAY_LEN(kept_extensions); i++) {
-        struct tp_wire_fact fact;
-
-        if (strlen(kept_extensions[i].name) == len &&
-            memcmp(kept_extensions[i].name, name, len) == 0) {
-            if (kept_extensions[i].query == CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR) {
-                return tp_icd_device_has_commands(dev);
-            }
-            return kept_extensions[i].query == 0 ||
-                   tp_icd_device_fact(dev, kept_extensions[i].query, &fact);
-        }
-    }
-    return false;
-}
-
-char *
-tp_icd_device_extensions(const struct _cl_device_id *dev)
-{
-    const char *at = fact_text(dev, CL_DEVICE_EXTENSIONS, "");
-    char *list = tp_malloc(strlen(at) + 1, "extensions");
-    char *to = list;
-
-    if (list == NULL) {
-        return NULL;
-    }
-    for (at += strspn(at, " "); *at != '\0'; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " ");
-
-        if (keeps_extension(dev, at, n)) {
-            if (to != list) {
-                *to++ = ' ';
-            }
-            memcpy(to, at, n);
-            to += n;
-        }
-        at += n;
-    }
-    *to = '\0';
-    return list;
-}
-
-/** Versions that our headers know: their functions have other parameters from 0.9.5 on. */
-bool
-tp_icd_device_has_commands(const struct _cl_device_id *dev)
-{
-    cl_name_version *known;
-    size_t count = fact_names(dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, &known);
-    struct tp_wire_fact fact;
-    bool found = false;
-
-    for (size_t i = 0; i < count; i++) {
-        found = found ||
-                (strcmp(known[i].name, CL_KHR_COMMAND_BUFFER_EXTENSION_NAME) == 0 &&
-                 known[i].version < CL_MAKE_VERSION(0, 9, 5));
-    }
-    tp_free(known);
-    return found &&
-           tp_icd_device_fact(dev, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, &fact);
-}
-
-/** @return the version that @p known gives a name, else 1.0.0. */
-static cl_version
-known_version(const char *name, size_t len, const cl_name_version *known,
-              size_t known_count)
-{
-    for (size_t i = 0; i < known_count; i++) {
-        if (strncmp(known[i].name, name, len) == 0 && known[i].name[len] == '\0') {
-            return known[i].version;
-        }
-    }
-    return CL_MAKE_VERSION(1, 0, 0);
-}
-
-static size_t
-count_words(const char *list)
-{
-    size_t count = 0;
-
-    for (list += strspn(list, " "); *list != '\0'; list += strspn(list, " ")) {
-        list += strcspn(list, " ");
-        count++;
-    }
-    return count;
-}
-
-cl_int
-tp_icd_name_versions(const char *names, const cl_name_version *known,
-                     size_t known_count, cl_name_version **ret_list, size_t *ret_count)
-{
-    size_t count = count_words(names), i = 0;
-    cl_name_version *list = NULL;
-
-    if (count != 0) {
-        list = tp_alloc_array(count, sizeof(*list), "names");
-        if (list == NULL) {
-            return CL_OUT_OF_HOST_MEMORY;
-        }
-    }
-    for (names += strspn(names, " "); *names != '\0'; names += strspn(names, " ")) {
-        size_t n = strcspn(names, " ");
-
-        if (i < count && n < CL_NAME_VERSION_MAX_NAME_SIZE) {
-            memcpy(list[i].name, names, n);
-            list[i].version = known_version(names, n, known, known_count);
-            i++;
-        }
-        names += n;
-    }
-    *ret_list = list;
-    *ret_count = i;
-    return CL_SUCCESS;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -442,7 +242,8 @@ put_extensions_with_version(const struct query *q)
     if (names == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    known_count = fact_names(q->dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, &known);
+    known_count =
+        tp_icd_device_names(q->dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, &known);
     err = tp_icd_name_versions(names, known, known_count, &list, &count);
     if (err == CL_SUCCESS) {
         err = put(q, list, count * sizeof(*list));
@@ -462,7 +263,8 @@ put_language_versions(const struct query *q)
 {
     cl_version newest = device_version(q->dev);
     cl_name_version *native, list[16];
-    size_t native_count = fact_names(q->dev, CL_DEVICE_OPENCL_C_ALL_VERSIONS, &native);
+    size_t native_count =
+        tp_icd_device_names(q->dev, CL_DEVICE_OPENCL_C_ALL_VERSIONS, &native);
     size_t count = 0;
 
     for (size_t i = 0; i < native_count && count < TP_ARRAY_LEN(list); i++) {
@@ -497,6 +299,8 @@ static bool
 is_masked(const struct _cl_device_id *dev, const char *feature)
 {
     return is_one_of(feature, masked_features, TP_ARRAY_LEN(masked_features)) ||
+           (!tp_icd_device_has_sub_groups(dev) &&
+            strcmp(feature, "__opencl_c_subgroups") == 0) ||
            (!dev->images &&
             is_one_of(feature, image_features, TP_ARRAY_LEN(image_features)));
 }
@@ -505,7 +309,8 @@ static cl_int
 put_features(const struct query *q)
 {
     cl_name_version *list;
-    size_t count = fact_names(q->dev, CL_DEVICE_OPENCL_C_FEATURES, &list), kept = 0;
+    size_t count = tp_icd_device_names(q->dev, CL_DEVICE_OPENCL_C_FEATURES, &list),
+           kept = 0;
     cl_int err;
 
     if (CL_VERSION_MAJOR(device_version(q->dev)) < 3) {
@@ -644,20 +449,75 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
     }
 }
 
+static cl_int
+put_il(const struct query *q)
+{
+    char list[TP_ICD_IL_TEXT_MAX];
+
+    (void)tp_icd_device_il(q->dev, list, sizeof(list));
+    return tp_icd_answer_text(q->value_size, q->value, q->size_ret, list);
+}
+
+/** The same languages, by name and version. */
+static cl_int
+put_ils(const struct query *q)
+{
+    enum { ILS_MAX = 32 };
+    cl_name_version list[ILS_MAX];
+    char text[TP_ICD_IL_TEXT_MAX], *save = NULL;
+    size_t count = 0;
+
+    (void)tp_icd_device_il(q->dev, text, sizeof(text));
+    memset(list, 0, sizeof(list));
+    for (const char *word = strtok_r(text, " ", &save); word != NULL && count < ILS_MAX;
+         word = strtok_r(NULL, " ", &save)) {
+        memcpy(list[count].name, "SPIR-V", sizeof("SPIR-V"));
+        list[count++].version = parse_version(word, "SPIR-V_");
+    }
+    return put(q, list, count * sizeof(list[0]));
+}
+
+/** The driver's table, or one made of the names, which ";" separates. */
+static cl_int
+put_built_in_kernels(const struct query *q)
+{
+    cl_name_version *known, *list;
+    size_t known_count =
+        tp_icd_device_names(q->dev, CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, &known);
+    const char *text = tp_icd_device_text(q->dev, CL_DEVICE_BUILT_IN_KERNELS, "");
+    char *names = tp_strdup(text, "built-in kernels");
+    size_t count;
+    cl_int err = CL_OUT_OF_HOST_MEMORY;
+
+    for (char *at = names; at != NULL && (at = strchr(at, ';')) != NULL;) {
+        *at = ' ';
+    }
+    if (names != NULL) {
+        err = tp_icd_name_versions(names, known, known_count, &list, &count);
+    }
+    if (err == CL_SUCCESS) {
+        err = put(q, list, count * sizeof(*list));
+        tp_free(list);
+    }
+    tp_free(names);
+    tp_free(known);
+    return err;
+}
+
 /** Texts and versions of our own. @return false: ask the driver. */
 static bool
 put_version(const struct query *q, uint32_t param, cl_int *ret_err)
 {
     switch (param) {
     case CL_DEVICE_VERSION:
-        *ret_err = answer_version_text(fact_text(q->dev, param, ""), "OpenCL ",
+        *ret_err = answer_version_text(tp_icd_device_text(q->dev, param, ""), "OpenCL ",
                                        device_version(q->dev), q->value_size, q->value,
                                        q->size_ret);
         return true;
     case CL_DEVICE_OPENCL_C_VERSION:
-        *ret_err = answer_version_text(fact_text(q->dev, param, ""), "OpenCL C ",
-                                       language_version(q->dev), q->value_size,
-                                       q->value, q->size_ret);
+        *ret_err = answer_version_text(tp_icd_device_text(q->dev, param, ""),
+                                       "OpenCL C ", language_version(q->dev),
+                                       q->value_size, q->value, q->size_ret);
         return true;
     case CL_DEVICE_NUMERIC_VERSION:
         *ret_err = put_number(q, device_version(q->dev));
@@ -669,8 +529,13 @@ put_version(const struct query *q, uint32_t param, cl_int *ret_err)
         *ret_err = put_language_versions(q);
         return true;
     case CL_DEVICE_IL_VERSION:
-    case CL_DEVICE_BUILT_IN_KERNELS:
-        *ret_err = tp_icd_answer_text(q->value_size, q->value, q->size_ret, "");
+        *ret_err = put_il(q);
+        return true;
+    case CL_DEVICE_ILS_WITH_VERSION:
+        *ret_err = put_ils(q);
+        return true;
+    case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION:
+        *ret_err = put_built_in_kernels(q);
         return true;
     case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:
         /* The driver passed, maybe; driver and Telpher together were not submitted. */
@@ -698,6 +563,10 @@ put_absent(const struct query *q, uint32_t param)
 static bool
 is_hidden(const struct _cl_device_id *dev, uint32_t param)
 {
+    if (param == CL_DEVICE_SUB_GROUP_SIZES_INTEL ||
+        param == CL_DEVICE_MAX_NAMED_BARRIER_COUNT_KHR) {
+        return !tp_icd_device_has_sub_groups(dev);
+    }
     if (param == CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR ||
         param == CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR) {
         return !tp_icd_device_has_commands(dev);

@@ -61,8 +61,8 @@ make_rich(struct world_facts *f)
     world_add_u64(f, DEV, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, 3);
     world_add_u64(f, DEV, CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES, 0x7f);
     world_add_u64(f, DEV, CL_DEVICE_GLOBAL_MEM_SIZE, 1ULL << 33);
-    world_add_text(f, DEV, CL_DEVICE_IL_VERSION, "SPIR-V_1.2");
-    world_add_text(f, DEV, CL_DEVICE_BUILT_IN_KERNELS, "some.kernel");
+    world_add_text(f, DEV, CL_DEVICE_IL_VERSION, "Other_3.0  SPIR-V_1.2 SPIR-V_1.4");
+    world_add_text(f, DEV, CL_DEVICE_BUILT_IN_KERNELS, "some.kernel;another");
     world_add_text(f, DEV, 0x40e0, "1.2");
     add_name_version(f, CL_DEVICE_OPENCL_C_FEATURES, features, 3);
 }
@@ -95,7 +95,7 @@ nothing_is_claimed_that_is_not_forwarded(void **state)
     static const cl_device_info zero[] = {
         CL_DEVICE_HOST_UNIFIED_MEMORY, CL_DEVICE_IMAGE_SUPPORT,
         CL_DEVICE_IMAGE2D_MAX_WIDTH,   CL_DEVICE_SVM_CAPABILITIES,
-        CL_DEVICE_PIPE_SUPPORT,        CL_DEVICE_MAX_NUM_SUB_GROUPS,
+        CL_DEVICE_PIPE_SUPPORT,        CL_DEVICE_PIPE_MAX_PACKET_SIZE,
         CL_DEVICE_PARENT_DEVICE,       CL_DEVICE_PARTITION_PROPERTIES,
         CL_DEVICE_MAX_ON_DEVICE_QUEUES};
     struct world_facts f = {.len = 0};
@@ -115,14 +115,6 @@ nothing_is_claimed_that_is_not_forwarded(void **state)
                      0x7f & ~CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES);
     ask_text(&w, CL_DEVICE_EXTENSIONS, text, sizeof(text));
     assert_string_equal(text, "cl_khr_fp64 cl_khr_fp16 cl_khr_device_uuid");
-    ask_text(&w, CL_DEVICE_IL_VERSION, text, sizeof(text));
-    assert_string_equal(text, "");
-    ask_text(&w, CL_DEVICE_BUILT_IN_KERNELS, text, sizeof(text));
-    assert_string_equal(text, "");
-    assert_int_equal(
-        tp_clGetDeviceInfo(&w.device, CL_DEVICE_ILS_WITH_VERSION, 0, NULL, &size),
-        CL_SUCCESS);
-    assert_int_equal(size, 0);
     assert_int_equal(tp_clGetDeviceInfo(&w.device, 0x40e0, 0, NULL, &size),
                      CL_INVALID_VALUE);
     assert_int_equal(tp_clGetDeviceInfo(&w.device, CL_DEVICE_OPENCL_C_FEATURES,
@@ -130,6 +122,64 @@ nothing_is_claimed_that_is_not_forwarded(void **state)
                      CL_SUCCESS);
     assert_int_equal(size, sizeof(features[0]));
     assert_string_equal(features[0].name, "__opencl_c_fp64");
+    world_fini(&w);
+}
+
+/** SPIR-V, of whatever version, and no other language; built-in kernels. */
+static void
+programs_without_source(void **state)
+{
+    struct world_facts f = {.len = 0};
+    struct world w;
+    cl_name_version list[8];
+    char text[256];
+    size_t size;
+
+    (void)state;
+    make_rich(&f);
+    world_init(&w, &f);
+    ask_text(&w, CL_DEVICE_IL_VERSION, text, sizeof(text));
+    assert_string_equal(text, "SPIR-V_1.2 SPIR-V_1.4");
+    assert_int_equal(tp_clGetDeviceInfo(&w.device, CL_DEVICE_ILS_WITH_VERSION,
+                                        sizeof(list), list, &size),
+                     CL_SUCCESS);
+    assert_int_equal(size, 2 * sizeof(list[0]));
+    assert_string_equal(list[1].name, "SPIR-V");
+    assert_int_equal(list[1].version, CL_MAKE_VERSION(1, 4, 0));
+    ask_text(&w, CL_DEVICE_BUILT_IN_KERNELS, text, sizeof(text));
+    assert_string_equal(text, "some.kernel;another");
+    assert_int_equal(tp_clGetDeviceInfo(&w.device,
+                                        CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION,
+                                        sizeof(list), list, &size),
+                     CL_SUCCESS);
+    assert_int_equal(size, 2 * sizeof(list[0]));
+    assert_string_equal(list[1].name, "another");
+    assert_int_equal(list[1].version, CL_MAKE_VERSION(1, 0, 0));
+    world_fini(&w);
+}
+
+static void
+sub_groups_are_the_drivers(void **state)
+{
+    static const char *const features[] = {"__opencl_c_subgroups"};
+    struct world_facts f = {.len = 0};
+    struct world w;
+    cl_name_version list[8];
+    char text[256];
+    size_t size;
+
+    (void)state;
+    make_rich(&f);
+    world_add_u32(&f, DEV, CL_DEVICE_MAX_NUM_SUB_GROUPS, 64);
+    world_init(&w, &f);
+    assert_int_equal(ask_number(&w, CL_DEVICE_MAX_NUM_SUB_GROUPS), 64);
+    ask_text(&w, CL_DEVICE_EXTENSIONS, text, sizeof(text));
+    assert_non_null(strstr(text, "cl_khr_subgroups"));
+    assert_int_equal(tp_clGetDeviceInfo(&w.device, CL_DEVICE_OPENCL_C_FEATURES,
+                                        sizeof(list), list, &size),
+                     CL_SUCCESS);
+    assert_int_equal(size, 2 * sizeof(list[0]));
+    assert_string_equal(list[1].name, features[0]);
     world_fini(&w);
 }
 
@@ -269,6 +319,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_of_the_driver_are_unchanged),
         cmocka_unit_test(nothing_is_claimed_that_is_not_forwarded),
+        cmocka_unit_test(programs_without_source),
+        cmocka_unit_test(sub_groups_are_the_drivers),
         cmocka_unit_test(extensions_keep_their_versions),
         cmocka_unit_test(old_drivers_answer_new_queries),
         cmocka_unit_test(drivers_of_2_are_shown_as_1_2),

@@ -336,6 +336,8 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
         struct tp_wire_launch launch;
         struct tp_wire_sub_devices sub_devices;
         struct tp_wire_device_timer timer;
+        struct tp_wire_sub_group_info sub_groups;
+        struct tp_wire_program_built_in built_in;
         struct tp_wire_commands_enqueue commands;
     } m;
 
@@ -352,6 +354,17 @@ answer(struct peer *p, uint16_t type, const uint8_t *body, const uint8_t *end)
             &(struct tp_wire_build_reply){
                 .request = m.build.request,
                 .facts = {(uint32_t)server.kernels.len, server.kernels.bytes}});
+    } else if (type == TP_WIRE_PROGRAM_BUILT_IN &&
+               tp_wire_get_program_built_in(body, end, &m.built_in)) {
+        say(p->fd, &p->sent, TP_WIRE_BUILD_REPLY,
+            &(struct tp_wire_build_reply){
+                .request = m.built_in.request,
+                .facts = {(uint32_t)server.kernels.len, server.kernels.bytes}});
+    } else if (type == TP_WIRE_SUB_GROUP_INFO &&
+               tp_wire_get_sub_group_info(body, end, &m.sub_groups)) {
+        say(p->fd, &p->sent, TP_WIRE_SUB_GROUP_INFO_REPLY,
+            &(struct tp_wire_sub_group_info_reply){.request = m.sub_groups.request,
+                                                   .values = {1, &(uint64_t){8}}});
     } else if (type == TP_WIRE_PROGRAM_BINARIES &&
                tp_wire_get_program_binaries(body, end, &m.binaries)) {
         answer_binaries(p, m.binaries.request);
@@ -464,6 +477,8 @@ make_facts(void)
                    "cl_khr_byte_addressable_store cl_khr_fp64");
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, 3);
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64);
+    world_add_u32(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_NUM_SUB_GROUPS, 8);
+    world_add_text(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_BUILT_IN_KERNELS, "j;k");
     world_add_u32(f, TP_WIRE_FACT_DEVICE, 0, 0, CL_DEVICE_MAX_COMPUTE_UNITS, 2);
     world_add_u64(f, TP_WIRE_FACT_DEVICE, 0, 0,
                   CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR,
@@ -547,6 +562,33 @@ use_kernel(cl_context ctx, cl_command_queue q, cl_mem mem)
     }
     tp_clReleaseProgram(program);
     free(binary);
+}
+
+/** A kernel of the driver's own, and the sub-groups of a work-group of it. */
+static void
+use_built_in(cl_context ctx, cl_device_id dev)
+{
+    const size_t group = 64;
+    size_t width = 0;
+    cl_int err;
+    cl_program program = tp_clCreateProgramWithBuiltInKernels(ctx, 1, &dev, "k", &err);
+    cl_kernel kernel;
+
+    note(err);
+    if (program == NULL) {
+        return;
+    }
+    kernel = tp_clCreateKernel(program, "k", &err);
+    note(err);
+    if (kernel != NULL) {
+        err = tp_clGetKernelSubGroupInfo(
+            kernel, dev, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, sizeof(group),
+            &group, sizeof(width), &width, NULL);
+        note(err);
+        note(err != CL_SUCCESS || width == 8 ? CL_SUCCESS : 1);
+        tp_clReleaseKernel(kernel);
+    }
+    tp_clReleaseProgram(program);
 }
 
 /** Records a barrier and runs it twice, behind each other. */
@@ -671,6 +713,7 @@ run_program(void)
         return err;
     }
     use_parts(dev);
+    use_built_in(ctx, dev);
     use_queue(ctx, dev, CL_QUEUE_PROFILING_ENABLE);
     use_queue(ctx, dev,
               CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);

@@ -8,6 +8,7 @@
  */
 #include "icd/icd.h"
 #include "icd/commands.h"
+#include "icd/icd_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static union {
     ERROR(clEnqueueAcquireEGLObjectsKHR), ERROR(clEnqueueReleaseEGLObjectsKHR),
     OBJECT(clCreateEventFromEGLSyncKHR, refuse_egl_sync),
     ERROR(clCreateSubDevicesEXT), ERROR(clRetainDeviceEXT), ERROR(clReleaseDeviceEXT),
-    ERROR(clGetKernelSubGroupInfoKHR),
+    .clGetKernelSubGroupInfoKHR = tp_clGetKernelSubGroupInfo,
 }};
 /* clang-format on */
 
@@ -211,45 +212,34 @@ clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t value_
 }
 
 /** What may be looked up by name: only what works. */
-static const struct {
+static const struct function {
     const char *name;
     void *address;
     bool of_platform; /**< an extension's, not the loader's */
+    /** Some device must be able; NULL: nothing is asked. */
+    bool (*able)(const struct _cl_device_id *dev);
 } functions[] = {
-    {"clIcdGetPlatformIDsKHR", (void *)clIcdGetPlatformIDsKHR, false},
-    {"clGetPlatformInfo", (void *)clGetPlatformInfo, false},
+    {"clIcdGetPlatformIDsKHR", (void *)clIcdGetPlatformIDsKHR, false, NULL},
+    {"clGetPlatformInfo", (void *)clGetPlatformInfo, false, NULL},
     {"clCreateCommandQueueWithPropertiesKHR",
-     (void *)tp_clCreateCommandQueueWithProperties, true},
-};
-
-/** The functions of cl_khr_command_buffer. */
-static const struct {
-    const char *name;
-    void *address;
-} command_functions[] = {
-#define FUNCTION(name) {#name, (void *)tp_##name},
+     (void *)tp_clCreateCommandQueueWithProperties, true, NULL},
+    {"clCreateProgramWithILKHR", (void *)tp_clCreateProgramWithIL, true,
+     tp_icd_device_has_il},
+    {"clGetKernelSubGroupInfoKHR", (void *)tp_clGetKernelSubGroupInfo, true,
+     tp_icd_device_has_sub_groups},
+#define FUNCTION(name) {#name, (void *)tp_##name, true, tp_icd_device_has_commands},
     TP_ICD_COMMANDS_FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
 
 static void *
-find_command_function(const char *name)
-{
-    for (size_t i = 0; name != NULL && i < TP_ARRAY_LEN(command_functions); i++) {
-        if (strcmp(command_functions[i].name, name) == 0) {
-            return tp_icd_platform_has_commands() ? command_functions[i].address : NULL;
-        }
-    }
-    return NULL;
-}
-
-static void *
 find_function(const char *name, bool of_platform)
 {
     for (size_t i = 0; name != NULL && i < TP_ARRAY_LEN(functions); i++) {
-        if ((functions[i].of_platform || !of_platform) &&
-            strcmp(functions[i].name, name) == 0) {
-            return functions[i].address;
+        const struct function *f = &functions[i];
+
+        if ((f->of_platform || !of_platform) && strcmp(f->name, name) == 0) {
+            return f->able == NULL || tp_icd_platform_has(f->able) ? f->address : NULL;
         }
     }
     return NULL;
@@ -267,8 +257,7 @@ tp_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char 
     if (tp_icd_check(platform, TP_ICD_PLATFORM) == NULL) {
         return NULL;
     }
-    return find_function(name, true) != NULL ? find_function(name, true)
-                                             : find_command_function(name);
+    return find_function(name, true);
 }
 
 void *

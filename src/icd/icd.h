@@ -3,8 +3,11 @@
  * The objects of the OpenCL ICD and what its files offer each other.
  *
  *   icd.c       exported symbols, dispatch table        platform.c  servers, devices
+ *   able.c      what drivers have that we can use       device.c    answers about devices
  *   subdevice.c parts of devices                        timer.c     their clocks
  *   facts.c     cached answers of drivers               context.c program.c kernel.c
+ *   il.c        programs in SPIR-V                      builtin.c   programs of drivers' own
+ *   subgroup.c  sub-groups of kernels
  *   place*.c    a session with an executor, who reads   bulk.c      its bulk stream
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
  *   mem.c       buffers, sub-buffers                    map.c       map and unmap
@@ -488,8 +491,10 @@ struct _cl_program {
     struct _cl_context *ctx; /* held */
     struct _cl_device_id **devices;
     uint32_t device_count;
-    char *source; /**< NUL-terminated; NULL: from binaries */
+    char *source; /**< NUL-terminated; NULL: from something else */
     size_t source_len; /**< [bytes] without NUL */
+    uint8_t *il; /**< SPIR-V; NULL: from something else */
+    size_t il_len; /**< [bytes] */
     uint32_t sent; /**< places that have the source or binary */
     cl_build_status *build_status; /**< [device_count] */
     char **options; /**< [device_count]; NULL = never built */

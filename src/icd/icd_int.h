@@ -73,8 +73,23 @@ cl_ulong tp_icd_timer_resolution(void);
 /** The platform's own extensions: "cl_khr_icd" and what all its devices have. */
 const char *tp_icd_platform_extensions(void);
 
-/* ---- device.c -------------------------------------------------------------------- */
+/* ---- able.c, device.c ------------------------------------------------------------ */
 
+/** @return the driver's text, or @p if_absent. */
+const char *tp_icd_device_text(const struct _cl_device_id *dev, uint32_t param,
+                               const char *if_absent);
+/** The driver's table as an array for tp_free(); *ret_list is NULL when it has none. */
+size_t tp_icd_device_names(const struct _cl_device_id *dev, uint32_t param,
+                           cl_name_version **ret_list);
+/** True if some device of the platform is able. */
+bool tp_icd_platform_has(bool (*able)(const struct _cl_device_id *dev));
+/** True if the driver has sub-groups, and says so. */
+bool tp_icd_device_has_sub_groups(const struct _cl_device_id *dev);
+/** True if the driver takes programs in SPIR-V. */
+bool tp_icd_device_has_il(const struct _cl_device_id *dev);
+enum { TP_ICD_IL_TEXT_MAX = 1024 };
+/** Gives the versions of SPIR-V that it takes, "SPIR-V_1.0 SPIR-V_1.2". @return length */
+size_t tp_icd_device_il(const struct _cl_device_id *dev, char *list, size_t size);
 /**
  * The extensions of a device that work through us, of those that its driver has.
  * @return text for tp_free(), or NULL: no memory.
@@ -150,6 +165,13 @@ struct tp_icd_build_info {
     size_t global_bytes; /**< of program-scope variables */
 };
 
+/** A specialization constant that the program set. */
+struct tp_icd_spec {
+    uint32_t id;
+    uint32_t len; /**< [bytes] */
+    uint8_t value[8];
+};
+
 /** A program: what other files see, and what belongs to building and binaries. */
 struct tp_icd_program {
     struct _cl_program pub;
@@ -158,6 +180,9 @@ struct tp_icd_program {
     uint32_t kernel_names;
     bool from_binary;
     bool linked; /**< by clLinkProgram */
+    bool built_in; /**< the kernels are the driver's own */
+    struct tp_icd_spec *specs; /**< [spec_count], of a program in SPIR-V */
+    uint32_t spec_count;
     bool fetched; /**< binaries are those of the last build */
     uint8_t **binary; /**< [device_count] heap; NULL = none */
     size_t *binary_size; /**< [device_count] [bytes] */
@@ -178,14 +203,22 @@ struct tp_icd_program *tp_icd_program_create(struct _cl_context *ctx, uint32_t c
 /** @return index of a device in the program, or -1. */
 int tp_icd_program_device(const struct _cl_program *program,
                           const struct _cl_device_id *dev);
-/** Makes the source exist at a place. Under the lock. */
+/** Makes the source or the SPIR-V exist at a place. Under the lock. */
 telpher_status tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index);
+/** @return the device that a query about a kernel means; NULL: none. */
+const struct _cl_device_id *tp_icd_kernel_device(const struct _cl_kernel *kernel,
+                                                 cl_device_id handle);
 /** True if it has an executable for device @p i. Under the lock. */
 bool tp_icd_program_is_executable(const struct _cl_program *program, uint32_t i);
 /** True if it was built for some device. Under the lock. */
 bool tp_icd_program_is_built(const struct _cl_program *program);
 /** @return name of a kernel that was built for some device, else NULL. Under the lock. */
 const char *tp_icd_program_kernel(const struct tp_icd_program *p, uint32_t index);
+
+/* ---- il.c ----------------------------------------------------------------------------- */
+
+/** Puts PROGRAM_IL and the constants that are set. Under the lock. */
+telpher_status tp_icd_il_put(struct _cl_program *program, uint32_t place_index);
 
 /* ---- argument.c ------------------------------------------------------------------------- */
 

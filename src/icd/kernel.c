@@ -419,9 +419,8 @@ put_local_size(const struct query *q, const struct tp_wire_fact *fact)
     return put(q, &bytes, sizeof(bytes));
 }
 
-/** @return the device that is meant; NULL: none. */
-static const struct _cl_device_id *
-work_group_device(const struct _cl_kernel *kernel, cl_device_id handle)
+const struct _cl_device_id *
+tp_icd_kernel_device(const struct _cl_kernel *kernel, cl_device_id handle)
 {
     const struct _cl_program *program = kernel->program;
 
@@ -445,14 +444,13 @@ tp_clGetKernelWorkGroupInfo(cl_kernel handle, cl_device_id device,
     if (kernel == NULL) {
         return CL_INVALID_KERNEL;
     }
-    dev = work_group_device(kernel, device);
+    dev = tp_icd_kernel_device(kernel, device);
     facts = dev == NULL ? NULL : tp_icd_kernel_facts(kernel, dev);
     if (facts == NULL) {
         return CL_INVALID_DEVICE;
     }
-    /* CL_KERNEL_GLOBAL_WORK_SIZE is of built-in kernels and custom devices alone. */
-    if (param == CL_KERNEL_GLOBAL_WORK_SIZE ||
-        !tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index, dev->index,
+    /* CL_KERNEL_GLOBAL_WORK_SIZE is a fact of built-in kernels alone */
+    if (!tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index, dev->index,
                           param, &fact) ||
         fact.error != CL_SUCCESS) {
         return CL_INVALID_VALUE;

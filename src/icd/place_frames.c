@@ -192,6 +192,7 @@ tp_icd_place_on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8
     case TP_WIRE_BINARIES_REPLY:
     case TP_WIRE_SUB_DEVICES_REPLY:
     case TP_WIRE_DEVICE_TIMER_REPLY:
+    case TP_WIRE_SUB_GROUP_INFO_REPLY:
         return on_reply(place, type, body, end);
     case TP_WIRE_STARTED:
         return on_started(place, body, end);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs from source: making them, queries. build.c builds, binary.c has binaries. */
+/* Programs from source: making them, queries. build.c builds; binary.c, il.c, builtin.c
+   make them of something else. */
 #include "icd/icd_int.h"
 
 #include <string.h>
@@ -35,7 +36,9 @@ program_free(struct tp_icd_program *p)
     tp_free(p->info);
     tp_free(p->binary);
     tp_free(p->binary_size);
+    tp_free(p->specs);
     tp_free(program->source);
+    tp_free(program->il);
     tp_free(program->devices);
     tp_free(program->build_status);
     tp_free(program->options);
@@ -169,8 +172,9 @@ tp_clCreateProgramWithSource(cl_context context, cl_uint count, const char **str
     return program;
 }
 
-telpher_status
-tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index)
+/** Puts PROGRAM_SOURCE. Under the lock. */
+static telpher_status
+put_source(struct _cl_program *program, uint32_t place_index)
 {
     struct tp_icd_place *place = program->ctx->places[place_index];
     struct tp_wire_program_source msg = {
@@ -180,9 +184,6 @@ tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index)
     };
     telpher_status status = TELPHER_OK;
 
-    if ((program->sent >> place_index & 1) != 0) {
-        return TELPHER_OK;
-    }
     if (program->source_len <= TP_WIRE_BLOB_MAX) {
         msg.source =
             (struct tp_wire_bytes){(uint32_t)program->source_len, program->source};
@@ -193,6 +194,21 @@ tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index)
     }
     if (status == TELPHER_OK) {
         tp_icd_put(place, TP_WIRE_PROGRAM_SOURCE, &msg);
+    }
+    return status;
+}
+
+telpher_status
+tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index)
+{
+    telpher_status status;
+
+    if ((program->sent >> place_index & 1) != 0) {
+        return TELPHER_OK;
+    }
+    status = program->il != NULL ? tp_icd_il_put(program, place_index)
+                                 : put_source(program, place_index);
+    if (status == TELPHER_OK) {
         program->sent |= 1U << place_index;
     }
     return status;
@@ -241,8 +257,9 @@ tp_icd_program_is_executable(const struct _cl_program *program, uint32_t i)
 {
     const struct tp_icd_program *p = (const struct tp_icd_program *)program;
 
+    /* a driver may say of built-in kernels that there is no binary */
     return program->build_status[i] == CL_BUILD_SUCCESS &&
-           p->info[i].binary_type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
+           (p->built_in || p->info[i].binary_type == CL_PROGRAM_BINARY_TYPE_EXECUTABLE);
 }
 
 bool
@@ -428,7 +445,7 @@ tp_clGetProgramInfo(cl_program handle, cl_program_info param, size_t value_size,
                    ? put(&q, program->source, program->source_len + 1)
                    : put_text(&q, "");
     case CL_PROGRAM_IL:
-        return put(&q, NULL, 0);
+        return put(&q, program->il, program->il_len);
     case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
     case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT:
         return TP_ICD_ANSWER(cl_bool, CL_FALSE);

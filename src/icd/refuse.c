@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points for what this version lacks: pipes, shared virtual memory, sub-devices,
- * native kernels, programs in an intermediate language, timers. Each gives the error that the specification asks of an
+ * Entry points for what this version lacks: pipes, shared virtual memory, queues on
+ * devices, native kernels. Each gives the error that the specification asks of an
  * implementation whose queries deny the feature; device.c sees to the queries.
  */
 #include "icd/icd_int.h"
@@ -165,45 +165,10 @@ tp_clEnqueueNativeKernel(cl_command_queue queue, UNUSED void(CL_CALLBACK *func)(
 
 /* ---- programs ------------------------------------------------------------------------ */
 
-/** CL_DEVICE_BUILT_IN_KERNELS is empty: no name is one of its list. */
-cl_program
-tp_clCreateProgramWithBuiltInKernels(cl_context context, UNUSED cl_uint num_devices,
-                                     UNUSED const cl_device_id *devices,
-                                     UNUSED const char *names, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_VALUE));
-}
-
-/** CL_DEVICE_IL_VERSION is empty. */
-cl_program
-tp_clCreateProgramWithIL(cl_context context, UNUSED const void *il,
-                         UNUSED size_t length, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret, refuse_context(context, CL_INVALID_OPERATION));
-}
-
-cl_int
-tp_clSetProgramSpecializationConstant(cl_program program, UNUSED cl_uint id,
-                                      UNUSED size_t size, UNUSED const void *value)
-{
-    return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM, CL_INVALID_OPERATION);
-}
-
 cl_int
 tp_clSetProgramReleaseCallback(cl_program program,
                                UNUSED void(CL_CALLBACK *notify)(cl_program, void *),
                                UNUSED void *user)
 {
     return refuse(program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM, CL_INVALID_OPERATION);
-}
-
-/** CL_DEVICE_MAX_NUM_SUB_GROUPS is 0. */
-cl_int
-tp_clGetKernelSubGroupInfo(cl_kernel kernel, UNUSED cl_device_id device,
-                           UNUSED cl_kernel_sub_group_info param,
-                           UNUSED size_t input_size, UNUSED const void *input,
-                           UNUSED size_t value_size, UNUSED void *value,
-                           UNUSED size_t *size_ret)
-{
-    return refuse(kernel, TP_ICD_KERNEL, CL_INVALID_KERNEL, CL_INVALID_OPERATION);
 }

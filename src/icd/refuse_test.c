@@ -181,6 +181,58 @@ lacking_features_refuse(void **state)
     world_fini(&w);
 }
 
+/** Shared virtual memory on devices that have none, as OpenCL 3.0 has it. */
+static void
+shared_virtual_memory_refuses(void **state)
+{
+    struct world_facts f = {.len = 0};
+    struct world w;
+    struct _cl_command_queue queue = {.ctx = &w.context, .dev = &w.device};
+    struct _cl_kernel kernel = {0};
+    cl_command_queue q = &queue;
+    cl_event event = (cl_event)&w; /* must stay */
+    void *ptr = &w;
+    const void *const_ptr = &w;
+    const cl_bool fine = CL_TRUE;
+
+    (void)state;
+    world_init(&w, &f);
+    tp_icd_object_init(&queue.obj, TP_ICD_QUEUE, 2, world_keep);
+    tp_icd_object_init(&kernel.obj, TP_ICD_KERNEL, 3, world_keep);
+    assert_null(tp_clSVMAlloc(NULL, CL_MEM_READ_WRITE, 16, 0));
+    assert_null(tp_clSVMAlloc(&w.context, CL_MEM_READ_WRITE, 16, 0));
+    assert_null(tp_clSVMAlloc(&w.context, CL_MEM_SVM_FINE_GRAIN_BUFFER, 16, 64));
+    tp_clSVMFree(&w.context, ptr);
+    tp_clSVMFree(&w.context, NULL);
+#define REFUSES(name, ...)                                                             \
+    assert_int_equal(tp_cl##name(q, __VA_ARGS__, 0, NULL, &event),                     \
+                     CL_INVALID_OPERATION);                                            \
+    assert_int_equal(tp_cl##name(NULL, __VA_ARGS__, 0, NULL, &event),                  \
+                     CL_INVALID_COMMAND_QUEUE)
+    REFUSES(EnqueueSVMFree, 1, &ptr, NULL, NULL);
+    REFUSES(EnqueueSVMMemcpy, CL_TRUE, ptr, ptr, 4);
+    REFUSES(EnqueueSVMMemFill, ptr, ptr, 1, 4);
+    REFUSES(EnqueueSVMMap, CL_TRUE, CL_MAP_READ, ptr, 4);
+    REFUSES(EnqueueSVMUnmap, ptr);
+    REFUSES(EnqueueSVMMigrateMem, 1, &const_ptr, NULL, 0);
+#undef REFUSES
+    assert_ptr_equal(event, &w);
+    assert_int_equal(tp_clSetKernelArgSVMPointer(&kernel, 0, ptr),
+                     CL_INVALID_OPERATION);
+    assert_int_equal(tp_clSetKernelArgSVMPointer(NULL, 0, ptr), CL_INVALID_KERNEL);
+    assert_int_equal(tp_clSetKernelExecInfo(&kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS,
+                                            sizeof(ptr), &ptr),
+                     CL_INVALID_OPERATION);
+    assert_int_equal(tp_clSetKernelExecInfo(&kernel,
+                                            CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM,
+                                            sizeof(fine), &fine),
+                     CL_INVALID_OPERATION);
+    assert_int_equal(
+        tp_clSetKernelExecInfo(NULL, CL_KERNEL_EXEC_INFO_SVM_PTRS, sizeof(ptr), &ptr),
+        CL_INVALID_KERNEL);
+    world_fini(&w);
+}
+
 int
 main(void)
 {
@@ -190,6 +242,7 @@ main(void)
         cmocka_unit_test(core_entries_are_in_their_slots),
         cmocka_unit_test(extension_slots_refuse),
         cmocka_unit_test(lacking_features_refuse),
+        cmocka_unit_test(shared_virtual_memory_refuses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,10 @@ enum {
 #define TP_WIRE_SUB_DEVICE_FIRST ((uint32_t)1 << 16)
 /** Sub-devices that one SUB_DEVICES may make. */
 #define TP_WIRE_SUB_DEVICES_MAX 4096
+/** Numbers in a SUB_GROUP_INFO and in its reply. */
+#define TP_WIRE_SUB_GROUP_SIZES 3
+/** [bytes] of the largest value of a specialization constant. */
+#define TP_WIRE_SPEC_MAX 8
 
 /** Kind of a connection, given in its preface. */
 enum tp_wire_stream {

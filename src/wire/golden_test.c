@@ -359,6 +359,40 @@ test_programs(void **state)
     check("file", raw, tp_wire_file_size(&f));
 }
 
+static void
+test_programs_without_source(void **state)
+{
+    const uint64_t devices[] = {0, 1}, count[] = {16}, sizes[] = {128, 1, 1};
+    const uint8_t value[8] = {0xe8, 0x03};
+    struct tp_wire_program_il il = {.program = tp_wire_id(TP_WIRE_KIND_PROGRAM, 2),
+                                    .context = tp_wire_id(TP_WIRE_KIND_CONTEXT, 1),
+                                    .size = 4,
+                                    .il = {4, "\3\2\43\7"}};
+    struct tp_wire_spec_constant constant = {
+        .program = il.program, .id = 7, .value = {sizeof(value), value}};
+    struct tp_wire_program_built_in built_in = {.request =
+                                                    tp_wire_id(TP_WIRE_KIND_REQUEST, 1),
+                                                .program = il.program,
+                                                .context = il.context,
+                                                .devices = {2, devices},
+                                                .names = {5, "a.b;c"}};
+    struct tp_wire_sub_group_info info = {.request = built_in.request,
+                                          .kernel = tp_wire_id(TP_WIRE_KIND_KERNEL, 7),
+                                          .device = 1,
+                                          .param = 0x11b8,
+                                          .room = 3,
+                                          .input = {1, count}};
+    struct tp_wire_sub_group_info_reply reply = {.request = built_in.request,
+                                                 .values = {3, sizes}};
+
+    (void)state;
+    check_message(TP_WIRE_PROGRAM_IL, &il);
+    check_message(TP_WIRE_SPEC_CONSTANT, &constant);
+    check_message(TP_WIRE_PROGRAM_BUILT_IN, &built_in);
+    check_message(TP_WIRE_SUB_GROUP_INFO, &info);
+    check_message(TP_WIRE_SUB_GROUP_INFO_REPLY, &reply);
+}
+
 int
 main(void)
 {
@@ -368,7 +402,7 @@ main(void)
         cmocka_unit_test(test_fact),     cmocka_unit_test(test_programs),
         cmocka_unit_test(test_images),   cmocka_unit_test(test_image_content),
         cmocka_unit_test(test_parts),    cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_commands), cmocka_unit_test(test_programs_without_source),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,9 +21,10 @@
 
 #include <cmocka.h>
 
+#include "report.h"
 #include "servers.h"
 
-enum { DEVICES_MAX = 16, PARTS_MAX = 64, REPORT_MAX = 1 << 20 };
+enum { DEVICES_MAX = 16, PARTS_MAX = 64 };
 
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
 
@@ -204,60 +205,18 @@ report(void)
     return 0;
 }
 
-/** Runs the program itself with --report. @return what it wrote, to be freed */
-static char *
-take_report(void)
-{
-    char command[1024], *text = malloc(REPORT_MAX);
-    size_t len;
-    FILE *pipe;
-
-    snprintf(command, sizeof(command), "timeout 100 '%s' --report", program_path);
-    pipe = popen(command, "r");
-    if (text == NULL || pipe == NULL) {
-        free(text);
-        return NULL;
-    }
-    len = fread(text, 1, REPORT_MAX - 1, pipe);
-    text[len] = '\0';
-    if (pclose(pipe) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 /* ---- tests --------------------------------------------------------------------------------- */
 
 static char *native_report;
 
-/** Prints the first line that is different. */
-static void
-show_difference(const char *a, const char *b)
-{
-    while (*a != '\0' && *b != '\0') {
-        size_t an = strcspn(a, "\n"), bn = strcspn(b, "\n");
-
-        if (an != bn || strncmp(a, b, an) != 0) {
-            break;
-        }
-        a += an + (a[an] != '\0');
-        b += bn + (b[bn] != '\0');
-    }
-    print_message("native:  %.300s\n\nTelpher: %.300s\n", a, b);
-}
-
 static void
 parts_are_as_native(void **state)
 {
-    char *ours = take_report();
+    char *ours = report_take(program_path);
 
     (void)state;
     assert_non_null(ours);
-    if (strcmp(ours, native_report) != 0) {
-        show_difference(native_report, ours);
-        fail_msg("the reports differ");
-    }
+    assert_true(report_same(native_report, ours));
     assert_non_null(strstr(ours, "device of"));
     free(ours);
 }
@@ -417,7 +376,7 @@ main(int argc, char **argv)
         return report();
     }
     program_path = argv[0];
-    native_report = take_report();
+    native_report = report_take(program_path);
     if (native_report == NULL || servers_start(&servers, 1) != 0) {
         return 1;
     }

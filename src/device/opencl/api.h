@@ -38,6 +38,7 @@
     X(ReleaseSampler)                                                                  \
     X(CreateProgramWithSource)                                                         \
     X(CreateProgramWithBinary)                                                         \
+    X(CreateProgramWithBuiltInKernels)                                                 \
     X(ReleaseProgram)                                                                  \
     X(BuildProgram)                                                                    \
     X(CompileProgram)                                                                  \
@@ -88,6 +89,8 @@
     X(EnqueueMapBuffer)                                                                \
     X(EnqueueUnmapMemObject)                                                           \
     X(EnqueueSVMMemcpy)                                                                \
+    X(CreateProgramWithIL)                                                             \
+    X(SetProgramSpecializationConstant)                                                \
     X(GetKernelSubGroupInfo)                                                           \
     X(GetDeviceAndHostTimer)                                                           \
     X(CloneKernel)

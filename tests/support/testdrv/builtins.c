@@ -13,6 +13,7 @@
  *   pack(global uchar *out, …values…)                  out = the values' bytes, in order
  *   range(global ulong *out)     out = offset[3], global[3], local[3], dimensions
  *   local_bytes(global ulong *out, local int *memory)  out[0] = size of the local memory
+ *   spec(global int *x)          x[0] = the sum of the specialization constants
  *   sleep_ms(int ms)     print(int value)     hang()     crash()
  *
  * i is get_global_id(0). A pointer may be const, global or constant.
@@ -219,6 +220,19 @@ kernel_local_bytes(const struct td_launch *l)
 }
 
 static cl_int
+kernel_spec(const struct td_launch *l)
+{
+    size_t n;
+    cl_int *x = elements(l, 0, sizeof(*x), &n);
+
+    if (n < 1) {
+        return out_of_bounds();
+    }
+    x[0] = (cl_int)l->spec_sum;
+    return CL_COMPLETE;
+}
+
+static cl_int
 kernel_sleep_ms(const struct td_launch *l)
 {
     usleep((useconds_t)int_value(l, 0) * 1000);
@@ -264,6 +278,7 @@ static const struct {
     {"range", "p", kernel_range},       {"local_bytes", "pl", kernel_local_bytes},
     {"sleep_ms", "4", kernel_sleep_ms}, {"print", "4", kernel_print},
     {"hang", "", kernel_hang},          {"crash", "", kernel_crash},
+    {"spec", "p", kernel_spec},
 };
 
 static bool

@@ -280,7 +280,6 @@ static const struct fact facts[] = {
     {CL_DEVICE_EXECUTION_CAPABILITIES, U64, CL_EXEC_KERNEL, NULL},
     {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, U64,
      CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, NULL},
-    {CL_DEVICE_BUILT_IN_KERNELS, TEXT, 0, ""},
     {CL_DEVICE_VENDOR, TEXT, 0, "Telpher"},
     {CL_DRIVER_VERSION, TEXT, 0, "1.0"},
     {CL_DEVICE_PROFILE, TEXT, 0, "FULL_PROFILE"},
@@ -325,12 +324,8 @@ static const struct fact facts_30[] = {
     {CL_DEVICE_PREFERRED_PLATFORM_ATOMIC_ALIGNMENT, U32, 0, NULL},
     {CL_DEVICE_PREFERRED_GLOBAL_ATOMIC_ALIGNMENT, U32, 0, NULL},
     {CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT, U32, 0, NULL},
-    {CL_DEVICE_MAX_NUM_SUB_GROUPS, U32, 0, NULL},
     {CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS, U32, CL_FALSE, NULL},
     {CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, SIZE, 1, NULL},
-    {CL_DEVICE_IL_VERSION, TEXT, 0, ""},
-    {CL_DEVICE_ILS_WITH_VERSION, NOTHING, 0, NULL},
-    {CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, NOTHING, 0, NULL},
     {CL_DEVICE_OPENCL_C_FEATURES, NOTHING, 0, NULL},
     {CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED, TEXT, 0, "v0000-00-00-00"},
 };
@@ -372,10 +367,27 @@ out_fact(const struct td_out *out, cl_device_info name)
     return td_out_bytes(out, NULL, 0);
 }
 
+bool
+td_takes_il(cl_device_id dev)
+{
+    return dev->obj.id <= td_script()->il;
+}
+
+static cl_int
+out_built_in(const struct td_out *out)
+{
+    static const cl_name_version kernels[] = {{CL_MAKE_VERSION(1, 0, 0), "inc"},
+                                              {CL_MAKE_VERSION(1, 0, 0), "copy"}};
+
+    return td_out_bytes(out, kernels, td_script()->built_in ? sizeof(kernels) : 0);
+}
+
 /* Versions and what else is computed, of an OpenCL 3.0 device. */
 static cl_int
-out_30(const struct td_out *out, cl_device_info name)
+out_30(cl_device_id dev, const struct td_out *out, cl_device_info name)
 {
+    static const cl_name_version il[] = {{CL_MAKE_VERSION(1, 0, 0), "SPIR-V"}};
+    unsigned sub_group = td_script()->sub_group;
     static const cl_name_version c[] = {{CL_MAKE_VERSION(1, 0, 0), "OpenCL C"},
                                         {CL_MAKE_VERSION(1, 1, 0), "OpenCL C"},
                                         {CL_MAKE_VERSION(1, 2, 0), "OpenCL C"},
@@ -388,6 +400,14 @@ out_30(const struct td_out *out, cl_device_info name)
         return out_extensions(out, EXTENSIONS);
     case CL_DEVICE_OPENCL_C_ALL_VERSIONS:
         return td_out_bytes(out, c, sizeof(c));
+    case CL_DEVICE_IL_VERSION:
+        return td_out_text(out, td_takes_il(dev) ? "SPIR-V_1.0" : "");
+    case CL_DEVICE_ILS_WITH_VERSION:
+        return td_out_bytes(out, il, td_takes_il(dev) ? sizeof(il) : 0);
+    case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION:
+        return out_built_in(out);
+    case CL_DEVICE_MAX_NUM_SUB_GROUPS:
+        return td_out_u32(out, sub_group > 0 ? TD_GROUP_MAX / sub_group : 0);
     default:
         return out_fact(out, name);
     }
@@ -414,6 +434,8 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
         return td_out_text(out, dev->name);
     case CL_DEVICE_PLATFORM:
         return td_out_ptr(out, td_platform());
+    case CL_DEVICE_BUILT_IN_KERNELS:
+        return td_out_text(out, td_script()->built_in ? TD_BUILT_IN_KERNELS : "");
     case CL_DEVICE_VERSION:
         return td_out_text(out, version_text());
     case CL_DEVICE_OPENCL_C_VERSION:
@@ -423,7 +445,7 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:
         return td_out_bytes(out, items, sizeof(items));
     default:
-        return td_script()->version12 ? out_fact(out, name) : out_30(out, name);
+        return td_script()->version12 ? out_fact(out, name) : out_30(dev, out, name);
     }
 }
 

@@ -543,6 +543,7 @@ submit_launch(cl_command_queue queue, cl_kernel k, const struct td_launch *launc
     d->launch = *launch;
     d->launch.num_args = k->info->num_args;
     d->launch.info = k->info->arg;
+    d->launch.spec_sum = k->program->spec_sum;
     if (!td_args_copy(&d->launch.arg, k->arg, k->info->num_args)) {
         td_cmd_destroy(cmd);
         return CL_OUT_OF_HOST_MEMORY;

@@ -30,15 +30,15 @@ destroy_program(struct td_obj *obj)
     }
     td_parse_free(p->kernels);
     free(p->source);
+    free(p->il);
     free(p->options);
     td_unref(p->context);
     free(p);
 }
 
-/* Takes @p source, which may be NULL for want of memory. */
-static cl_program
-new_program(cl_context context, cl_uint count, const cl_device_id *devices,
-            char *source)
+cl_program
+td_program_new(cl_context context, cl_uint count, const cl_device_id *devices,
+               char *source)
 {
     cl_program p =
         source != NULL ? td_new(TD_PROGRAM, sizeof(*p), destroy_program) : NULL;
@@ -98,8 +98,8 @@ td_clCreateProgramWithSource(cl_context context, cl_uint count, const char **str
         err = strings[i] != NULL ? CL_SUCCESS : CL_INVALID_VALUE;
     }
     if (err == CL_SUCCESS) {
-        p = new_program(context, context->num_devices, context->device,
-                        join(count, strings, lengths));
+        p = td_program_new(context, context->num_devices, context->device,
+                           join(count, strings, lengths));
         err = p != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     }
     td_set_error(errcode_ret, err);
@@ -217,7 +217,7 @@ td_clCreateProgramWithBinary(cl_context context, cl_uint count,
         err = load_binaries(count, devices, lengths, binaries, status, &source, &type);
     }
     if (err == CL_SUCCESS) {
-        p = new_program(context, count, devices, source);
+        p = td_program_new(context, count, devices, source);
         err = p != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     }
     if (p != NULL) {
@@ -314,6 +314,10 @@ run_job(struct job *job)
 
     sleep_as_told(p->source);
     pthread_mutex_lock(&td_mutex);
+    p->spec_sum = 0;
+    for (unsigned i = 0; i < p->num_specs; i++) {
+        p->spec_sum += p->spec[i].value;
+    }
     for (cl_uint i = 0; i < p->num_devices; i++) {
         if (job->on_device[i]) {
             p->build[i].status = ok ? CL_BUILD_SUCCESS : CL_BUILD_ERROR;
@@ -482,8 +486,8 @@ join_programs(cl_context context, cl_uint count, const cl_program *inputs,
         }
     }
     if (err == CL_SUCCESS) {
-        *ret_program = new_program(context, context->num_devices, context->device,
-                                   join(count, text, NULL));
+        *ret_program = td_program_new(context, context->num_devices, context->device,
+                                      join(count, text, NULL));
         err = *ret_program != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     }
     free(text);
@@ -613,7 +617,7 @@ td_clGetProgramInfo(cl_program p, cl_program_info name, size_t size, void *value
     case CL_PROGRAM_DEVICES:
         return td_out_bytes(out, p->device, p->num_devices * sizeof(p->device[0]));
     case CL_PROGRAM_SOURCE:
-        return td_out_text(out, p->from_binary ? "" : p->source);
+        return td_out_text(out, p->from_binary || p->il != NULL ? "" : p->source);
     case CL_PROGRAM_BINARY_SIZES:
         return out_binary_sizes(out, p);
     case CL_PROGRAM_BINARIES:
@@ -623,7 +627,7 @@ td_clGetProgramInfo(cl_program p, cl_program_info name, size_t size, void *value
     case CL_PROGRAM_KERNEL_NAMES:
         return out_kernels(out, p, true);
     case CL_PROGRAM_IL:
-        return td_out_bytes(out, NULL, 0);
+        return td_out_bytes(out, p->il, p->il_len);
     case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
     case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT:
         return td_out_u32(out, CL_FALSE);

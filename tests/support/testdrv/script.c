@@ -65,6 +65,7 @@ static const struct {
     ERROR(CL_INVALID_WORK_GROUP_SIZE),
     ERROR(CL_INVALID_OPERATION),
     ERROR(CL_INVALID_BUFFER_SIZE),
+    ERROR(CL_INVALID_SPEC_ID),
 };
 
 /* A name of cl.h or a number. */
@@ -178,6 +179,9 @@ read_script(void)
     script.clock_ahead_ns = timer != NULL ? strtoull(timer, NULL, 10) : 0;
     script.devices = number("TESTDRV_DEVICES", 0, TD_DEVICES_MAX, 2);
     script.delay_us = number("TESTDRV_DELAY_US", 0, 100000000, 0);
+    script.il = number("TESTDRV_IL", 0, TD_DEVICES_MAX, 0);
+    script.built_in = is("TESTDRV_BUILT_IN", "1");
+    script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
     script.unified = is("TESTDRV_UNIFIED", "1");
     script.version12 = is("TESTDRV_VERSION", "1.2");

@@ -103,6 +103,12 @@ fill_table_30(cl_icd_dispatch *t)
     if (td_script()->timer) {
         TD_ENTRIES_TIMER(FILL)
     }
+    if (td_script()->il > 0) {
+        TD_ENTRIES_IL(FILL)
+    }
+    if (td_script()->sub_group > 0) {
+        FILL(clGetKernelSubGroupInfo)
+    }
 #undef FILL
 }
 
@@ -117,6 +123,9 @@ fill_table(void)
     fill_object_refusals(&all.table);
 #define FILL(name) all.table.name = td_##name;
     TD_ENTRIES_12(FILL)
+    if (td_script()->built_in) {
+        FILL(clCreateProgramWithBuiltInKernels)
+    }
 #undef FILL
     fill_table_30(&all.table);
 }

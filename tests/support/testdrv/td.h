@@ -109,6 +109,9 @@ struct td_script {
     cl_device_type device_type;
     bool timer; /* device and host timers */
     cl_ulong clock_ahead_ns; /* of the devices, before the host's */
+    unsigned il; /* devices that take SPIR-V: the first ones */
+    bool built_in; /* kernels that need no source */
+    unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
 };
 const struct td_script *td_script(void);
 _Noreturn void td_hang(void);
@@ -236,6 +239,14 @@ struct td_build {
     char *log;
 };
 
+enum { TD_SPECS_MAX = 8 };
+/** A specialization constant. */
+struct td_spec {
+    cl_uint id;
+    size_t size;
+    cl_ulong value;
+};
+
 struct _cl_program {
     struct td_obj obj;
     cl_context context;
@@ -243,6 +254,11 @@ struct _cl_program {
     cl_device_id device[TD_DEVICES_MAX];
     char *source; /* of a binary: what it was made from */
     bool from_binary;
+    void *il; /* as given; NULL: it is not of SPIR-V */
+    size_t il_len;
+    struct td_spec spec[TD_SPECS_MAX];
+    unsigned num_specs;
+    cl_ulong spec_sum; /* of all values, as they were at the latest build */
     char *options; /* of the latest build */
     struct td_build build[TD_DEVICES_MAX];
     struct td_kernel_info *kernels; /* known after the first good build, then fixed */
@@ -272,7 +288,16 @@ struct td_launch {
     cl_uint num_args;
     const struct td_arg_info *info;
     struct td_arg *arg; /* local memory is in value */
+    cl_ulong spec_sum; /* of the program's specialization constants */
 };
+
+/** A program with source, which it takes (NULL: no memory), for some devices. */
+cl_program td_program_new(cl_context context, cl_uint count,
+                          const cl_device_id *devices, char *source);
+/** True if a device takes SPIR-V. */
+bool td_takes_il(cl_device_id dev);
+/** Names of the kernels that need no source, ";" between them. */
+#define TD_BUILT_IN_KERNELS "inc;copy"
 
 /** A kernel of ours. @return CL_SUCCESS or what the command's event shall say. */
 typedef cl_int (*td_function)(const struct td_launch *launch);
@@ -415,6 +440,8 @@ td_set_error(cl_int *errcode_ret, cl_int err)
 #define TD_ENTRIES_30(X) \
     X(clCreateCommandQueueWithProperties) X(clCloneKernel) \
     X(clCreateBufferWithProperties) X(clSetContextDestructorCallback)
+#define TD_ENTRIES_IL(X) \
+    X(clCreateProgramWithIL) X(clSetProgramSpecializationConstant)
 #define TD_ENTRIES_TIMER(X) \
     X(clGetDeviceAndHostTimer) X(clGetHostTimer)
 /* clang-format on */
@@ -423,6 +450,9 @@ td_set_error(cl_int *errcode_ret, cl_int err)
 TD_ENTRIES_12(TD_DECLARE)
 TD_ENTRIES_30(TD_DECLARE)
 TD_ENTRIES_TIMER(TD_DECLARE)
+TD_ENTRIES_IL(TD_DECLARE)
+TD_DECLARE(clCreateProgramWithBuiltInKernels)
+TD_DECLARE(clGetKernelSubGroupInfo)
 #undef TD_DECLARE
 
 #endif
