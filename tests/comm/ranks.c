@@ -10,24 +10,92 @@
 
 enum { TIME_S = 60 };
 
+/** Where the ranks of a run meet, in a process of its own: a thread beside fork() would leave
+ *  its locks behind in the ranks. */
+struct place {
+    pid_t pid;
+    int stop; /* closed to end it */
+    uint16_t port;
+    char job[TELPHER_JOB_TEXT_BYTES];
+};
+
 static void
-be_rank(uint32_t rank, uint32_t size, const char *transport, const telpher_root *root,
+be_root(uint32_t size, struct place *place, int tell, int stop)
+{
+    telpher_root *root = NULL;
+    telpher_error err = {0};
+    char c;
+
+    if (telpher_root_start("127.0.0.1:0", size, NULL, RANKS_TIME, &root, &err) !=
+        TELPHER_OK) {
+        fprintf(stderr, "root: %s\n", err.text);
+        exit(1);
+    }
+    place->port = telpher_root_port(root);
+    memcpy(place->job, telpher_root_job(root), sizeof(place->job));
+    MUST(write(tell, place, sizeof(*place)) == sizeof(*place));
+    MUST(read(stop, &c, 1) == 0);
+    telpher_root_stop(root);
+    exit(0);
+}
+
+static void
+place_create(uint32_t size, struct place *place)
+{
+    int tell[2], stop[2];
+    pid_t pid;
+
+    MUST(pipe(tell) == 0 && pipe(stop) == 0);
+    pid = fork();
+    if (pid == 0) {
+        alarm(TIME_S + 10);
+        close(stop[1]);
+        be_root(size, place, tell[1], stop[0]);
+    }
+    close(tell[1]);
+    close(stop[0]);
+    MUST(read(tell[0], place, sizeof(*place)) == sizeof(*place));
+    close(tell[0]);
+    place->pid = pid;
+    place->stop = stop[1];
+}
+
+static bool
+place_destroy(struct place *place)
+{
+    int status = 1;
+
+    close(place->stop);
+    waitpid(place->pid, &status, 0);
+    return status == 0;
+}
+
+static void
+set_number(const char *name, uint32_t value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", value);
+    setenv(name, text, 1);
+}
+
+static void
+be_rank(uint32_t rank, uint32_t size, const char *transport, const struct place *place,
         rank_fn fn)
 {
     telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
     telpher_context *ctx = NULL;
     telpher_error err = {0};
-    char text[64];
+    char text[32];
 
     alarm(TIME_S); /* a rank that hangs ends by a signal, which its parent sees */
-    snprintf(text, sizeof(text), "%u", rank);
-    setenv("TELPHER_RANK", text, 1);
-    snprintf(text, sizeof(text), "%u", size);
-    setenv("TELPHER_SIZE", text, 1);
-    snprintf(text, sizeof(text), "127.0.0.1:%u", telpher_root_port(root));
+    close(place->stop);
+    set_number("TELPHER_RANK", rank);
+    set_number("TELPHER_SIZE", size);
+    snprintf(text, sizeof(text), "127.0.0.1:%u", place->port);
     setenv("TELPHER_ROOT", text, 1);
     setenv("TELPHER_ROOT_BY", "launcher", 1);
-    setenv("TELPHER_JOB", telpher_root_job(root), 1);
+    setenv("TELPHER_JOB", place->job, 1);
     params.transports = transport;
     params.timeout_ns = RANKS_TIME;
     if (telpher_context_create(&params, &ctx, &err) != TELPHER_OK) {
@@ -41,21 +109,16 @@ be_rank(uint32_t rank, uint32_t size, const char *transport, const telpher_root 
 bool
 ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
 {
-    telpher_root *root = NULL;
-    telpher_error err = {0};
+    struct place place;
     pid_t pids[64];
     bool good = true;
 
-    if (telpher_root_start("127.0.0.1:0", size, NULL, RANKS_TIME, &root, &err) !=
-        TELPHER_OK) {
-        fprintf(stderr, "root: %s\n", err.text);
-        return false;
-    }
     fflush(NULL);
+    place_create(size, &place);
     for (uint32_t r = 0; r < size; r++) {
         pids[r] = fork();
         if (pids[r] == 0) {
-            be_rank(r, size, transport, root, fn);
+            be_rank(r, size, transport, &place, fn);
             exit(0); /* so that leaks are looked for */
         }
     }
@@ -70,8 +133,7 @@ ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
             good = false;
         }
     }
-    telpher_root_stop(root);
-    return good;
+    return place_destroy(&place) && good;
 }
 
 bool

@@ -167,6 +167,15 @@ void tp_comm_post(struct tp_peer *peer, const struct tp_comm_header *header);
 /** Announces what could not be announced before. */
 unsigned tp_comm_flush(struct tp_peer *peer);
 
+/**
+ * Takes a chunk for data that goes out. Half of a device's chunks stay for what comes in:
+ * if all ranks held theirs to send, none could receive.
+ * @return NULL if there is none now
+ */
+void *tp_comm_take_out_chunk(telpher_context *ctx, const struct tp_mem_place *place);
+void tp_comm_give_out_chunk(telpher_context *ctx, const struct tp_mem_place *place,
+                            void *chunk);
+
 /* ---- what came ---- */
 
 /** An announcement. In a callback of a transport it lies on the stack, `data` is borrowed. */
@@ -308,6 +317,7 @@ struct telpher_context {
     struct tp_list free, completed;
     struct tp_list starved; /* requests that wait for a chunk */
     struct tp_list pieces; /* not in use: piece.c */
+    unsigned out_chunks[TELPHER_MEM_KINDS]; /* taken to send, by kind of memory */
     struct tp_list ready; /* pieces that wait for room or for a chunk */
     /* channels by rank and id; windows by number; handlers */
     struct tp_map channels;

@@ -54,7 +54,9 @@ piece_give(struct piece *p)
 {
     telpher_context *ctx = p->req->ctx;
 
-    if (p->chunk) {
+    if (p->chunk && p->req->sends) {
+        tp_comm_give_out_chunk(ctx, &p->req->place, p->host);
+    } else if (p->chunk) {
         tp_mems_chunk_give(ctx->mems, p->req->place.device, p->host);
     }
     p->req->pieces--;
@@ -157,7 +159,7 @@ static bool
 begin_read(telpher_request *req, size_t len)
 {
     struct tp_mems *mems = req->ctx->mems;
-    void *chunk = tp_mems_chunk_take(mems, req->place.device);
+    void *chunk = tp_comm_take_out_chunk(req->ctx, &req->place);
     struct tp_mem_place from = req->place;
     struct piece *p;
     telpher_status status;
@@ -167,7 +169,7 @@ begin_read(telpher_request *req, size_t len)
     }
     p = piece_take(req, req->next, len);
     if (p == NULL) {
-        tp_mems_chunk_give(mems, req->place.device, chunk);
+        tp_comm_give_out_chunk(req->ctx, &req->place, chunk);
         return false;
     }
     p->host = chunk;
@@ -428,41 +430,40 @@ tp_piece_stop(telpher_request *req, telpher_status why)
     return req->pieces == 0;
 }
 
+static unsigned
+run_ready(telpher_context *ctx)
+{
+    unsigned count = 0;
+    struct tp_list waiting, *link;
+
+    tp_list_init(&waiting);
+    tp_list_splice_back(&waiting, &ctx->ready);
+    while ((link = tp_list_pop_front(&waiting)) != NULL) {
+        struct piece *p = tp_list_entry(link, struct piece, link);
+        bool gone = p->bulk == NULL ? announce(p) : fetch(p);
+
+        if (!gone && !tp_list_is_linked(link)) {
+            tp_list_push_back(&ctx->ready, link);
+        }
+        count += gone;
+    }
+    return count;
+}
+
 unsigned
 tp_piece_run_starved(telpher_context *ctx)
 {
-    unsigned count = 0;
+    unsigned count = run_ready(ctx);
+    struct tp_list waiting, *link;
 
-    tp_list_for_each_safe(link, &ctx->ready)
-    {
-        struct piece *p = tp_list_entry(link, struct piece, link);
-        bool gone;
-
-        if (p->bulk == NULL) {
-            gone = announce(p);
-        } else {
-            tp_list_remove(link);
-            gone = fetch(p);
-            if (!gone) {
-                tp_list_push_front(&ctx->ready, link);
-            }
-        }
-        if (!gone) {
-            break; /* what is behind it would find no room either */
-        }
-        count++;
-    }
-    tp_list_for_each_safe(link, &ctx->starved)
-    {
+    tp_list_init(&waiting);
+    tp_list_splice_back(&waiting, &ctx->starved);
+    while ((link = tp_list_pop_front(&waiting)) != NULL) {
         telpher_request *req = tp_list_entry(link, telpher_request, starved);
         uint64_t before = req->next;
 
-        tp_list_remove(link);
-        advance(req);
+        advance(req); /* joins the starved again if it must */
         count += req->next != before;
-        if (tp_list_is_linked(&req->starved)) {
-            break;
-        }
     }
     return count;
 }

@@ -41,11 +41,32 @@ bulk_done(struct tp_net_op *op, telpher_status status)
     tp_piece_after_bulk(tp_container_of(op, telpher_request, op), status);
 }
 
+void *
+tp_comm_take_out_chunk(telpher_context *ctx, const struct tp_mem_place *place)
+{
+    unsigned *out = &ctx->out_chunks[place->kind];
+    void *chunk = NULL;
+
+    if (*out < TP_MAX(tp_mems_chunk_count(ctx->mems, place->device) / 2, 1u)) {
+        chunk = tp_mems_chunk_take(ctx->mems, place->device);
+    }
+    *out += chunk != NULL;
+    return chunk;
+}
+
+void
+tp_comm_give_out_chunk(telpher_context *ctx, const struct tp_mem_place *place,
+                       void *chunk)
+{
+    ctx->out_chunks[place->kind]--;
+    tp_mems_chunk_give(ctx->mems, place->device, chunk);
+}
+
 static void
 give_chunk(telpher_request *req)
 {
     if (req->chunk != NULL) {
-        tp_mems_chunk_give(req->ctx->mems, req->place.device, req->chunk);
+        tp_comm_give_out_chunk(req->ctx, &req->place, req->chunk);
         req->chunk = NULL;
     }
 }
@@ -57,7 +78,7 @@ begin_read(telpher_request *req)
     telpher_status status;
 
     if (req->len <= tp_mems_chunk_bytes(req->ctx->mems, req->place.device)) {
-        req->chunk = tp_mems_chunk_take(req->ctx->mems, req->place.device);
+        req->chunk = tp_comm_take_out_chunk(req->ctx, &req->place);
     }
     if (req->chunk == NULL) {
         req->header.how = TP_COMM_STAGED;
