@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: scripts/gpu/domains.sh BUILD-FOLDER [RESULTS-FOLDER]
+# On a machine with an NVIDIA GPU: the memory domains of jobs of ranks (docs/memory.md) on its CUDA driver and on its
+# OpenCL driver, tests and figures. Needs src/builtin_mem_test and tests/perf/mem_perf of the build, the driver, an
+# OpenCL loader, and libcmocka; libraries in BUILD-FOLDER/lib are found. ICD=libname chooses another OpenCL driver.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+results=${2:-$build/gpu}
+mkdir -p "$results"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+echo "${ICD:-libnvidia-opencl.so.1}" >"$work/gpu.icd"
+export OCL_ICD_VENDORS=$work
+passed=0 failed=0
+
+# step NAME SECONDS COMMAND…: output to a file and the screen, bounded in time. A skip is a failure here.
+step() {
+    local name=$1 limit=$2
+    shift 2
+    echo "== $name"
+    if timeout "$limit" "$@" >"$results/$name.txt" 2>&1; then
+        passed=$((passed + 1))
+    else
+        echo "FAILED ($?): $name"
+        failed=$((failed + 1))
+    fi
+    tail -n 32 "$results/$name.txt" | cut -c1-160
+}
+
+command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+step cuda-figures 60 "$build/tests/perf/mem_perf" cuda
+step cuda-tests 60 "$build/src/builtin_mem_test" cuda
+step opencl-figures 60 "$build/tests/perf/mem_perf" opencl
+step opencl-tests 60 "$build/src/builtin_mem_test" opencl
+step opencl-programs 60 "$build/src/device/opencl/device_opencl_memory_test"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
