@@ -280,9 +280,10 @@ count_words(const char *list)
     return count;
 }
 
-cl_int
-tp_icd_name_versions(const char *names, const cl_name_version *known,
-                     size_t known_count, cl_name_version **ret_list, size_t *ret_count)
+/** @param known the driver's own table; see tp_icd_device_name_versions. */
+static cl_int
+name_versions(const char *names, const cl_name_version *known, size_t known_count,
+              cl_name_version **ret_list, size_t *ret_count)
 {
     size_t count = count_words(names), i = 0;
     cl_name_version *list = NULL;
@@ -306,4 +307,17 @@ tp_icd_name_versions(const char *names, const cl_name_version *known,
     *ret_list = list;
     *ret_count = i;
     return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_device_name_versions(const struct _cl_device_id *dev, uint32_t param,
+                            const char *names, cl_name_version **ret_list,
+                            size_t *ret_count)
+{
+    cl_name_version *known;
+    size_t known_count = tp_icd_device_names(dev, param, &known);
+    cl_int err = name_versions(names, known, known_count, ret_list, ret_count);
+
+    tp_free(known);
+    return err;
 }

@@ -235,21 +235,19 @@ static cl_int
 put_extensions_with_version(const struct query *q)
 {
     char *names = tp_icd_device_extensions(q->dev);
-    cl_name_version *known, *list;
-    size_t known_count, count;
+    cl_name_version *list;
+    size_t count;
     cl_int err;
 
     if (names == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    known_count =
-        tp_icd_device_names(q->dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, &known);
-    err = tp_icd_name_versions(names, known, known_count, &list, &count);
+    err = tp_icd_device_name_versions(q->dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, names,
+                                      &list, &count);
     if (err == CL_SUCCESS) {
         err = put(q, list, count * sizeof(*list));
         tp_free(list);
     }
-    tp_free(known);
     tp_free(names);
     return err;
 }
@@ -481,9 +479,7 @@ put_ils(const struct query *q)
 static cl_int
 put_built_in_kernels(const struct query *q)
 {
-    cl_name_version *known, *list;
-    size_t known_count =
-        tp_icd_device_names(q->dev, CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, &known);
+    cl_name_version *list;
     const char *text = tp_icd_device_text(q->dev, CL_DEVICE_BUILT_IN_KERNELS, "");
     char *names = tp_strdup(text, "built-in kernels");
     size_t count;
@@ -493,14 +489,14 @@ put_built_in_kernels(const struct query *q)
         *at = ' ';
     }
     if (names != NULL) {
-        err = tp_icd_name_versions(names, known, known_count, &list, &count);
+        err = tp_icd_device_name_versions(
+            q->dev, CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, names, &list, &count);
     }
     if (err == CL_SUCCESS) {
         err = put(q, list, count * sizeof(*list));
         tp_free(list);
     }
     tp_free(names);
-    tp_free(known);
     return err;
 }
 

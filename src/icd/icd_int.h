@@ -101,13 +101,14 @@ size_t
 tp_icd_device_partitions(const struct _cl_device_id *dev,
                          cl_device_partition_property list[TP_ICD_PARTITIONS_MAX]);
 /**
- * Names with version 1.0.0 where @p known has none, from a list separated by blanks.
- * @param known the driver's own table, @p known_count entries.
+ * Names, a list separated by blanks, with the versions that the device's driver gives
+ * them; 1.0.0 where it gives none.
+ * @param param the driver's table, CL_DEVICE_…_WITH_VERSION
  * @param ret_list gives an array for tp_free(); NULL if empty.
  */
-cl_int tp_icd_name_versions(const char *names, const cl_name_version *known,
-                            size_t known_count, cl_name_version **ret_list,
-                            size_t *ret_count);
+cl_int tp_icd_device_name_versions(const struct _cl_device_id *dev, uint32_t param,
+                                   const char *names, cl_name_version **ret_list,
+                                   size_t *ret_count);
 
 /* ---- blob.c: requests, and content of any size beside a message ---------------------- */
 

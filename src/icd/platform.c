@@ -377,12 +377,16 @@ answer_version(const struct _cl_platform_id *platform, size_t value_size, void *
     return tp_icd_answer_text(value_size, value, size_ret, text);
 }
 
+/** All devices have what the platform has; the first one says in which versions. */
 static cl_int
-answer_extensions_with_version(size_t value_size, void *value, size_t *size_ret)
+answer_extensions_with_version(const struct _cl_platform_id *platform,
+                               size_t value_size, void *value, size_t *size_ret)
 {
     cl_name_version *list;
     size_t count;
-    cl_int err = tp_icd_name_versions(extensions, NULL, 0, &list, &count);
+    cl_int err = tp_icd_device_name_versions(platform->devices[0],
+                                             CL_DEVICE_EXTENSIONS_WITH_VERSION,
+                                             extensions, &list, &count);
 
     if (err == CL_SUCCESS) {
         err = tp_icd_answer(value_size, value, size_ret, list, count * sizeof(*list));
@@ -422,7 +426,7 @@ tp_clGetPlatformInfo(cl_platform_id handle, cl_platform_info param, size_t value
     case CL_PLATFORM_NUMERIC_VERSION:
         return TP_ICD_ANSWER(cl_version, CL_MAKE_VERSION(3, 0, 0));
     case CL_PLATFORM_EXTENSIONS_WITH_VERSION:
-        return answer_extensions_with_version(value_size, value, size_ret);
+        return answer_extensions_with_version(platform, value_size, value, size_ret);
     default:
         return CL_INVALID_VALUE;
     }

@@ -159,6 +159,31 @@ one_platform_with_all_devices(void **state)
                      CL_INVALID_VALUE);
 }
 
+/** All devices are of one driver here: what the platform has in common is as they say. */
+static void
+extensions_of_the_platform_have_their_versions(void **state)
+{
+    cl_name_version mine[64], devices[64];
+    size_t mine_bytes, devices_bytes, count, found = 0;
+
+    (void)state;
+    ok(clGetPlatformInfo(all.platform, CL_PLATFORM_EXTENSIONS_WITH_VERSION,
+                         sizeof(mine), mine, &mine_bytes));
+    ok(clGetDeviceInfo(all.devices[0], CL_DEVICE_EXTENSIONS_WITH_VERSION,
+                       sizeof(devices), devices, &devices_bytes));
+    count = devices_bytes / sizeof(devices[0]);
+    assert_string_equal(mine[0].name, "cl_khr_icd");
+    for (size_t i = 0; i < mine_bytes / sizeof(mine[0]); i++) {
+        for (size_t k = 0; k < count; k++) {
+            if (strcmp(mine[i].name, devices[k].name) == 0) {
+                assert_int_equal(mine[i].version, devices[k].version);
+                found++;
+            }
+        }
+    }
+    assert_int_equal(found, count);
+}
+
 static void
 devices_say_whose_they_are(void **state)
 {
@@ -717,6 +742,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_platform_with_all_devices),
+        cmocka_unit_test(extensions_of_the_platform_have_their_versions),
         cmocka_unit_test(devices_say_whose_they_are),
         cmocka_unit_test(functions_of_extensions),
         cmocka_unit_test(contexts_echo_and_end),
