@@ -163,7 +163,7 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     return status;
 }
 
-static const struct tp_stream_handler handler = {.frame = on_frame};
+const struct tp_stream_handler tp_exec_handler = {.frame = on_frame};
 
 /* ---- the broker's messages ---- */
 
@@ -258,7 +258,8 @@ receive_spinning(struct tp_exec *x)
     tp_ns until = 0;
     telpher_status status;
 
-    while ((status = tp_stream_receive(x->stream, &handler, x)) == TELPHER_ERR_AGAIN) {
+    while ((status = tp_stream_receive(x->stream, &tp_exec_handler, x)) ==
+           TELPHER_ERR_AGAIN) {
         tp_ns now = tp_clock_ns();
 
         if (until == 0) {

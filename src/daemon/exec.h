@@ -3,6 +3,7 @@
  * The executor: one session, one process, with the drivers in it.
  *
  *   exec_main.c    start, options, --probe         exec.c          the reader and its loop
+ *   exec_session.c what a session starts with
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
  *   exec_device.c  devices and their parts         exec_commands.c command buffers
  *   exec_program.c programs                        exec_kernel.c   kernels
@@ -203,10 +204,17 @@ struct tp_exec {
     bool lost_sight; /**< whether all commands are over cannot be told; reader only */
 };
 
+/* ---- exec_session.c ---- */
+
+/** Makes what a session needs besides its stream; limits and drivers are there. */
+telpher_status tp_exec_prepare(struct tp_exec *x);
+
 /* ---- exec.c ---- */
 
 /** Serves the session until it ends. @return exit status */
 int tp_exec_serve(struct tp_exec *x);
+/** What the stream's frames go to; its argument is the executor. Reader only. */
+extern const struct tp_stream_handler tp_exec_handler;
 
 struct tp_control;
 /** Makes a connection of what came with a SESSION or a BULK; takes @p fd. */
@@ -383,6 +391,9 @@ void tp_exec_event_submitted(struct tp_exec_event *ev);
  * be called more than once. Any thread, without locks.
  */
 void tp_exec_event_complete(struct tp_exec_event *ev, cl_int status);
+/** No command will come any more: what is pending in the queue goes when it is complete,
+ *  also what nobody asked about. Reader only. */
+void tp_exec_queue_hear_out(struct tp_exec_queue *q);
 /** Puts DONE for an event that failed at once. */
 void tp_exec_event_failed(struct tp_exec_event *ev);
 /** Has the driver call when a submitted event is complete. No lock is held. */

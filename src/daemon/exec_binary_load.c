@@ -165,7 +165,8 @@ tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary
 
     if (m->devices.count == 0 || m->devices.count != m->sizes.count ||
         total == UINT64_MAX || m->binaries.len > TP_WIRE_BLOB_MAX ||
-        m->binaries.len != (m->transfer == 0 ? total : 0)) {
+        m->binaries.len != (m->transfer == 0 ? total : 0) ||
+        !tp_exec_is_proper_transfer(m->transfer, total)) {
         return TELPHER_ERR_PROTO;
     }
     status =

@@ -23,7 +23,8 @@ find_waits(struct tp_exec *x, const struct tp_wire_u64s *wait)
                                        ? tp_map_get(&x->objects, id)
                                        : NULL;
 
-        if (ev == NULL) {
+        /* without error and native event: the one of this very command */
+        if (ev == NULL || (ev->native == NULL && ev->obj.error == 0)) {
             return CL_INVALID_EVENT_WAIT_LIST;
         }
         /* a driver may wait for ever for an event that has failed already */

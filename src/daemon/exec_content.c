@@ -182,6 +182,7 @@ start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
     tp_exec_ref(&c->ev->obj);
     status = tp_transfers_start(c->x->transfers, &params);
     if (status != TELPHER_OK) {
+        c->ev->transfer = 0; /* somebody else's */
         tp_exec_unref(&c->ev->obj);
     }
     return status;

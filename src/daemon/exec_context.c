@@ -186,6 +186,7 @@ tp_exec_queue_let_go(struct tp_exec_object *o)
     tp_list_remove(&q->dirty_link);
     forget_barrier(q);
     tp_exec_queue_track(q);
+    tp_exec_queue_hear_out(q);
     if (q->native != NULL) {
         o->x->cl.Flush(q->native);
         o->x->cl.ReleaseCommandQueue(q->native);

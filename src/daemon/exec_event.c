@@ -368,6 +368,45 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     }
 }
 
+/* A pending event whose completion nobody hears of; in order the last one speaks for all. */
+static struct tp_exec_event *
+find_unheard(struct tp_exec_queue *q)
+{
+    struct tp_exec_event *found = NULL;
+
+    tp_list_for_each(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        bool heard = ev->is_move || atomic_load(&ev->hooked);
+
+        if (!q->in_order && !heard) {
+            return ev;
+        }
+        found = heard ? NULL : ev;
+    }
+    return found;
+}
+
+void
+tp_exec_queue_hear_out(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_exec_event *ev;
+
+    do {
+        tp_mutex_lock(&x->done_lock);
+        ev = find_unheard(q);
+        if (ev != NULL) {
+            tp_exec_ref(&ev->obj);
+        }
+        tp_mutex_unlock(&x->done_lock);
+        if (ev != NULL) {
+            hook(ev);
+            tp_exec_unref(&ev->obj);
+        }
+    } while (ev != NULL);
+}
+
 void
 tp_exec_event_failed(struct tp_exec_event *ev)
 {

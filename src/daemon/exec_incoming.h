@@ -22,8 +22,11 @@ struct tp_exec_incoming {
 int32_t tp_exec_incoming_new(struct tp_exec_program *p, uint64_t size,
                              struct tp_exec_incoming **ret_in);
 void tp_exec_incoming_free(struct tp_exec_incoming *in);
+/** True for no transfer, and for one that brings something. */
+bool tp_exec_is_proper_transfer(uint64_t transfer, uint64_t size);
 /**
  * Announces the transfer that brings the content; builds of the program wait for it.
+ * @param in      taken, also on failure
  * @param arrived gets @p in, which is then its own
  * @return OK, or what breaks the session
  */

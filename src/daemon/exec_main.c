@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sysexits.h>
@@ -28,14 +27,11 @@
 #include "telpher/version.h"
 
 enum {
-    STAGING_KEEP = 256, /* chunks of 16 KiB */
-    MIDDLE_KEEP = 16, /* chunks of TP_EXEC_DIRECT_MAX */
     SESSION_WAIT_MS = 10000,
     PATTERNS_MAX = 256,
 };
 
 #define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: what a wake-up costs */
-#define LOST_GRACE (200 * TP_CLOCK_MS)
 
 struct arguments {
     bool probe, serve, version;
@@ -157,96 +153,6 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     return EX_OK;
 }
 
-static void credit(void *arg, uint64_t transfer, uint64_t limit);
-static void lost(void *arg, telpher_status status);
-static void piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len);
-static void release(void *arg, void *hold);
-static const struct tp_transfers_handler transfers_handler = {
-    .piece_done = piece_done, .release = release, .credit = credit, .lost = lost};
-
-static void
-piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
-{
-    struct tp_wire_piece_done m = {.transfer = transfer, .offset = offset, .len = len};
-
-    tp_exec_put(arg, TP_WIRE_PIECE_DONE, &m);
-    tp_exec_flush(arg);
-}
-
-static void
-release(void *arg, void *hold)
-{
-    (void)arg;
-    tp_exec_region_unref(hold);
-}
-
-static void
-credit(void *arg, uint64_t transfer, uint64_t limit)
-{
-    struct tp_wire_credit m = {.transfer = transfer, .limit = limit};
-
-    tp_exec_put(arg, TP_WIRE_CREDIT, &m);
-    tp_exec_flush(arg);
-}
-
-static void
-lost(void *arg, telpher_status status)
-{
-    struct tp_exec *x = arg;
-
-    if (status == TELPHER_ERR_PROTO) {
-        tp_exec_die(x, status, "the client broke the protocol on a bulk stream");
-    }
-    /* the client itself may be gone, which the reader is about to see */
-    tp_clock_sleep(LOST_GRACE);
-    if (tp_stream_status(x->stream) == TELPHER_OK) {
-        tp_exec_die(x, status, "a bulk stream was lost while content was under way");
-    }
-}
-
-static telpher_status
-prepare(struct tp_exec *x, const struct arguments *a)
-{
-    telpher_status status;
-
-    tp_mutex_init(&x->done_lock);
-    tp_list_init(&x->queues);
-    tp_list_init(&x->gates);
-    x->memory.max = x->limits.memory_bytes;
-    x->host.max = x->limits.host_bytes;
-    tp_exec_pins_init(x);
-    x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
-    tp_list_init(&x->dirty);
-    tp_map_init(&x->objects);
-    tp_map_init(&x->regions);
-    x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    status = x->wake_fd < 0 ? TELPHER_ERR_LIMIT : TELPHER_OK;
-    if (status == TELPHER_OK) {
-        status = tp_pool_create("build", TP_EXEC_POOL_THREADS, &x->pool);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_host_staging_create(TP_EXEC_DIRECT_MAX, MIDDLE_KEEP, &x->middle);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_transfers_create(&transfers_handler, x, &x->transfers);
-    }
-    if (status == TELPHER_OK) {
-        tp_host_staging_set_budget(x->staging, &x->host);
-        tp_host_staging_set_budget(x->middle, &x->host);
-        tp_transfers_set_budget(x->transfers, &x->host);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_exec_printf_create(x, &x->printf);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_exec_watchdog_create(x, &x->watchdog);
-    }
-    return status;
-}
-
 /* A driver that calls back late is watched. */
 static void
 watch_events(struct tp_exec *x)
@@ -274,7 +180,8 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
     }
     if (status == TELPHER_OK) {
         watch_events(x);
-        status = prepare(x, a);
+        x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
+        status = tp_exec_prepare(x);
         if (status != TELPHER_OK) {
             (void)tp_error_set(err, status, "cannot start a session: %s",
                                telpher_status_text(status));

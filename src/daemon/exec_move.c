@@ -311,8 +311,12 @@ start_move(struct tp_exec_command *c, struct move *mv,
     cl_event gate = params->gated ? mv->gates[mv->gate_at] : NULL;
     telpher_status status = tp_transfers_start(x->transfers, params);
 
-    if (status != TELPHER_OK || gate == NULL) {
+    if (status != TELPHER_OK) {
+        finished(mv, CL_OUT_OF_RESOURCES, 0, 0); /* nobody else will */
         return status;
+    }
+    if (gate == NULL) {
+        return TELPHER_OK;
     }
     x->cl.RetainEvent(gate); /* mv may be gone as soon as it is in the list */
     tp_mutex_lock(&x->done_lock);

@@ -93,6 +93,13 @@ tp_exec_program_free(struct tp_exec_object *o)
     tp_free(p);
 }
 
+bool
+tp_exec_is_proper_transfer(uint64_t transfer, uint64_t size)
+{
+    return transfer == 0 ||
+           (tp_wire_id_kind(transfer) == TP_WIRE_KIND_TRANSFER && size > 0);
+}
+
 telpher_status
 tp_exec_incoming_await(struct tp_exec_incoming *in, uint64_t transfer,
                        void (*arrived)(void *arg, int32_t error, uint64_t start_ns,
@@ -103,15 +110,21 @@ tp_exec_incoming_await(struct tp_exec_incoming *in, uint64_t transfer,
                                               .memory = in->content,
                                               .finished = arrived,
                                               .arg = in};
+    struct tp_exec *x = in->program->obj.x;
+    telpher_status status;
 
-    if (tp_wire_id_kind(transfer) != TP_WIRE_KIND_TRANSFER || in->size == 0) {
-        return TELPHER_ERR_PROTO;
-    }
-    tp_mutex_lock(&in->program->obj.x->done_lock);
+    tp_mutex_lock(&x->done_lock);
     in->program->waiting++;
-    tp_mutex_unlock(&in->program->obj.x->done_lock);
-    tp_exec_watchdog_arm(in->program->obj.x->watchdog);
-    return tp_transfers_start(in->program->obj.x->transfers, &params);
+    tp_mutex_unlock(&x->done_lock);
+    tp_exec_watchdog_arm(x->watchdog);
+    status = tp_transfers_start(x->transfers, &params);
+    if (status != TELPHER_OK) { /* else it may be gone already */
+        tp_mutex_lock(&x->done_lock);
+        in->program->waiting--;
+        tp_mutex_unlock(&x->done_lock);
+        tp_exec_incoming_free(in);
+    }
+    return status;
 }
 
 /* ---- source and intermediate language ---- */
@@ -163,7 +176,8 @@ create_of_text(struct tp_exec *x, const struct tp_wire_program_source *m,
 
     if (m->source.len > TP_WIRE_BLOB_MAX ||
         (m->transfer == 0 && m->size != m->source.len) ||
-        (m->transfer != 0 && m->source.len != 0)) {
+        (m->transfer != 0 && m->source.len != 0) ||
+        !tp_exec_is_proper_transfer(m->transfer, m->size)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_exec_program_new(x, m->program, m->context, origin, &p, &error);
@@ -247,7 +261,8 @@ tp_exec_on_program_files(struct tp_exec *x, const struct tp_wire_program_files *
 
     if (m->size == 0 || m->size > TP_WIRE_FILES_BYTES_MAX ||
         m->files.len > TP_WIRE_BLOB_MAX ||
-        m->files.len != (m->transfer == 0 ? m->size : 0)) {
+        m->files.len != (m->transfer == 0 ? m->size : 0) ||
+        !tp_exec_is_proper_transfer(m->transfer, m->size)) {
         return TELPHER_ERR_PROTO;
     }
     if (error == 0) {
