@@ -401,7 +401,7 @@ tp_exec_queue_hear_out(struct tp_exec_queue *q)
         }
         tp_mutex_unlock(&x->done_lock);
         if (ev != NULL) {
-            hook(ev);
+            tp_exec_event_watch(ev);
             tp_exec_unref(&ev->obj);
         }
     } while (ev != NULL);

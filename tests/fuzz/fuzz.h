@@ -8,19 +8,22 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/** The property that must hold for every input. */
-static inline void
-require(int condition)
+static _Noreturn inline void
+fuzz_broken(const char *condition, const char *file, int line)
 {
-    if (!condition) {
-        abort();
-    }
+    fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);
+    abort();
 }
+
+/** A property that must hold for every input. */
+#define require(condition)                                                             \
+    ((condition) ? (void)0 : fuzz_broken(#condition, __FILE__, __LINE__))
 
 /** Copy in a heap block of just that size: a sanitizer sees any byte read beyond. */
 static inline void *

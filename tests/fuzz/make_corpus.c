@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "make_corpus.h"
+
 #include "base/sha256.h"
 #include "daemon/cache_entry.h"
 #include "wire/facts.h"
@@ -17,7 +19,7 @@
 static const char *top;
 static struct tp_sample_room room;
 
-static void
+void
 save(const char *target, const char *name, const void *data, size_t len)
 {
     char path[1024];
@@ -66,7 +68,7 @@ make_prefaces(void)
     save("preface", "refusal", raw, sizeof(raw));
 }
 
-/* Row number and body. */
+/* Type and body. */
 static void
 make_messages(void)
 {
@@ -77,7 +79,7 @@ make_messages(void)
         _Alignas(16) uint8_t m[TP_WIRE_STRUCT_MAX] = {0};
 
         tp_sample(row->type, TP_SAMPLE_PATTERN, &room, m);
-        raw[0] = (uint8_t)i;
+        raw[0] = (uint8_t)row->type;
         row->put(raw + 1, m);
         save("messages", row->name, raw, 1 + row->size(m));
     }
@@ -325,5 +327,8 @@ main(int argc, char **argv)
     make_modules();
     make_texts();
     make_cache();
+    make_broker_seeds();
+    make_executor_seeds();
+    make_client_seeds();
     return 0;
 }

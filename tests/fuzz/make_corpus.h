@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that write seed inputs share. */
+#ifndef TELPHER_TESTS_FUZZ_MAKE_CORPUS_H
+#define TELPHER_TESTS_FUZZ_MAKE_CORPUS_H
+
+#include <stddef.h>
+
+/** Writes corpus/fuzz_<target>/<name>; ends the program if it cannot. */
+void save(const char *target, const char *name, const void *data, size_t len);
+
+/** make_sessions.c: sessions with the broker, the executor and the client. */
+void make_broker_seeds(void);
+void make_executor_seeds(void);
+void make_client_seeds(void);
+
+#endif
