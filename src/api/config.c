@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings of all of Telpher, for `telpher info`. Those of base are linked in; those of
+ * Settings of all of Telpher, for `telpher info`. Those of base and of core/comm are linked in; those of
  * the OpenCL library and of the daemon, which are other files, are listed here again, and
  * a test compares with their tables.
  */
@@ -10,6 +10,7 @@
 #include "api/api_int.h"
 #include "base/compiler.h"
 #include "base/settings.h"
+#include "core/comm/settings.h"
 
 struct setting {
     const char *room, *name, *type, *default_text, *help;
@@ -40,16 +41,26 @@ describe(const struct setting *s, telpher_config_fn on_setting, void *user)
     on_setting(user, &info);
 }
 
-void
-telpher_config_describe(telpher_config_fn on_setting, void *user)
+static void
+describe_table(const char *room, const struct tp_config_entry *entries, size_t count,
+               telpher_config_fn on_setting, void *user)
 {
-    for (size_t i = 0; i < tp_settings_entry_count; i++) {
-        const struct tp_config_entry *e = &tp_settings_entries[i];
-        const struct setting s = {"base", e->name, e->parser->type, e->default_text,
+    for (size_t i = 0; i < count; i++) {
+        const struct tp_config_entry *e = &entries[i];
+        const struct setting s = {room, e->name, e->parser->type, e->default_text,
                                   e->help};
 
         describe(&s, on_setting, user);
     }
+}
+
+void
+telpher_config_describe(telpher_config_fn on_setting, void *user)
+{
+    describe_table("base", tp_settings_entries, tp_settings_entry_count, on_setting,
+                   user);
+    describe_table("comm", tp_comm_entries, tp_comm_entry_count, on_setting, user);
+    describe_table("mem", tp_mems_entries, tp_mems_entry_count, on_setting, user);
     for (size_t i = 0; i < TP_ARRAY_LEN(elsewhere); i++) {
         describe(&elsewhere[i], on_setting, user);
     }

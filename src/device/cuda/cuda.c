@@ -2,7 +2,10 @@
 /* GPUs, and the memory on them. */
 #include "device/cuda/cuda.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -182,7 +185,35 @@ gpu_at(struct tp_cuda *c, int ordinal)
     return gpu;
 }
 
-/* ---- memory -------------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------------------- */
+
+/* Where the heap below the break begins, for the life of the process. */
+static uintptr_t
+find_heap(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    uintptr_t start = (uintptr_t)sbrk(0);
+    char line[512];
+
+    while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+        uintptr_t from;
+
+        if (strstr(line, "[heap]") != NULL && sscanf(line, "%" SCNxPTR, &from) == 1) {
+            start = TP_MIN(start, from);
+        }
+    }
+    if (maps != NULL) {
+        (void)fclose(maps);
+    }
+    return start;
+}
+
+/* No driver can have memory there: so that small host memory is found fast. */
+static bool
+is_heap(const struct tp_cuda *c, const void *ptr)
+{
+    return (uintptr_t)ptr - c->heap_start < (uintptr_t)sbrk(0) - c->heap_start;
+}
 
 bool
 tp_cuda_ask(const struct tp_cuda *c, const void *ptr, struct tp_cuda_pointer *ret)
@@ -210,6 +241,8 @@ tp_cuda_ask(const struct tp_cuda *c, const void *ptr, struct tp_cuda_pointer *re
     return true;
 }
 
+/* ---- memory -------------------------------------------------------------------------- */
+
 static void
 tell(struct tp_cuda_gpu *gpu, CUdeviceptr start, uint64_t size,
      struct tp_device_memory *ret)
@@ -230,7 +263,7 @@ cuda_find(struct tp_device *d, const void *ptr, struct tp_device_memory *ret)
     struct tp_cuda_pointer pointer;
     struct tp_cuda_gpu *gpu;
 
-    if (!tp_cuda_ask(c, ptr, &pointer)) {
+    if (is_heap(c, ptr) || !tp_cuda_ask(c, ptr, &pointer)) {
         return false;
     }
     gpu = gpu_at(c, TP_MAX(pointer.ordinal, 0)); /* managed memory may be nowhere yet */
@@ -381,6 +414,7 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
         tp_free(c);
         return status;
     }
+    c->heap_start = find_heap();
     c->ordinal = params->ordinal;
     c->local_rank = params->local_rank;
     tp_list_init(&c->imports);

@@ -47,6 +47,7 @@ struct tp_cuda {
     bool absent; /**< tried, and there is no GPU */
     int count;
     uint32_t ordinal, local_rank;
+    uintptr_t heap_start;
     struct tp_cuda_gpu home; /**< the one of this rank; memory is allocated there */
     struct tp_cuda_gpu *gpus[TP_CUDA_GPUS_MAX]; /**< by ordinal; NULL: not met */
     unsigned open_count;

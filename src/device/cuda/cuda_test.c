@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/comm/mem.h"
 #include "device/cuda/cuda.h"
@@ -130,6 +131,23 @@ test_pinned_memory_is_plain(void **state)
     assert_ptr_equal(place.host, pinned);
     assert_int_equal(api.MemFreeHost(pinned), CUDA_SUCCESS);
     assert_int_equal(api.CtxPop(&context), CUDA_SUCCESS);
+}
+
+/* The driver is not asked about the heap, where most of a program's small memory is. */
+static void
+test_heap_is_plain(void **state)
+{
+    struct setup *s = *state;
+    struct tp_mem_place place;
+    unsigned asked = hooks->calls("cuPointerGetAttributes");
+    char *heap = sbrk(4096);
+
+    assert_ptr_not_equal(heap, (void *)-1);
+    assert_int_equal(tp_mems_find(s->mems, heap, 4096, &place), TELPHER_OK);
+    assert_ptr_equal(place.host, heap);
+    assert_int_equal(hooks->calls("cuPointerGetAttributes"), asked);
+    assert_int_equal(tp_mems_find(s->mems, heap + 4096, 1, &place), TELPHER_OK);
+    assert_int_equal(hooks->calls("cuPointerGetAttributes"), asked + 1);
 }
 
 static void
@@ -362,6 +380,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_pointers_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_memory_is_plain, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_heap_is_plain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_registered_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_gpus, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_streams, set_up, tear_down),

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenCL buffers of programs: include/telpher/interop/opencl.h over core/comm/mem.h. */
+#include <telpher/interop/opencl.h>
+
+#include "core/comm/mem.h"
+#ifdef TP_API_OPENCL
+#include "device/opencl/memory.h"
+#endif
+
+telpher_status
+telpher_opencl_register(telpher_context *ctx, struct _cl_mem *buffer,
+                        struct _cl_command_queue *queue, void **ret_ptr)
+{
+    return tp_mems_register(tp_context_mems(ctx), TELPHER_MEM_OPENCL, buffer, 0, queue,
+                            ret_ptr);
+}
+
+telpher_status
+telpher_opencl_use(telpher_context *ctx, struct _cl_command_queue *queue)
+{
+    struct tp_device *device = tp_mems_device(tp_context_mems(ctx), TELPHER_MEM_OPENCL);
+
+    if (device == NULL) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+#ifdef TP_API_OPENCL
+    return tp_opencl_memory_use(device, queue);
+#else
+    (void)queue;
+    return TELPHER_ERR_UNSUPPORTED;
+#endif
+}
+
+telpher_status
+telpher_opencl_buffer(telpher_context *ctx, const void *ptr,
+                      struct _cl_mem **ret_buffer, size_t *ret_offset)
+{
+    struct _cl_mem *buffer = NULL;
+    struct tp_mem_place place;
+    telpher_status status = tp_mems_find(tp_context_mems(ctx), ptr, 0, &place);
+
+#ifdef TP_API_OPENCL
+    if (status == TELPHER_OK && place.kind == TELPHER_MEM_OPENCL) {
+        buffer = tp_opencl_memory_buffer(place.mem);
+    }
+#endif
+    if (status != TELPHER_OK || buffer == NULL) {
+        return TELPHER_ERR_NOT_FOUND;
+    }
+    *ret_buffer = buffer;
+    if (ret_offset != NULL) {
+        *ret_offset = place.offset;
+    }
+    return TELPHER_OK;
+}
