@@ -16,6 +16,7 @@ enum { EXIT_USAGE = 2, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL 
 
 /** Subcommands. argv[0] is the subcommand's name. Each returns the exit code. */
 int command_run(int argc, char **argv);
+int command_launch(int argc, char **argv);
 int command_devices(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_ping(int argc, char **argv);

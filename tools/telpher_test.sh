@@ -28,10 +28,17 @@ expect help 0 'telpher run' "$telpher" --help
 expect version 0 '^telpher [0-9]+\.[0-9]+\.[0-9]+$' "$telpher" --version
 expect no-command 2 'usage: telpher' "$telpher"
 expect bad-command 2 "no command 'fly'" "$telpher" fly
-for c in run devices info ping keygen; do
+for c in run launch devices info ping keygen; do
     expect "$c-help" 0 "usage: telpher $c" "$telpher" "$c" --help
     expect "$c-bad-option" 2 'unknown option' "$telpher" "$c" --no-such-option
 done
+expect launch-nothing 2 'no program given' "$telpher" launch
+expect launch-bad-count 2 '1 to 4096' "$telpher" launch -n 0 -- true
+expect launch-labels 0 '^2: 2 of 3$' "$telpher" launch -l -n 3 -- sh -c 'echo $TELPHER_RANK of $TELPHER_SIZE'
+expect launch-exit-code 7 'rank 1 .* exit code 7' "$telpher" launch -n 2 -- sh -c 'test $TELPHER_RANK = 0 || exit 7; exec sleep 50'
+expect launch-keeps-going 7 '^on$' "$telpher" launch -k -n 2 -- sh -c 'test $TELPHER_RANK = 0 || exit 7; sleep 0.3; echo on'
+expect launch-signal 137 'signal 9' "$telpher" launch -n 2 -- sh -c 'kill -KILL $$'
+expect launch-not-found 127 'No such file' "$telpher" launch -n 2 -- "$work/none"
 expect run-nothing 2 'no program given' "$telpher" run
 expect run-bad-list 2 'telpher run: ' "$telpher" run -s 'a,,b' -- true
 expect run-true 0 '' "$telpher" run -- true

@@ -514,7 +514,7 @@ one_dies(telpher_context *ctx)
 
     OK(telpher_win_create(ctx, mine, sizeof(mine), RANKS_TIME, &win));
     if (rank == 1) {
-        telpher_progress_wait(ctx, 50000000);
+        OK(telpher_notify_wait(win, TELPHER_ANY_RANK, 5, 2, RANKS_TIME));
         raise(SIGKILL);
     }
     OK(telpher_channel_open(ctx, 1, 0, &to_dead));
@@ -523,6 +523,7 @@ one_dies(telpher_context *ctx)
        TELPHER_IN_PROGRESS);
     IS(telpher_channel_send(to_dead, big, sizeof(big), NULL, &send),
        TELPHER_IN_PROGRESS);
+    OK(telpher_notify(win, 1, 5)); /* now it may die */
     died = now_ns();
     IS(telpher_request_wait(recv, RANKS_TIME, &len), TELPHER_ERR_PEER_LOST);
     IS(telpher_request_wait(send, RANKS_TIME, &len), TELPHER_ERR_PEER_LOST);

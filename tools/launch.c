@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * telpher launch: starts the ranks of a job here, or on other hosts by ssh, has them meet,
+ * and ends them all when one fails. The job's secret goes to other hosts by standard input,
+ * never by a command line that others could read.
+ */
+#include "telpher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <telpher/root.h>
+
+enum { RANKS_MAX = 4096, HOSTS_MAX = 1024, KILL_AFTER_S = 5 };
+
+struct launch_options {
+    long ranks;
+    const char *hosts[HOSTS_MAX];
+    size_t host_count;
+    const char *root_host, *transports;
+    double timeout_s;
+    int keep_going, label;
+};
+
+/** One started rank. */
+struct rank {
+    pid_t pid; /* 0 once it has ended */
+    pid_t label_pid; /* of what labels its output, or 0 */
+};
+
+static void
+print_help(void)
+{
+    printf(
+        "usage: telpher launch [OPTION]... [--] PROGRAM [ARG]...\n\n"
+        "Starts PROGRAM as the ranks of a job, which find each other.\n\n"
+        "  -n, --ranks N          how many; without it one, or one for each host\n"
+        "  -H, --hosts LIST       hosts with commas between, each gets as many ranks;\n"
+        "                         others than this one are reached by ssh\n"
+        "      --root-host NAME   how other hosts reach this one; else its host name\n"
+        "      --timeout TIME     for all ranks to come: 30s, 500ms; else 60s\n"
+        "      --transports LIST  how ranks reach each other: shm, ucx, tcp\n"
+        "  -l, --label            begin each line of output with the rank\n"
+        "  -k, --keep-going       when a rank fails, let the others go on\n"
+        "  -h, --help\n\n"
+        "Rank 0 has the standard input. The exit code is that of the first rank that\n"
+        "failed, 128 + N if signal N ended it; 127 if PROGRAM is not found, 126 if it\n"
+        "cannot be run. Ranks see TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT and\n"
+        "TELPHER_JOB.\n");
+}
+
+static int
+add_hosts(struct launch_options *o, char *list)
+{
+    for (char *host = strtok(list, ","); host != NULL; host = strtok(NULL, ",")) {
+        if (o->host_count == HOSTS_MAX) {
+            return usage_error("launch", "at most %d hosts", HOSTS_MAX);
+        }
+        if (host[0] == '-') { /* ssh would take it for an option */
+            return usage_error("launch", "\"%s\" is no host", host);
+        }
+        o->hosts[o->host_count++] = host;
+    }
+    return -1;
+}
+
+static int
+parse_count(struct launch_options *o, const char *text)
+{
+    char *end;
+
+    o->ranks = strtol(text, &end, 10);
+    return *end != '\0' || o->ranks < 1 || o->ranks > RANKS_MAX
+               ? usage_error("launch", "--ranks is 1 to %d, not \"%s\"", RANKS_MAX,
+                             text)
+               : -1;
+}
+
+/** @return -1 to go on, else the exit code. */
+static int
+parse_options(int argc, char **argv, struct launch_options *o)
+{
+    static const struct option options[] = {
+        {"ranks", required_argument, NULL, 'n'},
+        {"hosts", required_argument, NULL, 'H'},
+        {"root-host", required_argument, NULL, 'R'},
+        {"timeout", required_argument, NULL, 't'},
+        {"transports", required_argument, NULL, 'T'},
+        {"label", no_argument, NULL, 'l'},
+        {"keep-going", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
+    int c, code = -1;
+
+    while (code < 0 && (c = getopt_long(argc, argv, "+n:H:lkh", options, NULL)) != -1) {
+        switch (c) {
+        case 'n':
+            code = parse_count(o, optarg);
+            break;
+        case 'H':
+            code = add_hosts(o, optarg);
+            break;
+        case 'R':
+            o->root_host = optarg;
+            break;
+        case 't':
+            o->timeout_s = 1e-9 * (double)parse_duration_ns(optarg);
+            code = o->timeout_s > 0
+                       ? -1
+                       : usage_error("launch", "--timeout \"%s\" is no time", optarg);
+            break;
+        case 'T':
+            o->transports = optarg;
+            break;
+        case 'l':
+            o->label = 1;
+            break;
+        case 'k':
+            o->keep_going = 1;
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        default:
+            return usage_error("launch", "unknown option");
+        }
+    }
+    if (code < 0 && optind == argc) {
+        return usage_error("launch", "no program given");
+    }
+    return code;
+}
+
+/* ---- starting ---- */
+
+static int
+is_here(const char *host)
+{
+    char name[256] = "";
+
+    gethostname(name, sizeof(name) - 1);
+    return strcmp(host, "localhost") == 0 || strcmp(host, name) == 0;
+}
+
+static const char *
+host_of(const struct launch_options *o, long rank)
+{
+    return o->host_count == 0
+               ? "localhost"
+               : o->hosts[(size_t)rank * o->host_count / (size_t)o->ranks];
+}
+
+/** The variables of a rank, one "NAME=value" a line. */
+static int
+write_variables(const struct launch_options *o, const telpher_root *root, long rank,
+                const char *root_host, char *dst, size_t cap)
+{
+    int len = snprintf(dst, cap,
+                       "TELPHER_RANK=%ld\nTELPHER_SIZE=%ld\nTELPHER_ROOT=%s:%u\n"
+                       "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
+                       "TELPHER_START_TIMEOUT=%.3fs\n",
+                       rank, o->ranks, root_host, telpher_root_port(root),
+                       telpher_root_job(root), o->timeout_s);
+
+    if (o->transports != NULL && len > 0 && (size_t)len < cap) {
+        len += snprintf(dst + len, cap - (size_t)len, "TELPHER_TRANSPORTS=%s\n",
+                        o->transports);
+    }
+    return len > 0 && (size_t)len < cap ? 0 : -1;
+}
+
+static void
+set_variables(char *variables)
+{
+    char *rest = NULL;
+
+    for (char *line = strtok_r(variables, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strchr(line, '=');
+
+        *value++ = '\0';
+        setenv(line, value, 1);
+    }
+}
+
+/** Appends @p text in quotes that a shell takes off again. @return 0, or -1: too long */
+static int
+quote(char *dst, size_t cap, const char *text)
+{
+    size_t len = strlen(dst);
+
+    for (const char *c = text;; c++) {
+        const char *piece = c == text ? " '" : "";
+        char one[2] = {*c, '\0'};
+        const char *body = *c == '\0' ? "'" : *c == '\'' ? "'\\''" : one;
+        int n = snprintf(dst + len, cap - len, "%s%s", piece, body);
+
+        if (n < 0 || (size_t)n >= cap - len) {
+            return -1;
+        }
+        len += (size_t)n;
+        if (*c == '\0') {
+            return 0;
+        }
+    }
+}
+
+/** Becomes ssh, with a shell there that reads the variables up to an empty line. */
+static void
+exec_ssh(const char *host, char **program, char *variables)
+{
+    static char command[32768] =
+        "while read -r v && [ -n \"$v\" ]; do export \"$v\"; done; cd";
+    char cwd[4096];
+    int lines[2];
+
+    if (getcwd(cwd, sizeof(cwd)) == NULL || quote(command, sizeof(command), cwd) != 0) {
+        _exit(failure("the working folder has no name"));
+    }
+    strncat(command, " && exec", sizeof(command) - strlen(command) - 1);
+    for (char **arg = program; *arg != NULL; arg++) {
+        if (quote(command, sizeof(command), *arg) != 0) {
+            _exit(failure("the command line is too long"));
+        }
+    }
+    strcat(variables, "\n");
+    if (pipe(lines) != 0 ||
+        write(lines[1], variables, strlen(variables)) != (ssize_t)strlen(variables)) {
+        _exit(failure("pipe: %s", strerror(errno)));
+    }
+    dup2(lines[0], STDIN_FILENO);
+    close(lines[0]);
+    close(lines[1]);
+    execlp("ssh", "ssh", "-T", "-o", "BatchMode=yes", host, command, (char *)NULL);
+    failure("ssh: %s", strerror(errno));
+    _exit(EXIT_CANNOT_RUN);
+}
+
+static void
+exec_here(long rank, char **program, char *variables)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (rank != 0 && null >= 0) {
+        dup2(null, STDIN_FILENO);
+    }
+    set_variables(variables);
+    execvp(program[0], program);
+    fprintf(stderr, "telpher: running %s: %s\n", program[0], strerror(errno));
+    _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+}
+
+/** Copies lines from @p fd to standard output, each with its rank in front. */
+static void
+label_lines(long rank, int fd)
+{
+    FILE *in = fdopen(fd, "r");
+    char *line = NULL;
+    size_t cap = 0;
+
+    while (in != NULL && getline(&line, &cap, in) > 0) {
+        printf("%ld: %s%s", rank, line, strchr(line, '\n') != NULL ? "" : "\n");
+        fflush(stdout);
+    }
+    _exit(0);
+}
+
+static pid_t
+start_label(long rank, int *ret_out)
+{
+    int lines[2];
+    pid_t pid;
+
+    if (pipe2(lines, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    pid = fork();
+    if (pid == 0) {
+        close(lines[1]);
+        signal(SIGINT, SIG_IGN);
+        signal(SIGTERM, SIG_IGN);
+        label_lines(rank, lines[0]);
+    }
+    close(lines[0]);
+    *ret_out = lines[1];
+    return pid;
+}
+
+static int
+start_rank(const struct launch_options *o, const telpher_root *root,
+           const char *root_host, long number, char **program, struct rank *ret_rank)
+{
+    static char variables[1024];
+    const char *host = host_of(o, number);
+    int out = -1;
+
+    if (write_variables(o, root, number, root_host, variables, sizeof(variables) - 2) !=
+        0) {
+        return failure("--transports is too long");
+    }
+    if (o->label) {
+        ret_rank->label_pid = start_label(number, &out);
+    }
+    ret_rank->pid = fork();
+    if (ret_rank->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (out >= 0) {
+            dup2(out, STDOUT_FILENO);
+            dup2(out, STDERR_FILENO);
+        }
+        if (is_here(host)) {
+            exec_here(number, program, variables);
+        }
+        exec_ssh(host, program, variables);
+    }
+    if (out >= 0) {
+        close(out);
+    }
+    return ret_rank->pid > 0 ? 0 : failure("fork: %s", strerror(errno));
+}
+
+/* ---- waiting ---- */
+
+static volatile sig_atomic_t told; /* the signal that we were sent */
+
+static void
+take_signal(int sig)
+{
+    told = sig;
+}
+
+static void
+set_signals(void)
+{
+    struct sigaction take = {.sa_handler = take_signal};
+
+    sigaction(SIGTERM, &take, NULL);
+    sigaction(SIGINT, &take, NULL);
+    sigaction(SIGHUP, &take, NULL);
+    sigaction(SIGALRM, &take, NULL);
+}
+
+static void
+signal_all(struct rank *ranks, long count, int sig)
+{
+    for (long r = 0; r < count; r++) {
+        if (ranks[r].pid > 0) {
+            kill(ranks[r].pid, sig);
+        }
+    }
+}
+
+/** Takes one rank that ended off; @p program NULL: says nothing. @return its exit code as a shell gives it */
+static int
+take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *program)
+{
+    int code =
+        WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+
+    for (long r = 0; r < count; r++) {
+        if (ranks[r].pid == pid) {
+            ranks[r].pid = 0;
+            if (program == NULL) {
+                return code; /* we ended it */
+            }
+            if (WIFSIGNALED(status)) {
+                failure("rank %ld (%s) was ended by signal %d, %s", r, program,
+                        WTERMSIG(status), strsignal(WTERMSIG(status)));
+            } else if (code != 0) {
+                failure("rank %ld (%s) failed with exit code %d", r, program, code);
+            }
+            return code;
+        }
+    }
+    return 0; /* what labelled a rank's output */
+}
+
+static long
+still_running(const struct rank *ranks, long count)
+{
+    long running = 0;
+
+    for (long r = 0; r < count; r++) {
+        running += ranks[r].pid > 0;
+    }
+    return running;
+}
+
+/** Waits for all. When one fails the others are told to end, and killed if they do not. */
+static int
+wait_all(const struct launch_options *o, struct rank *ranks, long count,
+         const char *program)
+{
+    int code = 0, ending = 0;
+
+    while (still_running(ranks, count) > 0) {
+        int status = 0, failed = 0;
+        pid_t pid = waitpid(-1, &status, 0);
+
+        if (pid > 0) {
+            failed = take_ended(ranks, count, pid, status, ending ? NULL : program);
+            code = code != 0 || ending ? code : failed;
+        }
+        if (told == SIGALRM) {
+            signal_all(ranks, count, SIGKILL);
+        } else if (told != 0 && !ending) {
+            code = EXIT_SIGNAL + told;
+        }
+        if (!ending && ((failed != 0 && !o->keep_going) || told != 0)) {
+            ending = 1;
+            signal_all(ranks, count, SIGTERM);
+            alarm(KILL_AFTER_S);
+        }
+    }
+    for (long r = 0; r < count; r++) {
+        if (ranks[r].label_pid > 0) {
+            waitpid(ranks[r].label_pid, NULL, 0);
+        }
+    }
+    return code;
+}
+
+static int
+launch(const struct launch_options *o, char **program)
+{
+    static struct rank ranks[RANKS_MAX];
+    char name[256] = "127.0.0.1";
+    telpher_root *root = NULL;
+    telpher_error err = {0};
+    int far = 0, code = 0;
+    long started = 0;
+
+    for (size_t i = 0; i < o->host_count; i++) {
+        far |= !is_here(o->hosts[i]);
+    }
+    if (far) {
+        gethostname(name, sizeof(name) - 1);
+    }
+    if (telpher_root_start(far ? "0.0.0.0:0" : "127.0.0.1:0", (uint32_t)o->ranks, NULL,
+                           (uint64_t)(1e9 * o->timeout_s), &root, &err) != TELPHER_OK) {
+        return failure("%s", err.text);
+    }
+    set_signals();
+    while (code == 0 && started < o->ranks) {
+        code = start_rank(o, root, o->root_host != NULL ? o->root_host : name, started,
+                          program, &ranks[started]);
+        started += code == 0;
+    }
+    if (code != 0) {
+        signal_all(ranks, started, SIGTERM);
+        alarm(KILL_AFTER_S);
+    }
+    started = wait_all(o, ranks, started, program[0]);
+    telpher_root_stop(root);
+    return code != 0 ? code : (int)started;
+}
+
+int
+command_launch(int argc, char **argv)
+{
+    struct launch_options o = {.timeout_s = 60};
+    int code = parse_options(argc, argv, &o);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (o.ranks == 0) {
+        o.ranks = o.host_count != 0 ? (long)o.host_count : 1;
+    }
+    return launch(&o, argv + optind);
+}
