@@ -3,19 +3,16 @@
 """Soak: what cannot be asserted in a test that must not depend on the machine. Prints numbers with what they should
 be beside them; the exit status says whether all are there.
 
-usage: soak.py idle|latency|commands|processor [AMOUNT], settings from the environment as for the fault tests"""
+usage: soak.py idle|commands|processor [AMOUNT], settings from the environment as for the fault tests"""
 import os
-import random
 import re
 import struct
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../fault"))
-from fault import (CONTEXT, EVENT, MEM, PROGRAM, QUEUE, Server, Session, children, frame,  # noqa: E402
-                   numbers, preface)
+from fault import Server, Session, children  # noqa: E402
 
 SOAK_CLIENT = os.environ["SOAK_CLIENT"]
 FAILED = []
@@ -134,122 +131,7 @@ def processor(seconds):
     server.stop()
 
 
-class Hostile(threading.Thread):
-    """One kind of hostile client, again and again until told to stop."""
-
-    def __init__(self, server, act):
-        super().__init__(daemon=True)
-        self.server, self.act, self.stop, self.rounds = server, act, False, 0
-
-    def run(self):
-        while not self.stop:
-            try:
-                self.act(self)
-            except (OSError, AssertionError, struct.error):
-                time.sleep(0.01)
-            self.rounds += 1
-            time.sleep(0.02)  # this machine has to run the honest one, too
-
-
-def strangers(t):
-    """Half-open connections, and prefaces that trickle."""
-    held = [t.server.connect() for _ in range(16)]
-    for s in held:
-        s.sendall(preface()[:random.randrange(64)])
-    time.sleep(0.5)
-    for s in held:
-        s.close()
-
-
-def garbage(t):
-    with t.server.connect() as s:
-        s.sendall(random.randbytes(4096))
-    with Session(t.server) as s:
-        s.put_raw(random.randbytes(65536))
-
-
-def many_objects(t):
-    """10,000 of each kind, then garbage."""
-    with Session(t.server).start() as s:
-        for i in range(2, 10002):
-            s.put("buffer_create", struct.pack("<QQQQ", MEM | i, CONTEXT | 1, 1, 64))
-            if i <= 200:
-                s.put("context_create", struct.pack("<Q", CONTEXT | i) + numbers(0))
-                s.put("queue_create", struct.pack("<QQIQ", QUEUE | i, CONTEXT | 1, 0, 0))
-            s.put("program_source", struct.pack("<QQQQI1s", PROGRAM | i, CONTEXT | 1, 1, 0, 1, b"x"))
-            s.put(0x2a, struct.pack("<QQ", EVENT | i, CONTEXT | 1))
-            if t.stop:
-                return
-        s.put_raw(random.randbytes(64))
-
-
-def unread(t):
-    """Asks and does not listen."""
-    with Session(t.server).start() as s:
-        for i in range(200):
-            s.put("ping", struct.pack("<QQI", i, 0, 65536) + bytes(65536))
-
-
-def half_frames(t):
-    with Session(t.server) as s:
-        s.put_raw(frame("ping", bytes(1000), 1)[:500])
-        time.sleep(0.2)
-
-
-def value(text, name):
-    return float(re.search(rf"^{name} (\S+)", text, re.M).group(1))
-
-
-def place(pid, processors):
-    """All threads of a process."""
-    for task in os.listdir(f"/proc/{pid}/task"):
-        os.sched_setaffinity(int(task), processors)
-
-
-def measure(server, seconds, honest, crowd=()):
-    """Median and p99 of a client that has processors of its own, and so has its executor; the crowd is there meanwhile."""
-    before = set(children(server.pid))
-    process = client(server, "latency", seconds, preexec_fn=lambda: os.sched_setaffinity(0, honest))
-    assert process.stdout.readline().strip() == "ready"
-    for pid in set(children(server.pid)) - before:
-        place(pid, honest)
-    for t in crowd:
-        t.start()
-    text = process.communicate("\n")[0]
-    for t in crowd:
-        t.stop = True
-    for t in crowd:
-        t.join(20)
-    return value(text, "median_us"), value(text, "p99_us")
-
-
-def latency(seconds):
-    """An honest client beside hostile ones, in turns with the same without them.
-
-    Half of the processors are the honest client's and its executor's: that hostile clients compute is their right, and
-    what is asked is whether they hold up others in any other way."""
-    processors = sorted(os.sched_getaffinity(0))
-    if len(processors) < 2:
-        raise SystemExit("skipped: one processor")
-    honest, others = set(processors[:len(processors) // 2]), set(processors[len(processors) // 2:])
-    os.sched_setaffinity(0, others)
-    server = Server("--build-timeout", "5s", "--preface-timeout", "1s")
-    alone, beside = [], []
-    for turn in range(5):
-        alone.append(measure(server, seconds, honest))
-        crowd = [Hostile(server, act) for act in (strangers, garbage, unread, half_frames, many_objects)]
-        beside.append(measure(server, seconds, honest, crowd))
-        print(f"turn {turn + 1}: alone median {alone[-1][0]} us, p99 {alone[-1][1]} us; beside hostile clients median "
-              f"{beside[-1][0]} us, p99 {beside[-1][1]} us; "
-              f"{', '.join(f'{t.act.__name__} x {t.rounds}' for t in crowd)}", flush=True)
-    p99 = [sorted(row[1] for row in rows)[2] for rows in (alone, beside)]
-    tell("processors", os.cpu_count())
-    tell("p99 alone, median of 5 [us]", p99[0])
-    tell("p99 beside hostile clients, median of 5 [us]", p99[1], 2 * p99[0])
-    server.stop()
-
-
-WHAT = {"idle": (idle, 200), "commands": (commands, 10_000_000), "processor": (processor, 3), "latency": (latency, 4)}
+WHAT = {"idle": (idle, 200), "commands": (commands, 10_000_000), "processor": (processor, 3)}
 
 
 def main():
