@@ -259,6 +259,21 @@ make_texts(void)
     save_text("include", "two", "%:include \"a\" */ #import <b");
 }
 
+/* Which blob, how many thousand bytes of it, and pairs of place and bits; see fuzz_memory.c. */
+static void
+make_memory(void)
+{
+    static const uint8_t host[] = {1, 10}, sim[] = {2, 65},
+                         far_off[] = {1, 1, 15, 0x80}, fd[] = {2, 1, 44, 1},
+                         bare[] = {0, 1, 0, 1, 0, 0};
+
+    save("memory", "host", host, sizeof(host));
+    save("memory", "sim", sim, sizeof(sim));
+    save("memory", "offset", far_off, sizeof(far_off));
+    save("memory", "descriptor", fd, sizeof(fd));
+    save("memory", "bare", bare, sizeof(bare));
+}
+
 /* A file of the cache, under the key that is all 0. */
 static void
 save_cache_file(const char *name, const uint8_t *content, size_t len)
@@ -319,6 +334,7 @@ main(int argc, char **argv)
     top = argv[1];
     (void)mkdir(top, 0777);
     tp_sample_room_init(&room);
+    make_memory();
     make_prefaces();
     make_messages();
     make_streams();

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging chunks: host memory that content of a device passes through on its way to the
- * network. A ring for each device, all of it allocated when the first chunk is taken. How
- * large and how many is measured when the device is first met: the smallest chunk that
- * copies nearly as fast as larger ones do, and enough of them to hide a copy's latency.
+ * network. A ring for each device. How large the chunks are and how many is measured when
+ * the device is first met: the smallest size that copies nearly as fast as larger ones do,
+ * and enough of them to hide a copy's latency. What was allocated for that stays until the
+ * end: drivers wait for everything under way before they free memory, and there may be a
+ * kernel that waits for us.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -12,11 +14,12 @@
 
 enum {
     CHUNK_MIN = 64 << 10,
-    CHUNK_MAX = 2 << 20,
+    CHUNK_MAX = 1 << 20,
     CHUNK_DEFAULT = 256 << 10,
-    COUNT_MIN = 4,
+    COUNT_MIN = 8,
     COUNT_MAX = 16,
     COUNT_DEFAULT = 8,
+    BLOCK = CHUNK_MAX * COUNT_MIN,
     DEPTH = 4, /* copies that are measured together */
     GAIN_PERCENT = 8, /* what twice the size must bring */
     PROBE_BYTES = 4096,
@@ -68,7 +71,7 @@ run_once(struct bench *b, size_t bytes, unsigned depth,
         t->bench = b;
         t->copy = (struct tp_device_copy){
             .mem = b->memory.mem,
-            .box = tp_device_range(started * bytes, bytes),
+            .box = tp_device_range(0, bytes), /* all the same: nobody reads it */
             .host = b->host + started * bytes,
             .done = count_done,
         };
@@ -129,31 +132,45 @@ choose(struct bench *b, size_t *ret_bytes, unsigned *ret_count)
     each = TP_MAX(time / DEPTH, 1);
     *ret_bytes = bytes;
     *ret_count = (unsigned)TP_MIN(COUNT_MIN + 2 * (latency / each), COUNT_MAX);
+    *ret_count = TP_MIN(*ret_count, (unsigned)(BLOCK / bytes));
     tp_debug("mem", "%s: a copy takes %llu ns, %zu bytes %llu ns; %u such chunks",
              b->device->ops->name, (unsigned long long)latency, bytes,
              (unsigned long long)each, *ret_count);
 }
 
+/* Measures with the ring's own block, and memory that stays in the ring. */
 static void
-measure(struct tp_device *device, size_t *ret_bytes, unsigned *ret_count)
+measure(struct tp_mems_ring *ring)
 {
-    const struct tp_device_ops *ops = device->ops;
-    const size_t size = (size_t)CHUNK_MAX * DEPTH;
-    struct bench b = {.device = device};
+    const struct tp_device_ops *ops = ring->device->ops;
+    struct bench b = {.device = ring->device};
 
-    if (ops->alloc == NULL || ops->alloc(device, size, &b.memory) != TELPHER_OK) {
+    if (ops->alloc == NULL ||
+        ops->alloc(ring->device, CHUNK_MAX, &ring->probe) != TELPHER_OK) {
+        ring->probe.mem = NULL;
         return;
     }
-    b.device = b.memory.device;
-    b.host = ops->chunk_alloc(device, size);
-    if (b.host != NULL) {
-        choose(&b, ret_bytes, ret_count);
-        ops->chunk_free(device, b.host, size);
+    ring->block = ops->chunk_alloc(ring->device, BLOCK);
+    if (ring->block == NULL) {
+        return;
     }
-    ops->free(device, b.memory.mem);
+    ring->block_bytes = BLOCK;
+    b.memory = ring->probe;
+    b.device = b.memory.device;
+    b.host = ring->block;
+    choose(&b, &ring->chunk_bytes, &ring->count);
 }
 
 /* ---- rings --------------------------------------------------------------------------- */
+
+static void
+free_block(struct tp_mems_ring *ring)
+{
+    if (ring->block != NULL) {
+        ring->device->ops->chunk_free(ring->device, ring->block, ring->block_bytes);
+        ring->block = NULL;
+    }
+}
 
 void
 tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
@@ -174,13 +191,16 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
     device->ring = ring; /* before it is measured: allocating looks at it */
     if (device->ops->kind != TELPHER_MEM_HOST &&
         (mems->chunk_bytes == 0 || mems->chunk_count == 0)) {
-        measure(device, &ring->chunk_bytes, &ring->count);
+        measure(ring);
     }
     if (mems->chunk_bytes != 0) {
         ring->chunk_bytes = mems->chunk_bytes;
     }
     if (mems->chunk_count != 0) {
         ring->count = TP_MAX(mems->chunk_count, 2);
+    }
+    if (ring->block != NULL && ring->count * ring->chunk_bytes > ring->block_bytes) {
+        free_block(ring); /* the user wants more than was measured with */
     }
 }
 
@@ -222,7 +242,10 @@ fill(struct tp_mems_ring *ring)
     if (chunks == NULL) {
         return false;
     }
-    ring->block = ops->chunk_alloc(ring->device, ring->count * ring->chunk_bytes);
+    if (ring->block == NULL) {
+        ring->block_bytes = ring->count * ring->chunk_bytes;
+        ring->block = ops->chunk_alloc(ring->device, ring->block_bytes);
+    }
     if (ring->block == NULL) {
         tp_free(chunks);
         return false;
@@ -267,9 +290,9 @@ tp_mems_rings_destroy(struct tp_mems *mems)
     while ((link = tp_list_pop_front(&mems->rings)) != NULL) {
         struct tp_mems_ring *ring = tp_list_entry(link, struct tp_mems_ring, link);
 
-        if (ring->block != NULL) {
-            ring->device->ops->chunk_free(ring->device, ring->block,
-                                          ring->count * ring->chunk_bytes);
+        free_block(ring);
+        if (ring->probe.mem != NULL) {
+            ring->device->ops->free(ring->probe.device, ring->probe.mem);
         }
         ring->device->ring = NULL;
         tp_free(ring->free);

@@ -37,7 +37,9 @@ struct tp_mems_ring {
     unsigned count;
     unsigned free_count;
     void **free; /**< stack; NULL until the first is taken */
-    void *block; /**< all of them */
+    void *block; /**< all of them; NULL until they are needed */
+    size_t block_bytes;
+    struct tp_device_memory probe; /**< what was measured with; mem NULL: nothing */
 };
 
 struct tp_mems {
