@@ -31,6 +31,7 @@ step() {
 
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 step cuda-figures 60 "$build/tests/perf/mem_perf" cuda
+TELPHER_CHUNK=4194304 step cuda-figures-4M 60 "$build/tests/perf/mem_perf" cuda
 step cuda-tests 60 "$build/src/builtin_mem_test" cuda
 step cuda-programs 60 "$build/src/device/cuda/device_cuda_driver_test"
 step opencl-figures 60 "$build/tests/perf/mem_perf" opencl

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: mem_perf KIND: what one kind of memory costs here, one figure a line: finding an
- * address, one small copy, streams of chunks each way, copies inside. Medians of several
- * runs. Run as `… --import BLOB LEN` it is the other process, which reads exported memory.
+ * address, one small copy, streams of chunks each way beside one large copy, copies inside.
+ * Medians of several runs. TELPHER_SIM counts, and TELPHER_CHUNK in bytes. Run as `… --import BLOB LEN` it is the other process, which reads exported memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +171,38 @@ stream(struct tp_mem_place place, size_t len, bool write)
     return (double)len / (double)(tp_clock_ns() - begin);
 }
 
+/* The floor: one copy of all of it, in memory as good as a chunk. @return GB/s */
+static double
+at_once(const struct tp_mem_place *place, void *host, size_t len, bool write)
+{
+    struct slot slot = {.copy.done = ended, .busy = true};
+    tp_ns begin = tp_clock_ns();
+
+    MUST(write ? tp_mems_write(mems, place, len, host, &slot.copy)
+               : tp_mems_read(mems, place, len, host, &slot.copy));
+    wait_for(&slot);
+    return (double)len / (double)(tp_clock_ns() - begin);
+}
+
+static void
+measure_floor(const struct tp_mem_place *place)
+{
+    const struct tp_device_ops *ops = place->device->ops;
+    double rates[2][RUNS];
+    void *host = ops->chunk_alloc(place->device, BIG);
+
+    if (host == NULL) {
+        return;
+    }
+    for (unsigned run = 0; run < RUNS; run++) {
+        rates[0][run] = at_once(place, host, BIG, false);
+        rates[1][run] = at_once(place, host, BIG, true);
+    }
+    say("read of 256 MiB at once", median(rates[0], RUNS), "GB/s");
+    say("write of 256 MiB at once", median(rates[1], RUNS), "GB/s");
+    ops->chunk_free(place->device, host, BIG);
+}
+
 static double
 move(const struct tp_mem_place *to, const struct tp_mem_place *from, size_t len)
 {
@@ -204,6 +236,7 @@ measure_copies(uint32_t kind)
     }
     say("read of 256 MiB by chunks", median(rates[0], RUNS), "GB/s");
     say("write of 256 MiB by chunks", median(rates[1], RUNS), "GB/s");
+    measure_floor(&a);
     say("copy of 256 MiB inside", median(rates[2], RUNS), "GB/s");
     MUST(tp_mems_free(mems, from));
     MUST(tp_mems_free(mems, to));
@@ -272,7 +305,11 @@ measure_export(uint32_t kind, const char *program)
 int
 main(int argc, char **argv)
 {
-    const struct tp_mems_settings settings = {.sim = getenv("TELPHER_SIM")};
+    const char *chunk = getenv("TELPHER_CHUNK");
+    const struct tp_mems_settings settings = {
+        .sim = getenv("TELPHER_SIM"),
+        .chunk = chunk != NULL ? strtoull(chunk, NULL, 10) : 0,
+    };
     const struct tp_mems_params params = {.settings = &settings};
     uint32_t kind = 0;
     tp_ns begin;

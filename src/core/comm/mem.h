@@ -77,7 +77,9 @@ size_t tp_mems_pending(const struct tp_mems *mems);
 /**
  * Starts place → @p host (tp_mems_read) or @p host → place (tp_mems_write) of @p len > 0
  * bytes. place->device is not NULL. Of @p copy, done and queue are the caller's, the rest is
- * filled; it is borrowed until done, as are host and the memory.
+ * filled; it is borrowed until done, as are host and the memory. @p host is part of a chunk;
+ * other memory will do, but CUDA copies to and from that inside the call, which then waits
+ * for the queue.
  * @return OK: done will be called, with a telpher_status; DEVICE, NO_MEMORY: it will not
  */
 telpher_status tp_mems_read(struct tp_mems *mems, const struct tp_mem_place *place,
