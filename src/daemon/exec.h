@@ -539,6 +539,7 @@ struct tp_exec_program {
     struct tp_buf stored; /**< argument facts that came with a binary */
     struct tp_buf specs; /**< struct tp_exec_spec of a program in IL; reader only */
     uint32_t kernel_count; /**< kernels alive; reader only */
+    bool had_kernels; /**< since the last build; the reader's, a build's meanwhile */
     uint8_t *files; /**< records for the next build, or NULL; done_lock */
     uint64_t files_len; /**< [bytes] */
     int32_t files_error; /**< why there are none; done_lock */

@@ -9,6 +9,8 @@
 #include "daemon/exec_files.h"
 
 #define ARG_INFO "-cl-kernel-arg-info"
+#define LET_GO_TIME (1 * TP_CLOCK_S) /* for a driver to let go of kernels */
+#define LET_GO_TRY (500 * TP_CLOCK_US)
 
 /* ---- a build's life ---- */
 
@@ -328,13 +330,33 @@ has_reason(const struct tp_exec_build *build)
 }
 
 /*
+ * A driver may hold a kernel for a moment longer than anybody can see: PoCL lets go of it
+ * behind the callbacks that tell of its last command's end. Ours are gone, else the build
+ * would not have begun.
+ */
+static int32_t
+run_driver_free(struct tp_exec_build *build, const char *options)
+{
+    tp_ns deadline = tp_clock_deadline(LET_GO_TIME);
+    int32_t error = run_driver(build, options);
+
+    while (error == CL_INVALID_OPERATION && build->program->had_kernels &&
+           !tp_clock_passed(deadline)) {
+        tp_clock_sleep(LET_GO_TRY);
+        error = run_driver(build, options);
+    }
+    build->program->had_kernels = false;
+    return error;
+}
+
+/*
  * Executors build side by side, and a driver's own cache may not stand that: PoCL 3.1
  * fails without a word when two processes write the same program. So once more.
  */
 static int32_t
 run_driver_again(struct tp_exec_build *build, const char *options)
 {
-    int32_t error = run_driver(build, options);
+    int32_t error = run_driver_free(build, options);
 
     if ((error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE ||
          error == CL_LINK_PROGRAM_FAILURE) &&

@@ -36,6 +36,7 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
     }
     k->program = p;
     p->kernel_count++;
+    p->had_kernels = true;
     tp_exec_ref(&p->obj);
     error =
         x->cl.GetKernelInfo(k->native, CL_KERNEL_NUM_ARGS, sizeof(count), &count, NULL);
