@@ -16,7 +16,7 @@
 
 #include "servers.h"
 
-enum { BUILDS = 200 };
+enum { BUILDS = 100 };
 
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
 
