@@ -199,13 +199,15 @@ put_compared_columns(const struct bench_results *r, const struct bench_case *c)
 
     printf("# %-*s", NAME_WIDTH - 2, sized ? "Size" : "Test");
     for (size_t i = 0; i < r->target_count; i++) {
-        snprintf(heading, sizeof(heading), "%s (%s)", r->targets[i].label,
-                 sized ? "MB/s" : "us");
-        printf("%*s", WIDTH + 2, heading);
+        if (bench_target_runs(&r->targets[i], c)) {
+            snprintf(heading, sizeof(heading), "%s (%s)", r->targets[i].label,
+                     sized ? "MB/s" : "us");
+            printf("%*s", WIDTH + 2, heading);
+        }
     }
     printf("%*s", WIDTH, "Floor");
     for (size_t i = 0; i < r->target_count; i++) {
-        if (&r->targets[i] != native_of(r)) {
+        if (!r->targets[i].system_drivers) {
             snprintf(heading, sizeof(heading), "%s*", r->targets[i].label);
             printf("%*s", WIDTH, heading);
         }
@@ -222,7 +224,7 @@ over_native(const struct bench_results *r, const struct bench_series *s, double 
     const struct bench_target *native = native_of(r);
     const double base = native != NULL ? median_of(r, native, s->c, s->bytes) : 0;
 
-    if (floor <= 0 || !is_good(s) || s->target == native ||
+    if (floor <= 0 || !is_good(s) || s->target->system_drivers ||
         (native != NULL && base <= 0)) {
         return false;
     }
@@ -241,6 +243,9 @@ put_compared_row(const struct bench_results *r, const struct bench_series *first
         const struct bench_series *s =
             bench_results_find(r, &r->targets[i], first->c, first->bytes);
 
+        if (!bench_target_runs(&r->targets[i], first->c)) {
+            continue;
+        }
         if (is_good(s)) {
             printf("%*.2f", WIDTH + 2, shown(s, s->stats.median));
         } else {
@@ -252,7 +257,7 @@ put_compared_row(const struct bench_results *r, const struct bench_series *first
         const struct bench_series *s =
             bench_results_find(r, &r->targets[i], first->c, first->bytes);
 
-        if (&r->targets[i] == native_of(r)) {
+        if (r->targets[i].system_drivers) {
             continue;
         }
         if (s != NULL && over_native(r, s, floor, &ratio)) {

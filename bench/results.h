@@ -21,6 +21,8 @@ struct bench_target {
     size_t env_count;
     bool is_variant; /**< the subject in another environment; owns its label */
     bool system_drivers; /**< the system's own drivers, even under `telpher run` */
+    const char
+        *memory; /**< host memory of its own, for bandwidth alone; NULL = the user's */
     char platform_name[128],
         platform_version[128]; /**< as it said itself; "" = not yet */
     char device_name[128], driver[128];
@@ -52,6 +54,7 @@ struct bench_choice {
     const struct bench_runtime *runtime;
     const char *native; /**< platform, "!" = any but the subject's, NULL = none */
     const char *peer; /**< path of a driver, NULL = none */
+    bool pinned; /**< the native driver's bandwidth with pinned memory, too */
     const char *env[BENCH_MAX_ENV]; /**< "LABEL:NAME=VALUE" */
     size_t env_count;
     bool no_floor;
@@ -75,6 +78,9 @@ const struct bench_series *bench_results_find(const struct bench_results *result
 bool bench_series_add(struct bench_series *series, double us);
 void bench_results_sum_up(struct bench_results *results);
 void bench_results_destroy(struct bench_results *results);
+
+/** Whether a target runs a case at all. */
+bool bench_target_runs(const struct bench_target *target, const struct bench_case *c);
 
 /** The median [us] of the floor of one operation of that series; 0 if there is none. */
 double bench_floor_us(const struct bench_results *results,

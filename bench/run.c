@@ -42,6 +42,8 @@ static const char usage_ocl[] =
     "`telpher run`\n"
     "                          among the system's drivers\n"
     "  --vs native             the same; any platform but the one measured\n"
+    "  --pinned                with either: the native driver's bandwidth with pinned "
+    "memory, too\n"
     "  --peer PATH             another OpenCL driver: its .icd file or library, loaded "
     "alone\n"
     "  --env LABEL:NAME=VALUE  a variable for Subject, Native or Peer alone; another "
@@ -93,7 +95,8 @@ enum option_id {
     OPT_RAW,
     OPT_ENV,
     OPT_BATCH,
-    OPT_DISCOVER
+    OPT_DISCOVER,
+    OPT_PINNED
 };
 
 struct arguments {
@@ -236,6 +239,7 @@ set_flag(struct arguments *a, int option)
     a->choice.no_floor = a->choice.no_floor || option == OPT_NO_FLOOR;
     a->serve = a->serve || option == OPT_SERVE;
     a->discover = a->discover || option == OPT_DISCOVER;
+    a->choice.pinned = a->choice.pinned || option == OPT_PINNED;
 }
 
 static void
@@ -281,6 +285,7 @@ static const struct option long_options[] = {
     {"json", required_argument, NULL, OPT_JSON},
     {"raw", required_argument, NULL, OPT_RAW},
     {"discover", no_argument, NULL, OPT_DISCOVER},
+    {"pinned", no_argument, NULL, OPT_PINNED},
     {NULL, 0, NULL, 0},
 };
 

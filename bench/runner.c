@@ -57,7 +57,7 @@ exec_child(const struct plan *plan, const struct bench_target *target,
            const struct bench_case *c)
 {
     const struct bench_settings *settings = plan->results->settings;
-    char *arguments[MAX_ARGUMENTS + 12];
+    char *arguments[MAX_ARGUMENTS + 14];
     char device[16];
     char iterations[16];
     int n = 0;
@@ -78,6 +78,10 @@ exec_child(const struct plan *plan, const struct bench_target *target,
     arguments[n++] = device;
     arguments[n++] = "-i";
     arguments[n++] = iterations;
+    if (target->memory != NULL) {
+        arguments[n++] = "--memory";
+        arguments[n++] = (char *)target->memory;
+    }
     arguments[n] = NULL;
     set_loader(target);
     execv("/proc/self/exe", arguments);
@@ -312,7 +316,9 @@ bench_measure(struct bench_results *results, const struct bench_runtime *runtime
                 /* in every other round the other way round: nobody is always first */
                 const size_t turn = round % 2 == 0 ? t : results->target_count - 1 - t;
 
-                measure_case(&plan, &results->targets[turn], c);
+                if (bench_target_runs(&results->targets[turn], c)) {
+                    measure_case(&plan, &results->targets[turn], c);
+                }
             }
         }
     }

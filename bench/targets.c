@@ -28,17 +28,27 @@ any_other(const struct bench_results *r)
     return other;
 }
 
+static struct bench_target *
+add_native(struct bench_results *r, const struct bench_choice *choice,
+           const char *label)
+{
+    struct bench_target *t =
+        add_target(r, choice, label,
+                   strcmp(choice->native, "!") == 0 ? any_other(r) : choice->native);
+
+    t->device = r->settings->device;
+    t->system_drivers = true;
+    return t;
+}
+
 static void
 add_compared(struct bench_results *r, const struct bench_choice *choice)
 {
-    struct bench_target *t;
-
     if (choice->native != NULL) {
-        t = add_target(r, choice, "Native",
-                       strcmp(choice->native, "!") == 0 ? any_other(r)
-                                                        : choice->native);
-        t->device = r->settings->device;
-        t->system_drivers = true;
+        add_native(r, choice, "Native");
+        if (choice->pinned) {
+            add_native(r, choice, "Pinned")->memory = "pinned";
+        }
     }
     if (choice->peer != NULL) {
         add_target(r, choice, "Peer", "")->vendors = choice->peer;
@@ -90,6 +100,12 @@ bench_targets_make(struct bench_results *r, const struct bench_choice *choice)
     r->floor = (struct bench_target){
         .label = "Floor", .runtime = &bench_floor, .platform = ""};
     return true;
+}
+
+bool
+bench_target_runs(const struct bench_target *target, const struct bench_case *c)
+{
+    return target->memory == NULL || c->pattern->sized;
 }
 
 void

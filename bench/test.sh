@@ -105,6 +105,11 @@ ocl() {
     expect 0 "$bench" ocl --platform "$pocl" --native "$pocl" -i 6 -x 1 -m 2K --memory pinned \
         -W 4 --tests read_4,bw_write
     grep -q '^# Native: Portable' "$dir/out" || die "no native target"
+    expect 0 "$bench" ocl --platform "$pocl" --native "$pocl" --pinned -i 3 -x 1 -m 2K --tests read_4,bw_write \
+        --no-floor
+    grep -Eq '^# Test .*Native .us.  *Floor' "$dir/out" || die "pinned memory beside a latency"
+    grep -Eq '^# Size .*Native .MB/s.  *Pinned .MB/s.  *Floor' "$dir/out" || die "no column of pinned memory"
+    awk '$1 == 2048 && NF == 6 && $4 > 0 { found = 1 } END { exit !found }' "$dir/out" || die "no figure of pinned memory"
     expect 0 "$bench" ocl --platform "$pocl" --env Subject:POCL_DEVICES=pthread \
         --env "Other:POCL_DEVICES=pthread pthread" --device 0 -i 3 --batch 10 --tests kernel_batch \
         --json "$dir/env.json"

@@ -1,20 +1,25 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: scripts/gpu/ocl.sh BUILD-FOLDER [RESULTS-FOLDER]
-# On a machine with an NVIDIA GPU and its OpenCL driver: an ordinary program, the integration tests, the benchmark
-# beside the native driver, and the flow example, each through a telpherd that serves the GPU.
-# ICD=libname chooses another driver. Needs nothing installed but the driver and an OpenCL loader.
+# usage: scripts/gpu/ocl.sh BUILD-FOLDER [RESULTS-FOLDER [PART...]]
+# On a machine with an NVIDIA GPU and its OpenCL driver: an ordinary program, integration tests, the benchmark beside
+# the native driver with ordinary and with pinned memory, 1 GiB, and the flow example with the ratio to native speed,
+# each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them).
+# ICD=libname chooses another driver, ROUNDS=n other than 3 turns, SPIN=time how long both sides spin, FLOW="options" what
+# the flow example computes. Needs nothing but the driver, an OpenCL loader, and python3 for a free port.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu}
+shift $(($# < 2 ? $# : 2))
+parts=${*:-tests latency bandwidth gigabyte flow}
 mkdir -p "$results"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+cd "$(dirname "$0")/../.." || exit
+. scripts/servers.sh
 mkdir "$work/vendors" "$work/both"
 echo "${ICD:-libnvidia-opencl.so.1}" | tee "$work/vendors/gpu.icd" >"$work/both/gpu.icd"
-ls "$build"/lib/libtelpher-opencl.so.?.? | head -n 1 >"$work/both/telpher.icd"
+find "$build/lib" -name 'libtelpher-opencl.so.*.*' | head -n 1 >"$work/both/telpher.icd"
 export OCL_ICD_VENDORS=$work/vendors
+FLOW=${FLOW:---steps 4000 --size 2048x1024}
 passed=0 failed=0
 
 # step NAME SECONDS COMMAND…: output to a file and the screen, bounded in time.
@@ -31,19 +36,63 @@ step() {
     tail -n "${LINES_SHOWN:-12}" "$results/$name.txt" | cut -c1-200
 }
 
+# test_step NAME: of a test program, what failed and why.
+test_step() {
+    LINES_SHOWN=0 step "$1" 180 "$build/tests/integration/$1"
+    grep -E 'PASSED|FAILED|ERROR|LINE' "$results/$1.txt" | cut -c1-200
+}
+
+# bench NAME OPTION…: over TCP, over the Unix socket, there in shared memory, and natively.
+bench() {
+    local name=$1
+    shift
+    OCL_ICD_VENDORS=$work/both TELPHER_SERVERS=$tcp LINES_SHOWN=60 step "$name" 280 "$build/bin/telpher-bench" ocl \
+        --platform Telpher --vs native --env "Native:OCL_ICD_VENDORS=$work/vendors" --rounds "${ROUNDS:-3}" \
+        --json "$results/$name.json" "$@"
+}
+
+part_tests() {
+    step devices 90 "$build/bin/telpher" devices -v
+    step hello 90 "$build/bin/telpher" run -- "$build/examples/01_hello_device/01_hello_device"
+    test_step icd_memory
+    test_step icd_program
+    test_step icd_compile
+}
+part_latency() {
+    bench latency -i 600 --env "Unix:TELPHER_SERVERS=$unix" \
+        --tests kernel_finish,kernel_event,kernel_batch,event_chain,write_kernel_read,write_4,read_4,build_cached
+}
+part_bandwidth() {
+    bench bandwidth -i 60 --pinned --env "Pinned:OCL_ICD_VENDORS=$work/vendors" --tests bw -m 64K:64M --env "Unix:TELPHER_SERVERS=$unix" \
+        --env "Shared:TELPHER_SERVERS=$unix" --env Shared:TELPHER_SHARED_MEMORY=yes
+}
+# Every byte of every transfer is checked.
+part_gigabyte() {
+    ROUNDS=1 bench gigabyte -i 2 -x 0 -c --pinned --env "Pinned:OCL_ICD_VENDORS=$work/vendors" --tests bw -m 1G:1G --timeout 90 --no-floor \
+        --env "Shared:TELPHER_SERVERS=$unix" --env Shared:TELPHER_SHARED_MEMORY=yes
+}
+part_flow() {
+    local lbm=$build/examples/lbm/lbm native remote
+    # shellcheck disable=SC2086 # several options
+    LINES_SHOWN=1 step lbm-native 60 "$lbm" $FLOW --dump "$work/native.field"
+    # shellcheck disable=SC2086
+    LINES_SHOWN=1 step lbm-remote 60 "$build/bin/telpher" run -- "$lbm" $FLOW --compare "$work/native.field" --rtol 0 --atol 0 --out "$results/flow.png"
+    native=$(sed -n 's/.*, \([0-9.]*\) MLUPS.*/\1/p' "$results/lbm-native.txt" | tail -n 1)
+    remote=$(sed -n 's/.*, \([0-9.]*\) MLUPS.*/\1/p' "$results/lbm-remote.txt" | tail -n 1)
+    awk -v n="$native" -v r="$remote" 'BEGIN {
+        if (n <= 0 || r <= 0) { print "no figures of the flow"; exit 1 }
+        printf "flow: %.1f of %.1f MLUPS, %.1f %% of native\n", r, n, 100 * r / n
+        exit r < 0.95 * n }' || failed=$((failed + 1))
+}
+
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 "$build/bin/telpher" --version
-step devices 90 "$build/bin/telpher" run -- "$build/bin/telpher" devices -v
-step hello 90 "$build/bin/telpher" run -- "$build/examples/01_hello_device/01_hello_device"
-step memory 180 "$build/tests/integration/icd_memory"
-step program 120 "$build/tests/integration/icd_program"
-OCL_ICD_VENDORS=$work/both LINES_SHOWN=90 step bench 240 "$build/bin/telpher" run -n -- \
-    "$build/bin/telpher-bench" ocl --platform Telpher --vs native -i 50 --json "$results/bench.json"
-OCL_ICD_VENDORS=$work/both LINES_SHOWN=20 step bench-window 60 "$build/bin/telpher" run -n -- \
-    "$build/bin/telpher-bench" ocl --platform Telpher --vs native -i 20 -W 4 --tests bw -m 1M:64M --no-floor
-lbm=$build/examples/lbm/lbm
-step lbm-native 60 "$lbm" --steps 4000 --size 2048x1024 --dump "$work/native.field"
-step lbm-remote 60 "$build/bin/telpher" run -- "$lbm" --steps 4000 --size 2048x1024 \
-    --compare "$work/native.field" --out "$results/flow.png"
+start_tcp_servers 1 --spin "${SPIN:-auto}"
+start_unix_servers 1 --spin "${SPIN:-auto}"
+tcp=${servers%,*} unix=${servers#*,}
+export TELPHER_SERVERS=$tcp TELPHER_SPIN=${SPIN:-auto}
+for part in $parts; do
+    "part_$part"
+done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
