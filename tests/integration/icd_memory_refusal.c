@@ -159,15 +159,15 @@ reads_and_writes(void **state)
 static void
 copies_and_fills(void **state)
 {
-    cl_mem mem = buffer_new(&one, 0, 8192, NULL), sub[2];
+    cl_mem mem = buffer_new(&one, 0, 8192, NULL), sub[3];
     const size_t at[3] = {0, 0, 0}, beside[3] = {50, 0, 0}, over[3] = {49, 5, 0};
     const size_t region[3] = {50, 10, 1};
     cl_command_queue q = one.queues[0];
     cl_int err;
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        cl_buffer_region r = {i == 0 ? 0 : 2048, 4096};
+    for (size_t i = 0; i < 3; i++) {
+        cl_buffer_region r = {i * 2048, 4096};
 
         sub[i] = clCreateSubBuffer(mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &r, &err);
         ok(err);
@@ -177,7 +177,9 @@ copies_and_fills(void **state)
     ok(clEnqueueCopyBuffer(q, mem, mem, 0, 10, 10, 0, NULL, NULL));
     assert_int_equal(clEnqueueCopyBuffer(q, sub[0], sub[1], 2048, 0, 10, 0, NULL, NULL),
                      CL_MEM_COPY_OVERLAP);
-    ok(clEnqueueCopyBuffer(q, sub[0], sub[1], 0, 0, 10, 0, NULL, NULL));
+    /* between sub-buffers that overlap only what is refused: the rest is undefined (5.2.4
+     * of the specification), and NVIDIA's driver has crashed at their release */
+    ok(clEnqueueCopyBuffer(q, sub[0], sub[2], 0, 0, 10, 0, NULL, NULL));
     assert_int_equal(clEnqueueCopyBufferRect(q, mem, mem, at, over, region, 100, 0, 100,
                                              0, 0, NULL, NULL),
                      CL_MEM_COPY_OVERLAP);
@@ -195,8 +197,9 @@ copies_and_fills(void **state)
     assert_int_equal(clEnqueueFillBuffer(q, mem, "abcd", 4, 8192, 8, 0, NULL, NULL),
                      CL_INVALID_VALUE);
     ok(clFinish(q));
-    ok(clReleaseMemObject(sub[0]));
-    ok(clReleaseMemObject(sub[1]));
+    for (size_t i = 0; i < 3; i++) {
+        ok(clReleaseMemObject(sub[i]));
+    }
     ok(clReleaseMemObject(mem));
 }
 
