@@ -3,12 +3,18 @@
 #include "core/net.h"
 #include "transport/loop/net.h"
 
+#ifdef TP_BUILTIN_SHM_NET
+#include "transport/shm/net.h"
+#endif
 #ifdef TP_BUILTIN_TCP_NET
 #include "transport/tcp/net.h"
 #endif
 
 const struct tp_net_ops *const tp_builtin_nets[] = {
     &tp_loop_net,
+#ifdef TP_BUILTIN_SHM_NET
+    &tp_shm_net,
+#endif
 #ifdef TP_BUILTIN_TCP_NET
     &tp_tcp_net,
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What peers wrote: copied once, then checked. */
+#include "transport/shm/layout.h"
+
+/* The data beside the cells that the body's first 8 bytes name. */
+static bool
+find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
+          struct tp_shm_message *m)
+{
+    uint32_t place[2];
+
+    memcpy(place, copy->body, sizeof(place));
+    m->data = ring->data + place[0];
+    m->len = place[1];
+    return place[1] <= TP_SHM_EAGER && place[0] <= TP_SHM_DATA - place[1];
+}
+
+static bool
+read_bulk(const struct tp_shm_cell *copy, struct tp_shm_message *m)
+{
+    uint64_t words[3];
+
+    memcpy(words, copy->body, sizeof(words));
+    m->address = words[0];
+    m->len = words[1];
+    m->id = words[2];
+    return m->len != 0 && m->len <= SIZE_MAX && m->address <= UINT64_MAX - m->len;
+}
+
+/* [bytes] of the body that mean something; more than there are if it is nonsense. */
+static size_t
+body_bytes(const struct tp_shm_cell *copy)
+{
+    switch (copy->kind) {
+    case TP_SHM_INSIDE:
+        return (size_t)copy->header_len + copy->len;
+    case TP_SHM_BESIDE:
+        return 8 + (size_t)copy->header_len;
+    case TP_SHM_BULK:
+        return 24 + (size_t)copy->header_len;
+    case TP_SHM_PART:
+        return 8;
+    default:
+        return SIZE_MAX;
+    }
+}
+
+bool
+tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
+                 struct tp_shm_cell *copy, struct tp_shm_message *ret_message)
+{
+    struct tp_shm_message *m = ret_message;
+    size_t bytes;
+
+    memcpy(copy, cell, TP_SHM_LINE);
+    bytes = body_bytes(copy);
+    if (copy->header_len > TP_NET_HEADER_MAX || bytes > TP_SHM_BODY) {
+        return false;
+    }
+    if (bytes > TP_SHM_LINE - offsetof(struct tp_shm_cell, body)) {
+        memcpy((uint8_t *)copy + TP_SHM_LINE, (const uint8_t *)cell + TP_SHM_LINE,
+               sizeof(*copy) - TP_SHM_LINE);
+    }
+    m->kind = copy->kind;
+    m->header_len = copy->header_len;
+    switch (copy->kind) {
+    case TP_SHM_INSIDE:
+        m->header = copy->body;
+        m->data = copy->body + m->header_len;
+        m->len = copy->len;
+        return true;
+    case TP_SHM_BULK:
+        m->header = copy->body + 24;
+        return read_bulk(copy, m);
+    default:
+        m->header = copy->body + 8;
+        return find_data(ring, copy, m);
+    }
+}
+
+bool
+tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
+                  struct tp_shm_card *ret_card)
+{
+    struct tp_shm_card card;
+
+    if (len != sizeof(card)) {
+        return false;
+    }
+    memcpy(&card, src, sizeof(card));
+    if (card.magic != TP_SHM_MAGIC || card.job != job || card.size != size ||
+        card.rank >= size || card.pid <= 0 || card.bell < 0 ||
+        card.door.pid != card.pid || card.door.size != tp_shm_door_bytes(size)) {
+        return false;
+    }
+    *ret_card = card;
+    return true;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers: connected, accepted, lost. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "transport/shm/net_int.h"
+
+/* ---- made ---- */
+
+static telpher_status
+make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **ret_link)
+{
+    struct shm_link *link = tp_alloc_aligned(TP_SHM_LINE, sizeof(*link), "shm link");
+    telpher_status status;
+
+    if (link == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    *link = (struct shm_link){
+        .net = n, .rank = card->rank, .card = *card, .pid_fd = -1, .bell = -1};
+    link->out.fd = -1;
+    link->out.push_first = link->out.push_last = SHM_NONE;
+    tp_list_init(&link->bulks);
+    tp_list_init(&link->pulled);
+    status = tp_shm_open_peer(link);
+    if (status != TELPHER_OK) {
+        tp_shm_close_peer(link);
+        tp_free(link);
+        return status;
+    }
+    n->links[card->rank] = link;
+    n->active[n->active_count++] = link;
+    *ret_link = link;
+    return TELPHER_OK;
+}
+
+void
+tp_shm_free_link(struct shm_link *link)
+{
+    tp_shm_free_bulks(link);
+    tp_shm_close_peer(link);
+    tp_free(link);
+}
+
+static struct tp_shm_knock *
+our_knock(struct shm_link *link)
+{
+    return tp_shm_door_place(link->door, link->card.size, link->net->params.rank);
+}
+
+static telpher_status
+knock(struct shm_link *link)
+{
+    uint32_t rank = link->net->params.rank;
+    struct tp_shm_knock *place = our_knock(link);
+    telpher_status status = tp_memfd_describe(link->out.fd, &place->ring);
+
+    if (status != TELPHER_OK) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    place->card = link->net->card;
+    atomic_store_explicit(&place->state, TP_SHM_KNOCKED, memory_order_release);
+    atomic_fetch_or(&link->door->words[rank / 64], UINT64_C(1) << rank % 64);
+    atomic_fetch_add(&link->door->knocks, 1);
+    tp_shm_wake(link);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card)
+{
+    struct shm_link *link = n->links[card->rank];
+    telpher_status status = TELPHER_OK;
+
+    if (link == NULL) {
+        status = make_link(n, card, &link);
+    } else if (memcmp(&link->card, card, sizeof(*card)) != 0) {
+        status = TELPHER_ERR_INVALID;
+    }
+    if (status != TELPHER_OK || link->out.ring != NULL || link->gone) {
+        return status;
+    }
+    status = tp_shm_make_ring(link);
+    return status == TELPHER_OK ? knock(link) : status;
+}
+
+/* ---- accepted ---- */
+
+static telpher_status
+let_in(struct shm_net *n, uint32_t rank, struct tp_shm_knock *place)
+{
+    struct tp_shm_card card;
+    struct tp_memfd_name ring = place->ring;
+    struct shm_link *link = n->links[rank];
+    telpher_status status = TELPHER_OK;
+
+    if (!tp_shm_card_check((const uint8_t *)&place->card, sizeof(place->card),
+                           n->params.job, n->params.size, &card) ||
+        card.rank != rank || !tp_shm_is_near(n, &card)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (link == NULL) {
+        status = make_link(n, &card, &link);
+    } else if (link->gone || link->in != NULL ||
+               memcmp(&link->card, &card, sizeof(card)) != 0) {
+        status = TELPHER_ERR_REFUSED;
+    }
+    return status == TELPHER_OK ? tp_shm_map_ring(link, &ring) : status;
+}
+
+static void
+answer_knock(struct shm_net *n, uint32_t rank)
+{
+    struct tp_shm_knock *place = tp_shm_door_place(n->door, n->params.size, rank);
+    telpher_status status;
+
+    if (rank >= n->params.size || atomic_load(&place->state) != TP_SHM_KNOCKED) {
+        return;
+    }
+    status = let_in(n, rank, place);
+    if (status != TELPHER_OK) {
+        tp_warn(SHM_TOPIC, "rank %u is not let in: %s", rank,
+                telpher_status_text(status));
+    }
+    atomic_store(&place->state,
+                 status == TELPHER_OK ? TP_SHM_ACCEPTED : TP_SHM_REFUSED);
+    if (n->links[rank] != NULL && !n->links[rank]->gone) {
+        tp_shm_wake(n->links[rank]);
+    }
+}
+
+unsigned
+tp_shm_accept(struct shm_net *n)
+{
+    uint32_t knocks = atomic_load_explicit(&n->door->knocks, memory_order_acquire);
+    unsigned count = 0;
+
+    if (tp_likely(knocks == n->knocks)) {
+        return 0;
+    }
+    n->knocks = knocks;
+    for (size_t w = 0; w * 64 < n->params.size; w++) {
+        uint64_t bits = atomic_exchange(&n->door->words[w], 0);
+
+        for (; bits != 0; bits &= bits - 1) {
+            answer_knock(n, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
+            count++;
+        }
+    }
+    return count;
+}
+
+unsigned
+tp_shm_look_at_knock(struct shm_link *link)
+{
+    uint32_t state =
+        atomic_load_explicit(&our_knock(link)->state, memory_order_acquire);
+
+    if (state == TP_SHM_ACCEPTED) {
+        close(link->out.fd);
+        link->out.fd = -1;
+        return 1;
+    }
+    if (state == TP_SHM_REFUSED && !link->ending) {
+        tp_shm_cut(link, TELPHER_ERR_REFUSED);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- woken ---- */
+
+void
+tp_shm_ring_bell(struct shm_link *link)
+{
+    static const uint8_t ding = 1;
+
+    /* A full pipe wakes as well. */
+    if (atomic_exchange(&link->door->sleeping, 0) != 0 &&
+        write(link->bell, &ding, 1) < 0 && errno != EAGAIN) {
+        tp_debug(SHM_TOPIC, "rank %u cannot be woken: %m", link->rank);
+    }
+}
+
+/* ---- lost ---- */
+
+void
+tp_shm_end(struct shm_link *link, telpher_status why)
+{
+    if (!link->ending) {
+        link->ending = true;
+        link->why = why;
+        link->net->ending_count++;
+    }
+}
+
+/* Both rings say so, whichever of them the peer has mapped. */
+void
+tp_shm_cut(struct shm_link *link, telpher_status why)
+{
+    tp_shm_end(link, why);
+    link->deaf = true;
+    if (link->in != NULL) {
+        atomic_store(&link->in->closed, 1);
+    }
+    if (link->out.ring != NULL) {
+        atomic_store(&link->out.ring->closed, 1);
+    }
+}
+
+static void
+lose_outs(struct shm_link *link)
+{
+    struct shm_net *n = link->net;
+
+    for (uint32_t i = 0; i < n->out_count && link->out.waiting != 0; i++) {
+        if (n->outs[i].op != NULL && n->outs[i].link == link) {
+            struct tp_net_op *op = tp_shm_take_out(&n->outs[i]);
+
+            op->done(op, TELPHER_ERR_PEER_LOST);
+        }
+    }
+}
+
+static void
+remove_active(struct shm_link *link)
+{
+    struct shm_net *n = link->net;
+
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        if (n->active[i] == link) {
+            n->active[i] = n->active[--n->active_count];
+            return;
+        }
+    }
+}
+
+static void
+finish(struct shm_link *link)
+{
+    struct shm_net *n = link->net;
+
+    link->gone = true;
+    n->ending_count--;
+    remove_active(link);
+    lose_outs(link);
+    tp_shm_lose_bulks(link);
+    tp_debug(SHM_TOPIC, "rank %u %s", link->rank,
+             link->why == TELPHER_OK ? "has left" : "is lost");
+    n->params.events->on_lost(n->params.user, link->rank, link->why);
+    tp_shm_free_bulks(link);
+    if (link->deaf) {
+        tp_shm_wake(link);
+    }
+    tp_shm_close_peer(link);
+}
+
+unsigned
+tp_shm_bury(struct shm_net *n)
+{
+    unsigned count = 0;
+
+    for (uint32_t i = 0; n->ending_count != 0 && i < n->active_count;) {
+        struct shm_link *link = n->active[i];
+
+        if (link->ending &&
+            (link->deaf || (!tp_shm_has_cell(link) && !tp_shm_has_answer(link)))) {
+            finish(link); /* another takes its place in the list */
+            count++;
+        } else {
+            i++;
+        }
+    }
+    return count;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transport shm: the table, progress, and sleep. */
+#include "transport/shm/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "transport/shm/net_int.h"
+
+enum {
+    LOOK_EVERY = 16, /* rounds of progress between looks at what changes seldom */
+    BULK_MIN = 12 << 10, /* [bytes]; see docs/performance.md */
+    EVENTS = 32,
+};
+
+/* ---- making ---- */
+
+static void
+net_free(struct shm_net *n)
+{
+    if (n->door != NULL) {
+        (void)munmap(n->door, tp_shm_door_bytes(n->params.size));
+    }
+    for (int *fd = (int[]){n->door_fd, n->bell[0], n->bell[1], n->epoll_fd, -2};
+         *fd != -2; fd++) {
+        if (*fd >= 0) {
+            close(*fd);
+        }
+    }
+    tp_shm_free_idle_bulks(n);
+    tp_free(n->outs);
+    tp_free(n->links);
+    tp_free(n->active);
+    tp_free(n);
+}
+
+static telpher_status
+read_setting(struct shm_net *n, struct tp_error *err)
+{
+    const char *text = secure_getenv("TELPHER_SHM_CMA");
+
+    n->may_fetch = true;
+    if (text == NULL ||
+        tp_config_bool.parse(NULL, text, &n->may_fetch, err) == TELPHER_OK) {
+        return TELPHER_OK;
+    }
+    return tp_error_prefix(err, "TELPHER_SHM_CMA");
+}
+
+static telpher_status
+shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
+           struct tp_error *err)
+{
+    struct shm_net *n = tp_zalloc(sizeof(*n), "shm net");
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+
+    if (n == NULL) {
+        return status;
+    }
+    n->base = (struct tp_net){
+        .ops = &tp_shm_net, .eager_max = TP_SHM_EAGER, .bulk_min = BULK_MIN};
+    n->params = *params;
+    n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
+    n->door_fd = n->bell[0] = n->bell[1] = n->epoll_fd = -1;
+    n->out_free = SHM_NONE;
+    tp_list_init(&n->fetching);
+    tp_list_init(&n->answering);
+    tp_list_init(&n->idle_bulks);
+    n->links = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm links");
+    n->active = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm active");
+    if (n->links != NULL && n->active != NULL) {
+        status = read_setting(n, err);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_shm_describe(n, err);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_shm_make_door(n, err);
+    }
+    if (status != TELPHER_OK) {
+        net_free(n);
+        return status;
+    }
+    *ret_net = &n->base;
+    return TELPHER_OK;
+}
+
+static size_t
+shm_card(struct tp_net *net, uint8_t *dst)
+{
+    _Static_assert(sizeof(struct tp_shm_card) <= TP_NET_CARD_MAX, "fits");
+    memcpy(dst, &shm_net(net)->card, sizeof(struct tp_shm_card));
+    return sizeof(struct tp_shm_card);
+}
+
+static bool
+check_card(struct shm_net *n, const uint8_t *src, size_t len, struct tp_shm_card *ret)
+{
+    return tp_shm_card_check(src, len, n->params.job, n->params.size, ret) &&
+           tp_shm_is_near(n, ret);
+}
+
+static bool
+shm_reaches(struct tp_net *net, const uint8_t *card, size_t len)
+{
+    struct tp_shm_card checked;
+
+    return check_card(shm_net(net), card, len, &checked);
+}
+
+static telpher_status
+shm_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
+{
+    struct tp_shm_card checked;
+
+    return check_card(shm_net(net), card, len, &checked) && checked.rank == peer
+               ? tp_shm_connect(shm_net(net), &checked)
+               : TELPHER_ERR_INVALID;
+}
+
+static void
+shm_give_up(struct tp_net *net, uint32_t peer)
+{
+    struct shm_link *link = shm_net(net)->links[peer];
+
+    if (link != NULL && !link->gone) {
+        tp_shm_cut(link, TELPHER_ERR_PROTO);
+    }
+}
+
+/* ---- looking ---- */
+
+static bool
+is_closed(const struct shm_link *link)
+{
+    return (link->in != NULL && atomic_load(&link->in->closed) != 0) ||
+           (link->out.ring != NULL && atomic_load(&link->out.ring->closed) != 0);
+}
+
+/* Who said goodbye or gave us up. What it wrote before is seen with that. */
+static unsigned
+look_at_doors(struct shm_net *n)
+{
+    uint32_t before = n->ending_count;
+
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        struct shm_link *link = n->active[i];
+
+        if (link->ending) {
+            continue;
+        }
+        if (is_closed(link)) {
+            tp_shm_cut(link, TELPHER_ERR_PEER_LOST);
+        } else if (atomic_load(&link->door->left) != 0) {
+            tp_shm_end(link, TELPHER_OK);
+        }
+    }
+    return n->ending_count - before;
+}
+
+/* Whose process has ended. */
+static void
+look_at_processes(struct shm_net *n)
+{
+    struct epoll_event events[EVENTS];
+    int got = epoll_wait(n->epoll_fd, events, EVENTS, 0);
+
+    for (int i = 0; i < got; i++) {
+        uint32_t rank = events[i].data.u32;
+
+        if (rank != SHM_NONE) {
+            tp_shm_end(n->links[rank], TELPHER_ERR_PEER_LOST);
+        }
+    }
+    n->looked_at = tp_clock_ns();
+    n->look_at = n->looked_at + n->params.lost_after / 4;
+}
+
+static unsigned
+look(struct shm_net *n)
+{
+    unsigned count = look_at_doors(n);
+
+    if (tp_clock_ns() >= n->look_at) {
+        look_at_processes(n);
+    }
+    return count;
+}
+
+/* ---- sleep ---- */
+
+static void
+disarm(struct shm_net *n)
+{
+    n->armed = false;
+    atomic_store(&n->door->sleeping, 0);
+}
+
+static void
+wake_up(struct shm_net *n)
+{
+    uint8_t dings[64];
+
+    disarm(n);
+    while (read(n->bell[0], dings, sizeof(dings)) == sizeof(dings)) {
+        /* who rings twice is heard once */
+    }
+    n->look_at = 0;
+    n->rounds = 0;
+}
+
+static bool
+link_has_work(struct shm_link *link)
+{
+    return tp_shm_has_cell(link) || tp_shm_has_answer(link) || link->ending ||
+           (link->out.fd >= 0 && tp_shm_look_at_knock(link) != 0) ||
+           (link->out.starved && tp_shm_has_room(link)) || is_closed(link) ||
+           atomic_load(&link->door->left) != 0;
+}
+
+/* An answer that found no room waits for the peer, who wakes us. */
+static bool
+can_answer(const struct shm_net *n)
+{
+    tp_list_for_each(at, &n->answering)
+    {
+        const struct shm_link *link = tp_list_entry(at, struct tp_net_bulk, work)->link;
+
+        if (link->answered - atomic_load(&link->in->answers_tail) < TP_SHM_ANSWERS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+has_work(struct shm_net *n)
+{
+    if (atomic_load(&n->door->knocks) != n->knocks || !tp_list_is_empty(&n->fetching) ||
+        can_answer(n)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        if (link_has_work(n->active[i])) {
+            n->active[i]->out.starved = false; /* told once */
+            return true;
+        }
+    }
+    return false;
+}
+
+static telpher_status
+shm_arm(struct tp_net *net)
+{
+    struct shm_net *n = shm_net(net);
+
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        if (n->active[i]->out.starved) {
+            atomic_store(&n->active[i]->out.ring->starved, 1);
+        }
+    }
+    n->armed = true;
+    atomic_store(&n->door->sleeping, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!has_work(n)) {
+        return TELPHER_OK;
+    }
+    disarm(n);
+    n->rounds = 0;
+    return TELPHER_ERR_AGAIN;
+}
+
+static int
+shm_fd(struct tp_net *net)
+{
+    return shm_net(net)->epoll_fd;
+}
+
+/* ---- progress ---- */
+
+static unsigned
+run_link(struct shm_link *link)
+{
+    unsigned count = tp_shm_receive(link);
+
+    if (tp_unlikely(link->out.fd >= 0)) {
+        count += tp_shm_look_at_knock(link);
+    }
+    if (tp_unlikely(link->out.push_first != SHM_NONE)) {
+        count += tp_shm_push(link);
+    }
+    return count;
+}
+
+static unsigned
+shm_progress(struct tp_net *net)
+{
+    struct shm_net *n = shm_net(net);
+    unsigned count = 0;
+
+    if (tp_unlikely(n->armed)) {
+        wake_up(n);
+    }
+    count += tp_shm_accept(n);
+    if (n->rounds++ % LOOK_EVERY == 0) {
+        count += look(n);
+    }
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        count += run_link(n->active[i]);
+    }
+    if (!tp_list_is_empty(&n->fetching) || !tp_list_is_empty(&n->answering)) {
+        count += tp_shm_run_bulks(n);
+    }
+    return tp_unlikely(n->ending_count != 0) ? count + tp_shm_bury(n) : count;
+}
+
+static bool
+shm_busy(struct tp_net *net)
+{
+    struct shm_net *n = shm_net(net);
+
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        const struct shm_link *link = n->active[i];
+
+        if (link->out.fd >= 0 && link->out.head != 0 && !link->ending) {
+            return true; /* the peer has not mapped it yet */
+        }
+    }
+    return n->pushing != 0 || !tp_list_is_empty(&n->fetching) ||
+           !tp_list_is_empty(&n->answering);
+}
+
+/* ---- leaving ---- */
+
+/* Who knocks at this moment is let in, so that it is told as well. */
+static void
+shm_destroy(struct tp_net *net)
+{
+    struct shm_net *n = shm_net(net);
+
+    (void)tp_shm_accept(n);
+    atomic_store(&n->door->left, 1);
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        tp_shm_wake(n->active[i]);
+    }
+    for (uint32_t r = 0; r < n->params.size; r++) {
+        if (n->links[r] != NULL) {
+            tp_shm_free_link(n->links[r]);
+        }
+    }
+    net_free(n);
+}
+
+const struct tp_net_ops tp_shm_net = {
+    .name = "shm",
+    .create = shm_create,
+    .card = shm_card,
+    .reaches = shm_reaches,
+    .connect = shm_connect,
+    .send = tp_shm_send,
+    .send_bulk = tp_shm_send_bulk,
+    .recv_bulk = tp_shm_recv_bulk,
+    .drop_bulk = tp_shm_drop_bulk,
+    .give_up = shm_give_up,
+    .progress = shm_progress,
+    .arm = shm_arm,
+    .fd = shm_fd,
+    .busy = shm_busy,
+    .destroy = shm_destroy,
+};

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is made and opened. Nothing has a name that could be left behind: memory files and
+ * pipes are opened through /proc of the process that has them, which works across network
+ * name spaces, and only where one process may look into the other.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/hex.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "transport/shm/net_int.h"
+
+/* ---- our own ---- */
+
+static bool
+read_boot_id(uint8_t dst[16])
+{
+    char text[40] = "", digits[33];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    size_t count = 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    for (ssize_t i = 0; i < got && count < 32; i++) {
+        if (text[i] != '-') {
+            digits[count++] = text[i];
+        }
+    }
+    digits[count] = '\0';
+    return tp_hex_decode(dst, 16, digits) == TELPHER_OK;
+}
+
+static bool
+inode_of(const char *path, uint64_t *ret_inode)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        return false;
+    }
+    *ret_inode = st.st_ino;
+    return true;
+}
+
+telpher_status
+tp_shm_describe(struct shm_net *n, struct tp_error *err)
+{
+    struct tp_shm_card *card = &n->card;
+
+    if (prctl(PR_GET_DUMPABLE) != 1) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "other processes may not look into this one");
+    }
+    if (!read_boot_id(card->machine) || !inode_of("/proc/self/ns/pid", &card->pid_ns) ||
+        !inode_of("/proc/self/ns/user", &card->user_ns)) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "/proc does not tell the machine and its name spaces");
+    }
+    card->magic = TP_SHM_MAGIC;
+    card->job = n->params.job;
+    card->rank = n->params.rank;
+    card->size = n->params.size;
+    card->uid = geteuid();
+    card->pid = getpid();
+    card->probe_at = (uintptr_t)&n->probe;
+    return tp_random_bytes(&n->probe, sizeof(n->probe));
+}
+
+static telpher_status
+make_bell(struct shm_net *n)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = SHM_NONE};
+    struct stat st;
+
+    n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (n->epoll_fd < 0 || pipe2(n->bell, O_NONBLOCK | O_CLOEXEC) != 0 ||
+        fstat(n->bell[0], &st) != 0 ||
+        epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->bell[0], &e) != 0) {
+        return tp_error_from_errno(errno);
+    }
+    n->card.bell = n->bell[0];
+    n->card.bell_device = st.st_dev;
+    n->card.bell_inode = st.st_ino;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_shm_make_door(struct shm_net *n, struct tp_error *err)
+{
+    size_t bytes = tp_shm_door_bytes(n->params.size);
+    void *memory;
+    telpher_status status = make_bell(n);
+
+    if (status == TELPHER_OK) {
+        status = tp_memfd_create("telpher-door", bytes, &n->door_fd);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_memfd_map(n->door_fd, bytes, &memory);
+    }
+    if (status == TELPHER_OK) {
+        n->door = memory;
+        n->door->magic = TP_SHM_MAGIC;
+        n->door->job = n->params.job;
+        n->door->rank = n->params.rank;
+        n->door->size = n->params.size;
+        n->card.probe = n->probe;
+        status = tp_memfd_describe(n->door_fd, &n->card.door);
+    }
+    return status == TELPHER_OK ? status
+                                : tp_error_set(err, status, "no memory to share: %s",
+                                               telpher_status_text(status));
+}
+
+/* ---- a peer's ---- */
+
+bool
+tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card)
+{
+    const struct tp_shm_card *own = &n->card;
+
+    return card->rank != own->rank && card->uid == own->uid &&
+           card->pid_ns == own->pid_ns && card->user_ns == own->user_ns &&
+           memcmp(card->machine, own->machine, sizeof(own->machine)) == 0;
+}
+
+static bool
+is_bell(const struct stat *st, const struct tp_shm_card *card)
+{
+    return S_ISFIFO(st->st_mode) && st->st_dev == card->bell_device &&
+           st->st_ino == card->bell_inode;
+}
+
+/* For reading too, so that a write after the peer's death raises no SIGPIPE. */
+static int
+open_bell(const struct tp_shm_card *card)
+{
+    char path[64];
+    struct stat st;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->pid, card->bell);
+    if (stat(path, &st) != 0 || !is_bell(&st, card)) {
+        return -1; /* not opened: that may do things */
+    }
+    fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_bell(&st, card))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A status of opening as one of connecting. */
+static telpher_status
+as_connect(telpher_status status)
+{
+    return status == TELPHER_OK || status == TELPHER_ERR_NO_MEMORY ? status
+           : status == TELPHER_ERR_LIMIT ? TELPHER_ERR_NO_MEMORY
+                                         : TELPHER_ERR_UNREACHABLE;
+}
+
+static telpher_status
+open_door(struct shm_link *link)
+{
+    const struct tp_memfd_name *name = &link->card.door;
+    void *memory;
+    int fd;
+    telpher_status status = tp_memfd_open(name, &fd);
+
+    if (status != TELPHER_OK) {
+        return as_connect(status);
+    }
+    status = tp_memfd_map(fd, name->size, &memory);
+    close(fd);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    link->door = memory;
+    return link->door->magic == TP_SHM_MAGIC && link->door->job == link->card.job &&
+                   link->door->rank == link->rank && link->door->size == link->card.size
+               ? TELPHER_OK
+               : TELPHER_ERR_UNREACHABLE;
+}
+
+/* First the process, then its files: whoever still has them is that process. */
+telpher_status
+tp_shm_open_peer(struct shm_link *link)
+{
+    struct shm_net *n = link->net;
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = link->rank};
+    telpher_status status;
+
+    if (link->card.pid != n->card.pid) {
+        link->pid_fd = (int)syscall(SYS_pidfd_open, link->card.pid, 0);
+        if (link->pid_fd < 0 ||
+            epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, link->pid_fd, &e) != 0) {
+            return as_connect(tp_error_from_errno(errno));
+        }
+    }
+    status = open_door(link);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    link->bell = open_bell(&link->card);
+    link->can_fetch = n->may_fetch && tp_shm_probe(&link->card);
+    return link->bell >= 0 ? TELPHER_OK : TELPHER_ERR_UNREACHABLE;
+}
+
+telpher_status
+tp_shm_make_ring(struct shm_link *link)
+{
+    struct tp_shm_ring *ring;
+    void *memory;
+    telpher_status status =
+        tp_memfd_create("telpher-ring", sizeof(*ring), &link->out.fd);
+
+    if (status == TELPHER_OK) {
+        status = tp_memfd_map(link->out.fd, sizeof(*ring), &memory);
+    }
+    if (status != TELPHER_OK) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    ring = memory;
+    ring->magic = TP_SHM_MAGIC;
+    ring->job = link->card.job;
+    ring->from = link->net->params.rank;
+    ring->to = link->rank;
+    link->out.ring = ring;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name)
+{
+    struct tp_shm_ring *ring;
+    void *memory;
+    int fd;
+    telpher_status status;
+
+    if (name->pid != link->card.pid || name->size != sizeof(*ring)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_memfd_open(name, &fd);
+    if (status != TELPHER_OK) {
+        return as_connect(status);
+    }
+    status = tp_memfd_map(fd, sizeof(*ring), &memory);
+    close(fd);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    ring = memory;
+    if (ring->magic != TP_SHM_MAGIC || ring->job != link->card.job ||
+        ring->from != link->rank || ring->to != link->net->params.rank) {
+        (void)munmap(ring, sizeof(*ring));
+        return TELPHER_ERR_PROTO;
+    }
+    link->in = ring;
+    return TELPHER_OK;
+}
+
+void
+tp_shm_close_peer(struct shm_link *link)
+{
+    if (link->out.ring != NULL) {
+        (void)munmap(link->out.ring, sizeof(*link->out.ring));
+    }
+    if (link->in != NULL) {
+        (void)munmap(link->in, sizeof(*link->in));
+    }
+    if (link->door != NULL) {
+        (void)munmap(link->door, link->card.door.size);
+    }
+    link->out.ring = link->in = NULL;
+    link->door = NULL;
+    if (link->pid_fd >=
+        0) { /* a forked child may have it too, so that close is not enough */
+        (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
+    }
+    for (int **fd = (int *[]){&link->out.fd, &link->bell, &link->pid_fd, NULL};
+         *fd != NULL; fd++) {
+        if (**fd >= 0) {
+            close(**fd);
+        }
+        **fd = -1;
+    }
+}
+
+bool
+tp_shm_is_dead(const struct shm_link *link)
+{
+    struct pollfd p = {.fd = link->pid_fd, .events = POLLIN};
+
+    return link->pid_fd >= 0 && poll(&p, 1, 0) > 0;
+}

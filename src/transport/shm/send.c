@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cells out. The only index that a peer writes, the tail, is believed if it lies between
+ * what was consumed before and what was written. */
+#include "base/alloc.h"
+#include "transport/shm/net_int.h"
+
+/** Where the next message goes. */
+struct place {
+    struct tp_shm_cell *cell;
+    uint32_t at; /* offset of its data beside */
+};
+
+/* Once this much of the data is in use it pays to see what has been consumed. */
+enum { DATA_KEPT = TP_SHM_DATA / 8 };
+
+/* Sees what the reader has consumed. @return false if nothing new */
+static bool
+see_tail(struct shm_link *link)
+{
+    struct shm_way_out *out = &link->out;
+    uint32_t tail = atomic_load_explicit(&out->ring->tail, memory_order_acquire);
+
+    if (tail == out->tail) {
+        return false;
+    }
+    if (tail - out->tail > out->head - out->tail) {
+        tp_shm_cut(link, TELPHER_ERR_PROTO);
+        return false;
+    }
+    out->tail = tail;
+    out->data_tail = out->data_end[(tail - 1) % TP_SHM_CELLS];
+    if (tail == out->head) { /* begin again, where memory is in use already */
+        out->data_head = out->data_tail = 0;
+    }
+    return true;
+}
+
+/* Finds room for data in one piece; the head never reaches the tail from behind. */
+static bool
+find_data(struct shm_way_out *out, uint32_t bytes, uint32_t *ret_at)
+{
+    if (out->data_head < out->data_tail) {
+        *ret_at = out->data_head;
+        return bytes < out->data_tail - out->data_head;
+    }
+    if (bytes <= TP_SHM_DATA - out->data_head) {
+        *ret_at = out->data_head;
+        return true;
+    }
+    *ret_at = 0;
+    return bytes < out->data_tail;
+}
+
+static bool
+find_place(struct shm_link *link, uint32_t bytes, struct place *ret_place)
+{
+    struct shm_way_out *out = &link->out;
+
+    if (out->head - out->tail == TP_SHM_CELLS && !see_tail(link)) {
+        return false;
+    }
+    if (bytes != 0) {
+        if (out->data_head >= DATA_KEPT) {
+            (void)see_tail(link);
+        }
+        while (!find_data(out, bytes, &ret_place->at)) {
+            if (!see_tail(link)) {
+                return false;
+            }
+        }
+        out->data_head = ret_place->at + bytes;
+    }
+    out->data_end[out->head % TP_SHM_CELLS] = out->data_head;
+    ret_place->cell = &out->ring->cells[out->head % TP_SHM_CELLS];
+    return true;
+}
+
+/* @param len [bytes] of data beside the cell. @return false: no room */
+static bool
+claim(struct shm_link *link, size_t len, struct place *ret_place)
+{
+    struct shm_way_out *out = &link->out;
+    uint32_t bytes = ((uint32_t)len + TP_SHM_LINE - 1) & ~(uint32_t)(TP_SHM_LINE - 1);
+
+    if (tp_unlikely(!find_place(link, bytes, ret_place))) {
+        out->starved = true;
+        return false;
+    }
+    if (tp_unlikely(out->starved)) {
+        out->starved = false;
+        atomic_store_explicit(&out->ring->starved, 0, memory_order_relaxed);
+    }
+    return true;
+}
+
+static void
+publish(struct shm_link *link, struct tp_shm_cell *cell)
+{
+    atomic_store_explicit(&cell->seq, ++link->out.head, memory_order_release);
+    tp_shm_wake(link);
+}
+
+/* Writes what goes before the header, and the header. */
+static void
+fill(struct tp_shm_cell *cell, enum tp_shm_kind kind, const void *words, size_t bytes,
+     const void *header, size_t header_len)
+{
+    cell->kind = (uint8_t)kind;
+    cell->header_len = (uint8_t)header_len;
+    cell->len = 0;
+    memcpy(cell->body, words, bytes);
+    if (header_len != 0) {
+        memcpy(cell->body + bytes, header, header_len);
+    }
+}
+
+static void
+write_beside(struct shm_link *link, const struct place *place, enum tp_shm_kind kind,
+             const void *header, size_t header_len, const void *data, size_t len)
+{
+    const uint32_t words[] = {place->at, (uint32_t)len};
+
+    memcpy(link->out.ring->data + place->at, data, len);
+    fill(place->cell, kind, words, sizeof(words), header, header_len);
+    publish(link, place->cell);
+}
+
+/** The link to send by, or NULL: it is lost. */
+static inline struct shm_link *
+find_link(struct tp_net *net, uint32_t peer)
+{
+    struct shm_link *link = shm_net(net)->links[peer];
+
+    return link == NULL || link->ending || link->out.ring == NULL ? NULL : link;
+}
+
+telpher_status
+tp_shm_send(struct tp_net *net, uint32_t peer, const void *header, size_t header_len,
+            const void *data, size_t len)
+{
+    struct shm_link *link = find_link(net, peer);
+    bool inside = header_len + len <= TP_SHM_BODY;
+    struct place place;
+
+    if (tp_unlikely(link == NULL)) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    if (tp_unlikely(!claim(link, inside ? 0 : len, &place))) {
+        return link->ending ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_AGAIN;
+    }
+    if (!inside) {
+        write_beside(link, &place, TP_SHM_BESIDE, header, header_len, data, len);
+        return TELPHER_OK;
+    }
+    place.cell->kind = TP_SHM_INSIDE;
+    place.cell->header_len = (uint8_t)header_len;
+    place.cell->len = (uint16_t)len;
+    if (header_len != 0) {
+        memcpy(place.cell->body, header, header_len);
+    }
+    if (len != 0) {
+        memcpy(place.cell->body + header_len, data, len);
+    }
+    publish(link, place.cell);
+    return TELPHER_OK;
+}
+
+/* ---- bulks of ours ---- */
+
+static bool
+grow_outs(struct shm_net *n)
+{
+    uint32_t count = n->out_count != 0 ? 2 * n->out_count : 16;
+    struct shm_out *outs =
+        tp_realloc_array(n->outs, count, sizeof(*outs), "shm bulks out");
+
+    if (outs == NULL) {
+        return false;
+    }
+    for (uint32_t i = n->out_count; i < count; i++) {
+        outs[i] = (struct shm_out){.next = i + 1 < count ? i + 1 : SHM_NONE};
+    }
+    n->out_free = n->out_count;
+    n->out_count = count;
+    n->outs = outs;
+    return true;
+}
+
+struct shm_out *
+tp_shm_find_out(struct shm_link *link, uint64_t id)
+{
+    struct shm_net *n = link->net;
+    uint32_t i = (uint32_t)id;
+
+    return i < n->out_count && n->outs[i].op != NULL && n->outs[i].link == link &&
+                   n->outs[i].generation == id >> 32
+               ? &n->outs[i]
+               : NULL;
+}
+
+/* Off the list of those being pushed, where a loss may find it anywhere. */
+static void
+stop_push(struct shm_way_out *out, struct shm_net *n, uint32_t i)
+{
+    uint32_t before = SHM_NONE;
+
+    for (uint32_t at = out->push_first; at != SHM_NONE; at = n->outs[at].next) {
+        if (at == i) {
+            *(before == SHM_NONE ? &out->push_first : &n->outs[before].next) =
+                n->outs[i].next;
+            out->push_last = out->push_last == i ? before : out->push_last;
+            n->pushing--;
+            return;
+        }
+        before = at;
+    }
+}
+
+struct tp_net_op *
+tp_shm_take_out(struct shm_out *o)
+{
+    struct shm_link *link = o->link;
+    struct shm_net *n = link->net;
+    struct tp_net_op *op = o->op;
+
+    stop_push(&link->out, n, (uint32_t)(o - n->outs));
+    link->out.waiting--;
+    o->op = NULL;
+    o->generation++;
+    o->next = n->out_free;
+    n->out_free = (uint32_t)(o - n->outs);
+    return op;
+}
+
+telpher_status
+tp_shm_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
+                 size_t header_len, const void *src, size_t len, struct tp_net_op *op)
+{
+    struct shm_net *n = shm_net(net);
+    struct shm_link *link = find_link(net, peer);
+    struct place place;
+    struct shm_out *o;
+    uint64_t words[3] = {(uintptr_t)src, len};
+
+    if (link == NULL) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    if (n->out_free == SHM_NONE && !grow_outs(n)) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    if (!claim(link, 0, &place)) {
+        return link->ending ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_AGAIN;
+    }
+    o = &n->outs[n->out_free];
+    words[2] = (uint64_t)o->generation << 32 | n->out_free;
+    n->out_free = o->next;
+    *o = (struct shm_out){.op = op,
+                          .link = link,
+                          .src = src,
+                          .len = len,
+                          .generation = o->generation,
+                          .next = SHM_NONE};
+    link->out.waiting++;
+    fill(place.cell, TP_SHM_BULK, words, sizeof(words), header, header_len);
+    publish(link, place.cell);
+    return TELPHER_OK;
+}
+
+bool
+tp_shm_has_room(struct shm_link *link)
+{
+    return link->out.starved && see_tail(link);
+}
+
+/* The first of those pulled, a part at a time, as long as there is room. */
+unsigned
+tp_shm_push(struct shm_link *link)
+{
+    struct shm_net *n = link->net;
+    unsigned count = 0;
+
+    while (link->out.push_first != SHM_NONE && !link->ending) {
+        struct shm_out *o = &n->outs[link->out.push_first];
+        size_t part = TP_MIN(o->len - o->sent, (size_t)TP_SHM_EAGER);
+        struct place place;
+
+        if (!claim(link, part, &place)) {
+            break;
+        }
+        write_beside(link, &place, TP_SHM_PART, NULL, 0, o->src + o->sent, part);
+        o->sent += part;
+        count++;
+        if (o->sent == o->len) {
+            struct tp_net_op *op = tp_shm_take_out(o);
+
+            op->done(op, TELPHER_OK);
+        }
+    }
+    return count;
+}
