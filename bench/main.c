@@ -2,6 +2,7 @@
 /* telpher-bench: the benchmarks of the project. Here is only the choice of the
  * command. */
 #include "bench.h"
+#include "ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,14 @@ static const char usage[] =
     "  ocl    an OpenCL driver: launches, transfers, creation, builds, discovery\n"
     "  floor  what plain TCP and memcpy cost, the floors of everything else\n"
     "  plot   pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
+    "Between two ranks of a job, host or device memory, with OSU's options:\n"
+    "  latency     half a round trip\n"
+    "  put_notify  the same by puts with a notification\n"
+    "  bw          bandwidth in one direction\n"
+    "  bibw        bandwidth in both\n"
+    "and between several pairs:\n"
+    "  multi_lat   half a round trip\n"
+    "  mbw_mr      bandwidth and message rate\n\n"
     "  -h, --help     this text; telpher-bench COMMAND --help has the options\n"
     "  -v, --version  the version\n";
 
@@ -21,6 +30,9 @@ run_command(int argc, char **argv)
 {
     const struct bench_runtime *const runtimes[] = {&bench_ocl, &bench_floor};
 
+    if (ranks_is_pattern(argv[1])) {
+        return ranks_main(argv[0], argc - 1, argv + 1);
+    }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_plot_main(argc - 1, argv + 1);
     }

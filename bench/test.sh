@@ -34,6 +34,8 @@ options() {
     grep -Eq '^telpher-bench [0-9]+\.[0-9]+\.[0-9]+$' "$dir/out" || die "no version"
     expect 0 "$bench" --help
     grep -q '^  plot ' "$dir/out" || die "the help lacks a command"
+    expect 0 "$bench" latency --help
+    grep -q '^usage: telpher-bench latency' "$dir/out" || die "no usage of latency"
     for command in ocl floor plot; do
         expect 0 "$bench" "$command" --help
         grep -q '^Usage: telpher-bench '"$command" "$dir/out" || die "no usage of $command"
@@ -119,6 +121,22 @@ ocl() {
     grep -q 'FAILED: no OpenCL platform' "$dir/out" || die "a missing platform is no failure"
     expect 1 "$bench" ocl --platform "$pocl" --peer "$dir/none.so" --tests read_4 -i 3
     grep -q 'FAILED: Peer' "$dir/out" || die "a missing peer is no failure"
+}
+
+ranks() {
+    for way in channel msg msg2 put; do
+        expect 0 "$bench" latency -r "$way" -c -i 20 -x 2 -m 1:8192
+        test "$(awk 'NF == 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $way"
+        expect 0 "$bench" bw -r "$way" -c -i 3 -x 1 -m 100000 -W 7 -b multiple D D
+        grep -q 'Buffer on SIM (D) and Receive Buffer on SIM (D)' "$dir/out" || die "no places"
+    done
+    expect 0 "$bench" bibw -f json -i 3 -m 4096:4096 H D
+    grep -q '"bytes": 4096, "samples": 3, "median": [0-9]' "$dir/out" || die "no JSON"
+    expect 0 "$(dirname "$bench")/telpher" launch -n 4 -- "$bench" mbw_mr -m 8:16 -i 5
+    grep -Eq '^16 +[0-9.]+ +[0-9.]+$' "$dir/out" || die "no message rate"
+    expect 2 "$bench" latency -r pigeon
+    expect 2 "$bench" latency -m 8:4
+    expect 2 "$bench" latency X
 }
 
 "$part"

@@ -11,7 +11,7 @@
 #include "core/comm/comm_int.h"
 #include "core/comm/settings.h"
 
-#define SPIN (200 * TP_CLOCK_US) /* before a wait sleeps */
+#define SPIN TP_CLOCK_MS /* before a wait sleeps */
 #define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
 #define LEAVE_TIME TP_CLOCK_S

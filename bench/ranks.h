@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Benchmarks between the ranks of a job: a *pattern* (latency, bandwidth, …) drives a *way*
+ * (channel, message, put), both tables. Options and tables look like the OSU
+ * micro-benchmarks', since people know them and scripts parse them.
+ */
+#ifndef BENCH_RANKS_H
+#define BENCH_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <telpher/context.h>
+#include <telpher/mem.h>
+
+/** What the user asked for. */
+struct ranks_options {
+    size_t min_bytes, max_bytes;
+    int iterations, warmup; /* 0: by size */
+    int window;
+    bool validation, percentiles, json, many_buffers;
+    uint32_t kinds[2]; /* enum telpher_mem_kind of sender and receiver */
+    uint32_t device; /* the kind that D means */
+};
+
+/** Two ranks, one of which this is, and their buffers. */
+struct ranks_pair {
+    telpher_context *ctx;
+    uint32_t peer;
+    bool first; /* sends first */
+    const struct ranks_options *o;
+    uint8_t *out, *in; /* window buffers of max_bytes, or one */
+    void *way; /* the way's own */
+};
+
+/** A way for data to go. All blocking calls end the program on failure. */
+struct ranks_way {
+    const char *name; /* of option -r */
+    const char *title;
+    void (*open)(struct ranks_pair *p);
+    void (*close)(struct ranks_pair *p);
+    void (*send)(struct ranks_pair *p, const void *src, size_t len);
+    void (*recv)(struct ranks_pair *p, void *dst, size_t len);
+    /** Begins one of @p count sends or receives, at most the window; then wait_all. */
+    void (*begin_send)(struct ranks_pair *p, int i, const void *src, size_t len);
+    void (*begin_recv)(struct ranks_pair *p, int i, void *dst, size_t len);
+    void (*wait_all)(struct ranks_pair *p, int sends, int recvs);
+};
+
+extern const struct ranks_way *const ranks_ways[];
+
+/** Says what failed, with the rank, and ends the program. */
+void ranks_check(const struct ranks_pair *p, telpher_status status, const char *what);
+
+/** True if @p name is one of the patterns. */
+bool ranks_is_pattern(const char *name);
+/** The command: argv[0] is the pattern. @return the exit code */
+int ranks_main(const char *program, int argc, char **argv);
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways between two ranks: channels; messages to a handler; messages as the paper sends
+ * them, metadata first and a receive afterwards; puts with a notification.
+ */
+#include "ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <telpher/channel.h>
+#include <telpher/msg.h>
+#include <telpher/win.h>
+
+enum { WINDOW_MAX = 1024, HANDLER = 7, META_HANDLER = 8, TAG = 3 };
+#define LIMIT UINT64_C(60000000000) /* [ns] for any wait: then something hangs */
+
+struct way {
+    telpher_channel *channel;
+    telpher_win *win;
+    telpher_request *sends[WINDOW_MAX], *recvs[WINDOW_MAX];
+    int send_count, recv_count;
+    void *places[WINDOW_MAX]; /* where messages are to go, in their order */
+    unsigned posted, came;
+};
+
+void
+ranks_check(const struct ranks_pair *p, telpher_status status, const char *what)
+{
+    if (status != TELPHER_OK && status != TELPHER_IN_PROGRESS) {
+        fprintf(stderr, "telpher-bench: rank %u: %s: %s\n",
+                telpher_context_rank(p->ctx), what, telpher_status_text(status));
+        exit(EXIT_FAILURE);
+    }
+}
+
+static void
+way_alloc(struct ranks_pair *p)
+{
+    p->way = calloc(1, sizeof(struct way));
+    ranks_check(p, p->way != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
+}
+
+static void
+finish(struct ranks_pair *p, telpher_status status, telpher_request **req,
+       const char *what)
+{
+    if (status == TELPHER_IN_PROGRESS) {
+        status = telpher_request_wait(*req, LIMIT, NULL);
+    }
+    ranks_check(p, status, what);
+}
+
+/* ---- channel ---- */
+
+static void
+channel_open(struct ranks_pair *p)
+{
+    way_alloc(p);
+    ranks_check(
+        p, telpher_channel_open(p->ctx, p->peer, 1, &((struct way *)p->way)->channel),
+        "channel");
+}
+
+static void
+channel_close(struct ranks_pair *p)
+{
+    telpher_channel_close(((struct way *)p->way)->channel);
+    free(p->way);
+}
+
+static void
+channel_send(struct ranks_pair *p, const void *src, size_t len)
+{
+    struct way *w = p->way;
+    telpher_request *req = NULL;
+
+    finish(p, telpher_channel_send(w->channel, src, len, NULL, &req), &req, "send");
+}
+
+static void
+channel_recv(struct ranks_pair *p, void *dst, size_t len)
+{
+    struct way *w = p->way;
+    telpher_request *req = NULL;
+
+    finish(p, telpher_channel_recv(w->channel, dst, len, NULL, &req, NULL), &req,
+           "recv");
+}
+
+static void
+channel_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+{
+    struct way *w = p->way;
+
+    w->sends[i] = NULL;
+    ranks_check(p, telpher_channel_send(w->channel, src, len, NULL, &w->sends[i]),
+                "send");
+}
+
+static void
+channel_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
+{
+    struct way *w = p->way;
+
+    w->recvs[i] = NULL;
+    ranks_check(p, telpher_channel_recv(w->channel, dst, len, NULL, &w->recvs[i], NULL),
+                "recv");
+}
+
+static void
+wait_requests(struct ranks_pair *p, telpher_request **reqs, int count, const char *what)
+{
+    for (int i = 0; i < count; i++) {
+        if (reqs[i] != NULL) {
+            ranks_check(p, telpher_request_wait(reqs[i], LIMIT, NULL), what);
+        }
+    }
+}
+
+static void
+channel_wait_all(struct ranks_pair *p, int sends, int recvs)
+{
+    struct way *w = p->way;
+
+    wait_requests(p, w->recvs, recvs, "recv");
+    wait_requests(p, w->sends, sends, "send");
+}
+
+/* ---- messages ---- */
+
+static void
+post(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct way *w = user;
+
+    (void)ctx;
+    msg->buffers[0].data = w->places[w->posted++ % WINDOW_MAX];
+}
+
+static void
+entry(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct way *w = user;
+
+    (void)ctx;
+    if (msg->status != TELPHER_OK) {
+        fprintf(stderr, "telpher-bench: message: %s\n",
+                telpher_status_text(msg->status));
+        exit(EXIT_FAILURE);
+    }
+    w->came++;
+}
+
+static void
+msg_open(struct ranks_pair *p)
+{
+    struct way *w;
+
+    way_alloc(p);
+    w = p->way;
+    for (int i = 0; i < WINDOW_MAX; i++) {
+        w->places[i] = p->in; /* until a receive says otherwise */
+    }
+    ranks_check(p, telpher_msg_handler(p->ctx, HANDLER, post, entry, w), "handler");
+}
+
+static void
+msg_close(struct ranks_pair *p)
+{
+    telpher_msg_handler(p->ctx, HANDLER, NULL, NULL, NULL);
+    free(p->way);
+}
+
+static telpher_status
+msg_begin(struct ranks_pair *p, const void *src, size_t len, telpher_request **req)
+{
+    telpher_msg_buffer buffer = {(void *)(uintptr_t)src, len};
+
+    return telpher_msg_send(p->ctx, p->peer, HANDLER, NULL, 0, &buffer, 1, NULL, req);
+}
+
+static void
+msg_send(struct ranks_pair *p, const void *src, size_t len)
+{
+    telpher_request *req = NULL;
+
+    finish(p, msg_begin(p, src, len, &req), &req, "message");
+}
+
+/* Waits until @p count entries have run since the last time. */
+static void
+wait_entries(struct ranks_pair *p, unsigned count)
+{
+    struct way *w = p->way;
+
+    while (w->came < count) {
+        if (telpher_progress(p->ctx) == 0 &&
+            telpher_peer_status(p->ctx, p->peer) != TELPHER_OK) {
+            ranks_check(p, TELPHER_ERR_PEER_LOST, "message");
+        }
+    }
+    w->came -= count;
+}
+
+static void
+msg_recv(struct ranks_pair *p, void *dst, size_t len)
+{
+    (void)dst;
+    (void)len;
+    wait_entries(p, 1);
+}
+
+static void
+msg_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+{
+    struct way *w = p->way;
+
+    w->sends[i] = NULL;
+    ranks_check(p, msg_begin(p, src, len, &w->sends[i]), "message");
+}
+
+static void
+msg_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
+{
+    (void)p;
+    (void)i;
+    (void)dst;
+    (void)len;
+}
+
+static void
+msg_wait_all(struct ranks_pair *p, int sends, int recvs)
+{
+    struct way *w = p->way;
+
+    wait_entries(p, (unsigned)recvs);
+    wait_requests(p, w->sends, sends, "message");
+}
+
+/* ---- messages the paper's way ---- */
+
+static void
+meta_entry(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    (void)ctx;
+    (void)msg;
+    ((struct way *)user)->came++;
+}
+
+static void
+msg2_open(struct ranks_pair *p)
+{
+    channel_open(p);
+    ranks_check(p, telpher_msg_handler(p->ctx, META_HANDLER, NULL, meta_entry, p->way),
+                "handler");
+}
+
+static void
+msg2_close(struct ranks_pair *p)
+{
+    telpher_msg_handler(p->ctx, META_HANDLER, NULL, NULL, NULL);
+    channel_close(p);
+}
+
+static void
+send_meta(struct ranks_pair *p, size_t len)
+{
+    uint64_t meta = len;
+
+    ranks_check(p,
+                telpher_msg_send(p->ctx, p->peer, META_HANDLER, &meta, sizeof(meta),
+                                 NULL, 0, NULL, NULL),
+                "metadata");
+}
+
+static void
+msg2_send(struct ranks_pair *p, const void *src, size_t len)
+{
+    send_meta(p, len);
+    channel_send(p, src, len);
+}
+
+static void
+msg2_recv(struct ranks_pair *p, void *dst, size_t len)
+{
+    wait_entries(p, 1); /* only now it is known that something is to be received */
+    channel_recv(p, dst, len);
+}
+
+static void
+msg2_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+{
+    send_meta(p, len);
+    channel_begin_send(p, i, src, len);
+}
+
+static void
+msg2_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
+{
+    wait_entries(p, 1);
+    channel_begin_recv(p, i, dst, len);
+}
+
+/* ---- puts ---- */
+
+static void
+put_open(struct ranks_pair *p)
+{
+    struct way *w;
+    size_t buffers = p->o->many_buffers ? (size_t)p->o->window : 1;
+
+    way_alloc(p);
+    w = p->way;
+    ranks_check(
+        p, telpher_win_create(p->ctx, p->in, buffers * p->o->max_bytes, LIMIT, &w->win),
+        "window");
+}
+
+static void
+put_close(struct ranks_pair *p)
+{
+    struct way *w = p->way;
+
+    ranks_check(p, telpher_win_flush(w->win, p->peer, LIMIT), "flush");
+    ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
+    telpher_win_destroy(w->win);
+    free(w);
+}
+
+static void
+put_send(struct ranks_pair *p, const void *src, size_t len)
+{
+    struct way *w = p->way;
+    telpher_request *req = NULL;
+
+    finish(p, telpher_put_notify(w->win, p->peer, 0, src, len, TAG, NULL, &req), &req,
+           "put");
+}
+
+static void
+put_recv(struct ranks_pair *p, void *dst, size_t len)
+{
+    struct way *w = p->way;
+
+    (void)dst;
+    (void)len;
+    ranks_check(p, telpher_notify_wait(w->win, p->peer, TAG, 1, LIMIT), "notification");
+}
+
+static void
+put_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+{
+    struct way *w = p->way;
+    uint64_t place = p->o->many_buffers ? (uint64_t)i * p->o->max_bytes : 0;
+
+    w->sends[i] = NULL;
+    ranks_check(
+        p,
+        telpher_put_notify(w->win, p->peer, place, src, len, TAG, NULL, &w->sends[i]),
+        "put");
+}
+
+static void
+put_wait_all(struct ranks_pair *p, int sends, int recvs)
+{
+    struct way *w = p->way;
+
+    if (recvs != 0) {
+        ranks_check(p,
+                    telpher_notify_wait(w->win, p->peer, TAG, (uint32_t)recvs, LIMIT),
+                    "notification");
+    }
+    wait_requests(p, w->sends, sends, "put");
+}
+
+static const struct ranks_way channel_way = {
+    "channel",    "Channel",          channel_open,       channel_close,   channel_send,
+    channel_recv, channel_begin_send, channel_begin_recv, channel_wait_all};
+static const struct ranks_way msg_way = {"msg",          "Message",      msg_open,
+                                         msg_close,      msg_send,       msg_recv,
+                                         msg_begin_send, msg_begin_recv, msg_wait_all};
+static const struct ranks_way msg2_way = {
+    "msg2",    "Two-Message",   msg2_open,       msg2_close,      msg2_send,
+    msg2_recv, msg2_begin_send, msg2_begin_recv, channel_wait_all};
+static const struct ranks_way put_way = {"put",          "Notified Put", put_open,
+                                         put_close,      put_send,       put_recv,
+                                         put_begin_send, msg_begin_recv, put_wait_all};
+
+const struct ranks_way *const ranks_ways[] = {&channel_way, &msg_way, &msg2_way,
+                                              &put_way, NULL};
