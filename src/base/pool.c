@@ -11,8 +11,9 @@
 #include "base/list.h"
 #include "base/thread.h"
 
-struct job {
-    struct tp_list link;
+/* A job that the pool has memory for. */
+struct submitted {
+    struct tp_pool_job job;
     tp_pool_fn fn;
     void *arg;
 };
@@ -21,7 +22,7 @@ struct tp_pool {
     struct tp_mutex mutex;
     struct tp_cond work; /* a job came, or the pool was closed */
     struct tp_cond idle; /* pending fell to 0 */
-    struct tp_list jobs; /* of struct job, oldest first */
+    struct tp_list jobs; /* of struct tp_pool_job, oldest first */
     size_t pending; /* in jobs or running */
     bool closed;
     size_t thread_count; /* started and not yet joined */
@@ -29,7 +30,7 @@ struct tp_pool {
 };
 
 /* Waits for the next job; NULL when there will be none any more. */
-static struct job *
+static struct tp_pool_job *
 next_job(struct tp_pool *pool)
 {
     tp_assert_locked(&pool->mutex);
@@ -39,20 +40,19 @@ next_job(struct tp_pool *pool)
     if (tp_list_is_empty(&pool->jobs)) {
         return NULL;
     }
-    return tp_list_entry(tp_list_pop_front(&pool->jobs), struct job, link);
+    return tp_list_entry(tp_list_pop_front(&pool->jobs), struct tp_pool_job, link);
 }
 
 static void *
 run_jobs(void *arg)
 {
     struct tp_pool *pool = arg;
-    struct job *job;
+    struct tp_pool_job *job;
 
     tp_mutex_lock(&pool->mutex);
     while ((job = next_job(pool)) != NULL) {
         tp_mutex_unlock(&pool->mutex);
-        job->fn(job->arg);
-        tp_free(job);
+        job->fn(job->arg); /* and the job may be gone */
         tp_mutex_lock(&pool->mutex);
         if (--pool->pending == 0) {
             tp_cond_broadcast(&pool->idle);
@@ -91,16 +91,12 @@ tp_pool_create(const char *name, size_t thread_count, struct tp_pool **ret_pool)
 }
 
 telpher_status
-tp_pool_submit(struct tp_pool *pool, tp_pool_fn fn, void *arg)
+tp_pool_post(struct tp_pool *pool, struct tp_pool_job *job, tp_pool_fn fn, void *arg)
 {
-    struct job *job = tp_malloc(sizeof(*job), "pool job");
     bool closed;
 
-    if (job == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    job->fn = fn;
-    job->arg = arg;
+    *job = (struct tp_pool_job){.fn = fn, .arg = arg};
+    tp_list_init(&job->link);
     tp_mutex_lock(&pool->mutex);
     closed = pool->closed;
     if (!closed) {
@@ -109,11 +105,34 @@ tp_pool_submit(struct tp_pool *pool, tp_pool_fn fn, void *arg)
         tp_cond_signal(&pool->work);
     }
     tp_mutex_unlock(&pool->mutex);
-    if (closed) {
-        tp_free(job);
-        return TELPHER_ERR_CANCELED;
+    return closed ? TELPHER_ERR_CANCELED : TELPHER_OK;
+}
+
+static void
+run_submitted(void *arg)
+{
+    struct submitted *s = arg;
+
+    s->fn(s->arg);
+    tp_free(s);
+}
+
+telpher_status
+tp_pool_submit(struct tp_pool *pool, tp_pool_fn fn, void *arg)
+{
+    struct submitted *s = tp_malloc(sizeof(*s), "pool job");
+    telpher_status status;
+
+    if (s == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
     }
-    return TELPHER_OK;
+    s->fn = fn;
+    s->arg = arg;
+    status = tp_pool_post(pool, &s->job, run_submitted, s);
+    if (status != TELPHER_OK) {
+        tp_free(s);
+    }
+    return status;
 }
 
 size_t

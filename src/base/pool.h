@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <telpher/status.h>
 
+#include "base/list.h"
+
 struct tp_pool;
 
 typedef void (*tp_pool_fn)(void *arg);
@@ -29,6 +31,22 @@ telpher_status tp_pool_create(const char *name, size_t thread_count,
  * @return TELPHER_OK, TELPHER_ERR_NO_MEMORY, TELPHER_ERR_CANCELED (pool closed).
  */
 telpher_status tp_pool_submit(struct tp_pool *pool, tp_pool_fn fn, void *arg);
+
+/** A job whose memory is the caller's. */
+struct tp_pool_job {
+    struct tp_list link;
+    tp_pool_fn fn;
+    void *arg;
+};
+
+/**
+ * As tp_pool_submit, without memory of the pool's: what must not fail for want of it.
+ * @param job kept until @p fn is called, which may free it; not in use already.
+ *
+ * @return TELPHER_OK, TELPHER_ERR_CANCELED (pool closed).
+ */
+telpher_status tp_pool_post(struct tp_pool *pool, struct tp_pool_job *job,
+                            tp_pool_fn fn, void *arg);
 
 /** Jobs queued or running at this moment. */
 size_t tp_pool_pending(struct tp_pool *pool);

@@ -163,6 +163,7 @@ pool_survives_lack_of_memory(void **state)
 {
     uint64_t before = tp_alloc_live();
     struct tp_pool *pool = NULL;
+    struct tp_pool_job job;
     _Atomic int count = 0;
 
     (void)state;
@@ -172,8 +173,11 @@ pool_survives_lack_of_memory(void **state)
     assert_int_equal(tp_pool_create("pool", 1, &pool), TELPHER_OK);
     tp_alloc_fail_nth(1);
     assert_int_equal(tp_pool_submit(pool, add_one, &count), TELPHER_ERR_NO_MEMORY);
+    tp_alloc_fail_nth(1);
+    assert_int_equal(tp_pool_post(pool, &job, add_one, &count), TELPHER_OK);
+    tp_alloc_fail_nth(0);
     tp_pool_destroy(pool);
-    assert_int_equal(count, 0);
+    assert_int_equal(count, 1);
     assert_int_equal(tp_alloc_live(), before);
 }
 

@@ -18,7 +18,7 @@
 #include "daemon/broker.h"
 
 #define CLOSE_TIME (2 * TP_CLOCK_S) /* for a client to take the last answer */
-#define WORDS_TIME (1 * TP_CLOCK_S) /* for a session to end that seems to */
+#define WORDS_TIME (2 * TP_CLOCK_S) /* for a session to end that seems to */
 #define TEXT_MAX 256
 
 enum {

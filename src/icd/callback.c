@@ -5,7 +5,7 @@
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 telpher_status
-tp_icd_callback(void (*fn)(void *arg), void *arg)
+tp_icd_callbacks_start(void)
 {
     telpher_status status = TELPHER_OK;
 
@@ -14,7 +14,21 @@ tp_icd_callback(void (*fn)(void *arg), void *arg)
         status = tp_pool_create("telpher-call", 1, &tp_icd.callbacks);
     }
     pthread_mutex_unlock(&making);
+    return status;
+}
+
+telpher_status
+tp_icd_callback(void (*fn)(void *arg), void *arg)
+{
+    telpher_status status = tp_icd_callbacks_start();
+
     return status == TELPHER_OK ? tp_pool_submit(tp_icd.callbacks, fn, arg) : status;
+}
+
+void
+tp_icd_callback_post(struct tp_pool_job *job, void (*fn)(void *arg), void *arg)
+{
+    (void)tp_pool_post(tp_icd.callbacks, job, fn, arg); /* never closed */
 }
 
 cl_int

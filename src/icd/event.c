@@ -150,10 +150,7 @@ tp_icd_event_fire(struct tp_icd_event_callback *cb)
 {
     tp_icd_hold(&cb->ev->obj);
     cb->status = cb->ev->status < 0 ? cb->ev->status : cb->when;
-    if (tp_icd_callback(run_callback, cb) != TELPHER_OK) {
-        tp_icd_drop_locked(&cb->ev->obj);
-        tp_free(cb);
-    }
+    tp_icd_callback_post(&cb->job, run_callback, cb);
 }
 
 static void

@@ -8,6 +8,7 @@
 /** One registered callback. */
 struct tp_icd_event_callback {
     struct tp_list link;
+    struct tp_pool_job job; /* so that it comes, whatever memory there is then */
     struct _cl_event *ev; /* held while on its way to the callback thread */
     cl_int when, status;
     void(CL_CALLBACK *fn)(cl_event, cl_int, void *);

@@ -226,6 +226,7 @@ tp_clSetEventCallback(cl_event event, cl_int when,
     struct _cl_event *ev = tp_icd_check(event, TP_ICD_EVENT);
     struct tp_icd_place *place;
     struct tp_icd_event_callback *cb;
+    telpher_status status;
 
     if (ev == NULL) {
         return CL_INVALID_EVENT;
@@ -233,9 +234,11 @@ tp_clSetEventCallback(cl_event event, cl_int when,
     if (fn == NULL || when < CL_COMPLETE || when > CL_SUBMITTED) {
         return CL_INVALID_VALUE;
     }
-    cb = tp_zalloc(sizeof(*cb), "callback");
+    status = tp_icd_callbacks_start();
+    cb = status == TELPHER_OK ? tp_zalloc(sizeof(*cb), "callback") : NULL;
     if (cb == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
+        return status == TELPHER_ERR_LIMIT ? CL_OUT_OF_RESOURCES
+                                           : CL_OUT_OF_HOST_MEMORY;
     }
     cb->ev = ev;
     cb->when = when;

@@ -10,7 +10,10 @@
 #include "base/log.h"
 
 enum {
-    LAST_WORDS_MS = 500, /* how long a lost place waits for the broker's reason */
+    CONNECT_MS = 500, /* how long a lost place waits for a broker */
+    /* and for its reason, once it is there: longer than it waits for the end of a process
+       that has gone already, as far as we can see (conn.c) */
+    WORDS_MS = 2500,
 };
 
 /** Threads that are about to say why a place was lost. */
@@ -43,7 +46,7 @@ static void
 ask_last_words(const struct tp_icd_place *place, struct last_words *words)
 {
     static const struct tp_stream_handler ask = {.frame = on_last_words};
-    uint64_t deadline = tp_clock_deadline(LAST_WORDS_MS * TP_CLOCK_MS);
+    uint64_t deadline = tp_clock_deadline(CONNECT_MS * TP_CLOCK_MS);
     struct tp_client_params params = {.address = place->server->address,
                                       .cookie_path = tp_icd_settings.cookie,
                                       .security = &tp_icd_settings.security,
@@ -57,6 +60,7 @@ ask_last_words(const struct tp_icd_place *place, struct last_words *words)
         snprintf(words->text, sizeof(words->text), "the server does not answer");
         return;
     }
+    deadline = tp_clock_deadline(WORDS_MS * TP_CLOCK_MS);
     if (tp_stream_put(stream, TP_WIRE_LAST_WORDS, &msg) == TELPHER_OK &&
         tp_stream_flush_wait(stream, deadline) == TELPHER_OK) {
         while (!words->came && tp_stream_wait(stream, deadline) == TELPHER_OK) {
@@ -229,9 +233,9 @@ tp_icd_place_close_if_left(struct tp_icd_place *place)
 __attribute__((destructor)) static void
 wait_for_words(void)
 {
-    uint64_t deadline = tp_clock_deadline((LAST_WORDS_MS + 100) * TP_CLOCK_MS);
+    uint64_t deadline = tp_clock_deadline((CONNECT_MS + WORDS_MS + 100) * TP_CLOCK_MS);
 
-    while (explaining != 0 && !tp_clock_passed(deadline)) {
+    while (explaining != 0 && !tp_icd_forked() && !tp_clock_passed(deadline)) {
         tp_clock_sleep(5 * TP_CLOCK_MS);
     }
 }
