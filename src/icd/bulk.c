@@ -4,7 +4,8 @@
  *
  * One connection, opened when content first travels; one thread receives straight into the
  * sinks' memory, one sends from the sources' memory, a chunk of each in turn, as far as
- * its content is ready and the server gave credit. Both threads end with the place.
+ * its content is ready and the server gave credit. Both threads end with the place. A caller
+ * that blocks until its content is written sends in the latter's place.
  */
 #include "icd/icd_int.h"
 #include "icd/place.h"
@@ -217,10 +218,14 @@ sendable(const struct tp_icd_source *source)
     return limit > source->sent ? limit - source->sent : 0;
 }
 
-/** The next source whose turn it is and that has something to send; NULL if none. */
+/** The next source whose turn it is and that has something to send; NULL if there is none,
+ *  or a thread is sending, which goes on. */
 static struct tp_icd_source *
 next_source(struct tp_icd_bulk *bulk)
 {
+    if (bulk->stream == NULL || bulk->sending != NULL) {
+        return NULL;
+    }
     tp_list_for_each(link, &bulk->turn)
     {
         struct tp_icd_source *source = tp_list_entry(link, struct tp_icd_source, link);
@@ -275,7 +280,7 @@ sender_main(void *arg)
 
     tp_icd_lock();
     while (!place->lost) {
-        struct tp_icd_source *source = bulk->stream == NULL ? NULL : next_source(bulk);
+        struct tp_icd_source *source = next_source(bulk);
 
         if (source == NULL) {
             pthread_cond_wait(&bulk->more, &tp_icd.lock);
@@ -287,6 +292,33 @@ sender_main(void *arg)
     tp_icd_place_close_if_left(place);
     tp_icd_unlock();
     return NULL;
+}
+
+/** True if the transfer has something to send, and nobody is sending. Lock held. */
+static bool
+may_push(const struct tp_icd_place *place, uint64_t transfer)
+{
+    const struct tp_icd_source *source = tp_map_get(&place->bulk.sources, transfer);
+
+    return !place->lost && source != NULL && source->pieces == NULL &&
+           place->bulk.stream != NULL && place->bulk.sending == NULL &&
+           sendable(source) != 0;
+}
+
+void
+tp_icd_bulk_push(struct tp_icd_place *place, uint64_t transfer)
+{
+    tp_icd_lock();
+    place->inside++;
+    while (may_push(place, transfer)) {
+        send_chunk(place, next_source(&place->bulk));
+    }
+    if (next_source(&place->bulk) != NULL) {
+        pthread_cond_broadcast(&place->bulk.more); /* what is left is the thread's */
+    }
+    place->inside--;
+    tp_icd_place_close_if_left(place);
+    tp_icd_unlock();
 }
 
 /* ---- sinks and sources ------------------------------------------------------------------ */
@@ -359,7 +391,9 @@ tp_icd_source_add(struct tp_icd_place *place, struct tp_icd_source *source)
         return TELPHER_OK;
     }
     tp_list_push_back(&place->bulk.turn, &source->link);
-    pthread_cond_broadcast(&place->bulk.more);
+    if (!source->by_caller || place->bulk.stream == NULL) {
+        pthread_cond_broadcast(&place->bulk.more);
+    }
     return TELPHER_OK;
 }
 

@@ -275,6 +275,8 @@ flush(const struct tp_icd_op *op)
         tp_icd_flush(op->q->place);
         if (op->push) {
             tp_icd_pieces_push(op->q->place);
+        } else if (op->push_bulk != 0) {
+            tp_icd_bulk_push(op->q->place, op->push_bulk);
         }
     } else if (!op->blocking) {
         tp_icd_flush_if_full(op->q->place);

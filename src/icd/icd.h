@@ -276,6 +276,7 @@ struct tp_icd_source {
     uint64_t credit;
     struct tp_icd_pieces *pieces; /**< in shared memory; NULL: on the bulk stream */
     bool pushing; /**< a piece is being filled: it ends behind that */
+    bool by_caller; /**< on the bulk stream: who adds it calls tp_icd_bulk_push */
     telpher_status ended; /**< set by bulk.c when it is given up while being sent */
     /** Called once, under no lock: all sent, or why not. */
     void (*done)(struct tp_icd_source *source, telpher_status status);
@@ -292,6 +293,9 @@ tp_icd_is_servers(uint64_t transfer)
 /** Queues content for sending, in turn with others. Under the lock. */
 telpher_status tp_icd_source_add(struct tp_icd_place *place,
                                  struct tp_icd_source *source);
+/** Sends in this thread, not in the one for it, as long as the transfer has something that
+ *  may go: a caller that waits for it anyway saves a wake-up. Not under the lock. */
+void tp_icd_bulk_push(struct tp_icd_place *place, uint64_t transfer);
 /** More of a source is ready. Under the lock. */
 void tp_icd_source_ready(struct tp_icd_place *place, struct tp_icd_source *source,
                          uint64_t ready);

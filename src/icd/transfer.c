@@ -419,6 +419,7 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
     if (io->gate.count == 0) {
         take_content(io);
         io->source.ready = content->size;
+        io->source.by_caller = op->blocking && io->pieces == NULL;
     }
     status = tp_icd_source_add(io->place, &io->source);
     if (status != TELPHER_OK) {
@@ -453,6 +454,7 @@ write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
     op->flush = true; /* credit comes only for what was announced */
     op->flags |= TP_WIRE_NOTIFY;
     op->push = io->pieces != NULL;
+    op->push_bulk = io->source.by_caller ? io->source.transfer : 0;
     put_write_frame(op, content, io->source.transfer, op->push ? TP_WIRE_SHARED : 0,
                     (struct tp_wire_bytes){0, NULL});
     /* Somebody must read the credit, or which pieces were taken. */
