@@ -83,6 +83,15 @@ size_t tp_stream_pending(struct tp_stream *s);
  */
 telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,
                                    uint64_t offset, const void *data, uint32_t len);
+/**
+ * As tp_stream_send_data, but never waits for the network. What the connection did not take at
+ * once of a frame that was begun is kept, and @p data is free again: tp_stream_pending() is not
+ * 0 then, and somebody has to flush.
+ *
+ * @return AGAIN: nothing of it goes, another thread or other frames are in front of it
+ */
+telpher_status tp_stream_offer_data(struct tp_stream *s, uint64_t transfer,
+                                    uint64_t offset, const void *data, uint32_t len);
 
 /**
  * Sends one frame and a descriptor that arrives with it (borrowed until return); waits for

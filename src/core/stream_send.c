@@ -326,27 +326,58 @@ tp_stream_send_fd(struct tp_stream *s, uint16_t type, const void *msg, int fd)
     return status;
 }
 
-/* Header and body of a DATA frame up to its content, which follows uncopied. */
+/* Header and body of a DATA frame up to its content. */
+struct front {
+    uint8_t bytes[TP_WIRE_HEADER_BYTES + TP_STREAM_DATA_BYTES];
+};
+
+static struct tp_wire_header
+data_header(const struct tp_wire_data *m)
+{
+    return (struct tp_wire_header){.len = (uint32_t)sizeof(struct front) + m->bytes.len,
+                                   .type = TP_WIRE_DATA};
+}
+
+/* Fills in what comes before the content, which follows uncopied. */
+static void
+put_front(struct tp_stream *s, const struct tp_wire_header *h,
+          const struct tp_wire_data *m, struct front *front)
+{
+    struct tp_wire_data empty = {.transfer = m->transfer, .offset = m->offset};
+
+    tp_wire_put_header(front->bytes, h);
+    tp_wire_put_data(front->bytes + TP_WIRE_HEADER_BYTES, &empty);
+    memcpy(front->bytes + sizeof(*front) - sizeof(m->bytes.len), &m->bytes.len,
+           sizeof(m->bytes.len));
+    tp_stream_trace(s, true, h, front->bytes + TP_WIRE_HEADER_BYTES,
+                    TP_STREAM_DATA_BYTES);
+}
+
 static telpher_status
 send_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
 {
-    uint8_t front[TP_WIRE_HEADER_BYTES + TP_STREAM_DATA_BYTES];
-    struct tp_wire_data empty = {.transfer = m->transfer, .offset = m->offset};
-    struct tp_wire_header h = {.len = (uint32_t)sizeof(front) + m->bytes.len,
-                               .type = TP_WIRE_DATA};
-    struct iovec iov[2] = {{front, sizeof(front)},
+    struct front front;
+    struct tp_wire_header h = data_header(m);
+    struct iovec iov[2] = {{front.bytes, sizeof(front)},
                            {(void *)m->bytes.data, m->bytes.len}};
     telpher_status status = number_alone(s, &h);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    tp_wire_put_header(front, &h);
-    tp_wire_put_data(front + TP_WIRE_HEADER_BYTES, &empty);
-    memcpy(front + sizeof(front) - sizeof(m->bytes.len), &m->bytes.len,
-           sizeof(m->bytes.len));
-    tp_stream_trace(s, true, &h, front + TP_WIRE_HEADER_BYTES, TP_STREAM_DATA_BYTES);
+    put_front(s, &h, m, &front);
     return send_all(s, iov, 2);
+}
+
+static telpher_status
+check_data(struct tp_stream *s, uint32_t len)
+{
+    telpher_status status = check_sender(s, TP_WIRE_DATA);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    return len == 0 || len > TP_WIRE_CHUNK_MAX ? TELPHER_ERR_INVALID : TELPHER_OK;
 }
 
 telpher_status
@@ -354,16 +385,86 @@ tp_stream_send_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
                     const void *data, uint32_t len)
 {
     struct tp_wire_data m = {transfer, offset, {len, data}};
-    telpher_status status = check_sender(s, TP_WIRE_DATA);
+    telpher_status status = check_data(s, len);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    if (len == 0 || len > TP_WIRE_CHUNK_MAX) {
-        return TELPHER_ERR_INVALID;
-    }
     tp_mutex_lock(&s->flush_lock);
     status = send_data_frame(s, &m);
+    leave_flush(s, status);
+    return status;
+}
+
+/* Keeps what of a frame did not go; it is the next to be sent. Under flush_lock. */
+static telpher_status
+keep_rest(struct tp_stream *s, const struct iovec *iov, int count, size_t sent)
+{
+    for (int i = 0; i < count; i++) {
+        size_t skip = TP_MIN(sent, iov[i].iov_len), len = iov[i].iov_len - skip;
+        uint8_t *dst;
+        telpher_status status = tp_buf_reserve(&s->out, len, &dst);
+
+        if (status != TELPHER_OK) {
+            return status;
+        }
+        memcpy(dst, (uint8_t *)iov[i].iov_base + skip, len);
+        tp_buf_commit(&s->out, len);
+        atomic_fetch_add(&s->pending, len);
+        sent -= skip;
+    }
+    return TELPHER_OK;
+}
+
+/* As send_data_frame, if nothing is in front of it, and without waiting. Under flush_lock. */
+static telpher_status
+offer_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
+{
+    struct front front;
+    struct tp_wire_header h = data_header(m);
+    struct iovec iov[2] = {{front.bytes, sizeof(front)},
+                           {(void *)m->bytes.data, m->bytes.len}};
+    telpher_status status = drain(s);
+    size_t sent = 0;
+
+    if (status == TELPHER_OK) {
+        tp_mutex_lock(&s->tx_lock);
+        if (tp_buf_len(&s->tx) == 0) {
+            number_frame(s, &h);
+        } else {
+            status = TELPHER_ERR_AGAIN; /* somebody put a frame in between */
+        }
+        tp_mutex_unlock(&s->tx_lock);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    put_front(s, &h, m, &front);
+    status = send_some(s, iov, 2, &sent);
+    if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
+        return status;
+    }
+    status = keep_rest(s, iov, 2, sent);
+    if (status != TELPHER_OK) {
+        tp_stream_break(s, status); /* half a frame is on its way */
+    }
+    return status;
+}
+
+telpher_status
+tp_stream_offer_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
+                     const void *data, uint32_t len)
+{
+    struct tp_wire_data m = {transfer, offset, {len, data}};
+    telpher_status status = check_data(s, len);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (!tp_mutex_trylock(&s->flush_lock)) {
+        return TELPHER_ERR_AGAIN;
+    }
+    status = offer_data_frame(s, &m);
     leave_flush(s, status);
     return status;
 }

@@ -230,18 +230,6 @@ tp_bulk_choose(struct tp_transfers *all)
     return best;
 }
 
-void
-tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk)
-{
-    struct tp_bulk *b = t->stream;
-
-    tp_assert_locked(&t->all->lock);
-    tp_list_push_back(&b->sends, &chunk->link);
-    b->send_bytes += chunk->len;
-    tp_chunk_begun(t->all);
-    tp_cond_signal(&b->wake);
-}
-
 static telpher_status
 send_chunk(struct tp_bulk *b, const struct tp_chunk *c)
 {
@@ -272,6 +260,82 @@ chunk_sent(struct tp_bulk *b, struct tp_chunk *c)
     tp_transfer_poke(t);
 }
 
+/*
+ * Sends a chunk in this thread, which may be the driver's: it never waits for the network.
+ * @return AGAIN: the sender has to
+ */
+static telpher_status
+offer_chunk(struct tp_bulk *b, struct tp_chunk *c)
+{
+    struct tp_transfers *all = b->all;
+    telpher_status status;
+
+    b->busy = true;
+    tp_mutex_unlock(&all->lock);
+    status = tp_stream_offer_data(b->stream, c->transfer->p.id, c->pos, c->data,
+                                  (uint32_t)c->len);
+    tp_mutex_lock(&all->lock);
+    b->busy = false;
+    b->rest = b->rest || (status == TELPHER_OK && tp_stream_pending(b->stream) > 0);
+    if (b->rest || !tp_list_is_empty(&b->sends)) {
+        tp_cond_signal(&b->wake);
+    }
+    return status;
+}
+
+void
+tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk)
+{
+    struct tp_bulk *b = t->stream;
+    telpher_status status = TELPHER_ERR_AGAIN;
+
+    tp_assert_locked(&t->all->lock);
+    b->send_bytes += chunk->len;
+    tp_chunk_begun(t->all);
+    if (chunk->len <= TP_WIRE_CHUNK_MAX && tp_list_is_empty(&b->sends) && !b->busy &&
+        !b->rest && !b->stop) {
+        status = offer_chunk(b, chunk);
+    }
+    if (status == TELPHER_ERR_AGAIN) {
+        tp_list_push_back(&b->sends, &chunk->link);
+        tp_cond_signal(&b->wake);
+        return;
+    }
+    chunk_sent(b, chunk);
+    if (status != TELPHER_OK) {
+        tp_stream_break(b->stream, status); /* the receiver tells */
+    }
+}
+
+/* What the sender has to do next. @return false: nothing. Under lock, which is free meanwhile */
+static bool
+send_next(struct tp_bulk *b, telpher_status *ret_status)
+{
+    struct tp_transfers *all = b->all;
+    struct tp_list *first = b->busy ? NULL : tp_list_pop_front(&b->sends);
+    struct tp_chunk *c = NULL;
+
+    if (b->busy || (first == NULL && !b->rest)) {
+        return false;
+    }
+    b->busy = true;
+    b->rest = false; /* it goes in front of a chunk, in any case */
+    tp_mutex_unlock(&all->lock);
+    if (first != NULL) {
+        c = tp_list_entry(first, struct tp_chunk, link);
+        *ret_status = send_chunk(b, c);
+    } else {
+        *ret_status = tp_stream_flush_wait(b->stream, TP_CLOCK_FOREVER);
+    }
+    tp_mutex_lock(&all->lock);
+    b->busy = false;
+    if (c != NULL) {
+        chunk_sent(b, c);
+        tp_transfers_drive(all);
+    }
+    return true;
+}
+
 static void *
 send_loop(void *arg)
 {
@@ -281,19 +345,9 @@ send_loop(void *arg)
 
     tp_mutex_lock(&all->lock);
     while (!b->stop && status == TELPHER_OK) {
-        struct tp_list *first = tp_list_pop_front(&b->sends);
-        struct tp_chunk *c;
-
-        if (first == NULL) {
+        if (!send_next(b, &status)) {
             (void)tp_cond_wait(&b->wake, &all->lock, TP_CLOCK_FOREVER);
-            continue;
         }
-        c = tp_list_entry(first, struct tp_chunk, link);
-        tp_mutex_unlock(&all->lock);
-        status = send_chunk(b, c);
-        tp_mutex_lock(&all->lock);
-        chunk_sent(b, c);
-        tp_transfers_drive(all);
     }
     tp_mutex_unlock(&all->lock);
     if (status != TELPHER_OK) {

@@ -187,21 +187,41 @@ settle_into(struct tp_exec_event *ev, cl_int status, struct tp_list *dead)
     }
 }
 
+/* What was read goes: of settled events, once no lock is held. */
+static void
+open_all(struct tp_list *dead)
+{
+    tp_list_for_each(pos, dead)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, dead_link);
+
+        if (ev->transfer != 0) {
+            tp_transfers_open(ev->obj.x->transfers, ev->transfer,
+                              ev->failed ? CL_OUT_OF_RESOURCES : 0);
+        }
+    }
+}
+
 static void
 unref_all(struct tp_list *dead)
 {
     struct tp_list *first;
 
     while ((first = tp_list_pop_front(dead)) != NULL) {
-        struct tp_exec_event *ev =
-            tp_list_entry(first, struct tp_exec_event, dead_link);
-
-        if (ev->transfer != 0) { /* what was read may go */
-            tp_transfers_open(ev->obj.x->transfers, ev->transfer,
-                              ev->failed ? CL_OUT_OF_RESOURCES : 0);
-        }
-        tp_exec_unref(&ev->obj);
+        tp_exec_unref(&tp_list_entry(first, struct tp_exec_event, dead_link)->obj);
     }
+}
+
+/*
+ * What follows for settled events once no lock is held. Content goes before DONEs, so that a
+ * client which waits for a READ wakes up once, not for DONE and then for content.
+ */
+static void
+finish_all(struct tp_exec *x, struct tp_list *dead)
+{
+    open_all(dead);
+    tp_exec_flush(x);
+    unref_all(dead);
 }
 
 /* In order: all before @p last are complete. */
@@ -264,8 +284,7 @@ tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
     }
     settle_into(ev, status, &dead);
     tp_mutex_unlock(&x->done_lock);
-    tp_exec_flush(x);
-    unref_all(&dead);
+    finish_all(x, &dead);
 }
 
 static void CL_CALLBACK
@@ -327,8 +346,7 @@ tp_exec_sweep_failures(struct tp_exec *x)
         sweep_failed(tp_list_entry(pos, struct tp_exec_queue, link), &dead);
     }
     tp_mutex_unlock(&x->done_lock);
-    tp_exec_flush(x);
-    unref_all(&dead);
+    finish_all(x, &dead);
     tp_exec_sweep_gates(x);
 }
 
@@ -362,6 +380,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     tp_list_push_back(&q->pending, &ev->link);
     notify = ev->notify;
     tp_mutex_unlock(&x->done_lock);
+    open_all(&dead);
     unref_all(&dead);
     if (notify) {
         tp_exec_event_watch(ev);

@@ -79,6 +79,8 @@ struct tp_bulk {
     uint64_t send_bytes; /**< in them; lock */
     struct tp_cond wake; /**< the sender's; lock */
     struct tp_transfer *landing; /**< receiver only: where data_end goes */
+    bool busy; /**< a thread is sending; lock */
+    bool rest; /**< the sender has to flush what was offered; lock */
     bool stop; /**< lock */
     bool ended; /**< its threads have been joined; caller only */
 };
@@ -122,7 +124,10 @@ void tp_transfer_free_pieces(struct tp_transfer *t);
 /** A chunk is in a device copy or a sender's from now on; ended: no more. Under lock. */
 void tp_chunk_begun(struct tp_transfers *all);
 void tp_chunk_ended(struct tp_transfers *all);
-/** Gives a chunk to the sender of its transfer's stream. Under lock. */
+/**
+ * Gives a chunk to the sender of its transfer's stream, or sends it, if it is small and may go
+ * without waiting. Under lock, which is free meanwhile.
+ */
 void tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk);
 /** Chooses a stream for what goes to the client; NULL if there is none. Under lock. */
 struct tp_bulk *tp_bulk_choose(struct tp_transfers *all);

@@ -143,7 +143,7 @@ struct tp_icd_op {
     bool need_event; /**< for content, for a wait */
     bool flush; /**< send at once */
     bool push; /**< its content goes through slots */
-    uint64_t push_bulk; /**< its transfer, sent by the caller on the bulk stream; or 0 */
+    uint64_t push_bulk; /**< transfer that the caller sends on the bulk stream, or 0 */
     bool strict; /**< a wait list known to have failed is an error of the call */
     bool expect; /**< something comes back even if no thread waits for it */
     uint8_t flags; /**< of the command; a put function may add NOTIFY if ev is there */

@@ -84,6 +84,23 @@ test_every_split(void **state)
     check_split(4096, 1000);
 }
 
+/* Sends a chunk without waiting as far as that goes; what is in front of it, or kept, goes
+ * with a flush. */
+static void
+offer(struct ends *e, uint64_t transfer, uint64_t offset, const uint8_t *data,
+      uint32_t len)
+{
+    telpher_status status;
+
+    while ((status = tp_stream_offer_data(e->a, transfer, offset, data, len)) ==
+           TELPHER_ERR_AGAIN) {
+        assert_int_equal(tp_stream_flush_wait(e->a, TP_CLOCK_FOREVER), TELPHER_OK);
+    }
+    assert_int_equal(status, TELPHER_OK);
+}
+
+static bool offering; /* send_bulk offers every other chunk; set before it starts */
+
 /* Sends content in chunks with frames between them. */
 static void *
 send_bulk(void *arg)
@@ -101,6 +118,10 @@ send_bulk(void *arg)
             len = (uint32_t)(SAMPLE_CONTENT_MAX - offset);
         }
         assert_int_equal(sample_put(e->a, i), TELPHER_OK);
+        if (offering && i % 2 == 0) {
+            offer(e, transfer, offset, content + offset, len);
+            continue;
+        }
         assert_int_equal(
             tp_stream_send_data(e->a, transfer, offset, content + offset, len),
             TELPHER_OK);
@@ -145,6 +166,46 @@ test_bulk(void **state)
     check_bulk(0, 1000, false);
     check_bulk(70000, 333, false);
     check_bulk(65536, 65536, true);
+}
+
+static void
+test_offered_bulk(void **state)
+{
+    (void)state;
+    offering = true;
+    check_bulk(0, 0, false);
+    check_bulk(4096, 0, false);
+    check_bulk(30, 1000, false);
+    check_bulk(65536, 65536, true);
+    offering = false;
+}
+
+/* A full connection: nothing is begun, or what was begun is kept. */
+static void
+test_offer_never_waits(void **state)
+{
+    struct ends *e = open_ends(0);
+    uint64_t transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 1);
+    uint8_t content[3000];
+
+    (void)state;
+    sample_fill_content(content, sizeof(content));
+    tp_loop_set_capacity(e->conn_a, 1000);
+    assert_int_equal(tp_stream_offer_data(e->a, transfer, 0, content, sizeof(content)),
+                     TELPHER_OK);
+    assert_true(tp_stream_pending(e->a) >= 2000);
+    assert_int_equal(tp_stream_offer_data(e->a, transfer, sizeof(content), content, 1),
+                     TELPHER_ERR_AGAIN);
+    assert_int_equal(tp_stream_offer_data(e->a, transfer, 0, content, 0),
+                     TELPHER_ERR_INVALID);
+    while (e->sink.ended == 0) {
+        (void)tp_stream_flush(e->a);
+        assert_int_equal(tp_stream_receive(e->b, &sample_handler, &e->sink),
+                         TELPHER_OK);
+    }
+    assert_int_equal(tp_stream_pending(e->a), 0);
+    assert_memory_equal(e->sink.content, content, sizeof(content));
+    close_ends(e);
 }
 
 static void
@@ -630,6 +691,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_split),
         cmocka_unit_test(test_bulk),
+        cmocka_unit_test(test_offered_bulk),
+        cmocka_unit_test(test_offer_never_waits),
         cmocka_unit_test(test_large_frames),
         cmocka_unit_test(test_tx_limit),
         cmocka_unit_test(test_back_pressure),
