@@ -81,10 +81,10 @@ tp_exec_on_context_create(struct tp_exec *x, const struct tp_wire_context_create
     if (status != TELPHER_OK) {
         return status;
     }
+    tp_list_init(&c->pin_link); /* first: a context that is refused is let go as well */
     if (m->devices.count == 0) {
         return TELPHER_ERR_PROTO;
     }
-    tp_list_init(&c->pin_link);
     tp_exec_poison(&c->obj, make_context(c, &m->devices), "clCreateContext");
     tp_exec_pin_context(c);
     return TELPHER_OK;
