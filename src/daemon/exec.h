@@ -6,15 +6,17 @@
  *   exec_session.c what a session starts with
  *   exec_objects.c ids and objects                 exec_context.c  contexts, queues, buffers
  *   exec_device.c  devices and their parts         exec_commands.c command buffers
+ *   exec_record.c  what is recorded in them
  *   exec_program.c programs                        exec_kernel.c   kernels
  *   exec_il.c      programs in SPIR-V              exec_files.c    files they include
  *   exec_build.c   builds, on the pool
  *   exec_text.c    what native programs are of     exec_binary.c   binaries asked for
  *   exec_cache*.c  builds made before              exec_binary_load.c  binaries given
  *   exec_event.c   events and their completion     exec_command.c  what goes into queues
- *   exec_image.c   images, samplers                exec_content.c  READ and WRITE
- *   exec_move.c    large READ and WRITE            transfer.c      content of transfers
- *   bulk.c         bulk streams                    printf.c        what kernels print
+ *   exec_image.c   images, samplers                exec_image_command.c  their commands
+ *   exec_content.c READ and WRITE                  exec_move.c     large ones of them
+ *   transfer.c     content of transfers            bulk.c          bulk streams
+ *   printf.c       what kernels print
  *   watchdog.c     kernels that never end          exec_share.c    memory of the client
  *   exec_pin.c     memory that drivers know        exec_end.c      the end of a session
  *
@@ -470,6 +472,28 @@ enum { TP_EXEC_COPY_RECT = 13 };
 int32_t tp_exec_copy_rect(const struct tp_wire_u64s *rect,
                           const struct tp_exec_mem *src, const struct tp_exec_mem *dst,
                           size_t ret_values[TP_EXEC_COPY_RECT]);
+
+/* ---- exec_image_command.c ---- */
+
+/** What a copy or a fill of images gives the driver: found and within bounds. */
+struct tp_exec_image_args {
+    struct tp_exec_mem *src, *dst; /**< one of them a buffer, or src unset */
+    size_t from[3], to[3], size[3]; /**< of images */
+    uint32_t colour[4];
+};
+
+/** Each gives the arguments of a message whose counts are proper. @return 0 or the CL error */
+int32_t tp_exec_copy_image_args(struct tp_exec *x, const struct tp_wire_copy_image *m,
+                                struct tp_exec_image_args *ret);
+int32_t tp_exec_copy_to_buffer_args(struct tp_exec *x,
+                                    const struct tp_wire_copy_image_to_buffer *m,
+                                    struct tp_exec_image_args *ret);
+int32_t tp_exec_copy_to_image_args(struct tp_exec *x,
+                                   const struct tp_wire_copy_buffer_to_image *m,
+                                   struct tp_exec_image_args *ret);
+int32_t tp_exec_fill_image_args(struct tp_exec *x, const struct tp_wire_fill_image *m,
+                                struct tp_exec_image_args *ret);
+bool tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m);
 
 /* ---- exec_move.c ---- */
 

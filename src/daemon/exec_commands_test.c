@@ -133,6 +133,62 @@ test_released_too_early(void **state)
     close_scene(&c);
 }
 
+/* Images that are none, and one that is, beside what does not fit it. */
+static void
+test_images_are_checked(void **state)
+{
+    struct tp_wire_image_create image = {.flags = CL_MEM_READ_WRITE,
+                                         .image_type = CL_MEM_OBJECT_IMAGE2D,
+                                         .channel_order = CL_RGBA,
+                                         .channel_type = CL_UNSIGNED_INT8,
+                                         .width = 4,
+                                         .height = 4};
+    struct tp_wire_fill_image fill = {.region = TEST_IDS(0, 0, 0, 4, 4, 1),
+                                      .colour = {16, "0123456789abcdef"}};
+    struct tp_wire_copy_image copy = {.region = TEST_IDS(0, 0, 0, 1, 0, 0, 4, 4, 1)};
+    struct tp_wire_copy_image_to_buffer out = {.region = TEST_IDS(0, 0, 0, 4, 4, 1)};
+    struct tp_wire_copy_buffer_to_image in = {.offset = UINT64_MAX,
+                                              .region = TEST_IDS(0, 0, 0, 4, 4, 1)};
+    struct scene c;
+
+    (void)state;
+    open_scene(&c);
+    image.mem = test_id(&c.s, TP_WIRE_KIND_MEM);
+    image.context = c.context;
+    test_put(&c.s, TP_WIRE_IMAGE_CREATE, &image);
+    fill.queue = copy.queue = out.queue = in.queue = c.queue;
+    for (int i = 0; i < 6; i++) {
+        fill.mem = i == 0 ? c.mem : image.mem;
+        copy.src = image.mem;
+        copy.dst = i == 1 ? c.queue : image.mem; /* the region leaves it */
+        out.src = in.dst = image.mem;
+        out.dst = i == 3 ? image.mem : c.mem;
+        in.src = c.mem;
+        make(&c, c.queue, 0);
+        switch (i) {
+        case 1:
+        case 2:
+            put_record(&c, TP_WIRE_COPY_IMAGE, &copy, 0);
+            break;
+        case 3:
+            put_record(&c, TP_WIRE_COPY_IMAGE_TO_BUFFER, &out, 0);
+            break;
+        case 4:
+            put_record(&c, TP_WIRE_COPY_BUFFER_TO_IMAGE, &in, 0);
+            break;
+        default:
+            put_record(&c, TP_WIRE_FILL_IMAGE, &fill, 0);
+            break;
+        }
+        finalize(&c);
+        assert_int_equal(enqueue(&c, c.commands), i == 5 ? CL_SUCCESS
+                                                  : i == 2 || i == 4
+                                                      ? CL_INVALID_VALUE
+                                                      : CL_INVALID_MEM_OBJECT);
+    }
+    close_scene(&c);
+}
+
 static void
 test_errors_poison(void **state)
 {
@@ -179,8 +235,11 @@ static void
 test_malformed_ends_the_session(void **state)
 {
     (void)state;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 10; i++) {
         struct scene c;
+        struct tp_wire_fill_image fill_image = {.region = TEST_IDS(0, 0, 0, 1, 1, 1)};
+        struct tp_wire_copy_image copy_image = {.region = TEST_IDS(0, 0, 0)};
+        struct tp_wire_copy_image_to_buffer out = {.region = TEST_IDS(0)};
         struct tp_wire_fill fill = {.pattern = TEST_TEXT("abc")};
         struct tp_wire_barrier barrier = {0};
         struct tp_wire_launch launch = {.dims = 9};
@@ -204,6 +263,15 @@ test_malformed_ends_the_session(void **state)
             break;
         case 3:
             put_record(&c, TP_WIRE_MARKER, &marker, 0); /* cannot be recorded */
+            break;
+        case 7:
+            put_record(&c, TP_WIRE_FILL_IMAGE, &fill_image, 0); /* no colour */
+            break;
+        case 8:
+            put_record(&c, TP_WIRE_COPY_IMAGE, &copy_image, 0);
+            break;
+        case 9:
+            put_record(&c, TP_WIRE_COPY_IMAGE_TO_BUFFER, &out, 0);
             break;
         default:
             put_record(&c, TP_WIRE_BARRIER, &barrier, i == 6 ? 1 : 0);
@@ -290,6 +358,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_released_too_early),
         cmocka_unit_test(test_errors_poison),
+        cmocka_unit_test(test_images_are_checked),
         cmocka_unit_test(test_malformed_ends_the_session),
         cmocka_unit_test(test_recording_is_bounded),
     };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entry points of commands on images: what each checks and puts. */
+/*
+ * Commands on images: what each checks and puts. Copies and fills go to a queue or into a
+ * command buffer.
+ */
 #include "icd/memory.h"
 
 #include <string.h>
@@ -163,15 +166,15 @@ put_copy(struct tp_icd_op *op, void *arg)
     const size_t *triples[3] = {args->origins[0], args->origins[1], args->region};
     uint64_t values[9];
 
-    tp_icd_put(op->q->place, TP_WIRE_COPY_IMAGE,
-               &(struct tp_wire_copy_image){.event = tp_icd_op_event_id(op),
-                                            .queue = op->q->obj.id,
-                                            .src = args->src->obj.id,
-                                            .dst = args->dst->obj.id,
-                                            .flags = op->flags,
-                                            .region = wire_triples(triples, 3, values),
-                                            .wait = tp_icd_op_ids(op)});
-    return CL_SUCCESS;
+    return tp_icd_op_send(
+        op, TP_WIRE_COPY_IMAGE,
+        &(struct tp_wire_copy_image){.event = tp_icd_op_event_id(op),
+                                     .queue = op->q->obj.id,
+                                     .src = args->src->obj.id,
+                                     .dst = args->dst->obj.id,
+                                     .flags = op->flags,
+                                     .region = wire_triples(triples, 3, values),
+                                     .wait = tp_icd_op_ids(op)});
 }
 
 static bool
@@ -215,23 +218,32 @@ check_copy(const struct tp_icd_op *op, const struct region_args *args)
                                                         : CL_SUCCESS;
 }
 
+cl_int
+tp_icd_run_copy_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                      const size_t *src_origin, const size_t *dst_origin,
+                      const size_t *region)
+{
+    struct region_args args = {
+        .src = src, .dst = dst, .origins = {src_origin, dst_origin}, .region = region};
+    cl_int err = check_copy(op, &args);
+
+    return err == CL_SUCCESS ? run_region(op, put_copy, &args, write_use(dst, region))
+                             : err;
+}
+
 cl_int CL_API_CALL
 tp_clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst,
                       const size_t *src_origin, const size_t *dst_origin,
                       const size_t *region, cl_uint wait_count,
                       const cl_event *wait_list, cl_event *event)
 {
-    struct region_args args = {
-        .src = src, .dst = dst, .origins = {src_origin, dst_origin}, .region = region};
     struct tp_icd_op op;
     cl_int err =
         tp_icd_op_init(&op, queue, CL_COMMAND_COPY_IMAGE, wait_count, wait_list, event);
 
-    if (err == CL_SUCCESS) {
-        err = check_copy(&op, &args);
-    }
-    return err == CL_SUCCESS ? run_region(&op, put_copy, &args, write_use(dst, region))
-                             : err;
+    return err == CL_SUCCESS
+               ? tp_icd_run_copy_image(&op, src, dst, src_origin, dst_origin, region)
+               : err;
 }
 
 /* ---- images and buffers --------------------------------------------------------------------- */
@@ -269,17 +281,32 @@ put_to_buffer(struct tp_icd_op *op, void *arg)
     const size_t *triples[2] = {args->origins[0], args->region};
     uint64_t values[6];
 
-    tp_icd_put(op->q->place, TP_WIRE_COPY_IMAGE_TO_BUFFER,
-               &(struct tp_wire_copy_image_to_buffer){
-                   .event = tp_icd_op_event_id(op),
-                   .queue = op->q->obj.id,
-                   .src = args->src->obj.id,
-                   .dst = args->dst->obj.id,
-                   .flags = op->flags,
-                   .offset = args->offset,
-                   .region = wire_triples(triples, 2, values),
-                   .wait = tp_icd_op_ids(op)});
-    return CL_SUCCESS;
+    return tp_icd_op_send(op, TP_WIRE_COPY_IMAGE_TO_BUFFER,
+                          &(struct tp_wire_copy_image_to_buffer){
+                              .event = tp_icd_op_event_id(op),
+                              .queue = op->q->obj.id,
+                              .src = args->src->obj.id,
+                              .dst = args->dst->obj.id,
+                              .flags = op->flags,
+                              .offset = args->offset,
+                              .region = wire_triples(triples, 2, values),
+                              .wait = tp_icd_op_ids(op)});
+}
+
+cl_int
+tp_icd_run_copy_image_to_buffer(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                                const size_t *origin, const size_t *region,
+                                size_t offset)
+{
+    struct region_args args = {.src = src,
+                               .dst = dst,
+                               .origins = {origin, NULL},
+                               .region = region,
+                               .offset = offset};
+    cl_int err = check_both(op, src, dst, origin, region, offset);
+
+    return err == CL_SUCCESS ? run_region(op, put_to_buffer, &args, TP_ICD_USE_WRITE)
+                             : err;
 }
 
 cl_int CL_API_CALL
@@ -288,19 +315,12 @@ tp_clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
                               size_t dst_offset, cl_uint wait_count,
                               const cl_event *wait_list, cl_event *event)
 {
-    struct region_args args = {.src = src,
-                               .dst = dst,
-                               .origins = {origin, NULL},
-                               .region = region,
-                               .offset = dst_offset};
     struct tp_icd_op op;
     cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, wait_count,
                                 wait_list, event);
 
-    if (err == CL_SUCCESS) {
-        err = check_both(&op, src, dst, origin, region, dst_offset);
-    }
-    return err == CL_SUCCESS ? run_region(&op, put_to_buffer, &args, TP_ICD_USE_WRITE)
+    return err == CL_SUCCESS ? tp_icd_run_copy_image_to_buffer(&op, src, dst, origin,
+                                                               region, dst_offset)
                              : err;
 }
 
@@ -311,17 +331,33 @@ put_to_image(struct tp_icd_op *op, void *arg)
     const size_t *triples[2] = {args->origins[1], args->region};
     uint64_t values[6];
 
-    tp_icd_put(op->q->place, TP_WIRE_COPY_BUFFER_TO_IMAGE,
-               &(struct tp_wire_copy_buffer_to_image){
-                   .event = tp_icd_op_event_id(op),
-                   .queue = op->q->obj.id,
-                   .src = args->src->obj.id,
-                   .dst = args->dst->obj.id,
-                   .flags = op->flags,
-                   .offset = args->offset,
-                   .region = wire_triples(triples, 2, values),
-                   .wait = tp_icd_op_ids(op)});
-    return CL_SUCCESS;
+    return tp_icd_op_send(op, TP_WIRE_COPY_BUFFER_TO_IMAGE,
+                          &(struct tp_wire_copy_buffer_to_image){
+                              .event = tp_icd_op_event_id(op),
+                              .queue = op->q->obj.id,
+                              .src = args->src->obj.id,
+                              .dst = args->dst->obj.id,
+                              .flags = op->flags,
+                              .offset = args->offset,
+                              .region = wire_triples(triples, 2, values),
+                              .wait = tp_icd_op_ids(op)});
+}
+
+cl_int
+tp_icd_run_copy_buffer_to_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                                size_t offset, const size_t *origin,
+                                const size_t *region)
+{
+    struct region_args args = {.src = src,
+                               .dst = dst,
+                               .origins = {NULL, origin},
+                               .region = region,
+                               .offset = offset};
+    cl_int err = check_both(op, dst, src, origin, region, offset);
+
+    return err == CL_SUCCESS
+               ? run_region(op, put_to_image, &args, write_use(dst, region))
+               : err;
 }
 
 cl_int CL_API_CALL
@@ -330,21 +366,13 @@ tp_clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst,
                               const size_t *region, cl_uint wait_count,
                               const cl_event *wait_list, cl_event *event)
 {
-    struct region_args args = {.src = src,
-                               .dst = dst,
-                               .origins = {NULL, origin},
-                               .region = region,
-                               .offset = src_offset};
     struct tp_icd_op op;
     cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, wait_count,
                                 wait_list, event);
 
-    if (err == CL_SUCCESS) {
-        err = check_both(&op, dst, src, origin, region, src_offset);
-    }
-    return err == CL_SUCCESS
-               ? run_region(&op, put_to_image, &args, write_use(dst, region))
-               : err;
+    return err == CL_SUCCESS ? tp_icd_run_copy_buffer_to_image(
+                                   &op, src, dst, src_offset, origin, region)
+                             : err;
 }
 
 /* ---- fill --------------------------------------------------------------------------------------- */
@@ -356,8 +384,8 @@ put_fill(struct tp_icd_op *op, void *arg)
     const size_t *triples[2] = {args->origins[1], args->region};
     uint64_t values[6];
 
-    tp_icd_put(
-        op->q->place, TP_WIRE_FILL_IMAGE,
+    return tp_icd_op_send(
+        op, TP_WIRE_FILL_IMAGE,
         &(struct tp_wire_fill_image){.event = tp_icd_op_event_id(op),
                                      .queue = op->q->obj.id,
                                      .mem = args->dst->obj.id,
@@ -365,23 +393,16 @@ put_fill(struct tp_icd_op *op, void *arg)
                                      .region = wire_triples(triples, 2, values),
                                      .wait = tp_icd_op_ids(op),
                                      .colour = {sizeof(args->colour), args->colour}});
-    return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueFillImage(cl_command_queue queue, cl_mem handle, const void *colour,
-                      const size_t *origin, const size_t *region, cl_uint wait_count,
-                      const cl_event *wait_list, cl_event *event)
+cl_int
+tp_icd_run_fill_image(struct tp_icd_op *op, cl_mem handle, const void *colour,
+                      const size_t *origin, const size_t *region)
 {
     struct region_args args = {
         .dst = handle, .origins = {NULL, origin}, .region = region};
-    struct tp_icd_op op;
-    cl_int err =
-        tp_icd_op_init(&op, queue, CL_COMMAND_FILL_IMAGE, wait_count, wait_list, event);
+    cl_int err = tp_icd_image_check(op->q, handle);
 
-    if (err == CL_SUCCESS) {
-        err = tp_icd_image_check(op.q, handle);
-    }
     if (err == CL_SUCCESS) {
         err = colour != NULL ? tp_icd_image_region_check(handle, origin, region)
                              : CL_INVALID_VALUE;
@@ -394,5 +415,19 @@ tp_clEnqueueFillImage(cl_command_queue queue, cl_mem handle, const void *colour,
            handle->image->format.image_channel_order == CL_DEPTH
                ? sizeof(args.colour[0])
                : sizeof(args.colour));
-    return run_region(&op, put_fill, &args, write_use(handle, region));
+    return run_region(op, put_fill, &args, write_use(handle, region));
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueFillImage(cl_command_queue queue, cl_mem handle, const void *colour,
+                      const size_t *origin, const size_t *region, cl_uint wait_count,
+                      const cl_event *wait_list, cl_event *event)
+{
+    struct tp_icd_op op;
+    cl_int err =
+        tp_icd_op_init(&op, queue, CL_COMMAND_FILL_IMAGE, wait_count, wait_list, event);
+
+    return err == CL_SUCCESS
+               ? tp_icd_run_fill_image(&op, handle, colour, origin, region)
+               : err;
 }

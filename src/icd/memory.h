@@ -185,7 +185,7 @@ cl_int tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg);
 /** Puts a command that only completes after what it waits for. Under the lock. */
 cl_int tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg);
 
-/* ---- command.c, launch.c: commands for a queue or for a record --------------------------- */
+/* ---- command.c, image_command.c, launch.c: commands for a queue or for a record --------------------------- */
 
 /** Both checked with the rest. Each is tp_icd_op_run with its own checks before it. */
 cl_int tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
@@ -199,6 +199,17 @@ cl_int tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
                             const struct tp_icd_copy_rect *rect);
 cl_int tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
                        size_t pattern_size, size_t offset, size_t size);
+cl_int tp_icd_run_copy_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                             const size_t *src_origin, const size_t *dst_origin,
+                             const size_t *region);
+cl_int tp_icd_run_copy_image_to_buffer(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                                       const size_t *origin, const size_t *region,
+                                       size_t offset);
+cl_int tp_icd_run_copy_buffer_to_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                                       size_t offset, const size_t *origin,
+                                       const size_t *region);
+cl_int tp_icd_run_fill_image(struct tp_icd_op *op, cl_mem handle, const void *colour,
+                             const size_t *origin, const size_t *region);
 /** CL_COMMAND_MARKER or CL_COMMAND_BARRIER, by the type of the op. */
 cl_int tp_icd_run_marker(struct tp_icd_op *op);
 /** What clEnqueueNDRangeKernel gets. */

@@ -3,8 +3,6 @@
 #include "icd/commands.h"
 #include "icd/memory.h"
 
-#define UNUSED __attribute__((unused))
-
 cl_int CL_API_CALL
 tp_clCommandBarrierWithWaitListKHR(cl_command_buffer_khr commands,
                                    cl_command_queue queue, cl_uint sync_count,
@@ -94,66 +92,73 @@ tp_clCommandNDRangeKernelKHR(cl_command_buffer_khr commands, cl_command_queue qu
     return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
 }
 
-/* ---- images: CL_DEVICE_IMAGE_SUPPORT is false ------------------------------------------ */
-
-static cl_int
-refuse_image(cl_command_buffer_khr commands, cl_command_queue queue, void *handle)
-{
-    const struct tp_icd_sync sync = {0, NULL, NULL};
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init_record(&op, commands, queue, CL_COMMAND_COPY_IMAGE,
-                                       &sync, handle);
-
-    return err == CL_SUCCESS ? CL_INVALID_OPERATION : err;
-}
+/* ---- images ------------------------------------------------------------------------------ */
 
 cl_int CL_API_CALL
 tp_clCommandCopyBufferToImageKHR(cl_command_buffer_khr commands, cl_command_queue queue,
-                                 UNUSED cl_mem src, UNUSED cl_mem dst,
-                                 UNUSED size_t src_offset,
-                                 UNUSED const size_t *dst_origin,
-                                 UNUSED const size_t *region, UNUSED cl_uint sync_count,
-                                 UNUSED const cl_sync_point_khr *sync_list,
-                                 UNUSED cl_sync_point_khr *point,
+                                 cl_mem src, cl_mem dst, size_t src_offset,
+                                 const size_t *dst_origin, const size_t *region,
+                                 cl_uint sync_count, const cl_sync_point_khr *sync_list,
+                                 cl_sync_point_khr *point,
                                  cl_mutable_command_khr *handle)
 {
-    return refuse_image(commands, queue, handle);
+    const struct tp_icd_sync sync = {sync_count, sync_list, point};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init_record(&op, commands, queue,
+                                       CL_COMMAND_COPY_BUFFER_TO_IMAGE, &sync, handle);
+
+    return err == CL_SUCCESS ? tp_icd_run_copy_buffer_to_image(
+                                   &op, src, dst, src_offset, dst_origin, region)
+                             : err;
 }
 
 cl_int CL_API_CALL
 tp_clCommandCopyImageKHR(cl_command_buffer_khr commands, cl_command_queue queue,
-                         UNUSED cl_mem src, UNUSED cl_mem dst,
-                         UNUSED const size_t *src_origin,
-                         UNUSED const size_t *dst_origin, UNUSED const size_t *region,
-                         UNUSED cl_uint sync_count,
-                         UNUSED const cl_sync_point_khr *sync_list,
-                         UNUSED cl_sync_point_khr *point,
-                         cl_mutable_command_khr *handle)
+                         cl_mem src, cl_mem dst, const size_t *src_origin,
+                         const size_t *dst_origin, const size_t *region,
+                         cl_uint sync_count, const cl_sync_point_khr *sync_list,
+                         cl_sync_point_khr *point, cl_mutable_command_khr *handle)
 {
-    return refuse_image(commands, queue, handle);
+    const struct tp_icd_sync sync = {sync_count, sync_list, point};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init_record(&op, commands, queue, CL_COMMAND_COPY_IMAGE,
+                                       &sync, handle);
+
+    return err == CL_SUCCESS
+               ? tp_icd_run_copy_image(&op, src, dst, src_origin, dst_origin, region)
+               : err;
 }
 
 cl_int CL_API_CALL
 tp_clCommandCopyImageToBufferKHR(cl_command_buffer_khr commands, cl_command_queue queue,
-                                 UNUSED cl_mem src, UNUSED cl_mem dst,
-                                 UNUSED const size_t *src_origin,
-                                 UNUSED const size_t *region, UNUSED size_t dst_offset,
-                                 UNUSED cl_uint sync_count,
-                                 UNUSED const cl_sync_point_khr *sync_list,
-                                 UNUSED cl_sync_point_khr *point,
+                                 cl_mem src, cl_mem dst, const size_t *src_origin,
+                                 const size_t *region, size_t dst_offset,
+                                 cl_uint sync_count, const cl_sync_point_khr *sync_list,
+                                 cl_sync_point_khr *point,
                                  cl_mutable_command_khr *handle)
 {
-    return refuse_image(commands, queue, handle);
+    const struct tp_icd_sync sync = {sync_count, sync_list, point};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init_record(&op, commands, queue,
+                                       CL_COMMAND_COPY_IMAGE_TO_BUFFER, &sync, handle);
+
+    return err == CL_SUCCESS ? tp_icd_run_copy_image_to_buffer(
+                                   &op, src, dst, src_origin, region, dst_offset)
+                             : err;
 }
 
 cl_int CL_API_CALL
 tp_clCommandFillImageKHR(cl_command_buffer_khr commands, cl_command_queue queue,
-                         UNUSED cl_mem image, UNUSED const void *colour,
-                         UNUSED const size_t *origin, UNUSED const size_t *region,
-                         UNUSED cl_uint sync_count,
-                         UNUSED const cl_sync_point_khr *sync_list,
-                         UNUSED cl_sync_point_khr *point,
+                         cl_mem image, const void *colour, const size_t *origin,
+                         const size_t *region, cl_uint sync_count,
+                         const cl_sync_point_khr *sync_list, cl_sync_point_khr *point,
                          cl_mutable_command_khr *handle)
 {
-    return refuse_image(commands, queue, handle);
+    const struct tp_icd_sync sync = {sync_count, sync_list, point};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init_record(&op, commands, queue, CL_COMMAND_FILL_IMAGE,
+                                       &sync, handle);
+
+    return err == CL_SUCCESS ? tp_icd_run_fill_image(&op, image, colour, origin, region)
+                             : err;
 }

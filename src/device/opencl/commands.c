@@ -49,9 +49,15 @@ tp_opencl_commands_load(const struct tp_opencl *cl, cl_platform_id platform,
     static const struct {
         const char *name;
         size_t offset;
+        bool needed;
     } functions[] = {
-#define FUNCTION(name) {"cl" #name "KHR", offsetof(struct tp_opencl_commands, name)},
-        TP_OPENCL_COMMANDS(FUNCTION)
+#define FUNCTION(name, needed)                                                         \
+    {"cl" #name "KHR", offsetof(struct tp_opencl_commands, name), needed},
+#define NEEDED(name) FUNCTION(name, true)
+#define OF_IMAGES(name) FUNCTION(name, false)
+        TP_OPENCL_COMMANDS(NEEDED) TP_OPENCL_IMAGE_COMMANDS(OF_IMAGES)
+#undef OF_IMAGES
+#undef NEEDED
 #undef FUNCTION
     };
     struct tp_opencl_commands commands;
@@ -63,7 +69,7 @@ tp_opencl_commands_load(const struct tp_opencl *cl, cl_platform_id platform,
         void *address =
             cl->GetExtensionFunctionAddressForPlatform(platform, functions[i].name);
 
-        if (address == NULL) {
+        if (address == NULL && functions[i].needed) {
             return false;
         }
         memcpy((char *)&commands + functions[i].offset, &address, sizeof(address));

@@ -19,9 +19,17 @@
     X(CommandFillBuffer)                                                               \
     X(CommandNDRangeKernel)
 
+/** Likewise; NULL if the driver, which may have no images, lacks it. */
+#define TP_OPENCL_IMAGE_COMMANDS(X)                                                    \
+    X(CommandCopyImage)                                                                \
+    X(CommandCopyImageToBuffer)                                                        \
+    X(CommandCopyBufferToImage)                                                        \
+    X(CommandFillImage)
+
 struct tp_opencl_commands {
 #define TP_OPENCL_MEMBER(name) cl##name##KHR_fn name;
     TP_OPENCL_COMMANDS(TP_OPENCL_MEMBER)
+    TP_OPENCL_IMAGE_COMMANDS(TP_OPENCL_MEMBER)
 #undef TP_OPENCL_MEMBER
 };
 
