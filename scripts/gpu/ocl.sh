@@ -36,9 +36,9 @@ step() {
     tail -n "${LINES_SHOWN:-12}" "$results/$name.txt" | cut -c1-200
 }
 
-# test_step NAME: of a test program, what failed and why.
+# test_step NAME ARGUMENT…: of a test program, what failed and why.
 test_step() {
-    LINES_SHOWN=0 step "$1" 180 "$build/tests/integration/$1"
+    LINES_SHOWN=0 step "$1" 180 "$build/tests/integration/$1" "${@:2}"
     grep -E 'PASSED|FAILED|ERROR|LINE' "$results/$1.txt" | cut -c1-200
 }
 
@@ -51,12 +51,26 @@ bench() {
         --json "$results/$name.json" "$@"
 }
 
+# Programs in SPIR-V, if the driver takes any.
+il_step() {
+    local rc=0
+    timeout 180 "$build/tests/integration/icd_il" --here >"$results/icd_il.txt" 2>&1 || rc=$?
+    echo "== icd_il: $(grep -E 'PASSED|FAILED|ERROR|no driver' "$results/icd_il.txt" | tail -n 1)"
+    case $rc in
+    0) passed=$((passed + 1)) ;;
+    77) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+}
+
 part_tests() {
     step devices 90 "$build/bin/telpher" devices -v
     step hello 90 "$build/bin/telpher" run -- "$build/examples/01_hello_device/01_hello_device"
     test_step icd_memory
     test_step icd_program
     test_step icd_compile
+    test_step icd_kernels --here # built-in kernels and sub-groups, as far as the driver has them
+    il_step
 }
 part_latency() {
     bench latency -i 600 --env "Unix:TELPHER_SERVERS=$unix" \
