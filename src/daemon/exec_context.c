@@ -75,16 +75,16 @@ telpher_status
 tp_exec_on_context_create(struct tp_exec *x, const struct tp_wire_context_create *m)
 {
     struct tp_exec_context *c;
-    telpher_status status =
-        tp_exec_create(x, m->context, TP_WIRE_KIND_CONTEXT, sizeof(*c), &c);
+    telpher_status status;
 
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    tp_list_init(&c->pin_link); /* first: a context that is refused is let go as well */
     if (m->devices.count == 0) {
         return TELPHER_ERR_PROTO;
     }
+    status = tp_exec_create(x, m->context, TP_WIRE_KIND_CONTEXT, sizeof(*c), &c);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_list_init(&c->pin_link);
     tp_exec_poison(&c->obj, make_context(c, &m->devices), "clCreateContext");
     tp_exec_pin_context(c);
     return TELPHER_OK;

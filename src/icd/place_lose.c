@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 enum {
-    CONNECT_MS = 500, /* how long a lost place waits for a broker */
+    CONNECT_MS = 2000, /* how long a lost place waits for a broker: as any client */
     /* and for its reason, once it is there: longer than it waits for the end of a process
        that has gone already, as far as we can see (conn.c) */
     WORDS_MS = 2500,
