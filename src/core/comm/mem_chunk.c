@@ -172,9 +172,25 @@ free_block(struct tp_mems_ring *ring)
     }
 }
 
+/* The ring of another device of the same domain, which may have copies under way. */
+static const struct tp_mems_ring *
+ring_of_sibling(const struct tp_mems *mems, const struct tp_device *device)
+{
+    tp_list_for_each(pos, &mems->rings)
+    {
+        const struct tp_mems_ring *ring = tp_list_entry(pos, struct tp_mems_ring, link);
+
+        if (ring->device->ops == device->ops) {
+            return ring;
+        }
+    }
+    return NULL;
+}
+
 void
 tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
 {
+    const struct tp_mems_ring *sibling = ring_of_sibling(mems, device);
     struct tp_mems_ring *ring;
 
     if (device->ring != NULL) {
@@ -189,8 +205,11 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
     tp_list_init(&ring->link);
     tp_list_push_back(&mems->rings, &ring->link);
     device->ring = ring; /* before it is measured: allocating looks at it */
-    if (device->ops->kind != TELPHER_MEM_HOST &&
-        (mems->chunk_bytes == 0 || mems->chunk_count == 0)) {
+    if (sibling != NULL) { /* measuring would end its copies, in the wrong place */
+        ring->chunk_bytes = sibling->chunk_bytes;
+        ring->count = sibling->count;
+    } else if (device->ops->kind != TELPHER_MEM_HOST &&
+               (mems->chunk_bytes == 0 || mems->chunk_count == 0)) {
         measure(ring);
     }
     if (mems->chunk_bytes != 0) {

@@ -208,6 +208,29 @@ note(struct tp_device_copy *copy, int32_t error)
     n->error = error;
 }
 
+/* Another GPU is met while copies of the first are under way: they end in progress, not there. */
+static void
+test_second_gpu_later(void **state)
+{
+    struct setup *s = *state;
+    char *other = user_alloc(s, 1, SIZE), in;
+    struct tp_mem_place a, b;
+    struct noted n = {.copy.done = note};
+
+    assert_int_equal(tp_mems_find(s->mems, s->ptr, 1, &a), TELPHER_OK);
+    assert_int_equal(tp_mems_read(s->mems, &a, 1, &in, &n.copy), TELPHER_OK);
+    assert_int_equal(tp_mems_find(s->mems, other, 1, &b), TELPHER_OK);
+    assert_int_equal(n.ended, 0);
+    assert_int_equal(tp_mems_pending(s->mems), 1);
+    while (n.ended == 0) {
+        (void)tp_mems_progress(s->mems);
+    }
+    assert_int_equal(tp_mems_pending(s->mems), 0);
+    assert_int_equal(tp_mems_chunk_bytes(s->mems, b.device),
+                     tp_mems_chunk_bytes(s->mems, a.device));
+    user_free(s, other);
+}
+
 static void
 test_order_of_streams(void **state)
 {
@@ -383,6 +406,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_heap_is_plain, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_registered_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_two_gpus, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_second_gpu_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_streams, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_events_are_reused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errors_of_copies, set_up, tear_down),

@@ -67,7 +67,7 @@ reap(struct tp_opencl_memories *ms)
     {
         struct tp_opencl_site *site = tp_list_entry(pos, struct tp_opencl_site, link);
 
-        if (site != ms->home && is_idle(site)) {
+        if (site != ms->home && !ms->walking && is_idle(site)) {
             site_destroy(&ms->cl, site);
         }
     }

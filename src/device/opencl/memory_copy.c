@@ -212,6 +212,7 @@ tp_opencl_memory_progress(struct tp_device *d)
     if (ms->running == 0) {
         return 0;
     }
+    ms->walking = true;
     tp_list_for_each(pos, &ms->sites)
     {
         struct tp_opencl_site *site = tp_list_entry(pos, struct tp_opencl_site, link);
@@ -220,5 +221,6 @@ tp_opencl_memory_progress(struct tp_device *d)
             count += progress_lane(ms, &site->lanes[i]);
         }
     }
+    ms->walking = false;
     return count;
 }

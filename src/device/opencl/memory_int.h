@@ -38,6 +38,7 @@ struct tp_opencl_memories {
     struct tp_opencl_site *home; /**< where memory is allocated; NULL: not yet known */
     struct tp_list pinned;
     size_t running;
+    bool walking; /**< progress is among the sites: none may go */
 };
 
 /** A handle of the domain. */
