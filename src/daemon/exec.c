@@ -244,6 +244,7 @@ wait_for_work(struct tp_exec *x)
     if (fds[2].revents != 0) {
         (void)!read(x->wake_fd, &wakes, sizeof(wakes));
         tp_exec_regions_reap(x);
+        tp_exec_flush_queues(x);
     }
     if (tp_stream_pending(x->stream) > 0) {
         (void)tp_stream_flush(x->stream);

@@ -100,6 +100,8 @@ struct tp_exec_queue {
     unsigned since_sweep; /**< commands since completed ones were looked for */
     unsigned sweep_at; /**< commands until that is done again */
     unsigned since_flush; /**< commands since the last clFlush */
+    struct tp_exec_event **blockers; /**< exec_flush.c; reader only */
+    size_t blocker_count;
     unsigned launches; /**< since a command whose end is told; reader only */
     unsigned untracked; /**< commands behind the last pending one; reader only */
     cl_event
@@ -201,6 +203,11 @@ struct tp_exec {
     _Atomic uint64_t
         calls; /**< odd while the reader is in the driver; only it changes */
     _Atomic uint64_t next_transfer; /**< counter for ids that we choose */
+    _Atomic bool
+        runs_in_flush; /**< the driver, its commands; only the reader sets it */
+    bool was_probed; /**< for that; reader only */
+    pthread_t prober;
+    _Atomic bool probing; /**< read by any thread; prober does not change meanwhile */
     bool ended; /**< the client said GOODBYE */
     bool ending; /**< the client has gone; reader only */
     bool lost_sight; /**< whether all commands are over cannot be told; reader only */
@@ -373,14 +380,27 @@ int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
  * enqueued behind a failed command never starts. Reader only. @return 0 or the CL error
  */
 int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
-/** Notes that the queue needs a clFlush. */
-void tp_exec_dirty(struct tp_exec_queue *q);
-/** clFlush for every queue that needs it. */
-void tp_exec_flush_queues(struct tp_exec *x);
 
 /** Charges the session for the device memory of a new object. @return false: it is refused
  *  or was before, and the client has been told */
 bool tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size);
+
+/* ---- exec_flush.c: all of it for the reader only ---- */
+
+/** Finds out, with the first queue, whether the driver runs commands in clFlush. */
+void tp_exec_flush_probe(struct tp_exec_queue *q);
+/** Notes that the queue needs a clFlush. */
+void tp_exec_dirty(struct tp_exec_queue *q);
+/** clFlush for every queue that needs it. */
+void tp_exec_flush_queues(struct tp_exec *x);
+/** clFlush, unless that would spin. @return false: it would */
+bool tp_exec_queue_flush(struct tp_exec_queue *q);
+/** Notes that a command waits for an event. @return 0 or CL_OUT_OF_HOST_MEMORY */
+int32_t tp_exec_queue_wait_for(struct tp_exec_queue *q, struct tp_exec_event *ev);
+/** Notes that a command waits for a user event or a move. @return the same */
+int32_t tp_exec_queue_block(struct tp_exec_queue *q, struct tp_exec_event *ev);
+/** Forgets what was noted. */
+void tp_exec_queue_unblock(struct tp_exec_queue *q);
 
 /* ---- exec_event.c ---- */
 
@@ -499,6 +519,8 @@ bool tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m);
 
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
+/** The closed gate that a move waits for, retained; NULL: it waits for none. Any thread. */
+cl_event tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev);
 
 /* ---- exec_hold.c ---- */
 

@@ -15,8 +15,10 @@ enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
 
 /* Puts the native events of a wait list into x->waits. @return 0 or the CL error */
 static int32_t
-find_waits(struct tp_exec *x, const struct tp_wire_u64s *wait)
+find_waits(struct tp_exec *x, struct tp_exec_queue *q, const struct tp_wire_u64s *wait)
 {
+    int32_t error = 0;
+
     for (size_t i = 0; i < wait->count; i++) {
         uint64_t id = tp_wire_u64_at(wait, i);
         struct tp_exec_event *ev = tp_wire_id_kind(id) == TP_WIRE_KIND_EVENT
@@ -32,8 +34,9 @@ find_waits(struct tp_exec *x, const struct tp_wire_u64s *wait)
             return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
         }
         x->waits[i] = ev->native;
+        error = error != 0 ? error : tp_exec_queue_wait_for(q, ev);
     }
-    return 0;
+    return error;
 }
 
 /* Room for @p count events and one more. */
@@ -108,7 +111,7 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
         c.ev->queue = c.queue;
         c.error = tp_exec_queue_renew(c.queue);
         if (c.error == 0) {
-            c.error = find_waits(x, wait);
+            c.error = find_waits(x, c.queue, wait);
         }
     } else {
         c.queue = NULL;

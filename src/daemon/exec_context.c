@@ -144,8 +144,12 @@ make_queue(struct tp_exec_queue *q, const struct tp_wire_queue_create *m)
     if ((m->properties & ~(uint64_t)QUEUE_PROPERTIES) != 0) {
         return CL_INVALID_QUEUE_PROPERTIES;
     }
-    return tp_opencl_queue_create(&x->cl, q->context->native, d->native, d->version,
-                                  m->properties, &q->native);
+    error = tp_opencl_queue_create(&x->cl, q->context->native, d->native, d->version,
+                                   m->properties, &q->native);
+    if (error == 0) {
+        tp_exec_flush_probe(q);
+    }
+    return error;
 }
 
 telpher_status
@@ -188,10 +192,11 @@ tp_exec_queue_let_go(struct tp_exec_object *o)
     tp_exec_queue_track(q);
     tp_exec_queue_hear_out(q);
     if (q->native != NULL) {
-        o->x->cl.Flush(q->native);
+        (void)tp_exec_queue_flush(q);
         o->x->cl.ReleaseCommandQueue(q->native);
         q->native = NULL;
     }
+    tp_exec_queue_unblock(q);
 }
 
 void
@@ -272,15 +277,15 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     failed = q->failed;
     q->failed = false;
     tp_mutex_unlock(&x->done_lock);
-    if (!failed) {
-        return 0;
+    if (!failed || x->runs_in_flush) {
+        return 0; /* what runs in a flush does not get stuck, but needs its queue */
     }
     error = tp_opencl_queue_create(&x->cl, q->context->native, d->native, d->version,
                                    properties, &fresh);
     if (error != 0) {
         return error;
     }
-    x->cl.Flush(old);
+    (void)tp_exec_queue_flush(q);
     error = carry_over(q, fresh, &barrier);
     forget_barrier(q);
     x->lost_sight = x->lost_sight || q->untracked > 0;
@@ -289,39 +294,6 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     q->barrier = error == 0 ? barrier : NULL;
     x->cl.ReleaseCommandQueue(old);
     return error;
-}
-
-void
-tp_exec_dirty(struct tp_exec_queue *q)
-{
-    enum { FLUSH_EVERY = 64 };
-
-    if (!tp_list_is_linked(&q->dirty_link)) {
-        tp_list_push_back(&q->obj.x->dirty, &q->dirty_link);
-    }
-    if (++q->since_flush >= FLUSH_EVERY) {
-        q->since_flush = 0;
-        q->obj.x->cl.Flush(q->native);
-    }
-}
-
-void
-tp_exec_flush_queues(struct tp_exec *x)
-{
-    struct tp_list *first;
-
-    if (tp_list_is_empty(&x->dirty)) {
-        return;
-    }
-    tp_exec_watchdog_enter(x);
-    while ((first = tp_list_pop_front(&x->dirty)) != NULL) {
-        struct tp_exec_queue *q =
-            tp_list_entry(first, struct tp_exec_queue, dirty_link);
-
-        q->since_flush = 0;
-        x->cl.Flush(q->native);
-    }
-    tp_exec_watchdog_leave(x);
 }
 
 int32_t

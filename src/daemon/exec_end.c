@@ -60,7 +60,7 @@ track_queues(struct tp_exec *x)
 
             tp_exec_queue_track(q);
             if (q->native != NULL) {
-                x->cl.Flush(q->native);
+                (void)tp_exec_queue_flush(q);
             }
         }
     }

@@ -353,10 +353,15 @@ tp_exec_sweep_failures(struct tp_exec *x)
 void
 tp_exec_event_watch(struct tp_exec_event *ev)
 {
-    cl_int error;
+    cl_int error, status;
 
     tp_exec_ref(&ev->obj);
     atomic_store(&ev->hooked, true);
+    status = ev->obj.x->runs_in_flush ? tp_exec_event_status(ev) : CL_QUEUED;
+    if (status <= CL_COMPLETE) {
+        completed(ev->native, status, ev); /* oclgrind would not call back any more */
+        return;
+    }
     error = ev->obj.x->cl.SetEventCallback(ev->native, CL_COMPLETE, completed, ev);
     if (error != CL_SUCCESS) {
         completed(ev->native, error, ev);

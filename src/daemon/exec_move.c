@@ -78,6 +78,9 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     if (error != 0) {
         tp_exec_sweep_failures(x);
     }
+    if (x->runs_in_flush) {
+        tp_exec_wake(x); /* its queue may have to be flushed now */
+    }
 }
 
 /*
@@ -203,6 +206,26 @@ tp_exec_sweep_gates(struct tp_exec *x)
     tp_mutex_unlock(&x->done_lock);
 }
 
+cl_event
+tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev)
+{
+    cl_event gate = NULL;
+
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each(pos, &x->gates)
+    {
+        struct move *mv = tp_list_entry(pos, struct move, link);
+
+        if (mv->ev == ev) {
+            gate = mv->gates[mv->gate_at];
+            x->cl.RetainEvent(gate);
+            break;
+        }
+    }
+    tp_mutex_unlock(&x->done_lock);
+    return gate;
+}
+
 /* True if nothing is under way in a queue: the gate would be open already. */
 static bool
 is_idle(struct tp_exec_queue *q)
@@ -270,10 +293,13 @@ enqueue_hold(struct tp_exec_command *c)
         c->ev->native = NULL;
         return error;
     }
-    if (q->in_order) {
+    if (c->x->runs_in_flush) {
+        error = tp_exec_queue_block(q, c->ev);
+    }
+    if (error == CL_SUCCESS && q->in_order) {
         error =
             cl->EnqueueBarrierWithWaitList(q->native, 1, &c->ev->native, &c->ev->hold);
-    } else {
+    } else if (error == CL_SUCCESS) {
         error =
             cl->EnqueueMarkerWithWaitList(q->native, 1, &c->ev->native, &c->ev->hold);
     }
