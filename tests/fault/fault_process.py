@@ -7,6 +7,8 @@ import unittest
 
 from fault import DRIVER, LIMIT_S, FaultTest, Server, children, is_running, kill, main, until
 
+# Here a server is there, however slow; how long one that is not is waited for, fault_server looks at.
+os.environ["TELPHER_CONNECT_TIMEOUT"] = "20s"
 OUT_OF_RESOURCES = -5
 KERNEL_TIMEOUT_S = 2
 # Seen once a second; the rest is for a slow machine.
