@@ -584,6 +584,7 @@ struct tp_exec_program {
     struct tp_list builds; /**< one build that waits for either; done_lock */
     struct tp_buf stored; /**< argument facts that came with a binary */
     struct tp_buf specs; /**< struct tp_exec_spec of a program in IL; reader only */
+    struct tp_map spec_places; /**< number of a constant → its place there, from 1 */
     uint32_t kernel_count; /**< kernels alive; reader only */
     bool had_kernels; /**< since the last build; the reader's, a build's meanwhile */
     uint8_t *files; /**< records for the next build, or NULL; done_lock */

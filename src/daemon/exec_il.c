@@ -64,28 +64,34 @@ tp_exec_il_specialize(const struct tp_exec_build *build)
     return error;
 }
 
+/* @return the place of a new constant, behind all others; NULL: no memory */
+static struct tp_exec_spec *
+add_spec(struct tp_exec_program *p, uint32_t id)
+{
+    const struct tp_exec_spec fresh = {.id = id};
+    size_t count = tp_buf_len(&p->specs) / sizeof(fresh);
+
+    if (!tp_budget_take(&p->obj.x->host, sizeof(fresh))) {
+        return NULL;
+    }
+    if (tp_map_reserve(&p->spec_places, 1) != TELPHER_OK ||
+        tp_buf_append(&p->specs, &fresh, sizeof(fresh)) != TELPHER_OK) {
+        tp_budget_give(&p->obj.x->host, sizeof(fresh));
+        return NULL;
+    }
+    (void)tp_map_put(&p->spec_places, id, (void *)(count + 1)); /* there is room */
+    return (struct tp_exec_spec *)(void *)tp_buf_data(&p->specs) + count;
+}
+
 /* @return the entry of a constant, added if it is new; NULL: no memory */
 static struct tp_exec_spec *
 find_spec(struct tp_exec_program *p, uint32_t id)
 {
-    size_t count = tp_buf_len(&p->specs) / sizeof(struct tp_exec_spec);
-    struct tp_exec_spec *list = (void *)tp_buf_data(&p->specs);
-    const struct tp_exec_spec fresh = {.id = id};
+    uintptr_t place = (uintptr_t)tp_map_get(&p->spec_places, id);
 
-    for (size_t i = 0; i < count; i++) {
-        if (list[i].id == id) {
-            return &list[i];
-        }
-    }
-    if (!tp_budget_take(&p->obj.x->host, sizeof(fresh))) {
-        return NULL;
-    }
-    if (tp_buf_append(&p->specs, &fresh, sizeof(fresh)) != TELPHER_OK) {
-        tp_budget_give(&p->obj.x->host, sizeof(fresh));
-        return NULL;
-    }
-    list = (void *)tp_buf_data(&p->specs);
-    return &list[count];
+    return place == 0
+               ? add_spec(p, id)
+               : (struct tp_exec_spec *)(void *)tp_buf_data(&p->specs) + place - 1;
 }
 
 telpher_status

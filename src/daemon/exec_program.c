@@ -63,6 +63,7 @@ tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
     tp_list_init(&p->builds);
     tp_buf_init(&p->stored, 0);
     tp_buf_init(&p->specs, 0);
+    tp_map_init(&p->spec_places);
     p->origin = origin;
     *ret_error = tp_exec_find(x, context, TP_WIRE_KIND_CONTEXT, &p->context);
     if (*ret_error != 0) {
@@ -87,6 +88,7 @@ tp_exec_program_free(struct tp_exec_object *o)
     tp_buf_fini(&p->stored);
     tp_budget_give(&o->x->host, p->text_len + p->files_len + tp_buf_len(&p->specs));
     tp_buf_fini(&p->specs);
+    tp_map_fini(&p->spec_places);
     tp_free(p->text);
     tp_free(p->files);
     tp_exec_unref(p->context != NULL ? &p->context->obj : NULL);
