@@ -50,7 +50,8 @@ struct tp_net_events {
     void (*on_bulk)(void *user, uint32_t from, const void *header, size_t header_len,
                     uint64_t len, struct tp_net_bulk *bulk);
     /**
-     * The peer is gone, once per peer. All operations that need it are done with PEER_LOST
+     * The peer is gone, once per peer: it died, or said goodbye (@p why is OK where that can
+     * be told). All operations that need it are done with PEER_LOST
      * before this call; its announced bulks not taken yet are void, and are not to be
      * dropped. Later sends return PEER_LOST.
      */
@@ -69,6 +70,7 @@ struct tp_net_params {
 /** Table of one transport. */
 struct tp_net_ops {
     const char *name; /**< "shm" */
+    bool only_if_named; /**< used only where TELPHER_TRANSPORTS names it */
     /** @return OK; UNSUPPORTED (cannot work here; err says why), NO_MEMORY, IO. */
     telpher_status (*create)(const struct tp_net_params *params,
                              struct tp_net **ret_net, struct tp_error *err);

@@ -122,10 +122,15 @@ ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
             exit(0); /* so that leaks are looked for */
         }
     }
-    for (uint32_t r = 0; r < size; r++) {
+    for (uint32_t ended = 0; ended < size;
+         ended++) { /* at once: nobody stays a zombie */
         int status = 0;
+        pid_t pid = wait(&status);
+        uint32_t r = 0;
 
-        waitpid(pids[r], &status, 0);
+        while (r < size && pids[r] != pid) {
+            r++;
+        }
         if (r == killed ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL
                         : !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
             fprintf(stderr, "rank %u of %u over %s ended with %x\n", r, size,

@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-enum { SAMPLES = 301 };
+enum { SAMPLES = 101 };
 
 static size_t max_bytes = 4 << 20;
 

@@ -15,7 +15,7 @@
 
 #include "core/net.h"
 
-enum { RANKS_MAX = 8, TIME_S = 60 };
+enum { RANKS_MAX = 8, TIME_S = 40 };
 
 struct world;
 

@@ -93,7 +93,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job
 
         /* those that are named come in the order of their names */
         if (wanted->count == 0 || strcmp(ops->name, "loop") == 0) {
-            status = is_wanted(wanted, ops->name)
+            status = is_wanted(wanted, ops->name) && !ops->only_if_named
                          ? add_net(ctx, ops, job, lost_ns, false, err)
                          : TELPHER_OK;
         }

@@ -185,7 +185,8 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
 {
     telpher_context *ctx = peer->ctx;
 
-    tp_info("comm", "rank %u is lost: %s", peer->rank, telpher_status_text(why));
+    tp_info("comm", "rank %u %s: %s", peer->rank,
+            why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     ctx->lost++;
     tp_request_run_completed(ctx); /* what came before its end counts */

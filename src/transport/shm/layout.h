@@ -27,8 +27,9 @@ enum {
     TP_SHM_CELLS = 128, /* of a ring */
     TP_SHM_BODY = 248, /* [bytes] of a cell */
     TP_SHM_ANSWERS = 64, /* of a ring */
-    TP_SHM_DATA = 256 << 10, /* [bytes] beside the cells */
-    TP_SHM_EAGER = 32 << 10, /* [bytes] of an eager message, header and data */
+    TP_SHM_DATA = 512 << 10, /* [bytes] beside the cells */
+    TP_SHM_EAGER = (64 << 10) +
+                   TP_NET_HEADER_MAX, /* [bytes] of an eager message, header and data */
 };
 
 /** What a cell says. */

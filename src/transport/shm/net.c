@@ -15,7 +15,7 @@
 
 enum {
     LOOK_EVERY = 16, /* rounds of progress between looks at what changes seldom */
-    BULK_MIN = 12 << 10, /* [bytes]; see docs/performance.md */
+    BULK_MIN = 64 << 10, /* [bytes]; see docs/performance.md */
     EVENTS = 32,
 };
 

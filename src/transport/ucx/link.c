@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endpoints: made when first used, lost when UCX says so or the peer does. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "transport/ucx/net_int.h"
+
+enum { LAST_ROUNDS = 1000 }; /* of progress, for UCX to let go of what it has */
+
+telpher_status
+tp_ucx_status(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK:
+        return TELPHER_OK;
+    case UCS_ERR_NO_MEMORY:
+        return TELPHER_ERR_NO_MEMORY;
+    case UCS_ERR_UNREACHABLE:
+        return TELPHER_ERR_UNREACHABLE;
+    case UCS_ERR_NO_DEVICE:
+    case UCS_ERR_UNSUPPORTED:
+        return TELPHER_ERR_UNSUPPORTED;
+    default:
+        return TELPHER_ERR_IO;
+    }
+}
+
+struct ucx_link *
+tp_ucx_link(struct ucx_net *n, uint32_t rank)
+{
+    struct ucx_link *link = n->links[rank];
+
+    if (link != NULL) {
+        return link;
+    }
+    link = tp_zalloc(sizeof(*link), "ucx link");
+    if (link != NULL) {
+        link->net = n;
+        link->rank = rank;
+        tp_map_init(&link->outs);
+        tp_map_init(&link->bulks);
+        tp_list_init(&link->held);
+        n->links[rank] = link;
+    }
+    return link;
+}
+
+/* ---- made ---- */
+
+static void
+on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct ucx_link *link = arg;
+
+    if (ep == link->ep) {
+        tp_debug(UCX_TOPIC, "rank %u: %s", link->rank, ucs_status_string(status));
+        tp_ucx_end(link, TELPHER_ERR_PEER_LOST);
+    }
+}
+
+telpher_status
+tp_ucx_connect(struct ucx_link *link, const void *address)
+{
+    struct ucx_net *n = link->net;
+    const struct ucx_prefix hello = {.kind = UCX_HELLO};
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {on_error, link},
+    };
+    ucs_status_t status = ucp_ep_create(n->worker, &params, &link->ep);
+
+    if (status != UCS_OK) {
+        link->ep = NULL;
+        return status == UCS_ERR_NO_MEMORY ? TELPHER_ERR_NO_MEMORY
+                                           : TELPHER_ERR_UNREACHABLE;
+    }
+    return tp_ucx_post(link, &hello, NULL, 0, n->address, n->address_len, true);
+}
+
+void
+tp_ucx_want(struct ucx_link *link, const void *address, size_t len)
+{
+    if (link->ep == NULL && link->address == NULL && !link->gone) {
+        link->address = tp_memdup(address, len, "ucx address");
+        link->net->wanted += link->address != NULL;
+    }
+}
+
+unsigned
+tp_ucx_connect_wanted(struct ucx_net *n)
+{
+    unsigned count = 0;
+
+    for (uint32_t r = 0; n->wanted != 0 && r < n->params.size; r++) {
+        struct ucx_link *link = n->links[r];
+
+        if (link != NULL && link->address != NULL) {
+            if (link->ep == NULL && !link->gone &&
+                tp_ucx_connect(link, link->address) != TELPHER_OK) {
+                tp_ucx_end(link, TELPHER_ERR_UNREACHABLE);
+            }
+            tp_free(link->address);
+            link->address = NULL;
+            n->wanted--;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* ---- lost ---- */
+
+void
+tp_ucx_end(struct ucx_link *link, telpher_status why)
+{
+    if (!link->ending) {
+        link->ending = true;
+        link->why = why;
+        link->net->ending++;
+    }
+}
+
+static void
+close_by_force(struct ucx_link *link)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucs_status_ptr_t request;
+
+    if (link->ep == NULL) {
+        return;
+    }
+    request = ucp_ep_close_nbx(link->ep, &param);
+    link->ep = NULL;
+    if (UCS_PTR_IS_PTR(request)) {
+        ucp_request_free(request); /* when it is done */
+    }
+}
+
+/* True while UCX has memory of this link that is the user's. */
+static bool
+is_under_way(const struct ucx_link *link)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
+        if (((struct ucx_out *)value)->going) {
+            return true;
+        }
+    }
+    for (cursor = 0; tp_map_next(&link->bulks, &cursor, NULL, &value);) {
+        if (((struct tp_net_bulk *)value)->coming) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that UCX never lets go of stay until the end: it may yet call back. */
+static void
+lose_outs(struct ucx_link *link)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
+        struct ucx_out *out = value;
+        struct tp_net_op *op = out->op;
+
+        out->op = NULL;
+        if (op != NULL) {
+            op->done(op, TELPHER_ERR_PEER_LOST);
+        }
+        if (out->going) {
+            tp_list_push_back(&link->net->orphans_out, &out->all);
+        } else {
+            tp_free(out);
+        }
+    }
+    tp_map_fini(&link->outs);
+    tp_map_init(&link->outs);
+}
+
+static void
+lose_bulks(struct ucx_link *link)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&link->bulks, &cursor, NULL, &value)) {
+        struct tp_net_bulk *bulk = value;
+        struct tp_net_op *op = bulk->op;
+
+        bulk->op = NULL;
+        if (op != NULL) {
+            op->done(op, TELPHER_ERR_PEER_LOST);
+        }
+    }
+}
+
+static void
+forget_bulks(struct ucx_link *link)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&link->bulks, &cursor, NULL, &value)) {
+        struct tp_net_bulk *bulk = value;
+
+        if (bulk->coming) {
+            tp_list_push_back(&link->net->orphans_in, &bulk->all);
+        } else {
+            tp_free(bulk);
+        }
+    }
+    tp_map_fini(&link->bulks);
+    tp_map_init(&link->bulks);
+    for (struct tp_list *at; (at = tp_list_pop_front(&link->held)) != NULL;) {
+        tp_free(tp_list_entry(at, struct ucx_held, link));
+    }
+}
+
+static void
+finish(struct ucx_link *link)
+{
+    struct ucx_net *n = link->net;
+    const struct ucx_prefix bye = {.kind = UCX_BYE, .len = 1};
+
+    if (link->why == TELPHER_ERR_PROTO && link->ep != NULL) {
+        (void)tp_ucx_post(link, &bye, NULL, 0, NULL, 0, true);
+        for (unsigned i = 0; link->slots != 0 && i < LAST_ROUNDS; i++) {
+            (void)ucp_worker_progress(n->worker);
+        }
+    }
+    link->gone = true;
+    close_by_force(link);
+    for (unsigned i = 0; is_under_way(link) && i < LAST_ROUNDS; i++) {
+        (void)ucp_worker_progress(n->worker);
+    }
+    lose_outs(link);
+    lose_bulks(link);
+    tp_debug(UCX_TOPIC, "rank %u %s", link->rank,
+             link->why == TELPHER_OK ? "has left" : "is lost");
+    n->params.events->on_lost(n->params.user, link->rank, link->why);
+    forget_bulks(link);
+}
+
+unsigned
+tp_ucx_bury(struct ucx_net *n)
+{
+    unsigned count = 0;
+
+    for (uint32_t r = 0; n->ending != 0 && r < n->params.size; r++) {
+        struct ucx_link *link = n->links[r];
+
+        if (link != NULL && link->ending && !link->gone) {
+            finish(link);
+            n->ending--;
+            count++;
+        }
+    }
+    return count;
+}
+
+void
+tp_ucx_free_link(struct ucx_link *link)
+{
+    size_t cursor = 0;
+    void *value;
+
+    close_by_force(link);
+    while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
+        struct ucx_out *out = value;
+
+        out->op = NULL;
+        tp_list_push_back(&link->net->orphans_out, &out->all);
+    }
+    tp_map_fini(&link->outs);
+    for (cursor = 0; tp_map_next(&link->bulks, &cursor, NULL, &value);) {
+        ((struct tp_net_bulk *)value)->op = NULL;
+    }
+    forget_bulks(link);
+    tp_map_fini(&link->bulks);
+    tp_free(link->address);
+    tp_free(link);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transport ucx: the table, progress, leaving. */
+#include "transport/ucx/net.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "transport/ucx/net_int.h"
+
+enum { ROUNDS_OF_WAKING = 64 };
+#define GOODBYE_TIME (100 * TP_CLOCK_MS)
+
+/* ---- making ---- */
+
+/*
+ * A peer's death is to be noticed, and shared memory used nevertheless: by its own defaults
+ * UCX gives up the second for the first. Not through the environment, which is the user's;
+ * therefore without UCX_CMA_MEMORY_INVALIDATE=y, which this call does not reach, and large
+ * data within a machine is copied twice. Transport shm does that better.
+ */
+static ucs_status_t
+configure(ucp_config_t *config, tp_ns lost_after)
+{
+    char interval[32];
+    const char *const settings[][2] = {
+        {"MM_ERROR_HANDLING", "y"},
+        {"KEEPALIVE_INTERVAL", interval},
+    };
+    ucs_status_t status = UCS_OK;
+
+    (void)snprintf(interval, sizeof(interval), "%uus",
+                   (unsigned)TP_MIN(lost_after / 3 / TP_CLOCK_US, (tp_ns)UINT32_MAX));
+    for (size_t i = 0; i < TP_ARRAY_LEN(settings) && status == UCS_OK; i++) {
+        status = ucp_config_modify(config, settings[i][0], settings[i][1]);
+    }
+    return status;
+}
+
+static ucs_status_t
+make_context(struct ucx_net *n)
+{
+    const ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+        .estimated_num_eps = n->params.size,
+    };
+    ucp_config_t *config;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = configure(config, n->params.lost_after);
+    if (status == UCS_OK) {
+        status = ucp_init(&params, config, &n->context);
+    }
+    ucp_config_release(config);
+    return status;
+}
+
+static ucs_status_t
+make_worker(struct ucx_net *n)
+{
+    const ucp_worker_params_t params = {.field_mask =
+                                            UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = UCX_AM,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = tp_ucx_on_message,
+        .arg = n,
+    };
+    ucs_status_t status = ucp_worker_create(n->context, &params, &n->worker);
+
+    if (status == UCS_OK) {
+        status = ucp_worker_set_am_recv_handler(n->worker, &handler);
+    }
+    if (status == UCS_OK) {
+        status = ucp_worker_get_address(n->worker, &n->address, &n->address_len);
+    }
+    if (status == UCS_OK) {
+        status = ucp_worker_get_efd(n->worker, &n->fd);
+    }
+    return status;
+}
+
+static void
+free_orphans(struct ucx_net *n)
+{
+    struct tp_list *at;
+
+    while ((at = tp_list_pop_front(&n->idle_slots)) != NULL) {
+        tp_free(tp_list_entry(at, struct ucx_slot, link));
+    }
+    while ((at = tp_list_pop_front(&n->orphans_out)) != NULL) {
+        tp_free(tp_list_entry(at, struct ucx_out, all));
+    }
+    while ((at = tp_list_pop_front(&n->orphans_in)) != NULL) {
+        tp_free(tp_list_entry(at, struct tp_net_bulk, all));
+    }
+}
+
+static void
+net_free(struct ucx_net *n)
+{
+    for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
+        if (n->links[r] != NULL) {
+            tp_ucx_free_link(n->links[r]);
+        }
+    }
+    if (n->address != NULL) {
+        ucp_worker_release_address(n->worker, n->address);
+    }
+    if (n->worker != NULL) {
+        ucp_worker_destroy(n->worker);
+    }
+    if (n->context != NULL) {
+        ucp_cleanup(n->context);
+    }
+    free_orphans(n);
+    tp_free(n->links);
+    tp_free(n);
+}
+
+static telpher_status
+make(struct ucx_net *n, struct tp_error *err)
+{
+    ucs_status_t status;
+
+    n->links = tp_alloc_array(n->params.size, sizeof(struct ucx_link *), "ucx links");
+    if (n->links == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = make_context(n);
+    if (status == UCS_OK) {
+        status = make_worker(n);
+    }
+    if (status != UCS_OK) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED, "UCX: %s",
+                            ucs_status_string(status));
+    }
+    if (n->address_len > TP_NET_CARD_MAX - sizeof(struct ucx_card)) {
+        return tp_error_set(
+            err, TELPHER_ERR_UNSUPPORTED,
+            "the address that UCX gives is %zu bytes long; fewer devices "
+            "in UCX_NET_DEVICES or UCX_TLS make it shorter",
+            n->address_len);
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+net_create(const struct tp_net_params *params, struct tp_net **ret_net,
+           struct tp_error *err)
+{
+    struct ucx_net *n = tp_zalloc(sizeof(*n), "ucx net");
+    telpher_status status;
+
+    if (n == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    n->base = (struct tp_net){
+        .ops = &tp_ucx_net, .eager_max = UCX_EAGER, .bulk_min = UCX_EAGER};
+    n->params = *params;
+    n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
+    n->fd = -1;
+    tp_list_init(&n->idle_slots);
+    tp_list_init(&n->orphans_out);
+    tp_list_init(&n->orphans_in);
+    status = make(n, err);
+    if (status != TELPHER_OK) {
+        net_free(n);
+        return status;
+    }
+    *ret_net = &n->base;
+    return TELPHER_OK;
+}
+
+/* ---- cards ---- */
+
+static size_t
+net_card(struct tp_net *net, uint8_t *dst)
+{
+    struct ucx_net *n = ucx_net(net);
+    const struct ucx_card card = {UCX_CARD_MAGIC, n->params.job};
+
+    memcpy(dst, &card, sizeof(card));
+    memcpy(dst + sizeof(card), n->address, n->address_len);
+    return sizeof(card) + n->address_len;
+}
+
+static bool
+net_reaches(struct tp_net *net, const uint8_t *src, size_t len)
+{
+    struct ucx_net *n = ucx_net(net);
+    struct ucx_card card;
+
+    if (len <= sizeof(card)) {
+        return false;
+    }
+    memcpy(&card, src, sizeof(card));
+    return card.magic == UCX_CARD_MAGIC && card.job == n->params.job &&
+           (len != sizeof(card) + n->address_len ||
+            memcmp(src + sizeof(card), n->address, n->address_len) != 0);
+}
+
+static telpher_status
+net_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
+{
+    struct ucx_link *link;
+
+    if (!net_reaches(net, card, len)) {
+        return TELPHER_ERR_INVALID;
+    }
+    link = tp_ucx_link(ucx_net(net), peer);
+    if (link == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    return link->ep != NULL || link->ending
+               ? TELPHER_OK /* it came to us */
+               : tp_ucx_connect(link, card + sizeof(struct ucx_card));
+}
+
+static void
+net_give_up(struct tp_net *net, uint32_t peer)
+{
+    struct ucx_link *link = ucx_net(net)->links[peer];
+
+    if (link != NULL) {
+        tp_ucx_end(link, TELPHER_ERR_PROTO);
+    }
+}
+
+/* ---- progress ---- */
+
+static unsigned
+net_progress(struct tp_net *net)
+{
+    struct ucx_net *n = ucx_net(net);
+    unsigned count = 0;
+
+    /* UCX looks for deaths every so many rounds, which who sleeps would seldom reach. */
+    for (unsigned i = n->armed ? ROUNDS_OF_WAKING : 1; i > 0; i--) {
+        count += ucp_worker_progress(n->worker);
+    }
+    n->armed = false;
+    if (tp_unlikely(n->wanted != 0)) {
+        count += tp_ucx_connect_wanted(n);
+    }
+    return tp_unlikely(n->ending != 0) ? count + tp_ucx_bury(n) : count;
+}
+
+static telpher_status
+net_arm(struct tp_net *net)
+{
+    struct ucx_net *n = ucx_net(net);
+
+    n->armed = true;
+    return n->ending == 0 && n->wanted == 0 && ucp_worker_arm(n->worker) == UCS_OK
+               ? TELPHER_OK
+               : TELPHER_ERR_AGAIN;
+}
+
+static int
+net_fd(struct tp_net *net)
+{
+    return ucx_net(net)->fd;
+}
+
+static bool
+net_busy(struct tp_net *net)
+{
+    return ucx_net(net)->under_way != 0;
+}
+
+/* ---- leaving ---- */
+
+/* Says goodbye and closes; what was sent goes out first. @return the request, or NULL */
+static void *
+leave(struct ucx_link *link)
+{
+    const struct ucx_prefix bye = {.kind = UCX_BYE};
+    const ucp_request_param_t flush = {0};
+    ucs_status_ptr_t request;
+
+    if (link->ep == NULL || link->ending) {
+        return NULL;
+    }
+    (void)tp_ucx_post(link, &bye, NULL, 0, NULL, 0, true);
+    request = ucp_ep_close_nbx(link->ep, &flush);
+    link->ep = NULL;
+    return UCS_PTR_IS_PTR(request) ? request : NULL;
+}
+
+static void
+wait_for(struct ucx_net *n, void *request, tp_ns deadline)
+{
+    while (ucp_request_check_status(request) == UCS_INPROGRESS &&
+           !tp_clock_passed(deadline)) {
+        (void)ucp_worker_progress(n->worker);
+    }
+    ucp_request_free(request);
+}
+
+static void
+net_destroy(struct tp_net *net)
+{
+    struct ucx_net *n = ucx_net(net);
+    tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
+    void **requests = tp_alloc_array(n->params.size, sizeof(void *), "ucx requests");
+
+    n->leaving = true;
+    for (uint32_t r = 0; requests != NULL && r < n->params.size; r++) {
+        requests[r] = n->links[r] != NULL ? leave(n->links[r]) : NULL;
+    }
+    for (uint32_t r = 0; requests != NULL && r < n->params.size; r++) {
+        if (requests[r] != NULL) {
+            wait_for(n, requests[r], deadline);
+        }
+    }
+    tp_free(requests);
+    net_free(n);
+}
+
+const struct tp_net_ops tp_ucx_net = {
+    .name = "ucx",
+    .only_if_named =
+        true, /* it costs a start and memory that few jobs have a use for */
+    .create = net_create,
+    .card = net_card,
+    .reaches = net_reaches,
+    .connect = net_connect,
+    .send = tp_ucx_send,
+    .send_bulk = tp_ucx_send_bulk,
+    .recv_bulk = tp_ucx_recv_bulk,
+    .drop_bulk = tp_ucx_drop_bulk,
+    .give_up = net_give_up,
+    .progress = net_progress,
+    .arm = net_arm,
+    .fd = net_fd,
+    .busy = net_busy,
+    .destroy = net_destroy,
+};

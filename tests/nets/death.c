@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: nets_death TRANSPORT
+ *
+ * Rank 1 of 3 is killed while it is in one of several states. The others notice in time and
+ * once, each operation ends exactly once, and they go on with each other.
+ */
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "world.h"
+
+enum { VICTIM = 1, OPS = 20, BIG = 32 << 20, SMALL = 100000 };
+/** Noticed in this time by promise; the machine may be slow. */
+#define LOST_AFTER (500 * TP_CLOCK_MS)
+#define SLACK (3 * TP_CLOCK_S)
+
+enum state {
+    IDLE, /* connected, nothing under way */
+    ASLEEP, /* the others wait for something to come */
+    FLOODING, /* it sends small messages */
+    FLOODED, /* it is sent small messages and reads none */
+    ANNOUNCED, /* it announced data that nobody has taken */
+    ANNOUNCED_TO, /* data was announced to it that it does not take */
+    SENDING, /* large data of it is being received */
+    RECEIVING, /* it receives large data */
+    STATES
+};
+static const char *const names[STATES] = {"idle",    "asleep",    "flooding",
+                                          "flooded", "announced", "announced to",
+                                          "sending", "receiving"};
+
+static const char *transport;
+static enum state state;
+
+struct party {
+    struct world *w;
+    struct tp_net_op ops[OPS];
+    unsigned begun, done[OPS], ended;
+    struct tp_net_bulk *bulks[OPS];
+    unsigned announced;
+    uint8_t *memory;
+    unsigned from_other; /* messages of the other survivor */
+};
+
+static struct party the; /* of this process */
+
+static void
+done(struct tp_net_op *op, telpher_status status)
+{
+    size_t i = (size_t)(op - the.ops);
+
+    MUST(the.w, i < OPS && ++the.done[i] == 1);
+    MUST(the.w, status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST);
+    the.ended++;
+}
+
+static struct tp_net_op *
+next_op(void)
+{
+    MUST(the.w, the.begun < OPS);
+    the.ops[the.begun].done = done;
+    return &the.ops[the.begun++];
+}
+
+static void
+on_message(struct world *w, uint32_t from, const void *header, size_t header_len,
+           const void *data, size_t len)
+{
+    (void)header;
+    (void)header_len;
+    (void)data;
+    (void)len;
+    w->messages++;
+    the.from_other += from != VICTIM;
+}
+
+static void
+on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_bulk *bulk)
+{
+    (void)header;
+    (void)header_len;
+    if (w->rank == VICTIM && state == ANNOUNCED_TO) {
+        return; /* kept for ever */
+    }
+    MUST(w, w->rank == VICTIM || from == VICTIM);
+    if (state == ANNOUNCED) {
+        MUST(w, the.announced < OPS);
+        the.bulks[the.announced++] = bulk;
+    } else {
+        w->ops->recv_bulk(w->net, bulk, the.memory, len, next_op());
+    }
+}
+
+static void
+on_lost(struct world *w, uint32_t peer, telpher_status why)
+{
+    MUST(w, peer == VICTIM && why != TELPHER_OK);
+    MUST(w, the.ended == the.begun); /* all that needed it has ended before */
+}
+
+/* ---- the victim ---- */
+
+static void
+send_bulks(struct world *w, uint32_t peer, unsigned count, size_t len)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct tp_net_op *op = next_op();
+        telpher_status status;
+
+        UNTIL(w, (status = w->ops->send_bulk(w->net, peer, &i, sizeof(i), the.memory,
+                                             len, op)) != TELPHER_ERR_AGAIN);
+        if (status == TELPHER_ERR_PEER_LOST) {
+            the.begun--;
+            return;
+        }
+        MUST(w, status == TELPHER_OK);
+    }
+}
+
+static void
+live_and_die(struct world *w)
+{
+    unsigned sent = 0;
+
+    UNTIL(w, w->messages >= 2); /* both others are there */
+    if (state == ANNOUNCED) {
+        send_bulks(w, 0, OPS / 2, SMALL);
+        send_bulks(w, 2, OPS / 2, SMALL);
+    } else if (state == SENDING) {
+        send_bulks(w, 0, 1, BIG);
+        send_bulks(w, 2, 1, BIG);
+    }
+    atomic_fetch_add(&w->shared->words[0], 1);
+    while (state == FLOODING && sent < 5000) {
+        sent +=
+            w->ops->send(w->net, 0, &sent, sizeof(sent), the.memory, 100) == TELPHER_OK;
+        (void)w->ops->send(w->net, 2, &sent, sizeof(sent), the.memory, 1000);
+        (void)world_step(w);
+    }
+    if (state == SENDING || state == RECEIVING) { /* somewhere in the middle */
+        tp_ns end = tp_clock_deadline(3 * TP_CLOCK_MS);
+
+        while (!tp_clock_passed(end)) {
+            (void)world_step(w);
+        }
+    } else if (state != FLOODED) {
+        tp_ns end = tp_clock_deadline(50 * TP_CLOCK_MS);
+
+        while (!tp_clock_passed(end)) {
+            (void)world_step(w);
+        }
+    } else {
+        UNTIL(w, atomic_load(&w->shared->words[1]) == 2);
+    }
+    atomic_store(&w->shared->numbers[0], tp_clock_ns());
+    (void)raise(SIGKILL);
+}
+
+/* ---- the others ---- */
+
+static void
+flood(struct world *w)
+{
+    telpher_status status = TELPHER_OK;
+
+    /* words[2] stops the victim's reading: it waits in a loop of its own */
+    for (unsigned i = 0; i < 200 && status == TELPHER_OK; i++) {
+        status = w->ops->send(w->net, VICTIM, &i, sizeof(i), the.memory, 1000);
+    }
+    atomic_fetch_add(&w->shared->words[1], 1);
+}
+
+static void
+take_part(struct world *w)
+{
+    UNTIL(w, atomic_load(&w->shared->words[0]) != 0);
+    if (state == FLOODED) {
+        flood(w);
+    } else if (state == ANNOUNCED_TO) {
+        send_bulks(w, VICTIM, OPS / 2, SMALL);
+    } else if (state == RECEIVING) {
+        send_bulks(w, VICTIM, 1, BIG);
+    }
+}
+
+static void
+nap(struct world *w)
+{
+    struct pollfd p = {.fd = w->ops->fd(w->net), .events = POLLIN};
+
+    if (p.fd >= 0 && w->ops->arm(w->net) == TELPHER_OK) {
+        (void)poll(&p, 1, 10000);
+    }
+    (void)w->ops->progress(w->net);
+}
+
+static void
+notice(struct world *w)
+{
+    tp_ns died;
+
+    while (state == ASLEEP && w->lost[VICTIM] == 0) {
+        nap(w);
+    }
+    UNTIL(w, w->lost[VICTIM] != 0);
+    died = atomic_load(&w->shared->numbers[0]);
+    MUST(w, tp_clock_ns() - died < LOST_AFTER + SLACK);
+    MUST(w, the.ended == the.begun);
+    for (unsigned i = 0; i < 200; i++) {
+        (void)world_step(w);
+    }
+    MUST(w, w->lost[VICTIM] == 1 && the.ended == the.begun);
+    MUST(w, w->ops->send(w->net, VICTIM, "", 1, NULL, 0) == TELPHER_ERR_PEER_LOST);
+    MUST(w, w->ops->send_bulk(w->net, VICTIM, "", 1, the.memory, 10, next_op()) ==
+                TELPHER_ERR_PEER_LOST);
+    the.begun--;
+}
+
+static void
+survive(struct world *w)
+{
+    uint32_t other = 2 - w->rank;
+
+    world_connect(w, VICTIM);
+    world_connect(w, other);
+    world_send(w, VICTIM, "x", 1, NULL, 0);
+    take_part(w);
+    notice(w);
+    for (unsigned i = 0; i < 1000; i++) { /* the others are as before */
+        world_send(w, other, &i, sizeof(i), the.memory, i);
+    }
+    UNTIL(w, the.from_other == 1000);
+    atomic_fetch_add(&w->shared->words[3], 1);
+    UNTIL(w, atomic_load(&w->shared->words[3]) == 2);
+}
+
+static void
+rank(struct world *w)
+{
+    the.w = w;
+    the.memory = calloc(1, BIG);
+    MUST(w, the.memory != NULL);
+    if (w->rank == VICTIM) {
+        world_connect(w, 0);
+        world_connect(w, 2);
+        live_and_die(w);
+    }
+    survive(w);
+    free(the.memory);
+}
+
+static void
+test_state(void **arg)
+{
+    static const struct hooks hooks = {on_message, on_bulk, on_lost};
+    const struct world_params params = {.transport = transport,
+                                        .size = 3,
+                                        .killed = VICTIM,
+                                        .lost_after = LOST_AFTER,
+                                        .hooks = &hooks,
+                                        .fn = rank};
+
+    state = *(const enum state *)*arg;
+    assert_true(world_run(&params));
+}
+
+int
+main(int argc, char **argv)
+{
+    static enum state states[STATES];
+    struct CMUnitTest tests[STATES];
+
+    transport = argc > 1 ? argv[1] : "shm";
+    if (!world_has(transport)) {
+        return 77;
+    }
+    for (unsigned i = 0; i < STATES; i++) {
+        states[i] = (enum state)i;
+        tests[i] = (struct CMUnitTest){names[i], test_state, NULL, NULL, &states[i]};
+    }
+    return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+}
