@@ -297,7 +297,7 @@ tp_mems_chunk_give(struct tp_mems *mems, struct tp_device *device, void *chunk)
 {
     struct tp_mems_ring *ring = ring_of(mems, device);
 
-    tp_assert(ring != NULL && ring->free_count < ring->count);
+    tp_assert(ring != NULL && ring->free != NULL && ring->free_count < ring->count);
     ring->free[ring->free_count++] = chunk;
 }
 

@@ -385,7 +385,7 @@ test_no_driver(void **state)
     const struct tp_device_params params = {.ordinal = UINT32_MAX, .options = ""};
     struct tp_device *d;
     struct tp_error err = {0};
-    char *library = strdup(getenv("TELPHER_LIBCUDA"));
+    char *library = strdup(TESTCUDA_LIBRARY);
 
     (void)state;
     assert_int_equal(setenv("TELPHER_LIBCUDA", "libnothing.so.1", 1), 0);

@@ -271,6 +271,7 @@ memory_create(struct tp_opencl_site *site, uint64_t size)
 {
     struct tp_opencl_memory *m = tp_zalloc(sizeof(*m), "opencl memory");
 
+    tp_assert(site != NULL);
     if (m != NULL) {
         m->site = site;
         m->size = size;
