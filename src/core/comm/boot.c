@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/pmix.h"
 #include "core/comm/root.h"
 #include "core/comm/settings.h"
 #include "core/transport.h"
@@ -195,5 +196,8 @@ tp_boot_open(const telpher_context_params *params, const struct tp_comm_settings
                                                       "the bootstrap has rank %u of %u",
                                                       boot->rank, boot->size);
     }
-    return s->root[0] != '\0' ? open_root(s, timeout, boot, err) : TELPHER_OK;
+    if (s->root[0] != '\0') {
+        return open_root(s, timeout, boot, err);
+    }
+    return tp_pmix_is_there() ? tp_pmix_open(boot, err) : TELPHER_OK;
 }
