@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "daemon/control.h"
+#include "device/opencl/watch.h"
 
 #define GOODBYE_TIME (1 * TP_CLOCK_S)
 
@@ -151,6 +152,9 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     struct tp_exec *x = arg;
     telpher_status status;
 
+    if (type != TP_WIRE_RELEASE) { /* which comes behind what is waited for */
+        tp_opencl_watch_leave();
+    }
     tp_exec_watchdog_enter(x);
     status = dispatch(x, type, body, end);
     tp_exec_watchdog_leave(x);
@@ -252,7 +256,7 @@ wait_for_work(struct tp_exec *x)
     return fds[1].revents == 0 || read_control(x);
 }
 
-/* Receives for a moment without sleeping. */
+/* Receives for a moment without sleeping, and looks for ends of commands meanwhile. */
 static telpher_status
 receive_spinning(struct tp_exec *x)
 {
@@ -261,11 +265,13 @@ receive_spinning(struct tp_exec *x)
 
     while ((status = tp_stream_receive(x->stream, &tp_exec_handler, x)) ==
            TELPHER_ERR_AGAIN) {
+        bool found = tp_opencl_watch_look();
         tp_ns now = tp_clock_ns();
 
-        if (until == 0) {
+        if (until == 0 || found) {
             until = now + x->spin_ns;
         } else if (now >= until) {
+            tp_opencl_watch_leave();
             break;
         }
     }
@@ -296,7 +302,11 @@ read_until_end(struct tp_exec *x)
 int
 tp_exec_serve(struct tp_exec *x)
 {
-    telpher_status status = read_until_end(x);
+    telpher_status status;
+
+    tp_opencl_watch_adopt(x->spin_ns > 0);
+    status = read_until_end(x);
+    tp_opencl_watch_adopt(false);
 
     switch (status) {
     case TELPHER_ERR_PEER_LOST:

@@ -63,13 +63,18 @@ make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
     return error;
 }
 
-/* Memory for the content of a READ or WRITE that goes straight into the queue. */
+/*
+ * Memory for the content of a READ or WRITE that goes straight into the queue; pinned, if
+ * the context has some, or just anything. Into ordinary memory a driver reads in steps of
+ * its own, on an H200 in 12 us instead of 6.
+ */
 static int32_t
-reserve_content(struct tp_exec_event *ev, uint64_t size)
+reserve_content(struct tp_exec_event *ev, uint64_t size, bool pinned)
 {
     struct tp_exec *x = ev->obj.x;
 
-    if (size <= sizeof(ev->small)) {
+    if (size <= sizeof(ev->small) &&
+        !(pinned && tp_list_is_linked(&ev->queue->context->pin_link))) {
         ev->content = ev->small;
         return 0;
     }
@@ -265,7 +270,7 @@ tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
         return tp_exec_move(c, mem, box, transfer, true, false);
     }
     if (c->error == 0) {
-        c->error = reserve_content(c->ev, size);
+        c->error = reserve_content(c->ev, size, true);
     }
     if (c->error == 0) {
         c->ev->content_len = (uint32_t)size;
@@ -335,7 +340,7 @@ tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     if (transfer != 0) {
         status = tp_transfers_discard(c->x->transfers, transfer, size, false);
     } else if (c->error == 0) {
-        c->error = reserve_content(c->ev, size);
+        c->error = reserve_content(c->ev, size, false);
     }
     if (c->error == 0) {
         memcpy(c->ev->content, content->data.data, size);

@@ -5,6 +5,9 @@
  * thread looks at the states of the events in question: all the time at first, then
  * ever less often, a sixteenth of the time it has waited but at least every millisecond.
  * It sleeps while there is nothing to watch.
+ *
+ * A thread that has nothing better to do may look after the events it asked about by
+ * itself: the end of a command is then seen, and told, without another thread.
  */
 #include "device/opencl/watch.h"
 
@@ -19,7 +22,10 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-enum { NVIDIA = 0x10de };
+enum {
+    NVIDIA = 0x10de,
+    OWN_MAX = 4, /* events that a caller looks after */
+};
 
 static const tp_ns SPIN_NS = 50 * TP_CLOCK_US;
 static const tp_ns SLEEP_MAX_NS = TP_CLOCK_MS;
@@ -40,7 +46,11 @@ static struct {
     struct tp_list active; /* the thread's */
     pthread_t thread;
     bool spins; /* there are processors to spare */
+    struct tp_list own; /* the owner's */
+    unsigned own_count;
 } watch = {.lock = TP_MUTEX_INIT};
+
+static _Thread_local bool is_owner;
 
 static cl_int
 status_of(cl_event event)
@@ -52,19 +62,19 @@ status_of(cl_event event)
     return error != CL_SUCCESS ? error : status;
 }
 
-/* Calls back for what has ended. @return true if something had */
-static bool
-look(void)
+/* Calls back for what has ended. @return how many had */
+static unsigned
+look(struct tp_list *list)
 {
-    bool found = false;
+    unsigned found = 0;
 
-    tp_list_for_each_safe(pos, &watch.active)
+    tp_list_for_each_safe(pos, list)
     {
         struct item *item = tp_list_entry(pos, struct item, link);
         cl_int status = status_of(item->event);
 
         if (status <= CL_COMPLETE) {
-            found = true;
+            found++;
             tp_list_remove(pos);
             item->fn(item->event, status, item->arg);
             watch.cl->ReleaseEvent(item->event);
@@ -105,12 +115,65 @@ watch_main(void *arg)
         if (take_fresh(tp_clock_ns() - since)) {
             since = tp_clock_ns();
         }
-        if (look()) {
+        if (look(&watch.active) > 0) {
             since = tp_clock_ns();
         }
         sched_yield();
     }
     return NULL;
+}
+
+static void
+give_to_thread(struct tp_list *items)
+{
+    tp_mutex_lock(&watch.lock);
+    tp_list_splice_back(&watch.fresh, items);
+    tp_cond_signal(&watch.more);
+    tp_mutex_unlock(&watch.lock);
+}
+
+void
+tp_opencl_watch_adopt(bool adopt)
+{
+    tp_opencl_watch_leave();
+    is_owner = adopt && watch.cl != NULL;
+}
+
+bool
+tp_opencl_watch_look(void)
+{
+    struct tp_list items;
+    unsigned found;
+
+    if (!is_owner || watch.own_count == 0) {
+        return false;
+    }
+    tp_list_init(&items);
+    tp_list_splice_back(&items, &watch.own); /* callbacks may ask about more */
+    watch.own_count = 0;
+    found = look(&items);
+    watch.own_count += (unsigned)tp_list_count(&items);
+    tp_list_splice_back(&watch.own, &items);
+    return found > 0;
+}
+
+void
+tp_opencl_watch_leave(void)
+{
+    if (is_owner && watch.own_count > 0) {
+        watch.own_count = 0;
+        give_to_thread(&watch.own);
+    }
+}
+
+/* The owner's events are its own, unless there are many of them. */
+static void
+keep(struct item *item)
+{
+    tp_list_push_back(&watch.own, &item->link);
+    if (++watch.own_count > OWN_MAX) {
+        tp_opencl_watch_leave();
+    }
 }
 
 /* Takes the place of clSetEventCallback in the table, for CL_COMPLETE alone. */
@@ -132,10 +195,15 @@ set_callback(cl_event event, cl_int when, tp_opencl_callback fn, void *arg)
     }
     *item = (struct item){.event = event, .fn = fn, .arg = arg};
     tp_list_init(&item->link);
-    tp_mutex_lock(&watch.lock);
-    tp_list_push_back(&watch.fresh, &item->link);
-    tp_cond_signal(&watch.more);
-    tp_mutex_unlock(&watch.lock);
+    if (is_owner) {
+        keep(item);
+    } else {
+        struct tp_list one;
+
+        tp_list_init(&one);
+        tp_list_push_back(&one, &item->link);
+        give_to_thread(&one);
+    }
     return CL_SUCCESS;
 }
 
@@ -161,6 +229,7 @@ tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device)
     watch.spins = sysconf(_SC_NPROCESSORS_ONLN) > 2;
     tp_list_init(&watch.fresh);
     tp_list_init(&watch.active);
+    tp_list_init(&watch.own);
     tp_cond_init(&watch.more);
     status = tp_thread_create(&watch.thread, "watch", watch_main, NULL);
     if (status == TELPHER_OK) {

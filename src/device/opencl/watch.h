@@ -3,6 +3,8 @@
 #ifndef TELPHER_DEVICE_OPENCL_WATCH_H
 #define TELPHER_DEVICE_OPENCL_WATCH_H
 
+#include <stdbool.h>
+
 #include "device/opencl/api.h"
 
 typedef void(CL_CALLBACK *tp_opencl_callback)(cl_event event, cl_int status, void *arg);
@@ -14,5 +16,17 @@ typedef void(CL_CALLBACK *tp_opencl_callback)(cl_event event, cl_int status, voi
  * @return OK (also if nothing was to do), LIMIT: no thread; the driver's own is used
  */
 telpher_status tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device);
+
+/**
+ * The calling thread will look after the events it asks about, or no longer, whenever it
+ * has nothing else to do. One thread, after tp_opencl_watch_slow(); with drivers that call
+ * back in time this and the next two do nothing.
+ */
+void tp_opencl_watch_adopt(bool adopt);
+/** Looks at the caller's events and calls back for those that have ended.
+ *  @return true if one had */
+bool tp_opencl_watch_look(void);
+/** Leaves the caller's events to the watching thread: it has something else to do. */
+void tp_opencl_watch_leave(void);
 
 #endif

@@ -130,12 +130,51 @@ ends_are_seen_once(void **state)
     await(&events[0], 2);
 }
 
+/* Looked after by who asks, until it leaves them or they are too many. */
+static void
+the_owner_looks(void **state)
+{
+    enum { MANY = 20 };
+
+    (void)state;
+    tp_opencl_watch_adopt(true);
+    assert_false(tp_opencl_watch_look());
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&events[i].calls, 0);
+        watch_one(&events[i]);
+    }
+    atomic_store(&events[1].status, CL_COMPLETE);
+    tp_clock_sleep(5 * TP_CLOCK_MS);
+    assert_int_equal(atomic_load(&events[1].calls), 0); /* nobody else does */
+    assert_true(tp_opencl_watch_look());
+    await(&events[1], 1);
+    assert_false(tp_opencl_watch_look());
+    tp_opencl_watch_leave();
+    for (int i = 0; i < 3; i += 2) {
+        atomic_store(&events[i].status, CL_COMPLETE);
+        await(&events[i], 1);
+    }
+    for (int i = 0; i < MANY; i++) {
+        atomic_store(&events[i].calls, 0);
+        watch_one(&events[i]);
+        atomic_store(&events[i].status, CL_COMPLETE);
+    }
+    tp_opencl_watch_adopt(false);
+    for (int i = 0; i < MANY; i++) {
+        await(&events[i], 1);
+    }
+    watch_one(&events[0]); /* no longer the caller's */
+    atomic_store(&events[0].status, CL_COMPLETE);
+    await(&events[0], 2);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_drivers_keep_their_own),
         cmocka_unit_test(ends_are_seen_once),
+        cmocka_unit_test(the_owner_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,7 +226,6 @@ struct fact {
 };
 
 static const struct fact facts[] = {
-    {CL_DEVICE_VENDOR_ID, U32, 0x7e17, NULL},
     {CL_DEVICE_MAX_COMPUTE_UNITS, U32, 2, NULL},
     {CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, U32, 3, NULL},
     {CL_DEVICE_MAX_WORK_GROUP_SIZE, SIZE, TD_GROUP_MAX, NULL},
@@ -440,6 +439,8 @@ td_clGetDeviceInfo(cl_device_id dev, cl_device_info name, size_t size, void *val
         return td_out_text(out, version_text());
     case CL_DEVICE_OPENCL_C_VERSION:
         return td_out_text(out, "OpenCL C 1.2 ");
+    case CL_DEVICE_VENDOR_ID:
+        return td_out_u32(out, td_script()->vendor);
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
         return td_out_u32(out, td_script()->unified);
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -183,6 +184,7 @@ read_script(void)
     script.built_in = is("TESTDRV_BUILT_IN", "1");
     script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
+    script.vendor = number("TESTDRV_VENDOR", 0, UINT_MAX, 0x7e17);
     script.unified = is("TESTDRV_UNIFIED", "1");
     script.version12 = is("TESTDRV_VERSION", "1.2");
     script.device_type = is("TESTDRV_TYPE", "cpu") ? CL_DEVICE_TYPE_CPU

@@ -104,6 +104,7 @@ struct td_script {
     unsigned devices;
     unsigned delay_us; /* of every command */
     bool lazy; /* commands start only after a flush */
+    unsigned vendor; /* CL_DEVICE_VENDOR_ID */
     bool version12;
     bool unified; /* memory is the host's, says the device */
     cl_device_type device_type;
