@@ -65,6 +65,7 @@ struct tp_net_params {
     const struct tp_net_events *events; /**< kept */
     void *user; /**< for the events */
     tp_ns lost_after; /**< a peer that is dead is noticed within this time; 0 = 1 s */
+    bool copies; /**< data never goes straight from another process's memory */
 };
 
 /** Table of one transport. */

@@ -16,6 +16,7 @@
 #include "world.h"
 
 static const char *transport;
+static bool copies;
 
 static bool
 run(uint32_t size, bool threads, const struct hooks *hooks, void (*fn)(struct world *w))
@@ -24,6 +25,7 @@ run(uint32_t size, bool threads, const struct hooks *hooks, void (*fn)(struct wo
                                         .size = size,
                                         .threads = threads,
                                         .killed = UINT32_MAX,
+                                        .copies = copies,
                                         .hooks = hooks,
                                         .fn = fn};
 
@@ -443,6 +445,16 @@ test_bulk(void **state)
     assert_true(run(2, false, &hooks, late));
 }
 
+/* Where no process may read another's memory. */
+static void
+test_copies(void **state)
+{
+    copies = true;
+    test_talk(state);
+    test_bulk(state);
+    copies = false;
+}
+
 /* ---- sleep ---- */
 
 enum { NAPS = 100000 };
@@ -617,7 +629,7 @@ main(int argc, char **argv)
         cmocka_unit_test(test_talk),    cmocka_unit_test(test_room),
         cmocka_unit_test(test_bulk),    cmocka_unit_test(test_sleep),
         cmocka_unit_test(test_goodbye), cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_cards),
+        cmocka_unit_test(test_cards),   cmocka_unit_test(test_copies),
     };
 
     transport = argc > 1 ? argv[1] : "shm";

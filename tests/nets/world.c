@@ -140,7 +140,8 @@ run_rank(const struct start *start)
                                       .job = start->job,
                                       .events = &events,
                                       .user = &w,
-                                      .lost_after = params->lost_after};
+                                      .lost_after = params->lost_after,
+                                      .copies = params->copies};
     struct tp_error err = {0};
 
     MUST(&w, w.ops->create(&net, &w.net, &err) == TELPHER_OK);

@@ -57,6 +57,7 @@ struct world_params {
     bool threads; /* not processes */
     uint32_t killed; /* rank that ends by SIGKILL; UINT32_MAX: none */
     tp_ns lost_after;
+    bool copies; /* as of tp_net_params */
     const struct hooks *hooks;
     void (*fn)(struct world *w);
 };

@@ -46,8 +46,8 @@ find_ops(const char *name)
 }
 
 static telpher_status
-add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job, tp_ns lost_ns,
-        bool must, struct tp_error *err)
+add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job,
+        const struct tp_comm_settings *s, bool must, struct tp_error *err)
 {
     struct tp_comm_link *link = &ctx->nets[ctx->net_count];
     const struct tp_net_params params = {.rank = ctx->rank,
@@ -55,7 +55,8 @@ add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job, tp_ns 
                                          .job = job,
                                          .events = &tp_comm_events,
                                          .user = link,
-                                         .lost_after = lost_ns};
+                                         .lost_after = s->lost_ns,
+                                         .copies = !s->shm_cma};
     telpher_status status;
 
     if (ctx->net_count == TP_COMM_NETS) {
@@ -77,7 +78,7 @@ add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job, tp_ns 
 
 static telpher_status
 add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job,
-         tp_ns lost_ns, struct tp_error *err)
+         const struct tp_comm_settings *s, struct tp_error *err)
 {
     telpher_status status = TELPHER_OK;
 
@@ -94,7 +95,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job
         /* those that are named come in the order of their names */
         if (wanted->count == 0 || strcmp(ops->name, "loop") == 0) {
             status = is_wanted(wanted, ops->name) && !ops->only_if_named
-                         ? add_net(ctx, ops, job, lost_ns, false, err)
+                         ? add_net(ctx, ops, job, s, false, err)
                          : TELPHER_OK;
         }
     }
@@ -102,7 +103,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job
         const struct tp_net_ops *ops = find_ops(wanted->items[i]);
 
         if (strcmp(ops->name, "loop") != 0) {
-            status = add_net(ctx, ops, job, lost_ns, true, err);
+            status = add_net(ctx, ops, job, s, true, err);
         }
     }
     return status;
@@ -251,7 +252,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     telpher_status status = agree_on_job(boot, &job, err);
 
     if (status == TELPHER_OK) {
-        status = add_nets(ctx, transports, job, s->lost_ns, err);
+        status = add_nets(ctx, transports, job, s, err);
     }
     if (status == TELPHER_OK) {
         status = gather_cards(ctx, boot, err);

@@ -14,8 +14,8 @@ static const char *const root_by[] = {"launcher", "rank0", NULL};
 const struct tp_config_entry tp_comm_entries[] = {
     {.name = "TRANSPORTS",
      .default_text = "",
-     .help = "how ranks may reach each other, in the order of preference; empty = all "
-             "there are",
+     .help = "how ranks may reach each other, in the order of preference; empty = shm, "
+             "tcp",
      .parser = &tp_config_words,
      FIELD(transports)},
     {.name = "START_TIMEOUT",
@@ -32,6 +32,12 @@ const struct tp_config_entry tp_comm_entries[] = {
      .min = 10000000,
      .max = INT64_MAX,
      FIELD(lost_ns)},
+    {.name = "SHM_CMA",
+     .default_text = "yes",
+     .help = "large data between ranks of a machine is read from the other process's "
+             "memory where that is allowed",
+     .parser = &tp_config_bool,
+     FIELD(shm_cma)},
     {.name = "RANK",
      .default_text = "",
      .help = "number of this process in its job; a launcher sets it",

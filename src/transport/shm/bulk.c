@@ -105,7 +105,7 @@ tp_shm_probe(const struct tp_shm_card *card)
 {
     uint64_t seen = 0;
 
-    return read_process(card->pid, &seen, card->probe_at, sizeof(seen)) ==
+    return read_process(card->process.pid, &seen, card->probe_at, sizeof(seen)) ==
                sizeof(seen) &&
            seen == card->probe;
 }
@@ -154,7 +154,8 @@ fetch(struct tp_net_bulk *bulk)
     if (link->ending || !is_alive(link)) {
         return 0; /* lost as soon as all is read */
     }
-    got = read_process(link->card.pid, bulk->dst + bulk->got, bulk->address + bulk->got,
+    got = read_process(link->card.process.pid, bulk->dst + bulk->got,
+                       bulk->address + bulk->got,
                        TP_MIN(bulk->want - bulk->got, (size_t)SLICE));
     if (got == 0) {
         fetch_failed(bulk);

@@ -89,8 +89,9 @@ tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
     }
     memcpy(&card, src, sizeof(card));
     if (card.magic != TP_SHM_MAGIC || card.job != job || card.size != size ||
-        card.rank >= size || card.pid <= 0 || card.bell < 0 ||
-        card.door.pid != card.pid || card.door.size != tp_shm_door_bytes(size)) {
+        card.rank >= size || card.process.pid <= 0 || card.bell < 0 ||
+        card.door.pid != card.process.pid ||
+        card.door.size != tp_shm_door_bytes(size)) {
         return false;
     }
     *ret_card = card;

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/memfd.h"
+#include "base/process.h"
 #include "core/net.h"
 
 #define TP_SHM_MAGIC UINT64_C(0x314d485350544c54) /* "TLTPSHM1" */
@@ -86,10 +87,8 @@ struct tp_shm_ring {
 struct tp_shm_card {
     uint64_t magic, job;
     uint32_t rank, size;
-    uint8_t machine[16]; /**< the kernel's boot id */
-    uint64_t pid_ns, user_ns; /**< inodes of the name spaces */
-    uint32_t uid;
-    int32_t pid, bell; /**< the process, and its descriptor of a pipe that wakes it */
+    struct tp_process process;
+    int32_t bell; /**< descriptor of a pipe that wakes it */
     uint32_t reserved;
     uint64_t bell_device, bell_inode;
     struct tp_memfd_name door;

@@ -3,13 +3,11 @@
 #include "transport/shm/net.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/config.h"
 #include "base/log.h"
 #include "transport/shm/net_int.h"
 
@@ -41,19 +39,6 @@ net_free(struct shm_net *n)
 }
 
 static telpher_status
-read_setting(struct shm_net *n, struct tp_error *err)
-{
-    const char *text = secure_getenv("TELPHER_SHM_CMA");
-
-    n->may_fetch = true;
-    if (text == NULL ||
-        tp_config_bool.parse(NULL, text, &n->may_fetch, err) == TELPHER_OK) {
-        return TELPHER_OK;
-    }
-    return tp_error_prefix(err, "TELPHER_SHM_CMA");
-}
-
-static telpher_status
 shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
            struct tp_error *err)
 {
@@ -69,15 +54,13 @@ shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->door_fd = n->bell[0] = n->bell[1] = n->epoll_fd = -1;
     n->out_free = SHM_NONE;
+    n->may_fetch = !params->copies;
     tp_list_init(&n->fetching);
     tp_list_init(&n->answering);
     tp_list_init(&n->idle_bulks);
     n->links = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm links");
     n->active = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm active");
     if (n->links != NULL && n->active != NULL) {
-        status = read_setting(n, err);
-    }
-    if (status == TELPHER_OK) {
         status = tp_shm_describe(n, err);
     }
     if (status == TELPHER_OK) {

@@ -12,47 +12,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/hex.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "transport/shm/net_int.h"
 
 /* ---- our own ---- */
-
-static bool
-read_boot_id(uint8_t dst[16])
-{
-    char text[40] = "", digits[33];
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    size_t count = 0;
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    for (ssize_t i = 0; i < got && count < 32; i++) {
-        if (text[i] != '-') {
-            digits[count++] = text[i];
-        }
-    }
-    digits[count] = '\0';
-    return tp_hex_decode(dst, 16, digits) == TELPHER_OK;
-}
-
-static bool
-inode_of(const char *path, uint64_t *ret_inode)
-{
-    struct stat st;
-
-    if (stat(path, &st) != 0) {
-        return false;
-    }
-    *ret_inode = st.st_ino;
-    return true;
-}
 
 telpher_status
 tp_shm_describe(struct shm_net *n, struct tp_error *err)
@@ -63,8 +29,7 @@ tp_shm_describe(struct shm_net *n, struct tp_error *err)
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "other processes may not look into this one");
     }
-    if (!read_boot_id(card->machine) || !inode_of("/proc/self/ns/pid", &card->pid_ns) ||
-        !inode_of("/proc/self/ns/user", &card->user_ns)) {
+    if (tp_process_self(&card->process) != TELPHER_OK) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "/proc does not tell the machine and its name spaces");
     }
@@ -72,8 +37,6 @@ tp_shm_describe(struct shm_net *n, struct tp_error *err)
     card->job = n->params.job;
     card->rank = n->params.rank;
     card->size = n->params.size;
-    card->uid = geteuid();
-    card->pid = getpid();
     card->probe_at = (uintptr_t)&n->probe;
     return tp_random_bytes(&n->probe, sizeof(n->probe));
 }
@@ -128,11 +91,8 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
 bool
 tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card)
 {
-    const struct tp_shm_card *own = &n->card;
-
-    return card->rank != own->rank && card->uid == own->uid &&
-           card->pid_ns == own->pid_ns && card->user_ns == own->user_ns &&
-           memcmp(card->machine, own->machine, sizeof(own->machine)) == 0;
+    return card->rank != n->card.rank &&
+           tp_process_is_like(&card->process, &n->card.process);
 }
 
 static bool
@@ -150,7 +110,7 @@ open_bell(const struct tp_shm_card *card)
     struct stat st;
     int fd;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->pid, card->bell);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->process.pid, card->bell);
     if (stat(path, &st) != 0 || !is_bell(&st, card)) {
         return -1; /* not opened: that may do things */
     }
@@ -202,11 +162,13 @@ tp_shm_open_peer(struct shm_link *link)
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = link->rank};
     telpher_status status;
 
-    if (link->card.pid != n->card.pid) {
-        link->pid_fd = (int)syscall(SYS_pidfd_open, link->card.pid, 0);
-        if (link->pid_fd < 0 ||
-            epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, link->pid_fd, &e) != 0) {
-            return as_connect(tp_error_from_errno(errno));
+    if (link->card.process.pid != n->card.process.pid) {
+        status = tp_process_open(&link->card.process, &link->pid_fd);
+        if (status != TELPHER_OK) {
+            return as_connect(status);
+        }
+        if (epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, link->pid_fd, &e) != 0) {
+            return TELPHER_ERR_NO_MEMORY;
         }
     }
     status = open_door(link);
@@ -249,7 +211,7 @@ tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name)
     int fd;
     telpher_status status;
 
-    if (name->pid != link->card.pid || name->size != sizeof(*ring)) {
+    if (name->pid != link->card.process.pid || name->size != sizeof(*ring)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_memfd_open(name, &fd);

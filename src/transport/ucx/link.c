@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Endpoints: made when first used, lost when UCX says so or the peer does. */
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -38,6 +40,7 @@ tp_ucx_link(struct ucx_net *n, uint32_t rank)
     if (link != NULL) {
         link->net = n;
         link->rank = rank;
+        link->pid_fd = -1;
         tp_map_init(&link->outs);
         tp_map_init(&link->bulks);
         tp_list_init(&link->held);
@@ -59,16 +62,71 @@ on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
-telpher_status
-tp_ucx_connect(struct ucx_link *link, const void *address)
+bool
+tp_ucx_card_check(const struct ucx_net *n, const void *src, size_t len)
+{
+    struct ucx_card card;
+
+    if (len <= sizeof(card) || len > TP_NET_CARD_MAX) {
+        return false;
+    }
+    memcpy(&card, src, sizeof(card));
+    return card.magic == UCX_CARD_MAGIC && card.job == n->params.job;
+}
+
+void
+tp_ucx_card_write(const struct ucx_net *n, uint8_t *dst)
+{
+    memcpy(dst, &n->card, sizeof(n->card));
+    memcpy(dst + sizeof(n->card), n->address, n->address_len);
+}
+
+/* UCX is slow to see, or never sees, that a process of this machine has ended. */
+static void
+watch(struct ucx_link *link, const struct tp_process *process)
 {
     struct ucx_net *n = link->net;
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = link->rank};
+
+    if (process->pid > 0 && process->pid != n->card.process.pid &&
+        tp_process_is_near(process, &n->card.process) &&
+        tp_process_open(process, &link->pid_fd) == TELPHER_OK &&
+        epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, link->pid_fd, &e) != 0) {
+        tp_debug(UCX_TOPIC, "rank %u cannot be watched: %m", link->rank);
+    }
+}
+
+static void
+unwatch(struct ucx_link *link)
+{
+    if (link->pid_fd >= 0) {
+        (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
+        close(link->pid_fd);
+        link->pid_fd = -1;
+    }
+}
+
+static telpher_status
+say_hello(struct ucx_link *link)
+{
     const struct ucx_prefix hello = {.kind = UCX_HELLO};
+    uint8_t card[TP_NET_CARD_MAX];
+
+    tp_ucx_card_write(link->net, card);
+    return tp_ucx_post(link, &hello, NULL, 0, card,
+                       sizeof(struct ucx_card) + link->net->address_len, true);
+}
+
+telpher_status
+tp_ucx_connect(struct ucx_link *link, const void *card)
+{
+    struct ucx_net *n = link->net;
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
-        .address = address,
+        .address =
+            (const ucp_address_t *)((const uint8_t *)card + sizeof(struct ucx_card)),
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {on_error, link},
     };
@@ -79,15 +137,17 @@ tp_ucx_connect(struct ucx_link *link, const void *address)
         return status == UCS_ERR_NO_MEMORY ? TELPHER_ERR_NO_MEMORY
                                            : TELPHER_ERR_UNREACHABLE;
     }
-    return tp_ucx_post(link, &hello, NULL, 0, n->address, n->address_len, true);
+    watch(link, &((const struct ucx_card *)card)->process);
+    return say_hello(link);
 }
 
 void
-tp_ucx_want(struct ucx_link *link, const void *address, size_t len)
+tp_ucx_want(struct ucx_link *link, const void *card, size_t len)
 {
-    if (link->ep == NULL && link->address == NULL && !link->gone) {
-        link->address = tp_memdup(address, len, "ucx address");
-        link->net->wanted += link->address != NULL;
+    if (link->ep == NULL && link->card == NULL && !link->gone &&
+        tp_ucx_card_check(link->net, card, len)) {
+        link->card = tp_memdup(card, len, "ucx card");
+        link->net->wanted += link->card != NULL;
     }
 }
 
@@ -99,13 +159,13 @@ tp_ucx_connect_wanted(struct ucx_net *n)
     for (uint32_t r = 0; n->wanted != 0 && r < n->params.size; r++) {
         struct ucx_link *link = n->links[r];
 
-        if (link != NULL && link->address != NULL) {
+        if (link != NULL && link->card != NULL) {
             if (link->ep == NULL && !link->gone &&
-                tp_ucx_connect(link, link->address) != TELPHER_OK) {
+                tp_ucx_connect(link, link->card) != TELPHER_OK) {
                 tp_ucx_end(link, TELPHER_ERR_UNREACHABLE);
             }
-            tp_free(link->address);
-            link->address = NULL;
+            tp_free(link->card);
+            link->card = NULL;
             n->wanted--;
             count++;
         }
@@ -239,6 +299,7 @@ finish(struct ucx_link *link)
         }
     }
     link->gone = true;
+    unwatch(link);
     close_by_force(link);
     for (unsigned i = 0; is_under_way(link) && i < LAST_ROUNDS; i++) {
         (void)ucp_worker_progress(n->worker);
@@ -274,6 +335,7 @@ tp_ucx_free_link(struct ucx_link *link)
     size_t cursor = 0;
     void *value;
 
+    unwatch(link);
     close_by_force(link);
     while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
         struct ucx_out *out = value;
@@ -287,6 +349,6 @@ tp_ucx_free_link(struct ucx_link *link)
     }
     forget_bulks(link);
     tp_map_fini(&link->bulks);
-    tp_free(link->address);
+    tp_free(link->card);
     tp_free(link);
 }

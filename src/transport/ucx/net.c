@@ -4,12 +4,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
 #include "transport/ucx/net_int.h"
 
-enum { ROUNDS_OF_WAKING = 64 };
+enum { ROUNDS_OF_WAKING = 64, LOOK_EVERY = 16, EVENTS = 32 };
 #define GOODBYE_TIME (100 * TP_CLOCK_MS)
 
 /* ---- making ---- */
@@ -74,6 +76,8 @@ make_worker(struct ucx_net *n)
         .cb = tp_ucx_on_message,
         .arg = n,
     };
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = UINT32_MAX};
+    int fd = -1;
     ucs_status_t status = ucp_worker_create(n->context, &params, &n->worker);
 
     if (status == UCS_OK) {
@@ -83,7 +87,13 @@ make_worker(struct ucx_net *n)
         status = ucp_worker_get_address(n->worker, &n->address, &n->address_len);
     }
     if (status == UCS_OK) {
-        status = ucp_worker_get_efd(n->worker, &n->fd);
+        status = ucp_worker_get_efd(n->worker, &fd);
+    }
+    if (status == UCS_OK) {
+        n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (n->epoll_fd < 0 || epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
+            status = UCS_ERR_IO_ERROR;
+        }
     }
     return status;
 }
@@ -120,6 +130,9 @@ net_free(struct ucx_net *n)
     }
     if (n->context != NULL) {
         ucp_cleanup(n->context);
+    }
+    if (n->epoll_fd >= 0) {
+        close(n->epoll_fd);
     }
     free_orphans(n);
     tp_free(n->links);
@@ -167,7 +180,9 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
         .ops = &tp_ucx_net, .eager_max = UCX_EAGER, .bulk_min = UCX_EAGER};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
-    n->fd = -1;
+    n->epoll_fd = -1;
+    n->card = (struct ucx_card){.magic = UCX_CARD_MAGIC, .job = params->job};
+    (void)tp_process_self(&n->card.process);
     tp_list_init(&n->idle_slots);
     tp_list_init(&n->orphans_out);
     tp_list_init(&n->orphans_in);
@@ -186,26 +201,20 @@ static size_t
 net_card(struct tp_net *net, uint8_t *dst)
 {
     struct ucx_net *n = ucx_net(net);
-    const struct ucx_card card = {UCX_CARD_MAGIC, n->params.job};
 
-    memcpy(dst, &card, sizeof(card));
-    memcpy(dst + sizeof(card), n->address, n->address_len);
-    return sizeof(card) + n->address_len;
+    tp_ucx_card_write(n, dst);
+    return sizeof(struct ucx_card) + n->address_len;
 }
 
 static bool
 net_reaches(struct tp_net *net, const uint8_t *src, size_t len)
 {
     struct ucx_net *n = ucx_net(net);
-    struct ucx_card card;
+    size_t head = sizeof(struct ucx_card);
 
-    if (len <= sizeof(card)) {
-        return false;
-    }
-    memcpy(&card, src, sizeof(card));
-    return card.magic == UCX_CARD_MAGIC && card.job == n->params.job &&
-           (len != sizeof(card) + n->address_len ||
-            memcmp(src + sizeof(card), n->address, n->address_len) != 0);
+    return tp_ucx_card_check(n, src, len) &&
+           (len != head + n->address_len ||
+            memcmp(src + head, n->address, n->address_len) != 0);
 }
 
 static telpher_status
@@ -220,9 +229,8 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
     if (link == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    return link->ep != NULL || link->ending
-               ? TELPHER_OK /* it came to us */
-               : tp_ucx_connect(link, card + sizeof(struct ucx_card));
+    return link->ep != NULL || link->ending ? TELPHER_OK /* it came to us */
+                                            : tp_ucx_connect(link, card);
 }
 
 static void
@@ -237,6 +245,25 @@ net_give_up(struct tp_net *net, uint32_t peer)
 
 /* ---- progress ---- */
 
+/* Whose process has ended: an epoll tells that, and of the worker, which is ignored. */
+static void
+look(struct ucx_net *n)
+{
+    struct epoll_event events[EVENTS];
+    int got;
+
+    if (!n->armed && tp_clock_ns() < n->look_at) {
+        return;
+    }
+    got = epoll_wait(n->epoll_fd, events, EVENTS, 0);
+    for (int i = 0; i < got; i++) {
+        if (events[i].data.u32 != UINT32_MAX) {
+            tp_ucx_end(n->links[events[i].data.u32], TELPHER_ERR_PEER_LOST);
+        }
+    }
+    n->look_at = tp_clock_ns() + n->params.lost_after / 4;
+}
+
 static unsigned
 net_progress(struct tp_net *net)
 {
@@ -246,6 +273,9 @@ net_progress(struct tp_net *net)
     /* UCX looks for deaths every so many rounds, which who sleeps would seldom reach. */
     for (unsigned i = n->armed ? ROUNDS_OF_WAKING : 1; i > 0; i--) {
         count += ucp_worker_progress(n->worker);
+    }
+    if (n->armed || n->rounds++ % LOOK_EVERY == 0) {
+        look(n);
     }
     n->armed = false;
     if (tp_unlikely(n->wanted != 0)) {
@@ -268,7 +298,7 @@ net_arm(struct tp_net *net)
 static int
 net_fd(struct tp_net *net)
 {
-    return ucx_net(net)->fd;
+    return ucx_net(net)->epoll_fd;
 }
 
 static bool

@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "base/process.h"
 #include "transport/ucx/net.h"
 
 #define UCX_TOPIC "ucx"
@@ -51,9 +52,10 @@ struct ucx_prefix {
 };
 _Static_assert(sizeof(struct ucx_prefix) == 32, "frozen wire layout");
 
-/** How a rank is reached: this, then the worker's address. */
+/** How a rank is reached: this, then the worker's address. A hello has both as its data. */
 struct ucx_card {
     uint64_t magic, job;
+    struct tp_process process; /* all 0 if it is not known */
 };
 #define UCX_CARD_MAGIC UINT64_C(0x3158435550544c54) /* "TLTPUCX1" */
 
@@ -104,7 +106,8 @@ struct ucx_link {
     struct ucx_net *net;
     uint32_t rank;
     ucp_ep_h ep; /* NULL: none yet, or lost */
-    void *address; /* to be connected to, in progress */
+    int pid_fd; /* -1: on another machine, or ours */
+    void *card; /* to be connected to, in progress */
     uint32_t sent, seen; /* numbers */
     uint32_t slots; /* in use */
     uint32_t next_id;
@@ -121,7 +124,10 @@ struct ucx_net {
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_len;
-    int fd;
+    struct ucx_card card;
+    int epoll_fd; /* the worker's, and processes of this machine */
+    tp_ns look_at; /* when to look for those that ended */
+    unsigned rounds; /* of progress */
     struct ucx_link **links; /* by rank */
     uint32_t ending, wanted; /* links to be buried, to be connected */
     uint32_t under_way; /* slots, bulk data */
@@ -139,10 +145,14 @@ ucx_net(struct tp_net *net)
 /* ---- link.c ---- */
 /** The link to a rank, made if there is none; NULL: no memory. */
 struct ucx_link *tp_ucx_link(struct ucx_net *n, uint32_t rank);
+/** Checks the form of a card. */
+bool tp_ucx_card_check(const struct ucx_net *n, const void *src, size_t len);
+/** Writes our card, of n->address_len more bytes than struct ucx_card. */
+void tp_ucx_card_write(const struct ucx_net *n, uint8_t *dst);
 /** Makes the endpoint and says hello. @return OK, NO_MEMORY, UNREACHABLE */
-telpher_status tp_ucx_connect(struct ucx_link *link, const void *address);
-/** Keeps the address of who said hello. */
-void tp_ucx_want(struct ucx_link *link, const void *address, size_t len);
+telpher_status tp_ucx_connect(struct ucx_link *link, const void *card);
+/** Keeps the card of who said hello. */
+void tp_ucx_want(struct ucx_link *link, const void *card, size_t len);
 /** Connects to those kept. @return how many */
 unsigned tp_ucx_connect_wanted(struct ucx_net *n);
 /** The peer has left (OK), died, or is given up; told in progress. */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes as others see them: /proc and pidfds. */
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/hex.h"
+
+static bool
+read_boot_id(uint8_t dst[16])
+{
+    char text[40] = "", digits[33];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    size_t count = 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    for (ssize_t i = 0; i < got && count < 32; i++) {
+        if (text[i] != '-') {
+            digits[count++] = text[i];
+        }
+    }
+    digits[count] = '\0';
+    return tp_hex_decode(dst, 16, digits) == TELPHER_OK;
+}
+
+static bool
+inode_of(const char *path, uint64_t *ret_inode)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        return false;
+    }
+    *ret_inode = st.st_ino;
+    return true;
+}
+
+telpher_status
+tp_process_self(struct tp_process *ret_self)
+{
+    struct tp_process self = {.uid = geteuid(), .pid = getpid()};
+
+    if (!read_boot_id(self.machine) || !inode_of("/proc/self/ns/pid", &self.pid_ns) ||
+        !inode_of("/proc/self/ns/user", &self.user_ns)) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    *ret_self = self;
+    return TELPHER_OK;
+}
+
+bool
+tp_process_is_near(const struct tp_process *a, const struct tp_process *b)
+{
+    return a->pid_ns == b->pid_ns &&
+           memcmp(a->machine, b->machine, sizeof(a->machine)) == 0;
+}
+
+bool
+tp_process_is_like(const struct tp_process *a, const struct tp_process *b)
+{
+    return tp_process_is_near(a, b) && a->uid == b->uid && a->user_ns == b->user_ns;
+}
+
+telpher_status
+tp_process_open(const struct tp_process *process, int *ret_fd)
+{
+    int fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+
+    if (fd < 0) {
+        return errno == ESRCH    ? TELPHER_ERR_NOT_FOUND
+               : errno == ENOSYS ? TELPHER_ERR_UNSUPPORTED
+                                 : tp_error_from_errno(errno);
+    }
+    *ret_fd = fd;
+    return TELPHER_OK;
+}

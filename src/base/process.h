@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who a process is, for another one that may run on the same machine: whether they can see
+ * each other, and when one has ended.
+ */
+#ifndef TP_BASE_PROCESS_H
+#define TP_BASE_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <telpher/status.h>
+
+/** Plain numbers, for sending; of the machine's own byte order. */
+struct tp_process {
+    uint8_t machine[16]; /**< the kernel's boot id */
+    uint64_t pid_ns, user_ns; /**< inodes of the name spaces */
+    uint32_t uid; /**< effective */
+    int32_t pid;
+};
+
+/** Describes the calling process. @return OK; UNSUPPORTED where /proc does not tell */
+telpher_status tp_process_self(struct tp_process *ret_self);
+
+/** True if the number of each means the same process to the other. */
+bool tp_process_is_near(const struct tp_process *a, const struct tp_process *b);
+
+/** True if they are near, of one user, and with the same rights. */
+bool tp_process_is_like(const struct tp_process *a, const struct tp_process *b);
+
+/**
+ * Opens a process that is near: the descriptor, to be closed, becomes readable when it ends.
+ * @return OK; NOT_FOUND (it has ended), LIMIT, UNSUPPORTED
+ */
+telpher_status tp_process_open(const struct tp_process *process, int *ret_fd);
+
+#endif

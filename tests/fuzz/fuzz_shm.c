@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process of the same machine may write: a cell of a ring, when the first byte is
+ * even, else a card. What is taken from a cell lies in the copy or in the ring.
+ */
+#include "fuzz.h"
+
+#include "transport/shm/layout.h"
+
+static struct tp_shm_ring ring;
+
+static void
+read_cell(const uint8_t *data, size_t len)
+{
+    struct tp_shm_cell *cell = &ring.cells[0];
+    struct tp_shm_cell copy;
+    struct tp_shm_message m = {0};
+    const uint8_t *from = (const uint8_t *)&copy, *to = from + sizeof(copy);
+
+    memset(cell, 0, sizeof(*cell));
+    memcpy(cell, data, len < sizeof(*cell) ? len : sizeof(*cell));
+    if (!tp_shm_cell_read(&ring, cell, &copy, &m)) {
+        return;
+    }
+    require(m.header_len <= TP_NET_HEADER_MAX);
+    require(m.header >= from && m.header + m.header_len <= to);
+    if (m.kind == TP_SHM_BULK) {
+        require(m.len != 0 && m.address + m.len >= m.address);
+        return;
+    }
+    require(m.len <= TP_SHM_EAGER);
+    require(m.kind == TP_SHM_INSIDE
+                ? m.data >= from && m.data + m.len <= to
+                : m.data >= ring.data && m.data + m.len <= ring.data + TP_SHM_DATA);
+}
+
+static void
+read_card(const uint8_t *data, size_t len)
+{
+    uint8_t *exact = exact_copy(data, len);
+    struct tp_shm_card card;
+
+    if (tp_shm_card_check(exact, len, 1, 4, &card)) {
+        require(card.rank < 4 && card.process.pid > 0);
+        require(card.door.size == tp_shm_door_bytes(4));
+    }
+    free(exact);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    if (len == 0) {
+        return 0;
+    }
+    if (data[0] % 2 == 0) {
+        read_cell(data + 1, len - 1);
+    } else {
+        read_card(data + 1, len - 1);
+    }
+    return 0;
+}
