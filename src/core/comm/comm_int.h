@@ -68,6 +68,9 @@ struct telpher_request {
     telpher_status status; /* IN_PROGRESS until complete; then also what failed first */
     struct tp_comm_header header; /* of a send */
     struct tp_mem_place place; /* of the user's memory */
+    struct tp_mem_place from; /* the sender's memory, while we copy out of it */
+    uint8_t blob[TP_MEMS_BLOB_MAX]; /* lets the receiver reach a staged one's memory */
+    size_t blob_len;
     size_t len; /* [bytes] of it that are to be moved */
     void *chunk; /* a small one's data beside a device; the mems' */
     struct tp_request_pull pull;
@@ -115,6 +118,7 @@ void tp_request_fini(telpher_context *ctx);
 
 struct tp_peer {
     uint32_t rank;
+    bool local; /* on this machine */
     telpher_status status; /* OK, or what befell it */
     telpher_context *ctx;
     struct tp_net *net;
@@ -183,7 +187,8 @@ struct tp_parcel {
     struct tp_list link;
     struct tp_peer *peer;
     struct tp_comm_header header;
-    const void *data; /* how INSIDE */
+    const void *data; /* how INSIDE; how STAGED: a blob of the memory */
+    size_t data_len;
     struct tp_net_bulk *bulk; /* how BULK */
 };
 
@@ -220,6 +225,13 @@ telpher_status tp_gather_on_step(telpher_context *ctx, struct tp_parcel *parcel)
 telpher_status tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel);
 telpher_status tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel);
 telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel);
+
+/* ---- memory of another process of this machine ---- */
+
+/** Fills the request's blob if the receiver may copy out of its memory by itself. */
+void tp_direct_offer(telpher_request *req);
+/** Copies out of the sender's memory, if that can be reached. @return false if not */
+bool tp_direct_take(struct tp_parcel *parcel, telpher_request *req);
 
 /* ---- pieces ---- */
 
@@ -332,6 +344,7 @@ struct telpher_context {
     telpher_status collectives; /* OK, or why there are no more */
     struct tp_list steps; /* parcels */
     tp_ns spin_ns;
+    bool direct; /* TELPHER_DIRECT */
 };
 
 /** Progresses until done(arg) or the deadline. @return OK, TIMEOUT, INVALID (in a callback) */

@@ -249,7 +249,10 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
      struct tp_error *err)
 {
     uint64_t job = 0;
-    telpher_status status = agree_on_job(boot, &job, err);
+    telpher_status status;
+
+    ctx->direct = s->direct;
+    status = agree_on_job(boot, &job, err);
 
     if (status == TELPHER_OK) {
         status = add_nets(ctx, transports, job, s, err);
@@ -312,6 +315,7 @@ tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
         memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
     }
     err = err != NULL ? err : &words;
+    tp_log_configure_env();
     status = tp_comm_settings_load(&s, &mems, own.transports, &config, err);
     if (status == TELPHER_OK) {
         status = create(&own, &s, &mems, ret_ctx, err);

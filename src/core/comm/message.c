@@ -361,7 +361,8 @@ take_inside(struct incoming *in, const uint8_t *data)
         size_t len = in->buffers[i].len;
         struct tp_parcel part = {.peer = in->peer,
                                  .header = {.how = TP_COMM_INSIDE, .len = len},
-                                 .data = data};
+                                 .data = data,
+                                 .data_len = len};
 
         status = take_buffer(in, i, &part);
         data += len;

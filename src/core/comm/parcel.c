@@ -34,7 +34,7 @@ tp_parcel_refuse(struct tp_parcel *parcel)
 struct tp_parcel *
 tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list)
 {
-    size_t len = parcel->header.how == TP_COMM_INSIDE ? (size_t)parcel->header.len : 0;
+    size_t len = parcel->data_len;
     struct tp_parcel *copy = tp_malloc(sizeof(*copy) + len, "parcel");
 
     if (copy == NULL) {
@@ -167,6 +167,9 @@ tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap, telpher_reques
         refuse(parcel, TP_COMM_END_DONE);
         return final_status(req, TELPHER_OK);
     }
+    if (h->how == TP_COMM_STAGED && tp_direct_take(parcel, req)) {
+        return TELPHER_IN_PROGRESS;
+    }
     if (h->how == TP_COMM_BULK && req->place.host != NULL) {
         req->state = TP_REQUEST_LANDING;
         req->op.done = landed;
@@ -237,8 +240,14 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
     if (!kinds[h->kind].has_data) {
         return h->how == TP_COMM_INSIDE && len == 0;
     }
-    return h->how == TP_COMM_INSIDE ? h->len == len
-                                    : h->how != TP_COMM_BULK && len == 0;
+    switch ((enum tp_comm_how)h->how) {
+    case TP_COMM_INSIDE:
+        return h->len == len;
+    case TP_COMM_STAGED:
+        return len <= TP_MEMS_BLOB_MAX;
+    default:
+        return h->how == TP_COMM_BROKEN && len == 0;
+    }
 }
 
 static void
@@ -261,6 +270,9 @@ take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header
         status = kinds[parcel->header.kind].take(link->ctx, parcel);
     }
     if (status != TELPHER_OK) {
+        tp_debug("comm", "rank %u: message of kind %u, how %u, %llu bytes of %llu: %s",
+                 from, parcel->header.kind, parcel->header.how, (unsigned long long)len,
+                 (unsigned long long)parcel->header.len, telpher_status_name(status));
         tp_peer_fail(parcel->peer, status);
     }
 }
@@ -269,7 +281,7 @@ static void
 on_message(void *user, uint32_t from, const void *header, size_t header_len,
            const void *data, size_t len)
 {
-    struct tp_parcel parcel = {.data = data};
+    struct tp_parcel parcel = {.data = data, .data_len = len};
 
     take(user, from, header, header_len, &parcel, len);
 }

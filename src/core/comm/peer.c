@@ -138,6 +138,9 @@ tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
     }
     peer->rank = rank;
     peer->ctx = ctx;
+    peer->local =
+        memcmp(ctx->cards + rank * ctx->card_bytes,
+               ctx->cards + ctx->rank * ctx->card_bytes, TP_COMM_MACHINE_BYTES) == 0;
     tp_list_init(&peer->pending);
     tp_list_init(&peer->landings);
     tp_list_init(&peer->messages);

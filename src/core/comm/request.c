@@ -79,6 +79,7 @@ tp_request_take(telpher_context *ctx, struct tp_peer *peer,
     req->state = TP_REQUEST_POSTED;
     req->status = TELPHER_IN_PROGRESS;
     req->chunk = NULL;
+    req->blob_len = 0;
     req->len = 0;
     req->next = req->moved = 0;
     req->pieces = 0;

@@ -123,7 +123,8 @@ announce(telpher_request *req)
         req->state = status == TELPHER_OK ? TP_REQUEST_BULK : TP_REQUEST_QUEUED;
         return status;
     case TP_COMM_STAGED:
-        status = net->ops->send(net, req->peer->rank, h, sizeof(*h), NULL, 0);
+        status = net->ops->send(net, req->peer->rank, h, sizeof(*h), req->blob,
+                                req->blob_len);
         req->state = status == TELPHER_OK ? TP_REQUEST_OFFERED : TP_REQUEST_QUEUED;
         return status;
     default: /* broken */
@@ -200,6 +201,9 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
     if (header->how == TP_COMM_INSIDE && place->host == NULL && len != 0) {
         begin_read(req);
         req->header.xfer = req->header.how == TP_COMM_INSIDE ? 0 : req->number;
+    }
+    if (req->header.how == TP_COMM_STAGED) {
+        tp_direct_offer(req);
     }
     tp_comm_flush(peer);
 }

@@ -38,6 +38,13 @@ const struct tp_config_entry tp_comm_entries[] = {
              "memory where that is allowed",
      .parser = &tp_config_bool,
      FIELD(shm_cma)},
+    {.name = "DIRECT",
+     .default_text = "yes",
+     .help =
+         "ranks of one machine copy out of each other's device memory where drivers "
+         "let them; no: always through host memory",
+     .parser = &tp_config_bool,
+     FIELD(direct)},
     {.name = "RANK",
      .default_text = "",
      .help = "number of this process in its job; a launcher sets it",

@@ -10,6 +10,7 @@ struct tp_comm_settings {
     struct tp_config_list transports; /* in the order they are tried; none = all */
     uint64_t start_ns, lost_ns;
     bool shm_cma;
+    bool direct;
     char *rank, *size; /* "" = not said */
     char *root, *job;
     int root_by; /* 0: the launcher, 1: rank 0 */

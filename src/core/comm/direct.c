@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory of another process of this machine (CUDA IPC, shared memory): its owner
+ * describes it in the announcement, the receiver opens it and copies by itself. Where that
+ * cannot be done the data is pulled in pieces, as between machines.
+ */
+#include "core/comm/comm_int.h"
+
+void
+tp_direct_offer(telpher_request *req)
+{
+    /* who copies out of it knows nothing of the stream or queue that fills it */
+    if (!req->ctx->direct || req->place.device == NULL || !req->peer->local ||
+        req->copy.queue != NULL ||
+        tp_mems_export(req->ctx->mems, &req->place, req->blob, &req->blob_len) !=
+            TELPHER_OK) {
+        req->blob_len = 0;
+    }
+}
+
+static void
+finish(telpher_request *req, telpher_status status)
+{
+    const struct tp_comm_header h = {
+        .kind = TP_COMM_FINISH,
+        .small = status == TELPHER_OK ? TP_COMM_END_DONE : TP_COMM_END_REFUSED,
+        .a = req->header.xfer};
+
+    tp_mems_close(req->ctx->mems, &req->from);
+    tp_comm_post(req->peer, &h);
+    if (status == TELPHER_OK && req->cut) {
+        status = TELPHER_ERR_TRUNCATED;
+    }
+    tp_request_complete(req, status, status == TELPHER_ERR_DEVICE ? 0 : req->len);
+}
+
+static void
+copied(struct tp_device_copy *copy, int32_t error)
+{
+    telpher_request *req = tp_container_of(copy, telpher_request, copy);
+
+    finish(req, error == 0 ? TELPHER_OK : TELPHER_ERR_DEVICE);
+}
+
+/* Starts the copy to where it belongs. @return false if there is no such way */
+static bool
+begin(telpher_request *req)
+{
+    struct tp_mems *mems = req->ctx->mems;
+
+    req->copy.done = copied;
+    if (req->place.host != NULL) {
+        return req->from.device != NULL &&
+               tp_mems_read(mems, &req->from, req->len, req->place.host, &req->copy) ==
+                   TELPHER_OK;
+    }
+    return tp_mems_can_move(&req->place, &req->from) &&
+           tp_mems_move(mems, &req->place, &req->from, req->len, &req->copy) ==
+               TELPHER_OK;
+}
+
+bool
+tp_direct_take(struct tp_parcel *parcel, telpher_request *req)
+{
+    struct tp_mems *mems = req->ctx->mems;
+
+    if (parcel->data_len == 0 || !parcel->peer->local ||
+        tp_mems_import(mems, parcel->data, parcel->data_len, parcel->header.len,
+                       &req->from) != TELPHER_OK) {
+        return false;
+    }
+    req->header.xfer = parcel->header.xfer;
+    req->state = TP_REQUEST_LANDING;
+    if (!begin(req)) {
+        tp_mems_close(mems, &req->from);
+        return false;
+    }
+    return true;
+}
