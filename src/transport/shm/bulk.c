@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Announced data. Where one process may read another's memory it is fetched with one copy;
- * elsewhere the receiver asks, and it comes in parts through the ring.
+ * Announced data. The receiver asks for it, and it comes in parts through the ring: two
+ * copies, but by two processors at the same time and within their caches, up to 4 times as
+ * fast as the kernel's single one. From a sender that sleeps, and of much data, it is fetched
+ * from the other process's memory with one copy, where that is allowed.
  */
 #include <errno.h>
 #include <sys/uio.h>
@@ -10,7 +12,11 @@
 #include "base/log.h"
 #include "transport/shm/net_int.h"
 
-enum { SLICE = 1 << 20 }; /* [bytes] fetched before others have their turn */
+enum {
+    SLICE = 1 << 20, /* [bytes] fetched before others have their turn */
+    PULL_MAX =
+        16 << 20, /* [bytes] that come through the ring of a sender that is awake */
+};
 /** A process that was alive this long ago has no successor of the same number yet. */
 #define FRESH (10 * TP_CLOCK_MS)
 
@@ -52,6 +58,13 @@ answer_later(struct tp_net_bulk *bulk, enum tp_shm_answer_code code)
     tp_list_push_back(&bulk->link->net->answering, &bulk->work);
 }
 
+static bool
+is_to_be_fetched(const struct shm_link *link, size_t len)
+{
+    return link->can_fetch &&
+           (len > PULL_MAX || atomic_load(&link->door->sleeping) != 0);
+}
+
 void
 tp_shm_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t len,
                  struct tp_net_op *op)
@@ -59,7 +72,7 @@ tp_shm_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t
     bulk->dst = dst;
     bulk->want = len;
     bulk->op = op;
-    if (bulk->link->can_fetch) {
+    if (!bulk->link->gone && is_to_be_fetched(bulk->link, len)) {
         bulk->state = SHM_FETCHING;
         tp_list_push_back(&shm_net(net)->fetching, &bulk->work);
     } else {
