@@ -12,6 +12,9 @@
 #ifdef TP_BUILTIN_UCX_NET
 #include "transport/ucx/net.h"
 #endif
+#ifdef TP_BUILTIN_UCX_LOADER
+#include "transport/ucx/load.h"
+#endif
 
 const struct tp_net_ops *const tp_builtin_nets[] = {
     &tp_loop_net,
@@ -23,6 +26,9 @@ const struct tp_net_ops *const tp_builtin_nets[] = {
 #endif
 #ifdef TP_BUILTIN_UCX_NET
     &tp_ucx_net,
+#endif
+#ifdef TP_BUILTIN_UCX_LOADER
+    &tp_ucx_loader,
 #endif
     NULL,
 };

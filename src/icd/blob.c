@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 
 /** [bytes] Binaries or facts of any program are less; a server that says more lies. */
-#define INCOMING_MAX ((uint64_t)1 << 32)
+#define INCOMING_MAX ((uint64_t)1 << 30) /* logs, binaries: far more than any has */
 
 /** Content on its way out. */
 struct outgoing {

@@ -19,15 +19,15 @@ static pthread_mutex_t images_lock = PTHREAD_MUTEX_INITIALIZER;
 static void
 note_image(cl_mem mem, size_t element)
 {
-    size_t i = 0;
+    static size_t next; /* the oldest goes: no input has so many alive */
+    size_t i = IMAGES_MAX;
 
     pthread_mutex_lock(&images_lock);
-    for (size_t k = 0; k < IMAGES_MAX; k++) {
-        if (images[k].mem == mem) { /* of a block that is used again */
-            i = k;
-            break;
-        }
-        i = images[k].mem == NULL ? k : i;
+    for (size_t k = 0; k < IMAGES_MAX && i == IMAGES_MAX; k++) {
+        i = images[k].mem == mem ? k : i; /* of a block that is used again */
+    }
+    if (i == IMAGES_MAX) {
+        i = next++ % IMAGES_MAX;
     }
     images[i].mem = mem;
     images[i].element = element;

@@ -245,11 +245,11 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     telpher_status status = tp_comm_done_init(&done, params, ret_req);
 
     if (status == TELPHER_OK) {
-        status = tp_comm_send(channel->peer, &h, src, len, inside, &done, ret_req);
+        status = tp_comm_send(channel->peer, &h, src, len, &inside, &done, ret_req);
     }
     if (status >= 0) {
         channel->sent++;
-        channel->inside += inside && tp_comm_is_small(channel->peer, len);
+        channel->inside += inside;
     }
     return status;
 }

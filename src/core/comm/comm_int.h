@@ -158,11 +158,12 @@ bool tp_comm_is_small(const struct tp_peer *peer, size_t len);
 
 /**
  * Announces and sends. The header's how, len and xfer are filled in here.
- * @param inside  false: not inside the announcement, even if small.
+ * @param inside  *inside false: not inside the announcement, even if small; gives whether it
+ *                is, when OK or IN_PROGRESS is returned. NULL = as it comes.
  * @return OK, or as the public calls
  */
 telpher_status tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header,
-                            const void *src, size_t len, bool inside,
+                            const void *src, size_t len, bool *inside,
                             const struct tp_comm_done *done, telpher_request **ret_req);
 /** A callback for transfers whose end matters to nobody. */
 void tp_comm_ignore(void *user, telpher_status status, size_t len);

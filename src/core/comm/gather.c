@@ -76,7 +76,7 @@ send_step(struct gather *g, const void *src, size_t len)
     const struct tp_comm_header h = {
         .kind = TP_COMM_GATHER, .a = g->number, .b = g->round};
     const struct tp_comm_done done = {.fn = moved, .user = g};
-    telpher_status status = tp_comm_send(g->below, &h, src, len, true, &done, NULL);
+    telpher_status status = tp_comm_send(g->below, &h, src, len, NULL, &done, NULL);
 
     g->under_way += status == TELPHER_IN_PROGRESS;
     return status < 0 ? status : TELPHER_OK;

@@ -129,7 +129,7 @@ send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void 
         return TELPHER_ERR_NO_MEMORY;
     }
     done.user = copy;
-    status = tp_comm_send(peer, &h, copy, len, true, &done, NULL);
+    status = tp_comm_send(peer, &h, copy, len, NULL, &done, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         tp_free(copy);
     }
@@ -148,7 +148,7 @@ send_buffers(struct tp_peer *peer, uint32_t number, const telpher_msg_buffer *bu
         const struct tp_comm_header h = {.kind = TP_COMM_BUFFER, .a = number, .b = i};
 
         status =
-            tp_comm_send(peer, &h, buffers[i].data, buffers[i].len, true, &done, NULL);
+            tp_comm_send(peer, &h, buffers[i].data, buffers[i].len, NULL, &done, NULL);
         out->left += status == TELPHER_IN_PROGRESS;
         out->len += status == TELPHER_OK ? buffers[i].len : 0;
     }

@@ -210,7 +210,7 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
 
 telpher_status
 tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const void *src,
-             size_t len, bool inside, const struct tp_comm_done *done,
+             size_t len, bool *inside, const struct tp_comm_done *done,
              telpher_request **ret_req)
 {
     struct tp_net *net = peer->net;
@@ -223,7 +223,7 @@ tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const vo
         return status != TELPHER_OK ? status : TELPHER_ERR_PEER_LOST;
     }
     h.len = len;
-    h.how = (uint8_t)how_of(peer, &place, len, inside);
+    h.how = (uint8_t)how_of(peer, &place, len, inside == NULL || *inside);
     if (h.how == TP_COMM_INSIDE && (place.host != NULL || len == 0) &&
         tp_list_is_empty(&peer->pending)) {
         h.xfer = 0;
@@ -237,6 +237,9 @@ tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const vo
         return TELPHER_ERR_NO_MEMORY;
     }
     enqueue(req, &h, &place, len);
+    if (inside != NULL) {
+        *inside = req->header.how == TP_COMM_INSIDE;
+    }
     return tp_request_begun(req, ret_req, NULL);
 }
 

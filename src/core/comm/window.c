@@ -139,7 +139,7 @@ give(struct tp_peer *peer, const struct tp_comm_header *h)
     }
     done.fn = tp_comm_ignore;
     status =
-        tp_comm_send(peer, &got, win->base + h->a, (size_t)h->len, true, &done, &req);
+        tp_comm_send(peer, &got, win->base + h->a, (size_t)h->len, NULL, &done, &req);
     if (status < 0) {
         tp_peer_fail(peer, status);
     }
@@ -300,7 +300,7 @@ put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src, size_t l
     if (len == 0 && notification == 0) {
         return peer->status;
     }
-    return tp_comm_send(peer, &h, src, len, true, &done, ret_req);
+    return tp_comm_send(peer, &h, src, len, NULL, &done, ret_req);
 }
 
 telpher_status

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "transport/tcp/net_int.h"
 
-enum { STRANGERS = 64 };
+enum { STRANGERS = 64, SILENT_MS = 60000 };
 #define HELLO_TIME (5 * TP_CLOCK_S)
 
 static struct tcp_conn *
@@ -19,7 +19,10 @@ conn_create(struct tcp_net *n, int fd, uint32_t events)
 {
     struct tcp_conn *c = tp_zalloc(sizeof(*c), "tcp connection");
     struct epoll_event e = {.events = events, .data.ptr = c};
-    int on = 1, dead_ms = (int)TP_MIN(n->params.lost_after / TP_CLOCK_MS, (tp_ns)60000);
+    /* It counts a receiver that is alive and does not read, too: whoever computes for long must
+     * not be taken for dead. A process that ends is noticed at once, whatever this says. */
+    int on = 1,
+        dead_ms = (int)TP_MAX(n->params.lost_after / TP_CLOCK_MS, (tp_ns)SILENT_MS);
 
     if (c == NULL || epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
         tp_free(c);

@@ -130,6 +130,7 @@ tp_ucx_connect(struct ucx_link *link, const void *card)
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {on_error, link},
     };
+    struct ucx_card head;
     ucs_status_t status = ucp_ep_create(n->worker, &params, &link->ep);
 
     if (status != UCS_OK) {
@@ -137,7 +138,8 @@ tp_ucx_connect(struct ucx_link *link, const void *card)
         return status == UCS_ERR_NO_MEMORY ? TELPHER_ERR_NO_MEMORY
                                            : TELPHER_ERR_UNREACHABLE;
     }
-    watch(link, &((const struct ucx_card *)card)->process);
+    memcpy(&head, card, sizeof(head)); /* cards have any alignment */
+    watch(link, &head.process);
     return say_hello(link);
 }
 

@@ -5,6 +5,9 @@
 
 #include "core/net.h"
 
+#ifdef TP_UCX_MODULE
+__attribute__((visibility("default"))) /* load.c looks for it */
+#endif
 extern const struct tp_net_ops tp_ucx_net;
 
 #endif
