@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/hex.h"
 
-static bool
-read_boot_id(uint8_t dst[16])
+bool
+tp_process_machine(uint8_t ret_machine[TP_PROCESS_MACHINE_BYTES])
 {
     char text[40] = "", digits[33];
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -30,7 +30,7 @@ read_boot_id(uint8_t dst[16])
         }
     }
     digits[count] = '\0';
-    return tp_hex_decode(dst, 16, digits) == TELPHER_OK;
+    return tp_hex_decode(ret_machine, TP_PROCESS_MACHINE_BYTES, digits) == TELPHER_OK;
 }
 
 static bool
@@ -50,7 +50,8 @@ tp_process_self(struct tp_process *ret_self)
 {
     struct tp_process self = {.uid = geteuid(), .pid = getpid()};
 
-    if (!read_boot_id(self.machine) || !inode_of("/proc/self/ns/pid", &self.pid_ns) ||
+    if (!tp_process_machine(self.machine) ||
+        !inode_of("/proc/self/ns/pid", &self.pid_ns) ||
         !inode_of("/proc/self/ns/user", &self.user_ns)) {
         return TELPHER_ERR_UNSUPPORTED;
     }

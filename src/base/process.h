@@ -10,9 +10,15 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
+enum { TP_PROCESS_MACHINE_BYTES = 16 };
+
+/** Writes what all processes of this machine share, and no others: the kernel's boot id.
+ *  @return false where /proc does not tell */
+bool tp_process_machine(uint8_t ret_machine[TP_PROCESS_MACHINE_BYTES]);
+
 /** Plain numbers, for sending; of the machine's own byte order. */
 struct tp_process {
-    uint8_t machine[16]; /**< the kernel's boot id */
+    uint8_t machine[TP_PROCESS_MACHINE_BYTES]; /**< tp_process_machine() */
     uint64_t pid_ns, user_ns; /**< inodes of the name spaces */
     uint32_t uid; /**< effective */
     int32_t pid;

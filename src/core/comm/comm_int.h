@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/process.h"
 #include "core/comm/comm.h"
 #include "core/comm/mem.h"
 #include "core/net.h"
@@ -21,7 +22,7 @@
 
 enum {
     TP_COMM_NETS = 6, /* transports of one context, at most */
-    TP_COMM_MACHINE_BYTES = 16,
+    TP_COMM_MACHINE_BYTES = TP_PROCESS_MACHINE_BYTES,
     TP_COMM_CARD_MAX =
         TP_COMM_MACHINE_BYTES + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
     TP_COMM_PARCELS_MAX = 8192, /* kept of one peer for what is not there yet */

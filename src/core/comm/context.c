@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The context: made of transports, memory and peers; progress and waiting. */
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -109,31 +107,6 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job
     return status;
 }
 
-/* 16 bytes that all processes of this machine share, and no others. */
-static telpher_status
-read_machine(uint8_t dst[TP_COMM_MACHINE_BYTES], struct tp_error *err)
-{
-    char text[40] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (got < TP_COMM_MACHINE_BYTES) {
-        return tp_error_set(err, TELPHER_ERR_IO, "/proc/sys/kernel/random/boot_id");
-    }
-    for (size_t i = 0, digit = 0; text[i] != '\0' && digit < 32; i++) {
-        int c = text[i] >= 'a' ? text[i] - 'a' + 10 : text[i] - '0';
-
-        if (text[i] != '-') {
-            dst[digit / 2] = (uint8_t)(digit % 2 == 0 ? c << 4 : dst[digit / 2] | c);
-            digit++;
-        }
-    }
-    return TELPHER_OK;
-}
-
 /* All ranks agree on a number that no other job has: rank 0's. */
 static telpher_status
 agree_on_job(struct tp_boot *boot, uint64_t *ret_job, struct tp_error *err)
@@ -176,11 +149,11 @@ static telpher_status
 gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
 {
     uint8_t machine[TP_COMM_MACHINE_BYTES], *card;
-    telpher_status status = read_machine(machine, err);
+    telpher_status status;
     size_t own;
 
-    if (status != TELPHER_OK) {
-        return status;
+    if (!tp_process_machine(machine)) {
+        return tp_error_set(err, TELPHER_ERR_IO, "/proc/sys/kernel/random/boot_id");
     }
     card = tp_zalloc(TP_COMM_CARD_MAX, "card");
     if (card == NULL) {

@@ -5,12 +5,11 @@
  */
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
+#include "base/process.h"
 #include "transport/tcp/net_int.h"
 #include "transport/tcp/tcp_int.h"
 
@@ -27,20 +26,14 @@ static uint64_t
 read_place(void)
 {
     struct stat st;
-    char boot[37] = "";
+    uint8_t machine[TP_PROCESS_MACHINE_BYTES] = {0};
     uint64_t place = 14695981039346656037u; /* FNV-1a */
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
 
-    if (f == NULL || fgets(boot, sizeof(boot), f) == NULL ||
-        stat("/proc/self/ns/net", &st) != 0) {
-        boot[0] = '\0';
+    if (!tp_process_machine(machine) || stat("/proc/self/ns/net", &st) != 0) {
         st = (struct stat){.st_ino = (ino_t)getpid()}; /* like nobody else's */
     }
-    if (f != NULL) {
-        fclose(f);
-    }
-    for (const char *at = boot; *at != '\0'; at++) {
-        place = (place ^ (uint8_t)*at) * 1099511628211u;
+    for (size_t i = 0; i < sizeof(machine); i++) {
+        place = (place ^ machine[i]) * 1099511628211u;
     }
     return place ^ ((uint64_t)st.st_ino << 20) ^ (uint64_t)st.st_dev;
 }
