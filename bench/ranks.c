@@ -350,7 +350,7 @@ print_help(const struct pattern *pattern)
         "in\n"
         "                        the paper), put (notified); default %s\n"
         "  -d, --device KIND     what D is: opencl, cuda or sim; default sim\n"
-        "  -m, --message-size [MIN:]MAX   bytes; default 1:4194304\n"
+        "  -m, --message-size [MIN:]MAX   bytes, or 64K, 1M; default 1:4M\n"
         "  -i, --iterations N    default 10000, 1000 above 8 KiB; windows: 100 and 20\n"
         "  -x, --warmup N        iterations that do not count\n"
         "  -W, --window-size N   sends under way in bandwidth tests; default 64\n"
@@ -368,36 +368,6 @@ bad(const char *what, const char *text)
 {
     fprintf(stderr, "telpher-bench: %s: \"%s\"\n", what, text);
     return 2;
-}
-
-static int
-parse_sizes(struct ranks_options *o, const char *text)
-{
-    const char *colon = strchr(text, ':');
-    char *end;
-
-    if (colon != NULL) {
-        o->min_bytes = strtoul(text, &end, 0);
-        if (end != colon) {
-            return bad("-m is [MIN:]MAX", text);
-        }
-        text = colon + 1;
-    }
-    o->max_bytes = strtoul(text, &end, 0);
-    return *end != '\0' || o->max_bytes == 0 || o->max_bytes < o->min_bytes ||
-                   o->max_bytes > (size_t)1 << 34
-               ? bad("-m is [MIN:]MAX, MAX up to 16 GiB", text)
-               : -1;
-}
-
-static int
-parse_number(int *ret, const char *option, const char *text, int max)
-{
-    char *end;
-    long value = strtol(text, &end, 0);
-
-    *ret = (int)value;
-    return *end != '\0' || value < 1 || value > max ? bad(option, text) : -1;
 }
 
 static int
@@ -457,13 +427,21 @@ parse_option(int c, const char *text, const struct pattern *pattern,
     case 'd':
         return parse_device(o, text);
     case 'm':
-        return parse_sizes(o, text);
+        return bench_parse_sizes(text, 0, &o->min_bytes, &o->max_bytes)
+                   ? -1
+                   : bad("-m is [MIN:]MAX, MAX up to 16G", text);
     case 'i':
-        return parse_number(&o->iterations, "-i is a number", text, INT_MAX);
+        return bench_parse_int(text, 1, INT_MAX, &o->iterations)
+                   ? -1
+                   : bad("-i is a number", text);
     case 'x':
-        return parse_number(&o->warmup, "-x is a number", text, INT_MAX);
+        return bench_parse_int(text, 1, INT_MAX, &o->warmup)
+                   ? -1
+                   : bad("-x is a number", text);
     case 'W':
-        return parse_number(&o->window, "-W is 1 to 1024", text, 1024);
+        return bench_parse_int(text, 1, 1024, &o->window)
+                   ? -1
+                   : bad("-W is 1 to 1024", text);
     case 'b':
         o->many_buffers = strcmp(text, "multiple") == 0;
         return o->many_buffers || strcmp(text, "single") == 0

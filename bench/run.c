@@ -118,8 +118,8 @@ wrong_usage(const struct arguments *a, const char *what, const char *value)
 
 /* --- options -------------------------------------------------------------------- */
 
-static bool
-parse_int(const char *text, int least, int most, int *ret_value)
+bool
+bench_parse_int(const char *text, int least, int most, int *ret_value)
 {
     char *end;
     const long value = strtol(text, &end, 10);
@@ -140,7 +140,7 @@ parse_bytes(const char *text, const char **ret_end, size_t *ret_bytes)
     unsigned long long value = strtoull(text, &end, 10);
     const char *suffix = *end != '\0' ? strchr(suffixes, *end) : NULL;
 
-    if (end == text || value == 0 || value > (1ull << 40)) {
+    if (end == text || value > (1ull << 40)) {
         return false;
     }
     if (suffix != NULL) {
@@ -152,23 +152,23 @@ parse_bytes(const char *text, const char **ret_end, size_t *ret_bytes)
     return value <= (1ull << 34);
 }
 
-static bool
-parse_sizes(const char *text, struct bench_settings *s)
+bool
+bench_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
 {
     const char *end;
 
-    if (!parse_bytes(text, &end, &s->max_bytes)) {
+    if (!parse_bytes(text, &end, max)) {
         return false;
     }
     if (*end == ':') {
-        s->min_bytes = s->max_bytes;
-        if (!parse_bytes(end + 1, &end, &s->max_bytes)) {
+        *min = *max;
+        if (!parse_bytes(end + 1, &end, max)) {
             return false;
         }
-    } else if (s->min_bytes > s->max_bytes) {
-        s->min_bytes = s->max_bytes;
+    } else if (*min > *max) {
+        *min = *max;
     }
-    return *end == '\0' && s->min_bytes <= s->max_bytes;
+    return *end == '\0' && *min >= least && *min <= *max && *max != 0;
 }
 
 static bool
@@ -178,21 +178,21 @@ set_number(struct arguments *a, int option, const char *value)
 
     switch (option) {
     case 'i':
-        return parse_int(value, 1, 10000000, &s->iterations);
+        return bench_parse_int(value, 1, 10000000, &s->iterations);
     case 'x':
-        return parse_int(value, 0, 10000000, &s->warmup);
+        return bench_parse_int(value, 0, 10000000, &s->warmup);
     case 'W':
-        return parse_int(value, 1, 1024, &s->window);
+        return bench_parse_int(value, 1, 1024, &s->window);
     case 'm':
-        return parse_sizes(value, s);
+        return bench_parse_sizes(value, 1, &s->min_bytes, &s->max_bytes);
     case OPT_DEVICE:
-        return parse_int(value, 0, 1023, &s->device);
+        return bench_parse_int(value, 0, 1023, &s->device);
     case OPT_TIMEOUT:
-        return parse_int(value, 1, INT_MAX / 1000, &a->timeout_s);
+        return bench_parse_int(value, 1, INT_MAX / 1000, &a->timeout_s);
     case OPT_ROUNDS:
-        return parse_int(value, 1, 1000, &a->rounds);
+        return bench_parse_int(value, 1, 1000, &a->rounds);
     case OPT_BATCH:
-        return parse_int(value, 1, 1000000, &s->batch);
+        return bench_parse_int(value, 1, 1000000, &s->batch);
     default:
         return false;
     }
