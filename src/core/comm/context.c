@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The context: made of transports, memory and peers; progress and waiting. */
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include "base/alloc.h"
@@ -273,6 +274,9 @@ create(const telpher_context_params *params, const struct tp_comm_settings *s,
     return TELPHER_OK;
 }
 
+/* Each time costs memory that is kept for ever. */
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+
 telpher_status
 tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
                struct tp_error *err)
@@ -288,7 +292,7 @@ tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
         memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
     }
     err = err != NULL ? err : &words;
-    tp_log_configure_env();
+    (void)pthread_once(&log_once, tp_log_configure_env);
     status = tp_comm_settings_load(&s, &mems, own.transports, &config, err);
     if (status == TELPHER_OK) {
         status = create(&own, &s, &mems, ret_ctx, err);
