@@ -23,6 +23,7 @@ struct telpher_channel {
     enum channel_state state;
     uint32_t sent, came; /* counters of both directions */
     uint32_t inside; /* sent inside announcements and not consumed */
+    uint32_t held; /* kept here with their data */
     uint32_t owed; /* consumed, and the sender does not know */
     struct tp_list posted, parcels; /* one of them is empty */
 };
@@ -76,6 +77,15 @@ consumed(struct telpher_channel *ch, const struct tp_parcel *parcel)
     }
 }
 
+/* What was kept is dealt with. */
+static void
+drop_kept(struct telpher_channel *ch, struct tp_parcel *parcel)
+{
+    ch->held -= parcel->header.how == TP_COMM_INSIDE;
+    consumed(ch, parcel);
+    tp_parcel_free(parcel);
+}
+
 /* The id of a tag, or UINT32_MAX if it is none. */
 static uint32_t
 tag_id(uint64_t tag)
@@ -96,6 +106,9 @@ keep(struct telpher_channel *ch, struct tp_parcel *parcel)
     if (ch->state == CHANNEL_NEW && parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_LIMIT;
+    }
+    if (parcel->header.how == TP_COMM_INSIDE && ch->held++ + ch->owed >= CREDITS) {
+        return TELPHER_ERR_PROTO; /* it sends on a credit that it has not */
     }
     tp_parcel_keep(parcel, &ch->parcels);
     return TELPHER_OK;
@@ -213,8 +226,7 @@ refuse_all(struct telpher_channel *ch)
         struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
 
         tp_parcel_refuse(parcel);
-        consumed(ch, parcel);
-        tp_parcel_free(parcel);
+        drop_kept(ch, parcel);
     }
 }
 
@@ -241,15 +253,15 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     struct tp_comm_header h = {.kind = TP_COMM_CHANNEL,
                                .a = tp_comm_tag(channel->id, channel->sent)};
     struct tp_comm_done done;
-    bool inside = channel->inside < CREDITS;
+    struct tp_comm_fate fate = {.inside = channel->inside < CREDITS};
     telpher_status status = tp_comm_done_init(&done, params, ret_req);
 
     if (status == TELPHER_OK) {
-        status = tp_comm_send(channel->peer, &h, src, len, &inside, &done, ret_req);
+        status = tp_comm_send(channel->peer, &h, src, len, &fate, &done, ret_req);
     }
-    if (status >= 0) {
+    if (fate.announced) {
         channel->sent++;
-        channel->inside += inside;
+        channel->inside += fate.inside;
     }
     return status;
 }
@@ -264,8 +276,7 @@ take_parcel(struct telpher_channel *ch, telpher_request *req, void *dst, size_t 
     size_t len = 0;
     telpher_status status = tp_parcel_accept(parcel, dst, cap, req, &len);
 
-    consumed(ch, parcel);
-    tp_parcel_free(parcel);
+    drop_kept(ch, parcel);
     if (status != TELPHER_IN_PROGRESS) {
         tp_request_complete(req, status, len);
     }

@@ -157,14 +157,19 @@ void tp_peers_fini(telpher_context *ctx);
 /** True if @p len bytes at @p place would travel inside their announcement. */
 bool tp_comm_is_small(const struct tp_peer *peer, size_t len);
 
+/** For who counts announcements. */
+struct tp_comm_fate {
+    bool inside; /**< may it travel inside its announcement? Then: does it? */
+    bool announced; /**< it was, or will be, even if the call returns an error */
+};
+
 /**
  * Announces and sends. The header's how, len and xfer are filled in here.
- * @param inside  *inside false: not inside the announcement, even if small; gives whether it
- *                is, when OK or IN_PROGRESS is returned. NULL = as it comes.
+ * @param fate  what may become of it and what became; NULL = as it comes.
  * @return OK, or as the public calls
  */
 telpher_status tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header,
-                            const void *src, size_t len, bool *inside,
+                            const void *src, size_t len, struct tp_comm_fate *fate,
                             const struct tp_comm_done *done, telpher_request **ret_req);
 /** A callback for transfers whose end matters to nobody. */
 void tp_comm_ignore(void *user, telpher_status status, size_t len);
@@ -279,6 +284,8 @@ void tp_channel_fini(telpher_context *ctx);
 telpher_status tp_comm_gather(telpher_context *ctx, const void *mine, size_t len,
                               void *all, tp_ns deadline);
 
+/** Frees steps that still lie with a peer that is gone. */
+void tp_gather_lose_peer(const struct tp_peer *peer);
 void tp_gather_fini(telpher_context *ctx);
 
 /* ---- finding each other ---- */

@@ -135,8 +135,7 @@ run_round(struct gather *g, uint8_t *parts, size_t len, uint32_t have, uint32_t 
         status = take_step(g, parts + (size_t)have * len, (size_t)more * len);
     }
     /* what is under way uses our memory: it ends, with the peer if need be */
-    end = tp_comm_wait(ctx, is_moved, g,
-                       status == TELPHER_OK ? deadline : TP_CLOCK_FOREVER);
+    end = tp_comm_wait(ctx, is_moved, g, deadline);
     if (end == TELPHER_ERR_TIMEOUT) {
         tp_peer_fail(g->below, end);
         tp_peer_fail(g->above, end);
@@ -203,6 +202,19 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
     }
     tp_free(parts);
     return status;
+}
+
+void
+tp_gather_lose_peer(const struct tp_peer *peer)
+{
+    tp_list_for_each_safe(link, &peer->ctx->steps)
+    {
+        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+
+        if (parcel->peer == peer && parcel->header.how != TP_COMM_INSIDE) {
+            tp_parcel_free(parcel);
+        }
+    }
 }
 
 void

@@ -257,10 +257,19 @@ take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header
     telpher_status status = TELPHER_ERR_PROTO;
 
     parcel->peer = tp_peer_get(link->ctx, from, &status);
-    if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK) {
+    if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK ||
+        parcel->peer->net != link->net) {
         if (parcel->bulk !=
             NULL) { /* given up: what still comes of it does not count */
             link->net->ops->drop_bulk(link->net, parcel->bulk);
+        }
+        if (parcel->peer != NULL && parcel->peer->net != link->net) {
+            tp_warn("comm",
+                    "rank %u comes by %s, not by %s: do all ranks have the same "
+                    "TELPHER_TRANSPORTS?",
+                    from, link->net->ops->name, parcel->peer->net->ops->name);
+            link->net->ops->give_up(link->net, from);
+            tp_peer_fail(parcel->peer, TELPHER_ERR_PROTO);
         }
         return;
     }
@@ -295,17 +304,17 @@ on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64
     take(user, from, header, header_len, &parcel, len);
 }
 
+/* Of a rank that was never heard of as well: who turns to it later must know. */
 static void
 on_lost(void *user, uint32_t rank, telpher_status why)
 {
     struct tp_comm_link *link = user;
-    telpher_context *ctx = link->ctx;
-    struct tp_peer *peer = rank < ctx->size ? ctx->peers[rank] : NULL;
+    telpher_status status;
+    struct tp_peer *peer = tp_peer_get(link->ctx, rank, &status);
 
-    if (peer == NULL) {
-        return;
+    if (peer != NULL && peer->net == link->net) {
+        tp_peer_lost(peer, why);
     }
-    tp_peer_lost(peer, why);
 }
 
 const struct tp_net_events tp_comm_events = {on_message, on_bulk, on_lost};

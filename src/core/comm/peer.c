@@ -192,10 +192,11 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
             why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     ctx->lost++;
+    tp_channel_lose_peer(ctx, peer); /* first: callbacks must not find what is void */
+    tp_gather_lose_peer(peer);
     tp_request_run_completed(ctx); /* what came before its end counts */
     tp_request_lose_peer(ctx, peer);
     tp_landing_lose(peer);
-    tp_channel_lose_peer(ctx, peer);
     tp_message_lose_peer(peer);
 }
 

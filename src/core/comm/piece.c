@@ -392,7 +392,7 @@ tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel)
         step(req, 0, TELPHER_ERR_DEPENDENCY);
         return TELPHER_OK;
     }
-    if (!is_in_range(req, h)) {
+    if (!is_in_range(req, h) || h->len > req->len - req->next) {
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
@@ -401,6 +401,7 @@ tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel)
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_NO_MEMORY;
     }
+    req->next += h->len; /* so that no more is ever announced than is wanted */
     p->bulk = parcel->bulk;
     if (!fetch(p)) {
         tp_list_push_back(&ctx->ready, &p->link);

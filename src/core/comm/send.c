@@ -210,7 +210,7 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
 
 telpher_status
 tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const void *src,
-             size_t len, bool *inside, const struct tp_comm_done *done,
+             size_t len, struct tp_comm_fate *fate, const struct tp_comm_done *done,
              telpher_request **ret_req)
 {
     struct tp_net *net = peer->net;
@@ -223,12 +223,15 @@ tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const vo
         return status != TELPHER_OK ? status : TELPHER_ERR_PEER_LOST;
     }
     h.len = len;
-    h.how = (uint8_t)how_of(peer, &place, len, inside == NULL || *inside);
+    h.how = (uint8_t)how_of(peer, &place, len, fate == NULL || fate->inside);
     if (h.how == TP_COMM_INSIDE && (place.host != NULL || len == 0) &&
         tp_list_is_empty(&peer->pending)) {
         h.xfer = 0;
         status = net->ops->send(net, peer->rank, &h, sizeof(h), place.host, len);
         if (status != TELPHER_ERR_AGAIN) {
+            if (fate != NULL) {
+                fate->announced = status == TELPHER_OK;
+            }
             return status;
         }
     }
@@ -237,8 +240,9 @@ tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const vo
         return TELPHER_ERR_NO_MEMORY;
     }
     enqueue(req, &h, &place, len);
-    if (inside != NULL) {
-        *inside = req->header.how == TP_COMM_INSIDE;
+    if (fate != NULL) {
+        fate->inside = req->header.how == TP_COMM_INSIDE;
+        fate->announced = true;
     }
     return tp_request_begun(req, ret_req, NULL);
 }

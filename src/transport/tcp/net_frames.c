@@ -247,10 +247,11 @@ on_data(struct tcp_conn *c, const struct tp_tcp_frame *f)
     struct tp_net_bulk *bulk = tp_map_get(&c->peer->in, f->id);
 
     if (bulk == NULL || bulk->dst == NULL || f->len == 0 ||
-        f->len > bulk->want - bulk->got) {
+        f->len > bulk->want - bulk->promised) {
         break_off(c);
         return;
     }
+    bulk->promised += (size_t)f->len;
     c->into = bulk;
     c->into_left = (size_t)f->len;
 }

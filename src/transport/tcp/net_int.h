@@ -96,6 +96,7 @@ struct tp_net_bulk {
     uint64_t len; /* announced */
     uint8_t *dst; /* NULL until it is wanted */
     size_t want, got;
+    size_t promised; /* by data frames that began: over all connections */
     struct tp_net_op *op;
 };
 
