@@ -337,6 +337,11 @@ telpher_context_destroy(telpher_context *ctx)
     if (ctx->mems != NULL) {
         drain(ctx);
     }
+    for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
+        if (ctx->peers[r] != NULL) { /* copies that end below must not send any more */
+            ctx->peers[r]->status = TELPHER_ERR_PEER_LOST;
+        }
+    }
     while (ctx->net_count > 0) {
         struct tp_net *net = ctx->nets[--ctx->net_count].net;
 

@@ -25,9 +25,10 @@ struct outgoing {
 static size_t
 params_max(const struct tp_peer *peer)
 {
-    return TP_MIN(peer->net->eager_max - sizeof(struct tp_comm_header),
-                  (size_t)SCRATCH) -
-           LENS;
+    size_t most = TP_MIN(peer->net->eager_max - sizeof(struct tp_comm_header),
+                         peer->net->bulk_min - 1); /* it must never be bulk */
+
+    return TP_MIN(most, (size_t)SCRATCH) - LENS;
 }
 
 size_t
@@ -258,6 +259,16 @@ enter(struct incoming *in)
     tp_free(in);
 }
 
+/* One use of it less; enters when it was the last and nothing more is to come. */
+static void
+let_go(struct incoming *in)
+{
+    in->under_way--;
+    if (in->under_way == 0 && (in->left == 0 || in->peer->status != TELPHER_OK)) {
+        enter(in);
+    }
+}
+
 static void
 buffer_came(void *user, telpher_status status, size_t len)
 {
@@ -267,11 +278,8 @@ buffer_came(void *user, telpher_status status, size_t len)
     if (status != TELPHER_OK) {
         in->msg.status = status;
     }
-    in->under_way--;
     in->left--;
-    if (in->under_way == 0 && (in->left == 0 || in->peer->status != TELPHER_OK)) {
-        enter(in);
-    }
+    let_go(in);
 }
 
 static struct incoming *
@@ -355,9 +363,9 @@ static telpher_status
 take_inside(struct incoming *in, const uint8_t *data)
 {
     telpher_status status = TELPHER_OK;
-    uint32_t count = in->msg.buffer_count; /* the last may free the message */
 
-    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
+    in->under_way++; /* the last buffer must not free it under us */
+    for (uint32_t i = 0; i < in->msg.buffer_count && status == TELPHER_OK; i++) {
         size_t len = in->buffers[i].len;
         struct tp_parcel part = {.peer = in->peer,
                                  .header = {.how = TP_COMM_INSIDE, .len = len},
@@ -367,6 +375,7 @@ take_inside(struct incoming *in, const uint8_t *data)
         status = take_buffer(in, i, &part);
         data += len;
     }
+    let_go(in);
     return status;
 }
 
@@ -483,6 +492,10 @@ tp_message_on_buffer(telpher_context *ctx, struct tp_parcel *parcel)
     uint64_t i = parcel->header.b;
 
     if (in == NULL && is_unhandled(ctx, parcel)) {
+        if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
+            tp_parcel_refuse(parcel);
+            return TELPHER_ERR_LIMIT;
+        }
         return tp_parcel_keep(parcel, &ctx->unhandled) != NULL ? TELPHER_OK
                                                                : TELPHER_ERR_NO_MEMORY;
     }

@@ -122,7 +122,7 @@ announce(struct piece *p)
                                      .a = req->pull.number,
                                      .b = p->offset};
     telpher_status status =
-        req->status == TELPHER_IN_PROGRESS ? TELPHER_OK : req->status;
+        req->status == TELPHER_IN_PROGRESS ? req->peer->status : req->status;
 
     p->op.done = sent;
     if (status == TELPHER_OK) {
@@ -204,7 +204,8 @@ static void
 advance(telpher_request *req)
 {
     while (req->state == TP_REQUEST_PIECES && req->status == TELPHER_IN_PROGRESS &&
-           req->next < req->len && req->pieces < TP_COMM_PIECES) {
+           req->peer->status == TELPHER_OK && req->next < req->len &&
+           req->pieces < TP_COMM_PIECES) {
         size_t len = (size_t)TP_MIN((uint64_t)req->pull.piece, req->len - req->next);
         bool begun =
             req->place.host != NULL ? begin_plain(req, len) : begin_read(req, len);
