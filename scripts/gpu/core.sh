@@ -10,23 +10,8 @@ results=${2:-$build/gpu}
 mkdir -p "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 bench=$build/bin/telpher-bench
-passed=0 failed=0
+. "$(dirname "$0")/step.sh"
 
-# step NAME SECONDS COMMAND…: output to a file and the screen, bounded in time
-step() {
-    local name=$1 limit=$2
-    shift 2
-    echo "== $name"
-    if timeout "$limit" "$@" >"$results/$name.txt" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED ($?): $name"
-        failed=$((failed + 1))
-    fi
-    tail -n 36 "$results/$name.txt" | cut -c1-160
-}
-
-command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 step direct-check 60 "$bench" latency -d cuda -c -i 20 -x 2 -m 1:268435456 D D
 step direct-latency 60 "$bench" latency -d cuda -i 300 -x 30 -m 8:4194304 D D
 step direct-bw 60 "$bench" bw -d cuda -W 16 -i 10 -x 2 -m 65536:67108864 D D
@@ -41,5 +26,4 @@ TELPHER_TRANSPORTS=tcp step tcp-latency 60 "$bench" latency -i 1000 -x 100
 step host-msg 60 "$bench" latency -r msg -i 2000 -x 200 -m 8:1048576
 step host-msg2 60 "$bench" latency -r msg2 -i 2000 -x 200 -m 8:1048576
 step host-put 60 "$bench" put_notify -i 2000 -x 200 -m 8:8192
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+steps_end

@@ -13,23 +13,8 @@ trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 echo "${ICD:-libnvidia-opencl.so.1}" >"$work/gpu.icd"
 export OCL_ICD_VENDORS=$work
-passed=0 failed=0
+. "$(dirname "$0")/step.sh"
 
-# step NAME SECONDS COMMAND…: output to a file and the screen, bounded in time. A skip is a failure here.
-step() {
-    local name=$1 limit=$2
-    shift 2
-    echo "== $name"
-    if timeout "$limit" "$@" >"$results/$name.txt" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED ($?): $name"
-        failed=$((failed + 1))
-    fi
-    tail -n 32 "$results/$name.txt" | cut -c1-160
-}
-
-command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 step cuda-figures 60 "$build/tests/perf/mem_perf" cuda
 TELPHER_CHUNK=4194304 step cuda-figures-4M 60 "$build/tests/perf/mem_perf" cuda
 step cuda-tests 60 "$build/src/builtin_mem_test" cuda
@@ -37,5 +22,4 @@ step cuda-programs 60 "$build/src/device/cuda/device_cuda_driver_test"
 step opencl-figures 60 "$build/tests/perf/mem_perf" opencl
 step opencl-tests 60 "$build/src/builtin_mem_test" opencl
 step opencl-programs 60 "$build/src/device/opencl/device_opencl_memory_test"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+steps_end

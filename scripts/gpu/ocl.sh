@@ -20,21 +20,7 @@ echo "${ICD:-libnvidia-opencl.so.1}" | tee "$work/vendors/gpu.icd" >"$work/both/
 find "$build/lib" -name 'libtelpher-opencl.so.*.*' | head -n 1 >"$work/both/telpher.icd"
 export OCL_ICD_VENDORS=$work/vendors
 FLOW=${FLOW:---steps 4000 --size 2048x1024}
-passed=0 failed=0
-
-# step NAME SECONDS COMMAND…: output to a file and the screen, bounded in time.
-step() {
-    local name=$1 limit=$2
-    shift 2
-    echo "== $name"
-    if timeout "$limit" "$@" >"$results/$name.txt" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED ($?): $name"
-        failed=$((failed + 1))
-    fi
-    tail -n "${LINES_SHOWN:-12}" "$results/$name.txt" | cut -c1-200
-}
+. scripts/gpu/step.sh
 
 # test_step NAME ARGUMENT…: of a test program, what failed and why.
 test_step() {
@@ -99,7 +85,6 @@ part_flow() {
         exit r < 0.95 * n }' || failed=$((failed + 1))
 }
 
-command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 "$build/bin/telpher" --version
 start_tcp_servers 1 --spin "${SPIN:-auto}"
 start_unix_servers 1 --spin "${SPIN:-auto}"
@@ -108,5 +93,4 @@ export TELPHER_SERVERS=$tcp TELPHER_SPIN=${SPIN:-auto}
 for part in $parts; do
     "part_$part"
 done
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+steps_end

@@ -129,21 +129,6 @@ last_words(const uint8_t *session, char *dst, size_t size)
     return reply.status;
 }
 
-static bool
-has_devices(void)
-{
-    struct test_session s;
-    struct tp_wire_devices m;
-    struct tp_wire_devices_reply reply;
-
-    test_session_open(&s, &the_daemon);
-    m.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_DEVICES, &m);
-    test_expect(&s, TP_WIRE_DEVICES_REPLY, &reply);
-    test_session_close(&s);
-    return reply.facts.len > 0;
-}
-
 /* ---- prefaces ---- */
 
 static void
@@ -363,7 +348,7 @@ test_frames_behind_start(void **state)
     struct tp_wire_pong pong;
 
     (void)state;
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         skip();
     }
     test_session_open(&s, &the_daemon);
@@ -392,7 +377,7 @@ test_killed_executor(void **state)
     struct tp_wire_pong pong;
 
     (void)state;
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         skip();
     }
     test_session_open(&s, &the_daemon);
@@ -434,7 +419,7 @@ test_garbage_for_executor(void **state)
     uint8_t id[TP_WIRE_SESSION_BYTES];
 
     (void)state;
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         skip();
     }
     test_session_open(&s, &the_daemon);
@@ -460,7 +445,7 @@ test_client_gone_mid_frame(void **state)
     struct tp_wire_header h = {.len = 100000, .type = TP_WIRE_WRITE, .seq = 3};
 
     (void)state;
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         skip();
     }
     test_session_open(&s, &the_daemon);
@@ -476,28 +461,20 @@ test_client_gone_mid_frame(void **state)
 static void
 test_hangup_probes_again(void **state)
 {
-    bool had = has_devices();
+    bool had = test_daemon_tells(&the_daemon, NULL);
 
     (void)state;
     assert_int_equal(kill(the_daemon.pid, SIGHUP), 0);
     tp_clock_sleep(20 * TP_CLOCK_MS);
     test_daemon_wait_children(&the_daemon, 0);
-    assert_int_equal(has_devices(), had);
+    assert_int_equal(test_daemon_tells(&the_daemon, NULL), had);
 }
 
 static int
 start_daemon(void **state)
 {
-    (void)state;
+    *state = &the_daemon;
     test_daemon_start(&the_daemon, NULL);
-    return 0;
-}
-
-static int
-stop_daemon(void **state)
-{
-    (void)state;
-    test_daemon_stop(&the_daemon);
     return 0;
 }
 
@@ -573,7 +550,7 @@ test_failing_probe(void **state)
 
     (void)state;
     test_daemon_start(&the_daemon, fails);
-    assert_false(has_devices());
+    assert_false(test_daemon_tells(&the_daemon, NULL));
     test_session_open(&s, &the_daemon);
     test_put(&s, TP_WIRE_START, &start);
     test_expect(&s, TP_WIRE_STARTED, &started);
@@ -581,7 +558,7 @@ test_failing_probe(void **state)
     test_session_close(&s);
     test_daemon_stop(&the_daemon);
     test_daemon_start(&the_daemon, lacks);
-    assert_false(has_devices());
+    assert_false(test_daemon_tells(&the_daemon, NULL));
     test_daemon_stop(&the_daemon);
 }
 
@@ -598,7 +575,7 @@ test_hanging_probe(void **state)
     assert_int_equal(fchmod(fd, 0700), 0);
     (void)close(fd);
     test_daemon_start(&the_daemon, options);
-    assert_false(has_devices());
+    assert_false(test_daemon_tells(&the_daemon, NULL));
     assert_int_equal(test_daemon_children(&the_daemon, NULL, 0), 0);
     test_daemon_stop(&the_daemon);
     (void)unlink(script);
@@ -617,7 +594,7 @@ test_client_that_does_not_read(void **state)
     (void)state;
     assert_non_null(data);
     test_daemon_start(&the_daemon, NULL);
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         test_daemon_stop(&the_daemon);
         tp_free(data);
         skip();
@@ -679,7 +656,7 @@ test_killed_broker(void **state)
 
     (void)state;
     test_daemon_start(&the_daemon, NULL);
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         test_daemon_stop(&the_daemon);
         skip();
     }
@@ -852,7 +829,7 @@ test_kernel_timeout(void **state)
 
     (void)state;
     test_daemon_start(&the_daemon, options);
-    if (!has_devices()) {
+    if (!test_daemon_tells(&the_daemon, NULL)) {
         test_daemon_stop(&the_daemon);
         skip();
     }
@@ -923,7 +900,7 @@ main(void)
         cmocka_unit_test(test_client_that_does_not_read),
         cmocka_unit_test(test_notify),
     };
-    int failed = cmocka_run_group_tests(shared, start_daemon, stop_daemon);
+    int failed = cmocka_run_group_tests(shared, start_daemon, test_daemon_teardown);
 
     return failed + cmocka_run_group_tests(own, NULL, NULL);
 }

@@ -305,50 +305,20 @@ test_recording_is_bounded(void **state)
     the_daemon = usual;
 }
 
-/* True if device 0 of the server has them. */
 static bool
-has_commands(void)
+is_commands(const struct tp_wire_fact *f)
 {
-    struct tp_wire_devices m = {0};
-    struct tp_wire_devices_reply reply;
-    struct test_session s;
-    struct tp_wire_fact f;
-    const uint8_t *src;
-    bool found = false;
-
-    test_session_open(&s, &the_daemon);
-    m.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_DEVICES, &m);
-    test_expect(&s, TP_WIRE_DEVICES_REPLY, &reply);
-    src = reply.facts.data;
-    while (tp_wire_get_fact(&src, (const uint8_t *)reply.facts.data + reply.facts.len,
-                            &f)) {
-        found = found || (f.kind == TP_WIRE_FACT_DEVICE && f.index == 0 &&
-                          f.param == CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR &&
-                          f.error == CL_SUCCESS);
-    }
-    test_session_close(&s);
-    return found;
+    return f->kind == TP_WIRE_FACT_DEVICE && f->index == 0 &&
+           f->param == CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR &&
+           f->error == CL_SUCCESS;
 }
 
 static int
 start_daemon(void **state)
 {
-    (void)state;
+    *state = &the_daemon;
     test_daemon_start(&the_daemon, NULL);
-    if (!has_commands()) {
-        (void)puts("skipped: no driver here has cl_khr_command_buffer");
-        test_daemon_stop(&the_daemon);
-        exit(77);
-    }
-    return 0;
-}
-
-static int
-stop_daemon(void **state)
-{
-    (void)state;
-    test_daemon_stop(&the_daemon);
+    test_daemon_need(&the_daemon, is_commands, "a driver with cl_khr_command_buffer");
     return 0;
 }
 
@@ -363,5 +333,5 @@ main(void)
         cmocka_unit_test(test_recording_is_bounded),
     };
 
-    return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+    return cmocka_run_group_tests(tests, start_daemon, test_daemon_teardown);
 }

@@ -177,51 +177,25 @@ test_bad_numbers_end_the_session(void **state)
     }
 }
 
-/* True if device 0 of the server can be cut into two. */
+/* Device 0 of the server can be cut into two. */
 static bool
-can_partition(void)
+is_divisible(const struct tp_wire_fact *f)
 {
-    struct tp_wire_devices m = {0};
-    struct tp_wire_devices_reply reply;
-    struct test_session s;
-    struct tp_wire_fact f;
-    const uint8_t *src;
     uint64_t most = 0;
 
-    test_session_open(&s, &the_daemon);
-    m.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_DEVICES, &m);
-    test_expect(&s, TP_WIRE_DEVICES_REPLY, &reply);
-    src = reply.facts.data;
-    while (tp_wire_get_fact(&src, (const uint8_t *)reply.facts.data + reply.facts.len,
-                            &f)) {
-        if (f.kind == TP_WIRE_FACT_DEVICE && f.index == 0 &&
-            f.param == CL_DEVICE_PARTITION_MAX_SUB_DEVICES && f.len <= sizeof(most)) {
-            memcpy(&most, f.data, f.len);
-        }
+    if (f->kind == TP_WIRE_FACT_DEVICE && f->index == 0 &&
+        f->param == CL_DEVICE_PARTITION_MAX_SUB_DEVICES && f->len <= sizeof(most)) {
+        memcpy(&most, f->data, f->len);
     }
-    test_session_close(&s);
     return most >= 2;
 }
 
 static int
 start_daemon(void **state)
 {
-    (void)state;
+    *state = &the_daemon;
     test_daemon_start(&the_daemon, NULL);
-    if (!can_partition()) {
-        (void)puts("skipped: no OpenCL device here that can be partitioned");
-        test_daemon_stop(&the_daemon);
-        exit(77);
-    }
-    return 0;
-}
-
-static int
-stop_daemon(void **state)
-{
-    (void)state;
-    test_daemon_stop(&the_daemon);
+    test_daemon_need(&the_daemon, is_divisible, "a device that can be partitioned");
     return 0;
 }
 
@@ -234,5 +208,5 @@ main(void)
         cmocka_unit_test(test_bad_numbers_end_the_session),
     };
 
-    return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+    return cmocka_run_group_tests(tests, start_daemon, test_daemon_teardown);
 }

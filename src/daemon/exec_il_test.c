@@ -287,20 +287,12 @@ start_daemon(void **state)
 {
     const char *const options[] = {"--max-host-memory", "1M", NULL};
 
-    (void)state;
+    *state = &the_daemon;
     setenv("OCL_ICD_VENDORS", TEST_VENDORS, 1);
     setenv("TESTDRV_IL", "2", 1);
     setenv("TESTDRV_BUILT_IN", "1", 1);
     setenv("TESTDRV_SUB_GROUPS", "8", 1);
     test_daemon_start(&the_daemon, options);
-    return 0;
-}
-
-static int
-stop_daemon(void **state)
-{
-    (void)state;
-    test_daemon_stop(&the_daemon);
     return 0;
 }
 
@@ -313,5 +305,5 @@ main(void)
         cmocka_unit_test(test_sub_groups),
     };
 
-    return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+    return cmocka_run_group_tests(tests, start_daemon, test_daemon_teardown);
 }

@@ -548,50 +548,18 @@ test_samplers(void **state)
 
 /* ---- the daemon ---- */
 
-/* True if the facts tell formats of images. */
 static bool
-has_images(const struct tp_wire_bytes *facts)
+is_formats(const struct tp_wire_fact *f)
 {
-    const uint8_t *src = facts->data, *end = src + facts->len;
-    struct tp_wire_fact fact;
-
-    while (src != NULL && tp_wire_get_fact(&src, end, &fact)) {
-        if (fact.kind == TP_WIRE_FACT_IMAGE_FORMATS && fact.index == 0 &&
-            fact.len > 0) {
-            return true;
-        }
-    }
-    return false;
+    return f->kind == TP_WIRE_FACT_IMAGE_FORMATS && f->index == 0 && f->len > 0;
 }
 
 static int
 start_daemon(void **state)
 {
-    struct tp_wire_devices ask = {.request = 1};
-    struct tp_wire_devices_reply reply;
-    struct test_session s;
-    bool none;
-
-    (void)state;
+    *state = &the_daemon;
     test_daemon_start(&the_daemon, NULL);
-    test_session_open(&s, &the_daemon);
-    test_put(&s, TP_WIRE_DEVICES, &ask);
-    test_expect(&s, TP_WIRE_DEVICES_REPLY, &reply);
-    none = !has_images(&reply.facts);
-    test_session_close(&s);
-    if (none) {
-        (void)puts("skipped: no OpenCL device with images on this machine");
-        test_daemon_stop(&the_daemon);
-        exit(77);
-    }
-    return 0;
-}
-
-static int
-stop_daemon(void **state)
-{
-    (void)state;
-    test_daemon_stop(&the_daemon);
+    test_daemon_need(&the_daemon, is_formats, "an OpenCL device with images");
     return 0;
 }
 
@@ -611,5 +579,5 @@ main(int argc, char **argv)
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+    return cmocka_run_group_tests(tests, start_daemon, test_daemon_teardown);
 }

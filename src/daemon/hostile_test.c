@@ -32,12 +32,9 @@ open_session(const char *const *options)
     struct tp_wire_buffer_create b = {.flags = CL_MEM_READ_WRITE, .size = 4096};
 
     test_daemon_start(&the_daemon, options);
+    test_daemon_need(&the_daemon, NULL, "an OpenCL device");
     test_session_open(&s, &the_daemon);
-    if (test_session_start(&s) == 0) {
-        (void)puts("skipped: no OpenCL device on this machine");
-        test_daemon_stop(&the_daemon);
-        exit(77);
-    }
+    (void)test_session_start(&s);
     context = c.context = b.context = test_id(&s, TP_WIRE_KIND_CONTEXT);
     mem = b.mem = test_id(&s, TP_WIRE_KIND_MEM);
     test_put(&s, TP_WIRE_CONTEXT_CREATE, &c);
@@ -67,18 +64,6 @@ put_fill(uint64_t queue)
     test_put(&s, TP_WIRE_FILL, &m);
 }
 
-static void
-expect_alive(void)
-{
-    struct tp_wire_ping ping = {.data = TEST_TEXT("")};
-    struct tp_wire_pong pong;
-
-    ping.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_PING, &ping);
-    test_expect(&s, TP_WIRE_PONG, &pong);
-    assert_int_equal(pong.request, ping.request);
-}
-
 /*
  * Commands that nobody asks about, in queues that are then let go: complete, they must not
  * count as objects of the session for ever.
@@ -99,7 +84,7 @@ test_unasked_commands(void **state)
             put_fill(queue);
         }
         release(queue);
-        expect_alive();
+        test_expect_alive(&s);
         tp_clock_sleep(5 * TP_CLOCK_MS); /* for the driver to run them */
     }
     close_session();
@@ -125,7 +110,7 @@ test_waits_for_itself(void **state)
         test_expect_done(&s, m.event, &done);
         assert_int_equal(done.status, CL_INVALID_EVENT_WAIT_LIST);
     }
-    expect_alive();
+    test_expect_alive(&s);
     close_session();
 }
 

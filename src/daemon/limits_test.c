@@ -111,13 +111,7 @@ expect_refused(uint64_t id, int32_t error, const char *option)
 static void
 expect_alive(void)
 {
-    struct tp_wire_ping ping = {.data = TEST_TEXT("")};
-    struct tp_wire_pong pong;
-
-    ping.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_PING, &ping);
-    test_expect(&s, TP_WIRE_PONG, &pong);
-    assert_int_equal(pong.request, ping.request);
+    test_expect_alive(&s);
     assert_int_equal(test_count(&s, TP_WIRE_FAILED), 0);
 }
 
@@ -125,12 +119,9 @@ static void
 open_session(const char *const *options)
 {
     test_daemon_start(&the_daemon, options);
+    test_daemon_need(&the_daemon, NULL, "an OpenCL device");
     test_session_open(&s, &the_daemon);
-    if (test_session_start(&s) == 0) {
-        (void)puts("skipped: no OpenCL device on this machine");
-        test_daemon_stop(&the_daemon);
-        exit(77);
-    }
+    (void)test_session_start(&s);
     context = make_context();
     queue = make_queue();
 }

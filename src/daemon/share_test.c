@@ -341,32 +341,9 @@ test_mixed_ways(void **state)
 static int
 start_daemon(void **state)
 {
-    struct test_session s;
-    struct tp_wire_devices m;
-    struct tp_wire_devices_reply reply;
-    bool none;
-
-    (void)state;
+    *state = &the_daemon;
     test_daemon_start(&the_daemon, NULL);
-    test_session_open(&s, &the_daemon);
-    m.request = test_id(&s, TP_WIRE_KIND_REQUEST);
-    test_put(&s, TP_WIRE_DEVICES, &m);
-    test_expect(&s, TP_WIRE_DEVICES_REPLY, &reply);
-    none = reply.facts.len == 0;
-    test_session_close(&s);
-    if (none) {
-        (void)puts("skipped: no OpenCL device on this machine");
-        test_daemon_stop(&the_daemon);
-        exit(77);
-    }
-    return 0;
-}
-
-static int
-stop_daemon(void **state)
-{
-    (void)state;
-    test_daemon_stop(&the_daemon);
+    test_daemon_need(&the_daemon, NULL, "an OpenCL device");
     return 0;
 }
 
@@ -387,5 +364,5 @@ main(int argc, char **argv)
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }
-    return cmocka_run_group_tests(tests, start_daemon, stop_daemon);
+    return cmocka_run_group_tests(tests, start_daemon, test_daemon_teardown);
 }

@@ -170,6 +170,47 @@ test_daemon_stop(struct test_daemon *d)
     (void)rmdir(d->folder);
 }
 
+int
+test_daemon_teardown(void **state)
+{
+    test_daemon_stop(*state);
+    return 0;
+}
+
+bool
+test_daemon_tells(const struct test_daemon *d,
+                  bool (*is)(const struct tp_wire_fact *fact))
+{
+    struct tp_wire_devices ask = {.request = 1};
+    struct tp_wire_devices_reply reply;
+    struct test_session s;
+    struct tp_wire_fact fact;
+    const uint8_t *src, *end;
+    bool found = false;
+
+    test_session_open(&s, d);
+    test_put(&s, TP_WIRE_DEVICES, &ask);
+    test_expect(&s, TP_WIRE_DEVICES_REPLY, &reply);
+    src = reply.facts.data;
+    end = src + reply.facts.len;
+    while (!found && src != NULL && tp_wire_get_fact(&src, end, &fact)) {
+        found = is == NULL || is(&fact);
+    }
+    test_session_close(&s);
+    return found;
+}
+
+void
+test_daemon_need(struct test_daemon *d, bool (*is)(const struct tp_wire_fact *fact),
+                 const char *missing)
+{
+    if (!test_daemon_tells(d, is)) {
+        (void)printf("skipped: this machine lacks %s\n", missing);
+        test_daemon_stop(d);
+        exit(77);
+    }
+}
+
 /* ---- session ---- */
 
 static telpher_status
@@ -356,6 +397,18 @@ void
 test_expect_done(struct test_session *s, uint64_t event, struct tp_wire_done *ret_msg)
 {
     expect(s, TP_WIRE_DONE, event, ret_msg);
+}
+
+void
+test_expect_alive(struct test_session *s)
+{
+    struct tp_wire_ping ping = {.data = TEST_TEXT("")};
+    struct tp_wire_pong pong;
+
+    ping.request = test_id(s, TP_WIRE_KIND_REQUEST);
+    test_put(s, TP_WIRE_PING, &ping);
+    test_expect(s, TP_WIRE_PONG, &pong);
+    assert_int_equal(pong.request, ping.request);
 }
 
 telpher_status

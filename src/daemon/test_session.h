@@ -56,6 +56,17 @@ void test_daemon_stop(struct test_daemon *d);
 size_t test_daemon_children(const struct test_daemon *d, pid_t *ret_pids, size_t max);
 /** Waits until the daemon has @p count executors. */
 void test_daemon_wait_children(const struct test_daemon *d, size_t count);
+/** A teardown of a group of tests whose state is the daemon: stops it. */
+int test_daemon_teardown(void **state);
+/**
+ * Asks a new session for the devices. @param is which fact is sought; NULL takes any
+ * @return whether the daemon tells such a fact
+ */
+bool test_daemon_tells(const struct test_daemon *d,
+                       bool (*is)(const struct tp_wire_fact *fact));
+/** Stops the daemon and ends the program as skipped unless it tells such a fact. */
+void test_daemon_need(struct test_daemon *d,
+                      bool (*is)(const struct tp_wire_fact *fact), const char *missing);
 /** Connects a plain socket to the daemon. */
 int test_daemon_connect_raw(const struct test_daemon *d);
 
@@ -77,6 +88,8 @@ void test_expect(struct test_session *s, uint16_t type, void *ret_msg);
 /** As test_expect for the DONE of one event. */
 void test_expect_done(struct test_session *s, uint64_t event,
                       struct tp_wire_done *ret_msg);
+/** A PING and its answer: the session lives. */
+void test_expect_alive(struct test_session *s);
 /** Waits for the end of the stream. @return what broke it */
 telpher_status test_expect_end(struct test_session *s);
 /** Takes what has arrived without waiting. @return how many frames of @p type wait */
