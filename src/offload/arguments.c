@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of a launch: checked, written, found again. offload/signature.h */
+#include <string.h>
+
+#include "base/compiler.h"
+#include "offload/signature.h"
+
+static telpher_status
+check_one(const char *name, uint32_t number, const struct tp_offload_type *wanted,
+          uint64_t size, const struct tp_offload_type *given, struct tp_error *err)
+{
+    const char *type = tp_offload_type_name(wanted->code);
+
+    if (given != NULL && !tp_offload_type_fits(wanted, given)) {
+        return tp_error_set(
+            err, TELPHER_ERR_INVALID,
+            "kernel %s: argument %u is declared %s of %u bytes, the caller "
+            "passes %s of %u bytes",
+            name, number, type, wanted->size, tp_offload_type_name(given->code),
+            given->size);
+    }
+    if (wanted->code != 'B' && size != wanted->size) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "kernel %s: argument %u is declared %s of %u bytes, the "
+                            "caller passes %llu bytes",
+                            name, number, type, wanted->size, (unsigned long long)size);
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_offload_check(const char *name, const struct tp_offload_signature *sig,
+                 uint32_t count, const uint64_t *sizes,
+                 const struct tp_offload_signature *types, struct tp_error *err)
+{
+    if (count != sig->count) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "kernel %s takes %u arguments, the caller passes %u", name,
+                            sig->count, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        telpher_status status =
+            check_one(name, i + 1, &sig->args[i], sizes[i],
+                      types == NULL ? NULL : &types->args[i], err);
+
+        if (status != TELPHER_OK) {
+            return status;
+        }
+    }
+    return TELPHER_OK;
+}
+
+static uint64_t
+align_up(uint64_t value, uint64_t align)
+{
+    return (value + align - 1) & ~(align - 1);
+}
+
+/* Where an argument lies, and what is behind it. A block has its length in front. */
+static uint64_t
+place(const struct tp_offload_type *type, uint64_t at, uint64_t size, uint64_t *ret_end)
+{
+    if (type->code == 'B') {
+        at = align_up(at + sizeof(uint64_t), TP_OFFLOAD_ALIGN);
+        *ret_end = at + size;
+    } else {
+        at = align_up(at, type->align);
+        *ret_end = at + type->size;
+    }
+    return at;
+}
+
+uint64_t
+tp_offload_args_len(const struct tp_offload_signature *sig, const uint64_t *sizes)
+{
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < sig->count; i++) {
+        if (sizes[i] > UINT64_MAX / 64) {
+            return 0;
+        }
+        (void)place(&sig->args[i], end, sizes[i], &end);
+    }
+    return align_up(end, TP_OFFLOAD_ALIGN);
+}
+
+void
+tp_offload_args_put(const struct tp_offload_signature *sig, void *const *args,
+                    const uint64_t *sizes, uint8_t *dst)
+{
+    uint64_t at, end = 0;
+
+    for (uint32_t i = 0; i < sig->count; i++) {
+        uint64_t before = end;
+
+        at = place(&sig->args[i], before, sizes[i], &end);
+        memset(dst + before, 0, at - before);
+        if (sig->args[i].code == 'B') {
+            memcpy(dst + at - sizeof(uint64_t), &sizes[i], sizeof(uint64_t));
+        }
+        if (end != at) {
+            memcpy(dst + at, args[i], end - at);
+        }
+    }
+    memset(dst + end, 0, align_up(end, TP_OFFLOAD_ALIGN) - end);
+}
+
+/* The length lies just before the data. */
+static bool
+get_bytes(const uint8_t *src, uint64_t len, uint64_t before, telpher_bytes *bytes,
+          uint64_t *ret_end)
+{
+    uint64_t at = align_up(before + sizeof(uint64_t), TP_OFFLOAD_ALIGN);
+
+    if (at > len) {
+        return false;
+    }
+    memcpy(&bytes->len, src + at - sizeof(uint64_t), sizeof(uint64_t));
+    bytes->data = src + at;
+    *ret_end = at + bytes->len;
+    return bytes->len <= len - at;
+}
+
+telpher_status
+tp_offload_args_get(const struct tp_offload_signature *sig, const uint8_t *src,
+                    uint64_t len, void *ret_args[TELPHER_KERNEL_ARGS_MAX],
+                    telpher_bytes bytes[TELPHER_KERNEL_ARGS_MAX])
+{
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < sig->count; i++) {
+        if (sig->args[i].code == 'B') {
+            if (!get_bytes(src, len, end, &bytes[i], &end)) {
+                return TELPHER_ERR_PROTO;
+            }
+            ret_args[i] = &bytes[i];
+            continue;
+        }
+        /* libffi and invoke() take pointers that are not const, and only read */
+        ret_args[i] = (void *)(uintptr_t)(src + place(&sig->args[i], end, 0, &end));
+        if (end > len) {
+            return TELPHER_ERR_PROTO;
+        }
+    }
+    return align_up(end, TP_OFFLOAD_ALIGN) == len ? TELPHER_OK : TELPHER_ERR_PROTO;
+}

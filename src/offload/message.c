@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between parents and workers: checks of what came. offload/message.h */
+#include "offload/message.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "structs are sent as they lie in memory");
+
+static const uint64_t order = 0x0102030405060708u;
+
+void
+tp_offload_greeting_init(struct tp_offload_greeting *greeting)
+{
+    memset(greeting, 0, sizeof(*greeting));
+    greeting->magic = TP_OFFLOAD_MAGIC;
+    greeting->version = TP_OFFLOAD_VERSION;
+    greeting->pointer_bytes = sizeof(void *);
+    greeting->long_double_bytes = sizeof(long double);
+    greeting->order = order;
+    greeting->pid = (uint64_t)getpid();
+}
+
+telpher_status
+tp_offload_greeting_check(const struct tp_offload_greeting *greeting,
+                          struct tp_error *err)
+{
+    if (greeting->magic != TP_OFFLOAD_MAGIC) {
+        return tp_error_set(err, TELPHER_ERR_PROTO,
+                            "the other side is no worker of Telpher");
+    }
+    if (greeting->version != TP_OFFLOAD_VERSION) {
+        return tp_error_set(err, TELPHER_ERR_VERSION,
+                            "one side speaks version %u of the protocol, the other %d",
+                            greeting->version, TP_OFFLOAD_VERSION);
+    }
+    if (greeting->order != order || greeting->pointer_bytes != sizeof(void *) ||
+        greeting->long_double_bytes != sizeof(long double)) {
+        return tp_error_set(err, TELPHER_ERR_VERSION,
+                            "parents and workers have types of different sizes or byte "
+                            "order");
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_offload_header_check(const void *src, uint64_t len,
+                        struct tp_offload_header *ret_header)
+{
+    struct tp_offload_header h;
+
+    if (len < sizeof(h)) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(&h, src, sizeof(h));
+    if (h.magic != TP_OFFLOAD_MAGIC || h.first > h.last || h.len != len - sizeof(h) ||
+        (h.flags & ~TP_OFFLOAD_REPORT) != 0 || h.offset > h.total ||
+        h.len > h.total - h.offset || (h.len == 0 && h.total != 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    *ret_header = h;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_offload_record_next(const struct tp_offload_table *table, const uint8_t *src,
+                       uint64_t len, uint64_t *at, struct tp_offload_record *ret_record,
+                       const uint8_t **ret_args)
+{
+    struct tp_offload_record r;
+
+    if (len - *at < sizeof(r)) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(&r, src + *at, sizeof(r));
+    if (r.len > len - *at - sizeof(r) || r.len % TP_OFFLOAD_ALIGN != 0 ||
+        (r.flags & ~(TP_OFFLOAD_DONE | TP_OFFLOAD_END)) != 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    if ((r.flags & TP_OFFLOAD_END) != 0 ? r.len != 0 : r.kernel >= table->count) {
+        return TELPHER_ERR_PROTO;
+    }
+    *ret_args = src + *at + sizeof(r);
+    *at += sizeof(r) + r.len;
+    *ret_record = r;
+    return TELPHER_OK;
+}
+
+void
+tp_offload_report_init(struct tp_offload_report *report)
+{
+    memset(report, 0, sizeof(*report));
+    report->magic = TP_OFFLOAD_MAGIC;
+    report->result = INT_MIN;
+    report->rank = INT_MAX;
+    report->kernel = TP_OFFLOAD_NO_KERNEL;
+}
+
+void
+tp_offload_report_merge(struct tp_offload_report *into,
+                        const struct tp_offload_report *other)
+{
+    if (other->result > into->result ||
+        (other->result == into->result && other->rank < into->rank)) {
+        into->result = other->result;
+        into->rank = other->rank;
+        into->kernel = other->kernel;
+        memcpy(into->text, other->text, sizeof(into->text));
+    }
+    into->failed =
+        into->failed > UINT32_MAX - other->failed ? UINT32_MAX : into->failed + other->failed;
+}
+
+telpher_status
+tp_offload_report_check(struct tp_offload_report *report)
+{
+    report->text[sizeof(report->text) - 1] = '\0';
+    return report->magic == TP_OFFLOAD_MAGIC ? TELPHER_OK : TELPHER_ERR_PROTO;
+}

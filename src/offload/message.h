@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What parents and workers tell each other, docs/offload.md "On the wire". Both sides are of
+ * one job, built for one MPI; the greeting refuses a peer of other byte order, sizes or
+ * version. Nothing of a peer is used before it was checked.
+ *
+ * A launch is a run of records, one a kernel, in a message, or, where that is too long, in
+ * several that carry pieces of it.
+ */
+#ifndef TP_OFFLOAD_MESSAGE_H
+#define TP_OFFLOAD_MESSAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "offload/registry.h"
+
+enum {
+    TP_OFFLOAD_VERSION = 1,
+    TP_OFFLOAD_MESSAGE_MAX = 64 * 1024, /**< [bytes] header and what follows it */
+    TP_OFFLOAD_TEXT_BYTES = 256
+};
+#define TP_OFFLOAD_MAGIC 0x4c4f5054u /**< "TPOL" */
+#define TP_OFFLOAD_NO_KERNEL UINT32_MAX
+
+/** First thing a worker hears and says. */
+struct tp_offload_greeting {
+    uint32_t magic;
+    uint16_t version;
+    uint8_t pointer_bytes, long_double_bytes;
+    uint64_t order; /**< 0x0102030405060708 */
+    uint32_t root; /**< the parent that greets; of a worker's greeting 0 */
+    int32_t status; /**< a worker's: telpher_status */
+    uint64_t limit; /**< a worker's: [bytes] of the longest launch it takes */
+    uint64_t pid;
+    char text[TP_OFFLOAD_TEXT_BYTES]; /**< why status is not 0 */
+};
+_Static_assert(sizeof(struct tp_offload_greeting) == 296, "frozen layout");
+
+/** In front of each message of a launch. */
+struct tp_offload_header {
+    uint32_t magic;
+    uint32_t flags; /**< TP_OFFLOAD_REPORT */
+    uint64_t first, last; /**< numbers of the calls in it */
+    uint64_t total; /**< [bytes] of all records, in all messages that carry them */
+    uint64_t offset; /**< [bytes] of what follows this header, from the first record */
+    uint32_t len; /**< [bytes] behind this header */
+    uint32_t root; /**< the parent that sends */
+};
+_Static_assert(sizeof(struct tp_offload_header) == 48, "frozen layout");
+_Static_assert(sizeof(struct tp_offload_header) % TP_OFFLOAD_ALIGN == 0, "alignment");
+
+/** Report to the sender when all kernels up to here have ended. */
+#define TP_OFFLOAD_REPORT 1u
+
+/** One kernel of a launch; its arguments follow. */
+struct tp_offload_record {
+    uint32_t kernel; /**< index in the table, or TP_OFFLOAD_NO_KERNEL */
+    uint32_t flags; /**< TP_OFFLOAD_DONE, TP_OFFLOAD_END */
+    uint64_t request; /**< number for the report */
+    uint64_t len; /**< [bytes] of arguments, a multiple of 16 */
+    uint64_t reserved; /**< send 0, ignore on receive */
+};
+_Static_assert(sizeof(struct tp_offload_record) == 32, "frozen layout");
+
+/** All parents are told when this kernel has ended. */
+#define TP_OFFLOAD_DONE 1u
+/** No kernel: the workers end. */
+#define TP_OFFLOAD_END 2u
+
+/** From workers: kernels that have ended. */
+struct tp_offload_report {
+    uint32_t magic;
+    uint32_t flags; /**< TP_OFFLOAD_DONE: request; TP_OFFLOAD_REPORT: messages */
+    uint64_t request;
+    uint64_t messages; /**< consumed from the parent that is told, since the start */
+    int32_t result; /**< highest of all workers and of all kernels this is about */
+    int32_t rank; /**< first worker that had it */
+    uint32_t kernel; /**< that had it */
+    uint32_t failed; /**< kernels whose result was not 0 */
+    char text[TP_OFFLOAD_TEXT_BYTES];
+};
+_Static_assert(sizeof(struct tp_offload_report) == 296, "frozen layout");
+
+/** Fills in what a greeting says of this process. */
+void tp_offload_greeting_init(struct tp_offload_greeting *greeting);
+
+/** @return OK; VERSION, PROTO with words */
+telpher_status tp_offload_greeting_check(const struct tp_offload_greeting *greeting,
+                                         struct tp_error *err);
+
+/** @return OK when @p len bytes at @p src are a message; else PROTO */
+telpher_status tp_offload_header_check(const void *src, uint64_t len,
+                                       struct tp_offload_header *ret_header);
+
+/**
+ * Walks the records of a launch: start with *at = 0, until that is @p len.
+ * @return OK; PROTO, when the bytes are no record of @p table
+ */
+telpher_status tp_offload_record_next(const struct tp_offload_table *table,
+                                      const uint8_t *src, uint64_t len, uint64_t *at,
+                                      struct tp_offload_record *ret_record,
+                                      const uint8_t **ret_args);
+
+/** A report that says nothing yet. */
+void tp_offload_report_init(struct tp_offload_report *report);
+
+/** Makes @p into the report on what both are about. */
+void tp_offload_report_merge(struct tp_offload_report *into,
+                             const struct tp_offload_report *other);
+
+/** @return OK or PROTO; the text ends in 0 afterwards */
+telpher_status tp_offload_report_check(struct tp_offload_report *report);
+
+/** Writes what is announced of @p table: "name<TAB>signature" lines. */
+telpher_status tp_offload_table_write(const struct tp_offload_table *table,
+                                      struct tp_buf *dst);
+
+/** A kernel as a parent knows it. */
+struct tp_offload_known {
+    const char *name;
+    struct tp_offload_signature sig;
+};
+
+/** Names that were announced, with a table to find them. */
+struct tp_offload_names {
+    char *text;
+    struct tp_offload_known *known;
+    uint32_t count;
+    uint32_t *slots; /* index + 1, 0 = free */
+    uint32_t slot_mask;
+};
+
+/** Reads what tp_offload_table_write() wrote. @return OK, PROTO, LIMIT, NO_MEMORY */
+telpher_status tp_offload_names_read(const char *text, size_t len,
+                                     struct tp_offload_names *ret_names,
+                                     struct tp_error *err);
+void tp_offload_names_fini(struct tp_offload_names *names);
+
+/** Index of @p name, or -1. */
+int64_t tp_offload_names_find(const struct tp_offload_names *names, const char *name);
+
+/** The announced name that @p name was perhaps meant to be; NULL if none is like it. */
+const char *tp_offload_names_guess(const struct tp_offload_names *names,
+                                   const char *name);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of kernels as workers announce it, and as parents know it. offload/message.h */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+#include "offload/message.h"
+
+enum { NAMES_MAX = 1 << 20 };
+
+telpher_status
+tp_offload_table_write(const struct tp_offload_table *table, struct tp_buf *dst)
+{
+    for (uint32_t i = 0; i < table->count; i++) {
+        const struct tp_offload_kernel *k = &table->kernels[i];
+        telpher_status status =
+            tp_buf_append(dst, k->kernel->name, strlen(k->kernel->name));
+
+        if (status == TELPHER_OK) {
+            status = tp_buf_append(dst, "\t", 1);
+        }
+        if (status == TELPHER_OK) {
+            status = tp_offload_signature_write(&k->sig, dst);
+        }
+        if (status == TELPHER_OK) {
+            status = tp_buf_append(dst, "\n", 1);
+        }
+        if (status != TELPHER_OK) {
+            return status;
+        }
+    }
+    return TELPHER_OK;
+}
+
+/* FNV-1a */
+static uint32_t
+hash(const char *name)
+{
+    uint32_t h = 2166136261u;
+
+    while (*name != '\0') {
+        h = (h ^ (uint8_t)*name++) * 16777619u;
+    }
+    return h;
+}
+
+/* The slot that holds @p name, or the free one where it would be. */
+static uint32_t *
+find_slot(const struct tp_offload_names *names, const char *name)
+{
+    uint32_t at = hash(name) & names->slot_mask;
+
+    while (names->slots[at] != 0 &&
+           strcmp(names->known[names->slots[at] - 1].name, name) != 0) {
+        at = (at + 1) & names->slot_mask;
+    }
+    return &names->slots[at];
+}
+
+int64_t
+tp_offload_names_find(const struct tp_offload_names *names, const char *name)
+{
+    return names->count == 0 ? -1 : (int64_t)*find_slot(names, name) - 1;
+}
+
+/* One line, which is cut into texts that end in 0. */
+static telpher_status
+read_line(struct tp_offload_names *names, char *line, char *end, struct tp_error *err)
+{
+    struct tp_offload_known *k = &names->known[names->count];
+    char *tab = memchr(line, '\t', (size_t)(end - line));
+    uint32_t *slot;
+    telpher_status status;
+
+    if (tab == NULL || tab == line || tab - line > TELPHER_KERNEL_NAME_MAX ||
+        memchr(line, '\0', (size_t)(end - line)) != NULL) {
+        return tp_error_set(err, TELPHER_ERR_PROTO,
+                            "the workers announce a kernel without a proper name");
+    }
+    *tab = '\0';
+    k->name = line;
+    slot = find_slot(names, line);
+    if (*slot != 0) {
+        return tp_error_set(err, TELPHER_ERR_PROTO,
+                            "the workers announce kernel %s twice", line);
+    }
+    status = tp_offload_signature_read(tab + 1, (size_t)(end - tab - 1), &k->sig, err);
+    if (status != TELPHER_OK) {
+        (void)tp_error_prefix(err, "kernel %s, as announced: ", line);
+        return TELPHER_ERR_PROTO;
+    }
+    *slot = ++names->count;
+    return TELPHER_OK;
+}
+
+static telpher_status
+make_room(struct tp_offload_names *names, const char *text, size_t len)
+{
+    uint32_t lines = 0, slots = 16;
+
+    for (size_t i = 0; i < len; i++) {
+        lines += text[i] == '\n';
+    }
+    if (lines > NAMES_MAX) {
+        return TELPHER_ERR_LIMIT;
+    }
+    while (slots < 2 * lines) {
+        slots *= 2;
+    }
+    names->text = tp_strndup(text, len, "kernel names");
+    names->known = tp_alloc_array((size_t)lines + 1, sizeof(*names->known), "kernels");
+    names->slots = tp_alloc_array(slots, sizeof(*names->slots), "kernel names");
+    names->slot_mask = slots - 1;
+    if (names->text == NULL || names->known == NULL || names->slots == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_offload_names_read(const char *text, size_t len, struct tp_offload_names *ret_names,
+                      struct tp_error *err)
+{
+    struct tp_offload_names names = {0};
+    telpher_status status = make_room(&names, text, len);
+    char *line = names.text, *end;
+
+    if (status != TELPHER_OK) {
+        (void)tp_error_set(err, status, "no room for the kernels of the workers");
+    }
+    while (status == TELPHER_OK && line < names.text + len) {
+        end = memchr(line, '\n', (size_t)(names.text + len - line));
+        if (end == NULL) {
+            status = tp_error_set(err, TELPHER_ERR_PROTO, "a line without an end");
+            break;
+        }
+        status = read_line(&names, line, end, err);
+        line = end + 1;
+    }
+    if (status != TELPHER_OK) {
+        tp_offload_names_fini(&names);
+        return status;
+    }
+    *ret_names = names;
+    return TELPHER_OK;
+}
+
+void
+tp_offload_names_fini(struct tp_offload_names *names)
+{
+    tp_free(names->text);
+    tp_free(names->known);
+    tp_free(names->slots);
+    memset(names, 0, sizeof(*names));
+}
+
+/* How many letters must change, at most 3: the rows of the usual table. */
+static unsigned
+distance(const char *a, const char *b)
+{
+    unsigned row[TELPHER_KERNEL_NAME_MAX + 1];
+    size_t na = strlen(a), nb = strlen(b);
+
+    if (na > TELPHER_KERNEL_NAME_MAX || nb > TELPHER_KERNEL_NAME_MAX) {
+        return UINT32_MAX;
+    }
+    for (size_t j = 0; j <= nb; j++) {
+        row[j] = (unsigned)j;
+    }
+    for (size_t i = 1; i <= na; i++) {
+        unsigned diagonal = row[0];
+
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
+
+            diagonal = row[j];
+            row[j] = TP_MIN(TP_MIN(row[j], row[j - 1]) + 1, change);
+        }
+    }
+    return row[nb];
+}
+
+const char *
+tp_offload_names_guess(const struct tp_offload_names *names, const char *name)
+{
+    const char *best = NULL;
+    unsigned least = 1 + (unsigned)TP_MIN(strlen(name), 9) / 3;
+
+    for (uint32_t i = 0; i < names->count; i++) {
+        unsigned d = distance(name, names->known[i].name);
+
+        if (d <= least) {
+            least = d;
+            best = names->known[i].name;
+        }
+    }
+    return best;
+}
