@@ -116,6 +116,8 @@ typedef struct telpher_mem_stats {
     uint64_t copies; /**< started between device and host, or inside a device */
     uint64_t copied_bytes;
     uint64_t chunks_refused; /**< times that all staging chunks were out */
+    uint64_t
+        chunks_lent; /**< times that a chunk was offered to another rank's device */
 } telpher_mem_stats;
 
 /** @return TELPHER_OK, TELPHER_ERR_INVALID (struct_size). Since: 0.1. */

@@ -125,6 +125,14 @@ struct tp_device_ops {
     /** Gives host memory that copies run fastest with; NULL if there is none. */
     void *(*chunk_alloc)(struct tp_device *d, size_t bytes);
     void (*chunk_free)(struct tp_device *d, void *chunk, size_t bytes);
+    /**
+     * Makes host memory of the caller's, whole pages that other processes may map as well,
+     * as good for copies as what chunk_alloc gives, until unpin.
+     * @return OK; UNSUPPORTED, NO_MEMORY, DEVICE: copies of it would be slow
+     */
+    telpher_status (*pin)(struct tp_device *d, void *memory, size_t bytes);
+    /** No copy uses it any more. */
+    void (*unpin)(struct tp_device *d, void *memory, size_t bytes);
 };
 
 /** What a domain for a job of ranks is made with. */

@@ -61,3 +61,20 @@ tp_device_plain_chunk_free(struct tp_device *d, void *chunk, size_t bytes)
     (void)bytes;
     tp_free(chunk);
 }
+
+telpher_status
+tp_device_plain_pin(struct tp_device *d, void *memory, size_t bytes)
+{
+    (void)d;
+    (void)memory;
+    (void)bytes;
+    return TELPHER_OK;
+}
+
+void
+tp_device_plain_unpin(struct tp_device *d, void *memory, size_t bytes)
+{
+    (void)d;
+    (void)memory;
+    (void)bytes;
+}

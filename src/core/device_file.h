@@ -16,5 +16,8 @@ telpher_status tp_device_file_import(const uint8_t *blob, size_t len, int *ret_f
 /** chunk_alloc and chunk_free of domains that any host memory is good for. */
 void *tp_device_plain_chunk_alloc(struct tp_device *d, size_t bytes);
 void tp_device_plain_chunk_free(struct tp_device *d, void *chunk, size_t bytes);
+/** pin and unpin of the same. */
+telpher_status tp_device_plain_pin(struct tp_device *d, void *memory, size_t bytes);
+void tp_device_plain_unpin(struct tp_device *d, void *memory, size_t bytes);
 
 #endif

@@ -24,8 +24,10 @@ enum tp_comm_kind {
     TP_COMM_FLUSHED, /**< a: number of the flush */
     TP_COMM_GATHER, /**< step of a collective. a: its number, b: round */
     TP_COMM_PULL, /**< send the data in pieces. a: the sender's number, b: the receiver's,
-                       len: [bytes] wanted, xfer: [bytes] of a piece */
-    TP_COMM_PIECE, /**< bulk, or broken. a: the receiver's number, b: offset */
+                       len: [bytes] wanted, xfer: [bytes] of a piece, small: flags */
+    TP_COMM_PIECE, /**< bulk, lent or broken. a: the receiver's number, b: offset */
+    TP_COMM_TAKEN, /**< a lent piece is not needed any more. a: the sender's number, b: offset,
+                        small: how */
     TP_COMM_FINISH, /**< the data is not needed any more. a: the sender's number, small: how */
     TP_COMM_KINDS
 };
@@ -36,13 +38,20 @@ enum tp_comm_how {
     TP_COMM_BULK, /**< announced by the transport */
     TP_COMM_STAGED, /**< with the sender, until it is pulled */
     TP_COMM_BROKEN, /**< nowhere: the sender's device failed, or it had no memory */
+    TP_COMM_LENT, /**< in memory of the sender's that the receiver may map, until TAKEN */
     TP_COMM_HOWS
 };
 
-/** Why a FINISH was sent, in small. */
+/** Why a FINISH or a TAKEN was sent, in small. */
 enum tp_comm_end {
     TP_COMM_END_DONE, /**< the receiver has all it wants */
-    TP_COMM_END_REFUSED, /**< nobody wants it */
+    TP_COMM_END_REFUSED, /**< nobody wants it; TAKEN: it cannot be reached, send it */
+    TP_COMM_ENDS
+};
+
+/** Flags of a PULL, in small. */
+enum {
+    TP_COMM_PULL_LEND = 1, /**< the receiver can map memory of the sender's */
 };
 
 /** Little-endian, as it lies in memory. */

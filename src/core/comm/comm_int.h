@@ -26,7 +26,7 @@ enum {
     TP_COMM_CARD_MAX =
         TP_COMM_MACHINE_BYTES + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
     TP_COMM_PARCELS_MAX = 8192, /* kept of one peer for what is not there yet */
-    TP_COMM_PIECES = 4, /* pieces of one transfer under way at a time */
+    TP_COMM_PIECES = 8, /* pieces of one transfer under way at a time */
 };
 
 struct tp_peer;
@@ -62,8 +62,10 @@ struct telpher_request {
     uint32_t number; /* what peers call it; changes with every use */
     uint8_t state; /* enum tp_request_state */
     bool held; /* by the user, until tested */
-    bool pulled, finished; /* came while the transport had it */
+    bool pulled,
+        finished; /* came while the transport had it; finished, of pieces that come: no more will */
     bool sends; /* its pieces go out */
+    bool lends; /* and the receiver takes them where they are */
     bool heap; /* its chunk is from the heap */
     bool cut; /* more was announced than is wanted */
     telpher_status status; /* IN_PROGRESS until complete; then also what failed first */
@@ -120,6 +122,7 @@ void tp_request_fini(telpher_context *ctx);
 struct tp_peer {
     uint32_t rank;
     bool local; /* on this machine */
+    bool unreached; /* but what it lends cannot be mapped here */
     telpher_status status; /* OK, or what befell it */
     telpher_context *ctx;
     struct tp_net *net;
@@ -144,6 +147,8 @@ struct tp_net *tp_peer_choose(const telpher_context *ctx, uint32_t rank);
 /** Writes this rank's card. @return [bytes] */
 size_t tp_peer_write_card(telpher_context *ctx,
                           const uint8_t machine[TP_COMM_MACHINE_BYTES], uint8_t *dst);
+/** The transports are gone: whatever still ends finds no peer. */
+void tp_peers_close(telpher_context *ctx);
 /** Announces what waits at all peers. */
 unsigned tp_peers_flush(telpher_context *ctx);
 /** True if something waits for room at some peer. */
@@ -231,6 +236,7 @@ telpher_status tp_landing_on_flushed(telpher_context *ctx, struct tp_parcel *par
 telpher_status tp_gather_on_step(telpher_context *ctx, struct tp_parcel *parcel);
 telpher_status tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel);
 telpher_status tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_lend_on_taken(telpher_context *ctx, struct tp_parcel *parcel);
 telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel);
 
 /* ---- memory of another process of this machine ---- */
@@ -340,6 +346,7 @@ struct telpher_context {
     struct tp_list pieces; /* not in use: piece.c */
     unsigned out_chunks[TELPHER_MEM_KINDS]; /* taken to send, by kind of memory */
     struct tp_list ready; /* pieces that wait for room or for a chunk */
+    struct tp_list lent; /* pieces whose receivers have not taken them yet */
     /* channels by rank and id; windows by number; handlers */
     struct tp_map channels;
     struct telpher_win **windows;
@@ -354,6 +361,7 @@ struct telpher_context {
     struct tp_list steps; /* parcels */
     tp_ns spin_ns;
     bool direct; /* TELPHER_DIRECT */
+    bool lend; /* TELPHER_LEND */
 };
 
 /** Progresses until done(arg) or the deadline. @return OK, TIMEOUT, INVALID (in a callback) */

@@ -203,6 +203,7 @@ context_alloc(const struct tp_boot *boot)
     tp_list_init(&ctx->starved);
     tp_list_init(&ctx->pieces);
     tp_list_init(&ctx->ready);
+    tp_list_init(&ctx->lent);
     tp_list_init(&ctx->unhandled);
     tp_list_init(&ctx->steps);
     tp_map_init(&ctx->channels);
@@ -226,6 +227,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     telpher_status status;
 
     ctx->direct = s->direct;
+    ctx->lend = s->lend;
     status = agree_on_job(boot, &job, err);
 
     if (status == TELPHER_OK) {
@@ -347,6 +349,7 @@ telpher_context_destroy(telpher_context *ctx)
 
         net->ops->destroy(net);
     }
+    tp_peers_close(ctx);
     tp_mems_destroy(ctx->mems); /* waits for copies, which use requests */
     tp_gather_fini(ctx);
     if (ctx->peers != NULL) {

@@ -69,6 +69,7 @@ tp_direct_take(struct tp_parcel *parcel, telpher_request *req)
                        &req->from) != TELPHER_OK) {
         return false;
     }
+    tp_mems_set_owner(mems, &req->from, parcel->peer->rank);
     req->header.xfer = parcel->header.xfer;
     req->state = TP_REQUEST_LANDING;
     if (!begin(req)) {

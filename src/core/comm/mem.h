@@ -102,6 +102,11 @@ unsigned tp_mems_chunk_count(struct tp_mems *mems, struct tp_device *device);
 void *tp_mems_chunk_take(struct tp_mems *mems, struct tp_device *device);
 /** Takes a chunk back; no copy uses it any more. */
 void tp_mems_chunk_give(struct tp_mems *mems, struct tp_device *device, void *chunk);
+/** tp_mems_export() of a chunk that is out, NULL device: host memory's.
+ *  @return as it; UNSUPPORTED: no memory that others can map was good enough */
+telpher_status tp_mems_chunk_export(struct tp_mems *mems, struct tp_device *device,
+                                    const void *chunk, uint8_t blob[TP_MEMS_BLOB_MAX],
+                                    size_t *ret_len);
 
 /**
  * Writes what another process of the machine needs to reach the memory of @p place, the
@@ -120,6 +125,16 @@ telpher_status tp_mems_import(struct tp_mems *mems, const uint8_t *blob,
                               size_t blob_len, uint64_t len, struct tp_mem_place *ret);
 /** Ends an imported place; no copy of it is under way. */
 void tp_mems_close(struct tp_mems *mems, const struct tp_mem_place *place);
+/** Lets @p device copy with imported host memory as with a chunk, as long as that is open.
+ *  Slow the first time. @return OK; UNSUPPORTED, NO_MEMORY, DEVICE */
+telpher_status tp_mems_pin_import(struct tp_mems *mems,
+                                  const struct tp_mem_place *place,
+                                  struct tp_device *device);
+/** Says which rank an imported place came from: it is not kept when that is gone. */
+void tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place,
+                       uint32_t rank);
+/** Closes what was imported from a rank that is gone, or will when it is not in use. */
+void tp_mems_forget(struct tp_mems *mems, uint32_t rank);
 
 /* What the public calls do (include/telpher/mem.h, interop/opencl.h). */
 telpher_status tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes,

@@ -7,6 +7,8 @@
  * end: drivers wait for everything under way before they free memory, and there may be a
  * kernel that waits for us.
  */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -138,9 +140,60 @@ choose(struct bench *b, size_t *ret_bytes, unsigned *ret_count)
              (unsigned long long)each, *ret_count);
 }
 
+/* ---- blocks -------------------------------------------------------------------------- */
+
+/* A file that other processes of the machine may map, if the device copies well with it. */
+static bool
+alloc_file(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes)
+{
+    struct tp_device *host = mems->domains[TELPHER_MEM_HOST], *device = ring->device;
+
+    if (host == NULL || device->ops->pin == NULL ||
+        host->ops->alloc(host, bytes, &ring->file) != TELPHER_OK) {
+        ring->file.mem = NULL;
+        return false;
+    }
+    if (device->ops->pin(device, ring->file.host, bytes) != TELPHER_OK) {
+        host->ops->free(host, ring->file.mem);
+        ring->file.mem = NULL;
+        return false;
+    }
+    return true;
+}
+
+static bool
+alloc_block(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes)
+{
+    if (alloc_file(mems, ring, bytes)) {
+        ring->block = ring->file.host;
+    } else {
+        ring->block = ring->device->ops->chunk_alloc(ring->device, bytes);
+    }
+    ring->block_bytes = bytes;
+    return ring->block != NULL;
+}
+
+static void
+free_block(struct tp_mems *mems, struct tp_mems_ring *ring)
+{
+    struct tp_device *host = mems->domains[TELPHER_MEM_HOST], *device = ring->device;
+
+    if (ring->block == NULL) {
+        return;
+    }
+    if (ring->file.mem != NULL) {
+        device->ops->unpin(device, ring->block, ring->block_bytes);
+        host->ops->free(host, ring->file.mem);
+        ring->file.mem = NULL;
+    } else {
+        device->ops->chunk_free(device, ring->block, ring->block_bytes);
+    }
+    ring->block = NULL;
+}
+
 /* Measures with the ring's own block, and memory that stays in the ring. */
 static void
-measure(struct tp_mems_ring *ring)
+measure(struct tp_mems *mems, struct tp_mems_ring *ring)
 {
     const struct tp_device_ops *ops = ring->device->ops;
     struct bench b = {.device = ring->device};
@@ -150,11 +203,9 @@ measure(struct tp_mems_ring *ring)
         ring->probe.mem = NULL;
         return;
     }
-    ring->block = ops->chunk_alloc(ring->device, BLOCK);
-    if (ring->block == NULL) {
+    if (!alloc_block(mems, ring, BLOCK)) {
         return;
     }
-    ring->block_bytes = BLOCK;
     b.memory = ring->probe;
     b.device = b.memory.device;
     b.host = ring->block;
@@ -162,15 +213,6 @@ measure(struct tp_mems_ring *ring)
 }
 
 /* ---- rings --------------------------------------------------------------------------- */
-
-static void
-free_block(struct tp_mems_ring *ring)
-{
-    if (ring->block != NULL) {
-        ring->device->ops->chunk_free(ring->device, ring->block, ring->block_bytes);
-        ring->block = NULL;
-    }
-}
 
 /* The ring of another device of the same domain, which may have copies under way. */
 static const struct tp_mems_ring *
@@ -210,7 +252,7 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
         ring->count = sibling->count;
     } else if (device->ops->kind != TELPHER_MEM_HOST &&
                (mems->chunk_bytes == 0 || mems->chunk_count == 0)) {
-        measure(ring);
+        measure(mems, ring);
     }
     if (mems->chunk_bytes != 0) {
         ring->chunk_bytes = mems->chunk_bytes;
@@ -219,7 +261,7 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
         ring->count = TP_MAX(mems->chunk_count, 2);
     }
     if (ring->block != NULL && ring->count * ring->chunk_bytes > ring->block_bytes) {
-        free_block(ring); /* the user wants more than was measured with */
+        free_block(mems, ring); /* the user wants more than was measured with */
     }
 }
 
@@ -253,19 +295,15 @@ tp_mems_chunk_count(struct tp_mems *mems, struct tp_device *device)
 }
 
 static bool
-fill(struct tp_mems_ring *ring)
+fill(struct tp_mems *mems, struct tp_mems_ring *ring)
 {
-    const struct tp_device_ops *ops = ring->device->ops;
     void **chunks = tp_alloc_array(ring->count, sizeof(*chunks), "staging ring");
 
     if (chunks == NULL) {
         return false;
     }
-    if (ring->block == NULL) {
-        ring->block_bytes = ring->count * ring->chunk_bytes;
-        ring->block = ops->chunk_alloc(ring->device, ring->block_bytes);
-    }
-    if (ring->block == NULL) {
+    if (ring->block == NULL &&
+        !alloc_block(mems, ring, ring->count * ring->chunk_bytes)) {
         tp_free(chunks);
         return false;
     }
@@ -282,7 +320,7 @@ tp_mems_chunk_take(struct tp_mems *mems, struct tp_device *device)
 {
     struct tp_mems_ring *ring = ring_of(mems, device);
 
-    if (ring == NULL || (ring->free == NULL && !fill(ring))) {
+    if (ring == NULL || (ring->free == NULL && !fill(mems, ring))) {
         return NULL;
     }
     if (ring->free_count == 0) {
@@ -301,6 +339,33 @@ tp_mems_chunk_give(struct tp_mems *mems, struct tp_device *device, void *chunk)
     ring->free[ring->free_count++] = chunk;
 }
 
+telpher_status
+tp_mems_chunk_export(struct tp_mems *mems, struct tp_device *device, const void *chunk,
+                     uint8_t blob[TP_MEMS_BLOB_MAX], size_t *ret_len)
+{
+    struct tp_mems_ring *ring = ring_of(mems, device);
+    const struct tp_mem_place place = {
+        .mem = ring->file.mem,
+        .offset = (uint64_t)((const char *)chunk - (const char *)ring->block),
+        .kind = TELPHER_MEM_HOST};
+
+    if (ring->blob_len == 0) {
+        const struct tp_mem_place first = {.mem = place.mem, .kind = place.kind};
+        telpher_status status =
+            tp_mems_export(mems, &first, ring->blob, &ring->blob_len);
+
+        if (status != TELPHER_OK) {
+            ring->blob_len = 0;
+            return status;
+        }
+    }
+    memcpy(blob, ring->blob, ring->blob_len);
+    tp_mems_blob_set_offset(blob, place.offset);
+    *ret_len = ring->blob_len;
+    mems->stats.chunks_lent++;
+    return TELPHER_OK;
+}
+
 void
 tp_mems_rings_destroy(struct tp_mems *mems)
 {
@@ -309,7 +374,7 @@ tp_mems_rings_destroy(struct tp_mems *mems)
     while ((link = tp_list_pop_front(&mems->rings)) != NULL) {
         struct tp_mems_ring *ring = tp_list_entry(link, struct tp_mems_ring, link);
 
-        free_block(ring);
+        free_block(mems, ring);
         if (ring->probe.mem != NULL) {
             ring->device->ops->free(ring->probe.device, ring->probe.mem);
         }

@@ -39,6 +39,9 @@ struct tp_mems_ring {
     void **free; /**< stack; NULL until the first is taken */
     void *block; /**< all of them; NULL until they are needed */
     size_t block_bytes;
+    struct tp_device_memory file; /**< the block, if others may map it; mem NULL: no */
+    uint8_t blob[TP_MEMS_BLOB_MAX]; /**< by which they do, for offset 0 */
+    size_t blob_len; /**< 0 = not yet asked for */
     struct tp_device_memory probe; /**< what was measured with; mem NULL: nothing */
 };
 
@@ -75,6 +78,8 @@ void tp_mems_known_remove(struct tp_mems *mems, struct tp_mems_known *known);
 void tp_mems_meet(struct tp_mems *mems, struct tp_device *device);
 void tp_mems_rings_destroy(struct tp_mems *mems);
 
+/** Changes the offset in what tp_mems_export() wrote. */
+void tp_mems_blob_set_offset(uint8_t *blob, uint64_t offset);
 void tp_mems_imports_destroy(struct tp_mems *mems);
 
 #endif

@@ -4,6 +4,7 @@
  * wrote. Opening is slow, so what was opened is remembered by its blob, and stays open a
  * while when nobody uses it any more.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -30,6 +31,9 @@ struct import {
     unsigned refs;
     size_t len;
     uint8_t blob[TP_DEVICE_BLOB_MAX];
+    struct tp_device *pins[TELPHER_MEM_KINDS]; /* that copy with it, by their kind */
+    uint32_t owner; /* rank it came from; UINT32_MAX: not said */
+    bool stale; /* that is gone: closed as soon as nobody uses it */
 };
 
 telpher_status
@@ -54,6 +58,12 @@ tp_mems_export(struct tp_mems *mems, const struct tp_mem_place *place,
     return status;
 }
 
+void
+tp_mems_blob_set_offset(uint8_t *blob, uint64_t offset)
+{
+    memcpy(blob + offsetof(struct header, offset), &offset, sizeof(offset));
+}
+
 /* ---- what was opened ----------------------------------------------------------------- */
 
 /* FNV-1a: blobs come from processes that could as well do other harm. */
@@ -74,6 +84,13 @@ destroy(struct tp_mems *mems, struct import *import)
     tp_list_remove(&import->link);
     (void)tp_map_remove(&mems->imports, import->key);
     (void)tp_map_remove(&mems->imports_by_mem, (uintptr_t)import->memory.mem);
+    for (size_t i = 0; i < TELPHER_MEM_KINDS; i++) {
+        struct tp_device *pin = import->pins[i];
+
+        if (pin != NULL) {
+            pin->ops->unpin(pin, import->memory.host, import->memory.size);
+        }
+    }
     import->device->ops->close_mem(import->device, import->memory.mem);
     tp_free(import);
 }
@@ -116,6 +133,7 @@ open_blob(struct tp_mems *mems, struct tp_device *device, uint64_t key,
     }
     tp_list_init(&import->link);
     import->key = key;
+    import->owner = UINT32_MAX;
     import->device = device;
     import->len = len;
     memcpy(import->blob, blob, len);
@@ -150,7 +168,9 @@ take(struct tp_mems *mems, struct import *import)
 static void
 give(struct tp_mems *mems, struct import *import)
 {
-    if (--import->refs == 0) {
+    if (--import->refs == 0 && import->stale) {
+        destroy(mems, import);
+    } else if (import->refs == 0) {
         tp_list_push_back(&mems->idle_imports, &import->link);
         mems->idle_count++;
         limit_idle(mems);
@@ -227,6 +247,57 @@ tp_mems_close(struct tp_mems *mems, const struct tp_mem_place *place)
 
     tp_assert(import != NULL && import->refs > 0);
     give(mems, import);
+}
+
+telpher_status
+tp_mems_pin_import(struct tp_mems *mems, const struct tp_mem_place *place,
+                   struct tp_device *device)
+{
+    struct import *import = tp_map_get(&mems->imports_by_mem, (uintptr_t)place->mem);
+    struct tp_device **pin = &import->pins[device->ops->kind];
+    telpher_status status;
+
+    if (*pin != NULL) {
+        return TELPHER_OK;
+    }
+    if (import->memory.host == NULL || device->ops->pin == NULL) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    status = device->ops->pin(device, import->memory.host, import->memory.size);
+    if (status == TELPHER_OK) {
+        *pin = device;
+    }
+    return status;
+}
+
+void
+tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place, uint32_t rank)
+{
+    struct import *import = tp_map_get(&mems->imports_by_mem, (uintptr_t)place->mem);
+
+    import->owner = rank;
+}
+
+void
+tp_mems_forget(struct tp_mems *mems, uint32_t rank)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&mems->imports, &cursor, NULL, &value)) {
+        struct import *import = value;
+
+        import->stale = import->stale || import->owner == rank;
+    }
+    tp_list_for_each_safe(link, &mems->idle_imports)
+    {
+        struct import *import = tp_list_entry(link, struct import, link);
+
+        if (import->stale) {
+            mems->idle_count--;
+            destroy(mems, import);
+        }
+    }
 }
 
 void

@@ -227,6 +227,7 @@ static const struct {
     [TP_COMM_GATHER] = {tp_gather_on_step, true},
     [TP_COMM_PULL] = {tp_piece_on_pull, false},
     [TP_COMM_PIECE] = {tp_piece_on_piece, true},
+    [TP_COMM_TAKEN] = {tp_lend_on_taken, false},
     [TP_COMM_FINISH] = {tp_piece_on_finish, false},
 };
 
@@ -245,6 +246,8 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
         return h->len == len;
     case TP_COMM_STAGED:
         return len <= TP_MEMS_BLOB_MAX;
+    case TP_COMM_LENT:
+        return h->kind == TP_COMM_PIECE && len <= TP_MEMS_BLOB_MAX;
     default:
         return h->how == TP_COMM_BROKEN && len == 0;
     }

@@ -198,6 +198,17 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
     tp_request_lose_peer(ctx, peer);
     tp_landing_lose(peer);
     tp_message_lose_peer(peer);
+    tp_mems_forget(ctx->mems, peer->rank);
+}
+
+void
+tp_peers_close(telpher_context *ctx)
+{
+    for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
+        if (ctx->peers[r] != NULL) {
+            ctx->peers[r]->status = TELPHER_ERR_PEER_LOST;
+        }
+    }
 }
 
 void

@@ -8,32 +8,18 @@
  */
 #include "base/alloc.h"
 #include "base/log.h"
-#include "core/comm/comm_int.h"
+#include "core/comm/piece_int.h"
 
 enum { HOST_PIECE = 256 << 10 /* [bytes], where no chunk limits it */ };
 
-/** One piece under way. */
-struct piece {
-    struct tp_list
-        link; /* of ctx->pieces when not used, else of ctx->ready or nothing */
-    telpher_request *req;
-    uint64_t offset;
-    size_t len;
-    void *host; /* the chunk, or the user's memory */
-    bool chunk;
-    struct tp_net_bulk *bulk; /* came, and waits for a chunk */
-    struct tp_net_op op;
-    struct tp_device_copy copy;
-};
-
 static void advance(telpher_request *req);
 
-static struct piece *
-piece_take(telpher_request *req, uint64_t offset, size_t len)
+struct tp_piece *
+tp_piece_take(telpher_request *req, uint64_t offset, size_t len)
 {
     struct tp_list *link = tp_list_pop_front(&req->ctx->pieces);
-    struct piece *p = link != NULL ? tp_list_entry(link, struct piece, link)
-                                   : tp_zalloc(sizeof(*p), "piece");
+    struct tp_piece *p = link != NULL ? tp_list_entry(link, struct tp_piece, link)
+                                      : tp_zalloc(sizeof(*p), "piece");
 
     if (p != NULL) {
         tp_list_init(&p->link);
@@ -41,7 +27,7 @@ piece_take(telpher_request *req, uint64_t offset, size_t len)
         p->offset = offset;
         p->len = len;
         p->host = NULL;
-        p->chunk = false;
+        p->chunk = p->borrowed = false;
         p->bulk = NULL;
         p->copy.queue = NULL;
         req->pieces++;
@@ -50,7 +36,7 @@ piece_take(telpher_request *req, uint64_t offset, size_t len)
 }
 
 static void
-piece_give(struct piece *p)
+piece_give(struct tp_piece *p)
 {
     telpher_context *ctx = p->req->ctx;
 
@@ -58,6 +44,9 @@ piece_give(struct piece *p)
         tp_comm_give_out_chunk(ctx, &p->req->place, p->host);
     } else if (p->chunk) {
         tp_mems_chunk_give(ctx->mems, p->req->place.device, p->host);
+    }
+    if (p->borrowed) {
+        tp_lend_give_back(p);
     }
     p->req->pieces--;
     tp_list_remove(&p->link);
@@ -76,7 +65,11 @@ step(telpher_request *req, uint64_t moved, telpher_status status)
         req->status = status;
     }
     if (req->status != TELPHER_IN_PROGRESS) {
-        if (req->pieces == 0) {
+        /* what was asked for still comes: a number that is used again would take it */
+        bool quiet = req->sends || req->finished || req->next == req->len ||
+                     req->status == TELPHER_ERR_PEER_LOST;
+
+        if (req->pieces == 0 && quiet) {
             if (req->sends && req->status != TELPHER_ERR_PEER_LOST) {
                 tp_comm_post(req->peer, &h);
             }
@@ -92,8 +85,8 @@ step(telpher_request *req, uint64_t moved, telpher_status status)
     }
 }
 
-static void
-end_piece(struct piece *p, telpher_status status)
+void
+tp_piece_end(struct tp_piece *p, telpher_status status)
 {
     telpher_request *req = p->req;
     uint64_t moved = status == TELPHER_OK ? p->len : 0;
@@ -107,12 +100,11 @@ end_piece(struct piece *p, telpher_status status)
 static void
 sent(struct tp_net_op *op, telpher_status status)
 {
-    end_piece(tp_container_of(op, struct piece, op), status);
+    tp_piece_end(tp_container_of(op, struct tp_piece, op), status);
 }
 
-/* Announces a piece; one that must wait for room is tried again in progress. */
-static bool
-announce(struct piece *p)
+static telpher_status
+announce_bulk(struct tp_piece *p)
 {
     telpher_request *req = p->req;
     struct tp_net *net = req->peer->net;
@@ -121,13 +113,32 @@ announce(struct piece *p)
                                      .len = p->len,
                                      .a = req->pull.number,
                                      .b = p->offset};
-    telpher_status status =
-        req->status == TELPHER_IN_PROGRESS ? req->peer->status : req->status;
 
     p->op.done = sent;
-    if (status == TELPHER_OK) {
-        status = net->ops->send_bulk(net, req->peer->rank, &h, sizeof(h), p->host,
-                                     p->len, &p->op);
+    return net->ops->send_bulk(net, req->peer->rank, &h, sizeof(h), p->host, p->len,
+                               &p->op);
+}
+
+/* Announces a piece; one that must wait for room is tried again in progress. */
+static bool
+announce(struct tp_piece *p)
+{
+    telpher_request *req = p->req;
+    telpher_status status = req->status;
+
+    if (req->peer->status != TELPHER_OK) {
+        status = TELPHER_ERR_PEER_LOST;
+    }
+    if (status == TELPHER_IN_PROGRESS && req->lends) {
+        status = tp_lend_announce(p);
+        if (status == TELPHER_OK) {
+            return true;
+        }
+        req->lends = status != TELPHER_ERR_UNSUPPORTED;
+        status = req->lends ? status : TELPHER_IN_PROGRESS;
+    }
+    if (status == TELPHER_IN_PROGRESS) {
+        status = announce_bulk(p);
     }
     if (status == TELPHER_ERR_AGAIN) {
         if (!tp_list_is_linked(&p->link)) {
@@ -137,37 +148,43 @@ announce(struct piece *p)
     }
     tp_list_remove(&p->link);
     if (status != TELPHER_OK) {
-        end_piece(p, status);
+        tp_piece_end(p, status);
     }
     return true;
+}
+
+void
+tp_piece_send(struct tp_piece *p)
+{
+    announce(p);
 }
 
 static void
 read_done(struct tp_device_copy *copy, int32_t error)
 {
-    struct piece *p = tp_container_of(copy, struct piece, copy);
+    struct tp_piece *p = tp_container_of(copy, struct tp_piece, copy);
 
     if (error != 0) {
-        end_piece(p, TELPHER_ERR_DEVICE);
+        tp_piece_end(p, TELPHER_ERR_DEVICE);
     } else {
         announce(p);
     }
 }
 
-/* Reads a piece out of the device. @return false if there is no chunk */
+/* Reads a piece into a chunk. @return false if there is none */
 static bool
 begin_read(telpher_request *req, size_t len)
 {
     struct tp_mems *mems = req->ctx->mems;
     void *chunk = tp_comm_take_out_chunk(req->ctx, &req->place);
     struct tp_mem_place from = req->place;
-    struct piece *p;
+    struct tp_piece *p;
     telpher_status status;
 
     if (chunk == NULL) {
         return false;
     }
-    p = piece_take(req, req->next, len);
+    p = tp_piece_take(req, req->next, len);
     if (p == NULL) {
         tp_comm_give_out_chunk(req->ctx, &req->place, chunk);
         return false;
@@ -178,9 +195,14 @@ begin_read(telpher_request *req, size_t len)
     p->copy.queue = req->next == 0 ? req->copy.queue : NULL;
     from.offset += req->next;
     req->next += len;
+    if (req->place.host != NULL) {
+        memcpy(chunk, (uint8_t *)req->place.host + p->offset, len);
+        announce(p);
+        return true;
+    }
     status = tp_mems_read(mems, &from, len, chunk, &p->copy);
     if (status != TELPHER_OK) {
-        end_piece(p, status);
+        tp_piece_end(p, status);
     }
     return true;
 }
@@ -188,7 +210,7 @@ begin_read(telpher_request *req, size_t len)
 static bool
 begin_plain(telpher_request *req, size_t len)
 {
-    struct piece *p = piece_take(req, req->next, len);
+    struct tp_piece *p = tp_piece_take(req, req->next, len);
 
     if (p == NULL) {
         return false;
@@ -207,8 +229,8 @@ advance(telpher_request *req)
            req->peer->status == TELPHER_OK && req->next < req->len &&
            req->pieces < TP_COMM_PIECES) {
         size_t len = (size_t)TP_MIN((uint64_t)req->pull.piece, req->len - req->next);
-        bool begun =
-            req->place.host != NULL ? begin_plain(req, len) : begin_read(req, len);
+        bool begun = req->place.host != NULL && !req->lends ? begin_plain(req, len)
+                                                            : begin_read(req, len);
 
         if (!begun) {
             if (!tp_list_is_linked(&req->starved)) {
@@ -227,7 +249,7 @@ begin_pieces(telpher_request *req)
     req->state = TP_REQUEST_PIECES;
     req->sends = true;
     req->len = (size_t)req->pull.len;
-    if (req->place.host == NULL) {
+    if (req->place.host == NULL || req->lends) {
         req->pull.piece = (uint32_t)TP_MIN(
             (size_t)req->pull.piece, tp_mems_chunk_bytes(mems, req->place.device));
     }
@@ -258,11 +280,12 @@ tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel)
                         1u << TP_REQUEST_BULK | 1u << TP_REQUEST_OFFERED);
 
     if (req == NULL || req->pulled || h->len == 0 || h->len > req->len ||
-        h->xfer == 0) {
+        h->xfer == 0 || h->small > TP_COMM_PULL_LEND) {
         return TELPHER_ERR_PROTO;
     }
     req->pull = (struct tp_request_pull){(uint32_t)h->b, h->xfer, h->len};
     req->pulled = true;
+    req->lends = h->small == TP_COMM_PULL_LEND && ctx->lend;
     if (req->state == TP_REQUEST_OFFERED) {
         begin_pieces(req);
     }
@@ -297,11 +320,13 @@ void
 tp_piece_pull(struct tp_parcel *parcel, telpher_request *req)
 {
     struct tp_net *net = parcel->peer->net;
+    bool may_borrow = parcel->peer->local && req->ctx->lend && !parcel->peer->unreached;
     size_t piece = req->place.host != NULL
                        ? (size_t)HOST_PIECE
                        : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
     const struct tp_comm_header h = {
         .kind = TP_COMM_PULL,
+        .small = may_borrow ? TP_COMM_PULL_LEND : 0,
         .xfer = (uint32_t)TP_MIN(piece, (size_t)UINT32_MAX),
         .len = req->len,
         .a = parcel->header.xfer,
@@ -311,6 +336,7 @@ tp_piece_pull(struct tp_parcel *parcel, telpher_request *req)
     if (parcel->header.how == TP_COMM_BULK) {
         net->ops->drop_bulk(net, parcel->bulk);
     }
+    req->header.xfer = parcel->header.xfer;
     req->state = TP_REQUEST_PIECES;
     req->sends = false;
     tp_comm_post(parcel->peer, &h);
@@ -319,33 +345,40 @@ tp_piece_pull(struct tp_parcel *parcel, telpher_request *req)
 static void
 write_done(struct tp_device_copy *copy, int32_t error)
 {
-    end_piece(tp_container_of(copy, struct piece, copy),
-              error == 0 ? TELPHER_OK : TELPHER_ERR_DEVICE);
+    tp_piece_end(tp_container_of(copy, struct tp_piece, copy),
+                 error == 0 ? TELPHER_OK : TELPHER_ERR_DEVICE);
+}
+
+bool
+tp_piece_write(struct tp_piece *p)
+{
+    telpher_request *req = p->req;
+    struct tp_mem_place to = req->place;
+
+    to.offset += p->offset;
+    p->copy.done = write_done;
+    p->copy.queue = req->copy.queue;
+    return tp_mems_write(req->ctx->mems, &to, p->len, p->host, &p->copy) == TELPHER_OK;
 }
 
 /* A piece is here: into the device with it, if that is where it belongs. */
 static void
 came(struct tp_net_op *op, telpher_status status)
 {
-    struct piece *p = tp_container_of(op, struct piece, op);
-    telpher_request *req = p->req;
-    struct tp_mem_place to = req->place;
+    struct tp_piece *p = tp_container_of(op, struct tp_piece, op);
 
     if (status == TELPHER_OK && p->chunk) {
-        to.offset += p->offset;
-        p->copy.done = write_done;
-        p->copy.queue = req->copy.queue;
-        status = tp_mems_write(req->ctx->mems, &to, p->len, p->host, &p->copy);
-        if (status == TELPHER_OK) {
+        if (tp_piece_write(p)) {
             return;
         }
+        status = TELPHER_ERR_DEVICE;
     }
-    end_piece(p, status);
+    tp_piece_end(p, status);
 }
 
 /* Brings a piece to a chunk, or to its place. @return false if there is no chunk */
 static bool
-fetch(struct piece *p)
+fetch(struct tp_piece *p)
 {
     telpher_request *req = p->req;
     struct tp_net *net = req->peer->net;
@@ -373,8 +406,35 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
                       ? (size_t)req->len
                       : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
 
-    return h->how == TP_COMM_BULK && h->len != 0 && h->len <= most &&
-           h->b <= req->len && h->len <= req->len - h->b;
+    return (h->how == TP_COMM_BULK || h->how == TP_COMM_LENT) && h->len != 0 &&
+           h->len <= most && h->b <= req->len && h->len <= req->len - h->b &&
+           h->len <= req->len - req->next;
+}
+
+/* A piece that the transport has: to be brought, or dropped if all is lost anyway. */
+static telpher_status
+take_bulk(telpher_request *req, struct tp_parcel *parcel)
+{
+    struct tp_net *net = parcel->peer->net;
+    struct tp_piece *p;
+
+    if (req->status != TELPHER_IN_PROGRESS) {
+        req->next += parcel->header.len;
+        net->ops->drop_bulk(net, parcel->bulk);
+        step(req, 0, req->status);
+        return TELPHER_OK;
+    }
+    p = tp_piece_take(req, parcel->header.b, (size_t)parcel->header.len);
+    if (p == NULL) {
+        tp_parcel_refuse(parcel);
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    req->next += parcel->header.len; /* so that no more is announced than is wanted */
+    p->bulk = parcel->bulk;
+    if (!fetch(p)) {
+        tp_list_push_back(&req->ctx->ready, &p->link);
+    }
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -383,52 +443,51 @@ tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel)
     const struct tp_comm_header *h = &parcel->header;
     telpher_request *req =
         tp_request_find(ctx, parcel->peer, (uint32_t)h->a, 1u << TP_REQUEST_PIECES);
-    struct piece *p;
 
+    if (req == NULL && h->how == TP_COMM_BROKEN) {
+        return TELPHER_OK; /* of one that had failed here before */
+    }
     if (req == NULL || req->sends) {
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
     if (h->how == TP_COMM_BROKEN) {
+        req->finished = true;
         step(req, 0, TELPHER_ERR_DEPENDENCY);
         return TELPHER_OK;
     }
-    if (!is_in_range(req, h) || h->len > req->len - req->next) {
+    if (!is_in_range(req, h)) {
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
-    p = piece_take(req, h->b, (size_t)h->len);
-    if (p == NULL) {
-        tp_parcel_refuse(parcel);
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    req->next += h->len; /* so that no more is ever announced than is wanted */
-    p->bulk = parcel->bulk;
-    if (!fetch(p)) {
-        tp_list_push_back(&ctx->ready, &p->link);
-    }
-    return TELPHER_OK;
+    return h->how == TP_COMM_LENT ? tp_lend_borrow(req, parcel)
+                                  : take_bulk(req, parcel);
 }
 
 /* ---- both ---- */
 
-bool
-tp_piece_stop(telpher_request *req, telpher_status why)
+/* Lets pieces of a request go that lie in a list. */
+static void
+let_go(telpher_request *req, struct tp_list *list)
 {
-    telpher_context *ctx = req->ctx;
-
-    if (req->status == TELPHER_IN_PROGRESS) {
-        req->status = why;
-    }
-    tp_list_for_each_safe(link, &ctx->ready)
+    tp_list_for_each_safe(link, list)
     {
-        struct piece *p = tp_list_entry(link, struct piece, link);
+        struct tp_piece *p = tp_list_entry(link, struct tp_piece, link);
 
         if (p->req == req) {
-            p->chunk = p->chunk && p->host != NULL;
             piece_give(p);
         }
     }
+}
+
+bool
+tp_piece_stop(telpher_request *req, telpher_status why)
+{
+    if (req->status == TELPHER_IN_PROGRESS) {
+        req->status = why;
+    }
+    let_go(req, &req->ctx->ready);
+    let_go(req, &req->ctx->lent);
     return req->pieces == 0;
 }
 
@@ -441,7 +500,7 @@ run_ready(telpher_context *ctx)
     tp_list_init(&waiting);
     tp_list_splice_back(&waiting, &ctx->ready);
     while ((link = tp_list_pop_front(&waiting)) != NULL) {
-        struct piece *p = tp_list_entry(link, struct piece, link);
+        struct tp_piece *p = tp_list_entry(link, struct tp_piece, link);
         bool gone = p->bulk == NULL ? announce(p) : fetch(p);
 
         if (!gone && !tp_list_is_linked(link)) {
@@ -476,7 +535,8 @@ tp_piece_fini(telpher_context *ctx)
     struct tp_list *link;
 
     tp_list_splice_back(&ctx->pieces, &ctx->ready);
+    tp_list_splice_back(&ctx->pieces, &ctx->lent);
     while ((link = tp_list_pop_front(&ctx->pieces)) != NULL) {
-        tp_free(tp_list_entry(link, struct piece, link));
+        tp_free(tp_list_entry(link, struct tp_piece, link));
     }
 }

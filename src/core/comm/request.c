@@ -75,7 +75,8 @@ tp_request_take(telpher_context *ctx, struct tp_peer *peer,
     req->user = done != NULL ? done->user : NULL;
     req->copy.queue = done != NULL ? done->queue : NULL;
     req->held = done != NULL && done->fn == NULL;
-    req->pulled = req->finished = req->cut = req->sends = req->heap = false;
+    req->pulled = req->finished = req->cut = req->sends = req->heap = req->lends =
+        false;
     req->state = TP_REQUEST_POSTED;
     req->status = TELPHER_IN_PROGRESS;
     req->chunk = NULL;

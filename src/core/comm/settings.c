@@ -45,6 +45,13 @@ const struct tp_config_entry tp_comm_entries[] = {
          "let them; no: always through host memory",
      .parser = &tp_config_bool,
      FIELD(direct)},
+    {.name = "LEND",
+     .default_text = "yes",
+     .help =
+         "ranks of one machine map each other's staging chunks; no: what is in them is "
+         "sent like other data",
+     .parser = &tp_config_bool,
+     FIELD(lend)},
     {.name = "RANK",
      .default_text = "",
      .help = "number of this process in its job; a launcher sets it",

@@ -11,6 +11,7 @@ struct tp_comm_settings {
     uint64_t start_ns, lost_ns;
     bool shm_cma;
     bool direct;
+    bool lend;
     char *rank, *size; /* "" = not said */
     char *root, *job;
     int root_by; /* 0: the launcher, 1: rank 0 */

@@ -47,6 +47,7 @@ enum {
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_MEMHOSTALLOC_PORTABLE = 1,
+    CU_MEMHOSTREGISTER_PORTABLE = 1,
     CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
 };
 
@@ -67,6 +68,9 @@ enum {
     X(MemFree, "cuMemFree_v2", (CUdeviceptr ptr))                                      \
     X(MemHostAlloc, "cuMemHostAlloc", (void **ptr, size_t bytes, unsigned int flags))  \
     X(MemFreeHost, "cuMemFreeHost", (void *ptr))                                       \
+    X(MemHostRegister, "cuMemHostRegister_v2",                                         \
+      (void *ptr, size_t bytes, unsigned int flags))                                   \
+    X(MemHostUnregister, "cuMemHostUnregister", (void *ptr))                           \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                         \
       (void *dst, CUdeviceptr src, size_t bytes, CUstream stream))                     \
     X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                         \

@@ -356,6 +356,40 @@ cuda_chunk_free(struct tp_device *d, void *chunk, size_t bytes)
     }
 }
 
+static telpher_status
+cuda_pin(struct tp_device *d, void *memory, size_t bytes)
+{
+    struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
+    CUresult error;
+
+    if (!gpu->open) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    error = tp_cuda_enter(gpu);
+    if (error == CUDA_SUCCESS) {
+        error =
+            gpu->all->api.MemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+        tp_cuda_leave(gpu);
+    }
+    if (error != CUDA_SUCCESS) {
+        tp_debug("mem", "cuda: host memory cannot be pinned: %s",
+                 tp_cuda_error_name(&gpu->all->api, error));
+    }
+    return tp_cuda_status(error);
+}
+
+static void
+cuda_unpin(struct tp_device *d, void *memory, size_t bytes)
+{
+    struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
+
+    (void)bytes;
+    if (tp_cuda_enter(gpu) == CUDA_SUCCESS) {
+        (void)gpu->all->api.MemHostUnregister(memory);
+        tp_cuda_leave(gpu);
+    }
+}
+
 /* ---- the domain ---------------------------------------------------------------------- */
 
 static void
@@ -397,6 +431,8 @@ static const struct tp_device_ops ops = {
     .close_mem = tp_cuda_close,
     .chunk_alloc = cuda_chunk_alloc,
     .chunk_free = cuda_chunk_free,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
 };
 
 static telpher_status

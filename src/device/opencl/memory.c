@@ -475,6 +475,8 @@ static const struct tp_device_ops ops = {
     .release = memory_destroy,
     .chunk_alloc = tp_opencl_chunk_alloc,
     .chunk_free = tp_opencl_chunk_free,
+    .pin = tp_opencl_pin,
+    .unpin = tp_opencl_unpin,
 };
 
 static telpher_status

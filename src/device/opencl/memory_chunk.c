@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pinned host memory for staging. OpenCL has no call for it; a buffer of the host's memory
- * that stays mapped is what drivers pin. Where that cannot be had, any memory does.
+ * that stays mapped is what drivers pin, and memory that a buffer was made of. Where neither
+ * can be had, any memory does.
  */
 #include "base/alloc.h"
 #include "core/device_file.h"
@@ -12,26 +13,76 @@ struct pinned {
     struct tp_opencl_site *site;
     cl_mem buffer;
     void *chunk;
+    bool mapped; /* else the caller's memory */
 };
 
+/* Makes the buffer; there may be no driver yet. */
 static struct pinned *
-pin(struct tp_opencl_memories *ms, struct tp_opencl_site *site, size_t bytes)
+make(struct tp_opencl_memories *ms, cl_mem_flags flags, void *memory, size_t bytes)
 {
-    struct pinned *p = tp_zalloc(sizeof(*p), "pinned chunks");
+    struct tp_list *first = tp_list_first(&ms->sites);
+    struct pinned *p = first != NULL ? tp_zalloc(sizeof(*p), "pinned chunks") : NULL;
     cl_int error;
 
     if (p == NULL) {
         return NULL;
     }
     tp_list_init(&p->link);
-    p->site = site;
-    p->buffer = ms->cl.CreateBuffer(
-        site->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &error);
+    p->site = tp_list_entry(first, struct tp_opencl_site, link);
+    p->buffer = ms->cl.CreateBuffer(p->site->context, CL_MEM_READ_WRITE | flags, bytes,
+                                    memory, &error);
     if (error != CL_SUCCESS) {
         tp_free(p);
         return NULL;
     }
-    p->chunk = ms->cl.EnqueueMapBuffer(site->lanes[TP_OPENCL_WRITE].queue, p->buffer,
+    p->chunk = memory;
+    return p;
+}
+
+static void
+keep(struct tp_opencl_memories *ms, struct pinned *p)
+{
+    p->site->refs++;
+    tp_list_push_back(&ms->pinned, &p->link);
+}
+
+/* Ends one. @return false if there is none for this memory */
+static bool
+end(struct tp_opencl_memories *ms, void *chunk)
+{
+    tp_list_for_each(pos, &ms->pinned)
+    {
+        struct pinned *p = tp_list_entry(pos, struct pinned, link);
+        cl_command_queue queue = p->site->lanes[TP_OPENCL_WRITE].queue;
+
+        if (p->chunk != chunk) {
+            continue;
+        }
+        tp_list_remove(pos);
+        if (p->mapped) {
+            (void)ms->cl.EnqueueUnmapMemObject(queue, p->buffer, chunk, 0, NULL, NULL);
+            (void)ms->cl.Flush(queue);
+        }
+        ms->cl.ReleaseMemObject(p->buffer);
+        p->site->refs--;
+        tp_free(p);
+        return true;
+    }
+    return false;
+}
+
+/* ---- memory of the driver's ---- */
+
+static struct pinned *
+make_mapped(struct tp_opencl_memories *ms, size_t bytes)
+{
+    struct pinned *p = make(ms, CL_MEM_ALLOC_HOST_PTR, NULL, bytes);
+    cl_int error;
+
+    if (p == NULL) {
+        return NULL;
+    }
+    p->chunk = ms->cl.EnqueueMapBuffer(p->site->lanes[TP_OPENCL_WRITE].queue, p->buffer,
                                        CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0,
                                        NULL, NULL, &error);
     if (error != CL_SUCCESS) {
@@ -39,6 +90,7 @@ pin(struct tp_opencl_memories *ms, struct tp_opencl_site *site, size_t bytes)
         tp_free(p);
         return NULL;
     }
+    p->mapped = true;
     return p;
 }
 
@@ -46,41 +98,44 @@ void *
 tp_opencl_chunk_alloc(struct tp_device *d, size_t bytes)
 {
     struct tp_opencl_memories *ms = tp_opencl_memories_of(d);
-    struct tp_list *first = tp_list_first(&ms->sites);
     struct pinned *p = NULL;
 
-    if (first != NULL && ms->cl.EnqueueMapBuffer != NULL &&
-        ms->cl.EnqueueUnmapMemObject != NULL) {
-        p = pin(ms, tp_list_entry(first, struct tp_opencl_site, link), bytes);
+    if (ms->cl.EnqueueMapBuffer != NULL && ms->cl.EnqueueUnmapMemObject != NULL) {
+        p = make_mapped(ms, bytes);
     }
     if (p == NULL) {
         return tp_device_plain_chunk_alloc(d, bytes);
     }
-    p->site->refs++;
-    tp_list_push_back(&ms->pinned, &p->link);
+    keep(ms, p);
     return p->chunk;
 }
 
 void
 tp_opencl_chunk_free(struct tp_device *d, void *chunk, size_t bytes)
 {
-    struct tp_opencl_memories *ms = tp_opencl_memories_of(d);
-
-    tp_list_for_each(pos, &ms->pinned)
-    {
-        struct pinned *p = tp_list_entry(pos, struct pinned, link);
-
-        if (p->chunk == chunk) {
-            cl_command_queue queue = p->site->lanes[TP_OPENCL_WRITE].queue;
-
-            tp_list_remove(pos);
-            (void)ms->cl.EnqueueUnmapMemObject(queue, p->buffer, chunk, 0, NULL, NULL);
-            (void)ms->cl.Flush(queue);
-            ms->cl.ReleaseMemObject(p->buffer);
-            p->site->refs--;
-            tp_free(p);
-            return;
-        }
+    if (!end(tp_opencl_memories_of(d), chunk)) {
+        tp_device_plain_chunk_free(d, chunk, bytes);
     }
-    tp_device_plain_chunk_free(d, chunk, bytes);
+}
+
+/* ---- memory of the caller's ---- */
+
+telpher_status
+tp_opencl_pin(struct tp_device *d, void *memory, size_t bytes)
+{
+    struct tp_opencl_memories *ms = tp_opencl_memories_of(d);
+    struct pinned *p = make(ms, CL_MEM_USE_HOST_PTR, memory, bytes);
+
+    if (p == NULL) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    keep(ms, p);
+    return TELPHER_OK;
+}
+
+void
+tp_opencl_unpin(struct tp_device *d, void *memory, size_t bytes)
+{
+    (void)bytes;
+    (void)end(tp_opencl_memories_of(d), memory);
 }

@@ -75,6 +75,8 @@ unsigned tp_opencl_memory_progress(struct tp_device *d);
 
 void *tp_opencl_chunk_alloc(struct tp_device *d, size_t bytes);
 void tp_opencl_chunk_free(struct tp_device *d, void *chunk, size_t bytes);
+telpher_status tp_opencl_pin(struct tp_device *d, void *memory, size_t bytes);
+void tp_opencl_unpin(struct tp_device *d, void *memory, size_t bytes);
 
 static inline struct tp_opencl_memories *
 tp_opencl_memories_of(struct tp_device *d)

@@ -375,6 +375,8 @@ static const struct tp_device_ops ops = {
     .close_mem = sim_free,
     .chunk_alloc = tp_device_plain_chunk_alloc,
     .chunk_free = tp_device_plain_chunk_free,
+    .pin = tp_device_plain_pin,
+    .unpin = tp_device_plain_unpin,
 };
 
 static telpher_status

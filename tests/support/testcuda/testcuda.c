@@ -29,6 +29,7 @@ struct allocation {
     size_t size;
     int fd, ordinal;
     bool opened; /* another process's */
+    bool registered; /* pinned memory of the caller's */
     unsigned long long id;
 };
 
@@ -311,8 +312,10 @@ static void
 allocation_remove(struct allocation *a)
 {
     tp_list_remove(&a->link);
-    if (a->content == NULL) {
+    if (a->content == NULL && !a->registered) {
         free(a->base);
+    } else if (a->content == NULL) {
+        /* the caller's */
     } else {
         munmap(a->base, a->size);
         munmap(a->content, a->size);
@@ -393,7 +396,36 @@ cuMemFreeHost(void *ptr)
 
     ENTER_CONTEXT("cuMemFreeHost");
     a = allocation_at((uintptr_t)ptr);
-    if (a == NULL || a->base != ptr || a->content != NULL) {
+    if (a == NULL || a->base != ptr || a->content != NULL || a->registered) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    allocation_remove(a);
+    return CUDA_SUCCESS;
+}
+
+/* Memory of the caller's: it is only looked whether it is registered once. */
+EXPORT CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags);
+EXPORT CUresult
+cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+{
+    ENTER_CONTEXT("cuMemHostRegister_v2");
+    if ((uintptr_t)ptr % 4096 != 0 || bytes == 0 ||
+        flags != CU_MEMHOSTREGISTER_PORTABLE || allocation_at((uintptr_t)ptr) != NULL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    allocation_add(ptr, NULL, bytes, -1)->registered = true;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemHostUnregister(void *ptr);
+EXPORT CUresult
+cuMemHostUnregister(void *ptr)
+{
+    struct allocation *a;
+
+    ENTER_CONTEXT("cuMemHostUnregister");
+    a = allocation_at((uintptr_t)ptr);
+    if (a == NULL || a->base != ptr || !a->registered) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     allocation_remove(a);

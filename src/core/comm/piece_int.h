@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What piece.c, which moves data in pieces, shares with lend.c, which does within a machine. */
+#ifndef TELPHER_CORE_COMM_PIECE_INT_H
+#define TELPHER_CORE_COMM_PIECE_INT_H
+
+#include "core/comm/comm_int.h"
+
+/** One piece under way. */
+struct tp_piece {
+    struct tp_list
+        link; /* of ctx->pieces when not used, else of ctx->ready, ctx->lent or
+                            nothing */
+    telpher_request *req;
+    uint64_t offset;
+    size_t len;
+    void *host; /* the chunk, or the user's memory */
+    bool chunk; /* it is ours */
+    bool borrowed; /* it is the sender's, in `from` */
+    struct tp_mem_place from;
+    struct tp_net_bulk *bulk; /* came, and waits for a chunk */
+    struct tp_net_op op;
+    struct tp_device_copy copy;
+};
+
+/** Takes one for the next bytes of a request. @return NULL without memory */
+struct tp_piece *tp_piece_take(telpher_request *req, uint64_t offset, size_t len);
+/** Frees a piece and its chunk; then the request's next piece, or its end. */
+void tp_piece_end(struct tp_piece *p, telpher_status status);
+/** Announces a piece that was lent and cannot be reached: its bytes travel. */
+void tp_piece_send(struct tp_piece *p);
+/** Starts the copy from p->host into the device. @return false if it could not be */
+bool tp_piece_write(struct tp_piece *p);
+
+/**
+ * Announces a piece where it lies. @return OK: it is in ctx->lent; AGAIN, PEER_LOST;
+ * UNSUPPORTED: others cannot map it
+ */
+telpher_status tp_lend_announce(struct tp_piece *p);
+/** Takes what the sender lends. Its header is in range. @return OK, NO_MEMORY */
+telpher_status tp_lend_borrow(telpher_request *req, struct tp_parcel *parcel);
+/** Closes the sender's memory and says so. */
+void tp_lend_give_back(struct tp_piece *p);
+
+#endif
