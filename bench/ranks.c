@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns between ranks, their options and their tables. */
+/* Patterns between ranks, and their tables. */
 #include "ranks.h"
 
-#include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,16 +13,6 @@
 #include "stats.h"
 
 enum { LARGE = 8192 };
-#define LIMIT UINT64_C(60000000000)
-
-struct pattern {
-    const char *name, *title, *column;
-    const char *way; /* that it is for if none is named */
-    /** Does one iteration. @return what it costs or moves, in the column's unit */
-    double (*run)(struct ranks_pair *p, const struct ranks_way *w, size_t len);
-    bool per_iteration; /* samples are of iterations: a median, percentiles */
-    bool rate; /* messages a second beside it */
-};
 
 /* ---- one iteration ---- */
 
@@ -87,7 +76,7 @@ run_both(struct ranks_pair *p, const struct ranks_way *w, size_t len)
     return bench_now_us() - start;
 }
 
-static const struct pattern patterns[] = {
+static const struct ranks_pattern patterns[] = {
     {"latency", "Latency Test", "Latency (us)", "channel", run_latency, true, false},
     {"multi_lat", "Multi Latency Test", "Latency (us)", "channel", run_latency, true,
      false},
@@ -101,7 +90,7 @@ static const struct pattern patterns[] = {
      run_bandwidth, false, true},
 };
 
-static const struct pattern *
+static const struct ranks_pattern *
 find_pattern(const char *name)
 {
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
@@ -171,17 +160,18 @@ place_name(const struct ranks_options *o, int side)
 }
 
 static void
-show_head(const struct pattern *pattern, const struct ranks_way *way,
-          const struct ranks_options *o, const telpher_context *ctx, uint32_t peer)
+show_head(const struct ranks_pattern *pattern, const struct ranks_way *way,
+          struct ranks_pair *p)
 {
+    const struct ranks_options *o = p->o;
+
     if (o->json) {
         return;
     }
     printf("# Telpher %s %s v%s\n", way->title, pattern->title, BENCH_VERSION);
     printf("# Send Buffer on %s and Receive Buffer on %s\n", place_name(o, 0),
            place_name(o, 1));
-    printf("# Transport %s, %u ranks; %s\n", telpher_context_transport(ctx, peer),
-           telpher_context_size(ctx),
+    printf("# Transport %s, %u ranks; %s\n", p->job->transport(p), p->size,
            pattern->per_iteration ? "the median of all iterations"
                                   : "the median of all windows");
     printf("%-10s%18s", "# Size", pattern->column);
@@ -196,7 +186,7 @@ show_head(const struct pattern *pattern, const struct ranks_way *way,
 }
 
 static double
-value_of(const struct pattern *pattern, const struct ranks_options *o, size_t len,
+value_of(const struct ranks_pattern *pattern, const struct ranks_options *o, size_t len,
          double us, uint32_t pairs)
 {
     double ways = strcmp(pattern->name, "bibw") == 0 ? 2 : 1;
@@ -205,7 +195,7 @@ value_of(const struct pattern *pattern, const struct ranks_options *o, size_t le
 }
 
 static void
-show_row(const struct pattern *pattern, const struct ranks_way *way,
+show_row(const struct ranks_pattern *pattern, const struct ranks_way *way,
          const struct ranks_options *o, size_t len, const struct bench_stats *s,
          uint32_t pairs)
 {
@@ -239,7 +229,8 @@ show_row(const struct pattern *pattern, const struct ranks_way *way,
 /* ---- driving ---- */
 
 static int
-iterations_of(const struct pattern *pattern, const struct ranks_options *o, size_t len)
+iterations_of(const struct ranks_pattern *pattern, const struct ranks_options *o,
+              size_t len)
 {
     if (o->iterations != 0) {
         return o->iterations;
@@ -251,7 +242,7 @@ iterations_of(const struct pattern *pattern, const struct ranks_options *o, size
 }
 
 static void
-run_size(struct ranks_pair *p, const struct pattern *pattern,
+run_size(struct ranks_pair *p, const struct ranks_pattern *pattern,
          const struct ranks_way *way, size_t len, uint32_t pairs)
 {
     int count = iterations_of(pattern, p->o, len);
@@ -263,20 +254,20 @@ run_size(struct ranks_pair *p, const struct pattern *pattern,
     if (p->o->validation) {
         fill(p, len);
     }
-    ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
+    p->job->barrier(p);
     for (int i = 0; i < warmup; i++) {
         pattern->run(p, way, len);
     }
-    ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
+    p->job->barrier(p);
     for (int i = 0; i < count; i++) {
         samples[i] = pattern->run(p, way, len);
     }
-    ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
+    p->job->barrier(p);
     if (p->o->validation && (pattern->per_iteration || !p->first)) {
         check(p, len);
     }
     stats = bench_stats_of(samples, (size_t)count);
-    if (telpher_context_rank(p->ctx) == 0) {
+    if (p->rank == 0) {
         show_row(pattern, way, p->o, len, &stats, pairs);
     }
     free(samples);
@@ -298,197 +289,43 @@ alloc_buffers(struct ranks_pair *p)
 }
 
 static int
-run_pattern(const struct pattern *pattern, const struct ranks_way *way,
+run_pattern(const struct ranks_pattern *pattern, const struct ranks_way *way,
             const struct ranks_options *o)
 {
-    struct ranks_pair p = {.o = o};
-    telpher_error err = {0};
-    uint32_t rank, size;
+    struct ranks_pair p = {.o = o, .job = way->job};
+    bool pairs = pattern->name[0] == 'm';
 
-    if (telpher_context_create(NULL, &p.ctx, &err) != TELPHER_OK) {
-        fprintf(stderr, "telpher-bench: %s\n", err.text);
-        return EXIT_FAILURE;
-    }
-    rank = telpher_context_rank(p.ctx);
-    size = telpher_context_size(p.ctx);
-    if (size % 2 != 0 || (size != 2 && strncmp(pattern->name, "m", 1) != 0)) {
+    p.job->join(&p);
+    if (p.size % 2 != 0 || (p.size != 2 && !pairs)) {
         fprintf(stderr, "telpher-bench: %s is for %s ranks, this job has %u\n",
-                pattern->name, strncmp(pattern->name, "m", 1) == 0 ? "pairs of" : "2",
-                size);
+                pattern->name, pairs ? "pairs of" : "2", p.size);
         return 2;
     }
-    p.first = rank < size / 2;
-    p.peer = (rank + size / 2) % size;
+    p.first = p.rank < p.size / 2;
+    p.peer = (p.rank + p.size / 2) % p.size;
     alloc_buffers(&p);
     way->open(&p);
-    if (rank == 0) {
-        show_head(pattern, way, o, p.ctx, p.peer);
+    if (p.rank == 0) {
+        show_head(pattern, way, &p);
     }
     for (size_t len = o->min_bytes; len <= o->max_bytes; len = len == 0 ? 1 : 2 * len) {
-        run_size(&p, pattern, way, len, size / 2);
+        run_size(&p, pattern, way, len, p.size / 2);
     }
     way->close(&p);
-    ranks_check(&p, telpher_barrier(p.ctx, LIMIT), "barrier");
+    p.job->barrier(&p);
     ranks_check(&p, telpher_mem_free(p.ctx, p.out), "memory");
     ranks_check(&p, telpher_mem_free(p.ctx, p.in), "memory");
-    telpher_context_destroy(p.ctx);
+    p.job->leave(&p);
     return EXIT_SUCCESS;
 }
 
-/* ---- options ---- */
-
-static void
-print_help(const struct pattern *pattern)
-{
-    printf(
-        "usage: telpher-bench %s [OPTION]... [H|D] [H|D]\n"
-        "       telpher launch -n 2 -- telpher-bench %s [OPTION]...\n\n"
-        "%s between two ranks; H: host memory, D: the device's, of sender and "
-        "receiver.\n"
-        "Without a launcher it starts two ranks here.\n\n"
-        "  -r, --runtime WAY     channel, msg (to a handler), msg2 (metadata first, as "
-        "in\n"
-        "                        the paper), put (notified); default %s\n"
-        "  -d, --device KIND     what D is: opencl, cuda or sim; default sim\n"
-        "  -m, --message-size [MIN:]MAX   bytes, or 64K, 1M; default 1:4M\n"
-        "  -i, --iterations N    default 10000, 1000 above 8 KiB; windows: 100 and 20\n"
-        "  -x, --warmup N        iterations that do not count\n"
-        "  -W, --window-size N   sends under way in bandwidth tests; default 64\n"
-        "  -b, --buffer-num single|multiple   one buffer, or one for each in the "
-        "window\n"
-        "  -c, --validation      check what came\n"
-        "  -z, --percentiles     mean, 90th and 99th percentile beside the median\n"
-        "  -f, --format text|json   json: one object a line\n"
-        "  -h, --help\n",
-        pattern->name, pattern->name, pattern->title, pattern->way);
-}
+/* ---- starting ---- */
 
 static int
-bad(const char *what, const char *text)
+failed(const char *what, const char *text)
 {
     fprintf(stderr, "telpher-bench: %s: \"%s\"\n", what, text);
     return 2;
-}
-
-static int
-parse_device(struct ranks_options *o, const char *text)
-{
-    static const struct {
-        const char *name;
-        uint32_t kind;
-    } kinds[] = {{"opencl", TELPHER_MEM_OPENCL},
-                 {"cuda", TELPHER_MEM_CUDA},
-                 {"sim", TELPHER_MEM_SIM}};
-
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(kinds[i].name, text) == 0) {
-            o->device = kinds[i].kind;
-            return -1;
-        }
-    }
-    return bad("-d is opencl, cuda or sim", text);
-}
-
-static const struct ranks_way *
-find_way(const char *name)
-{
-    for (size_t i = 0; ranks_ways[i] != NULL; i++) {
-        if (strcmp(ranks_ways[i]->name, name) == 0) {
-            return ranks_ways[i];
-        }
-    }
-    bad("-r is channel, msg, msg2 or put", name);
-    return NULL;
-}
-
-static int
-parse_places(struct ranks_options *o, int argc, char **argv)
-{
-    for (int i = 0; i < argc; i++) {
-        if (i > 1 || (strcmp(argv[i], "H") != 0 && strcmp(argv[i], "D") != 0)) {
-            return bad("places are H or D, one or two", argv[i]);
-        }
-        o->kinds[i] = argv[i][0] == 'H' ? TELPHER_MEM_HOST : o->device;
-    }
-    if (argc == 1) {
-        o->kinds[1] = o->kinds[0];
-    }
-    return -1;
-}
-
-static int
-parse_option(int c, const char *text, const struct pattern *pattern,
-             struct ranks_options *o, const struct ranks_way **way)
-{
-    switch (c) {
-    case 'r':
-        *way = find_way(text);
-        return *way != NULL ? -1 : 2;
-    case 'd':
-        return parse_device(o, text);
-    case 'm':
-        return bench_parse_sizes(text, 0, &o->min_bytes, &o->max_bytes)
-                   ? -1
-                   : bad("-m is [MIN:]MAX, MAX up to 16G", text);
-    case 'i':
-        return bench_parse_int(text, 1, INT_MAX, &o->iterations)
-                   ? -1
-                   : bad("-i is a number", text);
-    case 'x':
-        return bench_parse_int(text, 1, INT_MAX, &o->warmup)
-                   ? -1
-                   : bad("-x is a number", text);
-    case 'W':
-        return bench_parse_int(text, 1, 1024, &o->window)
-                   ? -1
-                   : bad("-W is 1 to 1024", text);
-    case 'b':
-        o->many_buffers = strcmp(text, "multiple") == 0;
-        return o->many_buffers || strcmp(text, "single") == 0
-                   ? -1
-                   : bad("-b is single or multiple", text);
-    case 'c':
-        o->validation = true;
-        return -1;
-    case 'z':
-        o->percentiles = true;
-        return -1;
-    case 'f':
-        o->json = strcmp(text, "json") == 0;
-        return o->json || strcmp(text, "text") == 0 ? -1
-                                                    : bad("-f is text or json", text);
-    case 'h':
-        print_help(pattern);
-        return EXIT_SUCCESS;
-    default:
-        return 2;
-    }
-}
-
-static int
-parse_options(int argc, char **argv, const struct pattern *pattern,
-              struct ranks_options *o, const struct ranks_way **way)
-{
-    static const struct option options[] = {
-        {"runtime", required_argument, NULL, 'r'},
-        {"device", required_argument, NULL, 'd'},
-        {"message-size", required_argument, NULL, 'm'},
-        {"iterations", required_argument, NULL, 'i'},
-        {"warmup", required_argument, NULL, 'x'},
-        {"window-size", required_argument, NULL, 'W'},
-        {"buffer-num", required_argument, NULL, 'b'},
-        {"validation", no_argument, NULL, 'c'},
-        {"percentiles", no_argument, NULL, 'z'},
-        {"format", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
-    int c, code = -1;
-
-    while (code < 0 &&
-           (c = getopt_long(argc, argv, "r:d:m:i:x:W:b:czf:h", options, NULL)) != -1) {
-        code = parse_option(c, optarg, pattern, o, way);
-    }
-    return code < 0 ? parse_places(o, argc - optind, argv + optind) : code;
 }
 
 /* Becomes `telpher launch -n 2` of ourselves; the telpher command lies beside us. */
@@ -501,7 +338,7 @@ launch_self(const char *program, int argc, char **argv)
     ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
     if (len < 0 || args == NULL) {
-        return bad("starting two ranks", program);
+        return failed("starting two ranks", program);
     }
     memcpy(folder, self, sizeof(folder)); /* dirname changes it */
     snprintf(launcher, sizeof(launcher), "%s/telpher", dirname(folder));
@@ -516,7 +353,7 @@ launch_self(const char *program, int argc, char **argv)
     }
     execv(launcher, args);
     free(args);
-    return bad("the telpher command is not beside this program", launcher);
+    return failed("the telpher command is not beside this program", launcher);
 }
 
 int
@@ -527,14 +364,15 @@ ranks_main(const char *program, int argc, char **argv)
                               .window = 64,
                               .kinds = {TELPHER_MEM_HOST, TELPHER_MEM_HOST},
                               .device = TELPHER_MEM_SIM};
-    const struct pattern *pattern = find_pattern(argv[0]);
-    const struct ranks_way *way = find_way(pattern->way);
-    int code = parse_options(argc, argv, pattern, &o, &way);
+    const struct ranks_pattern *pattern = find_pattern(argv[0]);
+    const struct ranks_way *way = ranks_find_way(pattern->way);
+    int code = ranks_parse_options(argc, argv, pattern, &o, &way);
 
     if (code >= 0) {
         return code;
     }
-    if (getenv("TELPHER_ROOT") == NULL && getenv("PMIX_RANK") == NULL) {
+    if (way->job == &ranks_telpher_job && getenv("TELPHER_ROOT") == NULL &&
+        getenv("PMIX_RANK") == NULL) {
         return launch_self(program, argc, argv);
     }
     return run_pattern(pattern, way, &o);

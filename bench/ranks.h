@@ -22,12 +22,26 @@ struct ranks_options {
     bool validation, percentiles, json, many_buffers;
     uint32_t kinds[2]; /* enum telpher_mem_kind of sender and receiver */
     uint32_t device; /* the kind that D means */
+    const char *mpi; /* whose, of runtime mpi; NULL: of the launcher we run under */
+};
+
+struct ranks_pair;
+
+/** How this process became a rank, and what all ranks do together. Failures end the program. */
+struct ranks_job {
+    /** Joins: sets ctx, rank and size. */
+    void (*join)(struct ranks_pair *p);
+    void (*leave)(struct ranks_pair *p);
+    void (*barrier)(struct ranks_pair *p);
+    /** What carries data to the peer, for the table's head. */
+    const char *(*transport)(struct ranks_pair *p);
 };
 
 /** Two ranks, one of which this is, and their buffers. */
 struct ranks_pair {
-    telpher_context *ctx;
-    uint32_t peer;
+    telpher_context *ctx; /* of one rank where Telpher does not carry the data */
+    const struct ranks_job *job;
+    uint32_t rank, size, peer;
     bool first; /* sends first */
     const struct ranks_options *o;
     uint8_t *out, *in; /* window buffers of max_bytes, or one */
@@ -38,6 +52,7 @@ struct ranks_pair {
 struct ranks_way {
     const char *name; /* of option -r */
     const char *title;
+    const struct ranks_job *job;
     void (*open)(struct ranks_pair *p);
     void (*close)(struct ranks_pair *p);
     void (*send)(struct ranks_pair *p, const void *src, size_t len);
@@ -49,9 +64,29 @@ struct ranks_way {
 };
 
 extern const struct ranks_way *const ranks_ways[];
+extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
+extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
+extern const struct ranks_job ranks_telpher_job;
 
 /** Says what failed, with the rank, and ends the program. */
 void ranks_check(const struct ranks_pair *p, telpher_status status, const char *what);
+
+/** The way named so, or NULL. */
+const struct ranks_way *ranks_find_way(const char *name);
+
+/** What drives a way: one iteration, how often, and how it is shown. */
+struct ranks_pattern {
+    const char *name, *title, *column;
+    const char *way; /* that it is for if none is named */
+    /** Does one iteration. @return what it costs [us] */
+    double (*run)(struct ranks_pair *p, const struct ranks_way *w, size_t len);
+    bool per_iteration; /* samples are of iterations: a median, percentiles */
+    bool rate; /* messages a second beside it */
+};
+
+/** Reads the command line. @return the exit code if the program ends here, else -1 */
+int ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
+                        struct ranks_options *o, const struct ranks_way **way);
 
 /** True if @p name is one of the patterns. */
 bool ranks_is_pattern(const char *name);

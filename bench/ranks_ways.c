@@ -29,11 +29,46 @@ void
 ranks_check(const struct ranks_pair *p, telpher_status status, const char *what)
 {
     if (status != TELPHER_OK && status != TELPHER_IN_PROGRESS) {
-        fprintf(stderr, "telpher-bench: rank %u: %s: %s\n",
-                telpher_context_rank(p->ctx), what, telpher_status_text(status));
+        fprintf(stderr, "telpher-bench: rank %u: %s: %s\n", p->rank, what,
+                telpher_status_text(status));
         exit(EXIT_FAILURE);
     }
 }
+
+/* ---- the job ---- */
+
+static void
+join(struct ranks_pair *p)
+{
+    telpher_error err = {0};
+
+    if (telpher_context_create(NULL, &p->ctx, &err) != TELPHER_OK) {
+        fprintf(stderr, "telpher-bench: %s\n", err.text);
+        exit(EXIT_FAILURE);
+    }
+    p->rank = telpher_context_rank(p->ctx);
+    p->size = telpher_context_size(p->ctx);
+}
+
+static void
+leave(struct ranks_pair *p)
+{
+    telpher_context_destroy(p->ctx);
+}
+
+static void
+barrier(struct ranks_pair *p)
+{
+    ranks_check(p, telpher_barrier(p->ctx, LIMIT), "barrier");
+}
+
+static const char *
+transport(struct ranks_pair *p)
+{
+    return telpher_context_transport(p->ctx, p->peer);
+}
+
+const struct ranks_job ranks_telpher_job = {join, leave, barrier, transport};
 
 static void
 way_alloc(struct ranks_pair *p)
@@ -376,17 +411,19 @@ put_wait_all(struct ranks_pair *p, int sends, int recvs)
 }
 
 static const struct ranks_way channel_way = {
-    "channel",    "Channel",          channel_open,       channel_close,   channel_send,
-    channel_recv, channel_begin_send, channel_begin_recv, channel_wait_all};
-static const struct ranks_way msg_way = {"msg",          "Message",      msg_open,
-                                         msg_close,      msg_send,       msg_recv,
-                                         msg_begin_send, msg_begin_recv, msg_wait_all};
+    "channel",          "Channel",       &ranks_telpher_job, channel_open,
+    channel_close,      channel_send,    channel_recv,       channel_begin_send,
+    channel_begin_recv, channel_wait_all};
+static const struct ranks_way msg_way = {
+    "msg",    "Message", &ranks_telpher_job, msg_open,       msg_close,
+    msg_send, msg_recv,  msg_begin_send,     msg_begin_recv, msg_wait_all};
 static const struct ranks_way msg2_way = {
-    "msg2",    "Two-Message",   msg2_open,       msg2_close,      msg2_send,
-    msg2_recv, msg2_begin_send, msg2_begin_recv, channel_wait_all};
-static const struct ranks_way put_way = {"put",          "Notified Put", put_open,
-                                         put_close,      put_send,       put_recv,
-                                         put_begin_send, msg_begin_recv, put_wait_all};
+    "msg2",    "Two-Message", &ranks_telpher_job, msg2_open,       msg2_close,
+    msg2_send, msg2_recv,     msg2_begin_send,    msg2_begin_recv, channel_wait_all};
+static const struct ranks_way put_way = {
+    "put",    "Notified Put", &ranks_telpher_job, put_open,       put_close,
+    put_send, put_recv,       put_begin_send,     msg_begin_recv, put_wait_all};
 
-const struct ranks_way *const ranks_ways[] = {&channel_way, &msg_way, &msg2_way,
-                                              &put_way, NULL};
+const struct ranks_way *const ranks_ways[] = {
+    &channel_way,   &msg_way,         &msg2_way,         &put_way,
+    &ranks_mpi_way, &ranks_store_way, &ranks_socket_way, NULL};

@@ -134,9 +134,41 @@ ranks() {
     grep -q '"bytes": 4096, "samples": 3, "median": [0-9]' "$dir/out" || die "no JSON"
     expect 0 "$(dirname "$bench")/telpher" launch -n 4 -- "$bench" mbw_mr -m 8:16 -i 5
     grep -Eq '^16 +[0-9.]+ +[0-9.]+$' "$dir/out" || die "no message rate"
+    for floor in store socket; do
+        expect 0 "$bench" latency -r "$floor" -c -i 20 -x 2 -m 1:8192
+        test "$(awk 'NF == 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $floor"
+        expect 0 "$bench" bibw -r "$floor" -c -i 3 -x 1 -m 100000:400000 -W 7
+    done
+    expect 1 "$bench" latency -r store D D
     expect 2 "$bench" latency -r pigeon
     expect 2 "$bench" latency -m 8:4
     expect 2 "$bench" latency X
+}
+
+# Runtime mpi under every MPI that telpher-bench was built for. Those libraries leak at their end.
+mpi() {
+    ran=0
+    expect 1 env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE "$bench" latency -r mpi
+    grep -q 'runs under the mpirun' "$dir/err" || die "no word about mpirun"
+    expect 1 "$bench" latency -r mpi --mpi pigeon
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    for flavour in openmpi mpich; do
+        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" || continue
+        launch="mpirun.$flavour"
+        command -v "$launch" >/dev/null || continue
+        test "$flavour" = mpich || launch="$launch --oversubscribe"
+        ran=1
+        for pattern in latency bw bibw mbw_mr multi_lat; do
+            expect 0 $launch -n 2 "$bench" "$pattern" -r mpi -c -i 5 -x 2 -m 1:32K -W 8
+            test "$(awk 'NF >= 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 16 || die "rows of $pattern, $flavour"
+        done
+        if $launch -n 2 "$bench" latency -r mpi -d sim -i 5 D D >"$dir/out" 2>"$dir/err"; then
+            die "$flavour takes memory that no MPI knows"
+        fi
+        grep -q 'takes H, or D of -d cuda' "$dir/err" "$dir/out" || die "no reason why $flavour takes no such memory"
+    done
+    test "$ran" = 1 || { echo "skipped: built for no MPI that has its mpirun here (packages libopenmpi-dev, libmpich-dev)"; exit 77; }
 }
 
 "$part"

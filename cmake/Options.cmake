@@ -68,6 +68,10 @@ telpher_part(ucx UCX "${UCX_FOUND}"
 telpher_part(pmix PMIX "${PMIX_FOUND}" "no PMIx (package libpmix-dev)")
 telpher_part(offload OFFLOAD "${FFI_FOUND}" "no libffi (package libffi-dev)")
 telpher_part(bench BENCH ON "")
+include(cmake/Mpi.cmake)
+telpher_part(bench-openmpi BENCH_OPENMPI "${TELPHER_MPI_openmpi}"
+  "no Open MPI (package libopenmpi-dev), or the thread sanitizer")
+telpher_part(bench-mpich BENCH_MPICH "${TELPHER_MPI_mpich}" "no MPICH (package libmpich-dev), or the thread sanitizer")
 telpher_part(examples EXAMPLES "${OPENCL_FOUND}" "no libOpenCL (package ocl-icd-opencl-dev)")
 telpher_part(man MAN ON "")
 string(COMPARE EQUAL "${CMAKE_SYSTEM_NAME}" Linux telpher_linux)

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of runtime mpi, for the implementation whose mpi.h this is compiled with. */
+#include "mpi_module.h"
+
+#include <mpi.h>
+#include <string.h>
+
+#if defined(OPEN_MPI)
+#include <mpi-ext.h>
+#endif
+
+enum { TAG = 1 };
+
+static MPI_Request sends[BENCH_MPI_WINDOW_MAX], recvs[BENCH_MPI_WINDOW_MAX];
+static MPI_Status statuses[BENCH_MPI_WINDOW_MAX];
+
+static bool
+start(int *ret_rank, int *ret_size)
+{
+    return MPI_Init(NULL, NULL) == MPI_SUCCESS &&
+           MPI_Comm_rank(MPI_COMM_WORLD, ret_rank) == MPI_SUCCESS &&
+           MPI_Comm_size(MPI_COMM_WORLD, ret_size) == MPI_SUCCESS;
+}
+
+static void
+stop(void)
+{
+    MPI_Finalize();
+}
+
+/* The first words of what the library says of itself. */
+static const char *
+version(void)
+{
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING + 1];
+    int len = 0;
+
+    MPI_Get_library_version(text, &len);
+    text[strcspn(text, ",\n")] = '\0';
+    for (char *tab = text; (tab = strchr(tab, '\t')) != NULL;) {
+        *tab = ' ';
+    }
+    return text;
+}
+
+static bool
+takes_cuda(void)
+{
+#if defined(OPEN_MPI) && defined(MPIX_CUDA_AWARE_SUPPORT)
+    return MPIX_Query_cuda_support() == 1;
+#elif defined(MPIX_GPU_SUPPORT_CUDA)
+    int supported = 0;
+
+    return MPIX_GPU_query_support(MPIX_GPU_SUPPORT_CUDA, &supported) == MPI_SUCCESS &&
+           supported != 0;
+#else
+    return false;
+#endif
+}
+
+static bool
+barrier(void)
+{
+    return MPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static bool
+send_bytes(const void *src, size_t len, int peer)
+{
+    return MPI_Send(src, (int)len, MPI_BYTE, peer, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static bool
+recv_bytes(void *dst, size_t len, int peer)
+{
+    return MPI_Recv(dst, (int)len, MPI_BYTE, peer, TAG, MPI_COMM_WORLD,
+                    MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+static bool
+begin_send(int i, const void *src, size_t len, int peer)
+{
+    return MPI_Isend(src, (int)len, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &sends[i]) ==
+           MPI_SUCCESS;
+}
+
+static bool
+begin_recv(int i, void *dst, size_t len, int peer)
+{
+    return MPI_Irecv(dst, (int)len, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, &recvs[i]) ==
+           MPI_SUCCESS;
+}
+
+static bool
+wait_all(int send_count, int recv_count)
+{
+    return MPI_Waitall(recv_count, recvs, statuses) == MPI_SUCCESS &&
+           MPI_Waitall(send_count, sends, statuses) == MPI_SUCCESS;
+}
+
+__attribute__((visibility("default"))) extern const struct bench_mpi bench_mpi;
+const struct bench_mpi bench_mpi = {
+    start,      stop,       version,    takes_cuda, barrier,
+    send_bytes, recv_bytes, begin_send, begin_recv, wait_all,
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What telpher-bench needs of an MPI, without its types: mpi_module.c is compiled once for
+ * each implementation, since what their mpi.h call alike differs, and loaded when used.
+ * Every call gives false if MPI failed. Lengths are at most INT_MAX.
+ */
+#ifndef BENCH_MPI_MODULE_H
+#define BENCH_MPI_MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BENCH_MPI_WINDOW_MAX = 1024 };
+
+/** Exported by the module as "bench_mpi". */
+struct bench_mpi {
+    bool (*start)(int *ret_rank, int *ret_size);
+    void (*stop)(void);
+    const char *(*version)(void);
+    bool (*takes_cuda)(void); /**< CUDA device memory where a buffer is asked for */
+    bool (*barrier)(void);
+    bool (*send)(const void *src, size_t len, int peer);
+    bool (*recv)(void *dst, size_t len, int peer);
+    bool (*begin_send)(int i, const void *src, size_t len, int peer);
+    bool (*begin_recv)(int i, void *dst, size_t len, int peer);
+    /** For the first of either kind that were begun. */
+    bool (*wait_all)(int sends, int recvs);
+};
+
+#endif

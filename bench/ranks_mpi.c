@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runtime mpi: the same patterns over the calls of an MPI, for comparison. The program runs
+ * under that MPI's mpirun; its library is loaded first, then the module that was compiled for
+ * it. Telpher only gives the memory here: its context is a job of one rank.
+ */
+#include "ranks.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mpi_module.h"
+
+#ifndef BENCH_LIBRARY_OPENMPI
+#define BENCH_LIBRARY_OPENMPI NULL
+#endif
+#ifndef BENCH_LIBRARY_MPICH
+#define BENCH_LIBRARY_MPICH NULL
+#endif
+
+/** An implementation, by the name that --mpi and the module have. */
+struct flavour {
+    const char *name;
+    const char *variable; /* its launcher sets it for each rank */
+    const char *libraries[3]; /* NULL where this program was built without its module */
+};
+
+static const struct flavour flavours[] = {
+    {"openmpi", "OMPI_COMM_WORLD_SIZE", {"libmpi.so.40", BENCH_LIBRARY_OPENMPI, NULL}},
+    {"mpich", "PMI_SIZE", {"libmpich.so.12", "libmpi.so.12", BENCH_LIBRARY_MPICH}},
+};
+
+static const struct bench_mpi *mpi;
+
+static void
+fail(const char *what, const char *detail)
+{
+    fprintf(stderr, "telpher-bench: %s%s%s\n", what, detail[0] != '\0' ? ": " : "",
+            detail);
+    exit(EXIT_FAILURE);
+}
+
+static void
+need(bool done, const char *what)
+{
+    if (!done) {
+        fail("MPI refused", what);
+    }
+}
+
+/* ---- which MPI ---- */
+
+static const struct flavour *
+choose(const char *name)
+{
+    for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++) {
+        if (name != NULL ? strcmp(name, flavours[i].name) == 0
+                         : getenv(flavours[i].variable) != NULL) {
+            return &flavours[i];
+        }
+    }
+    if (name != NULL) {
+        fail("--mpi is openmpi or mpich, not", name);
+    }
+    fail("runtime mpi runs under the mpirun of Open MPI or MPICH; where another "
+         "launcher "
+         "starts the ranks, --mpi says which it is",
+         "");
+    return NULL;
+}
+
+/* Global, so that the module and the MPI's own plug-ins find its symbols. Stays loaded. */
+static void
+load_library(const struct flavour *f)
+{
+    for (int i = 0; i < 3; i++) {
+        if (f->libraries[i] != NULL &&
+            dlopen(f->libraries[i], RTLD_NOW | RTLD_GLOBAL) != NULL) {
+            return;
+        }
+    }
+    fail("the library of this MPI cannot be loaded", f->name);
+}
+
+static void
+load_module(const struct flavour *f)
+{
+    char self[PATH_MAX] = "", path[PATH_MAX + 64];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    void *module;
+
+    snprintf(path, sizeof(path), "%s/../libexec/telpher/telpher-bench-%s.so",
+             len > 0 ? dirname(self) : ".", f->name);
+    if (access(path, R_OK) != 0) {
+        fail("telpher-bench was built without this MPI, there is no", path);
+    }
+    load_library(f);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    mpi = module != NULL ? dlsym(module, "bench_mpi") : NULL;
+    if (mpi == NULL) {
+        fail("the module for this MPI", dlerror());
+    }
+}
+
+/* ---- the job ---- */
+
+static telpher_status
+alone(void *user, const void *mine, size_t len, void *all)
+{
+    (void)user;
+    memcpy(all, mine, len);
+    return TELPHER_OK;
+}
+
+static void
+make_context(struct ranks_pair *p)
+{
+    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_bootstrap bootstrap = {sizeof(bootstrap), 0, 1, alone, NULL};
+    telpher_error err = {0};
+
+    params.bootstrap = &bootstrap;
+    if (telpher_context_create(&params, &p->ctx, &err) != TELPHER_OK) {
+        fail("memory for the buffers", err.text);
+    }
+}
+
+static void
+refuse_memory(const struct ranks_options *o)
+{
+    for (int side = 0; side < 2; side++) {
+        if (o->kinds[side] == TELPHER_MEM_HOST) {
+            continue;
+        }
+        if (o->kinds[side] != TELPHER_MEM_CUDA) {
+            fail("runtime mpi takes H, or D of -d cuda", "");
+        }
+        if (!mpi->takes_cuda()) {
+            fail("this MPI does not take CUDA device memory", mpi->version());
+        }
+    }
+}
+
+static void
+join(struct ranks_pair *p)
+{
+    int rank, size;
+
+    if (p->o->max_bytes > INT_MAX) {
+        fail("runtime mpi sends at most 2 GiB - 1 at once", "");
+    }
+    load_module(choose(p->o->mpi));
+    need(mpi->start(&rank, &size), "MPI_Init");
+    refuse_memory(p->o);
+    p->rank = (uint32_t)rank;
+    p->size = (uint32_t)size;
+    make_context(p);
+}
+
+static void
+leave(struct ranks_pair *p)
+{
+    telpher_context_destroy(p->ctx);
+    mpi->stop();
+}
+
+static void
+barrier(struct ranks_pair *p)
+{
+    (void)p;
+    need(mpi->barrier(), "MPI_Barrier");
+}
+
+static const char *
+transport(struct ranks_pair *p)
+{
+    (void)p;
+    return mpi->version();
+}
+
+static const struct ranks_job job = {join, leave, barrier, transport};
+
+/* ---- the way ---- */
+
+static void
+nothing(struct ranks_pair *p)
+{
+    (void)p;
+}
+
+static void
+way_send(struct ranks_pair *p, const void *src, size_t len)
+{
+    need(mpi->send(src, len, (int)p->peer), "MPI_Send");
+}
+
+static void
+way_recv(struct ranks_pair *p, void *dst, size_t len)
+{
+    need(mpi->recv(dst, len, (int)p->peer), "MPI_Recv");
+}
+
+static void
+way_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+{
+    need(mpi->begin_send(i, src, len, (int)p->peer), "MPI_Isend");
+}
+
+static void
+way_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
+{
+    need(mpi->begin_recv(i, dst, len, (int)p->peer), "MPI_Irecv");
+}
+
+static void
+way_wait_all(struct ranks_pair *p, int sends, int recvs)
+{
+    (void)p;
+    need(mpi->wait_all(sends, recvs), "MPI_Waitall");
+}
+
+const struct ranks_way ranks_mpi_way = {
+    "mpi",    "MPI",    &job,           nothing,        nothing,
+    way_send, way_recv, way_begin_send, way_begin_recv, way_wait_all};

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# Which MPI implementations there are headers of. Only telpher-bench's modules are compiled with them, one for each,
+# since what is behind the names of mpi.h differs; nothing is linked with an MPI.
+include(CheckCSourceCompiles)
+
+# telpher_find_mpi(<name> <macro of its mpi.h> <library> <compiler>…): sets TELPHER_MPI_<NAME>_INCLUDES and _LIBRARY,
+# and TELPHER_MPI_<NAME> if it is there.
+function(telpher_find_mpi name macro library)
+  set(TELPHER_MPI_${name} OFF PARENT_SCOPE)
+  find_program(TELPHER_MPICC_${name} NAMES ${ARGN})
+  mark_as_advanced(TELPHER_MPICC_${name})
+  if(CMAKE_CROSSCOMPILING OR NOT TELPHER_MPICC_${name})
+    return()
+  endif()
+  execute_process(COMMAND ${TELPHER_MPICC_${name}} -show OUTPUT_VARIABLE shown ERROR_QUIET)
+  foreach(letter IN ITEMS I L)
+    string(REGEX MATCHALL "-${letter}[^ \n]+" ${letter} "${shown}")
+    list(TRANSFORM ${letter} REPLACE "^-${letter}" "")
+  endforeach()
+  set(CMAKE_REQUIRED_INCLUDES ${I})
+  check_c_source_compiles("#include <mpi.h>\n#ifndef ${macro}\n#error another MPI\n#endif\nint main(void) { return 0; }"
+    TELPHER_MPI_IS_${name})
+  unset(found CACHE)
+  find_library(found NAMES ${library} HINTS ${L} NO_CACHE)
+  if(TELPHER_MPI_IS_${name} AND found)
+    set(TELPHER_MPI_${name} ON PARENT_SCOPE)
+    set(TELPHER_MPI_${name}_INCLUDES ${I} PARENT_SCOPE)
+    set(TELPHER_MPI_${name}_LIBRARY ${found} PARENT_SCOPE)
+  endif()
+endfunction()
+
+telpher_find_mpi(openmpi OPEN_MPI mpi mpicc.openmpi mpicc)
+telpher_find_mpi(mpich MPICH_VERSION mpich mpicc.mpich mpicc)
+# What MPI libraries do behind their calls is no business of the thread sanitizer.
+if(TELPHER_SANITIZE MATCHES thread)
+  set(TELPHER_MPI_openmpi OFF)
+  set(TELPHER_MPI_mpich OFF)
+endif()
