@@ -19,6 +19,7 @@
  *   printf.c       what kernels print
  *   watchdog.c     kernels that never end          exec_share.c    memory of the client
  *   exec_pin.c     memory that drivers know        exec_end.c      the end of a session
+ *   exec_hold.c    events that failed              exec_user_event.c  that others set
  *
  * Threads: the *reader* receives commands and hands them to the driver's own queues; it
  * owns the table of objects. Native callbacks send DONE themselves. The pool builds. The
@@ -106,6 +107,7 @@ struct tp_exec_queue {
     unsigned untracked; /**< commands behind the last pending one; reader only */
     cl_event
         barrier; /**< last one (in order: only after renewing), or NULL; reader only */
+    bool barrier_is_own; /**< it is of no command, but of renewing */
     struct tp_list link; /**< exec->queues; done_lock */
     struct tp_list pending; /**< events in the order of commands; done_lock */
 };
@@ -142,6 +144,8 @@ struct tp_exec_event {
     cl_event native; /**< NULL: failed at once */
     struct tp_list link; /**< queue->pending; done_lock */
     struct tp_list dead_link; /**< of who settled it, once it is pending no more */
+    struct tp_list open_link; /**< exec->user_events, while it is not set; done_lock */
+    uint64_t made; /**< 1, 2, …: an event waits only for those with smaller ones */
     const char *call; /**< native call, for texts */
     bool has_waits; /**< may rightly stand still */
     cl_event hold; /**< of a move: what keeps its place in the queue, or NULL */
@@ -154,6 +158,7 @@ struct tp_exec_event {
     uint64_t stamps[5];
     uint64_t transfer; /**< READ of up to a chunk: its content goes as this transfer */
     bool failed; /**< for that; done_lock */
+    bool complete; /**< the native one has ended well; done_lock */
     struct tp_host_staging *content_from; /**< where content belongs; NULL: small */
     void *content; /**< of an inline READ or WRITE: small, or a staging chunk */
     uint32_t content_len; /**< of a READ; goes with DONE */
@@ -198,6 +203,9 @@ struct tp_exec {
     struct tp_mutex done_lock;
     struct tp_list queues; /**< done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
+    struct tp_list user_events; /**< not set; done_lock */
+    _Atomic uint64_t user_events_open; /**< their number */
+    _Atomic uint64_t events_made;
     _Atomic(struct tp_exec_hold *) holds; /**< exec_hold.c */
     _Atomic uint64_t progress; /**< counts completions, for the watchdog */
     _Atomic uint64_t
@@ -246,10 +254,8 @@ uint64_t tp_exec_transfer_id(struct tp_exec *x);
 
 /** What is left to do when the client has gone; bounded in time. Reader only. */
 void tp_exec_end_session(struct tp_exec *x);
-/**
- * Has an event stand behind launches that have none, so that their end can be seen. Only
- * the build cache wants to. Reader only.
- */
+/** Has an event stand behind launches that have none, so that their end can be seen. Reader
+ *  only. */
 void tp_exec_queue_track(struct tp_exec_queue *q);
 
 /* ---- exec_objects.c ---- */
@@ -296,6 +302,7 @@ void tp_exec_event_free(struct tp_exec_object *o);
 void tp_exec_sub_device_free(struct tp_exec_object *o);
 void tp_exec_commands_free(struct tp_exec_object *o);
 /* What happens to the native object as soon as the client lets go. */
+void tp_exec_event_let_go(struct tp_exec_object *o);
 void tp_exec_context_let_go(struct tp_exec_object *o);
 void tp_exec_queue_let_go(struct tp_exec_object *o);
 void tp_exec_mem_let_go(struct tp_exec_object *o);
@@ -380,6 +387,8 @@ int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
  * enqueued behind a failed command never starts. Reader only. @return 0 or the CL error
  */
 int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
+/** Releases the last barrier. Reader only. */
+void tp_exec_queue_forget_barrier(struct tp_exec_queue *q);
 
 /** Charges the session for the device memory of a new object. @return false: it is refused
  *  or was before, and the client has been told */
@@ -430,6 +439,14 @@ void tp_exec_event_subscribe(struct tp_exec_event *ev);
 void tp_exec_sweep_failures(struct tp_exec *x);
 /** CL_COMPLETE .. CL_QUEUED, or a negative error. */
 cl_int tp_exec_event_status(struct tp_exec_event *ev);
+
+/* ---- exec_user_event.c ---- */
+
+/** Notes a native user event that somebody will set, and holds @p ev. Reader only. */
+void tp_exec_user_event_open(struct tp_exec_event *ev);
+/** It has been set, or never will be. May be called more than once. Any thread, without
+ *  locks; the caller holds @p ev. */
+void tp_exec_user_event_close(struct tp_exec_event *ev);
 
 /* ---- exec_command.c ---- */
 
@@ -517,6 +534,10 @@ bool tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m);
 
 /* ---- exec_move.c ---- */
 
+/** Enqueues the gate of a move and what holds the queue until it is done. */
+telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
+                            const struct tp_device_box *box, uint64_t transfer,
+                            bool to_client, bool shared);
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
 /** The closed gate that a move waits for, retained; NULL: it waits for none. Any thread. */
@@ -524,14 +545,11 @@ cl_event tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev);
 
 /* ---- exec_hold.c ---- */
 
-/** Releases what held a queue for a move, once the driver needs it no more. Any thread. */
-void tp_exec_release_hold(struct tp_exec *x, cl_event native);
-/** Releases those of before. The watchdog alone. @return true if some are left */
+/** Releases the native event of a command; one that has not ended well is kept until the
+ *  driver needs it no more. Any thread. */
+void tp_exec_release_native(struct tp_exec *x, cl_event native);
+/** Releases those kept. The watchdog alone. @return true if some are left */
 bool tp_exec_sweep_holds(struct tp_exec *x);
-/** Enqueues the gate of a move and what holds the queue until it is done. */
-telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
-                            const struct tp_device_box *box, uint64_t transfer,
-                            bool to_client, bool shared);
 
 /* ---- exec_share.c ---- */
 

@@ -110,6 +110,9 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
         tp_exec_ref(&c.queue->obj);
         c.ev->queue = c.queue;
         c.error = tp_exec_queue_renew(c.queue);
+        if (atomic_load(&x->user_events_open) > 0) {
+            tp_exec_queue_track(c.queue); /* a command that may fail waits for them */
+        }
         if (c.error == 0) {
             c.error = find_waits(x, c.queue, wait);
         }
@@ -181,7 +184,8 @@ tp_exec_check_args(const struct tp_exec_kernel *k)
 /*
  * In a long batch, in order, of launches that nobody asks about, most need no event: what
  * becomes of them shows in the next that has one. The first ones have, so that what comes
- * after few of them finds the event of the last.
+ * after few of them finds the event of the last; and so have those that can fail with a
+ * user event (exec_hold.c).
  */
 static bool
 needs_event(struct tp_exec_command *c)
@@ -189,7 +193,8 @@ needs_event(struct tp_exec_command *c)
     struct tp_exec_queue *q = c->queue;
 
     return c->ev->obj.id != 0 || !q->in_order || q->profiling ||
-           ++q->launches <= TRACKED_FIRST || q->untracked >= UNTRACKED_MAX;
+           atomic_load(&c->x->user_events_open) > 0 || ++q->launches <= TRACKED_FIRST ||
+           q->untracked >= UNTRACKED_MAX;
 }
 
 static telpher_status
@@ -410,15 +415,11 @@ tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
 static void
 remember_barrier(struct tp_exec_command *c)
 {
-    const struct tp_opencl *cl = &c->x->cl;
-
     if (c->queue->in_order) {
         return;
     }
-    if (c->queue->barrier != NULL) {
-        cl->ReleaseEvent(c->queue->barrier);
-    }
-    cl->RetainEvent(c->ev->native);
+    tp_exec_queue_forget_barrier(c->queue);
+    c->x->cl.RetainEvent(c->ev->native);
     c->queue->barrier = c->ev->native;
     c->ev->is_barrier = true;
 }

@@ -172,13 +172,16 @@ tp_exec_on_queue_create(struct tp_exec *x, const struct tp_wire_queue_create *m)
     return TELPHER_OK;
 }
 
-static void
-forget_barrier(struct tp_exec_queue *q)
+void
+tp_exec_queue_forget_barrier(struct tp_exec_queue *q)
 {
-    if (q->barrier != NULL) {
-        q->obj.x->cl.ReleaseEvent(q->barrier);
-        q->barrier = NULL;
+    if (q->barrier != NULL && q->barrier_is_own) {
+        tp_exec_release_native(q->obj.x, q->barrier);
+    } else if (q->barrier != NULL) {
+        q->obj.x->cl.ReleaseEvent(q->barrier); /* its command's event is looked after */
     }
+    q->barrier = NULL;
+    q->barrier_is_own = false;
 }
 
 /* Work in it goes on; its end is seen by the events, which hold the struct. */
@@ -188,8 +191,10 @@ tp_exec_queue_let_go(struct tp_exec_object *o)
     struct tp_exec_queue *q = tp_container_of(o, struct tp_exec_queue, obj);
 
     tp_list_remove(&q->dirty_link);
-    forget_barrier(q);
-    tp_exec_queue_track(q);
+    tp_exec_queue_forget_barrier(q);
+    if (o->x->cache != NULL) {
+        tp_exec_queue_track(q); /* who writes entries wants to know when all is over */
+    }
     tp_exec_queue_hear_out(q);
     if (q->native != NULL) {
         (void)tp_exec_queue_flush(q);
@@ -287,11 +292,12 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     }
     (void)tp_exec_queue_flush(q);
     error = carry_over(q, fresh, &barrier);
-    forget_barrier(q);
+    tp_exec_queue_forget_barrier(q);
     x->lost_sight = x->lost_sight || q->untracked > 0;
     q->untracked = 0; /* behind a failure: they do not run, or nobody can tell when */
     q->native = fresh;
     q->barrier = error == 0 ? barrier : NULL;
+    q->barrier_is_own = true;
     x->cl.ReleaseCommandQueue(old);
     return error;
 }

@@ -23,7 +23,7 @@ tp_exec_queue_track(struct tp_exec_queue *q)
     struct tp_exec *x = q->obj.x;
     struct tp_exec_event *ev;
 
-    if (x->cache == NULL || q->native == NULL || q->untracked == 0) {
+    if (q->native == NULL || q->untracked == 0) {
         return;
     }
     ev = atomic_load(&x->object_count) < x->limits.objects ? tp_exec_event_new(x, 0)

@@ -30,8 +30,10 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
     ev->obj.id = id;
     ev->obj.kind = TP_WIRE_KIND_EVENT;
     tp_refcount_init(&ev->obj.refs);
+    ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
     tp_list_init(&ev->link);
     tp_list_init(&ev->dead_link);
+    tp_list_init(&ev->open_link);
     return ev;
 }
 
@@ -47,17 +49,26 @@ free_content(struct tp_exec_event *ev)
     ev->content_from = NULL;
 }
 
+/* True if its native event waits for nothing. */
+static bool
+is_user_event(const struct tp_exec_event *ev)
+{
+    return ev->queue == NULL || ev->is_move;
+}
+
 void
 tp_exec_event_free(struct tp_exec_object *o)
 {
     struct tp_exec_event *ev = tp_container_of(o, struct tp_exec_event, obj);
 
     free_content(ev);
-    if (ev->native != NULL) {
+    if (ev->native != NULL && (ev->complete || is_user_event(ev))) {
         o->x->cl.ReleaseEvent(ev->native);
+    } else if (ev->native != NULL) {
+        tp_exec_release_native(o->x, ev->native);
     }
     if (ev->hold != NULL) {
-        tp_exec_release_hold(o->x, ev->hold);
+        tp_exec_release_native(o->x, ev->hold);
     }
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
     tp_free(ev->kept);
@@ -157,6 +168,7 @@ settle(struct tp_exec_event *ev, cl_int status)
     tp_assert_locked(&ev->obj.x->done_lock);
     if (ev->native != NULL) {
         note_failure(ev, status);
+        ev->complete = ev->complete || status == CL_COMPLETE;
     }
     status = true_status(ev, status);
     tp_list_remove(&ev->link);
@@ -477,61 +489,6 @@ tp_exec_on_subscribe(struct tp_exec *x, const struct tp_wire_subscribe *m)
 
             tp_exec_put(x, TP_WIRE_DONE, &done);
         }
-    }
-    return TELPHER_OK;
-}
-
-/* ---- user events ---- */
-
-telpher_status
-tp_exec_on_user_event_create(struct tp_exec *x,
-                             const struct tp_wire_user_event_create *m)
-{
-    struct tp_exec_context *c;
-    struct tp_exec_event *ev;
-    int32_t error;
-    telpher_status status =
-        tp_exec_create(x, m->event, TP_WIRE_KIND_EVENT, sizeof(*ev), &ev);
-
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    tp_list_init(&ev->link);
-    error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &c);
-    if (error == 0) {
-        ev->native = x->cl.CreateUserEvent(c->native, &error);
-    }
-    tp_exec_poison(&ev->obj, error, "clCreateUserEvent");
-    return TELPHER_OK;
-}
-
-/* A user event has failed, and with it all that waits for it. */
-static void
-user_event_failed(struct tp_exec_event *ev, cl_int status)
-{
-    ev->obj.error = status;
-    tp_exec_event_complete(ev, status);
-    tp_exec_sweep_failures(ev->obj.x);
-}
-
-telpher_status
-tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set *m)
-{
-    struct tp_exec_event *ev = NULL;
-    int32_t error = tp_exec_find(x, m->event, TP_WIRE_KIND_EVENT, &ev);
-
-    if (m->status > 0) {
-        return TELPHER_ERR_PROTO;
-    }
-    if (error == 0) {
-        error = ev->queue == NULL ? x->cl.SetUserEventStatus(ev->native, m->status)
-                                  : CL_INVALID_EVENT;
-    }
-    if (error != 0) {
-        tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
-                 (unsigned long long)m->event, tp_opencl_error_name(error));
-    } else if (m->status < 0) {
-        user_event_failed(ev, m->status);
     }
     return TELPHER_OK;
 }

@@ -28,13 +28,11 @@ struct move {
 static void
 free_move(struct move *mv)
 {
-    const struct tp_opencl *cl = &mv->x->cl;
-
     for (cl_uint i = 0; i < mv->gate_count; i++) {
-        cl->ReleaseEvent(mv->gates[i]);
+        tp_exec_release_native(mv->x, mv->gates[i]);
     }
     if (mv->mem != NULL) {
-        cl->ReleaseMemObject(mv->mem);
+        mv->x->cl.ReleaseMemObject(mv->mem);
     }
     tp_exec_unref(&mv->ev->obj);
     tp_free(mv);
@@ -74,6 +72,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
      * one. And no need to wait until the driver calls back. */
     tp_exec_event_complete(mv->ev, error);
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
+    tp_exec_user_event_close(mv->ev);
     free_move(mv);
     if (error != 0) {
         tp_exec_sweep_failures(x);
@@ -277,10 +276,7 @@ make_gates(struct tp_exec_command *c, struct move *mv)
     return error;
 }
 
-/*
- * Makes the user event and what holds the queue until it is complete. The event of the
- * latter is kept: PoCL 3.1 aborts when a command fails whose event nobody holds.
- */
+/* Makes the user event and what holds the queue until it is complete. */
 static int32_t
 enqueue_hold(struct tp_exec_command *c)
 {
@@ -306,8 +302,10 @@ enqueue_hold(struct tp_exec_command *c)
     if (error != CL_SUCCESS) {
         cl->ReleaseEvent(c->ev->native);
         c->ev->native = NULL;
+        return error;
     }
-    return error;
+    tp_exec_user_event_open(c->ev);
+    return CL_SUCCESS;
 }
 
 static struct move *

@@ -24,7 +24,7 @@ static const struct kind {
     [TP_WIRE_KIND_PROGRAM] = {CL_INVALID_PROGRAM, tp_exec_cache_let_go,
                               tp_exec_program_free},
     [TP_WIRE_KIND_KERNEL] = {CL_INVALID_KERNEL, NULL, tp_exec_kernel_free},
-    [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, NULL, tp_exec_event_free},
+    [TP_WIRE_KIND_EVENT] = {CL_INVALID_EVENT, tp_exec_event_let_go, tp_exec_event_free},
     [TP_WIRE_KIND_DEVICE] = {CL_INVALID_DEVICE, NULL, tp_exec_sub_device_free},
     [TP_WIRE_KIND_SAMPLER] = {CL_INVALID_SAMPLER, NULL, tp_exec_sampler_free},
     [TP_WIRE_KIND_COMMANDS] = {CL_INVALID_COMMAND_BUFFER_KHR, NULL,

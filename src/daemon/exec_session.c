@@ -63,6 +63,7 @@ tp_exec_prepare(struct tp_exec *x)
     tp_mutex_init(&x->done_lock);
     tp_list_init(&x->queues);
     tp_list_init(&x->gates);
+    tp_list_init(&x->user_events);
     x->memory.max = x->limits.memory_bytes;
     x->host.max = x->limits.host_bytes;
     tp_exec_pins_init(x);
