@@ -123,6 +123,8 @@ struct tp_peer {
     uint32_t rank;
     bool local; /* on this machine */
     bool unreached; /* but what it lends cannot be mapped here */
+    uint32_t
+        pulls; /* kinds of memory, a bit each, that it does not copy from directly */
     telpher_status status; /* OK, or what befell it */
     telpher_context *ctx;
     struct tp_net *net;
@@ -243,6 +245,9 @@ telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel
 
 /** Fills the request's blob if the receiver may copy out of its memory by itself. */
 void tp_direct_offer(telpher_request *req);
+/** The same for data that would fit into its announcement, where that is the shorter way.
+ *  @return true if it was done: the data is not to be read */
+bool tp_direct_offer_small(telpher_request *req);
 /** Copies out of the sender's memory, if that can be reached. @return false if not */
 bool tp_direct_take(struct tp_parcel *parcel, telpher_request *req);
 
@@ -361,6 +366,7 @@ struct telpher_context {
     struct tp_list steps; /* parcels */
     tp_ns spin_ns;
     bool direct; /* TELPHER_DIRECT */
+    uint64_t direct_min; /* [bytes] TELPHER_DIRECT_MIN; 0 = measured */
     bool lend; /* TELPHER_LEND */
 };
 

@@ -227,6 +227,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     telpher_status status;
 
     ctx->direct = s->direct;
+    ctx->direct_min = s->direct_min;
     ctx->lend = s->lend;
     status = agree_on_job(boot, &job, err);
 

@@ -18,6 +18,20 @@ tp_direct_offer(telpher_request *req)
     }
 }
 
+bool
+tp_direct_offer_small(telpher_request *req)
+{
+    telpher_context *ctx = req->ctx;
+    bool wanted = ctx->direct_min != 0
+                      ? req->len >= ctx->direct_min
+                      : tp_mems_move_is_short(ctx->mems, req->place.device);
+
+    if (wanted && (req->peer->pulls & 1u << req->place.kind) == 0) {
+        tp_direct_offer(req);
+    }
+    return req->blob_len != 0;
+}
+
 static void
 finish(telpher_request *req, telpher_status status)
 {
@@ -39,7 +53,41 @@ copied(struct tp_device_copy *copy, int32_t error)
 {
     telpher_request *req = tp_container_of(copy, telpher_request, copy);
 
+    if (req->chunk != NULL) {
+        if (error == 0) {
+            memcpy(req->place.host, req->chunk, req->len);
+        }
+        tp_mems_chunk_give(req->ctx->mems, req->from.device, req->chunk);
+        req->chunk = NULL;
+    }
     finish(req, error == 0 ? TELPHER_OK : TELPHER_ERR_DEVICE);
+}
+
+/* To host memory: what is small by a chunk, since drivers copy to that much faster. What is
+ * large comes better in pieces, if the sender lends them. */
+static bool
+begin_read(telpher_request *req)
+{
+    struct tp_mems *mems = req->ctx->mems;
+    void *host = req->place.host;
+
+    if (req->from.device == NULL) {
+        return false;
+    }
+    if (req->len <= tp_mems_chunk_bytes(mems, req->from.device)) {
+        req->chunk = tp_mems_chunk_take(mems, req->from.device);
+        host = req->chunk != NULL ? req->chunk : host;
+    } else if (req->ctx->lend && !req->peer->unreached) {
+        return false;
+    }
+    if (tp_mems_read(mems, &req->from, req->len, host, &req->copy) == TELPHER_OK) {
+        return true;
+    }
+    if (req->chunk != NULL) {
+        tp_mems_chunk_give(mems, req->from.device, req->chunk);
+        req->chunk = NULL;
+    }
+    return false;
 }
 
 /* Starts the copy to where it belongs. @return false if there is no such way */
@@ -50,9 +98,7 @@ begin(telpher_request *req)
 
     req->copy.done = copied;
     if (req->place.host != NULL) {
-        return req->from.device != NULL &&
-               tp_mems_read(mems, &req->from, req->len, req->place.host, &req->copy) ==
-                   TELPHER_OK;
+        return begin_read(req);
     }
     return tp_mems_can_move(&req->place, &req->from) &&
            tp_mems_move(mems, &req->place, &req->from, req->len, &req->copy) ==

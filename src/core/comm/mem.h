@@ -97,6 +97,9 @@ telpher_status tp_mems_move(struct tp_mems *mems, const struct tp_mem_place *dst
 size_t tp_mems_chunk_bytes(struct tp_mems *mems, struct tp_device *device);
 /** How many chunks for @p device can be out, at least 2. */
 unsigned tp_mems_chunk_count(struct tp_mems *mems, struct tp_device *device);
+/** True if small data of another process's memory of this kind is better copied by one move
+ *  than through chunks on both sides. */
+bool tp_mems_move_is_short(struct tp_mems *mems, struct tp_device *device);
 /** Gives a chunk of host memory that copies of @p device run fastest with; NULL when all are
  *  out, or there is no memory for the first. */
 void *tp_mems_chunk_take(struct tp_mems *mems, struct tp_device *device);

@@ -2,143 +2,14 @@
 /*
  * Staging chunks: host memory that content of a device passes through on its way to the
  * network. A ring for each device. How large the chunks are and how many is measured when
- * the device is first met: the smallest size that copies nearly as fast as larger ones do,
- * and enough of them to hide a copy's latency. What was allocated for that stays until the
- * end: drivers wait for everything under way before they free memory, and there may be a
- * kernel that waits for us.
+ * the device is first met (mem_measure.c), with the block that they come from.
  */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "core/comm/mem_int.h"
 
-enum {
-    CHUNK_MIN = 64 << 10,
-    CHUNK_MAX = 1 << 20,
-    CHUNK_DEFAULT = 256 << 10,
-    COUNT_MIN = 8,
-    COUNT_MAX = 16,
-    COUNT_DEFAULT = 8,
-    BLOCK = CHUNK_MAX * COUNT_MIN,
-    DEPTH = 4, /* copies that are measured together */
-    GAIN_PERCENT = 8, /* what twice the size must bring */
-    PROBE_BYTES = 4096,
-};
-
-static const tp_ns MEASURE_MAX_NS = 20 * TP_CLOCK_MS;
-static const tp_ns STUCK_NS = TP_CLOCK_S;
-
-/* ---- measuring ----------------------------------------------------------------------- */
-
-struct bench;
-
-struct trial {
-    struct tp_device_copy copy;
-    struct bench *bench;
-};
-
-/* Device and host memory that copies are tried with. */
-struct bench {
-    struct tp_device *device;
-    struct tp_device_memory memory;
-    uint8_t *host;
-    unsigned ended, failed;
-    struct trial trials[DEPTH];
-};
-
-static void
-count_done(struct tp_device_copy *copy, int32_t error)
-{
-    struct bench *b = tp_container_of(copy, struct trial, copy)->bench;
-
-    b->ended++;
-    b->failed += error != 0;
-}
-
-/* Time of @p depth copies of @p bytes each in one direction; 0 = it does not work. */
-static tp_ns
-run_once(struct bench *b, size_t bytes, unsigned depth,
-         int32_t (*fn)(struct tp_device *, struct tp_device_copy *))
-{
-    unsigned started = 0;
-    tp_ns begin = tp_clock_ns(), now;
-
-    b->ended = 0;
-    b->failed = 0;
-    for (; started < depth; started++) {
-        struct trial *t = &b->trials[started];
-
-        t->bench = b;
-        t->copy = (struct tp_device_copy){
-            .mem = b->memory.mem,
-            .box = tp_device_range(0, bytes), /* all the same: nobody reads it */
-            .host = b->host + started * bytes,
-            .done = count_done,
-        };
-        if (fn(b->device, &t->copy) != 0) {
-            break;
-        }
-    }
-    b->device->ops->flush(b->device);
-    while (b->ended < started) { /* they use this stack: no way out but their end */
-        (void)b->device->ops->progress(b->device);
-    }
-    now = tp_clock_ns();
-    return started < depth || b->failed > 0 || now - begin > STUCK_NS
-               ? 0
-               : TP_MAX(now - begin, 1);
-}
-
-/* The slower direction, the better of two runs; 0 = it does not work. */
-static tp_ns
-run(struct bench *b, size_t bytes, unsigned depth)
-{
-    const struct tp_device_ops *ops = b->device->ops;
-    tp_ns slowest = 0;
-
-    for (int write = 0; write < 2; write++) {
-        tp_ns first = run_once(b, bytes, depth, write ? ops->write : ops->read);
-        tp_ns again =
-            first == 0 ? 0 : run_once(b, bytes, depth, write ? ops->write : ops->read);
-
-        if (again == 0) {
-            return 0;
-        }
-        slowest = TP_MAX(slowest, TP_MIN(first, again));
-    }
-    return slowest;
-}
-
-static void
-choose(struct bench *b, size_t *ret_bytes, unsigned *ret_count)
-{
-    tp_ns deadline = tp_clock_deadline(MEASURE_MAX_NS);
-    tp_ns latency = run(b, PROBE_BYTES, 1), time = run(b, CHUNK_MIN, DEPTH);
-    size_t bytes = CHUNK_MIN;
-    tp_ns each;
-
-    if (latency == 0 || time == 0) {
-        return;
-    }
-    while (bytes < CHUNK_MAX && !tp_clock_passed(deadline)) {
-        tp_ns twice = run(b, 2 * bytes, DEPTH);
-
-        if (twice == 0 || twice * 100 >= 2 * time * (100 - GAIN_PERCENT)) {
-            break;
-        }
-        bytes *= 2;
-        time = twice;
-    }
-    each = TP_MAX(time / DEPTH, 1);
-    *ret_bytes = bytes;
-    *ret_count = (unsigned)TP_MIN(COUNT_MIN + 2 * (latency / each), COUNT_MAX);
-    *ret_count = TP_MIN(*ret_count, (unsigned)(BLOCK / bytes));
-    tp_debug("mem", "%s: a copy takes %llu ns, %zu bytes %llu ns; %u such chunks",
-             b->device->ops->name, (unsigned long long)latency, bytes,
-             (unsigned long long)each, *ret_count);
-}
+enum { CHUNK_DEFAULT = 256 << 10, COUNT_DEFAULT = 8 };
 
 /* ---- blocks -------------------------------------------------------------------------- */
 
@@ -161,8 +32,8 @@ alloc_file(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes)
     return true;
 }
 
-static bool
-alloc_block(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes)
+bool
+tp_mems_ring_alloc(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes)
 {
     if (alloc_file(mems, ring, bytes)) {
         ring->block = ring->file.host;
@@ -189,27 +60,6 @@ free_block(struct tp_mems *mems, struct tp_mems_ring *ring)
         device->ops->chunk_free(device, ring->block, ring->block_bytes);
     }
     ring->block = NULL;
-}
-
-/* Measures with the ring's own block, and memory that stays in the ring. */
-static void
-measure(struct tp_mems *mems, struct tp_mems_ring *ring)
-{
-    const struct tp_device_ops *ops = ring->device->ops;
-    struct bench b = {.device = ring->device};
-
-    if (ops->alloc == NULL ||
-        ops->alloc(ring->device, CHUNK_MAX, &ring->probe) != TELPHER_OK) {
-        ring->probe.mem = NULL;
-        return;
-    }
-    if (!alloc_block(mems, ring, BLOCK)) {
-        return;
-    }
-    b.memory = ring->probe;
-    b.device = b.memory.device;
-    b.host = ring->block;
-    choose(&b, &ring->chunk_bytes, &ring->count);
 }
 
 /* ---- rings --------------------------------------------------------------------------- */
@@ -243,16 +93,21 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
         return; /* so it has no chunks, and is met again */
     }
     *ring = (struct tp_mems_ring){
-        .device = device, .chunk_bytes = CHUNK_DEFAULT, .count = COUNT_DEFAULT};
+        .device = device,
+        .chunk_bytes = CHUNK_DEFAULT,
+        .count = COUNT_DEFAULT,
+        .move_is_short = device->ops->move != NULL,
+    };
     tp_list_init(&ring->link);
     tp_list_push_back(&mems->rings, &ring->link);
     device->ring = ring; /* before it is measured: allocating looks at it */
     if (sibling != NULL) { /* measuring would end its copies, in the wrong place */
         ring->chunk_bytes = sibling->chunk_bytes;
         ring->count = sibling->count;
+        ring->move_is_short = sibling->move_is_short;
     } else if (device->ops->kind != TELPHER_MEM_HOST &&
                (mems->chunk_bytes == 0 || mems->chunk_count == 0)) {
-        measure(mems, ring);
+        tp_mems_ring_measure(mems, ring);
     }
     if (mems->chunk_bytes != 0) {
         ring->chunk_bytes = mems->chunk_bytes;
@@ -294,6 +149,14 @@ tp_mems_chunk_count(struct tp_mems *mems, struct tp_device *device)
     return ring != NULL ? ring->count : COUNT_DEFAULT;
 }
 
+bool
+tp_mems_move_is_short(struct tp_mems *mems, struct tp_device *device)
+{
+    const struct tp_mems_ring *ring = ring_of(mems, device);
+
+    return ring != NULL && ring->move_is_short;
+}
+
 static bool
 fill(struct tp_mems *mems, struct tp_mems_ring *ring)
 {
@@ -303,7 +166,7 @@ fill(struct tp_mems *mems, struct tp_mems_ring *ring)
         return false;
     }
     if (ring->block == NULL &&
-        !alloc_block(mems, ring, ring->count * ring->chunk_bytes)) {
+        !tp_mems_ring_alloc(mems, ring, ring->count * ring->chunk_bytes)) {
         tp_free(chunks);
         return false;
     }

@@ -3,8 +3,8 @@
  * What the files of mem.h share:
  *
  *   mem.c       making, copies, progress       mem_find.c   addresses: cache, known memory
- *   mem_own.c   allocate, register, query      mem_chunk.c  staging chunks, measured
- *   mem_share.c other processes' memory
+ *   mem_own.c   allocate, register, query      mem_chunk.c  staging chunks
+ *   mem_share.c other processes' memory          mem_measure.c what copies cost
  */
 #ifndef TELPHER_CORE_COMM_MEM_INT_H
 #define TELPHER_CORE_COMM_MEM_INT_H
@@ -42,6 +42,7 @@ struct tp_mems_ring {
     struct tp_device_memory file; /**< the block, if others may map it; mem NULL: no */
     uint8_t blob[TP_MEMS_BLOB_MAX]; /**< by which they do, for offset 0 */
     size_t blob_len; /**< 0 = not yet asked for */
+    bool move_is_short; /**< one copy inside beats one out and one in, of small data */
     struct tp_device_memory probe; /**< what was measured with; mem NULL: nothing */
 };
 
@@ -77,6 +78,11 @@ void tp_mems_known_remove(struct tp_mems *mems, struct tp_mems_known *known);
  */
 void tp_mems_meet(struct tp_mems *mems, struct tp_device *device);
 void tp_mems_rings_destroy(struct tp_mems *mems);
+/** Allocates the ring's block. @return false without memory */
+bool tp_mems_ring_alloc(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes);
+/** Sets size and number of the ring's chunks, and move_is_short. What was there counts where
+ *  it cannot be measured. Allocates the block. */
+void tp_mems_ring_measure(struct tp_mems *mems, struct tp_mems_ring *ring);
 
 /** Changes the offset in what tp_mems_export() wrote. */
 void tp_mems_blob_set_offset(uint8_t *blob, uint64_t offset);

@@ -286,6 +286,9 @@ tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel)
     req->pull = (struct tp_request_pull){(uint32_t)h->b, h->xfer, h->len};
     req->pulled = true;
     req->lends = h->small == TP_COMM_PULL_LEND && ctx->lend;
+    if (req->blob_len != 0 && tp_comm_is_small(parcel->peer, req->len)) {
+        parcel->peer->pulls |= 1u << req->place.kind; /* so that it comes at once */
+    }
     if (req->state == TP_REQUEST_OFFERED) {
         begin_pieces(req);
     }

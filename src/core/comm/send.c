@@ -94,6 +94,20 @@ begin_read(telpher_request *req)
     }
 }
 
+/* A device's small data: where it is, or what it is. */
+static void
+begin_small(telpher_request *req)
+{
+    if (tp_direct_offer_small(req)) {
+        req->header.how = TP_COMM_STAGED;
+        return;
+    }
+    begin_read(req);
+    if (req->header.how == TP_COMM_STAGED) {
+        tp_direct_offer(req);
+    }
+}
+
 static enum tp_comm_how
 how_of(const struct tp_peer *peer, const struct tp_mem_place *place, size_t len,
        bool inside)
@@ -198,12 +212,11 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
     req->place = *place;
     req->len = len;
     push_pending(peer, req);
-    if (header->how == TP_COMM_INSIDE && place->host == NULL && len != 0) {
-        begin_read(req);
-        req->header.xfer = req->header.how == TP_COMM_INSIDE ? 0 : req->number;
-    }
-    if (req->header.how == TP_COMM_STAGED) {
+    if (header->how == TP_COMM_STAGED) {
         tp_direct_offer(req);
+    } else if (header->how == TP_COMM_INSIDE && place->host == NULL && len != 0) {
+        begin_small(req);
+        req->header.xfer = req->header.how == TP_COMM_INSIDE ? 0 : req->number;
     }
     tp_comm_flush(peer);
 }

@@ -45,6 +45,15 @@ const struct tp_config_entry tp_comm_entries[] = {
          "let them; no: always through host memory",
      .parser = &tp_config_bool,
      FIELD(direct)},
+    {.name = "DIRECT_MIN",
+     .default_text = "0",
+     .help =
+         "device memory of at least so many bytes is copied so, less goes through host "
+         "memory on both sides; 0 = by what copies of a device cost when it is first "
+         "used",
+     .parser = &tp_config_size,
+     .max = INT64_MAX,
+     FIELD(direct_min)},
     {.name = "LEND",
      .default_text = "yes",
      .help =
