@@ -66,6 +66,8 @@ struct ranks_way {
 extern const struct ranks_way *const ranks_ways[];
 extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
+/** The device's content by host memory, around a channel or messages. */
+extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way;
 extern const struct ranks_job ranks_telpher_job;
 
 /** Says what failed, with the rank, and ends the program. */

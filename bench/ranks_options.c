@@ -24,6 +24,9 @@ print_help(const struct ranks_pattern *pattern)
         "  -r, --runtime WAY     channel, msg (to a handler), msg2 (metadata first, as "
         "in\n"
         "                        the paper), put (notified), mpi (under its mpirun);\n"
+        "                        channel_host, msg_host: the device's content copied "
+        "to and\n"
+        "                        from host memory around it (host-staging);\n"
         "                        floors: store (shared memory), socket (TCP); "
         "default %s\n"
         "      --mpi NAME        openmpi or mpich, where the launcher does not say\n"
@@ -75,7 +78,8 @@ ranks_find_way(const char *name)
             return ranks_ways[i];
         }
     }
-    bad("-r is channel, msg, msg2, put, mpi, store or socket", name);
+    bad("-r is channel, msg, msg2, put, channel_host, msg_host, mpi, store or socket",
+        name);
     return NULL;
 }
 

@@ -424,6 +424,13 @@ static const struct ranks_way put_way = {
     "put",    "Notified Put", &ranks_telpher_job, put_open,       put_close,
     put_send, put_recv,       put_begin_send,     msg_begin_recv, put_wait_all};
 
-const struct ranks_way *const ranks_ways[] = {
-    &channel_way,   &msg_way,         &msg2_way,         &put_way,
-    &ranks_mpi_way, &ranks_store_way, &ranks_socket_way, NULL};
+const struct ranks_way *const ranks_ways[] = {&channel_way,
+                                              &msg_way,
+                                              &msg2_way,
+                                              &put_way,
+                                              &ranks_channel_host_way,
+                                              &ranks_msg_host_way,
+                                              &ranks_mpi_way,
+                                              &ranks_store_way,
+                                              &ranks_socket_way,
+                                              NULL};

@@ -124,7 +124,7 @@ ocl() {
 }
 
 ranks() {
-    for way in channel msg msg2 put; do
+    for way in channel msg msg2 put channel_host msg_host; do
         expect 0 "$bench" latency -r "$way" -c -i 20 -x 2 -m 1:8192
         test "$(awk 'NF == 2 && $2 > 0' "$dir/out" | grep -c '^[0-9]')" -eq 14 || die "rows of $way"
         expect 0 "$bench" bw -r "$way" -c -i 3 -x 1 -m 100000 -W 7 -b multiple D D

@@ -10,7 +10,10 @@
 #include "base/log.h"
 #include "core/comm/piece_int.h"
 
-enum { HOST_PIECE = 256 << 10 /* [bytes], where no chunk limits it */ };
+enum {
+    HOST_PIECE = 256 << 10, /* [bytes], where no chunk limits it */
+    PIECE_ALIGN = 4096,
+};
 
 static void advance(telpher_request *req);
 
@@ -241,6 +244,18 @@ advance(telpher_request *req)
     }
 }
 
+/* Of one that has the devices for itself there are some pieces, even if one chunk would hold
+ * it: they would take turns otherwise. */
+static size_t
+piece_bytes(const telpher_request *req, size_t most)
+{
+    size_t third = (req->len / 3 + PIECE_ALIGN - 1) & ~(size_t)(PIECE_ALIGN - 1);
+
+    return req->ctx->out_chunks[req->place.kind] != 0
+               ? most
+               : TP_MIN(TP_MAX(third, most / 4), most);
+}
+
 static void
 begin_pieces(telpher_request *req)
 {
@@ -250,8 +265,9 @@ begin_pieces(telpher_request *req)
     req->sends = true;
     req->len = (size_t)req->pull.len;
     if (req->place.host == NULL || req->lends) {
-        req->pull.piece = (uint32_t)TP_MIN(
-            (size_t)req->pull.piece, tp_mems_chunk_bytes(mems, req->place.device));
+        req->pull.piece = (uint32_t)piece_bytes(
+            req, TP_MIN((size_t)req->pull.piece,
+                        tp_mems_chunk_bytes(mems, req->place.device)));
     }
     advance(req);
 }

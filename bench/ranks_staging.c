@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host-staging: what a program does whose communication knows only host memory. It copies out
+ * of its device, sends that, and copies what came into the device; one after the other. The
+ * host memory is pinned where that can be had. Beside the ways that know devices it shows
+ * what those gain.
+ */
+#include "ranks.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WINDOW_MAX = 1024 };
+
+struct staging {
+    const struct ranks_way *base;
+    void *base_way; /* its own */
+    uint8_t *out, *in; /* host memory, as large as the pair's */
+    void *places[WINDOW_MAX]; /* where what comes is copied to */
+    size_t lens[WINDOW_MAX];
+};
+
+/* ---- memory ---- */
+
+/* Pins host memory in the CUDA context that the pair's buffers belong to. */
+static void
+pin_cuda(const struct ranks_pair *p, void *memory, size_t bytes)
+{
+    enum { CONTEXT = 1, PORTABLE = 1 };
+    typedef int (*attribute_fn)(void **data, int attribute, unsigned long long ptr);
+    typedef int (*context_fn)(void *context);
+    typedef int (*pop_fn)(void **context);
+    typedef int (*register_fn)(void *memory, size_t bytes, unsigned flags);
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *context = NULL;
+    attribute_fn ask = cuda != NULL ? dlsym(cuda, "cuPointerGetAttribute") : NULL;
+    context_fn push = cuda != NULL ? dlsym(cuda, "cuCtxPushCurrent_v2") : NULL;
+    pop_fn pop = cuda != NULL ? dlsym(cuda, "cuCtxPopCurrent_v2") : NULL;
+    register_fn pin = cuda != NULL ? dlsym(cuda, "cuMemHostRegister_v2") : NULL;
+
+    if (ask == NULL || push == NULL || pop == NULL || pin == NULL ||
+        ask(&context, CONTEXT, (uintptr_t)p->in) != 0 || push(context) != 0) {
+        fprintf(stderr, "telpher-bench: host memory is not pinned\n");
+        return;
+    }
+    if (pin(memory, bytes, PORTABLE) != 0) {
+        fprintf(stderr, "telpher-bench: host memory is not pinned\n");
+    }
+    (void)pop(&context);
+}
+
+static uint8_t *
+alloc_host(struct ranks_pair *p)
+{
+    size_t bytes =
+        p->o->max_bytes * (p->o->window > 0 ? (size_t)p->o->window : 1) + 4096;
+    void *memory = NULL;
+
+    ranks_check(p, telpher_mem_alloc(p->ctx, TELPHER_MEM_HOST, bytes, &memory),
+                "memory");
+    if (p->o->device == TELPHER_MEM_CUDA) {
+        pin_cuda(p, memory, (bytes + 4095) & ~(size_t)4095);
+    }
+    return memory;
+}
+
+static uint8_t *
+slot(const struct ranks_pair *p, uint8_t *base, int i)
+{
+    return base + (size_t)i * p->o->max_bytes;
+}
+
+static void
+copy(struct ranks_pair *p, void *dst, const void *src, size_t len)
+{
+    if (len != 0) {
+        ranks_check(p, telpher_mem_copy(p->ctx, dst, src, len), "copy");
+    }
+}
+
+/* ---- the ways ---- */
+
+/* Between these two the pair is that of the way below. */
+static struct staging *
+enter(struct ranks_pair *p)
+{
+    struct staging *s = p->way;
+
+    p->way = s->base_way;
+    return s;
+}
+
+static void
+leave(struct ranks_pair *p, struct staging *s)
+{
+    s->base_way = p->way;
+    p->way = s;
+}
+
+static void
+staging_open(struct ranks_pair *p, const char *base)
+{
+    struct staging *s = calloc(1, sizeof(*s));
+    uint8_t *in = p->in;
+
+    ranks_check(p, s != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY, "memory");
+    s->base = ranks_find_way(base);
+    s->out = alloc_host(p);
+    s->in = alloc_host(p);
+    p->in = s->in; /* messages go there by themselves */
+    s->base->open(p);
+    p->in = in;
+    leave(p, s);
+}
+
+static void
+channel_open(struct ranks_pair *p)
+{
+    staging_open(p, "channel");
+}
+
+static void
+msg_open(struct ranks_pair *p)
+{
+    staging_open(p, "msg");
+}
+
+/* The memory goes with the context, which drivers may still know it by. */
+static void
+staging_close(struct ranks_pair *p)
+{
+    struct staging *s = enter(p);
+
+    s->base->close(p);
+    free(s);
+}
+
+static void
+staging_send(struct ranks_pair *p, const void *src, size_t len)
+{
+    struct staging *s = enter(p);
+
+    copy(p, s->out, src, len);
+    s->base->send(p, s->out, len);
+    leave(p, s);
+}
+
+static void
+staging_recv(struct ranks_pair *p, void *dst, size_t len)
+{
+    struct staging *s = enter(p);
+
+    s->base->recv(p, s->in, len);
+    copy(p, dst, s->in, len);
+    leave(p, s);
+}
+
+static void
+staging_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
+{
+    struct staging *s = enter(p);
+
+    copy(p, slot(p, s->out, i), src, len);
+    s->base->begin_send(p, i, slot(p, s->out, i), len);
+    leave(p, s);
+}
+
+static void
+staging_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
+{
+    struct staging *s = enter(p);
+
+    s->places[i] = dst;
+    s->lens[i] = len;
+    s->base->begin_recv(p, i, slot(p, s->in, i), len);
+    leave(p, s);
+}
+
+static void
+wait_all(struct ranks_pair *p, int sends, int recvs, bool slots)
+{
+    struct staging *s = enter(p);
+
+    s->base->wait_all(p, sends, recvs);
+    for (int i = 0; i < recvs; i++) {
+        copy(p, s->places[i], slots ? slot(p, s->in, i) : s->in, s->lens[i]);
+    }
+    leave(p, s);
+}
+
+static void
+channel_wait_all(struct ranks_pair *p, int sends, int recvs)
+{
+    wait_all(p, sends, recvs, true);
+}
+
+static void
+msg_wait_all(struct ranks_pair *p, int sends, int recvs)
+{
+    wait_all(p, sends, recvs, false);
+}
+
+const struct ranks_way ranks_channel_host_way = {.name = "channel_host",
+                                                 .title = "Host-Staging Channel",
+                                                 .job = &ranks_telpher_job,
+                                                 .open = channel_open,
+                                                 .close = staging_close,
+                                                 .send = staging_send,
+                                                 .recv = staging_recv,
+                                                 .begin_send = staging_begin_send,
+                                                 .begin_recv = staging_begin_recv,
+                                                 .wait_all = channel_wait_all};
+const struct ranks_way ranks_msg_host_way = {.name = "msg_host",
+                                             .title = "Host-Staging Message",
+                                             .job = &ranks_telpher_job,
+                                             .open = msg_open,
+                                             .close = staging_close,
+                                             .send = staging_send,
+                                             .recv = staging_recv,
+                                             .begin_send = staging_begin_send,
+                                             .begin_recv = staging_begin_recv,
+                                             .wait_all = msg_wait_all};
