@@ -121,7 +121,8 @@ static void
 make_context(struct ranks_pair *p)
 {
     telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
-    telpher_bootstrap bootstrap = {sizeof(bootstrap), 0, 1, alone, NULL};
+    telpher_bootstrap bootstrap = {
+        .struct_size = sizeof(bootstrap), .size = 1, .allgather = alone};
     telpher_error err = {0};
 
     params.bootstrap = &bootstrap;

@@ -9,6 +9,9 @@
 #ifdef TP_BUILTIN_TCP_NET
 #include "transport/tcp/net.h"
 #endif
+#ifdef TP_BUILTIN_MPI_NET
+#include "transport/mpi/net.h"
+#endif
 #ifdef TP_BUILTIN_UCX_NET
 #include "transport/ucx/net.h"
 #endif
@@ -23,6 +26,9 @@ const struct tp_net_ops *const tp_builtin_nets[] = {
 #endif
 #ifdef TP_BUILTIN_TCP_NET
     &tp_tcp_net,
+#endif
+#ifdef TP_BUILTIN_MPI_NET
+    &tp_mpi_net,
 #endif
 #ifdef TP_BUILTIN_UCX_NET
     &tp_ucx_net,

@@ -16,6 +16,7 @@
 
 #include <telpher/error.h>
 #include <telpher/status.h>
+#include <telpher/two_sided.h>
 #include <telpher/types.h>
 
 #ifdef __cplusplus
@@ -44,6 +45,9 @@ typedef struct telpher_bootstrap {
      */
     telpher_status (*allgather)(void *user, const void *mine, size_t len, void *all);
     void *user;
+    /** Messages by which the same ranks reach each other, for transport `mpi`; read while
+     *  the context is made, retained by it then. NULL = none. */
+    const telpher_two_sided *two_sided;
 } telpher_bootstrap;
 
 /** Zero means default in every field behind the first. */

@@ -66,12 +66,15 @@ struct tp_net_params {
     void *user; /**< for the events */
     tp_ns lost_after; /**< a peer that is dead is noticed within this time; 0 = 1 s */
     bool copies; /**< data never goes straight from another process's memory */
+    /** Borrowed until create() returns; NULL = the bootstrap has none. */
+    const struct telpher_two_sided *two_sided;
 };
 
 /** Table of one transport. */
 struct tp_net_ops {
     const char *name; /**< "shm" */
     bool only_if_named; /**< used only where TELPHER_TRANSPORTS names it */
+    bool blind; /**< nothing wakes who sleeps: sleep shortly */
     /** @return OK; UNSUPPORTED (cannot work here; err says why), NO_MEMORY, IO. */
     telpher_status (*create)(const struct tp_net_params *params,
                              struct tp_net **ret_net, struct tp_error *err);
@@ -119,7 +122,7 @@ struct tp_net_ops {
      * @return OK, or AGAIN: something is there already, progress instead.
      */
     telpher_status (*arm)(struct tp_net *net);
-    /** A descriptor for poll(2), borrowed; -1 if there is none: then sleep shortly. */
+    /** A descriptor for poll(2), borrowed; -1 if there is none. */
     int (*fd)(struct tp_net *net);
     /** True while something sent has not left yet: progress before leaving. */
     bool (*busy)(struct tp_net *net);

@@ -39,9 +39,8 @@ tp_offload_check(const char *name, const struct tp_offload_signature *sig,
                             sig->count, count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        telpher_status status =
-            check_one(name, i + 1, &sig->args[i], sizes[i],
-                      types == NULL ? NULL : &types->args[i], err);
+        telpher_status status = check_one(name, i + 1, &sig->args[i], sizes[i],
+                                          types == NULL ? NULL : &types->args[i], err);
 
         if (status != TELPHER_OK) {
             return status;

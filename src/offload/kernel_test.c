@@ -198,7 +198,8 @@ calls(const char *prefix)
                "-9000000000000 -1 42 2.5"),
         16);
     assert_int_equal(
-        LAUNCH("block", 3, (&i, (void *)"hello", &d), SIZES(4, 5, 8), "42 hello 2.5"), 5);
+        LAUNCH("block", 3, (&i, (void *)"hello", &d), SIZES(4, 5, 8), "42 hello 2.5"),
+        5);
     assert_int_equal(LAUNCH("block", 3, (&i, NULL, &d), SIZES(4, 0, 8), "42  2.5"), 0);
 #undef LAUNCH
 }
@@ -224,9 +225,9 @@ refused(const char *name, uint32_t count, const uint64_t *sizes, const char *wor
     struct tp_error err = {0};
 
     assert_true(index >= 0);
-    assert_int_equal(tp_offload_check(name, &table.kernels[index].sig, count, sizes,
-                                      NULL, &err),
-                     TELPHER_ERR_INVALID);
+    assert_int_equal(
+        tp_offload_check(name, &table.kernels[index].sig, count, sizes, NULL, &err),
+        TELPHER_ERR_INVALID);
     if (strstr(err.text, words) == NULL) {
         fail_msg("\"%s\" is not in \"%s\"", words, err.text);
     }
@@ -244,12 +245,13 @@ wrong_calls_are_refused(void **state)
     refused("listing2", 2, SIZES(8, 4), "takes 3 arguments, the caller passes 2");
     refused("listing2", 3, SIZES(8, 8, 1),
             "argument 2 is declared int of 4 bytes, the caller passes 8 bytes");
-    refused("structs", 5, SIZES(16, 4, 20, 16, 1), "argument 3 is declared struct of 24");
+    refused("structs", 5, SIZES(16, 4, 20, 16, 1),
+            "argument 3 is declared struct of 24");
     assert_int_equal(tp_offload_signature_read("dfc", 3, &types, &err), TELPHER_OK);
-    assert_int_equal(
-        tp_offload_check("listing2", sig, 3, SIZES(8, 4, 1), &types, &err),
-        TELPHER_ERR_INVALID);
-    assert_non_null(strstr(err.text, "declared int of 4 bytes, the caller passes float"));
+    assert_int_equal(tp_offload_check("listing2", sig, 3, SIZES(8, 4, 1), &types, &err),
+                     TELPHER_ERR_INVALID);
+    assert_non_null(
+        strstr(err.text, "declared int of 4 bytes, the caller passes float"));
 }
 
 static void
@@ -274,8 +276,8 @@ bad_signatures_are_refused(void **state)
     for (size_t i = 0; i < TP_ARRAY_LEN(cases); i++) {
         struct tp_offload_signature sig;
         struct tp_error err = {0};
-        telpher_status status = tp_offload_signature_read(
-            cases[i].text, strlen(cases[i].text), &sig, &err);
+        telpher_status status =
+            tp_offload_signature_read(cases[i].text, strlen(cases[i].text), &sig, &err);
 
         if (status != cases[i].status || err.text[0] == '\0') {
             fail_msg("%s: %s, \"%s\"", cases[i].text, telpher_status_name(status),
@@ -306,8 +308,8 @@ the_table_is_announced(void **state)
         assert_int_equal(names.known[i].sig.count, k->sig.count);
         assert_int_equal(names.known[i].sig.returns_int, k->sig.returns_int);
         for (uint32_t a = 0; a < k->sig.count; a++) {
-            assert_true(tp_offload_type_fits(&k->sig.args[a],
-                                             &names.known[i].sig.args[a]));
+            assert_true(
+                tp_offload_type_fits(&k->sig.args[a], &names.known[i].sig.args[a]));
             assert_int_equal(k->sig.args[a].size, names.known[i].sig.args[a].size);
         }
     }
@@ -321,7 +323,7 @@ the_table_is_announced(void **state)
 static void
 a_bad_table_is_refused(void **state)
 {
-    static const char *const cases[] = {"k\tdi",     "\tdi\n",  "kdi\n",
+    static const char *const cases[] = {"k\tdi",         "\tdi\n", "kdi\n",
                                         "k\tdi\nk\td\n", "k\tp\n", "\n"};
 
     (void)state;
@@ -360,7 +362,8 @@ count_line(void *user, enum tp_log_level level, const char *topic, const char *l
 static void
 senseless_kernels_are_left_out(void **state)
 {
-    static const telpher_kernel_arg pointer[] = {{'p', 8, 8}}, vector[] = {{'T', 32, 32}};
+    static const telpher_kernel_arg pointer[] = {{'p', 8, 8}},
+                                    vector[] = {{'T', 32, 32}};
     static telpher_kernel bad[] = {
         {.struct_size = 8, .name = "bad_size"},
         {.struct_size = sizeof(telpher_kernel), .name = "bad_function"},

@@ -111,8 +111,9 @@ tp_offload_report_merge(struct tp_offload_report *into,
         into->kernel = other->kernel;
         memcpy(into->text, other->text, sizeof(into->text));
     }
-    into->failed =
-        into->failed > UINT32_MAX - other->failed ? UINT32_MAX : into->failed + other->failed;
+    into->failed = into->failed > UINT32_MAX - other->failed
+                       ? UINT32_MAX
+                       : into->failed + other->failed;
 }
 
 telpher_status

@@ -45,6 +45,28 @@ gather_user(struct tp_boot *boot, const void *mine, size_t len, void *all,
                : tp_error_set(err, status, "the bootstrap's allgather failed");
 }
 
+/* Its table of messages counts if the caller's header knew of it. */
+static telpher_status
+check_user(struct tp_boot *boot, struct tp_error *err)
+{
+    const telpher_bootstrap *user = boot->user;
+
+    if (user->struct_size >=
+        offsetof(telpher_bootstrap, two_sided) + sizeof(user->two_sided)) {
+        boot->two_sided = user->two_sided;
+    }
+    if (boot->two_sided != NULL &&
+        boot->two_sided->struct_size < sizeof(telpher_two_sided)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "the bootstrap's two_sided has struct_size %u, not %zu",
+                            boot->two_sided->struct_size, sizeof(telpher_two_sided));
+    }
+    return boot->rank < boot->size ? TELPHER_OK
+                                   : tp_error_set(err, TELPHER_ERR_INVALID,
+                                                  "the bootstrap has rank %u of %u",
+                                                  boot->rank, boot->size);
+}
+
 /* ---- a root ---- */
 
 static telpher_status
@@ -191,10 +213,7 @@ tp_boot_open(const telpher_context_params *params, const struct tp_comm_settings
         boot->rank = boot->user->rank;
         boot->size = boot->user->size;
         boot->gather = gather_user;
-        return boot->rank < boot->size ? TELPHER_OK
-                                       : tp_error_set(err, TELPHER_ERR_INVALID,
-                                                      "the bootstrap has rank %u of %u",
-                                                      boot->rank, boot->size);
+        return check_user(boot, err);
     }
     if (s->root[0] != '\0') {
         return open_root(s, timeout, boot, err);

@@ -308,6 +308,7 @@ struct tp_boot {
                              void *all, struct tp_error *err);
     void (*close)(struct tp_boot *boot);
     const telpher_bootstrap *user;
+    const telpher_two_sided *two_sided; /* the caller's, or NULL */
     struct tp_conn *conn; /* to the root */
     struct telpher_root *root; /* ours, if we are it */
     tp_ns deadline;

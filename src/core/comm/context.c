@@ -45,19 +45,14 @@ find_ops(const char *name)
 }
 
 static telpher_status
-add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job,
-        const struct tp_comm_settings *s, bool must, struct tp_error *err)
+add_net(telpher_context *ctx, const struct tp_net_ops *ops,
+        const struct tp_net_params *common, bool must, struct tp_error *err)
 {
     struct tp_comm_link *link = &ctx->nets[ctx->net_count];
-    const struct tp_net_params params = {.rank = ctx->rank,
-                                         .size = ctx->size,
-                                         .job = job,
-                                         .events = &tp_comm_events,
-                                         .user = link,
-                                         .lost_after = s->lost_ns,
-                                         .copies = !s->shm_cma};
+    struct tp_net_params params = *common;
     telpher_status status;
 
+    params.user = link;
     if (ctx->net_count == TP_COMM_NETS) {
         return tp_error_set(err, TELPHER_ERR_LIMIT, "at most %d transports",
                             TP_COMM_NETS);
@@ -76,8 +71,8 @@ add_net(telpher_context *ctx, const struct tp_net_ops *ops, uint64_t job,
 }
 
 static telpher_status
-add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job,
-         const struct tp_comm_settings *s, struct tp_error *err)
+add_nets(telpher_context *ctx, const struct tp_config_list *wanted,
+         const struct tp_net_params *params, struct tp_error *err)
 {
     telpher_status status = TELPHER_OK;
 
@@ -94,7 +89,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job
         /* those that are named come in the order of their names */
         if (wanted->count == 0 || strcmp(ops->name, "loop") == 0) {
             status = is_wanted(wanted, ops->name) && !ops->only_if_named
-                         ? add_net(ctx, ops, job, s, false, err)
+                         ? add_net(ctx, ops, params, false, err)
                          : TELPHER_OK;
         }
     }
@@ -102,7 +97,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted, uint64_t job
         const struct tp_net_ops *ops = find_ops(wanted->items[i]);
 
         if (strcmp(ops->name, "loop") != 0) {
-            status = add_net(ctx, ops, job, s, true, err);
+            status = add_net(ctx, ops, params, true, err);
         }
     }
     return status;
@@ -223,16 +218,19 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
      const struct tp_mems_settings *mems, struct tp_boot *boot, telpher_context *ctx,
      struct tp_error *err)
 {
-    uint64_t job = 0;
-    telpher_status status;
+    struct tp_net_params net = {.rank = ctx->rank,
+                                .size = ctx->size,
+                                .events = &tp_comm_events,
+                                .lost_after = s->lost_ns,
+                                .copies = !s->shm_cma,
+                                .two_sided = boot->two_sided};
+    telpher_status status = agree_on_job(boot, &net.job, err);
 
     ctx->direct = s->direct;
     ctx->direct_min = s->direct_min;
     ctx->lend = s->lend;
-    status = agree_on_job(boot, &job, err);
-
     if (status == TELPHER_OK) {
-        status = add_nets(ctx, transports, job, s, err);
+        status = add_nets(ctx, transports, &net, err);
     }
     if (status == TELPHER_OK) {
         status = gather_cards(ctx, boot, err);
@@ -408,6 +406,7 @@ arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
         if (net->ops->arm(net) != TELPHER_OK) {
             return false;
         }
+        *ret_blind = *ret_blind || net->ops->blind;
         polls[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
     }
     return true;
