@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transport tcp, messages: the table, peers, and what ends with them. */
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <linux/sockios.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -15,7 +19,8 @@ enum {
     LOOK_EVERY = 64, /* rounds between looks for new connections */
     EVENTS = 64,
 };
-#define GOODBYE_TIME (20 * TP_CLOCK_MS)
+#define GOODBYE_TIME TP_CLOCK_S
+#define GOODBYE_NAP 1 /* [ms] */
 
 /* ---- making ---- */
 
@@ -341,6 +346,7 @@ run_epoll(struct tcp_net *n)
         }
     }
     tp_tcp_net_strangers(n);
+    tp_tcp_net_look(n);
     return count;
 }
 
@@ -421,21 +427,27 @@ net_busy(struct tp_net *net)
 
 /* ---- leaving ---- */
 
-/* What was sent must arrive: a socket that is closed with unread data resets the way. */
-static void
-say_goodbye(struct tcp_conn *c)
+/* True if the peer's machine has all that was sent, or never will. */
+static bool
+has_arrived(const struct tcp_conn *c)
 {
-    tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
-    uint8_t waste[4096];
+    int left = 0;
 
-    (void)shutdown(c->fd, SHUT_WR);
-    while (!tp_clock_passed(deadline)) {
+    return c->dead || c->connecting || ioctl(c->fd, SIOCOUTQ, &left) != 0 || left == 0;
+}
+
+/* What was sent must arrive: a socket that is closed with unread data resets the way, and
+ * drops what the other has not taken. */
+static void
+say_goodbye(struct tcp_conn *c, tp_ns deadline)
+{
+    ssize_t got = 1;
+
+    while (!has_arrived(c) && got != 0 && !tp_clock_passed(deadline)) {
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
 
-        if (poll(&p, 1, tp_clock_poll_ms(deadline)) <= 0 ||
-            read(c->fd, waste, sizeof(waste)) <= 0) {
-            break;
-        }
+        (void)poll(&p, 1, GOODBYE_NAP);
+        got = recv(c->fd, NULL, INT_MAX, MSG_DONTWAIT | MSG_TRUNC); /* thrown away */
     }
 }
 
@@ -460,14 +472,17 @@ static void
 net_destroy(struct tp_net *net)
 {
     struct tcp_net *n = tcp_net(net);
+    tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
 
+    tp_list_for_each(link, &n->conns)
+    {
+        (void)shutdown(tp_list_entry(link, struct tcp_conn, link)->fd, SHUT_WR);
+    }
     tp_list_for_each_safe(link, &n->conns)
     {
         struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
 
-        if (!c->dead && !c->connecting) {
-            say_goodbye(c);
-        }
+        say_goodbye(c, deadline);
         tp_tcp_net_free(c);
     }
     for (uint32_t r = 0; r < n->params.size; r++) {

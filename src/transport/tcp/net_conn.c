@@ -11,18 +11,16 @@
 #include "base/random.h"
 #include "transport/tcp/net_int.h"
 
-enum { STRANGERS = 64, SILENT_MS = 60000 };
+enum { STRANGERS = 64 }; /* beside all ranks, who may come at the same moment */
 #define HELLO_TIME (5 * TP_CLOCK_S)
 
 static struct tcp_conn *
-conn_create(struct tcp_net *n, int fd, uint32_t events)
+conn_create(struct tcp_net *n, int fd, const union tp_tcp_sockaddr *address,
+            uint32_t events)
 {
     struct tcp_conn *c = tp_zalloc(sizeof(*c), "tcp connection");
     struct epoll_event e = {.events = events, .data.ptr = c};
-    /* It counts a receiver that is alive and does not read, too: whoever computes for long must
-     * not be taken for dead. A process that ends is noticed at once, whatever this says. */
-    int on = 1,
-        dead_ms = (int)TP_MAX(n->params.lost_after / TP_CLOCK_MS, (tp_ns)SILENT_MS);
+    int on = 1;
 
     if (c == NULL || epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, fd, &e) != 0) {
         tp_free(c);
@@ -30,13 +28,11 @@ conn_create(struct tcp_net *n, int fd, uint32_t events)
         return NULL;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)); /* [s] */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof(on));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof(dead_ms));
     c->net = n;
     c->fd = fd;
+    c->address = *address;
     c->deadline = tp_clock_deadline(HELLO_TIME);
+    tp_tcp_net_watch_begin(c);
     tp_buf_init(&c->out, 0);
     tp_list_init(&c->sending);
     tp_list_push_back(&n->conns, &c->link);
@@ -84,12 +80,14 @@ tp_tcp_net_try(struct tcp_peer *peer)
             close(fd);
             continue;
         }
-        c = conn_create(peer->net, fd, EPOLLIN | EPOLLOUT);
+        c = conn_create(peer->net, fd, a, EPOLLIN | EPOLLOUT);
         if (c == NULL) {
             return TELPHER_ERR_NO_MEMORY;
         }
         c->peer = peer;
         c->connecting = true;
+        c->deadline =
+            tp_clock_deadline(TP_MAX(peer->net->params.lost_after, TP_TCP_ASK_TIME));
         c->watches_out = true;
         if (peer->conn != NULL) { /* what waited for the address before */
             struct tp_buf out = c->out;
@@ -106,16 +104,22 @@ tp_tcp_net_try(struct tcp_peer *peer)
 }
 
 void
+tp_tcp_net_try_another(struct tcp_conn *c)
+{
+    c->dead = true; /* not the peer's end: there may be another address */
+    if (tp_tcp_net_try(c->peer) != TELPHER_OK) {
+        tp_tcp_net_lose(c->peer, TELPHER_ERR_UNREACHABLE);
+    }
+}
+
+void
 tp_tcp_net_connected(struct tcp_conn *c)
 {
     int error = 0;
     socklen_t len = sizeof(error);
 
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 || error != 0) {
-        c->dead = true; /* not the peer's end: there may be another address */
-        if (tp_tcp_net_try(c->peer) != TELPHER_OK) {
-            tp_tcp_net_lose(c->peer, TELPHER_ERR_UNREACHABLE);
-        }
+        tp_tcp_net_try_another(c);
         return;
     }
     c->connecting = false;
@@ -125,15 +129,18 @@ tp_tcp_net_connected(struct tcp_conn *c)
 void
 tp_tcp_net_accept(struct tcp_net *n)
 {
+    union tp_tcp_sockaddr a;
+    socklen_t len = sizeof(a);
     int fd;
 
-    while ((fd = accept4(n->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >=
+    while ((fd = accept4(n->listen_fd, &a.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >=
            0) {
-        if (n->strangers >= STRANGERS) {
+        if (n->strangers >= STRANGERS + (size_t)n->params.size) {
             close(fd);
-        } else if (conn_create(n, fd, EPOLLIN) != NULL) {
+        } else if (conn_create(n, fd, &a, EPOLLIN) != NULL) {
             n->strangers++;
         }
+        len = sizeof(a);
     }
 }
 
@@ -196,6 +203,7 @@ tp_tcp_net_free(struct tcp_conn *c)
     tp_list_remove(&c->link);
     c->net->conn_count--;
     c->net->strangers -= c->peer == NULL;
+    tp_tcp_net_watch_end(c);
     close(c->fd);
     tp_buf_fini(&c->out);
     tp_free(c->in);

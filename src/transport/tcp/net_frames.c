@@ -27,13 +27,14 @@ is_soft(int error)
 bool
 tp_tcp_net_has_out(const struct tcp_conn *c)
 {
-    return tp_buf_len(&c->out) != 0 || c->part != NULL ||
-           !tp_list_is_empty(&c->sending);
+    return !c->mute && (tp_buf_len(&c->out) != 0 || c->part != NULL ||
+                        !tp_list_is_empty(&c->sending));
 }
 
 /* ---- out ---- */
 
-/* Sends what the socket takes. @return [bytes], or -1: not now, or never */
+/* Sends what the socket takes. What the peer had sent before it went is still read: then the
+ * connection ends. @return [bytes], or -1: not now, or never */
 static ssize_t
 push(struct tcp_conn *c, struct iovec *iov, int count)
 {
@@ -41,7 +42,8 @@ push(struct tcp_conn *c, struct iovec *iov, int count)
     ssize_t sent = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     if (sent < 0 && !is_soft(errno)) {
-        tp_tcp_net_kill(c, TELPHER_ERR_PEER_LOST);
+        c->mute = true;
+        (void)shutdown(c->fd, SHUT_RD);
     }
     return sent;
 }
@@ -75,7 +77,7 @@ tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
                            {(void *)(uintptr_t)data, data_len}};
     ssize_t sent = 0;
 
-    if (c->dead) {
+    if (c->dead || c->mute) {
         return TELPHER_ERR_PEER_LOST;
     }
     if (may_wait && tp_buf_len(&c->out) > TP_TCP_OUT_MAX) {
@@ -83,7 +85,7 @@ tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
     }
     if (!c->connecting && tp_buf_len(&c->out) == 0 && c->part == NULL) {
         sent = push(c, iov, 3);
-        if (c->dead) {
+        if (c->mute) {
             return TELPHER_ERR_PEER_LOST;
         }
     }

@@ -6,6 +6,7 @@
  *   net_card.c   where a rank listens, and which of its addresses to try
  *   net_conn.c   connections: made, accepted, greeted, lost
  *   net_frames.c frames out and in
+ *   net_watch.c  machines that vanish without a word
  *
  * Two ranks share a connection; if both made one at the same moment each goes on sending on
  * its own, and both receive on both.
@@ -26,6 +27,9 @@ enum {
     TP_TCP_OUT_MAX = 1 << 20, /* [bytes] that wait for the socket before AGAIN */
     TP_TCP_ADDRESSES = 8, /* of one card */
 };
+
+/** To make a connection, at least: the kernel asks again after 1 s. */
+#define TP_TCP_ASK_TIME (3 * TP_CLOCK_S)
 
 /** What a frame begins with. */
 struct tp_tcp_frame {
@@ -106,7 +110,13 @@ struct tcp_conn {
     struct tcp_peer *peer; /* NULL: accepted, and has not said who it is */
     int fd;
     bool connecting, watches_out, dead;
-    tp_ns deadline; /* for the hello */
+    bool mute; /* nothing goes out any more; what came is read, to the end */
+    tp_ns deadline; /* to be made, then for the hello */
+    union tp_tcp_sockaddr address; /* of the peer */
+    bool remote; /* on another machine, or in another network name space */
+    unsigned stuck; /* looks for which the peer has had no room for more */
+    int probe_fd; /* a second way to a machine that is stuck; -1: none */
+    tp_ns probe_since;
     struct tp_buf out; /* frames that wait for the socket */
     struct tp_list sending; /* struct tcp_out that the peer asked for */
     struct tcp_out *part; /* a data frame of it is partly out */
@@ -128,6 +138,8 @@ struct tcp_net {
     struct tp_list conns, losing;
     struct tp_list ended; /* struct tcp_out whose op is to be told */
     size_t conn_count, strangers;
+    size_t remotes; /* connections to other machines */
+    tp_ns look_at;
     unsigned rounds; /* of progress */
 };
 
@@ -160,12 +172,21 @@ void tp_tcp_net_kill(struct tcp_conn *c, telpher_status why);
 void tp_tcp_net_free(struct tcp_conn *c);
 /** Asks epoll for room, or not any more. */
 void tp_tcp_net_watch(struct tcp_conn *c, bool out);
+/** A connection could not be made. */
+void tp_tcp_net_try_another(struct tcp_conn *c);
 /** A connection that was being made is there, or is not. */
 void tp_tcp_net_connected(struct tcp_conn *c);
 /** Puts out who never says hello. */
 void tp_tcp_net_strangers(struct tcp_net *n);
 /** Checks a hello. @return false: it is a stranger's */
 bool tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello);
+
+/* ---- net_watch.c ---- */
+/** Sets up a new connection to be watched. */
+void tp_tcp_net_watch_begin(struct tcp_conn *c);
+void tp_tcp_net_watch_end(struct tcp_conn *c);
+/** Looks, if it is time to, whether other machines are still there. */
+void tp_tcp_net_look(struct tcp_net *n);
 
 /* ---- net_frames.c ---- */
 /** Sends a frame, header and data, or keeps them. @return OK, AGAIN */

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Machines that vanish without a word: docs/decisions/0013. A process that ends is noticed by
+ * itself; a rank that computes and reads nothing is alive, for its kernel answers. So it is
+ * the kernel's answers that are looked at:
+ *
+ *   nothing under way    keepalive, by the kernel
+ *   data not confirmed   a living kernel confirms what it gets, read or not
+ *   no room at the peer  the kernel asks ever more seldom; we ask by a second connection
+ *
+ * TCP_USER_TIMEOUT would do for the first two, but ends the third as well.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/tcp.h>
+
+#include "base/log.h"
+#include "transport/tcp/net_int.h"
+
+enum {
+    LOOKS = 4, /* in the time after which a rank is lost */
+    RETRANSMITTED = 2, /* times, before silence means something */
+    TCP_IS_UP = 1, /* states of the kernel's, in tcpi_state */
+    TCP_IS_ASKING = 2,
+};
+
+static bool
+is_loopback(const union tp_tcp_sockaddr *a)
+{
+    static const uint8_t mapped[13] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 127};
+
+    if (a->any.sa_family == AF_INET) {
+        return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
+    }
+    return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr) ||
+           memcmp(&a->in6.sin6_addr, mapped, sizeof(mapped)) == 0;
+}
+
+/* The kernel asks an idle peer every second. */
+static void
+keep_alive(int fd, tp_ns lost_after)
+{
+    int on = 1, count = (int)TP_MIN((lost_after + TP_CLOCK_S - 1) / TP_CLOCK_S, 100u);
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)); /* [s] */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+}
+
+void
+tp_tcp_net_watch_begin(struct tcp_conn *c)
+{
+    c->probe_fd = -1;
+    c->remote = !is_loopback(&c->address);
+    c->net->remotes += c->remote;
+    keep_alive(c->fd, c->net->params.lost_after);
+}
+
+static void
+end_probe(struct tcp_conn *c)
+{
+    if (c->probe_fd >= 0) {
+        close(c->probe_fd);
+        c->probe_fd = -1;
+    }
+}
+
+void
+tp_tcp_net_watch_end(struct tcp_conn *c)
+{
+    end_probe(c);
+    c->net->remotes -= c->remote;
+}
+
+/* ---- the second connection ---- */
+
+static bool
+get_info(int fd, struct tcp_info *info)
+{
+    socklen_t len = sizeof(*info);
+
+    memset(info, 0, sizeof(*info));
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
+}
+
+/* To where the first one leads: accepted or refused, the answer is a sign of life. */
+static void
+begin_probe(struct tcp_conn *c, tp_ns now)
+{
+    const union tp_tcp_sockaddr *a = &c->address;
+    int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return; /* another time */
+    }
+    keep_alive(fd, c->net->params.lost_after);
+    c->probe_fd = fd;
+    c->probe_since = now;
+    if (connect(fd, &a->any,
+                a->any.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6)) != 0 &&
+        errno != EINPROGRESS) {
+        end_probe(c);
+    }
+}
+
+/* @return false: nobody answers there any more */
+static bool
+look_at_probe(struct tcp_conn *c, tp_ns now)
+{
+    tp_ns time = TP_MAX(c->net->params.lost_after, TP_TCP_ASK_TIME);
+    struct tcp_info info;
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (!get_info(c->probe_fd, &info) || info.tcpi_state == TCP_IS_UP) {
+        return true;
+    }
+    if (info.tcpi_state == TCP_IS_ASKING) {
+        return now - c->probe_since < time;
+    }
+    (void)getsockopt(c->probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    end_probe(c); /* the next look asks again */
+    return error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH;
+}
+
+/* ---- looking ---- */
+
+static bool
+is_silent(const struct tcp_conn *c, const struct tcp_info *info)
+{
+    return info->tcpi_unacked != 0 && info->tcpi_retransmits >= RETRANSMITTED &&
+           info->tcpi_last_ack_recv * TP_CLOCK_MS >= c->net->params.lost_after;
+}
+
+/* @return false if the peer's machine is gone */
+static bool
+look_at(struct tcp_conn *c, tp_ns now)
+{
+    struct tcp_info info;
+
+    if (!get_info(c->fd, &info)) {
+        return true;
+    }
+    if (is_silent(c, &info)) {
+        return false;
+    }
+    if (info.tcpi_notsent_bytes == 0 || info.tcpi_unacked != 0) {
+        c->stuck = 0;
+        end_probe(c);
+        return true;
+    }
+    if (++c->stuck < LOOKS) {
+        return true;
+    }
+    if (c->probe_fd < 0) {
+        begin_probe(c, now);
+        return true;
+    }
+    return look_at_probe(c, now);
+}
+
+void
+tp_tcp_net_look(struct tcp_net *n)
+{
+    tp_ns now;
+
+    if (n->remotes == 0 || (now = tp_clock_ns()) < n->look_at) {
+        return;
+    }
+    n->look_at = now + n->params.lost_after / LOOKS;
+    tp_list_for_each_safe(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (c->dead || !c->remote) {
+            continue;
+        }
+        if (c->connecting) {
+            if (tp_clock_passed(c->deadline)) {
+                tp_tcp_net_try_another(c);
+            }
+        } else if (!look_at(c, now)) {
+            tp_info("tcp", "rank %u does not answer: its machine is gone",
+                    c->peer != NULL ? c->peer->rank : UINT32_MAX);
+            tp_tcp_net_kill(c, TELPHER_ERR_PEER_LOST);
+        }
+    }
+}
