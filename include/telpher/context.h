@@ -136,9 +136,21 @@ TELPHER_CALL telpher_status telpher_progress_wait(telpher_context *ctx,
 /**
  * Returns when all ranks have called it. Collective.
  *
+ * After an error, but INVALID, the ranks do not agree any more on how far they are: from
+ * then on this call and telpher_win_create() return that error at once, here, and
+ * PEER_LOST or the same in others. All else goes on between the ranks that are left. For
+ * collectives they need a new job: end the context, and make another with a
+ * telpher_bootstrap of those that are left, or start the program again. So give a limit
+ * that is only passed when something is wrong; to look now and then whether all have come,
+ * count notifications instead (win.h).
+ *
  * @return TELPHER_OK
- *         TELPHER_ERR_TIMEOUT    not all came in time; call again to go on waiting
- *         TELPHER_ERR_PEER_LOST  a rank is gone that had to come
+ *         TELPHER_ERR_TIMEOUT    not all came in time; a rank that had not taken what was
+ *                                sent to it is given up
+ *         TELPHER_ERR_PEER_LOST  a rank is gone that had to come; others may still have
+ *                                got TELPHER_OK, if it had come
+ *         TELPHER_ERR_INVALID    in a callback; nothing was begun
+ *         TELPHER_ERR_NO_MEMORY
  * Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_barrier(telpher_context *ctx, uint64_t timeout_ns);

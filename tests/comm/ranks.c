@@ -79,13 +79,34 @@ set_number(const char *name, uint32_t value)
     setenv(name, text, 1);
 }
 
+/** What the ranks of a run do: one of the two. */
+struct role {
+    const char *transport;
+    rank_fn fn;
+    void (*bare)(uint32_t rank);
+};
+
 static void
-be_rank(uint32_t rank, uint32_t size, const char *transport, const struct place *place,
-        rank_fn fn)
+join(uint32_t rank, const struct role *role)
 {
     telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
     telpher_context *ctx = NULL;
     telpher_error err = {0};
+
+    params.transports = role->transport;
+    params.timeout_ns = RANKS_TIME;
+    if (telpher_context_create(&params, &ctx, &err) != TELPHER_OK) {
+        fprintf(stderr, "rank %u: %s\n", rank, err.text);
+        _Exit(2);
+    }
+    role->fn(ctx);
+    telpher_context_destroy(ctx);
+}
+
+static void
+be_rank(uint32_t rank, uint32_t size, const struct place *place,
+        const struct role *role)
+{
     char text[32];
 
     alarm(TIME_S); /* a rank that hangs ends by a signal, which its parent sees */
@@ -96,18 +117,15 @@ be_rank(uint32_t rank, uint32_t size, const char *transport, const struct place 
     setenv("TELPHER_ROOT", text, 1);
     setenv("TELPHER_ROOT_BY", "launcher", 1);
     setenv("TELPHER_JOB", place->job, 1);
-    params.transports = transport;
-    params.timeout_ns = RANKS_TIME;
-    if (telpher_context_create(&params, &ctx, &err) != TELPHER_OK) {
-        fprintf(stderr, "rank %u: %s\n", rank, err.text);
-        _Exit(2);
+    if (role->bare != NULL) {
+        role->bare(rank);
+    } else {
+        join(rank, role);
     }
-    fn(ctx);
-    telpher_context_destroy(ctx);
 }
 
-bool
-ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
+static bool
+run(uint32_t size, uint32_t killed, const struct role *role)
 {
     struct place place;
     pid_t pids[64];
@@ -118,7 +136,7 @@ ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
     for (uint32_t r = 0; r < size; r++) {
         pids[r] = fork();
         if (pids[r] == 0) {
-            be_rank(r, size, transport, &place, fn);
+            be_rank(r, size, &place, role);
             exit(0); /* so that leaks are looked for */
         }
     }
@@ -134,11 +152,28 @@ ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
         if (r == killed ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL
                         : !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
             fprintf(stderr, "rank %u of %u over %s ended with %x\n", r, size,
-                    transport != NULL ? transport : "any", (unsigned)status);
+                    role->transport != NULL ? role->transport : "any",
+                    (unsigned)status);
             good = false;
         }
     }
     return place_destroy(&place) && good;
+}
+
+bool
+ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
+{
+    const struct role role = {.transport = transport, .fn = fn};
+
+    return run(size, killed, &role);
+}
+
+bool
+ranks_run_bare(uint32_t size, uint32_t killed, void (*fn)(uint32_t rank))
+{
+    const struct role role = {.bare = fn};
+
+    return run(size, killed, &role);
 }
 
 bool

@@ -46,6 +46,9 @@ typedef void (*rank_fn)(telpher_context *ctx);
  */
 bool ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn);
 
+/** The same for ranks without a context: the environment is set as by a launcher. */
+bool ranks_run_bare(uint32_t size, uint32_t killed, void (*fn)(uint32_t rank));
+
 /** True if there is such a transport, and it works here. */
 bool ranks_have(const char *transport);
 

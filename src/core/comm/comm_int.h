@@ -125,6 +125,7 @@ struct tp_peer {
     bool unreached; /* but what it lends cannot be mapped here */
     uint32_t
         pulls; /* kinds of memory, a bit each, that it does not copy from directly */
+    bool absent; /* was gone when it was turned to for the first time */
     telpher_status status; /* OK, or what befell it */
     telpher_context *ctx;
     struct tp_net *net;

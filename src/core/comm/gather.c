@@ -180,9 +180,14 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
                tp_ns deadline)
 {
     struct gather g = {.ctx = ctx, .number = ctx->gathers, .status = TELPHER_OK};
-    uint8_t *parts = tp_alloc_array(ctx->size, len != 0 ? len : 1, "gather");
-    telpher_status status = parts != NULL ? ctx->collectives : TELPHER_ERR_NO_MEMORY;
+    uint8_t *parts;
+    telpher_status status;
 
+    if (ctx->running) {
+        return TELPHER_ERR_INVALID; /* a callback may not wait; nothing was begun */
+    }
+    parts = tp_alloc_array(ctx->size, len != 0 ? len : 1, "gather");
+    status = parts != NULL ? ctx->collectives : TELPHER_ERR_NO_MEMORY;
     if (status == TELPHER_OK && len != 0) {
         memcpy(parts, mine, len);
     }

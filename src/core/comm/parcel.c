@@ -315,7 +315,7 @@ on_lost(void *user, uint32_t rank, telpher_status why)
     telpher_status status;
     struct tp_peer *peer = tp_peer_get(link->ctx, rank, &status);
 
-    if (peer != NULL && peer->net == link->net) {
+    if (peer != NULL && peer->net == link->net && !peer->absent) {
         tp_peer_lost(peer, why);
     }
 }

@@ -119,6 +119,37 @@ connect_peer(struct tp_peer *peer)
     return peer->net->ops->connect(peer->net, peer->rank, entry.data, entry.len);
 }
 
+/* All ranks could be reached at the start: who cannot be now has ended since. */
+static void
+note_absence(struct tp_peer *peer)
+{
+    tp_info("comm", "rank %u is lost: it cannot be reached any more", peer->rank);
+    peer->absent = true;
+    peer->status = TELPHER_ERR_PEER_LOST;
+    peer->net = peer->ctx->nets[0].net; /* some; nothing goes by it */
+    peer->ctx->lost++;
+}
+
+static struct tp_peer *
+peer_alloc(telpher_context *ctx, uint32_t rank)
+{
+    struct tp_peer *peer = tp_zalloc(sizeof(*peer), "peer");
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->rank = rank;
+    peer->ctx = ctx;
+    peer->local =
+        memcmp(ctx->cards + rank * ctx->card_bytes,
+               ctx->cards + ctx->rank * ctx->card_bytes, TP_COMM_MACHINE_BYTES) == 0;
+    tp_list_init(&peer->pending);
+    tp_list_init(&peer->landings);
+    tp_list_init(&peer->messages);
+    tp_list_init(&peer->waiting);
+    return peer;
+}
+
 struct tp_peer *
 tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
 {
@@ -131,22 +162,15 @@ tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
     if (tp_likely(ctx->peers[rank] != NULL)) {
         return ctx->peers[rank];
     }
-    peer = tp_zalloc(sizeof(*peer), "peer");
+    peer = peer_alloc(ctx, rank);
     if (peer == NULL) {
         *ret_status = TELPHER_ERR_NO_MEMORY;
         return NULL;
     }
-    peer->rank = rank;
-    peer->ctx = ctx;
-    peer->local =
-        memcmp(ctx->cards + rank * ctx->card_bytes,
-               ctx->cards + ctx->rank * ctx->card_bytes, TP_COMM_MACHINE_BYTES) == 0;
-    tp_list_init(&peer->pending);
-    tp_list_init(&peer->landings);
-    tp_list_init(&peer->messages);
-    tp_list_init(&peer->waiting);
     *ret_status = connect_peer(peer);
-    if (*ret_status != TELPHER_OK) {
+    if (*ret_status == TELPHER_ERR_UNREACHABLE) {
+        note_absence(peer);
+    } else if (*ret_status != TELPHER_OK) {
         tp_free(peer);
         return NULL;
     }
@@ -192,6 +216,7 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
             why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     ctx->lost++;
+    (void)tp_comm_flush(peer); /* ends what was to be announced */
     tp_channel_lose_peer(ctx, peer); /* first: callbacks must not find what is void */
     tp_gather_lose_peer(peer);
     tp_request_run_completed(ctx); /* what came before its end counts */

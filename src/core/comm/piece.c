@@ -70,7 +70,7 @@ step(telpher_request *req, uint64_t moved, telpher_status status)
     if (req->status != TELPHER_IN_PROGRESS) {
         /* what was asked for still comes: a number that is used again would take it */
         bool quiet = req->sends || req->finished || req->next == req->len ||
-                     req->status == TELPHER_ERR_PEER_LOST;
+                     req->peer->status != TELPHER_OK;
 
         if (req->pieces == 0 && quiet) {
             if (req->sends && req->status != TELPHER_ERR_PEER_LOST) {
@@ -485,28 +485,34 @@ tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel)
 
 /* ---- both ---- */
 
-/* Lets pieces of a request go that lie in a list. */
-static void
+/* Lets pieces of a request go that lie in a list. @return false if there was none */
+static bool
 let_go(telpher_request *req, struct tp_list *list)
 {
+    bool found = false;
+
     tp_list_for_each_safe(link, list)
     {
         struct tp_piece *p = tp_list_entry(link, struct tp_piece, link);
 
         if (p->req == req) {
             piece_give(p);
+            found = true;
         }
     }
+    return found;
 }
 
 bool
 tp_piece_stop(telpher_request *req, telpher_status why)
 {
-    if (req->status == TELPHER_IN_PROGRESS) {
+    bool all_announced = !req->sends && req->next == req->len;
+    bool wait = let_go(req, &req->ctx->ready);
+
+    wait = let_go(req, &req->ctx->lent) || wait;
+    if (req->status == TELPHER_IN_PROGRESS && (wait || !all_announced)) {
         req->status = why;
-    }
-    let_go(req, &req->ctx->ready);
-    let_go(req, &req->ctx->lent);
+    } /* else all is here, and what the device has yet to take of it is the end */
     return req->pieces == 0;
 }
 

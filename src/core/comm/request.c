@@ -171,7 +171,6 @@ static void
 lose(telpher_request *req)
 {
     switch ((enum tp_request_state)req->state) {
-    case TP_REQUEST_QUEUED:
     case TP_REQUEST_OFFERED:
     case TP_REQUEST_POSTED:
         tp_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
@@ -181,6 +180,7 @@ lose(telpher_request *req)
             tp_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
         }
         break;
+    case TP_REQUEST_QUEUED: /* behind the next */
     case TP_REQUEST_READING: /* its device copy is under way: send.c ends it */
     case TP_REQUEST_FREE:
     case TP_REQUEST_BULK:

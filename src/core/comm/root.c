@@ -52,6 +52,8 @@ struct telpher_root {
     bool *came; /* by rank */
     uint32_t ready; /* ranks whose part is here */
     bool closed; /* all came once: nobody new */
+    telpher_status failed; /* OK, or what those are told who still wait */
+    char words[200]; /* why */
 };
 
 static void
@@ -88,12 +90,24 @@ answer(struct guest *g, telpher_status status, const void *data, size_t len)
     }
 }
 
+/* From now on nothing is gathered: whoever still brings a part is told at once. */
+static void
+give_up(struct telpher_root *root, telpher_status status, const char *words)
+{
+    if (root->failed == TELPHER_OK) {
+        root->failed = status;
+        (void)snprintf(root->words, sizeof(root->words), "%s", words);
+    }
+}
+
+/* Tells all that are here. */
 static void
 fail(struct telpher_root *root, telpher_status status, const char *words)
 {
+    give_up(root, status, words);
     for (size_t i = 0; i < root->guest_count; i++) {
         if (root->guests[i].conn != NULL && root->guests[i].known) {
-            answer(&root->guests[i], status, words, strlen(words));
+            answer(&root->guests[i], root->failed, root->words, strlen(root->words));
         }
     }
     root->ready = 0;
@@ -208,12 +222,12 @@ leave(struct telpher_root *root, struct guest *g)
     if (!known) {
         return;
     }
-    root->ready -= ready;
+    root->ready -= ready && root->ready != 0; /* 0 once all were told of a failure */
+    snprintf(words, sizeof(words), "rank %u ended while the job was starting", rank);
+    give_up(root, TELPHER_ERR_PEER_LOST, words);
     if (!root->closed || root->ready != 0) {
-        snprintf(words, sizeof(words), "rank %u ended while the job was starting",
-                 rank);
         fail(root, TELPHER_ERR_PEER_LOST, words);
-    }
+    } /* else all may have been gathered: who brings more will be told */
 }
 
 static void
@@ -297,7 +311,9 @@ serve(struct telpher_root *root)
     if (root->polls[n].revents != 0) {
         welcome(root);
     }
-    if (root->ready == root->size) {
+    if (root->failed != TELPHER_OK && root->ready != 0) {
+        fail(root, root->failed, root->words);
+    } else if (root->ready == root->size) {
         give_all(root);
     }
 }

@@ -182,7 +182,7 @@ tp_window_on_got(telpher_context *ctx, struct tp_parcel *parcel)
     size_t len = 0;
     telpher_status status;
 
-    if (req == NULL || parcel->header.len > req->len ||
+    if (req == NULL || parcel->header.len != req->len ||
         tp_list_is_linked(&req->link)) { /* linked: a channel's receive, not a get */
         tp_parcel_refuse(parcel);
         return req == NULL ? TELPHER_OK : TELPHER_ERR_PROTO; /* it was canceled */

@@ -144,7 +144,9 @@ fetch_failed(struct tp_net_bulk *bulk)
 {
     struct shm_link *link = bulk->link;
 
-    if (errno == ESRCH || tp_shm_is_dead(link)) {
+    if (atomic_load(&link->door->left) != 0) { /* and what it had may be freed */
+        tp_shm_end(link, TELPHER_OK);
+    } else if (errno == ESRCH || tp_shm_is_dead(link)) {
         tp_shm_end(link, TELPHER_ERR_PEER_LOST);
     } else if (errno == EPERM) {
         tp_info(SHM_TOPIC, "rank %u no longer lets its memory be read", link->rank);
