@@ -343,6 +343,7 @@ main(int argc, char **argv)
     make_modules();
     make_texts();
     make_cache();
+    make_rank_seeds();
     make_broker_seeds();
     make_executor_seeds();
     make_client_seeds();

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Seeds of fuzz_net_tcp: frames of a rank (docs/comm.md sections 3 and 4) that keeps its
+ * word, and of one that breaks it in each way that was thought of. What it may name: the
+ * context has receives of 100 bytes, 200000 and 200000 in a device posted in channel 1, a
+ * get of 4096, a bulk and a staged send of 200000, a message of two buffers, a put of 4096.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "make_corpus.h"
+
+#include "wire/comm.h"
+
+enum { EAGER = 1, BULK, GO, DROP, DATA };
+enum { BIG = 200000, MEMORY = 1 << 20 };
+
+struct frame {
+    uint8_t type, header_len;
+    uint16_t reserved;
+    uint32_t id;
+    uint64_t len;
+};
+
+static uint8_t bytes[MEMORY];
+static size_t used;
+
+static void
+put(const void *data, size_t len)
+{
+    memcpy(bytes + used, data, len);
+    used += len;
+}
+
+/* A frame, its header, and @p here bytes of data behind it. */
+static void
+frame(uint8_t type, uint32_t id, uint64_t len, const struct tp_comm_header *h,
+      size_t here)
+{
+    const struct frame f = {
+        .type = type, .header_len = h != NULL ? sizeof(*h) : 0, .id = id, .len = len};
+
+    put(&f, sizeof(f));
+    if (h != NULL) {
+        put(h, sizeof(*h));
+    }
+    memset(bytes + used, 'x', here);
+    used += here;
+}
+
+static void
+end(const char *name)
+{
+    save("net_tcp", name, bytes, used);
+    used = 0;
+}
+
+/* An eager message of a kind with as much data as its header says; where the length is that of
+ * what is wanted, none. */
+static void
+eager(struct tp_comm_header h)
+{
+    bool data =
+        h.how == TP_COMM_INSIDE && h.kind != TP_COMM_GET && h.kind != TP_COMM_PULL;
+
+    frame(EAGER, 0, data ? h.len : 0, &h, data ? (size_t)h.len : 0);
+}
+
+static struct tp_comm_header
+channel(uint32_t counter, uint64_t len)
+{
+    return (struct tp_comm_header){
+        .kind = TP_COMM_CHANNEL, .len = len, .a = tp_comm_tag(1, counter)};
+}
+
+static void
+bulk(uint32_t id, struct tp_comm_header h)
+{
+    h.how = TP_COMM_BULK;
+    frame(BULK, id, h.len, &h, 0);
+}
+
+static void
+make_good(void)
+{
+    struct tp_comm_header h = channel(0, 50);
+
+    eager(h);
+    bulk(0, channel(1, BIG));
+    frame(DATA, 0, BIG, NULL, BIG);
+    bulk(1, channel(2, BIG)); /* to a device: dropped, and pulled */
+    h = (struct tp_comm_header){
+        .kind = TP_COMM_PIECE, .len = 65536, .a = (2u << 12) + 1};
+    bulk(2, h);
+    frame(DATA, 2, 65536, NULL, 65536);
+    end("receives");
+
+    frame(GO, 0, BIG, NULL, 0);
+    frame(GO, 1, BIG / 2, NULL, 0);
+    h = (struct tp_comm_header){
+        .kind = TP_COMM_PULL, .xfer = 4096, .len = BIG, .a = (5u << 12) + 1, .b = 77};
+    eager(h);
+    end("takes");
+
+    h = (struct tp_comm_header){
+        .kind = TP_COMM_MESSAGE, .small = 3, .len = 20, .b = tp_comm_buffers(1, true)};
+    frame(EAGER, 0, 20, &h, 0);
+    put("\6\0\0\0\0\0\0\0insideparams", 20);
+    h = (struct tp_comm_header){
+        .kind = TP_COMM_MESSAGE, .small = 3, .len = 8, .a = 1, .b = 1};
+    frame(EAGER, 0, 8, &h, 0);
+    put("\0\0\1\0\0\0\0\0", 8);
+    bulk(0, (struct tp_comm_header){.kind = TP_COMM_BUFFER, .len = 65536, .a = 1});
+    frame(DATA, 0, 65536, NULL, 65536);
+    end("messages");
+
+    eager((struct tp_comm_header){.kind = TP_COMM_PUT, .len = 96, .a = 4000, .b = 8});
+    eager(
+        (struct tp_comm_header){.kind = TP_COMM_GOT, .len = 4096, .a = (3u << 12) + 1});
+    eager((struct tp_comm_header){.kind = TP_COMM_GET, .xfer = 9, .len = 4096});
+    eager((struct tp_comm_header){.kind = TP_COMM_FLUSH, .a = 1});
+    end("window");
+}
+
+/* Frames that are none. */
+static void
+make_frames(void)
+{
+    struct tp_comm_header h = channel(0, 10);
+
+    frame(99, 0, 0, NULL, 0);
+    end("no-frame");
+    frame(EAGER, 0, 65537, &h, 10);
+    end("eager-too-long");
+    frame(EAGER, 0, 9, &h, 9);
+    end("length-of-another");
+    put("\1\377\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+    end("header-too-long");
+    frame(BULK, 0, 0, &h, 0);
+    end("bulk-of-nothing");
+    bulk(0, channel(0, BIG));
+    bulk(0, channel(1, BIG));
+    end("bulk-twice");
+    bulk(0, channel(0, UINT64_MAX));
+    end("bulk-without-end");
+    frame(DATA, 7, 100, NULL, 100);
+    end("data-unasked");
+    bulk(0, channel(0, 50));
+    frame(DATA, 0, 101, NULL, 101);
+    end("data-beyond-end");
+    bulk(0, channel(0, BIG)); /* 100 are wanted of it */
+    frame(DATA, 0, 60, NULL, 60);
+    frame(DATA, 0, 60, NULL, 60);
+    end("data-too-much");
+    frame(GO, 9, 1, NULL, 0);
+    end("go-to-nothing");
+    frame(GO, 0, BIG + 1, NULL, 0);
+    end("go-too-far");
+    frame(GO, 0, BIG, NULL, 0);
+    frame(GO, 0, BIG, NULL, 0);
+    end("go-twice");
+    frame(GO, 0, BIG, NULL, 0);
+    frame(DROP, 0, 0, NULL, 0);
+    end("go-and-drop");
+    frame(DROP, 0, 0, NULL, 0);
+    frame(DROP, 0, 0, NULL, 0);
+    end("drop-twice");
+}
+
+/* Messages that name what is not theirs. */
+static void
+make_messages(void)
+{
+    struct tp_comm_header h = channel(1, 10);
+
+    eager(h);
+    end("counter-ahead");
+    for (uint32_t i = 0; i < 70; i++) {
+        eager(channel(i, 8));
+    }
+    end("beyond-credit");
+    for (uint32_t i = 0; i < 600; i++) {
+        h = channel(0, 1);
+        h.a = tp_comm_tag(100 + i, 0);
+        eager(h);
+    }
+    end("channels-not-opened");
+    eager((struct tp_comm_header){
+        .kind = TP_COMM_CREDIT, .a = tp_comm_tag(1, 0), .b = 100});
+    end("credit-not-owed");
+    for (uint32_t slot = 0; slot < 12; slot++) { /* a receive, a send, nothing */
+        eager((struct tp_comm_header){
+            .kind = TP_COMM_GOT, .len = 100, .a = ((uint64_t)slot << 12) + 1});
+        end(slot == 0 ? "got-names-receive" : slot < 3 ? "got-names-other" : "got");
+    }
+    eager((struct tp_comm_header){
+        .kind = TP_COMM_FINISH, .small = 0, .a = (1u << 12) + 1});
+    end("finish-of-nothing");
+    eager((struct tp_comm_header){
+        .kind = TP_COMM_PULL, .xfer = 1, .len = BIG + 1, .a = (5u << 12) + 1});
+    end("pull-too-far");
+    bulk(0, channel(0, 50));
+    bulk(1, channel(1, BIG));
+    bulk(2, channel(2, BIG));
+    for (uint32_t i = 0; i < 6; i++) {
+        bulk(3 + i, (struct tp_comm_header){.kind = TP_COMM_PIECE,
+                                            .len = 65536,
+                                            .a = (2u << 12) + 1,
+                                            .b = i * 65536});
+    }
+    end("piece-beyond-end");
+    for (uint32_t i = 0; i < 3; i++) {
+        eager((struct tp_comm_header){
+            .kind = TP_COMM_PIECE, .how = TP_COMM_BROKEN, .a = (2u << 12) + 1});
+    }
+    end("piece-broken");
+    eager((struct tp_comm_header){.kind = TP_COMM_PUT, .len = 100, .a = 4000});
+    end("put-beyond-end");
+    eager((struct tp_comm_header){.kind = TP_COMM_PUT, .len = 8, .b = 1ull << 32});
+    end("put-no-window");
+    eager((struct tp_comm_header){.kind = TP_COMM_PUT, .a = 0, .b = 65537 + 1});
+    end("put-no-tag");
+    eager((struct tp_comm_header){.kind = TP_COMM_GET, .len = 4097});
+    end("get-beyond-end");
+    eager((struct tp_comm_header){.kind = TP_COMM_FLUSHED, .a = 5});
+    end("flushed-not-asked");
+    eager((struct tp_comm_header){.kind = TP_COMM_BUFFER, .len = 4, .a = 9});
+    end("buffer-of-nothing");
+    h = (struct tp_comm_header){
+        .kind = TP_COMM_MESSAGE, .small = 3, .len = 8, .b = tp_comm_buffers(1, true)};
+    frame(EAGER, 0, 8, &h, 0);
+    put("\377\377\377\377\377\377\377\377", 8);
+    end("message-of-too-much");
+    h.b = 17;
+    eager(h);
+    end("message-of-many");
+    h = channel(0, 100);
+    h.how = TP_COMM_STAGED;
+    frame(EAGER, 0, 60, &h, 60);
+    end("blob-of-nonsense");
+    for (uint32_t i = 0; i < 9; i++) {
+        eager((struct tp_comm_header){.kind = TP_COMM_GATHER, .len = 8, .a = 1 + i});
+    }
+    end("steps-ahead");
+}
+
+void
+make_rank_seeds(void)
+{
+    make_good();
+    make_frames();
+    make_messages();
+}
