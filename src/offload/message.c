@@ -66,6 +66,11 @@ tp_offload_header_check(const void *src, uint64_t len,
     return TELPHER_OK;
 }
 
+enum {
+    NO_KERNEL = TP_OFFLOAD_END | TP_OFFLOAD_LOAD | TP_OFFLOAD_REFUSED,
+    KNOWN_FLAGS = NO_KERNEL | TP_OFFLOAD_DONE
+};
+
 telpher_status
 tp_offload_record_next(const struct tp_offload_table *table, const uint8_t *src,
                        uint64_t len, uint64_t *at, struct tp_offload_record *ret_record,
@@ -78,10 +83,10 @@ tp_offload_record_next(const struct tp_offload_table *table, const uint8_t *src,
     }
     memcpy(&r, src + *at, sizeof(r));
     if (r.len > len - *at - sizeof(r) || r.len % TP_OFFLOAD_ALIGN != 0 ||
-        (r.flags & ~(TP_OFFLOAD_DONE | TP_OFFLOAD_END)) != 0) {
+        (r.flags & ~(uint32_t)KNOWN_FLAGS) != 0) {
         return TELPHER_ERR_PROTO;
     }
-    if ((r.flags & TP_OFFLOAD_END) != 0 ? r.len != 0 : r.kernel >= table->count) {
+    if ((r.flags & NO_KERNEL) == 0 && r.kernel >= table->count) {
         return TELPHER_ERR_PROTO;
     }
     *ret_args = src + *at + sizeof(r);

@@ -52,12 +52,12 @@ _Static_assert(sizeof(struct tp_offload_header) == 48, "frozen layout");
 _Static_assert(sizeof(struct tp_offload_header) % TP_OFFLOAD_ALIGN == 0, "alignment");
 
 /** Report to the sender when all kernels up to here have ended. */
-#define TP_OFFLOAD_REPORT 1u
+#define TP_OFFLOAD_REPORT 8u
 
 /** One kernel of a launch; its arguments follow. */
 struct tp_offload_record {
     uint32_t kernel; /**< index in the table, or TP_OFFLOAD_NO_KERNEL */
-    uint32_t flags; /**< TP_OFFLOAD_DONE, TP_OFFLOAD_END */
+    uint32_t flags; /**< TP_OFFLOAD_DONE, _END, _LOAD, _REFUSED */
     uint64_t request; /**< number for the report */
     uint64_t len; /**< [bytes] of arguments, a multiple of 16 */
     uint64_t reserved; /**< send 0, ignore on receive */
@@ -68,11 +68,16 @@ _Static_assert(sizeof(struct tp_offload_record) == 32, "frozen layout");
 #define TP_OFFLOAD_DONE 1u
 /** No kernel: the workers end. */
 #define TP_OFFLOAD_END 2u
+/** No kernel: the workers load the plugin whose path the arguments are. With DONE. */
+#define TP_OFFLOAD_LOAD 4u
+/** No kernel: the root refused the call that other parents wait for. With DONE. */
+#define TP_OFFLOAD_REFUSED 16u
 
 /** From workers: kernels that have ended. */
 struct tp_offload_report {
     uint32_t magic;
-    uint32_t flags; /**< TP_OFFLOAD_DONE: request; TP_OFFLOAD_REPORT: messages */
+    uint32_t
+        flags; /**< TP_OFFLOAD_DONE, _REFUSED: request; TP_OFFLOAD_REPORT: messages */
     uint64_t request;
     uint64_t messages; /**< consumed from the parent that is told, since the start */
     int32_t result; /**< highest of all workers and of all kernels this is about */

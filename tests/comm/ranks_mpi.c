@@ -50,8 +50,8 @@ ranks_run(uint32_t size, const char *transport, uint32_t killed, rank_fn fn)
     if (killed != UINT32_MAX) {
         return true;
     }
-    MPI_Comm_split(MPI_COMM_WORLD, world_rank < (int)size ? 0 : MPI_UNDEFINED, world_rank,
-                   &comm);
+    MPI_Comm_split(MPI_COMM_WORLD, world_rank < (int)size ? 0 : MPI_UNDEFINED,
+                   world_rank, &comm);
     if (comm != MPI_COMM_NULL) {
         be_rank(comm, transport, fn);
         MPI_Comm_free(&comm);

@@ -64,7 +64,7 @@ check_launch(const uint8_t *data, size_t len)
         while (at < h.len && tp_offload_record_next(&table, records, h.len, &at, &r,
                                                     &args) == TELPHER_OK) {
             require(at <= h.len);
-            if ((r.flags & TP_OFFLOAD_END) == 0) {
+            if (r.kernel < table.count) {
                 check_record(&r, args);
             }
         }

@@ -84,11 +84,11 @@ tp_mpi_post(struct mpi_link *link, const struct mpi_prefix *prefix, const void *
         return TELPHER_ERR_NO_MEMORY;
     }
     bytes = write_message(n, slot->bytes, prefix, header, data, len);
-    status = n->calls.send(n->calls.user, slot->bytes, bytes, link->rank,
-                           MPI_TAG_MESSAGES,
-                           ++link->sent % MPI_MATCHED_EVERY == 0 &&
-                               prefix->kind != MPI_BYE, /* who left takes no more */
-                           &slot->op);
+    status =
+        n->calls.send(n->calls.user, slot->bytes, bytes, link->rank, MPI_TAG_MESSAGES,
+                      ++link->sent % MPI_MATCHED_EVERY == 0 &&
+                          prefix->kind != MPI_BYE, /* who left takes no more */
+                      &slot->op);
     if (status != TELPHER_OK) {
         give_slot(slot);
         tp_mpi_end(link, TELPHER_ERR_PEER_LOST);

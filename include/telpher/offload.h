@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernel offload over MPI: parents start functions of workers by name, each for the price of
+ * a message. docs/offload.md goes from a plain MPI program to an offloaded one.
+ *
+ * MPIX_Kernel_call() and MPIX_Kernel_call_multiple() are those of Rinke, Prabhakaran and
+ * Wolf, "Efficient Offloading of Parallel Kernels Using MPI_Comm_spawn". Workers come from
+ * MPI_Comm_spawn(), of telpher-worker or of a program linked with its library, or from the
+ * same launch: mpirun -np 2 ./program : -np 4 telpher-worker. There, too, MPI_COMM_WORLD is
+ * the parents' or the workers' own, MPI_Comm_spawn() gives the workers that wait, and in
+ * them MPI_Comm_get_parent() the way back: link the library before the MPI (mpicc does).
+ *
+ * Errors of the MPIX calls go through the error handler of the intercommunicator, which by
+ * default ends the job, and give MPI error codes; their words are logged.
+ *
+ * Threads: any; calls for one intercommunicator one after the other.
+ */
+#ifndef TELPHER_OFFLOAD_H
+#define TELPHER_OFFLOAD_H
+
+#include <mpi.h>
+
+#include <telpher/error.h>
+#include <telpher/kernel.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Starts the kernel @p kernelname on all workers of @p intercomm. Collective over the
+ * parents, @p comm, those that got @p intercomm from MPI_Comm_spawn() with it. The
+ * arguments before @p root count at that rank only. Returns when the arguments may be
+ * changed; the kernel runs later, behind those called before. args[i] points to argument
+ * i of argsizes[i] bytes, which must be what the kernel declares; for telpher_bytes, to so
+ * many bytes. The name "" ends the workers: they leave, and the call disconnects
+ * nothing else of the program's.
+ */
+TELPHER_CALL int MPIX_Kernel_call(char *kernelname, int argcount, void *args[],
+                                  int *argsizes, int root, MPI_Comm comm,
+                                  MPI_Comm intercomm);
+
+/** The same for @p count kernels in one message; they run in this order. */
+TELPHER_CALL int MPIX_Kernel_call_multiple(int count, char *array_of_kernelname[],
+                                           int *array_of_argcount,
+                                           void **array_of_args[],
+                                           int *array_of_argsizes[], int root,
+                                           MPI_Comm comm, MPI_Comm intercomm);
+
+/** A kernel under way; every parent has one. */
+typedef struct telpher_kernel_request *MPIX_Kernel_request;
+#define MPIX_KERNEL_REQUEST_NULL ((MPIX_Kernel_request)0)
+
+/** How a kernel ended. */
+typedef struct MPIX_Kernel_status {
+    int result; /**< highest of all workers; 0 of a kernel that returns nothing */
+    int rank; /**< first worker that had it */
+    char text
+        [TELPHER_ERROR_TEXT_BYTES]; /**< what that one gave telpher_kernel_error() */
+} MPIX_Kernel_status;
+#define MPIX_KERNEL_STATUS_IGNORE ((MPIX_Kernel_status *)0)
+
+/**
+ * As MPIX_Kernel_call(), and gives a request that is complete when the kernel has ended in
+ * all workers. The next kernel begins after that.
+ */
+TELPHER_CALL int MPIX_Kernel_icall(char *kernelname, int argcount, void *args[],
+                                   int *argsizes, int root, MPI_Comm comm,
+                                   MPI_Comm intercomm, MPIX_Kernel_request *request);
+
+/** Looks whether @p request is complete; then it is freed and set to null. */
+TELPHER_CALL int MPIX_Kernel_test(MPIX_Kernel_request *request, int *flag,
+                                  MPIX_Kernel_status *status);
+/** Waits for @p request, frees it and sets it to null. */
+TELPHER_CALL int MPIX_Kernel_wait(MPIX_Kernel_request *request,
+                                  MPIX_Kernel_status *status);
+/** Waits for all of them; @p statuses may be null, else there are @p count of them. */
+TELPHER_CALL int MPIX_Kernel_waitall(int count, MPIX_Kernel_request requests[],
+                                     MPIX_Kernel_status statuses[]);
+
+/** How workers are had. */
+enum telpher_offload_mode {
+    TELPHER_OFFLOAD_AUTO = 0, /**< split where the launch has workers, else spawn */
+    TELPHER_OFFLOAD_SPAWN = 1, /**< MPI_Comm_spawn() */
+    TELPHER_OFFLOAD_SPLIT = 2 /**< those that the launch has beside the program */
+};
+
+/** What telpher_offload_start() is told; zero means default. */
+typedef struct telpher_offload_params {
+    uint32_t struct_size;
+    int32_t mode; /**< enum telpher_offload_mode */
+    int32_t workers; /**< how many; 0 = one, or in split mode all that wait */
+    const char *program; /**< to spawn; NULL = telpher-worker of this MPI */
+    char **argv; /**< for the program, NULL-ended; NULL = none */
+    const MPI_Info *info; /**< for MPI_Comm_spawn(); NULL = none */
+} telpher_offload_params;
+#define TELPHER_OFFLOAD_PARAMS_INIT                                                    \
+    {                                                                                  \
+        sizeof(telpher_offload_params), 0, 0, NULL, NULL, NULL                         \
+    }
+
+/**
+ * Gets workers: MPI_Comm_spawn() with what it lacks. Looks first whether it can succeed,
+ * greets the workers, and a watchdog ends the job with words when it hangs (some MPIs do;
+ * TELPHER_OFFLOAD_TIMEOUT). Collective over @p comm; the arguments before count at
+ * @p root, save the mode, which is the same everywhere.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_NOT_FOUND    no such program here
+ *         TELPHER_ERR_LIMIT        fewer slots, or waiting workers, than wanted
+ *         TELPHER_ERR_UNSUPPORTED  the MPI cannot spawn, or the launch has no workers
+ *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_VERSION, TELPHER_ERR_PROTO  of the greeting
+ */
+TELPHER_CALL telpher_status telpher_offload_start(const telpher_offload_params *params,
+                                                  int root, MPI_Comm comm,
+                                                  MPI_Comm *ret_intercomm,
+                                                  telpher_error *err);
+
+/** SPAWN or SPLIT: how the workers of @p intercomm were had; AUTO if it has none. */
+TELPHER_CALL int telpher_offload_mode_of(MPI_Comm intercomm);
+
+/** "spawn" or "split". */
+TELPHER_CALL const char *telpher_offload_mode_name(int mode);
+
+/**
+ * Loads a plugin, a shared library with TELPHER_KERNEL() in it, into all workers and makes
+ * its kernels known. Waits for the kernels before it. Collective like a kernel call.
+ * @return OK; NOT_FOUND with the words of the first worker that could not
+ */
+TELPHER_CALL telpher_status telpher_offload_load(const char *path, int root,
+                                                 MPI_Comm comm, MPI_Comm intercomm,
+                                                 telpher_error *err);
+
+/** One launch with 64-bit sizes and, if the caller knows them, types. */
+typedef struct telpher_launch {
+    uint32_t struct_size;
+    uint32_t argcount;
+    const char *name;
+    void *const *args;
+    const uint64_t *sizes; /**< [bytes] */
+    const telpher_kernel_arg *types; /**< checked, too; NULL = sizes alone */
+} telpher_launch;
+
+/**
+ * Starts kernels; MPIX_Kernel_call_multiple() in other words. @p ret_request may be NULL;
+ * else it is complete when the last of them has ended.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_NOT_FOUND    no such kernel; none was started
+ *         TELPHER_ERR_INVALID      arguments are not as declared; none was started
+ *         TELPHER_ERR_LIMIT        longer than the workers take
+ *         TELPHER_ERR_PEER_LOST    the workers have ended
+ *         and those of the greeting, at the first call
+ */
+TELPHER_CALL telpher_status telpher_offload_launch(
+    uint32_t count, const telpher_launch *launches, int root, MPI_Comm comm,
+    MPI_Comm intercomm, MPIX_Kernel_request *ret_request, telpher_error *err);
+
+/** What MPIX_Kernel_test() does, without an error handler. TELPHER_IN_PROGRESS or the end. */
+TELPHER_CALL telpher_status telpher_offload_test(MPIX_Kernel_request *request,
+                                                 MPIX_Kernel_status *ret_status);
+
+/** The whole main of a worker: MPI_Init(), kernels until the end, MPI_Finalize(). */
+TELPHER_CALL int telpher_worker_main(int argc, char **argv);
+
+/** In a kernel: what MPI_Comm_get_parent() gives, and the workers' own world. */
+TELPHER_CALL MPI_Comm telpher_worker_parent(void);
+TELPHER_CALL MPI_Comm telpher_worker_world(void);
+
+/** In a kernel: this worker's number among those of its machine, and how many they are. */
+TELPHER_CALL int telpher_worker_local_rank(void);
+TELPHER_CALL int telpher_worker_local_size(void);
+
+/** In a kernel: which of @p devices to take, by local rank or as TELPHER_MAPPING says. */
+TELPHER_CALL int telpher_worker_device(int devices);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

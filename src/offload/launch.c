@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What programs call. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "offload/offload_int.h"
+#include "offload/pmpi.h"
+
+/* Meets the workers, if this is the first call. */
+static struct tp_group *
+meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
+{
+    struct tp_group *g = NULL;
+    int is_inter = 0;
+
+    if (inter != MPI_COMM_NULL) {
+        tp_mutex_lock(&tp_offload_lock);
+        g = tp_group_find(inter);
+        tp_mutex_unlock(&tp_offload_lock);
+        if (g != NULL && g->attached) {
+            return g;
+        }
+        PMPI_Comm_test_inter(inter, &is_inter);
+    }
+    if (!is_inter) {
+        (void)tp_error_set(err, TELPHER_ERR_INVALID,
+                           "no intercommunicator with workers was given");
+        return NULL;
+    }
+    tp_mutex_lock(&tp_offload_lock);
+    g = tp_group_of(inter, TELPHER_OFFLOAD_SPAWN);
+    tp_mutex_unlock(&tp_offload_lock);
+    if (g == NULL) {
+        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return NULL;
+    }
+    if (tp_group_attach(g, root, tp_comm(comm), err) != TELPHER_OK) {
+        if (g->pool == NULL) {
+            tp_group_destroy(g);
+        }
+        return NULL;
+    }
+    return g;
+}
+
+static telpher_status
+unknown(const struct tp_group *g, const char *name, struct tp_error *err)
+{
+    const char *guess = tp_offload_names_guess(&g->names, name);
+
+    return tp_error_set(
+        err, TELPHER_ERR_NOT_FOUND,
+        "the workers have no kernel %.100s%s%s%s: register it with TELPHER_KERNEL(), "
+        "or "
+        "build them with telpher-worker-cc, so that its argument types are known",
+        name, guess != NULL ? " (perhaps " : "", guess != NULL ? guess : "",
+        guess != NULL ? ")" : "");
+}
+
+/* The types that the caller has said, as a signature. */
+static telpher_status
+caller_types(const telpher_launch *l, struct tp_offload_signature *types,
+             struct tp_error *err)
+{
+    telpher_kernel as_kernel = {
+        .struct_size = sizeof(as_kernel),
+        .argcount = l->argcount,
+        .args = l->types,
+    };
+
+    return tp_offload_signature_of(&as_kernel, types, err);
+}
+
+/* Appends one kernel's record to the scratch buffer. */
+static telpher_status
+encode(struct tp_group *g, const telpher_launch *l, uint32_t flags,
+       struct tp_error *err)
+{
+    struct tp_offload_record r = {.flags = flags, .request = g->next};
+    struct tp_offload_signature types;
+    const struct tp_offload_known *known;
+    int64_t index = tp_offload_names_find(&g->names, l->name);
+    telpher_status status = TELPHER_OK;
+    uint8_t *tail;
+
+    if (index < 0) {
+        return unknown(g, l->name, err);
+    }
+    known = &g->names.known[index];
+    if (l->types != NULL) {
+        status = caller_types(l, &types, err);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_offload_check(l->name, &known->sig, l->argcount, l->sizes,
+                                  l->types != NULL ? &types : NULL, err);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    r.kernel = (uint32_t)index;
+    r.len = tp_offload_args_len(&known->sig, l->sizes);
+    if ((r.len == 0 && l->argcount != 0) || r.len > g->limit_bytes - sizeof(r) ||
+        tp_buf_len(&g->scratch) > g->limit_bytes - sizeof(r) - r.len) {
+        return tp_error_set(
+            err, TELPHER_ERR_LIMIT,
+            "kernel %s: the workers take no more than %llu bytes in one "
+            "launch (TELPHER_OFFLOAD_LIMIT)",
+            l->name, (unsigned long long)g->limit_bytes);
+    }
+    status = tp_buf_reserve(&g->scratch, sizeof(r) + r.len, &tail);
+    if (status != TELPHER_OK) {
+        return tp_error_set(err, status, "no room for the arguments");
+    }
+    memcpy(tail, &r, sizeof(r));
+    tp_offload_args_put(&known->sig, l->args, l->sizes, tail + sizeof(r));
+    tp_buf_commit(&g->scratch, sizeof(r) + r.len);
+    return TELPHER_OK;
+}
+
+static telpher_status
+start_kernels(struct tp_group *g, uint32_t count, const telpher_launch *launches,
+              bool wants_done, struct tp_error *err)
+{
+    telpher_status status = TELPHER_OK;
+
+    if (launches == NULL && count > 0) {
+        status =
+            tp_error_set(err, TELPHER_ERR_INVALID,
+                         "a name, a count or a size of a kernel call is missing or "
+                         "negative");
+    }
+    if (g->ended) {
+        return tp_error_set(err, TELPHER_ERR_PEER_LOST,
+                            "the workers were told to end (kernel \"\")");
+    }
+    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
+        bool last = i + 1 == count;
+
+        if (launches[i].name[0] == '\0') {
+            return tp_group_send_end(g, err); /* what stands behind it has no workers */
+        }
+
+        status = encode(g, &launches[i], last && wants_done ? TP_OFFLOAD_DONE : 0, err);
+    }
+    if (status == TELPHER_OK) {
+        return tp_send_records(g, g->next, err);
+    }
+    (void)tp_send_nothing(g, g->next, wants_done && g->parents > 1);
+    return status;
+}
+
+static struct telpher_kernel_request *
+make_request(struct tp_group *g, struct tp_error *err)
+{
+    struct telpher_kernel_request *r = tp_request_create(g, g->next);
+
+    if (r == NULL) {
+        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+    } else if (r->done) {
+        tp_list_remove(&r->link);
+    }
+    return r;
+}
+
+static void
+drop_request(struct telpher_kernel_request *r)
+{
+    if (r != NULL) {
+        tp_list_remove(&r->link);
+        tp_free(r);
+    }
+}
+
+/* With the lock held. Others than the root have nothing to send. */
+static telpher_status
+launch_locked(struct tp_group *g, uint32_t count, const telpher_launch *launches,
+              int root, MPIX_Kernel_request *ret_request, struct tp_error *err)
+{
+    struct telpher_kernel_request *request = NULL;
+    telpher_status status = TELPHER_OK;
+
+    if (g->lost) {
+        return tp_error_set(err, g->status, "the workers are lost");
+    }
+    if (ret_request != NULL && count > 0) {
+        request = make_request(g, err);
+        if (request == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+    }
+    if (g->rank == root) {
+        status = start_kernels(g, count, launches, request != NULL, err);
+    }
+    g->next++;
+    if (status != TELPHER_OK) {
+        drop_request(request);
+        return status;
+    }
+    if (ret_request != NULL) {
+        *ret_request = request;
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+telpher_offload_launch(uint32_t count, const telpher_launch *launches, int root,
+                       MPI_Comm comm, MPI_Comm intercomm,
+                       MPIX_Kernel_request *ret_request, telpher_error *err)
+{
+    struct tp_error why = {0};
+    struct tp_group *g = meet(intercomm, root, comm, &why);
+    telpher_status status;
+
+    if (g == NULL) {
+        return tp_public_error(err, &why);
+    }
+    tp_mutex_lock(&tp_offload_lock);
+    status = launch_locked(g, count, launches, root, ret_request, &why);
+    tp_mutex_unlock(&tp_offload_lock);
+    if (status != TELPHER_OK) {
+        (void)tp_public_error(err, &why);
+    }
+    return status;
+}
+
+telpher_status
+telpher_offload_test(MPIX_Kernel_request *request, MPIX_Kernel_status *ret_status)
+{
+    struct telpher_kernel_request *r = request != NULL ? *request : NULL;
+    telpher_status status;
+
+    if (r == NULL) {
+        return TELPHER_OK;
+    }
+    tp_mutex_lock(&tp_offload_lock);
+    if (!r->done) {
+        tp_send_progress(r->group);
+    }
+    status = r->done ? r->status : TELPHER_IN_PROGRESS;
+    if (r->done && ret_status != NULL) {
+        *ret_status = r->result;
+    }
+    tp_mutex_unlock(&tp_offload_lock);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_free(r);
+        *request = NULL;
+    }
+    return status;
+}
+
+int
+telpher_offload_mode_of(MPI_Comm intercomm)
+{
+    struct tp_group *g;
+    int mode;
+
+    tp_mutex_lock(&tp_offload_lock);
+    g = tp_group_find(intercomm);
+    mode = g != NULL ? g->mode : TELPHER_OFFLOAD_AUTO;
+    tp_mutex_unlock(&tp_offload_lock);
+    return mode;
+}
+
+const char *
+telpher_offload_mode_name(int mode)
+{
+    return mode == TELPHER_OFFLOAD_SPAWN   ? "spawn"
+           : mode == TELPHER_OFFLOAD_SPLIT ? "split"
+                                           : "auto";
+}
+
+/* Split where the launch has workers, unless something else was said. */
+static int
+choose_mode(const telpher_offload_params *p)
+{
+    int mode = p->mode != TELPHER_OFFLOAD_AUTO ? p->mode : tp_offload_settings()->mode;
+
+    if (mode == TELPHER_OFFLOAD_AUTO) {
+        mode = tp_world.base != MPI_COMM_NULL && tp_pool_idle() > 0
+                   ? TELPHER_OFFLOAD_SPLIT
+                   : TELPHER_OFFLOAD_SPAWN;
+    }
+    return mode;
+}
+
+static telpher_status
+get_workers(const telpher_offload_params *p, int root, MPI_Comm comm,
+            MPI_Comm *ret_inter, struct tp_error *err)
+{
+    if (choose_mode(p) == TELPHER_OFFLOAD_SPAWN) {
+        return tp_spawn(p, root, comm, ret_inter, err);
+    }
+    if (tp_world.base == MPI_COMM_NULL) {
+        return tp_error_set(
+            err, TELPHER_ERR_UNSUPPORTED,
+            "split: this launch has no workers: mpirun -np P ./program : "
+            "-np C telpher-worker");
+    }
+    return tp_pool_take(p->workers > 0 ? p->workers : tp_pool_idle(), root, comm,
+                        ret_inter, err);
+}
+
+telpher_status
+telpher_offload_start(const telpher_offload_params *params, int root, MPI_Comm comm,
+                      MPI_Comm *ret_intercomm, telpher_error *err)
+{
+    telpher_offload_params own = TELPHER_OFFLOAD_PARAMS_INIT;
+    struct tp_error why = {0};
+    MPI_Comm inter = MPI_COMM_NULL;
+    telpher_status status;
+
+    if (params != NULL) {
+        memcpy(&own, params, TP_MIN(sizeof(own), params->struct_size));
+    }
+    status = get_workers(&own, root, tp_comm(comm), &inter, &why);
+    if (status == TELPHER_OK && meet(inter, root, comm, &why) == NULL) {
+        status = why.code;
+    }
+    if (status != TELPHER_OK) {
+        return tp_public_error(err, &why);
+    }
+    tp_info("offload", "workers by %s",
+            telpher_offload_mode_name(telpher_offload_mode_of(inter)));
+    *ret_intercomm = inter;
+    return TELPHER_OK;
+}
+
+static telpher_status
+send_load(struct tp_group *g, const char *path, int root,
+          MPIX_Kernel_request *ret_request, struct tp_error *err)
+{
+    uint64_t len =
+        (strlen(path) + TP_OFFLOAD_ALIGN) / TP_OFFLOAD_ALIGN * TP_OFFLOAD_ALIGN;
+    struct tp_offload_record r = {TP_OFFLOAD_NO_KERNEL,
+                                  TP_OFFLOAD_LOAD | TP_OFFLOAD_DONE, g->next, len, 0};
+    telpher_status status = TELPHER_OK;
+    uint8_t *tail;
+
+    *ret_request = make_request(g, err);
+    if (*ret_request == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    if (g->rank == root) {
+        status = tp_buf_reserve(&g->scratch, sizeof(r) + len, &tail);
+        if (status == TELPHER_OK) {
+            memcpy(tail, &r, sizeof(r));
+            memset(tail + sizeof(r), 0, len);
+            memcpy(tail + sizeof(r), path, strlen(path));
+            tp_buf_commit(&g->scratch, sizeof(r) + len);
+            status = tp_send_records(g, g->next, err);
+        }
+    }
+    g->next++;
+    if (status != TELPHER_OK) {
+        drop_request(*ret_request);
+    }
+    return status;
+}
+
+telpher_status
+telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm intercomm,
+                     telpher_error *err)
+{
+    struct tp_error why = {0};
+    struct tp_group *g = meet(intercomm, root, comm, &why);
+    MPIX_Kernel_request request = NULL;
+    MPIX_Kernel_status result = {0};
+    struct tp_idle idle = TP_IDLE_INIT;
+    telpher_status status;
+
+    if (g == NULL) {
+        return tp_public_error(err, &why);
+    }
+    tp_mutex_lock(&tp_offload_lock);
+    status = send_load(g, path, root, &request, &why);
+    tp_mutex_unlock(&tp_offload_lock);
+    while (status == TELPHER_OK && request != NULL) {
+        status = telpher_offload_test(&request, &result);
+        if (status == TELPHER_IN_PROGRESS) {
+            tp_idle_round(&idle);
+            status = TELPHER_OK;
+        }
+    }
+    if (status == TELPHER_OK) {
+        status = tp_group_names(g, root, tp_comm(comm), &why);
+    }
+    if (status == TELPHER_OK && result.result != 0) {
+        status = tp_error_set(&why, TELPHER_ERR_NOT_FOUND, "worker %d: %s", result.rank,
+                              result.text);
+    }
+    if (status != TELPHER_OK && why.code == TELPHER_OK) {
+        (void)tp_error_set(&why, status, "the workers are lost");
+    }
+    return tp_public_error(err, &why);
+}

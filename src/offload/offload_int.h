@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of offload share that know MPI. They call PMPI_ names only: MPI_ names are
+ * the program's (pmpi.py).
+ */
+#ifndef TP_OFFLOAD_INT_H
+#define TP_OFFLOAD_INT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <telpher/offload.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/process.h"
+#include "base/thread.h"
+#include "offload/message.h"
+
+/** Tags on communicators that only we know, save the greeting's. */
+enum {
+    TP_TAG_GREETING =
+        32749, /**< on the program's intercommunicator, before the first call */
+    TP_TAG_LAUNCH = 1, /**< parent to worker 0 */
+    TP_TAG_REPORT = 2, /**< worker 0 to a parent */
+    TP_TAG_NAMES = 3, /**< worker 0 to the root */
+    TP_TAG_FORWARD = 4, /**< from worker to worker, down the tree */
+    TP_TAG_MERGE = 5, /**< up the tree */
+    TP_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
+    TP_TAG_POOL = 7 /**< to a worker that waits for a group */
+};
+
+/* settings.c */
+struct tp_offload_settings {
+    int mode; /**< enum telpher_offload_mode */
+    int workers; /**< of this launch, the last so many; 0 = by program */
+    bool thread; /**< ask MPI for threads */
+    uint64_t timeout_ns;
+    int idle; /**< enum tp_idle_mode */
+    uint64_t limit_bytes; /**< of a launch */
+    char *mapping;
+};
+/** The settings, loaded at the first call; never NULL. */
+const struct tp_offload_settings *tp_offload_settings(void);
+
+/* idle.c: how to wait for something that must be looked at */
+enum tp_idle_mode { TP_IDLE_AUTO = 0, TP_IDLE_SPIN, TP_IDLE_YIELD, TP_IDLE_SLEEP };
+struct tp_idle {
+    tp_ns start;
+    uint32_t rounds;
+};
+#define TP_IDLE_INIT                                                                   \
+    {                                                                                  \
+        0, 0                                                                           \
+    }
+/** Passes a little time: spins, yields, sleeps, the longer the wait the more. */
+void tp_idle_round(struct tp_idle *idle);
+
+/** Waits for @p request by tp_idle_round(). @return TELPHER_ERR_TIMEOUT at @p deadline,
+ *  with the request still there; TELPHER_ERR_IO when MPI failed */
+telpher_status tp_mpi_wait(MPI_Request *request, tp_ns deadline);
+
+/* world.c: what this process is, and what MPI_COMM_WORLD means to it */
+struct tp_world {
+    MPI_Comm world; /**< what MPI_COMM_WORLD stands for */
+    MPI_Comm base; /**< all processes of the launch; MPI_COMM_NULL when not split */
+    MPI_Comm parent; /**< of a worker in split mode */
+    bool is_worker; /**< telpher_worker_main() says so, or the settings */
+    bool has_threads; /**< MPI_THREAD_MULTIPLE */
+    int pool_count;
+    int *pool; /**< ranks in base of the workers of this launch */
+    bool *busy;
+    int tag; /**< of the next group */
+};
+extern struct tp_world tp_world;
+void tp_world_declare_worker(void);
+/** After PMPI_Init*(). @p provided is what MPI gave. A worker by setting does not return. */
+void tp_world_init(int provided);
+/** Before PMPI_Finalize(): ends groups and pool. */
+void tp_world_fini(void);
+/** Says @p words and ends the job. */
+_Noreturn void tp_world_abort(const char *words);
+
+/* pool.c: workers of the launch */
+struct tp_pool_order {
+    int op; /**< enum tp_pool_op */
+    int tag, leader, count;
+};
+enum tp_pool_op { TP_POOL_START = 1, TP_POOL_END };
+/** Parents: makes @p count waiting workers a group. Collective over @p comm. */
+telpher_status tp_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
+                            struct tp_error *err);
+int tp_pool_idle(void);
+/** Parents: the workers of a group wait again. */
+void tp_pool_return(const int *workers, int count);
+/** Parents: all workers of the launch end. */
+void tp_pool_end(void);
+/** Workers: serves groups until the end. */
+void tp_pool_serve(void);
+
+/* spawn.c */
+telpher_status tp_spawn(const telpher_offload_params *params, int root, MPI_Comm comm,
+                        MPI_Comm *ret_inter, struct tp_error *err);
+
+/* watchdog.c: says which phase hangs, and ends the job */
+void tp_watchdog_start(const char *phase, tp_ns timeout);
+void tp_watchdog_stop(void);
+
+/* watch.c: the end of processes of this machine */
+/** Watches @p process, the @p who number @p rank; at its end the job ends, with words. */
+void tp_watch_add(const struct tp_process *process, const char *who, int rank,
+                  const void *group);
+/** Forgets those of @p group. */
+void tp_watch_remove(const void *group);
+
+/* worker.c */
+/** Serves the parents of @p inter until they end it. @p world: the workers alone. */
+telpher_status tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err);
+/** How a worker's start goes on in spawn mode. */
+void tp_worker_catch_faults(void);
+
+/* report.c: results of all workers, merged up a tree */
+struct tp_tree {
+    MPI_Comm comm;
+    int rank, size;
+};
+int tp_tree_parent(const struct tp_tree *tree);
+/** Fills in the children, the one with most below first. @return how many */
+int tp_tree_children(const struct tp_tree *tree, int ret_children[32]);
+/** Merges what the workers below say; at worker 0 all is known then. */
+telpher_status tp_tree_merge(const struct tp_tree *tree,
+                             struct tp_offload_report *report);
+
+/* group.c: workers as their parents see them */
+enum { TP_SEND_SLOTS = 64, TP_REPORT_EVERY = 16 };
+#define TP_WINDOW_BYTES (1024u * 1024)
+#define TP_REPORT_BYTES (256u * 1024)
+
+struct tp_send_slot {
+    MPI_Request request;
+    uint8_t *data;
+    uint32_t capacity, len;
+};
+
+/** Launches that wait for credit: records, and what of them was sent. */
+struct tp_backlog {
+    struct tp_list link;
+    struct tp_buf records;
+    uint64_t first, last, total, sent;
+};
+
+struct tp_group {
+    struct tp_list link; /**< in tp_groups */
+    MPI_Comm inter, control; /**< the program's; ours */
+    MPI_Comm local; /**< ours, the parents alone */
+    int mode; /**< enum telpher_offload_mode */
+    int rank, parents, workers;
+    bool attached, ended, lost;
+    int *pool; /**< ranks in tp_world.base, in split mode */
+    struct tp_offload_names names;
+    uint64_t limit_bytes;
+    uint64_t next; /**< number of the next call, the same in all parents */
+    /* sending, at roots */
+    struct tp_send_slot
+        slots[TP_SEND_SLOTS]; /* message n is in slot n % TP_SEND_SLOTS */
+    uint64_t sent, acked; /**< messages */
+    uint64_t in_flight_bytes;
+    uint64_t asked; /**< messages up to the last that asked for a report */
+    uint64_t asked_bytes; /**< since then */
+    struct tp_buf scratch;
+    struct tp_list backlog;
+    /* receiving */
+    struct tp_offload_report report;
+    MPI_Request report_request;
+    struct tp_list requests; /**< struct telpher_kernel_request */
+    telpher_status status; /**< why it is lost */
+};
+
+struct telpher_kernel_request {
+    struct tp_list link;
+    struct tp_group *group;
+    uint64_t number;
+    bool done;
+    telpher_status status;
+    MPIX_Kernel_status result;
+};
+
+/** Protects groups and all in them. */
+extern struct tp_mutex tp_offload_lock;
+extern struct tp_list tp_groups;
+
+/** The group of @p inter; made, not attached, when there is none. NULL: no memory. */
+struct tp_group *tp_group_of(MPI_Comm inter, int mode);
+/** The group of @p inter if there is one. */
+struct tp_group *tp_group_find(MPI_Comm inter);
+/** Greets the workers. Collective over @p comm. */
+telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
+                               struct tp_error *err);
+/** Receives the table of kernels at @p root and gives it to all parents. */
+telpher_status tp_group_names(struct tp_group *group, int root, MPI_Comm comm,
+                              struct tp_error *err);
+/** At one parent, with the lock held: the workers end behind what was called. */
+telpher_status tp_group_send_end(struct tp_group *group, struct tp_error *err);
+/** The program is about to free @p inter: if that has workers they end. */
+void tp_group_leave(MPI_Comm inter);
+/** The same for all groups there are: MPI_Finalize(). */
+void tp_group_finish_all(void);
+/** Notes that @p comm was disconnected for the program. (pmpi.c) */
+void tp_comm_gone(MPI_Comm comm);
+/** Frees all of it but what requests need. */
+void tp_group_destroy(struct tp_group *group);
+
+/* send.c: with the lock held */
+/** Sends, or queues, the records in group->scratch, which are calls number @p first on. */
+telpher_status tp_send_records(struct tp_group *group, uint64_t number,
+                               struct tp_error *err);
+/** A call that was refused has its number all the same: says that nothing is to come, also
+ *  to other parents that wait for it. */
+telpher_status tp_send_nothing(struct tp_group *group, uint64_t number,
+                               bool others_wait);
+/** The request for call @p number: a new one, or done already. NULL: no memory. */
+struct telpher_kernel_request *tp_request_create(struct tp_group *group,
+                                                 uint64_t number);
+/** Sends what may go, takes reports. */
+void tp_send_progress(struct tp_group *group);
+void tp_send_fini(struct tp_group *group);
+/** Everything that waits for @p group ends with @p status. */
+void tp_group_lose(struct tp_group *group, telpher_status status);
+
+/* thread.c: moves queues while the program computes */
+void tp_mover_wake(void);
+void tp_mover_stop(void);
+
+/* error.c */
+/** The MPI error code of @p status, after logging @p err and calling the handler of @p comm. */
+int tp_mpi_error(MPI_Comm comm, telpher_status status, const struct tp_error *err);
+/** Fills the public error. @return its code */
+telpher_status tp_public_error(telpher_error *dst, const struct tp_error *err);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the generated functions in front of the MPI's own need. pmpi.py */
+#ifndef TP_OFFLOAD_PMPI_H
+#define TP_OFFLOAD_PMPI_H
+
+#pragma GCC visibility push(default)
+#include <mpi.h>
+#pragma GCC visibility pop
+
+/** What MPI_COMM_WORLD stands for in this process; it itself until MPI_Init. */
+extern MPI_Comm tp_world_comm;
+
+static inline MPI_Comm
+tp_comm(MPI_Comm comm)
+{
+    return comm == MPI_COMM_WORLD ? tp_world_comm : comm;
+}
+
+/** A communicator may get the handle of one that is gone; @p rc is passed on. */
+int tp_comm_made(int rc, const MPI_Comm *comm);
+
+#endif

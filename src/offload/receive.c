@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages of launches come in order to worker 0, or wait until it is their turn where roots
+ * change, and go down the tree before their kernels run.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "offload/worker_int.h"
+
+static telpher_status
+post(struct worker *w, struct incoming *in)
+{
+    int rc = w->tree.rank == 0
+                 ? PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE,
+                              MPI_ANY_SOURCE, TP_TAG_LAUNCH, w->control, &in->request)
+                 : PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE,
+                              tp_tree_parent(&w->tree), TP_TAG_FORWARD, w->tree.comm,
+                              &in->request);
+
+    return rc == MPI_SUCCESS ? TELPHER_OK : TELPHER_ERR_IO;
+}
+
+static telpher_status
+await(struct incoming *in, MPI_Status *ret_from)
+{
+    struct tp_idle idle = TP_IDLE_INIT;
+    int done = 0, len = 0;
+
+    while (!done) {
+        if (PMPI_Test(&in->request, &done, ret_from) != MPI_SUCCESS) {
+            return TELPHER_ERR_IO;
+        }
+        if (!done) {
+            tp_idle_round(&idle);
+        }
+    }
+    PMPI_Get_count(ret_from, MPI_BYTE, &len);
+    in->len = (uint64_t)len;
+    return TELPHER_OK;
+}
+
+static telpher_status
+forward_and_run(struct worker *w, struct incoming *in,
+                const struct tp_offload_header *h)
+{
+    int children[WORKER_CHILDREN], count = tp_tree_children(&w->tree, children);
+    telpher_status status;
+
+    for (int i = 0; i < count; i++) {
+        PMPI_Isend(in->data, (int)in->len, MPI_BYTE, children[i], TP_TAG_FORWARD,
+                   w->tree.comm, &in->forwards[i]);
+    }
+    status = tp_worker_consume(w, h, in->data + sizeof(*h));
+    for (int i = 0; i < count && status == TELPHER_OK; i++) {
+        status = tp_mpi_wait(&in->forwards[i], TP_CLOCK_FOREVER);
+    }
+    return status;
+}
+
+static void
+drop(struct incoming *in)
+{
+    tp_free(in->data);
+    tp_free(in);
+}
+
+/* A copy waits until the calls before it have come from other roots. */
+static telpher_status
+hold(struct worker *w, const struct incoming *in)
+{
+    struct incoming *copy = tp_zalloc(sizeof(*copy), "message that waits");
+
+    if (copy == NULL || w->held_bytes + in->len > WORKER_HELD_MAX) {
+        tp_free(copy);
+        return TELPHER_ERR_LIMIT;
+    }
+    copy->data = tp_alloc_aligned(64, in->len, "message that waits");
+    if (copy->data == NULL) {
+        tp_free(copy);
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    memcpy(copy->data, in->data, in->len);
+    copy->len = in->len;
+    tp_list_push_back(&w->held, &copy->link);
+    w->held_bytes += in->len;
+    return TELPHER_OK;
+}
+
+/* Runs what waited and has its turn now. Pieces of one launch come in their order. */
+static telpher_status
+run_held(struct worker *w)
+{
+    telpher_status status = TELPHER_OK;
+    bool again = true;
+
+    while (again && status == TELPHER_OK && !w->ended) {
+        again = false;
+        tp_list_for_each_safe(link, &w->held)
+        {
+            struct incoming *in = tp_list_entry(link, struct incoming, link);
+            struct tp_offload_header h;
+
+            memcpy(&h, in->data, sizeof(h));
+            if (h.first != w->next) {
+                continue;
+            }
+            tp_list_remove(link);
+            w->held_bytes -= in->len;
+            status = forward_and_run(w, in, &h);
+            drop(in);
+            again = true;
+            break;
+        }
+    }
+    return status;
+}
+
+static telpher_status
+handle(struct worker *w, struct incoming *in, int source)
+{
+    struct tp_offload_header h;
+    telpher_status status = tp_offload_header_check(in->data, in->len, &h);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (w->tree.rank == 0 && (h.root != (uint32_t)source || h.first < w->next)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (h.first != w->next) {
+        return w->tree.rank == 0 ? hold(w, in) : TELPHER_ERR_PROTO;
+    }
+    status = forward_and_run(w, in, &h);
+    return status == TELPHER_OK ? run_held(w) : status;
+}
+
+telpher_status
+tp_worker_receive(struct worker *w)
+{
+    telpher_status status = TELPHER_OK;
+    unsigned at = 0;
+
+    for (int i = 0; i < WORKER_RECEIVES && status == TELPHER_OK; i++) {
+        w->ring[i].data = tp_alloc_aligned(64, TP_OFFLOAD_MESSAGE_MAX, "receive");
+        status = w->ring[i].data == NULL ? TELPHER_ERR_NO_MEMORY : post(w, &w->ring[i]);
+    }
+    while (status == TELPHER_OK && !w->ended) {
+        struct incoming *in = &w->ring[at++ % WORKER_RECEIVES];
+        MPI_Status from;
+
+        status = await(in, &from);
+        if (status == TELPHER_OK) {
+            status = handle(w, in, from.MPI_SOURCE);
+        }
+        if (status == TELPHER_OK && !w->ended) {
+            status = post(w, in);
+        }
+    }
+    for (int i = 0; i < WORKER_RECEIVES; i++) {
+        if (w->ring[i].request != MPI_REQUEST_NULL) {
+            PMPI_Cancel(&w->ring[i].request);
+            PMPI_Wait(&w->ring[i].request, MPI_STATUS_IGNORE);
+        }
+        tp_free(w->ring[i].data);
+    }
+    tp_list_for_each_safe(link, &w->held)
+    {
+        tp_list_remove(link);
+        drop(tp_list_entry(link, struct incoming, link));
+    }
+    return status;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker of a group: receives launches, passes them on, runs their kernels, reports. While a
+ * kernel runs nothing is received but what the posted buffers take; credits keep the rest
+ * with the parents.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "offload/pmpi.h"
+#include "offload/worker_int.h"
+
+/* What kernels may ask for. One group at a time. */
+static struct worker *current;
+
+MPI_Comm
+telpher_worker_parent(void)
+{
+    return current != NULL ? current->inter : MPI_COMM_NULL;
+}
+
+MPI_Comm
+telpher_worker_world(void)
+{
+    return current != NULL ? current->world : MPI_COMM_NULL;
+}
+
+int
+telpher_worker_local_rank(void)
+{
+    return current != NULL ? current->local_rank : 0;
+}
+
+int
+telpher_worker_local_size(void)
+{
+    return current != NULL ? current->local_size : 1;
+}
+
+int
+telpher_worker_device(int devices)
+{
+    const char *at = tp_offload_settings()->mapping;
+    int fields = 1, wanted = telpher_worker_local_rank();
+
+    if (devices < 1) {
+        return -1;
+    }
+    if (at[0] == '\0') {
+        return wanted % devices;
+    }
+    for (const char *c = at; *c != '\0'; c++) {
+        fields += *c == ':';
+    }
+    for (int skip = wanted % fields; skip > 0; skip--) {
+        at = strchr(at, ':') + 1;
+    }
+    wanted = atoi(at);
+    return wanted < devices ? wanted : -1;
+}
+
+const char *
+tp_worker_kernel_name(void)
+{
+    return current != NULL ? current->running : NULL;
+}
+
+/* Runs one kernel, and makes its result part of @p report. */
+static telpher_status
+run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *src,
+           struct tp_offload_report *report)
+{
+    const struct tp_offload_kernel *k = &w->table.kernels[r->kernel];
+    struct tp_offload_report mine;
+    void *args[TELPHER_KERNEL_ARGS_MAX];
+    telpher_bytes bytes[TELPHER_KERNEL_ARGS_MAX];
+    telpher_status status = tp_offload_args_get(&k->sig, src, r->len, args, bytes);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    w->running = k->kernel->name;
+    tp_trace_begin("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
+    tp_offload_report_init(&mine);
+    mine.result = tp_offload_kernel_invoke(k, args);
+    tp_trace_end("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
+    w->running = NULL;
+    mine.rank = w->tree.rank;
+    mine.kernel = r->kernel;
+    mine.failed = mine.result != 0;
+    if (mine.failed || k->sig.returns_int) {
+        snprintf(mine.text, sizeof(mine.text), "%s", tp_offload_error_take());
+    }
+    tp_offload_report_merge(report, &mine);
+    return TELPHER_OK;
+}
+
+/* All parents have a request for this kernel. */
+static telpher_status
+tell_done(struct worker *w, uint64_t request, struct tp_offload_report *report)
+{
+    telpher_status status = tp_tree_merge(&w->tree, report);
+
+    report->flags |= TP_OFFLOAD_DONE;
+    report->request = request;
+    for (int i = 0; status == TELPHER_OK && w->tree.rank == 0 && i < w->parents; i++) {
+        if (PMPI_Send(report, sizeof(*report), MPI_BYTE, i, TP_TAG_REPORT,
+                      w->control) != MPI_SUCCESS) {
+            status = TELPHER_ERR_IO;
+        }
+    }
+    return status;
+}
+
+/* Only the sender is told how many of its messages are consumed by all workers. */
+static telpher_status
+tell_credit(struct worker *w, uint32_t root)
+{
+    telpher_status status = tp_tree_merge(&w->tree, &w->since_report);
+
+    if (status == TELPHER_OK && w->tree.rank == 0) {
+        w->since_report.flags = TP_OFFLOAD_REPORT;
+        w->since_report.messages = w->consumed[root];
+        if (PMPI_Send(&w->since_report, sizeof(w->since_report), MPI_BYTE, (int)root,
+                      TP_TAG_REPORT, w->control) != MPI_SUCCESS) {
+            status = TELPHER_ERR_IO;
+        }
+    }
+    tp_offload_report_init(&w->since_report);
+    return status;
+}
+
+/* The plugin's kernels count from now on. The path ends where the arguments do, or at a 0. */
+static telpher_status
+load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *args)
+{
+    char *path = tp_strndup((const char *)args, r->len, "plugin");
+    struct tp_offload_report done;
+    struct tp_error err = {0};
+    struct tp_offload_table table;
+    telpher_status status;
+
+    if (path == NULL || tp_offload_load(path, &err) != TELPHER_OK) {
+        tp_warn("offload", "plugin: %s", tp_error_text(&err));
+    }
+    tp_free(path);
+    if (tp_offload_table_create(&table) != TELPHER_OK) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    tp_offload_table_destroy(&w->table);
+    w->table = table;
+    tp_offload_report_init(&done);
+    done.result = err.code == TELPHER_OK ? 0 : 1;
+    done.rank = w->tree.rank;
+    snprintf(done.text, sizeof(done.text), "%s", err.text);
+    status = tell_done(w, r->request, &done);
+    if (status == TELPHER_OK) {
+        status = tp_worker_announce(w, (int)w->root, &err);
+    }
+    return status;
+}
+
+static telpher_status
+run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *args)
+{
+    struct tp_offload_report done;
+    telpher_status status;
+
+    if ((r->flags & TP_OFFLOAD_END) != 0) {
+        w->ended = true;
+        return TELPHER_OK;
+    }
+    if ((r->flags & TP_OFFLOAD_LOAD) != 0) {
+        return load_plugin(w, r, args);
+    }
+    if ((r->flags & TP_OFFLOAD_REFUSED) != 0) {
+        tp_offload_report_init(&done);
+        done.flags = TP_OFFLOAD_REFUSED;
+        return tell_done(w, r->request, &done);
+    }
+    if ((r->flags & TP_OFFLOAD_DONE) == 0) {
+        return run_kernel(w, r, args, &w->since_report);
+    }
+    tp_offload_report_init(&done);
+    status = run_kernel(w, r, args, &done);
+    return status == TELPHER_OK ? tell_done(w, r->request, &done) : status;
+}
+
+static telpher_status
+run_records(struct worker *w, const uint8_t *records, uint64_t len)
+{
+    struct tp_offload_record record;
+    const uint8_t *args;
+    telpher_status status = TELPHER_OK;
+
+    for (uint64_t at = 0; status == TELPHER_OK && at < len && !w->ended;) {
+        status = tp_offload_record_next(&w->table, records, len, &at, &record, &args);
+        if (status == TELPHER_OK) {
+            status = run_record(w, &record, args);
+        }
+    }
+    return status;
+}
+
+/* A launch is complete: its pieces are together. */
+static telpher_status
+finish_launch(struct worker *w, const struct tp_offload_header *h,
+              const uint8_t *records)
+{
+    telpher_status status;
+
+    w->root = h->root;
+    status = run_records(w, records, h->total);
+
+    w->next = h->last + 1;
+    tp_free(w->pieces);
+    w->pieces = NULL;
+    return status;
+}
+
+static telpher_status
+take_piece(struct worker *w, const struct tp_offload_header *h, const uint8_t *data)
+{
+    if (h->offset == 0) {
+        if (h->total > tp_offload_settings()->limit_bytes || w->pieces != NULL) {
+            return TELPHER_ERR_PROTO;
+        }
+        w->pieces = tp_alloc_aligned(64, h->total, "launch");
+        w->pieces_total = h->total;
+        w->pieces_have = 0;
+        if (w->pieces == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+    }
+    if (w->pieces == NULL || h->total != w->pieces_total ||
+        h->offset != w->pieces_have) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(w->pieces + h->offset, data, h->len);
+    w->pieces_have += h->len;
+    return w->pieces_have == h->total ? finish_launch(w, h, w->pieces) : TELPHER_OK;
+}
+
+telpher_status
+tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
+                  const uint8_t *data)
+{
+    telpher_status status =
+        h->len == h->total ? finish_launch(w, h, data) : take_piece(w, h, data);
+
+    if (status == TELPHER_OK && w->tree.rank == 0) {
+        w->consumed[h->root]++;
+    }
+    if (status == TELPHER_OK && (h->flags & TP_OFFLOAD_REPORT) != 0) {
+        status = tell_credit(w, h->root);
+    }
+    return status;
+}
+
+telpher_status
+tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
+{
+    struct worker *w = tp_zalloc(sizeof(*w), "worker");
+    MPI_Comm before = tp_world_comm;
+    telpher_status status;
+
+    if (w == NULL) {
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+    }
+    w->inter = inter;
+    w->world = world;
+    status = tp_worker_greet(w, err);
+    if (status == TELPHER_OK) {
+        current = w;
+        if (tp_world.base != MPI_COMM_NULL) {
+            tp_world.parent = inter;
+            tp_world_comm = world;
+        }
+        status = tp_worker_receive(w);
+        if (status != TELPHER_OK) {
+            (void)tp_error_set(err, status, "worker %d stops: %s", w->tree.rank,
+                               telpher_status_text(status));
+        }
+    }
+    current = NULL;
+    tp_world_comm = before;
+    tp_world.parent = MPI_COMM_NULL;
+    tp_worker_fini(w);
+    tp_free(w);
+    return status;
+}

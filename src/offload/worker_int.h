@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of a worker share. */
+#ifndef TP_OFFLOAD_WORKER_INT_H
+#define TP_OFFLOAD_WORKER_INT_H
+
+#include "offload/offload_int.h"
+
+enum { WORKER_RECEIVES = 4, WORKER_CHILDREN = 32 };
+/** Bytes that may wait for their turn when roots change. */
+#define WORKER_HELD_MAX (64u * 1024 * 1024)
+
+/** A message, and its way on to other workers. */
+struct incoming {
+    struct tp_list link; /**< of one that waits for its turn */
+    uint8_t *data;
+    uint64_t len;
+    MPI_Request request; /**< of the receive */
+    MPI_Request forwards[WORKER_CHILDREN];
+};
+
+struct worker {
+    MPI_Comm inter, world; /**< the program's */
+    MPI_Comm control; /**< ours, to the parents */
+    struct tp_tree tree;
+    int parents, local_rank, local_size;
+    struct tp_offload_table table;
+    uint64_t next; /**< number of the call whose turn it is */
+    uint32_t root; /**< parent whose launch runs */
+    uint64_t *consumed; /**< at worker 0: messages of each parent */
+    struct tp_offload_report since_report;
+    const char *running; /**< name of the kernel, static; NULL between them */
+    bool ended;
+    struct incoming ring[WORKER_RECEIVES];
+    struct tp_list held;
+    uint64_t held_bytes;
+    uint8_t *pieces; /**< of a launch in several messages */
+    uint64_t pieces_have, pieces_total;
+};
+
+/** Name of the kernel that runs, or NULL. For signal handlers. */
+const char *tp_worker_kernel_name(void);
+
+/* greet.c */
+telpher_status tp_worker_greet(struct worker *w, struct tp_error *err);
+/** Announces the kernels: worker 0 to parent @p root. */
+telpher_status tp_worker_announce(struct worker *w, int root, struct tp_error *err);
+void tp_worker_fini(struct worker *w);
+
+/* receive.c */
+telpher_status tp_worker_receive(struct worker *w);
+
+/* worker.c */
+telpher_status tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
+                                 const uint8_t *data);
+
+#endif

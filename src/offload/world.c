@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this process is: a parent or a worker, of a launch that has both or of one that
+ * spawns. All processes of a launch find out together, in MPI_Init().
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/trace.h"
+#include "offload/offload_int.h"
+#include "offload/pmpi.h"
+
+MPI_Comm tp_world_comm = MPI_COMM_WORLD;
+struct tp_world tp_world = {
+    .world = MPI_COMM_WORLD, .base = MPI_COMM_NULL, .parent = MPI_COMM_NULL};
+
+void
+tp_world_declare_worker(void)
+{
+    tp_world.is_worker = true;
+}
+
+void
+tp_world_abort(const char *words)
+{
+    int initialized = 0;
+
+    fprintf(stderr, "telpher[%d]: %s\n", (int)getpid(), words);
+    PMPI_Initialized(&initialized);
+    if (initialized) {
+        PMPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    _exit(1);
+}
+
+/* Whether other programs may be in this launch. Only some launchers say. */
+static bool
+is_one_program(void)
+{
+    const char *programs = getenv("OMPI_NUM_APP_CTX");
+
+    return programs != NULL && atoi(programs) == 1;
+}
+
+/* Who is what, of all processes. Those not linked with us do not answer. */
+static int *
+ask_roles(int size)
+{
+    int *roles = tp_alloc_array((size_t)size, sizeof(*roles), "roles");
+    int mine = tp_world.is_worker;
+    tp_ns timeout = tp_offload_settings()->timeout_ns;
+    MPI_Request request;
+    telpher_status status;
+
+    if (roles == NULL) {
+        tp_world_abort("out of memory");
+    }
+    PMPI_Iallgather(&mine, 1, MPI_INT, roles, 1, MPI_INT, MPI_COMM_WORLD, &request);
+    status = tp_mpi_wait(&request, tp_clock_deadline(timeout));
+    if (status != TELPHER_OK) {
+        tp_world_abort(
+            "start: not all processes of this launch came to say whether they "
+            "are workers; link all of them with libtelpher-offload, or set "
+            "TELPHER_OFFLOAD=spawn");
+    }
+    return roles;
+}
+
+static void
+note_pool(const int *roles, int size)
+{
+    int count = 0;
+
+    for (int i = 0; i < size; i++) {
+        count += roles[i];
+    }
+    tp_world.pool = tp_alloc_array((size_t)count + 1, sizeof(int), "pool");
+    tp_world.busy = tp_alloc_array((size_t)count + 1, sizeof(bool), "pool");
+    if (tp_world.pool == NULL || tp_world.busy == NULL) {
+        tp_world_abort("out of memory");
+    }
+    for (int i = 0; i < size; i++) {
+        if (roles[i]) {
+            tp_world.pool[tp_world.pool_count++] = i;
+        }
+    }
+}
+
+/* One launch with workers in it: parents get a world of their own. */
+static void
+split(int rank)
+{
+    MPI_Comm mine;
+
+    PMPI_Comm_dup(MPI_COMM_WORLD, &tp_world.base);
+    PMPI_Comm_split(tp_world.base, tp_world.is_worker, rank, &mine);
+    PMPI_Comm_set_errhandler(tp_world.base, MPI_ERRORS_RETURN);
+    PMPI_Comm_set_name(mine, "MPI_COMM_WORLD");
+    tp_world.world = mine;
+    tp_world_comm = mine;
+}
+
+static void
+find_role(int rank, int size)
+{
+    const struct tp_offload_settings *s = tp_offload_settings();
+    int *roles;
+
+    if (s->workers > 0 && rank >= size - s->workers) {
+        tp_world.is_worker = true;
+    }
+    if (size == 1 || s->mode == TELPHER_OFFLOAD_SPAWN ||
+        (is_one_program() && s->workers == 0)) {
+        return;
+    }
+    roles = ask_roles(size);
+    note_pool(roles, size);
+    tp_free(roles);
+    if (tp_world.pool_count == size) {
+        tp_world_abort("start: all processes of this launch are workers; who calls "
+                       "kernels? (mpirun -np 1 ./program : -np N telpher-worker)");
+    }
+    if (tp_world.pool_count > 0) {
+        split(rank);
+        tp_info("offload", "%s: one of %d, workers %d",
+                tp_world.is_worker ? "worker" : "parent", size, tp_world.pool_count);
+    }
+}
+
+void
+tp_world_init(int provided)
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+    bool linked_as_worker = tp_world.is_worker;
+    int rank, size;
+
+    tp_log_configure_env();
+    tp_trace_start_env();
+    tp_world.has_threads = provided == MPI_THREAD_MULTIPLE;
+    PMPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        return; /* spawned: its world is its own already */
+    }
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    find_role(rank, size);
+    if (tp_world.is_worker && !linked_as_worker && tp_world.base != MPI_COMM_NULL) {
+        /* the program's main is not for workers */
+        tp_worker_catch_faults();
+        tp_pool_serve();
+        PMPI_Finalize();
+        exit(0);
+    }
+}
+
+void
+tp_world_fini(void)
+{
+    if (!tp_world.is_worker) {
+        tp_group_finish_all();
+        tp_pool_end();
+    }
+    tp_mover_stop();
+    if (tp_world.base != MPI_COMM_NULL) {
+        tp_world_comm = MPI_COMM_WORLD;
+        PMPI_Comm_free(&tp_world.world);
+        PMPI_Comm_free(&tp_world.base);
+    }
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of the tests' worker. */
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static int calls;
+static unsigned long order_sum;
+
+/* The paper's: sees its parents, its own world, and nothing else. */
+static void
+kernel0(double a, int b, char c)
+{
+    MPI_Comm parent = MPI_COMM_NULL;
+    int rank, size, parents, sum = 0, mine;
+
+    check(MPI_Comm_get_parent(&parent) == MPI_SUCCESS && parent != MPI_COMM_NULL);
+    check(parent == telpher_worker_parent());
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_remote_size(parent, &parents);
+    check(rank >= 0 && rank < size);
+    mine = rank + 1;
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    check(sum == size * (size + 1) / 2);
+    check(a == 1.5 && b == 42 && c == 'x');
+    calls++;
+}
+
+/* Sends each parent what it sent, doubled. */
+static int
+echo(int count)
+{
+    double in[64], out[64];
+    MPI_Comm parent;
+    int parents;
+
+    MPI_Comm_get_parent(&parent);
+    MPI_Comm_remote_size(parent, &parents);
+    check(count * parents <= 64);
+    MPI_Alltoall(in, 0, MPI_DOUBLE, in, count, MPI_DOUBLE, parent);
+    for (int i = 0; i < count * parents; i++) {
+        out[i] = 2 * in[i];
+    }
+    MPI_Alltoall(out, count, MPI_DOUBLE, out, 0, MPI_DOUBLE, parent);
+    return 0;
+}
+
+/* Kernels run in the order of the calls. */
+static void
+numbered(unsigned long number)
+{
+    check(number == order_sum);
+    order_sum++;
+}
+
+static int
+count_numbered(unsigned long expected)
+{
+    int good = order_sum == expected;
+
+    order_sum = 0;
+    return good ? 0 : 1;
+}
+
+static int
+fails_at(int rank, int result)
+{
+    int mine;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &mine);
+    if (mine < rank) {
+        return 0;
+    }
+    telpher_kernel_error("worker %d has no luck", mine);
+    return result;
+}
+
+/* Any bytes; the sum tells that they came whole. */
+static int
+sum_bytes(telpher_bytes bytes, unsigned long expected)
+{
+    const unsigned char *at = bytes.data;
+    unsigned long sum = 0;
+
+    for (uint64_t i = 0; i < bytes.len; i++) {
+        sum += at[i];
+    }
+    return sum == expected ? 0 : 1;
+}
+
+static void
+sleeps(int ms)
+{
+    usleep((useconds_t)ms * 1000);
+}
+
+static void
+nothing(void)
+{
+}
+
+static void
+five(double a, double b, double c, double d, double e)
+{
+    check(a == 1 && b == 2 && c == 3 && d == 4 && e == 5);
+}
+
+/* Resident memory [KiB] of this worker, for parent 0. */
+static void
+tell_memory(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    MPI_Comm parent;
+    long pages = 0, all;
+
+    check(file != NULL && fscanf(file, "%ld %ld", &all, &pages) == 2);
+    fclose(file);
+    all = pages * (sysconf(_SC_PAGESIZE) / 1024);
+    MPI_Comm_get_parent(&parent);
+    MPI_Send(&all, 1, MPI_LONG, 0, 77, parent);
+}
+
+static void
+crashes(int how)
+{
+    if (how == 0) {
+        *(volatile int *)(uintptr_t)(how + 8) = 1;
+    } else if (how == 1) {
+        _exit(3);
+    } else if (how == 2) {
+        _exit(0);
+    } else {
+        exit(3);
+    }
+}
+
+/* Waits for its parents' message for ever. */
+static void
+waits(void)
+{
+    MPI_Comm parent;
+    int value;
+
+    MPI_Comm_get_parent(&parent);
+    MPI_Recv(&value, 1, MPI_INT, 0, 78, parent, MPI_STATUS_IGNORE);
+}
+
+TELPHER_KERNEL(kernel0, double, int, char)
+TELPHER_KERNEL(echo, int)
+TELPHER_KERNEL(numbered, unsigned long)
+TELPHER_KERNEL(count_numbered, unsigned long)
+TELPHER_KERNEL(fails_at, int, int)
+TELPHER_KERNEL(sum_bytes, telpher_bytes, unsigned long)
+TELPHER_KERNEL(sleeps, int)
+TELPHER_KERNEL(nothing)
+TELPHER_KERNEL(five, double, double, double, double, double)
+TELPHER_KERNEL(tell_memory)
+TELPHER_KERNEL(crashes, int)
+TELPHER_KERNEL(waits)
