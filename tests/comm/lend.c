@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory in pieces between processes of one machine: chunks that the other's device
- * copies out of, more transfers than chunks, and what happens when a rank cannot map them,
+ * Device memory between processes of one machine: small data by one copy; pieces in chunks
+ * that the other's device copies out of, more transfers than chunks, and what happens when a rank cannot map them,
  * when a device fails and when either side dies: `comm_lend TRANSPORT`.
  */
 #include "ranks.h"
@@ -160,6 +160,100 @@ test_more_than_chunks(void **state)
         use("4", lends ? "yes" : "no", "");
         assert_true(ranks_run(3, transport, UINT32_MAX, more_than_chunks));
     }
+}
+
+/* ---- small ---- */
+
+enum { SMALL = 777, TURNS = 5 };
+
+static bool one_copy; /* what the ranks of a run are expected to do */
+
+/* Small data of a device goes by one copy at the receiver, or by one on each side; in order with
+ * what comes from host memory, either way. */
+static void
+small_ones(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    uint8_t *mem = make(ctx, TELPHER_MEM_SIM, SMALL, 3), *host;
+    telpher_channel *ch;
+    uint64_t before;
+
+    host = make(ctx, TELPHER_MEM_HOST, SMALL, 4);
+    OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
+    before = stats_of(ctx).copies;
+    for (unsigned i = 0; i < TURNS; i++) {
+        if (rank == 0) {
+            OK(send_one(ch, mem, SMALL));
+            OK(send_one(ch, host, SMALL));
+        } else {
+            OK(recv_one(ch, mem, SMALL));
+            OK(recv_one(ch, host, SMALL));
+        }
+    }
+    MUST(stats_of(ctx).copies - before == (rank == 1 || !one_copy ? TURNS : 0));
+    check(ctx, mem, SMALL, 3);
+    check(ctx, host, SMALL, 4);
+    if (rank == 0) { /* to host memory as well */
+        OK(send_one(ch, mem + 1, SMALL - 1));
+    } else {
+        OK(recv_one(ch, host, SMALL - 1));
+        MUST(host[0] == pattern(1, 3) && host[SMALL - 2] == pattern(SMALL - 1, 3));
+    }
+    OK(telpher_mem_free(ctx, host));
+    OK(telpher_barrier(ctx, RANKS_TIME)); /* nobody copies out of it any more */
+    OK(telpher_mem_free(ctx, mem));
+}
+
+/* Another kind of memory than the sender's cannot be copied to directly: pulled once, then sent
+ * at once. */
+static void
+small_ones_elsewhere(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    uint8_t *mem;
+    telpher_channel *ch;
+    void *dst = NULL;
+
+    if (telpher_mem_alloc(ctx, TELPHER_MEM_OPENCL, SMALL, &dst) != TELPHER_OK) {
+        return; /* on both sides */
+    }
+    mem = make(ctx, TELPHER_MEM_SIM, SMALL, 6);
+    OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
+    for (unsigned i = 0; i < TURNS; i++) {
+        uint64_t lent = stats_of(ctx).chunks_lent;
+
+        if (rank == 0) {
+            OK(send_one(ch, mem, SMALL));
+            MUST(stats_of(ctx).chunks_lent - lent == (i == 0));
+        } else {
+            OK(recv_one(ch, dst, SMALL));
+            check(ctx, dst, SMALL, 6);
+        }
+    }
+    OK(telpher_mem_free(ctx, mem));
+    OK(telpher_mem_free(ctx, dst));
+    OK(telpher_barrier(ctx, RANKS_TIME));
+}
+
+static void
+test_small(void **state)
+{
+    (void)state;
+    use("8", "yes", "");
+    setenv("TELPHER_DIRECT", "yes", 1);
+    for (unsigned i = 0; i < 2; i++) {
+        one_copy = i == 0;
+        setenv("TELPHER_DIRECT_MIN", one_copy ? "1" : "1M", 1);
+        assert_true(ranks_run(2, transport, UINT32_MAX, small_ones));
+    }
+    setenv("TELPHER_DIRECT_MIN", "1", 1);
+    assert_true(ranks_run(2, transport, UINT32_MAX, small_ones_elsewhere));
+    unsetenv("TELPHER_DIRECT_MIN");
+    /* as measured: two copies of a millisecond or one */
+    unsetenv("TELPHER_CHUNK");
+    setenv("TELPHER_SIM", "latency=1ms", 1);
+    one_copy = true;
+    assert_true(ranks_run(2, transport, UINT32_MAX, small_ones));
 }
 
 /* ---- refused ---- */
@@ -343,6 +437,7 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_more_than_chunks),
+        cmocka_unit_test(test_small),
         cmocka_unit_test(test_cannot_map),
         cmocka_unit_test(test_device_fails),
         cmocka_unit_test(test_death),
