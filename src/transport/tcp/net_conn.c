@@ -45,20 +45,39 @@ tp_tcp_net_watch(struct tcp_conn *c, bool out)
 {
     struct epoll_event e = {.events = EPOLLIN | (out ? EPOLLOUT : 0), .data.ptr = c};
 
+    out = out && !c->held;
     if (c->watches_out != out && !c->connecting) {
         c->watches_out = out;
         (void)epoll_ctl(c->net->epoll_fd, EPOLL_CTL_MOD, c->fd, &e);
     }
 }
 
-static telpher_status
+/* Into an empty socket: it fits. */
+static bool
 say_hello(struct tcp_conn *c)
 {
     struct tp_tcp_hello hello = {
         .job = c->net->params.job, .from = c->net->params.rank, .to = c->peer->rank};
 
     memcpy(hello.magic, TP_TCP_HELLO_MAGIC, sizeof(hello.magic));
-    return tp_buf_append(&c->out, &hello, sizeof(hello));
+    return send(c->fd, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           sizeof(hello);
+}
+
+/* The connection to send by; what waits for one that gave no answer yet goes with it. */
+static void
+use(struct tcp_peer *peer, struct tcp_conn *c)
+{
+    struct tcp_conn *before = peer->conn;
+
+    peer->conn = c;
+    if (before != NULL) {
+        struct tp_buf out = c->out;
+
+        c->out = before->out;
+        before->out = out;
+        before->dead = true;
+    }
 }
 
 telpher_status
@@ -89,25 +108,35 @@ tp_tcp_net_try(struct tcp_peer *peer)
         c->deadline =
             tp_clock_deadline(TP_MAX(peer->net->params.lost_after, TP_TCP_ASK_TIME));
         c->watches_out = true;
-        if (peer->conn != NULL) { /* what waited for the address before */
-            struct tp_buf out = c->out;
-
-            c->out = peer->conn->out;
-            peer->conn->out = out;
-            peer->conn = c;
-            return TELPHER_OK;
-        }
-        peer->conn = c;
-        return say_hello(c);
+        use(peer, c);
+        return TELPHER_OK;
     }
     return TELPHER_ERR_UNREACHABLE;
+}
+
+/* None of ours came about: the one that the peer made, if it did, after all. */
+static bool
+use_theirs(struct tcp_peer *peer)
+{
+    tp_list_for_each(link, &peer->net->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (c->peer == peer && !c->dead && c != peer->conn) {
+            use(peer, c);
+            tp_tcp_net_say(c, TP_TCP_YOURS_FRAME);
+            tp_tcp_net_flush(c);
+            return true;
+        }
+    }
+    return false;
 }
 
 void
 tp_tcp_net_try_another(struct tcp_conn *c)
 {
     c->dead = true; /* not the peer's end: there may be another address */
-    if (tp_tcp_net_try(c->peer) != TELPHER_OK) {
+    if (tp_tcp_net_try(c->peer) != TELPHER_OK && !use_theirs(c->peer)) {
         tp_tcp_net_lose(c->peer, TELPHER_ERR_UNREACHABLE);
     }
 }
@@ -123,6 +152,11 @@ tp_tcp_net_connected(struct tcp_conn *c)
         return;
     }
     c->connecting = false;
+    c->held = c->net->params.rank > c->peer->rank;
+    if (!say_hello(c)) {
+        tp_tcp_net_kill(c, TELPHER_ERR_PEER_LOST);
+        return;
+    }
     tp_tcp_net_flush(c);
 }
 
@@ -164,6 +198,7 @@ bool
 tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
 {
     struct tcp_net *n = c->net;
+    bool higher = hello->from > n->params.rank; /* it waits for our word */
     struct tcp_peer *peer;
 
     if (memcmp(hello->magic, TP_TCP_HELLO_MAGIC, sizeof(hello->magic)) != 0 ||
@@ -173,15 +208,23 @@ tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
         return false;
     }
     peer = tp_tcp_net_peer(n, hello->from);
-    if (peer == NULL || peer->accepted || peer->lost) {
+    if (peer == NULL || peer->accepted || peer->lost ||
+        (!higher && peer->conn != NULL && !peer->conn->connecting &&
+         !peer->conn->held)) {
         return false;
     }
     peer->accepted = true;
-    if (peer->conn == NULL) {
-        peer->conn = c;
-    }
     c->peer = peer;
     n->strangers--;
+    if (higher && peer->conn != NULL) {
+        tp_tcp_net_say(c, TP_TCP_MINE_FRAME);
+        return true;
+    }
+    use(peer, c);
+    if (higher) {
+        tp_tcp_net_say(c, TP_TCP_YOURS_FRAME);
+    }
+    tp_tcp_net_flush(c);
     return true;
 }
 
@@ -192,8 +235,8 @@ tp_tcp_net_kill(struct tcp_conn *c, telpher_status why)
         return;
     }
     c->dead = true;
-    if (c->peer != NULL) {
-        tp_tcp_net_lose(c->peer, why);
+    if (c->peer != NULL && (c->peer->conn == c || why == TELPHER_ERR_PROTO)) {
+        tp_tcp_net_lose(c->peer, why); /* else it was one too many */
     }
 }
 

@@ -6,12 +6,14 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/alloc.h"
 #include "transport/tcp/net_int.h"
 
 enum {
+    SMALL = 512, /* [bytes] of a frame that are put together rather than gathered */
     PART = 256 << 10, /* [bytes] of one data frame */
     IN = 160 << 10, /* [bytes] of a receive buffer: more than two eager frames */
     READS = 16, /* before others have their turn */
@@ -33,19 +35,41 @@ tp_tcp_net_has_out(const struct tcp_conn *c)
 
 /* ---- out ---- */
 
-/* Sends what the socket takes. What the peer had sent before it went is still read: then the
- * connection ends. @return [bytes], or -1: not now, or never */
+/* What the peer had sent before it went is still read: then the connection ends.
+ * @return [bytes], or -1: not now, or never */
 static ssize_t
-push(struct tcp_conn *c, struct iovec *iov, int count)
+sent_or_mute(struct tcp_conn *c, ssize_t sent)
 {
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)count};
-    ssize_t sent = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-
     if (sent < 0 && !is_soft(errno)) {
         c->mute = true;
         (void)shutdown(c->fd, SHUT_RD);
     }
     return sent;
+}
+
+/* Sends what the socket takes. */
+static ssize_t
+push(struct tcp_conn *c, struct iovec *iov, int count)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)count};
+
+    return sent_or_mute(c, sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+/* The same for a small frame, in one piece: gathering costs more than copying. */
+static ssize_t
+push_small(struct tcp_conn *c, const struct iovec *iov, int count)
+{
+    uint8_t whole[SMALL];
+    size_t len = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len != 0) {
+            memcpy(whole + len, iov[i].iov_base, iov[i].iov_len);
+            len += iov[i].iov_len;
+        }
+    }
+    return sent_or_mute(c, send(c->fd, whole, len, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
 /* Keeps what is left of the pieces behind the first @p sent bytes. */
@@ -75,6 +99,7 @@ tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
     struct iovec iov[3] = {{(void *)(uintptr_t)frame, sizeof(*frame)},
                            {(void *)(uintptr_t)header, frame->header_len},
                            {(void *)(uintptr_t)data, data_len}};
+    size_t whole = sizeof(*frame) + frame->header_len + data_len;
     ssize_t sent = 0;
 
     if (c->dead || c->mute) {
@@ -83,13 +108,13 @@ tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
     if (may_wait && tp_buf_len(&c->out) > TP_TCP_OUT_MAX) {
         return TELPHER_ERR_AGAIN;
     }
-    if (!c->connecting && tp_buf_len(&c->out) == 0 && c->part == NULL) {
-        sent = push(c, iov, 3);
+    if (!c->connecting && !c->held && tp_buf_len(&c->out) == 0 && c->part == NULL) {
+        sent = whole <= SMALL ? push_small(c, iov, 3) : push(c, iov, 3);
         if (c->mute) {
             return TELPHER_ERR_PEER_LOST;
         }
     }
-    if (sent == (ssize_t)(sizeof(*frame) + frame->header_len + data_len)) {
+    if (sent == (ssize_t)whole) {
         return TELPHER_OK;
     }
     if (keep(c, iov, 3, sent > 0 ? (size_t)sent : 0) != TELPHER_OK) {
@@ -97,6 +122,14 @@ tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
     }
     tp_tcp_net_watch(c, true);
     return TELPHER_OK;
+}
+
+void
+tp_tcp_net_say(struct tcp_conn *c, enum tp_tcp_frame_type type)
+{
+    const struct tp_tcp_frame f = {.type = (uint8_t)type};
+
+    (void)tp_tcp_net_frame(c, &f, NULL, NULL, false); /* a loss is told */
 }
 
 /* Begins a data frame of what the peer asked for longest ago. */
@@ -168,7 +201,7 @@ tp_tcp_net_flush(struct tcp_conn *c)
     unsigned count = 0;
     bool going = true;
 
-    while (going && !c->dead && !c->connecting && tp_tcp_net_has_out(c)) {
+    while (going && !c->dead && !c->connecting && !c->held && tp_tcp_net_has_out(c)) {
         if (c->part != NULL) {
             going = flush_part(c);
         } else if (tp_buf_len(&c->out) != 0) {
@@ -258,6 +291,18 @@ on_data(struct tcp_conn *c, const struct tp_tcp_frame *f)
     c->into_left = (size_t)f->len;
 }
 
+/* The lower rank says which connection it is. */
+static void
+on_word(struct tcp_conn *c, bool yours)
+{
+    if (!c->held) {
+        break_off(c);
+    } else if (yours) {
+        c->held = false;
+        tp_tcp_net_flush(c);
+    }
+}
+
 /* More of a bulk's data lies in its place. */
 static void
 advance(struct tcp_conn *c, size_t len)
@@ -328,6 +373,10 @@ take_frame(struct tcp_conn *c)
     case TP_TCP_DATA_FRAME:
         on_data(c, &f);
         break;
+    case TP_TCP_YOURS_FRAME:
+    case TP_TCP_MINE_FRAME:
+        on_word(c, f.type == TP_TCP_YOURS_FRAME);
+        break;
     default:
         break_off(c);
     }
@@ -372,7 +421,8 @@ pull(struct tcp_conn *c)
         iov[count++] = (struct iovec){c->into->dst + c->into->got, direct};
     }
     iov[count++] = (struct iovec){c->in + c->in_end, IN - c->in_end};
-    got = readv(c->fd, iov, count);
+    got = count == 1 ? recv(c->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+                     : readv(c->fd, iov, count);
     if (got > 0) {
         direct = TP_MIN(direct, (size_t)got);
         c->in_end += (size_t)got - direct;

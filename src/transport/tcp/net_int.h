@@ -8,8 +8,8 @@
  *   net_frames.c frames out and in
  *   net_watch.c  machines that vanish without a word
  *
- * Two ranks share a connection; if both made one at the same moment each goes on sending on
- * its own, and both receive on both.
+ * Two ranks share a connection. If both made one at the same moment the lower rank's stays: the
+ * higher one sends nothing but its hello before the lower one has said which it is.
  */
 #ifndef TELPHER_TRANSPORT_TCP_NET_INT_H
 #define TELPHER_TRANSPORT_TCP_NET_INT_H
@@ -48,6 +48,8 @@ enum tp_tcp_frame_type {
     TP_TCP_GO_FRAME,
     TP_TCP_DROP_FRAME,
     TP_TCP_DATA_FRAME,
+    TP_TCP_YOURS_FRAME, /* to the higher rank: use the connection that you made */
+    TP_TCP_MINE_FRAME, /* to the higher rank: one that I make will come instead */
 };
 
 /** The first bytes of who connects. */
@@ -111,6 +113,7 @@ struct tcp_conn {
     int fd;
     bool connecting, watches_out, dead;
     bool mute; /* nothing goes out any more; what came is read, to the end */
+    bool held; /* we made it, and wait for the lower rank's YOURS before we send */
     tp_ns deadline; /* to be made, then for the hello */
     union tp_tcp_sockaddr address; /* of the peer */
     bool remote; /* on another machine, or in another network name space */
@@ -196,6 +199,8 @@ telpher_status tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *f
 unsigned tp_tcp_net_flush(struct tcp_conn *c);
 /** Receives what is there. @return how many steps that took */
 unsigned tp_tcp_net_read(struct tcp_conn *c);
+/** Says to the higher rank which connection is used. */
+void tp_tcp_net_say(struct tcp_conn *c, enum tp_tcp_frame_type type);
 bool tp_tcp_net_has_out(const struct tcp_conn *c);
 
 #endif
