@@ -311,6 +311,55 @@ test_chunks(void **state)
     assert_int_equal(tp_mems_free(mems, a), TELPHER_OK);
 }
 
+/* Chunks and ways of simulated memory of some speed. */
+static void
+measure(char *speed, uint64_t chunk, uint64_t chunks, size_t *ret_bytes,
+        unsigned *ret_count, bool *ret_short)
+{
+    const struct tp_mems_settings settings = {
+        .sim = speed, .chunk = chunk, .chunks = chunks};
+    const struct tp_mems_params params = {.settings = &settings};
+    struct tp_error err = {0};
+    struct tp_mem_place place;
+    struct tp_mems *m;
+    void *ptr;
+
+    assert_int_equal(tp_mems_create(&params, &m, &err), TELPHER_OK);
+    assert_int_equal(tp_mems_alloc(m, TELPHER_MEM_SIM, 4096, &ptr), TELPHER_OK);
+    assert_int_equal(tp_mems_find(m, ptr, 1, &place), TELPHER_OK);
+    *ret_bytes = tp_mems_chunk_bytes(m, place.device);
+    *ret_count = tp_mems_chunk_count(m, place.device);
+    *ret_short = tp_mems_move_is_short(m, place.device);
+    assert_int_equal(tp_mems_free(m, ptr), TELPHER_OK);
+    tp_mems_destroy(m);
+}
+
+/* A latency that larger chunks hide makes them larger, and more; slow bytes do not. */
+static void
+test_measured(void **state)
+{
+    static char far_away[] = "latency=500us,bandwidth=10G", slow[] = "bandwidth=20M";
+    size_t bytes;
+    unsigned count;
+    bool is_short;
+
+    (void)state;
+    for (int i = 0; i < 50; i++) { /* a busy machine has no time to find out */
+        measure(far_away, 0, 0, &bytes, &count, &is_short);
+        if (bytes > 64 << 10 && is_short) {
+            break;
+        }
+    }
+    assert_true(bytes > 64 << 10);
+    assert_true(is_short);
+    measure(slow, 0, 0, &bytes, &count, &is_short);
+    assert_int_equal(bytes, 64 << 10);
+    assert_in_range(count, 8, 16);
+    measure(far_away, 16 << 10, 5, &bytes, &count, &is_short);
+    assert_int_equal(bytes, 16 << 10);
+    assert_int_equal(count, 5);
+}
+
 /* ---- another process ----------------------------------------------------------------- */
 
 /* The other process: reads what is there, answers with another pattern. */
@@ -487,6 +536,7 @@ main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_export, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_blobs_that_lie, set_up, tear_down),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_measured),
     };
 
     program = argv[0];
