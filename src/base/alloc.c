@@ -8,18 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/log.h"
+
+#if TP_EFFORT_COUNTED
+_Thread_local struct tp_effort tp_effort;
+#endif
 
 static _Atomic uint64_t live_blocks;
 static _Atomic uint64_t fail_countdown; /* 0 = off */
 static _Atomic bool fail_happened;
 
-/* True when this allocation is the one that a test wants to fail. */
+/* Counts it. True when this allocation is the one that a test wants to fail. */
 static bool
 must_fail(void)
 {
     uint64_t left = atomic_load_explicit(&fail_countdown, memory_order_relaxed);
 
+    tp_effort_count(allocations);
     while (tp_unlikely(left != 0)) {
         if (atomic_compare_exchange_weak(&fail_countdown, &left, left - 1)) {
             if (left == 1) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads, mutexes and conditions over pthreads. */
 #include "base/thread.h"
+#include "base/effort.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -102,11 +103,24 @@ disown(struct tp_mutex *mutex)
     atomic_store_explicit(&mutex->owner, 0, memory_order_relaxed);
 }
 
+static void
+lock(pthread_mutex_t *mutex)
+{
+    tp_effort_count(locks);
+#if TP_EFFORT_COUNTED
+    if (pthread_mutex_trylock(mutex) == 0) {
+        return;
+    }
+    tp_effort_count(contended);
+#endif
+    tp_assert(pthread_mutex_lock(mutex) == 0);
+}
+
 void
 tp_mutex_lock(struct tp_mutex *mutex)
 {
     tp_assert(!tp_mutex_held(mutex)); /* else we would wait for ourselves, for ever */
-    tp_assert(pthread_mutex_lock(&mutex->mutex) == 0);
+    lock(&mutex->mutex);
     own(mutex);
 }
 

@@ -31,6 +31,15 @@ enum {
 
 struct tp_peer;
 
+/* ---- memory between two steps ---- */
+
+/** Takes @p bytes, not initialised, aligned to 16; small ones seldom from the heap. Those
+ *  not given back live as long as the context. @return NULL without memory */
+void *tp_block_take(telpher_context *ctx, size_t bytes, const char *what);
+/** NULL is fine. */
+void tp_block_give(telpher_context *ctx, void *bytes);
+void tp_block_fini(telpher_context *ctx);
+
 /* ---- requests ---- */
 
 /** Where a request stands. */
@@ -351,6 +360,7 @@ struct telpher_context {
     struct tp_list free, completed;
     struct tp_list starved; /* requests that wait for a chunk */
     struct tp_list pieces; /* not in use: piece.c */
+    struct tp_list blocks, spare; /* in use, and not: block.c */
     unsigned out_chunks[TELPHER_MEM_KINDS]; /* taken to send, by kind of memory */
     struct tp_list ready; /* pieces that wait for room or for a chunk */
     struct tp_list lent; /* pieces whose receivers have not taken them yet */

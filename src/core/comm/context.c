@@ -197,6 +197,8 @@ context_alloc(const struct tp_boot *boot)
     tp_list_init(&ctx->completed);
     tp_list_init(&ctx->starved);
     tp_list_init(&ctx->pieces);
+    tp_list_init(&ctx->blocks);
+    tp_list_init(&ctx->spare);
     tp_list_init(&ctx->ready);
     tp_list_init(&ctx->lent);
     tp_list_init(&ctx->unhandled);
@@ -358,6 +360,7 @@ telpher_context_destroy(telpher_context *ctx)
     tp_piece_fini(ctx);
     tp_request_fini(ctx);
     tp_peers_fini(ctx);
+    tp_block_fini(ctx);
     tp_free(ctx->windows);
     tp_free(ctx->handlers);
     tp_free(ctx->scratch);

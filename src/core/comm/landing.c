@@ -39,7 +39,7 @@ tp_landing_lose(struct tp_peer *peer)
 
         tp_list_remove(link);
         if (landing->landed) {
-            tp_free(landing);
+            tp_block_give(peer->ctx, landing);
         }
     }
 }
@@ -65,7 +65,7 @@ run_flush(struct tp_peer *peer, struct tp_landing *landing)
     struct flush *flush = tp_container_of(landing, struct flush, base);
 
     answer(peer, flush->number);
-    tp_free(flush);
+    tp_block_give(peer->ctx, flush);
 }
 
 telpher_status
@@ -73,12 +73,11 @@ tp_landing_on_flush(telpher_context *ctx, struct tp_parcel *parcel)
 {
     struct flush *flush;
 
-    (void)ctx;
     if (tp_list_is_empty(&parcel->peer->landings)) {
         answer(parcel->peer, parcel->header.a);
         return TELPHER_OK;
     }
-    flush = tp_malloc(sizeof(*flush), "flush");
+    flush = tp_block_take(ctx, sizeof(*flush), "flush");
     if (flush == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }

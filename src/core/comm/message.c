@@ -51,7 +51,7 @@ buffer_sent(void *user, telpher_status status, size_t len)
     }
     if (--out->left == 0) {
         tp_request_complete(out->req, out->status, out->len);
-        tp_free(out);
+        tp_block_give(out->req->ctx, out);
     }
 }
 
@@ -167,20 +167,20 @@ send_long(struct tp_peer *peer, struct tp_comm_header *h, const void *params,
           const struct tp_comm_done *done, telpher_request **ret_req)
 {
     telpher_context *ctx = peer->ctx;
-    struct outgoing *out = tp_zalloc(sizeof(*out), "message");
+    struct outgoing *out = tp_block_take(ctx, sizeof(*out), "message");
     telpher_request *req = out != NULL ? tp_request_take(ctx, peer, done) : NULL;
     telpher_status status;
 
     if (req == NULL) {
-        tp_free(out);
+        tp_block_give(ctx, out);
         return TELPHER_ERR_NO_MEMORY;
     }
-    out->req = req;
+    *out = (struct outgoing){.req = req};
     req->state = TP_REQUEST_LANDING; /* ended by its buffers */
     status = send_head(peer, h, ctx->scratch,
                        pack(ctx, params, params_len, buffers, count, false));
     if (status != TELPHER_OK) {
-        tp_free(out);
+        tp_block_give(ctx, out);
         tp_request_give(req);
         return status;
     }
@@ -256,7 +256,7 @@ enter(struct incoming *in)
 
     tp_list_remove(&in->link);
     call(ctx, ctx->handlers[in->msg.handler].entry, &in->msg);
-    tp_free(in);
+    tp_block_give(ctx, in);
 }
 
 /* One use of it less; enters when it was the last and nothing more is to come. */
@@ -285,9 +285,11 @@ buffer_came(void *user, telpher_status status, size_t len)
 static struct incoming *
 incoming_create(const struct tp_parcel *parcel, size_t params_len)
 {
-    struct incoming *in = tp_zalloc(sizeof(*in) + params_len, "message");
+    struct incoming *in =
+        tp_block_take(parcel->peer->ctx, sizeof(*in) + params_len, "message");
 
     if (in != NULL) {
+        memset(in, 0, sizeof(*in));
         tp_list_init(&in->link);
         in->peer = parcel->peer;
         in->number = parcel->header.a;
@@ -583,7 +585,7 @@ tp_message_fini(telpher_context *ctx)
     for (uint32_t r = 0; r < ctx->size; r++) {
         while (ctx->peers[r] != NULL &&
                (link = tp_list_pop_front(&ctx->peers[r]->messages)) != NULL) {
-            tp_free(tp_list_entry(link, struct incoming, link));
+            tp_block_give(ctx, tp_list_entry(link, struct incoming, link));
         }
     }
 }

@@ -35,7 +35,8 @@ struct tp_parcel *
 tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list)
 {
     size_t len = parcel->data_len;
-    struct tp_parcel *copy = tp_malloc(sizeof(*copy) + len, "parcel");
+    struct tp_parcel *copy =
+        tp_block_take(parcel->peer->ctx, sizeof(*copy) + len, "parcel");
 
     if (copy == NULL) {
         tp_peer_fail(parcel->peer, TELPHER_ERR_NO_MEMORY);
@@ -56,7 +57,7 @@ tp_parcel_free(struct tp_parcel *parcel)
 {
     tp_list_remove(&parcel->link);
     parcel->peer->parcels--;
-    tp_free(parcel);
+    tp_block_give(parcel->peer->ctx, parcel);
 }
 
 static telpher_status

@@ -40,14 +40,15 @@ run_put(struct tp_peer *peer, struct tp_landing *landing)
     struct arrival *arrival = tp_container_of(landing, struct arrival, base);
 
     count(peer->ctx, &arrival->header);
-    tp_free(arrival);
+    tp_block_give(peer->ctx, arrival);
 }
 
 static struct arrival *
 arrival_create(const struct tp_parcel *parcel, bool landed,
                void (*run)(struct tp_peer *peer, struct tp_landing *landing))
 {
-    struct arrival *arrival = tp_malloc(sizeof(*arrival), "arrival");
+    struct arrival *arrival =
+        tp_block_take(parcel->peer->ctx, sizeof(*arrival), "arrival");
 
     if (arrival != NULL) {
         *arrival = (struct arrival){.base = {.landed = landed, .run = run},
@@ -64,7 +65,7 @@ put_landed(void *user, telpher_status status, size_t len)
 
     (void)len;
     if (!tp_list_is_linked(&arrival->base.link)) { /* its peer was lost meanwhile */
-        tp_free(arrival);
+        tp_block_give(arrival->peer->ctx, arrival);
         return;
     }
     if (status != TELPHER_OK) {
@@ -111,7 +112,7 @@ tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
     done.user = arrival;
     req = arrival != NULL ? tp_request_take(ctx, parcel->peer, &done) : NULL;
     if (req == NULL) {
-        tp_free(arrival);
+        tp_block_give(ctx, arrival);
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -151,7 +152,7 @@ run_get(struct tp_peer *peer, struct tp_landing *landing)
     struct arrival *arrival = tp_container_of(landing, struct arrival, base);
 
     give(peer, &arrival->header);
-    tp_free(arrival);
+    tp_block_give(peer->ctx, arrival);
 }
 
 telpher_status
