@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -44,17 +45,43 @@ on_fault(int number)
     raise(number);
 }
 
+static pid_t worker; /* not its children */
+
 static void
-on_exit_call(void)
+end_job(const char *call, int code)
 {
     const char *kernel = tp_worker_kernel_name();
 
-    if (kernel != NULL) {
+    if (kernel != NULL && getpid() == worker) {
         say("telpher: kernel ");
         say(kernel);
-        say(" called exit(); the job ends\n");
-        PMPI_Abort(MPI_COMM_WORLD, 1);
+        say(call);
+        PMPI_Abort(MPI_COMM_WORLD, code != 0 ? code : 1);
     }
+}
+
+static void
+on_exit_call(void)
+{
+    end_job(" called exit(); the job ends\n", 1);
+}
+
+/*
+ * In front of the C library's: a worker that is simply gone is taken for one that is done by
+ * some launchers, which then end the job with success.
+ */
+TELPHER_CALL _Noreturn void
+_exit(int code)
+{
+    end_job(" called _exit(); the job ends\n", code);
+    syscall(SYS_exit_group, code);
+    __builtin_unreachable();
+}
+
+TELPHER_CALL _Noreturn void
+_Exit(int code)
+{
+    _exit(code);
 }
 
 void
@@ -68,5 +95,6 @@ tp_worker_catch_faults(void)
             (void)sigaction(faults[i], &act, NULL);
         }
     }
+    worker = getpid();
     (void)atexit(on_exit_call);
 }

@@ -126,7 +126,9 @@ static void
 crashes(int how)
 {
     if (how == 0) {
-        *(volatile int *)(uintptr_t)(how + 8) = 1;
+        volatile int *volatile nowhere = NULL;
+
+        *nowhere = 1;
     } else if (how == 1) {
         _exit(3);
     } else if (how == 2) {

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: fault WORKER WORKERS CASE
+ * Brings about what must end the job, in bounded time and with words: tests/offload/faults.sh.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+
+int
+main(int argc, char **argv)
+{
+    telpher_offload_params params = TELPHER_OFFLOAD_PARAMS_INIT;
+    telpher_error err = {0};
+    MPI_Comm inter;
+    int how = 0, sizes[] = {sizeof(how)};
+    void *args[] = {&how};
+    const char *name;
+
+    check(argc > 3);
+    name = argv[3];
+    MPI_Init(&argc, &argv);
+    params.program = argv[1];
+    params.workers = atoi(argv[2]);
+    if (telpher_offload_start(&params, 0, MPI_COMM_WORLD, &inter, &err) != TELPHER_OK) {
+        fprintf(stderr, "start: %s\n", err.text);
+        MPI_Finalize();
+        return 3;
+    }
+    if (strcmp(name, "abort") == 0) {
+        MPIX_Kernel_call("waits", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+        usleep(200000);
+        abort();
+    }
+    if (strcmp(name, "unknown") == 0) {
+        MPIX_Kernel_call("no_such_kernel", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+    } else {
+        how = strcmp(name, "segv") == 0 ? 0 : strcmp(name, "_exit3") == 0 ? 1
+                                          : strcmp(name, "_exit0") == 0   ? 2
+                                                                          : 3;
+        MPIX_Kernel_call("crashes", 1, args, sizes, 0, MPI_COMM_WORLD, inter);
+    }
+    MPI_Recv(&how, 1, MPI_INT, 0, 79, inter, MPI_STATUS_IGNORE); /* never comes */
+    return 0;
+}

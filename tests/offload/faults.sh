@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: faults.sh MPI MPIRUN PROGRAM WORKER
+# What goes wrong ends the job within 20 s, not with success, and with words that name the cause.
+set -uo pipefail
+mpi=$1 mpirun=$2 program=$3 worker=$4
+here=$(dirname "$0") bad=0
+export TELPHER_OFFLOAD_TIMEOUT=5s TRIES=1
+
+# expect WORDS MODE WORKER CASE
+expect() {
+    local words=$1 mode=$2 from=$3 name=$4 start=$SECONDS out rc
+    out=$(timeout -k 5 25 "$here/run.sh" "$mpi" "$mpirun" "$mode" 1 1 "$program" "$from" "$name" 2>&1)
+    rc=$?
+    if [ $rc -eq 0 ] || [ $((SECONDS - start)) -gt 20 ] || ! grep -qE "$words" <<<"$out"; then
+        echo "$mode $name: exit status $rc after $((SECONDS - start)) s, without \"$words\":"
+        printf '%s\n' "$out" | tail -n 15
+        bad=$((bad + 1))
+    else
+        echo "$mode $name: $(grep -m1 -E "$words" <<<"$out")"
+    fi
+}
+
+modes=split
+[ "$mpi" = openmpi ] && modes="split spawn" # this MPICH cannot spawn
+for mode in $modes; do
+    expect "kernel crashes: a bad address|AddressSanitizer: SEGV" "$mode" "$worker" segv
+    expect "kernel crashes called _exit" "$mode" "$worker" _exit3
+    expect "kernel crashes called _exit" "$mode" "$worker" _exit0
+    expect "kernel crashes called exit" "$mode" "$worker" exit
+    expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)" "$mode" "$worker" abort
+    expect "no kernel no_such_kernel" "$mode" "$worker" unknown
+done
+if [ "$mpi" = openmpi ]; then
+    expect "no/such/worker cannot be executed" spawn /no/such/worker missing
+    expect "no end in 5 s: MPI_Comm_spawn" spawn /bin/true wrong
+else
+    expect "this MPI cannot spawn here" spawn "$worker" cannot
+fi
+exit $((bad > 0))

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: queue WORKER [WORKERS [MIXED-CALLS]]
+ * Calls never wait for kernels: large ones behind a kernel that needs its input, and 100,000
+ * behind one that sleeps, while the workers' memory and this process's descriptors stay.
+ */
+#include <dirent.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { QUEUED = 100000, MIXED = 4000, LARGE = 1 << 20, GROWTH_MAX_KIB = 16 * 1024 };
+
+/* A sanitizer's heap grows with what the MPI allocates and frees. */
+#ifdef __SANITIZE_ADDRESS__
+enum { MIXED_GROWTH_MAX_KIB = 16 * 1024 };
+#else
+enum { MIXED_GROWTH_MAX_KIB = 1024 };
+#endif
+
+static MPI_Comm comm = MPI_COMM_NULL, inter;
+static int rank, parents, workers, mixed = MIXED;
+
+static long
+most_memory(void)
+{
+    long most = 0, kib;
+
+    check(MPIX_Kernel_call("tell_memory", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
+    for (int i = 0; rank == 0 && i < workers; i++) {
+        MPI_Recv(&kib, 1, MPI_LONG, i, 77, inter, MPI_STATUS_IGNORE);
+        most = kib > most ? kib : most;
+    }
+    MPI_Barrier(comm);
+    return most;
+}
+
+static int
+descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    check(dir != NULL);
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+/* A waits for its input; B, large, is called before that is sent. */
+static void
+large_behind_waiting(void)
+{
+    int count = 1, result = 0;
+    unsigned char *bytes = calloc(1, LARGE);
+    unsigned long sum = 0;
+    void *echo_args[] = {&count}, *sum_args[] = {bytes, &sum};
+    int echo_sizes[] = {sizeof(count)}, sum_sizes[] = {LARGE, sizeof(sum)};
+    double values[64] = {0};
+    MPIX_Kernel_request request;
+    MPIX_Kernel_status status;
+
+    for (int round = 0; round < 3; round++) {
+        check(MPIX_Kernel_call("echo", 1, echo_args, echo_sizes, 0, comm, inter) ==
+              MPI_SUCCESS);
+        check(MPIX_Kernel_icall("sum_bytes", 2, sum_args, sum_sizes, 0, comm, inter,
+                                &request) == MPI_SUCCESS);
+        check(MPIX_Kernel_call("nothing", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
+        MPI_Alltoall(values, count, MPI_DOUBLE, values, 0, MPI_DOUBLE, inter);
+        MPI_Alltoall(values, 0, MPI_DOUBLE, values, count, MPI_DOUBLE, inter);
+        check(MPIX_Kernel_wait(&request, &status) == MPI_SUCCESS);
+        result += status.result;
+    }
+    check(result == 0);
+    free(bytes);
+}
+
+/* The result of a kernel far back in the queue comes while this process sits in MPI. */
+static void
+results_from_the_end_of_the_queue(void)
+{
+    int ms = 20, count = 1;
+    double d[5] = {1, 2, 3, 4, 5}, values[64] = {3};
+    void *sleep_args[] = {&ms}, *args[] = {d, d + 1, d + 2, d + 3, d + 4};
+    void *echo_args[] = {&count};
+    int size[] = {sizeof(ms)}, sizes[] = {8, 8, 8, 8, 8};
+
+    check(MPIX_Kernel_call("sleeps", 1, sleep_args, size, 0, comm, inter) == MPI_SUCCESS);
+    for (int i = 0; i < 5000; i++) {
+        check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
+    }
+    check(MPIX_Kernel_call("echo", 1, echo_args, size, 0, comm, inter) == MPI_SUCCESS);
+    MPI_Alltoall(values, count, MPI_DOUBLE, values, 0, MPI_DOUBLE, inter);
+    MPI_Alltoall(values, 0, MPI_DOUBLE, values, count, MPI_DOUBLE, inter);
+    check(values[0] == 6);
+}
+
+static void
+many_behind_a_sleeper(void)
+{
+    double d[5] = {1, 2, 3, 4, 5};
+    void *args[] = {d, d + 1, d + 2, d + 3, d + 4};
+    int sizes[] = {8, 8, 8, 8, 8}, ms = 500;
+    void *sleep_args[] = {&ms};
+    int sleep_sizes[] = {sizeof(ms)};
+    long before, after;
+
+    for (int i = 0; i < 2000; i++) { /* what is allocated once is */
+        check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
+    }
+    before = most_memory();
+    check(MPIX_Kernel_call("sleeps", 1, sleep_args, sleep_sizes, 0, comm, inter) ==
+          MPI_SUCCESS);
+    for (int i = 0; i < QUEUED; i++) {
+        check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
+    }
+    after = most_memory();
+    if (rank == 0) {
+        printf("%d queued: workers' memory %ld KiB, then %ld KiB\n", QUEUED, before,
+               after);
+        check(after - before <= GROWTH_MAX_KIB);
+    }
+}
+
+static void
+mixed_calls_leave_nothing(void)
+{
+    unsigned char bytes[20000] = {0};
+    unsigned long sum = 0;
+    int ms = 0, count = 0;
+    void *sum_args[] = {bytes, &sum}, *sleep_args[] = {&ms};
+    int sleep_sizes[] = {sizeof(ms)};
+    long before = 0, after;
+
+    for (int i = 0; i < mixed; i++) {
+        MPIX_Kernel_request request = MPIX_KERNEL_REQUEST_NULL;
+        int sizes[] = {i % (int)sizeof(bytes), sizeof(sum)};
+
+        if (i == mixed / 4) {
+            before = most_memory();
+            count = descriptors();
+        }
+        if (i % 5 == 0) {
+            check(MPIX_Kernel_icall("sum_bytes", 2, sum_args, sizes, 0, comm, inter,
+                                    &request) == MPI_SUCCESS);
+        } else {
+            check(MPIX_Kernel_call("sleeps", 1, sleep_args, sleep_sizes, i % parents,
+                                   comm, inter) == MPI_SUCCESS);
+        }
+        check(MPIX_Kernel_wait(&request, NULL) == MPI_SUCCESS);
+    }
+    after = most_memory();
+    check(descriptors() == count);
+    if (rank == 0) {
+        printf("%d mixed: workers' memory %ld KiB, then %ld KiB\n", mixed, before, after);
+        check(after - before <= MIXED_GROWTH_MAX_KIB);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    int wanted = argc > 2 ? atoi(argv[2]) : 1;
+
+    if (argc > 3) {
+        mixed = atoi(argv[3]);
+    }
+    MPI_Init(&argc, &argv);
+    comm = MPI_COMM_WORLD;
+    check(argc > 1);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &parents);
+    MPI_Comm_spawn(argv[1], MPI_ARGV_NULL, wanted, MPI_INFO_NULL, 0, comm, &inter,
+                   MPI_ERRCODES_IGNORE);
+    MPI_Comm_remote_size(inter, &workers);
+    large_behind_waiting();
+    results_from_the_end_of_the_queue();
+    many_behind_a_sleeper();
+    mixed_calls_leave_nothing();
+    check(MPIX_Kernel_call("", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
+    MPI_Comm_disconnect(&inter);
+    check(inter == MPI_COMM_NULL);
+    MPI_Finalize();
+    return 0;
+}
