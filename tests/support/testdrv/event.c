@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Broadcast whenever an event completes; with td_mutex. */
-static pthread_cond_t completed = PTHREAD_COND_INITIALIZER;
+pthread_cond_t td_completed = PTHREAD_COND_INITIALIZER;
 
 static cl_ulong
 host_now_ns(void)
@@ -178,7 +177,7 @@ td_event_set(cl_event event, cl_int status)
     due = take_due(event);
     if (status <= CL_COMPLETE) {
         wake_dependents(event);
-        pthread_cond_broadcast(&completed);
+        pthread_cond_broadcast(&td_completed);
     }
     pthread_mutex_unlock(&td_mutex);
     call_callbacks(event, due, status);
@@ -192,7 +191,7 @@ td_event_wait(cl_event event)
 
     pthread_mutex_lock(&td_mutex);
     while (event->status > CL_COMPLETE) {
-        pthread_cond_wait(&completed, &td_mutex);
+        pthread_cond_wait(&td_completed, &td_mutex);
     }
     status = event->status;
     pthread_mutex_unlock(&td_mutex);
@@ -248,7 +247,9 @@ td_clWaitForEvents(cl_uint count, const cl_event *list)
         return err == CL_INVALID_EVENT_WAIT_LIST ? CL_INVALID_EVENT : err;
     }
     for (cl_uint i = 0; i < count; i++) {
-        if (list[i]->queue != NULL) {
+        if (td_script()->in_flush) {
+            td_run_event(list[i]);
+        } else if (list[i]->queue != NULL) {
             td_flush(list[i]->queue);
         }
     }
@@ -354,7 +355,7 @@ td_clSetEventCallback(cl_event event, cl_int when,
     pthread_mutex_lock(&td_mutex);
     c->next = event->callbacks;
     event->callbacks = c;
-    due = take_due(event);
+    due = td_script()->in_flush ? NULL : take_due(event); /* too late: never */
     status = event->status;
     pthread_mutex_unlock(&td_mutex);
     call_callbacks(event, due, status);
@@ -489,6 +490,10 @@ td_flush(cl_command_queue queue)
 {
     struct td_cmd *gated;
 
+    if (td_script()->in_flush) {
+        td_run_queue(queue);
+        return;
+    }
     pthread_mutex_lock(&td_mutex);
     gated = queue->gated;
     queue->gated = NULL;

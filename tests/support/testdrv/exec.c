@@ -105,8 +105,8 @@ execute(struct td_cmd *cmd)
 
 /* The event completes after everything else was let go: who sees it complete may count
    objects. A barrier made meanwhile finds the command in the queue, or its end. */
-static void
-run_cmd(struct td_cmd *cmd)
+void
+td_cmd_run(struct td_cmd *cmd)
 {
     cl_int status = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 
@@ -149,7 +149,7 @@ work(void *arg)
         cmd = q->ready;
         q->ready = cmd->next_ready;
         pthread_mutex_unlock(&td_mutex);
-        run_cmd(cmd);
+        td_cmd_run(cmd);
         pthread_mutex_lock(&td_mutex);
     }
     last = --q->workers == 0;
@@ -184,6 +184,9 @@ td_queue_wake(cl_command_queue q)
     unsigned most = out_of_order ? TD_OOO_WORKERS : 1;
     unsigned ready = 0;
 
+    if (td_script()->in_flush) {
+        return;
+    }
     for (struct td_cmd *c = q->ready; c != NULL; c = c->next_ready) {
         ready++;
     }

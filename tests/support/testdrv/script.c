@@ -184,6 +184,7 @@ read_script(void)
     script.built_in = is("TESTDRV_BUILT_IN", "1");
     script.sub_group = number("TESTDRV_SUB_GROUPS", 0, TD_GROUP_MAX, 0);
     script.lazy = is("TESTDRV_LAZY", "1");
+    script.in_flush = is("TESTDRV_IN_FLUSH", "1");
     script.vendor = number("TESTDRV_VENDOR", 0, UINT_MAX, 0x7e17);
     script.unified = is("TESTDRV_UNIFIED", "1");
     script.version12 = is("TESTDRV_VERSION", "1.2");

@@ -104,6 +104,7 @@ struct td_script {
     unsigned devices;
     unsigned delay_us; /* of every command */
     bool lazy; /* commands start only after a flush */
+    bool in_flush; /* commands run on the thread that flushes or waits */
     unsigned vendor; /* CL_DEVICE_VENDOR_ID */
     bool version12;
     bool unified; /* memory is the host's, says the device */
@@ -379,6 +380,8 @@ struct td_cmd *td_cmd_create(cl_command_queue queue, cl_command_type type,
                              const char *function, size_t data_bytes);
 void td_cmd_hold(struct td_cmd *cmd, void *obj);
 void td_cmd_destroy(struct td_cmd *cmd);
+/** Runs a command that was taken from the ready ones; it ends there. Not under td_mutex. */
+void td_cmd_run(struct td_cmd *cmd);
 /**
  * Takes @p cmd in every case; the wait list was checked by the caller.
  * @return what the enqueue call shall return.
@@ -388,6 +391,12 @@ cl_int td_cmd_submit(struct td_cmd *cmd, const struct td_wait *wait);
 cl_int td_marker(cl_command_queue queue, bool barrier, const char *function,
                  const struct td_wait *wait);
 void td_flush(cl_command_queue queue);
+/** Script in_flush (in_flush.c): runs on this thread what a queue has, or what an event
+ *  needs to complete; returns when that is so. Not under td_mutex. */
+void td_run_queue(cl_command_queue queue);
+void td_run_event(cl_event event);
+/** Broadcast whenever an event completes; with td_mutex. */
+extern pthread_cond_t td_completed;
 /**
  * Changes the status; starts and tells everything that waited for it. Not under td_mutex.
  * @return false if the event was complete already.
