@@ -23,6 +23,7 @@
 #include "daemon/control.h"
 #include "daemon/exec.h"
 #include "daemon/exec_cache.h"
+#include "device/opencl/serial.h"
 #include "device/opencl/watch.h"
 #include "telpher/version.h"
 
@@ -153,6 +154,15 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     return EX_OK;
 }
 
+/* A driver that is not made for threads. */
+static void
+take_turns(struct tp_exec *x)
+{
+    if (tp_opencl_serialize(&x->cl, x->inventory.platforms[x->platform])) {
+        tp_info("executor", "one call of the driver at a time");
+    }
+}
+
 /* A driver that calls back late is watched. */
 static void
 watch_events(struct tp_exec *x)
@@ -179,6 +189,7 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
                          "send it SIGHUP and connect again");
     }
     if (status == TELPHER_OK) {
+        take_turns(x);
         watch_events(x);
         x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
         status = tp_exec_prepare(x);
