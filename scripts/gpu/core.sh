@@ -6,6 +6,7 @@
 #   floors   what the driver does alone: GPU to GPU, pinned memory
 #   direct   straight from GPU to GPU, validated
 #   pieces   the same with direct copies off: chunks that both processes map, and content that is sent
+#   one      both ranks on one GPU, where they take turns
 #   table    GPU-aware beside host-staging, channels and messages, within the machine
 #   nets     the same between two network namespaces, without shared memory and CUDA IPC
 #   host     host memory
@@ -17,7 +18,7 @@ results=${2:-$build/gpu}
 here=$(cd "$(dirname "$0")" && pwd)
 device=${DEVICE:-cuda}
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(floors direct pieces table nets host)
+[ ${#parts[@]} -gt 0 ] || parts=(floors direct pieces one table nets host)
 mkdir -p "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 bench=$build/bin/telpher-bench
@@ -48,6 +49,14 @@ pieces() {
     TELPHER_TRANSPORTS=tcp TELPHER_LEND=no step tcp-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     step staging-bw 60 "$bench" bw -r channel_host -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     unset TELPHER_DIRECT
+}
+
+one() {
+    export TELPHER_MAPPING=0:0
+    step one-latency 60 "$bench" latency -d "$device" -i 200 -x 20 -m 8:16777216 D D
+    TELPHER_DIRECT_MIN=1 step one-latency-direct 60 "$bench" latency -d "$device" -i 100 -x 20 -m 8:16777216 D D
+    TELPHER_DIRECT=no step one-latency-pieces 60 "$bench" latency -d "$device" -i 200 -x 20 -m 8:16777216 D D
+    unset TELPHER_MAPPING
 }
 
 # both NAME COMMAND…: aware and host-staging, latency and bandwidth
@@ -81,7 +90,7 @@ host() {
 
 for part in "${parts[@]}"; do
     case $part in
-    floors | direct | pieces | table | nets | host) "$part" ;;
+    floors | direct | pieces | one | table | nets | host) "$part" ;;
     *) echo "core.sh: no part \"$part\"" && exit 2 ;;
     esac
 done

@@ -92,6 +92,9 @@ struct tp_device_ops {
     int32_t (*move)(struct tp_device *d, struct tp_device_copy *copy);
     /** Whether move() can copy between these two; NULL = always. */
     bool (*can_move)(struct tp_device *d, void *to, void *from);
+    /** Whether such a copy waits for another process's turn on the device, which is long for
+     *  small data; NULL = never. */
+    bool (*move_takes_turns)(struct tp_device *d, void *to, void *from);
     /** Gives memory of @p bytes > 0. @return OK, NO_MEMORY, DEVICE, UNSUPPORTED. */
     telpher_status (*alloc)(struct tp_device *d, uint64_t bytes,
                             struct tp_device_memory *ret);

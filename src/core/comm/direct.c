@@ -6,6 +6,11 @@
  */
 #include "core/comm/comm_int.h"
 
+enum {
+    READ_MAX = 256 << 10, /* [bytes] that are read to host memory by one chunk */
+    TURN_BYTES = 4 << 20, /* [bytes] worth waiting 150 us for the device */
+};
+
 void
 tp_direct_offer(telpher_request *req)
 {
@@ -74,7 +79,8 @@ begin_read(telpher_request *req)
     if (req->from.device == NULL) {
         return false;
     }
-    if (req->len <= tp_mems_chunk_bytes(mems, req->from.device)) {
+    if (req->len <=
+        TP_MIN(tp_mems_chunk_bytes(mems, req->from.device), (size_t)READ_MAX)) {
         req->chunk = tp_mems_chunk_take(mems, req->from.device);
         host = req->chunk != NULL ? req->chunk : host;
     } else if (req->ctx->lend && !req->peer->unreached) {
@@ -101,6 +107,8 @@ begin(telpher_request *req)
         return begin_read(req);
     }
     return tp_mems_can_move(&req->place, &req->from) &&
+           (req->len >= TURN_BYTES || req->ctx->direct_min != 0 ||
+            !tp_mems_move_takes_turns(&req->place, &req->from)) &&
            tp_mems_move(mems, &req->place, &req->from, req->len, &req->copy) ==
                TELPHER_OK;
 }

@@ -226,6 +226,15 @@ tp_mems_can_move(const struct tp_mem_place *dst, const struct tp_mem_place *src)
     return ops->can_move == NULL || ops->can_move(dst->device, dst->mem, src->mem);
 }
 
+bool
+tp_mems_move_takes_turns(const struct tp_mem_place *dst, const struct tp_mem_place *src)
+{
+    const struct tp_device_ops *ops = dst->device->ops;
+
+    return ops->move_takes_turns != NULL &&
+           ops->move_takes_turns(dst->device, dst->mem, src->mem);
+}
+
 telpher_status
 tp_mems_move(struct tp_mems *mems, const struct tp_mem_place *dst,
              const struct tp_mem_place *src, size_t len, struct tp_device_copy *copy)

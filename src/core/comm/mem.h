@@ -88,6 +88,9 @@ telpher_status tp_mems_write(struct tp_mems *mems, const struct tp_mem_place *pl
                              size_t len, const void *host, struct tp_device_copy *copy);
 /** True if tp_mems_move() can copy from one to the other without the host. */
 bool tp_mems_can_move(const struct tp_mem_place *dst, const struct tp_mem_place *src);
+/** True if that would wait for another process to let the device go. */
+bool tp_mems_move_takes_turns(const struct tp_mem_place *dst,
+                              const struct tp_mem_place *src);
 /** Starts src → dst where tp_mems_can_move(); as tp_mems_read(). */
 telpher_status tp_mems_move(struct tp_mems *mems, const struct tp_mem_place *dst,
                             const struct tp_mem_place *src, size_t len,

@@ -422,6 +422,7 @@ static const struct tp_device_ops ops = {
     .destroy = cuda_destroy,
     .progress = tp_cuda_progress,
     .move = tp_cuda_move,
+    .move_takes_turns = tp_cuda_move_takes_turns,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .adopt = cuda_adopt,

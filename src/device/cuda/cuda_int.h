@@ -95,5 +95,6 @@ telpher_status tp_cuda_export(struct tp_device *d, void *mem,
 telpher_status tp_cuda_import(struct tp_device *d, const uint8_t *blob, size_t len,
                               struct tp_device_memory *ret);
 void tp_cuda_close(struct tp_device *d, void *mem);
+bool tp_cuda_move_takes_turns(struct tp_device *d, void *to, void *from);
 
 #endif

@@ -28,6 +28,7 @@ struct import {
     struct tp_list link;
     CUdeviceptr opened;
     void *mem;
+    int ordinal; /* of the GPU it is on */
 };
 
 /* A number that no other process has; 0 = the system gave none. */
@@ -162,6 +163,7 @@ import_other(struct tp_cuda_gpu *gpu, const struct blob *b,
         tp_cuda_close(&gpu->device, import->mem);
         return TELPHER_ERR_INVALID;
     }
+    import->ordinal = pointer.ordinal;
     tell(gpu, (uintptr_t)import->mem, b->size, ret);
     return TELPHER_OK;
 }
@@ -184,6 +186,25 @@ tp_cuda_import(struct tp_device *d, const uint8_t *blob, size_t len,
     }
     return b.token == own_token() ? import_own(&c->home, &b, ret)
                                   : import_other(&c->home, &b, ret);
+}
+
+/* Without MPS the contexts of two processes are never on one GPU at the same time: a copy inside
+ * it took 146 us on an H200, one out of it and one into it 13. */
+bool
+tp_cuda_move_takes_turns(struct tp_device *d, void *to, void *from)
+{
+    struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
+
+    (void)to;
+    tp_list_for_each(pos, &gpu->all->imports)
+    {
+        const struct import *import = tp_list_entry(pos, struct import, link);
+
+        if (import->mem == from) {
+            return import->ordinal == gpu->ordinal;
+        }
+    }
+    return false;
 }
 
 void

@@ -15,6 +15,7 @@
 enum {
     SMALL = 512, /* [bytes] of a frame that are put together rather than gathered */
     PART = 256 << 10, /* [bytes] of one data frame */
+    TURN = 1 << 20, /* [bytes] of one bulk before others have their turn */
     IN = 160 << 10, /* [bytes] of a receive buffer: more than two eager frames */
     READS = 16, /* before others have their turn */
 };
@@ -154,8 +155,10 @@ end_part(struct tcp_conn *c)
     c->part = NULL;
     if (out->sent == out->len) {
         tp_tcp_net_end(out, TELPHER_OK);
-    } else {
+    } else if (out->sent % TURN == 0) {
         tp_list_push_back(&c->sending, &out->link); /* in turn with others */
+    } else {
+        tp_list_push_front(&c->sending, &out->link); /* devices take whole pieces on */
     }
 }
 
