@@ -36,9 +36,10 @@ main(int argc, char **argv)
     if (strcmp(name, "unknown") == 0) {
         MPIX_Kernel_call("no_such_kernel", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
     } else {
-        how = strcmp(name, "segv") == 0 ? 0 : strcmp(name, "_exit3") == 0 ? 1
-                                          : strcmp(name, "_exit0") == 0   ? 2
-                                                                          : 3;
+        how = strcmp(name, "segv") == 0     ? 0
+              : strcmp(name, "_exit3") == 0 ? 1
+              : strcmp(name, "_exit0") == 0 ? 2
+                                            : 3;
         MPIX_Kernel_call("crashes", 1, args, sizes, 0, MPI_COMM_WORLD, inter);
     }
     MPI_Recv(&how, 1, MPI_INT, 0, 79, inter, MPI_STATUS_IGNORE); /* never comes */

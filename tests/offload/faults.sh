@@ -21,17 +21,15 @@ expect() {
     fi
 }
 
-modes=split
-[ "$mpi" = openmpi ] && modes="split spawn" # this MPICH cannot spawn
-for mode in $modes; do
-    expect "kernel crashes: a bad address|AddressSanitizer: SEGV" "$mode" "$worker" segv
-    expect "kernel crashes called _exit" "$mode" "$worker" _exit3
-    expect "kernel crashes called _exit" "$mode" "$worker" _exit0
-    expect "kernel crashes called exit" "$mode" "$worker" exit
-    expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)" "$mode" "$worker" abort
-    expect "no kernel no_such_kernel" "$mode" "$worker" unknown
-done
+expect "kernel crashes: a bad address|AddressSanitizer: SEGV" split "$worker" segv
+expect "kernel crashes called _exit" split "$worker" _exit3
+expect "kernel crashes called _exit" split "$worker" _exit0
+expect "kernel crashes called exit" split "$worker" exit
+expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)" split "$worker" abort
+expect "no kernel no_such_kernel" split "$worker" unknown
 if [ "$mpi" = openmpi ]; then
+    expect "kernel crashes: a bad address|AddressSanitizer: SEGV" spawn "$worker" segv
+    expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6" spawn "$worker" abort
     expect "no/such/worker cannot be executed" spawn /no/such/worker missing
     expect "no end in 5 s: MPI_Comm_spawn" spawn /bin/true wrong
 else

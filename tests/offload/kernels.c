@@ -126,9 +126,9 @@ static void
 crashes(int how)
 {
     if (how == 0) {
-        volatile int *volatile nowhere = NULL;
+        volatile uintptr_t nowhere = 4096;
 
-        *nowhere = 1;
+        *(volatile int *)nowhere = 1;
     } else if (how == 1) {
         _exit(3);
     } else if (how == 2) {

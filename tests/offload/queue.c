@@ -26,7 +26,8 @@ most_memory(void)
 {
     long most = 0, kib;
 
-    check(MPIX_Kernel_call("tell_memory", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
+    check(MPIX_Kernel_call("tell_memory", 0, NULL, NULL, 0, comm, inter) ==
+          MPI_SUCCESS);
     for (int i = 0; rank == 0 && i < workers; i++) {
         MPI_Recv(&kib, 1, MPI_LONG, i, 77, inter, MPI_STATUS_IGNORE);
         most = kib > most ? kib : most;
@@ -67,7 +68,8 @@ large_behind_waiting(void)
               MPI_SUCCESS);
         check(MPIX_Kernel_icall("sum_bytes", 2, sum_args, sum_sizes, 0, comm, inter,
                                 &request) == MPI_SUCCESS);
-        check(MPIX_Kernel_call("nothing", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
+        check(MPIX_Kernel_call("nothing", 0, NULL, NULL, 0, comm, inter) ==
+              MPI_SUCCESS);
         MPI_Alltoall(values, count, MPI_DOUBLE, values, 0, MPI_DOUBLE, inter);
         MPI_Alltoall(values, 0, MPI_DOUBLE, values, count, MPI_DOUBLE, inter);
         check(MPIX_Kernel_wait(&request, &status) == MPI_SUCCESS);
@@ -87,7 +89,8 @@ results_from_the_end_of_the_queue(void)
     void *echo_args[] = {&count};
     int size[] = {sizeof(ms)}, sizes[] = {8, 8, 8, 8, 8};
 
-    check(MPIX_Kernel_call("sleeps", 1, sleep_args, size, 0, comm, inter) == MPI_SUCCESS);
+    check(MPIX_Kernel_call("sleeps", 1, sleep_args, size, 0, comm, inter) ==
+          MPI_SUCCESS);
     for (int i = 0; i < 5000; i++) {
         check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
     }
@@ -154,7 +157,8 @@ mixed_calls_leave_nothing(void)
     after = most_memory();
     check(descriptors() == count);
     if (rank == 0) {
-        printf("%d mixed: workers' memory %ld KiB, then %ld KiB\n", mixed, before, after);
+        printf("%d mixed: workers' memory %ld KiB, then %ld KiB\n", mixed, before,
+               after);
         check(after - before <= MIXED_GROWTH_MAX_KIB);
     }
 }
