@@ -26,12 +26,17 @@ typedef struct telpher_mpi {
     int unclean;
 } telpher_mpi;
 
+/* A request is a number or a pointer; this is refused by the compiler if it does not fit. */
+typedef char
+    telpher_mpi_request_fits[sizeof(MPI_Request) <= sizeof(telpher_two_sided_op) ? 1
+                                                                                 : -1];
+
 static inline MPI_Request
 telpher_mpi_request(const telpher_two_sided_op *op)
 {
     MPI_Request request;
 
-    memcpy(&request, op, sizeof(request)); /* a number or a pointer, at most 16 bytes */
+    memcpy(&request, op, sizeof(request));
     return request;
 }
 
@@ -192,8 +197,9 @@ telpher_mpi_allgather(void *user, const void *mine, size_t len, void *all)
  *
  * With TELPHER_TRANSPORTS=mpi the context's messages are MPI's, by a duplicate of @p comm:
  * then MPI must allow the context's thread to call it (MPI_THREAD_SERIALIZED if others do,
- * too), the context ends before MPI_Finalize(), and its end waits up to 1 s for the others'
- * (without which the duplicate stays until MPI_Finalize()). What happens when a rank dies is then up to MPI: usually the job ends.
+ * too), and the context ends before MPI_Finalize(). Its end waits up to 1 s for the other
+ * ranks to hear of it in their progress; without that the duplicate stays until
+ * MPI_Finalize(). What happens when a rank dies is then up to MPI: usually the job ends.
  *
  * @param params  NULL = defaults; its bootstrap is not looked at.
  * @return as telpher_context_create(). Since: 0.1.

@@ -14,6 +14,8 @@
 
 #define ROOT_GRACE (2 * TP_CLOCK_S) /* the root's own words come first */
 
+enum { TAG_MAX_LEAST = 255 }; /* of telpher_two_sided */
+
 /* ---- one rank ---- */
 
 static telpher_status
@@ -45,21 +47,39 @@ gather_user(struct tp_boot *boot, const void *mine, size_t len, void *all,
                : tp_error_set(err, status, "the bootstrap's allgather failed");
 }
 
+static telpher_status
+check_two_sided(const telpher_two_sided *calls, struct tp_error *err)
+{
+    if (calls->struct_size < sizeof(*calls)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "the bootstrap's two_sided has struct_size %u, not %zu",
+                            calls->struct_size, sizeof(*calls));
+    }
+    if (calls->tag_max < TAG_MAX_LEAST) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "the bootstrap's two_sided has tags up to %u, %d is the "
+                            "least",
+                            calls->tag_max, TAG_MAX_LEAST);
+    }
+    return TELPHER_OK;
+}
+
 /* Its table of messages counts if the caller's header knew of it. */
 static telpher_status
 check_user(struct tp_boot *boot, struct tp_error *err)
 {
     const telpher_bootstrap *user = boot->user;
+    telpher_status status = TELPHER_OK;
 
     if (user->struct_size >=
         offsetof(telpher_bootstrap, two_sided) + sizeof(user->two_sided)) {
         boot->two_sided = user->two_sided;
     }
-    if (boot->two_sided != NULL &&
-        boot->two_sided->struct_size < sizeof(telpher_two_sided)) {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "the bootstrap's two_sided has struct_size %u, not %zu",
-                            boot->two_sided->struct_size, sizeof(telpher_two_sided));
+    if (boot->two_sided != NULL) {
+        status = check_two_sided(boot->two_sided, err);
+    }
+    if (status != TELPHER_OK) {
+        return status;
     }
     return boot->rank < boot->size ? TELPHER_OK
                                    : tp_error_set(err, TELPHER_ERR_INVALID,

@@ -48,6 +48,7 @@ tp_mpi_end(struct mpi_link *link, telpher_status why)
         link->ending = true;
         link->why = why;
         link->net->ending++;
+        link->net->unclean |= why != TELPHER_OK; /* what it sent last may yet come */
     }
 }
 
@@ -78,10 +79,11 @@ static void
 finish(struct mpi_link *link)
 {
     const struct tp_net_params *params = &link->net->params;
-    const struct mpi_prefix bye = {.kind = MPI_BYE, .len = 1};
+    const struct mpi_prefix bye = {.kind = MPI_BYE, .len = link->why != TELPHER_OK};
 
-    if (link->why == TELPHER_ERR_PROTO) {
-        (void)tp_mpi_post(link, &bye, NULL, NULL, 0, true);
+    if (link->why == TELPHER_OK || link->why == TELPHER_ERR_PROTO) {
+        (void)tp_mpi_post(link, &bye, NULL, NULL, 0,
+                          true); /* who left waits for ours */
     }
     link->gone = true;
     tp_mpi_lose_outs(link, true);
@@ -111,6 +113,18 @@ bury(struct mpi_net *n)
 
 /* ---- making, leaving ---- */
 
+/* The other library may yet read them, when somebody receives after all: they are left. */
+static void
+forget_sending(struct mpi_net *n)
+{
+    struct tp_list *at;
+
+    while ((at = tp_list_pop_front(&n->sending)) != NULL) {
+        n->calls.forget(n->calls.user, &tp_list_entry(at, struct mpi_slot, link)->op);
+        n->unclean = true;
+    }
+}
+
 static void
 free_slots(struct tp_list *slots)
 {
@@ -137,12 +151,7 @@ net_free(struct mpi_net *n)
     if (n->receives != NULL) {
         tp_mpi_receives_close(n);
     }
-    tp_list_for_each(at, &n->sending)
-    {
-        n->calls.forget(n->calls.user, &tp_list_entry(at, struct mpi_slot, link)->op);
-        n->unclean = true;
-    }
-    free_slots(&n->sending);
+    forget_sending(n);
     free_slots(&n->idle);
     n->calls.release(n->calls.user, !n->unclean);
     tp_free(n->links);

@@ -153,6 +153,8 @@ take_messages(struct mpi_net *n)
         }
         if (status == TELPHER_OK) {
             take(n, from, r->bytes, TP_MIN(len, sizeof(r->bytes)));
+        } else if (status != TELPHER_ERR_TRUNCATED) { /* that is a stranger's */
+            tp_mpi_end_all(n, status);
         }
         n->next = (n->next + 1) % MPI_RECEIVES;
         if (post(n, r) != TELPHER_OK) {
@@ -198,8 +200,10 @@ tp_mpi_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t
     bulk->dst = dst;
     bulk->len = len;
     bulk->told = op;
-    receive_part(bulk);
-    answer(bulk, MPI_GO, len);
+    if (!bulk->from->ending) { /* else the link's end tells it */
+        receive_part(bulk);
+        answer(bulk, MPI_GO, len);
+    }
 }
 
 void
@@ -276,6 +280,7 @@ tp_mpi_lose_bulks(struct mpi_link *link, bool tell)
         bulk->told = NULL;
         if (tell && op != NULL) {
             op->done(op, TELPHER_ERR_PEER_LOST);
+            cursor = 0; /* it may have taken another one */
         }
     }
 }
