@@ -360,6 +360,7 @@ struct telpher_context {
     struct tp_list free, completed;
     struct tp_list starved; /* requests that wait for a chunk */
     struct tp_list pieces; /* not in use: piece.c */
+    struct tp_list all_pieces;
     struct tp_list blocks, spare; /* in use, and not: block.c */
     unsigned out_chunks[TELPHER_MEM_KINDS]; /* taken to send, by kind of memory */
     struct tp_list ready; /* pieces that wait for room or for a chunk */

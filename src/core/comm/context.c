@@ -197,6 +197,7 @@ context_alloc(const struct tp_boot *boot)
     tp_list_init(&ctx->completed);
     tp_list_init(&ctx->starved);
     tp_list_init(&ctx->pieces);
+    tp_list_init(&ctx->all_pieces);
     tp_list_init(&ctx->blocks);
     tp_list_init(&ctx->spare);
     tp_list_init(&ctx->ready);
@@ -426,7 +427,7 @@ sleep_until(telpher_context *ctx, tp_ns deadline)
     if (!arm(ctx, polls, &blind)) {
         return;
     }
-    if (blind || tp_peers_waiting(ctx)) {
+    if (blind || tp_peers_waiting(ctx) || !tp_list_is_empty(&ctx->ready)) {
         time = TP_MIN(time, COPY_NAP);
     }
     ts = tp_clock_timespec(time);

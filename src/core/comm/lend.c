@@ -85,14 +85,21 @@ tp_lend_give_back(struct tp_piece *p)
     say_taken(p->req, p->offset, TP_COMM_END_DONE);
 }
 
+bool
+tp_lend_is_welcome(const struct tp_peer *peer)
+{
+    return peer->local && peer->ctx->lend && !peer->unreached;
+}
+
 /* Opens what is lent, so that our device, if it is one, copies well out of it. */
 static bool
 reach(telpher_request *req, const struct tp_parcel *parcel, struct tp_mem_place *ret)
 {
     struct tp_mems *mems = req->ctx->mems;
 
-    if (req->peer->unreached || tp_mems_import(mems, parcel->data, parcel->data_len,
-                                               parcel->header.len, ret) != TELPHER_OK) {
+    if (!tp_lend_is_welcome(req->peer) ||
+        tp_mems_import(mems, parcel->data, parcel->data_len, parcel->header.len, ret) !=
+            TELPHER_OK) {
         return false;
     }
     tp_mems_set_owner(mems, ret, req->peer->rank);

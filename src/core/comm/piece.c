@@ -17,12 +17,24 @@ enum {
 
 static void advance(telpher_request *req);
 
+static struct tp_piece *
+make(telpher_context *ctx)
+{
+    struct tp_piece *p = tp_zalloc(sizeof(*p), "piece");
+
+    if (p != NULL) {
+        tp_list_init(&p->all);
+        tp_list_push_back(&ctx->all_pieces, &p->all);
+    }
+    return p;
+}
+
 struct tp_piece *
 tp_piece_take(telpher_request *req, uint64_t offset, size_t len)
 {
     struct tp_list *link = tp_list_pop_front(&req->ctx->pieces);
-    struct tp_piece *p = link != NULL ? tp_list_entry(link, struct tp_piece, link)
-                                      : tp_zalloc(sizeof(*p), "piece");
+    struct tp_piece *p =
+        link != NULL ? tp_list_entry(link, struct tp_piece, link) : make(req->ctx);
 
     if (p != NULL) {
         tp_list_init(&p->link);
@@ -249,7 +261,7 @@ advance(telpher_request *req)
 static size_t
 piece_bytes(const telpher_request *req, size_t most)
 {
-    size_t third = (req->len / 3 + PIECE_ALIGN - 1) & ~(size_t)(PIECE_ALIGN - 1);
+    size_t third = ((req->len - 1) / 3 + PIECE_ALIGN) & ~(size_t)(PIECE_ALIGN - 1);
 
     return req->ctx->out_chunks[req->place.kind] != 0
                ? most
@@ -339,13 +351,12 @@ void
 tp_piece_pull(struct tp_parcel *parcel, telpher_request *req)
 {
     struct tp_net *net = parcel->peer->net;
-    bool may_borrow = parcel->peer->local && req->ctx->lend && !parcel->peer->unreached;
     size_t piece = req->place.host != NULL
                        ? (size_t)HOST_PIECE
                        : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
     const struct tp_comm_header h = {
         .kind = TP_COMM_PULL,
-        .small = may_borrow ? TP_COMM_PULL_LEND : 0,
+        .small = tp_lend_is_welcome(parcel->peer) ? TP_COMM_PULL_LEND : 0,
         .xfer = (uint32_t)TP_MIN(piece, (size_t)UINT32_MAX),
         .len = req->len,
         .a = parcel->header.xfer,
@@ -427,7 +438,7 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
 
     return (h->how == TP_COMM_BULK || h->how == TP_COMM_LENT) && h->len != 0 &&
            h->len <= most && h->b <= req->len && h->len <= req->len - h->b &&
-           h->len <= req->len - req->next;
+           h->len <= req->len - req->next && req->pieces < TP_COMM_PARCELS_MAX;
 }
 
 /* A piece that the transport has: to be brought, or dropped if all is lost anyway. */
@@ -559,9 +570,7 @@ tp_piece_fini(telpher_context *ctx)
 {
     struct tp_list *link;
 
-    tp_list_splice_back(&ctx->pieces, &ctx->ready);
-    tp_list_splice_back(&ctx->pieces, &ctx->lent);
-    while ((link = tp_list_pop_front(&ctx->pieces)) != NULL) {
-        tp_free(tp_list_entry(link, struct tp_piece, link));
+    while ((link = tp_list_pop_front(&ctx->all_pieces)) != NULL) {
+        tp_free(tp_list_entry(link, struct tp_piece, all));
     }
 }

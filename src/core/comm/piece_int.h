@@ -10,6 +10,7 @@ struct tp_piece {
     struct tp_list
         link; /* of ctx->pieces when not used, else of ctx->ready, ctx->lent or
                             nothing */
+    struct tp_list all; /* of ctx->all_pieces, until the end */
     telpher_request *req;
     uint64_t offset;
     size_t len;
@@ -36,6 +37,8 @@ bool tp_piece_write(struct tp_piece *p);
  * UNSUPPORTED: others cannot map it
  */
 telpher_status tp_lend_announce(struct tp_piece *p);
+/** True if what this peer lends can perhaps be reached: then it is asked to. */
+bool tp_lend_is_welcome(const struct tp_peer *peer);
 /** Takes what the sender lends. Its header is in range. @return OK, NO_MEMORY */
 telpher_status tp_lend_borrow(telpher_request *req, struct tp_parcel *parcel);
 /** Closes the sender's memory and says so. */
