@@ -3,8 +3,9 @@
  * One call at a time, for drivers whose functions may not run on two threads at once,
  * against the standard (oclgrind keeps its commands in plain maps). Nothing of ours runs
  * inside a call: callbacks come when the call that they came from is over, on its thread,
- * so the lock is the last of all that are taken. clSetUserEventStatus alone does not wait
- * for it: the call that holds it may be one that waits for the user event.
+ * so the lock is the last of all that are taken. Two functions do not wait for it, since
+ * the call that holds it may last: clSetUserEventStatus, which that call may wait for, and
+ * clGetEventInfo (there a plain look), by which the watchdog sees whether things go on.
  */
 #include "device/opencl/serial.h"
 
@@ -62,7 +63,6 @@
           *f), (a, b, c, d, e, f)) \
     X(cl_int, GetKernelWorkGroupInfo, (cl_kernel a, cl_device_id b, cl_kernel_work_group_info c, size_t d, \
           void *e, size_t *f), (a, b, c, d, e, f)) \
-    X(cl_int, GetEventInfo, (cl_event a, cl_event_info b, size_t c, void *d, size_t *e), (a, b, c, d, e)) \
     X(cl_int, WaitForEvents, (cl_uint a, const cl_event *b), (a, b)) \
     X(cl_event, CreateUserEvent, (cl_context a, cl_int *b), (a, b)) \
     X(cl_int, RetainEvent, (cl_event a), (a)) \
