@@ -34,6 +34,7 @@ enum {
     LITTLE = 100,
     MUCH = 200000,
     OPS = 16,
+    SLICE = 4096, /* [bytes] sent before the context acts */
     ROUNDS = 130, /* of progress; the transport looks for the new every 64th */
 };
 #define END_TIME (20 * TP_CLOCK_S)
@@ -83,7 +84,8 @@ send_all(const void *data, size_t len)
     const uint8_t *at = data;
 
     while (len != 0) {
-        ssize_t sent = send(all.fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent =
+            send(all.fd, at, TP_MIN(len, (size_t)SLICE), MSG_NOSIGNAL | MSG_DONTWAIT);
         uint8_t waste[4096];
 
         while (recv(all.fd, waste, sizeof(waste), MSG_DONTWAIT) > 0) {

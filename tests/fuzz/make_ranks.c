@@ -246,10 +246,72 @@ make_messages(void)
     end("steps-ahead");
 }
 
+/* Longer than what comes before the context acts: ends of pieces that nobody waits for. */
+static void
+let_it_act(void)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        eager((struct tp_comm_header){
+            .kind = TP_COMM_PIECE, .how = TP_COMM_BROKEN, .a = (60u << 12) + 1});
+    }
+}
+
+/* Asks for the bulk in pieces that are lent: the sender copies them to chunks at once. */
+static void
+pull_lent(uint64_t len, uint32_t piece)
+{
+    eager((struct tp_comm_header){.kind = TP_COMM_PULL,
+                                  .small = TP_COMM_PULL_LEND,
+                                  .xfer = piece,
+                                  .len = len,
+                                  .a = (4u << 12) + 1,
+                                  .b = 77});
+    frame(DROP, 0, 0, NULL, 0);
+    let_it_act();
+}
+
+static void
+taken(uint64_t offset, enum tp_comm_end how)
+{
+    eager((struct tp_comm_header){.kind = TP_COMM_TAKEN,
+                                  .small = (uint16_t)how,
+                                  .a = (4u << 12) + 1,
+                                  .b = offset});
+}
+
+static void
+make_lent(void)
+{
+    struct tp_comm_header h = {
+        .kind = TP_COMM_PIECE, .how = TP_COMM_LENT, .len = 100, .a = (2u << 12) + 1};
+
+    pull_lent(BIG, 4096);
+    taken(4096, TP_COMM_END_DONE);
+    taken(0, TP_COMM_END_REFUSED);
+    taken(8192, TP_COMM_END_DONE);
+    end("lent");
+    pull_lent(BIG, 4096);
+    taken(0, TP_COMM_END_DONE);
+    taken(0, TP_COMM_END_DONE);
+    end("taken-twice");
+    pull_lent(BIG, 4096);
+    taken(17, TP_COMM_END_DONE);
+    end("taken-not-lent");
+    pull_lent(1, 1);
+    taken(0, TP_COMM_END_DONE);
+    end("pull-of-one-byte");
+    bulk(0, channel(0, 50));
+    bulk(1, channel(1, BIG));
+    bulk(2, channel(2, BIG));
+    frame(EAGER, 0, 60, &h, 60);
+    end("lent-nonsense");
+}
+
 void
 make_rank_seeds(void)
 {
     make_good();
     make_frames();
     make_messages();
+    make_lent();
 }
