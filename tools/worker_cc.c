@@ -122,8 +122,8 @@ static int
 link_twice(const struct job *job)
 {
     char folder[] = "/tmp/telpher-worker-XXXXXX", source[64], object[64];
-    char *argv[] = {(char *)job->compiler, "-w", "-O1", "-fPIC", "-c", source,
-                    "-o",                  object, NULL};
+    char *argv[] = {
+        (char *)job->compiler, "-w", "-O1", "-fPIC", "-c", source, "-o", object, NULL};
     FILE *out;
     int rc = compile(job, NULL), count;
 
@@ -165,7 +165,8 @@ is_one_of(const char *word, const char *const *list)
 static bool
 read_arguments(struct job *job, int argc, char **argv)
 {
-    static const char *const no_link[] = {"-c", "-S", "-E", "-M", "-MM", "-shared", NULL};
+    static const char *const no_link[] = {"-c",  "-S",      "-E", "-M",
+                                          "-MM", "-shared", NULL};
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--mpi") == 0 && i + 1 < argc) {

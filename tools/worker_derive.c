@@ -90,7 +90,10 @@ put_base(struct text *t, Dwarf_Die *type)
         letter = letter != '\0' ? (char)(letter - 'a' + 'A') : '\0';
         break;
     case DW_ATE_float:
-        letter = size == 4 ? 'f' : size == 8 ? 'd' : size == sizeof(long double) ? 'g' : '\0';
+        letter = size == 4                     ? 'f'
+                 : size == 8                   ? 'd'
+                 : size == sizeof(long double) ? 'g'
+                                               : '\0';
         break;
     case DW_ATE_complex_float:
         letter = size == 8 ? 'x' : size == 16 ? 'z' : '\0';
@@ -145,7 +148,8 @@ put_struct(struct text *t, Dwarf_Die *type, int depth)
             continue;
         }
         if (dwarf_hasattr(&member, DW_AT_bit_size) ||
-            dwarf_hasattr(&member, DW_AT_alignment) || !type_of(&member, &member_type)) {
+            dwarf_hasattr(&member, DW_AT_alignment) ||
+            !type_of(&member, &member_type)) {
             t->why = "a struct with bit fields or members aligned by hand";
             return;
         }
@@ -205,10 +209,10 @@ static bool
 measure(const char **at, Dwarf_Word *ret_size, Dwarf_Word *ret_align)
 {
     static const char letters[] = "ocCsSiIlLfdgxz";
-    static const unsigned char sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8,
-                                          4, 8, sizeof(long double), 8, 16};
-    static const unsigned char aligns[] = {1, 1, 1, 2, 2, 4, 4, 8, 8,
-                                           4, 8, _Alignof(long double), 4, 8};
+    static const unsigned char sizes[] = {
+        1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, sizeof(long double), 8, 16};
+    static const unsigned char aligns[] = {
+        1, 1, 1, 2, 2, 4, 4, 8, 8, 4, 8, _Alignof(long double), 4, 8};
     const char *found;
     Dwarf_Word end = 0, size, align;
 
@@ -302,8 +306,9 @@ struct derive {
 static bool
 is_identifier(const char *name)
 {
-    return name[0] != '\0' && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                           "0123456789_") == strlen(name);
+    return name[0] != '\0' &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                        "0123456789_") == strlen(name);
 }
 
 static void
@@ -330,11 +335,12 @@ take(struct derive *d, Dwarf_Die *function)
                 t.why != NULL ? t.why : t.chars);
     }
     if (t.why == NULL) {
-        fprintf(d->out,
-                "extern char f%d __asm__(\"%s\") __attribute__((weak));\n"
-                "static struct kernel k%d = {sizeof(struct kernel), 0, \"%s\", 0, 0, &f%d, "
-                "\"%s\", 0, 0};\n",
-                d->count, name, d->count, name, d->count, t.chars);
+        fprintf(
+            d->out,
+            "extern char f%d __asm__(\"%s\") __attribute__((weak));\n"
+            "static struct kernel k%d = {sizeof(struct kernel), 0, \"%s\", 0, 0, &f%d, "
+            "\"%s\", 0, 0};\n",
+            d->count, name, d->count, name, d->count, t.chars);
         d->count++;
     }
 }
@@ -374,15 +380,17 @@ worker_derive(const char *path, FILE *out, bool verbose)
         }
         return -1;
     }
-    fputs("struct kernel { unsigned struct_size, argcount; const char *name; const void "
-          "*args; void *invoke; void *function; const char *signature; int returns_int; "
-          "struct kernel *next; };\n"
-          "void telpher_kernel_register_derived(struct kernel *);\n",
-          out);
+    fputs(
+        "struct kernel { unsigned struct_size, argcount; const char *name; const void "
+        "*args; void *invoke; void *function; const char *signature; int returns_int; "
+        "struct kernel *next; };\n"
+        "void telpher_kernel_register_derived(struct kernel *);\n",
+        out);
     walk(&d, dwarf);
     fputs("__attribute__((constructor)) static void derived(void)\n{\n", out);
     for (int i = 0; i < d.count; i++) {
-        fprintf(out, "    if (&f%d != 0) telpher_kernel_register_derived(&k%d);\n", i, i);
+        fprintf(out, "    if (&f%d != 0) telpher_kernel_register_derived(&k%d);\n", i,
+                i);
     }
     fputs("}\n", out);
     dwarf_end(dwarf);

@@ -18,7 +18,8 @@ main(int argc, char **argv)
     struct pair p = {2.5, -3};
     float f = 0.5f;
     void *args[] = {&a, &b, &c}, *pair_args[] = {&p, &f};
-    int sizes[] = {sizeof(a), sizeof(b), sizeof(c)}, pair_sizes[] = {sizeof(p), sizeof(f)};
+    int sizes[] = {sizeof(a), sizeof(b), sizeof(c)},
+        pair_sizes[] = {sizeof(p), sizeof(f)};
     MPI_Comm inter;
     MPIX_Kernel_request request;
     MPIX_Kernel_status status;

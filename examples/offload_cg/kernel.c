@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker of offload_cg: conjugate gradients for the Laplacian of an n x n grid. The
+ * right-hand side stays in the workers between kernels.
+ */
+#include <math.h>
+#include <string.h>
+#include <telpher/kernel.h>
+
+#include "blocks.h"
+
+static double *b; /* this worker's rows of the right-hand side */
+static int n, first, rows, up, down;
+
+static int
+neighbour(int parts, int mine, int step)
+{
+    for (int i = mine + step; i >= 0 && i < parts; i += step) {
+        if (first_row(n, parts, i) < first_row(n, parts, i + 1)) {
+            return i;
+        }
+    }
+    return MPI_PROC_NULL;
+}
+
+/* out = A in; @p in has a row of the neighbours before and behind its own. */
+static void
+multiply(double *in, double *out)
+{
+    MPI_Sendrecv(in + n, n, MPI_DOUBLE, up, 0, in + (size_t)(rows + 1) * (size_t)n, n,
+                 MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(in + (size_t)rows * (size_t)n, n, MPI_DOUBLE, down, 1, in, n, MPI_DOUBLE,
+                 up, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0; j < n; j++) {
+            const double *at = in + (size_t)(i + 1) * (size_t)n + j;
+
+            out[i * n + j] = 4 * *at - at[-n] - at[n] - (j > 0 ? at[-1] : 0) -
+                             (j < n - 1 ? at[1] : 0);
+        }
+    }
+}
+
+static double
+dot(const double *x, const double *y)
+{
+    double sum = 0;
+
+    for (int i = 0; i < rows * n; i++) {
+        sum += x[i] * y[i];
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+
+static void
+set_problem(int size)
+{
+    MPI_Comm parents;
+    int mine, parts;
+
+    MPI_Comm_get_parent(&parents);
+    MPI_Comm_rank(MPI_COMM_WORLD, &mine);
+    MPI_Comm_size(MPI_COMM_WORLD, &parts);
+    n = size;
+    first = first_row(n, parts, mine);
+    rows = first_row(n, parts, mine + 1) - first;
+    up = rows > 0 ? neighbour(parts, mine, -1) : MPI_PROC_NULL;
+    down = rows > 0 ? neighbour(parts, mine, 1) : MPI_PROC_NULL;
+    free(b);
+    b = doubles((size_t)rows * (size_t)n);
+    move_blocks(b, n, n, 0, parents);
+}
+
+/* Solves to the relative residual; gives back the solution. The result is the count of
+ * iterations, as an error text for who waits, or 1 if that was not enough. */
+static int
+solve(double tolerance, int iterations)
+{
+    size_t count = (size_t)rows * (size_t)n;
+    double *x = doubles(count), *r = doubles(count), *q = doubles(count);
+    double *p = doubles(count + 2 * (size_t)n), rho, start, alpha;
+    MPI_Comm parents;
+    int k;
+
+    MPI_Comm_get_parent(&parents);
+    memcpy(r, b, count * sizeof(double));
+    memcpy(p + n, b, count * sizeof(double));
+    rho = start = dot(r, r);
+    for (k = 0; k < iterations && rho > tolerance * tolerance * start; k++) {
+        double before = rho;
+
+        multiply(p, q);
+        alpha = rho / dot(p + n, q);
+        for (size_t i = 0; i < count; i++) {
+            x[i] += alpha * p[(size_t)n + i];
+            r[i] -= alpha * q[i];
+        }
+        rho = dot(r, r);
+        for (size_t i = 0; i < count; i++) {
+            p[(size_t)n + i] = r[i] + rho / before * p[(size_t)n + i];
+        }
+    }
+    move_blocks(x, n, n, 1, parents);
+    free(x);
+    free(r);
+    free(q);
+    free(p);
+    telpher_kernel_error("%d", k);
+    return rho > tolerance * tolerance * start;
+}
+
+TELPHER_KERNEL(set_problem, int)
+TELPHER_KERNEL(solve, double, int)
