@@ -305,13 +305,7 @@ main(int argc, char **argv)
     static const struct state *args[32];
     struct CMUnitTest tests[32] = {cmocka_unit_test(test_meeting)};
 
-    transport = argc > 1 ? argv[1] : "shm";
-    unsetenv("TELPHER_ROOT");
-    setenv("TELPHER_RANK", "alone", 1);
-    if (!ranks_have(transport)) {
-        printf("skipped: transport %s does not work here\n", transport);
-        return 77;
-    }
+    transport = ranks_transport(argc, argv);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || state_count >= sizeof(args) / sizeof(args[0])) {

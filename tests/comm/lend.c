@@ -443,12 +443,6 @@ main(int argc, char **argv)
         cmocka_unit_test(test_death),
     };
 
-    transport = argc > 1 ? argv[1] : "shm";
-    setenv("TELPHER_RANK", "alone", 1);
-    unsetenv("TELPHER_ROOT");
-    if (!ranks_have(transport)) {
-        printf("skipped: transport %s does not work here\n", transport);
-        return 77;
-    }
+    transport = ranks_transport(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,13 +212,7 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_quiet)};
 
-    transport = argc > 1 ? argv[1] : "shm";
-    unsetenv("TELPHER_ROOT");
-    setenv("TELPHER_RANK", "alone", 1);
-    if (!ranks_have(transport)) {
-        printf("skipped: transport %s does not work here\n", transport);
-        return 77;
-    }
+    transport = ranks_transport(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

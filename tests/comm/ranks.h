@@ -52,4 +52,20 @@ bool ranks_run_bare(uint32_t size, uint32_t killed, void (*fn)(uint32_t rank));
 /** True if there is such a transport, and it works here. */
 bool ranks_have(const char *transport);
 
+/** The transport that main() is told to test by. Where it does not work the program ends,
+ *  skipped. */
+static inline const char *
+ranks_transport(int argc, char **argv)
+{
+    const char *transport = argc > 1 ? argv[1] : "shm";
+
+    setenv("TELPHER_RANK", "alone", 1);
+    unsetenv("TELPHER_ROOT");
+    if (!ranks_have(transport)) {
+        printf("skipped: transport %s does not work here\n", transport);
+        exit(77);
+    }
+    return transport;
+}
+
 #endif
