@@ -15,7 +15,10 @@
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
 #define LEAVE_TIME TP_CLOCK_S
 
-enum { SCRATCH_BYTES = 16 << 10 };
+enum {
+    SCRATCH_BYTES = 16 << 10,
+    CLOCK_EVERY = 16, /* rounds in which nothing happened, between looks at the clock */
+};
 
 /* ---- making ---- */
 
@@ -380,7 +383,7 @@ telpher_progress(telpher_context *ctx)
         return 0; /* from a callback */
     }
     ctx->running = true;
-    count = tp_message_run_unhandled(ctx);
+    count = tp_unlikely(ctx->handlers_changed) ? tp_message_run_unhandled(ctx) : 0;
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
@@ -389,11 +392,15 @@ telpher_progress(telpher_context *ctx)
     if (tp_mems_pending(ctx->mems) != 0) {
         count += tp_mems_progress(ctx->mems);
     }
-    count += tp_peers_flush(ctx);
+    if (!tp_list_is_empty(&ctx->waiting)) {
+        count += tp_peers_flush(ctx);
+    }
     if (!tp_list_is_empty(&ctx->ready) || !tp_list_is_empty(&ctx->starved)) {
         count += tp_piece_run_starved(ctx);
     }
-    count += tp_request_run_completed(ctx);
+    if (!tp_list_is_empty(&ctx->completed)) {
+        count += tp_request_run_completed(ctx);
+    }
     ctx->running = false;
     ctx->happened += count;
     return count;
@@ -438,6 +445,7 @@ telpher_status
 tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns deadline)
 {
     tp_ns since = 0;
+    unsigned idle = 0;
 
     if (ctx->running) {
         return TELPHER_ERR_INVALID; /* a callback may not wait */
@@ -449,6 +457,9 @@ tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns dea
         if (count != 0) {
             since = 0;
             continue;
+        }
+        if (++idle % CLOCK_EVERY != 0) {
+            continue; /* the clock takes as long as looking for a message */
         }
         now = tp_clock_ns();
         since = since == 0 ? now : since;

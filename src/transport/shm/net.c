@@ -12,7 +12,7 @@
 #include "transport/shm/net_int.h"
 
 enum {
-    LOOK_EVERY = 16, /* rounds of progress between looks at what changes seldom */
+    LOOK_EVERY = 64, /* rounds of progress between looks at what changes seldom */
     BULK_MIN = 64 << 10, /* [bytes]; see docs/performance.md */
     EVENTS = 32,
 };
@@ -244,6 +244,7 @@ shm_arm(struct tp_net *net)
     struct shm_net *n = shm_net(net);
 
     for (uint32_t i = 0; i < n->active_count; i++) {
+        tp_shm_tell_tail(n->active[i]);
         if (n->active[i]->out.starved) {
             atomic_store(&n->active[i]->out.ring->starved, 1);
         }
@@ -290,7 +291,10 @@ shm_progress(struct tp_net *net)
     if (tp_unlikely(n->armed)) {
         wake_up(n);
     }
-    count += tp_shm_accept(n);
+    if (tp_unlikely(atomic_load_explicit(&n->door->knocks, memory_order_acquire) !=
+                    n->knocks)) {
+        count += tp_shm_accept(n);
+    }
     if (n->rounds++ % LOOK_EVERY == 0) {
         count += look(n);
     }

@@ -55,6 +55,8 @@ struct shm_link {
     struct shm_way_out out;
     struct tp_shm_ring *in; /* NULL: it has sent nothing */
     uint32_t in_next; /* cell to read */
+    uint32_t in_told; /* cells the peer knows to be consumed */
+    bool data_taken; /* of those it does not know, some had data beside */
     uint32_t answered; /* answers written */
     bool can_fetch; /* from its memory */
     bool ending; /* reported as soon as all that it sent is read */
@@ -169,6 +171,8 @@ struct tp_net_op *tp_shm_take_out(struct shm_out *out);
 /* ---- receive.c ---- */
 /** Reads what the peer sent. @return cells and answers */
 unsigned tp_shm_receive(struct shm_link *link);
+/** Tells the peer what was consumed, if it does not know. */
+void tp_shm_tell_tail(struct shm_link *link);
 /** True if there is something to read. */
 static inline bool tp_shm_has_cell(const struct shm_link *link);
 static inline bool tp_shm_has_answer(const struct shm_link *link);

@@ -3,7 +3,11 @@
 #include "base/log.h"
 #include "transport/shm/net_int.h"
 
-enum { BATCH = 32 }; /* cells of one peer before it is another's turn */
+enum {
+    BATCH = 32, /* cells of one peer before it is another's turn */
+    TELL_MAX =
+        TP_SHM_CELLS / 4, /* cells consumed that the peer need not know at once */
+};
 
 /* ---- cells ---- */
 
@@ -29,6 +33,7 @@ take_cell(struct shm_link *link)
         break_off(link, "a cell");
         return true;
     }
+    link->data_taken |= m.kind == TP_SHM_BESIDE || m.kind == TP_SHM_PART;
     if (m.kind == TP_SHM_BULK) {
         bulk = tp_shm_announce(link, &m);
         if (bulk == NULL) {
@@ -47,9 +52,14 @@ take_cell(struct shm_link *link)
     return true;
 }
 
-static void
-publish_tail(struct shm_link *link)
+void
+tp_shm_tell_tail(struct shm_link *link)
 {
+    if (link->in_told == link->in_next) {
+        return;
+    }
+    link->in_told = link->in_next;
+    link->data_taken = false;
     atomic_store_explicit(&link->in->tail, link->in_next, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
     if (tp_unlikely(atomic_load_explicit(&link->in->starved, memory_order_relaxed) !=
@@ -67,8 +77,8 @@ read_cells(struct shm_link *link)
         link->in_next++;
         count++;
     }
-    if (count != 0) {
-        publish_tail(link);
+    if (link->data_taken || link->in_next - link->in_told >= TELL_MAX) {
+        tp_shm_tell_tail(link);
     }
     return count;
 }
@@ -146,7 +156,12 @@ read_answers(struct shm_link *link)
 unsigned
 tp_shm_receive(struct shm_link *link)
 {
-    unsigned count = tp_shm_has_cell(link) ? read_cells(link) : 0;
+    unsigned count = 0;
 
+    if (tp_shm_has_cell(link)) {
+        count = read_cells(link);
+    } else { /* not before what was read has been dealt with: that is waited for */
+        tp_shm_tell_tail(link);
+    }
     return tp_shm_has_answer(link) ? count + read_answers(link) : count;
 }
