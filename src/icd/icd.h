@@ -546,12 +546,30 @@ struct _cl_kernel {
     uint32_t created; /**< places where it exists */
     uint32_t arg_count;
     struct tp_icd_arg *args;
+    _Atomic(struct tp_icd_launch_limits *) limits; /**< of devices it was launched on */
 };
 /** Facts of the kernel at the place of a device; NULL if not built there. */
 const struct tp_icd_facts *tp_icd_kernel_facts(const struct _cl_kernel *kernel,
                                                const struct _cl_device_id *dev);
 /** Puts KERNEL_CREATE and the KERNEL_ARGs not yet sent there. Under the lock. */
 void tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t place_index);
+
+/** What launches of a kernel on a device are checked against; never changes once made. */
+struct tp_icd_launch_limits {
+    struct tp_icd_launch_limits *next;
+    const struct _cl_device_id *dev; /**< one of the program's */
+    size_t range; /**< last work-item */
+    size_t items[3]; /**< of a work-group in each dimension; SIZE_MAX: not known */
+    size_t required[3]; /**< work-group of the source; required[0] = 0: none */
+    size_t group; /**< work-items of a work-group; 0: not known */
+    size_t local_used, local_has; /**< [bytes] by the source; SIZE_MAX: not known */
+    bool uneven; /**< work-groups need not divide the global size */
+};
+/** Gives them, which live as long as the kernel. Any thread.
+ *  @return CL_SUCCESS, CL_INVALID_PROGRAM_EXECUTABLE, CL_OUT_OF_HOST_MEMORY */
+cl_int tp_icd_launch_limits(struct _cl_kernel *kernel, const struct _cl_device_id *dev,
+                            const struct tp_icd_launch_limits **ret_limits);
+void tp_icd_launch_limits_free(struct _cl_kernel *kernel);
 
 /* ---- callbacks ----------------------------------------------------------------------- */
 

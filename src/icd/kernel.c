@@ -19,6 +19,7 @@ kernel_free(struct _cl_kernel *kernel)
         }
         tp_free(arg->value);
     }
+    tp_icd_launch_limits_free(kernel);
     tp_free(kernel->args);
     tp_free(kernel->name);
     tp_free(kernel);

@@ -2,8 +2,6 @@
 /* Kernel launches: the checks of an ND range against kernel and device, and the frame. */
 #include "icd/memory.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
 enum { FEW_USES = 16 };
@@ -15,66 +13,23 @@ struct launch {
     const size_t *offset, *global, *local;
 };
 
-/* ---- facts --------------------------------------------------------------------------- */
-
-/** Copies up to @p count size_t values of a fact; false if it is not known. */
-static bool
-sizes_of(const struct tp_wire_fact *fact, size_t *values, size_t count)
-{
-    if (fact->error != CL_SUCCESS || fact->len < count * sizeof(*values)) {
-        return false;
-    }
-    memcpy(values, fact->data, count * sizeof(*values));
-    return true;
-}
-
-static bool
-device_sizes(const struct _cl_device_id *dev, uint32_t param, size_t *values,
-             size_t count)
-{
-    struct tp_wire_fact fact;
-
-    return tp_icd_device_fact(dev, param, &fact) && sizes_of(&fact, values, count);
-}
-
-static cl_uint
-device_uint(const struct _cl_device_id *dev, uint32_t param, cl_uint otherwise)
-{
-    struct tp_wire_fact fact;
-    cl_uint value = otherwise;
-
-    if (tp_icd_device_fact(dev, param, &fact) && fact.len == sizeof(value)) {
-        memcpy(&value, fact.data, sizeof(value));
-    }
-    return value;
-}
-
-static bool
-kernel_sizes(const struct _cl_kernel *kernel, const struct _cl_device_id *dev,
-             uint32_t param, size_t *values, size_t count)
-{
-    const struct tp_icd_facts *facts = tp_icd_kernel_facts(kernel, dev);
-    struct tp_wire_fact fact;
-
-    return facts != NULL &&
-           tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index,
-                            dev->index, param, &fact) &&
-           sizes_of(&fact, values, count);
-}
-
 /* ---- checks ----------------------------------------------------------------------------- */
 
 static cl_int
-check_kernel(const struct tp_icd_op *op, const struct _cl_kernel *kernel)
+check_kernel(const struct tp_icd_op *op, struct _cl_kernel *kernel,
+             const struct tp_icd_launch_limits **ret_limits)
 {
+    cl_int err;
+
     if (kernel == NULL) {
         return CL_INVALID_KERNEL;
     }
     if (kernel->program->ctx != op->q->ctx) {
         return CL_INVALID_CONTEXT;
     }
-    if (tp_icd_kernel_facts(kernel, op->q->dev) == NULL) {
-        return CL_INVALID_PROGRAM_EXECUTABLE;
+    err = tp_icd_launch_limits(kernel, op->q->dev, ret_limits);
+    if (err != CL_SUCCESS) {
+        return err;
     }
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         if (!kernel->args[i].set) {
@@ -97,10 +52,9 @@ is_empty(const struct launch *launch)
 }
 
 static cl_int
-check_range(const struct _cl_device_id *dev, const struct launch *launch)
+check_range(const struct tp_icd_launch_limits *limits, const struct launch *launch)
 {
-    cl_uint bits = device_uint(dev, CL_DEVICE_ADDRESS_BITS, 64);
-    size_t limit = bits >= 64 ? SIZE_MAX : ((size_t)1 << bits) - 1;
+    size_t limit = limits->range;
 
     for (cl_uint i = 0; i < launch->dims && launch->global != NULL; i++) {
         size_t end;
@@ -117,37 +71,11 @@ check_range(const struct _cl_device_id *dev, const struct launch *launch)
     return CL_SUCCESS;
 }
 
-/** True if the program was built for work-groups that need not divide the global size. */
-static bool
-allows_uneven(const struct _cl_kernel *kernel, const struct _cl_device_id *dev)
-{
-    const struct _cl_program *program = kernel->program;
-    const char *options = NULL;
-
-    for (uint32_t i = 0; i < program->device_count; i++) {
-        if (program->devices[i] == dev && program->options != NULL) {
-            options = program->options[i];
-        }
-    }
-    if (options == NULL || strstr(options, "-cl-uniform-work-group-size") != NULL ||
-        (strstr(options, "-cl-std=CL2") == NULL &&
-         strstr(options, "-cl-std=CL3") == NULL)) {
-        return false;
-    }
-    return device_uint(dev, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, CL_FALSE) !=
-           CL_FALSE;
-}
-
 static cl_int
-check_items(const struct _cl_device_id *dev, const struct launch *launch)
+check_items(const struct tp_icd_launch_limits *limits, const struct launch *launch)
 {
-    size_t most[3];
-
-    if (!device_sizes(dev, CL_DEVICE_MAX_WORK_ITEM_SIZES, most, launch->dims)) {
-        return CL_SUCCESS;
-    }
     for (cl_uint i = 0; i < launch->dims; i++) {
-        if (launch->local[i] > most[i]) {
+        if (launch->local[i] > limits->items[i]) {
             return CL_INVALID_WORK_ITEM_SIZE;
         }
     }
@@ -156,26 +84,23 @@ check_items(const struct _cl_device_id *dev, const struct launch *launch)
 
 /** The work-group against what the kernel requires and the device can. */
 static cl_int
-check_group(const struct _cl_device_id *dev, const struct launch *launch)
+check_group(const struct tp_icd_launch_limits *limits, const struct launch *launch)
 {
-    size_t required[3] = {0, 0, 0}, items = 1, most = dev->max_group_size;
-    bool fixed = kernel_sizes(launch->kernel, dev, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
-                              required, 3) &&
-                 required[0] != 0;
+    const size_t *required = limits->required;
+    bool fixed = required[0] != 0;
+    size_t items = 1;
 
-    kernel_sizes(launch->kernel, dev, CL_KERNEL_WORK_GROUP_SIZE, &most, 1);
     for (cl_uint i = 0; i < launch->dims; i++) {
         if (launch->local[i] == 0 || (fixed && launch->local[i] != required[i]) ||
             __builtin_mul_overflow(items, launch->local[i], &items)) {
             return CL_INVALID_WORK_GROUP_SIZE;
         }
     }
-    if (most != 0 && items > most) {
+    if (limits->group != 0 && items > limits->group) {
         return CL_INVALID_WORK_GROUP_SIZE;
     }
     for (cl_uint i = 0; i < launch->dims && launch->global != NULL; i++) {
-        if (launch->global[i] % launch->local[i] != 0 &&
-            !allows_uneven(launch->kernel, dev)) {
+        if (launch->global[i] % launch->local[i] != 0 && !limits->uneven) {
             return CL_INVALID_WORK_GROUP_SIZE;
         }
     }
@@ -184,25 +109,23 @@ check_group(const struct _cl_device_id *dev, const struct launch *launch)
 
 /** Local memory of the kernel and its arguments against what the device has. */
 static cl_int
-check_local_memory(const struct _cl_device_id *dev, const struct _cl_kernel *kernel)
+check_local_memory(const struct tp_icd_launch_limits *limits,
+                   const struct _cl_kernel *kernel)
 {
-    size_t used = 0, has;
+    size_t used = limits->local_used;
 
-    kernel_sizes(kernel, dev, CL_KERNEL_LOCAL_MEM_SIZE, &used, 1);
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         if (kernel->args[i].kind == TP_WIRE_ARG_LOCAL &&
             __builtin_add_overflow(used, kernel->args[i].size, &used)) {
             return CL_OUT_OF_RESOURCES;
         }
     }
-    if (device_sizes(dev, CL_DEVICE_LOCAL_MEM_SIZE, &has, 1) && used > has) {
-        return CL_OUT_OF_RESOURCES;
-    }
-    return CL_SUCCESS;
+    return used > limits->local_has ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 
 static cl_int
-check_args(const struct tp_icd_op *op, const struct _cl_kernel *kernel)
+check_args(const struct tp_icd_op *op, const struct tp_icd_launch_limits *limits,
+           const struct _cl_kernel *kernel)
 {
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         const struct tp_icd_arg *arg = &kernel->args[i];
@@ -216,14 +139,14 @@ check_args(const struct tp_icd_op *op, const struct _cl_kernel *kernel)
             }
         }
     }
-    return check_local_memory(op->q->dev, kernel);
+    return check_local_memory(limits, kernel);
 }
 
 static cl_int
 check_launch(const struct tp_icd_op *op, const struct launch *launch)
 {
-    const struct _cl_device_id *dev = op->q->dev;
-    cl_int err = check_kernel(op, launch->kernel);
+    const struct tp_icd_launch_limits *limits;
+    cl_int err = check_kernel(op, launch->kernel, &limits);
 
     if (err != CL_SUCCESS) {
         return err;
@@ -231,14 +154,14 @@ check_launch(const struct tp_icd_op *op, const struct launch *launch)
     if (launch->dims < 1 || launch->dims > 3) {
         return CL_INVALID_WORK_DIMENSION;
     }
-    err = check_range(dev, launch);
+    err = check_range(limits, launch);
     if (err == CL_SUCCESS && launch->local != NULL) {
-        err = check_items(dev, launch);
+        err = check_items(limits, launch);
     }
     if (err == CL_SUCCESS && launch->local != NULL) {
-        err = check_group(dev, launch);
+        err = check_group(limits, launch);
     }
-    return err == CL_SUCCESS ? check_args(op, launch->kernel) : err;
+    return err == CL_SUCCESS ? check_args(op, limits, launch->kernel) : err;
 }
 
 /* ---- the launch ---------------------------------------------------------------------------- */
