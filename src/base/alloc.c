@@ -15,6 +15,8 @@
 _Thread_local struct tp_effort tp_effort;
 #endif
 
+enum { CLEARED_BY_HAND = 1024 }; /* [bytes] */
+
 static _Atomic uint64_t live_blocks;
 static _Atomic uint64_t fail_countdown; /* 0 = off */
 static _Atomic bool fail_happened;
@@ -64,6 +66,12 @@ tp_malloc(size_t size, const char *what)
 void *
 tp_zalloc(size_t size, const char *what)
 {
+    /* glibc's calloc() passes the thread's own blocks by, which cost a fraction */
+    if (size - 1 < CLEARED_BY_HAND) {
+        void *block = tp_malloc(size, what);
+
+        return block != NULL ? memset(block, 0, size) : NULL;
+    }
     return given(must_fail() ? NULL : calloc(1, size != 0 ? size : 1), size, what);
 }
 

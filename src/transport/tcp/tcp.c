@@ -63,13 +63,8 @@ status_of_errno(void)
 }
 
 static telpher_status
-send_message(struct tp_conn *c, const struct msghdr *msg, size_t *ret_sent)
+status_of_sent(ssize_t n, size_t *ret_sent)
 {
-    ssize_t n;
-
-    do {
-        n = sendmsg(sock_of(c)->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } while (n < 0 && errno == EINTR);
     if (n < 0) {
         return status_of_errno();
     }
@@ -78,12 +73,31 @@ send_message(struct tp_conn *c, const struct msghdr *msg, size_t *ret_sent)
 }
 
 static telpher_status
+send_message(struct tp_conn *c, const struct msghdr *msg, size_t *ret_sent)
+{
+    ssize_t n;
+
+    do {
+        n = sendmsg(sock_of(c)->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return status_of_sent(n, ret_sent);
+}
+
+static telpher_status
 sock_send(struct tp_conn *c, const struct iovec *iov, int count, size_t *ret_sent)
 {
     const struct msghdr msg = {.msg_iov = (struct iovec *)iov,
                                .msg_iovlen = (size_t)count};
+    ssize_t n;
 
-    return send_message(c, &msg, ret_sent);
+    if (count != 1) {
+        return send_message(c, &msg, ret_sent);
+    }
+    do {
+        n = send(sock_of(c)->fd, iov->iov_base, iov->iov_len,
+                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return status_of_sent(n, ret_sent);
 }
 
 static telpher_status
