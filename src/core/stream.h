@@ -76,15 +76,16 @@ telpher_status tp_stream_flush_wait(struct tp_stream *s, uint64_t deadline_ns);
 /** [bytes] gathered and unsent. */
 size_t tp_stream_pending(struct tp_stream *s);
 
+enum { TP_STREAM_SEND_MAX = 4 * TP_WIRE_CHUNK_MAX }; /**< [bytes] of one send_data */
 /**
- * Sends one DATA frame without copying @p data (borrowed until return); waits for the
+ * Sends content in DATA frames without copying @p data (borrowed until return); waits for the
  * connection. Bulk streams only; not mixed with tp_stream_put from other threads.
- * @param len [bytes] 1 .. TP_WIRE_CHUNK_MAX
+ * @param len [bytes] 1 .. TP_STREAM_SEND_MAX
  */
 telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,
                                    uint64_t offset, const void *data, uint32_t len);
 /**
- * As tp_stream_send_data, but never waits for the network. What the connection did not take at
+ * As tp_stream_send_data of one frame, but never waits for the network. What the connection did not take at
  * once of a frame that was begun is kept, and @p data is free again: tp_stream_pending() is not
  * 0 then, and somebody has to flush.
  *

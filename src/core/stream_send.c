@@ -9,7 +9,10 @@
  */
 #include "core/stream_int.h"
 
-enum { FD_FRAME_MAX = 128 }; /* [bytes] a frame that takes a descriptor along */
+enum {
+    FD_FRAME_MAX = 128, /* [bytes] a frame that takes a descriptor along */
+    FRAMES_MAX = TP_STREAM_SEND_MAX / TP_WIRE_CHUNK_MAX,
+};
 
 /* Whether a frame of this type may still be put. After a receive that failed a GOODBYE may
  * tell the peer why; after a break nothing may. */
@@ -225,9 +228,9 @@ wait_for_room(struct tp_stream *s)
     return s->conn->ops->wait(s->conn, TP_WAIT_WRITE, TP_CLOCK_FOREVER);
 }
 
-/* Sends everything before this frame, then gives it its number. Under flush_lock. */
+/* Sends everything before these frames, then gives them their numbers. Under flush_lock. */
 static telpher_status
-number_alone(struct tp_stream *s, struct tp_wire_header *h)
+number_alone(struct tp_stream *s, struct tp_wire_header *h, int count)
 {
     for (;;) {
         telpher_status status = drain(s);
@@ -243,7 +246,9 @@ number_alone(struct tp_stream *s, struct tp_wire_header *h)
         }
         tp_mutex_lock(&s->tx_lock);
         if (tp_buf_len(&s->tx) == 0) {
-            number_frame(s, h);
+            for (int i = 0; i < count; i++) {
+                number_frame(s, &h[i]);
+            }
             tp_mutex_unlock(&s->tx_lock);
             return TELPHER_OK;
         }
@@ -314,7 +319,7 @@ tp_stream_send_fd(struct tp_stream *s, uint16_t type, const void *msg, int fd)
     }
     h.len = (uint32_t)iov.iov_len;
     tp_mutex_lock(&s->flush_lock);
-    status = number_alone(s, &h);
+    status = number_alone(s, &h, 1);
     if (status == TELPHER_OK) {
         tp_wire_put_header(frame, &h);
         row->put(frame + TP_WIRE_HEADER_BYTES, msg);
@@ -353,31 +358,56 @@ put_front(struct tp_stream *s, const struct tp_wire_header *h,
                     TP_STREAM_DATA_BYTES);
 }
 
-static telpher_status
-send_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
+/* Cuts content into frames. @return how many */
+static int
+cut_frames(const struct tp_wire_data *all, struct tp_wire_data m[FRAMES_MAX],
+           struct tp_wire_header h[FRAMES_MAX])
 {
-    struct front front;
-    struct tp_wire_header h = data_header(m);
-    struct iovec iov[2] = {{front.bytes, sizeof(front)},
-                           {(void *)m->bytes.data, m->bytes.len}};
-    telpher_status status = number_alone(s, &h);
+    const uint8_t *data = all->bytes.data;
+    int count = 0;
+
+    for (uint32_t at = 0; at < all->bytes.len; count++) {
+        uint32_t len = TP_MIN(all->bytes.len - at, (uint32_t)TP_WIRE_CHUNK_MAX);
+
+        m[count] =
+            (struct tp_wire_data){all->transfer, all->offset + at, {len, data + at}};
+        h[count] = data_header(&m[count]);
+        at += len;
+    }
+    return count;
+}
+
+/* One system call for several frames: each has its price, and wakes who receives. */
+static telpher_status
+send_data_frames(struct tp_stream *s, const struct tp_wire_data *all)
+{
+    struct front fronts[FRAMES_MAX];
+    struct tp_wire_data m[FRAMES_MAX];
+    struct tp_wire_header h[FRAMES_MAX];
+    struct iovec iov[2 * FRAMES_MAX];
+    int count = cut_frames(all, m, h);
+    telpher_status status = number_alone(s, h, count);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    put_front(s, &h, m, &front);
-    return send_all(s, iov, 2);
+    for (int i = 0; i < count; i++) {
+        put_front(s, &h[i], &m[i], &fronts[i]);
+        iov[2 * i] = (struct iovec){fronts[i].bytes, sizeof(fronts[i])};
+        iov[2 * i + 1] = (struct iovec){(void *)m[i].bytes.data, m[i].bytes.len};
+    }
+    return send_all(s, iov, 2 * count);
 }
 
 static telpher_status
-check_data(struct tp_stream *s, uint32_t len)
+check_data(struct tp_stream *s, uint32_t len, uint32_t most)
 {
     telpher_status status = check_sender(s, TP_WIRE_DATA);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    return len == 0 || len > TP_WIRE_CHUNK_MAX ? TELPHER_ERR_INVALID : TELPHER_OK;
+    return len == 0 || len > most ? TELPHER_ERR_INVALID : TELPHER_OK;
 }
 
 telpher_status
@@ -385,13 +415,13 @@ tp_stream_send_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
                     const void *data, uint32_t len)
 {
     struct tp_wire_data m = {transfer, offset, {len, data}};
-    telpher_status status = check_data(s, len);
+    telpher_status status = check_data(s, len, TP_STREAM_SEND_MAX);
 
     if (status != TELPHER_OK) {
         return status;
     }
     tp_mutex_lock(&s->flush_lock);
-    status = send_data_frame(s, &m);
+    status = send_data_frames(s, &m);
     leave_flush(s, status);
     return status;
 }
@@ -456,7 +486,7 @@ tp_stream_offer_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
                      const void *data, uint32_t len)
 {
     struct tp_wire_data m = {transfer, offset, {len, data}};
-    telpher_status status = check_data(s, len);
+    telpher_status status = check_data(s, len, TP_WIRE_CHUNK_MAX);
 
     if (status != TELPHER_OK) {
         return status;

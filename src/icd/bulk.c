@@ -23,6 +23,12 @@ enum { ANNOUNCE_S = 10 }; /* how long content waits for the reply that announces
 static struct tp_list ended_sinks = {&ended_sinks, &ended_sinks};
 static struct tp_list ended_sources = {&ended_sources, &ended_sources};
 
+bool
+tp_icd_bulk_has_ended(void)
+{
+    return !tp_list_is_empty(&ended_sinks) || !tp_list_is_empty(&ended_sources);
+}
+
 void
 tp_icd_bulk_end(void)
 {
@@ -130,17 +136,31 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
                                                           : TELPHER_ERR_PROTO;
 }
 
-static void
-receive_all(struct tp_icd_place *place, struct tp_stream *stream)
+/** Receives what is there, or comes while callers that wait would spin, too. */
+static telpher_status
+receive_spinning(struct tp_icd_place *place, struct tp_stream *stream)
 {
     static const struct tp_stream_handler handler = {
         .frame = on_frame, .data_begin = on_data_begin, .data_end = on_data_end};
+    tp_ns until = tp_clock_deadline(tp_icd_settings.spin_ns);
+    telpher_status status;
+
+    do {
+        status = tp_stream_receive(stream, &handler, place);
+    } while (status == TELPHER_ERR_AGAIN && tp_icd_settings.spin_ns > 0 &&
+             !tp_clock_passed(until));
+    return status;
+}
+
+static void
+receive_all(struct tp_icd_place *place, struct tp_stream *stream)
+{
     telpher_status status = TELPHER_OK;
 
     while (status == TELPHER_OK || status == TELPHER_ERR_AGAIN) {
-        status = tp_stream_wait(stream, TP_CLOCK_FOREVER);
-        if (status == TELPHER_OK) {
-            status = tp_stream_receive(stream, &handler, place);
+        status = receive_spinning(place, stream);
+        if (status == TELPHER_ERR_AGAIN) {
+            (void)tp_stream_wait(stream, TP_CLOCK_FOREVER);
         }
         tp_icd_flush_dirty();
     }
@@ -237,18 +257,22 @@ next_source(struct tp_icd_bulk *bulk)
     return NULL;
 }
 
-/** Sends one chunk of a source. Lock held on entry and return, not in between. */
+/** Sends a chunk of a source, or several if it is alone. Lock held on entry and return, not
+ *  in between. */
 static void
 send_chunk(struct tp_icd_place *place, struct tp_icd_source *source)
 {
     struct tp_icd_bulk *bulk = &place->bulk;
-    uint64_t len = sendable(source);
+    uint64_t len = sendable(source), most = TP_WIRE_CHUNK_MAX;
     telpher_status status;
     bool ended;
 
-    len = len < TP_WIRE_CHUNK_MAX ? len : TP_WIRE_CHUNK_MAX;
     bulk->sending = source;
     tp_list_remove(&source->link);
+    if (tp_list_is_empty(&bulk->turn)) {
+        most = TP_STREAM_SEND_MAX;
+    }
+    len = len < most ? len : most;
     tp_icd_unlock();
     status = tp_stream_send_data(bulk->stream, source->transfer, source->sent,
                                  source->src + source->sent, (uint32_t)len);

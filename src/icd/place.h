@@ -84,8 +84,12 @@ void tp_icd_place_wake(struct tp_icd_place *place);
 void tp_icd_place_set_dirty(struct tp_icd_place *place);
 /** Calls done() of the sinks and sources that ended under the lock. No lock held. */
 void tp_icd_bulk_end(void);
+/** True if some did. Lock held. */
+bool tp_icd_bulk_has_ended(void);
 /** Calls those, then flushes all places set dirty. No lock held. */
 void tp_icd_flush_dirty(void);
+/** True if there is something for that to do. Lock held. */
+bool tp_icd_is_dirty(void);
 /** Receives what is there already, if nobody else does. No lock held. */
 void tp_icd_poll(struct tp_icd_place *place);
 /** Adds or removes a queue for late errors. Lock held. */

@@ -85,8 +85,12 @@ read_round(struct tp_icd_place *place, bool may_sleep)
     if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
         tp_icd_place_lose(place, status, NULL);
     }
-    tp_icd_flush_dirty();
     tp_icd_lock();
+    if (tp_icd_is_dirty()) {
+        tp_icd_unlock();
+        tp_icd_flush_dirty();
+        tp_icd_lock();
+    }
     place->reading = false;
     tp_icd_place_close_if_left(place);
     if (place->waiting != 0) {

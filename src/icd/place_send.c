@@ -118,6 +118,12 @@ tp_icd_place_set_dirty(struct tp_icd_place *place)
     }
 }
 
+bool
+tp_icd_is_dirty(void)
+{
+    return dirty_count != 0 || tp_icd_bulk_has_ended();
+}
+
 void
 tp_icd_flush_dirty(void)
 {

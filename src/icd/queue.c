@@ -281,24 +281,19 @@ unfinished(struct _cl_command_queue *q, uint64_t seq)
     return NULL;
 }
 
-/** The server is done with all before @p seq; the program's memory may not be yet. */
+/** The server is done with all before @p seq; the program's memory may not be yet. Lock held
+ *  on entry and return, not in between. */
 static void
 wait_content(struct _cl_command_queue *q, uint64_t seq)
 {
-    for (;;) {
-        struct _cl_event *ev;
+    struct _cl_event *ev;
 
-        tp_icd_lock();
-        ev = unfinished(q, seq);
-        if (ev != NULL) {
-            tp_icd_hold(&ev->obj);
-        }
+    while ((ev = unfinished(q, seq)) != NULL) {
+        tp_icd_hold(&ev->obj);
         tp_icd_unlock();
-        if (ev == NULL) {
-            return;
-        }
         (void)tp_icd_event_wait(ev);
-        tp_icd_drop(&ev->obj);
+        tp_icd_lock();
+        tp_icd_drop_locked(&ev->obj);
     }
 }
 
@@ -336,9 +331,9 @@ tp_clFinish(cl_command_queue queue)
         return CL_OUT_OF_HOST_MEMORY;
     }
     status = tp_icd_event_wait(ev);
-    wait_content(q, ev->seq);
-    tp_icd_drop(&ev->obj);
     tp_icd_lock();
+    wait_content(q, ev->seq);
+    tp_icd_drop_locked(&ev->obj);
     q->finishing--;
     late = take_async_error(q);
     tp_icd_unlock();

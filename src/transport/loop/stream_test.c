@@ -113,7 +113,9 @@ send_bulk(void *arg)
     assert_non_null(content);
     sample_fill_content(content, SAMPLE_CONTENT_MAX);
     for (uint64_t i = 0; offset < SAMPLE_CONTENT_MAX; i++, offset += len) {
-        len = (uint32_t)((i * 77777) % TP_WIRE_CHUNK_MAX + 1);
+        len = (uint32_t)((i * 77777) %
+                             (offering ? TP_WIRE_CHUNK_MAX : TP_STREAM_SEND_MAX) +
+                         1);
         if (len > SAMPLE_CONTENT_MAX - offset) {
             len = (uint32_t)(SAMPLE_CONTENT_MAX - offset);
         }
