@@ -37,6 +37,15 @@ find_incoming(struct tp_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
     return t;
 }
 
+/* Before a wait: what this thread looks after is another's from here on. Under lock. */
+static void
+leave_watch(struct tp_bulk *b)
+{
+    if (b->all->spin_ns > 0) {
+        b->all->handler->leave(b->all->arg);
+    }
+}
+
 /*
  * Waits while too much content has landed and no device has taken it. Not if all of it is
  * behind closed gates: what opens them may be behind the content that wants to land.
@@ -47,6 +56,7 @@ wait_for_space(struct tp_bulk *b)
     struct tp_transfers *all = b->all;
 
     while (all->staged >= all->staging_max && all->under_way > 0 && !b->stop) {
+        leave_watch(b);
         if (tp_cond_wait(&all->space, &all->lock, tp_clock_deadline(SPACE_WARNING)) ==
             TELPHER_ERR_TIMEOUT) {
             tp_warn("executor", "content for %llu MiB of writes waits for the device",
@@ -94,6 +104,7 @@ wait_for_command(struct tp_bulk *b, uint64_t id)
 
     while (tp_map_get(&all->map, id) == NULL &&
            all->unknown_count >= TP_TRANSFER_UNKNOWN_MAX && !b->stop) {
+        leave_watch(b);
         (void)tp_cond_wait(&all->space, &all->lock, TP_CLOCK_FOREVER);
     }
 }
@@ -194,19 +205,52 @@ bulk_lost(struct tp_bulk *b, telpher_status status)
     }
 }
 
+/* Receives what is there. @return AGAIN: nothing, however long it looked */
+static telpher_status
+receive_spinning(struct tp_bulk *b)
+{
+    const struct tp_transfers *all = b->all;
+    telpher_status status;
+    tp_ns until = 0;
+
+    while ((status = tp_stream_receive(b->stream, &bulk_handler, b)) ==
+           TELPHER_ERR_AGAIN) {
+        bool found = all->handler->idle(all->arg);
+        tp_ns now = tp_clock_ns();
+
+        if (until == 0 || found) {
+            until = now + all->spin_ns;
+        } else if (now >= until) {
+            all->handler->leave(all->arg);
+            return status;
+        }
+    }
+    (void)all->handler->idle(all->arg); /* also while content keeps coming */
+    return status;
+}
+
 static void *
 receive(void *arg)
 {
     struct tp_bulk *b = arg;
+    struct tp_transfers *all = b->all;
+    bool spins = all->spin_ns > 0;
     telpher_status status;
 
+    if (spins) {
+        all->handler->watch(all->arg, true);
+    }
     for (;;) {
-        status = tp_stream_receive(b->stream, &bulk_handler, b);
+        status = spins ? receive_spinning(b)
+                       : tp_stream_receive(b->stream, &bulk_handler, b);
         if (status == TELPHER_ERR_AGAIN) {
             (void)tp_stream_wait(b->stream, TP_CLOCK_FOREVER);
         } else if (status != TELPHER_OK) {
             break;
         }
+    }
+    if (spins) {
+        all->handler->watch(all->arg, false);
     }
     bulk_lost(b, status);
     return NULL;
@@ -237,7 +281,7 @@ send_chunk(struct tp_bulk *b, const struct tp_chunk *c)
     uint64_t pos = 0;
 
     while (pos < c->len && status == TELPHER_OK) {
-        uint64_t len = TP_MIN(c->len - pos, (uint64_t)TP_WIRE_CHUNK_MAX);
+        uint64_t len = TP_MIN(c->len - pos, (uint64_t)TP_STREAM_SEND_MAX);
 
         status = tp_stream_send_data(b->stream, c->transfer->p.id, c->pos + pos,
                                      c->data + pos, (uint32_t)len);

@@ -279,7 +279,10 @@ static void
 read_more(struct tp_transfer *t)
 {
     while (t->cut < t->p.size && t->holding < TP_TRANSFER_DEPTH && t->error == 0) {
-        uint64_t len = TP_MIN(t->p.size - t->cut, (uint64_t)TP_TRANSFER_CHUNK);
+        uint64_t most = t->p.eager && t->cut < TP_TRANSFER_CHUNK
+                            ? TP_TRANSFER_SMALL_CHUNK
+                            : TP_TRANSFER_CHUNK;
+        uint64_t len = TP_MIN(t->p.size - t->cut, most);
         struct tp_chunk *c;
 
         if (must_wait(t)) {

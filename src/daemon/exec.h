@@ -185,6 +185,7 @@ struct tp_exec {
     struct tp_budget memory; /**< [bytes] of buffers */
     struct tp_budget host; /**< [bytes] of content under way */
     tp_ns spin_ns; /**< of the reader before it sleeps */
+    tp_ns bulk_spin_ns; /**< likewise of those who receive content */
     _Atomic uint64_t object_count; /**< alive, also those without id or released */
     struct tp_list dirty; /**< queues to flush; reader only */
     cl_event *waits; /**< room for a wait list; reader only */
@@ -213,6 +214,9 @@ struct tp_exec {
     _Atomic uint64_t next_transfer; /**< counter for ids that we choose */
     _Atomic bool
         runs_in_flush; /**< the driver, its commands; only the reader sets it */
+    bool
+        bare_launches; /**< those that nobody asks about have no event: an event costs the
+                             driver more than a marker behind them */
     bool was_probed; /**< for that; reader only */
     pthread_t prober;
     _Atomic bool probing; /**< read by any thread; prober does not change meanwhile */
@@ -249,6 +253,14 @@ void tp_exec_failed(struct tp_exec *x, uint64_t id, int32_t error, const char *c
 _Noreturn void tp_exec_die(struct tp_exec *x, telpher_status status, const char *text);
 /** A transfer id chosen by the server. */
 uint64_t tp_exec_transfer_id(struct tp_exec *x);
+
+/** True if content of the context's devices passes through pinned memory: they have memory
+ *  of their own. Reader only. */
+static inline bool
+tp_exec_is_pinned(const struct tp_exec_context *c)
+{
+    return tp_list_is_linked(&c->pin_link);
+}
 
 /* ---- exec_end.c ---- */
 
@@ -404,6 +416,9 @@ void tp_exec_dirty(struct tp_exec_queue *q);
 void tp_exec_flush_queues(struct tp_exec *x);
 /** clFlush, unless that would spin. @return false: it would */
 bool tp_exec_queue_flush(struct tp_exec_queue *q);
+/** Puts a marker behind launches that have no event. @return its event, with a reference
+ *  for the caller; NULL: there can be none. Reader only. */
+struct tp_exec_event *tp_exec_queue_mark(struct tp_exec_queue *q);
 /** Notes that a command waits for an event. @return 0 or CL_OUT_OF_HOST_MEMORY */
 int32_t tp_exec_queue_wait_for(struct tp_exec_queue *q, struct tp_exec_event *ev);
 /** Notes that a command waits for a user event or a move. @return the same */
@@ -648,6 +663,12 @@ enum { TP_EXEC_BINARY_HEADER = 24 };
 
 /** Turns standard output into a pipe whose content goes to the client. */
 telpher_status tp_exec_printf_create(struct tp_exec *x, struct tp_exec_printf **ret);
+/**
+ * Says what the client's programs are made of: as long as nothing of it prints,
+ * completions need not look for what was printed.
+ * @param text NULL: something that cannot be told from. Any thread, before it is built.
+ */
+void tp_exec_printf_expect(struct tp_exec_printf *p, const void *text, size_t len);
 /** Puts everything printed so far. Any thread. */
 void tp_exec_printf_drain(struct tp_exec_printf *p);
 

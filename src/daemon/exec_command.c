@@ -6,7 +6,8 @@
 #include "daemon/exec.h"
 
 enum {
-    TRACKED_FIRST = 4, /* launches of a batch that have an event in any case */
+    TRACKED_FIRST =
+        4, /* launches of a batch that have an event, unless they are bare */
     UNTRACKED_MAX = 15, /* in a row that have none */
 };
 enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
@@ -184,16 +185,19 @@ tp_exec_check_args(const struct tp_exec_kernel *k)
 /*
  * In a long batch, in order, of launches that nobody asks about, most need no event: what
  * becomes of them shows in the next that has one. The first ones have, so that what comes
- * after few of them finds the event of the last; and so have those that can fail with a
- * user event (exec_hold.c).
+ * after few of them finds the event of the last, but not where a marker costs less; and so
+ * have those that can fail with a user event (exec_hold.c).
  */
 static bool
 needs_event(struct tp_exec_command *c)
 {
     struct tp_exec_queue *q = c->queue;
 
-    return c->ev->obj.id != 0 || !q->in_order || q->profiling ||
-           atomic_load(&c->x->user_events_open) > 0 || ++q->launches <= TRACKED_FIRST ||
+    if (c->ev->obj.id != 0 || !q->in_order || q->profiling ||
+        atomic_load(&c->x->user_events_open) > 0) {
+        return true;
+    }
+    return (++q->launches <= TRACKED_FIRST && !c->x->bare_launches) ||
            q->untracked >= UNTRACKED_MAX;
 }
 

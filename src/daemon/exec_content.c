@@ -74,7 +74,7 @@ reserve_content(struct tp_exec_event *ev, uint64_t size, bool pinned)
     struct tp_exec *x = ev->obj.x;
 
     if (size <= sizeof(ev->small) &&
-        !(pinned && tp_list_is_linked(&ev->queue->context->pin_link))) {
+        !(pinned && tp_exec_is_pinned(ev->queue->context))) {
         ev->content = ev->small;
         return 0;
     }

@@ -26,23 +26,12 @@ tp_exec_queue_track(struct tp_exec_queue *q)
     if (q->native == NULL || q->untracked == 0) {
         return;
     }
-    ev = atomic_load(&x->object_count) < x->limits.objects ? tp_exec_event_new(x, 0)
-                                                           : NULL;
+    ev = tp_exec_queue_mark(q);
     if (ev == NULL) {
         x->lost_sight = true;
         return;
     }
-    ev->call = "clEnqueueMarkerWithWaitList";
-    ev->queue = q;
-    tp_exec_ref(&q->obj);
-    if (x->cl.EnqueueMarkerWithWaitList(q->native, 0, NULL, &ev->native) ==
-        CL_SUCCESS) {
-        q->untracked = 0;
-        tp_exec_event_submitted(ev);
-        tp_exec_event_watch(ev);
-    } else {
-        x->lost_sight = true;
-    }
+    tp_exec_event_watch(ev);
     tp_exec_unref(&ev->obj);
 }
 

@@ -147,6 +147,43 @@ is_blocked(struct tp_exec_queue *q)
 
 /* ---- flushes ---- */
 
+struct tp_exec_event *
+tp_exec_queue_mark(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_exec_event *ev = atomic_load(&x->object_count) < x->limits.objects
+                                   ? tp_exec_event_new(x, 0)
+                                   : NULL;
+
+    if (ev == NULL) {
+        return NULL;
+    }
+    ev->call = "clEnqueueMarkerWithWaitList";
+    ev->queue = q;
+    ev->queue_id = q->obj.id;
+    tp_exec_ref(&q->obj);
+    if (x->cl.EnqueueMarkerWithWaitList(q->native, 0, NULL, &ev->native) !=
+        CL_SUCCESS) {
+        tp_exec_unref(&ev->obj);
+        return NULL;
+    }
+    q->untracked = 0;
+    tp_exec_event_submitted(ev);
+    return ev;
+}
+
+/* So that the watchdog, and a failure's sweep, see what no event stands for. */
+static void
+mark_bare(struct tp_exec_queue *q)
+{
+    struct tp_exec_event *ev =
+        q->obj.x->bare_launches && q->untracked > 0 ? tp_exec_queue_mark(q) : NULL;
+
+    if (ev != NULL) {
+        tp_exec_unref(&ev->obj);
+    }
+}
+
 /* How many commands of a queue are not over. */
 static size_t
 count_under_way(struct tp_exec_queue *q)
@@ -218,6 +255,7 @@ tp_exec_flush_queues(struct tp_exec *x)
         struct tp_exec_queue *q =
             tp_list_entry(first, struct tp_exec_queue, dirty_link);
 
+        mark_bare(q);
         if (!tp_exec_queue_flush(q)) {
             tp_list_push_back(&blocked, &q->dirty_link);
         }

@@ -362,6 +362,7 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                                         .size = tp_device_box_size(box),
                                         .to_client = to_client,
                                         .shared = shared,
+                                        .eager = tp_exec_is_pinned(c->queue->context),
                                         .mem = mem->native,
                                         .box = *box,
                                         .finished = finished};

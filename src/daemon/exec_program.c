@@ -65,6 +65,9 @@ tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
     tp_buf_init(&p->specs, 0);
     tp_map_init(&p->spec_places);
     p->origin = origin;
+    if (origin != TP_EXEC_FROM_SOURCE && origin != TP_EXEC_FROM_LINK) {
+        tp_exec_printf_expect(x->printf, NULL, 0);
+    }
     *ret_error = tp_exec_find(x, context, TP_WIRE_KIND_CONTEXT, &p->context);
     if (*ret_error != 0) {
         p->context = NULL;
@@ -138,6 +141,7 @@ keep_text(struct tp_exec_program *p, const void *text, size_t len)
     if (!tp_budget_take(&p->obj.x->host, len)) {
         return tp_exec_refuse(&p->obj, CL_OUT_OF_HOST_MEMORY, "--max-host-memory");
     }
+    tp_exec_printf_expect(p->obj.x->printf, text, len);
     p->text_len = len;
     p->text = tp_strndup(text, len, "program");
     return p->text == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
@@ -223,6 +227,9 @@ keep_files(struct tp_exec_program *p, uint8_t *records, uint64_t len, int32_t er
 {
     if (error == 0 && tp_wire_files_check(records, len) == 0) {
         error = CL_INVALID_VALUE;
+    }
+    if (error == 0) {
+        tp_exec_printf_expect(p->obj.x->printf, records, len);
     }
     if (error == 0 && !tp_budget_take(&p->obj.x->host, len)) {
         error = CL_OUT_OF_HOST_MEMORY;
@@ -333,6 +340,9 @@ build_or_refuse(struct tp_exec *x, const struct tp_exec_build_params *params)
     struct tp_exec_program *p;
     int32_t error = tp_exec_find(x, params->program, TP_WIRE_KIND_PROGRAM, &p);
 
+    if (params->options->len > 0) {
+        tp_exec_printf_expect(x->printf, params->options->data, params->options->len);
+    }
     if (error == 0) {
         error = tp_exec_build_new(p, params, &build);
     }

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "daemon/exec.h"
+#include "device/opencl/watch.h"
 
 enum {
     STAGING_KEEP = 256, /* chunks of 16 KiB */
@@ -52,8 +53,34 @@ lost(void *arg, telpher_status status)
     }
 }
 
-static const struct tp_transfers_handler transfers_handler = {
-    .piece_done = piece_done, .release = release, .credit = credit, .lost = lost};
+static void
+watch(void *arg, bool begins)
+{
+    (void)arg;
+    tp_opencl_watch_adopt(begins);
+}
+
+static bool
+idle(void *arg)
+{
+    (void)arg;
+    return tp_opencl_watch_look();
+}
+
+static void
+leave(void *arg)
+{
+    (void)arg;
+    tp_opencl_watch_leave();
+}
+
+static const struct tp_transfers_handler transfers_handler = {.piece_done = piece_done,
+                                                              .release = release,
+                                                              .credit = credit,
+                                                              .watch = watch,
+                                                              .idle = idle,
+                                                              .leave = leave,
+                                                              .lost = lost};
 
 telpher_status
 tp_exec_prepare(struct tp_exec *x)
@@ -88,6 +115,7 @@ tp_exec_prepare(struct tp_exec *x)
         tp_host_staging_set_budget(x->staging, &x->host);
         tp_host_staging_set_budget(x->middle, &x->host);
         tp_transfers_set_budget(x->transfers, &x->host);
+        tp_transfers_set_spin(x->transfers, x->bulk_spin_ns);
     }
     if (status == TELPHER_OK) {
         status = tp_exec_printf_create(x, &x->printf);

@@ -2,12 +2,15 @@
 /*
  * What kernels print. Drivers write it to standard output, so that is a pipe here. A
  * thread empties it, and every completion empties it first, so that PRINTF comes before
- * the DONE of the kernel that printed.
+ * the DONE of the kernel that printed. Completions do not look while no program is known
+ * to print: a look is a system call between the end of a command and its DONE.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -19,6 +22,7 @@ enum { PIPE_BYTES = 1 << 20, READ_BYTES = 32 << 10 };
 struct tp_exec_printf {
     struct tp_exec *x;
     int fd; /* reading end */
+    _Atomic bool expected; /* some program may print; never reset */
     struct tp_mutex lock; /* order of what was read and put; the buffer */
     char buf[READ_BYTES];
 };
@@ -36,10 +40,28 @@ drain_some(struct tp_exec_printf *p)
     return got > 0;
 }
 
+/* True for a text that has the name, or may put it together. */
+static bool
+may_print(const void *text, size_t len)
+{
+    static const char name[] = "printf", paste[] = "##";
+
+    return memmem(text, len, name, sizeof(name) - 1) != NULL ||
+           memmem(text, len, paste, sizeof(paste) - 1) != NULL;
+}
+
+void
+tp_exec_printf_expect(struct tp_exec_printf *p, const void *text, size_t len)
+{
+    if (p != NULL && (text == NULL || may_print(text, len))) {
+        atomic_store(&p->expected, true);
+    }
+}
+
 void
 tp_exec_printf_drain(struct tp_exec_printf *p)
 {
-    if (p == NULL) {
+    if (p == NULL || !atomic_load_explicit(&p->expected, memory_order_relaxed)) {
         return;
     }
     (void)fflush(stdout);

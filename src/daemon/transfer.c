@@ -398,6 +398,12 @@ tp_transfers_set_budget(struct tp_transfers *all, struct tp_budget *budget)
     tp_host_staging_set_budget(all->large, budget);
 }
 
+void
+tp_transfers_set_spin(struct tp_transfers *all, uint64_t spin_ns)
+{
+    all->spin_ns = spin_ns;
+}
+
 /* True while it is the client's turn: it has credit, or pieces to put content into. */
 static bool
 may_come(const struct tp_transfer *t)

@@ -46,6 +46,7 @@ struct tp_transfer_params {
     bool to_client; /**< READ, or an answer; else content comes */
     bool gated; /**< nothing touches the device before tp_transfers_open() */
     bool shared; /**< its content lies in pieces, which tp_transfers_piece() brings */
+    bool eager; /**< READ: small copies first, so that content is soon on its way */
     struct tp_device *device; /**< NULL: host memory */
     void *mem; /**< of the device; borrowed until finished */
     struct tp_device_box box;
@@ -75,6 +76,14 @@ struct tp_transfers_handler {
     void (*release)(void *arg, void *hold);
     /** Content of @p transfer below @p limit may be sent. */
     void (*credit)(void *arg, uint64_t transfer, uint64_t limit);
+    /**
+     * For receivers that spin before they sleep. watch: this thread will look after what it
+     * starts by idle(), or not any more. idle: it finds nothing to receive. @return true if
+     * something was over. leave: it is about to wait for something else.
+     */
+    void (*watch)(void *arg, bool begins);
+    bool (*idle)(void *arg);
+    void (*leave)(void *arg);
     /** A bulk stream broke while something needed it. Its receiver calls; may wait. */
     void (*lost)(void *arg, telpher_status status);
 };
@@ -102,6 +111,8 @@ void tp_transfers_set_budget(struct tp_transfers *all, struct tp_budget *budget)
  */
 size_t tp_transfers_expire(struct tp_transfers *all, uint64_t now_ns,
                            uint64_t timeout_ns, int32_t error);
+/** Has receivers look for content so long before they sleep; before the first stream. */
+void tp_transfers_set_spin(struct tp_transfers *all, uint64_t spin_ns);
 /** For tests: ends threads and streams. All transfers must be finished. NULL is fine. */
 void tp_transfers_destroy(struct tp_transfers *all);
 

@@ -104,6 +104,7 @@ struct tp_transfers {
     struct tp_host_staging *small, *large;
     struct tp_bulk *streams[TP_CONTROL_BULK_MAX];
     size_t stream_count;
+    uint64_t spin_ns; /**< of receivers, before they sleep. Set once */
     bool stop;
 };
 

@@ -46,11 +46,14 @@ static struct {
     struct tp_list active; /* the thread's */
     pthread_t thread;
     bool spins; /* there are processors to spare */
-    struct tp_list own; /* the owner's */
-    unsigned own_count;
 } watch = {.lock = TP_MUTEX_INIT};
 
-static _Thread_local bool is_owner;
+/* What the calling thread looks after itself. */
+static _Thread_local struct {
+    bool is_owner;
+    struct tp_list items;
+    unsigned count;
+} own;
 
 static cl_int
 status_of(cl_event event)
@@ -132,11 +135,20 @@ give_to_thread(struct tp_list *items)
     tp_mutex_unlock(&watch.lock);
 }
 
+bool
+tp_opencl_watches(void)
+{
+    return watch.cl != NULL;
+}
+
 void
 tp_opencl_watch_adopt(bool adopt)
 {
     tp_opencl_watch_leave();
-    is_owner = adopt && watch.cl != NULL;
+    if (!own.is_owner) {
+        tp_list_init(&own.items);
+    }
+    own.is_owner = adopt && watch.cl != NULL;
 }
 
 bool
@@ -145,24 +157,24 @@ tp_opencl_watch_look(void)
     struct tp_list items;
     unsigned found;
 
-    if (!is_owner || watch.own_count == 0) {
+    if (!own.is_owner || own.count == 0) {
         return false;
     }
     tp_list_init(&items);
-    tp_list_splice_back(&items, &watch.own); /* callbacks may ask about more */
-    watch.own_count = 0;
+    tp_list_splice_back(&items, &own.items); /* callbacks may ask about more */
+    own.count = 0;
     found = look(&items);
-    watch.own_count += (unsigned)tp_list_count(&items);
-    tp_list_splice_back(&watch.own, &items);
+    own.count += (unsigned)tp_list_count(&items);
+    tp_list_splice_back(&own.items, &items);
     return found > 0;
 }
 
 void
 tp_opencl_watch_leave(void)
 {
-    if (is_owner && watch.own_count > 0) {
-        watch.own_count = 0;
-        give_to_thread(&watch.own);
+    if (own.is_owner && own.count > 0) {
+        own.count = 0;
+        give_to_thread(&own.items);
     }
 }
 
@@ -170,8 +182,8 @@ tp_opencl_watch_leave(void)
 static void
 keep(struct item *item)
 {
-    tp_list_push_back(&watch.own, &item->link);
-    if (++watch.own_count > OWN_MAX) {
+    tp_list_push_back(&own.items, &item->link);
+    if (++own.count > OWN_MAX) {
         tp_opencl_watch_leave();
     }
 }
@@ -195,7 +207,7 @@ set_callback(cl_event event, cl_int when, tp_opencl_callback fn, void *arg)
     }
     *item = (struct item){.event = event, .fn = fn, .arg = arg};
     tp_list_init(&item->link);
-    if (is_owner) {
+    if (own.is_owner) {
         keep(item);
     } else {
         struct tp_list one;
@@ -229,7 +241,6 @@ tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device)
     watch.spins = sysconf(_SC_NPROCESSORS_ONLN) > 2;
     tp_list_init(&watch.fresh);
     tp_list_init(&watch.active);
-    tp_list_init(&watch.own);
     tp_cond_init(&watch.more);
     status = tp_thread_create(&watch.thread, "watch", watch_main, NULL);
     if (status == TELPHER_OK) {

@@ -17,10 +17,12 @@ typedef void(CL_CALLBACK *tp_opencl_callback)(cl_event event, cl_int status, voi
  */
 telpher_status tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device);
 
+/** @return true if the callbacks are ours */
+bool tp_opencl_watches(void);
 /**
  * The calling thread will look after the events it asks about, or no longer, whenever it
- * has nothing else to do. One thread, after tp_opencl_watch_slow(); with drivers that call
- * back in time this and the next two do nothing.
+ * has nothing else to do. After tp_opencl_watch_slow(); with drivers that call back in time
+ * this and the next two do nothing. It must leave them before it waits for anything else.
  */
 void tp_opencl_watch_adopt(bool adopt);
 /** Looks at the caller's events and calls back for those that have ended.
