@@ -250,6 +250,52 @@ case_recorded(struct setup *s)
     CHECK(clReleaseContext(s->context));
 }
 
+static int
+count_markers(void)
+{
+    char *log = read_log();
+    int count = count_lines(log, "clEnqueueMarkerWithWaitList", "");
+
+    free(log);
+    return count;
+}
+
+/* Launches without events are followed by a marker, also when nobody waits for them. */
+static void
+case_bare(struct setup *s)
+{
+    cl_int x = 0;
+    int before;
+
+    open_all(s);
+    set_args(s->inc, s->mem, 1);
+    CHECK(launch(s->queue[0], s->inc, 0, 8, NULL));
+    CHECK(clFinish(s->queue[0]));
+    before = count_markers();
+    CHECK(launch(s->queue[0], s->inc, 0, 8, NULL));
+    CHECK(launch(s->queue[0], s->inc, 0, 8, NULL));
+    CHECK(clFlush(s->queue[0]));
+    for (int i = 0; i < 1000 && count_markers() == before; i++) {
+        usleep(10000);
+    }
+    EXPECT_VALUE(count_markers(), before + 1);
+    CHECK(clFinish(s->queue[0]));
+    CHECK(clEnqueueReadBuffer(s->queue[0], s->mem, CL_TRUE, 0, 4, &x, 0, NULL, NULL));
+    EXPECT_VALUE(x, 3);
+    close_all(s);
+}
+
+/* The call of one fails: the next finish tells. */
+static void
+case_bare_fails(struct setup *s)
+{
+    open_all(s);
+    set_args(s->inc, s->mem, 1);
+    CHECK(launch(s->queue[0], s->inc, 0, 8, NULL));
+    EXPECT(clFinish(s->queue[0]) < 0);
+    close_all(s);
+}
+
 /* The second launch fails, at its call or while it runs. The first and the third do not. */
 static void
 case_second_launch_fails(struct setup *s)
@@ -455,6 +501,21 @@ test_recorded(void **state)
     run_case(case_recorded, NULL);
 }
 
+/* As a driver that is watched, whose launches have no events. */
+static void
+test_watched(void **state)
+{
+    const struct script script = {"TESTDRV_FAIL",
+                                  "clEnqueueNDRangeKernel:CL_OUT_OF_RESOURCES:1"};
+
+    (void)state;
+    setenv("TESTDRV_VENDOR", "4318", 1);
+    run_case(case_bare, NULL);
+    run_case(case_bare_fails, &script);
+    run_case(case_lazy, NULL);
+    unsetenv("TESTDRV_VENDOR");
+}
+
 static void
 test_failing_launch_call(void **state)
 {
@@ -532,6 +593,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_recorded),
+        cmocka_unit_test(test_watched),
         cmocka_unit_test(test_failing_launch_call),
         cmocka_unit_test(test_failing_launch_command),
         cmocka_unit_test(test_failing_read),
