@@ -9,6 +9,10 @@
 
 #define SPACE_WARNING (10 * TP_CLOCK_S)
 
+enum {
+    OFFER_MAX = 1 << 20
+}; /* [bytes] that who brings them sends, if nothing is in front */
+
 /* ---- receiving ---- */
 
 /* The transfer of a DATA frame; NULL: the frame breaks the protocol. */
@@ -76,6 +80,9 @@ room_in_chunk(struct tp_transfer *t, uint32_t len)
     if (t->fill == NULL) {
         uint64_t left = t->known ? t->p.size - t->received : len;
 
+        if (t->known && t->p.eager && t->p.size <= TP_TRANSFER_EAGER_MAX) {
+            left = TP_MIN(left, (uint64_t)TP_TRANSFER_SMALL_CHUNK);
+        }
         t->fill = tp_chunk_new(t, t->received, left);
     }
     return t->fill == NULL ? NULL : t->fill->data + t->fill->len;
@@ -278,7 +285,7 @@ static telpher_status
 send_chunk(struct tp_bulk *b, const struct tp_chunk *c)
 {
     telpher_status status = TELPHER_OK;
-    uint64_t pos = 0;
+    uint64_t pos = c->gone;
 
     while (pos < c->len && status == TELPHER_OK) {
         uint64_t len = TP_MIN(c->len - pos, (uint64_t)TP_STREAM_SEND_MAX);
@@ -312,15 +319,26 @@ static telpher_status
 offer_chunk(struct tp_bulk *b, struct tp_chunk *c)
 {
     struct tp_transfers *all = b->all;
-    telpher_status status;
+    telpher_status status = TELPHER_OK;
+    bool rest = false;
 
     b->busy = true;
     tp_mutex_unlock(&all->lock);
-    status = tp_stream_offer_data(b->stream, c->transfer->p.id, c->pos, c->data,
-                                  (uint32_t)c->len);
+    while (status == TELPHER_OK && c->gone < c->len) {
+        uint64_t len = TP_MIN(c->len - c->gone, (uint64_t)TP_WIRE_CHUNK_MAX);
+
+        if (rest) {
+            status = TELPHER_ERR_AGAIN; /* the network is slower than we are */
+            break;
+        }
+        status = tp_stream_offer_data(b->stream, c->transfer->p.id, c->pos + c->gone,
+                                      c->data + c->gone, (uint32_t)len);
+        c->gone += status == TELPHER_OK ? len : 0;
+        rest = status == TELPHER_OK && tp_stream_pending(b->stream) > 0;
+    }
     tp_mutex_lock(&all->lock);
     b->busy = false;
-    b->rest = b->rest || (status == TELPHER_OK && tp_stream_pending(b->stream) > 0);
+    b->rest = b->rest || rest;
     if (b->rest || !tp_list_is_empty(&b->sends)) {
         tp_cond_signal(&b->wake);
     }
@@ -336,7 +354,7 @@ tp_bulk_queue(struct tp_transfer *t, struct tp_chunk *chunk)
     tp_assert_locked(&t->all->lock);
     b->send_bytes += chunk->len;
     tp_chunk_begun(t->all);
-    if (chunk->len <= TP_WIRE_CHUNK_MAX && tp_list_is_empty(&b->sends) && !b->busy &&
+    if (chunk->len <= OFFER_MAX && tp_list_is_empty(&b->sends) && !b->busy &&
         !b->rest && !b->stop) {
         status = offer_chunk(b, chunk);
     }

@@ -132,8 +132,8 @@ struct tp_exec_sampler {
 
 enum {
     TP_EXEC_EVENT_SMALL = 128,
-    TP_EXEC_DIRECT_MAX = 512 << 10, /**< [bytes] READ that needs no exec_move.c */
-    TP_EXEC_DIRECT_COUNT = 64, /**< such READs at once; more are moved */
+    TP_EXEC_DIRECT_MAX = 1 << 20, /**< [bytes] READ that needs no exec_move.c */
+    TP_EXEC_DIRECT_COUNT = 32, /**< such READs at once; more are moved */
 };
 
 /** A command under way, a user event, or one that failed at once. */

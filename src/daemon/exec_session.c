@@ -8,7 +8,7 @@
 
 enum {
     STAGING_KEEP = 256, /* chunks of 16 KiB */
-    MIDDLE_KEEP = 16, /* chunks of TP_EXEC_DIRECT_MAX */
+    MIDDLE_KEEP = 8, /* chunks of TP_EXEC_DIRECT_MAX */
 };
 
 #define LOST_GRACE (200 * TP_CLOCK_MS)

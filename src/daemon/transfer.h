@@ -26,6 +26,7 @@ struct tp_bulk;
 
 enum {
     TP_TRANSFER_CHUNK = 1 << 20, /**< [bytes] of one device copy, at most */
+    TP_TRANSFER_EAGER_MAX = 2 << 20, /**< [bytes] of WRITEs that may be eager */
     TP_TRANSFER_DEPTH = 8, /**< chunks of one READ under way at once */
     TP_TRANSFER_UNKNOWN_MAX = 64, /**< transfers whose command has not come */
     TP_TRANSFER_STAGING_MAX = 1 << 30, /**< [bytes] landed and not yet on a device */
@@ -46,7 +47,9 @@ struct tp_transfer_params {
     bool to_client; /**< READ, or an answer; else content comes */
     bool gated; /**< nothing touches the device before tp_transfers_open() */
     bool shared; /**< its content lies in pieces, which tp_transfers_piece() brings */
-    bool eager; /**< READ: small copies first, so that content is soon on its way */
+    bool
+        eager; /**< small copies, of little content or at first: copies cost little, and go
+                     on beside the network */
     struct tp_device *device; /**< NULL: host memory */
     void *mem; /**< of the device; borrowed until finished */
     struct tp_device_box box;

@@ -32,6 +32,7 @@ struct tp_chunk {
     uint8_t *data;
     uint64_t pos; /**< packed position in the transfer */
     uint64_t len;
+    uint64_t gone; /**< of it, sent before it was queued */
     uint64_t cap;
     unsigned pieces; /**< device copies under way */
     bool copied; /**< READ: content is complete */

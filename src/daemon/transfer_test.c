@@ -499,6 +499,38 @@ test_read_out_of_order(void **state)
     assert_int_equal(w->error, 0);
 }
 
+/* Little content, and the first of much, is copied in small chunks. */
+static void
+test_eager(void **state)
+{
+    enum { LITTLE = (1 << 20) + 5, MUCH = 3 << 20 };
+    struct world *w = *state;
+    struct tp_transfer_params params = {.id = transfer_id(1),
+                                        .size = LITTLE,
+                                        .eager = true,
+                                        .device = &w->fake.device,
+                                        .box = tp_device_range(0, LITTLE),
+                                        .finished = on_finished,
+                                        .arg = w};
+
+    w->fake.at_once = true;
+    assert_int_equal(tp_transfers_start(w->transfers, &params), TELPHER_OK);
+    send_range(w, transfer_id(1), 0, LITTLE, TP_WIRE_CHUNK_MAX);
+    WAIT_FOR(w, w->finished == 1);
+    check_mem(w, LITTLE);
+    assert_int_equal(copies_started(&w->fake), 5);
+    w->got = malloc(MUCH);
+    params.id = transfer_id(2);
+    params.to_client = true;
+    params.size = MUCH;
+    params.box = tp_device_range(0, MUCH);
+    assert_int_equal(tp_transfers_start(w->transfers, &params), TELPHER_OK);
+    receive(w, MUCH);
+    assert_memory_equal(w->got, w->fake.mem, MUCH);
+    WAIT_FOR(w, w->finished == 2);
+    assert_int_equal(copies_started(&w->fake), 5 + 4 + 2);
+}
+
 /* Staging is bounded: no more chunks are read than may be under way. */
 static void
 test_read_depth(void **state)
@@ -767,6 +799,7 @@ main(void)
         TEST(test_gate),
         TEST(test_full_behind_gate),
         TEST(test_read_out_of_order),
+        TEST(test_eager),
         TEST(test_read_depth),
         TEST(test_credit),
         TEST(test_device_error),
