@@ -23,7 +23,8 @@ static inline void
 common_rows(int rows, int columns, int my_parts, int mine, int parts, int *counts,
             int *offsets)
 {
-    int from = first_row(rows, my_parts, mine), to = first_row(rows, my_parts, mine + 1);
+    int from = first_row(rows, my_parts, mine),
+        to = first_row(rows, my_parts, mine + 1);
 
     for (int i = 0; i < parts; i++) {
         int low = first_row(rows, parts, i), high = first_row(rows, parts, i + 1);
@@ -53,11 +54,11 @@ move_blocks(double *data, int rows, int columns, int sends, MPI_Comm inter)
     }
     common_rows(rows, columns, my_parts, mine, parts, table, table + parts);
     if (sends) {
-        MPI_Alltoallv(data, table, table + parts, MPI_DOUBLE, data, none, none, MPI_DOUBLE,
-                      inter);
+        MPI_Alltoallv(data, table, table + parts, MPI_DOUBLE, data, none, none,
+                      MPI_DOUBLE, inter);
     } else {
-        MPI_Alltoallv(data, none, none, MPI_DOUBLE, data, table, table + parts, MPI_DOUBLE,
-                      inter);
+        MPI_Alltoallv(data, none, none, MPI_DOUBLE, data, table, table + parts,
+                      MPI_DOUBLE, inter);
     }
     free(table);
     free(none);

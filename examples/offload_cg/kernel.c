@@ -29,8 +29,8 @@ multiply(double *in, double *out)
 {
     MPI_Sendrecv(in + n, n, MPI_DOUBLE, up, 0, in + (size_t)(rows + 1) * (size_t)n, n,
                  MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Sendrecv(in + (size_t)rows * (size_t)n, n, MPI_DOUBLE, down, 1, in, n, MPI_DOUBLE,
-                 up, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(in + (size_t)rows * (size_t)n, n, MPI_DOUBLE, down, 1, in, n,
+                 MPI_DOUBLE, up, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < n; j++) {
             const double *at = in + (size_t)(i + 1) * (size_t)n + j;

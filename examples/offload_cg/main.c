@@ -23,7 +23,8 @@ residual(const double *x, const double *b, int n)
             r += (i > 0 ? at[-n] : 0) + (i < n - 1 ? at[n] : 0) + (j > 0 ? at[-1] : 0) +
                  (j < n - 1 ? at[1] : 0);
             above += r * r;
-            below += b[(size_t)i * (size_t)n + (size_t)j] * b[(size_t)i * (size_t)n + (size_t)j];
+            below += b[(size_t)i * (size_t)n + (size_t)j] *
+                     b[(size_t)i * (size_t)n + (size_t)j];
         }
     }
     return sqrt(above / below);
