@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The settings that libtelpher lists are those of the programs: compared with the tables in
- * src/icd/settings.c and src/daemon/options.c, which are read as text.
+ * src/icd/settings.c, src/daemon/options.c and src/offload/settings.c, which are read as
+ * text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,6 +172,13 @@ test_daemon(void **state)
 }
 
 static void
+test_offload(void **state)
+{
+    (void)state;
+    compare(SOURCE_FOLDER "/offload/settings.c", "offload");
+}
+
+static void
 take_log(void *user, const telpher_config_info *info)
 {
     if (strcmp(info->name, "TELPHER_LOG") == 0) {
@@ -198,6 +206,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opencl),
         cmocka_unit_test(test_daemon),
+        cmocka_unit_test(test_offload),
         cmocka_unit_test(test_values),
     };
 

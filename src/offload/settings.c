@@ -59,6 +59,10 @@ static const struct tp_config_entry entries[] = {
      .min = 65536,
      .max = INT64_MAX,
      FIELD(limit_bytes)},
+};
+
+/* core/comm has it, too, for the ranks of its jobs. */
+static const struct tp_config_entry shared[] = {
     {.name = "MAPPING",
      .default_text = "",
      .help =
@@ -72,27 +76,36 @@ static struct tp_offload_settings values;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void
-load(void)
+load_table(struct tp_config *config, const struct tp_config_entry *table, size_t count)
 {
-    const struct tp_config_room room = {"offload", entries, TP_ARRAY_LEN(entries),
-                                        &values};
-    static struct tp_config *config; /* lives as long as the process */
-
-    if (tp_config_create(&room, 1, &config) != TELPHER_OK) {
-        tp_world_abort("out of memory");
-    }
-    for (size_t i = 0; i < TP_ARRAY_LEN(entries); i++) {
+    for (size_t i = 0; i < count; i++) {
         struct tp_error err = {0};
         char name[64];
         const char *value;
 
-        snprintf(name, sizeof(name), "TELPHER_%s", entries[i].name);
+        snprintf(name, sizeof(name), "TELPHER_%s", table[i].name);
         value = getenv(name);
         if (value != NULL &&
-            tp_config_set(config, entries[i].name, value, name, &err) != TELPHER_OK) {
+            tp_config_set(config, table[i].name, value, name, &err) != TELPHER_OK) {
             tp_warn("offload", "%s", tp_error_text(&err));
         }
     }
+}
+
+static void
+load(void)
+{
+    const struct tp_config_room rooms[] = {
+        {"offload", entries, TP_ARRAY_LEN(entries), &values},
+        {"mem", shared, TP_ARRAY_LEN(shared), &values},
+    };
+    static struct tp_config *config; /* lives as long as the process */
+
+    if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config) != TELPHER_OK) {
+        tp_world_abort("out of memory");
+    }
+    load_table(config, entries, TP_ARRAY_LEN(entries));
+    load_table(config, shared, TP_ARRAY_LEN(shared));
 }
 
 const struct tp_offload_settings *

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <telpher/offload.h>
+#include <time.h>
 
 enum { KERNELS_MAX = 256, REPETITIONS_MAX = 1000, HAND_TAG = 5 };
 
@@ -64,8 +64,8 @@ hand(void)
         if (rank == 0) {
             MPI_Status status;
 
-            MPI_Recv(all, KERNELS_MAX * (int)sizeof(*all), MPI_BYTE, 0, HAND_TAG, parent,
-                     &status);
+            MPI_Recv(all, KERNELS_MAX * (int)sizeof(*all), MPI_BYTE, 0, HAND_TAG,
+                     parent, &status);
             MPI_Get_count(&status, MPI_BYTE, &len);
         }
         MPI_Bcast(&len, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -178,7 +178,8 @@ median(double *all, int count)
 
 /* One repetition; workers are idle for a moment before it, as between phases of a program. */
 static void
-measure(void (*start)(int), int count, int by_hand, double *ret_inject, double *ret_launch)
+measure(void (*start)(int), int count, int by_hand, double *ret_inject,
+        double *ret_launch)
 {
     const struct timespec gap = {0, 1000000};
     struct by_hand end = {0, {0}};
@@ -218,10 +219,12 @@ main(int argc, char **argv)
     MPI_Comm_remote_size(inter, &workers);
     printf("# %d workers by %s; us, medians of %d\n", workers,
            telpher_offload_mode_name(telpher_offload_mode_of(inter)), repetitions);
-    printf("# N  single: inject launch  by hand: inject launch  batch: inject launch  by "
-           "hand: inject launch\n");
+    printf(
+        "# N  single: inject launch  by hand: inject launch  batch: inject launch  by "
+        "hand: inject launch\n");
     for (int count = 1; count <= KERNELS_MAX; count *= 2) {
-        for (int r = -5; r < repetitions; r++) { /* all by turns, so that all see the same */
+        for (int r = -5; r < repetitions;
+             r++) { /* all by turns, so that all see the same */
             for (int way = 0; way < 4; way++) {
                 measure(starts[way], count, way % 2, &times[way].inject[r > 0 ? r : 0],
                         &times[way].launch[r > 0 ? r : 0]);
