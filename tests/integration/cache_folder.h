@@ -43,7 +43,8 @@ int cache_teardown(void **state);
 void look(struct seen *seen);
 /** @return how many of the entries before were used until after. */
 int count_used(const struct seen *before, const struct seen *after);
-/** Waits until no executor is left: they write when their clients are gone. @return [ms] */
+/** Waits until no executor is left: they write when their clients are gone. @return looks,
+ *  each after 1 ms or, on a busy machine, more */
 int wait_over(void);
 /** Waits for that, and gives the entries, of which there must be @p count. */
 void wait_entries(int count, struct seen *seen);
