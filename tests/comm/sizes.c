@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: sizes TRANSPORT
+ *
+ * Every pair of kinds of memory, by channel, put and get, at every size at which the way
+ * changes and beside it, from and to any alignment; nothing but the place is written.
+ * TELPHER_TEST_ALL_SIZES=1 adds sizes up to 32 MiB, and 4 GiB + 1 where there is memory for
+ * it: minutes, too long for every change.
+ */
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <telpher/channel.h>
+#include <telpher/mem.h>
+#include <telpher/win.h>
+
+enum {
+    TAG = 2,
+    GUARD = 64, /* [bytes] before and behind, that nobody may write */
+    BIGGEST = 300000,
+    BIGGEST_OF_ALL = 32 << 20,
+};
+
+/** Boundaries; each is tried with one byte less and one more. */
+static const size_t boundaries[] = {
+    8,     64,     216, /* in one cell of shared memory, with our header */
+    248,   1000,   4096,   8192, 16384, 32768, 65504, /* 64 KiB with our header */
+    65536, /* eager, bulk; a chunk */
+    65568, 131072, 262144, /* a piece, a frame of data */
+};
+static const size_t more[] = {
+    524288, 1 << 20, 4 << 20,
+    16 << 20, /* parts through the ring, or the other's memory */
+    (32 << 20) - GUARD};
+enum { COUNT = sizeof(boundaries) / sizeof(boundaries[0]) };
+enum { MORE = sizeof(more) / sizeof(more[0]) };
+
+static const enum telpher_mem_kind kinds[] = {TELPHER_MEM_HOST, TELPHER_MEM_SIM,
+                                              TELPHER_MEM_OPENCL};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static const char *transport;
+static bool all_sizes;
+static unsigned from_kind, to_kind;
+
+static bool
+is_here(telpher_context *ctx, enum telpher_mem_kind kind)
+{
+    void *ptr = NULL;
+    telpher_status status = telpher_mem_alloc(ctx, kind, 1, &ptr);
+
+    if (status == TELPHER_ERR_UNSUPPORTED) {
+        return false;
+    }
+    OK(status);
+    OK(telpher_mem_free(ctx, ptr));
+    return true;
+}
+
+/** A rank: memory of its kind, and as much to fill and look at it. */
+struct party {
+    telpher_context *ctx;
+    uint32_t rank;
+    size_t room;
+    uint8_t *mem, *host;
+    telpher_channel *ch;
+    telpher_win *win;
+    unsigned seed;
+};
+
+static void
+finish(telpher_status status, telpher_request **req)
+{
+    OK(status == TELPHER_IN_PROGRESS ? telpher_request_wait(*req, RANKS_TIME, NULL)
+                                     : status);
+}
+
+static uint8_t
+pattern(size_t i, unsigned seed)
+{
+    return (uint8_t)(i * 13 + i / 253 + seed * 31);
+}
+
+/* The sender's bytes at an offset; at the receiver, nothing of what will come. */
+static void
+prepare(struct party *p, size_t off, size_t len)
+{
+    size_t whole = GUARD + off + len + GUARD;
+
+    memset(p->host, 0xa5, whole);
+    for (size_t i = 0; p->rank == 0 && i < len; i++) {
+        p->host[GUARD + off + i] = pattern(i, p->seed);
+    }
+    OK(telpher_mem_copy(p->ctx, p->mem, p->host, whole));
+    OK(telpher_barrier(p->ctx, RANKS_TIME));
+}
+
+static void
+check(struct party *p, size_t off, size_t len)
+{
+    size_t whole = GUARD + off + len + GUARD;
+
+    OK(telpher_mem_copy(p->ctx, p->host, p->mem, whole));
+    for (size_t i = 0; i < GUARD + off; i++) {
+        MUST(p->host[i] == 0xa5);
+    }
+    for (size_t i = 0; i < len; i++) {
+        MUST(p->host[GUARD + off + i] == pattern(i, p->seed));
+    }
+    for (size_t i = GUARD + off + len; i < whole; i++) {
+        MUST(p->host[i] == 0xa5);
+    }
+}
+
+static void
+by_channel(struct party *p, size_t off, size_t len)
+{
+    telpher_request *req = NULL;
+    uint8_t *mem = p->mem + GUARD + off;
+    size_t got = SIZE_MAX;
+
+    if (p->rank == 0) {
+        finish(telpher_channel_send(p->ch, mem, len, NULL, &req), &req);
+    } else {
+        telpher_status status = telpher_channel_recv(p->ch, mem, len, NULL, &req, &got);
+
+        if (status == TELPHER_IN_PROGRESS) {
+            status = telpher_request_wait(req, RANKS_TIME, &got);
+        }
+        OK(status);
+        MUST(got == len);
+    }
+}
+
+static void
+by_put(struct party *p, size_t off, size_t len, size_t to)
+{
+    telpher_request *req = NULL;
+
+    if (p->rank == 0) {
+        finish(telpher_put_notify(p->win, 1, GUARD + to, p->mem + GUARD + off, len, TAG,
+                                  NULL, &req),
+               &req);
+    } else {
+        OK(telpher_notify_wait(p->win, 0, TAG, 1, RANKS_TIME));
+    }
+}
+
+static void
+by_get(struct party *p, size_t off, size_t len, size_t from)
+{
+    telpher_request *req = NULL;
+
+    if (p->rank == 1) {
+        finish(
+            telpher_get(p->win, 0, GUARD + from, p->mem + GUARD + off, len, NULL, &req),
+            &req);
+    }
+    OK(telpher_barrier(p->ctx, RANKS_TIME));
+}
+
+static void
+try_size(struct party *p, size_t len)
+{
+    static const size_t offsets[] = {0, 1, 3, 8, 5};
+    unsigned n = p->seed;
+    size_t src = offsets[n % 5], dst = offsets[n / 5 % 5];
+    size_t off = p->rank == 0 ? src : dst;
+
+    for (unsigned way = 0; way < 3; way++, p->seed++) {
+        prepare(p, off, len);
+        if (way == 0) {
+            by_channel(p, off, len);
+        } else if (way == 1) {
+            by_put(p, off, len, dst);
+        } else {
+            by_get(p, off, len, src);
+        }
+        if (p->rank == 1) {
+            check(p, off, len);
+        }
+    }
+}
+
+static void
+party_init(struct party *p, telpher_context *ctx)
+{
+    void *mem = NULL;
+
+    p->ctx = ctx;
+    p->rank = telpher_context_rank(ctx);
+    p->room = (all_sizes ? BIGGEST_OF_ALL : BIGGEST) + 2 * GUARD + 16;
+    p->host = malloc(p->room);
+    MUST(p->host != NULL);
+    OK(telpher_mem_alloc(ctx, kinds[p->rank == 0 ? from_kind : to_kind], p->room,
+                         &mem));
+    p->mem = mem;
+    OK(telpher_channel_open(ctx, 1 - p->rank, 1, &p->ch));
+    OK(telpher_win_create(ctx, p->mem, p->room, RANKS_TIME, &p->win));
+}
+
+static void
+every_size(telpher_context *ctx)
+{
+    struct party p = {0};
+
+    if (!is_here(ctx, kinds[from_kind]) || !is_here(ctx, kinds[to_kind])) {
+        return;
+    }
+    party_init(&p, ctx);
+    try_size(&p, 0);
+    for (unsigned i = 0; i < COUNT + (all_sizes ? MORE : 0); i++) {
+        size_t at = i < COUNT ? boundaries[i] : more[i - COUNT];
+
+        for (size_t len = at - 1; len <= at + 1; len++) {
+            try_size(&p, len);
+        }
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_win_destroy(p.win);
+    OK(telpher_mem_free(ctx, p.mem));
+    free(p.host);
+}
+
+static void
+test_sizes(void **state)
+{
+    (void)state;
+    for (from_kind = 0; from_kind < KINDS; from_kind++) {
+        for (to_kind = 0; to_kind < KINDS; to_kind++) {
+            assert_true(ranks_run(2, transport, UINT32_MAX, every_size));
+        }
+    }
+}
+
+/* ---- more than 32 bits can say ---- */
+
+#define HUGE_BYTES ((UINT64_C(4) << 30) + 1)
+enum { EVERY = 4099 /* [bytes] between those that are looked at */ };
+
+static void
+huge(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    uint8_t *mem = mmap(NULL, HUGE_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    telpher_request *req = NULL;
+    telpher_channel *ch;
+    size_t len = 0;
+
+    MUST(mem != MAP_FAILED);
+    OK(telpher_channel_open(ctx, 1 - rank, 1, &ch));
+    for (size_t i = 0; rank == 0 && i < HUGE_BYTES; i += EVERY) {
+        mem[i] = pattern(i, 7);
+    }
+    mem[HUGE_BYTES - 1] = rank == 0 ? 99 : 0;
+    if (rank == 0) {
+        finish(telpher_channel_send(ch, mem, HUGE_BYTES, NULL, &req), &req);
+    } else {
+        IS(telpher_channel_recv(ch, mem, HUGE_BYTES, NULL, &req, &len),
+           TELPHER_IN_PROGRESS);
+        OK(telpher_request_wait(req, 3 * RANKS_TIME, &len));
+        MUST(len == HUGE_BYTES && mem[HUGE_BYTES - 1] == 99);
+        for (size_t i = 0; i < HUGE_BYTES; i += EVERY) {
+            MUST(mem[i] == pattern(i, 7));
+        }
+    }
+    OK(telpher_barrier(ctx, 3 * RANKS_TIME));
+    munmap(mem, HUGE_BYTES);
+}
+
+static void
+test_huge(void **state)
+{
+    uint64_t here =
+        (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+    (void)state;
+    if (!all_sizes || here < 3 * HUGE_BYTES) {
+        printf("skipped: 4 GiB + 1: %s\n",
+               all_sizes ? "not enough memory" : "TELPHER_TEST_ALL_SIZES is not set");
+        skip();
+    }
+    assert_true(ranks_run(2, transport, UINT32_MAX, huge));
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
+                                       cmocka_unit_test(test_huge)};
+
+    transport = argc > 1 ? argv[1] : "shm";
+    all_sizes = getenv("TELPHER_TEST_ALL_SIZES") != NULL;
+    unsetenv("TELPHER_ROOT");
+    setenv("TELPHER_RANK", "alone", 1);
+    if (!ranks_have(transport)) {
+        printf("skipped: transport %s does not work here\n", transport);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
