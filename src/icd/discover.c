@@ -12,9 +12,12 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/** One server being asked, by a thread of its own. */
+enum { RECOGNIZE_TIME = 10 * TP_CLOCK_S };
+
+/** One server being asked, by a thread of its own or by who opens a place there. */
 struct inquiry {
     struct tp_icd_server *server;
+    struct tp_icd_facts *facts; /**< what it answers */
     tp_ns deadline;
     pthread_t thread;
     bool threaded;
@@ -36,7 +39,7 @@ on_devices_reply(struct inquiry *q, const uint8_t *body, const uint8_t *end)
     if (msg.status != TELPHER_OK) {
         return TELPHER_OK;
     }
-    return tp_icd_facts_create(msg.facts.data, msg.facts.len, &q->server->facts);
+    return tp_icd_facts_create(msg.facts.data, msg.facts.len, &q->facts);
 }
 
 static telpher_status
@@ -113,13 +116,78 @@ ask(struct inquiry *q)
     if (status != TELPHER_OK) {
         q->err.code = status;
         tp_stream_destroy(stream);
+        tp_icd_facts_destroy(q->facts);
         return;
     }
     q->err.code = TELPHER_OK;
+    q->server->facts = q->facts;
     q->server->idle = stream;
     memcpy(q->server->idle_session, reply.session, sizeof(q->server->idle_session));
     q->server->idle_features = reply.features;
 }
+
+/* ---- again, after a loss ---- */
+
+/* True if both know the same answer, or neither has one. */
+static bool
+same_fact(const struct tp_icd_facts *a, const struct tp_icd_facts *b, uint16_t kind,
+          uint32_t index, uint32_t sub, uint32_t param)
+{
+    struct tp_wire_fact of_a, of_b;
+    bool in_a = tp_icd_facts_get(a, kind, index, sub, param, &of_a);
+    bool in_b = tp_icd_facts_get(b, kind, index, sub, param, &of_b);
+
+    if (!in_a || !in_b) {
+        return in_a == in_b;
+    }
+    return of_a.error == of_b.error && of_a.len == of_b.len &&
+           memcmp(of_a.data, of_b.data, of_a.len) == 0;
+}
+
+/* True if the numbers on the wire mean the same devices, as far as one can tell. */
+static bool
+same_devices(const struct tp_icd_facts *a, const struct tp_icd_facts *b)
+{
+    static const uint32_t params[] = {CL_DEVICE_NAME,      CL_DEVICE_VENDOR,
+                                      CL_DEVICE_TYPE,      CL_DEVICE_VERSION,
+                                      CL_DRIVER_VERSION,   CL_DEVICE_MAX_COMPUTE_UNITS,
+                                      CL_DEVICE_EXTENSIONS};
+    uint32_t platforms = tp_icd_facts_count(a, TP_WIRE_FACT_PLATFORM);
+    uint32_t devices = tp_icd_facts_count(a, TP_WIRE_FACT_DEVICE);
+    bool same = platforms == tp_icd_facts_count(b, TP_WIRE_FACT_PLATFORM) &&
+                devices == tp_icd_facts_count(b, TP_WIRE_FACT_DEVICE);
+
+    for (uint32_t p = 0; same && p < platforms; p++) {
+        same = same_fact(a, b, TP_WIRE_FACT_PLATFORM, p, 0, CL_PLATFORM_NAME);
+        for (uint32_t d = 0; same && d < devices; d++) {
+            for (size_t i = 0; same && i < TP_ARRAY_LEN(params); i++) {
+                same = same_fact(a, b, TP_WIRE_FACT_DEVICE, d, p, params[i]);
+            }
+        }
+    }
+    return same;
+}
+
+telpher_status
+tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
+                 struct tp_error *err)
+{
+    struct inquiry q = {.server = server,
+                        .deadline = tp_clock_deadline(RECOGNIZE_TIME)};
+    telpher_status status = exchange(&q, stream);
+
+    if (q.err.code != TELPHER_OK) {
+        *err = q.err;
+    } else if (status == TELPHER_OK && !same_devices(server->facts, q.facts)) {
+        status = tp_error_set(err, TELPHER_ERR_DEVICE_LOST,
+                              "it has other devices than when this program asked; "
+                              "start the program again to use them");
+    }
+    tp_icd_facts_destroy(q.facts);
+    return status;
+}
+
+/* ---- all servers ---- */
 
 static void *
 ask_main(void *arg)

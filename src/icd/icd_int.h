@@ -54,6 +54,13 @@ bool tp_icd_context_has_images(const struct _cl_context *ctx);
  * the time limit of the settings. @return OK, NO_MEMORY.
  */
 telpher_status tp_icd_discover(struct tp_icd_server *servers, size_t count);
+/**
+ * Asks a server that was discovered before for its devices again, on a fresh stream: it may
+ * have been started anew since, with others. Waits. @return OK, DEVICE_LOST: they are not the
+ * same, or why it did not answer
+ */
+telpher_status tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
+                                struct tp_error *err);
 
 /* ---- platform.c ------------------------------------------------------------------ */
 

@@ -134,6 +134,11 @@ open_stream(struct tp_icd_place *place, uint64_t *ret_features, struct tp_error 
     }
     status = tp_client_connect(&params, &place->stream, &reply, err);
     if (status == TELPHER_OK) {
+        status = tp_icd_recognize(server, place->stream, err);
+        if (status != TELPHER_OK) {
+            tp_stream_destroy(place->stream);
+            return status;
+        }
         memcpy(place->session, reply.session, sizeof(place->session));
         place->window = reply.window;
         *ret_features = reply.features;

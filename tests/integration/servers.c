@@ -117,18 +117,39 @@ servers_start(struct servers *servers, unsigned count)
     return set_environment(servers);
 }
 
+static void
+end(struct servers *servers, unsigned i)
+{
+    char path[100];
+
+    if (servers->pid[i] > 0) {
+        kill(servers->pid[i], SIGTERM);
+        waitpid(servers->pid[i], NULL, 0);
+    }
+    socket_path(servers, i, path, sizeof(path));
+    unlink(path);
+}
+
+int
+servers_restart(struct servers *servers, unsigned i, const char *vendors)
+{
+    char path[100];
+
+    end(servers, i);
+    socket_path(servers, i, path, sizeof(path));
+    setenv("OCL_ICD_VENDORS", vendors, 1);
+    servers->pid[i] = spawn(path);
+    setenv("OCL_ICD_VENDORS", servers->dir, 1);
+    return servers->pid[i] < 0 ? -1 : await(path, servers->pid[i]);
+}
+
 void
 servers_stop(struct servers *servers)
 {
     char path[100];
 
     for (unsigned i = 0; i < servers->count; i++) {
-        if (servers->pid[i] > 0) {
-            kill(servers->pid[i], SIGTERM);
-            waitpid(servers->pid[i], NULL, 0);
-        }
-        socket_path(servers, i, path, sizeof(path));
-        unlink(path);
+        end(servers, i);
     }
     snprintf(path, sizeof(path), "%s/telpher.icd", servers->dir);
     unlink(path);

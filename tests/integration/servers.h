@@ -20,6 +20,11 @@ struct servers {
  * @return 0, or -1 with the reason on stderr.
  */
 int servers_start(struct servers *servers, unsigned count);
+/**
+ * Ends one and starts it anew at its address, with the drivers of folder @p vendors and the
+ * rest of the present environment. @return 0, or -1 with the reason on stderr
+ */
+int servers_restart(struct servers *servers, unsigned i, const char *vendors);
 /** Ends them and removes the folder. */
 void servers_stop(struct servers *servers);
 

@@ -36,6 +36,7 @@ static const char source[] = "kernel void inc(global int *x, int by)\n"
 static char log_pattern[128]; /* of the files TESTDRV_LOG makes, one an executor */
 
 struct setup {
+    struct servers *servers;
     cl_uint num_devices;
     cl_device_id device[4];
     cl_context context;
@@ -435,6 +436,39 @@ case_build_log(struct setup *s)
     close_all(s);
 }
 
+static cl_int
+error_of_new_context(struct setup *s)
+{
+    cl_int err;
+    cl_context context = clCreateContext(NULL, 1, s->device, NULL, NULL, &err);
+
+    if (context != NULL) {
+        CHECK(clReleaseContext(context));
+    }
+    return err;
+}
+
+/* A server that comes back with other devices is not taken for the one that it was. */
+static void
+case_other_devices(struct setup *s)
+{
+    open_all(s);
+    set_args(s->inc, s->mem, 1);
+    setenv("TESTDRV_TYPE", "cpu", 1);
+    EXPECT_VALUE(servers_restart(s->servers, 0, TESTDRV_VENDORS_DIR), 0);
+    (void)launch(s->queue[0], s->inc, 0, INTS, NULL);
+    EXPECT(clFinish(s->queue[0]) != CL_SUCCESS); /* it is lost, and we know */
+    EXPECT_VALUE(error_of_new_context(s), CL_DEVICE_NOT_AVAILABLE);
+    setenv("TESTDRV_TYPE", "gpu", 1);
+    setenv("TESTDRV_DEVICES", "3", 1);
+    EXPECT_VALUE(servers_restart(s->servers, 0, TESTDRV_VENDORS_DIR), 0);
+    EXPECT_VALUE(error_of_new_context(s), CL_DEVICE_NOT_AVAILABLE);
+    setenv("TESTDRV_DEVICES", "2", 1);
+    EXPECT_VALUE(servers_restart(s->servers, 0, TESTDRV_VENDORS_DIR), 0);
+    EXPECT_VALUE(error_of_new_context(s), CL_SUCCESS);
+    close_all(s);
+}
+
 /* ---- running a case ---- */
 
 struct script {
@@ -458,8 +492,8 @@ remove_logs(void)
 static _Noreturn void
 be_case(void (*body)(struct setup *), const struct script *script, const char *log_name)
 {
-    struct setup s = {0};
     struct servers servers;
+    struct setup s = {.servers = &servers};
 
     alarm(CASE_SECONDS);
     setenv("OCL_ICD_VENDORS", TESTDRV_VENDORS_DIR, 1);
@@ -588,6 +622,13 @@ test_build_log(void **state)
     run_case(case_build_log, NULL);
 }
 
+static void
+test_other_devices(void **state)
+{
+    (void)state;
+    run_case(case_other_devices, NULL);
+}
+
 int
 main(void)
 {
@@ -602,6 +643,7 @@ main(void)
         cmocka_unit_test(test_slow_commands),
         cmocka_unit_test(test_slow_build),
         cmocka_unit_test(test_build_log),
+        cmocka_unit_test(test_other_devices),
     };
 
     return cmocka_run_group_tests_name("testdrv_remote", tests, NULL, NULL);
