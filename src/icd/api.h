@@ -54,10 +54,10 @@
     X(clSetContextDestructorCallback)
 /* clang-format on */
 
-/** Each has exactly the type that the headers give its slot. */
+/** Each has exactly the type that the headers give its slot; the types' own names changed. */
 #define TP_ICD_DECLARE(name)                                                           \
-    extern                                                                             \
-        __attribute__((visibility("hidden"))) __typeof__(*(cl_api_##name)0) tp_##name;
+    extern __attribute__((                                                             \
+        visibility("hidden"))) __typeof__(*((cl_icd_dispatch *)0)->name) tp_##name;
 TP_ICD_CORE(TP_ICD_DECLARE)
 #undef TP_ICD_DECLARE
 

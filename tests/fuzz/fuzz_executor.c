@@ -283,6 +283,7 @@ fail_all(void)
     drop_unsent(x.transfers->streams[0]);
     (void)tp_transfers_expire(x.transfers, tp_clock_ns(), 1, CL_OUT_OF_RESOURCES);
     tp_exec_sweep_failures(&x);
+    (void)tp_exec_sweep_holds(&x); /* as the watchdog would */
 }
 
 static void

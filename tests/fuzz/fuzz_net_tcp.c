@@ -44,7 +44,7 @@ static struct {
     telpher_win *win;
     uint64_t job;
     uint16_t port;
-    unsigned gathers;
+    unsigned gathers, knocks;
     int fd; /* the other rank's end */
     uint8_t *window, *little, *much, *device, *inbox;
     unsigned begun, done[OPS], ended;
@@ -103,6 +103,7 @@ static void
 knock(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(all.port)};
+    struct sockaddr_in own = {.sin_family = AF_INET};
     struct tp_tcp_hello hello = {.magic = "TELPNET", .job = all.job, .from = 1};
     const struct {
         struct tp_tcp_frame frame;
@@ -114,8 +115,11 @@ knock(void)
 
     memcpy(hello.magic, TP_TCP_HELLO_MAGIC, sizeof(hello.magic));
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    /* one address would run out of ports, which stay taken for a minute */
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ++all.knocks % 65536);
     all.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    require(all.fd >= 0 && connect(all.fd, (void *)&a, sizeof(a)) == 0);
+    require(all.fd >= 0 && bind(all.fd, (void *)&own, sizeof(own)) == 0);
+    require(connect(all.fd, (void *)&a, sizeof(a)) == 0);
     send_all(&hello, sizeof(hello));
     send_all(&step, sizeof(step.frame) + sizeof(step.header) + sizeof(step.size));
     for (unsigned i = 0; i < ROUNDS; i++) { /* it is seen before anybody looks for it */

@@ -10,9 +10,12 @@ find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
     uint32_t place[2];
 
     memcpy(place, copy->body, sizeof(place));
+    if (place[1] > TP_SHM_EAGER || place[0] > TP_SHM_DATA - place[1]) {
+        return false;
+    }
     m->data = ring->data + place[0];
     m->len = place[1];
-    return place[1] <= TP_SHM_EAGER && place[0] <= TP_SHM_DATA - place[1];
+    return true;
 }
 
 static bool

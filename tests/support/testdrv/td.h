@@ -456,7 +456,7 @@ td_set_error(cl_int *errcode_ret, cl_int err)
     X(clGetDeviceAndHostTimer) X(clGetHostTimer)
 /* clang-format on */
 
-#define TD_DECLARE(name) extern __typeof__(*(cl_api_##name)0) td_##name;
+#define TD_DECLARE(name) extern __typeof__(*((cl_icd_dispatch *)0)->name) td_##name;
 TD_ENTRIES_12(TD_DECLARE)
 TD_ENTRIES_30(TD_DECLARE)
 TD_ENTRIES_TIMER(TD_DECLARE)
