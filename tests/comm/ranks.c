@@ -8,7 +8,7 @@
 
 #include <telpher/root.h>
 
-enum { TIME_S = 200 }; /* a sanitizer, on a busy machine */
+unsigned ranks_seconds = 200; /* a sanitizer, on a busy machine */
 
 /** Where the ranks of a run meet, in a process of its own: a thread beside fork() would leave
  *  its locks behind in the ranks. */
@@ -48,7 +48,7 @@ place_create(uint32_t size, struct place *place)
     MUST(pipe(tell) == 0 && pipe(stop) == 0);
     pid = fork();
     if (pid == 0) {
-        alarm(TIME_S + 10);
+        alarm(ranks_seconds + 10);
         close(stop[1]);
         be_root(size, place, tell[1], stop[0]);
     }
@@ -109,7 +109,8 @@ be_rank(uint32_t rank, uint32_t size, const struct place *place,
 {
     char text[32];
 
-    alarm(TIME_S); /* a rank that hangs ends by a signal, which its parent sees */
+    alarm(
+        ranks_seconds); /* a rank that hangs ends by a signal, which its parent sees */
     close(place->stop);
     set_number("TELPHER_RANK", rank);
     set_number("TELPHER_SIZE", size);

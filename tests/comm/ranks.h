@@ -36,6 +36,10 @@
 
 #define OK(call) IS(call, TELPHER_OK)
 
+/** [s] that a rank may take: one that hangs is ended by a signal. 200 unless a test that
+ *  takes longer sets it. */
+extern unsigned ranks_seconds;
+
 /** What a rank does; what it returns is not looked at, only MUST counts. */
 typedef void (*rank_fn)(telpher_context *ctx);
 

@@ -24,9 +24,9 @@
 
 /** Set for the test; idle connections are asked every second, a new one for 3 s. */
 #define LOST_AFTER TP_CLOCK_S
-#define NOTICED_IDLE (LOST_AFTER + 2 * TP_CLOCK_S)
+#define NOTICED_IDLE (LOST_AFTER + 3 * TP_CLOCK_S)
 #define NOTICED_BUSY (LOST_AFTER + TP_CLOCK_S)
-#define NOTICED_FULL (LOST_AFTER + 3 * TP_CLOCK_S)
+#define NOTICED_FULL (LOST_AFTER + 4 * TP_CLOCK_S)
 #define NOTICED_NEW (3 * TP_CLOCK_S + TP_CLOCK_S)
 #define SLACK (3 * TP_CLOCK_S) /* the machine may be slow */
 #define COMPUTES (5 * TP_CLOCK_S)

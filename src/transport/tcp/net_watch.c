@@ -21,6 +21,7 @@
 
 enum {
     LOOKS = 4, /* in the time after which a rank is lost */
+    SPARE = 2, /* questions of keepalive that may get lost */
     RETRANSMITTED = 2, /* times, before silence means something */
     TCP_IS_UP = 1, /* states of the kernel's, in tcpi_state */
     TCP_IS_ASKING = 2,
@@ -38,11 +39,12 @@ is_loopback(const union tp_tcp_sockaddr *a)
            memcmp(&a->in6.sin6_addr, mapped, sizeof(mapped)) == 0;
 }
 
-/* The kernel asks an idle peer every second. */
+/* The kernel asks an idle peer every second; questions get lost, and answers. */
 static void
 keep_alive(int fd, tp_ns lost_after)
 {
-    int on = 1, count = (int)TP_MIN((lost_after + TP_CLOCK_S - 1) / TP_CLOCK_S, 100u);
+    int on = 1,
+        count = SPARE + (int)TP_MIN((lost_after + TP_CLOCK_S - 1) / TP_CLOCK_S, 100u);
 
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)); /* [s] */
@@ -56,7 +58,9 @@ tp_tcp_net_watch_begin(struct tcp_conn *c)
     c->probe_fd = -1;
     c->remote = !is_loopback(&c->address);
     c->net->remotes += c->remote;
-    keep_alive(c->fd, c->net->params.lost_after);
+    if (c->remote) { /* within a machine the kernel tells, and may be late to answer */
+        keep_alive(c->fd, c->net->params.lost_after);
+    }
 }
 
 static void
