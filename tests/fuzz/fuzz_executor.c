@@ -400,6 +400,7 @@ end_session(void)
     tp_map_init(&x.regions);
     require(tp_map_count(&x.objects) == 0 && tp_list_is_empty(&x.queues));
     require(tp_list_is_empty(&x.gates));
+    require(tp_list_is_empty(&x.user_events) && x.user_events_open == 0);
     tp_transfers_end_streams(x.transfers);
     tp_conn_destroy(bulk);
     tp_transfers_destroy(old_transfers);
