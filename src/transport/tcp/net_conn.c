@@ -12,7 +12,8 @@
 #include "transport/tcp/net_int.h"
 
 enum { STRANGERS = 64 }; /* beside all ranks, who may come at the same moment */
-#define HELLO_TIME (5 * TP_CLOCK_S)
+/** For a rank that connects and computes, or gets no processor, before it says hello. */
+#define HELLO_TIME (60 * TP_CLOCK_S)
 
 static struct tcp_conn *
 conn_create(struct tcp_net *n, int fd, const union tp_tcp_sockaddr *address,
