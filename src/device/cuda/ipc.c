@@ -188,8 +188,9 @@ tp_cuda_import(struct tp_device *d, const uint8_t *blob, size_t len,
                                   : import_other(&c->home, &b, ret);
 }
 
-/* Without MPS the contexts of two processes are never on one GPU at the same time: a copy inside
- * it took 146 us on an H200, one out of it and one into it 13. */
+/* A copy inside a GPU that two processes use took 146 us on an H200, of 8 B as of 64 KiB, and 8
+ * between two GPUs: without MPS their contexts take turns. Pieces through host memory ran at
+ * 40 GB/s there. */
 bool
 tp_cuda_move_takes_turns(struct tp_device *d, void *to, void *from)
 {
