@@ -297,6 +297,27 @@ cut_canceled_closed(telpher_context *ctx)
     OK(telpher_barrier(ctx, RANKS_TIME));
 }
 
+/* What was sent before a rank left arrives, also where the other did not look till then. */
+static void
+send_and_leave(telpher_context *ctx)
+{
+    uint32_t rank = telpher_context_rank(ctx);
+    struct timespec nap = {.tv_nsec = 500000000}; /* it stays for 1 s */
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    uint64_t value = 4711 * rank;
+    size_t len = 0;
+
+    OK(telpher_channel_open(ctx, 1 - rank, 3, &ch));
+    if (rank == 1) {
+        OK(finish(telpher_channel_send(ch, &value, sizeof(value), NULL, &req), &req));
+        return;
+    }
+    nanosleep(&nap, NULL);
+    OK(finish(telpher_channel_recv(ch, &value, sizeof(value), NULL, &req, &len), &req));
+    MUST(value == 4711);
+}
+
 static void
 test_channels(void **state)
 {
@@ -304,6 +325,7 @@ test_channels(void **state)
     assert_true(ranks_run(2, transport, UINT32_MAX, every_size_and_kind));
     assert_true(ranks_run(2, transport, UINT32_MAX, flood));
     assert_true(ranks_run(2, transport, UINT32_MAX, cut_canceled_closed));
+    assert_true(ranks_run(2, transport, UINT32_MAX, send_and_leave));
 }
 
 /* ---- windows ---- */

@@ -476,7 +476,13 @@ net_destroy(struct tp_net *net)
 
     tp_list_for_each(link, &n->conns)
     {
-        (void)shutdown(tp_list_entry(link, struct tcp_conn, link)->fd, SHUT_WR);
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (c->held) { /* the lower rank reads it, whichever connection it chooses */
+            c->held = false;
+            (void)tp_tcp_net_flush(c);
+        }
+        (void)shutdown(c->fd, SHUT_WR);
     }
     tp_list_for_each_safe(link, &n->conns)
     {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machines that vanish without a word: docs/decisions/0013. A process that ends is noticed by
+ * Machines that vanish without a word: docs/decisions/0015. A process that ends is noticed by
  * itself; a rank that computes and reads nothing is alive, for its kernel answers. So it is
  * the kernel's answers that are looked at:
  *
