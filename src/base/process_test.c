@@ -37,16 +37,24 @@ test_end(void **state)
 {
     struct tp_process child;
     struct pollfd p = {.events = POLLIN};
+    telpher_status status;
     pid_t pid = fork();
 
     (void)state;
     if (pid == 0) {
+        (void)alarm(60); /* when the test fails nobody ends it */
         (void)pause();
         _Exit(0);
     }
     assert_int_equal(tp_process_self(&child), TELPHER_OK);
     child.pid = pid;
-    assert_int_equal(tp_process_open(&child, &p.fd), TELPHER_OK);
+    status = tp_process_open(&child, &p.fd);
+    if (status == TELPHER_ERR_UNSUPPORTED) { /* an old kernel, or valgrind */
+        (void)kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        skip();
+    }
+    assert_int_equal(status, TELPHER_OK);
     assert_int_equal(poll(&p, 1, 0), 0);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(poll(&p, 1, 10000), 1); /* also before it is waited for */

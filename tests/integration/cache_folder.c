@@ -2,6 +2,7 @@
 #include "cache_folder.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,12 +96,13 @@ wait_entries(int count, struct seen *seen)
 int
 run_client(const char *a, const char *b)
 {
+    char self[PATH_MAX] = "";
     int status;
     pid_t pid = fork();
 
     if (pid == 0) {
-        if (chdir(top) == 0) {
-            execl("/proc/self/exe", "icd_cache", "--client", a, b, (char *)NULL);
+        if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 && chdir(top) == 0) {
+            execl(self, self, "--client", a, b, (char *)NULL);
         }
         _exit(127);
     }

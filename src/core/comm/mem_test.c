@@ -347,7 +347,7 @@ test_imports_are_remembered(void **state)
 {
     struct tp_mems *mems = make(NULL);
     struct tp_mem_place place, places[60];
-    uint8_t blob[TP_MEMS_BLOB_MAX];
+    uint8_t blob[TP_MEMS_BLOB_MAX] = {0};
     size_t len;
 
     (void)state;
