@@ -4,24 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "offload/worker_int.h"
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-static const char *const fault_names[] = {"a bad address (SIGSEGV)", "a bus error",
-                                          "an arithmetic error (SIGFPE)",
-                                          "a bad instruction", "abort()"};
+#define AND_ENDS "; the worker ends, and the job with it\n"
+static const char *const fault_words[] = {
+    ": a bad address (SIGSEGV)" AND_ENDS, ": a bus error" AND_ENDS,
+    ": an arithmetic error (SIGFPE)" AND_ENDS, ": a bad instruction" AND_ENDS,
+    ": abort()" AND_ENDS};
 
-/* Only what may be called in a handler. */
+/*
+ * Only what may be called in a handler. One piece, and time for the launcher to pass it on:
+ * some end the job with what they have not read yet.
+ */
 static void
-say(const char *text)
+say(const char *kernel, const char *what)
 {
-    ssize_t len = (ssize_t)strlen(text);
+    const struct timespec nap = {.tv_nsec = 50000000};
+    const char *const words[] = {"telpher: kernel ", kernel, what};
+    struct iovec parts[3];
 
-    if (write(STDERR_FILENO, text, (size_t)len) != len) {
-        return;
+    for (size_t i = 0; i < TP_ARRAY_LEN(words); i++) {
+        parts[i].iov_base = (void *)(uintptr_t)words[i];
+        parts[i].iov_len = strlen(words[i]);
+    }
+    if (writev(STDERR_FILENO, parts, TP_ARRAY_LEN(parts)) > 0) {
+        (void)nanosleep(&nap, NULL);
     }
 }
 
@@ -29,17 +42,13 @@ static void
 on_fault(int number)
 {
     const char *kernel = tp_worker_kernel_name();
-    const char *what = "a signal";
+    const char *what = ": a signal" AND_ENDS;
 
     for (size_t i = 0; i < TP_ARRAY_LEN(faults); i++) {
-        what = faults[i] == number ? fault_names[i] : what;
+        what = faults[i] == number ? fault_words[i] : what;
     }
     if (kernel != NULL) {
-        say("telpher: kernel ");
-        say(kernel);
-        say(": ");
-        say(what);
-        say("; the worker ends, and the job with it\n");
+        say(kernel, what);
     }
     signal(number, SIG_DFL);
     raise(number);
@@ -53,9 +62,7 @@ end_job(const char *call, int code)
     const char *kernel = tp_worker_kernel_name();
 
     if (kernel != NULL && getpid() == worker) {
-        say("telpher: kernel ");
-        say(kernel);
-        say(call);
+        say(kernel, call);
         PMPI_Abort(MPI_COMM_WORLD, code != 0 ? code : 1);
     }
 }
