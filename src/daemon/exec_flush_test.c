@@ -10,49 +10,22 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "daemon/test_share.h"
+#include "daemon/test_driver.h"
 
 struct test_daemon the_daemon;
-static char log_folder[64];
 
 /* ---- scenes ---- */
 
 static int
-open_with(void **state, const char *in_flush)
-{
-    char log[80];
-
-    (void)strcpy(log_folder, "/tmp/telpher-test-XXXXXX");
-    assert_non_null(mkdtemp(log_folder));
-    (void)snprintf(log, sizeof(log), "%s/%%p", log_folder);
-    (void)setenv("OCL_ICD_VENDORS", TESTDRV_VENDORS_DIR, 1);
-    (void)setenv("TESTDRV_LOG", log, 1);
-    (void)setenv("TESTDRV_IN_FLUSH", in_flush, 1);
-    test_daemon_start(&the_daemon, NULL);
-    return test_open_scene(state);
-}
-
-static int
 open_in_flush(void **state)
 {
-    return open_with(state, "1");
+    return test_open_driver_scene(state, "TESTDRV_IN_FLUSH", "1");
 }
 
 static int
 open_ordinary(void **state)
 {
-    return open_with(state, "0");
-}
-
-static int
-close_daemon(void **state)
-{
-    char command[128];
-    int result = test_close_scene(state); /* an executor that spins would not end */
-
-    test_daemon_stop(&the_daemon);
-    (void)snprintf(command, sizeof(command), "rm -r %s", log_folder);
-    return system(command) == 0 ? result : -1; /* NOLINT(cert-env33-c): a test */
+    return test_open_driver_scene(state, "TESTDRV_IN_FLUSH", "0");
 }
 
 /* ---- commands ---- */
@@ -100,29 +73,18 @@ put_marker(struct test_scene *c, uint64_t wait_for, uint8_t flags)
 static void
 expect_reader(struct test_scene *c)
 {
-    struct tp_wire_ping ping = {.request = test_id(&c->s, TP_WIRE_KIND_REQUEST)};
-    struct tp_wire_pong pong;
-
-    for (int i = 0; i < 2; i++) { /* the second is read after the flush */
-        test_put(&c->s, TP_WIRE_PING, &ping);
-        test_expect(&c->s, TP_WIRE_PONG, &pong);
-        ping.request = test_id(&c->s, TP_WIRE_KIND_REQUEST);
-    }
+    test_expect_alive(&c->s);
+    test_expect_alive(&c->s); /* the second is read after the flush */
 }
 
 /* Calls of clFlush in the log of the one executor. */
 static unsigned
 count_flushes(void)
 {
-    char path[128], line[256];
+    char line[256];
     unsigned count = 0;
-    pid_t executor;
-    FILE *f;
+    FILE *f = test_driver_log();
 
-    assert_int_equal(test_daemon_children(&the_daemon, &executor, 1), 1);
-    (void)snprintf(path, sizeof(path), "%s/%ld", log_folder, (long)executor);
-    f = fopen(path, "r");
-    assert_non_null(f);
     while (fgets(line, sizeof(line), f) != NULL) {
         count += strncmp(line, "clFlush ", 8) == 0;
     }
@@ -291,7 +253,7 @@ test_left_waiting(void **state)
 }
 
 #define IN_FLUSH(test)                                                                 \
-    cmocka_unit_test_setup_teardown(test, open_in_flush, close_daemon)
+    cmocka_unit_test_setup_teardown(test, open_in_flush, test_close_driver_scene)
 
 int
 main(void)
@@ -299,7 +261,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         IN_FLUSH(test_waits_for_user_event),
         cmocka_unit_test_setup_teardown(test_ordinary_driver, open_ordinary,
-                                        close_daemon),
+                                        test_close_driver_scene),
         IN_FLUSH(test_other_queues),
         IN_FLUSH(test_moves),
         IN_FLUSH(test_move_waits_for_user_event),

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "daemon/test_share.h"
+#include "daemon/test_driver.h"
 
 enum {
     SLABS = 4, /* kinds of staging */
@@ -21,7 +21,6 @@ enum {
 };
 
 struct test_daemon the_daemon;
-static char log_folder[64];
 
 /** Buffers over host memory in the log of the executor. */
 struct pins {
@@ -71,14 +70,9 @@ read_log(void)
 {
     struct reading r = {0};
     struct pins p = {0};
-    char path[128], line[256];
-    pid_t executor;
-    FILE *f;
+    char line[256];
+    FILE *f = test_driver_log();
 
-    assert_int_equal(test_daemon_children(&the_daemon, &executor, 1), 1);
-    (void)snprintf(path, sizeof(path), "%s/%ld", log_folder, (long)executor);
-    f = fopen(path, "r");
-    assert_non_null(f);
     while (fgets(line, sizeof(line), f) != NULL) {
         read_line(line, &r, &p);
     }
@@ -90,11 +84,7 @@ read_log(void)
 static struct pins
 look(struct test_scene *c)
 {
-    struct tp_wire_ping ping = {.request = test_id(&c->s, TP_WIRE_KIND_REQUEST)};
-    struct tp_wire_pong pong;
-
-    test_put(&c->s, TP_WIRE_PING, &ping);
-    test_expect(&c->s, TP_WIRE_PONG, &pong);
+    test_expect_alive(&c->s);
     return read_log();
 }
 
@@ -112,55 +102,24 @@ wait_for_alive(unsigned count)
 /* ---- scenes ---- */
 
 static int
-open_with(void **state, const char *variable, const char *value)
-{
-    char log[80];
-
-    (void)strcpy(log_folder, "/tmp/telpher-test-XXXXXX");
-    assert_non_null(mkdtemp(log_folder));
-    (void)snprintf(log, sizeof(log), "%s/%%p", log_folder);
-    (void)setenv("OCL_ICD_VENDORS", TESTDRV_VENDORS_DIR, 1);
-    (void)setenv("TESTDRV_LOG", log, 1);
-    if (variable != NULL) {
-        (void)setenv(variable, value, 1);
-    }
-    test_daemon_start(&the_daemon, NULL);
-    if (variable != NULL) {
-        (void)unsetenv(variable);
-    }
-    return test_open_scene(state);
-}
-
-static int
 open_discrete(void **state)
 {
-    return open_with(state, NULL, NULL);
+    return test_open_driver_scene(state, NULL, NULL);
 }
 
 static int
 open_unified(void **state)
 {
-    return open_with(state, "TESTDRV_UNIFIED", "1");
+    return test_open_driver_scene(state, "TESTDRV_UNIFIED", "1");
 }
 
 /* The second slab and the first region: calls 1 to 4 are slabs, 5 is the buffer. */
 static int
 open_failing(void **state)
 {
-    return open_with(state, "TESTDRV_FAIL",
-                     "clCreateBuffer:CL_OUT_OF_RESOURCES:2,"
-                     "clCreateBuffer:CL_MEM_OBJECT_ALLOCATION_FAILURE:6");
-}
-
-static int
-close_daemon(void **state)
-{
-    char command[128];
-    int result = test_close_scene(state);
-
-    test_daemon_stop(&the_daemon);
-    (void)snprintf(command, sizeof(command), "rm -r %s", log_folder);
-    return system(command) == 0 ? result : -1; /* NOLINT(cert-env33-c): a test */
+    return test_open_driver_scene(state, "TESTDRV_FAIL",
+                                  "clCreateBuffer:CL_OUT_OF_RESOURCES:2,"
+                                  "clCreateBuffer:CL_MEM_OBJECT_ALLOCATION_FAILURE:6");
 }
 
 static void
@@ -367,14 +326,22 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_once_each, open_discrete, close_daemon),
-        cmocka_unit_test_setup_teardown(test_bulk_content, open_discrete, close_daemon),
-        cmocka_unit_test_setup_teardown(test_contexts, open_discrete, close_daemon),
-        cmocka_unit_test_setup_teardown(test_in_use, open_discrete, close_daemon),
-        cmocka_unit_test_setup_teardown(test_all_at_once, open_discrete, close_daemon),
-        cmocka_unit_test_setup_teardown(test_unified, open_unified, close_daemon),
-        cmocka_unit_test_setup_teardown(test_failing, open_failing, close_daemon),
-        cmocka_unit_test_setup_teardown(test_too_much, open_discrete, close_daemon),
+        cmocka_unit_test_setup_teardown(test_once_each, open_discrete,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_bulk_content, open_discrete,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_contexts, open_discrete,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_in_use, open_discrete,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_all_at_once, open_discrete,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_unified, open_unified,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_failing, open_failing,
+                                        test_close_driver_scene),
+        cmocka_unit_test_setup_teardown(test_too_much, open_discrete,
+                                        test_close_driver_scene),
     };
 
     if (argc > 1) {

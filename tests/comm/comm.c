@@ -56,21 +56,6 @@ memory_create(telpher_context *ctx, enum telpher_mem_kind kind, size_t bytes)
     return m;
 }
 
-/* Whether this machine has a kind, which all ranks are on. */
-static bool
-is_here(telpher_context *ctx, enum telpher_mem_kind kind)
-{
-    void *ptr = NULL;
-    telpher_status status = telpher_mem_alloc(ctx, kind, 1, &ptr);
-
-    if (status == TELPHER_ERR_UNSUPPORTED) {
-        return false;
-    }
-    OK(status);
-    OK(telpher_mem_free(ctx, ptr));
-    return true;
-}
-
 static void
 memory_destroy(struct memory *m)
 {
@@ -98,13 +83,6 @@ check(struct memory *m, size_t off, size_t len, unsigned seed)
     for (size_t i = 0; i < len; i++) {
         MUST(m->host[i] == pattern(i, seed));
     }
-}
-
-static telpher_status
-finish(telpher_status status, telpher_request **req)
-{
-    return status == TELPHER_IN_PROGRESS ? telpher_request_wait(*req, RANKS_TIME, NULL)
-                                         : status;
 }
 
 /* ---- start and collectives ---- */
@@ -145,7 +123,8 @@ send_all(telpher_context *ctx, telpher_channel *ch, enum telpher_mem_kind kind)
         telpher_request *req = NULL;
 
         fill(&m, i % 4, sizes[i], i);
-        OK(finish(telpher_channel_send(ch, m.mem + i % 4, sizes[i], NULL, &req), &req));
+        OK(ranks_finish(telpher_channel_send(ch, m.mem + i % 4, sizes[i], NULL, &req),
+                        &req));
     }
     memory_destroy(&m);
 }
@@ -185,7 +164,8 @@ every_size_and_kind(telpher_context *ctx)
     IS(telpher_channel_open(ctx, 1 - rank, 5, &ch), TELPHER_ERR_EXISTS);
     for (unsigned from = 0; from < KINDS; from++) {
         for (unsigned to = 0; to < KINDS; to++) {
-            if (!is_here(ctx, kinds[from]) || !is_here(ctx, kinds[to])) {
+            if (!ranks_have_memory(ctx, kinds[from]) ||
+                !ranks_have_memory(ctx, kinds[to])) {
                 continue;
             }
             if (rank == 0) {
@@ -273,10 +253,11 @@ cut_canceled_closed(telpher_context *ctx)
 
     OK(telpher_channel_open(ctx, 1 - rank, 77, &ch));
     if (rank == 0) {
-        OK(finish(telpher_channel_send(ch, small, sizeof(small), NULL, &req), &req));
-        OK(finish(telpher_channel_send(ch, big, sizeof(big), NULL, &req), &req));
+        OK(ranks_finish(telpher_channel_send(ch, small, sizeof(small), NULL, &req),
+                        &req));
+        OK(ranks_finish(telpher_channel_send(ch, big, sizeof(big), NULL, &req), &req));
         OK(telpher_barrier(ctx, RANKS_TIME)); /* nobody receives the next */
-        IS(finish(telpher_channel_send(ch, big, sizeof(big), NULL, &req), &req),
+        IS(ranks_finish(telpher_channel_send(ch, big, sizeof(big), NULL, &req), &req),
            TELPHER_ERR_CANCELED);
     } else {
         for (int i = 0; i < 2; i++) {
@@ -310,11 +291,13 @@ send_and_leave(telpher_context *ctx)
 
     OK(telpher_channel_open(ctx, 1 - rank, 3, &ch));
     if (rank == 1) {
-        OK(finish(telpher_channel_send(ch, &value, sizeof(value), NULL, &req), &req));
+        OK(ranks_finish(telpher_channel_send(ch, &value, sizeof(value), NULL, &req),
+                        &req));
         return;
     }
     nanosleep(&nap, NULL);
-    OK(finish(telpher_channel_recv(ch, &value, sizeof(value), NULL, &req, &len), &req));
+    OK(ranks_finish(telpher_channel_recv(ch, &value, sizeof(value), NULL, &req, &len),
+                    &req));
     MUST(value == 4711);
 }
 
@@ -346,7 +329,7 @@ puts_of_kind(telpher_context *ctx, enum telpher_mem_kind from, enum telpher_mem_
         telpher_request *req = NULL;
 
         fill(&src, 0, sizes[i], i + rank);
-        OK(finish(
+        OK(ranks_finish(
             telpher_put_notify(win, next, i % 8, src.mem, sizes[i], i, NULL, &req),
             &req));
         OK(telpher_notify(win, next, 1000));
@@ -368,7 +351,8 @@ static void
 puts_and_notifications(telpher_context *ctx)
 {
     for (unsigned to = 0; to < KINDS; to++) {
-        if (is_here(ctx, kinds[from_kind]) && is_here(ctx, kinds[to])) {
+        if (ranks_have_memory(ctx, kinds[from_kind]) &&
+            ranks_have_memory(ctx, kinds[to])) {
             puts_of_kind(ctx, kinds[from_kind], kinds[to]);
         }
     }
@@ -389,8 +373,8 @@ flush_get_bounds(telpher_context *ctx)
         size_t len = i % 3 == 0 ? sizeof(src) : 100 * i;
 
         memset(src, (int)(i + rank + 1), len);
-        OK(finish(telpher_put(win, next, 0, src, len, NULL, &req), &req));
-        OK(finish(telpher_get(win, next, 0, back, len, NULL, &req), &req));
+        OK(ranks_finish(telpher_put(win, next, 0, src, len, NULL, &req), &req));
+        OK(ranks_finish(telpher_get(win, next, 0, back, len, NULL, &req), &req));
         MUST(memcmp(src, back, len) == 0); /* a get sees the puts before it */
         OK(telpher_win_flush(win, i % 2 ? next : TELPHER_ANY_RANK, RANKS_TIME));
     }
@@ -479,9 +463,9 @@ send_messages(telpher_context *ctx, struct memory *src)
             for (unsigned b = 0; b < count; b++) {
                 fill(&src[b], 0, buffers[b].len, n + b);
             }
-            OK(finish(telpher_msg_send(ctx, 1, 12, params, 97 * (n % 4), buffers, count,
-                                       NULL, &req),
-                      &req));
+            OK(ranks_finish(telpher_msg_send(ctx, 1, 12, params, 97 * (n % 4), buffers,
+                                             count, NULL, &req),
+                            &req));
             OK(telpher_barrier(ctx, RANKS_TIME));
         }
     }
@@ -582,12 +566,13 @@ one_dies(telpher_context *ctx)
     IS(telpher_notify_wait(win, 1, 0, 1, RANKS_TIME), TELPHER_ERR_PEER_LOST);
     IS(telpher_win_flush(win, 1, RANKS_TIME), TELPHER_ERR_PEER_LOST);
     if (rank == 0) {
-        OK(finish(telpher_channel_send(to_alive, big, sizeof(mine), NULL, &req), &req));
+        OK(ranks_finish(telpher_channel_send(to_alive, big, sizeof(mine), NULL, &req),
+                        &req));
     } else {
         telpher_status status =
             telpher_channel_recv(to_alive, mine, sizeof(mine), NULL, &req, &len);
 
-        OK(finish(status, &req));
+        OK(ranks_finish(status, &req));
     }
     IS(telpher_barrier(ctx, RANKS_TIME), TELPHER_ERR_PEER_LOST);
     telpher_win_destroy(win);

@@ -207,13 +207,6 @@ count_ends(struct party *p)
     return lost;
 }
 
-static telpher_status
-finish(telpher_status status, telpher_request **req)
-{
-    return status == TELPHER_IN_PROGRESS ? telpher_request_wait(*req, RANKS_TIME, NULL)
-                                         : status;
-}
-
 /* The survivors talk to each other as before, from and to every memory that was in use. */
 static void
 go_on(struct party *p)
@@ -232,10 +225,10 @@ go_on(struct party *p)
             if (mem != p->host && len != 0) {
                 OK(telpher_mem_copy(p->ctx, mem, p->host, len));
             }
-            OK(finish(telpher_channel_send(ch, mem, len, NULL, &req), &req));
+            OK(ranks_finish(telpher_channel_send(ch, mem, len, NULL, &req), &req));
             continue;
         }
-        OK(finish(telpher_channel_recv(ch, mem, len, NULL, &req, NULL), &req));
+        OK(ranks_finish(telpher_channel_recv(ch, mem, len, NULL, &req, NULL), &req));
         if (mem != p->host && len != 0) {
             OK(telpher_mem_copy(p->ctx, p->host, mem, len));
         }

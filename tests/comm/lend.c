@@ -68,19 +68,12 @@ stats_of(telpher_context *ctx)
 }
 
 static telpher_status
-end_of(telpher_status status, telpher_request *req)
-{
-    return status == TELPHER_IN_PROGRESS ? telpher_request_wait(req, RANKS_TIME, NULL)
-                                         : status;
-}
-
-static telpher_status
 send_one(telpher_channel *ch, const uint8_t *mem, size_t len)
 {
     telpher_request *req = NULL;
     telpher_status status = telpher_channel_send(ch, mem, len, NULL, &req);
 
-    return end_of(status, req);
+    return ranks_finish(status, &req);
 }
 
 static telpher_status
@@ -90,7 +83,7 @@ recv_one(telpher_channel *ch, uint8_t *mem, size_t len)
     size_t got = 0;
     telpher_status status = telpher_channel_recv(ch, mem, len, NULL, &req, &got);
 
-    return end_of(status, req);
+    return ranks_finish(status, &req);
 }
 
 /** Pieces only, by chunks of a known size and number; nothing is measured. */

@@ -46,8 +46,7 @@ send_one(struct party *p)
     telpher_request *req = NULL;
     telpher_status status = telpher_channel_send(p->ch, p->src, 8, NULL, &req);
 
-    OK(status == TELPHER_IN_PROGRESS ? telpher_request_wait(req, RANKS_TIME, NULL)
-                                     : status);
+    OK(ranks_finish(status, &req));
 }
 
 static void
@@ -57,8 +56,7 @@ recv_one(struct party *p)
     telpher_status status =
         telpher_channel_recv(p->ch, p->dst, SMALL, NULL, &req, NULL);
 
-    OK(status == TELPHER_IN_PROGRESS ? telpher_request_wait(req, RANKS_TIME, NULL)
-                                     : status);
+    OK(ranks_finish(status, &req));
 }
 
 /* To and fro. */
@@ -106,8 +104,7 @@ by_put(struct party *p)
         OK(telpher_notify_wait(p->win, 0, 3, 1, RANKS_TIME));
     }
     status = telpher_put_notify(p->win, 1 - p->rank, 0, p->src, SMALL, 3, NULL, &req);
-    OK(status == TELPHER_IN_PROGRESS ? telpher_request_wait(req, RANKS_TIME, NULL)
-                                     : status);
+    OK(ranks_finish(status, &req));
     if (p->rank == 0) {
         OK(telpher_notify_wait(p->win, 1, 3, 1, RANKS_TIME));
     }
@@ -140,8 +137,7 @@ send_message(struct party *p, size_t count)
     telpher_status status = telpher_msg_send(p->ctx, 1 - p->rank, HANDLER, "abc", 3,
                                              &buffer, count, NULL, &req);
 
-    OK(status == TELPHER_IN_PROGRESS ? telpher_request_wait(req, RANKS_TIME, NULL)
-                                     : status);
+    OK(ranks_finish(status, &req));
 }
 
 /* With a buffer and without. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include <telpher/context.h>
+#include <telpher/mem.h>
 
 /** [ns] that a call of a test may take: far more than it needs. */
 #define RANKS_TIME UINT64_C(20000000000)
@@ -55,6 +56,29 @@ bool ranks_run_bare(uint32_t size, uint32_t killed, void (*fn)(uint32_t rank));
 
 /** True if there is such a transport, and it works here. */
 bool ranks_have(const char *transport);
+
+/** What came of a call that may have begun something: the end of that. */
+static inline telpher_status
+ranks_finish(telpher_status status, telpher_request **req)
+{
+    return status == TELPHER_IN_PROGRESS ? telpher_request_wait(*req, RANKS_TIME, NULL)
+                                         : status;
+}
+
+/** True if this machine, which all ranks are on, has a kind of memory. */
+static inline bool
+ranks_have_memory(telpher_context *ctx, enum telpher_mem_kind kind)
+{
+    void *ptr = NULL;
+    telpher_status status = telpher_mem_alloc(ctx, kind, 1, &ptr);
+
+    if (status == TELPHER_ERR_UNSUPPORTED) {
+        return false;
+    }
+    OK(status);
+    OK(telpher_mem_free(ctx, ptr));
+    return true;
+}
 
 /** The transport that main() is told to test by. Where it does not work the program ends,
  *  skipped. */

@@ -51,20 +51,6 @@ static const char *transport;
 static bool all_sizes;
 static unsigned from_kind, to_kind;
 
-static bool
-is_here(telpher_context *ctx, enum telpher_mem_kind kind)
-{
-    void *ptr = NULL;
-    telpher_status status = telpher_mem_alloc(ctx, kind, 1, &ptr);
-
-    if (status == TELPHER_ERR_UNSUPPORTED) {
-        return false;
-    }
-    OK(status);
-    OK(telpher_mem_free(ctx, ptr));
-    return true;
-}
-
 /** A rank: memory of its kind, and as much to fill and look at it. */
 struct party {
     telpher_context *ctx;
@@ -75,13 +61,6 @@ struct party {
     telpher_win *win;
     unsigned seed;
 };
-
-static void
-finish(telpher_status status, telpher_request **req)
-{
-    OK(status == TELPHER_IN_PROGRESS ? telpher_request_wait(*req, RANKS_TIME, NULL)
-                                     : status);
-}
 
 static uint8_t
 pattern(size_t i, unsigned seed)
@@ -128,7 +107,7 @@ by_channel(struct party *p, size_t off, size_t len)
     size_t got = SIZE_MAX;
 
     if (p->rank == 0) {
-        finish(telpher_channel_send(p->ch, mem, len, NULL, &req), &req);
+        OK(ranks_finish(telpher_channel_send(p->ch, mem, len, NULL, &req), &req));
     } else {
         telpher_status status = telpher_channel_recv(p->ch, mem, len, NULL, &req, &got);
 
@@ -146,9 +125,9 @@ by_put(struct party *p, size_t off, size_t len, size_t to)
     telpher_request *req = NULL;
 
     if (p->rank == 0) {
-        finish(telpher_put_notify(p->win, 1, GUARD + to, p->mem + GUARD + off, len, TAG,
-                                  NULL, &req),
-               &req);
+        OK(ranks_finish(telpher_put_notify(p->win, 1, GUARD + to, p->mem + GUARD + off,
+                                           len, TAG, NULL, &req),
+                        &req));
     } else {
         OK(telpher_notify_wait(p->win, 0, TAG, 1, RANKS_TIME));
     }
@@ -160,9 +139,9 @@ by_get(struct party *p, size_t off, size_t len, size_t from)
     telpher_request *req = NULL;
 
     if (p->rank == 1) {
-        finish(
+        OK(ranks_finish(
             telpher_get(p->win, 0, GUARD + from, p->mem + GUARD + off, len, NULL, &req),
-            &req);
+            &req));
     }
     OK(telpher_barrier(p->ctx, RANKS_TIME));
 }
@@ -212,7 +191,8 @@ every_size(telpher_context *ctx)
 {
     struct party p = {0};
 
-    if (!is_here(ctx, kinds[from_kind]) || !is_here(ctx, kinds[to_kind])) {
+    if (!ranks_have_memory(ctx, kinds[from_kind]) ||
+        !ranks_have_memory(ctx, kinds[to_kind])) {
         return;
     }
     party_init(&p, ctx);

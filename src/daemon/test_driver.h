@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests: a scene whose daemon has the test driver, which writes down its calls. */
+#ifndef TELPHER_DAEMON_TEST_DRIVER_H
+#define TELPHER_DAEMON_TEST_DRIVER_H
+
+#include <stdio.h>
+
+#include "daemon/test_share.h"
+
+/** As test_open_scene, in a daemon started with a variable for the driver; NULL = none. */
+int test_open_driver_scene(void **state, const char *variable, const char *value);
+int test_close_driver_scene(void **state);
+/** What the driver in the one executor has written down up to now; the caller closes it. */
+FILE *test_driver_log(void);
+
+#endif
