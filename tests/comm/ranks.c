@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ranks.h"
+#include "../support/collect.h"
 
 #include <signal.h>
 #include <string.h>
@@ -130,7 +131,7 @@ run(uint32_t size, uint32_t killed, const struct role *role)
 {
     struct place place;
     pid_t pids[64];
-    bool good = true;
+    bool good;
 
     fflush(NULL);
     place_create(size, &place);
@@ -141,23 +142,8 @@ run(uint32_t size, uint32_t killed, const struct role *role)
             exit(0); /* so that leaks are looked for */
         }
     }
-    for (uint32_t ended = 0; ended < size;
-         ended++) { /* at once: nobody stays a zombie */
-        int status = 0;
-        pid_t pid = wait(&status);
-        uint32_t r = 0;
-
-        while (r < size && pids[r] != pid) {
-            r++;
-        }
-        if (r == killed ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL
-                        : !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-            fprintf(stderr, "rank %u of %u over %s ended with %x\n", r, size,
-                    role->transport != NULL ? role->transport : "any",
-                    (unsigned)status);
-            good = false;
-        }
-    }
+    good = collect_ranks(pids, size, killed,
+                         role->transport != NULL ? role->transport : "any");
     return place_destroy(&place) && good;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "world.h"
+#include "../support/collect.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -179,7 +180,6 @@ static bool
 run_processes(struct start *starts, uint32_t size, uint32_t killed)
 {
     pid_t pids[RANKS_MAX];
-    bool good = true;
 
     fflush(NULL);
     for (uint32_t r = 0; r < size; r++) {
@@ -190,23 +190,7 @@ run_processes(struct start *starts, uint32_t size, uint32_t killed)
             exit(0); /* so that leaks are looked for */
         }
     }
-    for (uint32_t ended = 0; ended < size;
-         ended++) { /* at once: nobody stays a zombie */
-        int status = 0;
-        pid_t pid = wait(&status);
-        uint32_t r = 0;
-
-        while (r < size && pids[r] != pid) {
-            r++;
-        }
-        if (r == killed ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL
-                        : !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-            fprintf(stderr, "rank %u of %u over %s ended with %x\n", r, size,
-                    starts->params->transport, (unsigned)status);
-            good = false;
-        }
-    }
-    return good;
+    return collect_ranks(pids, size, killed, starts->params->transport);
 }
 
 bool
