@@ -397,6 +397,26 @@ senseless_kernels_are_left_out(void **state)
     tp_offload_table_destroy(&again);
 }
 
+/* The last one of a list has no next, as one that is in none. */
+static void
+registered_twice_is_there_once(void **state)
+{
+    static telpher_kernel last = {.struct_size = sizeof(telpher_kernel),
+                                  .name = "registered_last",
+                                  .function = (void (*)(void))none,
+                                  .signature = ""};
+    struct tp_offload_table again;
+
+    (void)state;
+    telpher_kernel_register(&last);
+    telpher_kernel_register(&last);
+    telpher_kernel_register_derived(&last);
+    assert_null(last.next);
+    assert_int_equal(tp_offload_table_create(&again), TELPHER_OK);
+    assert_int_equal(again.count, table.count + 1);
+    tp_offload_table_destroy(&again);
+}
+
 int
 main(void)
 {
@@ -409,6 +429,7 @@ main(void)
         cmocka_unit_test(a_bad_table_is_refused),
         cmocka_unit_test(functions_of_libraries_are_not_found),
         cmocka_unit_test(senseless_kernels_are_left_out),
+        cmocka_unit_test(registered_twice_is_there_once),
     };
     int failed;
 

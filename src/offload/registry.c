@@ -10,10 +10,15 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
-/* In the order of coming. Constructors run one after the other, under the loader's lock. */
-static telpher_kernel *kernels, **kernels_end = &kernels;
-static telpher_kernel *derived, **derived_end = &derived;
-static uint32_t kernel_count, derived_count;
+/** In the order of coming. */
+struct list {
+    telpher_kernel *first, **end;
+    uint32_t count;
+};
+
+/* Constructors run one after the other, under the loader's lock. */
+static struct list kernels = {NULL, &kernels.first, 0};
+static struct list derived = {NULL, &derived.first, 0};
 /* The kernels before this one are the program's. */
 static uint32_t plugins_from = UINT32_MAX;
 static char error_text[TP_ERROR_TEXT_SIZE];
@@ -41,26 +46,29 @@ is_sensible(const telpher_kernel *kernel)
     return true;
 }
 
+/* One that is in a list already stays where it is; the last of one has no next. */
+static void
+append(struct list *list, telpher_kernel *kernel)
+{
+    if (kernel == NULL || kernel->next != NULL || kernels.end == &kernel->next ||
+        derived.end == &kernel->next || !is_sensible(kernel)) {
+        return;
+    }
+    *list->end = kernel;
+    list->end = &kernel->next;
+    list->count++;
+}
+
 void
 telpher_kernel_register(telpher_kernel *kernel)
 {
-    if (kernel == NULL || kernel->next != NULL || !is_sensible(kernel)) {
-        return;
-    }
-    *kernels_end = kernel;
-    kernels_end = &kernel->next;
-    kernel_count++;
+    append(&kernels, kernel);
 }
 
 void
 telpher_kernel_register_derived(telpher_kernel *kernel)
 {
-    if (kernel == NULL || kernel->next != NULL || !is_sensible(kernel)) {
-        return;
-    }
-    *derived_end = kernel;
-    derived_end = &kernel->next;
-    derived_count++;
+    append(&derived, kernel);
 }
 
 void
@@ -114,17 +122,17 @@ tp_offload_table_create(struct tp_offload_table *ret_table)
     uint32_t number = 0;
 
     *ret_table = (struct tp_offload_table){
-        tp_alloc_array((size_t)kernel_count + derived_count + 1,
+        tp_alloc_array((size_t)kernels.count + derived.count + 1,
                        sizeof(struct tp_offload_kernel), "kernels"),
         0};
     if (ret_table->kernels == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    for (const telpher_kernel *k = kernels; k != NULL; k = k->next) {
+    for (const telpher_kernel *k = kernels.first; k != NULL; k = k->next) {
         add(ret_table, k,
             number++ < plugins_from ? TP_OFFLOAD_REGISTERED : TP_OFFLOAD_PLUGIN);
     }
-    for (const telpher_kernel *k = derived; k != NULL; k = k->next) {
+    for (const telpher_kernel *k = derived.first; k != NULL; k = k->next) {
         add(ret_table, k, TP_OFFLOAD_DERIVED);
     }
     return TELPHER_OK;
@@ -163,13 +171,13 @@ tp_offload_kernel_invoke(const struct tp_offload_kernel *kernel, void *const *ar
 uint32_t
 tp_offload_registered(void)
 {
-    return kernel_count;
+    return kernels.count;
 }
 
 void
 tp_offload_plugins_begin(void)
 {
     if (plugins_from == UINT32_MAX) {
-        plugins_from = kernel_count;
+        plugins_from = kernels.count;
     }
 }
