@@ -127,6 +127,7 @@ MPIX_Kernel_call_multiple(int count, char *array_of_kernelname[],
     }
     if (!make_batch(&b, TP_MAX(count, 0))) {
         free_batch(&b);
+        (void)telpher_offload_launch(1, NULL, root, comm, intercomm, NULL, NULL);
         return fail(intercomm, TELPHER_ERR_NO_MEMORY, &(const telpher_error){0});
     }
     for (int i = 0; good && i < count; i++) {

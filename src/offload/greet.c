@@ -7,6 +7,9 @@
 #include "base/log.h"
 #include "offload/worker_int.h"
 
+/* The other workers wait in a collective call for one that has none. */
+static const char no_memory[] = "a worker is out of memory";
+
 /* Waits for a parent to greet, at worker 0; others are told by it. */
 static telpher_status
 hear_greeting(struct worker *w, int *ret_root, struct tp_error *err)
@@ -66,10 +69,10 @@ tp_worker_announce(struct worker *w, int root, struct tp_error *err)
     uint64_t len;
 
     tp_buf_init(&text, 0);
-    status = tp_offload_table_write(&w->table, &text);
-    if (status == TELPHER_OK) {
-        status = check_same(w, &text, err);
+    if (tp_offload_table_write(&w->table, &text) != TELPHER_OK) {
+        tp_world_abort(no_memory);
     }
+    status = check_same(w, &text, err);
     len = tp_buf_len(&text);
     if (status == TELPHER_OK && w->tree.rank == 0) {
         PMPI_Send(&len, 1, MPI_UINT64_T, root, TP_TAG_NAMES, w->control);
@@ -91,6 +94,9 @@ exchange_processes(struct worker *w, int root)
     (void)tp_process_self(&mine);
     if (w->tree.rank == 0) {
         all = tp_alloc_array((size_t)size, sizeof(*all), "processes");
+        if (all == NULL) {
+            tp_world_abort(no_memory);
+        }
         PMPI_Recv(&theirs, sizeof(theirs), MPI_BYTE, root, TP_TAG_NAMES, w->control,
                   MPI_STATUS_IGNORE);
     }
@@ -135,9 +141,10 @@ tp_worker_greet(struct worker *w, struct tp_error *err)
     PMPI_Comm_rank(w->world, &w->tree.rank);
     PMPI_Comm_size(w->world, &w->tree.size);
     PMPI_Comm_remote_size(w->inter, &w->parents);
+    w->held_max = (uint64_t)w->parents * (TP_WINDOW_BYTES + TP_OFFLOAD_MESSAGE_MAX);
     w->consumed = tp_alloc_array((size_t)w->parents, sizeof(*w->consumed), "parents");
     if (w->consumed == NULL || tp_offload_table_create(&w->table) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        tp_world_abort(no_memory);
     }
     find_local(w);
     if (w->tree.rank == 0) {

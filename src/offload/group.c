@@ -40,6 +40,8 @@ tp_group_of(MPI_Comm inter, int mode)
     g->local = MPI_COMM_NULL;
     g->mode = mode;
     g->report_request = MPI_REQUEST_NULL;
+    g->greeting_sent = MPI_REQUEST_NULL;
+    g->greeting_heard = MPI_REQUEST_NULL;
     for (int i = 0; i < TP_SEND_SLOTS; i++) {
         g->slots[i].request = MPI_REQUEST_NULL;
     }
@@ -53,40 +55,50 @@ tp_group_of(MPI_Comm inter, int mode)
     return g;
 }
 
+/* The smallest limit that a worker may have: that of its setting. */
+enum { LIMIT_MIN = 65536 };
+
+static telpher_status
+check_greeting(struct tp_offload_greeting *theirs, struct tp_error *err)
+{
+    telpher_status status = tp_offload_greeting_check(theirs, err);
+
+    theirs->text[sizeof(theirs->text) - 1] = '\0';
+    if (status == TELPHER_OK && theirs->status != TELPHER_OK) {
+        status = tp_error_set(err, theirs->status, "the workers refuse: %s",
+                              theirs->text);
+    } else if (status == TELPHER_OK && theirs->limit < LIMIT_MIN) {
+        status = tp_error_set(err, TELPHER_ERR_PROTO,
+                              "the workers take only %llu bytes in one launch",
+                              (unsigned long long)theirs->limit);
+    }
+    return status;
+}
+
 /* At the root: do workers of Telpher answer? */
 static telpher_status
-greet(struct tp_group *g, struct tp_offload_greeting *ret_theirs, struct tp_error *err)
+greet(struct tp_group *g, struct tp_error *err)
 {
-    struct tp_offload_greeting mine;
-    MPI_Request requests[2];
     tp_ns deadline = tp_clock_deadline(tp_offload_settings()->timeout_ns);
     telpher_status status;
 
-    tp_offload_greeting_init(&mine);
-    mine.root = (uint32_t)g->rank;
-    PMPI_Irecv(ret_theirs, sizeof(*ret_theirs), MPI_BYTE, 0, TP_TAG_GREETING, g->inter,
-               &requests[0]);
-    PMPI_Isend(&mine, sizeof(mine), MPI_BYTE, 0, TP_TAG_GREETING, g->inter,
-               &requests[1]);
-    status = tp_mpi_wait(&requests[1], deadline);
+    tp_offload_greeting_init(&g->mine);
+    g->mine.root = (uint32_t)g->rank;
+    PMPI_Irecv(&g->theirs, sizeof(g->theirs), MPI_BYTE, 0, TP_TAG_GREETING, g->inter,
+               &g->greeting_heard);
+    PMPI_Isend(&g->mine, sizeof(g->mine), MPI_BYTE, 0, TP_TAG_GREETING, g->inter,
+               &g->greeting_sent);
+    status = tp_mpi_wait(&g->greeting_sent, deadline);
     if (status == TELPHER_OK) {
-        status = tp_mpi_wait(&requests[0], deadline);
+        status = tp_mpi_wait(&g->greeting_heard, deadline);
     }
     if (status != TELPHER_OK) {
-        PMPI_Cancel(&requests[0]);
-        PMPI_Request_free(&requests[0]);
         return tp_error_set(err, status,
                             "greeting: the processes behind the intercommunicator do "
                             "not answer; is what was spawned telpher-worker, or linked "
                             "with its library?");
     }
-    status = tp_offload_greeting_check(ret_theirs, err);
-    ret_theirs->text[sizeof(ret_theirs->text) - 1] = '\0';
-    if (status == TELPHER_OK && ret_theirs->status != TELPHER_OK) {
-        status = tp_error_set(err, ret_theirs->status, "the workers refuse: %s",
-                              ret_theirs->text);
-    }
-    return status;
+    return check_greeting(&g->theirs, err);
 }
 
 /* What the root learnt, all parents know. */
@@ -109,9 +121,12 @@ tp_group_names(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *err
                   MPI_STATUS_IGNORE);
     }
     PMPI_Bcast(&len, 1, MPI_UINT64_T, root, comm);
-    text = len < INT32_MAX ? tp_malloc(len + 1, "kernel names") : NULL;
+    if (len >= INT32_MAX) {
+        return tp_error_set(err, TELPHER_ERR_PROTO, "the kernels' names are too long");
+    }
+    text = tp_malloc(len + 1, "kernel names");
     if (text == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no room for the kernels");
+        tp_world_abort("out of memory"); /* the other parents would wait */
     }
     if (g->rank == root) {
         PMPI_Recv(text, (int)len, MPI_BYTE, 0, TP_TAG_NAMES, g->control,
@@ -151,20 +166,19 @@ exchange_processes(struct tp_group *g)
 telpher_status
 tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *err)
 {
-    struct tp_offload_greeting theirs = {0};
     struct tp_error heard = {0};
 
     tp_watchdog_start("greeting the workers", tp_offload_settings()->timeout_ns * 2);
     if (g->rank == root) {
-        (void)greet(g, &theirs, &heard);
+        (void)greet(g, &heard);
     }
     if (share(&heard, root, comm) != TELPHER_OK) {
         tp_watchdog_stop();
         *err = heard;
         return err->code;
     }
-    PMPI_Bcast(&theirs.limit, 1, MPI_UINT64_T, root, comm);
-    g->limit_bytes = theirs.limit;
+    g->limit_bytes = g->theirs.limit;
+    PMPI_Bcast(&g->limit_bytes, 1, MPI_UINT64_T, root, comm);
     PMPI_Comm_dup(comm, &g->local);
     PMPI_Comm_dup(g->inter, &g->control);
     PMPI_Comm_set_errhandler(g->control, MPI_ERRORS_RETURN);
@@ -213,14 +227,19 @@ await_reports(struct tp_group *g)
 }
 
 telpher_status
-tp_group_send_end(struct tp_group *g, struct tp_error *err)
+tp_group_send_end(struct tp_group *g, uint64_t number, bool wants_done,
+                  struct tp_error *err)
 {
-    struct tp_offload_record end = {.kernel = TP_OFFLOAD_NO_KERNEL,
-                                    .flags = TP_OFFLOAD_END};
+    struct tp_offload_record end = {
+        .kernel = TP_OFFLOAD_NO_KERNEL,
+        .flags = TP_OFFLOAD_END | (wants_done ? TP_OFFLOAD_DONE : 0),
+        .request = number};
     telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
 
     if (status == TELPHER_OK) {
-        status = tp_send_records(g, g->next, err);
+        status = tp_send_records(g, number, err);
+    } else {
+        tp_group_lose(g, status);
     }
     if (status == TELPHER_OK) {
         g->ended = true;
@@ -242,7 +261,7 @@ disconnect(struct tp_group *g)
         PMPI_Cancel(&g->report_request);
         PMPI_Wait(&g->report_request, MPI_STATUS_IGNORE);
     }
-    tp_send_fini(g);
+    (void)tp_send_fini(g); /* all acknowledged */
     if (g->mode == TELPHER_OFFLOAD_SPLIT) {
         PMPI_Comm_free(&g->control);
         PMPI_Comm_free(&inter);
@@ -267,7 +286,7 @@ end_together(struct tp_group *g, struct tp_error *err)
     tp_mutex_lock(&tp_offload_lock);
     tp_watch_remove(g);
     if (!ended && g->rank == 0) {
-        status = tp_group_send_end(g, err);
+        status = tp_group_send_end(g, g->next++, false, err);
     }
     await_reports(g);
     tp_mutex_unlock(&tp_offload_lock);
@@ -323,19 +342,40 @@ tp_group_finish_all(void)
     }
 }
 
+/* Groups of which MPI still holds memory. */
+static struct tp_list left_to_mpi = {&left_to_mpi, &left_to_mpi};
+
+/* With the lock held. */
+static bool
+take_back_all(struct tp_group *g)
+{
+    bool sent = tp_send_fini(g);
+    bool report = tp_mpi_take_back(&g->report_request, true);
+    bool greeting = tp_mpi_take_back(&g->greeting_heard, true);
+
+    return tp_mpi_take_back(&g->greeting_sent, false) && sent && report && greeting;
+}
+
 void
 tp_group_destroy(struct tp_group *g)
 {
+    bool all_back;
+
     tp_mutex_lock(&tp_offload_lock);
     tp_watch_remove(g);
     tp_list_remove(&g->link);
     tp_group_lose(g, TELPHER_ERR_PEER_LOST);
-    tp_send_fini(g);
+    all_back = take_back_all(g);
+    if (!all_back) {
+        tp_list_push_back(&left_to_mpi, &g->link);
+    }
     tp_mutex_unlock(&tp_offload_lock);
     if (g->local != MPI_COMM_NULL) {
         PMPI_Comm_free(&g->local);
     }
     tp_offload_names_fini(&g->names);
     tp_free(g->pool);
-    tp_free(g);
+    if (all_back) {
+        tp_free(g);
+    }
 }

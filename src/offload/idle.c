@@ -72,3 +72,21 @@ tp_mpi_wait(MPI_Request *request, tp_ns deadline)
         tp_idle_round(&idle);
     }
 }
+
+bool
+tp_mpi_take_back(MPI_Request *request, bool is_receive)
+{
+    if (*request == MPI_REQUEST_NULL) {
+        return true;
+    }
+    if (is_receive) {
+        PMPI_Cancel(request);
+    }
+    if (tp_mpi_wait(request, tp_clock_deadline(10 * TP_CLOCK_MS)) == TELPHER_OK) {
+        return true;
+    }
+    if (*request != MPI_REQUEST_NULL) {
+        PMPI_Request_free(request);
+    }
+    return false;
+}

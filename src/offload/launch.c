@@ -72,12 +72,12 @@ caller_types(const telpher_launch *l, struct tp_offload_signature *types,
     return tp_offload_signature_of(&as_kernel, types, err);
 }
 
-/* Appends one kernel's record to the scratch buffer. */
+/* Appends one kernel's record of call @p number to the scratch buffer. */
 static telpher_status
-encode(struct tp_group *g, const telpher_launch *l, uint32_t flags,
+encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t flags,
        struct tp_error *err)
 {
-    struct tp_offload_record r = {.flags = flags, .request = g->next};
+    struct tp_offload_record r = {.flags = flags, .request = number};
     struct tp_offload_signature types;
     const struct tp_offload_known *known;
     int64_t index = tp_offload_names_find(&g->names, l->name);
@@ -119,8 +119,8 @@ encode(struct tp_group *g, const telpher_launch *l, uint32_t flags,
 }
 
 static telpher_status
-start_kernels(struct tp_group *g, uint32_t count, const telpher_launch *launches,
-              bool wants_done, struct tp_error *err)
+start_kernels(struct tp_group *g, uint64_t number, uint32_t count,
+              const telpher_launch *launches, bool wants_done, struct tp_error *err)
 {
     telpher_status status = TELPHER_OK;
 
@@ -137,23 +137,23 @@ start_kernels(struct tp_group *g, uint32_t count, const telpher_launch *launches
     for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
         bool last = i + 1 == count;
 
-        if (launches[i].name[0] == '\0') {
-            return tp_group_send_end(g, err); /* what stands behind it has no workers */
+        if (launches[i].name[0] == '\0') { /* what stands behind it has no workers */
+            return tp_group_send_end(g, number, wants_done, err);
         }
-
-        status = encode(g, &launches[i], last && wants_done ? TP_OFFLOAD_DONE : 0, err);
+        status = encode(g, number, &launches[i],
+                        last && wants_done ? TP_OFFLOAD_DONE : 0, err);
     }
     if (status == TELPHER_OK) {
-        return tp_send_records(g, g->next, err);
+        return tp_send_records(g, number, err);
     }
-    (void)tp_send_nothing(g, g->next, wants_done && g->parents > 1);
+    tp_send_nothing(g, number, wants_done && g->parents > 1);
     return status;
 }
 
 static struct telpher_kernel_request *
-make_request(struct tp_group *g, struct tp_error *err)
+make_request(struct tp_group *g, uint64_t number, struct tp_error *err)
 {
-    struct telpher_kernel_request *r = tp_request_create(g, g->next);
+    struct telpher_kernel_request *r = tp_request_create(g, number);
 
     if (r == NULL) {
         (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
@@ -172,27 +172,29 @@ drop_request(struct telpher_kernel_request *r)
     }
 }
 
-/* With the lock held. Others than the root have nothing to send. */
+/* With the lock held. Others than the root have nothing to send. Every parent counts every
+ * call, whatever becomes of it. */
 static telpher_status
 launch_locked(struct tp_group *g, uint32_t count, const telpher_launch *launches,
               int root, MPIX_Kernel_request *ret_request, struct tp_error *err)
 {
     struct telpher_kernel_request *request = NULL;
+    bool wants_done = ret_request != NULL && count > 0;
+    uint64_t number = g->next++;
     telpher_status status = TELPHER_OK;
 
     if (g->lost) {
         return tp_error_set(err, g->status, "the workers are lost");
     }
-    if (ret_request != NULL && count > 0) {
-        request = make_request(g, err);
-        if (request == NULL) {
-            return TELPHER_ERR_NO_MEMORY;
-        }
+    if (wants_done) {
+        request = make_request(g, number, err);
+        status = err->code;
     }
-    if (g->rank == root) {
-        status = start_kernels(g, count, launches, request != NULL, err);
+    if (g->rank == root && status == TELPHER_OK) {
+        status = start_kernels(g, number, count, launches, wants_done, err);
+    } else if (g->rank == root) {
+        tp_send_nothing(g, number, g->parents > 1);
     }
-    g->next++;
     if (status != TELPHER_OK) {
         drop_request(request);
         return status;
@@ -327,35 +329,45 @@ telpher_offload_start(const telpher_offload_params *params, int root, MPI_Comm c
 }
 
 static telpher_status
-send_load(struct tp_group *g, const char *path, int root,
-          MPIX_Kernel_request *ret_request, struct tp_error *err)
+send_load(struct tp_group *g, uint64_t number, const char *path, struct tp_error *err)
 {
     uint64_t len =
         (strlen(path) + TP_OFFLOAD_ALIGN) / TP_OFFLOAD_ALIGN * TP_OFFLOAD_ALIGN;
     struct tp_offload_record r = {TP_OFFLOAD_NO_KERNEL,
-                                  TP_OFFLOAD_LOAD | TP_OFFLOAD_DONE, g->next, len, 0};
-    telpher_status status = TELPHER_OK;
+                                  TP_OFFLOAD_LOAD | TP_OFFLOAD_DONE, number, len, 0};
     uint8_t *tail;
 
-    *ret_request = make_request(g, err);
-    if (*ret_request == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+    if (tp_buf_reserve(&g->scratch, sizeof(r) + len, &tail) != TELPHER_OK) {
+        tp_send_nothing(g, number, g->parents > 1);
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no room for the path");
     }
-    if (g->rank == root) {
-        status = tp_buf_reserve(&g->scratch, sizeof(r) + len, &tail);
-        if (status == TELPHER_OK) {
-            memcpy(tail, &r, sizeof(r));
-            memset(tail + sizeof(r), 0, len);
-            memcpy(tail + sizeof(r), path, strlen(path));
-            tp_buf_commit(&g->scratch, sizeof(r) + len);
-            status = tp_send_records(g, g->next, err);
-        }
+    memcpy(tail, &r, sizeof(r));
+    memset(tail + sizeof(r), 0, len);
+    memcpy(tail + sizeof(r), path, strlen(path));
+    tp_buf_commit(&g->scratch, sizeof(r) + len);
+    return tp_send_records(g, number, err);
+}
+
+/* With the lock held. */
+static telpher_status
+load_locked(struct tp_group *g, const char *path, int root,
+            MPIX_Kernel_request *ret_request, struct tp_error *err)
+{
+    uint64_t number = g->next++;
+    MPIX_Kernel_request request = make_request(g, number, err);
+    telpher_status status = err->code;
+
+    if (g->rank == root && status == TELPHER_OK) {
+        status = send_load(g, number, path, err);
+    } else if (g->rank == root) {
+        tp_send_nothing(g, number, g->parents > 1);
     }
-    g->next++;
     if (status != TELPHER_OK) {
-        drop_request(*ret_request);
+        drop_request(request);
+        return status;
     }
-    return status;
+    *ret_request = request;
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -373,7 +385,7 @@ telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm interco
         return tp_public_error(err, &why);
     }
     tp_mutex_lock(&tp_offload_lock);
-    status = send_load(g, path, root, &request, &why);
+    status = load_locked(g, path, root, &request, &why);
     tp_mutex_unlock(&tp_offload_lock);
     while (status == TELPHER_OK && request != NULL) {
         status = telpher_offload_test(&request, &result);

@@ -56,6 +56,10 @@ struct tp_idle {
 /** Passes a little time: spins, yields, sleeps, the longer the wait the more. */
 void tp_idle_round(struct tp_idle *idle);
 
+/** Takes back memory that MPI has for @p request, which is cancelled if @p is_receive.
+ *  @return false when MPI keeps it: the memory must stay, the request is forgotten */
+bool tp_mpi_take_back(MPI_Request *request, bool is_receive);
+
 /** Waits for @p request by tp_idle_round(). @return TELPHER_ERR_TIMEOUT at @p deadline,
  *  with the request still there; TELPHER_ERR_IO when MPI failed */
 telpher_status tp_mpi_wait(MPI_Request *request, tp_ns deadline);
@@ -170,6 +174,8 @@ struct tp_group {
     struct tp_buf scratch;
     struct tp_list backlog;
     /* receiving */
+    struct tp_offload_greeting mine, theirs;
+    MPI_Request greeting_sent, greeting_heard;
     struct tp_offload_report report;
     MPI_Request report_request;
     struct tp_list requests; /**< struct telpher_kernel_request */
@@ -199,8 +205,10 @@ telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
 /** Receives the table of kernels at @p root and gives it to all parents. */
 telpher_status tp_group_names(struct tp_group *group, int root, MPI_Comm comm,
                               struct tp_error *err);
-/** At one parent, with the lock held: the workers end behind what was called. */
-telpher_status tp_group_send_end(struct tp_group *group, struct tp_error *err);
+/** At one parent, with the lock held: call @p number is that the workers end, behind the
+ *  records in group->scratch; @p wants_done: parents have a request for it. */
+telpher_status tp_group_send_end(struct tp_group *group, uint64_t number,
+                                 bool wants_done, struct tp_error *err);
 /** The program is about to free @p inter: if that has workers they end. */
 void tp_group_leave(MPI_Comm inter);
 /** The same for all groups there are: MPI_Finalize(). */
@@ -211,19 +219,20 @@ void tp_comm_gone(MPI_Comm comm);
 void tp_group_destroy(struct tp_group *group);
 
 /* send.c: with the lock held */
-/** Sends, or queues, the records in group->scratch, which are calls number @p first on. */
+/** Sends, or queues, the records in group->scratch: call @p number. When that fails the
+ *  group is lost, since workers run the calls in their order and would wait for this. */
 telpher_status tp_send_records(struct tp_group *group, uint64_t number,
                                struct tp_error *err);
 /** A call that was refused has its number all the same: says that nothing is to come, also
  *  to other parents that wait for it. */
-telpher_status tp_send_nothing(struct tp_group *group, uint64_t number,
-                               bool others_wait);
+void tp_send_nothing(struct tp_group *group, uint64_t number, bool others_wait);
 /** The request for call @p number: a new one, or done already. NULL: no memory. */
 struct telpher_kernel_request *tp_request_create(struct tp_group *group,
                                                  uint64_t number);
 /** Sends what may go, takes reports. */
 void tp_send_progress(struct tp_group *group);
-void tp_send_fini(struct tp_group *group);
+/** @return false when MPI still holds memory of @p group, which must then stay */
+bool tp_send_fini(struct tp_group *group);
 /** Everything that waits for @p group ends with @p status. */
 void tp_group_lose(struct tp_group *group, telpher_status status);
 

@@ -72,7 +72,7 @@ hold(struct worker *w, const struct incoming *in)
 {
     struct incoming *copy = tp_zalloc(sizeof(*copy), "message that waits");
 
-    if (copy == NULL || w->held_bytes + in->len > WORKER_HELD_MAX) {
+    if (copy == NULL || w->held_bytes + in->len > w->held_max) {
         tp_free(copy);
         return TELPHER_ERR_LIMIT;
     }

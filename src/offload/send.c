@@ -341,42 +341,51 @@ tp_send_records(struct tp_group *g, uint64_t number, struct tp_error *err)
     }
     tp_buf_clear(&g->scratch);
     tp_buf_trim(&g->scratch, 2 * TP_OFFLOAD_MESSAGE_MAX);
-    return status == TELPHER_OK
-               ? TELPHER_OK
-               : tp_error_set(err, status, "a launch could not be sent: %s",
-                              telpher_status_text(status));
+    if (status != TELPHER_OK) {
+        tp_group_lose(g, status);
+        return tp_error_set(err, status, "a launch could not be sent: %s",
+                            telpher_status_text(status));
+    }
+    return TELPHER_OK;
 }
 
-telpher_status
+void
 tp_send_nothing(struct tp_group *g, uint64_t number, bool others_wait)
 {
     const struct tp_offload_record refused = {
         TP_OFFLOAD_NO_KERNEL, TP_OFFLOAD_REFUSED | TP_OFFLOAD_DONE, number, 0, 0};
-    telpher_status status;
 
     tp_buf_clear(&g->scratch);
-    if (others_wait) {
-        status = tp_buf_append(&g->scratch, &refused, sizeof(refused));
-        if (status != TELPHER_OK) {
-            return status;
-        }
+    if (others_wait &&
+        tp_buf_append(&g->scratch, &refused, sizeof(refused)) != TELPHER_OK) {
+        tp_group_lose(g, TELPHER_ERR_NO_MEMORY);
+        return;
     }
-    return tp_send_records(g, number, NULL);
+    (void)tp_send_records(g, number, NULL);
 }
 
-void
+bool
 tp_send_fini(struct tp_group *g)
 {
+    bool all_back = true;
+
     while (!tp_list_is_empty(&g->backlog)) {
         drop_backlog(
             tp_list_entry(tp_list_first(&g->backlog), struct tp_backlog, link));
     }
     for (int i = 0; i < TP_SEND_SLOTS; i++) {
-        if (g->slots[i].request != MPI_REQUEST_NULL) {
-            PMPI_Wait(&g->slots[i].request, MPI_STATUS_IGNORE);
+        struct tp_send_slot *slot = &g->slots[i];
+
+        if (!g->lost && slot->request != MPI_REQUEST_NULL) {
+            PMPI_Wait(&slot->request, MPI_STATUS_IGNORE);
         }
-        tp_free(g->slots[i].data);
-        g->slots[i].data = NULL;
+        if (!tp_mpi_take_back(&slot->request, false)) {
+            all_back = false;
+            continue;
+        }
+        tp_free(slot->data);
+        slot->data = NULL;
     }
     tp_buf_fini(&g->scratch);
+    return all_back;
 }

@@ -37,22 +37,19 @@ report_death(const struct watched *w)
     tp_world_abort(words);
 }
 
-/* Is one gone? Only now is it known that it was not removed meanwhile. */
+/* Is one gone? What was removed meanwhile may end, and its descriptor be another's. */
 static void
-look(const struct pollfd *fds, int looked)
+look(void)
 {
     tp_mutex_lock(&lock);
-    for (int i = 0; i < looked; i++) {
-        if (fds[i].revents == 0) {
-            continue;
-        }
-        for (int j = 0; j < count; j++) {
-            if (watched[j].fd == fds[i].fd) {
-                struct watched w = watched[j];
+    for (int i = 0; i < count; i++) {
+        struct pollfd fd = {watched[i].fd, POLLIN, 0};
 
-                tp_mutex_unlock(&lock);
-                report_death(&w);
-            }
+        if (poll(&fd, 1, 0) == 1) {
+            struct watched w = watched[i];
+
+            tp_mutex_unlock(&lock);
+            report_death(&w);
         }
     }
     tp_mutex_unlock(&lock);
@@ -81,7 +78,7 @@ run(void *unused)
         if (fds[0].revents != 0 && read(wake[0], &byte, 1) == 0) {
             return NULL;
         }
-        look(fds + 1, looked);
+        look();
     }
 }
 

@@ -145,7 +145,12 @@ load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *
     struct tp_offload_table table;
     telpher_status status;
 
-    if (path == NULL || tp_offload_load(path, &err) != TELPHER_OK) {
+    if (path == NULL) {
+        (void)tp_error_set(&err, TELPHER_ERR_NO_MEMORY, "out of memory");
+    } else {
+        (void)tp_offload_load(path, &err);
+    }
+    if (err.code != TELPHER_OK) {
         tp_warn("offload", "plugin: %s", tp_error_text(&err));
     }
     tp_free(path);
@@ -171,22 +176,22 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     struct tp_offload_report done;
     telpher_status status;
 
+    tp_offload_report_init(&done);
     if ((r->flags & TP_OFFLOAD_END) != 0) {
         w->ended = true;
-        return TELPHER_OK;
+        return (r->flags & TP_OFFLOAD_DONE) != 0 ? tell_done(w, r->request, &done)
+                                                 : TELPHER_OK;
     }
     if ((r->flags & TP_OFFLOAD_LOAD) != 0) {
         return load_plugin(w, r, args);
     }
     if ((r->flags & TP_OFFLOAD_REFUSED) != 0) {
-        tp_offload_report_init(&done);
         done.flags = TP_OFFLOAD_REFUSED;
         return tell_done(w, r->request, &done);
     }
     if ((r->flags & TP_OFFLOAD_DONE) == 0) {
         return run_kernel(w, r, args, &w->since_report);
     }
-    tp_offload_report_init(&done);
     status = run_kernel(w, r, args, &done);
     return status == TELPHER_OK ? tell_done(w, r->request, &done) : status;
 }

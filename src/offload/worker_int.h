@@ -6,8 +6,6 @@
 #include "offload/offload_int.h"
 
 enum { WORKER_RECEIVES = 4, WORKER_CHILDREN = 32 };
-/** Bytes that may wait for their turn when roots change. */
-#define WORKER_HELD_MAX (64u * 1024 * 1024)
 
 /** A message, and its way on to other workers. */
 struct incoming {
@@ -33,6 +31,7 @@ struct worker {
     struct incoming ring[WORKER_RECEIVES];
     struct tp_list held;
     uint64_t held_bytes;
+    uint64_t held_max; /**< what all parents together may have under way */
     uint8_t *pieces; /**< of a launch in several messages */
     uint64_t pieces_have, pieces_total;
 };

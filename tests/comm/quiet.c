@@ -26,9 +26,9 @@
 /** Rounds; those counted are 10,000 messages in all four ways. */
 enum { BEFORE = 200, COUNTED = 1250, SMALL = 64, HANDLER = 5, BURST = 20 };
 
-static const char *transport;
-
 #if TP_EFFORT_COUNTED
+
+static const char *transport;
 
 /** A rank and what it needs for a round. */
 struct party {
