@@ -227,6 +227,30 @@ messages_of_the_program(void)
     check(!found);
 }
 
+/* The workers end behind a kernel, and who asked is told. */
+static void
+ends(void)
+{
+    int ms = 1;
+    void *args[] = {&ms};
+    const uint64_t sizes[] = {sizeof(ms)};
+    const telpher_launch launches[] = {
+        {sizeof(launches[0]), 1, "sleeps", args, sizes, NULL},
+        {sizeof(launches[0]), 0, "", NULL, NULL, NULL},
+    };
+    MPIX_Kernel_request request;
+    telpher_error err = {0};
+
+    check(telpher_offload_launch(2, launches, 0, comm, inter, &request, &err) ==
+          TELPHER_OK);
+    check(MPIX_Kernel_wait(&request, NULL) == MPI_SUCCESS);
+    if (rank == 0) {
+        check(telpher_offload_launch(1, launches, 0, comm, inter, NULL, &err) ==
+              TELPHER_ERR_PEER_LOST);
+        check(strstr(err.text, "told to end") != NULL);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -253,7 +277,7 @@ main(int argc, char **argv)
         printf("%d parents, %d workers by %s: good\n", parents, workers,
                telpher_offload_mode_name(telpher_offload_mode_of(inter)));
     }
-    check(MPIX_Kernel_call("", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
+    ends();
     MPI_Finalize();
     return 0;
 }
