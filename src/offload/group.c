@@ -65,8 +65,8 @@ check_greeting(struct tp_offload_greeting *theirs, struct tp_error *err)
 
     theirs->text[sizeof(theirs->text) - 1] = '\0';
     if (status == TELPHER_OK && theirs->status != TELPHER_OK) {
-        status = tp_error_set(err, theirs->status, "the workers refuse: %s",
-                              theirs->text);
+        status =
+            tp_error_set(err, theirs->status, "the workers refuse: %s", theirs->text);
     } else if (status == TELPHER_OK && theirs->limit < LIMIT_MIN) {
         status = tp_error_set(err, TELPHER_ERR_PROTO,
                               "the workers take only %llu bytes in one launch",
@@ -230,10 +230,10 @@ telpher_status
 tp_group_send_end(struct tp_group *g, uint64_t number, bool wants_done,
                   struct tp_error *err)
 {
-    struct tp_offload_record end = {
-        .kernel = TP_OFFLOAD_NO_KERNEL,
-        .flags = TP_OFFLOAD_END | (wants_done ? TP_OFFLOAD_DONE : 0),
-        .request = number};
+    struct tp_offload_record end = {.kernel = TP_OFFLOAD_NO_KERNEL,
+                                    .flags = TP_OFFLOAD_END |
+                                             (wants_done ? TP_OFFLOAD_DONE : 0),
+                                    .request = number};
     telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
 
     if (status == TELPHER_OK) {

@@ -44,11 +44,12 @@ static struct {
     telpher_win *win;
     uint64_t job;
     uint16_t port;
-    unsigned gathers, knocks;
+    unsigned gathers;
     int fd; /* the other rank's end */
     uint8_t *window, *little, *much, *device, *inbox;
     unsigned begun, done[OPS], ended;
 } all;
+static unsigned knocks;
 
 /* ---- the two ranks find each other ---- */
 
@@ -99,11 +100,30 @@ send_all(const void *data, size_t len)
     }
 }
 
-static void
-knock(void)
+/* One address would run out of ports, which stay taken for a minute.
+ * @return false when a signal or a port of before was in the way */
+static bool
+reach(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(all.port)};
     struct sockaddr_in own = {.sin_family = AF_INET};
+
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    own.sin_addr.s_addr =
+        htonl(INADDR_LOOPBACK + ((unsigned)getpid() * 4096 + ++knocks) % 16000000);
+    all.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    require(all.fd >= 0 && bind(all.fd, (void *)&own, sizeof(own)) == 0);
+    if (connect(all.fd, (void *)&a, sizeof(a)) == 0) {
+        return true;
+    }
+    require(errno == EINTR || errno == EADDRNOTAVAIL || errno == EADDRINUSE);
+    close(all.fd);
+    return false;
+}
+
+static void
+knock(void)
+{
     struct tp_tcp_hello hello = {.magic = "TELPNET", .job = all.job, .from = 1};
     const struct {
         struct tp_tcp_frame frame;
@@ -112,14 +132,12 @@ knock(void)
     } step = {{.type = TP_TCP_EAGER_FRAME, .header_len = 32, .len = 8},
               {.kind = TP_COMM_GATHER, .len = 8},
               WINDOW};
+    unsigned tries = 0;
 
     memcpy(hello.magic, TP_TCP_HELLO_MAGIC, sizeof(hello.magic));
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    /* one address would run out of ports, which stay taken for a minute */
-    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ++all.knocks % 65536);
-    all.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    require(all.fd >= 0 && bind(all.fd, (void *)&own, sizeof(own)) == 0);
-    require(connect(all.fd, (void *)&a, sizeof(a)) == 0);
+    while (!reach()) {
+        require(++tries < 100);
+    }
     send_all(&hello, sizeof(hello));
     send_all(&step, sizeof(step.frame) + sizeof(step.header) + sizeof(step.size));
     for (unsigned i = 0; i < ROUNDS; i++) { /* it is seen before anybody looks for it */
