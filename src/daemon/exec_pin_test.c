@@ -217,6 +217,7 @@ test_contexts(void **state)
     test_release(c, c->mem);
     test_release(c, c->queue);
     test_release(c, c->context);
+    (void)look(c);
     wait_for_alive(0); /* the read's event may still hold the context */
     p = look(c);
     assert_false(p.context_first);
