@@ -5,23 +5,11 @@
  */
 #include <math.h>
 #include <string.h>
-#include <telpher/kernel.h>
 
-#include "blocks.h"
+#include "rows.h"
 
 static double *b; /* this worker's rows of the right-hand side */
 static int n, first, rows, up, down;
-
-static int
-neighbour(int parts, int mine, int step)
-{
-    for (int i = mine + step; i >= 0 && i < parts; i += step) {
-        if (first_row(n, parts, i) < first_row(n, parts, i + 1)) {
-            return i;
-        }
-    }
-    return MPI_PROC_NULL;
-}
 
 /* out = A in; @p in has a row of the neighbours before and behind its own. */
 static void
@@ -65,11 +53,11 @@ set_problem(int size)
     n = size;
     first = first_row(n, parts, mine);
     rows = first_row(n, parts, mine + 1) - first;
-    up = rows > 0 ? neighbour(parts, mine, -1) : MPI_PROC_NULL;
-    down = rows > 0 ? neighbour(parts, mine, 1) : MPI_PROC_NULL;
+    up = neighbour(n, parts, mine, -1);
+    down = neighbour(n, parts, mine, 1);
     free(b);
     b = doubles((size_t)rows * (size_t)n);
-    move_blocks(b, n, n, 0, parents);
+    telpher_block_receive(b, n, n, MPI_DOUBLE, parents);
 }
 
 /* Solves to the relative residual; gives back the solution. The result is the count of
@@ -101,7 +89,7 @@ solve(double tolerance, int iterations)
             p[(size_t)n + i] = r[i] + rho / before * p[(size_t)n + i];
         }
     }
-    move_blocks(x, n, n, 1, parents);
+    telpher_block_send(x, n, n, MPI_DOUBLE, parents);
     free(x);
     free(r);
     free(q);

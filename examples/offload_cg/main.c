@@ -5,9 +5,8 @@
  * stays there between kernels. The residual is checked here.
  */
 #include <math.h>
-#include <telpher/offload.h>
 
-#include "blocks.h"
+#include "rows.h"
 
 /* |b - A x| / |b|, from the whole vectors. */
 static double
@@ -70,11 +69,11 @@ main(int argc, char **argv)
         b[i] = (double)(i * 29 % 113) / 113.0 - 0.4;
     }
     MPIX_Kernel_call("set_problem", 1, problem, size, 0, MPI_COMM_WORLD, inter);
-    move_blocks(b + (size_t)first * (size_t)n, n, n, 1, inter);
+    telpher_block_send(b + (size_t)first * (size_t)n, n, n, MPI_DOUBLE, inter);
     for (int round = 0; round < 2; round++) { /* the second finds the problem there */
         MPIX_Kernel_icall("solve", 2, solve, solve_sizes, 0, MPI_COMM_WORLD, inter,
                           &request);
-        move_blocks(x + (size_t)first * (size_t)n, n, n, 0, inter);
+        telpher_block_receive(x + (size_t)first * (size_t)n, n, n, MPI_DOUBLE, inter);
         MPIX_Kernel_wait(&request, &status);
     }
     gather(x, n, parents);

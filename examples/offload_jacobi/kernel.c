@@ -1,21 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker of offload_jacobi: iterations on a block of rows, with rows of its neighbours. */
 #include <string.h>
-#include <telpher/kernel.h>
 
-#include "blocks.h"
-
-/* A worker without rows talks to nobody; its neighbours talk past it. */
-static int
-neighbour(int n, int parts, int mine, int step)
-{
-    for (int i = mine + step; i >= 0 && i < parts; i += step) {
-        if (first_row(n, parts, i) < first_row(n, parts, i + 1)) {
-            return i;
-        }
-    }
-    return MPI_PROC_NULL;
-}
+#include "rows.h"
 
 /* One step on rows 1 to rows of @p in, whose rows 0 and rows + 1 are the neighbours'. */
 static void
@@ -50,7 +37,7 @@ jacobi(int n, int iterations)
     down = neighbour(n, parts, mine, 1);
     a = doubles((size_t)(rows + 2) * (size_t)n);
     b = doubles((size_t)(rows + 2) * (size_t)n);
-    move_blocks(a + n, n, n, 0, parents);
+    telpher_block_receive(a + n, n, n, MPI_DOUBLE, parents);
     for (int k = 0; rows > 0 && k < iterations; k++) {
         double *swap = a;
 
@@ -62,7 +49,7 @@ jacobi(int n, int iterations)
         a = b;
         b = swap;
     }
-    move_blocks(a + n, n, n, 1, parents);
+    telpher_block_send(a + n, n, n, MPI_DOUBLE, parents);
     free(a);
     free(b);
     return 0;

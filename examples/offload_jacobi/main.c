@@ -6,9 +6,8 @@
  * for bit.
  */
 #include <string.h>
-#include <telpher/offload.h>
 
-#include "blocks.h"
+#include "rows.h"
 
 enum { ROUNDS = 3 };
 
@@ -72,8 +71,8 @@ main(int argc, char **argv)
     }
     for (int round = 0; round < ROUNDS; round++) {
         MPIX_Kernel_call("jacobi", 2, args, sizes, 0, MPI_COMM_WORLD, inter);
-        move_blocks(mine, n, n, 1, inter);
-        move_blocks(mine, n, n, 0, inter);
+        telpher_block_send(mine, n, n, MPI_DOUBLE, inter);
+        telpher_block_receive(mine, n, n, MPI_DOUBLE, inter);
     }
     expected = serial(n, ROUNDS * iterations);
     differ = memcmp(mine, expected + (size_t)first * (size_t)n,

@@ -87,6 +87,12 @@ TELPHER_CALL void telpher_kernel_error(const char *format, ...)
 }
 #endif
 
+/**
+ * Rows cut into @p parts blocks: block i has those from telpher_block_first(rows, parts, i)
+ * up to the first of block i + 1, so that blocks differ by one row at most.
+ */
+TELPHER_CALL uint64_t telpher_block_first(uint64_t rows, int parts, int i);
+
 /* What follows is how TELPHER_KERNEL() is made; its names are no promise. */
 /* clang-format off */
 #ifdef __cplusplus

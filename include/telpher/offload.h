@@ -116,6 +116,41 @@ TELPHER_CALL telpher_status telpher_offload_start(const telpher_offload_params *
                                                   MPI_Comm *ret_intercomm,
                                                   telpher_error *err);
 
+/**
+ * How many elements the block of this process has in common with the block of each process
+ * of the other side of @p inter, and where they begin in its own: for MPI_Alltoallv(). Both
+ * sides have the same @p rows of @p elements each, cut by telpher_block_first() into as
+ * many blocks as the side has processes. @p counts and @p displacements have an entry
+ * for each process of the other side. No communication.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_INVALID  @p inter is no intercommunicator
+ *         TELPHER_ERR_RANGE    an entry would be larger than an int can be
+ */
+TELPHER_CALL telpher_status telpher_block_counts(uint64_t rows, uint64_t elements,
+                                                 MPI_Comm inter, int counts[],
+                                                 int displacements[]);
+
+/**
+ * Sends the blocks of this side, @p block here, to the other side, whose processes call
+ * telpher_block_receive() with the same rows of as many elements: MPI_Alltoallv() with whole
+ * rows, so that only the number of rows must be an int. Collective over both sides;
+ * a block without rows is not looked at. Errors of the MPI go to the handler of @p inter.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_INVALID    @p inter is no intercommunicator
+ *         TELPHER_ERR_RANGE      more rows, or elements in a row, than an int can be
+ *         TELPHER_ERR_NO_MEMORY
+ *         TELPHER_ERR_IO         the MPI failed, and its handler returned
+ */
+TELPHER_CALL telpher_status telpher_block_send(const void *block, uint64_t rows,
+                                               uint64_t elements, MPI_Datatype type,
+                                               MPI_Comm inter);
+/** The other end of telpher_block_send(), with its errors. */
+TELPHER_CALL telpher_status telpher_block_receive(void *block, uint64_t rows,
+                                                  uint64_t elements, MPI_Datatype type,
+                                                  MPI_Comm inter);
+
 /** SPAWN or SPLIT: how the workers of @p intercomm were had; AUTO if it has none. */
 TELPHER_CALL int telpher_offload_mode_of(MPI_Comm intercomm);
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows in blocks, over the processes of two sides: what each has in common with each. */
+#ifndef TP_OFFLOAD_BLOCKS_H
+#define TP_OFFLOAD_BLOCKS_H
+
+#include <stdint.h>
+#include <telpher/kernel.h>
+
+/** Rows first, first + 1, ... of the array. */
+struct tp_block {
+    uint64_t first, count;
+};
+
+/** Block @p i of @p parts. */
+struct tp_block tp_block_of(uint64_t rows, int parts, int i);
+
+/** The rows that both have; none: count 0. */
+struct tp_block tp_block_common(struct tp_block a, struct tp_block b);
+
+#endif
