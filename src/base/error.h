@@ -16,6 +16,14 @@ struct tp_error {
     char text[TP_ERROR_TEXT_SIZE];
 };
 
+/** "No error", without clearing the room for the text: for paths where that counts. */
+static inline void
+tp_error_init(struct tp_error *err)
+{
+    err->code = TELPHER_OK;
+    err->text[0] = '\0';
+}
+
 /**
  * Fills @p err (NULL is fine) with @p code and a formatted text; returns @p code, so that
  * `return tp_error_set(err, TELPHER_ERR_INVALID, "port %d", port);` reads as one thought.

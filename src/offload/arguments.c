@@ -5,9 +5,10 @@
 #include "base/compiler.h"
 #include "offload/signature.h"
 
+/* With words, which cost more than the check. */
 static telpher_status
-check_one(const char *name, uint32_t number, const struct tp_offload_type *wanted,
-          uint64_t size, const struct tp_offload_type *given, struct tp_error *err)
+refuse(const char *name, uint32_t number, const struct tp_offload_type *wanted,
+       uint64_t size, const struct tp_offload_type *given, struct tp_error *err)
 {
     const char *type = tp_offload_type_name(wanted->code);
 
@@ -19,13 +20,18 @@ check_one(const char *name, uint32_t number, const struct tp_offload_type *wante
             name, number, type, wanted->size, tp_offload_type_name(given->code),
             given->size);
     }
-    if (wanted->code != 'B' && size != wanted->size) {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "kernel %s: argument %u is declared %s of %u bytes, the "
-                            "caller passes %llu bytes",
-                            name, number, type, wanted->size, (unsigned long long)size);
-    }
-    return TELPHER_OK;
+    return tp_error_set(err, TELPHER_ERR_INVALID,
+                        "kernel %s: argument %u is declared %s of %u bytes, the "
+                        "caller passes %llu bytes",
+                        name, number, type, wanted->size, (unsigned long long)size);
+}
+
+static bool
+is_good(const struct tp_offload_type *wanted, uint64_t size,
+        const struct tp_offload_type *given)
+{
+    return (size == wanted->size || wanted->code == 'B') &&
+           (given == NULL || tp_offload_type_fits(wanted, given));
 }
 
 telpher_status
@@ -38,12 +44,21 @@ tp_offload_check(const char *name, const struct tp_offload_signature *sig,
                             "kernel %s takes %u arguments, the caller passes %u", name,
                             sig->count, count);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        telpher_status status = check_one(name, i + 1, &sig->args[i], sizes[i],
-                                          types == NULL ? NULL : &types->args[i], err);
+    if (sig->is_words && types == NULL) {
+        uint64_t odd = 0;
 
-        if (status != TELPHER_OK) {
-            return status;
+        for (uint32_t i = 0; i < count; i++) {
+            odd |= sizes[i] ^ 8;
+        }
+        if (odd == 0) {
+            return TELPHER_OK;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tp_offload_type *given = types == NULL ? NULL : &types->args[i];
+
+        if (!is_good(&sig->args[i], sizes[i], given)) {
+            return refuse(name, i + 1, &sig->args[i], sizes[i], given, err);
         }
     }
     return TELPHER_OK;
@@ -69,11 +84,29 @@ place(const struct tp_offload_type *type, uint64_t at, uint64_t size, uint64_t *
     return at;
 }
 
+void
+tp_offload_signature_lay_out(struct tp_offload_signature *sig)
+{
+    uint64_t end = 0; /* 16 structs of TP_OFFLOAD_STRUCT_MAX at most */
+
+    sig->is_fixed = true;
+    sig->is_words = true; /* telpher_bytes has 16 */
+    for (uint32_t i = 0; i < sig->count; i++) {
+        sig->is_fixed &= sig->args[i].code != 'B';
+        sig->is_words &= sig->args[i].size == 8 && sig->args[i].align == 8;
+        sig->offsets[i] = (uint32_t)place(&sig->args[i], end, 0, &end);
+    }
+    sig->fixed_len = (uint32_t)align_up(end, TP_OFFLOAD_ALIGN);
+}
+
 uint64_t
 tp_offload_args_len(const struct tp_offload_signature *sig, const uint64_t *sizes)
 {
     uint64_t end = 0;
 
+    if (sig->is_fixed) {
+        return sig->fixed_len;
+    }
     for (uint32_t i = 0; i < sig->count; i++) {
         if (sizes[i] > UINT64_MAX / 64) {
             return 0;
@@ -83,12 +116,40 @@ tp_offload_args_len(const struct tp_offload_signature *sig, const uint64_t *size
     return align_up(end, TP_OFFLOAD_ALIGN);
 }
 
+static void
+put_words(const struct tp_offload_signature *sig, void *const *args, uint8_t *dst)
+{
+    for (uint32_t i = 0; i < sig->count; i++) {
+        memcpy(dst + 8 * i, args[i], 8);
+    }
+    if (sig->count % 2 != 0) {
+        memset(dst + 8 * sig->count, 0, 8);
+    }
+}
+
+static void
+put_fixed(const struct tp_offload_signature *sig, void *const *args, uint8_t *dst)
+{
+    memset(dst, 0, sig->fixed_len);
+    for (uint32_t i = 0; i < sig->count; i++) {
+        memcpy(dst + sig->offsets[i], args[i], sig->args[i].size);
+    }
+}
+
 void
 tp_offload_args_put(const struct tp_offload_signature *sig, void *const *args,
                     const uint64_t *sizes, uint8_t *dst)
 {
     uint64_t at, end = 0;
 
+    if (sig->is_words && sig->is_fixed) {
+        put_words(sig, args, dst);
+        return;
+    }
+    if (sig->is_fixed) {
+        put_fixed(sig, args, dst);
+        return;
+    }
     for (uint32_t i = 0; i < sig->count; i++) {
         uint64_t before = end;
 
@@ -127,6 +188,12 @@ tp_offload_args_get(const struct tp_offload_signature *sig, const uint8_t *src,
 {
     uint64_t end = 0;
 
+    if (sig->is_fixed) {
+        for (uint32_t i = 0; i < sig->count; i++) {
+            ret_args[i] = (void *)(uintptr_t)(src + sig->offsets[i]);
+        }
+        return len == sig->fixed_len ? TELPHER_OK : TELPHER_ERR_PROTO;
+    }
     for (uint32_t i = 0; i < sig->count; i++) {
         if (sig->args[i].code == 'B') {
             if (!get_bytes(src, len, end, &bytes[i], &end)) {

@@ -1,78 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of the paper and those of its kind: MPI's manner around launch.c. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/alloc.h"
-#include "base/compiler.h"
 #include "offload/offload_int.h"
-#include "offload/pmpi.h"
 
-/* The launch of one kernel, from what the paper's calls are given. */
-static bool
-fill(telpher_launch *l, uint64_t sizes[TELPHER_KERNEL_ARGS_MAX], const char *name,
-     int argcount, void **args, const int *argsizes)
+/* One or more kernels as the paper's calls are given them. Other parents than the root may
+ * be given anything. */
+struct paper_calls {
+    struct tp_calls calls;
+    bool is_negative; /* their number */
+    char *const *names;
+    const int *argcounts;
+    void ***args;
+    int *const *argsizes;
+};
+
+static const telpher_launch *
+get(const struct tp_calls *calls, uint32_t i, telpher_launch *room,
+    uint64_t sizes[TELPHER_KERNEL_ARGS_MAX])
 {
-    memset(l, 0, sizeof(*l));
-    l->struct_size = sizeof(*l);
-    l->name = name;
-    l->args = args;
-    l->sizes = sizes;
-    if (name == NULL || argcount < 0 ||
-        (argcount > 0 && (args == NULL || argsizes == NULL))) {
-        return false;
+    const struct paper_calls *p = (const struct paper_calls *)calls;
+    int argcount;
+
+    if (p->is_negative || p->names == NULL || p->argcounts == NULL) {
+        return NULL;
     }
-    l->argcount = (uint32_t)argcount;
-    for (int i = 0; i < argcount && i < TELPHER_KERNEL_ARGS_MAX; i++) {
-        if (argsizes[i] < 0) {
-            return false;
+    argcount = p->argcounts[i];
+    if (argcount < 0 ||
+        (argcount > 0 && (p->args == NULL || p->argsizes == NULL ||
+                          p->args[i] == NULL || p->argsizes[i] == NULL))) {
+        return NULL;
+    }
+    for (int k = 0; k < argcount && k < TELPHER_KERNEL_ARGS_MAX; k++) {
+        if (p->argsizes[i][k] < 0) {
+            return NULL;
         }
-        sizes[i] = (uint64_t)argsizes[i];
+        sizes[k] = (uint64_t)p->argsizes[i][k];
     }
-    return true;
+    *room = (telpher_launch){sizeof(*room), (uint32_t)argcount,
+                             p->names[i],   argcount > 0 ? p->args[i] : NULL,
+                             sizes,         NULL};
+    return room;
 }
 
 static int
-fail(MPI_Comm inter, telpher_status status, const telpher_error *err)
+call(const struct tp_calls *calls, int root, MPI_Comm comm, MPI_Comm inter,
+     MPIX_Kernel_request *request)
 {
-    struct tp_error why = {0};
+    struct tp_error err;
+    telpher_status status;
 
-    (void)tp_error_set(&why, status, "%s",
-                       err->text[0] != '\0' ? err->text : telpher_status_text(status));
-    return tp_mpi_error(inter, status, &why);
-}
-
-static int
-call(uint32_t count, const telpher_launch *launches, int root, MPI_Comm comm,
-     MPI_Comm inter, MPIX_Kernel_request *request)
-{
-    telpher_error err = {0};
-    telpher_status status =
-        telpher_offload_launch(count, launches, root, comm, inter, request, &err);
-
-    return status == TELPHER_OK ? MPI_SUCCESS : fail(inter, status, &err);
-}
-
-static bool
-is_root(int root, MPI_Comm comm)
-{
-    int rank = -1;
-
-    PMPI_Comm_rank(tp_comm(comm), &rank);
-    return rank == root;
+    tp_error_init(&err);
+    status = tp_launch(calls, root, comm, inter, request, &err);
+    return status == TELPHER_OK ? MPI_SUCCESS : tp_mpi_error(inter, status, &err);
 }
 
 int
 MPIX_Kernel_icall(char *kernelname, int argcount, void *args[], int *argsizes, int root,
                   MPI_Comm comm, MPI_Comm intercomm, MPIX_Kernel_request *request)
 {
-    uint64_t sizes[TELPHER_KERNEL_ARGS_MAX];
-    telpher_launch launch = {0};
-    bool good = !is_root(root, comm) ||
-                fill(&launch, sizes, kernelname, argcount, args, argsizes);
+    const struct paper_calls one = {{1, get},  false, &kernelname,
+                                    &argcount, &args, &argsizes};
 
-    return call(1, good ? &launch : NULL, root, comm, intercomm, request);
+    return call(&one.calls, root, comm, intercomm, request);
 }
 
 int
@@ -83,73 +71,35 @@ MPIX_Kernel_call(char *kernelname, int argcount, void *args[], int *argsizes, in
                              intercomm, NULL);
 }
 
-/* Batches of a few kernels need no memory from the heap. */
-enum { FEW = 16 };
-struct batch {
-    telpher_launch few[FEW], *launches;
-    uint64_t few_sizes[FEW][TELPHER_KERNEL_ARGS_MAX];
-    uint64_t (*sizes)[TELPHER_KERNEL_ARGS_MAX];
-};
-
-static bool
-make_batch(struct batch *b, int count)
-{
-    b->launches = b->few;
-    b->sizes = b->few_sizes;
-    if (count > FEW) {
-        b->launches = tp_alloc_array((size_t)count, sizeof(*b->launches), "batch");
-        b->sizes = tp_alloc_array((size_t)count, sizeof(*b->sizes), "batch");
-    }
-    return b->launches != NULL && b->sizes != NULL;
-}
-
-static void
-free_batch(struct batch *b)
-{
-    if (b->launches != b->few) {
-        tp_free(b->launches);
-        tp_free(b->sizes);
-    }
-}
-
 int
 MPIX_Kernel_call_multiple(int count, char *array_of_kernelname[],
                           int *array_of_argcount, void **array_of_args[],
                           int *array_of_argsizes[], int root, MPI_Comm comm,
                           MPI_Comm intercomm)
 {
-    struct batch b;
-    bool good = count >= 0;
-    int rc;
+    const struct paper_calls all = {{count < 0 ? 1 : (uint32_t)count, get},
+                                    count < 0,
+                                    array_of_kernelname,
+                                    array_of_argcount,
+                                    array_of_args,
+                                    array_of_argsizes};
 
-    if (!is_root(root, comm)) {
-        return call(0, NULL, root, comm, intercomm, NULL);
-    }
-    if (!make_batch(&b, TP_MAX(count, 0))) {
-        free_batch(&b);
-        (void)telpher_offload_launch(1, NULL, root, comm, intercomm, NULL, NULL);
-        return fail(intercomm, TELPHER_ERR_NO_MEMORY, &(const telpher_error){0});
-    }
-    for (int i = 0; good && i < count; i++) {
-        good = fill(&b.launches[i], b.sizes[i], array_of_kernelname[i],
-                    array_of_argcount[i], array_of_args[i], array_of_argsizes[i]);
-    }
-    rc = call(good ? (uint32_t)count : 1, good ? b.launches : NULL, root, comm,
-              intercomm, NULL);
-    free_batch(&b);
-    return rc;
+    return call(&all.calls, root, comm, intercomm, NULL);
 }
 
 static int
 ended(telpher_status status)
 {
-    telpher_error err = {.code = status};
+    struct tp_error err;
 
-    snprintf(err.text, sizeof(err.text), "%s",
-             status == TELPHER_ERR_REFUSED
-                 ? "the root's call of a kernel was refused"
-                 : "a kernel's workers were lost before it ended");
-    return status == TELPHER_OK ? MPI_SUCCESS : fail(MPI_COMM_WORLD, status, &err);
+    if (status == TELPHER_OK) {
+        return MPI_SUCCESS;
+    }
+    (void)tp_error_set(&err, status, "%s",
+                       status == TELPHER_ERR_REFUSED
+                           ? "the root's call of a kernel was refused"
+                           : "a kernel's workers were lost before it ended");
+    return tp_mpi_error(MPI_COMM_WORLD, status, &err);
 }
 
 int

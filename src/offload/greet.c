@@ -134,12 +134,16 @@ tp_worker_greet(struct worker *w, struct tp_error *err)
     for (int i = 0; i < WORKER_RECEIVES; i++) {
         w->ring[i].request = MPI_REQUEST_NULL;
     }
+    for (int i = 0; i < WORKER_REPORTS; i++) {
+        w->reports[i].request = MPI_REQUEST_NULL;
+    }
     w->control = MPI_COMM_NULL;
     tp_offload_report_init(&w->since_report);
     PMPI_Comm_dup(w->world, &w->tree.comm);
     PMPI_Comm_set_errhandler(w->tree.comm, MPI_ERRORS_RETURN);
     PMPI_Comm_rank(w->world, &w->tree.rank);
     PMPI_Comm_size(w->world, &w->tree.size);
+    tp_tree_init(&w->tree);
     PMPI_Comm_remote_size(w->inter, &w->parents);
     w->held_max = (uint64_t)w->parents * (TP_WINDOW_BYTES + TP_OFFLOAD_MESSAGE_MAX);
     w->consumed = tp_alloc_array((size_t)w->parents, sizeof(*w->consumed), "parents");

@@ -191,6 +191,7 @@ tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *er
         *err = heard;
         return err->code;
     }
+    tp_offload_report_clear(&g->report);
     PMPI_Irecv(&g->report, sizeof(g->report), MPI_BYTE, 0, TP_TAG_REPORT, g->control,
                &g->report_request);
     g->attached = true;
@@ -236,16 +237,14 @@ tp_group_send_end(struct tp_group *g, uint64_t number, bool wants_done,
                                     .request = number};
     telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
 
+    g->ended = true; /* the last message asks for a report: what failed is not lost */
     if (status == TELPHER_OK) {
         status = tp_send_records(g, number, err);
     } else {
         tp_group_lose(g, status);
     }
-    if (status == TELPHER_OK) {
-        g->ended = true;
-        if (g->mode == TELPHER_OFFLOAD_SPLIT) {
-            tp_pool_return(g->pool, g->workers);
-        }
+    if (status == TELPHER_OK && g->mode == TELPHER_OFFLOAD_SPLIT) {
+        tp_pool_return(g->pool, g->workers);
     }
     return status;
 }

@@ -7,20 +7,14 @@
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
 
-/* Meets the workers, if this is the first call. */
+/* The first call meets the workers. */
 static struct tp_group *
 meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
 {
-    struct tp_group *g = NULL;
+    struct tp_group *g;
     int is_inter = 0;
 
     if (inter != MPI_COMM_NULL) {
-        tp_mutex_lock(&tp_offload_lock);
-        g = tp_group_find(inter);
-        tp_mutex_unlock(&tp_offload_lock);
-        if (g != NULL && g->attached) {
-            return g;
-        }
         PMPI_Comm_test_inter(inter, &is_inter);
     }
     if (!is_inter) {
@@ -35,11 +29,30 @@ meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
         (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
         return NULL;
     }
-    if (tp_group_attach(g, root, tp_comm(comm), err) != TELPHER_OK) {
+    if (!g->attached && tp_group_attach(g, root, tp_comm(comm), err) != TELPHER_OK) {
         if (g->pool == NULL) {
             tp_group_destroy(g);
         }
         return NULL;
+    }
+    return g;
+}
+
+/* The group of @p inter, with the lock held; NULL without it. */
+static struct tp_group *
+lock_group(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
+{
+    struct tp_group *g;
+
+    tp_mutex_lock(&tp_offload_lock);
+    g = tp_group_find(inter);
+    if (g != NULL && g->attached) {
+        return g;
+    }
+    tp_mutex_unlock(&tp_offload_lock);
+    g = meet(inter, root, comm, err);
+    if (g != NULL) {
+        tp_mutex_lock(&tp_offload_lock);
     }
     return g;
 }
@@ -118,36 +131,52 @@ encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t fl
     return TELPHER_OK;
 }
 
+/* Encodes all kernels of a call, up to "" if that is among them. */
 static telpher_status
-start_kernels(struct tp_group *g, uint64_t number, uint32_t count,
-              const telpher_launch *launches, bool wants_done, struct tp_error *err)
+encode_all(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
+           bool wants_done, bool *ret_ends, struct tp_error *err)
 {
+    uint64_t sizes[TELPHER_KERNEL_ARGS_MAX];
+    telpher_launch room;
     telpher_status status = TELPHER_OK;
 
-    if (launches == NULL && count > 0) {
-        status =
-            tp_error_set(err, TELPHER_ERR_INVALID,
-                         "a name, a count or a size of a kernel call is missing or "
-                         "negative");
+    *ret_ends = false;
+    for (uint32_t i = 0; i < calls->count && status == TELPHER_OK && !*ret_ends; i++) {
+        const telpher_launch *l = calls->get(calls, i, &room, sizes);
+        bool last = i + 1 == calls->count;
+
+        if (l == NULL || l->name == NULL) {
+            return tp_error_set(
+                err, TELPHER_ERR_INVALID,
+                "a name, a count or a size of a kernel call is missing or negative");
+        }
+        *ret_ends = l->name[0] == '\0'; /* what stands behind it has no workers */
+        if (!*ret_ends) {
+            status =
+                encode(g, number, l, last && wants_done ? TP_OFFLOAD_DONE : 0, err);
+        }
     }
+    return status;
+}
+
+static telpher_status
+start_kernels(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
+              bool wants_done, struct tp_error *err)
+{
+    telpher_status status;
+    bool ends;
+
     if (g->ended) {
         return tp_error_set(err, TELPHER_ERR_PEER_LOST,
                             "the workers were told to end (kernel \"\")");
     }
-    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
-        bool last = i + 1 == count;
-
-        if (launches[i].name[0] == '\0') { /* what stands behind it has no workers */
-            return tp_group_send_end(g, number, wants_done, err);
-        }
-        status = encode(g, number, &launches[i],
-                        last && wants_done ? TP_OFFLOAD_DONE : 0, err);
+    status = encode_all(g, number, calls, wants_done, &ends, err);
+    if (status != TELPHER_OK) {
+        tp_send_nothing(g, number, wants_done && g->parents > 1);
+        return status;
     }
-    if (status == TELPHER_OK) {
-        return tp_send_records(g, number, err);
-    }
-    tp_send_nothing(g, number, wants_done && g->parents > 1);
-    return status;
+    return ends ? tp_group_send_end(g, number, wants_done, err)
+                : tp_send_records(g, number, err);
 }
 
 static struct telpher_kernel_request *
@@ -175,11 +204,11 @@ drop_request(struct telpher_kernel_request *r)
 /* With the lock held. Others than the root have nothing to send. Every parent counts every
  * call, whatever becomes of it. */
 static telpher_status
-launch_locked(struct tp_group *g, uint32_t count, const telpher_launch *launches,
-              int root, MPIX_Kernel_request *ret_request, struct tp_error *err)
+launch_locked(struct tp_group *g, const struct tp_calls *calls, int root,
+              MPIX_Kernel_request *ret_request, struct tp_error *err)
 {
     struct telpher_kernel_request *request = NULL;
-    bool wants_done = ret_request != NULL && count > 0;
+    bool wants_done = ret_request != NULL && calls->count > 0;
     uint64_t number = g->next++;
     telpher_status status = TELPHER_OK;
 
@@ -191,7 +220,7 @@ launch_locked(struct tp_group *g, uint32_t count, const telpher_launch *launches
         status = err->code;
     }
     if (g->rank == root && status == TELPHER_OK) {
-        status = start_kernels(g, number, count, launches, wants_done, err);
+        status = start_kernels(g, number, calls, wants_done, err);
     } else if (g->rank == root) {
         tp_send_nothing(g, number, g->parents > 1);
     }
@@ -206,24 +235,47 @@ launch_locked(struct tp_group *g, uint32_t count, const telpher_launch *launches
 }
 
 telpher_status
+tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm, MPI_Comm inter,
+          MPIX_Kernel_request *ret_request, struct tp_error *err)
+{
+    struct tp_group *g = lock_group(inter, root, comm, err);
+    telpher_status status;
+
+    if (g == NULL) {
+        return err->code;
+    }
+    status = launch_locked(g, calls, root, ret_request, err);
+    tp_mutex_unlock(&tp_offload_lock);
+    return status;
+}
+
+struct launches {
+    struct tp_calls calls;
+    const telpher_launch *all;
+};
+
+static const telpher_launch *
+get_launch(const struct tp_calls *calls, uint32_t i, telpher_launch *room,
+           uint64_t sizes[TELPHER_KERNEL_ARGS_MAX])
+{
+    const telpher_launch *all = ((const struct launches *)calls)->all;
+
+    (void)room, (void)sizes;
+    return all != NULL ? &all[i] : NULL;
+}
+
+telpher_status
 telpher_offload_launch(uint32_t count, const telpher_launch *launches, int root,
                        MPI_Comm comm, MPI_Comm intercomm,
                        MPIX_Kernel_request *ret_request, telpher_error *err)
 {
-    struct tp_error why = {0};
-    struct tp_group *g = meet(intercomm, root, comm, &why);
+    const struct launches given = {{count, get_launch}, launches};
+    struct tp_error why;
     telpher_status status;
 
-    if (g == NULL) {
-        return tp_public_error(err, &why);
-    }
-    tp_mutex_lock(&tp_offload_lock);
-    status = launch_locked(g, count, launches, root, ret_request, &why);
-    tp_mutex_unlock(&tp_offload_lock);
-    if (status != TELPHER_OK) {
-        (void)tp_public_error(err, &why);
-    }
-    return status;
+    tp_error_init(&why);
+    status = tp_launch(&given.calls, root, comm, intercomm, ret_request, &why);
+    return status == TELPHER_OK ? TELPHER_OK : tp_public_error(err, &why);
 }
 
 telpher_status
@@ -375,7 +427,7 @@ telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm interco
                      telpher_error *err)
 {
     struct tp_error why = {0};
-    struct tp_group *g = meet(intercomm, root, comm, &why);
+    struct tp_group *g = lock_group(intercomm, root, comm, &why);
     MPIX_Kernel_request request = NULL;
     MPIX_Kernel_status result = {0};
     struct tp_idle idle = TP_IDLE_INIT;
@@ -384,7 +436,6 @@ telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm interco
     if (g == NULL) {
         return tp_public_error(err, &why);
     }
-    tp_mutex_lock(&tp_offload_lock);
     status = load_locked(g, path, root, &request, &why);
     tp_mutex_unlock(&tp_offload_lock);
     while (status == TELPHER_OK && request != NULL) {

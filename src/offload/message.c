@@ -3,6 +3,7 @@
 #include "offload/message.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,8 +59,11 @@ tp_offload_header_check(const void *src, uint64_t len,
     }
     memcpy(&h, src, sizeof(h));
     if (h.magic != TP_OFFLOAD_MAGIC || h.first > h.last || h.len != len - sizeof(h) ||
-        (h.flags & ~TP_OFFLOAD_REPORT) != 0 || h.offset > h.total ||
+        (h.flags & ~(TP_OFFLOAD_REPORT | TP_OFFLOAD_MORE)) != 0 || h.offset > h.total ||
         h.len > h.total - h.offset || (h.len == 0 && h.total != 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if ((h.flags & TP_OFFLOAD_MORE) != 0 && (h.len != h.total || h.first != h.last)) {
         return TELPHER_ERR_PROTO;
     }
     *ret_header = h;
@@ -106,6 +110,21 @@ tp_offload_report_init(struct tp_offload_report *report)
 }
 
 void
+tp_offload_report_note(struct tp_offload_report *report, int result, int rank,
+                       uint32_t kernel, const char *text)
+{
+    if (result > report->result || (result == report->result && rank < report->rank)) {
+        report->result = result;
+        report->rank = rank;
+        report->kernel = kernel;
+        if (text[0] != '\0' || report->text[0] != '\0') {
+            snprintf(report->text, sizeof(report->text), "%s", text);
+        }
+    }
+    report->failed += result != 0 && report->failed != UINT32_MAX;
+}
+
+void
 tp_offload_report_merge(struct tp_offload_report *into,
                         const struct tp_offload_report *other)
 {
@@ -114,7 +133,11 @@ tp_offload_report_merge(struct tp_offload_report *into,
         into->result = other->result;
         into->rank = other->rank;
         into->kernel = other->kernel;
-        memcpy(into->text, other->text, sizeof(into->text));
+        if (other->text[0] != '\0') {
+            memcpy(into->text, other->text, sizeof(into->text));
+        } else {
+            into->text[0] = '\0';
+        }
     }
     into->failed = into->failed > UINT32_MAX - other->failed
                        ? UINT32_MAX

@@ -5,12 +5,13 @@
  * version. Nothing of a peer is used before it was checked.
  *
  * A launch is a run of records, one a kernel, in a message, or, where that is too long, in
- * several that carry pieces of it.
+ * several that carry whole records each or pieces of one.
  */
 #ifndef TP_OFFLOAD_MESSAGE_H
 #define TP_OFFLOAD_MESSAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -41,7 +42,7 @@ _Static_assert(sizeof(struct tp_offload_greeting) == 296, "frozen layout");
 /** In front of each message of a launch. */
 struct tp_offload_header {
     uint32_t magic;
-    uint32_t flags; /**< TP_OFFLOAD_REPORT */
+    uint32_t flags; /**< TP_OFFLOAD_REPORT, _MORE */
     uint64_t first, last; /**< numbers of the calls in it */
     uint64_t total; /**< [bytes] of all records, in all messages that carry them */
     uint64_t offset; /**< [bytes] of what follows this header, from the first record */
@@ -53,6 +54,8 @@ _Static_assert(sizeof(struct tp_offload_header) % TP_OFFLOAD_ALIGN == 0, "alignm
 
 /** Report to the sender when all kernels up to here have ended. */
 #define TP_OFFLOAD_REPORT 8u
+/** The records here are whole, and others of the same call come in the next message. */
+#define TP_OFFLOAD_MORE 32u
 
 /** One kernel of a launch; its arguments follow. */
 struct tp_offload_record {
@@ -87,6 +90,8 @@ struct tp_offload_report {
     char text[TP_OFFLOAD_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct tp_offload_report) == 296, "frozen layout");
+/** A report without a text ends before it: MPIs send what is short at once. */
+#define TP_OFFLOAD_REPORT_SHORT offsetof(struct tp_offload_report, text)
 
 /** Fills in what a greeting says of this process. */
 void tp_offload_greeting_init(struct tp_offload_greeting *greeting);
@@ -110,6 +115,26 @@ telpher_status tp_offload_record_next(const struct tp_offload_table *table,
 
 /** A report that says nothing yet. */
 void tp_offload_report_init(struct tp_offload_report *report);
+
+/** Makes what @p kernel returned at worker @p rank part of @p report. @p text may be "". */
+void tp_offload_report_note(struct tp_offload_report *report, int result, int rank,
+                            uint32_t kernel, const char *text);
+
+/** [bytes] of @p report that are sent. */
+static inline int
+tp_offload_report_len(const struct tp_offload_report *report)
+{
+    return report->text[0] == '\0' ? (int)TP_OFFLOAD_REPORT_SHORT
+                                   : (int)sizeof(*report);
+}
+
+/** Before it is received into: what comes may lack the text, or be nothing. */
+static inline void
+tp_offload_report_clear(struct tp_offload_report *report)
+{
+    report->magic = 0;
+    report->text[0] = '\0';
+}
 
 /** Makes @p into the report on what both are about. */
 void tp_offload_report_merge(struct tp_offload_report *into,
@@ -135,6 +160,7 @@ struct tp_offload_names {
     uint32_t count;
     uint32_t *slots; /* index + 1, 0 = free */
     uint32_t slot_mask;
+    uint32_t last; /* found last: mostly the next one, too */
 };
 
 /** Reads what tp_offload_table_write() wrote. @return OK, PROTO, LIMIT, NO_MEMORY */
@@ -144,7 +170,7 @@ telpher_status tp_offload_names_read(const char *text, size_t len,
 void tp_offload_names_fini(struct tp_offload_names *names);
 
 /** Index of @p name, or -1. */
-int64_t tp_offload_names_find(const struct tp_offload_names *names, const char *name);
+int64_t tp_offload_names_find(struct tp_offload_names *names, const char *name);
 
 /** The announced name that @p name was perhaps meant to be; NULL if none is like it. */
 const char *tp_offload_names_guess(const struct tp_offload_names *names,

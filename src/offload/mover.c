@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches that wait for credit must leave while the program computes or sits in an MPI
- * call. A thread sends them; there is none until something waits, and it sleeps when
+ * Launches that wait for credit, and long ones that MPI only begins to send, must leave while
+ * the program computes or sits in an MPI call. A thread sends them; there is none until something waits, and it sleeps when
  * nothing does. Where MPI gives no threads, they leave from the next call of ours.
  */
 #include "base/log.h"
@@ -23,10 +23,13 @@ move(void)
     {
         struct tp_group *g = tp_list_entry(link, struct tp_group, link);
 
-        if (g->attached && !g->lost && !tp_list_is_empty(&g->backlog)) {
-            tp_send_progress(g);
-            waits |= !tp_list_is_empty(&g->backlog);
+        if (!g->attached || g->lost) {
+            continue;
         }
+        if (!tp_list_is_empty(&g->backlog)) {
+            tp_send_progress(g);
+        }
+        waits |= tp_send_unfinished(g) || !tp_list_is_empty(&g->backlog);
     }
     return waits;
 }

@@ -58,9 +58,21 @@ find_slot(const struct tp_offload_names *names, const char *name)
 }
 
 int64_t
-tp_offload_names_find(const struct tp_offload_names *names, const char *name)
+tp_offload_names_find(struct tp_offload_names *names, const char *name)
 {
-    return names->count == 0 ? -1 : (int64_t)*find_slot(names, name) - 1;
+    int64_t found;
+
+    if (names->count == 0) {
+        return -1;
+    }
+    if (strcmp(names->known[names->last].name, name) == 0) {
+        return names->last;
+    }
+    found = (int64_t)*find_slot(names, name) - 1;
+    if (found >= 0) {
+        names->last = (uint32_t)found;
+    }
+    return found;
 }
 
 /* One line, which is cut into texts that end in 0. */

@@ -123,22 +123,27 @@ telpher_status tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *
 /** How a worker's start goes on in spawn mode. */
 void tp_worker_catch_faults(void);
 
-/* report.c: results of all workers, merged up a tree */
+/* tree.c: launches go down a tree of workers, results up */
+enum { TP_TREE_CHILDREN = 32 };
 struct tp_tree {
     MPI_Comm comm;
     int rank, size;
+    int parent; /**< of worker 0 itself */
+    int count; /**< of children, the one with most below first */
+    int children[TP_TREE_CHILDREN];
 };
-int tp_tree_parent(const struct tp_tree *tree);
-/** Fills in the children, the one with most below first. @return how many */
-int tp_tree_children(const struct tp_tree *tree, int ret_children[32]);
+/** Fills in who is above and below, from rank and size. */
+void tp_tree_init(struct tp_tree *tree);
 /** Merges what the workers below say; at worker 0 all is known then. */
 telpher_status tp_tree_merge(const struct tp_tree *tree,
                              struct tp_offload_report *report);
 
 /* group.c: workers as their parents see them */
-enum { TP_SEND_SLOTS = 64, TP_REPORT_EVERY = 16 };
+enum { TP_SEND_SLOTS = 256, TP_REPORT_EVERY = 64 };
 #define TP_WINDOW_BYTES (1024u * 1024)
 #define TP_REPORT_BYTES (256u * 1024)
+/** [bytes] of a message that MPIs send at once: longer ones may need both sides in MPI. */
+#define TP_EAGER_BYTES 3840u
 
 struct tp_send_slot {
     MPI_Request request;
@@ -168,6 +173,9 @@ struct tp_group {
     struct tp_send_slot
         slots[TP_SEND_SLOTS]; /* message n is in slot n % TP_SEND_SLOTS */
     uint64_t sent, acked; /**< messages */
+    /* large ones, which may need us in MPI to leave */
+    uint64_t large_until; /**< messages up to the last large one */
+    uint64_t left; /**< messages that MPI is done with, as far as was looked */
     uint64_t in_flight_bytes;
     uint64_t asked; /**< messages up to the last that asked for a report */
     uint64_t asked_bytes; /**< since then */
@@ -218,6 +226,22 @@ void tp_comm_gone(MPI_Comm comm);
 /** Frees all of it but what requests need. */
 void tp_group_destroy(struct tp_group *group);
 
+/* launch.c */
+/** The kernels of one call, which only its root looks at, one after the other. */
+struct tp_calls {
+    uint32_t count;
+    /** Kernel @p i, which may be put together in @p room with @p sizes; NULL: it makes no
+     *  sense. */
+    const telpher_launch *(*get)(const struct tp_calls *calls, uint32_t i,
+                                 telpher_launch *room,
+                                 uint64_t sizes[TELPHER_KERNEL_ARGS_MAX]);
+};
+
+/** telpher_offload_launch() for any of the public calls. */
+telpher_status tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm,
+                         MPI_Comm inter, MPIX_Kernel_request *ret_request,
+                         struct tp_error *err);
+
 /* send.c: with the lock held */
 /** Sends, or queues, the records in group->scratch: call @p number. When that fails the
  *  group is lost, since workers run the calls in their order and would wait for this. */
@@ -226,13 +250,18 @@ telpher_status tp_send_records(struct tp_group *group, uint64_t number,
 /** A call that was refused has its number all the same: says that nothing is to come, also
  *  to other parents that wait for it. */
 void tp_send_nothing(struct tp_group *group, uint64_t number, bool others_wait);
-/** The request for call @p number: a new one, or done already. NULL: no memory. */
-struct telpher_kernel_request *tp_request_create(struct tp_group *group,
-                                                 uint64_t number);
+/** Is a long message still in MPI's hands? Looks, which helps it on its way. */
+bool tp_send_unfinished(struct tp_group *group);
 /** Sends what may go, takes reports. */
 void tp_send_progress(struct tp_group *group);
 /** @return false when MPI still holds memory of @p group, which must then stay */
 bool tp_send_fini(struct tp_group *group);
+
+/* reports.c: with the lock held */
+void tp_take_reports(struct tp_group *group);
+/** The request for call @p number: a new one, or done already. NULL: no memory. */
+struct telpher_kernel_request *tp_request_create(struct tp_group *group,
+                                                 uint64_t number);
 /** Everything that waits for @p group ends with @p status. */
 void tp_group_lose(struct tp_group *group, telpher_status status);
 

@@ -12,12 +12,12 @@
 static telpher_status
 post(struct worker *w, struct incoming *in)
 {
-    int rc = w->tree.rank == 0
-                 ? PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE,
-                              MPI_ANY_SOURCE, TP_TAG_LAUNCH, w->control, &in->request)
-                 : PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE,
-                              tp_tree_parent(&w->tree), TP_TAG_FORWARD, w->tree.comm,
-                              &in->request);
+    int rc =
+        w->tree.rank == 0
+            ? PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE, MPI_ANY_SOURCE,
+                         TP_TAG_LAUNCH, w->control, &in->request)
+            : PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE, w->tree.parent,
+                         TP_TAG_FORWARD, w->tree.comm, &in->request);
 
     return rc == MPI_SUCCESS ? TELPHER_OK : TELPHER_ERR_IO;
 }
@@ -45,15 +45,14 @@ static telpher_status
 forward_and_run(struct worker *w, struct incoming *in,
                 const struct tp_offload_header *h)
 {
-    int children[WORKER_CHILDREN], count = tp_tree_children(&w->tree, children);
     telpher_status status;
 
-    for (int i = 0; i < count; i++) {
-        PMPI_Isend(in->data, (int)in->len, MPI_BYTE, children[i], TP_TAG_FORWARD,
-                   w->tree.comm, &in->forwards[i]);
+    for (int i = 0; i < w->tree.count; i++) {
+        PMPI_Isend(in->data, (int)in->len, MPI_BYTE, w->tree.children[i],
+                   TP_TAG_FORWARD, w->tree.comm, &in->forwards[i]);
     }
     status = tp_worker_consume(w, h, in->data + sizeof(*h));
-    for (int i = 0; i < count && status == TELPHER_OK; i++) {
+    for (int i = 0; i < w->tree.count && status == TELPHER_OK; i++) {
         status = tp_mpi_wait(&in->forwards[i], TP_CLOCK_FOREVER);
     }
     return status;

@@ -86,6 +86,9 @@ tp_offload_error_take(void)
 {
     static char taken[sizeof(error_text)];
 
+    if (error_text[0] == '\0') {
+        return "";
+    }
     memcpy(taken, error_text, sizeof(taken));
     error_text[0] = '\0';
     return taken;

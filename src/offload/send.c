@@ -1,154 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launches leave from buffers of ours, as many as the workers have given credit for. The
- * others wait here, small ones together in one message. Reports bring credit back.
+ * others wait here, small ones together in one message. Reports bring credit back
+ * (reports.c). A batch leaves in messages of whole records that are short enough for MPI to
+ * send at once: the workers begin with the first while the others are on their way.
  */
-#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/trace.h"
 #include "offload/offload_int.h"
 
 enum { PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - (int)sizeof(struct tp_offload_header) };
-
-static struct telpher_kernel_request *
-find_request(struct tp_group *g, uint64_t number)
-{
-    tp_list_for_each(link, &g->requests)
-    {
-        struct telpher_kernel_request *r =
-            tp_list_entry(link, struct telpher_kernel_request, link);
-
-        if (r->number == number) {
-            return r;
-        }
-    }
-    return NULL;
-}
-
-struct telpher_kernel_request *
-tp_request_create(struct tp_group *g, uint64_t number)
-{
-    struct telpher_kernel_request *r = find_request(g, number);
-
-    if (r != NULL) {
-        return r; /* its report came before the call of this parent */
-    }
-    r = tp_zalloc(sizeof(*r), "kernel request");
-    if (r != NULL) {
-        r->group = g;
-        r->number = number;
-        tp_list_push_back(&g->requests, &r->link);
-    }
-    return r;
-}
-
-/* One that this parent has not called yet stays where the call will find it. */
-static void
-finish_request(struct telpher_kernel_request *r, telpher_status status,
-               const struct tp_offload_report *report)
-{
-    if (r->number < r->group->next) {
-        tp_list_remove(&r->link);
-    }
-    r->status = status;
-    if (report != NULL) {
-        r->result.result = report->result;
-        r->result.rank = report->rank;
-        memcpy(r->result.text, report->text, sizeof(r->result.text));
-    }
-    r->done = true;
-}
-
-void
-tp_group_lose(struct tp_group *g, telpher_status status)
-{
-    if (!g->lost) {
-        g->lost = true;
-        g->status = status;
-    }
-    tp_list_for_each_safe(link, &g->requests)
-    {
-        struct telpher_kernel_request *r =
-            tp_list_entry(link, struct telpher_kernel_request, link);
-
-        finish_request(r, g->status, NULL);
-        if (tp_list_is_linked(link)) {
-            tp_list_remove(link); /* nobody has called it, nobody will */
-            tp_free(r);
-        }
-    }
-}
-
-/* Kernels nobody has a request for: what failed is logged. */
-static void
-note_failures(const struct tp_group *g, const struct tp_offload_report *r)
-{
-    const char *name =
-        r->kernel < g->names.count ? g->names.known[r->kernel].name : "?";
-
-    if (r->failed != 0) {
-        tp_warn("offload",
-                "kernel %s: result %d in worker %d%s%s (kernels that failed: "
-                "%u)",
-                name, r->result, r->rank, r->text[0] != '\0' ? ": " : "", r->text,
-                r->failed);
-    }
-}
-
-static void
-take_report(struct tp_group *g)
-{
-    struct tp_offload_report *r = &g->report;
-    struct telpher_kernel_request *request;
-
-    if (tp_offload_report_check(r) != TELPHER_OK) {
-        tp_group_lose(g, TELPHER_ERR_PROTO);
-        return;
-    }
-    if ((r->flags & TP_OFFLOAD_REPORT) != 0) {
-        if (r->messages < g->acked || r->messages > g->sent) {
-            tp_group_lose(g, TELPHER_ERR_PROTO);
-            return;
-        }
-        for (; g->acked < r->messages; g->acked++) {
-            g->in_flight_bytes -= g->slots[g->acked % TP_SEND_SLOTS].len;
-        }
-        note_failures(g, r);
-    }
-    if ((r->flags & TP_OFFLOAD_DONE) == 0) {
-        return;
-    }
-    request = find_request(g, r->request);
-    if (request == NULL && r->request >= g->next) {
-        request = tp_request_create(g, r->request); /* other parents were faster */
-    }
-    if (request != NULL) {
-        finish_request(
-            request,
-            (r->flags & TP_OFFLOAD_REFUSED) != 0 ? TELPHER_ERR_REFUSED : TELPHER_OK, r);
-    }
-}
-
-static void
-take_reports(struct tp_group *g)
-{
-    for (int done = 1; done && !g->lost;) {
-        done = 0;
-        if (g->report_request == MPI_REQUEST_NULL) {
-            return;
-        }
-        if (PMPI_Test(&g->report_request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-            tp_group_lose(g, TELPHER_ERR_PEER_LOST);
-        } else if (done) {
-            take_report(g);
-            PMPI_Irecv(&g->report, sizeof(g->report), MPI_BYTE, 0, TP_TAG_REPORT,
-                       g->control, &g->report_request);
-        }
-    }
-}
 
 /* May another message of @p len bytes leave? A single one may always. */
 static bool
@@ -166,8 +29,8 @@ prepare_slot(struct tp_send_slot *slot, uint32_t len)
         PMPI_Wait(&slot->request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
     }
-    if (slot->capacity < len) {
-        uint32_t capacity = TP_MAX(1024u, slot->capacity);
+    if (slot->capacity < len || slot->capacity / 64 > len) {
+        uint32_t capacity = 128; /* small ones stay near each other in the cache */
         uint8_t *data;
 
         while (capacity < len) {
@@ -188,7 +51,8 @@ static bool
 wants_report(struct tp_group *g, uint64_t len)
 {
     g->asked_bytes += len;
-    if (g->sent + 1 - g->asked < TP_REPORT_EVERY && g->asked_bytes < TP_REPORT_BYTES) {
+    if (g->sent + 1 - g->asked < TP_REPORT_EVERY && g->asked_bytes < TP_REPORT_BYTES &&
+        !g->ended) {
         return false;
     }
     g->asked = g->sent + 1;
@@ -196,32 +60,24 @@ wants_report(struct tp_group *g, uint64_t len)
     return true;
 }
 
-/* One message: @p len bytes of the records of calls first to last, there is credit for it. */
+/* One message, for which there is credit: @p h says what @p data is. */
 static telpher_status
-send_message(struct tp_group *g, const uint8_t *data, uint32_t len, uint64_t first,
-             uint64_t last, uint64_t offset, uint64_t total)
+send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *h)
 {
     struct tp_send_slot *slot = &g->slots[g->sent % TP_SEND_SLOTS];
-    struct tp_offload_header h = {
-        .magic = TP_OFFLOAD_MAGIC,
-        .first = first,
-        .last = last,
-        .total = total,
-        .offset = offset,
-        .len = len,
-        .root = (uint32_t)g->rank,
-    };
-    telpher_status status = prepare_slot(slot, (uint32_t)sizeof(h) + len);
+    telpher_status status = prepare_slot(slot, (uint32_t)sizeof(*h) + h->len);
 
     if (status != TELPHER_OK) {
         return status;
     }
+    h->magic = TP_OFFLOAD_MAGIC;
+    h->root = (uint32_t)g->rank;
     if (wants_report(g, slot->len)) {
-        h.flags |= TP_OFFLOAD_REPORT;
+        h->flags |= TP_OFFLOAD_REPORT;
     }
-    memcpy(slot->data, &h, sizeof(h));
-    if (len != 0) {
-        memcpy(slot->data + sizeof(h), data, len);
+    memcpy(slot->data, h, sizeof(*h));
+    if (h->len != 0) {
+        memcpy(slot->data + sizeof(*h), data, h->len);
     }
     if (PMPI_Isend(slot->data, (int)slot->len, MPI_BYTE, 0, TP_TAG_LAUNCH, g->control,
                    &slot->request) != MPI_SUCCESS) {
@@ -229,7 +85,12 @@ send_message(struct tp_group *g, const uint8_t *data, uint32_t len, uint64_t fir
     }
     g->sent++;
     g->in_flight_bytes += slot->len;
-    tp_trace_instant("offload", "inject", TP_ARG("call", first), TP_ARG("bytes", len));
+    if (slot->len > TP_EAGER_BYTES) {
+        g->large_until = g->sent;
+        tp_mover_wake();
+    }
+    tp_trace_instant("offload", "inject", TP_ARG("call", h->first),
+                     TP_ARG("bytes", h->len));
     return TELPHER_OK;
 }
 
@@ -252,8 +113,12 @@ send_piece(struct tp_group *g, struct tp_backlog *b)
     if (!has_credit(g, len + sizeof(struct tp_offload_header))) {
         return TELPHER_ERR_AGAIN;
     }
-    status = send_message(g, tp_buf_data(&b->records), len, b->first, b->last, b->sent,
-                          b->total);
+    status = send_message(g, tp_buf_data(&b->records),
+                          &(struct tp_offload_header){.first = b->first,
+                                                      .last = b->last,
+                                                      .total = b->total,
+                                                      .offset = b->sent,
+                                                      .len = len});
     if (status != TELPHER_OK) {
         return status;
     }
@@ -270,7 +135,7 @@ tp_send_progress(struct tp_group *g)
 {
     telpher_status status = TELPHER_OK;
 
-    take_reports(g);
+    tp_take_reports(g);
     while (!g->lost && status == TELPHER_OK && !tp_list_is_empty(&g->backlog)) {
         status = send_piece(
             g, tp_list_entry(tp_list_first(&g->backlog), struct tp_backlog, link));
@@ -315,24 +180,83 @@ queue(struct tp_group *g, uint64_t number)
     return TELPHER_OK;
 }
 
+bool
+tp_send_unfinished(struct tp_group *g)
+{
+    int done = 1;
+
+    g->left = TP_MAX(g->left, g->acked);
+    while (done && g->left < g->large_until) {
+        struct tp_send_slot *slot = &g->slots[g->left % TP_SEND_SLOTS];
+
+        if (PMPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            tp_group_lose(g, TELPHER_ERR_PEER_LOST);
+            return false;
+        }
+        g->left += done != 0;
+    }
+    return g->left < g->large_until;
+}
+
+/* [bytes] of the records in front of @p len that one short message takes; 0 if none. */
+static uint32_t
+whole_records(const uint8_t *records, size_t len)
+{
+    const size_t most = TP_EAGER_BYTES - sizeof(struct tp_offload_header);
+    struct tp_offload_record r;
+    size_t at = 0;
+
+    while (at < len) {
+        memcpy(&r, records + at, sizeof(r));
+        if (r.len > most || at + sizeof(r) + r.len > most) {
+            break;
+        }
+        at += sizeof(r) + r.len;
+    }
+    return (uint32_t)at;
+}
+
+/* Sends what may go of the records of one call; what must wait stays in group->scratch. */
+static telpher_status
+send_now(struct tp_group *g, uint64_t number, bool *ret_done)
+{
+    telpher_status status = TELPHER_OK;
+    uint32_t len = 0;
+
+    *ret_done = false;
+    while (status == TELPHER_OK && !*ret_done && tp_list_is_empty(&g->backlog)) {
+        size_t left = tp_buf_len(&g->scratch);
+        struct tp_offload_header h = {.first = number, .last = number};
+
+        len = whole_records(tp_buf_data(&g->scratch), left);
+        len = len == 0 ? (uint32_t)TP_MIN(left, UINT32_MAX) : len;
+        if (len > PAYLOAD_MAX || !has_credit(g, len + sizeof(h))) {
+            break;
+        }
+        h.flags = len < left ? TP_OFFLOAD_MORE : 0;
+        h.len = len;
+        h.total = len;
+        status = send_message(g, tp_buf_data(&g->scratch), &h);
+        *ret_done = len == left;
+        tp_buf_consume(&g->scratch, len);
+    }
+    return status;
+}
+
 telpher_status
 tp_send_records(struct tp_group *g, uint64_t number, struct tp_error *err)
 {
-    size_t len = tp_buf_len(&g->scratch);
+    bool done;
     telpher_status status;
 
-    if (!has_credit(g, len + sizeof(struct tp_offload_header)) ||
-        !tp_list_is_empty(&g->backlog)) {
+    if (!has_credit(g, TP_EAGER_BYTES) || !tp_list_is_empty(&g->backlog)) {
         tp_send_progress(g);
     }
     if (g->lost) {
         return tp_error_set(err, g->status, "the workers are lost");
     }
-    if (len <= PAYLOAD_MAX && tp_list_is_empty(&g->backlog) &&
-        has_credit(g, len + sizeof(struct tp_offload_header))) {
-        status = send_message(g, tp_buf_data(&g->scratch), (uint32_t)len, number,
-                              number, 0, len);
-    } else {
+    status = send_now(g, number, &done);
+    if (status == TELPHER_OK && !done) {
         status = queue(g, number);
         if (status == TELPHER_OK) {
             tp_send_progress(g);

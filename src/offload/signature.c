@@ -214,6 +214,7 @@ tp_offload_signature_read(const char *text, size_t len,
         }
         ret_sig->returns_int = true;
     }
+    tp_offload_signature_lay_out(ret_sig);
     return TELPHER_OK;
 }
 
@@ -263,6 +264,7 @@ tp_offload_signature_of(const telpher_kernel *kernel,
             return tp_error_prefix(err, "argument %u: ", i + 1);
         }
     }
+    tp_offload_signature_lay_out(ret_sig);
     return TELPHER_OK;
 }
 

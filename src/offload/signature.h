@@ -32,8 +32,16 @@ struct tp_offload_type {
 struct tp_offload_signature {
     uint32_t count;
     bool returns_int;
+    /** All arguments lie where they always do: none is telpher_bytes. */
+    bool is_fixed;
+    bool is_words; /**< and all have 8 bytes, one behind the other */
+    uint32_t fixed_len; /**< [bytes] of them, then */
+    uint32_t offsets[TELPHER_KERNEL_ARGS_MAX];
     struct tp_offload_type args[TELPHER_KERNEL_ARGS_MAX];
 };
+
+/** Fills in where arguments lie, once their types are known. */
+void tp_offload_signature_lay_out(struct tp_offload_signature *sig);
 
 /**
  * Reads one type at *@p text and moves it behind.

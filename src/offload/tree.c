@@ -2,37 +2,32 @@
 /* The tree of workers: launches go down it, results up. Binomial: worker 0 has the most. */
 #include "offload/offload_int.h"
 
-int
-tp_tree_parent(const struct tp_tree *tree)
+void
+tp_tree_init(struct tp_tree *tree)
 {
-    return tree->rank & (tree->rank - 1);
-}
+    int low = tree->rank == 0 ? 1 << 30 : tree->rank & -tree->rank;
 
-int
-tp_tree_children(const struct tp_tree *tree, int ret_children[32])
-{
-    int low = tree->rank == 0 ? 1 << 30 : tree->rank & -tree->rank, count = 0;
-
+    tree->parent = tree->rank & (tree->rank - 1);
+    tree->count = 0;
     for (int bit = low >> 1; bit != 0; bit >>= 1) {
         if (bit < tree->size - tree->rank) {
-            ret_children[count++] = tree->rank + bit;
+            tree->children[tree->count++] = tree->rank + bit;
         }
     }
-    return count;
 }
 
 telpher_status
 tp_tree_merge(const struct tp_tree *tree, struct tp_offload_report *report)
 {
-    int children[32], count = tp_tree_children(tree, children);
     struct tp_offload_report below;
     MPI_Request request;
 
     /* the nearest ones have least below them, and are ready first */
-    for (int i = count - 1; i >= 0; i--) {
+    for (int i = tree->count - 1; i >= 0; i--) {
         telpher_status status;
 
-        PMPI_Irecv(&below, sizeof(below), MPI_BYTE, children[i], TP_TAG_MERGE,
+        tp_offload_report_clear(&below);
+        PMPI_Irecv(&below, sizeof(below), MPI_BYTE, tree->children[i], TP_TAG_MERGE,
                    tree->comm, &request);
         status = tp_mpi_wait(&request, TP_CLOCK_FOREVER);
         if (status == TELPHER_OK) {
@@ -44,8 +39,8 @@ tp_tree_merge(const struct tp_tree *tree, struct tp_offload_report *report)
         tp_offload_report_merge(report, &below);
     }
     if (tree->rank != 0 &&
-        PMPI_Send(report, sizeof(*report), MPI_BYTE, tp_tree_parent(tree), TP_TAG_MERGE,
-                  tree->comm) != MPI_SUCCESS) {
+        PMPI_Send(report, tp_offload_report_len(report), MPI_BYTE, tree->parent,
+                  TP_TAG_MERGE, tree->comm) != MPI_SUCCESS) {
         return TELPHER_ERR_IO;
     }
     return TELPHER_OK;

@@ -76,28 +76,43 @@ run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *s
            struct tp_offload_report *report)
 {
     const struct tp_offload_kernel *k = &w->table.kernels[r->kernel];
-    struct tp_offload_report mine;
     void *args[TELPHER_KERNEL_ARGS_MAX];
     telpher_bytes bytes[TELPHER_KERNEL_ARGS_MAX];
     telpher_status status = tp_offload_args_get(&k->sig, src, r->len, args, bytes);
+    const char *text;
+    int result;
 
     if (status != TELPHER_OK) {
         return status;
     }
     w->running = k->kernel->name;
     tp_trace_begin("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
-    tp_offload_report_init(&mine);
-    mine.result = tp_offload_kernel_invoke(k, args);
+    result = tp_offload_kernel_invoke(k, args);
     tp_trace_end("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
     w->running = NULL;
-    mine.rank = w->tree.rank;
-    mine.kernel = r->kernel;
-    mine.failed = mine.result != 0;
-    if (mine.failed || k->sig.returns_int) {
-        snprintf(mine.text, sizeof(mine.text), "%s", tp_offload_error_take());
-    }
-    tp_offload_report_merge(report, &mine);
+    text = tp_offload_error_take();
+    tp_offload_report_note(report, result, w->tree.rank, r->kernel,
+                           k->sig.returns_int ? text : "");
     return TELPHER_OK;
+}
+
+/* Does not wait for the parent, unless that is far behind. */
+static telpher_status
+send_report(struct worker *w, const struct tp_offload_report *report, int parent)
+{
+    struct outgoing *out = &w->reports[w->reports_sent++ % WORKER_REPORTS];
+    telpher_status status = TELPHER_OK;
+
+    if (out->request != MPI_REQUEST_NULL) {
+        status = tp_mpi_wait(&out->request, TP_CLOCK_FOREVER);
+    }
+    out->report = *report;
+    if (status == TELPHER_OK &&
+        PMPI_Isend(&out->report, tp_offload_report_len(report), MPI_BYTE, parent,
+                   TP_TAG_REPORT, w->control, &out->request) != MPI_SUCCESS) {
+        status = TELPHER_ERR_IO;
+    }
+    return status;
 }
 
 /* All parents have a request for this kernel. */
@@ -109,10 +124,7 @@ tell_done(struct worker *w, uint64_t request, struct tp_offload_report *report)
     report->flags |= TP_OFFLOAD_DONE;
     report->request = request;
     for (int i = 0; status == TELPHER_OK && w->tree.rank == 0 && i < w->parents; i++) {
-        if (PMPI_Send(report, sizeof(*report), MPI_BYTE, i, TP_TAG_REPORT,
-                      w->control) != MPI_SUCCESS) {
-            status = TELPHER_ERR_IO;
-        }
+        status = send_report(w, report, i);
     }
     return status;
 }
@@ -126,10 +138,7 @@ tell_credit(struct worker *w, uint32_t root)
     if (status == TELPHER_OK && w->tree.rank == 0) {
         w->since_report.flags = TP_OFFLOAD_REPORT;
         w->since_report.messages = w->consumed[root];
-        if (PMPI_Send(&w->since_report, sizeof(w->since_report), MPI_BYTE, (int)root,
-                      TP_TAG_REPORT, w->control) != MPI_SUCCESS) {
-            status = TELPHER_ERR_IO;
-        }
+        status = send_report(w, &w->since_report, (int)root);
     }
     tp_offload_report_init(&w->since_report);
     return status;
@@ -176,6 +185,9 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     struct tp_offload_report done;
     telpher_status status;
 
+    if (r->flags == 0) {
+        return run_kernel(w, r, args, &w->since_report);
+    }
     tp_offload_report_init(&done);
     if ((r->flags & TP_OFFLOAD_END) != 0) {
         w->ended = true;
@@ -188,9 +200,6 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     if ((r->flags & TP_OFFLOAD_REFUSED) != 0) {
         done.flags = TP_OFFLOAD_REFUSED;
         return tell_done(w, r->request, &done);
-    }
-    if ((r->flags & TP_OFFLOAD_DONE) == 0) {
-        return run_kernel(w, r, args, &w->since_report);
     }
     status = run_kernel(w, r, args, &done);
     return status == TELPHER_OK ? tell_done(w, r->request, &done) : status;
@@ -222,7 +231,7 @@ finish_launch(struct worker *w, const struct tp_offload_header *h,
     w->root = h->root;
     status = run_records(w, records, h->total);
 
-    w->next = h->last + 1;
+    w->next = (h->flags & TP_OFFLOAD_MORE) != 0 ? h->first : h->last + 1;
     tp_free(w->pieces);
     w->pieces = NULL;
     return status;
@@ -267,6 +276,18 @@ tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
     return status;
 }
 
+/* Parents take all that they are told, unless something went wrong. */
+static void
+end_reports(struct worker *w, bool is_good)
+{
+    for (int i = 0; i < WORKER_REPORTS; i++) {
+        if (is_good && w->reports[i].request != MPI_REQUEST_NULL) {
+            (void)tp_mpi_wait(&w->reports[i].request, TP_CLOCK_FOREVER);
+        }
+        w->left_to_mpi |= !tp_mpi_take_back(&w->reports[i].request, false);
+    }
+}
+
 telpher_status
 tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
 {
@@ -287,6 +308,7 @@ tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
             tp_world_comm = world;
         }
         status = tp_worker_receive(w);
+        end_reports(w, status == TELPHER_OK);
         if (status != TELPHER_OK) {
             (void)tp_error_set(err, status, "worker %d stops: %s", w->tree.rank,
                                telpher_status_text(status));
@@ -296,6 +318,8 @@ tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
     tp_world_comm = before;
     tp_world.parent = MPI_COMM_NULL;
     tp_worker_fini(w);
-    tp_free(w);
+    if (!w->left_to_mpi) {
+        tp_free(w);
+    }
     return status;
 }

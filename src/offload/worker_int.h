@@ -5,7 +5,7 @@
 
 #include "offload/offload_int.h"
 
-enum { WORKER_RECEIVES = 4, WORKER_CHILDREN = 32 };
+enum { WORKER_RECEIVES = 4, WORKER_REPORTS = 64 };
 
 /** A message, and its way on to other workers. */
 struct incoming {
@@ -13,7 +13,13 @@ struct incoming {
     uint8_t *data;
     uint64_t len;
     MPI_Request request; /**< of the receive */
-    MPI_Request forwards[WORKER_CHILDREN];
+    MPI_Request forwards[TP_TREE_CHILDREN];
+};
+
+/** A report on its way to a parent, which may be late to take it. */
+struct outgoing {
+    struct tp_offload_report report;
+    MPI_Request request;
 };
 
 struct worker {
@@ -26,6 +32,9 @@ struct worker {
     uint32_t root; /**< parent whose launch runs */
     uint64_t *consumed; /**< at worker 0: messages of each parent */
     struct tp_offload_report since_report;
+    struct outgoing reports[WORKER_REPORTS]; /**< at worker 0; used by turns */
+    unsigned reports_sent;
+    bool left_to_mpi; /**< it still holds a report: this memory stays */
     const char *running; /**< name of the kernel, static; NULL between them */
     bool ended;
     struct incoming ring[WORKER_RECEIVES];

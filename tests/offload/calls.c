@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-enum { ORDERED = 1000, BATCH = 64 };
+enum { ORDERED = 1000, BATCH = 128 }; /* a batch is longer than one message */
 
 static MPI_Comm comm, inter;
 static int rank, parents, workers;

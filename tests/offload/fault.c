@@ -33,6 +33,15 @@ main(int argc, char **argv)
         usleep(200000);
         abort();
     }
+    if (strcmp(name, "unnoticed") == 0) {
+        int result = 7, two[] = {sizeof(how), sizeof(result)};
+        void *both[] = {&how, &result};
+
+        MPIX_Kernel_call("fails_at", 2, both, two, 0, MPI_COMM_WORLD, inter);
+        MPIX_Kernel_call("", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+        MPI_Finalize();
+        return 3;
+    }
     if (strcmp(name, "unknown") == 0) {
         MPIX_Kernel_call("no_such_kernel", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
     } else {

@@ -27,6 +27,7 @@ expect "kernel crashes called _exit" split "$worker" _exit0
 expect "kernel crashes called exit" split "$worker" exit
 expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)" split "$worker" abort
 expect "no kernel no_such_kernel" split "$worker" unknown
+expect "kernel fails_at: result 7 in worker 0: worker 0 has no luck" split "$worker" unnoticed
 if [ "$mpi" = openmpi ]; then
     expect "kernel crashes: a bad address|AddressSanitizer: SEGV" spawn "$worker" segv
     expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6" spawn "$worker" abort

@@ -122,6 +122,21 @@ tell_memory(void)
     MPI_Send(&all, 1, MPI_LONG, 0, 77, parent);
 }
 
+/* Makes a file: a sign that needs no MPI. */
+static void
+touches(telpher_bytes path)
+{
+    char name[256];
+    FILE *file;
+
+    check(path.len < sizeof(name));
+    memcpy(name, path.data, path.len);
+    name[path.len] = '\0';
+    file = fopen(name, "w");
+    check(file != NULL);
+    fclose(file);
+}
+
 static void
 crashes(int how)
 {
@@ -159,5 +174,6 @@ TELPHER_KERNEL(sleeps, int)
 TELPHER_KERNEL(nothing)
 TELPHER_KERNEL(five, double, double, double, double, double)
 TELPHER_KERNEL(tell_memory)
+TELPHER_KERNEL(touches, telpher_bytes)
 TELPHER_KERNEL(crashes, int)
 TELPHER_KERNEL(waits)

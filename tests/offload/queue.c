@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: queue WORKER [WORKERS [MIXED-CALLS]]
- * Calls never wait for kernels: large ones behind a kernel that needs its input, and 100,000
+ * Kernels never wait for the program, and calls never for kernels: large ones behind a kernel that needs its input, and 100,000
  * behind one that sleeps, while the workers' memory and this process's descriptors stay.
  */
 #include <dirent.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -100,6 +101,45 @@ results_from_the_end_of_the_queue(void)
     check(values[0] == 6);
 }
 
+/*
+ * Kernels run while the program is in no MPI call: behind reports that it has not taken, and
+ * behind arguments so long that an MPI only begins to send them.
+ */
+static void
+kernels_go_on_alone(void)
+{
+    enum { LEN = 60000, CALLS = 200 };
+    unsigned char *bytes = calloc(1, LEN);
+    unsigned long sum = 0;
+    double d[5] = {1, 2, 3, 4, 5};
+    void *args[] = {d, d + 1, d + 2, d + 3, d + 4}, *sum_args[] = {bytes, &sum};
+    int sizes[] = {8, 8, 8, 8, 8}, sum_sizes[] = {LEN, sizeof(sum)};
+    char path[] = "/tmp/telpher-offload-XXXXXX";
+    void *touch_args[] = {path};
+    int touch_sizes[] = {sizeof(path) - 1}, file = rank == 0 ? mkstemp(path) : -1;
+    double end;
+
+    check(bytes != NULL && (rank != 0 || file >= 0));
+    if (rank == 0) {
+        close(file);
+        unlink(path);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
+    }
+    check(MPIX_Kernel_call("sum_bytes", 2, sum_args, sum_sizes, 0, comm, inter) ==
+          MPI_SUCCESS);
+    check(MPIX_Kernel_call("touches", 1, touch_args, touch_sizes, 0, comm, inter) ==
+          MPI_SUCCESS);
+    for (end = seconds() + 30; rank == 0 && access(path, F_OK) != 0;) {
+        check(seconds() < end);
+        usleep(1000);
+    }
+    unlink(path);
+    free(bytes);
+    MPI_Barrier(comm);
+}
+
 static void
 many_behind_a_sleeper(void)
 {
@@ -181,6 +221,7 @@ main(int argc, char **argv)
     MPI_Comm_remote_size(inter, &workers);
     large_behind_waiting();
     results_from_the_end_of_the_queue();
+    kernels_go_on_alone();
     many_behind_a_sleeper();
     mixed_calls_leave_nothing();
     check(MPIX_Kernel_call("", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
