@@ -92,9 +92,11 @@ TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params 
                                                    telpher_error *err);
 
 /**
- * Waits until what was sent has left, at most 1 s, then leaves the job. Not collective:
- * others that still need this rank get TELPHER_ERR_PEER_LOST. Requests that are not
- * complete end without a call. NULL is fine. Since: 0.1.
+ * Leaves the job. Not collective: others that still need this rank get
+ * TELPHER_ERR_PEER_LOST. What was sent, as far as its requests are complete, arrives also at
+ * ranks that do not look for a while: until they, or their kernels, have taken it this call
+ * waits, at most TELPHER_LEAVE_TIMEOUT (60 s; then a line is logged), and no longer for ranks
+ * that die. Requests that are not complete end without a call. NULL is fine. Since: 0.1.
  */
 TELPHER_CALL void telpher_context_destroy(telpher_context *ctx);
 

@@ -124,8 +124,9 @@ struct tp_net_ops {
     telpher_status (*arm)(struct tp_net *net);
     /** A descriptor for poll(2), borrowed; -1 if there is none. */
     int (*fd)(struct tp_net *net);
-    /** True while something sent has not left yet: progress before leaving. */
-    bool (*busy)(struct tp_net *net);
+    /** True while something sent would be lost if this process ended: progress before
+     *  leaving. @param ret_peer  a rank that has not taken it; UINT32_MAX: not known */
+    bool (*busy)(struct tp_net *net, uint32_t *ret_peer);
     /** Says goodbye, so that no peer takes it for a death, and frees. Ops not done: no
      *  callback comes any more. */
     void (*destroy)(struct tp_net *net);

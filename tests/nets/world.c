@@ -144,12 +144,13 @@ run_rank(const struct start *start)
                                       .lost_after = params->lost_after,
                                       .copies = params->copies};
     struct tp_error err = {0};
+    uint32_t late;
 
     MUST(&w, w.ops->create(&net, &w.net, &err) == TELPHER_OK);
     w.shared->card_len[w.rank] = w.ops->card(w.net, w.shared->cards[w.rank]);
     world_barrier(&w);
     params->fn(&w);
-    UNTIL(&w, !w.ops->busy(w.net));
+    UNTIL(&w, !w.ops->busy(w.net, &late));
     w.ops->destroy(w.net);
 }
 

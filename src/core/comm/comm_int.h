@@ -163,8 +163,8 @@ size_t tp_peer_write_card(telpher_context *ctx,
 void tp_peers_close(telpher_context *ctx);
 /** Announces what waits at all peers. */
 unsigned tp_peers_flush(telpher_context *ctx);
-/** True if something waits for room at some peer. */
-bool tp_peers_waiting(const telpher_context *ctx);
+/** True if something waits for room at some peer, *ret_peer. */
+bool tp_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer);
 /** Sets local_rank and local_size from the cards. */
 void tp_peers_count_local(telpher_context *ctx);
 void tp_peers_fini(telpher_context *ctx);
@@ -377,7 +377,7 @@ struct telpher_context {
     uint32_t gathers;
     telpher_status collectives; /* OK, or why there are no more */
     struct tp_list steps; /* parcels */
-    tp_ns spin_ns;
+    tp_ns spin_ns, leave_ns;
     bool direct; /* TELPHER_DIRECT */
     uint64_t direct_min; /* [bytes] TELPHER_DIRECT_MIN; 0 = measured */
     bool lend; /* TELPHER_LEND */

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -13,7 +14,8 @@
 #define SPIN TP_CLOCK_MS /* before a wait sleeps */
 #define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
-#define LEAVE_TIME TP_CLOCK_S
+#define LEAVE_SPIN TP_CLOCK_MS /* before a look every so often */
+#define LEAVE_NAP TP_CLOCK_MS
 
 enum {
     SCRATCH_BYTES = 16 << 10,
@@ -232,6 +234,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
                                 .two_sided = boot->two_sided};
     telpher_status status = agree_on_job(boot, &net.job, err);
 
+    ctx->leave_ns = s->leave_ns;
     ctx->direct = s->direct;
     ctx->direct_min = s->direct_min;
     ctx->lend = s->lend;
@@ -310,26 +313,56 @@ tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
 
 /* ---- ending ---- */
 
+/* True while somebody has not taken what was sent to it. */
 static bool
-is_busy(telpher_context *ctx)
+is_busy(const telpher_context *ctx, uint32_t *ret_peer)
 {
+    *ret_peer = UINT32_MAX;
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        if (net->ops->busy(net)) {
+        if (net->ops->busy(net, ret_peer)) {
             return true;
         }
     }
-    return tp_peers_waiting(ctx);
+    return tp_peers_waiting(ctx, ret_peer);
 }
 
 static void
+say_who_is_late(const telpher_context *ctx, uint32_t peer)
+{
+    char who[32] = "another rank";
+
+    if (peer != UINT32_MAX) {
+        (void)snprintf(who, sizeof(who), "rank %u", peer);
+    }
+    tp_warn("comm",
+            "rank %u leaves though %s has not taken all that was sent to it: "
+            "TELPHER_LEAVE_TIMEOUT is over",
+            ctx->rank, who);
+}
+
+/* What was sent is to arrive, also at ranks that do not look for long. Those that die
+ * meanwhile end the waiting as they end everything else. */
+static void
 drain(telpher_context *ctx)
 {
-    tp_ns deadline = tp_clock_deadline(LEAVE_TIME);
+    tp_ns now = tp_clock_ns(), idle_since = now;
+    tp_ns deadline = tp_clock_deadline(ctx->leave_ns);
+    uint32_t peer;
 
-    while (is_busy(ctx) && !tp_clock_passed(deadline)) {
-        if (telpher_progress(ctx) == 0) {
+    while (is_busy(ctx, &peer)) {
+        unsigned count = telpher_progress(ctx);
+
+        now = tp_clock_ns();
+        idle_since = count != 0 ? now : idle_since;
+        if (now >= deadline) {
+            say_who_is_late(ctx, peer);
+            return;
+        }
+        if (now - idle_since > LEAVE_SPIN) {
+            tp_clock_sleep(LEAVE_NAP);
+        } else if (count == 0) {
             sched_yield();
         }
     }
@@ -434,7 +467,7 @@ sleep_until(telpher_context *ctx, tp_ns deadline)
     if (!arm(ctx, polls, &blind)) {
         return;
     }
-    if (blind || tp_peers_waiting(ctx) || !tp_list_is_empty(&ctx->ready)) {
+    if (blind || !tp_list_is_empty(&ctx->waiting) || !tp_list_is_empty(&ctx->ready)) {
         time = TP_MIN(time, COPY_NAP);
     }
     ts = tp_clock_timespec(time);

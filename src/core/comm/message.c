@@ -99,12 +99,20 @@ pack(telpher_context *ctx, const void *params, size_t params_len,
     return (size_t)(end - ctx->scratch) + params_len;
 }
 
+/** What could not leave at once. */
+struct kept_head {
+    telpher_context *ctx;
+    _Alignas(16) uint8_t bytes[];
+};
+
 static void
-free_copy(void *user, telpher_status status, size_t len)
+free_head(void *user, telpher_status status, size_t len)
 {
+    struct kept_head *kept = user;
+
     (void)status;
     (void)len;
-    tp_free(user);
+    tp_block_give(kept->ctx, kept);
 }
 
 /* The scratch memory is used again at once: what cannot leave now is copied. */
@@ -112,11 +120,11 @@ static telpher_status
 send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void *data,
           size_t len)
 {
-    struct tp_comm_done done = {.fn = free_copy};
+    struct tp_comm_done done = {.fn = free_head};
     struct tp_net *net = peer->net;
     struct tp_comm_header h = *header;
     telpher_status status = TELPHER_ERR_AGAIN;
-    void *copy;
+    struct kept_head *kept;
 
     h.len = len;
     if (tp_list_is_empty(&peer->pending)) {
@@ -125,14 +133,18 @@ send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void 
     if (status != TELPHER_ERR_AGAIN) {
         return status;
     }
-    copy = tp_memdup(data, len, "message");
-    if (copy == NULL) {
+    kept = tp_block_take(peer->ctx, sizeof(*kept) + len, "message");
+    if (kept == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    done.user = copy;
-    status = tp_comm_send(peer, &h, copy, len, NULL, &done, NULL);
+    kept->ctx = peer->ctx;
+    if (len != 0) {
+        memcpy(kept->bytes, data, len);
+    }
+    done.user = kept;
+    status = tp_comm_send(peer, &h, kept->bytes, len, NULL, &done, NULL);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_free(copy);
+        tp_block_give(peer->ctx, kept);
     }
     return status < 0 ? status : TELPHER_OK;
 }

@@ -191,9 +191,13 @@ tp_peers_flush(telpher_context *ctx)
 }
 
 bool
-tp_peers_waiting(const telpher_context *ctx)
+tp_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer)
 {
-    return !tp_list_is_empty(&ctx->waiting);
+    if (tp_list_is_empty(&ctx->waiting)) {
+        return false;
+    }
+    *ret_peer = tp_list_entry(ctx->waiting.next, struct tp_peer, waiting)->rank;
+    return true;
 }
 
 void

@@ -8,7 +8,7 @@
 
 struct tp_comm_settings {
     struct tp_config_list transports; /* in the order they are tried; none = all */
-    uint64_t start_ns, lost_ns;
+    uint64_t start_ns, leave_ns, lost_ns;
     bool shm_cma;
     bool direct;
     bool lend;

@@ -263,17 +263,24 @@ loop_progress(struct tp_net *net)
 }
 
 static bool
-loop_busy(struct tp_net *net)
+has_more(const struct loop_net *n)
+{
+    return n->seen != n->sent || !tp_list_is_empty(&n->ended);
+}
+
+static bool
+loop_busy(struct tp_net *net, uint32_t *ret_peer)
 {
     struct loop_net *n = loop_net(net);
 
-    return n->seen != n->sent || !tp_list_is_empty(&n->ended);
+    *ret_peer = n->params.rank;
+    return !n->given_up && has_more(n);
 }
 
 static telpher_status
 loop_arm(struct tp_net *net)
 {
-    return loop_busy(net) ? TELPHER_ERR_AGAIN : TELPHER_OK;
+    return has_more(loop_net(net)) ? TELPHER_ERR_AGAIN : TELPHER_OK;
 }
 
 static int

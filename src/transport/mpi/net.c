@@ -309,10 +309,13 @@ net_fd(struct tp_net *net)
 }
 
 static bool
-net_busy(struct tp_net *net)
+net_busy(struct tp_net *net, uint32_t *ret_peer)
 {
     const struct mpi_net *n = mpi_net(net);
 
+    if (!tp_list_is_empty(&n->sending)) {
+        *ret_peer = tp_list_entry(n->sending.next, struct mpi_slot, link)->to->rank;
+    }
     return !tp_list_is_empty(&n->sending) || !tp_list_is_empty(&n->going) ||
            !tp_list_is_empty(&n->coming);
 }

@@ -307,20 +307,22 @@ shm_progress(struct tp_net *net)
     return tp_unlikely(n->ending_count != 0) ? count + tp_shm_bury(n) : count;
 }
 
+/* What lies in a ring outlives its writer only where the peer has mapped it. */
 static bool
-shm_busy(struct tp_net *net)
+shm_busy(struct tp_net *net, uint32_t *ret_peer)
 {
     struct shm_net *n = shm_net(net);
 
     for (uint32_t i = 0; i < n->active_count; i++) {
         const struct shm_link *link = n->active[i];
 
-        if (link->out.fd >= 0 && link->out.head != 0 && !link->ending) {
-            return true; /* the peer has not mapped it yet */
+        if (!link->ending && ((link->out.fd >= 0 && link->out.head != 0) ||
+                              link->out.push_first != SHM_NONE)) {
+            *ret_peer = link->rank;
+            return true;
         }
     }
-    return n->pushing != 0 || !tp_list_is_empty(&n->fetching) ||
-           !tp_list_is_empty(&n->answering);
+    return !tp_list_is_empty(&n->fetching) || !tp_list_is_empty(&n->answering);
 }
 
 /* ---- leaving ---- */

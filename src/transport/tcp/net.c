@@ -18,9 +18,14 @@ enum {
     FEW = 4, /* connections that are looked at without asking epoll first */
     LOOK_EVERY = 64, /* rounds between looks for new connections */
     EVENTS = 64,
+    REST_READS = 1024, /* more than a socket holds, each of some 100 KiB */
 };
+/** For what a socket had room for at the last moment. */
 #define GOODBYE_TIME TP_CLOCK_S
 #define GOODBYE_NAP 1 /* [ms] */
+/** [bytes] that an empty socket takes whatever its settings, so that nobody need wait for
+ *  the lower rank's word before it leaves. */
+#define GOODBYE_BYTES 4096
 
 /* ---- making ---- */
 
@@ -112,6 +117,7 @@ net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
 {
     struct tcp_net *n = tcp_net(net);
     struct tcp_peer *peer = tp_tcp_net_peer(n, rank);
+    telpher_status status;
 
     if (peer == NULL) {
         return TELPHER_ERR_NO_MEMORY;
@@ -120,7 +126,15 @@ net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
         return TELPHER_OK; /* it came to us */
     }
     peer->address_count = tp_tcp_net_addresses(n, card, len, peer->addresses);
-    return peer->address_count != 0 ? tp_tcp_net_try(peer) : TELPHER_ERR_INVALID;
+    if (peer->address_count == 0) {
+        return TELPHER_ERR_INVALID;
+    }
+    status = tp_tcp_net_try(peer);
+    if (status == TELPHER_ERR_UNREACHABLE) { /* told when what it left here is read */
+        tp_tcp_net_lose(peer, TELPHER_ERR_UNREACHABLE);
+        status = TELPHER_OK;
+    }
+    return status;
 }
 
 /* ---- sending ---- */
@@ -242,6 +256,28 @@ net_give_up(struct tp_net *net, uint32_t rank)
     }
 }
 
+/* What a peer sent before it ended may lie on a connection that nobody has accepted yet,
+ * or that is not the one that ended. */
+static void
+read_rest(struct tcp_peer *peer)
+{
+    struct tcp_net *n = peer->net;
+
+    tp_tcp_net_accept(n);
+    tp_list_for_each_safe(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        for (unsigned i = 0; i < REST_READS && !c->dead && !c->connecting &&
+                             (c->peer == NULL || c->peer == peer);
+             i++) {
+            if (tp_tcp_net_read(c) == 0) {
+                break;
+            }
+        }
+    }
+}
+
 /* Ends all that is under way with a peer, then tells of it. */
 static void
 finish_losing(struct tcp_peer *peer)
@@ -250,6 +286,10 @@ finish_losing(struct tcp_peer *peer)
     size_t cursor = 0;
     void *value;
 
+    if (peer->why == TELPHER_ERR_PEER_LOST || peer->why == TELPHER_ERR_UNREACHABLE) {
+        read_rest(peer);
+    }
+    peer->gone = true;
     tp_list_for_each(link, &n->conns)
     {
         struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
@@ -409,22 +449,6 @@ net_fd(struct tp_net *net)
     return tcp_net(net)->epoll_fd;
 }
 
-static bool
-net_busy(struct tp_net *net)
-{
-    struct tcp_net *n = tcp_net(net);
-
-    tp_list_for_each(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
-        if (!c->dead && tp_tcp_net_has_out(c)) {
-            return true;
-        }
-    }
-    return !tp_list_is_empty(&n->ended);
-}
-
 /* ---- leaving ---- */
 
 /* True if the peer's machine has all that was sent, or never will. */
@@ -433,7 +457,34 @@ has_arrived(const struct tcp_conn *c)
 {
     int left = 0;
 
-    return c->dead || c->connecting || ioctl(c->fd, SIOCOUTQ, &left) != 0 || left == 0;
+    return c->dead || c->mute || c->connecting || ioctl(c->fd, SIOCOUTQ, &left) != 0 ||
+           left == 0;
+}
+
+/* True if the socket need not take more before we may leave. */
+static bool
+has_left(const struct tcp_conn *c)
+{
+    return c->dead || !tp_tcp_net_has_out(c) ||
+           (c->held && !c->connecting && tp_list_is_empty(&c->sending) &&
+            tp_buf_len(&c->out) <= GOODBYE_BYTES);
+}
+
+static bool
+net_busy(struct tp_net *net, uint32_t *ret_peer)
+{
+    struct tcp_net *n = tcp_net(net);
+
+    tp_list_for_each(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (!has_left(c) || !has_arrived(c)) {
+            *ret_peer = c->peer != NULL ? c->peer->rank : UINT32_MAX;
+            return true;
+        }
+    }
+    return !tp_list_is_empty(&n->ended);
 }
 
 /* What was sent must arrive: a socket that is closed with unread data resets the way, and

@@ -209,14 +209,17 @@ tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
         return false;
     }
     peer = tp_tcp_net_peer(n, hello->from);
-    if (peer == NULL || peer->accepted || peer->lost ||
-        (!higher && peer->conn != NULL && !peer->conn->connecting &&
+    if (peer == NULL || peer->accepted || peer->gone ||
+        (!peer->lost && !higher && peer->conn != NULL && !peer->conn->connecting &&
          !peer->conn->held)) {
         return false;
     }
     peer->accepted = true;
     c->peer = peer;
     n->strangers--;
+    if (peer->lost) { /* it ended; this is what it sent before */
+        return true;
+    }
     if (higher && peer->conn != NULL) {
         tp_tcp_net_say(c, TP_TCP_MINE_FRAME);
         return true;

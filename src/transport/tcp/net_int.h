@@ -84,7 +84,8 @@ struct tcp_peer {
     struct tcp_net *net;
     struct tcp_conn *conn; /* for sending; NULL before the first */
     bool accepted; /* its connection; another is a stranger's */
-    bool lost; /* nothing more goes or comes */
+    bool lost; /* nothing more goes; what came before is read when that is told */
+    bool gone; /* told */
     telpher_status why;
     struct tp_list losing; /* of net->losing */
     uint32_t next_id;

@@ -332,24 +332,28 @@ tp_ucx_bury(struct ucx_net *n)
 }
 
 void
-tp_ucx_free_link(struct ucx_link *link)
+tp_ucx_close_link(struct ucx_link *link)
 {
     size_t cursor = 0;
     void *value;
 
     unwatch(link);
-    close_by_force(link);
+    link->ending = link->gone = true;
     while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
-        struct ucx_out *out = value;
-
-        out->op = NULL;
-        tp_list_push_back(&link->net->orphans_out, &out->all);
+        ((struct ucx_out *)value)->op = NULL;
     }
-    tp_map_fini(&link->outs);
     for (cursor = 0; tp_map_next(&link->bulks, &cursor, NULL, &value);) {
         ((struct tp_net_bulk *)value)->op = NULL;
     }
+    lose_outs(link);
     forget_bulks(link);
+    close_by_force(link);
+}
+
+void
+tp_ucx_free_link(struct ucx_link *link)
+{
+    tp_map_fini(&link->outs);
     tp_map_fini(&link->bulks);
     tp_free(link->card);
     tp_free(link);

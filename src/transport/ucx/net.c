@@ -114,12 +114,13 @@ free_orphans(struct ucx_net *n)
     }
 }
 
+/* The links outlive the worker, whose end calls back for what was under way. */
 static void
 net_free(struct ucx_net *n)
 {
     for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
         if (n->links[r] != NULL) {
-            tp_ucx_free_link(n->links[r]);
+            tp_ucx_close_link(n->links[r]);
         }
     }
     if (n->address != NULL) {
@@ -133,6 +134,11 @@ net_free(struct ucx_net *n)
     }
     if (n->epoll_fd >= 0) {
         close(n->epoll_fd);
+    }
+    for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
+        if (n->links[r] != NULL) {
+            tp_ucx_free_link(n->links[r]);
+        }
     }
     free_orphans(n);
     tp_free(n->links);
@@ -302,9 +308,17 @@ net_fd(struct tp_net *net)
 }
 
 static bool
-net_busy(struct tp_net *net)
+net_busy(struct tp_net *net, uint32_t *ret_peer)
 {
-    return ucx_net(net)->under_way != 0;
+    const struct ucx_net *n = ucx_net(net);
+
+    for (uint32_t r = 0; r < n->params.size; r++) {
+        if (n->links[r] != NULL && n->links[r]->slots != 0 && !n->links[r]->gone) {
+            *ret_peer = r;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- leaving ---- */

@@ -159,6 +159,10 @@ unsigned tp_ucx_connect_wanted(struct ucx_net *n);
 void tp_ucx_end(struct ucx_link *link, telpher_status why);
 /** Tells of those that are over. @return how many */
 unsigned tp_ucx_bury(struct ucx_net *n);
+/** At the end of the net: nothing is told any more. What UCX still has it may call back
+ *  for, until its worker is gone. */
+void tp_ucx_close_link(struct ucx_link *link);
+/** After that. */
 void tp_ucx_free_link(struct ucx_link *link);
 telpher_status tp_ucx_status(ucs_status_t status);
 

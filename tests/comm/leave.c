@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: comm_leave TRANSPORT
+ *
+ * A rank sends to another, which it has never turned to before, and leaves. The other does not
+ * look for longer than anything in between keeps it: everything arrives nevertheless. If it
+ * dies meanwhile, or does not look until TELPHER_LEAVE_TIMEOUT is over, the first leaves.
+ */
+#include "ranks.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <telpher/channel.h>
+#include <telpher/msg.h>
+
+enum { FEW = 20, MANY = 3000, PARAMS = 512, HANDLER = 5 };
+#define NAP_NS 1200000000L /* [ns] that the receiver does not look */
+#define SOON_NS UINT64_C(20000000000) /* [ns], less than the 60 s of the setting */
+
+/** What both see. */
+static struct shared {
+    _Atomic uint32_t sent, left;
+} * shared;
+
+static const char *transport;
+static uint32_t sender; /* its number: who is the lower one makes a difference */
+static uint32_t count; /* messages to the handler */
+static bool words_expected;
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static telpher_context *
+join(void)
+{
+    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_context *ctx = NULL;
+
+    params.transports = transport;
+    params.timeout_ns = RANKS_TIME;
+    OK(telpher_context_create(&params, &ctx, NULL));
+    return ctx;
+}
+
+static void
+ignore(void *user, telpher_status status, size_t len)
+{
+    (void)user;
+    (void)status;
+    (void)len;
+}
+
+/* ---- who sends ---- */
+
+static void
+send_all(telpher_context *ctx, uint32_t to)
+{
+    telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    uint8_t params[PARAMS] = {0};
+    uint64_t value = 4711;
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    telpher_status status;
+
+    xfer.on_done = ignore;
+    OK(telpher_channel_open(ctx, to, 3, &ch));
+    OK(ranks_finish(telpher_channel_send(ch, &value, sizeof(value), NULL, &req), &req));
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(params, &i, sizeof(i));
+        status = telpher_msg_send(ctx, to, HANDLER, params, sizeof(params), NULL, 0,
+                                  &xfer, NULL);
+        MUST(status == TELPHER_OK || status == TELPHER_IN_PROGRESS);
+    }
+}
+
+/* What is said on the way, in a file in place of standard error. */
+static bool
+leave_and_listen(telpher_context *ctx)
+{
+    char text[4096] = "", who[64];
+    int fd = memfd_create("words", 0), before = dup(STDERR_FILENO);
+
+    snprintf(who, sizeof(who), "rank %u has not taken", 1 - sender);
+    MUST(fd >= 0 && before >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+    telpher_context_destroy(ctx);
+    MUST(dup2(before, STDERR_FILENO) >= 0);
+    close(before);
+    MUST(pread(fd, text, sizeof(text) - 1, 0) >= 0);
+    close(fd);
+    return strstr(text, who) != NULL && strstr(text, "TELPHER_LEAVE_TIMEOUT") != NULL;
+}
+
+static void
+send_and_leave(void)
+{
+    telpher_context *ctx = join();
+    uint64_t since = now_ns();
+
+    send_all(ctx, 1 - sender);
+    atomic_store(&shared->sent, 1);
+    MUST(leave_and_listen(ctx) == words_expected);
+    MUST(now_ns() - since < SOON_NS);
+    atomic_store(&shared->left, 1);
+}
+
+/* ---- who receives ---- */
+
+static void
+on_message(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    uint32_t *seen = user, number;
+
+    (void)ctx;
+    memcpy(&number, msg->params, sizeof(number));
+    MUST(msg->from == sender && msg->params_len == PARAMS && number == *seen);
+    ++*seen;
+}
+
+static void
+look_late(void)
+{
+    const struct timespec nap = {NAP_NS / 1000000000, NAP_NS % 1000000000};
+    telpher_context *ctx = join();
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    uint64_t value = 0;
+    uint32_t seen = 0;
+    size_t len = 0;
+
+    nanosleep(&nap, NULL); /* computes, for all that the sender knows */
+    OK(telpher_msg_handler(ctx, HANDLER, NULL, on_message, &seen));
+    OK(telpher_channel_open(ctx, sender, 3, &ch));
+    OK(ranks_finish(telpher_channel_recv(ch, &value, sizeof(value), NULL, &req, &len),
+                    &req));
+    MUST(value == 4711);
+    while (seen < count) {
+        OK(telpher_progress_wait(ctx, RANKS_TIME));
+    }
+    while (telpher_peer_status(ctx, sender) == TELPHER_OK) {
+        OK(telpher_progress_wait(ctx, RANKS_TIME));
+    }
+    MUST(seen == count);
+    telpher_context_destroy(ctx);
+}
+
+static void
+wait_for(_Atomic uint32_t *word)
+{
+    const struct timespec moment = {0, 1000000};
+
+    while (atomic_load(word) == 0) {
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* The sender is to be in the middle of its leaving. */
+static void
+die_late(void)
+{
+    const struct timespec moment = {0, 100000000};
+
+    (void)join();
+    wait_for(&shared->sent);
+    nanosleep(&moment, NULL);
+    (void)raise(SIGKILL);
+}
+
+static void
+never_look(void)
+{
+    telpher_context *ctx = join();
+
+    wait_for(&shared->left);
+    telpher_context_destroy(ctx);
+}
+
+/* ---- tests ---- */
+
+static void (*receive)(void);
+
+static void
+rank(uint32_t r)
+{
+    if (r == sender) {
+        send_and_leave();
+    } else {
+        receive();
+    }
+}
+
+static void
+run(void (*as)(void), uint32_t from, uint32_t messages)
+{
+    memset(shared, 0, sizeof(*shared));
+    receive = as;
+    sender = from;
+    count = messages;
+    assert_true(ranks_run_bare(2, as == die_late ? 1 - from : UINT32_MAX, rank));
+}
+
+static void
+test_late(void **state)
+{
+    (void)state;
+    run(look_late, 0, FEW);
+    run(look_late, 1, FEW);
+}
+
+/* More than the kernel or a ring has room for. */
+static void
+test_much(void **state)
+{
+    (void)state;
+    run(look_late, 0, MANY);
+    run(look_late, 1, MANY);
+}
+
+static void
+test_dead(void **state)
+{
+    (void)state;
+    run(die_late, 0, MANY);
+    run(die_late, 1, MANY);
+}
+
+static void
+test_words(void **state)
+{
+    (void)state;
+    setenv("TELPHER_LEAVE_TIMEOUT", "200ms", 1);
+    words_expected = true;
+    run(never_look, 1, MANY);
+    words_expected = false;
+    unsetenv("TELPHER_LEAVE_TIMEOUT");
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_much),
+        cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_words),
+    };
+
+    transport = ranks_transport(argc, argv);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(shared != MAP_FAILED);
+    return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+}
