@@ -67,7 +67,8 @@ test_parts(void **state)
     assert_true(r.count >= 2);
     assert_int_equal(r.facts.len, 0);
     assert_int_equal(partition(&s, 0, first, 1, &equally_1, &r), CL_INVALID_VALUE);
-    assert_int_equal(partition(&s, 0, first, 100, &equally_1, &r), 0);
+    assert_int_equal(partition(&s, 0, first, TP_WIRE_SUB_DEVICES_MAX, &equally_1, &r),
+                     0);
     src = r.facts.data;
     while (tp_wire_get_fact(&src, (const uint8_t *)r.facts.data + r.facts.len, &f)) {
         assert_int_equal(f.kind, TP_WIRE_FACT_DEVICE);
@@ -134,7 +135,9 @@ test_nonsense_is_refused(void **state)
     assert_int_equal(
         partition(&s, 4000000000u, TP_WIRE_SUB_DEVICE_FIRST, 10, &equally_1, &r),
         CL_INVALID_DEVICE);
-    assert_int_equal(partition(&s, 0, TP_WIRE_SUB_DEVICE_FIRST, 10, &equally_1, &r), 0);
+    assert_int_equal(partition(&s, 0, TP_WIRE_SUB_DEVICE_FIRST, TP_WIRE_SUB_DEVICES_MAX,
+                               &equally_1, &r),
+                     0);
     test_session_close(&s);
     test_daemon_wait_children(&the_daemon, 0);
 }
@@ -152,7 +155,7 @@ test_bad_numbers_end_the_session(void **state)
         {UINT32_MAX - 5, 10, 1},
         {TP_WIRE_SUB_DEVICE_FIRST, TP_WIRE_SUB_DEVICES_MAX + 1, 1},
         {TP_WIRE_SUB_DEVICE_FIRST, UINT32_MAX, 1},
-        {TP_WIRE_SUB_DEVICE_FIRST, 10, 2},
+        {TP_WIRE_SUB_DEVICE_FIRST, TP_WIRE_SUB_DEVICES_MAX, 2},
     };
 
     (void)state;

@@ -51,7 +51,7 @@ tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *cont
 
 /**
  * A blocking write returns when its memory may be used again: at once if its content is
- * copied. It waits for the end all the same if the wait list may fail, which it must report,
+ * copied, else when this thread has sent it. It waits for the end all the same if the wait list may fail, which it must report,
  * or if the program is going to look at the event's stamps.
  */
 cl_int
@@ -64,8 +64,8 @@ tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *con
     bool profiled =
         op->ret_event != NULL && (op->q->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
 
-    op->copies = blocking && content->size <= TP_ICD_COPY_MAX && op->wait_count == 0 &&
-                 !profiled;
+    op->until_sent = blocking && op->wait_count == 0 && !profiled;
+    op->copies = op->until_sent && content->size <= TP_ICD_COPY_MAX;
     op->blocking = blocking && !op->copies;
     op->flush = op->copies;
     op->need_event = content->size > TP_WIRE_INLINE_MAX;

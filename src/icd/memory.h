@@ -140,6 +140,7 @@ struct tp_icd_op {
     size_t use_count;
     bool blocking; /**< return when it has ended, with its status */
     bool copies; /**< blocking write that need not wait if its content is copied */
+    bool until_sent; /**< or if the caller has sent its content */
     bool need_event; /**< for content, for a wait */
     bool flush; /**< send at once */
     bool push; /**< its content goes through slots */
