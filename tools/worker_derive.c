@@ -250,6 +250,10 @@ put_parameter(struct text *t, Dwarf_Die *parameter)
         put(t, 'B');
         return;
     }
+    if (is_named(parameter, "telpher_block")) {
+        put(t, 'A');
+        return;
+    }
     if (!type_of(parameter, &type)) {
         t->why = "a parameter without a type";
         return;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The worker of offload_cg: conjugate gradients for the Laplacian of an n x n grid. The
- * right-hand side stays in the workers between kernels.
+ * right-hand side is an array that stays in the workers between kernels.
  */
 #include <math.h>
 #include <string.h>
 
 #include "rows.h"
 
-static double *b; /* this worker's rows of the right-hand side */
-static int n, first, rows, up, down;
+static int n, rows, up, down;
 
 /* out = A in; @p in has a row of the neighbours before and behind its own. */
 static void
@@ -41,39 +40,35 @@ dot(const double *x, const double *y)
     return sum;
 }
 
+/* The grid is as wide as the right-hand side is high. */
 static void
-set_problem(int size)
+look_around(telpher_block b)
 {
-    MPI_Comm parents;
     int mine, parts;
 
-    MPI_Comm_get_parent(&parents);
     MPI_Comm_rank(MPI_COMM_WORLD, &mine);
     MPI_Comm_size(MPI_COMM_WORLD, &parts);
-    n = size;
-    first = first_row(n, parts, mine);
-    rows = first_row(n, parts, mine + 1) - first;
+    n = (int)b.all_rows;
+    rows = (int)b.rows;
     up = neighbour(n, parts, mine, -1);
     down = neighbour(n, parts, mine, 1);
-    free(b);
-    b = doubles((size_t)rows * (size_t)n);
-    telpher_block_receive(b, n, n, MPI_DOUBLE, parents);
 }
 
 /* Solves to the relative residual; gives back the solution. The result is the count of
  * iterations, as an error text for who waits, or 1 if that was not enough. */
 static int
-solve(double tolerance, int iterations)
+solve(telpher_block b, double tolerance, int iterations)
 {
-    size_t count = (size_t)rows * (size_t)n;
+    size_t count = b.rows * b.all_rows;
     double *x = doubles(count), *r = doubles(count), *q = doubles(count);
-    double *p = doubles(count + 2 * (size_t)n), rho, start, alpha;
+    double *p = doubles(count + 2 * b.all_rows), rho, start, alpha;
     MPI_Comm parents;
     int k;
 
+    look_around(b);
     MPI_Comm_get_parent(&parents);
-    memcpy(r, b, count * sizeof(double));
-    memcpy(p + n, b, count * sizeof(double));
+    memcpy(r, b.data, count * sizeof(double));
+    memcpy(p + n, b.data, count * sizeof(double));
     rho = start = dot(r, r);
     for (k = 0; k < iterations && rho > tolerance * tolerance * start; k++) {
         double before = rho;
@@ -98,5 +93,4 @@ solve(double tolerance, int iterations)
     return rho > tolerance * tolerance * start;
 }
 
-TELPHER_KERNEL(set_problem, int)
-TELPHER_KERNEL(solve, double, int)
+TELPHER_KERNEL(solve, telpher_block, double, int)

@@ -2,7 +2,7 @@
 /*
  * usage: offload_cg WORKER WORKERS [N]
  * Conjugate gradients for the Laplacian of an N x N grid, in the workers; the right-hand side
- * stays there between kernels. The residual is checked here.
+ * is an array that stays there between kernels. The residual is checked here.
  */
 #include <math.h>
 
@@ -45,10 +45,12 @@ int
 main(int argc, char **argv)
 {
     int n = argc > 3 ? atoi(argv[3]) : 61, workers = argc > 2 ? atoi(argv[2]) : 0;
-    int rank, parents, first, iterations = 10 * n, size[] = {sizeof(n)};
+    int rank, parents, first, iterations = 10 * n;
     double tolerance = 1e-11, *b, *x, left = 1;
-    void *problem[] = {&n}, *solve[] = {&tolerance, &iterations};
-    int solve_sizes[] = {sizeof(tolerance), sizeof(iterations)};
+    telpher_array *right = NULL;
+    void *solve[] = {&right, &tolerance, &iterations};
+    int solve_sizes[] = {sizeof(right), sizeof(tolerance), sizeof(iterations)};
+    telpher_error err = {0};
     MPIX_Kernel_request request;
     MPIX_Kernel_status status;
     MPI_Comm inter;
@@ -68,10 +70,14 @@ main(int argc, char **argv)
     for (int i = 0; i < n * n; i++) {
         b[i] = (double)(i * 29 % 113) / 113.0 - 0.4;
     }
-    MPIX_Kernel_call("set_problem", 1, problem, size, 0, MPI_COMM_WORLD, inter);
-    telpher_block_send(b + (size_t)first * (size_t)n, n, n, MPI_DOUBLE, inter);
+    if (telpher_array_create(n, n * sizeof(double), 0, MPI_COMM_WORLD, inter, &right,
+                             &err) != TELPHER_OK ||
+        telpher_array_put(right, b + (size_t)first * (size_t)n, &err) != TELPHER_OK) {
+        fprintf(stderr, "offload_cg: %s\n", err.text);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     for (int round = 0; round < 2; round++) { /* the second finds the problem there */
-        MPIX_Kernel_icall("solve", 2, solve, solve_sizes, 0, MPI_COMM_WORLD, inter,
+        MPIX_Kernel_icall("solve", 3, solve, solve_sizes, 0, MPI_COMM_WORLD, inter,
                           &request);
         telpher_block_receive(x + (size_t)first * (size_t)n, n, n, MPI_DOUBLE, inter);
         MPIX_Kernel_wait(&request, &status);

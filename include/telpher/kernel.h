@@ -34,6 +34,19 @@ typedef struct telpher_bytes {
     uint64_t len; /**< [bytes] */
 } telpher_bytes;
 
+/**
+ * This worker's rows of an array that stays with the workers (telpher_array_create() in
+ * offload.h). The caller passes the telpher_array; the memory is the kernel's to read and
+ * write until it returns.
+ */
+typedef struct telpher_block {
+    void *data; /**< aligned to 64; not NULL */
+    uint64_t rows; /**< of this worker; it may have none */
+    uint64_t row_bytes; /**< [bytes] of each */
+    uint64_t first; /**< number of its first row in the array */
+    uint64_t all_rows; /**< of all workers */
+} telpher_block;
+
 /** What is known of one argument's type. TELPHER_KERNEL() fills it. */
 typedef struct telpher_kernel_arg {
     char code; /**< a letter of the list at telpher_kernel.signature, or T */
@@ -52,7 +65,7 @@ typedef struct telpher_kernel {
     /**
      * Types as text, a letter an argument: o bool, c C 8 bits, s S 16, i I 32, l L 64
      * (capitals are unsigned), f float, d double, g long double, x z complex of f and d,
-     * B telpher_bytes, {..} a struct of these. A kernel that returns int ends in ">i".
+     * B telpher_bytes, A telpher_block, {..} a struct of the others. A kernel that returns int ends in ">i".
      */
     const char *signature;
     int returns_int; /**< of args; a signature says it itself */
@@ -109,7 +122,7 @@ TELPHER_P_TYPE(long, sizeof(long) == 8 ? 'l' : 'i')
 TELPHER_P_TYPE(unsigned long, sizeof(long) == 8 ? 'L' : 'I')
 TELPHER_P_TYPE(long long, 'l') TELPHER_P_TYPE(unsigned long long, 'L')
 TELPHER_P_TYPE(float, 'f') TELPHER_P_TYPE(double, 'd') TELPHER_P_TYPE(long double, 'g')
-TELPHER_P_TYPE(telpher_bytes, 'B')
+TELPHER_P_TYPE(telpher_bytes, 'B') TELPHER_P_TYPE(telpher_block, 'A')
 template <typename T> struct telpher_p_type<const T> : telpher_p_type<T> {};
 /* (kernel(...), telpher_p_zero()) is 0 for void and the result for int. */
 struct telpher_p_zero { operator int() const { return 0; } };
@@ -130,7 +143,7 @@ char (&telpher_p_is_int(telpher_p_mark))[2];
         long: sizeof(long) == 8 ? 'l' : 'i', unsigned long: sizeof(long) == 8 ? 'L' : 'I', \
         long long: 'l', unsigned long long: 'L', float: 'f', double: 'd',              \
         long double: 'g', float _Complex: 'x', double _Complex: 'z',                   \
-        telpher_bytes: 'B',                                                            \
+        telpher_bytes: 'B', telpher_block: 'A',                                        \
         default: __builtin_classify_type(*(T *)0) == 5 ? 'p' : 'T')
 #define TELPHER_P_ALIGN(T) __alignof__(T)
 #define TELPHER_P_IS_VOID(call) __builtin_types_compatible_p(__typeof__(call), void)

@@ -151,6 +151,64 @@ TELPHER_CALL telpher_status telpher_block_receive(void *block, uint64_t rows,
                                                   uint64_t elements, MPI_Datatype type,
                                                   MPI_Comm inter);
 
+/**
+ * An array of rows that stays with workers between kernels, in blocks as
+ * telpher_block_first() cuts them. A kernel that declares a telpher_block gets its worker's;
+ * the caller passes the address of its telpher_array * as any argument, of sizeof(that):
+ *
+ *     telpher_array *a;
+ *     void *args[] = {&a};
+ *     int sizes[] = {sizeof(a)};
+ *
+ * For something of each worker's own: as many rows as workers. Calls about an array are
+ * collective over the parents, like those of kernels; they have their turn behind the kernels
+ * called before, and may wait until it comes: what such a kernel waits for must be sent
+ * first. So nobody frees what a kernel still uses. An array ends with its workers.
+ */
+typedef struct telpher_array telpher_array;
+
+/**
+ * Makes an array of 0 bytes in all workers of @p intercomm. Waits for the kernels before it.
+ * @p root as of a kernel call.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_RANGE      no memory is that large
+ *         TELPHER_ERR_NO_MEMORY  with the words of the first worker; none has any of it
+ *         TELPHER_ERR_PEER_LOST  the workers have ended
+ *         and those of the first call, telpher_offload_start()
+ */
+TELPHER_CALL telpher_status telpher_array_create(uint64_t rows, uint64_t row_bytes,
+                                                 int root, MPI_Comm comm,
+                                                 MPI_Comm intercomm,
+                                                 telpher_array **ret_array,
+                                                 telpher_error *err);
+
+/**
+ * Writes the array: each parent gives its block, rows from telpher_block_first(rows, parents,
+ * rank) on, which may be changed when this returns. Waits for the kernels before it.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_INVALID    no such array: freed, or ended with its workers
+ *         TELPHER_ERR_PEER_LOST  the workers have ended; the MPI may still read @p block
+ */
+TELPHER_CALL telpher_status telpher_array_put(const telpher_array *array,
+                                              const void *block, telpher_error *err);
+
+/** Reads the array: each parent gets its block. Otherwise as telpher_array_put(). */
+TELPHER_CALL telpher_status telpher_array_get(const telpher_array *array, void *block,
+                                              telpher_error *err);
+
+/**
+ * Frees the array behind the kernels called before, without waiting for them, and sets
+ * *@p array to NULL. NULL is fine.
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_INVALID    no such array; *array stays as it is
+ *         TELPHER_ERR_PEER_LOST  the workers have ended, and the array with them
+ */
+TELPHER_CALL telpher_status telpher_array_free(telpher_array **array,
+                                               telpher_error *err);
+
 /** SPAWN or SPLIT: how the workers of @p intercomm were had; AUTO if it has none. */
 TELPHER_CALL int telpher_offload_mode_of(MPI_Comm intercomm);
 

@@ -90,8 +90,10 @@ tp_offload_signature_lay_out(struct tp_offload_signature *sig)
     uint64_t end = 0; /* 16 structs of TP_OFFLOAD_STRUCT_MAX at most */
 
     sig->is_fixed = true;
+    sig->has_arrays = false;
     sig->is_words = true; /* telpher_bytes has 16 */
     for (uint32_t i = 0; i < sig->count; i++) {
+        sig->has_arrays |= sig->args[i].code == 'A';
         sig->is_fixed &= sig->args[i].code != 'B';
         sig->is_words &= sig->args[i].size == 8 && sig->args[i].align == 8;
         sig->offsets[i] = (uint32_t)place(&sig->args[i], end, 0, &end);

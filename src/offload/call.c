@@ -101,15 +101,18 @@ make_type(struct tp_offload_call *call, const char **text, const char *end)
     return code == '{' ? make_struct(call, text, end) : scalar_type(code);
 }
 
-/* telpher_bytes is a struct for its callee. */
+/* telpher_bytes and telpher_block are structs for their callee. */
 static ffi_type *
 make_arg(struct tp_offload_call *call, const struct tp_offload_type *type)
 {
-    static const char bytes[] = "{LL}";
-    const char *text = type->code == 'B' ? bytes : type->text;
-    size_t len = type->code == 'B' ? sizeof(bytes) - 1 : type->text_len;
+    static const char bytes[] = "{LL}", block[] = "{LLLLL}";
+    const char *text = type->code == 'B'   ? bytes
+                       : type->code == 'A' ? block
+                                           : type->text;
+    size_t len = type->code == 'B' || type->code == 'A' ? strlen(text) : type->text_len;
 
     _Static_assert(sizeof(void *) == 8, "a pointer is as long as the length");
+    _Static_assert(sizeof(telpher_block) == 40, "five of eight bytes");
     return make_type(call, &text, text + len);
 }
 

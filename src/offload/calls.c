@@ -114,13 +114,7 @@ MPIX_Kernel_test(MPIX_Kernel_request *request, int *flag, MPIX_Kernel_status *st
 int
 MPIX_Kernel_wait(MPIX_Kernel_request *request, MPIX_Kernel_status *status)
 {
-    struct tp_idle idle = TP_IDLE_INIT;
-    telpher_status result;
-
-    while ((result = telpher_offload_test(request, status)) == TELPHER_IN_PROGRESS) {
-        tp_idle_round(&idle);
-    }
-    return ended(result);
+    return ended(tp_request_await(request, status));
 }
 
 int

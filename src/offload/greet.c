@@ -185,6 +185,7 @@ tp_worker_fini(struct worker *w)
 {
     tp_watch_remove(w);
     tp_offload_table_destroy(&w->table);
+    tp_offload_parts_fini(&w->parts);
     tp_free(w->consumed);
     tp_free(w->pieces);
     if (w->control != MPI_COMM_NULL && tp_world.base != MPI_COMM_NULL) {

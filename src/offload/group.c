@@ -48,6 +48,7 @@ tp_group_of(MPI_Comm inter, int mode)
     tp_buf_init(&g->scratch, 0);
     tp_list_init(&g->backlog);
     tp_list_init(&g->requests);
+    tp_list_init(&g->arrays);
     PMPI_Comm_rank(inter, &g->rank);
     PMPI_Comm_size(inter, &g->parents);
     PMPI_Comm_remote_size(inter, &g->workers);
@@ -274,14 +275,22 @@ disconnect(struct tp_group *g)
     PMPI_Comm_disconnect(&inter);
 }
 
+bool
+tp_group_ended(struct tp_group *g)
+{
+    int ended = g->ended;
+
+    PMPI_Allreduce(MPI_IN_PLACE, &ended, 1, MPI_INT, MPI_MAX, g->local);
+    return ended != 0;
+}
+
 /* All parents together: whoever ended the workers did so before. */
 static telpher_status
 end_together(struct tp_group *g, struct tp_error *err)
 {
     telpher_status status = TELPHER_OK;
-    int ended = g->ended;
+    bool ended = tp_group_ended(g);
 
-    PMPI_Allreduce(MPI_IN_PLACE, &ended, 1, MPI_INT, MPI_MAX, g->local);
     tp_mutex_lock(&tp_offload_lock);
     tp_watch_remove(g);
     if (!ended && g->rank == 0) {
@@ -364,6 +373,7 @@ tp_group_destroy(struct tp_group *g)
     tp_watch_remove(g);
     tp_list_remove(&g->link);
     tp_group_lose(g, TELPHER_ERR_PEER_LOST);
+    tp_array_drop_all(g);
     all_back = take_back_all(g);
     if (!all_back) {
         tp_list_push_back(&left_to_mpi, &g->link);

@@ -38,9 +38,8 @@ meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
     return g;
 }
 
-/* The group of @p inter, with the lock held; NULL without it. */
-static struct tp_group *
-lock_group(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
+struct tp_group *
+tp_group_lock(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
 {
     struct tp_group *g;
 
@@ -93,6 +92,9 @@ encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t fl
     struct tp_offload_record r = {.flags = flags, .request = number};
     struct tp_offload_signature types;
     const struct tp_offload_known *known;
+    void *with_arrays[TELPHER_KERNEL_ARGS_MAX];
+    uint64_t ids[TELPHER_KERNEL_ARGS_MAX];
+    void *const *args = l->args;
     int64_t index = tp_offload_names_find(&g->names, l->name);
     telpher_status status = TELPHER_OK;
     uint8_t *tail;
@@ -107,6 +109,10 @@ encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t fl
     if (status == TELPHER_OK) {
         status = tp_offload_check(l->name, &known->sig, l->argcount, l->sizes,
                                   l->types != NULL ? &types : NULL, err);
+    }
+    if (status == TELPHER_OK && known->sig.has_arrays) {
+        status = tp_array_args(g, l, &known->sig, with_arrays, ids, err);
+        args = with_arrays;
     }
     if (status != TELPHER_OK) {
         return status;
@@ -126,7 +132,7 @@ encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t fl
         return tp_error_set(err, status, "no room for the arguments");
     }
     memcpy(tail, &r, sizeof(r));
-    tp_offload_args_put(&known->sig, l->args, l->sizes, tail + sizeof(r));
+    tp_offload_args_put(&known->sig, args, l->sizes, tail + sizeof(r));
     tp_buf_commit(&g->scratch, sizeof(r) + r.len);
     return TELPHER_OK;
 }
@@ -179,8 +185,8 @@ start_kernels(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
                 : tp_send_records(g, number, err);
 }
 
-static struct telpher_kernel_request *
-make_request(struct tp_group *g, uint64_t number, struct tp_error *err)
+struct telpher_kernel_request *
+tp_request_make(struct tp_group *g, uint64_t number, struct tp_error *err)
 {
     struct telpher_kernel_request *r = tp_request_create(g, number);
 
@@ -192,8 +198,8 @@ make_request(struct tp_group *g, uint64_t number, struct tp_error *err)
     return r;
 }
 
-static void
-drop_request(struct telpher_kernel_request *r)
+void
+tp_request_drop(struct telpher_kernel_request *r)
 {
     if (r != NULL) {
         tp_list_remove(&r->link);
@@ -216,7 +222,7 @@ launch_locked(struct tp_group *g, const struct tp_calls *calls, int root,
         return tp_error_set(err, g->status, "the workers are lost");
     }
     if (wants_done) {
-        request = make_request(g, number, err);
+        request = tp_request_make(g, number, err);
         status = err->code;
     }
     if (g->rank == root && status == TELPHER_OK) {
@@ -225,7 +231,7 @@ launch_locked(struct tp_group *g, const struct tp_calls *calls, int root,
         tp_send_nothing(g, number, g->parents > 1);
     }
     if (status != TELPHER_OK) {
-        drop_request(request);
+        tp_request_drop(request);
         return status;
     }
     if (ret_request != NULL) {
@@ -238,7 +244,7 @@ telpher_status
 tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm, MPI_Comm inter,
           MPIX_Kernel_request *ret_request, struct tp_error *err)
 {
-    struct tp_group *g = lock_group(inter, root, comm, err);
+    struct tp_group *g = tp_group_lock(inter, root, comm, err);
     telpher_status status;
 
     if (g == NULL) {
@@ -378,82 +384,4 @@ telpher_offload_start(const telpher_offload_params *params, int root, MPI_Comm c
             telpher_offload_mode_name(telpher_offload_mode_of(inter)));
     *ret_intercomm = inter;
     return TELPHER_OK;
-}
-
-static telpher_status
-send_load(struct tp_group *g, uint64_t number, const char *path, struct tp_error *err)
-{
-    uint64_t len =
-        (strlen(path) + TP_OFFLOAD_ALIGN) / TP_OFFLOAD_ALIGN * TP_OFFLOAD_ALIGN;
-    struct tp_offload_record r = {TP_OFFLOAD_NO_KERNEL,
-                                  TP_OFFLOAD_LOAD | TP_OFFLOAD_DONE, number, len, 0};
-    uint8_t *tail;
-
-    if (tp_buf_reserve(&g->scratch, sizeof(r) + len, &tail) != TELPHER_OK) {
-        tp_send_nothing(g, number, g->parents > 1);
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no room for the path");
-    }
-    memcpy(tail, &r, sizeof(r));
-    memset(tail + sizeof(r), 0, len);
-    memcpy(tail + sizeof(r), path, strlen(path));
-    tp_buf_commit(&g->scratch, sizeof(r) + len);
-    return tp_send_records(g, number, err);
-}
-
-/* With the lock held. */
-static telpher_status
-load_locked(struct tp_group *g, const char *path, int root,
-            MPIX_Kernel_request *ret_request, struct tp_error *err)
-{
-    uint64_t number = g->next++;
-    MPIX_Kernel_request request = make_request(g, number, err);
-    telpher_status status = err->code;
-
-    if (g->rank == root && status == TELPHER_OK) {
-        status = send_load(g, number, path, err);
-    } else if (g->rank == root) {
-        tp_send_nothing(g, number, g->parents > 1);
-    }
-    if (status != TELPHER_OK) {
-        drop_request(request);
-        return status;
-    }
-    *ret_request = request;
-    return TELPHER_OK;
-}
-
-telpher_status
-telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm intercomm,
-                     telpher_error *err)
-{
-    struct tp_error why = {0};
-    struct tp_group *g = lock_group(intercomm, root, comm, &why);
-    MPIX_Kernel_request request = NULL;
-    MPIX_Kernel_status result = {0};
-    struct tp_idle idle = TP_IDLE_INIT;
-    telpher_status status;
-
-    if (g == NULL) {
-        return tp_public_error(err, &why);
-    }
-    status = load_locked(g, path, root, &request, &why);
-    tp_mutex_unlock(&tp_offload_lock);
-    while (status == TELPHER_OK && request != NULL) {
-        status = telpher_offload_test(&request, &result);
-        if (status == TELPHER_IN_PROGRESS) {
-            tp_idle_round(&idle);
-            status = TELPHER_OK;
-        }
-    }
-    if (status == TELPHER_OK) {
-        status = tp_group_names(g, root, tp_comm(comm), &why);
-    }
-    if (status == TELPHER_OK && result.result != 0) {
-        status = tp_error_set(&why, TELPHER_ERR_NOT_FOUND, "worker %d: %s", result.rank,
-                              result.text);
-    }
-    if (status != TELPHER_OK && why.code == TELPHER_OK) {
-        (void)tp_error_set(&why, status, "the workers are lost");
-    }
-    return tp_public_error(err, &why);
 }

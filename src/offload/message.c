@@ -71,7 +71,8 @@ tp_offload_header_check(const void *src, uint64_t len,
 }
 
 enum {
-    NO_KERNEL = TP_OFFLOAD_END | TP_OFFLOAD_LOAD | TP_OFFLOAD_REFUSED,
+    NO_KERNEL =
+        TP_OFFLOAD_END | TP_OFFLOAD_LOAD | TP_OFFLOAD_REFUSED | TP_OFFLOAD_ARRAY,
     KNOWN_FLAGS = NO_KERNEL | TP_OFFLOAD_DONE
 };
 
@@ -81,21 +82,40 @@ tp_offload_record_next(const struct tp_offload_table *table, const uint8_t *src,
                        const uint8_t **ret_args)
 {
     struct tp_offload_record r;
+    uint32_t what;
 
     if (len - *at < sizeof(r)) {
         return TELPHER_ERR_PROTO;
     }
     memcpy(&r, src + *at, sizeof(r));
+    what = r.flags & NO_KERNEL;
     if (r.len > len - *at - sizeof(r) || r.len % TP_OFFLOAD_ALIGN != 0 ||
-        (r.flags & ~(uint32_t)KNOWN_FLAGS) != 0) {
+        (r.flags & ~(uint32_t)KNOWN_FLAGS) != 0 || (what & (what - 1)) != 0) {
         return TELPHER_ERR_PROTO;
     }
-    if ((r.flags & NO_KERNEL) == 0 && r.kernel >= table->count) {
+    if (what == 0 && r.kernel >= table->count) {
         return TELPHER_ERR_PROTO;
     }
     *ret_args = src + *at + sizeof(r);
     *at += sizeof(r) + r.len;
     *ret_record = r;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_offload_array_read(const struct tp_offload_record *record, const uint8_t *args,
+                      struct tp_offload_array *ret_array)
+{
+    struct tp_offload_array a;
+
+    if (record->len != sizeof(a)) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(&a, args, sizeof(a));
+    if (a.row_bytes != 0 && a.rows > TP_OFFLOAD_ARRAY_MAX / a.row_bytes) {
+        return TELPHER_ERR_PROTO;
+    }
+    *ret_array = a;
     return TELPHER_OK;
 }
 

@@ -60,7 +60,7 @@ _Static_assert(sizeof(struct tp_offload_header) % TP_OFFLOAD_ALIGN == 0, "alignm
 /** One kernel of a launch; its arguments follow. */
 struct tp_offload_record {
     uint32_t kernel; /**< index in the table, or TP_OFFLOAD_NO_KERNEL */
-    uint32_t flags; /**< TP_OFFLOAD_DONE, _END, _LOAD, _REFUSED */
+    uint32_t flags; /**< TP_OFFLOAD_DONE, and _END, _LOAD, _REFUSED or one of _ARRAY */
     uint64_t request; /**< number for the report */
     uint64_t len; /**< [bytes] of arguments, a multiple of 16 */
     uint64_t reserved; /**< send 0, ignore on receive */
@@ -75,6 +75,25 @@ _Static_assert(sizeof(struct tp_offload_record) == 32, "frozen layout");
 #define TP_OFFLOAD_LOAD 4u
 /** No kernel: the root refused the call that other parents wait for. With DONE. */
 #define TP_OFFLOAD_REFUSED 16u
+
+/** No kernel: the workers make an array, receive it, send it, free it. Arguments: struct
+ *  tp_offload_array; CREATE with DONE. */
+#define TP_OFFLOAD_CREATE 32u
+#define TP_OFFLOAD_PUT 64u
+#define TP_OFFLOAD_GET 128u
+#define TP_OFFLOAD_FREE 256u
+#define TP_OFFLOAD_ARRAY                                                               \
+    (TP_OFFLOAD_CREATE | TP_OFFLOAD_PUT | TP_OFFLOAD_GET | TP_OFFLOAD_FREE)
+
+/** What a record of TP_OFFLOAD_ARRAY is about. */
+struct tp_offload_array {
+    uint64_t id; /**< number of the call that made it */
+    uint64_t rows, row_bytes; /**< the same in all records of one array */
+    uint64_t reserved; /**< send 0, ignore on receive */
+};
+_Static_assert(sizeof(struct tp_offload_array) == 32, "frozen layout");
+/** [bytes] that an array may have, in all workers. */
+#define TP_OFFLOAD_ARRAY_MAX (UINT64_C(1) << 62)
 
 /** From workers: kernels that have ended. */
 struct tp_offload_report {
@@ -112,6 +131,11 @@ telpher_status tp_offload_record_next(const struct tp_offload_table *table,
                                       const uint8_t *src, uint64_t len, uint64_t *at,
                                       struct tp_offload_record *ret_record,
                                       const uint8_t **ret_args);
+
+/** Reads the arguments of a record of TP_OFFLOAD_ARRAY. @return OK; PROTO */
+telpher_status tp_offload_array_read(const struct tp_offload_record *record,
+                                     const uint8_t *args,
+                                     struct tp_offload_array *ret_array);
 
 /** A report that says nothing yet. */
 void tp_offload_report_init(struct tp_offload_report *report);

@@ -27,7 +27,8 @@ enum {
     TP_TAG_FORWARD = 4, /**< from worker to worker, down the tree */
     TP_TAG_MERGE = 5, /**< up the tree */
     TP_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
-    TP_TAG_POOL = 7 /**< to a worker that waits for a group */
+    TP_TAG_POOL = 7, /**< to a worker that waits for a group */
+    TP_TAG_ROWS = 8 /**< of arrays, between any two of the two sides */
 };
 
 /* settings.c */
@@ -187,6 +188,7 @@ struct tp_group {
     struct tp_offload_report report;
     MPI_Request report_request;
     struct tp_list requests; /**< struct telpher_kernel_request */
+    struct tp_list arrays; /**< struct telpher_array */
     telpher_status status; /**< why it is lost */
 };
 
@@ -210,6 +212,12 @@ struct tp_group *tp_group_find(MPI_Comm inter);
 /** Greets the workers. Collective over @p comm. */
 telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
                                struct tp_error *err);
+/** The group of @p inter, with the lock held; the first call meets the workers, collectively
+ *  over @p comm. NULL: with words, without the lock. (launch.c) */
+struct tp_group *tp_group_lock(MPI_Comm inter, int root, MPI_Comm comm,
+                               struct tp_error *err);
+/** Was any parent told to end the workers? Collective over all parents. */
+bool tp_group_ended(struct tp_group *group);
 /** Receives the table of kernels at @p root and gives it to all parents. */
 telpher_status tp_group_names(struct tp_group *group, int root, MPI_Comm comm,
                               struct tp_error *err);
@@ -264,6 +272,44 @@ struct telpher_kernel_request *tp_request_create(struct tp_group *group,
                                                  uint64_t number);
 /** Everything that waits for @p group ends with @p status. */
 void tp_group_lose(struct tp_group *group, telpher_status status);
+
+/* launch.c: requests, with the lock held */
+struct telpher_kernel_request *tp_request_make(struct tp_group *group, uint64_t number,
+                                               struct tp_error *err);
+/** The call was refused. NULL is fine. */
+void tp_request_drop(struct telpher_kernel_request *request);
+
+/* order.c */
+/** With the lock held: a call that is no kernel, a record of @p flags with @p len bytes of
+ *  arguments. All parents make it, @p root sends it. @p ret_request: may be NULL */
+telpher_status tp_order(struct tp_group *group, int root, uint32_t flags,
+                        const void *args, uint64_t len,
+                        MPIX_Kernel_request *ret_request, struct tp_error *err);
+/** Waits for @p request, and frees it. @return as telpher_offload_test() */
+telpher_status tp_request_await(MPIX_Kernel_request *request,
+                                MPIX_Kernel_status *ret_status);
+
+/* array.c */
+/** With the lock held: fills @p args with those of @p launch, numbers (in @p ids) in the place
+ *  of arrays. @return OK; INVALID when one is none of @p group */
+telpher_status tp_array_args(const struct tp_group *group, const telpher_launch *launch,
+                             const struct tp_offload_signature *sig, void **args,
+                             uint64_t *ids, struct tp_error *err);
+/** With the lock held: the workers of @p group have ended, and their arrays. */
+void tp_array_drop_all(struct tp_group *group);
+
+/* transfer.c: rows of an array between the sides */
+struct tp_transfer {
+    MPI_Comm inter; /**< ours */
+    uint64_t rows, row_bytes; /**< of the array */
+    void *block; /**< this process's; borrowed */
+    bool sends; /**< this side does, the other receives */
+    telpher_status (*progress)(void *arg); /**< while it lasts; NULL = nothing */
+    void *arg;
+};
+/** Moves the rows. Collective over both sides. @return OK; IO when MPI failed; what progress
+ *  returned, when that is not OK: then MPI has still to do with the memory */
+telpher_status tp_transfer(const struct tp_transfer *transfer);
 
 /* thread.c: moves queues while the program computes */
 void tp_mover_wake(void);

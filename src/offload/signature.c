@@ -34,6 +34,7 @@ static const struct scalar scalars[] = {
     SCALAR('x', float _Complex, "float complex"),
     SCALAR('z', double _Complex, "double complex"),
     SCALAR('B', telpher_bytes, "telpher_bytes"),
+    {'A', sizeof(void *), _Alignof(void *), "telpher_block (a telpher_array *)"},
 };
 
 static const struct scalar *
@@ -115,10 +116,10 @@ read_struct(const char **text, const char *end, int depth, struct tp_offload_typ
         if (status != TELPHER_OK) {
             return status;
         }
-        if (member.code == 'B' || member.code == 'T') {
-            return tp_error_set(err, TELPHER_ERR_INVALID,
-                                "%s cannot be a member of a struct",
-                                member.code == 'B' ? "telpher_bytes" : "T");
+        if (strchr("ABT", member.code) != NULL) {
+            return tp_error_set(
+                err, TELPHER_ERR_INVALID, "%s cannot be a member of a struct",
+                member.code == 'T' ? "T" : find_scalar(member.code)->name);
         }
         size = (size + member.align - 1) / member.align * member.align + member.size;
         type->align = TP_MAX(type->align, member.align);
@@ -234,7 +235,10 @@ take_arg(const telpher_kernel_arg *arg, struct tp_offload_type *type,
 
         return tp_offload_type_read(text, *text + 1, type, err);
     }
-    if (s->size != arg->size) {
+    if (arg->code == 'A' && arg->size == sizeof(telpher_block)) {
+        type->size = s->size; /* what the caller passes */
+        type->align = s->align;
+    } else if (s->size != arg->size) {
         return tp_error_set(err, TELPHER_ERR_INVALID, "a %s of %u bytes", s->name,
                             arg->size);
     }

@@ -35,6 +35,7 @@ struct tp_offload_signature {
     /** All arguments lie where they always do: none is telpher_bytes. */
     bool is_fixed;
     bool is_words; /**< and all have 8 bytes, one behind the other */
+    bool has_arrays; /**< a telpher_block is among them */
     uint32_t fixed_len; /**< [bytes] of them, then */
     uint32_t offsets[TELPHER_KERNEL_ARGS_MAX];
     struct tp_offload_type args[TELPHER_KERNEL_ARGS_MAX];
@@ -93,7 +94,8 @@ void tp_offload_args_put(const struct tp_offload_signature *sig, void *const *ar
 
 /**
  * Finds arguments in the @p len bytes at @p src, aligned to TP_OFFLOAD_ALIGN, which are
- * borrowed. Arguments of code B point into @p bytes.
+ * borrowed. Arguments of code B point into @p bytes; those of code A to the array's
+ * number, until tp_offload_parts_args().
  * @return OK; PROTO when the bytes are not those of @p sig
  */
 telpher_status tp_offload_args_get(const struct tp_offload_signature *sig,

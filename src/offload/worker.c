@@ -82,6 +82,9 @@ run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *s
     const char *text;
     int result;
 
+    if (status == TELPHER_OK && k->sig.has_arrays) {
+        status = tp_offload_parts_args(&w->parts, &k->sig, args);
+    }
     if (status != TELPHER_OK) {
         return status;
     }
@@ -115,9 +118,9 @@ send_report(struct worker *w, const struct tp_offload_report *report, int parent
     return status;
 }
 
-/* All parents have a request for this kernel. */
-static telpher_status
-tell_done(struct worker *w, uint64_t request, struct tp_offload_report *report)
+telpher_status
+tp_worker_tell_done(struct worker *w, uint64_t request,
+                    struct tp_offload_report *report)
 {
     telpher_status status = tp_tree_merge(&w->tree, report);
 
@@ -172,7 +175,7 @@ load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *
     done.result = err.code == TELPHER_OK ? 0 : 1;
     done.rank = w->tree.rank;
     snprintf(done.text, sizeof(done.text), "%s", err.text);
-    status = tell_done(w, r->request, &done);
+    status = tp_worker_tell_done(w, r->request, &done);
     if (status == TELPHER_OK) {
         status = tp_worker_announce(w, (int)w->root, &err);
     }
@@ -191,18 +194,22 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     tp_offload_report_init(&done);
     if ((r->flags & TP_OFFLOAD_END) != 0) {
         w->ended = true;
-        return (r->flags & TP_OFFLOAD_DONE) != 0 ? tell_done(w, r->request, &done)
-                                                 : TELPHER_OK;
+        return (r->flags & TP_OFFLOAD_DONE) != 0
+                   ? tp_worker_tell_done(w, r->request, &done)
+                   : TELPHER_OK;
     }
     if ((r->flags & TP_OFFLOAD_LOAD) != 0) {
         return load_plugin(w, r, args);
     }
+    if ((r->flags & TP_OFFLOAD_ARRAY) != 0) {
+        return tp_worker_array(w, r, args);
+    }
     if ((r->flags & TP_OFFLOAD_REFUSED) != 0) {
         done.flags = TP_OFFLOAD_REFUSED;
-        return tell_done(w, r->request, &done);
+        return tp_worker_tell_done(w, r->request, &done);
     }
     status = run_kernel(w, r, args, &done);
-    return status == TELPHER_OK ? tell_done(w, r->request, &done) : status;
+    return status == TELPHER_OK ? tp_worker_tell_done(w, r->request, &done) : status;
 }
 
 static telpher_status

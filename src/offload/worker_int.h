@@ -4,6 +4,7 @@
 #define TP_OFFLOAD_WORKER_INT_H
 
 #include "offload/offload_int.h"
+#include "offload/parts.h"
 
 enum { WORKER_RECEIVES = 4, WORKER_REPORTS = 64 };
 
@@ -28,6 +29,7 @@ struct worker {
     struct tp_tree tree;
     int parents, local_rank, local_size;
     struct tp_offload_table table;
+    struct tp_offload_parts parts;
     uint64_t next; /**< number of the call whose turn it is */
     uint32_t root; /**< parent whose launch runs */
     uint64_t *consumed; /**< at worker 0: messages of each parent */
@@ -57,7 +59,15 @@ void tp_worker_fini(struct worker *w);
 /* receive.c */
 telpher_status tp_worker_receive(struct worker *w);
 
+/* resident.c */
+/** Does what a record of TP_OFFLOAD_ARRAY says. */
+telpher_status tp_worker_array(struct worker *w, const struct tp_offload_record *record,
+                               const uint8_t *args);
+
 /* worker.c */
+/** Tells all parents, who have a request: how it ended in all workers. */
+telpher_status tp_worker_tell_done(struct worker *w, uint64_t request,
+                                   struct tp_offload_report *report);
 telpher_status tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
                                  const uint8_t *data);
 

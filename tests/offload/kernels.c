@@ -164,6 +164,48 @@ waits(void)
     MPI_Recv(&value, 1, MPI_INT, 0, 78, parent, MPI_STATUS_IGNORE);
 }
 
+/* y += a x, for rows that lie alike. */
+static int
+axpy(telpher_block y, telpher_block x, double a)
+{
+    double *to = y.data;
+    const double *from = x.data;
+    int rank, size;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    check(y.rows == x.rows && y.first == x.first && y.all_rows == x.all_rows);
+    check(y.first == telpher_block_first(y.all_rows, size, rank));
+    for (uint64_t i = 0; i < y.rows * y.row_bytes / sizeof(double); i++) {
+        to[i] += a * from[i];
+    }
+    return 0;
+}
+
+/* Its rank, in the one row that each worker has. */
+static void
+note_rank(telpher_block own)
+{
+    check(own.rows == 1 && own.row_bytes == sizeof(int));
+    MPI_Comm_rank(MPI_COMM_WORLD, own.data);
+}
+
+static int
+sum_rows(telpher_block bytes, unsigned long expected)
+{
+    const unsigned char *at = bytes.data;
+    unsigned long sum = 0;
+
+    for (uint64_t i = 0; i < bytes.rows; i++) {
+        sum += at[i];
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return sum == expected ? 0 : 1;
+}
+
+TELPHER_KERNEL(axpy, telpher_block, telpher_block, double)
+TELPHER_KERNEL(note_rank, telpher_block)
+TELPHER_KERNEL(sum_rows, telpher_block, unsigned long)
 TELPHER_KERNEL(kernel0, double, int, char)
 TELPHER_KERNEL(echo, int)
 TELPHER_KERNEL(numbered, unsigned long)

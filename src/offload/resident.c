@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker does what its parents order about arrays: each in its turn between kernels. */
+#include <stdio.h>
+
+#include "base/trace.h"
+#include "offload/worker_int.h"
+
+/* Whether all workers have their rows is known when all have tried. */
+static telpher_status
+create(struct worker *w, const struct tp_offload_record *r,
+       const struct tp_offload_array *a)
+{
+    struct tp_offload_report done;
+    struct tp_error err = {0};
+    telpher_status status =
+        tp_offload_parts_create(&w->parts, a, w->tree.size, w->tree.rank, &err);
+
+    if (status == TELPHER_ERR_PROTO) {
+        return status;
+    }
+    tp_offload_report_init(&done);
+    done.result = status == TELPHER_OK ? 0 : 1;
+    done.rank = w->tree.rank;
+    snprintf(done.text, sizeof(done.text), "%s", tp_error_text(&err));
+    return tp_worker_tell_done(w, r->request, &done);
+}
+
+static telpher_status
+move(struct worker *w, const struct tp_offload_array *a, bool sends)
+{
+    const telpher_block *part = tp_offload_parts_find(&w->parts, a);
+    tp_ns start = tp_clock_ns();
+    telpher_status status;
+
+    if (part == NULL) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_transfer(&(struct tp_transfer){w->control, a->rows, a->row_bytes,
+                                               part->data, sends, NULL, NULL});
+    tp_trace_span("offload", sends ? "get" : "put", start, TP_ARG("array", a->id),
+                  TP_ARG("bytes", part->rows * part->row_bytes));
+    return status;
+}
+
+telpher_status
+tp_worker_array(struct worker *w, const struct tp_offload_record *r,
+                const uint8_t *args)
+{
+    struct tp_offload_array a;
+    telpher_status status = tp_offload_array_read(r, args, &a);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    switch (r->flags & TP_OFFLOAD_ARRAY) {
+    case TP_OFFLOAD_CREATE:
+        return create(w, r, &a);
+    case TP_OFFLOAD_FREE:
+        tp_offload_parts_free(&w->parts, a.id);
+        return TELPHER_OK;
+    default:
+        return move(w, &a, (r->flags & TP_OFFLOAD_GET) != 0);
+    }
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of an array between all processes of two sides, each with each: in pieces, whose number
+ * says nothing to MPI that an int cannot hold, and so that who waits sees what comes.
+ */
+#include "base/alloc.h"
+#include "offload/blocks.h"
+#include "offload/offload_int.h"
+
+enum { PIECE_MAX = 1 << 20 };
+
+/** What goes between this process and one of the other side. */
+struct lane {
+    MPI_Request request;
+    uint8_t *at;
+    uint64_t left; /**< [bytes] that are not under way yet */
+};
+
+static telpher_status
+post(struct lane *lane, int peer, bool sends, MPI_Comm inter)
+{
+    int len = (int)TP_MIN(lane->left, (uint64_t)PIECE_MAX);
+    int rc = sends ? PMPI_Isend(lane->at, len, MPI_BYTE, peer, TP_TAG_ROWS, inter,
+                                &lane->request)
+                   : PMPI_Irecv(lane->at, len, MPI_BYTE, peer, TP_TAG_ROWS, inter,
+                                &lane->request);
+
+    lane->at += len;
+    lane->left -= (uint64_t)len;
+    return rc == MPI_SUCCESS ? TELPHER_OK : TELPHER_ERR_IO;
+}
+
+/* Looks at one lane. @p ret_moved: a piece is through, or a new one under way. */
+static telpher_status
+advance(struct lane *lane, int peer, bool sends, MPI_Comm inter, bool *ret_moved)
+{
+    int done = 1;
+
+    if (lane->request != MPI_REQUEST_NULL &&
+        PMPI_Test(&lane->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        return TELPHER_ERR_IO;
+    }
+    if (!done || lane->left == 0) {
+        return TELPHER_OK;
+    }
+    *ret_moved = true;
+    return post(lane, peer, sends, inter);
+}
+
+static bool
+is_over(const struct lane *lanes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (lanes[i].request != MPI_REQUEST_NULL || lanes[i].left != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static telpher_status
+run(const struct tp_transfer *t, struct lane *lanes, int peers)
+{
+    struct tp_idle idle = TP_IDLE_INIT;
+    telpher_status status = TELPHER_OK;
+
+    while (status == TELPHER_OK && !is_over(lanes, peers)) {
+        bool moved = false;
+
+        for (int i = 0; i < peers && status == TELPHER_OK; i++) {
+            status = advance(&lanes[i], i, t->sends, t->inter, &moved);
+        }
+        if (status == TELPHER_OK && t->progress != NULL) {
+            status = t->progress(t->arg);
+        }
+        if (moved) {
+            idle = (struct tp_idle)TP_IDLE_INIT;
+        }
+        tp_idle_round(&idle);
+    }
+    return status;
+}
+
+telpher_status
+tp_transfer(const struct tp_transfer *t)
+{
+    struct tp_block mine;
+    struct lane *lanes;
+    int rank, parts, peers;
+    telpher_status status;
+
+    PMPI_Comm_rank(t->inter, &rank);
+    PMPI_Comm_size(t->inter, &parts);
+    PMPI_Comm_remote_size(t->inter, &peers);
+    lanes = tp_alloc_array((size_t)peers, sizeof(*lanes), "transfer");
+    if (lanes == NULL) {
+        tp_world_abort("out of memory"); /* the other side would wait */
+    }
+    mine = tp_block_of(t->rows, parts, rank);
+    for (int i = 0; i < peers; i++) {
+        struct tp_block both = tp_block_common(mine, tp_block_of(t->rows, peers, i));
+
+        lanes[i] = (struct lane){MPI_REQUEST_NULL, NULL, both.count * t->row_bytes};
+        if (lanes[i].left != 0) {
+            lanes[i].at =
+                (uint8_t *)t->block + (both.first - mine.first) * t->row_bytes;
+        }
+    }
+    status = run(t, lanes, peers);
+    tp_free(lanes);
+    return status;
+}
