@@ -68,6 +68,18 @@ TELPHER_CALL int MPIX_Kernel_icall(char *kernelname, int argcount, void *args[],
                                    int *argsizes, int root, MPI_Comm comm,
                                    MPI_Comm intercomm, MPIX_Kernel_request *request);
 
+/**
+ * What is called for the workers of @p intercomm from now on begins when all @p requests are
+ * complete, which are of other workers: kernels of one group wait for those of another while
+ * the program goes on. Null requests and those of the same workers, which have their order,
+ * are fine. Collective over @p comm, each parent with its requests for the same calls; the
+ * requests stay the program's, and may be waited for and be freed meanwhile. A result
+ * that is not 0 is no reason to wait; workers that are lost are, and take those of @p
+ * intercomm along. Returns at once, and sends nothing.
+ */
+TELPHER_CALL int MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[],
+                                   MPI_Comm comm, MPI_Comm intercomm);
+
 /** Looks whether @p request is complete; then it is freed and set to null. */
 TELPHER_CALL int MPIX_Kernel_test(MPIX_Kernel_request *request, int *flag,
                                   MPIX_Kernel_status *status);

@@ -87,6 +87,32 @@ MPIX_Kernel_call_multiple(int count, char *array_of_kernelname[],
     return call(&all.calls, root, comm, intercomm, NULL);
 }
 
+int
+MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[], MPI_Comm comm,
+                  MPI_Comm intercomm)
+{
+    struct tp_error err = {0};
+    struct tp_group *g = tp_group_lock(intercomm, 0, comm, &err);
+    telpher_status status;
+
+    if (g == NULL) {
+        return tp_mpi_error(intercomm, err.code, &err);
+    }
+    status = g->lost ? g->status : TELPHER_OK;
+    for (int i = 0; i < count && status == TELPHER_OK; i++) {
+        if (requests[i] != MPIX_KERNEL_REQUEST_NULL) {
+            status = tp_send_after(g, requests[i]);
+        }
+    }
+    tp_mutex_unlock(&tp_offload_lock);
+    if (status == TELPHER_OK) {
+        return MPI_SUCCESS;
+    }
+    (void)tp_error_set(&err, status, "workers cannot wait for others: %s",
+                       telpher_status_text(status));
+    return tp_mpi_error(intercomm, status, &err);
+}
+
 static int
 ended(telpher_status status)
 {

@@ -301,11 +301,11 @@ telpher_offload_test(MPIX_Kernel_request *request, MPIX_Kernel_status *ret_statu
     if (r->done && ret_status != NULL) {
         *ret_status = r->result;
     }
-    tp_mutex_unlock(&tp_offload_lock);
-    if (status != TELPHER_IN_PROGRESS) {
-        tp_free(r);
+    if (r->done) {
+        tp_request_release(r);
         *request = NULL;
     }
+    tp_mutex_unlock(&tp_offload_lock);
     return status;
 }
 

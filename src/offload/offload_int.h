@@ -152,9 +152,11 @@ struct tp_send_slot {
     uint32_t capacity, len;
 };
 
-/** Launches that wait for credit: records, and what of them was sent. */
+/** Launches that wait for credit: records, and what of them was sent. Or a gate, without
+ *  records, which is open when a request of other workers is done. */
 struct tp_backlog {
     struct tp_list link;
+    struct telpher_kernel_request *after; /**< of a gate; else NULL */
     struct tp_buf records;
     uint64_t first, last, total, sent;
 };
@@ -182,6 +184,7 @@ struct tp_group {
     uint64_t asked_bytes; /**< since then */
     struct tp_buf scratch;
     struct tp_list backlog;
+    bool is_sending; /**< the backlog; by way of a gate it may come back to itself */
     /* receiving */
     struct tp_offload_greeting mine, theirs;
     MPI_Request greeting_sent, greeting_heard;
@@ -197,6 +200,8 @@ struct telpher_kernel_request {
     struct tp_group *group;
     uint64_t number;
     bool done;
+    unsigned gates; /**< that look at it */
+    bool let_go; /**< by the program: the last gate frees it */
     telpher_status status;
     MPIX_Kernel_status result;
 };
@@ -255,6 +260,9 @@ telpher_status tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm,
  *  group is lost, since workers run the calls in their order and would wait for this. */
 telpher_status tp_send_records(struct tp_group *group, uint64_t number,
                                struct tp_error *err);
+/** What is called from now on waits until @p request of other workers is done. */
+telpher_status tp_send_after(struct tp_group *group,
+                             struct telpher_kernel_request *request);
 /** A call that was refused has its number all the same: says that nothing is to come, also
  *  to other parents that wait for it. */
 void tp_send_nothing(struct tp_group *group, uint64_t number, bool others_wait);
@@ -270,6 +278,8 @@ void tp_take_reports(struct tp_group *group);
 /** The request for call @p number: a new one, or done already. NULL: no memory. */
 struct telpher_kernel_request *tp_request_create(struct tp_group *group,
                                                  uint64_t number);
+/** The program needs @p request, which is done, no longer. */
+void tp_request_release(struct telpher_kernel_request *request);
 /** Everything that waits for @p group ends with @p status. */
 void tp_group_lose(struct tp_group *group, telpher_status status);
 

@@ -77,6 +77,15 @@ finish_request(struct telpher_kernel_request *r, telpher_status status,
 }
 
 void
+tp_request_release(struct telpher_kernel_request *r)
+{
+    r->let_go = true;
+    if (r->gates == 0) {
+        tp_free(r);
+    }
+}
+
+void
 tp_group_lose(struct tp_group *g, telpher_status status)
 {
     if (!g->lost) {

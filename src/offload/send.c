@@ -97,9 +97,14 @@ send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *
 static void
 drop_backlog(struct tp_backlog *b)
 {
+    struct telpher_kernel_request *after = b->after;
+
     tp_list_remove(&b->link);
     tp_buf_fini(&b->records);
     tp_free(b);
+    if (after != NULL && --after->gates == 0 && after->let_go) {
+        tp_free(after);
+    }
 }
 
 /* Sends the next message of what waits. @return AGAIN without credit */
@@ -130,19 +135,68 @@ send_piece(struct tp_group *g, struct tp_backlog *b)
     return TELPHER_OK;
 }
 
+/* Other workers may have to be sent something, too, before they are done. What was refused is
+ * over; what was lost takes along what needs it. @return AGAIN while it is shut */
+static telpher_status
+pass_gate(struct tp_backlog *gate)
+{
+    struct telpher_kernel_request *r = gate->after;
+    telpher_status status;
+
+    if (!r->done) {
+        tp_send_progress(r->group);
+    }
+    if (!r->done) {
+        return TELPHER_ERR_AGAIN;
+    }
+    status = r->status == TELPHER_ERR_REFUSED ? TELPHER_OK : r->status;
+    drop_backlog(gate);
+    return status;
+}
+
 void
 tp_send_progress(struct tp_group *g)
 {
     telpher_status status = TELPHER_OK;
 
     tp_take_reports(g);
+    if (g->is_sending) {
+        return;
+    }
+    g->is_sending = true;
     while (!g->lost && status == TELPHER_OK && !tp_list_is_empty(&g->backlog)) {
-        status = send_piece(
-            g, tp_list_entry(tp_list_first(&g->backlog), struct tp_backlog, link));
+        struct tp_backlog *b =
+            tp_list_entry(tp_list_first(&g->backlog), struct tp_backlog, link);
+
+        status = b->after != NULL ? pass_gate(b) : send_piece(g, b);
         if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
             tp_group_lose(g, status);
         }
     }
+    g->is_sending = false;
+}
+
+telpher_status
+tp_send_after(struct tp_group *g, struct telpher_kernel_request *request)
+{
+    struct tp_backlog *gate;
+
+    if (!request->done && request->group == g) {
+        return TELPHER_OK; /* in order anyway */
+    }
+    gate = tp_zalloc(sizeof(*gate), "dependency");
+    if (gate == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    tp_buf_init(&gate->records, 0);
+    gate->after = request;
+    request->gates++;
+    tp_list_push_back(&g->backlog, &gate->link);
+    tp_send_progress(g);
+    if (!tp_list_is_empty(&g->backlog)) {
+        tp_mover_wake();
+    }
+    return TELPHER_OK;
 }
 
 /* Puts the records behind those that wait, in their message if there is room. */
@@ -155,7 +209,7 @@ queue(struct tp_group *g, uint64_t number)
     size_t len = tp_buf_len(&g->scratch);
     telpher_status status;
 
-    if (b == NULL || b->sent != 0 || b->last + 1 != number ||
+    if (b == NULL || b->after != NULL || b->sent != 0 || b->last + 1 != number ||
         b->total + len > PAYLOAD_MAX) {
         b = tp_zalloc(sizeof(*b), "queued launch");
         if (b == NULL) {

@@ -203,6 +203,32 @@ sum_rows(telpher_block bytes, unsigned long expected)
     return sum == expected ? 0 : 1;
 }
 
+/* Waits for parent 0's message. */
+static void
+waits_for(int tag)
+{
+    MPI_Comm parent;
+    int value;
+
+    MPI_Comm_get_parent(&parent);
+    MPI_Recv(&value, 1, MPI_INT, 0, tag, parent, MPI_STATUS_IGNORE);
+}
+
+/* When it began and ended, to parent 0. */
+static void
+tells_time(int tag)
+{
+    double times[2] = {seconds()};
+    MPI_Comm parent;
+
+    MPI_Comm_get_parent(&parent);
+    usleep(1000);
+    times[1] = seconds();
+    MPI_Send(times, 2, MPI_DOUBLE, 0, tag, parent);
+}
+
+TELPHER_KERNEL(waits_for, int)
+TELPHER_KERNEL(tells_time, int)
 TELPHER_KERNEL(axpy, telpher_block, telpher_block, double)
 TELPHER_KERNEL(note_rank, telpher_block)
 TELPHER_KERNEL(sum_rows, telpher_block, unsigned long)
