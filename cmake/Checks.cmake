@@ -29,6 +29,7 @@ function(telpher_check_symbols target map)
 endfunction()
 telpher_check_symbols(telpher_api src/telpher.map)
 telpher_check_symbols(telpher-opencl src/icd/telpher-opencl.map)
+telpher_check_symbols(telpher-rma src/rma/telpher-rma.map)
 if(TELPHER_HAVE_OFFLOAD)
   foreach(mpi IN LISTS TELPHER_MPIS)
     telpher_check(check_symbols_offload_${mpi} scripts/check-symbols $<TARGET_FILE:telpher-offload-${mpi}>

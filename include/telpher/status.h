@@ -38,6 +38,8 @@ typedef int32_t telpher_status;
     X(TELPHER_ERR_AGAIN,       -12, "would block, try again")                           \
     X(TELPHER_ERR_TRUNCATED,   -13, "data does not fit and was cut off")                \
     X(TELPHER_ERR_DEPENDENCY,  -14, "something this request waited for has failed")     \
+    X(TELPHER_ERR_DEADLOCK,    -15, "nobody is left to send what this waits for")       \
+    X(TELPHER_ERR_RACE,        -16, "memory was used by two without an order")          \
     /* lost: the peer, and all that it held for us */                                   \
     X(TELPHER_ERR_PEER_LOST,   -30, "connection to peer lost")                          \
     X(TELPHER_ERR_PROTO,       -31, "peer broke the protocol")                          \

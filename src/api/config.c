@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settings of all of Telpher, for `telpher info`. Those of base and of core/comm are linked in; those of
- * the OpenCL library, of the daemon and of kernel offload, which are other files, are listed here again, and
+ * the OpenCL library, of the daemon, of kernel offload and of rma, which are other files, are listed here again, and
  * a test compares with their tables.
  */
 #include <stdio.h>

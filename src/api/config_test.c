@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The settings that libtelpher lists are those of the programs: compared with the tables in
- * src/icd/settings.c, src/daemon/options.c and src/offload/settings.c, which are read as
- * text.
+ * src/icd/settings.c, src/daemon/options.c, src/offload/settings.c and src/rma/settings.c,
+ * which are read as text.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,6 +179,13 @@ test_offload(void **state)
 }
 
 static void
+test_rma(void **state)
+{
+    (void)state;
+    compare(SOURCE_FOLDER "/rma/settings.c", "rma");
+}
+
+static void
 take_log(void *user, const telpher_config_info *info)
 {
     if (strcmp(info->name, "TELPHER_LOG") == 0) {
@@ -204,9 +211,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_opencl),
-        cmocka_unit_test(test_daemon),
-        cmocka_unit_test(test_offload),
+        cmocka_unit_test(test_opencl),  cmocka_unit_test(test_daemon),
+        cmocka_unit_test(test_offload), cmocka_unit_test(test_rma),
         cmocka_unit_test(test_values),
     };
 

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs and launches: everything a launch needs is made before the first rank runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+#include "base/error.h"
+#include "base/spin.h"
+#include "rma/rma_int.h"
+
+enum {
+    CHECKED_LANES = 8,
+    STACK_BYTES = 128 << 10,
+    STACK_BYTES_MIN = 16 << 10,
+};
+#define SPIN_FEW ((tp_ns)20000) /* [ns] to spin where processors are few */
+
+/* ---- jobs ---- */
+
+static telpher_status
+tell(telpher_error *err, telpher_status status, const char *text)
+{
+    if (err != NULL) {
+        err->code = status;
+        snprintf(err->text, sizeof(err->text), "%s", text);
+    }
+    return status;
+}
+
+static telpher_status
+check_params(const telpher_rma_params *p, telpher_error *err)
+{
+    uint64_t lanes = 1;
+
+    if (p->ranks > TELPHER_RMA_RANKS_MAX || p->tags > TELPHER_RMA_TAGS_MAX) {
+        return tell(err, TELPHER_ERR_RANGE, "more ranks or tags than there can be");
+    }
+    for (int i = 0; i < 3; i++) {
+        lanes *= p->block[i] != 0 ? p->block[i] : 1;
+        if (lanes > TELPHER_RMA_LANES_MAX) {
+            return tell(err, TELPHER_ERR_RANGE, "more lanes of a rank than 1024");
+        }
+    }
+    if ((p->check & ~(uint32_t)TP_RMA_CHECK_ALL) != 0 || p->reserved != 0) {
+        return tell(err, TELPHER_ERR_INVALID, "no such check");
+    }
+    return TELPHER_OK;
+}
+
+/* Puts the settings where the caller named nothing. */
+static telpher_status
+complete_params(telpher_rma_params *p, telpher_error *err)
+{
+    const struct tp_rma_settings *settings = tp_rma_settings();
+    uint32_t processors = tp_spin_processors();
+
+    if (p->ranks == 0) {
+        p->ranks = settings->ranks != 0 ? (uint32_t)settings->ranks : processors;
+    }
+    p->devices = p->devices != 0 ? p->devices : 1;
+    if (p->ranks < p->devices) {
+        return tell(err, TELPHER_ERR_RANGE, "fewer ranks than devices");
+    }
+    for (int i = 0; i < 3; i++) {
+        p->block[i] = p->block[i] != 0 ? p->block[i] : 1;
+    }
+    p->check |= (uint32_t)settings->check;
+    if ((p->check & TELPHER_RMA_CHECK_LANES) != 0 &&
+        p->block[0] * p->block[1] * p->block[2] == 1) {
+        p->block[0] = CHECKED_LANES;
+    }
+    p->tags = p->tags != 0 ? p->tags : TELPHER_RMA_TAGS_DEFAULT;
+    p->workers = p->workers != 0 ? p->workers : processors;
+    p->workers = (p->check & TELPHER_RMA_CHECK_RACES) != 0 ? 1 : p->workers;
+    p->workers = TP_MIN(p->workers, p->ranks);
+    p->timeout_ns = p->timeout_ns != 0 ? p->timeout_ns : settings->timeout_ns;
+    p->seed = p->seed != 0 ? p->seed : settings->seed;
+    p->stack_bytes = p->stack_bytes != 0 ? p->stack_bytes : STACK_BYTES;
+    p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_MIN);
+    return TELPHER_OK;
+}
+
+telpher_status
+telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
+                   telpher_error *err)
+{
+    telpher_rma_params own = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_job *job;
+    telpher_status status;
+
+    if (params != NULL) {
+        memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
+    }
+    own.struct_size = sizeof(own);
+    status = check_params(&own, err);
+    if (status == TELPHER_OK) {
+        status = complete_params(&own, err);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    job = tp_zalloc(sizeof(*job), "job");
+    if (job == NULL) {
+        return tell(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+    }
+    job->params = own;
+    *ret_job = job;
+    return TELPHER_OK;
+}
+
+static void
+forget_run(telpher_rma_job *job)
+{
+    free(job->report); /* of open_memstream() */
+    tp_free(job->timings);
+    job->report = NULL;
+    job->timings = NULL;
+    job->timing_count = 0;
+    job->elapsed_ns = 0;
+}
+
+void
+telpher_rma_destroy(telpher_rma_job *job)
+{
+    if (job != NULL) {
+        forget_run(job);
+        tp_free(job);
+    }
+}
+
+uint32_t
+telpher_rma_job_ranks(const telpher_rma_job *job)
+{
+    return job->params.ranks;
+}
+
+uint32_t
+telpher_rma_job_lanes(const telpher_rma_job *job)
+{
+    return job->params.block[0] * job->params.block[1] * job->params.block[2];
+}
+
+const char *
+telpher_rma_report(const telpher_rma_job *job)
+{
+    return job->report != NULL ? job->report : "";
+}
+
+size_t
+telpher_rma_timings(const telpher_rma_job *job, double *ret_ms, size_t max)
+{
+    for (size_t i = 0; i < TP_MIN(max, job->timing_count); i++) {
+        ret_ms[i] = job->timings[i];
+    }
+    return job->timing_count;
+}
+
+uint64_t
+telpher_rma_elapsed(const telpher_rma_job *job)
+{
+    return job->elapsed_ns;
+}
+
+/* ---- what a launch is made of ---- */
+
+static uint32_t
+device_of(const telpher_rma_params *p, uint32_t rank)
+{
+    return (uint32_t)((uint64_t)rank * p->devices / p->ranks);
+}
+
+/* Ranks of a device lie side by side: the first of device d is the least rank with it. */
+static uint32_t
+first_of(const telpher_rma_params *p, uint32_t device)
+{
+    return (uint32_t)(((uint64_t)device * p->ranks + p->devices - 1) / p->devices);
+}
+
+static telpher_status
+make_groups(struct tp_run *run)
+{
+    const telpher_rma_params *p = &run->params;
+    uint32_t *members = tp_alloc_array(p->ranks, sizeof(*members), "groups");
+    telpher_status status;
+    int32_t index;
+
+    if (members == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < p->ranks; i++) {
+        members[i] = i;
+    }
+    status = tp_group_create(run, members, p->ranks, "the world", &index);
+    for (uint32_t d = 0; d < p->devices && status == TELPHER_OK; d++) {
+        uint32_t first = first_of(p, d);
+
+        status = tp_group_create(run, members + first, first_of(p, d + 1) - first,
+                                 "device group %d", &index);
+    }
+    tp_free(members);
+    return status;
+}
+
+static void
+init_lane(struct tp_lane *lane, struct tp_rank *rank, uint32_t index)
+{
+    const struct tp_run *run = rank->run;
+    const telpher_rma_params *p = &run->params;
+
+    lane->rank = rank;
+    lane->api = (telpher_rma){
+        .abi = TELPHER_RMA_ABI,
+        .struct_size = sizeof(telpher_rma),
+        .calls = &tp_rma_calls,
+        .data = run->data,
+        .world_rank = rank->index,
+        .world_size = p->ranks,
+        .device = rank->device,
+        .devices = p->devices,
+        .device_rank = rank->index - first_of(p, rank->device),
+        .device_size = first_of(p, rank->device + 1) - first_of(p, rank->device),
+        .lane = index,
+        .lanes = run->lanes,
+        .block = {p->block[0], p->block[1], p->block[2]},
+        .tags = p->tags,
+    };
+}
+
+static void
+init_ranks(struct tp_run *run)
+{
+    for (uint32_t i = 0; i < run->params.ranks; i++) {
+        struct tp_rank *rank = &run->ranks[i];
+        size_t tags = (size_t)i * run->params.tags;
+
+        rank->run = run;
+        rank->index = i;
+        rank->device = device_of(&run->params, i);
+        rank->lanes = run->lane_memory + (size_t)i * run->lanes;
+        rank->counts = run->counts + tags;
+        rank->senders = run->senders + tags;
+        rank->taken = run->taken + tags;
+        tp_mutex_init(&rank->lock);
+        for (uint32_t k = 0; k < run->lanes; k++) {
+            init_lane(&rank->lanes[k], rank, k);
+        }
+    }
+}
+
+static telpher_status
+alloc_ranks(struct tp_run *run)
+{
+    const telpher_rma_params *p = &run->params;
+    size_t counters = (size_t)p->ranks * p->tags;
+
+    run->ranks = tp_alloc_array(p->ranks, sizeof(*run->ranks), "ranks");
+    run->lane_memory = tp_alloc_array((size_t)p->ranks * run->lanes,
+                                      sizeof(*run->lane_memory), "lanes");
+    run->counts = tp_alloc_array(counters, sizeof(*run->counts), "counters");
+    run->senders = tp_alloc_array(counters, sizeof(*run->senders), "counters");
+    run->taken = tp_alloc_array(counters, sizeof(*run->taken), "counters");
+    run->timer_starts = tp_alloc_array(p->devices, sizeof(tp_ns), "timers");
+    if (run->ranks == NULL || run->lane_memory == NULL || run->counts == NULL ||
+        run->senders == NULL || run->taken == NULL || run->timer_starts == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    init_ranks(run);
+    return tp_stacks_init(&run->stacks, (size_t)p->ranks * run->lanes, p->stack_bytes);
+}
+
+/* Neighbours share a worker. */
+static telpher_status
+fill_worker(struct tp_run *run, struct tp_worker *w)
+{
+    uint32_t first =
+        (uint32_t)((uint64_t)w->index * run->params.ranks / run->worker_count);
+    uint32_t last =
+        (uint32_t)((uint64_t)(w->index + 1) * run->params.ranks / run->worker_count);
+
+    w->rank_count = w->live = last - first;
+    w->ready_size = w->rank_count * run->lanes;
+    w->ranks = tp_alloc_array(w->rank_count, sizeof(struct tp_rank *), "worker");
+    w->ready = tp_alloc_array(w->ready_size, sizeof(struct tp_lane *), "worker");
+    w->poked = tp_alloc_array((w->rank_count + 63) / 64, sizeof(uint64_t), "worker");
+    if (w->ranks == NULL || w->ready == NULL || w->poked == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        w->ranks[i] = &run->ranks[first + i];
+        w->ranks[i]->worker = w;
+        w->ranks[i]->local = i;
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+alloc_workers(struct tp_run *run)
+{
+    uint64_t seed = run->params.seed != 0 ? run->params.seed : tp_clock_ns();
+    telpher_status status = TELPHER_OK;
+
+    run->workers = tp_alloc_array(run->worker_count, sizeof(*run->workers), "workers");
+    if (run->workers == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < run->worker_count && status == TELPHER_OK; i++) {
+        struct tp_worker *w = &run->workers[i];
+
+        w->run = run;
+        w->index = i;
+        w->next_deadline = TP_CLOCK_FOREVER;
+        w->random = (seed + i) * 0x9e3779b97f4a7c15u | 1;
+        status = fill_worker(run, w);
+    }
+    return status;
+}
+
+static void
+destroy_run(struct tp_run *run)
+{
+    tp_races_destroy(run->races);
+    for (uint32_t i = 0; run->workers != NULL && i < run->worker_count; i++) {
+        tp_free(run->workers[i].ranks);
+        tp_free(run->workers[i].ready);
+        tp_free(run->workers[i].poked);
+    }
+    for (uint32_t i = 0; i < run->group_count; i++) {
+        tp_group_destroy(run->groups[i]);
+    }
+    for (uint32_t i = 0; i < TP_WINDOWS_MAX && run->windows[i] != NULL; i++) {
+        tp_free(run->windows[i]);
+    }
+    for (uint32_t i = 0; run->ranks != NULL && i < run->params.ranks; i++) {
+        tp_rank_free_shared(&run->ranks[i]);
+    }
+    tp_stacks_fini(&run->stacks);
+    tp_free(run->workers);
+    tp_free(run->ranks);
+    tp_free(run->lane_memory);
+    tp_free(run->counts);
+    tp_free(run->senders);
+    tp_free(run->taken);
+    tp_free(run->timer_starts);
+    tp_free(run);
+}
+
+static struct tp_run *
+create_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+           telpher_status *ret_status)
+{
+    struct tp_run *run = tp_zalloc(sizeof(*run), "launch");
+    telpher_status status;
+
+    if (run == NULL) {
+        *ret_status = TELPHER_ERR_NO_MEMORY;
+        return NULL;
+    }
+    run->job = job;
+    run->kernel = kernel;
+    run->data = data;
+    run->params = job->params;
+    run->lanes = telpher_rma_job_lanes(job);
+    run->worker_count = job->params.workers;
+    run->spin = run->worker_count > 1 ? tp_spin_time(TP_SPIN_AUTO, SPIN_FEW) : 0;
+    tp_mutex_init(&run->idle_lock);
+    tp_mutex_init(&run->fail_lock);
+    tp_mutex_init(&run->table_lock);
+    status = alloc_ranks(run);
+    status = status == TELPHER_OK ? alloc_workers(run) : status;
+    status = status == TELPHER_OK ? make_groups(run) : status;
+    status = status == TELPHER_OK ? tp_races_create(run) : status;
+    if (status != TELPHER_OK) {
+        destroy_run(run);
+        *ret_status = status;
+        return NULL;
+    }
+    return run;
+}
+
+/* ---- launching ---- */
+
+/* The lock is a gate: no worker begins before all are there. */
+static telpher_status
+run_workers(struct tp_run *run)
+{
+    uint32_t started = 1;
+    telpher_status status = TELPHER_OK;
+
+    tp_mutex_lock(&run->idle_lock);
+    for (; started < run->worker_count; started++) {
+        status = tp_thread_create(&run->workers[started].thread, "tp-rma",
+                                  tp_worker_main, &run->workers[started]);
+        if (status != TELPHER_OK) {
+            run->canceled = true;
+            break;
+        }
+    }
+    run->start = tp_clock_ns();
+    tp_mutex_unlock(&run->idle_lock);
+    tp_worker_main(&run->workers[0]);
+    for (uint32_t i = 1; i < started; i++) {
+        tp_thread_join(run->workers[i].thread);
+    }
+    run->end = tp_clock_ns();
+    return status;
+}
+
+static telpher_status
+check_kernel(const telpher_rma_kernel *kernel, telpher_error *err)
+{
+    char text[160];
+
+    if (kernel == NULL || kernel->body == NULL) {
+        return tell(err, TELPHER_ERR_INVALID, "no kernel");
+    }
+    if (kernel->abi != TELPHER_RMA_ABI || kernel->state_size != sizeof(telpher_rma) ||
+        kernel->calls_size != sizeof(telpher_rma_calls)) {
+        snprintf(
+            text, sizeof(text),
+            "the kernel was compiled with headers of version %u (%u, %u bytes), the "
+            "library has %u (%zu, %zu): compile it again",
+            kernel->abi, kernel->state_size, kernel->calls_size, TELPHER_RMA_ABI,
+            sizeof(telpher_rma), sizeof(telpher_rma_calls));
+        return tell(err, TELPHER_ERR_VERSION, text);
+    }
+    return TELPHER_OK;
+}
+
+static void
+tell_report(telpher_error *err, telpher_status status, const char *report)
+{
+    if (err != NULL) {
+        err->code = status;
+        snprintf(err->text, sizeof(err->text), "%.*s", (int)strcspn(report, "\n"),
+                 report);
+    }
+}
+
+static telpher_status
+launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+       telpher_error *err)
+{
+    telpher_status status = TELPHER_OK;
+    struct tp_run *run = create_run(job, kernel, data, &status);
+
+    if (run == NULL) {
+        return tell(err, status, "no memory for so many ranks, lanes and tags");
+    }
+    status = run_workers(run);
+    if (status != TELPHER_OK) {
+        destroy_run(run);
+        return tell(err, status, "the system has no thread left");
+    }
+    tp_races_finish(run);
+    status = atomic_load(&run->status);
+    job->report = run->report;
+    job->timings = run->timings;
+    job->timing_count = run->timing_count;
+    job->elapsed_ns = run->end - run->start;
+    destroy_run(run);
+    if (status != TELPHER_OK) {
+        tell_report(err, status, telpher_rma_report(job));
+    }
+    return status;
+}
+
+telpher_status
+telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+                telpher_error *err)
+{
+    telpher_status status = check_kernel(kernel, err);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (telpher_rma_here() != NULL) {
+        return tell(err, TELPHER_ERR_BUSY, "a kernel cannot run kernels");
+    }
+    if (atomic_exchange(&job->busy, true)) {
+        return tell(err, TELPHER_ERR_BUSY, "the job runs a kernel");
+    }
+    forget_run(job);
+    status = launch(job, kernel, data, err);
+    atomic_store(&job->busy, false);
+    return status;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a launch failed, in words: who waits for whom, for which tag, since when, where. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+#include "rma/rma_int.h"
+
+enum { ROWS_MAX = 64, NAMES_MAX = 8, WORDS_MAX = 4096 };
+
+static void
+print_missing(FILE *out, const struct tp_group *group, uint32_t generation)
+{
+    uint32_t missing = 0;
+
+    fprintf(out, " of %s, without rank", group->name);
+    for (uint32_t i = 0; i < group->size; i++) {
+        if (atomic_load(&group->slots[i].arrived) != generation + 1 &&
+            missing++ < NAMES_MAX) {
+            fprintf(out, "%s %u", missing > 1 ? "," : "", group->members[i]);
+        }
+    }
+    if (missing > NAMES_MAX) {
+        fprintf(out, " and %u more", missing - NAMES_MAX);
+    }
+}
+
+static void
+print_sender(FILE *out, const struct tp_rank *rank, uint32_t tag, uint32_t from)
+{
+    uint32_t last = atomic_load(&rank->senders[tag]);
+
+    if (from != TELPHER_RMA_NO_RANK) {
+        fprintf(out, " from rank %u", from);
+    }
+    if (last != 0) {
+        fprintf(out, ", the last came from rank %u", last - 1);
+    } else {
+        fprintf(out, ", none ever came");
+    }
+}
+
+static void
+print_tag(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
+{
+    fprintf(out, "waits for tag %u: %u of %u", w->tag,
+            atomic_load(&rank->counts[w->tag]) - rank->taken[w->tag], w->count);
+    print_sender(out, rank, w->tag, w->from);
+}
+
+static void
+print_any(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
+{
+    fprintf(out, "waits for any of %u tags:", w->count);
+    for (uint32_t i = 0; i < w->count && i < NAMES_MAX; i++) {
+        fprintf(out, " %u", w->tags[i]);
+    }
+    if (w->count > NAMES_MAX) {
+        fprintf(out, " and %u more", w->count - NAMES_MAX);
+    }
+    print_sender(out, rank, w->tags[0], TELPHER_RMA_NO_RANK);
+}
+
+/* The rank's lock is held. */
+static void
+print_wait(FILE *out, const struct tp_rank *rank, tp_ns now)
+{
+    const struct tp_wait *w = &rank->wait;
+
+    fprintf(out, "rank %u: ", rank->index);
+    if (w->kind == TP_WAIT_TAG) {
+        print_tag(out, rank, w);
+    } else if (w->kind == TP_WAIT_ANY) {
+        print_any(out, rank, w);
+    } else {
+        fprintf(out, "waits in %s", tp_op_name(w->op));
+        print_missing(out, w->group, w->generation);
+    }
+    fprintf(out, "; since %.3f ms, at %s\n", (double)(now - w->since) * 1e-6, w->where);
+}
+
+static void
+print_rank(FILE *out, struct tp_rank *rank, tp_ns now)
+{
+    const char *last = atomic_load_explicit(&rank->last, memory_order_relaxed);
+
+    tp_mutex_lock(&rank->lock);
+    if (rank->wait.kind != TP_WAIT_NONE) {
+        print_wait(out, rank, now);
+    } else if (atomic_load(&rank->returned)) {
+        fprintf(out, "rank %u: has returned from the kernel, last call at %s\n",
+                rank->index, last != NULL ? last : "no line");
+    } else {
+        fprintf(out, "rank %u: runs, last call at %s\n", rank->index,
+                last != NULL ? last : "no line");
+    }
+    tp_mutex_unlock(&rank->lock);
+}
+
+static void
+print_table(FILE *out, struct tp_run *run)
+{
+    tp_ns now = tp_clock_ns();
+    uint32_t rows = 0;
+
+    for (uint32_t i = 0; i < run->params.ranks && rows < ROWS_MAX; i++, rows++) {
+        print_rank(out, &run->ranks[i], now);
+    }
+    if (rows < run->params.ranks) {
+        fprintf(out, "and %u ranks more\n", run->params.ranks - rows);
+    }
+}
+
+/* Each line is one of the log, once, where it is decided. */
+static void
+log_lines(const char *report)
+{
+    while (*report != '\0') {
+        size_t len = strcspn(report, "\n");
+
+        tp_error("rma", "%.*s", (int)len, report);
+        report += len + (report[len] == '\n');
+    }
+}
+
+static void
+write_report(struct tp_run *run, telpher_status status, const char *words)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out != NULL) {
+        fprintf(out, "%s: %s\n", run->kernel->name, words);
+        if (status != TELPHER_ERR_RACE) { /* then all have returned */
+            print_table(out, run);
+        }
+        fclose(out);
+    }
+    if (text == NULL) {
+        tp_error("rma", "%s: %s", run->kernel->name, words);
+        return;
+    }
+    log_lines(text);
+    tp_mutex_lock(&run->fail_lock);
+    run->report = text;
+    tp_mutex_unlock(&run->fail_lock);
+}
+
+static void
+fail(struct tp_run *run, telpher_status status, const char *words)
+{
+    if (!atomic_exchange(&run->failed, true)) {
+        write_report(run, status, words); /* before anything changes by it */
+        atomic_store(&run->status, status);
+        tp_run_wake(run);
+    }
+}
+
+void
+tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
+{
+    char text[WORDS_MAX];
+    va_list args;
+
+    va_start(args, words);
+    vsnprintf(text, sizeof(text), words, args);
+    va_end(args);
+    fail(run, status, text);
+}
+
+telpher_status
+tp_call_refuse(struct tp_lane *lane, telpher_status status, const struct tp_call *call,
+               const char *words, ...)
+{
+    char text[WORDS_MAX], whole[WORDS_MAX + 128];
+    va_list args;
+
+    va_start(args, words);
+    vsnprintf(text, sizeof(text), words, args);
+    va_end(args);
+    snprintf(whole, sizeof(whole), "rank %u, %s at %s: %s", lane->rank->index,
+             tp_op_name(call->op), call->where, text);
+    fail(lane->rank->run, status, whole);
+    return status;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside the backend for processors. A job is configuration; a *run* is one launch of it. A
+ * run has *workers* (threads); each has some *ranks* for good, each of them *lanes*
+ * (fibers). docs/rma.md section 6 and docs/threading.md say who may touch what.
+ */
+#ifndef TP_RMA_INT_H
+#define TP_RMA_INT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <telpher/rma/host.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "rma/fiber.h"
+
+struct tp_run;
+struct tp_worker;
+struct tp_rank;
+struct tp_races;
+
+enum { TP_GROUPS_MAX = 8192, TP_WINDOWS_MAX = 4096 };
+enum { TP_RMA_CHECK_ALL = TELPHER_RMA_CHECK_LANES | TELPHER_RMA_CHECK_RACES };
+
+struct tp_rma_settings {
+    int ranks, check;
+    uint64_t timeout_ns, seed;
+};
+
+/** The settings, read once. */
+const struct tp_rma_settings *tp_rma_settings(void);
+
+/* ---- lanes ---- */
+
+/** What lanes of a rank do together. Sync, put and notify of one rank are told apart so. */
+enum tp_op {
+    TP_OP_NONE = 0,
+    TP_OP_SYNC,
+    TP_OP_SHARED,
+    TP_OP_LANE_SUM,
+    TP_OP_WIN_CREATE,
+    TP_OP_WIN_FREE,
+    TP_OP_PUT,
+    TP_OP_PUT_NOTIFY,
+    TP_OP_PUT_VALUE,
+    TP_OP_GET,
+    TP_OP_FLUSH,
+    TP_OP_NOTIFY,
+    TP_OP_TEST,
+    TP_OP_WAIT,
+    TP_OP_WAIT_ANY,
+    TP_OP_BARRIER,
+    TP_OP_BROADCAST,
+    TP_OP_REDUCE,
+    TP_OP_SPLIT,
+    TP_OP_TIMER
+};
+
+/** "barrier" and so on. */
+const char *tp_op_name(enum tp_op op);
+
+/** One call of a rank, as each of its lanes makes it. */
+struct tp_call {
+    enum tp_op op;
+    const char *where;
+    uint64_t args[8]; /* what all lanes must agree on; the rest 0 */
+    const void *in; /* what only the one who does it looks at */
+};
+
+/** What a call gives to all lanes. */
+struct tp_result {
+    telpher_status status;
+    int64_t value;
+    double real;
+    void *pointer;
+};
+
+struct tp_lane {
+    telpher_rma api; /* first: a kernel's handle is its lane */
+    struct tp_fiber fiber;
+    struct tp_rank *rank;
+    double sum; /* this lane's part of a lane_sum */
+    bool parked; /* waits for the rank's other lanes */
+};
+
+/* ---- waiting ---- */
+
+/** Why a rank does not run. */
+enum tp_wait_kind { TP_WAIT_NONE = 0, TP_WAIT_TAG, TP_WAIT_ANY, TP_WAIT_GROUP };
+
+/** Guarded by the rank's lock, since reports look at it. */
+struct tp_wait {
+    enum tp_wait_kind kind;
+    enum tp_op op;
+    const char *where;
+    tp_ns since, deadline;
+    bool own_deadline; /* the kernel's: passing it is an answer */
+    uint32_t tag, count, from; /* from: world rank, or TELPHER_RMA_NO_RANK */
+    const uint32_t *tags; /* TP_WAIT_ANY: count of them */
+    struct tp_group *group; /* TP_WAIT_GROUP */
+    uint32_t generation;
+};
+
+/** A piece of memory that lanes share. */
+struct tp_shared {
+    struct tp_shared *next;
+    const void *site;
+    size_t len;
+    _Alignas(64) char data[];
+};
+
+struct tp_rank {
+    struct tp_run *run;
+    struct tp_worker *worker;
+    uint32_t index; /* in the world */
+    uint32_t device;
+    uint32_t local; /* in its worker: its bit of `poked` */
+    struct tp_lane *lanes;
+    _Atomic uint32_t *counts; /* notifications that came, by tag */
+    _Atomic uint32_t *senders; /* who sent the last of a tag, plus 1 */
+    uint32_t *taken; /* and were taken; this rank's own */
+    struct tp_mutex lock; /* wait, last */
+    struct tp_wait wait;
+    telpher_status wait_status;
+    _Atomic(const char *) last; /* where this rank made its last call */
+    struct tp_call call; /* what the first lane came with */
+    struct tp_result result;
+    uint32_t arrived, left; /* lanes at the call; lanes that returned from the kernel */
+    _Atomic bool returned; /* all lanes did */
+    struct tp_lane *waiter; /* the lane that waits for all of them */
+    struct tp_shared *shared;
+};
+
+/* ---- groups ---- */
+
+/** What one member came with. */
+struct tp_slot {
+    _Atomic uint32_t arrived; /* generation it is in, plus 1 */
+    enum tp_op op;
+    const char *where;
+    uint64_t args[4];
+    telpher_rma_fold fold;
+    void *base; /* windows */
+    uint64_t len;
+    int32_t color, key; /* splits */
+    int32_t result; /* of this member */
+};
+
+/** Ranks that do something all together. */
+struct tp_group {
+    uint32_t size;
+    uint32_t *members; /* world ranks */
+    uint32_t *positions; /* by world rank; TELPHER_RMA_NO_RANK = not in it */
+    struct tp_slot *slots; /* by position */
+    char name[24];
+    _Atomic uint32_t arrived, generation;
+    /* Written by the last that comes, read by all after the generation has changed. */
+    telpher_status status;
+    int32_t result;
+};
+
+struct tp_window {
+    struct tp_group *group;
+    _Atomic bool open; /* a closed one is used again by its group */
+    struct tp_part {
+        char *base;
+        uint64_t len;
+    } parts[]; /* by position in the group */
+};
+
+/* ---- workers and runs ---- */
+
+struct tp_worker {
+    struct tp_run *run;
+    pthread_t thread;
+    struct tp_fiber self;
+    uint32_t index, rank_count, live; /* ranks that have not returned */
+    struct tp_rank **ranks;
+    struct tp_lane **ready; /* a ring of lanes that may run */
+    uint32_t ready_first, ready_count, ready_size;
+    tp_ns next_deadline;
+    uint64_t random;
+    bool idle; /* counted in run->idle */
+    _Atomic uint64_t *poked; /* a bit a rank: look at what it waits for */
+    _Atomic uint32_t sleeping;
+};
+
+struct tp_run {
+    telpher_rma_job *job;
+    const telpher_rma_kernel *kernel;
+    void *data;
+    telpher_rma_params params; /* every value set */
+    uint32_t lanes, worker_count;
+    tp_ns spin; /* how long a worker with nothing to do looks for a poke */
+    struct tp_rank *ranks;
+    struct tp_lane *lane_memory;
+    struct tp_worker *workers;
+    struct tp_stacks stacks;
+    _Atomic uint32_t *counts, *senders;
+    uint32_t *taken;
+    struct tp_mutex
+        idle_lock; /* the start, idle, and who decides that nobody is left */
+    uint32_t idle;
+    bool canceled; /* before it began: not all workers could be started */
+    struct tp_mutex fail_lock; /* status, report, timings, log */
+    _Atomic bool failed; /* somebody writes the report; status follows */
+    _Atomic telpher_status status;
+    char *report;
+    double *timings;
+    size_t timing_count, timing_max;
+    tp_ns *timer_starts; /* by device */
+    struct tp_mutex table_lock; /* new groups and windows */
+    _Atomic(struct tp_group *) groups[TP_GROUPS_MAX]; /* world, devices, splits */
+    _Atomic(struct tp_window *) windows[TP_WINDOWS_MAX];
+    uint32_t group_count;
+    _Atomic bool any_from; /* a rank waited for a certain other */
+    struct tp_races *races; /* NULL unless they are looked for */
+    tp_ns start, end;
+};
+
+struct telpher_rma_job {
+    telpher_rma_params params; /* zero where the setting decides */
+    _Atomic bool busy;
+    char *report;
+    double *timings;
+    size_t timing_count;
+    uint64_t elapsed_ns;
+};
+
+/** The lane that a handle is. */
+static inline struct tp_lane *
+tp_lane_of(const telpher_rma *rma)
+{
+    return (struct tp_lane *)(uintptr_t)rma;
+}
+
+/* ---- sched.c ---- */
+
+/** Runs a worker until its ranks have returned. */
+void *tp_worker_main(void *worker);
+
+/** Says that something @p rank may wait for has happened. Any thread. */
+void tp_rank_poke(struct tp_rank *rank);
+
+/** Stops the calling lane until the wait it has filled in ends. @return why it ended */
+telpher_status tp_rank_block(struct tp_lane *lane, const struct tp_wait *wait);
+
+/** Lets others run, and comes back. */
+void tp_lane_yield(struct tp_lane *lane);
+
+/** Puts @p lane among those that may run; its own worker only. */
+void tp_lane_ready(struct tp_lane *lane);
+
+/** Gives up the processor until somebody makes the lane ready. */
+void tp_lane_suspend(struct tp_lane *lane);
+
+/** Wakes every worker, so that it sees that the run has failed. */
+void tp_run_wake(struct tp_run *run);
+
+/* ---- lanes.c ---- */
+
+/** What a call does once, for its rank. */
+typedef void (*tp_call_fn)(struct tp_lane *lane, const struct tp_call *call,
+                           struct tp_result *ret_result);
+
+/** All lanes come; one does @p fn; all get its result. */
+struct tp_result tp_lane_call(struct tp_lane *lane, const struct tp_call *call,
+                              tp_call_fn fn);
+
+/** A lane returned from the kernel. */
+void tp_lane_end(struct tp_lane *lane);
+
+void tp_rank_free_shared(struct tp_rank *rank);
+
+extern const telpher_rma_calls tp_rma_calls;
+
+/* ---- wait.c ---- */
+
+/** TELPHER_OK if the wait is over, TELPHER_ERR_AGAIN, or TELPHER_ERR_PEER_LOST. */
+telpher_status tp_wait_look(struct tp_rank *rank, const struct tp_wait *wait);
+void tp_do_test(struct tp_lane *lane, const struct tp_call *call,
+                struct tp_result *ret_result);
+void tp_do_wait(struct tp_lane *lane, const struct tp_call *call,
+                struct tp_result *ret_result);
+void tp_do_wait_any(struct tp_lane *lane, const struct tp_call *call,
+                    struct tp_result *ret_result);
+
+/* ---- put.c ---- */
+void tp_do_put(struct tp_lane *lane, const struct tp_call *call,
+               struct tp_result *ret_result);
+void tp_do_get(struct tp_lane *lane, const struct tp_call *call,
+               struct tp_result *ret_result);
+void tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
+                  struct tp_result *ret_result);
+void tp_do_flush(struct tp_lane *lane, const struct tp_call *call,
+                 struct tp_result *ret_result);
+/** The window, or NULL. */
+struct tp_window *tp_window_find(struct tp_run *run, telpher_rma_win win);
+
+/* ---- group.c ---- */
+typedef void (*tp_group_fn)(struct tp_run *run, struct tp_group *group);
+
+/** The group that @p comm means to @p rank, or NULL if it is in no such group. */
+struct tp_group *tp_group_find(const struct tp_rank *rank, telpher_rma_comm comm);
+/** Makes a group of @p size ranks, @p members; it gets a number, to be found by. */
+telpher_status tp_group_create(struct tp_run *run, const uint32_t *members,
+                               uint32_t size, const char *name, int32_t *ret_index);
+void tp_group_destroy(struct tp_group *group);
+/** This rank's slot, to be filled before it meets the others. */
+struct tp_slot *tp_group_slot(const struct tp_rank *rank, struct tp_group *group);
+/**
+ * Waits for all members, having filled the slot. The last to come does @p fn (may be NULL)
+ * alone, if all came with the same op and args.
+ */
+telpher_status tp_group_meet(struct tp_lane *lane, struct tp_group *group,
+                             tp_group_fn fn);
+void tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
+                   struct tp_result *ret_result);
+void tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
+                     struct tp_result *ret_result);
+void tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
+                  struct tp_result *ret_result);
+void tp_do_split(struct tp_lane *lane, const struct tp_call *call,
+                 struct tp_result *ret_result);
+void tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
+                      struct tp_result *ret_result);
+void tp_do_win_free(struct tp_lane *lane, const struct tp_call *call,
+                    struct tp_result *ret_result);
+void tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
+                 struct tp_result *ret_result);
+
+/** Bytes of an element of @p type, 0 if there is no such type. */
+size_t tp_fold_size(int type);
+/** *dst = *dst op *src for @p count elements. */
+void tp_fold(int type, int op, void *dst, const void *src, size_t count);
+
+/* ---- report.c ---- */
+
+/**
+ * The run fails, if it has not yet: all waits end, and the report says @p words and who
+ * waits for whom. Any thread, no lock held.
+ */
+void tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** A call of @p lane was given what cannot be: the run fails, with the call's place. */
+telpher_status tp_call_refuse(struct tp_lane *lane, telpher_status status,
+                              const struct tp_call *call, const char *words, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* ---- races.c: nothing happens where races are not looked for ---- */
+telpher_status tp_races_create(struct tp_run *run);
+void tp_races_destroy(struct tp_races *races);
+/** A call of the rank reads or writes for all lanes together. */
+void tp_races_access(struct tp_rank *rank, const void *at, size_t len, bool write,
+                     const char *where);
+/** The rank's lanes have come to a barrier of theirs. */
+void tp_races_sync(struct tp_rank *rank);
+/** What @p from did is before what @p to does once it has taken the notification. The first
+ *  that came are taken first. */
+void tp_races_send(struct tp_rank *from, struct tp_rank *to, uint32_t tag);
+void tp_races_take(struct tp_rank *rank, uint32_t tag, uint32_t count);
+/** Before a member meets the others, and after. */
+void tp_races_arrive(struct tp_rank *rank, struct tp_group *group);
+void tp_races_leave(struct tp_rank *rank, struct tp_group *group, uint32_t generation);
+/** How many pairs of places there were; the run fails if there are any. */
+void tp_races_finish(struct tp_run *run);
+
+#endif

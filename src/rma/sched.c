@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers: each runs the lanes of its ranks in turns, looks again at what a rank waits for
+ * when it was poked, and sleeps when nothing is left to do. The last one to have nothing to
+ * do decides whether anybody can still end a wait.
+ */
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "rma/rma_int.h"
+
+enum { CLOCK_EVERY = 64 }; /* turns between looks at the clock */
+
+/* The lane that this thread runs. A lane never changes its thread. */
+static _Thread_local struct tp_lane *current;
+
+telpher_rma *
+telpher_rma_here(void)
+{
+    return current != NULL ? &current->api : NULL;
+}
+
+/* ---- turns ---- */
+
+void
+tp_lane_ready(struct tp_lane *lane)
+{
+    struct tp_worker *w = lane->rank->worker;
+    uint32_t at = (w->ready_first + w->ready_count) % w->ready_size;
+
+    w->ready[at] = lane;
+    w->ready_count++;
+}
+
+static uint64_t
+next_random(struct tp_worker *w)
+{
+    w->random ^= w->random << 13;
+    w->random ^= w->random >> 7;
+    w->random ^= w->random << 17;
+    return w->random;
+}
+
+static struct tp_lane *
+take_ready(struct tp_worker *w)
+{
+    struct tp_lane *lane;
+
+    if (w->ready_count == 0) {
+        return NULL;
+    }
+    if (w->run->params.check != 0) { /* any of them may be first */
+        uint32_t other =
+            (w->ready_first + (uint32_t)(next_random(w) % w->ready_count)) %
+            w->ready_size;
+
+        lane = w->ready[other];
+        w->ready[other] = w->ready[w->ready_first];
+        w->ready[w->ready_first] = lane;
+    }
+    lane = w->ready[w->ready_first];
+    w->ready_first = (w->ready_first + 1) % w->ready_size;
+    w->ready_count--;
+    return lane;
+}
+
+void
+tp_lane_suspend(struct tp_lane *lane)
+{
+    current = NULL;
+    tp_fiber_switch(&lane->fiber, &lane->rank->worker->self);
+    current = lane;
+}
+
+void
+tp_lane_yield(struct tp_lane *lane)
+{
+    tp_lane_ready(lane);
+    tp_lane_suspend(lane);
+}
+
+/* ---- pokes ---- */
+
+static void
+wake(struct tp_worker *w)
+{
+    if (atomic_load(&w->sleeping) != 0 && atomic_exchange(&w->sleeping, 0) != 0) {
+        syscall(SYS_futex, &w->sleeping, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+}
+
+void
+tp_rank_poke(struct tp_rank *rank)
+{
+    atomic_fetch_or(&rank->worker->poked[rank->local / 64],
+                    (uint64_t)1 << (rank->local % 64));
+    wake(rank->worker);
+}
+
+void
+tp_run_wake(struct tp_run *run)
+{
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        wake(&run->workers[i]);
+    }
+}
+
+static uint32_t
+poke_words(const struct tp_worker *w)
+{
+    return (w->rank_count + 63) / 64;
+}
+
+static bool
+is_poked(const struct tp_worker *w)
+{
+    for (uint32_t i = 0; i < poke_words(w); i++) {
+        if (atomic_load(&w->poked[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- waits ---- */
+
+static void
+end_wait(struct tp_rank *rank, telpher_status status)
+{
+    tp_mutex_lock(&rank->lock);
+    rank->wait.kind = TP_WAIT_NONE;
+    tp_mutex_unlock(&rank->lock);
+    rank->wait_status = status;
+    tp_lane_ready(rank->waiter);
+}
+
+/* Only its worker changes what a rank waits for, so it may read it without the lock. */
+static void
+look_at(struct tp_rank *rank)
+{
+    telpher_status status;
+
+    if (rank->wait.kind == TP_WAIT_NONE ||
+        atomic_load(&rank->run->status) != TELPHER_OK) { /* release_all() comes */
+        return;
+    }
+    status = tp_wait_look(rank, &rank->wait);
+    if (status == TELPHER_ERR_PEER_LOST) {
+        tp_run_fail(rank->run, status,
+                    "rank %u waits for rank %u, whose kernel has returned", rank->index,
+                    rank->wait.from);
+    }
+    if (status != TELPHER_ERR_AGAIN) {
+        end_wait(rank, status);
+    }
+}
+
+static void
+take_pokes(struct tp_worker *w)
+{
+    for (uint32_t i = 0; i < poke_words(w); i++) {
+        uint64_t bits = atomic_load_explicit(&w->poked[i], memory_order_relaxed) != 0
+                            ? atomic_exchange(&w->poked[i], 0)
+                            : 0;
+
+        for (; bits != 0; bits &= bits - 1) {
+            look_at(w->ranks[i * 64 + (uint32_t)__builtin_ctzll(bits)]);
+        }
+    }
+}
+
+telpher_status
+tp_rank_block(struct tp_lane *lane, const struct tp_wait *wait)
+{
+    struct tp_rank *rank = lane->rank;
+    struct tp_worker *w = rank->worker;
+
+    if (atomic_load(&rank->run->status) != TELPHER_OK) {
+        return TELPHER_ERR_CANCELED;
+    }
+    tp_mutex_lock(&rank->lock);
+    rank->wait = *wait;
+    rank->wait.since = tp_clock_ns();
+    if (!wait->own_deadline) {
+        rank->wait.deadline =
+            tp_clock_add(rank->wait.since, rank->run->params.timeout_ns);
+    }
+    w->next_deadline = TP_MIN(w->next_deadline, rank->wait.deadline);
+    tp_mutex_unlock(&rank->lock);
+    rank->waiter = lane;
+    tp_lane_suspend(lane);
+    rank->waiter = NULL;
+    return rank->wait_status;
+}
+
+/* The wait of a rank was too long. */
+static void
+expire(struct tp_rank *rank)
+{
+    if (!rank->wait.own_deadline) {
+        tp_run_fail(rank->run, TELPHER_ERR_TIMEOUT,
+                    "rank %u waited longer than the deadline of %.3f s", rank->index,
+                    (double)rank->run->params.timeout_ns * 1e-9);
+    }
+    end_wait(rank, TELPHER_ERR_TIMEOUT);
+}
+
+static void
+check_deadlines(struct tp_worker *w)
+{
+    tp_ns now, next = TP_CLOCK_FOREVER;
+
+    if (w->next_deadline == TP_CLOCK_FOREVER ||
+        (now = tp_clock_ns()) < w->next_deadline) {
+        return;
+    }
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        struct tp_rank *rank = w->ranks[i];
+
+        if (rank->wait.kind == TP_WAIT_NONE) {
+            continue;
+        }
+        if (rank->wait.deadline <= now) {
+            expire(rank);
+        } else {
+            next = TP_MIN(next, rank->wait.deadline);
+        }
+    }
+    w->next_deadline = next;
+}
+
+/* The run has failed: no wait goes on, and lanes that wait for others of their rank return. */
+static void
+release_all(struct tp_worker *w, telpher_status status)
+{
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        struct tp_rank *rank = w->ranks[i];
+
+        if (rank->wait.kind != TP_WAIT_NONE) {
+            end_wait(rank,
+                     status == TELPHER_ERR_DEADLOCK ? status : TELPHER_ERR_CANCELED);
+        } else if (rank->arrived > 0 && rank->arrived < w->run->lanes) {
+            rank->arrived = 0;
+            rank->result =
+                (struct tp_result){TELPHER_ERR_CANCELED, TELPHER_RMA_WIN_NONE, 0, NULL};
+            for (uint32_t k = 0; k < w->run->lanes; k++) {
+                if (rank->lanes[k].parked) {
+                    rank->lanes[k].parked = false;
+                    tp_lane_ready(&rank->lanes[k]);
+                }
+            }
+        }
+    }
+}
+
+/* ---- nothing to do ---- */
+
+/* All workers are idle, so nobody changes what is looked at here, unless it was poked. */
+static bool
+nobody_is_left(const struct tp_run *run)
+{
+    bool waits = false;
+
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        if (is_poked(&run->workers[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < run->params.ranks; i++) {
+        struct tp_rank *rank = &run->ranks[i];
+
+        tp_mutex_lock(&rank->lock);
+        waits = waits || rank->wait.kind != TP_WAIT_NONE;
+        if (rank->wait.kind != TP_WAIT_NONE && rank->wait.own_deadline) {
+            tp_mutex_unlock(&rank->lock);
+            return false; /* it will go on by itself */
+        }
+        tp_mutex_unlock(&rank->lock);
+    }
+    return waits;
+}
+
+static void
+become_idle(struct tp_worker *w)
+{
+    struct tp_run *run = w->run;
+    bool deadlock;
+
+    tp_mutex_lock(&run->idle_lock);
+    w->idle = true;
+    run->idle++;
+    deadlock = run->idle == run->worker_count &&
+               atomic_load(&run->status) == TELPHER_OK && nobody_is_left(run);
+    tp_mutex_unlock(&run->idle_lock);
+    if (deadlock) {
+        tp_run_fail(run, TELPHER_ERR_DEADLOCK,
+                    "deadlock: all ranks wait or have returned, and nobody is left to "
+                    "end a wait");
+    }
+}
+
+static void
+end_idle(struct tp_worker *w)
+{
+    tp_mutex_lock(&w->run->idle_lock);
+    w->idle = false;
+    w->run->idle--;
+    tp_mutex_unlock(&w->run->idle_lock);
+}
+
+static bool
+has_reason(const struct tp_worker *w)
+{
+    return is_poked(w) || atomic_load(&w->run->status) != TELPHER_OK;
+}
+
+static void
+sleep_until_poked(struct tp_worker *w)
+{
+    while (!has_reason(w)) {
+        tp_ns left = tp_clock_remaining(w->next_deadline);
+        struct timespec timeout = tp_clock_timespec(left);
+
+        if (left == 0) {
+            return;
+        }
+        atomic_store(&w->sleeping, 1);
+        if (!has_reason(w)) {
+            syscall(SYS_futex, &w->sleeping, FUTEX_WAIT_PRIVATE, 1,
+                    left == TP_CLOCK_FOREVER ? NULL : &timeout, NULL, 0);
+        }
+        atomic_store(&w->sleeping, 0);
+    }
+}
+
+static void
+rest(struct tp_worker *w)
+{
+    if (w->run->spin != 0) {
+        tp_ns until = tp_clock_deadline(w->run->spin);
+
+        do {
+            for (int i = 0; i < CLOCK_EVERY; i++) {
+                if (has_reason(w)) {
+                    return;
+                }
+            }
+        } while (!tp_clock_passed(until));
+    }
+    become_idle(w);
+    sleep_until_poked(w);
+    end_idle(w);
+}
+
+/* ---- the worker ---- */
+
+static void
+lane_main(void *arg)
+{
+    struct tp_lane *lane = arg;
+    const struct tp_rank *rank = lane->rank;
+
+    current = lane;
+    rank->run->kernel->body(&lane->api);
+    tp_lane_end(lane);
+    current = NULL;
+}
+
+static void
+start_lanes(struct tp_worker *w)
+{
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        struct tp_rank *rank = w->ranks[i];
+
+        for (uint32_t k = 0; k < w->run->lanes; k++) {
+            tp_fiber_init(&rank->lanes[k].fiber, &w->run->stacks,
+                          (size_t)rank->index * w->run->lanes + k, lane_main,
+                          &rank->lanes[k]);
+            rank->lanes[k].fiber.back = &w->self;
+            tp_lane_ready(&rank->lanes[k]);
+        }
+    }
+}
+
+static void
+run_lanes(struct tp_worker *w)
+{
+    for (unsigned turn = 0; w->live > 0; turn++) {
+        telpher_status status = atomic_load(&w->run->status);
+        struct tp_lane *lane;
+
+        take_pokes(w);
+        if (status != TELPHER_OK) {
+            release_all(w, status);
+        }
+        lane = take_ready(w);
+        if (lane != NULL) {
+            tp_fiber_switch(&w->self, &lane->fiber);
+        } else {
+            rest(w);
+        }
+        if (lane == NULL || turn % CLOCK_EVERY == 0) {
+            check_deadlines(w);
+        }
+    }
+}
+
+void *
+tp_worker_main(void *worker)
+{
+    struct tp_worker *w = worker;
+    bool canceled;
+
+    tp_mutex_lock(&w->run->idle_lock);
+    canceled = w->run->canceled;
+    tp_mutex_unlock(&w->run->idle_lock);
+    if (canceled) {
+        return NULL;
+    }
+    tp_fiber_init_thread(&w->self);
+    start_lanes(w);
+    run_lanes(w);
+    become_idle(w); /* for ever */
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        for (uint32_t k = 0; k < w->run->lanes; k++) {
+            tp_fiber_fini(&w->ranks[i]->lanes[k].fiber);
+        }
+    }
+    return NULL;
+}

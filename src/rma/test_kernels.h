@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that tests run, good and bad; those of test_races.c are compiled for the check. */
+#ifndef TP_RMA_TEST_KERNELS_H
+#define TP_RMA_TEST_KERNELS_H
+
+#include <telpher/rma/device.h>
+
+enum { CELLS = 4096 };
+
+/** What tests share with kernels. */
+struct test_data {
+    uint64_t cells[CELLS];
+    double reals[CELLS];
+    uint32_t n; /* a number that the kernel wants */
+    telpher_status statuses[64]; /* by rank: what a call said */
+};
+
+TELPHER_RMA_KERNEL_DECLARE(kernel_ring);
+TELPHER_RMA_KERNEL_DECLARE(kernel_collectives);
+TELPHER_RMA_KERNEL_DECLARE(kernel_groups);
+TELPHER_RMA_KERNEL_DECLARE(kernel_windows);
+TELPHER_RMA_KERNEL_DECLARE(kernel_tags);
+TELPHER_RMA_KERNEL_DECLARE(kernel_values);
+TELPHER_RMA_KERNEL_DECLARE(kernel_deadlock);
+TELPHER_RMA_KERNEL_DECLARE(kernel_early);
+TELPHER_RMA_KERNEL_DECLARE(kernel_mismatch);
+TELPHER_RMA_KERNEL_DECLARE(kernel_slow);
+TELPHER_RMA_KERNEL_DECLARE(kernel_patient);
+TELPHER_RMA_KERNEL_DECLARE(kernel_polls);
+TELPHER_RMA_KERNEL_DECLARE(kernel_lost);
+TELPHER_RMA_KERNEL_DECLARE(kernel_refused);
+TELPHER_RMA_KERNEL_DECLARE(kernel_blocks);
+TELPHER_RMA_KERNEL_DECLARE(kernel_parts_ways);
+TELPHER_RMA_KERNEL_DECLARE(kernel_returns_alone);
+TELPHER_RMA_KERNEL_DECLARE(kernel_other_arguments);
+TELPHER_RMA_KERNEL_DECLARE(kernel_says);
+TELPHER_RMA_KERNEL_DECLARE(kernel_empty);
+TELPHER_RMA_KERNEL_DECLARE(kernel_nests);
+
+/* test_races.c */
+TELPHER_RMA_KERNEL_DECLARE(kernel_halo);
+TELPHER_RMA_KERNEL_DECLARE(kernel_no_credit);
+TELPHER_RMA_KERNEL_DECLARE(kernel_no_barrier);
+TELPHER_RMA_KERNEL_DECLARE(kernel_all_lanes_add);
+TELPHER_RMA_KERNEL_DECLARE(kernel_reads_early);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notifications: looking for them, waiting for them, taking them away. */
+#include "base/compiler.h"
+#include "rma/rma_int.h"
+
+static uint32_t
+have(const struct tp_rank *rank, uint32_t tag)
+{
+    return atomic_load(&rank->counts[tag]) - rank->taken[tag]; /* wraps, both do */
+}
+
+static telpher_status
+look_for_any(const struct tp_rank *rank, const struct tp_wait *wait)
+{
+    for (uint32_t i = 0; i < wait->count; i++) {
+        if (have(rank, wait->tags[i]) != 0) {
+            return TELPHER_OK;
+        }
+    }
+    return TELPHER_ERR_AGAIN;
+}
+
+/* Whether the sender has returned is looked at first: all that it sent is then counted. */
+static telpher_status
+look_for_tag(const struct tp_rank *rank, const struct tp_wait *wait)
+{
+    bool gone = wait->from != TELPHER_RMA_NO_RANK &&
+                atomic_load(&rank->run->ranks[wait->from].returned);
+
+    if (have(rank, wait->tag) >= wait->count) {
+        return TELPHER_OK;
+    }
+    return gone ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_AGAIN;
+}
+
+telpher_status
+tp_wait_look(struct tp_rank *rank, const struct tp_wait *wait)
+{
+    switch (wait->kind) {
+    case TP_WAIT_TAG:
+        return look_for_tag(rank, wait);
+    case TP_WAIT_ANY:
+        return look_for_any(rank, wait);
+    case TP_WAIT_GROUP:
+        return atomic_load(&wait->group->generation) != wait->generation
+                   ? TELPHER_OK
+                   : TELPHER_ERR_AGAIN;
+    case TP_WAIT_NONE:
+        break;
+    }
+    return TELPHER_OK;
+}
+
+static void
+take(struct tp_rank *rank, uint32_t tag, uint32_t count)
+{
+    rank->taken[tag] += count;
+    tp_races_take(rank, tag, count);
+}
+
+static bool
+check_tag(struct tp_lane *lane, const struct tp_call *call, uint64_t tag,
+          struct tp_result *ret_result)
+{
+    if (tag >= lane->api.tags) {
+        ret_result->status = tp_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                            "tag %llu; the launch has %u tags",
+                                            (unsigned long long)tag, lane->api.tags);
+        return false;
+    }
+    return true;
+}
+
+/* args: tag, count */
+void
+tp_do_test(struct tp_lane *lane, const struct tp_call *call,
+           struct tp_result *ret_result)
+{
+    struct tp_rank *rank = lane->rank;
+
+    if (!check_tag(lane, call, call->args[0], ret_result)) {
+        return;
+    }
+    if (have(rank, (uint32_t)call->args[0]) < call->args[1]) {
+        ret_result->status = TELPHER_ERR_AGAIN;
+        tp_lane_yield(lane); /* who would send it may need this thread */
+        if (atomic_load(&rank->run->status) != TELPHER_OK) {
+            ret_result->status = TELPHER_ERR_CANCELED;
+        }
+        return;
+    }
+    take(rank, (uint32_t)call->args[0], (uint32_t)call->args[1]);
+}
+
+static void
+set_deadline(struct tp_wait *wait, uint64_t timeout_ns)
+{
+    if (timeout_ns != 0) {
+        wait->own_deadline = true;
+        wait->deadline = tp_clock_deadline(timeout_ns);
+    }
+}
+
+/* The world rank that a wait names; false if there is none. */
+static bool
+find_sender(struct tp_lane *lane, const struct tp_call *call, uint32_t *ret_from,
+            struct tp_result *ret_result)
+{
+    const struct tp_group *group;
+
+    *ret_from = TELPHER_RMA_NO_RANK;
+    if (call->args[3] == TELPHER_RMA_NO_RANK) {
+        return true;
+    }
+    group = tp_group_find(lane->rank, (telpher_rma_comm)call->args[2]);
+    if (group == NULL || call->args[3] >= group->size) {
+        ret_result->status =
+            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no rank %llu in group %d",
+                           (unsigned long long)call->args[3], (int)call->args[2]);
+        return false;
+    }
+    *ret_from = group->members[call->args[3]];
+    atomic_store(&lane->rank->run->any_from, true);
+    return true;
+}
+
+static telpher_status
+wait_for(struct tp_lane *lane, const struct tp_wait *wait)
+{
+    struct tp_rank *rank = lane->rank;
+    telpher_status status = tp_wait_look(rank, wait);
+
+    if (status == TELPHER_ERR_PEER_LOST) {
+        tp_run_fail(rank->run, status,
+                    "rank %u waits for rank %u, whose kernel has returned, at %s",
+                    rank->index, wait->from, wait->where);
+    }
+    return status == TELPHER_ERR_AGAIN ? tp_rank_block(lane, wait) : status;
+}
+
+/* args: tag, count, group, from, timeout */
+void
+tp_do_wait(struct tp_lane *lane, const struct tp_call *call,
+           struct tp_result *ret_result)
+{
+    struct tp_wait wait = {.kind = TP_WAIT_TAG, .op = call->op, .where = call->where};
+
+    if (!check_tag(lane, call, call->args[0], ret_result) ||
+        !find_sender(lane, call, &wait.from, ret_result)) {
+        return;
+    }
+    wait.tag = (uint32_t)call->args[0];
+    wait.count = (uint32_t)call->args[1];
+    set_deadline(&wait, call->args[4]);
+    ret_result->status = wait_for(lane, &wait);
+    if (ret_result->status == TELPHER_OK) {
+        take(lane->rank, wait.tag, wait.count);
+    }
+}
+
+/* args: count; in: the tags */
+void
+tp_do_wait_any(struct tp_lane *lane, const struct tp_call *call,
+               struct tp_result *ret_result)
+{
+    struct tp_wait wait = {.kind = TP_WAIT_ANY,
+                           .op = call->op,
+                           .where = call->where,
+                           .from = TELPHER_RMA_NO_RANK,
+                           .tags = call->in,
+                           .count = (uint32_t)call->args[0]};
+
+    if (wait.count == 0 || wait.tags == NULL) {
+        ret_result->status =
+            tp_call_refuse(lane, TELPHER_ERR_INVALID, call, "no tag to wait for");
+        return;
+    }
+    for (uint32_t i = 0; i < wait.count; i++) {
+        if (!check_tag(lane, call, wait.tags[i], ret_result)) {
+            return;
+        }
+    }
+    ret_result->status = wait_for(lane, &wait);
+    for (uint32_t i = 0; ret_result->status == TELPHER_OK && i < wait.count; i++) {
+        if (have(lane->rank, wait.tags[i]) != 0) {
+            take(lane->rank, wait.tags[i], 1);
+            ret_result->value = wait.tags[i];
+            return;
+        }
+    }
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows: the table of who has what where. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+#include "rma/rma_int.h"
+
+/* A closed window of this group, or a new one. The lock is held. */
+static struct tp_window *
+find_place(struct tp_run *run, struct tp_group *group, int32_t *ret_index)
+{
+    struct tp_window *window;
+
+    for (int32_t i = 0; i < TP_WINDOWS_MAX; i++) {
+        window = atomic_load(&run->windows[i]);
+        if (window != NULL && (window->group != group || atomic_load(&window->open))) {
+            continue;
+        }
+        if (window == NULL) {
+            window = tp_zalloc(sizeof(*window) + group->size * sizeof(window->parts[0]),
+                               "window");
+            if (window == NULL) {
+                return NULL;
+            }
+            window->group = group;
+            atomic_store(&run->windows[i], window);
+        }
+        *ret_index = i;
+        return window;
+    }
+    *ret_index = -1;
+    return NULL;
+}
+
+static void
+create_all(struct tp_run *run, struct tp_group *group)
+{
+    struct tp_window *window;
+
+    group->result = 0;
+    tp_mutex_lock(&run->table_lock);
+    window = find_place(run, group, &group->result);
+    if (window != NULL) {
+        for (uint32_t i = 0; i < group->size; i++) {
+            window->parts[i].base = group->slots[i].base;
+            window->parts[i].len = group->slots[i].len;
+        }
+        atomic_store(&window->open, true);
+    }
+    tp_mutex_unlock(&run->table_lock);
+    if (window == NULL) {
+        group->status = group->result < 0 ? TELPHER_ERR_LIMIT : TELPHER_ERR_NO_MEMORY;
+        tp_run_fail(run, group->status, "no room for a window of %s at %s", group->name,
+                    group->slots[0].where);
+    }
+}
+
+/* args: group, base, length */
+void
+tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
+                 struct tp_result *ret_result)
+{
+    telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
+    struct tp_group *group = tp_group_find(lane->rank, comm);
+    struct tp_slot *slot;
+
+    if (group == NULL) {
+        ret_result->status =
+            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
+        return;
+    }
+    if (call->args[2] > UINTPTR_MAX - call->args[1] ||
+        (call->args[1] == 0 && call->args[2] != 0)) {
+        ret_result->status = tp_call_refuse(
+            lane, TELPHER_ERR_INVALID, call, "%llu bytes at %p",
+            (unsigned long long)call->args[2], (void *)(uintptr_t)call->args[1]);
+        return;
+    }
+    slot = tp_group_slot(lane->rank, group);
+    slot->op = call->op;
+    slot->where = call->where;
+    memset(slot->args, 0, sizeof(slot->args));
+    slot->base = (char *)(uintptr_t)call->args[1];
+    slot->len = call->args[2];
+    ret_result->status = tp_group_meet(lane, group, create_all);
+    ret_result->value = group->result;
+}
+
+static void
+free_all(struct tp_run *run, struct tp_group *group)
+{
+    atomic_store(
+        &tp_window_find(run, (telpher_rma_win)(int64_t)group->slots[0].args[0])->open,
+        false);
+}
+
+/* args: window */
+void
+tp_do_win_free(struct tp_lane *lane, const struct tp_call *call,
+               struct tp_result *ret_result)
+{
+    telpher_rma_win win = (telpher_rma_win)(int64_t)call->args[0];
+    struct tp_window *window = tp_window_find(lane->rank->run, win);
+    struct tp_slot *slot;
+
+    if (window == NULL ||
+        window->group->positions[lane->rank->index] == TELPHER_RMA_NO_RANK) {
+        ret_result->status =
+            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d", win);
+        return;
+    }
+    slot = tp_group_slot(lane->rank, window->group);
+    slot->op = call->op;
+    slot->where = call->where;
+    memset(slot->args, 0, sizeof(slot->args));
+    slot->args[0] = call->args[0];
+    ret_result->status = tp_group_meet(lane, window->group, free_all);
+}
