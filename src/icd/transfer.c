@@ -11,13 +11,6 @@
 
 #include "base/alloc.h"
 
-enum {
-    COPIES_MAX = 16 << 20
-}; /* [bytes] copied for blocking writes and not yet sent */
-
-/** [bytes] as above; under tp_icd.lock. */
-static size_t copies;
-
 /** A transfer under way, or an inline READ: lives until its event and its transfer end. */
 struct io {
     unsigned refs; /**< of the event and of the sink or source; under the lock */
@@ -26,8 +19,7 @@ struct io {
     struct _cl_mem *mem; /**< held; NULL: the memory is the program's */
     uint8_t *ptr; /**< first byte in host memory */
     struct tp_icd_box box;
-    uint8_t *packed; /**< content in one piece, or a copy of it; NULL: it is at ptr */
-    size_t copied; /**< [bytes] that count in copies */
+    uint8_t *packed; /**< content in one piece; NULL: it is at ptr */
     struct tp_icd_piece whole; /**< all content in shared memory, if in_slots ours */
     struct tp_icd_pieces *pieces; /**< or in pieces; NULL: not that way */
     struct tp_icd_landing landing;
@@ -137,7 +129,6 @@ io_free(struct io *io)
     if (io->mem != NULL) {
         tp_icd_drop_locked(&io->mem->obj);
     }
-    copies -= io->copied;
     tp_icd_slots_give(io->place, &io->whole);
     tp_icd_pieces_destroy(io->place, io->pieces);
     tp_free(io->packed);
@@ -433,16 +424,12 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
 static cl_int
 write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
 {
-    bool copy = op->copies && !op->blocking;
-    struct io *io =
-        io_create(op, content, copy || !tp_icd_box_is_packed(&content->box));
+    struct io *io = io_create(op, content, !tp_icd_box_is_packed(&content->box));
     cl_int err;
 
     if (io == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    io->copied = copy ? content->size : 0;
-    copies += io->copied;
     err = add_source(io, op, content);
     if (err != CL_SUCCESS) {
         io_free(io);
@@ -508,21 +495,24 @@ write_whole(struct tp_icd_op *op, const struct tp_icd_content *content,
     return CL_SUCCESS;
 }
 
-/** Content on the bulk stream needs an event; a write that cannot copy it must wait. */
+/** Content that goes beside the commands needs an event. */
 static cl_int
-prepare_bulk(struct tp_icd_op *op, bool may_copy)
+prepare_event(struct tp_icd_op *op)
 {
     if (op->ev == NULL) {
         op->ev = tp_icd_event_create(op->q, op->type);
     }
-    if (op->ev == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    if (op->copies && !may_copy) {
+    return op->ev != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+}
+
+/** A write that was to be copied is not: it must wait. */
+static void
+wait_instead(struct tp_icd_op *op)
+{
+    if (op->copies) {
         op->blocking = true;
         tp_icd_hold(&op->ev->obj);
     }
-    return CL_SUCCESS;
 }
 
 cl_int
@@ -530,7 +520,7 @@ tp_icd_put_write(struct tp_icd_op *op, void *arg)
 {
     const struct tp_icd_content *content = arg;
     struct tp_icd_piece piece;
-    bool gated, may_copy;
+    bool gated;
     cl_int err;
 
     if (content->size == 0) {
@@ -541,15 +531,17 @@ tp_icd_put_write(struct tp_icd_op *op, void *arg)
         return write_inline(op, content);
     }
     if (!gated && share_whole(op, content, &piece)) {
-        err = prepare_bulk(op, true);
+        err = prepare_event(op);
         if (err != CL_SUCCESS) {
             tp_icd_slots_give(op->q->place, &piece);
             return err;
         }
         return write_whole(op, content, &piece);
     }
-    may_copy = !gated && copies + content->size <= COPIES_MAX &&
-               !tp_icd_share_has_slots(op->q->place);
-    err = prepare_bulk(op, may_copy);
-    return err == CL_SUCCESS ? write_bulk(op, content) : err;
+    err = prepare_event(op);
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    wait_instead(op);
+    return write_bulk(op, content);
 }
