@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dCUDA's names for the host's side of rma/host.h, as in section 3.3.1 of its thesis; C++.
+ *
+ * As there, the library chooses how many ranks run (TELPHER_RMA_RANKS) and the program how
+ * many lanes each has. What fails throws std::runtime_error with the report's words.
+ * Where no CUDA runtime is included, cudaMalloc() and its like are those of the host.
+ */
+#ifndef TELPHER_RMA_DCUDA_HOST_H
+#define TELPHER_RMA_DCUDA_HOST_H
+#include <telpher/rma/host.h>
+
+#ifdef __cplusplus
+
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+/** One rank's lane, as a kernel gets it. */
+typedef telpher_rma dcuda_context;
+typedef dcuda_context *dcuda_context_handle;
+typedef void (*dcuda_kernel_t)(dcuda_context_handle);
+
+struct dcuda_host_context {
+    telpher_rma_job *job;
+    telpher_rma_kernel kernel;
+};
+typedef struct dcuda_host_context *dcuda_host_context_handle;
+
+struct dcuda_rank_info {
+    int rank_count; /**< total number of ranks */
+    int rank_responsible; /**< those of this process */
+    int rank_start; /**< the first of those */
+    int device_count; /**< devices of this node */
+    int device_index;
+    int node_count;
+    int node_index;
+    int process_count;
+    int process_index;
+};
+
+inline void
+telpher_dcuda_check(telpher_status status, const char *text)
+{
+    if (status != TELPHER_OK) {
+        throw std::runtime_error(text);
+    }
+}
+
+/** The program's options are not looked at; ranks are those of one process. */
+inline void
+dcuda_host_init(int, char *[], dcuda_host_context_handle *ctx, dcuda_kernel_t kernel,
+                int threads_per_rank)
+{
+    telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
+    telpher_error err = {TELPHER_OK, {0}};
+    dcuda_host_context *made = new dcuda_host_context();
+
+    if (threads_per_rank < 1) {
+        err.code = TELPHER_ERR_RANGE;
+        std::strcpy(err.text, "a rank has at least one lane");
+    } else {
+        params.block[0] = (uint32_t)threads_per_rank;
+        err.code = telpher_rma_create(&params, &made->job, &err);
+    }
+    if (err.code != TELPHER_OK) {
+        delete made;
+        telpher_dcuda_check(err.code, err.text);
+        return;
+    }
+    made->kernel.abi = TELPHER_RMA_ABI;
+    made->kernel.state_size = sizeof(telpher_rma);
+    made->kernel.calls_size = sizeof(telpher_rma_calls);
+    made->kernel.name = "kernel";
+    made->kernel.body = kernel;
+    *ctx = made;
+}
+
+inline void
+dcuda_host_get_rank_info(dcuda_host_context_handle ctx, dcuda_rank_info *rank_info)
+{
+    const int ranks = (int)telpher_rma_job_ranks(ctx->job);
+    const dcuda_rank_info info = {ranks, ranks, 0, 1, 0, 1, 0, 1, 0};
+
+    *rank_info = info;
+}
+
+/** @return what the kernel took [ms]. Its data is the host's own: there is one copy. */
+inline double
+dcuda_host_run(dcuda_host_context_handle ctx, void *gpu_data = NULL,
+               size_t gpu_size = 0)
+{
+    telpher_error err = {TELPHER_OK, {0}};
+
+    (void)gpu_size;
+    telpher_dcuda_check(telpher_rma_run(ctx->job, &ctx->kernel, gpu_data, &err),
+                        err.text);
+    return (double)telpher_rma_elapsed(ctx->job) * 1e-6;
+}
+
+/** [ms] of each pair of dcuda_start_cpu_timer() and dcuda_stop_cpu_timer(). */
+inline std::vector<double>
+dcuda_host_get_timings(dcuda_host_context_handle ctx)
+{
+    std::vector<double> times(telpher_rma_timings(ctx->job, NULL, 0));
+
+    if (!times.empty()) {
+        telpher_rma_timings(ctx->job, &times[0], times.size());
+    }
+    return times;
+}
+
+inline void
+dcuda_host_finish(dcuda_host_context_handle ctx)
+{
+    telpher_rma_destroy(ctx->job);
+    delete ctx;
+}
+
+#if !defined(__CUDACC__) && !defined(CUDART_VERSION)
+/* What programs use to get memory and to fill it, where there is no device. */
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost = 0,
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4
+};
+
+template <typename T>
+inline cudaError_t
+cudaMalloc(T **pointer, size_t size)
+{
+    *pointer = (T *)std::malloc(size != 0 ? size : 1);
+    return *pointer != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+inline cudaError_t
+cudaFree(void *pointer)
+{
+    std::free(pointer);
+    return cudaSuccess;
+}
+
+inline cudaError_t
+cudaMemcpy(void *dst, const void *src, size_t size, cudaMemcpyKind)
+{
+    std::memmove(dst, src, size);
+    return cudaSuccess;
+}
+
+inline cudaError_t
+cudaMemset(void *pointer, int value, size_t size)
+{
+    std::memset(pointer, value, size);
+    return cudaSuccess;
+}
+#endif
+
+#endif
+#endif
