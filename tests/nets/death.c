@@ -16,6 +16,8 @@
 
 #include "world.h"
 
+#include "base/log.h"
+
 enum { VICTIM = 1, OPS = 20, BIG = 32 << 20, SMALL = 100000 };
 /** Noticed in this time by promise; the machine may be slow. */
 #define LOST_AFTER (500 * TP_CLOCK_MS)
@@ -279,6 +281,7 @@ main(int argc, char **argv)
     struct CMUnitTest tests[STATES];
 
     transport = argc > 1 ? argv[1] : "shm";
+    tp_log_configure_env();
     if (!world_has(transport)) {
         return 77;
     }

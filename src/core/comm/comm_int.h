@@ -144,7 +144,8 @@ struct tp_peer {
     struct tp_list waiting; /* of ctx->waiting, while something is pending */
     uint32_t next_message;
     uint64_t flushes, flushed; /* asked for, answered */
-    size_t parcels; /* kept for channels and handlers that are not there yet */
+    size_t parcels; /* kept until somebody wants them */
+    size_t heads; /* messages whose buffers are on their way */
 };
 
 /** The peer of a rank, connected; NULL: *ret_status says why. */
@@ -154,8 +155,11 @@ struct tp_peer *tp_peer_get(telpher_context *ctx, uint32_t rank,
 void tp_peer_fail(struct tp_peer *peer, telpher_status why);
 /** Ends what needs a peer that is gone. */
 void tp_peer_lost(struct tp_peer *peer, telpher_status why);
-/** The transport for a rank; NULL if none reaches it. */
+/** The transport for a rank, the same from both sides; NULL if none reaches it. */
 struct tp_net *tp_peer_choose(const telpher_context *ctx, uint32_t rank);
+/** Writes the names of a rank's transports in its order, for words. */
+void tp_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
+                       size_t size);
 /** Writes this rank's card. @return [bytes] */
 size_t tp_peer_write_card(telpher_context *ctx,
                           const uint8_t machine[TP_COMM_MACHINE_BYTES], uint8_t *dst);
@@ -218,7 +222,11 @@ struct tp_parcel {
 
 extern const struct tp_net_events tp_comm_events;
 
-/** Copies it, with its data, at the end of @p list. NO_MEMORY fails the peer.
+/** True, with words, if @p count announcements of a rank are all that is kept. */
+bool tp_comm_is_too_much(const struct tp_peer *peer, size_t count);
+
+/** Copies it, with its data, at the end of @p list. No memory, or more than TELPHER_KEPT_MAX,
+ *  fails the peer.
  *  @return the copy, or NULL */
 struct tp_parcel *tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list);
 /** Takes it out of its list and frees it; its data must have been accepted or refused. */
@@ -380,6 +388,7 @@ struct telpher_context {
     tp_ns spin_ns, leave_ns;
     bool direct; /* TELPHER_DIRECT */
     uint64_t direct_min; /* [bytes] TELPHER_DIRECT_MIN; 0 = measured */
+    uint64_t kept_max; /* TELPHER_KEPT_MAX */
     bool lend; /* TELPHER_LEND */
 };
 

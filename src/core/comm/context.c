@@ -175,12 +175,16 @@ gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
 static telpher_status
 check_reach(telpher_context *ctx, struct tp_error *err)
 {
+    char ours[128], theirs[128];
+
     for (uint32_t r = 0; r < ctx->size; r++) {
         if (tp_peer_choose(ctx, r) == NULL) {
+            tp_peer_list_nets(ctx, ctx->rank, ours, sizeof(ours));
+            tp_peer_list_nets(ctx, r, theirs, sizeof(theirs));
             return tp_error_set(err, TELPHER_ERR_UNREACHABLE,
-                                "no transport joins ranks %u and %u: do all ranks have "
-                                "the same TELPHER_TRANSPORTS?",
-                                ctx->rank, r);
+                                "no transport joins rank %u (%s) and rank %u (%s): do "
+                                "all ranks have the same TELPHER_TRANSPORTS?",
+                                ctx->rank, ours, r, theirs);
         }
     }
     return TELPHER_OK;
@@ -235,6 +239,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     telpher_status status = agree_on_job(boot, &net.job, err);
 
     ctx->leave_ns = s->leave_ns;
+    ctx->kept_max = s->kept_max;
     ctx->direct = s->direct;
     ctx->direct_min = s->direct_min;
     ctx->lend = s->lend;

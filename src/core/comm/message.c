@@ -267,6 +267,7 @@ enter(struct incoming *in)
     telpher_context *ctx = in->peer->ctx;
 
     tp_list_remove(&in->link);
+    in->peer->heads--;
     call(ctx, ctx->handlers[in->msg.handler].entry, &in->msg);
     tp_block_give(ctx, in);
 }
@@ -304,6 +305,7 @@ incoming_create(const struct tp_parcel *parcel, size_t params_len)
         memset(in, 0, sizeof(*in));
         tp_list_init(&in->link);
         in->peer = parcel->peer;
+        in->peer->heads++;
         in->number = parcel->header.a;
         in->msg = (telpher_msg){.struct_size = sizeof(in->msg),
                                 .from = parcel->peer->rank,
@@ -466,6 +468,9 @@ tp_message_on_message(telpher_context *ctx, struct tp_parcel *parcel)
         enter(in);
         return TELPHER_OK;
     }
+    if (tp_comm_is_too_much(parcel->peer, parcel->peer->heads)) {
+        return TELPHER_ERR_LIMIT;
+    }
     return begin(ctx, parcel, lens, inside_len);
 }
 
@@ -537,6 +542,14 @@ tp_message_lose_peer(struct tp_peer *peer)
 
 /* ---- handlers ---- */
 
+/* True if a message of a rank that is lost is here all the same. */
+static bool
+is_all_here(const struct tp_parcel *parcel)
+{
+    return parcel->header.kind == TP_COMM_MESSAGE &&
+           ((uint32_t)parcel->header.b == 0 || parcel->header.b >> 32 != 0);
+}
+
 /* Messages that came before their handler, in their order. */
 static void
 run_unhandled(telpher_context *ctx)
@@ -549,7 +562,7 @@ run_unhandled(telpher_context *ctx)
         struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
         telpher_status status = TELPHER_OK;
 
-        if (parcel->peer->status == TELPHER_OK) {
+        if (parcel->peer->status == TELPHER_OK || is_all_here(parcel)) {
             status = parcel->header.kind == TP_COMM_MESSAGE
                          ? tp_message_on_message(ctx, parcel)
                          : tp_message_on_buffer(ctx, parcel);

@@ -31,13 +31,30 @@ tp_parcel_refuse(struct tp_parcel *parcel)
     }
 }
 
+bool
+tp_comm_is_too_much(const struct tp_peer *peer, size_t count)
+{
+    if (count < peer->ctx->kept_max) {
+        return false;
+    }
+    tp_warn("comm",
+            "rank %u has announced %zu things that nobody here has asked for: no more "
+            "are kept of one rank (TELPHER_KEPT_MAX)",
+            peer->rank, count);
+    return true;
+}
+
 struct tp_parcel *
 tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list)
 {
     size_t len = parcel->data_len;
-    struct tp_parcel *copy =
-        tp_block_take(parcel->peer->ctx, sizeof(*copy) + len, "parcel");
+    struct tp_parcel *copy;
 
+    if (tp_comm_is_too_much(parcel->peer, parcel->peer->parcels)) {
+        tp_peer_fail(parcel->peer, TELPHER_ERR_LIMIT);
+        return NULL;
+    }
+    copy = tp_block_take(parcel->peer->ctx, sizeof(*copy) + len, "parcel");
     if (copy == NULL) {
         tp_peer_fail(parcel->peer, TELPHER_ERR_NO_MEMORY);
         return NULL;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peers: made when first used. The card of a rank tells its machine and, for each transport,
- * how to reach it; the first of our transports that both have and that reaches it is taken.
+ * in the order of its choice, how to reach it. Of two ranks the lower one's order decides, so
+ * that both come to the same transport: the first that both have and that reaches.
  */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/log.h"
 #include "core/comm/comm_int.h"
@@ -61,16 +64,31 @@ next_entry(const uint8_t **src, const uint8_t *end, struct entry *ret_entry)
     return true;
 }
 
+/* The first entry of a rank's card, and where the card ends. */
+static const uint8_t *
+first_entry(const telpher_context *ctx, uint32_t rank, const uint8_t **ret_end)
+{
+    const uint8_t *card = ctx->cards + rank * ctx->card_bytes;
+
+    *ret_end = card + ctx->card_bytes;
+    return card + TP_COMM_MACHINE_BYTES;
+}
+
+static bool
+is_named(const struct entry *entry, const char *name)
+{
+    return entry->name_len == strlen(name) &&
+           memcmp(entry->name, name, entry->name_len) == 0;
+}
+
 static bool
 find_entry(const telpher_context *ctx, uint32_t rank, const char *name,
            struct entry *ret_entry)
 {
-    const uint8_t *card = ctx->cards + rank * ctx->card_bytes;
-    const uint8_t *at = card + TP_COMM_MACHINE_BYTES, *end = card + ctx->card_bytes;
+    const uint8_t *end, *at = first_entry(ctx, rank, &end);
 
     while (next_entry(&at, end, ret_entry)) {
-        if (ret_entry->name_len == strlen(name) &&
-            memcmp(ret_entry->name, name, ret_entry->name_len) == 0) {
+        if (is_named(ret_entry, name)) {
             return true;
         }
     }
@@ -91,19 +109,51 @@ tp_peers_count_local(telpher_context *ctx)
     }
 }
 
+/* Our transport of that name. */
+static struct tp_net *
+find_net(const telpher_context *ctx, const struct entry *entry)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        if (is_named(entry, ctx->nets[i].net->ops->name)) {
+            return ctx->nets[i].net;
+        }
+    }
+    return NULL;
+}
+
 struct tp_net *
 tp_peer_choose(const telpher_context *ctx, uint32_t rank)
 {
-    for (size_t i = 0; i < ctx->net_count; i++) {
-        struct tp_net *net = ctx->nets[i].net;
-        struct entry entry;
+    const uint8_t *end, *at = first_entry(ctx, TP_MIN(ctx->rank, rank), &end);
+    struct entry wanted, entry;
 
-        if (find_entry(ctx, rank, net->ops->name, &entry) &&
+    while (next_entry(&at, end, &wanted)) {
+        struct tp_net *net = find_net(ctx, &wanted);
+
+        if (net != NULL && find_entry(ctx, rank, net->ops->name, &entry) &&
             net->ops->reaches(net, entry.data, entry.len)) {
             return net;
         }
     }
     return NULL;
+}
+
+void
+tp_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst, size_t size)
+{
+    const uint8_t *end, *at = first_entry(ctx, rank, &end);
+    struct entry entry;
+    size_t len = 0;
+
+    dst[0] = 0;
+    while (next_entry(&at, end, &entry) && len < size) {
+        if (!is_named(&entry, "loop")) {
+            int got = snprintf(dst + len, size - len, "%s%.*s", len != 0 ? "," : "",
+                               (int)entry.name_len, entry.name);
+
+            len += got > 0 ? (size_t)got : 0;
+        }
+    }
 }
 
 static telpher_status

@@ -38,6 +38,14 @@ const struct tp_config_entry tp_comm_entries[] = {
      .min = 10000000,
      .max = INT64_MAX,
      FIELD(lost_ns)},
+    {.name = "KEPT_MAX",
+     .default_text = "1048576",
+     .help = "announcements of one rank that are kept until somebody wants what they "
+             "announce; a rank that sends more is given up",
+     .parser = &tp_config_u64,
+     .min = 64,
+     .max = UINT32_MAX,
+     FIELD(kept_max)},
     {.name = "SHM_CMA",
      .default_text = "yes",
      .help = "large data between ranks of a machine is read from the other process's "

@@ -12,6 +12,7 @@ struct tp_comm_settings {
     bool shm_cma;
     bool direct;
     bool lend;
+    uint64_t kept_max; /* announcements of a rank */
     uint64_t direct_min; /* [bytes]; 0 = as measured */
     char *rank, *size; /* "" = not said */
     char *root, *job;

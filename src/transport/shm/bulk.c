@@ -211,6 +211,7 @@ tp_shm_take_part(struct shm_link *link, const uint8_t *data, size_t len)
 
 /* ---- answered ---- */
 
+/* The peer's count of answers that it has read is believed if there were so many. */
 static bool
 write_answer(struct shm_link *link, const struct tp_net_bulk *bulk)
 {
@@ -219,6 +220,11 @@ write_answer(struct shm_link *link, const struct tp_net_bulk *bulk)
     uint32_t tail = atomic_load_explicit(&ring->answers_tail, memory_order_acquire);
 
     if (link->answered - tail >= TP_SHM_ANSWERS) {
+        if (link->answered - tail > TP_SHM_ANSWERS) {
+            tp_warn(SHM_TOPIC, "rank %u wrote nonsense: answers it has read",
+                    link->rank);
+            tp_shm_cut(link, TELPHER_ERR_PROTO);
+        }
         return false;
     }
     a->code = bulk->code;

@@ -136,6 +136,8 @@ data_is_in(struct tp_net_bulk *bulk, ucs_status_t status)
         tp_free(bulk);
         op->done(op, TELPHER_OK);
     } else {
+        tp_debug(UCX_TOPIC, "rank %u: data did not come: %s", bulk->link->rank,
+                 ucs_status_string(status));
         tp_ucx_end(bulk->link, TELPHER_ERR_PEER_LOST); /* which tells the op */
     }
 }

@@ -49,6 +49,8 @@ slot_sent(void *request, ucs_status_t status, void *user_data)
 
     ucp_request_free(request);
     if (status != UCS_OK) {
+        tp_debug(UCX_TOPIC, "rank %u: a message did not leave: %s", slot->to->rank,
+                 ucs_status_string(status));
         tp_ucx_end(slot->to, TELPHER_ERR_PEER_LOST);
     }
     give_slot(slot);
@@ -97,6 +99,8 @@ tp_ucx_post(struct ucx_link *link, const struct ucx_prefix *prefix, const void *
     }
     give_slot(slot);
     if (UCS_PTR_IS_ERR(request)) {
+        tp_debug(UCX_TOPIC, "rank %u: a message cannot leave: %s", link->rank,
+                 ucs_status_string(UCS_PTR_STATUS(request)));
         tp_ucx_end(link, TELPHER_ERR_PEER_LOST);
         return TELPHER_ERR_PEER_LOST;
     }
@@ -174,6 +178,8 @@ data_left(struct ucx_out *out, ucs_status_t status)
         tp_free(out);
         op->done(op, TELPHER_OK);
     } else {
+        tp_debug(UCX_TOPIC, "rank %u: data did not leave: %s", out->link->rank,
+                 ucs_status_string(status));
         tp_ucx_end(out->link, TELPHER_ERR_PEER_LOST); /* which tells the op */
     }
 }

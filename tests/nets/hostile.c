@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: nets_hostile
+ *
+ * Rank 1 of 3 shares memory with the others and writes nonsense there: cells, answers, counts.
+ * Rank 0, which reads it, gives rank 1 up, once, with the reason; each operation ends exactly
+ * once; with rank 2 it goes on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "world.h"
+
+#include "base/log.h"
+#include "transport/shm/net_int.h"
+
+enum { HOSTILE = 1, BIG = 300000, OTHERS = 100 };
+
+enum nonsense {
+    KIND, /* of a cell: there is no such */
+    HEADER, /* longer than any */
+    INSIDE, /* more data than a cell has */
+    BESIDE, /* data beyond the ring */
+    BESIDE_LONG, /* more data than a message has */
+    BULK_EMPTY, /* announces nothing */
+    BULK_END, /* announces memory beyond the end of all */
+    PART, /* data that nobody asked for */
+    NOISE, /* bytes without a meaning, in many cells */
+    ANSWER, /* to nothing */
+    ANSWER_CODE, /* that there is not */
+    ANSWER_LONG, /* wants more than there is */
+    ANSWERS_TAIL, /* has read answers that were not written */
+    TAIL, /* has consumed cells that were not written */
+    NONSENSES
+};
+static const char *const names[NONSENSES] = {
+    "kind",          "header", "inside", "beside", "beside, long",  "bulk of nothing",
+    "bulk's end",    "part",   "noise",  "answer", "answer's code", "answer, long",
+    "answers' tail", "tail"};
+
+static enum nonsense nonsense;
+
+/* ---- who writes it ---- */
+
+static struct tp_shm_cell *
+next_cell(struct shm_way_out *out)
+{
+    return &out->ring->cells[out->head % TP_SHM_CELLS];
+}
+
+static void
+write_cell(struct shm_link *link, uint8_t kind, uint8_t header_len, uint16_t len,
+           const void *body, size_t body_len)
+{
+    struct tp_shm_cell *cell = next_cell(&link->out);
+
+    cell->kind = kind;
+    cell->header_len = header_len;
+    cell->len = len;
+    memset(cell->body, 0, sizeof(cell->body));
+    memcpy(cell->body, body, body_len);
+    atomic_store(&cell->seq, ++link->out.head);
+    tp_shm_wake(link);
+}
+
+static void
+write_words(struct shm_link *link, uint8_t kind, uint64_t a, uint64_t b, uint64_t c)
+{
+    const uint64_t words[] = {a, b, c};
+
+    write_cell(link, kind, 4, 0, words, sizeof(words));
+}
+
+static void
+make_noise(struct shm_link *link)
+{
+    uint32_t seed = 12345;
+
+    for (unsigned i = 0; i < TP_SHM_CELLS / 2; i++) { /* not over what is unread */
+        uint8_t body[TP_SHM_BODY];
+
+        for (size_t b = 0; b < sizeof(body); b++) {
+            seed = seed * 1664525 + 1013904223;
+            body[b] = (uint8_t)(seed >> 24);
+        }
+        write_cell(link, body[0], body[1], body[2], body, sizeof(body));
+    }
+}
+
+/* In the ring of rank 0's messages, which rank 1 reads. */
+static void
+write_answer(struct shm_link *link, uint32_t code, uint64_t id, uint64_t len)
+{
+    struct tp_shm_answer *a = &link->in->answers[link->answered % TP_SHM_ANSWERS];
+
+    a->code = code;
+    a->id = id;
+    a->len = len;
+    atomic_store(&a->seq, ++link->answered);
+    tp_shm_wake(link);
+}
+
+/* The id of what rank 0 announced, as it stands in the first cell that announces. */
+static uint64_t
+announced_id(const struct shm_link *link)
+{
+    for (unsigned i = 0; i < TP_SHM_CELLS; i++) {
+        const struct tp_shm_cell *cell = &link->in->cells[i];
+        uint64_t id;
+
+        if (atomic_load(&cell->seq) != 0 && cell->kind == TP_SHM_BULK) {
+            memcpy(&id, cell->body + 16, sizeof(id));
+            return id;
+        }
+    }
+    return 0;
+}
+
+static void
+write_nonsense(struct shm_link *link)
+{
+    const uint32_t beyond[] = {TP_SHM_DATA - 10, 100},
+                   too_long[] = {0, TP_SHM_EAGER + 1};
+
+    switch (nonsense) {
+    case KIND:
+        write_cell(link, 99, 4, 0, "nons", 4);
+        break;
+    case HEADER:
+        write_cell(link, TP_SHM_INSIDE, TP_NET_HEADER_MAX + 1, 0, "", 0);
+        break;
+    case INSIDE:
+        write_cell(link, TP_SHM_INSIDE, 4, TP_SHM_BODY, "", 0);
+        break;
+    case BESIDE:
+        write_cell(link, TP_SHM_BESIDE, 4, 0, beyond, sizeof(beyond));
+        break;
+    case BESIDE_LONG:
+        write_cell(link, TP_SHM_BESIDE, 4, 0, too_long, sizeof(too_long));
+        break;
+    case BULK_EMPTY:
+        write_words(link, TP_SHM_BULK, 4096, 0, 1);
+        break;
+    case BULK_END:
+        write_words(link, TP_SHM_BULK, UINT64_MAX - 10, 100, 1);
+        break;
+    case PART:
+        write_words(link, TP_SHM_PART, UINT64_C(100) << 32, 0, 0);
+        break;
+    case NOISE:
+        make_noise(link);
+        break;
+    case ANSWER:
+        write_answer(link, TP_SHM_DONE, 12345, 0);
+        break;
+    case ANSWER_CODE:
+        write_answer(link, 77, announced_id(link), 0);
+        break;
+    case ANSWER_LONG:
+        write_answer(link, TP_SHM_PULL, announced_id(link), BIG + 1);
+        break;
+    case ANSWERS_TAIL:
+        atomic_store(&link->out.ring->answers_tail, 1000);
+        break;
+    default:
+        atomic_store(&link->in->tail, 1000);
+        break;
+    }
+}
+
+/* ---- the others ---- */
+
+struct party {
+    struct tp_net_op op;
+    unsigned done, others;
+    uint8_t memory[BIG];
+};
+static struct party the;
+
+static void
+done(struct tp_net_op *op, telpher_status status)
+{
+    (void)op;
+    the.done++;
+    if (status != TELPHER_ERR_PEER_LOST) {
+        the.done += 100;
+    }
+}
+
+static void
+on_message(struct world *w, uint32_t from, const void *header, size_t header_len,
+           const void *data, size_t len)
+{
+    (void)header;
+    (void)header_len;
+    (void)data;
+    (void)len;
+    w->messages++;
+    the.others += from != HOSTILE;
+}
+
+/* Rank 1 leaves what is announced to it; rank 0 wants what rank 1 announces honestly. */
+static void
+on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_bulk *bulk)
+{
+    (void)header;
+    (void)header_len;
+    if (w->rank == 0 && from == HOSTILE && len <= BIG && the.op.done == NULL) {
+        the.op.done = done;
+        w->ops->recv_bulk(w->net, bulk, the.memory, len, &the.op);
+    }
+}
+
+static void
+be_hostile(struct world *w)
+{
+    struct shm_link *link;
+    struct tp_net_op op = {done};
+
+    world_send(w, 0, "x", 1, NULL, 0);
+    UNTIL(w, w->messages >= 2); /* both ways stand */
+    link = shm_net(w->net)->links[0];
+    UNTIL(w, link->in != NULL && link->out.fd < 0);
+    write_nonsense(link);
+    if (nonsense == ANSWERS_TAIL) { /* rank 0 finds out when it answers */
+        MUST(w,
+             w->ops->send_bulk(w->net, 0, "x", 1, the.memory, BIG, &op) == TELPHER_OK);
+    }
+    while (nonsense == TAIL && link->in != NULL) { /* else we put it right ourselves */
+        atomic_store(&link->in->tail, 1000);
+        (void)world_step(w);
+    }
+    UNTIL(w, w->lost[0] != 0); /* that is what it gets */
+}
+
+static void
+read_nonsense(struct world *w)
+{
+    if (nonsense != ANSWERS_TAIL) { /* something is under way to it */
+        the.op.done = done;
+        MUST(w, w->ops->send_bulk(w->net, HOSTILE, "b", 1, the.memory, BIG, &the.op) ==
+                    TELPHER_OK);
+    }
+    world_send(w, HOSTILE, "x", 1, NULL, 0);
+    UNTIL(w, w->messages >= 1);
+    while (nonsense == TAIL && w->lost[HOSTILE] == 0) { /* seen when there is no room */
+        (void)w->ops->send(w->net, HOSTILE, "y", 1, the.memory, 10000);
+        (void)world_step(w);
+    }
+    UNTIL(w, w->lost[HOSTILE] != 0);
+    MUST(w, w->lost[HOSTILE] == 1 && w->why[HOSTILE] == TELPHER_ERR_PROTO);
+    MUST(w, the.done == 1);
+}
+
+static void
+be_friends(struct world *w)
+{
+    uint32_t other = 2 - w->rank;
+
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        world_send(w, other, &i, sizeof(i), the.memory, i * 10);
+    }
+    UNTIL(w, the.others == OTHERS);
+}
+
+static void
+rank(struct world *w)
+{
+    (void)tp_log_configure("error", NULL); /* that it wrote nonsense is no news */
+    world_connect(w, HOSTILE == w->rank ? 0 : 2 - w->rank);
+    if (w->rank == HOSTILE) {
+        world_connect(w, 2);
+        world_send(w, 2, "x", 1, NULL, 0);
+        world_barrier(w);
+        be_hostile(w);
+    } else {
+        world_connect(w, HOSTILE);
+        world_barrier(w);
+        if (w->rank == 0) {
+            read_nonsense(w);
+        } else {
+            world_send(w, HOSTILE, "x", 1, NULL, 0);
+        }
+        be_friends(w);
+    }
+}
+
+static void
+test_nonsense(void **arg)
+{
+    static const struct hooks hooks = {on_message, on_bulk, NULL};
+    const struct world_params params = {.transport = "shm",
+                                        .size = 3,
+                                        .killed = UINT32_MAX,
+                                        .hooks = &hooks,
+                                        .fn = rank};
+
+    nonsense = *(const enum nonsense *)*arg;
+    assert_true(world_run(&params));
+}
+
+int
+main(void)
+{
+    static enum nonsense all[NONSENSES];
+    struct CMUnitTest tests[NONSENSES];
+
+    if (!world_has("shm")) {
+        return 77;
+    }
+    for (unsigned i = 0; i < NONSENSES; i++) {
+        all[i] = (enum nonsense)i;
+        tests[i] = (struct CMUnitTest){names[i], test_nonsense, NULL, NULL, &all[i]};
+    }
+    return cmocka_run_group_tests_name("shm", tests, NULL, NULL);
+}
