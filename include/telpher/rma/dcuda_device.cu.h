@@ -26,8 +26,7 @@ struct dcuda_state {
     telpher_rma *rma;
     const char *where; /* of the call under way, for reports */
 
-    dcuda_state &
-    at(const char *line)
+    dcuda_state &at(const char *line)
     {
         where = line;
         return *this;
@@ -213,48 +212,15 @@ class dcuda_log
 
     explicit dcuda_log(telpher_rma *lane) : rma(lane), len(0) { text[0] = '\0'; }
 
-    dcuda_log &
-    operator<<(const char *words)
-    {
-        return add("%s", words);
-    }
-    dcuda_log &
-    operator<<(char value)
-    {
-        return add("%c", value);
-    }
-    dcuda_log &
-    operator<<(bool value)
-    {
-        return add("%d", (int)value);
-    }
-    dcuda_log &
-    operator<<(int value)
-    {
-        return add("%d", value);
-    }
-    dcuda_log &
-    operator<<(unsigned value)
-    {
-        return add("%u", value);
-    }
-    dcuda_log &
-    operator<<(long value)
-    {
-        return add("%ld", value);
-    }
-    dcuda_log &
-    operator<<(unsigned long value)
-    {
-        return add("%lu", value);
-    }
-    dcuda_log &
-    operator<<(double value)
-    {
-        return add("%g", value);
-    }
-    dcuda_log &
-    operator<<(const flush_line &)
+    dcuda_log &operator<<(const char *words) { return add("%s", words); }
+    dcuda_log &operator<<(char value) { return add("%c", value); }
+    dcuda_log &operator<<(bool value) { return add("%d", (int)value); }
+    dcuda_log &operator<<(int value) { return add("%d", value); }
+    dcuda_log &operator<<(unsigned value) { return add("%u", value); }
+    dcuda_log &operator<<(long value) { return add("%ld", value); }
+    dcuda_log &operator<<(unsigned long value) { return add("%lu", value); }
+    dcuda_log &operator<<(double value) { return add("%g", value); }
+    dcuda_log &operator<<(const flush_line &)
     {
         telpher_rma_log(rma, text);
         len = 0;
@@ -268,9 +234,7 @@ class dcuda_log
     char text[400];
 
     /* What does not fit is cut off. */
-    template <typename T>
-    dcuda_log &
-    add(const char *format, T value)
+    template <typename T> dcuda_log &add(const char *format, T value)
     {
         std::snprintf(text + len, sizeof(text) - len, format, value);
         len += std::strlen(text + len);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sparse matrix on a square grid of devices, and its product with a vector: what the case
+ * studies spmv and power have in common. Kernels are one source, so this is a header.
+ *
+ * Device (i, j) has block (i, j). The vector's part j begins on device (0, j) and goes down
+ * the columns by a binomial tree; products go along the rows to column 0, likewise. Rank r
+ * of a device moves stripe r of both, to and from ranks r of other devices.
+ */
+#ifndef EXAMPLES_RMA_GRID_H
+#define EXAMPLES_RMA_GRID_H
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "study.h"
+
+enum { ENTRIES = 12, LEVELS_MAX = 10 }; /* entries of a row in a block; 2^10 columns */
+enum grid_tags { STRIPE_CAME, STRIPE_READY, TURNED, SUM_CAME /* + level */ };
+
+/** One device's memory. */
+struct block {
+    uint32_t *columns; /* ENTRIES a row */
+    double *values;
+    double *x, *y;
+    double *came; /* sums from other devices, a vector for each level of the tree */
+};
+
+struct grid {
+    uint32_t side, rows; /* devices in a row or column; rows of a block */
+    uint32_t stripes; /* ranks of a device */
+    uint32_t steps;
+    struct block *blocks;
+    double *norms; /* power: of each step */
+};
+
+/** A rank's place in the grid. */
+struct place {
+    telpher_rma *rma;
+    const struct grid *grid;
+    struct block block;
+    telpher_rma_win x, came;
+    uint32_t i, j, first, count; /* its stripe */
+};
+
+static inline void
+place_init(struct place *p, telpher_rma *rma)
+{
+    const struct grid *g = telpher_rma_data(rma);
+    uint64_t len = g->rows * sizeof(double);
+
+    p->rma = rma;
+    p->grid = g;
+    p->block = g->blocks[rma->device];
+    p->i = rma->device / g->side;
+    p->j = rma->device % g->side;
+    p->first = study_first(g->rows, g->stripes, rma->device_rank);
+    p->count = study_first(g->rows, g->stripes, rma->device_rank + 1) - p->first;
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p->block.x, len, &p->x);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p->block.came, LEVELS_MAX * len,
+                           &p->came);
+}
+
+/** The rank with the same stripe on device (i, j). */
+static inline uint32_t
+place_partner(const struct place *p, uint32_t i, uint32_t j)
+{
+    return (i * p->grid->side + j) * p->grid->stripes + p->rma->device_rank;
+}
+
+/** This rank's stripe of x comes from above and goes down; then all of this device's do. */
+static inline void
+place_get_x(const struct place *p)
+{
+    uint32_t side = p->grid->side, step = 1;
+
+    while (step <= p->i) { /* the highest power of two in i says who sends to i */
+        step *= 2;
+    }
+    if (p->i > 0) {
+        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD,
+                              place_partner(p, p->i - step / 2, p->j), STRIPE_CAME, 1);
+    }
+    for (; p->i + step < side; step *= 2) {
+        telpher_rma_put_notify(p->rma, p->x, place_partner(p, p->i + step, p->j),
+                               p->first * sizeof(double), &p->block.x[p->first],
+                               p->count * sizeof(double), STRIPE_CAME);
+    }
+    for (uint32_t r = 0; r < p->grid->stripes; r++) {
+        telpher_rma_notify(p->rma, TELPHER_RMA_DEVICE, r, STRIPE_READY);
+    }
+    telpher_rma_wait(p->rma, STRIPE_READY, p->grid->stripes);
+}
+
+static inline double
+block_row(const struct block *b, uint32_t row)
+{
+    double sum = 0;
+
+    for (uint32_t e = 0; e < ENTRIES; e++) {
+        size_t entry = (size_t)row * ENTRIES + e;
+
+        sum += b->values[entry] * b->x[b->columns[entry]];
+    }
+    return sum;
+}
+
+static inline void
+place_multiply(const struct place *p)
+{
+    for (uint32_t k = telpher_rma_lane(p->rma); k < p->count;
+         k += telpher_rma_lanes(p->rma)) {
+        p->block.y[p->first + k] = block_row(&p->block, p->first + k);
+    }
+}
+
+/** Sums of the row's devices, in column 0. */
+static inline void
+place_add_up(const struct place *p)
+{
+    uint32_t side = p->grid->side, level = 0;
+
+    for (uint32_t step = 1; step < side && p->j % step == 0; step *= 2, level++) {
+        size_t at = (size_t)level * p->grid->rows + p->first;
+
+        if (p->j % (2 * step) == step) {
+            telpher_rma_put_notify(p->rma, p->came, place_partner(p, p->i, p->j - step),
+                                   at * sizeof(double), &p->block.y[p->first],
+                                   p->count * sizeof(double), SUM_CAME + level);
+        } else if (p->j + step < side) {
+            telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD,
+                                  place_partner(p, p->i, p->j + step), SUM_CAME + level,
+                                  1);
+            for (uint32_t k = telpher_rma_lane(p->rma); k < p->count;
+                 k += telpher_rma_lanes(p->rma)) {
+                p->block.y[p->first + k] += p->block.came[at + k];
+            }
+        }
+    }
+}
+
+/* ---- the host's side ---- */
+
+/** Every device's block; values are 1 to @p values, whole numbers. x is poison where it
+ *  must come from elsewhere, sums everywhere. */
+static inline void
+grid_init(struct grid *g, const struct study *s, uint32_t values)
+{
+    g->side = (uint32_t)(sqrt(s->devices) + 0.5);
+    g->stripes = s->ranks / s->devices;
+    g->rows = s->size * g->stripes;
+    g->steps = s->steps;
+    g->blocks = study_alloc(s->devices, sizeof(*g->blocks));
+    g->norms = study_alloc(s->steps, sizeof(double));
+    for (uint32_t d = 0; d < s->devices; d++) {
+        struct block *b = &g->blocks[d];
+        size_t entries = (size_t)g->rows * ENTRIES, came = (size_t)LEVELS_MAX * g->rows;
+
+        *b = (struct block){study_alloc(entries, 4), study_alloc(entries, 8),
+                            study_alloc(g->rows, 8), study_alloc(g->rows, 8),
+                            study_alloc(came, 8)};
+        for (size_t e = 0; e < entries; e++) { /* the same for any number of ranks */
+            uint64_t row = (uint64_t)(d / g->side) * g->rows + e / ENTRIES;
+            uint64_t entry = (uint64_t)(d % g->side) * ENTRIES + e % ENTRIES;
+
+            b->columns[e] = (uint32_t)(study_random(row, entry) % g->rows);
+            b->values[e] = (double)(1 + study_random(row, ~entry) % values);
+        }
+        for (uint32_t k = 0; k < g->rows; k++) {
+            uint64_t index = (uint64_t)(d % g->side) * g->rows + k;
+
+            b->x[k] = d < g->side ? (double)(1 + study_random(index, 7) % 9) : NAN;
+            b->y[k] = NAN;
+        }
+        for (size_t k = 0; k < came; k++) {
+            b->came[k] = NAN;
+        }
+    }
+}
+
+static inline void
+grid_free(struct grid *g)
+{
+    for (uint32_t d = 0; d < g->side * g->side; d++) {
+        free(g->blocks[d].columns);
+        free(g->blocks[d].values);
+        free(g->blocks[d].x);
+        free(g->blocks[d].y);
+        free(g->blocks[d].came);
+    }
+    free(g->blocks);
+    free(g->norms);
+}
+
+/** The product with @p x, all parts one behind the other, as one processor makes it: the
+ *  parts of a row are added in the order of the tree. */
+static inline void
+grid_multiply(const struct grid *g, double *x, double *y)
+{
+    double *sums = study_alloc(g->side, sizeof(double));
+
+    for (uint32_t row = 0; row < g->side * g->rows; row++) {
+        for (uint32_t j = 0; j < g->side; j++) {
+            struct block b = g->blocks[row / g->rows * g->side + j];
+
+            b.x = x + (size_t)j * g->rows;
+            sums[j] = block_row(&b, row % g->rows);
+        }
+        for (uint32_t step = 1; step < g->side; step *= 2) {
+            for (uint32_t j = 0; j + step < g->side; j += 2 * step) {
+                sums[j] += sums[j + step];
+            }
+        }
+        y[row] = sums[0];
+    }
+    free(sums);
+}
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Case study: particles in a plane that push each other away when they are nearer than 1.
+ * The plane is cut into segments as wide as that distance; each rank has some, and needs
+ * the one beside its own on both sides. A device has memory of its own, with a copy of the
+ * neighbour's segment at each end.
+ *
+ * A step: push and move the own particles; once the neighbours have moved theirs, gather
+ * what lies in the own segments now. The order within a segment is that of the segments
+ * before, so sums come out the same bit for bit for any number of ranks.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study.h"
+
+enum { CAPACITY = 32, PER_SEGMENT = 10, WIDTH = 8 };
+enum tags { MOVED_BELOW, MOVED_ABOVE, SORTED_BELOW, SORTED_ABOVE };
+#define STEP 0.02
+
+struct particle {
+    double x, y, vx, vy;
+    uint64_t id;
+};
+
+struct segment {
+    uint64_t count;
+    struct particle p[CAPACITY];
+};
+
+/* Segments of one device, from 1; 0 and segments + 1 are copies of the neighbours'. */
+struct part {
+    struct segment *now, *moved;
+};
+
+struct data {
+    uint32_t segments; /* of a device */
+    uint32_t steps;
+    struct part *parts;
+};
+
+/* ---- one particle ---- */
+
+static void
+push(const struct particle *a, const struct particle *b, double *fx, double *fy)
+{
+    double dx = a->x - b->x, dy = a->y - b->y, square = dx * dx + dy * dy, far;
+
+    if (a->id != b->id && square < 1.0 && square > 0.0) {
+        far = sqrt(square);
+        *fx += dx / far * (1.0 - far);
+        *fy += dy / far * (1.0 - far);
+    }
+}
+
+/* Back into 0 to @p end. */
+static void
+reflect(double *at, double *speed, double end)
+{
+    if (*at < 0.0) {
+        *at = -*at;
+        *speed = -*speed;
+    } else if (*at >= end) {
+        *at = 2.0 * end - *at;
+        *at = *at < end ? *at : nextafter(end, 0.0);
+        *speed = -*speed;
+    }
+}
+
+static struct particle
+move(struct particle p, double fx, double fy, double length)
+{
+    p.vx += fx * STEP;
+    p.vy += fy * STEP;
+    p.x += p.vx * STEP;
+    p.y += p.vy * STEP;
+    reflect(&p.x, &p.vx, WIDTH);
+    reflect(&p.y, &p.vy, length);
+    return p;
+}
+
+/* ---- the kernel ---- */
+
+struct place {
+    telpher_rma *rma;
+    struct part part;
+    telpher_rma_win win_now, win_moved;
+    uint32_t segments, first, last, offset; /* offset: of the device in the plane */
+    double length; /* of the plane */
+    int good;
+};
+
+/* Forces from the three segments that reach so far, in their order. */
+static void
+move_own(const struct place *p)
+{
+    for (uint32_t s = p->first; s <= p->last; s++) {
+        const struct segment *own = &p->part.now[s];
+
+        if (telpher_rma_lane(p->rma) == 0) {
+            p->part.moved[s].count = own->count;
+        }
+        for (uint64_t i = telpher_rma_lane(p->rma); i < own->count;
+             i += telpher_rma_lanes(p->rma)) {
+            double fx = 0, fy = 0;
+
+            for (uint32_t n = s - 1; n <= s + 1; n++) {
+                for (uint64_t k = 0; k < p->part.now[n].count; k++) {
+                    push(&own->p[i], &p->part.now[n].p[k], &fx, &fy);
+                }
+            }
+            p->part.moved[s].p[i] = move(own->p[i], fx, fy, p->length);
+        }
+    }
+}
+
+/* What lies in segment @p s now, out of it and its neighbours. One lane does a segment. */
+static int
+gather(const struct place *p, uint32_t s)
+{
+    struct segment *to = &p->part.now[s];
+    double low = p->offset + s - 1;
+
+    to->count = 0;
+    for (uint32_t n = s - 1; n <= s + 1; n++) {
+        const struct segment *from = &p->part.moved[n];
+
+        for (uint64_t k = 0; k < from->count; k++) {
+            if (from->p[k].y >= low && from->p[k].y < low + 1.0) {
+                if (to->count == CAPACITY) {
+                    return 0;
+                }
+                to->p[to->count++] = from->p[k];
+            }
+        }
+    }
+    return 1;
+}
+
+static void
+gather_own(struct place *p)
+{
+    for (uint32_t s = p->first + telpher_rma_lane(p->rma); s <= p->last;
+         s += telpher_rma_lanes(p->rma)) {
+        p->good = gather(p, s) && p->good;
+    }
+    telpher_rma_sync(p->rma);
+}
+
+/* Segment @p s is there for rank @p to; the target's device has a place for it at @p at. */
+static void
+send(const struct place *p, telpher_rma_win win, const struct segment *field,
+     uint32_t s, uint32_t to, uint32_t at, int other_device, uint32_t tag)
+{
+    if (other_device) {
+        telpher_rma_put_notify(p->rma, win, to, at * sizeof(*field), &field[s],
+                               offsetof(struct segment, p) +
+                                   field[s].count * sizeof(struct particle),
+                               tag);
+    } else {
+        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, to, tag);
+    }
+}
+
+static void
+exchange(const struct place *p, telpher_rma_win win, const struct segment *field,
+         uint32_t from_below, uint32_t from_above)
+{
+    uint32_t me = p->rma->world_rank, size = p->rma->world_size;
+
+    telpher_rma_sync(p->rma);
+    if (me > 0) {
+        send(p, win, field, p->first, me - 1, p->segments + 1, p->first == 1,
+             from_above);
+    }
+    if (me < size - 1) {
+        send(p, win, field, p->last, me + 1, 0, p->last == p->segments, from_below);
+    }
+    if (me > 0) {
+        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, me - 1, from_below, 1);
+    }
+    if (me < size - 1) {
+        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, me + 1, from_above, 1);
+    }
+}
+
+TELPHER_RMA_KERNEL(particles)
+{
+    const struct data *data = telpher_rma_data(rma);
+    uint64_t len = (data->segments + 2) * sizeof(struct segment);
+    struct place p = {
+        .rma = rma,
+        .part = data->parts[rma->device],
+        .segments = data->segments,
+        .first = 1 + study_first(data->segments, rma->device_size, rma->device_rank),
+        .last = study_first(data->segments, rma->device_size, rma->device_rank + 1),
+        .offset = rma->device * data->segments,
+        .length = (double)data->segments * rma->devices,
+        .good = 1};
+
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.now, len, &p.win_now);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.moved, len, &p.win_moved);
+    telpher_rma_timer_start(rma);
+    for (uint32_t i = 0; i < data->steps; i++) {
+        move_own(&p);
+        exchange(&p, p.win_moved, p.part.moved, MOVED_BELOW, MOVED_ABOVE);
+        gather_own(&p);
+        exchange(&p, p.win_now, p.part.now, SORTED_BELOW, SORTED_ABOVE);
+    }
+    telpher_rma_timer_stop(rma);
+    if (!p.good) {
+        telpher_rma_log(rma, "more particles in a segment than it holds");
+        telpher_rma_fail(rma, TELPHER_ERR_LIMIT);
+    }
+    telpher_rma_barrier(rma, TELPHER_RMA_WORLD);
+}
+
+/* ---- the serial program: every pair of neighbouring segments, one after the other ---- */
+
+static void
+serial_step(struct segment *now, struct segment *moved, uint32_t segments)
+{
+    for (uint32_t s = 1; s <= segments; s++) {
+        moved[s].count = now[s].count;
+        for (uint64_t i = 0; i < now[s].count; i++) {
+            double fx = 0, fy = 0;
+
+            for (int n = -1; n <= 1; n++) {
+                const struct segment *other = &now[(int)s + n];
+
+                for (uint64_t k = 0; k < other->count; k++) {
+                    push(&now[s].p[i], &other->p[k], &fx, &fy);
+                }
+            }
+            moved[s].p[i] = move(now[s].p[i], fx, fy, segments);
+        }
+    }
+    for (uint32_t s = 1; s <= segments; s++) {
+        now[s].count = 0;
+    }
+    for (uint32_t s = 1; s <= segments; s++) {
+        for (uint64_t i = 0; i < moved[s].count; i++) {
+            struct segment *to = &now[1 + (uint32_t)moved[s].p[i].y];
+
+            if (to->count == CAPACITY) {
+                fprintf(stderr, "more particles in a segment than it holds\n");
+                exit(1);
+            }
+            to->p[to->count++] = moved[s].p[i];
+        }
+    }
+}
+
+/* ---- data ---- */
+
+static void
+fill_segment(struct segment *segment, uint32_t index)
+{
+    segment->count = PER_SEGMENT;
+    for (uint32_t i = 0; i < PER_SEGMENT; i++) {
+        struct particle *p = &segment->p[i];
+
+        p->id = (uint64_t)index * PER_SEGMENT + i + 1;
+        p->x = WIDTH * study_unit(p->id, 1);
+        p->y = index + study_unit(p->id, 2);
+        p->vx = study_unit(p->id, 3) - 0.5;
+        p->vy = study_unit(p->id, 4) - 0.5;
+    }
+}
+
+/* Segments from the plane's number @p first on; neighbours' where the plane goes on. */
+static struct part
+make_part(uint32_t segments, uint32_t first, uint32_t all)
+{
+    struct part part = {study_alloc(segments + 2, sizeof(struct segment)),
+                        study_alloc(segments + 2, sizeof(struct segment))};
+
+    for (uint32_t s = 0; s < segments + 2; s++) {
+        if (first + s >= 1 && first + s <= all) {
+            fill_segment(&part.now[s], first + s - 1);
+        }
+    }
+    return part;
+}
+
+static void
+free_part(struct part *part)
+{
+    free(part->now);
+    free(part->moved);
+}
+
+/* Same particles, in the same order; ids are as good as any other number to compare. */
+static int
+compare(const struct study *s, const struct data *d, const struct segment *right)
+{
+    uint32_t all = d->segments * s->devices;
+    uint64_t count = 0, ids = 0;
+
+    for (uint32_t i = 0; i < all; i++) {
+        const struct segment *a = &d->parts[i / d->segments].now[i % d->segments + 1];
+        const struct segment *b = &right[i + 1];
+
+        if (a->count != b->count ||
+            memcmp(a->p, b->p, a->count * sizeof(a->p[0])) != 0) {
+            printf("particles: segment %u differs\n", i);
+            return 1;
+        }
+        count += a->count;
+        for (uint64_t k = 0; k < a->count; k++) {
+            ids += study_random(a->p[k].id, 0);
+        }
+    }
+    for (uint64_t id = 1; id <= (uint64_t)all * PER_SEGMENT; id++) {
+        ids -= study_random(id, 0);
+    }
+    if (count != (uint64_t)all * PER_SEGMENT || ids != 0) {
+        printf("particles: some are lost\n");
+        return 1;
+    }
+    printf("particles: %llu, all equal to the serial ones bit for bit\n",
+           (unsigned long long)count);
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct study s = {"segments of a rank", 8, 1, 4, 40, 0};
+    struct data data;
+    struct part whole;
+    int bad;
+
+    study_parse(argc, argv, &s);
+    data.segments = s.size * (s.ranks / s.devices);
+    data.steps = s.steps;
+    data.parts = study_alloc(s.devices, sizeof(*data.parts));
+    for (uint32_t d = 0; d < s.devices; d++) {
+        data.parts[d] =
+            make_part(data.segments, d * data.segments, data.segments * s.devices);
+    }
+    whole = make_part(data.segments * s.devices, 0, data.segments * s.devices);
+    study_run(&s, &particles, &data);
+    for (uint32_t i = 0; i < s.steps; i++) {
+        serial_step(whole.now, whole.moved, data.segments * s.devices);
+    }
+    bad = compare(&s, &data, whole.now);
+    for (uint32_t d = 0; d < s.devices; d++) {
+        free_part(&data.parts[d]);
+    }
+    free_part(&whole);
+    free(data.parts);
+    return bad;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Case study: horizontal diffusion on a grid of x, y and levels, three stencils in a row
+ * (Laplacian, limited fluxes, update). Each rank has some rows; devices have some ranks and
+ * memory of their own, with a row of the neighbour device at each end.
+ *
+ * Ranks of one device see each other's rows and only notify. At the end of a device a row
+ * of each level is put, and the last put notifies. Who has heard from both neighbours that
+ * their step is done may overwrite what they read of it.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "study.h"
+
+enum { NX = 64, LEVELS = 8 };
+enum tags { LAP_CAME, FLY_CAME, OUT_FROM_BELOW, OUT_FROM_ABOVE };
+#define COEFF 0.025
+
+/* One device's part. Rows are numbered from 1; 0 and rows + 1 are the neighbours'. */
+struct part {
+    double *in, *lap, *flx, *fly, *out;
+};
+
+struct data {
+    uint32_t rows; /* of a device */
+    uint32_t steps;
+    struct part *parts;
+};
+
+static size_t
+at(uint32_t rows, uint32_t k, uint32_t j, uint32_t i)
+{
+    return ((size_t)k * (rows + 2) + j) * NX + i;
+}
+
+/* ---- the kernel ---- */
+
+/* This rank's place: rows first to last of its device. */
+struct place {
+    telpher_rma *rma;
+    telpher_rma_win win[3]; /* lap, fly, and in or out by turns in two of these */
+    telpher_rma_win win_out;
+    const struct data *data;
+    struct part part;
+    uint32_t rows, first, last, me, size;
+};
+
+#define EACH_POINT(p, k, j, i, from, to)                                               \
+    for (uint32_t k = 0; k < LEVELS; k++)                                              \
+        for (uint32_t j = (p)->first; j <= (p)->last; j++)                             \
+            for (uint32_t i = (from) + telpher_rma_lane((p)->rma); i < (to);           \
+                 i += telpher_rma_lanes((p)->rma))
+
+static void
+laplacian(const struct place *p)
+{
+    const double *in = p->part.in;
+
+    EACH_POINT(p, k, j, i, 1, NX - 1)
+    {
+        p->part.lap[at(p->rows, k, j, i)] =
+            4.0 * in[at(p->rows, k, j, i)] -
+            (in[at(p->rows, k, j, i + 1)] + in[at(p->rows, k, j, i - 1)] +
+             in[at(p->rows, k, j + 1, i)] + in[at(p->rows, k, j - 1, i)]);
+    }
+}
+
+static double
+limited(double flux, double slope)
+{
+    return flux * slope > 0.0 ? 0.0 : flux;
+}
+
+static void
+fluxes(const struct place *p)
+{
+    const double *in = p->part.in, *lap = p->part.lap;
+
+    EACH_POINT(p, k, j, i, 0, NX - 1)
+    {
+        size_t here = at(p->rows, k, j, i), above = at(p->rows, k, j + 1, i);
+
+        p->part.flx[here] = limited(lap[here + 1] - lap[here], in[here + 1] - in[here]);
+        p->part.fly[here] = limited(lap[above] - lap[here], in[above] - in[here]);
+    }
+}
+
+static void
+update(const struct place *p)
+{
+    EACH_POINT(p, k, j, i, 1, NX - 1)
+    {
+        size_t here = at(p->rows, k, j, i), below = at(p->rows, k, j - 1, i);
+
+        p->part.out[here] =
+            p->part.in[here] - COEFF * ((p->part.flx[here] - p->part.flx[here - 1]) +
+                                        (p->part.fly[here] - p->part.fly[below]));
+    }
+}
+
+/* Tells the rank below that this one's first row is there; carries it to another device. */
+static void
+send_down(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
+{
+    if (p->me == 0) {
+        return;
+    }
+    if (p->first != 1) {
+        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, p->me - 1, tag);
+        return;
+    }
+    for (uint32_t k = 0; k < LEVELS; k++) {
+        uint64_t to = at(p->rows, k, p->rows + 1, 0) * sizeof(double);
+        const double *row = &field[at(p->rows, k, 1, 0)];
+
+        if (k < LEVELS - 1) {
+            telpher_rma_put(p->rma, win, p->me - 1, to, row, NX * sizeof(double));
+        } else {
+            telpher_rma_put_notify(p->rma, win, p->me - 1, to, row, NX * sizeof(double),
+                                   tag);
+        }
+    }
+}
+
+/* The same for the last row and the rank above. */
+static void
+send_up(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
+{
+    if (p->me == p->size - 1) {
+        return;
+    }
+    if (p->last != p->rows) {
+        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, p->me + 1, tag);
+        return;
+    }
+    for (uint32_t k = 0; k < LEVELS; k++) {
+        uint64_t to = at(p->rows, k, 0, 0) * sizeof(double);
+        const double *row = &field[at(p->rows, k, p->rows, 0)];
+
+        if (k < LEVELS - 1) {
+            telpher_rma_put(p->rma, win, p->me + 1, to, row, NX * sizeof(double));
+        } else {
+            telpher_rma_put_notify(p->rma, win, p->me + 1, to, row, NX * sizeof(double),
+                                   tag);
+        }
+    }
+}
+
+static void
+wait_below(const struct place *p, uint32_t tag)
+{
+    if (p->me > 0) {
+        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, p->me - 1, tag, 1);
+    }
+}
+
+static void
+wait_above(const struct place *p, uint32_t tag)
+{
+    if (p->me < p->size - 1) {
+        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, p->me + 1, tag, 1);
+    }
+}
+
+static void
+step(struct place *p)
+{
+    double *swap = p->part.in;
+    telpher_rma_win win = p->win[2];
+
+    laplacian(p);
+    send_down(p, p->win[0], p->part.lap, LAP_CAME);
+    wait_above(p, LAP_CAME);
+    fluxes(p);
+    send_up(p, p->win[1], p->part.fly, FLY_CAME);
+    wait_below(p, FLY_CAME);
+    update(p);
+    send_down(p, p->win_out, p->part.out, OUT_FROM_ABOVE);
+    send_up(p, p->win_out, p->part.out, OUT_FROM_BELOW);
+    wait_below(p, OUT_FROM_BELOW);
+    wait_above(p, OUT_FROM_ABOVE);
+    p->part.in = p->part.out;
+    p->part.out = swap;
+    p->win[2] = p->win_out;
+    p->win_out = win;
+}
+
+TELPHER_RMA_KERNEL(stencil)
+{
+    const struct data *data = telpher_rma_data(rma);
+    uint64_t len = at(data->rows, LEVELS, 0, 0) * sizeof(double);
+    struct place p = {
+        .rma = rma,
+        .data = data,
+        .part = data->parts[rma->device],
+        .rows = data->rows,
+        .first = 1 + study_first(data->rows, rma->device_size, rma->device_rank),
+        .last = study_first(data->rows, rma->device_size, rma->device_rank + 1),
+        .me = rma->world_rank,
+        .size = rma->world_size};
+
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.lap, len, &p.win[0]);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.fly, len, &p.win[1]);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.in, len, &p.win[2]);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.out, len, &p.win_out);
+    telpher_rma_timer_start(rma);
+    for (uint32_t i = 0; i < data->steps; i++) {
+        step(&p);
+    }
+    telpher_rma_timer_stop(rma);
+    telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* nobody's memory goes before */
+}
+
+/* ---- the serial program ---- */
+
+static void
+serial(uint32_t rows, uint32_t steps, struct part *g)
+{
+    for (uint32_t s = 0; s < steps; s++) {
+        double *swap = g->in;
+
+        for (uint32_t k = 0; k < LEVELS; k++) {
+            for (uint32_t j = 1; j <= rows; j++) {
+                for (uint32_t i = 1; i < NX - 1; i++) {
+                    const double *c = &g->in[at(rows, k, j, i)];
+
+                    g->lap[at(rows, k, j, i)] =
+                        4.0 * c[0] - (c[1] + c[-1] + c[NX] + c[-NX]);
+                }
+            }
+            for (uint32_t j = 1; j <= rows; j++) {
+                for (uint32_t i = 0; i < NX - 1; i++) {
+                    size_t c = at(rows, k, j, i);
+
+                    g->flx[c] =
+                        limited(g->lap[c + 1] - g->lap[c], g->in[c + 1] - g->in[c]);
+                    g->fly[c] =
+                        limited(g->lap[c + NX] - g->lap[c], g->in[c + NX] - g->in[c]);
+                }
+            }
+            for (uint32_t j = 1; j <= rows; j++) {
+                for (uint32_t i = 1; i < NX - 1; i++) {
+                    size_t c = at(rows, k, j, i);
+
+                    g->out[c] = g->in[c] - COEFF * ((g->flx[c] - g->flx[c - 1]) +
+                                                    (g->fly[c] - g->fly[c - NX]));
+                }
+            }
+        }
+        g->in = g->out;
+        g->out = swap;
+    }
+}
+
+/* ---- data ---- */
+
+static double
+initial(uint32_t k, uint32_t row, uint32_t i)
+{
+    return sin(0.1 * i + k) * cos(0.07 * row) + 0.3 * study_unit(row * NX + i, k);
+}
+
+/* Rows of the whole grid from @p first on; what no neighbour sends is poison. The grid's
+ * own edges stay as they are: fluxes through them are 0. */
+static struct part
+make_part(uint32_t rows, uint32_t first, uint32_t all)
+{
+    size_t count = at(rows, LEVELS, 0, 0);
+    struct part part = {study_alloc(count, 8), study_alloc(count, 8),
+                        study_alloc(count, 8), study_alloc(count, 8),
+                        study_alloc(count, 8)};
+
+    for (uint32_t k = 0; k < LEVELS; k++) {
+        for (uint32_t j = 0; j < rows + 2; j++) {
+            uint32_t row = first + j;
+            int edge = row == 0 || row == all + 1, halo = j == 0 || j == rows + 1;
+
+            for (uint32_t i = 0; i < NX; i++) {
+                size_t c = at(rows, k, j, i);
+
+                part.in[c] = part.out[c] = initial(k, row, i);
+                if (halo && !edge) {
+                    part.lap[c] = part.fly[c] = part.out[c] = NAN;
+                }
+            }
+        }
+    }
+    return part;
+}
+
+static void
+free_part(struct part *part)
+{
+    free(part->in);
+    free(part->lap);
+    free(part->flx);
+    free(part->fly);
+    free(part->out);
+}
+
+/* The devices' rows one behind the other against the whole grid. */
+static int
+compare(const struct study *s, const struct data *d, const struct part *whole)
+{
+    uint32_t all = d->rows * s->devices;
+    size_t count = (size_t)all * LEVELS * NX;
+    double *got = study_alloc(count, 8), *right = study_alloc(count, 8);
+    size_t n = 0;
+    int bad;
+
+    for (uint32_t k = 0; k < LEVELS; k++) {
+        for (uint32_t row = 0; row < all; row++) {
+            const struct part *part = &d->parts[row / d->rows];
+            const double *field = d->steps % 2 == 0 ? part->in : part->out;
+
+            for (uint32_t i = 0; i < NX; i++, n++) {
+                got[n] = field[at(d->rows, k, row % d->rows + 1, i)];
+                right[n] = whole->in[at(all, k, row + 1, i)];
+            }
+        }
+    }
+    bad = study_compare("stencil", got, right, count);
+    free(got);
+    free(right);
+    return bad;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct study s = {"rows of a rank", 8, 1, 8, 20, 0};
+    struct data data;
+    struct part whole;
+    int bad;
+
+    study_parse(argc, argv, &s);
+    data.rows = s.size * (s.ranks / s.devices);
+    data.steps = s.steps;
+    data.parts = study_alloc(s.devices, sizeof(*data.parts));
+    for (uint32_t d = 0; d < s.devices; d++) {
+        data.parts[d] = make_part(data.rows, d * data.rows, data.rows * s.devices);
+    }
+    whole = make_part(data.rows * s.devices, 0, data.rows * s.devices);
+    study_run(&s, &stencil, &data);
+    serial(data.rows * s.devices, s.steps, &whole);
+    bad = compare(&s, &data, &whole);
+    for (uint32_t d = 0; d < s.devices; d++) {
+        free_part(&data.parts[d]);
+    }
+    free_part(&whole);
+    free(data.parts);
+    return bad;
+}

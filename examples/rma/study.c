@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command line, launch and comparison of the case studies. */
+#include "study.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void
+usage(const char *program, const struct study *s)
+{
+    fprintf(stderr,
+            "Usage: %s [RANKS [DEVICES [SIZE [STEPS]]]]\n"
+            "SIZE: %s. Defaults: %u %u %u %u. DEVICES divide RANKS%s.\n",
+            program, s->what, s->ranks, s->devices, s->size, s->steps,
+            s->square ? " and are 1, 4, 9, ..." : "");
+    exit(2);
+}
+
+static uint32_t
+square_root(uint32_t n)
+{
+    uint32_t root = 0;
+
+    while ((root + 1) * (root + 1) <= n) {
+        root++;
+    }
+    return root;
+}
+
+void
+study_parse(int argc, char **argv, struct study *study)
+{
+    const struct study defaults = *study;
+    uint32_t *const values[] = {&study->ranks, &study->devices, &study->size,
+                                &study->steps};
+
+    for (int i = 1; i < argc; i++) {
+        char *end;
+        unsigned long value = strtoul(argv[i], &end, 10);
+
+        if (i > 4 || *end != '\0' || value < 1 || value > 1000000) {
+            usage(argv[0], &defaults);
+        }
+        *values[i - 1] = (uint32_t)value;
+    }
+    if (study->ranks % study->devices != 0 ||
+        (study->square &&
+         square_root(study->devices) * square_root(study->devices) != study->devices)) {
+        usage(argv[0], &defaults);
+    }
+}
+
+void *
+study_alloc(size_t count, size_t size)
+{
+    void *memory = calloc(count != 0 ? count : 1, size);
+
+    if (memory == NULL) {
+        fprintf(stderr, "no memory for %zu times %zu bytes\n", count, size);
+        exit(1);
+    }
+    return memory;
+}
+
+void
+study_run(const struct study *study, const telpher_rma_kernel *kernel, void *data)
+{
+    telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_job *job;
+    telpher_error err = {TELPHER_OK, {0}};
+    double ms = 0;
+
+    params.ranks = study->ranks;
+    params.devices = study->devices;
+    if (telpher_rma_create(&params, &job, &err) != TELPHER_OK ||
+        telpher_rma_run(job, kernel, data, &err) != TELPHER_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(1);
+    }
+    telpher_rma_timings(job, &ms, 1);
+    printf("%s: %u ranks of %u lanes on %u devices, %s %u, %u steps: %.3f ms\n",
+           kernel->name, study->ranks, telpher_rma_job_lanes(job), study->devices,
+           study->what, study->size, study->steps, ms);
+    telpher_rma_destroy(job);
+}
+
+int
+study_compare(const char *what, const double *got, const double *right, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (memcmp(&got[i], &right[i], sizeof(*got)) != 0) {
+            printf("%s: number %zu is %.17g, not %.17g\n", what, i, got[i], right[i]);
+            return 1;
+        }
+    }
+    printf("%s: %zu numbers, all equal to the serial ones bit for bit\n", what, count);
+    return 0;
+}
