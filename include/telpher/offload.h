@@ -276,7 +276,11 @@ TELPHER_CALL MPI_Comm telpher_worker_world(void);
 TELPHER_CALL int telpher_worker_local_rank(void);
 TELPHER_CALL int telpher_worker_local_size(void);
 
-/** In a kernel: which of @p devices to take, by local rank or as TELPHER_MAPPING says. */
+/**
+ * In a kernel: which of @p devices to take, by local rank or as TELPHER_MAPPING says. -1, and
+ * words in the log, when that is no mapping or names a device that is not there; -1 also
+ * of no devices.
+ */
 TELPHER_CALL int telpher_worker_device(int devices);
 
 #ifdef __cplusplus

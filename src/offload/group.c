@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers as their parents see them: met at the first call, known until they end. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "offload/offload_int.h"
 
 struct tp_mutex tp_offload_lock = TP_MUTEX_INIT;
@@ -164,6 +166,16 @@ exchange_processes(struct tp_group *g)
     tp_free(theirs);
 }
 
+/* In the trace: by what it is to its last workers. */
+static void
+name_process(const struct tp_group *g)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "parent %d", g->rank);
+    tp_trace_set_process_name(name);
+}
+
 telpher_status
 tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *err)
 {
@@ -195,6 +207,7 @@ tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *er
     tp_offload_report_clear(&g->report);
     PMPI_Irecv(&g->report, sizeof(g->report), MPI_BYTE, 0, TP_TAG_REPORT, g->control,
                &g->report_request);
+    name_process(g);
     g->attached = true;
     tp_info("offload", "workers %d by %s, kernels %u", g->workers,
             telpher_offload_mode_name(g->mode), g->names.count);

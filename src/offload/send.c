@@ -79,6 +79,8 @@ send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *
     if (h->len != 0) {
         memcpy(slot->data + sizeof(*h), data, h->len);
     }
+    tp_trace_instant("offload", "inject", TP_ARG("call", h->first),
+                     TP_ARG("last", h->last), TP_ARG("bytes", h->len));
     if (PMPI_Isend(slot->data, (int)slot->len, MPI_BYTE, 0, TP_TAG_LAUNCH, g->control,
                    &slot->request) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
@@ -89,8 +91,6 @@ send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *
         g->large_until = g->sent;
         tp_mover_wake();
     }
-    tp_trace_instant("offload", "inject", TP_ARG("call", h->first),
-                     TP_ARG("bytes", h->len));
     return TELPHER_OK;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/mapping.h"
 #include "base/trace.h"
 #include "offload/pmpi.h"
 #include "offload/worker_int.h"
@@ -45,23 +46,26 @@ telpher_worker_local_size(void)
 int
 telpher_worker_device(int devices)
 {
-    const char *at = tp_offload_settings()->mapping;
-    int fields = 1, wanted = telpher_worker_local_rank();
+    uint32_t rank = (uint32_t)telpher_worker_local_rank(), wanted;
+    struct tp_error err = {0};
 
     if (devices < 1) {
         return -1;
     }
-    if (at[0] == '\0') {
-        return wanted % devices;
+    if (tp_mapping_read(tp_offload_settings()->mapping, rank, &wanted, &err) !=
+        TELPHER_OK) {
+        tp_error("offload", "%s", tp_error_text(&err));
+        return -1;
     }
-    for (const char *c = at; *c != '\0'; c++) {
-        fields += *c == ':';
+    if (wanted == UINT32_MAX) {
+        return (int)(rank % (uint32_t)devices);
     }
-    for (int skip = wanted % fields; skip > 0; skip--) {
-        at = strchr(at, ':') + 1;
+    if (wanted >= (uint32_t)devices) {
+        tp_error("offload", "TELPHER_MAPPING: device %u does not exist, there are %d",
+                 wanted, devices);
+        return -1;
     }
-    wanted = atoi(at);
-    return wanted < devices ? wanted : -1;
+    return (int)wanted;
 }
 
 const char *
@@ -89,7 +93,8 @@ run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *s
         return status;
     }
     w->running = k->kernel->name;
-    tp_trace_begin("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
+    tp_trace_begin("offload", k->kernel->name, TP_ARG("worker", w->tree.rank),
+                   TP_ARG("call", r->request));
     result = tp_offload_kernel_invoke(k, args);
     tp_trace_end("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
     w->running = NULL;
@@ -295,6 +300,16 @@ end_reports(struct worker *w, bool is_good)
     }
 }
 
+/* In the trace. */
+static void
+name_process(const struct worker *w)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "worker %d", w->tree.rank);
+    tp_trace_set_process_name(name);
+}
+
 telpher_status
 tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
 {
@@ -309,6 +324,7 @@ tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
     w->world = world;
     status = tp_worker_greet(w, err);
     if (status == TELPHER_OK) {
+        name_process(w);
         current = w;
         if (tp_world.base != MPI_COMM_NULL) {
             tp_world.parent = inter;

@@ -190,6 +190,13 @@ note_rank(telpher_block own)
     MPI_Comm_rank(MPI_COMM_WORLD, own.data);
 }
 
+static void
+take_device(telpher_block own, int devices)
+{
+    check(own.rows == 1);
+    *(int *)own.data = telpher_worker_device(devices);
+}
+
 static int
 sum_rows(telpher_block bytes, unsigned long expected)
 {
@@ -231,6 +238,7 @@ TELPHER_KERNEL(waits_for, int)
 TELPHER_KERNEL(tells_time, int)
 TELPHER_KERNEL(axpy, telpher_block, telpher_block, double)
 TELPHER_KERNEL(note_rank, telpher_block)
+TELPHER_KERNEL(take_device, telpher_block, int)
 TELPHER_KERNEL(sum_rows, telpher_block, unsigned long)
 TELPHER_KERNEL(kernel0, double, int, char)
 TELPHER_KERNEL(echo, int)

@@ -7,45 +7,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mapping.h"
 #include "core/comm/mem_int.h"
-
-/* Reads the number of this rank from "2:0:3". */
-static telpher_status
-map_rank(const char *mapping, uint32_t local_rank, uint32_t *ret_ordinal,
-         struct tp_error *err)
-{
-    uint32_t numbers[256], count = 0;
-    const char *at = mapping;
-
-    if (mapping == NULL || mapping[0] == '\0') {
-        *ret_ordinal = UINT32_MAX;
-        return TELPHER_OK;
-    }
-    for (;; at++) {
-        size_t digits = strspn(at, "0123456789");
-
-        if (digits == 0 || digits > 4 || count == TP_ARRAY_LEN(numbers)) {
-            return tp_error_set(err, TELPHER_ERR_INVALID,
-                                "TELPHER_MAPPING: expected numbers of devices like "
-                                "2:0:3, found \"%.60s\"",
-                                mapping);
-        }
-        numbers[count] = 0;
-        for (; digits > 0; digits--) {
-            numbers[count] = numbers[count] * 10 + (uint32_t)(*at++ - '0');
-        }
-        count++;
-        if (*at != ':') {
-            break;
-        }
-    }
-    if (*at != '\0') {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "TELPHER_MAPPING: expected \":\" before \"%.60s\"", at);
-    }
-    *ret_ordinal = numbers[local_rank % count];
-    return TELPHER_OK;
-}
 
 static bool
 is_wanted(const struct tp_mems_settings *settings, const struct tp_device_maker *maker)
@@ -94,7 +57,7 @@ make_domains(struct tp_mems *mems, const struct tp_mems_params *params,
         params->settings != NULL ? params->settings : &defaults;
     struct tp_device_params device = {.local_rank = params->local_rank};
     telpher_status status =
-        map_rank(settings->mapping, params->local_rank, &device.ordinal, err);
+        tp_mapping_read(settings->mapping, params->local_rank, &device.ordinal, err);
 
     mems->chunk_bytes = (settings->chunk + 4095) & ~(uint64_t)4095;
     mems->chunk_count = (unsigned)settings->chunks;
