@@ -2,6 +2,7 @@
 /* telpher-bench: the benchmarks of the project. Here is only the choice of the
  * command. */
 #include "bench.h"
+#include "launch.h"
 #include "ranks.h"
 
 #include <stdio.h>
@@ -22,6 +23,8 @@ static const char usage[] =
     "and between several pairs:\n"
     "  multi_lat   half a round trip\n"
     "  mbw_mr      bandwidth and message rate\n\n"
+    "With parents and workers of an MPI program:\n"
+    "  launch      what it costs to start kernels on the workers\n\n"
     "  -h, --help     this text; telpher-bench COMMAND --help has the options\n"
     "  -v, --version  the version\n";
 
@@ -32,6 +35,9 @@ run_command(int argc, char **argv)
 
     if (ranks_is_pattern(argv[1])) {
         return ranks_main(argv[0], argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "launch") == 0) {
+        return launch_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_plot_main(argc - 1, argv + 1);

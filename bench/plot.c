@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `telpher-bench plot`: latencies as bars and bandwidths as lines, drawn by gnuplot
  * from the JSON files this program writes. */
+#include "plot.h"
 #include "bench.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ enum { MAX_FILES = 8, LINE_BYTES = 4096 };
 
 static const char usage[] =
     "Usage: telpher-bench plot FILE.json... -o OUT.png\n"
-    "Draws the medians of one or more results of telpher-bench, with gnuplot.\n\n"
+    "Draws the medians of one or more results of telpher-bench, with gnuplot; of "
+    "scripts/bench-offload,\nwhat kernels over MPI cost to start.\n\n"
     "  -o, --out FILE  the picture: .png or .svg\n"
     "  -h, --help      this text\n";
 
@@ -29,8 +31,8 @@ struct point {
 
 /* --- reading -------------------------------------------------------------------- */
 
-static bool
-find_text(const char *line, const char *key, char *ret_text, size_t size)
+bool
+bench_plot_text(const char *line, const char *key, char *ret_text, size_t size)
 {
     const char *at = strstr(line, key);
     size_t length;
@@ -44,8 +46,8 @@ find_text(const char *line, const char *key, char *ret_text, size_t size)
     return true;
 }
 
-static double
-find_number(const char *line, const char *key)
+double
+bench_plot_number(const char *line, const char *key)
 {
     const char *at = strstr(line, key);
 
@@ -58,13 +60,13 @@ parse_point(const char *line, struct point *ret_point)
     struct point p = {.sized = strstr(line, "\"pattern\": \"bandwidth\"") != NULL,
                       .good = strstr(line, "\"validated\": true") != NULL};
 
-    if (!find_text(line, "\"target\": \"", p.target, sizeof(p.target)) ||
-        !find_text(line, "\"test\": \"", p.test, sizeof(p.test))) {
+    if (!bench_plot_text(line, "\"target\": \"", p.target, sizeof(p.target)) ||
+        !bench_plot_text(line, "\"test\": \"", p.test, sizeof(p.test))) {
         return false;
     }
-    p.bytes = find_number(line, "\"bytes\": ");
-    p.us = find_number(line, "\"median_us\": ");
-    p.mb_per_s = find_number(line, "\"median_mb_per_s\": ");
+    p.bytes = bench_plot_number(line, "\"bytes\": ");
+    p.us = bench_plot_number(line, "\"median_us\": ");
+    p.mb_per_s = bench_plot_number(line, "\"median_mb_per_s\": ");
     *ret_point = p;
     return true;
 }
@@ -212,8 +214,24 @@ put_bandwidth_plot(FILE *out, char **files, int count)
     }
 }
 
+struct pictures {
+    char **files;
+    int count;
+};
+
 static void
-put_script(FILE *out, char **files, int count, const char *picture)
+put_figures(FILE *out, const void *what)
+{
+    const struct pictures *p = what;
+
+    fputs("set multiplot layout 2,1\n", out);
+    put_latency_plot(out, p->files, p->count);
+    put_bandwidth_plot(out, p->files, p->count);
+    fputs("unset multiplot\n", out);
+}
+
+static void
+put_head(FILE *out, const char *picture)
 {
     const size_t length = strlen(picture);
     const bool svg = length > 4 && strcmp(picture + length - 4, ".svg") == 0;
@@ -223,10 +241,7 @@ put_script(FILE *out, char **files, int count, const char *picture)
     for (const char *at = picture; *at != '\0'; at++) {
         fputs(*at == '\'' ? "''" : (char[]){*at, '\0'}, out);
     }
-    fputs("'\nset grid ytics\nset multiplot layout 2,1\n", out);
-    put_latency_plot(out, files, count);
-    put_bandwidth_plot(out, files, count);
-    fputs("unset multiplot\n", out);
+    fputs("'\nset grid ytics\n", out);
 }
 
 /* Starts gnuplot without a shell; gives the file its script is written to. */
@@ -254,8 +269,9 @@ start_gnuplot(pid_t *ret_child)
     return fdopen(ends[1], "w");
 }
 
-static int
-draw(char **files, int count, const char *picture)
+int
+bench_plot_draw(void (*put)(FILE *out, const void *what), const void *what,
+                const char *picture)
 {
     pid_t child;
     int status = 0;
@@ -267,7 +283,8 @@ draw(char **files, int count, const char *picture)
         fprintf(stderr, "telpher-bench: no process for gnuplot: %s\n", strerror(errno));
         return EXIT_FAILURE;
     }
-    put_script(script, files, count, picture);
+    put_head(script, picture);
+    put(script, what);
     fclose(script);
     waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
@@ -302,7 +319,8 @@ check_and_draw(char **files, int count, const char *picture)
             return EXIT_FAILURE;
         }
     }
-    return draw(files, count, picture);
+    return bench_plot_draw(put_figures, &(const struct pictures){files, count},
+                           picture);
 }
 
 int
@@ -329,6 +347,9 @@ bench_plot_main(int argc, char **argv)
         fprintf(stderr, "telpher-bench: 1 to %d files and one picture are wanted\n%s",
                 MAX_FILES, usage);
         return 2;
+    }
+    if (argc - optind == 1 && bench_plot_is_launch(argv[optind])) {
+        return bench_plot_launch(argv[optind], picture);
     }
     return check_and_draw(argv + optind, argc - optind, picture);
 }

@@ -65,6 +65,9 @@ struct ranks_way {
 
 extern const struct ranks_way *const ranks_ways[];
 extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
+/** "openmpi" or "mpich": @p name if that is one, or, for NULL, of the launcher that this
+ *  runs under. Ends the program when that is neither. */
+const char *ranks_mpi_flavour(const char *name);
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
 /** The device's content by host memory, around a channel or messages. */
 extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way;

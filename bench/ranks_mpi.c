@@ -67,11 +67,17 @@ choose(const char *name)
     if (name != NULL) {
         fail("--mpi is openmpi or mpich, not", name);
     }
-    fail("runtime mpi runs under the mpirun of Open MPI or MPICH; where another "
+    fail("this runs under the mpirun of Open MPI or MPICH; where another "
          "launcher "
          "starts the ranks, --mpi says which it is",
          "");
     return NULL;
+}
+
+const char *
+ranks_mpi_flavour(const char *name)
+{
+    return choose(name)->name;
 }
 
 /* Global, so that the module and the MPI's own plug-ins find its symbols. Stays loaded. */

@@ -54,6 +54,12 @@ options() {
     expect 2 "$bench" ocl --batch 0
     expect 0 "$bench" ocl --list
     test "$(wc -l <"$dir/out")" -ge 18 || die "too few tests listed"
+    expect 0 "$bench" launch --help
+    grep -q '^usage: mpirun .*telpher-bench launch' "$dir/out" || die "no usage of launch"
+    expect 2 "$bench" launch -w 0
+    expect 2 "$bench" launch -n 257
+    expect 2 "$bench" launch -f xml
+    expect 2 "$bench" launch stray
     expect 2 "$bench" plot
     echo '{}' >"$dir/empty.json"
     expect 1 "$bench" plot "$dir/empty.json" -o "$dir/out.png"
@@ -170,6 +176,34 @@ mpi() {
         grep -q 'takes H, or D of -d cuda' "$dir/err" "$dir/out" || die "no reason why $flavour takes no such memory"
     done
     test "$ran" = 1 || { echo "skipped: built for no MPI that has its mpirun here (packages libopenmpi-dev, libmpich-dev)"; exit 77; }
+}
+
+# Starting kernels under every MPI: each row of each way, spawns where there are any, and the pictures.
+launch() {
+    ran=0
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HWLOC_COMPONENTS=-opencl,-gl
+    for flavour in openmpi mpich; do
+        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-launch-$flavour" || continue
+        launch="mpirun.$flavour"
+        command -v "$launch" >/dev/null || continue
+        test "$flavour" = mpich || launch="$launch --oversubscribe"
+        ran=1
+        expect 0 $launch -n 2 "$bench" launch -w 1 -i 2 -x 0 -n 4 -f json
+        for way in single hand_single paper_single batch hand_batch paper_batch; do
+            test "$(grep -c "\"way\": \"$way\", \"kernels\": [124], .*\"launch_us\": [0-9]" "$dir/out")" -eq 3 ||
+                die "rows of $way, $flavour"
+        done
+        grep -q '"test": "setup".*"one_clock": true' "$dir/out" || die "no setup, $flavour"
+        sed "s/^{/{\"launcher\": \"$flavour\", /" "$dir/out" >>"$dir/joined.json"
+        expect 0 $launch -n 2 "$bench" launch -w 1 -i 2 -x 0 -n 2
+        test "$(grep -Ec '^[12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' "$dir/out")" -eq 12 || die "rows of the table, $flavour"
+    done
+    test "$ran" = 1 || { echo "skipped: no MPI with kernel offload (packages libopenmpi-dev, libmpich-dev, libffi-dev)"; exit 77; }
+    if command -v gnuplot >/dev/null; then
+        expect 0 "$bench" plot "$dir/joined.json" -o "$dir/launch.svg"
+        grep -q 'MPIX_Kernel_call_multiple' "$dir/launch.svg" || die "no plot"
+    fi
 }
 
 "$part"

@@ -14,7 +14,8 @@ usage(FILE *out)
     fputs("usage: mpirun -np P PROGRAM : -np C telpher-worker [PLUGIN]...\n"
           "Runs kernels that PROGRAM calls (MPIX_Kernel_call). Also started by its "
           "MPI_Comm_spawn.\n"
-          "Each PLUGIN is a shared library with kernels.\n",
+          "Each PLUGIN is a shared library with kernels.\n"
+          "  --help\n",
           out);
     return out == stdout ? 0 : 2;
 }

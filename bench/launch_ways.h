@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ways to have kernels of five doubles run on workers. All kernels but the last are told 5 as
+ * their last argument; that one is told LAUNCH_LAST, and notes when it began and ended.
+ */
+#ifndef BENCH_LAUNCH_WAYS_H
+#define BENCH_LAUNCH_WAYS_H
+
+#include <mpi.h>
+#include <stdbool.h>
+
+#define LAUNCH_LAST 6.0
+
+/** What a worker noted; all that fetch asks for. */
+struct launch_stamp {
+    double entry_us, exit_us; /**< of the last kernel, on the worker's clock */
+    double kernels; /**< that ran since the last fetch */
+    double wrong; /**< of them, with wrong arguments */
+};
+
+struct launch_way {
+    const char *name; /**< in JSON */
+    const char *title;
+    /** Broadcasts of a protocol by hand; 0 = calls of the library. */
+    int by_hand;
+    /** At all parents of the library's calls, at process 0 of those by hand. */
+    void (*start)(int count);
+};
+
+enum { LAUNCH_WAYS = 6 };
+extern const struct launch_way launch_ways[LAUNCH_WAYS];
+
+/** The parents and their workers; before anything else. */
+void launch_ways_init(MPI_Comm parents, MPI_Comm workers);
+/** All parents: workers follow the protocol by hand, until process 0 ends that. */
+void launch_hand_begin(int broadcasts);
+void launch_hand_end(void);
+/** All parents: workers are done with all; process 0 gets @p stamps of all of them. */
+void launch_fetch(struct launch_stamp *stamps);
+/** All parents: workers answer launch_clock_compare() one after the other. */
+void launch_clocks_begin(void);
+/** All parents: the workers end. */
+void launch_workers_end(void);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kinds of pictures of `telpher-bench plot` share. */
+#ifndef BENCH_PLOT_H
+#define BENCH_PLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/** Reads a value of a JSON object on one line: @p key is all of "\"name\": ", and for texts
+ *  one quote more. */
+bool bench_plot_text(const char *line, const char *key, char *ret_text, size_t size);
+/** 0 when it is not there. */
+double bench_plot_number(const char *line, const char *key);
+
+/** Has gnuplot draw what @p put writes, behind the terminal and the picture's name.
+ *  @return an exit status */
+int bench_plot_draw(void (*put)(FILE *out, const void *what), const void *what,
+                    const char *picture);
+
+/** Is this a file of scripts/bench-offload? */
+bool bench_plot_is_launch(const char *path);
+/** The paper's figures 3 and 4 of it, for each MPI. @return an exit status */
+int bench_plot_launch(const char *path, const char *picture);
+
+#endif
