@@ -3,6 +3,7 @@
  * command. */
 #include "bench.h"
 #include "launch.h"
+#include "notified.h"
 #include "ranks.h"
 
 #include <stdio.h>
@@ -25,6 +26,8 @@ static const char usage[] =
     "  mbw_mr      bandwidth and message rate\n\n"
     "With parents and workers of an MPI program:\n"
     "  launch      what it costs to start kernels on the workers\n\n"
+    "Between ranks of a kernel, light threads here:\n"
+    "  notified    puts and notifications, with floors\n\n"
     "  -h, --help     this text; telpher-bench COMMAND --help has the options\n"
     "  -v, --version  the version\n";
 
@@ -38,6 +41,9 @@ run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "launch") == 0) {
         return launch_main(argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "notified") == 0) {
+        return notified_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "plot") == 0) {
         return bench_plot_main(argc - 1, argv + 1);

@@ -311,6 +311,7 @@ alloc_workers(struct tp_run *run)
         w->run = run;
         w->index = i;
         w->next_deadline = TP_CLOCK_FOREVER;
+        w->spin = run->spin;
         w->random = (seed + i) * 0x9e3779b97f4a7c15u | 1;
         status = fill_worker(run, w);
     }

@@ -181,6 +181,7 @@ struct tp_worker {
     struct tp_lane **ready; /* a ring of lanes that may run */
     uint32_t ready_first, ready_count, ready_size;
     tp_ns next_deadline;
+    tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
     uint64_t random;
     bool idle; /* counted in run->idle */
     _Atomic uint64_t *poked; /* a bit a rank: look at what it waits for */
@@ -193,7 +194,7 @@ struct tp_run {
     void *data;
     telpher_rma_params params; /* every value set */
     uint32_t lanes, worker_count;
-    tp_ns spin; /* how long a worker with nothing to do looks for a poke */
+    tp_ns spin; /* workers' at the beginning, and when waits are long */
     struct tp_rank *ranks;
     struct tp_lane *lane_memory;
     struct tp_worker *workers;

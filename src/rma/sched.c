@@ -6,6 +6,7 @@
  */
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include "rma/rma_int.h"
 
 enum { CLOCK_EVERY = 64 }; /* turns between looks at the clock */
+#define YIELD_AFTER ((tp_ns)5000) /* [ns] */
+#define SPIN_MAX ((tp_ns)200000) /* [ns] */
 
 /* The lane that this thread runs. A lane never changes its thread. */
 static _Thread_local struct tp_lane *current;
@@ -336,23 +339,46 @@ sleep_until_poked(struct tp_worker *w)
     }
 }
 
+/* Looks for a poke for a while. @return true if there was one */
+static bool
+look_out(const struct tp_worker *w, tp_ns start)
+{
+    tp_ns now = start;
+
+    while (now - start < w->spin) {
+        for (int i = 0; i < CLOCK_EVERY; i++) {
+            if (has_reason(w)) {
+                return true;
+            }
+        }
+        now = tp_clock_ns();
+        if (now - start > YIELD_AFTER) {
+            sched_yield(); /* who would poke may want this processor */
+        }
+    }
+    return false;
+}
+
+/*
+ * A wake-up may take longer than the other side looks out, which then sleeps, too, and so
+ * on for ever: who slept for a short time looks out for longer the next time.
+ */
 static void
 rest(struct tp_worker *w)
 {
-    if (w->run->spin != 0) {
-        tp_ns until = tp_clock_deadline(w->run->spin);
+    tp_ns start = tp_clock_ns(), took;
 
-        do {
-            for (int i = 0; i < CLOCK_EVERY; i++) {
-                if (has_reason(w)) {
-                    return;
-                }
-            }
-        } while (!tp_clock_passed(until));
+    if (w->spin != 0 && look_out(w, start)) {
+        return;
     }
     become_idle(w);
     sleep_until_poked(w);
     end_idle(w);
+    took = tp_clock_ns() - start;
+    if (w->spin != 0) {
+        w->spin = took < SPIN_MAX ? TP_MIN(2 * took, SPIN_MAX)
+                                  : TP_MAX(w->run->spin, w->spin / 2);
+    }
 }
 
 /* ---- the worker ---- */
