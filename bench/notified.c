@@ -419,8 +419,9 @@ parse(int c, const char *text, struct options *o)
                    ? -1
                    : bad("-r is a number from 2 to 4096", text);
     case 'm':
-        return bench_parse_sizes(text, 1, &unused, &o->bytes) && o->bytes <= (size_t)1
-                                                                                 << 30
+        return strchr(text, ':') == NULL &&
+                       bench_parse_sizes(text, 1, &least, &o->bytes) &&
+                       o->bytes <= (size_t)1 << 30
                    ? -1
                    : bad("-m is a size up to 1G", text);
     case 'f':
