@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-cross check-fuzz check-soak fuzz-pack \
+.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-cross check-fuzz check-sizes check-soak fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -69,6 +69,9 @@ check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
 	@scripts/bootstrap --with fuzz
 	@$(call build,fuzz)
 	@scripts/check-fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
+
+check-sizes: build ## between ranks, all sizes up to 32 MiB and 4 GiB + 1: half an hour, 9 GiB of memory
+	@scripts/check-sizes build/dev
 
 check-soak: build ## memory, processor time and latency of a server over minutes
 	@scripts/check-soak build/dev

@@ -4,8 +4,8 @@
  *
  * Every pair of kinds of memory, by channel, put and get, at every size at which the way
  * changes and beside it, from and to any alignment; nothing but the place is written.
- * TELPHER_TEST_ALL_SIZES=1 adds sizes up to 32 MiB, and 4 GiB + 1 where there is memory for
- * it: minutes, too long for every change.
+ * TELPHER_TEST_ALL_SIZES=1 adds sizes up to 32 MiB: minutes, too long for every change, so
+ * scripts/check-sizes sets it.
  */
 #include "ranks.h"
 
@@ -13,8 +13,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -221,64 +219,10 @@ test_sizes(void **state)
     }
 }
 
-/* ---- more than 32 bits can say ---- */
-
-#define LONG_TIME (20 * RANKS_TIME)
-#define HUGE_BYTES ((UINT64_C(4) << 30) + 1)
-enum { EVERY = 4099 /* [bytes] between those that are looked at */ };
-
-static void
-huge(telpher_context *ctx)
-{
-    uint32_t rank = telpher_context_rank(ctx);
-    uint8_t *mem = mmap(NULL, HUGE_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    telpher_request *req = NULL;
-    telpher_channel *ch;
-    size_t len = 0;
-
-    MUST(mem != MAP_FAILED);
-    OK(telpher_channel_open(ctx, 1 - rank, 1, &ch));
-    for (size_t i = 0; rank == 0 && i < HUGE_BYTES; i += EVERY) {
-        mem[i] = pattern(i, 7);
-    }
-    mem[HUGE_BYTES - 1] = rank == 0 ? 99 : 0;
-    if (rank == 0) {
-        IS(telpher_channel_send(ch, mem, HUGE_BYTES, NULL, &req), TELPHER_IN_PROGRESS);
-        OK(telpher_request_wait(req, LONG_TIME, NULL));
-    } else {
-        IS(telpher_channel_recv(ch, mem, HUGE_BYTES, NULL, &req, &len),
-           TELPHER_IN_PROGRESS);
-        OK(telpher_request_wait(req, LONG_TIME, &len));
-        MUST(len == HUGE_BYTES && mem[HUGE_BYTES - 1] == 99);
-        for (size_t i = 0; i < HUGE_BYTES; i += EVERY) {
-            MUST(mem[i] == pattern(i, 7));
-        }
-    }
-    OK(telpher_barrier(ctx, LONG_TIME));
-    munmap(mem, HUGE_BYTES);
-}
-
-static void
-test_huge(void **state)
-{
-    uint64_t here =
-        (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-
-    (void)state;
-    if (!all_sizes || here < 3 * HUGE_BYTES) {
-        printf("skipped: 4 GiB + 1: %s\n",
-               all_sizes ? "not enough memory" : "TELPHER_TEST_ALL_SIZES is not set");
-        skip();
-    }
-    assert_true(ranks_run(2, transport, UINT32_MAX, huge));
-}
-
 int
 main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes),
-                                       cmocka_unit_test(test_huge)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes)};
 
     transport = argc > 1 ? argv[1] : "shm";
     all_sizes = getenv("TELPHER_TEST_ALL_SIZES") != NULL;
