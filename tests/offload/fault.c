@@ -44,6 +44,15 @@ main(int argc, char **argv)
     }
     if (strcmp(name, "unknown") == 0) {
         MPIX_Kernel_call("no_such_kernel", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+    } else if (strcmp(name, "put") == 0) { /* rows are for workers that are gone */
+        telpher_array *array = NULL;
+        static char rows[1 << 20];
+
+        check(telpher_array_create(sizeof(rows), 1, 0, MPI_COMM_WORLD, inter, &array,
+                                   NULL) == TELPHER_OK);
+        how = 1;
+        MPIX_Kernel_call("crashes", 1, args, sizes, 0, MPI_COMM_WORLD, inter);
+        (void)telpher_array_put(array, rows, NULL);
     } else {
         how = strcmp(name, "segv") == 0     ? 0
               : strcmp(name, "_exit3") == 0 ? 1

@@ -24,6 +24,7 @@ expect() {
 expect "kernel crashes: a bad address|AddressSanitizer: SEGV" split "$worker" segv
 expect "kernel crashes called _exit" split "$worker" _exit3
 expect "kernel crashes called _exit" split "$worker" _exit0
+expect "kernel crashes called _exit" split "$worker" put
 expect "kernel crashes called exit" split "$worker" exit
 expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)" split "$worker" abort
 expect "no kernel no_such_kernel" split "$worker" unknown
