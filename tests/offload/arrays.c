@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: arrays WORKER [WORKERS]
- * Arrays that stay with the workers between kernels: put, computed with, got; of any number of
- * rows; bad ones refused; freed while kernels that use them still wait.
+ * Blocks of rows that go to the workers and back; arrays that stay there between kernels: put,
+ * computed with, got; of any number of rows; bad ones refused; freed while kernels that
+ * use them still wait.
  */
 #include <string.h>
 
@@ -70,6 +71,43 @@ compute(uint64_t rows)
     check(telpher_array_free(&y, &err) == TELPHER_OK && y == NULL);
     check(telpher_array_free(&y, &err) == TELPHER_OK); /* none: fine */
     free(block);
+}
+
+/* Blocks go over by MPI_Alltoallv() with the counts we give, and come back by our call. */
+static void
+over_and_back(unsigned long rows)
+{
+    uint64_t first, mine = my_rows(rows, &first);
+    int *block = calloc(2 * mine + 1, sizeof(*block)), size[] = {sizeof(rows)};
+    int *counts = calloc((size_t)workers, 3 * sizeof(*counts));
+    int *offsets = counts + workers, *none = counts + 2 * workers, sum = 0;
+    void *args[] = {&rows};
+
+    check(block != NULL && counts != NULL);
+    for (uint64_t i = 0; i < 2 * mine; i++) {
+        block[i] = (int)(2 * first + i);
+    }
+    check(telpher_block_counts(rows, 2, inter, counts, offsets) == TELPHER_OK);
+    for (int i = 0; i < workers; i++) {
+        check(counts[i] == 0 || offsets[i] == sum);
+        sum += counts[i];
+    }
+    check((uint64_t)sum == 2 * mine);
+    check(MPIX_Kernel_call("negates", 1, args, size, 0, comm, inter) == MPI_SUCCESS);
+    MPI_Alltoallv(block, counts, offsets, MPI_INT, block, none, none, MPI_INT, inter);
+    check(telpher_block_receive(block, rows, 2, MPI_INT, inter) == TELPHER_OK);
+    for (uint64_t i = 0; i < 2 * mine; i++) {
+        check(block[i] == -(int)(2 * first + i));
+    }
+    check(telpher_block_counts(rows, 2, comm, counts, offsets) == TELPHER_ERR_INVALID);
+    check(telpher_block_send(block, rows, 2, MPI_INT, MPI_COMM_NULL) ==
+          TELPHER_ERR_INVALID);
+    check(telpher_block_send(block, UINT64_C(1) << 40, 2, MPI_INT, inter) ==
+          TELPHER_ERR_RANGE);
+    check(telpher_block_counts(UINT64_C(1) << 40, 2, inter, counts, offsets) ==
+          TELPHER_ERR_RANGE);
+    free(block);
+    free(counts);
 }
 
 /* One row a worker is something of each worker's own. */
@@ -211,6 +249,7 @@ main(int argc, char **argv)
     MPI_Comm_remote_size(inter, &workers);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         compute(rows[i]);
+        over_and_back(rows[i]);
     }
     of_each_worker();
     large();

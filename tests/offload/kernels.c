@@ -210,6 +210,29 @@ sum_rows(telpher_block bytes, unsigned long expected)
     return sum == expected ? 0 : 1;
 }
 
+/* Rows of two numbers come, and go back negative. */
+static void
+negates(unsigned long rows)
+{
+    MPI_Comm parent;
+    int rank, size, *block;
+    uint64_t count;
+
+    MPI_Comm_get_parent(&parent);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    count = 2 * (telpher_block_first(rows, size, rank + 1) -
+                 telpher_block_first(rows, size, rank));
+    block = calloc(count + 1, sizeof(*block));
+    check(block != NULL);
+    check(telpher_block_receive(block, rows, 2, MPI_INT, parent) == TELPHER_OK);
+    for (uint64_t i = 0; i < count; i++) {
+        block[i] = -block[i];
+    }
+    check(telpher_block_send(block, rows, 2, MPI_INT, parent) == TELPHER_OK);
+    free(block);
+}
+
 /* Waits for parent 0's message. */
 static void
 waits_for(int tag)
@@ -234,6 +257,7 @@ tells_time(int tag)
     MPI_Send(times, 2, MPI_DOUBLE, 0, tag, parent);
 }
 
+TELPHER_KERNEL(negates, unsigned long)
 TELPHER_KERNEL(waits_for, int)
 TELPHER_KERNEL(tells_time, int)
 TELPHER_KERNEL(axpy, telpher_block, telpher_block, double)

@@ -6,25 +6,22 @@ set -uo pipefail
 mpi=$1 mpirun=$2 program=$3 worker=$4
 here=$(dirname "$0") bad=0
 
-# expect TAKEN MAPPING WORKERS DEVICES [WORDS]
+# expect MAPPING WORKERS TAKEN WORDS DEVICES...: what is taken of each number of devices
 expect() {
-    local taken=$1 mapping=$2 workers=$3 devices=$4 words=${5:-} out
+    local mapping=$1 workers=$2 taken=$3 words=$4 out
+    shift 4
     out=$(TELPHER_MAPPING=$mapping timeout -k 5 30 "$here/run.sh" "$mpi" "$mpirun" split 1 "$workers" "$program" "$worker" \
-        "$devices" 2>&1)
-    if grep -qx "devices $taken" <<<"$out" && grep -q "$words" <<<"$out"; then
-        echo "\"$mapping\", workers $workers, devices $devices: $taken"
+        "$@" 2>&1)
+    if grep -qx "taken $taken" <<<"$out" && grep -q "$words" <<<"$out"; then
+        echo "\"$mapping\", workers $workers, devices $*: $taken"
     else
-        printf '"%s", workers %s, devices %s, without "devices %s" and "%s":\n%s\n' "$mapping" "$workers" "$devices" \
-            "$taken" "$words" "$out"
+        printf '"%s", workers %s, devices %s, without "taken %s" and "%s":\n%s\n' "$mapping" "$workers" "$*" "$taken" \
+            "$words" "$out"
         bad=1
     fi
 }
 
-expect 0:1:0 "" 3 2
-expect 0:0 "" 2 1
-expect -1 "" 1 0
-expect 1:0:1 1:0 3 2
-expect 2:0:3:2 2:0:3 4 4
-expect 1:-1 1:7 2 2 "TELPHER_MAPPING: device 7 does not exist, there are 2"
-expect -1 one 1 2 'TELPHER_MAPPING: expected numbers of devices like 2:0:3, found "one"'
+expect "" 3 "0:1:0 0:0:0 -1:-1:-1" "" 2 1 0
+expect 2:0 3 "2:0:2 -1:0:-1" "TELPHER_MAPPING: device 2 does not exist, there are 2" 4 2
+expect one 1 "-1" 'TELPHER_MAPPING: expected numbers of devices like 2:0:3, found "one"' 2
 exit $bad
