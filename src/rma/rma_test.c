@@ -69,7 +69,7 @@ static void
 run_in_all(const telpher_rma_kernel *kernel, uint32_t tags, uint32_t devices)
 {
     for (size_t i = 0; i < TP_ARRAY_LEN(rank_counts); i++) {
-        for (uint32_t k = 0; k < 4; k++) {
+        for (uint32_t k = 0; k < (rank_counts[i] < 64 ? 4 : 2); k++) {
             telpher_rma_params p =
                 shape(rank_counts[i], k < 2 ? 1 : 5, k % 2 == 0 ? 1 : 3);
 
