@@ -4,7 +4,11 @@
  * Says which of so many devices each worker takes, "taken 0:1:0" for example:
  * tests/offload/mapping.sh.
  */
+#include <string.h>
+
 #include "check.h"
+
+static char line[1024]; /* said at once: workers have words, too */
 
 static void
 take(MPI_Comm inter, int workers, int devices)
@@ -21,7 +25,10 @@ take(MPI_Comm inter, int workers, int devices)
           MPI_SUCCESS);
     check(telpher_array_get(taken, numbers, NULL) == TELPHER_OK);
     for (int i = 0; i < workers; i++) {
-        printf("%c%d", i == 0 ? ' ' : ':', numbers[i]);
+        size_t len = strlen(line);
+
+        snprintf(line + len, sizeof(line) - len, "%c%d", i == 0 ? ' ' : ':',
+                 numbers[i]);
     }
     free(numbers);
 }
@@ -37,11 +44,11 @@ main(int argc, char **argv)
     MPI_Comm_spawn(argv[1], MPI_ARGV_NULL, atoi(argv[2]), MPI_INFO_NULL, 0,
                    MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE);
     MPI_Comm_remote_size(inter, &workers);
-    printf("taken");
     for (int i = 3; i < argc; i++) {
         take(inter, workers, atoi(argv[i]));
     }
-    puts("");
+    MPIX_Kernel_call("", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+    printf("taken%s\n", line);
     MPI_Finalize();
     return 0;
 }
