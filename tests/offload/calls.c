@@ -180,6 +180,10 @@ refusals(void)
            MPI_SUCCESS) == mine);
     check((MPIX_Kernel_call("abort", 0, NULL, NULL, root, comm, inter) !=
            MPI_SUCCESS) == mine);
+    check((MPIX_Kernel_call("system", 1, wide_args, wide_sizes, root, comm, inter) !=
+           MPI_SUCCESS) == mine);
+    check((MPIX_Kernel_call("main", 0, NULL, NULL, root, comm, inter) != MPI_SUCCESS) ==
+          mine);
     check((MPIX_Kernel_call("kernel0", 2, args, sizes, root, comm, inter) !=
            MPI_SUCCESS) == mine);
     check((MPIX_Kernel_call("kernel0", 3, args, sizes, root, comm, inter) !=

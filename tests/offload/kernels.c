@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "usage.h"
 
 static int calls;
 static unsigned long order_sum;
@@ -107,19 +108,16 @@ five(double a, double b, double c, double d, double e)
     check(a == 1 && b == 2 && c == 3 && d == 4 && e == 5);
 }
 
-/* Resident memory [KiB] of this worker, for parent 0. */
+/* What this worker uses, for parent 0. */
 static void
-tell_memory(void)
+tell_usage(void)
 {
-    FILE *file = fopen("/proc/self/statm", "r");
+    struct usage usage;
     MPI_Comm parent;
-    long pages = 0, all;
 
-    check(file != NULL && fscanf(file, "%ld %ld", &all, &pages) == 2);
-    fclose(file);
-    all = pages * (sysconf(_SC_PAGESIZE) / 1024);
+    usage_of_self(&usage);
     MPI_Comm_get_parent(&parent);
-    MPI_Send(&all, 1, MPI_LONG, 0, 77, parent);
+    MPI_Send(&usage, sizeof(usage), MPI_BYTE, 0, USAGE_TAG, parent);
 }
 
 /* Makes a file: a sign that needs no MPI. */
@@ -273,7 +271,7 @@ TELPHER_KERNEL(sum_bytes, telpher_bytes, unsigned long)
 TELPHER_KERNEL(sleeps, int)
 TELPHER_KERNEL(nothing)
 TELPHER_KERNEL(five, double, double, double, double, double)
-TELPHER_KERNEL(tell_memory)
+TELPHER_KERNEL(tell_usage)
 TELPHER_KERNEL(touches, telpher_bytes)
 TELPHER_KERNEL(crashes, int)
 TELPHER_KERNEL(waits)

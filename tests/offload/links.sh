@@ -94,18 +94,43 @@ build stripped "$mpicc" "${flags[@]}" -s -O2 -Wl,--gc-sections -ffunction-sectio
 build static "$mpicc" "${flags[@]}" static.c "${libs[@]}" && try static "all kernels"
 build hidden "$mpicc" "${flags[@]}" hidden.c "${libs[@]}" && try hidden "all kernels"
 build lto "$mpicc" "${flags[@]}" -O2 -flto typed.c "${libs[@]}" && try lto "all kernels"
+# an object in an archive counts once something of it is used, or with all of the archive
 "$mpicc" "${flags[@]}" -c archived.c && ar rcs libarchived.a archived.o
 build archived "$mpicc" "${flags[@]}" touches.c -L. -larchived "${libs[@]}" && try archived "all kernels"
-
+echo 'void unrelated(void); void unrelated(void) {}' >unrelated.c
+build unused_archive "$mpicc" "${flags[@]}" unrelated.c -L. -larchived "${libs[@]}" && try unused_archive "no kernel dic"
+build whole_archive "$mpicc" "${flags[@]}" unrelated.c -L. -Wl,--whole-archive -larchived -Wl,--no-whole-archive "${libs[@]}" &&
+    try whole_archive "all kernels"
+# a shared library that nothing refers to is not loaded when --as-needed is the linker's default
+"$mpicc" "${flags[@]}" -fPIC -shared typed.c -o libshared.so
+shared=(-L. "-Wl,-rpath,$work")
+build as_needed "$mpicc" "${flags[@]}" unrelated.c "${shared[@]}" -Wl,--as-needed -lshared "${libs[@]}" && try as_needed "no kernel dic"
+build no_as_needed "$mpicc" "${flags[@]}" unrelated.c "${shared[@]}" -Wl,--no-as-needed -lshared "${libs[@]}" &&
+    try no_as_needed "all kernels"
+# static programs: MPIs come as shared libraries, so this is the registry alone
+if [ -z "$sanitize" ]; then
+    for how in static static-pie; do
+        build "$how" cc "${flags[@]}" -fPIE "-$how" typed.c "$here/links_static.c" "-I$here/../../src" \
+            -Wl,--start-group "$build"/src/offload/libtp_offload_core.a "$build"/src/base/libtp_base.a -Wl,--end-group -lffi &&
+            { "./$how" | grep "static: all kernels" || { echo "$how: no kernels"; bad=$((bad + 1)); }; }
+    done
+fi
 fi
 build unregistered "$mpicc" "${flags[@]}" -rdynamic plain.c "${libs[@]}" && try unregistered "no kernel dic"
 build derived "$worker_cc" --mpi "$mpi" "${flags[@]}" plain.c && try derived "all kernels"
+if [ "$mpi" = openmpi ]; then # debug information is for the wrapper, not for the worker
+    said=$("$worker_cc" --mpi "$mpi" "${flags[@]}" -s plain.c -o none 2>&1) && bad=$((bad + 1))
+    grep "no debug information" <<<"$said" || { echo "telpher-worker-cc -s says nothing"; bad=$((bad + 1)); }
+    cp derived derived_stripped && strip derived_stripped && try derived_stripped "all kernels"
+fi
 # a plugin
 "$mpicc" "${flags[@]}" -fPIC -shared typed.c -o plugin.so
 cp "$build/bin/telpher-worker.$mpi" own && try own "all kernels" ./plugin.so
 if command -v g++ >/dev/null; then
     g++ "${flags[@]}" -c typed.cpp -o typed_cpp.o
     build cplusplus "$mpicc" "${flags[@]}" typed_cpp.o "${libs[@]}" -lstdc++ && try cplusplus "all kernels"
+    g++ "${flags[@]}" -c plain.cpp -o plain_cpp.o
+    build derived_cplusplus "$worker_cc" --mpi "$mpi" "${flags[@]}" plain_cpp.o -lstdc++ && try derived_cplusplus "all kernels"
 fi
 if command -v gfortran >/dev/null; then
     gfortran -g -c kernels.f90 -o kernels_f.o

@@ -2,13 +2,13 @@
 /*
  * usage: queue WORKER [WORKERS [MIXED-CALLS]]
  * Kernels never wait for the program, and calls never for kernels: large ones behind a kernel that needs its input, and 100,000
- * behind one that sleeps, while the workers' memory and this process's descriptors stay.
+ * behind one that sleeps, while memory and descriptors of both sides stay as they are.
  */
-#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "usage.h"
 
 enum { QUEUED = 100000, MIXED = 4000, LARGE = 1 << 20, GROWTH_MAX_KIB = 16 * 1024 };
 
@@ -22,33 +22,21 @@ enum { MIXED_GROWTH_MAX_KIB = 1024 };
 static MPI_Comm comm = MPI_COMM_NULL, inter;
 static int rank, parents, workers, mixed = MIXED;
 
-static long
-most_memory(void)
+/* The most that a worker uses, at parent 0. */
+static struct usage
+usage_of_workers(void)
 {
-    long most = 0, kib;
+    struct usage most = {0, 0, 0}, one;
 
-    check(MPIX_Kernel_call("tell_memory", 0, NULL, NULL, 0, comm, inter) ==
-          MPI_SUCCESS);
+    check(MPIX_Kernel_call("tell_usage", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
     for (int i = 0; rank == 0 && i < workers; i++) {
-        MPI_Recv(&kib, 1, MPI_LONG, i, 77, inter, MPI_STATUS_IGNORE);
-        most = kib > most ? kib : most;
+        MPI_Recv(&one, sizeof(one), MPI_BYTE, i, USAGE_TAG, inter, MPI_STATUS_IGNORE);
+        most.now_kib = one.now_kib > most.now_kib ? one.now_kib : most.now_kib;
+        most.peak_kib = one.peak_kib > most.peak_kib ? one.peak_kib : most.peak_kib;
+        most.descriptors += one.descriptors;
     }
     MPI_Barrier(comm);
     return most;
-}
-
-static int
-descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-
-    check(dir != NULL);
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    closedir(dir);
-    return count;
 }
 
 /* A waits for its input; B, large, is called before that is sent. */
@@ -148,58 +136,84 @@ many_behind_a_sleeper(void)
     int sizes[] = {8, 8, 8, 8, 8}, ms = 500;
     void *sleep_args[] = {&ms};
     int sleep_sizes[] = {sizeof(ms)};
-    long before, after;
+    struct usage before, after;
 
     for (int i = 0; i < 2000; i++) { /* what is allocated once is */
         check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
     }
-    before = most_memory();
+    before = usage_of_workers();
     check(MPIX_Kernel_call("sleeps", 1, sleep_args, sleep_sizes, 0, comm, inter) ==
           MPI_SUCCESS);
     for (int i = 0; i < QUEUED; i++) {
         check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
     }
-    after = most_memory();
+    after = usage_of_workers();
     if (rank == 0) {
-        printf("%d queued: workers' memory %ld KiB, then %ld KiB\n", QUEUED, before,
-               after);
-        check(after - before <= GROWTH_MAX_KIB);
+        printf("%d queued: workers' memory %ld KiB, at most %ld KiB\n", QUEUED,
+               before.now_kib, after.peak_kib);
+        check(after.peak_kib - before.now_kib <= GROWTH_MAX_KIB);
     }
+}
+
+/* One of four kinds of calls. */
+static void
+mixed_call(int i)
+{
+    static unsigned char bytes[20000];
+    unsigned long sum = 0;
+    double d[5] = {1, 2, 3, 4, 5};
+    int ms = 0, root = i % parents;
+    void *sum_args[] = {bytes, &sum}, *sleep_args[] = {&ms};
+    void *args[] = {d, d + 1, d + 2, d + 3, d + 4};
+    void **both[] = {args, sleep_args};
+    int sizes[] = {8, 8, 8, 8, 8}, size[] = {sizeof(ms)}, *both_sizes[] = {sizes, size};
+    int sum_sizes[] = {i % (int)sizeof(bytes), sizeof(sum)}, counts[] = {5, 1};
+    char five[] = "five", sleeps[] = "sleeps", *names[] = {five, sleeps};
+    MPIX_Kernel_request request = MPIX_KERNEL_REQUEST_NULL;
+    int rc;
+
+    switch (i % 8) {
+    case 0:
+        rc = MPIX_Kernel_icall("sum_bytes", 2, sum_args, sum_sizes, 0, comm, inter,
+                               &request);
+        break;
+    case 1:
+        rc = MPIX_Kernel_icall("nothing", 0, NULL, NULL, root, comm, inter, &request);
+        break;
+    case 2:
+        rc = MPIX_Kernel_call_multiple(2, names, counts, both, both_sizes, root, comm,
+                                       inter);
+        break;
+    default:
+        rc = MPIX_Kernel_call(five, 5, args, sizes, root, comm, inter);
+    }
+    check(rc == MPI_SUCCESS);
+    check(MPIX_Kernel_wait(&request, NULL) == MPI_SUCCESS);
 }
 
 static void
 mixed_calls_leave_nothing(void)
 {
-    unsigned char bytes[20000] = {0};
-    unsigned long sum = 0;
-    int ms = 0, count = 0;
-    void *sum_args[] = {bytes, &sum}, *sleep_args[] = {&ms};
-    int sleep_sizes[] = {sizeof(ms)};
-    long before = 0, after;
+    struct usage before = {0, 0, 0}, after, mine = {0, 0, 0}, mine_after;
 
     for (int i = 0; i < mixed; i++) {
-        MPIX_Kernel_request request = MPIX_KERNEL_REQUEST_NULL;
-        int sizes[] = {i % (int)sizeof(bytes), sizeof(sum)};
-
         if (i == mixed / 4) {
-            before = most_memory();
-            count = descriptors();
+            before = usage_of_workers();
+            usage_of_self(&mine);
         }
-        if (i % 5 == 0) {
-            check(MPIX_Kernel_icall("sum_bytes", 2, sum_args, sizes, 0, comm, inter,
-                                    &request) == MPI_SUCCESS);
-        } else {
-            check(MPIX_Kernel_call("sleeps", 1, sleep_args, sleep_sizes, i % parents,
-                                   comm, inter) == MPI_SUCCESS);
-        }
-        check(MPIX_Kernel_wait(&request, NULL) == MPI_SUCCESS);
+        mixed_call(i);
     }
-    after = most_memory();
-    check(descriptors() == count);
+    after = usage_of_workers();
+    usage_of_self(&mine_after);
+    check(mine_after.descriptors == mine.descriptors);
+    check(mine_after.now_kib - mine.now_kib <= MIXED_GROWTH_MAX_KIB);
     if (rank == 0) {
-        printf("%d mixed: workers' memory %ld KiB, then %ld KiB\n", mixed, before,
-               after);
-        check(after - before <= MIXED_GROWTH_MAX_KIB);
+        printf("%d mixed: workers' memory %ld KiB, then %ld KiB, descriptors %ld, then "
+               "%ld; the program's memory %ld KiB, then %ld KiB\n",
+               mixed, before.now_kib, after.now_kib, before.descriptors,
+               after.descriptors, mine.now_kib, mine_after.now_kib);
+        check(after.descriptors == before.descriptors);
+        check(after.now_kib - before.now_kib <= MIXED_GROWTH_MAX_KIB);
     }
 }
 
