@@ -38,17 +38,25 @@ say(const char *kernel, const char *what)
     }
 }
 
+/* Who was there before: a sanitizer, the program, or a library of the MPI (UCX). */
+static struct sigaction before[TP_ARRAY_LEN(faults)];
+
 static void
-on_fault(int number)
+on_fault(int number, siginfo_t *info, void *context)
 {
     const char *kernel = tp_worker_kernel_name();
-    const char *what = ": a signal" AND_ENDS;
+    size_t i = 0;
 
-    for (size_t i = 0; i < TP_ARRAY_LEN(faults); i++) {
-        what = faults[i] == number ? fault_words[i] : what;
+    while (faults[i] != number) {
+        i++;
     }
     if (kernel != NULL) {
-        say(kernel, what);
+        say(kernel, fault_words[i]);
+    }
+    if ((before[i].sa_flags & SA_SIGINFO) != 0) {
+        before[i].sa_sigaction(number, info, context);
+    } else if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN) {
+        before[i].sa_handler(number);
     }
     signal(number, SIG_DFL);
     raise(number);
@@ -94,13 +102,14 @@ _Exit(int code)
 void
 tp_worker_catch_faults(void)
 {
+    if (worker == getpid()) {
+        return;
+    }
     for (size_t i = 0; i < TP_ARRAY_LEN(faults); i++) {
-        struct sigaction act = {.sa_handler = on_fault, .sa_flags = SA_NODEFER}, old;
+        struct sigaction act = {.sa_sigaction = on_fault,
+                                .sa_flags = SA_NODEFER | SA_SIGINFO};
 
-        /* a sanitizer or the program's own constructor may have been faster */
-        if (sigaction(faults[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL) {
-            (void)sigaction(faults[i], &act, NULL);
-        }
+        (void)sigaction(faults[i], &act, &before[i]);
     }
     worker = getpid();
     (void)atexit(on_exit_call);
