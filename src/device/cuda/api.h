@@ -21,6 +21,9 @@ typedef struct CUevent_st *CUevent;
 typedef struct {
     char reserved[64];
 } CUipcMemHandle;
+typedef struct {
+    char bytes[16];
+} CUuuid;
 
 enum {
     CUDA_SUCCESS = 0,
@@ -57,6 +60,7 @@ enum {
     X(GetErrorName, "cuGetErrorName", (CUresult error, const char **name))             \
     X(DeviceGetCount, "cuDeviceGetCount", (int *count))                                \
     X(DeviceGet, "cuDeviceGet", (CUdevice * device, int ordinal))                      \
+    X(DeviceGetUuid, "cuDeviceGetUuid", (CUuuid * uuid, CUdevice device))              \
     X(PrimaryCtxRetain, "cuDevicePrimaryCtxRetain",                                    \
       (CUcontext * context, CUdevice device))                                          \
     X(PrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))            \

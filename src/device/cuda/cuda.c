@@ -82,6 +82,18 @@ make_streams(struct tp_cuda_gpu *gpu)
     return error;
 }
 
+static uint64_t
+unit_of(const struct tp_cuda_gpu *gpu)
+{
+    uint64_t halves[2] = {0, 0};
+    CUuuid uuid;
+
+    if (gpu->all->api.DeviceGetUuid(&uuid, gpu->id) == CUDA_SUCCESS) {
+        memcpy(halves, &uuid, sizeof(halves));
+    }
+    return halves[0] ^ halves[1];
+}
+
 static telpher_status
 gpu_open(struct tp_cuda_gpu *gpu, int ordinal)
 {
@@ -103,6 +115,7 @@ gpu_open(struct tp_cuda_gpu *gpu, int ordinal)
         return tp_cuda_status(error);
     }
     gpu->ordinal = ordinal;
+    gpu->unit = unit_of(gpu);
     gpu->open = true;
     c->gpus[ordinal] = gpu;
     c->open_count++;

@@ -27,6 +27,7 @@ struct tp_cuda_gpu {
     int ordinal;
     bool open; /**< what follows is there */
     CUdevice id;
+    uint64_t unit; /**< of its UUID: the same in all processes; 0 = unknown */
     CUcontext context;
     struct tp_cuda_lane lanes[TP_CUDA_LANES];
     CUevent order; /**< stands in user's streams; used again at once */

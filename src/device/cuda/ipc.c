@@ -19,6 +19,7 @@ struct blob {
     uint64_t base; /* address there */
     uint64_t offset; /* [bytes] in the allocation */
     uint64_t size; /* [bytes] from there */
+    uint64_t unit; /* the GPU it is on */
     CUipcMemHandle handle;
 };
 _Static_assert(sizeof(struct blob) <= TP_DEVICE_BLOB_MAX, "fits a blob");
@@ -28,7 +29,7 @@ struct import {
     struct tp_list link;
     CUdeviceptr opened;
     void *mem;
-    int ordinal; /* of the GPU it is on */
+    uint64_t unit; /* the GPU it is on; the driver says where it was opened */
 };
 
 /* A number that no other process has; 0 = the system gave none. */
@@ -94,6 +95,7 @@ tp_cuda_export(struct tp_device *d, void *mem, uint8_t blob[TP_DEVICE_BLOB_MAX],
     b.base = (uintptr_t)mem;
     b.offset = (uintptr_t)mem - pointer.start;
     b.size = pointer.size - b.offset;
+    b.unit = gpu->unit;
     memcpy(blob, &b, sizeof(b));
     *ret_len = sizeof(b);
     return TELPHER_OK;
@@ -163,7 +165,7 @@ import_other(struct tp_cuda_gpu *gpu, const struct blob *b,
         tp_cuda_close(&gpu->device, import->mem);
         return TELPHER_ERR_INVALID;
     }
-    import->ordinal = pointer.ordinal;
+    import->unit = b->unit;
     tell(gpu, (uintptr_t)import->mem, b->size, ret);
     return TELPHER_OK;
 }
@@ -202,7 +204,7 @@ tp_cuda_move_takes_turns(struct tp_device *d, void *to, void *from)
         const struct import *import = tp_list_entry(pos, struct import, link);
 
         if (import->mem == from) {
-            return import->ordinal == gpu->ordinal;
+            return gpu->unit != 0 && import->unit == gpu->unit;
         }
     }
     return false;

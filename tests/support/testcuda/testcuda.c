@@ -3,6 +3,7 @@
 #include "tests/support/testcuda/testcuda.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -215,6 +216,16 @@ cuDeviceGet(CUdevice *device, int ordinal)
         return CUDA_ERROR_INVALID_VALUE;
     }
     *device = ordinal;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
+EXPORT CUresult
+cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    ENTER("cuDeviceGetUuid");
+    memset(uuid, 0, sizeof(*uuid));
+    snprintf(uuid->bytes, sizeof(uuid->bytes), "testcuda %d", device);
     return CUDA_SUCCESS;
 }
 
