@@ -151,6 +151,9 @@ struct tp_peer {
 /** The peer of a rank, connected; NULL: *ret_status says why. */
 struct tp_peer *tp_peer_get(telpher_context *ctx, uint32_t rank,
                             telpher_status *ret_status);
+/** The same, shorter where it is known already: see below. */
+static inline struct tp_peer *tp_peer_find(telpher_context *ctx, uint32_t rank,
+                                           telpher_status *ret_status);
 /** Gives a peer up that broke the protocol, or that we cannot serve any more. */
 void tp_peer_fail(struct tp_peer *peer, telpher_status why);
 /** Ends what needs a peer that is gone. */
@@ -231,8 +234,6 @@ bool tp_comm_is_too_much(const struct tp_peer *peer, size_t count);
 struct tp_parcel *tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list);
 /** Takes it out of its list and frees it; its data must have been accepted or refused. */
 void tp_parcel_free(struct tp_parcel *parcel);
-/** Copies data that is inside to host memory. @return false if either is not so */
-bool tp_parcel_copy(struct tp_parcel *parcel, void *dst);
 /** Nobody wants the data. */
 void tp_parcel_refuse(struct tp_parcel *parcel);
 /**
@@ -356,6 +357,7 @@ struct telpher_context {
     uint64_t happened; /* things, in all calls of progress */
     size_t net_count;
     struct tp_comm_link nets[TP_COMM_NETS];
+    const struct tp_net *unused; /* to this rank itself: not turned to yet */
     uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
     size_t card_bytes;
     struct tp_peer **peers; /* NULL until used */
@@ -391,6 +393,14 @@ struct telpher_context {
     uint64_t kept_max; /* TELPHER_KEPT_MAX */
     bool lend; /* TELPHER_LEND */
 };
+
+static inline struct tp_peer *
+tp_peer_find(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
+{
+    struct tp_peer *peer = rank < ctx->size ? ctx->peers[rank] : NULL;
+
+    return tp_likely(peer != NULL) ? peer : tp_peer_get(ctx, rank, ret_status);
+}
 
 /** Progresses until done(arg) or the deadline. @return OK, TIMEOUT, INVALID (in a callback) */
 telpher_status tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg,

@@ -71,6 +71,7 @@ add_net(telpher_context *ctx, const struct tp_net_ops *ops,
     if (status == TELPHER_OK) {
         link->ctx = ctx;
         ctx->net_count++;
+        ctx->unused = strcmp(ops->name, "loop") == 0 ? link->net : ctx->unused;
     }
     return status;
 }
@@ -425,7 +426,7 @@ telpher_progress(telpher_context *ctx)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        count += net->ops->progress(net);
+        count += net != ctx->unused ? net->ops->progress(net) : 0;
     }
     if (tp_mems_pending(ctx->mems) != 0) {
         count += tp_mems_progress(ctx->mems);

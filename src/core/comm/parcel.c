@@ -198,25 +198,6 @@ tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap, telpher_reques
     return TELPHER_IN_PROGRESS;
 }
 
-bool
-tp_parcel_copy(struct tp_parcel *parcel, void *dst)
-{
-    size_t len = (size_t)parcel->header.len;
-    struct tp_mem_place place;
-
-    if (parcel->header.how != TP_COMM_INSIDE) {
-        return false;
-    }
-    if (len != 0) {
-        if (tp_mems_find(parcel->peer->ctx->mems, dst, len, &place) != TELPHER_OK ||
-            place.host == NULL) {
-            return false;
-        }
-        memcpy(place.host, parcel->data, len);
-    }
-    return true;
-}
-
 void
 tp_comm_ignore(void *user, telpher_status status, size_t len)
 {
@@ -277,7 +258,7 @@ take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header
 {
     telpher_status status = TELPHER_ERR_PROTO;
 
-    parcel->peer = tp_peer_get(link->ctx, from, &status);
+    parcel->peer = tp_peer_find(link->ctx, from, &status);
     if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK ||
         parcel->peer->net != link->net) {
         if (parcel->bulk !=

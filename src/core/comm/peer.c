@@ -166,6 +166,9 @@ connect_peer(struct tp_peer *peer)
         !find_entry(peer->ctx, peer->rank, peer->net->ops->name, &entry)) {
         return TELPHER_ERR_UNREACHABLE;
     }
+    if (peer->net == peer->ctx->unused) {
+        peer->ctx->unused = NULL;
+    }
     return peer->net->ops->connect(peer->net, peer->rank, entry.data, entry.len);
 }
 

@@ -10,6 +10,7 @@ struct telpher_win {
     telpher_context *ctx;
     uint32_t number;
     uint8_t *base;
+    uint8_t *host; /* where the processor may write it; NULL: nowhere */
     uint64_t *sizes; /* of all ranks' parts */
     uint32_t *counts; /* of notifications, by tag */
 };
@@ -89,6 +90,28 @@ find_window(telpher_context *ctx, const struct tp_comm_header *h)
                : NULL;
 }
 
+/* Data that is here, to where the processor may write, with nothing before it. */
+static inline bool
+put_now(struct telpher_win *win, const struct tp_parcel *parcel)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    uint32_t notification = (uint32_t)h->b;
+
+    if (h->how != TP_COMM_INSIDE || win->host == NULL ||
+        !tp_list_is_empty(&parcel->peer->landings)) {
+        return false;
+    }
+    if (h->len == sizeof(uint64_t)) { /* most are: a flag, a value */
+        memcpy(win->host + h->a, parcel->data, sizeof(uint64_t));
+    } else if (h->len != 0) {
+        memcpy(win->host + h->a, parcel->data, (size_t)h->len);
+    }
+    if (notification != 0) {
+        win->counts[notification - 1]++;
+    }
+    return true;
+}
+
 telpher_status
 tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
 {
@@ -103,9 +126,7 @@ tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
-    if (tp_list_is_empty(&parcel->peer->landings) &&
-        tp_parcel_copy(parcel, win->base + h->a)) {
-        count(ctx, h);
+    if (put_now(win, parcel)) {
         return TELPHER_OK;
     }
     arrival = arrival_create(parcel, false, run_put);
@@ -232,6 +253,7 @@ telpher_win_create(telpher_context *ctx, void *base, size_t len, uint64_t timeou
     }
     win->ctx = ctx;
     win->base = base;
+    win->host = place.host;
     win->sizes = tp_alloc_array(ctx->size, sizeof(*win->sizes), "window sizes");
     win->counts = tp_alloc_array(TELPHER_TAGS, sizeof(*win->counts), "notifications");
     status = TELPHER_ERR_NO_MEMORY;
@@ -294,7 +316,7 @@ put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src, size_t l
     struct tp_comm_done done;
     telpher_status status = tp_comm_done_init(&done, params, ret_req);
     struct tp_peer *peer =
-        status == TELPHER_OK ? tp_peer_get(win->ctx, rank, &status) : NULL;
+        status == TELPHER_OK ? tp_peer_find(win->ctx, rank, &status) : NULL;
 
     if (peer == NULL) {
         return status;
@@ -397,8 +419,8 @@ telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
 
 struct notify_wait {
     telpher_win *win;
-    uint32_t from;
-    const uint32_t *tags;
+    const struct tp_peer *from; /* NULL: anybody */
+    const uint32_t *tags; /* all < TELPHER_TAGS */
     size_t tag_count;
     uint32_t count;
     uint32_t tag; /* that had it */
@@ -406,12 +428,10 @@ struct notify_wait {
 };
 
 static bool
-nobody_left(const telpher_context *ctx, uint32_t from)
+nobody_left(const telpher_context *ctx, const struct tp_peer *from)
 {
-    if (from == TELPHER_ANY_RANK) {
-        return ctx->size > 1 && ctx->lost == ctx->size - 1;
-    }
-    return telpher_peer_status(ctx, from) == TELPHER_ERR_PEER_LOST;
+    return from != NULL ? from->status == TELPHER_ERR_PEER_LOST
+                        : ctx->size > 1 && ctx->lost == ctx->size - 1;
 }
 
 static bool
@@ -420,9 +440,12 @@ is_notified(void *arg)
     struct notify_wait *w = arg;
 
     for (size_t i = 0; i < w->tag_count; i++) {
-        w->status = telpher_notify_test(w->win, w->tags[i], w->count);
-        if (w->status != TELPHER_ERR_AGAIN) {
+        uint32_t *counted = &w->win->counts[w->tags[i]];
+
+        if (*counted >= w->count) {
+            *counted -= w->count;
             w->tag = w->tags[i];
+            w->status = TELPHER_OK;
             return true;
         }
     }
@@ -431,13 +454,21 @@ is_notified(void *arg)
 }
 
 static telpher_status
-notify_wait(struct notify_wait *w, uint64_t timeout_ns)
+notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
 {
     telpher_context *ctx = w->win->ctx;
     telpher_status status = TELPHER_ERR_RANGE;
 
-    if (w->from != TELPHER_ANY_RANK && tp_peer_get(ctx, w->from, &status) == NULL) {
-        return status; /* connected, so that its death is noticed */
+    for (size_t i = 0; i < w->tag_count; i++) {
+        if (w->tags[i] >= TELPHER_TAGS) {
+            return TELPHER_ERR_RANGE;
+        }
+    }
+    if (from != TELPHER_ANY_RANK) { /* connected, so that its death is noticed */
+        w->from = tp_peer_find(ctx, from, &status);
+        if (w->from == NULL) {
+            return status;
+        }
     }
     status = tp_comm_wait(ctx, is_notified, w, tp_clock_deadline(timeout_ns));
     return status == TELPHER_OK ? w->status : status;
@@ -447,10 +478,9 @@ telpher_status
 telpher_notify_wait(telpher_win *win, uint32_t from, uint32_t tag, uint32_t count,
                     uint64_t timeout_ns)
 {
-    struct notify_wait w = {
-        .win = win, .from = from, .tags = &tag, .tag_count = 1, .count = count};
+    struct notify_wait w = {.win = win, .tags = &tag, .tag_count = 1, .count = count};
 
-    return notify_wait(&w, timeout_ns);
+    return notify_wait(&w, from, timeout_ns);
 }
 
 telpher_status
@@ -458,8 +488,8 @@ telpher_notify_wait_any(telpher_win *win, uint32_t from, const uint32_t *tags,
                         size_t tag_count, uint64_t timeout_ns, uint32_t *ret_tag)
 {
     struct notify_wait w = {
-        .win = win, .from = from, .tags = tags, .tag_count = tag_count, .count = 1};
-    telpher_status status = notify_wait(&w, timeout_ns);
+        .win = win, .tags = tags, .tag_count = tag_count, .count = 1};
+    telpher_status status = notify_wait(&w, from, timeout_ns);
 
     if (status == TELPHER_OK) {
         *ret_tag = w.tag;

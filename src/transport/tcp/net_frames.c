@@ -18,6 +18,7 @@ enum {
     TURN = 1 << 20, /* [bytes] of one bulk before others have their turn */
     IN = 160 << 10, /* [bytes] of a receive buffer: more than two eager frames */
     READS = 16, /* before others have their turn */
+    BEHIND = 2048, /* [bytes] taken together with the end of a data frame */
 };
 _Static_assert(IN > 2 * (TP_TCP_EAGER + sizeof(struct tp_tcp_frame)), "room to move");
 
@@ -423,7 +424,11 @@ pull(struct tcp_conn *c)
         direct = c->into_left;
         iov[count++] = (struct iovec){c->into->dst + c->into->got, direct};
     }
-    iov[count++] = (struct iovec){c->in + c->in_end, IN - c->in_end};
+    /* What comes behind a data frame is most often the next one of the same data: no more of
+     * it than small frames have goes where it would be copied from. */
+    iov[count++] = (struct iovec){c->in + c->in_end,
+                                  direct != 0 ? TP_MIN(IN - c->in_end, (size_t)BEHIND)
+                                              : IN - c->in_end};
     got = count == 1 ? recv(c->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
                      : readv(c->fd, iov, count);
     if (got > 0) {
