@@ -163,6 +163,9 @@ extern const struct tp_device_maker *const tp_builtin_devices[];
 struct tp_device {
     const struct tp_device_ops *ops;
     void *ring; /**< core/comm's staging chunks for it */
+    /** Its copies are made by threads of this machine's processors: who waits for them, and
+     *  does not sleep, keeps them from it. */
+    bool on_processor;
 };
 
 /** Destroys a domain; NULL is fine. */

@@ -497,6 +497,9 @@ tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns dea
             since = 0;
             continue;
         }
+        if (tp_unlikely(tp_mems_gives_way(ctx->mems))) {
+            sched_yield();
+        }
         if (++idle % CLOCK_EVERY != 0) {
             continue; /* the clock takes as long as looking for a message */
         }

@@ -234,3 +234,9 @@ tp_mems_pending(const struct tp_mems *mems)
 {
     return mems->pending;
 }
+
+bool
+tp_mems_gives_way(const struct tp_mems *mems)
+{
+    return mems->on_processor && mems->pending != 0;
+}

@@ -73,6 +73,8 @@ telpher_status tp_mems_find(struct tp_mems *mems, const void *ptr, size_t len,
 unsigned tp_mems_progress(struct tp_mems *mems);
 /** Copies under way: nothing wakes a sleeper when they end, so look again soon. */
 size_t tp_mems_pending(const struct tp_mems *mems);
+/** True if some of them need this machine's processors to come to an end. */
+bool tp_mems_gives_way(const struct tp_mems *mems);
 
 /**
  * Starts place → @p host (tp_mems_read) or @p host → place (tp_mems_write) of @p len > 0

@@ -100,6 +100,7 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
     };
     tp_list_init(&ring->link);
     tp_list_push_back(&mems->rings, &ring->link);
+    mems->on_processor |= device->on_processor;
     device->ring = ring; /* before it is measured: allocating looks at it */
     if (sibling != NULL) { /* measuring would end its copies, in the wrong place */
         ring->chunk_bytes = sibling->chunk_bytes;

@@ -51,6 +51,7 @@ struct tp_mems {
     struct tp_device *finders[TELPHER_MEM_KINDS]; /**< those that know addresses */
     unsigned finder_count;
     size_t pending;
+    bool on_processor; /**< as of tp_device, of any that was met */
     struct tp_mems_cache cache;
     struct tp_mems_known *known; /**< by address */
     size_t known_count, known_room;

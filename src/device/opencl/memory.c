@@ -102,6 +102,15 @@ site_create(struct tp_opencl_memories *ms, cl_context context, cl_device_id devi
     return TELPHER_OK;
 }
 
+static bool
+is_cpu(const struct tp_opencl *cl, cl_device_id device)
+{
+    cl_device_type type = 0;
+
+    (void)cl->GetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+    return (type & CL_DEVICE_TYPE_CPU) != 0;
+}
+
 static telpher_status
 site_get(struct tp_opencl_memories *ms, cl_context context, cl_device_id device,
          struct tp_opencl_site **ret_site)
@@ -116,6 +125,7 @@ site_get(struct tp_opencl_memories *ms, cl_context context, cl_device_id device,
         }
     }
     reap(ms);
+    ms->device.on_processor |= is_cpu(&ms->cl, device);
     return site_create(ms, context, device, ret_site);
 }
 
@@ -136,15 +146,6 @@ load(struct tp_opencl_memories *ms)
         ms->absent = !ms->loaded;
     }
     return ms->loaded ? TELPHER_OK : TELPHER_ERR_UNSUPPORTED;
-}
-
-static bool
-is_cpu(const struct tp_opencl *cl, cl_device_id device)
-{
-    cl_device_type type = 0;
-
-    (void)cl->GetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
-    return (type & CL_DEVICE_TYPE_CPU) != 0;
 }
 
 /* The device of this rank; processors count only where there is nothing else. */
