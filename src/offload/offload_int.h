@@ -79,6 +79,8 @@ struct tp_world {
 };
 extern struct tp_world tp_world;
 void tp_world_declare_worker(void);
+/** Before that: may it wait for a program of this launch that is none of MPI's? */
+bool tp_world_may_wait(void);
 /** After PMPI_Init*(). @p provided is what MPI gave. A worker by setting does not return. */
 void tp_world_init(int provided);
 /** Before PMPI_Finalize(): ends groups and pool. */

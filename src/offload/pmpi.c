@@ -17,9 +17,16 @@ static int
 start(int *argc, char ***argv, int required, int *ret_provided)
 {
     int wanted = tp_offload_settings()->thread ? MPI_THREAD_MULTIPLE : required;
-    int rc = PMPI_Init_thread(argc, argv, wanted > required ? wanted : required,
-                              ret_provided);
+    int rc;
 
+    if (tp_world_may_wait()) {
+        tp_watchdog_start("MPI_Init(): a program of this launch does not call it, or "
+                          "could not be started",
+                          tp_offload_settings()->timeout_ns);
+    }
+    rc = PMPI_Init_thread(argc, argv, wanted > required ? wanted : required,
+                          ret_provided);
+    tp_watchdog_stop();
     if (rc == MPI_SUCCESS) {
         tp_world_init(*ret_provided);
     }

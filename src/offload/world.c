@@ -45,6 +45,15 @@ is_one_program(void)
     return programs != NULL && atoi(programs) == 1;
 }
 
+bool
+tp_world_may_wait(void)
+{
+    const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+
+    size = size != NULL ? size : getenv("PMI_SIZE");
+    return size != NULL && atoi(size) > 1 && !is_one_program();
+}
+
 /* Who is what, of all processes. Those not linked with us do not answer. */
 static int *
 ask_roles(int size)

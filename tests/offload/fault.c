@@ -57,6 +57,7 @@ main(int argc, char **argv)
         how = strcmp(name, "segv") == 0     ? 0
               : strcmp(name, "_exit3") == 0 ? 1
               : strcmp(name, "_exit0") == 0 ? 2
+              : strcmp(name, "killed") == 0 ? 4
                                             : 3;
         MPIX_Kernel_call("crashes", 1, args, sizes, 0, MPI_COMM_WORLD, inter);
     }

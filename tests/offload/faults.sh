@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: faults.sh MPI MPIRUN PROGRAM WORKER
-# What goes wrong ends the job within 20 s, not with success, and with words that name the cause.
+# usage: faults.sh MPI MPIRUN split|spawn PROGRAM WORKER STRANGER
+# STRANGER is an MPI program that is not linked with the library. What goes wrong ends the job within 20 s, not with success, and with words that name the cause.
 set -uo pipefail
-mpi=$1 mpirun=$2 program=$3 worker=$4
+mpi=$1 mpirun=$2 how=$3 program=$4 worker=$5 stranger=$6
 here=$(dirname "$0") bad=0
-export TELPHER_OFFLOAD_TIMEOUT=5s TRIES=1
+export TELPHER_OFFLOAD_TIMEOUT=3s TRIES=1
 
 # expect WORDS MODE WORKER CASE
 expect() {
@@ -21,19 +21,30 @@ expect() {
     fi
 }
 
-expect "kernel crashes: a bad address|AddressSanitizer: SEGV" split "$worker" segv
-expect "kernel crashes called _exit" split "$worker" _exit3
-expect "kernel crashes called _exit" split "$worker" _exit0
-expect "kernel crashes called _exit" split "$worker" put
-expect "kernel crashes called exit" split "$worker" exit
-expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)" split "$worker" abort
-expect "no kernel no_such_kernel" split "$worker" unknown
-expect "kernel fails_at: result 7 in worker 0: worker 0 has no luck" split "$worker" unnoticed
-if [ "$mpi" = openmpi ]; then
-    expect "kernel crashes: a bad address|AddressSanitizer: SEGV" spawn "$worker" segv
-    expect "parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6" spawn "$worker" abort
+crash="kernel crashes: a bad address|AddressSanitizer: SEGV"
+aborted="parent 0 \(process [0-9]+\) has ended|SIGABRT|signal 6|EXIT CODE: (134|6)"
+killed="worker 0 \(process [0-9]+\) has ended|signal 9|EXIT CODE: (137|9)"
+
+if [ "$how" = split ]; then
+    expect "$crash" split "$worker" segv
+    expect "kernel crashes called _exit" split "$worker" _exit3
+    expect "kernel crashes called _exit" split "$worker" _exit0
+    expect "kernel crashes called _exit" split "$worker" put
+    expect "kernel crashes called exit" split "$worker" exit
+    expect "$killed" split "$worker" killed
+    expect "$aborted" split "$worker" abort
+    expect "no kernel no_such_kernel" split "$worker" unknown
+    expect "kernel fails_at: result 7 in worker 0: worker 0 has no luck" split "$worker" unnoticed
+    expect "no/such/worker" split /no/such/worker missing
+    expect "no end in 3 s: MPI_Init\(\): a program of this launch does not call it" split /bin/true exits_early
+    expect "not all processes of this launch came to say" split "$stranger" stranger
+elif [ "$mpi" = openmpi ]; then
+    expect "$crash" spawn "$worker" segv
+    expect "kernel crashes called _exit" spawn "$worker" _exit0
+    expect "$aborted" spawn "$worker" abort
     expect "no/such/worker cannot be executed" spawn /no/such/worker missing
-    expect "no end in 5 s: MPI_Comm_spawn" spawn /bin/true wrong
+    expect "no end in 3 s: MPI_Comm_spawn" spawn /bin/true exits_early
+    expect "do not answer; is what was spawned telpher-worker" spawn "$stranger" stranger
 else
     expect "this MPI cannot spawn here" spawn "$worker" cannot
 fi

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels of the tests' worker. */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -146,6 +147,8 @@ crashes(int how)
         _exit(3);
     } else if (how == 2) {
         _exit(0);
+    } else if (how == 4) {
+        raise(SIGKILL);
     } else {
         exit(3);
     }
