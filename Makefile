@@ -41,7 +41,7 @@ install: bootstrap ## install under PREFIX (/usr/local), staged in DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install build/release
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-deb: ## build build/deb/telpher_VERSION_ARCH.deb
+deb: ## build packages in build/deb: telpher, and telpher-openmpi and telpher-mpich where those MPIs are
 	@scripts/bootstrap --with deb
 	@packaging/make-deb $(JOBS)
 

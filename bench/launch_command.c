@@ -29,7 +29,9 @@ launch_main(int argc, char **argv)
     snprintf(path, sizeof(path), "%s/../libexec/telpher/telpher-bench-launch-%s",
              len > 0 ? dirname(self) : ".", mpi);
     execv(path, argv);
-    fprintf(stderr, "telpher-bench: launch was not built for this MPI: %s: %s\n", path,
-            strerror(errno));
+    fprintf(stderr,
+            "telpher-bench: launch is not here for this MPI (package telpher-%s): %s: "
+            "%s\n",
+            mpi, path, strerror(errno));
     return EXIT_FAILURE;
 }

@@ -83,26 +83,50 @@ if(TELPHER_HAVE_MAN)
 endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# make deb: one binary package from the rules above.
+# make deb: telpher, and for each MPI telpher-<mpi> with what is linked with that MPI, so that nobody must install both.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME telpher)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_VENDOR Telpher)
 set(CPACK_PACKAGE_CONTACT "The Telpher authors <telpher@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_PACKAGE_DESCRIPTION "Runs unmodified OpenCL programs on accelerators of other machines: an
-OpenCL driver (ICD) for the client, a daemon for the server, the telpher command and a benchmark.")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_SET_DESTDIR ON) # files of /etc have absolute destinations
 set(CPACK_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_COMPONENTS_ALL Unspecified)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "adduser")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ocl-icd-libopencl1 | libopencl1")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "pocl-opencl-icd")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
+
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME telpher)
+set(CPACK_COMPONENT_UNSPECIFIED_DESCRIPTION "Runs unmodified OpenCL programs on accelerators of other machines: an
+OpenCL driver (ICD) for the client, a daemon for the server, the telpher command and a benchmark.")
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_DEPENDS "adduser")
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_RECOMMENDS "ocl-icd-libopencl1 | libopencl1")
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS "pocl-opencl-icd, telpher-openmpi, telpher-mpich")
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA
   "${PROJECT_SOURCE_DIR}/packaging/debian/postinst;${PROJECT_SOURCE_DIR}/packaging/debian/prerm"
   "${PROJECT_SOURCE_DIR}/packaging/debian/postrm;${PROJECT_SOURCE_DIR}/packaging/debian/conffiles")
+
+set(priority 20)
+if(TELPHER_HAVE_OFFLOAD)
+  foreach(mpi IN LISTS TELPHER_MPIS)
+    string(TOUPPER ${mpi} MPI)
+    set(scripts ${PROJECT_BINARY_DIR}/packaging/${mpi})
+    foreach(script IN ITEMS postinst prerm)
+      configure_file(packaging/debian-mpi/${script}.in ${scripts}/${script} @ONLY)
+    endforeach()
+    configure_file(packaging/debian-mpi/postrm ${scripts}/postrm COPYONLY)
+    list(APPEND CPACK_COMPONENTS_ALL ${mpi})
+    set(CPACK_DEBIAN_${MPI}_PACKAGE_NAME telpher-${mpi})
+    set(CPACK_COMPONENT_${MPI}_DESCRIPTION "Kernels of MPI programs offloaded to other processes, for one MPI (${mpi}): library,
+worker program, benchmark.")
+    set(CPACK_DEBIAN_${MPI}_PACKAGE_DEPENDS "telpher (= ${PROJECT_VERSION})")
+    set(CPACK_DEBIAN_${MPI}_PACKAGE_CONTROL_EXTRA "${scripts}/postinst;${scripts}/prerm;${scripts}/postrm")
+    math(EXPR priority "${priority} - 10")
+  endforeach()
+endif()
 include(CPack)
