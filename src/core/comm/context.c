@@ -380,7 +380,7 @@ telpher_context_destroy(telpher_context *ctx)
     if (ctx == NULL) {
         return;
     }
-    if (ctx->mems != NULL) {
+    if (ctx->mems != NULL && !ctx->running) { /* in a callback nothing would move on */
         drain(ctx);
     }
     for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
