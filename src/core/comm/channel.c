@@ -38,9 +38,14 @@ static struct telpher_channel *
 get_channel(struct tp_peer *peer, uint32_t id)
 {
     telpher_context *ctx = peer->ctx;
-    struct telpher_channel *ch = tp_map_get(&ctx->channels, key_of(peer->rank, id));
+    struct telpher_channel *ch = peer->channel;
 
+    if (tp_likely(ch != NULL && ch->id == id)) {
+        return ch; /* most use one at a time */
+    }
+    ch = tp_map_get(&ctx->channels, key_of(peer->rank, id));
     if (ch != NULL) {
+        peer->channel = ch;
         return ch;
     }
     ch = tp_zalloc(sizeof(*ch), "channel");

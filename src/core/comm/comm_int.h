@@ -142,6 +142,7 @@ struct tp_peer {
     struct tp_list landings; /* what must happen in order: landing.c */
     struct tp_list messages; /* whose buffers are on their way */
     struct tp_list waiting; /* of ctx->waiting, while something is pending */
+    struct telpher_channel *channel; /* used last; all live as long as ctx */
     uint32_t next_message;
     uint64_t flushes, flushed; /* asked for, answered */
     size_t parcels; /* kept until somebody wants them */
