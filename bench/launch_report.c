@@ -127,6 +127,8 @@ put_json_series(const struct launch_options *o, const struct launch_setup *setup
 
         snprintf(key, sizeof(key), "%s_us", names[i]);
         bench_json_number(&json, key, stats.median);
+        snprintf(key, sizeof(key), "%s_min_us", names[i]);
+        bench_json_number(&json, key, stats.min);
         snprintf(key, sizeof(key), "%s_p10_us", names[i]);
         bench_json_number(&json, key, bench_quantile(s->samples[i], s->count, 0.1));
         snprintf(key, sizeof(key), "%s_p90_us", names[i]);
