@@ -37,7 +37,7 @@ struct data {
 
 /* ---- what is computed ---- */
 
-static uint32_t
+TELPHER_RMA_FN_BOTH static uint32_t
 expert_of(uint32_t ranks, uint32_t step, uint64_t token, uint32_t choice)
 {
     /* the smaller of two: some experts are asked much more than others */
@@ -47,13 +47,13 @@ expert_of(uint32_t ranks, uint32_t step, uint64_t token, uint32_t choice)
     return (uint32_t)(a < b ? a : b);
 }
 
-static double
+TELPHER_RMA_FN_BOTH static double
 answer_of(uint32_t expert, double value, uint32_t k)
 {
     return value * (1.0 + 0.001 * expert) + 0.01 * k;
 }
 
-static double
+TELPHER_RMA_FN_BOTH static double
 weight_of(uint64_t token, uint32_t choice)
 {
     return choice == 0 ? study_unit(token, 3) : 1.0 - study_unit(token, 3);
@@ -69,14 +69,14 @@ struct place {
     uint32_t me, ranks, lane, lanes;
 };
 
-static uint64_t
+TELPHER_RMA_FN static uint64_t
 token_of(const struct place *p, uint32_t i)
 {
     return (uint64_t)p->me * p->data->size + i;
 }
 
 /* Messages in the order of their experts; one lane counts, all copy. */
-static void
+TELPHER_RMA_FN static void
 sort_out(const struct place *p, uint32_t step)
 {
     struct rank_memory *m = p->m;
@@ -108,7 +108,7 @@ sort_out(const struct place *p, uint32_t step)
 }
 
 /* Everybody tells how many; each says where they may go; then they come. */
-static void
+TELPHER_RMA_FN static void
 dispatch(const struct place *p)
 {
     struct rank_memory *m = p->m;
@@ -134,7 +134,7 @@ dispatch(const struct place *p)
 }
 
 /* As an expert: every answer goes to the place that its message named. */
-static void
+TELPHER_RMA_FN static void
 answer(const struct place *p)
 {
     struct rank_memory *m = p->m;
@@ -160,7 +160,7 @@ answer(const struct place *p)
     telpher_rma_wait(p->rma, ANSWERS_CAME, p->ranks);
 }
 
-static void
+TELPHER_RMA_FN static void
 combine(const struct place *p)
 {
     for (uint32_t i = p->lane; i < p->data->size; i += p->lanes) {
@@ -177,7 +177,7 @@ combine(const struct place *p)
 }
 
 /* Results are the next step's tokens. */
-static void
+TELPHER_RMA_FN static void
 take_over(const struct place *p)
 {
     for (uint32_t i = p->lane; i < p->data->size * WIDTH; i += p->lanes) {
@@ -188,7 +188,7 @@ take_over(const struct place *p)
 
 TELPHER_RMA_KERNEL(experts)
 {
-    const struct data *data = telpher_rma_data(rma);
+    const struct data *data = (const struct data *)telpher_rma_data(rma);
     struct place p = {.rma = rma,
                       .data = data,
                       .m = &data->ranks_memory[rma->world_rank],
@@ -245,15 +245,15 @@ make_memory(struct rank_memory *m, const struct data *d, uint32_t rank)
 {
     size_t messages = (size_t)d->size * CHOICES;
 
-    m->tokens = study_alloc((size_t)d->size * WIDTH, 8);
-    m->results = study_alloc((size_t)d->size * WIDTH, 8);
-    m->out = study_alloc(messages, sizeof(*m->out));
-    m->answers = study_alloc(messages, sizeof(*m->answers));
-    m->counts = study_alloc(d->ranks, 8);
-    m->places = study_alloc(d->ranks, 8);
-    m->starts = study_alloc(d->ranks + 1, 8);
-    m->fill = study_alloc(d->ranks, 8);
-    m->in = study_alloc(messages * d->ranks, sizeof(*m->in));
+    m->tokens = STUDY_NEW(double, (size_t)d->size *WIDTH);
+    m->results = STUDY_NEW(double, (size_t)d->size *WIDTH);
+    m->out = STUDY_NEW(struct message, messages);
+    m->answers = STUDY_NEW(struct message, messages);
+    m->counts = STUDY_NEW(uint64_t, d->ranks);
+    m->places = STUDY_NEW(uint64_t, d->ranks);
+    m->starts = STUDY_NEW(uint64_t, d->ranks + 1);
+    m->fill = STUDY_NEW(uint64_t, d->ranks);
+    m->in = STUDY_NEW(struct message, messages * d->ranks);
     for (uint32_t i = 0; i < d->size * WIDTH; i++) {
         m->tokens[i] = study_unit((uint64_t)rank * d->size * WIDTH + i, 9);
     }
@@ -262,15 +262,15 @@ make_memory(struct rank_memory *m, const struct data *d, uint32_t rank)
 static void
 free_memory(struct rank_memory *m)
 {
-    free(m->tokens);
-    free(m->results);
-    free(m->out);
-    free(m->answers);
-    free(m->counts);
-    free(m->places);
-    free(m->starts);
-    free(m->fill);
-    free(m->in);
+    study_free(m->tokens);
+    study_free(m->results);
+    study_free(m->out);
+    study_free(m->answers);
+    study_free(m->counts);
+    study_free(m->places);
+    study_free(m->starts);
+    study_free(m->fill);
+    study_free(m->in);
 }
 
 /* All tokens one behind the other. */
@@ -287,23 +287,25 @@ copy_tokens(const struct data *d, double *dst)
 int
 main(int argc, char **argv)
 {
-    struct study s = {"tokens of a rank", 8, 1, 20, 3, 0};
+    struct study s = {"tokens of a rank", 8, 1, 20, 3, 0, 0};
     struct data d;
     double *right, *got;
     size_t all;
     int bad;
 
     study_parse(argc, argv, &s);
-    d = (struct data){s.size, s.steps, s.ranks, NULL};
-    d.ranks_memory = study_alloc(s.ranks, sizeof(*d.ranks_memory));
+    d.size = s.size;
+    d.steps = s.steps;
+    d.ranks = s.ranks;
+    d.ranks_memory = STUDY_NEW(struct rank_memory, s.ranks);
     for (uint32_t r = 0; r < s.ranks; r++) {
         make_memory(&d.ranks_memory[r], &d, r);
     }
     all = (size_t)s.ranks * s.size * WIDTH;
-    right = study_alloc(all, 8);
-    got = study_alloc(all, 8);
+    right = STUDY_NEW(double, all);
+    got = STUDY_NEW(double, all);
     copy_tokens(&d, right);
-    study_run(&s, &experts, &d);
+    study_run(&s, &experts, &d, sizeof(d));
     copy_tokens(&d, got);
     for (uint32_t step = 0; step < s.steps; step++) {
         serial_step(&d, step, right);
@@ -312,8 +314,8 @@ main(int argc, char **argv)
     for (uint32_t r = 0; r < s.ranks; r++) {
         free_memory(&d.ranks_memory[r]);
     }
-    free(d.ranks_memory);
-    free(right);
-    free(got);
+    study_free(d.ranks_memory);
+    study_free(right);
+    study_free(got);
     return bad;
 }

@@ -43,10 +43,10 @@ struct place {
     uint32_t i, j, first, count; /* its stripe */
 };
 
-static inline void
+TELPHER_RMA_FN static inline void
 place_init(struct place *p, telpher_rma *rma)
 {
-    const struct grid *g = telpher_rma_data(rma);
+    const struct grid *g = (const struct grid *)telpher_rma_data(rma);
     uint64_t len = g->rows * sizeof(double);
 
     p->rma = rma;
@@ -62,14 +62,14 @@ place_init(struct place *p, telpher_rma *rma)
 }
 
 /** The rank with the same stripe on device (i, j). */
-static inline uint32_t
+TELPHER_RMA_FN static inline uint32_t
 place_partner(const struct place *p, uint32_t i, uint32_t j)
 {
     return (i * p->grid->side + j) * p->grid->stripes + p->rma->device_rank;
 }
 
 /** This rank's stripe of x comes from above and goes down; then all of this device's do. */
-static inline void
+TELPHER_RMA_FN static inline void
 place_get_x(const struct place *p)
 {
     uint32_t side = p->grid->side, step = 1;
@@ -92,7 +92,7 @@ place_get_x(const struct place *p)
     telpher_rma_wait(p->rma, STRIPE_READY, p->grid->stripes);
 }
 
-static inline double
+TELPHER_RMA_FN_BOTH static inline double
 block_row(const struct block *b, uint32_t row)
 {
     double sum = 0;
@@ -105,7 +105,7 @@ block_row(const struct block *b, uint32_t row)
     return sum;
 }
 
-static inline void
+TELPHER_RMA_FN static inline void
 place_multiply(const struct place *p)
 {
     for (uint32_t k = telpher_rma_lane(p->rma); k < p->count;
@@ -115,7 +115,7 @@ place_multiply(const struct place *p)
 }
 
 /** Sums of the row's devices, in column 0. */
-static inline void
+TELPHER_RMA_FN static inline void
 place_add_up(const struct place *p)
 {
     uint32_t side = p->grid->side, level = 0;
@@ -150,15 +150,17 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
     g->stripes = s->ranks / s->devices;
     g->rows = s->size * g->stripes;
     g->steps = s->steps;
-    g->blocks = study_alloc(s->devices, sizeof(*g->blocks));
-    g->norms = study_alloc(s->steps, sizeof(double));
+    g->blocks = STUDY_NEW(struct block, s->devices);
+    g->norms = STUDY_NEW(double, s->steps);
     for (uint32_t d = 0; d < s->devices; d++) {
         struct block *b = &g->blocks[d];
         size_t entries = (size_t)g->rows * ENTRIES, came = (size_t)LEVELS_MAX * g->rows;
 
-        *b = (struct block){study_alloc(entries, 4), study_alloc(entries, 8),
-                            study_alloc(g->rows, 8), study_alloc(g->rows, 8),
-                            study_alloc(came, 8)};
+        b->columns = STUDY_NEW(uint32_t, entries);
+        b->values = STUDY_NEW(double, entries);
+        b->x = STUDY_NEW(double, g->rows);
+        b->y = STUDY_NEW(double, g->rows);
+        b->came = STUDY_NEW(double, came);
         for (size_t e = 0; e < entries; e++) { /* the same for any number of ranks */
             uint64_t row = (uint64_t)(d / g->side) * g->rows + e / ENTRIES;
             uint64_t entry = (uint64_t)(d % g->side) * ENTRIES + e % ENTRIES;
@@ -182,14 +184,14 @@ static inline void
 grid_free(struct grid *g)
 {
     for (uint32_t d = 0; d < g->side * g->side; d++) {
-        free(g->blocks[d].columns);
-        free(g->blocks[d].values);
-        free(g->blocks[d].x);
-        free(g->blocks[d].y);
-        free(g->blocks[d].came);
+        study_free(g->blocks[d].columns);
+        study_free(g->blocks[d].values);
+        study_free(g->blocks[d].x);
+        study_free(g->blocks[d].y);
+        study_free(g->blocks[d].came);
     }
-    free(g->blocks);
-    free(g->norms);
+    study_free(g->blocks);
+    study_free(g->norms);
 }
 
 /** The product with @p x, all parts one behind the other, as one processor makes it: the
@@ -197,7 +199,7 @@ grid_free(struct grid *g)
 static inline void
 grid_multiply(const struct grid *g, double *x, double *y)
 {
-    double *sums = study_alloc(g->side, sizeof(double));
+    double *sums = STUDY_NEW(double, g->side);
 
     for (uint32_t row = 0; row < g->side * g->rows; row++) {
         for (uint32_t j = 0; j < g->side; j++) {
@@ -213,7 +215,7 @@ grid_multiply(const struct grid *g, double *x, double *y)
         }
         y[row] = sums[0];
     }
-    free(sums);
+    study_free(sums);
 }
 
 #endif

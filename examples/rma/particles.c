@@ -43,7 +43,7 @@ struct data {
 
 /* ---- one particle ---- */
 
-static void
+TELPHER_RMA_FN_BOTH static void
 push(const struct particle *a, const struct particle *b, double *fx, double *fy)
 {
     double dx = a->x - b->x, dy = a->y - b->y, square = dx * dx + dy * dy, far;
@@ -56,7 +56,7 @@ push(const struct particle *a, const struct particle *b, double *fx, double *fy)
 }
 
 /* Back into 0 to @p end. */
-static void
+TELPHER_RMA_FN_BOTH static void
 reflect(double *at, double *speed, double end)
 {
     if (*at < 0.0) {
@@ -69,7 +69,7 @@ reflect(double *at, double *speed, double end)
     }
 }
 
-static struct particle
+TELPHER_RMA_FN_BOTH static struct particle
 move(struct particle p, double fx, double fy, double length)
 {
     p.vx += fx * STEP;
@@ -93,7 +93,7 @@ struct place {
 };
 
 /* Forces from the three segments that reach so far, in their order. */
-static void
+TELPHER_RMA_FN static void
 move_own(const struct place *p)
 {
     for (uint32_t s = p->first; s <= p->last; s++) {
@@ -117,7 +117,7 @@ move_own(const struct place *p)
 }
 
 /* What lies in segment @p s now, out of it and its neighbours. One lane does a segment. */
-static int
+TELPHER_RMA_FN static int
 gather(const struct place *p, uint32_t s)
 {
     struct segment *to = &p->part.now[s];
@@ -139,7 +139,7 @@ gather(const struct place *p, uint32_t s)
     return 1;
 }
 
-static void
+TELPHER_RMA_FN static void
 gather_own(struct place *p)
 {
     for (uint32_t s = p->first + telpher_rma_lane(p->rma); s <= p->last;
@@ -150,7 +150,7 @@ gather_own(struct place *p)
 }
 
 /* Segment @p s is there for rank @p to; the target's device has a place for it at @p at. */
-static void
+TELPHER_RMA_FN static void
 send(const struct place *p, telpher_rma_win win, const struct segment *field,
      uint32_t s, uint32_t to, uint32_t at, int other_device, uint32_t tag)
 {
@@ -164,7 +164,7 @@ send(const struct place *p, telpher_rma_win win, const struct segment *field,
     }
 }
 
-static void
+TELPHER_RMA_FN static void
 exchange(const struct place *p, telpher_rma_win win, const struct segment *field,
          uint32_t from_below, uint32_t from_above)
 {
@@ -188,7 +188,7 @@ exchange(const struct place *p, telpher_rma_win win, const struct segment *field
 
 TELPHER_RMA_KERNEL(particles)
 {
-    const struct data *data = telpher_rma_data(rma);
+    const struct data *data = (const struct data *)telpher_rma_data(rma);
     uint64_t len = (data->segments + 2) * sizeof(struct segment);
     struct place p = {
         .rma = rma,
@@ -263,7 +263,7 @@ fill_segment(struct segment *segment, uint32_t index)
         struct particle *p = &segment->p[i];
 
         p->id = (uint64_t)index * PER_SEGMENT + i + 1;
-        p->x = WIDTH * study_unit(p->id, 1);
+        p->x = (double)WIDTH * study_unit(p->id, 1);
         p->y = index + study_unit(p->id, 2);
         p->vx = study_unit(p->id, 3) - 0.5;
         p->vy = study_unit(p->id, 4) - 0.5;
@@ -274,8 +274,8 @@ fill_segment(struct segment *segment, uint32_t index)
 static struct part
 make_part(uint32_t segments, uint32_t first, uint32_t all)
 {
-    struct part part = {study_alloc(segments + 2, sizeof(struct segment)),
-                        study_alloc(segments + 2, sizeof(struct segment))};
+    struct part part = {STUDY_NEW(struct segment, segments + 2),
+                        STUDY_NEW(struct segment, segments + 2)};
 
     for (uint32_t s = 0; s < segments + 2; s++) {
         if (first + s >= 1 && first + s <= all) {
@@ -288,8 +288,8 @@ make_part(uint32_t segments, uint32_t first, uint32_t all)
 static void
 free_part(struct part *part)
 {
-    free(part->now);
-    free(part->moved);
+    study_free(part->now);
+    study_free(part->moved);
 }
 
 /* Same particles, in the same order; ids are as good as any other number to compare. */
@@ -328,7 +328,7 @@ compare(const struct study *s, const struct data *d, const struct segment *right
 int
 main(int argc, char **argv)
 {
-    struct study s = {"segments of a rank", 8, 1, 4, 40, 0};
+    struct study s = {"segments of a rank", 8, 1, 4, 40, 0, 0};
     struct data data;
     struct part whole;
     int bad;
@@ -336,13 +336,13 @@ main(int argc, char **argv)
     study_parse(argc, argv, &s);
     data.segments = s.size * (s.ranks / s.devices);
     data.steps = s.steps;
-    data.parts = study_alloc(s.devices, sizeof(*data.parts));
+    data.parts = STUDY_NEW(struct part, s.devices);
     for (uint32_t d = 0; d < s.devices; d++) {
         data.parts[d] =
             make_part(data.segments, d * data.segments, data.segments * s.devices);
     }
     whole = make_part(data.segments * s.devices, 0, data.segments * s.devices);
-    study_run(&s, &particles, &data);
+    study_run(&s, &particles, &data, sizeof(data));
     for (uint32_t i = 0; i < s.steps; i++) {
         serial_step(whole.now, whole.moved, data.segments * s.devices);
     }
@@ -351,6 +351,6 @@ main(int argc, char **argv)
         free_part(&data.parts[d]);
     }
     free_part(&whole);
-    free(data.parts);
+    study_free(data.parts);
     return bad;
 }

@@ -11,7 +11,7 @@
 
 /* Sum of squares of this rank's stripe, by one lane, so that its order does not depend on
  * how many there are. */
-static void
+TELPHER_RMA_FN static void
 add_squares(const struct place *p, double *square)
 {
     if (telpher_rma_lane(p->rma) == 0) {
@@ -23,7 +23,7 @@ add_squares(const struct place *p, double *square)
 }
 
 /* Part i, of length 1 now, from device (i, 0) to device (0, i). */
-static void
+TELPHER_RMA_FN static void
 turn(const struct place *p, double norm)
 {
     if (p->j == 0) {
@@ -111,7 +111,7 @@ serial(const struct grid *g, double *x, double *y, double *norms)
 int
 main(int argc, char **argv)
 {
-    struct study s = {"rows of a rank", 8, 4, 50, 40, 1};
+    struct study s = {"rows of a rank", 8, 4, 50, 40, 1, 0};
     struct grid g;
     double *x, *y, *norms, *got, value;
     size_t all;
@@ -120,12 +120,12 @@ main(int argc, char **argv)
     study_parse(argc, argv, &s);
     grid_init(&g, &s, 1);
     all = (size_t)g.side * g.rows;
-    x = study_alloc(all, 8);
-    y = study_alloc(all, 8);
-    got = study_alloc(all, 8);
-    norms = study_alloc(s.steps, 8);
+    x = STUDY_NEW(double, all);
+    y = STUDY_NEW(double, all);
+    got = STUDY_NEW(double, all);
+    norms = STUDY_NEW(double, s.steps);
     serial(&g, x, y, norms); /* first: the kernel changes where it began */
-    study_run(&s, &power, &g);
+    study_run(&s, &power, &g, sizeof(g));
     for (size_t k = 0; k < all; k++) {
         got[k] = g.blocks[k / g.rows].x[k % g.rows];
     }
@@ -137,10 +137,10 @@ main(int argc, char **argv)
         printf("it has not converged\n");
         bad = 1;
     }
-    free(x);
-    free(y);
-    free(got);
-    free(norms);
+    study_free(x);
+    study_free(y);
+    study_free(got);
+    study_free(norms);
     grid_free(&g);
     return bad;
 }

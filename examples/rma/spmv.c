@@ -21,7 +21,7 @@ TELPHER_RMA_KERNEL(spmv)
 int
 main(int argc, char **argv)
 {
-    struct study s = {"rows of a rank", 8, 4, 50, 10, 1};
+    struct study s = {"rows of a rank", 8, 4, 50, 10, 1, 0};
     struct grid g;
     double *x, *y, *got;
     size_t all;
@@ -30,21 +30,21 @@ main(int argc, char **argv)
     study_parse(argc, argv, &s);
     grid_init(&g, &s, 4);
     all = (size_t)g.side * g.rows;
-    x = study_alloc(all, 8);
-    y = study_alloc(all, 8);
-    got = study_alloc(all, 8);
+    x = STUDY_NEW(double, all);
+    y = STUDY_NEW(double, all);
+    got = STUDY_NEW(double, all);
     for (size_t k = 0; k < all; k++) {
         x[k] = g.blocks[k / g.rows].x[k % g.rows];
     }
-    study_run(&s, &spmv, &g);
+    study_run(&s, &spmv, &g, sizeof(g));
     grid_multiply(&g, x, y);
     for (size_t k = 0; k < all; k++) {
         got[k] = g.blocks[k / g.rows * g.side].y[k % g.rows];
     }
     bad = study_compare("spmv", got, y, all);
-    free(x);
-    free(y);
-    free(got);
+    study_free(x);
+    study_free(y);
+    study_free(got);
     grid_free(&g);
     return bad;
 }

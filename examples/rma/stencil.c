@@ -29,7 +29,7 @@ struct data {
     struct part *parts;
 };
 
-static size_t
+TELPHER_RMA_FN_BOTH static size_t
 at(uint32_t rows, uint32_t k, uint32_t j, uint32_t i)
 {
     return ((size_t)k * (rows + 2) + j) * NX + i;
@@ -53,7 +53,7 @@ struct place {
             for (uint32_t i = (from) + telpher_rma_lane((p)->rma); i < (to);           \
                  i += telpher_rma_lanes((p)->rma))
 
-static void
+TELPHER_RMA_FN static void
 laplacian(const struct place *p)
 {
     const double *in = p->part.in;
@@ -67,13 +67,13 @@ laplacian(const struct place *p)
     }
 }
 
-static double
+TELPHER_RMA_FN_BOTH static double
 limited(double flux, double slope)
 {
     return flux * slope > 0.0 ? 0.0 : flux;
 }
 
-static void
+TELPHER_RMA_FN static void
 fluxes(const struct place *p)
 {
     const double *in = p->part.in, *lap = p->part.lap;
@@ -87,7 +87,7 @@ fluxes(const struct place *p)
     }
 }
 
-static void
+TELPHER_RMA_FN static void
 update(const struct place *p)
 {
     EACH_POINT(p, k, j, i, 1, NX - 1)
@@ -101,7 +101,7 @@ update(const struct place *p)
 }
 
 /* Tells the rank below that this one's first row is there; carries it to another device. */
-static void
+TELPHER_RMA_FN static void
 send_down(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
 {
     if (p->me == 0) {
@@ -125,7 +125,7 @@ send_down(const struct place *p, telpher_rma_win win, const double *field, uint3
 }
 
 /* The same for the last row and the rank above. */
-static void
+TELPHER_RMA_FN static void
 send_up(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
 {
     if (p->me == p->size - 1) {
@@ -148,7 +148,7 @@ send_up(const struct place *p, telpher_rma_win win, const double *field, uint32_
     }
 }
 
-static void
+TELPHER_RMA_FN static void
 wait_below(const struct place *p, uint32_t tag)
 {
     if (p->me > 0) {
@@ -156,7 +156,7 @@ wait_below(const struct place *p, uint32_t tag)
     }
 }
 
-static void
+TELPHER_RMA_FN static void
 wait_above(const struct place *p, uint32_t tag)
 {
     if (p->me < p->size - 1) {
@@ -164,7 +164,7 @@ wait_above(const struct place *p, uint32_t tag)
     }
 }
 
-static void
+TELPHER_RMA_FN static void
 step(struct place *p)
 {
     double *swap = p->part.in;
@@ -189,7 +189,7 @@ step(struct place *p)
 
 TELPHER_RMA_KERNEL(stencil)
 {
-    const struct data *data = telpher_rma_data(rma);
+    const struct data *data = (const struct data *)telpher_rma_data(rma);
     uint64_t len = at(data->rows, LEVELS, 0, 0) * sizeof(double);
     struct place p = {
         .rma = rma,
@@ -268,9 +268,9 @@ static struct part
 make_part(uint32_t rows, uint32_t first, uint32_t all)
 {
     size_t count = at(rows, LEVELS, 0, 0);
-    struct part part = {study_alloc(count, 8), study_alloc(count, 8),
-                        study_alloc(count, 8), study_alloc(count, 8),
-                        study_alloc(count, 8)};
+    struct part part = {STUDY_NEW(double, count), STUDY_NEW(double, count),
+                        STUDY_NEW(double, count), STUDY_NEW(double, count),
+                        STUDY_NEW(double, count)};
 
     for (uint32_t k = 0; k < LEVELS; k++) {
         for (uint32_t j = 0; j < rows + 2; j++) {
@@ -293,11 +293,11 @@ make_part(uint32_t rows, uint32_t first, uint32_t all)
 static void
 free_part(struct part *part)
 {
-    free(part->in);
-    free(part->lap);
-    free(part->flx);
-    free(part->fly);
-    free(part->out);
+    study_free(part->in);
+    study_free(part->lap);
+    study_free(part->flx);
+    study_free(part->fly);
+    study_free(part->out);
 }
 
 /* The devices' rows one behind the other against the whole grid. */
@@ -306,7 +306,7 @@ compare(const struct study *s, const struct data *d, const struct part *whole)
 {
     uint32_t all = d->rows * s->devices;
     size_t count = (size_t)all * LEVELS * NX;
-    double *got = study_alloc(count, 8), *right = study_alloc(count, 8);
+    double *got = STUDY_NEW(double, count), *right = STUDY_NEW(double, count);
     size_t n = 0;
     int bad;
 
@@ -322,15 +322,15 @@ compare(const struct study *s, const struct data *d, const struct part *whole)
         }
     }
     bad = study_compare("stencil", got, right, count);
-    free(got);
-    free(right);
+    study_free(got);
+    study_free(right);
     return bad;
 }
 
 int
 main(int argc, char **argv)
 {
-    struct study s = {"rows of a rank", 8, 1, 8, 20, 0};
+    struct study s = {"rows of a rank", 8, 1, 8, 20, 0, 0};
     struct data data;
     struct part whole;
     int bad;
@@ -338,18 +338,18 @@ main(int argc, char **argv)
     study_parse(argc, argv, &s);
     data.rows = s.size * (s.ranks / s.devices);
     data.steps = s.steps;
-    data.parts = study_alloc(s.devices, sizeof(*data.parts));
+    data.parts = STUDY_NEW(struct part, s.devices);
     for (uint32_t d = 0; d < s.devices; d++) {
         data.parts[d] = make_part(data.rows, d * data.rows, data.rows * s.devices);
     }
     whole = make_part(data.rows * s.devices, 0, data.rows * s.devices);
-    study_run(&s, &stencil, &data);
+    study_run(&s, &stencil, &data, sizeof(data));
     serial(data.rows * s.devices, s.steps, &whole);
     bad = compare(&s, &data, &whole);
     for (uint32_t d = 0; d < s.devices; d++) {
         free_part(&data.parts[d]);
     }
     free_part(&whole);
-    free(data.parts);
+    study_free(data.parts);
     return bad;
 }

@@ -10,7 +10,7 @@ static void
 usage(const char *program, const struct study *s)
 {
     fprintf(stderr,
-            "Usage: %s [RANKS [DEVICES [SIZE [STEPS]]]]\n"
+            "Usage: %s [RANKS [DEVICES [SIZE [STEPS [LANES]]]]]\n"
             "SIZE: %s. Defaults: %u %u %u %u. DEVICES divide RANKS%s.\n",
             program, s->what, s->ranks, s->devices, s->size, s->steps,
             s->square ? " and are 1, 4, 9, ..." : "");
@@ -33,13 +33,13 @@ study_parse(int argc, char **argv, struct study *study)
 {
     const struct study defaults = *study;
     uint32_t *const values[] = {&study->ranks, &study->devices, &study->size,
-                                &study->steps};
+                                &study->steps, &study->lanes};
 
     for (int i = 1; i < argc; i++) {
         char *end;
         unsigned long value = strtoul(argv[i], &end, 10);
 
-        if (i > 4 || *end != '\0' || value < 1 || value > 1000000) {
+        if (i > 5 || *end != '\0' || value < 1 || value > 1000000) {
             usage(argv[0], &defaults);
         }
         *values[i - 1] = (uint32_t)value;
@@ -54,8 +54,16 @@ study_parse(int argc, char **argv, struct study *study)
 void *
 study_alloc(size_t count, size_t size)
 {
-    void *memory = calloc(count != 0 ? count : 1, size);
+    void *memory = NULL;
 
+    count = count != 0 ? count : 1;
+#ifdef __CUDACC__ /* memory that a GPU and the host share */
+    if (cudaMallocManaged(&memory, count * size) == cudaSuccess) {
+        memset(memory, 0, count * size);
+    }
+#else
+    memory = calloc(count, size);
+#endif
     if (memory == NULL) {
         fprintf(stderr, "no memory for %zu times %zu bytes\n", count, size);
         exit(1);
@@ -64,8 +72,20 @@ study_alloc(size_t count, size_t size)
 }
 
 void
-study_run(const struct study *study, const telpher_rma_kernel *kernel, void *data)
+study_free(void *memory)
 {
+#ifdef __CUDACC__
+    cudaFree(memory);
+#else
+    free(memory);
+#endif
+}
+
+void
+study_run(const struct study *study, const telpher_rma_kernel *kernel, const void *data,
+          size_t len)
+{
+    void *copy = memcpy(study_alloc(1, len), data, len);
     telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
     telpher_error err = {TELPHER_OK, {0}};
@@ -73,8 +93,9 @@ study_run(const struct study *study, const telpher_rma_kernel *kernel, void *dat
 
     params.ranks = study->ranks;
     params.devices = study->devices;
+    params.block[0] = study->lanes;
     if (telpher_rma_create(&params, &job, &err) != TELPHER_OK ||
-        telpher_rma_run(job, kernel, data, &err) != TELPHER_OK) {
+        telpher_rma_run(job, kernel, copy, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);
         exit(1);
     }
@@ -83,6 +104,7 @@ study_run(const struct study *study, const telpher_rma_kernel *kernel, void *dat
            kernel->name, study->ranks, telpher_rma_job_lanes(job), study->devices,
            study->what, study->size, study->steps, ms);
     telpher_rma_destroy(job);
+    study_free(copy);
 }
 
 int

@@ -8,35 +8,40 @@
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
 
-/** How a study runs: PROGRAM [RANKS [DEVICES [SIZE [STEPS]]]]. */
+/** How a study runs: PROGRAM [RANKS [DEVICES [SIZE [STEPS [LANES]]]]]. */
 struct study {
     const char *what; /* SIZE, in words */
     uint32_t ranks, devices, size, steps; /* the program's defaults */
     uint32_t square; /* not 0: devices are 1, 4, 9, ... */
+    uint32_t lanes; /* of a rank; 0 = one */
 };
 
 /** Reads the command line over the defaults; ends the program when it makes no sense. */
 void study_parse(int argc, char **argv, struct study *study);
 
-/** Memory of @p count elements, 0; ends the program when there is none. */
+/** Memory of @p count elements, 0, for host and kernels; ends the program when there is none. */
 void *study_alloc(size_t count, size_t size);
+void study_free(void *memory);
+#define STUDY_NEW(type, count) ((type *)study_alloc(count, sizeof(type)))
 
-/** Runs the kernel with @p data and says how long it took. Ends the program on failure. */
-void study_run(const struct study *study, const telpher_rma_kernel *kernel, void *data);
+/** Runs the kernel with a copy of the @p len bytes at @p data and says how long it took.
+ *  Ends the program on failure. */
+void study_run(const struct study *study, const telpher_rma_kernel *kernel,
+               const void *data, size_t len);
 
 /** Compares @p count numbers bit for bit. @return 0, or 1 after words about the first */
 int study_compare(const char *what, const double *got, const double *right,
                   size_t count);
 
 /** The first of @p count things that part @p index of @p parts has. */
-static inline uint32_t
+TELPHER_RMA_FN_BOTH static inline uint32_t
 study_first(uint32_t count, uint32_t parts, uint32_t index)
 {
     return (uint32_t)((uint64_t)count * index / parts);
 }
 
 /** A number from two others, as if by chance. */
-static inline uint64_t
+TELPHER_RMA_FN_BOTH static inline uint64_t
 study_random(uint64_t a, uint64_t b)
 {
     uint64_t x =
@@ -49,7 +54,7 @@ study_random(uint64_t a, uint64_t b)
 }
 
 /** The same between 0 and 1. */
-static inline double
+TELPHER_RMA_FN_BOTH static inline double
 study_unit(uint64_t a, uint64_t b)
 {
     return (double)(study_random(a, b) >> 11) * 0x1p-53;

@@ -413,7 +413,7 @@ check_kernel(const telpher_rma_kernel *kernel, telpher_error *err)
 {
     char text[160];
 
-    if (kernel == NULL || kernel->body == NULL) {
+    if (kernel == NULL || (kernel->body == NULL && kernel->launch == NULL)) {
         return tell(err, TELPHER_ERR_INVALID, "no kernel");
     }
     if (kernel->abi != TELPHER_RMA_ABI || kernel->state_size != sizeof(telpher_rma) ||
@@ -467,6 +467,43 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     return status;
 }
 
+/* A kernel that brings its launcher was compiled for something else than processors. */
+static telpher_status
+launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+                 telpher_error *err)
+{
+    const telpher_rma_params *p = &job->params;
+    telpher_rma_outcome outcome = {
+        .ranks = p->ranks,
+        .devices = p->devices,
+        .tags = p->tags,
+        .block = {p->block[0], p->block[1], p->block[2]},
+        .timeout_ns = p->timeout_ns,
+        .log = p->log,
+        .user = p->user,
+    };
+
+    if (p->check != 0) {
+        return tell(err, TELPHER_ERR_UNSUPPORTED,
+                    "checks look at kernels compiled for processors");
+    }
+    kernel->launch(kernel, data, &outcome);
+    job->report = outcome.report;
+    if (outcome.timings != NULL) {
+        job->timings =
+            tp_memdup(outcome.timings, outcome.timing_count * sizeof(*outcome.timings),
+                      "timings");
+        job->timing_count = job->timings != NULL ? outcome.timing_count : 0;
+        free(outcome.timings);
+    }
+    job->elapsed_ns = outcome.elapsed_ns;
+    if (outcome.status != TELPHER_OK) {
+        tp_rma_log_report(telpher_rma_report(job));
+        tell_report(err, outcome.status, telpher_rma_report(job));
+    }
+    return outcome.status;
+}
+
 telpher_status
 telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
                 telpher_error *err)
@@ -483,7 +520,8 @@ telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *da
         return tell(err, TELPHER_ERR_BUSY, "the job runs a kernel");
     }
     forget_run(job);
-    status = launch(job, kernel, data, err);
+    status = kernel->launch != NULL ? launch_elsewhere(job, kernel, data, err)
+                                    : launch(job, kernel, data, err);
     atomic_store(&job->busy, false);
     return status;
 }

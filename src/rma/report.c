@@ -115,8 +115,8 @@ print_table(FILE *out, struct tp_run *run)
 }
 
 /* Each line is one of the log, once, where it is decided. */
-static void
-log_lines(const char *report)
+void
+tp_rma_log_report(const char *report)
 {
     while (*report != '\0') {
         size_t len = strcspn(report, "\n");
@@ -144,7 +144,7 @@ write_report(struct tp_run *run, telpher_status status, const char *words)
         tp_error("rma", "%s: %s", run->kernel->name, words);
         return;
     }
-    log_lines(text);
+    tp_rma_log_report(text);
     tp_mutex_lock(&run->fail_lock);
     run->report = text;
     tp_mutex_unlock(&run->fail_lock);

@@ -346,6 +346,9 @@ void tp_fold(int type, int op, void *dst, const void *src, size_t count);
 void tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** Each line of a report is one of the log. */
+void tp_rma_log_report(const char *report);
+
 /** A call of @p lane was given what cannot be: the run fails, with the call's place. */
 telpher_status tp_call_refuse(struct tp_lane *lane, telpher_status status,
                               const struct tp_call *call, const char *words, ...)

@@ -426,6 +426,61 @@ a_kernel_cannot_run_kernels(void **state)
     assert_null(telpher_rma_here());
 }
 
+/* Stands for a launcher that nvcc compiled into the program. */
+static void
+launch_nowhere(const telpher_rma_kernel *kernel, void *user,
+               telpher_rma_outcome *outcome)
+{
+    telpher_rma_outcome *wanted = user;
+
+    assert_string_equal(kernel->name, "elsewhere");
+    assert_int_equal(outcome->ranks, 6);
+    assert_int_equal(outcome->devices, 2);
+    assert_int_equal(outcome->tags, 9);
+    assert_int_equal(outcome->block[0] * outcome->block[1] * outcome->block[2], 12);
+    assert_int_equal(outcome->timeout_ns, 1234567);
+    outcome->status = wanted->status;
+    outcome->elapsed_ns = 77;
+    outcome->timings = malloc(sizeof(double));
+    outcome->timings[0] = 0.5;
+    outcome->timing_count = 1;
+    outcome->report = wanted->status != TELPHER_OK ? strdup("one\ntwo\n") : NULL;
+}
+
+static void
+a_kernel_may_bring_its_launcher(void **state)
+{
+    telpher_rma_params p = shape(6, 4, 2);
+    telpher_rma_kernel kernel = kernel_empty;
+    telpher_rma_outcome wanted = {.status = TELPHER_OK};
+    telpher_error err = {0};
+    telpher_rma_job *job;
+    double ms = 0;
+
+    (void)state;
+    p.block[1] = 3;
+    p.devices = 2;
+    p.tags = 9;
+    p.timeout_ns = 1234567;
+    kernel.name = "elsewhere";
+    kernel.body = NULL;
+    kernel.launch = launch_nowhere;
+    job = make(&p);
+    assert_int_equal(telpher_rma_run(job, &kernel, &wanted, &err), TELPHER_OK);
+    assert_int_equal(telpher_rma_timings(job, &ms, 1), 1);
+    assert_true(ms == 0.5 && telpher_rma_elapsed(job) == 77);
+    wanted.status = TELPHER_ERR_TIMEOUT;
+    assert_int_equal(telpher_rma_run(job, &kernel, &wanted, &err), TELPHER_ERR_TIMEOUT);
+    assert_string_equal(err.text, "one");
+    assert_string_equal(telpher_rma_report(job), "one\ntwo\n");
+    telpher_rma_destroy(job);
+    p.check = TELPHER_RMA_CHECK_RACES;
+    job = make(&p);
+    assert_int_equal(telpher_rma_run(job, &kernel, &wanted, &err),
+                     TELPHER_ERR_UNSUPPORTED);
+    telpher_rma_destroy(job);
+}
+
 static void
 keep_line(void *user, const char *line)
 {
@@ -512,6 +567,7 @@ main(void)
         cmocka_unit_test(parameters_out_of_range_are_refused),
         cmocka_unit_test(two_jobs_run_at_once),
         cmocka_unit_test(a_kernel_cannot_run_kernels),
+        cmocka_unit_test(a_kernel_may_bring_its_launcher),
         cmocka_unit_test(kernels_say_things),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };

@@ -9,7 +9,7 @@ enum { WORLD = TELPHER_RMA_WORLD, DEVICE = TELPHER_RMA_DEVICE };
 /* A number goes round n times; each rank adds its own. */
 TELPHER_RMA_KERNEL(kernel_ring)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint32_t next = (me + 1) % size;
     telpher_rma_win win;
@@ -41,7 +41,7 @@ TELPHER_RMA_KERNEL(kernel_ring)
     telpher_rma_win_free(rma, win);
 }
 
-static void
+TELPHER_RMA_FN static void
 expect(telpher_rma *rma, int right)
 {
     if (!right) {
@@ -52,7 +52,7 @@ expect(telpher_rma *rma, int right)
 /* Sums of every size, with the result where the source is; a broadcast from each rank. */
 TELPHER_RMA_KERNEL(kernel_collectives)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     TELPHER_RMA_SHARED(rma, double, x, 1000);
     TELPHER_RMA_SHARED(rma, int32_t, k, 1000);
@@ -95,7 +95,7 @@ TELPHER_RMA_KERNEL(kernel_collectives)
 /* Halves, halves of them, a colour for nobody; keys turn the order round. */
 TELPHER_RMA_KERNEL(kernel_groups)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     telpher_rma_comm half, none, again;
     TELPHER_RMA_SHARED(rma, uint64_t, sum, 1);
@@ -136,9 +136,9 @@ TELPHER_RMA_KERNEL(kernel_groups)
 /* Parts of different sizes, also none; windows over one another; many, one after another. */
 TELPHER_RMA_KERNEL(kernel_windows)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
-    TELPHER_RMA_SHARED(rma, uint64_t, own, 64);
+    uint64_t *own = d->own[me];
     telpher_rma_win all, mine, many;
 
     telpher_rma_win_create(rma, WORLD, d->cells, sizeof(d->cells), &all);
@@ -198,7 +198,7 @@ TELPHER_RMA_KERNEL(kernel_tags)
 /* The counters of tag 1 begin right before they wrap. */
 TELPHER_RMA_KERNEL(kernel_values)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD);
     double sum = telpher_rma_lane_sum(rma, telpher_rma_lane(rma) + 1);
 
@@ -214,7 +214,7 @@ TELPHER_RMA_KERNEL(kernel_values)
 /* Each waits for the one before it, and nobody begins. */
 TELPHER_RMA_KERNEL(kernel_deadlock)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     telpher_status status;
 
@@ -262,7 +262,7 @@ TELPHER_RMA_KERNEL(kernel_slow)
 /* A wait with a time of its own ends, and the launch is good. */
 TELPHER_RMA_KERNEL(kernel_patient)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD);
 
     if (me == 0) {
@@ -291,7 +291,7 @@ TELPHER_RMA_KERNEL(kernel_polls)
 /* Who should send has returned, while another runs on. */
 TELPHER_RMA_KERNEL(kernel_lost)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD);
 
     if (me == 1) {
@@ -305,9 +305,9 @@ TELPHER_RMA_KERNEL(kernel_lost)
 /* What cannot be, one kind a launch. */
 TELPHER_RMA_KERNEL(kernel_refused)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t size = telpher_rma_size(rma, WORLD), tag;
-    TELPHER_RMA_SHARED(rma, uint64_t, x, 4);
+    uint64_t *x = d->own[telpher_rma_rank(rma, WORLD)];
     telpher_rma_win win;
     telpher_status s = TELPHER_OK;
 
@@ -407,7 +407,7 @@ TELPHER_RMA_KERNEL(kernel_refused)
 /* A scan by the lanes of each rank, in steps with a barrier between. */
 TELPHER_RMA_KERNEL(kernel_blocks)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD);
     TELPHER_RMA_SHARED(rma, uint64_t, a, 128);
     TELPHER_RMA_SHARED(rma, uint64_t, b, 128);
@@ -465,9 +465,10 @@ TELPHER_RMA_KERNEL(kernel_says)
 
 TELPHER_RMA_KERNEL(kernel_empty) { (void)rma; }
 
+#ifndef __CUDACC__
 TELPHER_RMA_KERNEL(kernel_nests)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     telpher_rma_job *job;
 
     if (telpher_rma_create(NULL, &job, NULL) == TELPHER_OK) {
@@ -476,3 +477,4 @@ TELPHER_RMA_KERNEL(kernel_nests)
         telpher_rma_destroy(job);
     }
 }
+#endif

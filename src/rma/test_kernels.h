@@ -5,14 +5,15 @@
 
 #include <telpher/rma/device.h>
 
-enum { CELLS = 4096 };
+enum { CELLS = 4096, RANKS = 512 };
 
 /** What tests share with kernels. */
 struct test_data {
     uint64_t cells[CELLS];
     double reals[CELLS];
+    uint64_t own[RANKS][64]; /* each rank's */
     uint32_t n; /* a number that the kernel wants */
-    telpher_status statuses[64]; /* by rank: what a call said */
+    telpher_status statuses[RANKS]; /* by rank: what a call said */
 };
 
 TELPHER_RMA_KERNEL_DECLARE(kernel_ring);

@@ -9,7 +9,7 @@ enum { WORLD = TELPHER_RMA_WORLD, N = 64 };
  * neighbours have read before it writes. */
 TELPHER_RMA_KERNEL(kernel_halo)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint32_t left = (me + size - 1) % size, right = (me + 1) % size;
     uint64_t *cells = d->cells + me * N;
@@ -42,7 +42,7 @@ TELPHER_RMA_KERNEL(kernel_halo)
 /* Two puts into one place, of which the first is perhaps not yet read. */
 TELPHER_RMA_KERNEL(kernel_no_credit)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD);
     TELPHER_RMA_SHARED(rma, uint64_t, value, 1);
     telpher_rma_win win;
@@ -78,7 +78,7 @@ TELPHER_RMA_KERNEL(kernel_no_barrier)
 /* Every lane adds what one should. */
 TELPHER_RMA_KERNEL(kernel_all_lanes_add)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
 
     d->reals[telpher_rma_rank(rma, WORLD)] += 1;
     telpher_rma_barrier(rma, WORLD);
@@ -87,7 +87,7 @@ TELPHER_RMA_KERNEL(kernel_all_lanes_add)
 /* A rank looks at another's memory before the notification. */
 TELPHER_RMA_KERNEL(kernel_reads_early)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
 
     if (telpher_rma_lane(rma) == 0) {

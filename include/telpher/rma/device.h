@@ -29,10 +29,19 @@
 
 #include <telpher/rma/types.h>
 
+#ifdef __cplusplus
+#define TELPHER_RMA_EXTERN_ extern "C"
+#else
+#define TELPHER_RMA_EXTERN_ extern
+#endif
+#define TELPHER_RMA_KERNEL_DECLARE_(name)                                              \
+    TELPHER_RMA_EXTERN_ const telpher_rma_kernel name
+
 #if defined(__CUDACC__)
 #error "Telpher has no CUDA backend for kernels that communicate"
-#endif
+#else
 #include <telpher/rma/device_cpu.h>
+#endif
 
 /** "file.c:41": where a call stands, for reports. */
 #define TELPHER_RMA_TEXT_(x) #x
@@ -45,35 +54,38 @@
 #define TELPHER_RMA_KERNEL_DECLARE(name) TELPHER_RMA_KERNEL_DECLARE_(name)
 
 /**
- * Declares @p name, a pointer to @p count of @p type that all lanes of the rank share, zero
- * at the launch. Block; the same memory each time this line is reached. NULL when there is
- * no memory, and the launch fails.
+ * Declares @p name, a pointer to @p count of @p type that all lanes of the rank share. Block;
+ * the same memory each time this line is reached. The count is a constant, for GPUs. NULL
+ * when there is no memory, and the launch fails.
  */
 #define TELPHER_RMA_SHARED(rma, type, name, count)                                     \
     TELPHER_RMA_SHARED_(rma, type, name, count)
 
 /* ---- who this is ---- */
 
-/** The data of the launch: on processors, the host's own. */
+/** In front of functions that kernels call: TELPHER_RMA_FN, or TELPHER_RMA_FN_BOTH for those
+ *  that the host calls, too. */
+
+/** The data of the launch, what the host gave to it. */
 #define telpher_rma_data(rma) ((rma)->data)
 /** This lane among those of its rank, and how many they are; and in one dimension, 0 to 2. */
-#define telpher_rma_lane(rma) ((rma)->lane)
+#define telpher_rma_lane(rma) TELPHER_RMA_LANE_(rma)
 #define telpher_rma_lanes(rma) ((rma)->lanes)
 #define telpher_rma_lane_in(rma, dim) telpher_rma_lane_in_(rma, dim)
 #define telpher_rma_lanes_in(rma, dim) ((rma)->block[dim])
 /** This rank in a group, TELPHER_RMA_NO_RANK if it is not in there; and the group's size,
  *  0 if there is no such group. */
-#define telpher_rma_rank(rma, comm) ((rma)->calls->rank(rma, comm))
-#define telpher_rma_size(rma, comm) ((rma)->calls->size(rma, comm))
+#define telpher_rma_rank(rma, comm) (TELPHER_RMA_CALL_(rma, rank)(rma, comm))
+#define telpher_rma_size(rma, comm) (TELPHER_RMA_CALL_(rma, size)(rma, comm))
 
 /* ---- lanes of one rank ---- */
 
 /** Barrier of the rank's lanes. Block. */
-#define telpher_rma_sync(rma) ((rma)->calls->sync(rma, TELPHER_RMA_HERE))
+#define telpher_rma_sync(rma) (TELPHER_RMA_CALL_(rma, sync)(rma, TELPHER_RMA_HERE))
 /** Sum of @p value over the lanes, added from the first lane to the last. Block, but each
  *  lane with its own value. */
 #define telpher_rma_lane_sum(rma, value)                                               \
-    ((rma)->calls->lane_sum(rma, value, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, lane_sum)(rma, value, TELPHER_RMA_HERE))
 
 /* ---- windows ---- */
 
@@ -87,12 +99,14 @@
  * @return also TELPHER_ERR_NO_MEMORY; *ret_win is TELPHER_RMA_WIN_NONE after any failure.
  */
 #define telpher_rma_win_create(rma, comm, base, len, ret_win)                          \
-    ((rma)->calls->win_create(rma, comm, base, len, ret_win, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, win_create)(rma, comm, base, len, ret_win,                 \
+                                        TELPHER_RMA_HERE))
 /** Ends a window. Block; all ranks of its group. */
 #define telpher_rma_win_free(rma, win)                                                 \
-    ((rma)->calls->win_free(rma, win, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, win_free)(rma, win, TELPHER_RMA_HERE))
 /** [bytes] of a rank's part; 0 if there is none. */
-#define telpher_rma_win_size(rma, win, rank) ((rma)->calls->win_size(rma, win, rank))
+#define telpher_rma_win_size(rma, win, rank)                                           \
+    (TELPHER_RMA_CALL_(rma, win_size)(rma, win, rank))
 
 /* ---- puts and notifications: all block ---- */
 
@@ -113,46 +127,47 @@
     telpher_rma_put_value_notify_(rma, win, rank, off, value, tag, TELPHER_RMA_HERE)
 /** One notification of @p tag to @p rank of @p comm, behind all that this rank put there. */
 #define telpher_rma_notify(rma, comm, rank, tag)                                       \
-    ((rma)->calls->notify(rma, comm, rank, tag, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, notify)(rma, comm, rank, tag, TELPHER_RMA_HERE))
 /** Reads bytes [off .. off + len) of @p rank's part; they are in @p dst when it returns. */
 #define telpher_rma_get(rma, win, rank, off, dst, len)                                 \
     telpher_rma_get_(rma, win, rank, off, dst, len, TELPHER_RMA_HERE)
 /** Waits until all that this rank put into the window has arrived. */
-#define telpher_rma_flush(rma, win) ((rma)->calls->flush(rma, win, TELPHER_RMA_HERE))
+#define telpher_rma_flush(rma, win)                                                    \
+    (TELPHER_RMA_CALL_(rma, flush)(rma, win, TELPHER_RMA_HERE))
 
 /* ---- waiting: all block ---- */
 
 /** Takes @p count notifications of @p tag away if so many have come.
  *  @return also TELPHER_ERR_AGAIN, not yet; none taken. That is no failure of the launch. */
 #define telpher_rma_test(rma, tag, count)                                              \
-    ((rma)->calls->test(rma, tag, count, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, test)(rma, tag, count, TELPHER_RMA_HERE))
 /**
  * Waits until @p count notifications of @p tag have come, and takes them away.
  * @return also TELPHER_ERR_TIMEOUT   the launch's deadline passed, and the launch fails
  *              TELPHER_ERR_DEADLOCK  nobody is left to send, and the launch fails
  */
 #define telpher_rma_wait(rma, tag, count)                                              \
-    ((rma)->calls->wait(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK, tag, count, 0,    \
-                        TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, wait)(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK, tag,    \
+                                  count, 0, TELPHER_RMA_HERE))
 /** The same for notifications that all come from rank @p from of @p comm: reports name it,
  *  and the launch fails with TELPHER_ERR_PEER_LOST as soon as its kernel has returned. */
 #define telpher_rma_wait_from(rma, comm, from, tag, count)                             \
-    ((rma)->calls->wait(rma, comm, from, tag, count, 0, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, wait)(rma, comm, from, tag, count, 0, TELPHER_RMA_HERE))
 /** The same for at most @p timeout_ns, more than 0; TELPHER_ERR_TIMEOUT is then an answer,
  *  and no failure of the launch. */
 #define telpher_rma_wait_for(rma, tag, count, timeout_ns)                              \
-    ((rma)->calls->wait(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK, tag, count,       \
-                        timeout_ns, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, wait)(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK, tag,    \
+                                  count, timeout_ns, TELPHER_RMA_HERE))
 /** Waits until one of @p tags has a notification, takes one away and gives the tag, the
  *  first in the list if there are several. */
 #define telpher_rma_wait_any(rma, tags, tag_count, ret_tag)                            \
-    ((rma)->calls->wait_any(rma, tags, tag_count, ret_tag, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, wait_any)(rma, tags, tag_count, ret_tag, TELPHER_RMA_HERE))
 
 /* ---- all ranks of a group: all block, and in the same order in all of them ---- */
 
 /** No rank leaves before all have come; what they wrote before can be read after. */
 #define telpher_rma_barrier(rma, comm)                                                 \
-    ((rma)->calls->barrier(rma, comm, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, barrier)(rma, comm, TELPHER_RMA_HERE))
 /** Copies @p len bytes of rank @p root's @p buffer into that of all others. */
 #define telpher_rma_broadcast(rma, comm, root, buffer, len)                            \
     telpher_rma_broadcast_(rma, comm, root, buffer, len, TELPHER_RMA_HERE)
@@ -169,24 +184,94 @@
  *  of their rank; a negative colour is in none and gets TELPHER_RMA_COMM_NONE. Lasts until
  *  the end of the launch. @return also TELPHER_ERR_NO_MEMORY, TELPHER_ERR_LIMIT */
 #define telpher_rma_split(rma, comm, color, key, ret_comm)                             \
-    ((rma)->calls->split(rma, comm, color, key, ret_comm, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, split)(rma, comm, color, key, ret_comm, TELPHER_RMA_HERE))
 
 /* ---- words, time, failure: each lane for itself, but for the timer ---- */
 
 /** A line of text, alone or with a number, while the kernel runs. */
-#define telpher_rma_log(rma, text) ((rma)->calls->log(rma, text, 0, 0, 0))
+#define telpher_rma_log(rma, text) (TELPHER_RMA_CALL_(rma, log)(rma, text, 0, 0, 0))
 #define telpher_rma_log_int(rma, text, value)                                          \
-    ((rma)->calls->log(rma, text, 1, value, 0))
+    (TELPHER_RMA_CALL_(rma, log)(rma, text, 1, value, 0))
 #define telpher_rma_log_real(rma, text, value)                                         \
-    ((rma)->calls->log(rma, text, 2, 0, value))
+    (TELPHER_RMA_CALL_(rma, log)(rma, text, 2, 0, value))
 /** [ns] on a clock that all ranks of the machine share. */
-#define telpher_rma_now(rma) ((rma)->calls->now(rma))
+#define telpher_rma_now(rma) (TELPHER_RMA_CALL_(rma, now)(rma))
 /** Time from the last rank's start to the last rank's stop of a device, for
  *  telpher_rma_timings(). Block; all ranks of the device. */
-#define telpher_rma_timer_start(rma) ((rma)->calls->timer(rma, 0, TELPHER_RMA_HERE))
-#define telpher_rma_timer_stop(rma) ((rma)->calls->timer(rma, 1, TELPHER_RMA_HERE))
+#define telpher_rma_timer_start(rma)                                                   \
+    (TELPHER_RMA_CALL_(rma, timer)(rma, 0, TELPHER_RMA_HERE))
+#define telpher_rma_timer_stop(rma)                                                    \
+    (TELPHER_RMA_CALL_(rma, timer)(rma, 1, TELPHER_RMA_HERE))
 /** Makes the launch fail with @p status (negative), and all waits return. */
 #define telpher_rma_fail(rma, status)                                                  \
-    ((rma)->calls->fail(rma, status, TELPHER_RMA_HERE))
+    (TELPHER_RMA_CALL_(rma, fail)(rma, status, TELPHER_RMA_HERE))
+
+/* ---- the calls with many arguments ---- */
+
+/* clang-format off */
+#define TELPHER_RMA_ACCESS_(local, off, len, value, win, rank, tag)                    \
+    {(void *)(uintptr_t)(local), off, len, value, win, rank, tag}
+/* clang-format on */
+
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_put_(telpher_rma *rma, telpher_rma_win win, uint32_t rank, uint64_t off,
+                 const void *src, uint64_t len, const char *where)
+{
+    const telpher_rma_access a = TELPHER_RMA_ACCESS_(src, off, len, 0, win, rank, 0);
+
+    return TELPHER_RMA_CALL_(rma, put)(rma, &a, where);
+}
+
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_put_notify_(telpher_rma *rma, telpher_rma_win win, uint32_t rank,
+                        uint64_t off, const void *src, uint64_t len, uint32_t tag,
+                        const char *where)
+{
+    const telpher_rma_access a = TELPHER_RMA_ACCESS_(src, off, len, 0, win, rank, tag);
+
+    return TELPHER_RMA_CALL_(rma, put_notify)(rma, &a, where);
+}
+
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_put_value_notify_(telpher_rma *rma, telpher_rma_win win, uint32_t rank,
+                              uint64_t off, uint64_t value, uint32_t tag,
+                              const char *where)
+{
+    const telpher_rma_access a =
+        TELPHER_RMA_ACCESS_(0, off, sizeof(value), value, win, rank, tag);
+
+    return TELPHER_RMA_CALL_(rma, put_value_notify)(rma, &a, where);
+}
+
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_get_(telpher_rma *rma, telpher_rma_win win, uint32_t rank, uint64_t off,
+                 void *dst, uint64_t len, const char *where)
+{
+    const telpher_rma_access a = TELPHER_RMA_ACCESS_(dst, off, len, 0, win, rank, 0);
+
+    return TELPHER_RMA_CALL_(rma, get)(rma, &a, where);
+}
+
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_broadcast_(telpher_rma *rma, telpher_rma_comm comm, uint32_t root,
+                       void *buffer, uint64_t len, const char *where)
+{
+    const telpher_rma_fold fold = {buffer, buffer, len, root, 0, 0, 0};
+
+    return TELPHER_RMA_CALL_(rma, broadcast)(rma, comm, &fold, where);
+}
+
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_reduce_(telpher_rma *rma, telpher_rma_comm comm, uint32_t root,
+                    const void *src, void *dst, uint64_t count, int type, int op,
+                    uint32_t flags, const char *where)
+{
+    const telpher_rma_fold fold = {src,          dst,  count, root, (uint16_t)type,
+                                   (uint16_t)op, flags};
+
+    return TELPHER_RMA_CALL_(rma, reduce)(rma, comm, &fold, where);
+}
+
+#undef TELPHER_RMA_ACCESS_
 
 #endif

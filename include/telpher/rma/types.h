@@ -131,10 +131,11 @@ typedef struct telpher_rma_calls {
     telpher_status (*fail)(telpher_rma *rma, telpher_status status, const char *where);
 } telpher_rma_calls;
 
-/** What a lane of a rank knows. Read it; only the library writes it. */
+/** What a rank knows; on processors, what one of its lanes does. Only the backend writes it. */
 struct telpher_rma {
     uint32_t abi, struct_size;
-    const telpher_rma_calls *calls;
+    const telpher_rma_calls *calls; /**< of processors */
+    void *backend; /**< of GPUs: the launch */
     void *data; /**< what the host gave to the launch */
     uint32_t world_rank, world_size;
     uint32_t device, devices; /**< this rank's device, and how many there are */
@@ -144,13 +145,29 @@ struct telpher_rma {
     uint32_t tags;
 };
 
+/** What a launch asks for, and how it went: between the library and a kernel's launcher. */
+typedef struct telpher_rma_outcome {
+    uint32_t ranks, devices, tags, block[3];
+    uint64_t timeout_ns;
+    void (*log)(void *user, const char *line);
+    void *user;
+    telpher_status status; /**< the first failure */
+    char *report; /**< of malloc(); NULL = nothing to say */
+    double *timings; /**< [ms], of malloc() */
+    size_t timing_count;
+    uint64_t elapsed_ns;
+} telpher_rma_outcome;
+
 /** A kernel, made by TELPHER_RMA_KERNEL() in the source that defines it. */
 typedef struct telpher_rma_kernel {
     uint32_t abi; /**< of the headers it was compiled with */
     uint32_t state_size; /**< sizeof(telpher_rma) there */
     uint32_t calls_size; /**< sizeof(telpher_rma_calls) there */
     const char *name;
-    void (*body)(telpher_rma *rma);
+    void (*body)(telpher_rma *rma); /**< for processors; NULL = it has a launcher */
+    const void *entry; /**< for GPUs: what the launcher starts */
+    void (*launch)(const struct telpher_rma_kernel *kernel, void *data,
+                   telpher_rma_outcome *outcome);
 } telpher_rma_kernel;
 
 #ifdef __cplusplus
