@@ -25,8 +25,8 @@ bootstrap: ## install the distribution's packages that are missing
 demo: build ## a fluid simulation over two servers on this machine, with a picture
 	@scripts/demo build/dev
 
-test: build ## build and run the tests
-	@scripts/run-tests dev $(JOBS)
+test: build ## build and run the tests, but for the longest, which check runs
+	@scripts/run-tests dev $(JOBS) --short
 
 check: bootstrap ## format, warnings as errors, tests under sanitizers, include check: what CI runs
 	@scripts/check $(JOBS)
