@@ -247,8 +247,7 @@ tp_group_send_end(struct tp_group *g, uint64_t number, bool wants_done,
 {
     struct tp_offload_record end = {.kernel = TP_OFFLOAD_NO_KERNEL,
                                     .flags = TP_OFFLOAD_END |
-                                             (wants_done ? TP_OFFLOAD_DONE : 0),
-                                    .request = number};
+                                             (wants_done ? TP_OFFLOAD_DONE : 0)};
     telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
 
     g->ended = true; /* the last message asks for a report: what failed is not lost */

@@ -84,12 +84,12 @@ caller_types(const telpher_launch *l, struct tp_offload_signature *types,
     return tp_offload_signature_of(&as_kernel, types, err);
 }
 
-/* Appends one kernel's record of call @p number to the scratch buffer. */
+/* Appends one kernel's record to the scratch buffer. */
 static telpher_status
-encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t flags,
+encode(struct tp_group *g, const telpher_launch *l, uint32_t flags,
        struct tp_error *err)
 {
-    struct tp_offload_record r = {.flags = flags, .request = number};
+    struct tp_offload_record r = {.flags = (uint16_t)flags};
     struct tp_offload_signature types;
     const struct tp_offload_known *known;
     void *with_arrays[TELPHER_KERNEL_ARGS_MAX];
@@ -139,8 +139,8 @@ encode(struct tp_group *g, uint64_t number, const telpher_launch *l, uint32_t fl
 
 /* Encodes all kernels of a call, up to "" if that is among them. */
 static telpher_status
-encode_all(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
-           bool wants_done, bool *ret_ends, struct tp_error *err)
+encode_all(struct tp_group *g, const struct tp_calls *calls, bool wants_done,
+           bool *ret_ends, struct tp_error *err)
 {
     uint64_t sizes[TELPHER_KERNEL_ARGS_MAX];
     telpher_launch room;
@@ -158,8 +158,7 @@ encode_all(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
         }
         *ret_ends = l->name[0] == '\0'; /* what stands behind it has no workers */
         if (!*ret_ends) {
-            status =
-                encode(g, number, l, last && wants_done ? TP_OFFLOAD_DONE : 0, err);
+            status = encode(g, l, last && wants_done ? TP_OFFLOAD_DONE : 0, err);
         }
     }
     return status;
@@ -176,7 +175,7 @@ start_kernels(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
         return tp_error_set(err, TELPHER_ERR_PEER_LOST,
                             "the workers were told to end (kernel \"\")");
     }
-    status = encode_all(g, number, calls, wants_done, &ends, err);
+    status = encode_all(g, calls, wants_done, &ends, err);
     if (status != TELPHER_OK) {
         tp_send_nothing(g, number, wants_done && g->parents > 1);
         return status;

@@ -48,22 +48,77 @@ tp_offload_greeting_check(const struct tp_offload_greeting *greeting,
     return TELPHER_OK;
 }
 
+uint32_t
+tp_offload_header_put(const struct tp_offload_header *header, uint8_t *dst)
+{
+    bool is_piece = header->len != header->total;
+    const struct tp_offload_piece piece = {header->total, header->offset};
+    const struct tp_offload_head head = {
+        .magic = TP_OFFLOAD_HEAD,
+        .flags = (uint8_t)(header->flags | (is_piece ? TP_OFFLOAD_PIECE : 0)),
+        .calls = (uint16_t)(header->last - header->first),
+        .root = header->root,
+        .first = header->first,
+    };
+
+    if (dst != NULL) {
+        memcpy(dst, &head, sizeof(head));
+    }
+    if (dst != NULL && is_piece) {
+        memcpy(dst + sizeof(head), &piece, sizeof(piece));
+    }
+    return (uint32_t)(sizeof(head) + (is_piece ? sizeof(piece) : 0));
+}
+
+/* The second part of a header of a piece. */
+static telpher_status
+check_piece(const uint8_t *src, uint64_t len, struct tp_offload_header *h)
+{
+    struct tp_offload_piece piece;
+
+    if (len < sizeof(piece) || (h->flags & TP_OFFLOAD_MORE) != 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(&piece, src, sizeof(piece));
+    h->bytes += (uint32_t)sizeof(piece);
+    h->len = (uint32_t)(len - sizeof(piece));
+    h->total = piece.total;
+    h->offset = piece.offset;
+    if (h->len == 0 || h->len >= h->total || h->offset > h->total ||
+        h->len > h->total - h->offset) {
+        return TELPHER_ERR_PROTO;
+    }
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_offload_header_check(const void *src, uint64_t len,
                         struct tp_offload_header *ret_header)
 {
+    const uint32_t known = TP_OFFLOAD_REPORT | TP_OFFLOAD_MORE | TP_OFFLOAD_PIECE;
+    struct tp_offload_head head;
     struct tp_offload_header h;
 
-    if (len < sizeof(h)) {
+    if (len < sizeof(head) || len > TP_OFFLOAD_MESSAGE_MAX) {
         return TELPHER_ERR_PROTO;
     }
-    memcpy(&h, src, sizeof(h));
-    if (h.magic != TP_OFFLOAD_MAGIC || h.first > h.last || h.len != len - sizeof(h) ||
-        (h.flags & ~(TP_OFFLOAD_REPORT | TP_OFFLOAD_MORE)) != 0 || h.offset > h.total ||
-        h.len > h.total - h.offset || (h.len == 0 && h.total != 0)) {
+    memcpy(&head, src, sizeof(head));
+    if (head.magic != TP_OFFLOAD_HEAD || (head.flags & ~known) != 0 ||
+        head.first > UINT64_MAX - head.calls ||
+        ((head.flags & TP_OFFLOAD_MORE) != 0 && head.calls != 0)) {
         return TELPHER_ERR_PROTO;
     }
-    if ((h.flags & TP_OFFLOAD_MORE) != 0 && (h.len != h.total || h.first != h.last)) {
+    h = (struct tp_offload_header){
+        .flags = head.flags & ~TP_OFFLOAD_PIECE,
+        .root = head.root,
+        .first = head.first,
+        .last = head.first + head.calls,
+        .total = len - sizeof(head),
+        .len = (uint32_t)(len - sizeof(head)),
+        .bytes = sizeof(head),
+    };
+    if ((head.flags & TP_OFFLOAD_PIECE) != 0 &&
+        check_piece((const uint8_t *)src + sizeof(head), h.len, &h) != TELPHER_OK) {
         return TELPHER_ERR_PROTO;
     }
     *ret_header = h;

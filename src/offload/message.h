@@ -39,33 +39,51 @@ struct tp_offload_greeting {
 };
 _Static_assert(sizeof(struct tp_offload_greeting) == 296, "frozen layout");
 
-/** In front of each message of a launch. */
-struct tp_offload_header {
-    uint32_t magic;
-    uint32_t flags; /**< TP_OFFLOAD_REPORT, _MORE */
-    uint64_t first, last; /**< numbers of the calls in it */
-    uint64_t total; /**< [bytes] of all records, in all messages that carry them */
-    uint64_t offset; /**< [bytes] of what follows this header, from the first record */
-    uint32_t len; /**< [bytes] behind this header */
+/** In front of each message of a launch: 16 bytes, since MPIs send short messages best. */
+struct tp_offload_head {
+    uint8_t magic; /**< TP_OFFLOAD_HEAD */
+    uint8_t flags; /**< TP_OFFLOAD_REPORT, _MORE, _PIECE */
+    uint16_t calls; /**< that the message is about, but one */
     uint32_t root; /**< the parent that sends */
+    uint64_t first; /**< number of the first of these calls */
 };
-_Static_assert(sizeof(struct tp_offload_header) == 48, "frozen layout");
-_Static_assert(sizeof(struct tp_offload_header) % TP_OFFLOAD_ALIGN == 0, "alignment");
+_Static_assert(sizeof(struct tp_offload_head) == 16, "frozen layout");
+
+/** Behind it when TP_OFFLOAD_PIECE is set. */
+struct tp_offload_piece {
+    uint64_t total; /**< [bytes] of all records, in all messages that carry them */
+    uint64_t offset; /**< [bytes] of what follows, from the first record */
+};
+_Static_assert(sizeof(struct tp_offload_piece) == TP_OFFLOAD_ALIGN, "frozen layout");
+
+/** Both of them, read or to be written. */
+struct tp_offload_header {
+    uint32_t flags; /**< without _PIECE: len != total says it */
+    uint32_t root;
+    uint64_t first,
+        last; /**< numbers of the calls in it, TP_OFFLOAD_CALLS_MAX at most */
+    uint64_t total, offset;
+    uint32_t len; /**< [bytes] behind the header */
+    uint32_t bytes; /**< of the header, as it was read */
+};
+enum { TP_OFFLOAD_HEADER_MAX = 32, TP_OFFLOAD_CALLS_MAX = UINT16_MAX };
+#define TP_OFFLOAD_HEAD 0x54u
 
 /** Report to the sender when all kernels up to here have ended. */
 #define TP_OFFLOAD_REPORT 8u
 /** The records here are whole, and others of the same call come in the next message. */
 #define TP_OFFLOAD_MORE 32u
+/** A piece of the records. */
+#define TP_OFFLOAD_PIECE 64u
 
 /** One kernel of a launch; its arguments follow. */
 struct tp_offload_record {
     uint32_t kernel; /**< index in the table, or TP_OFFLOAD_NO_KERNEL */
-    uint32_t flags; /**< TP_OFFLOAD_DONE, and _END, _LOAD, _REFUSED or one of _ARRAY */
-    uint64_t request; /**< number for the report */
+    uint16_t flags; /**< TP_OFFLOAD_DONE, and _END, _LOAD, _REFUSED or one of _ARRAY */
+    uint16_t call; /**< whose it is, counted from the first of the message */
     uint64_t len; /**< [bytes] of arguments, a multiple of 16 */
-    uint64_t reserved; /**< send 0, ignore on receive */
 };
-_Static_assert(sizeof(struct tp_offload_record) == 32, "frozen layout");
+_Static_assert(sizeof(struct tp_offload_record) == 16, "frozen layout");
 
 /** All parents are told when this kernel has ended. */
 #define TP_OFFLOAD_DONE 1u
@@ -118,6 +136,10 @@ void tp_offload_greeting_init(struct tp_offload_greeting *greeting);
 /** @return OK; VERSION, PROTO with words */
 telpher_status tp_offload_greeting_check(const struct tp_offload_greeting *greeting,
                                          struct tp_error *err);
+
+/** Writes a header, of which root, flags, first, last, total, offset and len count.
+ *  @return [bytes] written, or with @p dst NULL to be written */
+uint32_t tp_offload_header_put(const struct tp_offload_header *header, uint8_t *dst);
 
 /** @return OK when @p len bytes at @p src are a message; else PROTO */
 telpher_status tp_offload_header_check(const void *src, uint64_t len,

@@ -13,18 +13,34 @@
 
 enum { RECORDS = 96 };
 
-static telpher_status
-check(const struct tp_offload_header *h, uint64_t len)
-{
-    uint8_t message[sizeof(*h) + RECORDS] = {0};
-    struct tp_offload_header seen;
+static const struct tp_offload_header good = {
+    .first = 5, .last = 5, .root = 70000, .total = RECORDS, .len = RECORDS};
 
-    memcpy(message, h, sizeof(*h));
-    return tp_offload_header_check(message, len, &seen);
+/* Writes @p h, reads it again, and gives what was read. */
+static telpher_status
+write_and_read(const struct tp_offload_header *h, struct tp_offload_header *ret_read)
+{
+    uint8_t message[TP_OFFLOAD_HEADER_MAX + RECORDS] = {0};
+    uint32_t bytes = tp_offload_header_put(h, message);
+
+    assert_int_equal(bytes, tp_offload_header_put(h, NULL));
+    return tp_offload_header_check(message, bytes + h->len, ret_read);
 }
 
-static const struct tp_offload_header good = {
-    .magic = TP_OFFLOAD_MAGIC, .first = 5, .last = 5, .total = RECORDS, .len = RECORDS};
+static void
+check_same(const struct tp_offload_header *h)
+{
+    struct tp_offload_header read;
+
+    assert_int_equal(write_and_read(h, &read), TELPHER_OK);
+    assert_int_equal(read.flags, h->flags);
+    assert_int_equal(read.root, h->root);
+    assert_int_equal(read.first, h->first);
+    assert_int_equal(read.last, h->last);
+    assert_int_equal(read.total, h->total);
+    assert_int_equal(read.offset, h->offset);
+    assert_int_equal(read.len, h->len);
+}
 
 static void
 headers_that_make_sense_pass(void **state)
@@ -32,42 +48,69 @@ headers_that_make_sense_pass(void **state)
     struct tp_offload_header h = good;
 
     (void)state;
-    assert_int_equal(check(&h, sizeof(h) + RECORDS), TELPHER_OK);
+    check_same(&h);
     h.flags = TP_OFFLOAD_REPORT | TP_OFFLOAD_MORE;
-    assert_int_equal(check(&h, sizeof(h) + RECORDS), TELPHER_OK);
+    check_same(&h);
     h.flags = 0;
-    h.last = 9;
-    assert_int_equal(check(&h, sizeof(h) + RECORDS), TELPHER_OK);
-    h = good;
+    h.last = h.first + TP_OFFLOAD_CALLS_MAX;
+    check_same(&h);
     h.total = 1000;
     h.offset = 1000 - RECORDS;
-    assert_int_equal(check(&h, sizeof(h) + RECORDS), TELPHER_OK);
+    check_same(&h);
+    h.offset = 0;
+    check_same(&h);
+    h.total = h.len = 0; /* a call that was refused */
+    check_same(&h);
+}
+
+/* A header with one byte changed. */
+static telpher_status
+spoilt(const struct tp_offload_header *h, size_t at, uint8_t byte)
+{
+    uint8_t message[TP_OFFLOAD_HEADER_MAX + RECORDS] = {0};
+    uint32_t bytes = tp_offload_header_put(h, message);
+    struct tp_offload_header read;
+
+    message[at] = byte;
+    return tp_offload_header_check(message, bytes + h->len, &read);
 }
 
 static void
 others_are_refused(void **state)
 {
-    struct tp_offload_header bad[8];
+    struct tp_offload_header piece = good, bad, read;
+    uint8_t message[TP_OFFLOAD_HEADER_MAX + RECORDS] = {0};
+    uint32_t bytes;
 
     (void)state;
-    for (size_t i = 0; i < TP_ARRAY_LEN(bad); i++) {
-        bad[i] = good;
+    piece.total = 2 * RECORDS;
+    assert_int_equal(spoilt(&good, 0, 0), TELPHER_ERR_PROTO);
+    assert_int_equal(spoilt(&good, 1, 128), TELPHER_ERR_PROTO);
+    bad = good;
+    bad.flags = TP_OFFLOAD_MORE; /* of one call only, and no piece */
+    bad.last = 6;
+    assert_int_equal(write_and_read(&bad, &read), TELPHER_ERR_PROTO);
+    bad = piece;
+    bad.flags = TP_OFFLOAD_MORE;
+    assert_int_equal(write_and_read(&bad, &read), TELPHER_ERR_PROTO);
+    bad = piece;
+    bad.offset = RECORDS + 1;
+    assert_int_equal(write_and_read(&bad, &read), TELPHER_ERR_PROTO);
+    bad = piece;
+    bad.total = RECORDS - 1;
+    assert_int_equal(write_and_read(&bad, &read), TELPHER_ERR_PROTO);
+    bad = good;
+    bad.first = bad.last = UINT64_MAX;
+    bad.last++; /* by one call */
+    assert_int_equal(write_and_read(&bad, &read), TELPHER_ERR_PROTO);
+    bytes = tp_offload_header_put(&piece, message);
+    for (uint32_t cut = 0; cut <= bytes; cut++) {
+        assert_int_equal(tp_offload_header_check(message, cut, &read),
+                         TELPHER_ERR_PROTO);
     }
-    bad[0].magic++;
-    bad[1].first = 6;
-    bad[2].flags = 64;
-    bad[3].len--;
-    bad[4].offset = 16;
-    bad[5].total = RECORDS - 1;
-    bad[6].flags = TP_OFFLOAD_MORE; /* a piece is no whole records */
-    bad[6].total = 2 * RECORDS;
-    bad[7].flags = TP_OFFLOAD_MORE; /* of one call only */
-    bad[7].last = 6;
-    for (size_t i = 0; i < TP_ARRAY_LEN(bad); i++) {
-        assert_int_equal(check(&bad[i], sizeof(good) + RECORDS), TELPHER_ERR_PROTO);
-    }
-    assert_int_equal(check(&good, sizeof(good) - 1), TELPHER_ERR_PROTO);
-    assert_int_equal(check(&good, sizeof(good) + RECORDS - 1), TELPHER_ERR_PROTO);
+    assert_int_equal(
+        tp_offload_header_check(message, TP_OFFLOAD_MESSAGE_MAX + 1, &read),
+        TELPHER_ERR_PROTO);
 }
 
 /* The highest result, of the first worker that had it, with that one's words. */

@@ -12,7 +12,7 @@ send_order(struct tp_group *g, uint64_t number, uint32_t flags, const void *args
 {
     uint64_t padded =
         (len + TP_OFFLOAD_ALIGN - 1) / TP_OFFLOAD_ALIGN * TP_OFFLOAD_ALIGN;
-    struct tp_offload_record r = {TP_OFFLOAD_NO_KERNEL, flags, number, padded, 0};
+    struct tp_offload_record r = {TP_OFFLOAD_NO_KERNEL, (uint16_t)flags, 0, padded};
     uint8_t *tail;
 
     if (tp_buf_reserve(&g->scratch, sizeof(r) + padded, &tail) != TELPHER_OK) {

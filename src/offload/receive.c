@@ -51,7 +51,7 @@ forward_and_run(struct worker *w, struct incoming *in,
         PMPI_Isend(in->data, (int)in->len, MPI_BYTE, w->tree.children[i],
                    TP_TAG_FORWARD, w->tree.comm, &in->forwards[i]);
     }
-    status = tp_worker_consume(w, h, in->data + sizeof(*h));
+    status = tp_worker_consume(w, h, in->data + h->bytes);
     for (int i = 0; i < w->tree.count && status == TELPHER_OK; i++) {
         status = tp_mpi_wait(&in->forwards[i], TP_CLOCK_FOREVER);
     }
@@ -101,8 +101,8 @@ run_held(struct worker *w)
             struct incoming *in = tp_list_entry(link, struct incoming, link);
             struct tp_offload_header h;
 
-            memcpy(&h, in->data, sizeof(h));
-            if (h.first != w->next) {
+            if (tp_offload_header_check(in->data, in->len, &h) != TELPHER_OK ||
+                h.first != w->next) {
                 continue;
             }
             tp_list_remove(link);

@@ -7,8 +7,7 @@
 
 /* Whether all workers have their rows is known when all have tried. */
 static telpher_status
-create(struct worker *w, const struct tp_offload_record *r,
-       const struct tp_offload_array *a)
+create(struct worker *w, const struct tp_offload_array *a)
 {
     struct tp_offload_report done;
     struct tp_error err = {0};
@@ -22,7 +21,7 @@ create(struct worker *w, const struct tp_offload_record *r,
     done.result = status == TELPHER_OK ? 0 : 1;
     done.rank = w->tree.rank;
     snprintf(done.text, sizeof(done.text), "%s", tp_error_text(&err));
-    return tp_worker_tell_done(w, r->request, &done);
+    return tp_worker_tell_done(w, w->call, &done);
 }
 
 static telpher_status
@@ -54,7 +53,7 @@ tp_worker_array(struct worker *w, const struct tp_offload_record *r,
     }
     switch (r->flags & TP_OFFLOAD_ARRAY) {
     case TP_OFFLOAD_CREATE:
-        return create(w, r, &a);
+        return create(w, &a);
     case TP_OFFLOAD_FREE:
         tp_offload_parts_free(&w->parts, a.id);
         return TELPHER_OK;

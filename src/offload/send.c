@@ -11,7 +11,7 @@
 #include "base/trace.h"
 #include "offload/offload_int.h"
 
-enum { PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - (int)sizeof(struct tp_offload_header) };
+enum { PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - TP_OFFLOAD_HEADER_MAX };
 
 /* May another message of @p len bytes leave? A single one may always. */
 static bool
@@ -60,24 +60,47 @@ wants_report(struct tp_group *g, uint64_t len)
     return true;
 }
 
+/*
+ * MPIs send short messages at once: the next one then takes the same memory, which is in the
+ * cache.
+ */
+static telpher_status
+pass_memory(struct tp_send_slot *slot, struct tp_send_slot *next)
+{
+    uint8_t *data = slot->data;
+    uint32_t capacity = slot->capacity;
+    int done;
+
+    if (PMPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    if (done && next->request == MPI_REQUEST_NULL) {
+        slot->data = next->data;
+        slot->capacity = next->capacity;
+        next->data = data;
+        next->capacity = capacity;
+    }
+    return TELPHER_OK;
+}
+
 /* One message, for which there is credit: @p h says what @p data is. */
 static telpher_status
 send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *h)
 {
     struct tp_send_slot *slot = &g->slots[g->sent % TP_SEND_SLOTS];
-    telpher_status status = prepare_slot(slot, (uint32_t)sizeof(*h) + h->len);
+    uint32_t bytes = tp_offload_header_put(h, NULL);
+    telpher_status status = prepare_slot(slot, bytes + h->len);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    h->magic = TP_OFFLOAD_MAGIC;
     h->root = (uint32_t)g->rank;
     if (wants_report(g, slot->len)) {
         h->flags |= TP_OFFLOAD_REPORT;
     }
-    memcpy(slot->data, h, sizeof(*h));
+    (void)tp_offload_header_put(h, slot->data);
     if (h->len != 0) {
-        memcpy(slot->data + sizeof(*h), data, h->len);
+        memcpy(slot->data + bytes, data, h->len);
     }
     tp_trace_instant("offload", "inject", TP_ARG("call", h->first),
                      TP_ARG("last", h->last), TP_ARG("bytes", h->len));
@@ -87,11 +110,13 @@ send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *
     }
     g->sent++;
     g->in_flight_bytes += slot->len;
-    if (slot->len > TP_EAGER_BYTES) {
+    if (slot->len <= TP_EAGER_BYTES) {
+        status = pass_memory(slot, &g->slots[g->sent % TP_SEND_SLOTS]);
+    } else {
         g->large_until = g->sent;
         tp_mover_wake();
     }
-    return TELPHER_OK;
+    return status;
 }
 
 static void
@@ -115,7 +140,7 @@ send_piece(struct tp_group *g, struct tp_backlog *b)
     uint32_t len = (uint32_t)TP_MIN(left, (uint64_t)PAYLOAD_MAX);
     telpher_status status;
 
-    if (!has_credit(g, len + sizeof(struct tp_offload_header))) {
+    if (!has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
         return TELPHER_ERR_AGAIN;
     }
     status = send_message(g, tp_buf_data(&b->records),
@@ -199,6 +224,19 @@ tp_send_after(struct tp_group *g, struct telpher_kernel_request *request)
     return TELPHER_OK;
 }
 
+/* The records are of the call that comes so many behind the first of their message. */
+static void
+number_records(uint8_t *records, size_t len, uint16_t call)
+{
+    struct tp_offload_record r;
+
+    for (size_t at = 0; call != 0 && at < len; at += sizeof(r) + r.len) {
+        memcpy(&r, records + at, sizeof(r));
+        r.call = call;
+        memcpy(records + at, &r, sizeof(r));
+    }
+}
+
 /* Puts the records behind those that wait, in their message if there is room. */
 static telpher_status
 queue(struct tp_group *g, uint64_t number)
@@ -210,7 +248,7 @@ queue(struct tp_group *g, uint64_t number)
     telpher_status status;
 
     if (b == NULL || b->after != NULL || b->sent != 0 || b->last + 1 != number ||
-        b->total + len > PAYLOAD_MAX) {
+        b->total + len > PAYLOAD_MAX || number - b->first > TP_OFFLOAD_CALLS_MAX) {
         b = tp_zalloc(sizeof(*b), "queued launch");
         if (b == NULL) {
             return TELPHER_ERR_NO_MEMORY;
@@ -219,6 +257,7 @@ queue(struct tp_group *g, uint64_t number)
         b->first = number;
         tp_list_init(&b->link);
     }
+    number_records(tp_buf_data(&g->scratch), len, (uint16_t)(number - b->first));
     status = tp_buf_append(&b->records, tp_buf_data(&g->scratch), len);
     if (status != TELPHER_OK) {
         if (!tp_list_is_linked(&b->link)) {
@@ -256,7 +295,7 @@ tp_send_unfinished(struct tp_group *g)
 static uint32_t
 whole_records(const uint8_t *records, size_t len)
 {
-    const size_t most = TP_EAGER_BYTES - sizeof(struct tp_offload_header);
+    const size_t most = TP_EAGER_BYTES - TP_OFFLOAD_HEADER_MAX;
     struct tp_offload_record r;
     size_t at = 0;
 
@@ -284,7 +323,7 @@ send_now(struct tp_group *g, uint64_t number, bool *ret_done)
 
         len = whole_records(tp_buf_data(&g->scratch), left);
         len = len == 0 ? (uint32_t)TP_MIN(left, UINT32_MAX) : len;
-        if (len > PAYLOAD_MAX || !has_credit(g, len + sizeof(h))) {
+        if (len > PAYLOAD_MAX || !has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
             break;
         }
         h.flags = len < left ? TP_OFFLOAD_MORE : 0;
@@ -331,7 +370,7 @@ void
 tp_send_nothing(struct tp_group *g, uint64_t number, bool others_wait)
 {
     const struct tp_offload_record refused = {
-        TP_OFFLOAD_NO_KERNEL, TP_OFFLOAD_REFUSED | TP_OFFLOAD_DONE, number, 0, 0};
+        TP_OFFLOAD_NO_KERNEL, TP_OFFLOAD_REFUSED | TP_OFFLOAD_DONE, 0, 0};
 
     tp_buf_clear(&g->scratch);
     if (others_wait &&

@@ -94,7 +94,7 @@ run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *s
     }
     w->running = k->kernel->name;
     tp_trace_begin("offload", k->kernel->name, TP_ARG("worker", w->tree.rank),
-                   TP_ARG("call", r->request));
+                   TP_ARG("call", w->call));
     result = tp_offload_kernel_invoke(k, args);
     tp_trace_end("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
     w->running = NULL;
@@ -180,7 +180,7 @@ load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *
     done.result = err.code == TELPHER_OK ? 0 : 1;
     done.rank = w->tree.rank;
     snprintf(done.text, sizeof(done.text), "%s", err.text);
-    status = tp_worker_tell_done(w, r->request, &done);
+    status = tp_worker_tell_done(w, w->call, &done);
     if (status == TELPHER_OK) {
         status = tp_worker_announce(w, (int)w->root, &err);
     }
@@ -200,7 +200,7 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     if ((r->flags & TP_OFFLOAD_END) != 0) {
         w->ended = true;
         return (r->flags & TP_OFFLOAD_DONE) != 0
-                   ? tp_worker_tell_done(w, r->request, &done)
+                   ? tp_worker_tell_done(w, w->call, &done)
                    : TELPHER_OK;
     }
     if ((r->flags & TP_OFFLOAD_LOAD) != 0) {
@@ -211,21 +211,26 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     }
     if ((r->flags & TP_OFFLOAD_REFUSED) != 0) {
         done.flags = TP_OFFLOAD_REFUSED;
-        return tp_worker_tell_done(w, r->request, &done);
+        return tp_worker_tell_done(w, w->call, &done);
     }
     status = run_kernel(w, r, args, &done);
-    return status == TELPHER_OK ? tp_worker_tell_done(w, r->request, &done) : status;
+    return status == TELPHER_OK ? tp_worker_tell_done(w, w->call, &done) : status;
 }
 
 static telpher_status
-run_records(struct worker *w, const uint8_t *records, uint64_t len)
+run_records(struct worker *w, const struct tp_offload_header *h, const uint8_t *records)
 {
     struct tp_offload_record record;
     const uint8_t *args;
     telpher_status status = TELPHER_OK;
 
-    for (uint64_t at = 0; status == TELPHER_OK && at < len && !w->ended;) {
-        status = tp_offload_record_next(&w->table, records, len, &at, &record, &args);
+    for (uint64_t at = 0; status == TELPHER_OK && at < h->total && !w->ended;) {
+        status =
+            tp_offload_record_next(&w->table, records, h->total, &at, &record, &args);
+        if (status == TELPHER_OK && record.call > h->last - h->first) {
+            status = TELPHER_ERR_PROTO;
+        }
+        w->call = h->first + record.call;
         if (status == TELPHER_OK) {
             status = run_record(w, &record, args);
         }
@@ -241,7 +246,7 @@ finish_launch(struct worker *w, const struct tp_offload_header *h,
     telpher_status status;
 
     w->root = h->root;
-    status = run_records(w, records, h->total);
+    status = run_records(w, h, records);
 
     w->next = (h->flags & TP_OFFLOAD_MORE) != 0 ? h->first : h->last + 1;
     tp_free(w->pieces);

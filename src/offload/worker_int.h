@@ -31,6 +31,7 @@ struct worker {
     struct tp_offload_table table;
     struct tp_offload_parts parts;
     uint64_t next; /**< number of the call whose turn it is */
+    uint64_t call; /**< of the record that runs */
     uint32_t root; /**< parent whose launch runs */
     uint64_t *consumed; /**< at worker 0: messages of each parent */
     struct tp_offload_report since_report;

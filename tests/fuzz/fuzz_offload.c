@@ -93,7 +93,7 @@ check_launch(const uint8_t *data, size_t len)
     require(raw != NULL);
     memcpy(raw, data, len);
     if (tp_offload_header_check(raw, len, &h) == TELPHER_OK && h.total == h.len) {
-        uint8_t *records = exact_copy(raw + sizeof(h), h.len);
+        uint8_t *records = exact_copy(raw + h.bytes, h.len);
         struct tp_offload_record r;
         const uint8_t *args;
 
