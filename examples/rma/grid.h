@@ -194,6 +194,15 @@ grid_free(struct grid *g)
     study_free(g->norms);
 }
 
+/** The vector, which lies in parts with the first row of devices. */
+static inline void
+grid_vector(const struct grid *g, double *dst)
+{
+    for (size_t k = 0; k < (size_t)g->side * g->rows; k++) {
+        dst[k] = g->blocks[k / g->rows].x[k % g->rows];
+    }
+}
+
 /** The product with @p x, all parts one behind the other, as one processor makes it: the
  *  parts of a row are added in the order of the tree. */
 static inline void

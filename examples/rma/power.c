@@ -96,9 +96,7 @@ serial(const struct grid *g, double *x, double *y, double *norms)
 {
     size_t all = (size_t)g->side * g->rows;
 
-    for (size_t k = 0; k < all; k++) {
-        x[k] = g->blocks[k / g->rows].x[k % g->rows];
-    }
+    grid_vector(g, x);
     for (uint32_t i = 0; i < g->steps; i++) {
         grid_multiply(g, x, y);
         norms[i] = serial_norm(g, y);
@@ -126,9 +124,7 @@ main(int argc, char **argv)
     norms = STUDY_NEW(double, s.steps);
     serial(&g, x, y, norms); /* first: the kernel changes where it began */
     study_run(&s, &power, &g, sizeof(g));
-    for (size_t k = 0; k < all; k++) {
-        got[k] = g.blocks[k / g.rows].x[k % g.rows];
-    }
+    grid_vector(&g, got);
     value = (double)ENTRIES * g.side;
     bad = study_compare("power", got, x, all) |
           study_compare("power, norms", g.norms, norms, s.steps);

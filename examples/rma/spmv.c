@@ -33,9 +33,7 @@ main(int argc, char **argv)
     x = STUDY_NEW(double, all);
     y = STUDY_NEW(double, all);
     got = STUDY_NEW(double, all);
-    for (size_t k = 0; k < all; k++) {
-        x[k] = g.blocks[k / g.rows].x[k % g.rows];
-    }
+    grid_vector(&g, x);
     study_run(&s, &spmv, &g, sizeof(g));
     grid_multiply(&g, x, y);
     for (size_t k = 0; k < all; k++) {

@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 #include <telpher/rma/host.h>
 
 #include "base/compiler.h"
-#include "base/log.h"
 #include "rma/test_kernels.h"
 
 static struct test_data data;
@@ -93,17 +93,6 @@ a_read_before_its_notification_is_found(void **state)
     run(&kernel_reads_early, 9, 3, TELPHER_ERR_RACE, "writes");
 }
 
-static void
-drop_line(void *user, enum tp_log_level level, const char *topic, const char *line,
-          size_t len)
-{
-    (void)user;
-    (void)level;
-    (void)topic;
-    (void)line;
-    (void)len;
-}
-
 int
 main(void)
 {
@@ -115,6 +104,6 @@ main(void)
         cmocka_unit_test(a_read_before_its_notification_is_found),
     };
 
-    tp_log_set_sink(drop_line, NULL);
+    setenv("TELPHER_LOG", "none", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,13 @@
  * makes no call of MPI's for as long as it takes rank 0 to hear rank 2. An MPI that keeps what
  * has not been received with its sender would let rank 1 hold up rank 2.
  */
-#include "ranks.h"
+#include "shared_mpi.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <telpher/channel.h>
-#include <telpher/interop/mpi.h>
 #include <telpher/msg.h>
 
 enum { LISTENER, SLEEPER, TALKER, RANKS, MESSAGES = 100, HANDLER = 1, BIG = 200000 };
@@ -27,25 +23,6 @@ static uint8_t big[BIG];
 struct shared {
     _Atomic bool asleep, heard;
 };
-
-static struct shared *
-share(void)
-{
-    char name[32];
-    struct shared *shared;
-    int fd;
-
-    snprintf(name, sizeof(name), "/telpher-asleep-%d", (int)getpid());
-    MPI_Bcast(name, sizeof(name), MPI_BYTE, 0, MPI_COMM_WORLD);
-    fd = shm_open(name, O_CREAT | O_RDWR, 0600);
-    MUST(fd >= 0 && ftruncate(fd, sizeof(*shared)) == 0);
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    MUST(shared != MAP_FAILED);
-    close(fd);
-    MPI_Barrier(MPI_COMM_WORLD);
-    shm_unlink(name);
-    return shared;
-}
 
 static void
 on_message(telpher_context *ctx, telpher_msg *msg, void *user)
@@ -149,7 +126,7 @@ main(int argc, char **argv)
     snprintf(number, sizeof(number), "%d", rank);
     setenv("TELPHER_RANK", number, 1); /* for MUST */
     MUST(size == RANKS);
-    shared = share();
+    shared = ranks_share(sizeof(struct shared));
     params.transports = "mpi";
     params.timeout_ns = RANKS_TIME;
     OK(telpher_context_create_mpi(MPI_COMM_WORLD, &params, &ctx, NULL));

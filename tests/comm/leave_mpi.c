@@ -4,16 +4,12 @@
  * other ends its duplicate of the communicator; who leaves while the other hears nothing
  * keeps it, with the memory of what has not left.
  */
-#include "ranks.h"
+#include "shared_mpi.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <telpher/interop/mpi.h>
 #include <telpher/msg.h>
 
 enum { MESSAGES = 24, HANDLER = 1 };
@@ -116,30 +112,11 @@ early(void)
     finish(&comm);
 }
 
-static struct shared *
-share(void)
-{
-    char name[32];
-    struct shared *shared;
-    int fd;
-
-    snprintf(name, sizeof(name), "/telpher-leave-%d", (int)getpid());
-    MPI_Bcast(name, sizeof(name), MPI_BYTE, 0, MPI_COMM_WORLD);
-    fd = shm_open(name, O_CREAT | O_RDWR, 0600);
-    MUST(fd >= 0 && ftruncate(fd, sizeof(*shared)) == 0);
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    MUST(shared != MAP_FAILED);
-    close(fd);
-    MPI_Barrier(MPI_COMM_WORLD);
-    shm_unlink(name);
-    return shared;
-}
-
 static void
 deaf(void)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
-    struct shared *shared = share();
+    struct shared *shared = ranks_share(sizeof(struct shared));
     MPI_Comm comm;
     telpher_context *ctx = start(&comm);
 
