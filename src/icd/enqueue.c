@@ -290,7 +290,8 @@ has_left(const struct tp_icd_op *op)
     bool left;
 
     tp_icd_lock();
-    left = op->push_bulk != 0 && op->ev->parts == 0 && !op->ev->ended;
+    left = op->push_bulk != 0 && op->ev->parts == 0 && !op->ev->ended &&
+           op->ev->server_status == CL_COMPLETE && !tp_icd_place_lost(op->q->place);
     tp_icd_unlock();
     return left;
 }
