@@ -283,7 +283,8 @@ flush(const struct tp_icd_op *op)
     }
 }
 
-/** All that flush() had to send on the bulk stream is gone, and nothing failed so far. */
+/** All that flush() had to send on the bulk stream is gone, and nothing failed so far: what
+ *  fails later is told by the event, or else by the queue. */
 static bool
 has_left(const struct tp_icd_op *op)
 {
@@ -292,6 +293,7 @@ has_left(const struct tp_icd_op *op)
     tp_icd_lock();
     left = op->push_bulk != 0 && op->ev->parts == 0 && !op->ev->ended &&
            op->ev->server_status == CL_COMPLETE && !tp_icd_place_lost(op->q->place);
+    op->ev->unwatched = left && op->ret_event == NULL;
     tp_icd_unlock();
     return left;
 }

@@ -195,6 +195,9 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
     }
     ev->status = status;
     ev->ended = true;
+    if (status < 0 && ev->unwatched && ev->queue->async_error == CL_SUCCESS) {
+        ev->queue->async_error = status;
+    }
     tp_list_remove(&ev->open_link);
     tp_list_remove(&ev->held_link);
     if (ev->place != NULL) {

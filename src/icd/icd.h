@@ -370,6 +370,8 @@ struct _cl_event {
     bool expecting; /**< tp_icd_expect was called for it */
     bool server_done; /**< DONE came or never will, content may be under way */
     cl_int server_status; /**< what DONE said */
+    bool
+        unwatched; /**< its call has returned and gave no event: the queue tells its error */
     uint32_t parts; /**< transfers whose end is awaited besides DONE */
     uint64_t transfer; /**< the transfer of its content, if parts > 0: a failed command
                                ends that sink or source too */
