@@ -13,20 +13,26 @@
 
 #ifdef __cplusplus
 
-#include <cstdio>
-#include <cstring>
-
 #include <telpher/rma/host.h>
 
+#if defined(__CUDACC__)
+typedef telpher_rma_gpu dcuda_context;
+#define TELPHER_DCUDA_FN __device__ inline
+#else
 typedef telpher_rma dcuda_context;
+#define TELPHER_DCUDA_FN inline
+#endif
 typedef dcuda_context *dcuda_context_handle;
 
 /** What a rank knows. */
 struct dcuda_state {
     telpher_rma *rma;
     const char *where; /* of the call under way, for reports */
+#if defined(__CUDACC__)
+    telpher_rma_gpu_state state;
+#endif
 
-    dcuda_state &at(const char *line)
+    TELPHER_RMA_FN dcuda_state &at(const char *line)
     {
         where = line;
         return *this;
@@ -41,6 +47,7 @@ typedef telpher_rma_win dcuda_win;
 
 /* ---- the language ---- */
 
+#if !defined(__CUDACC__)
 #define __global__
 #define __device__
 namespace telpher_dcuda
@@ -92,87 +99,99 @@ blocks(unsigned x)
 #define blockIdx (telpher_dcuda::block(telpher_rma_here()->device_rank))
 #define gridDim (telpher_dcuda::blocks(telpher_rma_here()->device_size))
 #define __syncthreads() ((void)telpher_rma_sync(telpher_rma_here()))
+#endif
 
 /* ---- start, end, who ---- */
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_comm_barrier(dcuda_state &gst, dcuda_comm comm)
 {
-    gst.rma->calls->barrier(gst.rma, comm, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, barrier)(gst.rma, comm, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_gpu_init(dcuda_context_handle dcuda, dcuda_state &gst)
 {
+#if defined(__CUDACC__)
+    telpher_rma_gpu_begin(dcuda, &gst.state.rma);
+    gst.rma = &gst.state.rma;
+    __syncthreads();
+#else
     gst.rma = dcuda;
+#endif
     dcuda_comm_barrier(gst, DCUDA_COMM_WORLD);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_gpu_finish(dcuda_state &gst)
 {
     dcuda_comm_barrier(gst, DCUDA_COMM_WORLD);
+#if defined(__CUDACC__)
+    telpher_rma_gpu_end(gst.rma);
+#endif
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_get_data(dcuda_state &gst, void **gpu_data)
 {
     *gpu_data = telpher_rma_data(gst.rma);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_comm_size(dcuda_state &gst, dcuda_comm comm, int *size)
 {
     *size = (int)telpher_rma_size(gst.rma, comm);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_comm_rank(dcuda_state &gst, dcuda_comm comm, int *rank)
 {
     *rank = (int)telpher_rma_rank(gst.rma, comm);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_start_cpu_timer(dcuda_state &gst)
 {
-    gst.rma->calls->timer(gst.rma, 0, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, timer)(gst.rma, 0, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_stop_cpu_timer(dcuda_state &gst)
 {
-    gst.rma->calls->timer(gst.rma, 1, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, timer)(gst.rma, 1, gst.where);
 }
 
 /* ---- windows, puts, notifications ---- */
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_win_create(dcuda_state &gst, dcuda_comm comm, void *winbase, int size,
                  dcuda_win *win)
 {
-    gst.rma->calls->win_create(gst.rma, comm, winbase, (uint64_t)size, win, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, win_create)
+    (gst.rma, comm, winbase, (uint64_t)size, win, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_win_free(dcuda_state &gst, dcuda_win win)
 {
-    gst.rma->calls->win_free(gst.rma, win, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, win_free)(gst.rma, win, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_notify(dcuda_state &gst, int rank, dcuda_comm comm, int tag)
 {
-    gst.rma->calls->notify(gst.rma, comm, (uint32_t)rank, (uint32_t)tag, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, notify)
+    (gst.rma, comm, (uint32_t)rank, (uint32_t)tag, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_put(dcuda_state &gst, dcuda_win win, int rank, int offset, int size, void *buffer)
 {
     telpher_rma_put_(gst.rma, win, (uint32_t)rank, (uint64_t)offset, buffer,
                      (uint64_t)size, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_put_notify(dcuda_state &gst, dcuda_win win, int rank, int offset, int size,
                  void *buffer, int tag)
 {
@@ -180,69 +199,104 @@ dcuda_put_notify(dcuda_state &gst, dcuda_win win, int rank, int offset, int size
                             (uint64_t)size, (uint32_t)tag, gst.where);
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_win_flush(dcuda_state &gst, dcuda_win win)
 {
-    gst.rma->calls->flush(gst.rma, win, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, flush)(gst.rma, win, gst.where);
 }
 
 /** @return 1 if they were there and are taken, else 0 */
-inline int
+TELPHER_DCUDA_FN int
 dcuda_test_notifications(dcuda_state &gst, int tag, int count)
 {
-    return gst.rma->calls->test(gst.rma, (uint32_t)tag, (uint32_t)count, gst.where) ==
-           TELPHER_OK;
+    return TELPHER_RMA_CALL_(gst.rma, test)(gst.rma, (uint32_t)tag, (uint32_t)count,
+                                            gst.where) == TELPHER_OK;
 }
 
-inline void
+TELPHER_DCUDA_FN void
 dcuda_wait_notifications(dcuda_state &gst, int tag, int count)
 {
-    gst.rma->calls->wait(gst.rma, DCUDA_COMM_WORLD, TELPHER_RMA_NO_RANK, (uint32_t)tag,
-                         (uint32_t)count, 0, gst.where);
+    TELPHER_RMA_CALL_(gst.rma, wait)
+    (gst.rma, DCUDA_COMM_WORLD, TELPHER_RMA_NO_RANK, (uint32_t)tag, (uint32_t)count, 0,
+     gst.where);
 }
 
 /* ---- words ---- */
 
-/** log << "sum = " << sum << log.flush prints one line. */
+/** log << "sum = " << sum << log.flush prints one line. A line has one number, at its end;
+ *  what comes behind a number begins another line. */
 class dcuda_log
 {
   public:
     struct flush_line {
     } flush;
 
-    explicit dcuda_log(telpher_rma *lane) : rma(lane), len(0) { text[0] = '\0'; }
+    TELPHER_RMA_FN explicit dcuda_log(telpher_rma *lane) : rma(lane) { clear(); }
 
-    dcuda_log &operator<<(const char *words) { return add("%s", words); }
-    dcuda_log &operator<<(char value) { return add("%c", value); }
-    dcuda_log &operator<<(bool value) { return add("%d", (int)value); }
-    dcuda_log &operator<<(int value) { return add("%d", value); }
-    dcuda_log &operator<<(unsigned value) { return add("%u", value); }
-    dcuda_log &operator<<(long value) { return add("%ld", value); }
-    dcuda_log &operator<<(unsigned long value) { return add("%lu", value); }
-    dcuda_log &operator<<(double value) { return add("%g", value); }
-    dcuda_log &operator<<(const flush_line &)
+    TELPHER_RMA_FN dcuda_log &operator<<(const char *words)
     {
-        telpher_rma_log(rma, text);
-        len = 0;
-        text[0] = '\0';
+        if (kind != 0) {
+            print();
+        }
+        for (; *words != '\0' && len < sizeof(text) - 1; words++) {
+            text[len++] = *words;
+        }
+        text[len] = '\0';
+        return *this;
+    }
+    TELPHER_RMA_FN dcuda_log &operator<<(char value)
+    {
+        const char words[2] = {value, '\0'};
+
+        return *this << words;
+    }
+    TELPHER_RMA_FN dcuda_log &operator<<(bool value) { return number(1, value, 0); }
+    TELPHER_RMA_FN dcuda_log &operator<<(int value) { return number(1, value, 0); }
+    TELPHER_RMA_FN dcuda_log &operator<<(unsigned value) { return number(1, value, 0); }
+    TELPHER_RMA_FN dcuda_log &operator<<(long value) { return number(1, value, 0); }
+    TELPHER_RMA_FN dcuda_log &operator<<(double value) { return number(2, 0, value); }
+    TELPHER_RMA_FN dcuda_log &operator<<(const flush_line &)
+    {
+        print();
         return *this;
     }
 
   private:
     telpher_rma *rma;
     size_t len;
-    char text[400];
+    int kind; /* 1 an integer, 2 a real number, 0 none yet */
+    int64_t integer;
+    double real;
+    char text[96];
 
-    /* What does not fit is cut off. */
-    template <typename T> dcuda_log &add(const char *format, T value)
+    TELPHER_RMA_FN void clear()
     {
-        std::snprintf(text + len, sizeof(text) - len, format, value);
-        len += std::strlen(text + len);
+        len = 0;
+        kind = 0;
+        integer = 0;
+        real = 0;
+        text[0] = '\0';
+    }
+
+    TELPHER_RMA_FN void print()
+    {
+        TELPHER_RMA_CALL_(rma, log)(rma, text, kind, integer, real);
+        clear();
+    }
+
+    TELPHER_RMA_FN dcuda_log &number(int which, int64_t whole, double value)
+    {
+        if (kind != 0) {
+            print();
+        }
+        kind = which;
+        integer = whole;
+        real = value;
         return *this;
     }
 };
 
-inline dcuda_log
+TELPHER_DCUDA_FN dcuda_log
 dcuda_log_get(dcuda_state &gst)
 {
     return dcuda_log(gst.rma);

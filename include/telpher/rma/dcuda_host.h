@@ -9,6 +9,9 @@
 #ifndef TELPHER_RMA_DCUDA_HOST_H
 #define TELPHER_RMA_DCUDA_HOST_H
 #include <telpher/rma/host.h>
+#if defined(__CUDACC__)
+#include <telpher/rma/device.h>
+#endif
 
 #ifdef __cplusplus
 
@@ -17,8 +20,12 @@
 #include <stdexcept>
 #include <vector>
 
-/** One rank's lane, as a kernel gets it. */
+/** What a kernel gets: the launch, or one of its lanes. */
+#if defined(__CUDACC__)
+typedef telpher_rma_gpu dcuda_context;
+#else
 typedef telpher_rma dcuda_context;
+#endif
 typedef dcuda_context *dcuda_context_handle;
 typedef void (*dcuda_kernel_t)(dcuda_context_handle);
 
@@ -73,7 +80,12 @@ dcuda_host_init(int, char *[], dcuda_host_context_handle *ctx, dcuda_kernel_t ke
     made->kernel.state_size = sizeof(telpher_rma);
     made->kernel.calls_size = sizeof(telpher_rma_calls);
     made->kernel.name = "kernel";
+#if defined(__CUDACC__)
+    made->kernel.entry = (const void *)kernel;
+    made->kernel.launch = telpher_rma_cuda_launch;
+#else
     made->kernel.body = kernel;
+#endif
     *ctx = made;
 }
 
@@ -86,16 +98,30 @@ dcuda_host_get_rank_info(dcuda_host_context_handle ctx, dcuda_rank_info *rank_in
     *rank_info = info;
 }
 
-/** @return what the kernel took [ms]. Its data is the host's own: there is one copy. */
+/** @return what the kernel took [ms]. @p gpu_data goes to the GPU and comes back behind the
+ *  kernel; on processors there is one copy, the host's own. */
 inline double
 dcuda_host_run(dcuda_host_context_handle ctx, void *gpu_data = NULL,
                size_t gpu_size = 0)
 {
     telpher_error err = {TELPHER_OK, {0}};
+    telpher_status status;
+    void *there = gpu_data;
 
+#if defined(__CUDACC__)
+    if (cudaMalloc(&there, gpu_size != 0 ? gpu_size : 1) != cudaSuccess) {
+        telpher_dcuda_check(TELPHER_ERR_NO_MEMORY, "no memory of the GPU");
+    }
+    cudaMemcpy(there, gpu_data, gpu_size, cudaMemcpyHostToDevice);
+#endif
+    status = telpher_rma_run(ctx->job, &ctx->kernel, there, &err);
+#if defined(__CUDACC__)
+    cudaMemcpy(gpu_data, there, gpu_size, cudaMemcpyDeviceToHost);
+    cudaFree(there);
+#else
     (void)gpu_size;
-    telpher_dcuda_check(telpher_rma_run(ctx->job, &ctx->kernel, gpu_data, &err),
-                        err.text);
+#endif
+    telpher_dcuda_check(status, err.text);
     return (double)telpher_rma_elapsed(ctx->job) * 1e-6;
 }
 

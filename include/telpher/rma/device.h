@@ -22,7 +22,7 @@
  *         TELPHER_ERR_INVALID   lanes are not at the same call with the same arguments
  *         TELPHER_ERR_CANCELED  the launch has failed elsewhere
  *
- * What exists: processors. This header does not compile under nvcc.
+ * What exists: processors, and one GPU under nvcc (docs/rma.md section 8).
  */
 #ifndef TELPHER_RMA_DEVICE_H
 #define TELPHER_RMA_DEVICE_H
@@ -38,7 +38,7 @@
     TELPHER_RMA_EXTERN_ const telpher_rma_kernel name
 
 #if defined(__CUDACC__)
-#error "Telpher has no CUDA backend for kernels that communicate"
+#include <telpher/rma/device_cuda.h>
 #else
 #include <telpher/rma/device_cpu.h>
 #endif

@@ -3,8 +3,8 @@
  * The host's side of notified access between ranks: it starts a kernel whose ranks
  * communicate while it runs, and waits for its end. Kernels include rma/device.h.
  *
- * What exists: the backend for processors, in one process. Ranks are light threads on all
- * processors, in groups that stand for devices. docs/rma.md has an introduction.
+ * What exists: processors, in one process, where ranks are light threads in groups that
+ * stand for devices; and one GPU, for kernels that nvcc compiled (docs/rma.md).
  */
 #ifndef TELPHER_RMA_HOST_H
 #define TELPHER_RMA_HOST_H

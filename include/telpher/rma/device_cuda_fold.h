@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Broadcasts, reductions and splits on a GPU; part of rma/device_cuda.h. What they are given may lie
+ * in a block's shared memory, so it goes through a place that each rank has in the GPU's
+ * memory, a chunk at a time. Elements are added from the first rank to the last.
+ */
+#ifndef TELPHER_RMA_DEVICE_CUDA_FOLD_H
+#define TELPHER_RMA_DEVICE_CUDA_FOLD_H
+
+#include <cuda_runtime.h>
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_fold_size(uint32_t type)
+{
+    return type == TELPHER_RMA_I32 || type == TELPHER_RMA_U32 || type == TELPHER_RMA_F32
+               ? 4
+               : 8;
+}
+
+template <typename T, typename W>
+TELPHER_RMA_GPU_FN_ T
+telpher_rma_gpu_fold_two(uint32_t op, T a, T b)
+{
+    return op == TELPHER_RMA_SUM    ? (T)((W)a + (W)b)
+           : op == TELPHER_RMA_PROD ? (T)((W)a * (W)b)
+           : op == TELPHER_RMA_MIN  ? (b < a ? b : a)
+                                    : (b > a ? b : a);
+}
+
+/* Every lane of every rank has some elements of the chunk; they come from all ranks'
+ * places and go to the place of results. */
+template <typename T, typename W>
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_fold_chunk(const telpher_rma *rma, const telpher_rma_gpu_group *group,
+                           uint32_t me, uint32_t op, uint32_t count, uint8_t *result)
+{
+    uint8_t *stage = telpher_rma_gpu_of(rma)->stage;
+
+    for (uint32_t i = me * rma->lanes + telpher_rma_gpu_lane(); i < count;
+         i += group->size * rma->lanes) {
+        T sum = __ldcg(
+            (const T *)(stage + (uint64_t)group->members[0] * TELPHER_RMA_GPU_CHUNK) +
+            i);
+
+        for (uint32_t r = 1; r < group->size; r++) {
+            sum = telpher_rma_gpu_fold_two<T, W>(
+                op, sum,
+                __ldcg((const T *)(stage + (uint64_t)group->members[r] *
+                                               TELPHER_RMA_GPU_CHUNK) +
+                       i));
+        }
+        __stcg((T *)result + i, sum);
+    }
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_fold_any(const telpher_rma *rma, const telpher_rma_gpu_group *group,
+                         uint32_t me, const telpher_rma_fold *f, uint32_t count,
+                         uint8_t *result)
+{
+    switch (f->type) {
+    case TELPHER_RMA_I32:
+        telpher_rma_gpu_fold_chunk<int32_t, uint32_t>(rma, group, me, f->op, count,
+                                                      result);
+        break;
+    case TELPHER_RMA_U32:
+        telpher_rma_gpu_fold_chunk<uint32_t, uint32_t>(rma, group, me, f->op, count,
+                                                       result);
+        break;
+    case TELPHER_RMA_I64:
+        telpher_rma_gpu_fold_chunk<long long, unsigned long long>(rma, group, me, f->op,
+                                                                  count, result);
+        break;
+    case TELPHER_RMA_U64:
+        telpher_rma_gpu_fold_chunk<unsigned long long, unsigned long long>(
+            rma, group, me, f->op, count, result);
+        break;
+    case TELPHER_RMA_F32:
+        telpher_rma_gpu_fold_chunk<float, float>(rma, group, me, f->op, count, result);
+        break;
+    default:
+        telpher_rma_gpu_fold_chunk<double, double>(rma, group, me, f->op, count,
+                                                   result);
+        break;
+    }
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_bytes(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
+{
+    for (uint64_t i = telpher_rma_gpu_lane(); i < len; i += lanes) {
+        dst[i] = src[i];
+    }
+}
+
+/* All ranks of the group, all lanes; lane 0 meets the others. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_meet_again(telpher_rma *rma, telpher_rma_comm comm, const char *call,
+                           const char *where)
+{
+    TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_part(rma, comm, call, where));
+    return status;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
+                           const telpher_rma_fold *f, uint64_t op, const char *call,
+                           const char *where)
+{
+    const telpher_rma_gpu_slot slot = {
+        op, f->root, f->count, (uint64_t)f->type << 16 | f->op, 0, 0, 0, 0, 0};
+    int bad = f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
+              (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
+              (f->count != 0 && f->src == NULL);
+    int outside =
+        f->root != TELPHER_RMA_NO_RANK && f->root >= telpher_rma_gpu_size(rma, comm);
+
+    TELPHER_RMA_GPU_ONCE_(
+        rma, bad       ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where)
+             : outside ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, call, where)
+                       : telpher_rma_gpu_meet_with(rma, comm, &slot, call, where));
+    return status == TELPHER_OK && f->count == 0
+               ? telpher_rma_gpu_meet_again(rma, comm, call, where)
+               : status;
+}
+
+/* A result's place is the first member's, behind those of what is added. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
+                       const telpher_rma_fold *f, const char *where)
+{
+    telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    telpher_status status =
+        telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
+    uint32_t size = telpher_rma_gpu_fold_size(f->type);
+    uint64_t chunk = TELPHER_RMA_GPU_CHUNK / size;
+
+    for (uint64_t done = 0; status == TELPHER_OK && done < f->count; done += chunk) {
+        const telpher_rma_gpu_group *group =
+            &g->groups[telpher_rma_gpu_group_index(rma, comm)];
+        uint32_t me = telpher_rma_gpu_rank(rma, comm);
+        uint32_t count = (uint32_t)(f->count - done < chunk ? f->count - done : chunk);
+        uint8_t *result =
+            g->stage + (uint64_t)(g->ranks + group->members[0]) * TELPHER_RMA_GPU_CHUNK;
+
+        telpher_rma_gpu_bytes(
+            g->stage + (uint64_t)rma->world_rank * TELPHER_RMA_GPU_CHUNK,
+            (const uint8_t *)f->src + done * size, count * size, rma->lanes);
+        status = telpher_rma_gpu_meet_again(rma, comm, "reduce", where);
+        if (status != TELPHER_OK) {
+            break;
+        }
+        telpher_rma_gpu_fold_any(rma, group, me, f, count, result);
+        status = telpher_rma_gpu_meet_again(rma, comm, "reduce", where);
+        if (status == TELPHER_OK && (f->root == TELPHER_RMA_NO_RANK || f->root == me)) {
+            for (uint32_t i = telpher_rma_gpu_lane(); i < count * size;
+                 i += rma->lanes) {
+                ((uint8_t *)f->dst)[done * size + i] = __ldcg(result + i);
+            }
+        }
+        if (status == TELPHER_OK) {
+            status = telpher_rma_gpu_meet_again(rma, comm, "reduce", where);
+        }
+    }
+    return status;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
+                          const telpher_rma_fold *f, const char *where)
+{
+    telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    telpher_status status =
+        telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
+
+    for (uint64_t done = 0; status == TELPHER_OK && done < f->count;
+         done += TELPHER_RMA_GPU_CHUNK) {
+        const telpher_rma_gpu_group *group =
+            &g->groups[telpher_rma_gpu_group_index(rma, comm)];
+        uint32_t me = telpher_rma_gpu_rank(rma, comm);
+        uint32_t count =
+            (uint32_t)(f->count - done < TELPHER_RMA_GPU_CHUNK ? f->count - done
+                                                               : TELPHER_RMA_GPU_CHUNK);
+        uint8_t *place =
+            g->stage + (uint64_t)group->members[f->root] * TELPHER_RMA_GPU_CHUNK;
+
+        if (me == f->root) {
+            telpher_rma_gpu_bytes(place, (const uint8_t *)f->src + done, count,
+                                  rma->lanes);
+        }
+        status = telpher_rma_gpu_meet_again(rma, comm, "broadcast", where);
+        for (uint32_t i = telpher_rma_gpu_lane();
+             status == TELPHER_OK && me != f->root && i < count; i += rma->lanes) {
+            ((uint8_t *)f->dst)[done + i] = __ldcg(place + i);
+        }
+        if (status == TELPHER_OK) {
+            status = telpher_rma_gpu_meet_again(rma, comm, "broadcast", where);
+        }
+    }
+    return status;
+}
+
+/* ---- splits ---- */
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
+                          int32_t *ret_result)
+{
+    telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    const telpher_rma_gpu_group *old = &g->groups[index];
+    uint32_t made = atomicAdd(&g->group_count, 1), n = 0;
+
+    if (made >= TELPHER_RMA_GPU_GROUPS) {
+        atomicSub(&g->group_count, 1);
+        return TELPHER_ERR_LIMIT;
+    }
+    for (uint32_t i = 0; i < old->size; i++) { /* each to its place among its colour */
+        int32_t key = old->slots[i].key;
+        uint32_t at = 0;
+
+        if (old->slots[i].color != color) {
+            continue;
+        }
+        for (uint32_t k = 0; k < old->size; k++) {
+            at += old->slots[k].color == color &&
+                  (old->slots[k].key < key || (old->slots[k].key == key && k < i));
+        }
+        g->groups[made].members[at] = old->members[i];
+        n++;
+    }
+    g->groups[made].size = n;
+    *ret_result = (int32_t)made + 1;
+    return TELPHER_OK;
+}
+
+/* The first of each colour makes its group, the others read the number from its slot. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_split_one(const telpher_rma *rma, telpher_rma_comm comm, int32_t color,
+                          int32_t key, telpher_rma_comm *ret_comm, const char *where)
+{
+    const telpher_rma_gpu_slot slot = {
+        4, 0, 0, 0, 0, 0, color, key, TELPHER_RMA_COMM_NONE};
+    telpher_status status = telpher_rma_gpu_meet_with(rma, comm, &slot, "split", where);
+    telpher_rma_gpu_group *group;
+    uint32_t first = 0, me;
+
+    *ret_comm = TELPHER_RMA_COMM_NONE;
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    group = &telpher_rma_gpu_of(rma)->groups[telpher_rma_gpu_group_index(rma, comm)];
+    me = telpher_rma_gpu_position(rma, telpher_rma_gpu_group_index(rma, comm));
+    while (group->slots[first].color != color) {
+        first++;
+    }
+    if (color >= 0 && first == me) {
+        status = telpher_rma_gpu_new_group(rma, telpher_rma_gpu_group_index(rma, comm),
+                                           color, &group->slots[me].result);
+        if (status != TELPHER_OK) {
+            return telpher_rma_gpu_fail_at(rma, status, "split", where);
+        }
+    }
+    status = telpher_rma_gpu_part(rma, comm, "split", where);
+    if (status == TELPHER_OK && color >= 0) {
+        *ret_comm = (telpher_rma_comm)telpher_rma_gpu_load(
+            (const uint32_t *)&group->slots[first].result);
+    }
+    return status == TELPHER_OK ? telpher_rma_gpu_part(rma, comm, "split", where)
+                                : status;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_split(telpher_rma *rma, telpher_rma_comm comm, int32_t color,
+                      int32_t key, telpher_rma_comm *ret_comm, const char *where)
+{
+    __shared__ telpher_rma_comm made;
+
+    TELPHER_RMA_GPU_ONCE_(
+        rma, telpher_rma_gpu_split_one(rma, comm, color, key, &made, where));
+    *ret_comm = made;
+    __syncthreads();
+    return status;
+}
+
+#endif

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: scripts/gpu/rma.sh BUILD-FOLDER [RESULTS-FOLDER] [PART…]
+# Kernels whose ranks communicate, on one NVIDIA GPU, in parts of well under a minute, all of them unless named:
+#   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
+#   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom; latencies
+#   studies  the case studies against their serial programs, and dCUDA's reduction
+#   memory   the same few under compute-sanitizer, where it is installed
+# Needs lib/libtelpher-rma of the build and the driver. ARCH=sm_90 says what is built for.
+set -uo pipefail
+build=$(cd "$1" && pwd)
+programs=$build/gpu-rma
+results=${2:-$programs/results}
+source=$(cd "$(dirname "$0")/../.." && pwd)
+parts=("${@:3}")
+[ ${#parts[@]} -gt 0 ] || parts=(build kernels studies memory)
+mkdir -p "$programs" "$results"
+export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_RMA_TIMEOUT=${TELPHER_RMA_TIMEOUT:-5s}
+LINES_SHOWN=${LINES_SHOWN:-4}
+. "$source/scripts/gpu/step.sh"
+
+compile() { # PROGRAM SOURCE…
+    local program=$1
+    shift
+    nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++20 --fmad=false -x cu -cudart static -I"$source/src" -I"$source/include" \
+        -I"$source/include/telpher/rma" -I"$source/examples/rma" "$@" -L"$build/lib" -ltelpher-rma -o "$programs/$program"
+}
+
+build() {
+    compile cuda_test "$source/src/rma/cuda_test.cu" || exit
+    compile reduction "$source/examples/rma/reduction.cu" || exit
+    for study in stencil particles spmv power experts; do
+        compile "$study" "$source/examples/rma/$study.c" "$source/examples/rma/study.c" || exit
+    done
+}
+
+kernels() { step cuda_test 300 "$programs/cuda_test"; }
+
+studies() {
+    for study in stencil particles spmv power experts; do
+        for shape in "1 1 8 20 128" "64 1 8 20 128" "132 4 8 20 64" "132 1 4 10 1"; do
+            # shellcheck disable=SC2086 # several arguments
+            step "$study-${shape// /-}" 20 "$programs/$study" $shape
+        done
+    done
+    for ranks in 1 7 132 264; do
+        TELPHER_RMA_RANKS=$ranks step "reduction-$ranks" 20 "$programs/reduction"
+    done
+}
+
+memory() {
+    command -v compute-sanitizer >/dev/null || { echo "memory: skipped, no compute-sanitizer"; return; }
+    for tool in memcheck racecheck; do
+        step "$tool-stencil" 200 compute-sanitizer --tool $tool --error-exitcode 9 "$programs/stencil" 6 3 2 3 32
+    done
+}
+
+for part in "${parts[@]}"; do "$part"; done
+steps_end
