@@ -164,6 +164,16 @@ wait_above(const struct place *p, uint32_t tag)
     }
 }
 
+/* What lanes wrote is read by others next. Calls to neighbours are barriers, too; a rank
+ * without any has only this. */
+TELPHER_RMA_FN static void
+meet_lanes(const struct place *p)
+{
+    if (p->size == 1) {
+        telpher_rma_sync(p->rma);
+    }
+}
+
 TELPHER_RMA_FN static void
 step(struct place *p)
 {
@@ -171,12 +181,15 @@ step(struct place *p)
     telpher_rma_win win = p->win[2];
 
     laplacian(p);
+    meet_lanes(p);
     send_down(p, p->win[0], p->part.lap, LAP_CAME);
     wait_above(p, LAP_CAME);
     fluxes(p);
+    meet_lanes(p);
     send_up(p, p->win[1], p->part.fly, FLY_CAME);
     wait_below(p, FLY_CAME);
     update(p);
+    meet_lanes(p);
     send_down(p, p->win_out, p->part.out, OUT_FROM_ABOVE);
     send_up(p, p->win_out, p->part.out, OUT_FROM_BELOW);
     wait_below(p, OUT_FROM_BELOW);
