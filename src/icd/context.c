@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "base/log.h"
 
 /** A callback of clSetContextDestructorCallback. */
 struct destructor {
@@ -165,18 +164,14 @@ static cl_int
 add_device(struct _cl_context *ctx, struct _cl_device_id *dev)
 {
     struct tp_icd_place *place;
-    struct tp_error err = {0};
     telpher_status status;
     uint32_t index;
 
     if (has_device(ctx, dev)) {
         return CL_SUCCESS;
     }
-    status = tp_icd_place_of(dev, &place, &err);
+    status = tp_icd_place_of(dev, &place);
     if (status != TELPHER_OK) {
-        err.code = status;
-        tp_error("icd", "server %s gives no session: %s", dev->server->address,
-                 tp_error_text(&err));
         return tp_icd_cl_error(status);
     }
     index = tp_icd_context_place(ctx, place);

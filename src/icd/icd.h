@@ -214,10 +214,10 @@ struct tp_icd_place; /* private: place.h */
 
 /**
  * Gives the place of a device, opening the session and asking for the executor at the
- * first call. One round trip at most. @return OK or why not; @p err may be NULL.
+ * first call. One round trip at most. @return OK or why not; the log says it in words.
  */
 telpher_status tp_icd_place_of(struct _cl_device_id *dev,
-                               struct tp_icd_place **ret_place, struct tp_error *err);
+                               struct tp_icd_place **ret_place);
 /** Appends a frame; under tp_icd.lock. A lost place swallows it. */
 void tp_icd_put(struct tp_icd_place *place, uint16_t type, const void *msg);
 /** Releases an id at a place with the next frames; under tp_icd.lock. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 
 /** Serializes the opening of places; taken before tp_icd.lock. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -147,19 +148,22 @@ open_stream(struct tp_icd_place *place, uint64_t *ret_features, struct tp_error 
 }
 
 static telpher_status
-open_place(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
-           struct tp_error *err)
+open_place(struct _cl_device_id *dev, struct tp_icd_place **ret_place)
 {
     struct tp_wire_start start = {.platform = dev->platform};
     struct tp_icd_place *place = place_alloc(dev);
+    struct tp_error err = {0};
     uint64_t features;
     telpher_status status;
 
     if (place == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    status = open_stream(place, &features, err);
+    status = open_stream(place, &features, &err);
     if (status != TELPHER_OK) {
+        err.code = status;
+        tp_error("icd", "server %s gives no session: %s", dev->server->address,
+                 tp_error_text(&err));
         close(place->kick);
         tp_free(place);
         return status;
@@ -185,8 +189,7 @@ open_place(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
 }
 
 telpher_status
-tp_icd_place_of(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
-                struct tp_error *err)
+tp_icd_place_of(struct _cl_device_id *dev, struct tp_icd_place **ret_place)
 {
     struct tp_icd_place *place;
     telpher_status status = TELPHER_OK;
@@ -204,7 +207,7 @@ tp_icd_place_of(struct _cl_device_id *dev, struct tp_icd_place **ret_place,
     if (place != NULL && !place->lost) {
         *ret_place = place;
     } else {
-        status = open_place(dev, ret_place, err);
+        status = open_place(dev, ret_place);
     }
     pthread_mutex_unlock(&opening);
     return status;

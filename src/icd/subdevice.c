@@ -286,8 +286,7 @@ static cl_int
 partition(struct ask *ask, struct _cl_device_id *dev, cl_uint num_devices,
           cl_device_id *devices)
 {
-    struct tp_error tp_err = {0};
-    telpher_status status = tp_icd_place_of(dev, &ask->place, &tp_err);
+    telpher_status status = tp_icd_place_of(dev, &ask->place);
     uint32_t first;
     cl_int err;
 

@@ -87,7 +87,7 @@ read_clocks(struct _cl_device_id *dev, cl_ulong *ret_device_ns, cl_ulong *ret_ho
 {
     struct ask ask = {.place = NULL};
     tp_ns shortest = TP_CLOCK_FOREVER;
-    telpher_status status = tp_icd_place_of(dev, &ask.place, NULL);
+    telpher_status status = tp_icd_place_of(dev, &ask.place);
     cl_int err = tp_icd_cl_error(status);
 
     for (int i = 0; i < EXCHANGES && err == CL_SUCCESS; i++) {
