@@ -16,7 +16,7 @@
 #include "study.h"
 
 enum { ENTRIES = 12, LEVELS_MAX = 10 }; /* entries of a row in a block; 2^10 columns */
-enum grid_tags { STRIPE_CAME, STRIPE_READY, TURNED, SUM_CAME /* + level */ };
+enum grid_tags { STRIPE_CAME, TURNED, SUM_CAME /* + level */ };
 
 /** One device's memory. */
 struct block {
@@ -86,10 +86,7 @@ place_get_x(const struct place *p)
                                p->first * sizeof(double), &p->block.x[p->first],
                                p->count * sizeof(double), STRIPE_CAME);
     }
-    for (uint32_t r = 0; r < p->grid->stripes; r++) {
-        telpher_rma_notify(p->rma, TELPHER_RMA_DEVICE, r, STRIPE_READY);
-    }
-    telpher_rma_wait(p->rma, STRIPE_READY, p->grid->stripes);
+    telpher_rma_barrier(p->rma, TELPHER_RMA_DEVICE);
 }
 
 TELPHER_RMA_FN_BOTH static inline double

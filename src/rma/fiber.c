@@ -25,6 +25,9 @@
 #if defined(__SANITIZE_THREAD__)
 #define FIBER_TSAN 1
 #endif
+/* A process has 65530 mappings, and a guard takes two. */
+enum { GUARDS_MAX = 8192 };
+
 #if defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
 #include <valgrind/valgrind.h>
@@ -307,7 +310,7 @@ tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
         stacks->base = NULL;
         return TELPHER_ERR_NO_MEMORY;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i += count / GUARDS_MAX + 1) {
         if (mprotect(stacks->base + i * stacks->each, page, PROT_NONE) != 0) {
             tp_stacks_fini(stacks);
             return TELPHER_ERR_NO_MEMORY;

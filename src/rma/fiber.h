@@ -24,7 +24,8 @@ struct tp_fiber {
     unsigned valgrind;
 };
 
-/** Memory for the stacks of many fibers, each with a page in front that nobody may touch. */
+/** Memory for the stacks of many fibers, each with a page in front that nobody may touch;
+ *  of very many, one in several has it. */
 struct tp_stacks {
     char *base;
     size_t count, each; /* [bytes] with the guard */

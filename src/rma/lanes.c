@@ -8,7 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/log.h"
 #include "rma/rma_int.h"
+
+enum { CANCELED_MANY = 1000000 };
 
 const char *
 tp_op_name(enum tp_op op)
@@ -43,25 +46,51 @@ release(struct tp_rank *rank)
     }
 }
 
-/* What a call of a failed run gives; shared memory is needed all the same. */
+static void do_shared(struct tp_lane *lane, const struct tp_call *call,
+                      struct tp_result *ret_result);
+
+/* What a call gives that is not done, since the run has failed; kernels go on, and need what
+ * they share all the same. */
 static struct tp_result
-canceled(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
+refused(struct tp_lane *lane, const struct tp_call *call, telpher_status status)
 {
-    struct tp_result result = {TELPHER_ERR_CANCELED, -1, 0, NULL};
+    struct tp_result result = {status, -1, 0, NULL};
 
     if (call->op == TP_OP_SHARED) {
-        fn(lane, call, &result);
-    } else {
-        tp_lane_yield(lane); /* a kernel that asks on and on must not keep others */
+        do_shared(lane, call, &result);
     }
     return result;
+}
+
+void
+tp_rank_release(struct tp_rank *rank)
+{
+    rank->result = refused(rank->lanes, &rank->call, TELPHER_ERR_CANCELED);
+    release(rank);
+}
+
+static struct tp_result
+canceled(struct tp_lane *lane, const struct tp_call *call)
+{
+    struct tp_rank *rank = lane->rank;
+
+    if (++rank->canceled == CANCELED_MANY) {
+        tp_warn("rma",
+                "%s: rank %u does not end, though the launch has failed: %s at %s is "
+                "called on and on",
+                rank->run->kernel->name, rank->index, tp_op_name(call->op),
+                call->where);
+    }
+    if (call->op != TP_OP_SHARED) {
+        tp_lane_yield(lane); /* a kernel that asks on and on must not keep others */
+    }
+    return refused(lane, call, TELPHER_ERR_CANCELED);
 }
 
 static struct tp_result
 part_ways(struct tp_lane *lane, const struct tp_call *call)
 {
     const struct tp_rank *rank = lane->rank;
-    struct tp_result result = {TELPHER_ERR_INVALID, -1, 0, NULL};
 
     if (rank->left > 0) {
         tp_run_fail(rank->run, TELPHER_ERR_INVALID,
@@ -80,7 +109,7 @@ part_ways(struct tp_lane *lane, const struct tp_call *call)
                     lane->api.lane, rank->index, tp_op_name(call->op), call->where,
                     tp_op_name(rank->call.op), rank->call.where);
     }
-    return result;
+    return refused(lane, call, TELPHER_ERR_INVALID);
 }
 
 static struct tp_result
@@ -106,7 +135,7 @@ tp_lane_call(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
 
     if (tp_unlikely(atomic_load_explicit(&rank->run->status, memory_order_relaxed) !=
                     TELPHER_OK)) {
-        return canceled(lane, call, fn);
+        return canceled(lane, call);
     }
     atomic_store_explicit(&rank->last, call->where, memory_order_relaxed);
     if (rank->run->lanes == 1) {

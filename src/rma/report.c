@@ -16,11 +16,12 @@ print_missing(FILE *out, const struct tp_group *group, uint32_t generation)
 {
     uint32_t missing = 0;
 
-    fprintf(out, " of %s, without rank", group->name);
+    fprintf(out, " of %s", group->name);
     for (uint32_t i = 0; i < group->size; i++) {
         if (atomic_load(&group->slots[i].arrived) != generation + 1 &&
             missing++ < NAMES_MAX) {
-            fprintf(out, "%s %u", missing > 1 ? "," : "", group->members[i]);
+            fprintf(out, "%s %u", missing > 1 ? "," : ", without rank",
+                    group->members[i]);
         }
     }
     if (missing > NAMES_MAX) {

@@ -131,6 +131,7 @@ struct tp_rank {
     _Atomic bool returned; /* all lanes did */
     struct tp_lane *waiter; /* the lane that waits for all of them */
     struct tp_shared *shared;
+    uint32_t canceled; /* calls since the run failed */
 };
 
 /* ---- groups ---- */
@@ -184,6 +185,7 @@ struct tp_worker {
     tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
     uint64_t random;
     bool idle; /* counted in run->idle */
+    bool released; /* nobody waits any more: the run has failed */
     _Atomic uint64_t *poked; /* a bit a rank: look at what it waits for */
     _Atomic uint32_t sleeping;
 };
@@ -272,6 +274,9 @@ struct tp_result tp_lane_call(struct tp_lane *lane, const struct tp_call *call,
 
 /** A lane returned from the kernel. */
 void tp_lane_end(struct tp_lane *lane);
+
+/** The run has failed: the rank's lanes that wait for others return from their call. */
+void tp_rank_release(struct tp_rank *rank);
 
 void tp_rank_free_shared(struct tp_rank *rank);
 

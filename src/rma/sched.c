@@ -235,10 +235,12 @@ check_deadlines(struct tp_worker *w)
     w->next_deadline = next;
 }
 
-/* The run has failed: no wait goes on, and lanes that wait for others of their rank return. */
+/* The run has failed: no wait goes on, and lanes that wait for others of their rank return.
+ * Once is enough, since calls that begin behind this neither wait nor park. */
 static void
 release_all(struct tp_worker *w, telpher_status status)
 {
+    w->released = true;
     for (uint32_t i = 0; i < w->rank_count; i++) {
         struct tp_rank *rank = w->ranks[i];
 
@@ -246,15 +248,7 @@ release_all(struct tp_worker *w, telpher_status status)
             end_wait(rank,
                      status == TELPHER_ERR_DEADLOCK ? status : TELPHER_ERR_CANCELED);
         } else if (rank->arrived > 0 && rank->arrived < w->run->lanes) {
-            rank->arrived = 0;
-            rank->result =
-                (struct tp_result){TELPHER_ERR_CANCELED, TELPHER_RMA_WIN_NONE, 0, NULL};
-            for (uint32_t k = 0; k < w->run->lanes; k++) {
-                if (rank->lanes[k].parked) {
-                    rank->lanes[k].parked = false;
-                    tp_lane_ready(&rank->lanes[k]);
-                }
-            }
+            tp_rank_release(rank);
         }
     }
 }
@@ -268,8 +262,8 @@ nobody_is_left(const struct tp_run *run)
     bool waits = false;
 
     for (uint32_t i = 0; i < run->worker_count; i++) {
-        if (is_poked(&run->workers[i])) {
-            return false;
+        if (run->workers[i].live > 0 && is_poked(&run->workers[i])) {
+            return false; /* who has no rank left looks at no poke */
         }
     }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
@@ -277,7 +271,8 @@ nobody_is_left(const struct tp_run *run)
 
         tp_mutex_lock(&rank->lock);
         waits = waits || rank->wait.kind != TP_WAIT_NONE;
-        if (rank->wait.kind != TP_WAIT_NONE && rank->wait.own_deadline) {
+        if (rank->wait.kind != TP_WAIT_NONE && rank->wait.own_deadline &&
+            rank->wait.deadline != TP_CLOCK_FOREVER) {
             tp_mutex_unlock(&rank->lock);
             return false; /* it will go on by itself */
         }
@@ -419,7 +414,7 @@ run_lanes(struct tp_worker *w)
         struct tp_lane *lane;
 
         take_pokes(w);
-        if (status != TELPHER_OK) {
+        if (status != TELPHER_OK && !w->released) {
             release_all(w, status);
         }
         lane = take_ready(w);

@@ -205,12 +205,13 @@ dcuda_win_flush(dcuda_state &gst, dcuda_win win)
     TELPHER_RMA_CALL_(gst.rma, flush)(gst.rma, win, gst.where);
 }
 
-/** @return 1 if they were there and are taken, else 0 */
+/** @return 1 if they were there and are taken, else 0; also 1 when the launch has failed, so
+ *  that loops end */
 TELPHER_DCUDA_FN int
 dcuda_test_notifications(dcuda_state &gst, int tag, int count)
 {
     return TELPHER_RMA_CALL_(gst.rma, test)(gst.rma, (uint32_t)tag, (uint32_t)count,
-                                            gst.where) == TELPHER_OK;
+                                            gst.where) != TELPHER_ERR_AGAIN;
 }
 
 TELPHER_DCUDA_FN void
@@ -254,6 +255,18 @@ class dcuda_log
     TELPHER_RMA_FN dcuda_log &operator<<(int value) { return number(1, value, 0); }
     TELPHER_RMA_FN dcuda_log &operator<<(unsigned value) { return number(1, value, 0); }
     TELPHER_RMA_FN dcuda_log &operator<<(long value) { return number(1, value, 0); }
+    TELPHER_RMA_FN dcuda_log &operator<<(unsigned long value)
+    {
+        return number(1, (int64_t)value, 0);
+    }
+    TELPHER_RMA_FN dcuda_log &operator<<(long long value)
+    {
+        return number(1, value, 0);
+    }
+    TELPHER_RMA_FN dcuda_log &operator<<(unsigned long long value)
+    {
+        return number(1, (int64_t)value, 0);
+    }
     TELPHER_RMA_FN dcuda_log &operator<<(double value) { return number(2, 0, value); }
     TELPHER_RMA_FN dcuda_log &operator<<(const flush_line &)
     {

@@ -73,8 +73,7 @@ dcuda_host_init(int, char *[], dcuda_host_context_handle *ctx, dcuda_kernel_t ke
     }
     if (err.code != TELPHER_OK) {
         delete made;
-        telpher_dcuda_check(err.code, err.text);
-        return;
+        throw std::runtime_error(err.text);
     }
     made->kernel.abi = TELPHER_RMA_ABI;
     made->kernel.state_size = sizeof(telpher_rma);

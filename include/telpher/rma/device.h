@@ -153,11 +153,10 @@
  *  and the launch fails with TELPHER_ERR_PEER_LOST as soon as its kernel has returned. */
 #define telpher_rma_wait_from(rma, comm, from, tag, count)                             \
     (TELPHER_RMA_CALL_(rma, wait)(rma, comm, from, tag, count, 0, TELPHER_RMA_HERE))
-/** The same for at most @p timeout_ns, more than 0; TELPHER_ERR_TIMEOUT is then an answer,
- *  and no failure of the launch. */
+/** The same for at most @p timeout_ns; TELPHER_ERR_TIMEOUT is then an answer, and no failure
+ *  of the launch. UINT64_MAX = as long as anybody could still send. */
 #define telpher_rma_wait_for(rma, tag, count, timeout_ns)                              \
-    (TELPHER_RMA_CALL_(rma, wait)(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK, tag,    \
-                                  count, timeout_ns, TELPHER_RMA_HERE))
+    telpher_rma_wait_for_(rma, tag, count, timeout_ns, TELPHER_RMA_HERE)
 /** Waits until one of @p tags has a notification, takes one away and gives the tag, the
  *  first in the list if there are several. */
 #define telpher_rma_wait_any(rma, tags, tag_count, ret_tag)                            \
@@ -270,6 +269,16 @@ telpher_rma_reduce_(telpher_rma *rma, telpher_rma_comm comm, uint32_t root,
                                    (uint16_t)op, flags};
 
     return TELPHER_RMA_CALL_(rma, reduce)(rma, comm, &fold, where);
+}
+
+/* 0, what is left of a time perhaps, must not stand for the launch's deadline. */
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_wait_for_(telpher_rma *rma, uint32_t tag, uint32_t count,
+                      uint64_t timeout_ns, const char *where)
+{
+    return TELPHER_RMA_CALL_(rma, wait)(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK,
+                                        tag, count, timeout_ns != 0 ? timeout_ns : 1,
+                                        where);
 }
 
 #undef TELPHER_RMA_ACCESS_

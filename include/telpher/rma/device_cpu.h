@@ -5,7 +5,8 @@
 
 #include <telpher/rma/types.h>
 
-#define TELPHER_RMA_CALL_(rma, name) (rma)->calls->name
+/* In brackets: fail() and log() are macros of some test libraries, and of <tgmath.h>. */
+#define TELPHER_RMA_CALL_(rma, name) ((rma)->calls->name)
 #define TELPHER_RMA_DEVICE_FN_ static inline
 #define TELPHER_RMA_FN
 #define TELPHER_RMA_FN_BOTH
@@ -27,7 +28,15 @@
 #define TELPHER_RMA_SHARED_(rma, type, name, count)                                    \
     static const char name##_site = 0;                                                 \
     type *name = (type *)(rma)->calls->shared(                                         \
-        rma, &name##_site, sizeof(type) * (size_t)(count), TELPHER_RMA_HERE)
+        rma, &name##_site, telpher_rma_bytes_(sizeof(type), (size_t)(count)),          \
+        TELPHER_RMA_HERE)
+
+/* What cannot be counted is too much for anybody. */
+static inline size_t
+telpher_rma_bytes_(size_t size, size_t count)
+{
+    return count <= (size_t)-1 / size ? size * count : (size_t)-1;
+}
 
 static inline uint32_t
 telpher_rma_lane_in_(const telpher_rma *rma, unsigned dim)
