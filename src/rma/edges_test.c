@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where launches end oddly: workers that end early, lanes that part while they share, times
- * of nothing and of for ever, more stacks than mappings. */
+ * of nothing and of for ever, more stacks than mappings, crashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,10 +8,13 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/compiler.h"
@@ -98,7 +101,8 @@ a_failed_launch_has_shared_memory(void **state)
 
 TELPHER_RMA_KERNEL(shares_too_much)
 {
-    TELPHER_RMA_SHARED(rma, uint64_t, cells, ((size_t)1 << 61) + 1); /* 8 bytes, wrapped */
+    TELPHER_RMA_SHARED(rma, uint64_t, cells,
+                       ((size_t)1 << 61) + 1); /* 8 bytes, wrapped */
 
     said[0] = cells == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_OK;
 }
@@ -197,6 +201,78 @@ stacks_may_be_more_than_mappings(void **state)
     tp_stacks_fini(&stacks);
 }
 
+/* ---- crashes ---- */
+
+static int
+dig(int depth)
+{
+    volatile char hole[1024];
+
+    hole[0] = (char)depth;
+    return depth == 0 ? hole[0] : dig(depth - 1) + hole[0];
+}
+
+TELPHER_RMA_KERNEL(digs)
+{
+    telpher_rma_sync(rma);
+    said[0] = dig((int)rma->world_size * 100000);
+}
+
+TELPHER_RMA_KERNEL(writes_nowhere)
+{
+    telpher_rma_sync(rma);
+    if (telpher_rma_rank(rma, WORLD) == 1) {
+        *(volatile char *)(uintptr_t)(8 * rma->lanes) = 1;
+    }
+}
+
+/* Runs it under the check in a process of its own; gives what it wrote to stderr. */
+static void
+crash(const telpher_rma_kernel *kernel, char *words, size_t size)
+{
+    int ends[2], status;
+    ssize_t got;
+    pid_t child;
+
+    assert_int_equal(pipe(ends), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
+        telpher_rma_job *job;
+
+        p.ranks = 2;
+        p.check = TELPHER_RMA_CHECK_LANES;
+        signal(SIGSEGV, SIG_DFL); /* cmocka has a handler, and sanitizers */
+        dup2(ends[1], STDERR_FILENO);
+        if (telpher_rma_create(&p, &job, NULL) == TELPHER_OK) {
+            telpher_rma_run(job, kernel, NULL, NULL);
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    got = read(ends[0], words, size - 1);
+    words[got > 0 ? got : 0] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+static void
+a_crash_says_where(void **state)
+{
+    char words[1000];
+
+    (void)state;
+    crash(&digs, words, sizeof(words));
+    assert_non_null(strstr(words, "digs: rank "));
+    assert_non_null(strstr(words, "has used up its stack of 131072 bytes"));
+    crash(&writes_nowhere, words, sizeof(words));
+    assert_non_null(strstr(words, "writes_nowhere: rank 1 lane "));
+    assert_non_null(strstr(words, "memory, at 0x40), behind "));
+    assert_non_null(strstr(words, "edges_test.c:"));
+}
+
 int
 main(void)
 {
@@ -208,6 +284,7 @@ main(void)
         cmocka_unit_test(a_report_names_who_is_missing),
         cmocka_unit_test(who_asks_on_and_on_is_told),
         cmocka_unit_test(stacks_may_be_more_than_mappings),
+        cmocka_unit_test(a_crash_says_where),
     };
 
     setenv("TELPHER_LOG", "none", 1);

@@ -25,8 +25,9 @@
 #if defined(__SANITIZE_THREAD__)
 #define FIBER_TSAN 1
 #endif
-/* A process has 65530 mappings, and a guard takes two. */
-enum { GUARDS_MAX = 8192 };
+/* A process has 65530 mappings, and a guard takes two. It is as large as most arrays that
+ * should not have been on a stack, since an access beyond it would be a neighbour's. */
+enum { GUARDS_MAX = 8192, GUARD_BYTES = 128 << 10 };
 
 #if defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
@@ -260,13 +261,11 @@ void
 tp_fiber_init(struct tp_fiber *fiber, const struct tp_stacks *stacks, size_t index,
               void (*run)(void *arg), void *arg)
 {
-    size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-
     memset(fiber, 0, sizeof(*fiber));
     fiber->run = run;
     fiber->arg = arg;
-    fiber->stack = stacks->base + index * stacks->each + guard;
-    fiber->stack_bytes = stacks->each - guard;
+    fiber->stack = stacks->base + index * stacks->each + GUARD_BYTES;
+    fiber->stack_bytes = stacks->each - GUARD_BYTES;
     fiber->tsan = __tsan_create_fiber(0);
     fiber->valgrind =
         VALGRIND_STACK_REGISTER(fiber->stack, fiber->stack + fiber->stack_bytes);
@@ -291,6 +290,14 @@ tp_fiber_owns(const struct tp_fiber *fiber, const void *at)
     return p >= fiber->stack && p < fiber->stack + fiber->stack_bytes;
 }
 
+bool
+tp_fiber_guards(const struct tp_fiber *fiber, const void *at)
+{
+    uintptr_t p = (uintptr_t)at, stack = (uintptr_t)fiber->stack;
+
+    return p < stack && p >= stack - GUARD_BYTES;
+}
+
 /* ---- stacks ---- */
 
 telpher_status
@@ -298,7 +305,7 @@ tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
 
-    stacks->each = (bytes + page - 1) / page * page + page;
+    stacks->each = (bytes + page - 1) / page * page + GUARD_BYTES;
     stacks->count = count;
     stacks->base = NULL;
     if (bytes > SIZE_MAX / 2 || __builtin_mul_overflow(stacks->each, count, &total)) {
@@ -311,7 +318,7 @@ tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
         return TELPHER_ERR_NO_MEMORY;
     }
     for (size_t i = 0; i < count; i += count / GUARDS_MAX + 1) {
-        if (mprotect(stacks->base + i * stacks->each, page, PROT_NONE) != 0) {
+        if (mprotect(stacks->base + i * stacks->each, GUARD_BYTES, PROT_NONE) != 0) {
             tp_stacks_fini(stacks);
             return TELPHER_ERR_NO_MEMORY;
         }

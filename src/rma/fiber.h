@@ -24,8 +24,8 @@ struct tp_fiber {
     unsigned valgrind;
 };
 
-/** Memory for the stacks of many fibers, each with a page in front that nobody may touch;
- *  of very many, one in several has it. */
+/** Memory for the stacks of many fibers, each behind pages that nobody may touch; of very many,
+ *  one in several. */
 struct tp_stacks {
     char *base;
     size_t count, each; /* [bytes] with the guard */
@@ -50,5 +50,7 @@ void tp_fiber_switch(struct tp_fiber *from, struct tp_fiber *to);
 
 /** True if @p at lies on the fiber's stack. */
 bool tp_fiber_owns(const struct tp_fiber *fiber, const void *at);
+/** True if @p at lies where the fiber's stack was used up. */
+bool tp_fiber_guards(const struct tp_fiber *fiber, const void *at);
 
 #endif

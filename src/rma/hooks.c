@@ -6,6 +6,7 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <telpher/rma/host.h>
 
 /* Under another name in C: compilers have ideas of their own about the types of these. */
@@ -49,6 +50,27 @@ HOOK(void, __tsan_read_range, void *at, size_t len)
 HOOK(void, __tsan_write_range, void *at, size_t len)
 {
     telpher_rma_seen(at, len, 1, 0, CODE);
+}
+
+/* Compilers with names of their own for these: clang 15 and later. */
+HOOK(void *, __tsan_memcpy, void *dst, const void *src, size_t len)
+{
+    telpher_rma_seen(src, len, 0, 0, CODE);
+    telpher_rma_seen(dst, len, 1, 0, CODE);
+    return memcpy(dst, src, len);
+}
+
+HOOK(void *, __tsan_memmove, void *dst, const void *src, size_t len)
+{
+    telpher_rma_seen(src, len, 0, 0, CODE);
+    telpher_rma_seen(dst, len, 1, 0, CODE);
+    return memmove(dst, src, len);
+}
+
+HOOK(void *, __tsan_memset, void *dst, int value, size_t len)
+{
+    telpher_rma_seen(dst, len, 1, 0, CODE);
+    return memset(dst, value, len);
 }
 
 /* Pointers to tables of C++ objects, which do not change. */

@@ -449,7 +449,9 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     if (run == NULL) {
         return tell(err, status, "no memory for so many ranks, lanes and tags");
     }
+    tp_crash_watch(run);
     status = run_workers(run);
+    tp_crash_forget(run);
     if (status != TELPHER_OK) {
         destroy_run(run);
         return tell(err, status, "the system has no thread left");

@@ -7,6 +7,7 @@
 #ifndef TP_RMA_INT_H
 #define TP_RMA_INT_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -358,6 +359,21 @@ void tp_rma_log_report(const char *report);
 telpher_status tp_call_refuse(struct tp_lane *lane, telpher_status status,
                               const struct tp_call *call, const char *words, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* ---- crash.c: nothing happens without a check ---- */
+
+/** A worker's stack for signals, and the one that its thread had before. */
+struct tp_crash_stack {
+    void *memory;
+    stack_t before;
+};
+
+/** From now on a kernel that crashes is told of. */
+void tp_crash_watch(const struct tp_run *run);
+void tp_crash_forget(const struct tp_run *run);
+/** The calling thread is a worker of the run, and is none any more. */
+void tp_crash_enter(const struct tp_run *run, struct tp_crash_stack *stack);
+void tp_crash_leave(struct tp_crash_stack *stack);
 
 /* ---- races.c: nothing happens where races are not looked for ---- */
 telpher_status tp_races_create(struct tp_run *run);

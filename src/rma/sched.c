@@ -433,6 +433,7 @@ void *
 tp_worker_main(void *worker)
 {
     struct tp_worker *w = worker;
+    struct tp_crash_stack stack;
     bool canceled;
 
     tp_mutex_lock(&w->run->idle_lock);
@@ -441,9 +442,11 @@ tp_worker_main(void *worker)
     if (canceled) {
         return NULL;
     }
+    tp_crash_enter(w->run, &stack);
     tp_fiber_init_thread(&w->self);
     start_lanes(w);
     run_lanes(w);
+    tp_crash_leave(&stack);
     become_idle(w); /* for ever */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         for (uint32_t k = 0; k < w->run->lanes; k++) {
