@@ -175,7 +175,9 @@ TELPHER_CALL telpher_status telpher_block_receive(void *block, uint64_t rows,
  * For something of each worker's own: as many rows as workers. Calls about an array are
  * collective over the parents, like those of kernels; they have their turn behind the kernels
  * called before, and may wait until it comes: what such a kernel waits for must be sent
- * first. So nobody frees what a kernel still uses. An array ends with its workers.
+ * first. So nobody frees what a kernel still uses. An array ends with its workers. No two arrays
+ * have the same handle, also one after the other: what was freed is refused for ever. All
+ * parents make the same call with the same sizes; when one of them cannot, none does.
  */
 typedef struct telpher_array telpher_array;
 
@@ -185,7 +187,9 @@ typedef struct telpher_array telpher_array;
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_RANGE      no memory is that large
- *         TELPHER_ERR_NO_MEMORY  with the words of the first worker; none has any of it
+ *         TELPHER_ERR_INVALID    the parents have given different sizes or roots
+ *         TELPHER_ERR_NO_MEMORY  with the words of the first worker, or of a parent; none has
+ *                                any of it
  *         TELPHER_ERR_PEER_LOST  the workers have ended
  *         and those of the first call, telpher_offload_start()
  */
@@ -200,7 +204,9 @@ TELPHER_CALL telpher_status telpher_array_create(uint64_t rows, uint64_t row_byt
  * rank) on, which may be changed when this returns. Waits for the kernels before it.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_INVALID    no such array: freed, or ended with its workers
+ *         TELPHER_ERR_INVALID    no such array: freed, or ended with its workers; or no @p block
+ *                                for rows; or other parents make other calls
+ *         TELPHER_ERR_NO_MEMORY  nothing was moved
  *         TELPHER_ERR_PEER_LOST  the workers have ended; the MPI may still read @p block
  */
 TELPHER_CALL telpher_status telpher_array_put(const telpher_array *array,
@@ -215,7 +221,9 @@ TELPHER_CALL telpher_status telpher_array_get(const telpher_array *array, void *
  * *@p array to NULL. NULL is fine.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_INVALID    no such array; *array stays as it is
+ *         TELPHER_ERR_INVALID    no such array, or other parents make other calls; *array
+ *                                stays as it is
+ *         TELPHER_ERR_NO_MEMORY  it stays, too
  *         TELPHER_ERR_PEER_LOST  the workers have ended, and the array with them
  */
 TELPHER_CALL telpher_status telpher_array_free(telpher_array **array,
@@ -230,7 +238,13 @@ TELPHER_CALL const char *telpher_offload_mode_name(int mode);
 /**
  * Loads a plugin, a shared library with TELPHER_KERNEL() in it, into all workers and makes
  * its kernels known. Waits for the kernels before it. Collective like a kernel call.
- * @return OK; NOT_FOUND with the words of the first worker that could not
+ *
+ * @return TELPHER_OK
+ *         TELPHER_ERR_NOT_FOUND  with the words of the first worker that could not
+ *         TELPHER_ERR_INVALID, TELPHER_ERR_LIMIT  no path, or none that is so long
+ *         TELPHER_ERR_NO_MEMORY  in a parent, which may know no kernel now: load it again
+ *         TELPHER_ERR_PEER_LOST  the workers have ended
+ *         and those of the first call, telpher_offload_start(); the same in all parents
  */
 TELPHER_CALL telpher_status telpher_offload_load(const char *path, int root,
                                                  MPI_Comm comm, MPI_Comm intercomm,

@@ -76,8 +76,11 @@ tp_worker_announce(struct worker *w, int root, struct tp_error *err)
     len = tp_buf_len(&text);
     if (status == TELPHER_OK && w->tree.rank == 0) {
         PMPI_Send(&len, 1, MPI_UINT64_T, root, TP_TAG_NAMES, w->control);
-        PMPI_Send(tp_buf_data(&text), (int)len, MPI_BYTE, root, TP_TAG_NAMES,
-                  w->control);
+        for (uint64_t at = 0; at < len; at += TP_NAMES_PIECE) {
+            PMPI_Send(tp_buf_data(&text) + at,
+                      (int)TP_MIN(len - at, (uint64_t)TP_NAMES_PIECE), MPI_BYTE, root,
+                      TP_TAG_NAMES, w->control);
+        }
     }
     tp_buf_fini(&text);
     return status;

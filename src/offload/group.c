@@ -44,6 +44,7 @@ tp_group_of(MPI_Comm inter, int mode)
     g->report_request = MPI_REQUEST_NULL;
     g->greeting_sent = MPI_REQUEST_NULL;
     g->greeting_heard = MPI_REQUEST_NULL;
+    g->agreeing = MPI_REQUEST_NULL;
     for (int i = 0; i < TP_SEND_SLOTS; i++) {
         g->slots[i].request = MPI_REQUEST_NULL;
     }
@@ -112,10 +113,32 @@ share(struct tp_error *err, int root, MPI_Comm comm)
     return err->code;
 }
 
-telpher_status
-tp_group_names(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *err)
+/* The announced text comes in pieces, which a parent takes that has no room for it, too. */
+static char *
+receive_text(struct tp_group *g, int root, uint64_t len)
 {
-    struct tp_error heard = {0};
+    char *text = tp_malloc(len + 1, "kernel names");
+    char piece[TP_NAMES_PIECE];
+
+    for (uint64_t at = 0; at < len; at += sizeof(piece)) {
+        int count = (int)TP_MIN(len - at, sizeof(piece));
+
+        if (g->rank == root) {
+            PMPI_Recv(piece, count, MPI_BYTE, 0, TP_TAG_NAMES, g->control,
+                      MPI_STATUS_IGNORE);
+        }
+        PMPI_Bcast(piece, count, MPI_BYTE, root, g->local);
+        if (text != NULL) {
+            memcpy(text + at, piece, (size_t)count);
+        }
+    }
+    return text;
+}
+
+telpher_status
+tp_group_names(struct tp_group *g, int root, struct tp_error *err)
+{
+    struct tp_offload_names names = {0};
     uint64_t len = 0;
     char *text;
 
@@ -123,26 +146,20 @@ tp_group_names(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *err
         PMPI_Recv(&len, 1, MPI_UINT64_T, 0, TP_TAG_NAMES, g->control,
                   MPI_STATUS_IGNORE);
     }
-    PMPI_Bcast(&len, 1, MPI_UINT64_T, root, comm);
+    PMPI_Bcast(&len, 1, MPI_UINT64_T, root, g->local);
     if (len >= INT32_MAX) {
         return tp_error_set(err, TELPHER_ERR_PROTO, "the kernels' names are too long");
     }
-    text = tp_malloc(len + 1, "kernel names");
+    text = receive_text(g, root, len);
     if (text == NULL) {
-        tp_world_abort("out of memory"); /* the other parents would wait */
+        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for kernels' names");
+    } else {
+        (void)tp_offload_names_read(text, len, &names, err);
     }
-    if (g->rank == root) {
-        PMPI_Recv(text, (int)len, MPI_BYTE, 0, TP_TAG_NAMES, g->control,
-                  MPI_STATUS_IGNORE);
-    }
-    PMPI_Bcast(text, (int)len, MPI_BYTE, root, comm);
-    tp_offload_names_fini(&g->names);
-    (void)tp_offload_names_read(text, len, &g->names, &heard);
     tp_free(text);
-    if (heard.code != TELPHER_OK) {
-        *err = heard;
-    }
-    return heard.code;
+    tp_offload_names_fini(&g->names);
+    g->names = names; /* none rather than old ones, which may be others' numbers now */
+    return tp_group_agree(g, &(struct tp_agreement){.root = root}, err);
 }
 
 /* The root watches the workers of its machine, and they it. */
@@ -181,6 +198,7 @@ tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *er
 {
     struct tp_error heard = {0};
 
+    tp_come_together(comm); /* who comes late is no worker that hangs */
     tp_watchdog_start("greeting the workers", tp_offload_settings()->timeout_ns * 2);
     if (g->rank == root) {
         (void)greet(g, &heard);
@@ -198,7 +216,7 @@ tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *er
     if (g->rank == root) {
         exchange_processes(g);
     }
-    (void)tp_group_names(g, root, comm, &heard);
+    (void)tp_group_names(g, root, &heard);
     tp_watchdog_stop();
     if (heard.code != TELPHER_OK) {
         *err = heard;
@@ -212,191 +230,4 @@ tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *er
     tp_info("offload", "workers %d by %s, kernels %u", g->workers,
             telpher_offload_mode_name(g->mode), g->names.count);
     return TELPHER_OK;
-}
-
-static bool
-awaits_request(const struct tp_group *g)
-{
-    tp_list_for_each(link, &g->requests)
-    {
-        if (!tp_list_entry(link, struct telpher_kernel_request, link)->done) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Kernels with requests have ended, and no report is on its way. With the lock held. */
-static void
-await_reports(struct tp_group *g)
-{
-    struct tp_idle idle = TP_IDLE_INIT;
-
-    while (!g->lost && (awaits_request(g) || g->acked < g->asked ||
-                        !tp_list_is_empty(&g->backlog))) {
-        tp_send_progress(g);
-        tp_mutex_unlock(&tp_offload_lock);
-        tp_idle_round(&idle);
-        tp_mutex_lock(&tp_offload_lock);
-    }
-}
-
-telpher_status
-tp_group_send_end(struct tp_group *g, uint64_t number, bool wants_done,
-                  struct tp_error *err)
-{
-    struct tp_offload_record end = {.kernel = TP_OFFLOAD_NO_KERNEL,
-                                    .flags = TP_OFFLOAD_END |
-                                             (wants_done ? TP_OFFLOAD_DONE : 0)};
-    telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
-
-    g->ended = true; /* the last message asks for a report: what failed is not lost */
-    if (status == TELPHER_OK) {
-        status = tp_send_records(g, number, err);
-    } else {
-        tp_group_lose(g, status);
-    }
-    if (status == TELPHER_OK && g->mode == TELPHER_OFFLOAD_SPLIT) {
-        tp_pool_return(g->pool, g->workers);
-    }
-    return status;
-}
-
-/* Nothing of ours is under way any more: the program's communicator goes, too. */
-static void
-disconnect(struct tp_group *g)
-{
-    MPI_Comm inter = g->inter;
-    char bye = 0;
-
-    if (g->report_request != MPI_REQUEST_NULL) {
-        PMPI_Cancel(&g->report_request);
-        PMPI_Wait(&g->report_request, MPI_STATUS_IGNORE);
-    }
-    (void)tp_send_fini(g); /* all acknowledged */
-    if (g->mode == TELPHER_OFFLOAD_SPLIT) {
-        PMPI_Comm_free(&g->control);
-        PMPI_Comm_free(&inter);
-        tp_pool_return(g->pool, g->workers);
-        return;
-    }
-    if (g->rank == 0) {
-        PMPI_Send(&bye, 1, MPI_BYTE, 0, TP_TAG_BYE, g->control);
-    }
-    PMPI_Comm_disconnect(&g->control);
-    PMPI_Comm_disconnect(&inter);
-}
-
-bool
-tp_group_ended(struct tp_group *g)
-{
-    int ended = g->ended;
-
-    PMPI_Allreduce(MPI_IN_PLACE, &ended, 1, MPI_INT, MPI_MAX, g->local);
-    return ended != 0;
-}
-
-/* All parents together: whoever ended the workers did so before. */
-static telpher_status
-end_together(struct tp_group *g, struct tp_error *err)
-{
-    telpher_status status = TELPHER_OK;
-    bool ended = tp_group_ended(g);
-
-    tp_mutex_lock(&tp_offload_lock);
-    tp_watch_remove(g);
-    if (!ended && g->rank == 0) {
-        status = tp_group_send_end(g, g->next++, false, err);
-    }
-    await_reports(g);
-    tp_mutex_unlock(&tp_offload_lock);
-    if (g->lost) {
-        status = tp_error_set(err, g->status, "the workers are lost");
-    }
-    if (status == TELPHER_OK) {
-        MPI_Comm inter = g->inter;
-
-        disconnect(g);
-        tp_comm_gone(inter);
-    }
-    return status;
-}
-
-/* Only groups of this launch may be there that nobody has met: theirs are all parents. */
-static void
-finish(struct tp_group *g)
-{
-    struct tp_error err = {0};
-    telpher_status status = TELPHER_OK;
-
-    if (!g->attached) {
-        status = tp_group_attach(g, 0, tp_world.world, &err);
-    }
-    if (status == TELPHER_OK) {
-        status = end_together(g, &err);
-    }
-    if (status != TELPHER_OK) {
-        tp_warn("offload", "workers could not be ended: %s", tp_error_text(&err));
-    }
-    tp_group_destroy(g);
-}
-
-void
-tp_group_leave(MPI_Comm inter)
-{
-    struct tp_group *g;
-
-    tp_mutex_lock(&tp_offload_lock);
-    g = inter == MPI_COMM_NULL ? NULL : tp_group_find(inter);
-    tp_mutex_unlock(&tp_offload_lock);
-    if (g != NULL) {
-        finish(g);
-    }
-}
-
-void
-tp_group_finish_all(void)
-{
-    while (!tp_list_is_empty(&tp_groups)) {
-        finish(tp_list_entry(tp_list_first(&tp_groups), struct tp_group, link));
-    }
-}
-
-/* Groups of which MPI still holds memory. */
-static struct tp_list left_to_mpi = {&left_to_mpi, &left_to_mpi};
-
-/* With the lock held. */
-static bool
-take_back_all(struct tp_group *g)
-{
-    bool sent = tp_send_fini(g);
-    bool report = tp_mpi_take_back(&g->report_request, true);
-    bool greeting = tp_mpi_take_back(&g->greeting_heard, true);
-
-    return tp_mpi_take_back(&g->greeting_sent, false) && sent && report && greeting;
-}
-
-void
-tp_group_destroy(struct tp_group *g)
-{
-    bool all_back;
-
-    tp_mutex_lock(&tp_offload_lock);
-    tp_watch_remove(g);
-    tp_list_remove(&g->link);
-    tp_group_lose(g, TELPHER_ERR_PEER_LOST);
-    tp_array_drop_all(g);
-    all_back = take_back_all(g);
-    if (!all_back) {
-        tp_list_push_back(&left_to_mpi, &g->link);
-    }
-    tp_mutex_unlock(&tp_offload_lock);
-    if (g->local != MPI_COMM_NULL) {
-        PMPI_Comm_free(&g->local);
-    }
-    tp_offload_names_fini(&g->names);
-    tp_free(g->pool);
-    if (all_back) {
-        tp_free(g);
-    }
 }

@@ -26,8 +26,7 @@ meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
     g = tp_group_of(inter, TELPHER_OFFLOAD_SPAWN);
     tp_mutex_unlock(&tp_offload_lock);
     if (g == NULL) {
-        (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
-        return NULL;
+        tp_world_abort("out of memory"); /* the other parents would wait */
     }
     if (!g->attached && tp_group_attach(g, root, tp_comm(comm), err) != TELPHER_OK) {
         if (g->pool == NULL) {
@@ -295,6 +294,9 @@ telpher_offload_test(MPIX_Kernel_request *request, MPIX_Kernel_status *ret_statu
     tp_mutex_lock(&tp_offload_lock);
     if (!r->done) {
         tp_send_progress(r->group);
+        if (!tp_world.has_threads) {
+            (void)tp_mover_round(); /* its kernel may wait for those of other workers */
+        }
     }
     status = r->done ? r->status : TELPHER_IN_PROGRESS;
     if (r->done && ret_status != NULL) {

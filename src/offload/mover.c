@@ -7,15 +7,16 @@
 #include "base/log.h"
 #include "offload/offload_int.h"
 
-#define LOOK_EVERY (100 * TP_CLOCK_US)
+/* MPI wakes nobody: a thread that waits for a report must look, the longer it waits the less. */
+#define LOOK_LEAST (100 * TP_CLOCK_US)
+#define LOOK_MOST TP_CLOCK_MS
 
 static struct tp_cond wake;
 static pthread_t thread;
 static bool running, stop;
 
-/* @return whether something still waits */
-static bool
-move(void)
+bool
+tp_mover_round(void)
 {
     bool waits = false;
 
@@ -34,18 +35,48 @@ move(void)
     return waits;
 }
 
+/* Changes when something has left, or has come. */
+static uint64_t
+moved_so_far(void)
+{
+    uint64_t sum = 0;
+
+    tp_list_for_each(link, &tp_groups)
+    {
+        const struct tp_group *g = tp_list_entry(link, struct tp_group, link);
+
+        sum += g->sent + g->acked + g->left;
+    }
+    return sum;
+}
+
+static void
+sleep_unlocked(tp_ns nap)
+{
+    tp_mutex_unlock(&tp_offload_lock);
+    tp_clock_sleep(nap);
+    tp_mutex_lock(&tp_offload_lock);
+}
+
 static void *
 run(void *unused)
 {
+    uint64_t before = 0;
+    tp_ns nap = LOOK_LEAST;
+
     (void)unused;
     tp_mutex_lock(&tp_offload_lock);
     while (!stop) {
-        if (move()) {
-            tp_mutex_unlock(&tp_offload_lock);
-            tp_clock_sleep(LOOK_EVERY);
-            tp_mutex_lock(&tp_offload_lock);
+        bool waits = tp_mover_round();
+        uint64_t now = moved_so_far();
+
+        nap = now != before ? LOOK_LEAST : TP_MIN(nap + nap / 16, LOOK_MOST);
+        before = now;
+        if (waits) {
+            sleep_unlocked(nap);
         } else {
             (void)tp_cond_wait(&wake, &tp_offload_lock, TP_CLOCK_FOREVER);
+            nap = LOOK_LEAST;
         }
     }
     tp_mutex_unlock(&tp_offload_lock);

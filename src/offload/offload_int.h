@@ -28,7 +28,8 @@ enum {
     TP_TAG_MERGE = 5, /**< up the tree */
     TP_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
     TP_TAG_POOL = 7, /**< to a worker that waits for a group */
-    TP_TAG_ROWS = 8 /**< of arrays, between any two of the two sides */
+    TP_TAG_ROWS = 8, /**< of arrays, between any two of the two sides */
+    TP_TAG_LOST = 9 /**< from parent to parent: one has lost the workers */
 };
 
 /* settings.c */
@@ -163,6 +164,8 @@ struct tp_backlog {
     uint64_t first, last, total, sent;
 };
 
+enum { TP_AGREED_COUNT = 4 };
+
 struct tp_group {
     struct tp_list link; /**< in tp_groups */
     MPI_Comm inter, control; /**< the program's; ours */
@@ -170,6 +173,11 @@ struct tp_group {
     int mode; /**< enum telpher_offload_mode */
     int rank, parents, workers;
     bool attached, ended, lost;
+    bool lost_is_known; /**< to the other parents */
+    unsigned looks; /**< for word of a loss */
+    int64_t said[TP_AGREED_COUNT],
+        agreed[TP_AGREED_COUNT]; /**< what parents find out together (together.c) */
+    MPI_Request agreeing;
     int *pool; /**< ranks in tp_world.base, in split mode */
     struct tp_offload_names names;
     uint64_t limit_bytes;
@@ -193,7 +201,8 @@ struct tp_group {
     struct tp_offload_report report;
     MPI_Request report_request;
     struct tp_list requests; /**< struct telpher_kernel_request */
-    struct tp_list arrays; /**< struct telpher_array */
+    struct telpher_kernel_request *spare; /**< so that the next one lacks no memory */
+    struct tp_list arrays; /**< struct array (array.c) */
     telpher_status status; /**< why it is lost */
 };
 
@@ -223,15 +232,17 @@ telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
  *  over @p comm. NULL: with words, without the lock. (launch.c) */
 struct tp_group *tp_group_lock(MPI_Comm inter, int root, MPI_Comm comm,
                                struct tp_error *err);
-/** Was any parent told to end the workers? Collective over all parents. */
-bool tp_group_ended(struct tp_group *group);
-/** Receives the table of kernels at @p root and gives it to all parents. */
-telpher_status tp_group_names(struct tp_group *group, int root, MPI_Comm comm,
-                              struct tp_error *err);
+/** [bytes] of the workers' table of kernels in one message. */
+enum { TP_NAMES_PIECE = 4096 };
+/** Receives the table of kernels at @p root and gives it to all parents. @return the same in all of
+ *  them; one that had no memory then knows no kernel */
+telpher_status tp_group_names(struct tp_group *group, int root, struct tp_error *err);
 /** At one parent, with the lock held: call @p number is that the workers end, behind the
  *  records in group->scratch; @p wants_done: parents have a request for it. */
 telpher_status tp_group_send_end(struct tp_group *group, uint64_t number,
                                  bool wants_done, struct tp_error *err);
+
+/* end.c */
 /** The program is about to free @p inter: if that has workers they end. */
 void tp_group_leave(MPI_Comm inter);
 /** The same for all groups there are: MPI_Finalize(). */
@@ -240,6 +251,25 @@ void tp_group_finish_all(void);
 void tp_comm_gone(MPI_Comm comm);
 /** Frees all of it but what requests need. */
 void tp_group_destroy(struct tp_group *group);
+
+/* together.c: what parents must know alike. Who waits there moves queues of launches. */
+/** A call that all parents make, by what must be the same. */
+struct tp_agreement {
+    uint32_t call; /**< a flag of records, or 0 of what has none */
+    int root;
+    uint64_t a, b;
+};
+/** Whether all parents can make @p call: none of them has an error in @p err, has lost the
+ *  workers, or was told to end them. Collective over all parents. @return OK; the same error in
+ *  all of them, with words; INVALID when they make different calls */
+telpher_status tp_group_agree(struct tp_group *group, const struct tp_agreement *call,
+                              struct tp_error *err);
+/** All processes of @p comm come here. */
+void tp_come_together(MPI_Comm comm);
+/** With the lock held: tells the other parents that the workers are lost, once. */
+void tp_group_tell_lost(struct tp_group *group);
+/** With the lock held: do others say so? Looks now and then. */
+void tp_group_hear_lost(struct tp_group *group);
 
 /* launch.c */
 /** The kernels of one call, which only its root looks at, one after the other. */
@@ -258,31 +288,44 @@ telpher_status tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm,
                          struct tp_error *err);
 
 /* send.c: with the lock held */
+enum { TP_PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - TP_OFFLOAD_HEADER_MAX };
+/** May another message of @p len bytes leave? A single one may always. */
+bool tp_send_has_credit(const struct tp_group *group, uint64_t len);
+/** Sends one message, for which there is credit: @p header says what @p data is. */
+telpher_status tp_send_message(struct tp_group *group, const uint8_t *data,
+                               struct tp_offload_header *header);
 /** Sends, or queues, the records in group->scratch: call @p number. When that fails the
  *  group is lost, since workers run the calls in their order and would wait for this. */
 telpher_status tp_send_records(struct tp_group *group, uint64_t number,
                                struct tp_error *err);
-/** What is called from now on waits until @p request of other workers is done. */
-telpher_status tp_send_after(struct tp_group *group,
-                             struct telpher_kernel_request *request);
 /** A call that was refused has its number all the same: says that nothing is to come, also
  *  to other parents that wait for it. */
 void tp_send_nothing(struct tp_group *group, uint64_t number, bool others_wait);
 /** Is a long message still in MPI's hands? Looks, which helps it on its way. */
 bool tp_send_unfinished(struct tp_group *group);
-/** Sends what may go, takes reports. */
-void tp_send_progress(struct tp_group *group);
 /** @return false when MPI still holds memory of @p group, which must then stay */
 bool tp_send_fini(struct tp_group *group);
 
+/* backlog.c: with the lock held */
+/** Puts the records in group->scratch behind those that wait: call @p number. */
+telpher_status tp_backlog_queue(struct tp_group *group, uint64_t number);
+/** What is called from now on waits until @p request of other workers is done. */
+telpher_status tp_send_after(struct tp_group *group,
+                             struct telpher_kernel_request *request);
+/** Sends what may go, takes reports. */
+void tp_send_progress(struct tp_group *group);
+void tp_backlog_fini(struct tp_group *group);
+
 /* reports.c: with the lock held */
 void tp_take_reports(struct tp_group *group);
+/** The next request will lack no memory. @return OK; NO_MEMORY */
+telpher_status tp_request_reserve(struct tp_group *group);
 /** The request for call @p number: a new one, or done already. NULL: no memory. */
 struct telpher_kernel_request *tp_request_create(struct tp_group *group,
                                                  uint64_t number);
 /** The program needs @p request, which is done, no longer. */
 void tp_request_release(struct telpher_kernel_request *request);
-/** Everything that waits for @p group ends with @p status. */
+/** Everything that waits for @p group ends with @p status, at the other parents, too. */
 void tp_group_lose(struct tp_group *group, telpher_status status);
 
 /* launch.c: requests, with the lock held */
@@ -291,9 +334,15 @@ struct telpher_kernel_request *tp_request_make(struct tp_group *group, uint64_t 
 /** The call was refused. NULL is fine. */
 void tp_request_drop(struct telpher_kernel_request *request);
 
-/* order.c */
+/* order.c: calls that are no kernels. Parents prepare, agree, and make them. */
+/** With the lock held: memory for a call with @p len bytes of arguments, and for a request if
+ *  @p wants_done. @return OK; NO_MEMORY with words, unless there are some */
+telpher_status tp_order_prepare(struct tp_group *group, uint64_t len, bool wants_done,
+                                struct tp_error *err);
 /** With the lock held: a call that is no kernel, a record of @p flags with @p len bytes of
- *  arguments. All parents make it, @p root sends it. @p ret_request: may be NULL */
+ *  arguments. All parents make it, @p root sends it; when that fails, which it does
+ *  for want of memory only if nothing was prepared, the workers are lost to all of them.
+ *  @p ret_request: may be NULL */
 telpher_status tp_order(struct tp_group *group, int root, uint32_t flags,
                         const void *args, uint64_t len,
                         MPIX_Kernel_request *ret_request, struct tp_error *err);
@@ -318,13 +367,20 @@ struct tp_transfer {
     bool sends; /**< this side does, the other receives */
     telpher_status (*progress)(void *arg); /**< while it lasts; NULL = nothing */
     void *arg;
+    struct tp_lane *lanes; /**< ours; NULL until prepared */
+    int peers;
 };
+/** Finds out what goes where. @return OK; INVALID without a block for its rows; NO_MEMORY */
+telpher_status tp_transfer_prepare(struct tp_transfer *transfer, struct tp_error *err);
 /** Moves the rows. Collective over both sides. @return OK; IO when MPI failed; what progress
  *  returned, when that is not OK: then MPI has still to do with the memory */
-telpher_status tp_transfer(const struct tp_transfer *transfer);
+telpher_status tp_transfer_run(struct tp_transfer *transfer);
+void tp_transfer_fini(struct tp_transfer *transfer);
 
-/* thread.c: moves queues while the program computes */
+/* mover.c: moves queues while the program computes */
 void tp_mover_wake(void);
+/** With the lock held: moves all queues. @return whether something still waits */
+bool tp_mover_round(void);
 void tp_mover_stop(void);
 
 /* error.c */

@@ -92,16 +92,18 @@ tp_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
     struct tp_group *group;
     int *workers, rank, tag = tp_world.tag;
 
+    tp_come_together(comm);
     /* the program's count is the root's; who ended a group knows that it is free */
     PMPI_Bcast(&count, 1, MPI_INT, root, comm);
     PMPI_Allreduce(MPI_IN_PLACE, tp_world.busy, tp_world.pool_count, MPI_C_BOOL,
                    MPI_LAND, comm);
     status = check_take(count, comm, err);
     workers = status == TELPHER_OK ? choose(count) : NULL;
+    if (status != TELPHER_OK) {
+        return status;
+    }
     if (workers == NULL) {
-        return status != TELPHER_OK
-                   ? status
-                   : tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        tp_world_abort("out of memory"); /* the other parents go on */
     }
     tp_world.tag = (tag + 1) % 1024;
     PMPI_Comm_rank(comm, &rank);
@@ -115,13 +117,11 @@ tp_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
     tp_watchdog_stop();
     tp_mutex_lock(&tp_offload_lock);
     group = tp_group_of(*ret_inter, TELPHER_OFFLOAD_SPLIT);
-    if (group != NULL) {
-        group->pool = workers;
-    }
-    tp_mutex_unlock(&tp_offload_lock);
     if (group == NULL) {
-        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        tp_world_abort("out of memory"); /* the workers wait for it */
     }
+    group->pool = workers;
+    tp_mutex_unlock(&tp_offload_lock);
     tp_info("offload", "workers %d by split", count);
     return TELPHER_OK;
 }

@@ -42,6 +42,15 @@ find_early(struct tp_group *g, uint64_t number)
     return NULL;
 }
 
+telpher_status
+tp_request_reserve(struct tp_group *g)
+{
+    if (g->spare == NULL) {
+        g->spare = tp_zalloc(sizeof(*g->spare), "kernel request");
+    }
+    return g->spare != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+}
+
 struct telpher_kernel_request *
 tp_request_create(struct tp_group *g, uint64_t number)
 {
@@ -50,12 +59,14 @@ tp_request_create(struct tp_group *g, uint64_t number)
     if (r != NULL) {
         return r; /* its report came before the call of this parent */
     }
-    r = tp_zalloc(sizeof(*r), "kernel request");
-    if (r != NULL) {
-        r->group = g;
-        r->number = number;
-        tp_list_push_back(&g->requests, &r->link);
+    if (tp_request_reserve(g) != TELPHER_OK) {
+        return NULL;
     }
+    r = g->spare;
+    g->spare = NULL;
+    r->group = g;
+    r->number = number;
+    tp_list_push_back(&g->requests, &r->link);
     return r;
 }
 
@@ -91,6 +102,7 @@ tp_group_lose(struct tp_group *g, telpher_status status)
     if (!g->lost) {
         g->lost = true;
         g->status = status;
+        tp_group_tell_lost(g);
     }
     tp_list_for_each_safe(link, &g->requests)
     {
@@ -147,6 +159,10 @@ take_report(struct tp_group *g)
     request = find_called(g, r->request);
     if (request == NULL && r->request >= g->next) {
         request = tp_request_create(g, r->request); /* other parents were faster */
+        if (request == NULL) {
+            tp_group_lose(g, TELPHER_ERR_NO_MEMORY); /* the call would wait for ever */
+            return;
+        }
     }
     if (request != NULL) {
         finish_request(

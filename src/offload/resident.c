@@ -28,14 +28,23 @@ static telpher_status
 move(struct worker *w, const struct tp_offload_array *a, bool sends)
 {
     const telpher_block *part = tp_offload_parts_find(&w->parts, a);
+    struct tp_transfer t = {.inter = w->control,
+                            .rows = a->rows,
+                            .row_bytes = a->row_bytes,
+                            .sends = sends};
     tp_ns start = tp_clock_ns();
+    struct tp_error err = {0};
     telpher_status status;
 
     if (part == NULL) {
         return TELPHER_ERR_PROTO;
     }
-    status = tp_transfer(&(struct tp_transfer){w->control, a->rows, a->row_bytes,
-                                               part->data, sends, NULL, NULL});
+    t.block = part->data;
+    if (tp_transfer_prepare(&t, &err) != TELPHER_OK) {
+        tp_world_abort(tp_error_text(&err)); /* the parents have begun to wait */
+    }
+    status = tp_transfer_run(&t);
+    tp_transfer_fini(&t);
     tp_trace_span("offload", sends ? "get" : "put", start, TP_ARG("array", a->id),
                   TP_ARG("bytes", part->rows * part->row_bytes));
     return status;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launches leave from buffers of ours, as many as the workers have given credit for. The
- * others wait here, small ones together in one message. Reports bring credit back
- * (reports.c). A batch leaves in messages of whole records that are short enough for MPI to
- * send at once: the workers begin with the first while the others are on their way.
+ * others wait (backlog.c). Reports bring credit back (reports.c). A batch leaves in messages
+ * of whole records that are short enough for MPI to send at once: the workers begin with the
+ * first while the others are on their way.
  */
 #include <string.h>
 
@@ -11,11 +11,8 @@
 #include "base/trace.h"
 #include "offload/offload_int.h"
 
-enum { PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - TP_OFFLOAD_HEADER_MAX };
-
-/* May another message of @p len bytes leave? A single one may always. */
-static bool
-has_credit(const struct tp_group *g, uint64_t len)
+bool
+tp_send_has_credit(const struct tp_group *g, uint64_t len)
 {
     return g->sent - g->acked < TP_SEND_SLOTS &&
            (g->sent == g->acked || g->in_flight_bytes + len <= TP_WINDOW_BYTES);
@@ -83,9 +80,8 @@ pass_memory(struct tp_send_slot *slot, struct tp_send_slot *next)
     return TELPHER_OK;
 }
 
-/* One message, for which there is credit: @p h says what @p data is. */
-static telpher_status
-send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *h)
+telpher_status
+tp_send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *h)
 {
     struct tp_send_slot *slot = &g->slots[g->sent % TP_SEND_SLOTS];
     uint32_t bytes = tp_offload_header_put(h, NULL);
@@ -117,160 +113,6 @@ send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *
         tp_mover_wake();
     }
     return status;
-}
-
-static void
-drop_backlog(struct tp_backlog *b)
-{
-    struct telpher_kernel_request *after = b->after;
-
-    tp_list_remove(&b->link);
-    tp_buf_fini(&b->records);
-    tp_free(b);
-    if (after != NULL && --after->gates == 0 && after->let_go) {
-        tp_free(after);
-    }
-}
-
-/* Sends the next message of what waits. @return AGAIN without credit */
-static telpher_status
-send_piece(struct tp_group *g, struct tp_backlog *b)
-{
-    uint64_t left = b->total - b->sent;
-    uint32_t len = (uint32_t)TP_MIN(left, (uint64_t)PAYLOAD_MAX);
-    telpher_status status;
-
-    if (!has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
-        return TELPHER_ERR_AGAIN;
-    }
-    status = send_message(g, tp_buf_data(&b->records),
-                          &(struct tp_offload_header){.first = b->first,
-                                                      .last = b->last,
-                                                      .total = b->total,
-                                                      .offset = b->sent,
-                                                      .len = len});
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    tp_buf_consume(&b->records, len);
-    b->sent += len;
-    if (b->sent == b->total) {
-        drop_backlog(b);
-    }
-    return TELPHER_OK;
-}
-
-/* Other workers may have to be sent something, too, before they are done. What was refused is
- * over; what was lost takes along what needs it. @return AGAIN while it is shut */
-static telpher_status
-pass_gate(struct tp_backlog *gate)
-{
-    struct telpher_kernel_request *r = gate->after;
-    telpher_status status;
-
-    if (!r->done) {
-        tp_send_progress(r->group);
-    }
-    if (!r->done) {
-        return TELPHER_ERR_AGAIN;
-    }
-    status = r->status == TELPHER_ERR_REFUSED ? TELPHER_OK : r->status;
-    drop_backlog(gate);
-    return status;
-}
-
-void
-tp_send_progress(struct tp_group *g)
-{
-    telpher_status status = TELPHER_OK;
-
-    tp_take_reports(g);
-    if (g->is_sending) {
-        return;
-    }
-    g->is_sending = true;
-    while (!g->lost && status == TELPHER_OK && !tp_list_is_empty(&g->backlog)) {
-        struct tp_backlog *b =
-            tp_list_entry(tp_list_first(&g->backlog), struct tp_backlog, link);
-
-        status = b->after != NULL ? pass_gate(b) : send_piece(g, b);
-        if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
-            tp_group_lose(g, status);
-        }
-    }
-    g->is_sending = false;
-}
-
-telpher_status
-tp_send_after(struct tp_group *g, struct telpher_kernel_request *request)
-{
-    struct tp_backlog *gate;
-
-    if (!request->done && request->group == g) {
-        return TELPHER_OK; /* in order anyway */
-    }
-    gate = tp_zalloc(sizeof(*gate), "dependency");
-    if (gate == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    tp_buf_init(&gate->records, 0);
-    gate->after = request;
-    request->gates++;
-    tp_list_push_back(&g->backlog, &gate->link);
-    tp_send_progress(g);
-    if (!tp_list_is_empty(&g->backlog)) {
-        tp_mover_wake();
-    }
-    return TELPHER_OK;
-}
-
-/* The records are of the call that comes so many behind the first of their message. */
-static void
-number_records(uint8_t *records, size_t len, uint16_t call)
-{
-    struct tp_offload_record r;
-
-    for (size_t at = 0; call != 0 && at < len; at += sizeof(r) + r.len) {
-        memcpy(&r, records + at, sizeof(r));
-        r.call = call;
-        memcpy(records + at, &r, sizeof(r));
-    }
-}
-
-/* Puts the records behind those that wait, in their message if there is room. */
-static telpher_status
-queue(struct tp_group *g, uint64_t number)
-{
-    struct tp_list *end = tp_list_last(&g->backlog);
-    struct tp_backlog *b =
-        end != NULL ? tp_list_entry(end, struct tp_backlog, link) : NULL;
-    size_t len = tp_buf_len(&g->scratch);
-    telpher_status status;
-
-    if (b == NULL || b->after != NULL || b->sent != 0 || b->last + 1 != number ||
-        b->total + len > PAYLOAD_MAX || number - b->first > TP_OFFLOAD_CALLS_MAX) {
-        b = tp_zalloc(sizeof(*b), "queued launch");
-        if (b == NULL) {
-            return TELPHER_ERR_NO_MEMORY;
-        }
-        tp_buf_init(&b->records, 0);
-        b->first = number;
-        tp_list_init(&b->link);
-    }
-    number_records(tp_buf_data(&g->scratch), len, (uint16_t)(number - b->first));
-    status = tp_buf_append(&b->records, tp_buf_data(&g->scratch), len);
-    if (status != TELPHER_OK) {
-        if (!tp_list_is_linked(&b->link)) {
-            tp_free(b);
-        }
-        return status;
-    }
-    b->last = number;
-    b->total += len;
-    if (!tp_list_is_linked(&b->link)) {
-        tp_list_push_back(&g->backlog, &b->link);
-    }
-    return TELPHER_OK;
 }
 
 bool
@@ -323,13 +165,14 @@ send_now(struct tp_group *g, uint64_t number, bool *ret_done)
 
         len = whole_records(tp_buf_data(&g->scratch), left);
         len = len == 0 ? (uint32_t)TP_MIN(left, UINT32_MAX) : len;
-        if (len > PAYLOAD_MAX || !has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
+        if (len > TP_PAYLOAD_MAX ||
+            !tp_send_has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
             break;
         }
         h.flags = len < left ? TP_OFFLOAD_MORE : 0;
         h.len = len;
         h.total = len;
-        status = send_message(g, tp_buf_data(&g->scratch), &h);
+        status = tp_send_message(g, tp_buf_data(&g->scratch), &h);
         *ret_done = len == left;
         tp_buf_consume(&g->scratch, len);
     }
@@ -342,7 +185,7 @@ tp_send_records(struct tp_group *g, uint64_t number, struct tp_error *err)
     bool done;
     telpher_status status;
 
-    if (!has_credit(g, TP_EAGER_BYTES) || !tp_list_is_empty(&g->backlog)) {
+    if (!tp_send_has_credit(g, TP_EAGER_BYTES) || !tp_list_is_empty(&g->backlog)) {
         tp_send_progress(g);
     }
     if (g->lost) {
@@ -350,7 +193,7 @@ tp_send_records(struct tp_group *g, uint64_t number, struct tp_error *err)
     }
     status = send_now(g, number, &done);
     if (status == TELPHER_OK && !done) {
-        status = queue(g, number);
+        status = tp_backlog_queue(g, number);
         if (status == TELPHER_OK) {
             tp_send_progress(g);
             tp_mover_wake();
@@ -386,10 +229,7 @@ tp_send_fini(struct tp_group *g)
 {
     bool all_back = true;
 
-    while (!tp_list_is_empty(&g->backlog)) {
-        drop_backlog(
-            tp_list_entry(tp_list_first(&g->backlog), struct tp_backlog, link));
-    }
+    tp_backlog_fini(g);
     for (int i = 0; i < TP_SEND_SLOTS; i++) {
         struct tp_send_slot *slot = &g->slots[i];
 

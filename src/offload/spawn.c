@@ -138,6 +138,7 @@ tp_spawn(const telpher_offload_params *params, int root, MPI_Comm comm,
     const char *program = params->program;
     int rank;
 
+    tp_come_together(comm);
     PMPI_Comm_rank(comm, &rank);
     if (rank == root) {
         if (program == NULL) {

@@ -10,14 +10,14 @@
 enum { PIECE_MAX = 1 << 20 };
 
 /** What goes between this process and one of the other side. */
-struct lane {
+struct tp_lane {
     MPI_Request request;
     uint8_t *at;
     uint64_t left; /**< [bytes] that are not under way yet */
 };
 
 static telpher_status
-post(struct lane *lane, int peer, bool sends, MPI_Comm inter)
+post(struct tp_lane *lane, int peer, bool sends, MPI_Comm inter)
 {
     int len = (int)TP_MIN(lane->left, (uint64_t)PIECE_MAX);
     int rc = sends ? PMPI_Isend(lane->at, len, MPI_BYTE, peer, TP_TAG_ROWS, inter,
@@ -32,7 +32,7 @@ post(struct lane *lane, int peer, bool sends, MPI_Comm inter)
 
 /* Looks at one lane. @p ret_moved: a piece is through, or a new one under way. */
 static telpher_status
-advance(struct lane *lane, int peer, bool sends, MPI_Comm inter, bool *ret_moved)
+advance(struct tp_lane *lane, int peer, bool sends, MPI_Comm inter, bool *ret_moved)
 {
     int done = 1;
 
@@ -48,7 +48,7 @@ advance(struct lane *lane, int peer, bool sends, MPI_Comm inter, bool *ret_moved
 }
 
 static bool
-is_over(const struct lane *lanes, int count)
+is_over(const struct tp_lane *lanes, int count)
 {
     for (int i = 0; i < count; i++) {
         if (lanes[i].request != MPI_REQUEST_NULL || lanes[i].left != 0) {
@@ -58,17 +58,47 @@ is_over(const struct lane *lanes, int count)
     return true;
 }
 
-static telpher_status
-run(const struct tp_transfer *t, struct lane *lanes, int peers)
+telpher_status
+tp_transfer_prepare(struct tp_transfer *t, struct tp_error *err)
+{
+    struct tp_block mine;
+    int rank, parts;
+
+    PMPI_Comm_rank(t->inter, &rank);
+    PMPI_Comm_size(t->inter, &parts);
+    PMPI_Comm_remote_size(t->inter, &t->peers);
+    mine = tp_block_of(t->rows, parts, rank);
+    if (t->block == NULL && mine.count != 0 && t->row_bytes != 0) {
+        return tp_error_set(err, TELPHER_ERR_INVALID, "no memory for rows was given");
+    }
+    t->lanes = tp_alloc_array((size_t)t->peers, sizeof(*t->lanes), "transfer");
+    if (t->lanes == NULL) {
+        return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a transfer");
+    }
+    for (int i = 0; i < t->peers; i++) {
+        struct tp_block both = tp_block_common(mine, tp_block_of(t->rows, t->peers, i));
+
+        t->lanes[i] =
+            (struct tp_lane){MPI_REQUEST_NULL, NULL, both.count * t->row_bytes};
+        if (t->lanes[i].left != 0) {
+            t->lanes[i].at =
+                (uint8_t *)t->block + (both.first - mine.first) * t->row_bytes;
+        }
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_transfer_run(struct tp_transfer *t)
 {
     struct tp_idle idle = TP_IDLE_INIT;
     telpher_status status = TELPHER_OK;
 
-    while (status == TELPHER_OK && !is_over(lanes, peers)) {
+    while (status == TELPHER_OK && !is_over(t->lanes, t->peers)) {
         bool moved = false;
 
-        for (int i = 0; i < peers && status == TELPHER_OK; i++) {
-            status = advance(&lanes[i], i, t->sends, t->inter, &moved);
+        for (int i = 0; i < t->peers && status == TELPHER_OK; i++) {
+            status = advance(&t->lanes[i], i, t->sends, t->inter, &moved);
         }
         if (status == TELPHER_OK && t->progress != NULL) {
             status = t->progress(t->arg);
@@ -81,32 +111,9 @@ run(const struct tp_transfer *t, struct lane *lanes, int peers)
     return status;
 }
 
-telpher_status
-tp_transfer(const struct tp_transfer *t)
+void
+tp_transfer_fini(struct tp_transfer *t)
 {
-    struct tp_block mine;
-    struct lane *lanes;
-    int rank, parts, peers;
-    telpher_status status;
-
-    PMPI_Comm_rank(t->inter, &rank);
-    PMPI_Comm_size(t->inter, &parts);
-    PMPI_Comm_remote_size(t->inter, &peers);
-    lanes = tp_alloc_array((size_t)peers, sizeof(*lanes), "transfer");
-    if (lanes == NULL) {
-        tp_world_abort("out of memory"); /* the other side would wait */
-    }
-    mine = tp_block_of(t->rows, parts, rank);
-    for (int i = 0; i < peers; i++) {
-        struct tp_block both = tp_block_common(mine, tp_block_of(t->rows, peers, i));
-
-        lanes[i] = (struct lane){MPI_REQUEST_NULL, NULL, both.count * t->row_bytes};
-        if (lanes[i].left != 0) {
-            lanes[i].at =
-                (uint8_t *)t->block + (both.first - mine.first) * t->row_bytes;
-        }
-    }
-    status = run(t, lanes, peers);
-    tp_free(lanes);
-    return status;
+    tp_free(t->lanes);
+    t->lanes = NULL;
 }

@@ -201,9 +201,18 @@ refusals(void)
     array = freed;
     check(telpher_array_free(&array, &err) == TELPHER_ERR_INVALID && array == freed);
     check(telpher_array_put(NULL, block, &err) == TELPHER_ERR_INVALID);
+    array = create(7, 8); /* perhaps where the other one was */
+    check(array != freed);
+    check(telpher_array_put(freed, block, &err) == TELPHER_ERR_INVALID);
+    check(telpher_array_put(array, rank == 0 ? NULL : block, &err) ==
+          TELPHER_ERR_INVALID);
     MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
     check((MPIX_Kernel_call("axpy", 3, args, sizes, 0, comm, inter) != MPI_SUCCESS) ==
           (rank == 0));
+    check(telpher_array_free(&array, &err) == TELPHER_OK);
+    check(telpher_array_create(5 + (uint64_t)rank, 1, 0, comm, inter, &array, &err) ==
+          (parents > 1 ? TELPHER_ERR_INVALID : TELPHER_OK));
+    check(parents > 1 || telpher_array_free(&array, &err) == TELPHER_OK);
     sizes[0] = 4;
     check((MPIX_Kernel_call("axpy", 3, args, sizes, 0, comm, inter) != MPI_SUCCESS) ==
           (rank == 0));
@@ -227,6 +236,8 @@ ended(void)
     check(MPIX_Kernel_call("", 0, NULL, NULL, parents - 1, comm, inter) == MPI_SUCCESS);
     check(telpher_array_put(array, block, &err) == TELPHER_ERR_PEER_LOST);
     check(telpher_array_create(5, 8, 0, comm, inter, &none, &err) ==
+          TELPHER_ERR_PEER_LOST);
+    check(telpher_offload_load("plugin.so", 0, comm, inter, &err) ==
           TELPHER_ERR_PEER_LOST);
     check(telpher_array_free(&array, &err) == TELPHER_ERR_PEER_LOST && array == NULL);
     MPI_Comm_disconnect(&inter);

@@ -8,6 +8,25 @@
 
 #include "check.h"
 
+/* A group waits for a kernel of another, whose worker is killed. */
+static void
+behind_a_killed_worker(MPI_Comm inter)
+{
+    telpher_offload_params params = TELPHER_OFFLOAD_PARAMS_INIT;
+    int kill = 4, sizes[] = {sizeof(kill)};
+    void *args[] = {&kill};
+    MPIX_Kernel_request killed, behind;
+    MPI_Comm other;
+
+    params.workers = 1;
+    check(telpher_offload_start(&params, 0, MPI_COMM_WORLD, &other, NULL) ==
+          TELPHER_OK);
+    MPIX_Kernel_icall("crashes", 1, args, sizes, 0, MPI_COMM_WORLD, inter, &killed);
+    MPIX_Kernel_after(1, &killed, MPI_COMM_WORLD, other);
+    MPIX_Kernel_icall("nothing", 0, NULL, NULL, 0, MPI_COMM_WORLD, other, &behind);
+    MPIX_Kernel_wait(&behind, NULL);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -22,11 +41,14 @@ main(int argc, char **argv)
     name = argv[3];
     MPI_Init(&argc, &argv);
     params.program = argv[1];
-    params.workers = atoi(argv[2]);
+    params.workers = strcmp(name, "gate") == 0 ? 1 : atoi(argv[2]);
     if (telpher_offload_start(&params, 0, MPI_COMM_WORLD, &inter, &err) != TELPHER_OK) {
         fprintf(stderr, "start: %s\n", err.text);
         MPI_Finalize();
         return 3;
+    }
+    if (strcmp(name, "gate") == 0) {
+        behind_a_killed_worker(inter);
     }
     if (strcmp(name, "abort") == 0) {
         MPIX_Kernel_call("waits", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);

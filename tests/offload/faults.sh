@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: faults.sh MPI MPIRUN split|spawn PROGRAM WORKER STRANGER
-# STRANGER is an MPI program that is not linked with the library. What goes wrong ends the job within 20 s, not with success, and with words that name the cause.
+# usage: faults.sh MPI MPIRUN split|spawn PROGRAM WORKER STRANGER LOSSES
+# STRANGER is an MPI program that is not linked with the library, LOSSES losses.c. What goes wrong ends the job within 20 s, not with success, and with words that name the cause.
 set -uo pipefail
-mpi=$1 mpirun=$2 how=$3 program=$4 worker=$5 stranger=$6
+mpi=$1 mpirun=$2 how=$3 program=$4 worker=$5 stranger=$6 losses=$7
 here=$(dirname "$0") bad=0
 export TELPHER_OFFLOAD_TIMEOUT=3s TRIES=1
 
-# expect WORDS MODE WORKER CASE
+# expect WORDS MODE WORKER CASE; of $parents and $workers
+parents=1 workers=1
 expect() {
     local words=$1 mode=$2 from=$3 name=$4 start=$SECONDS out rc
-    out=$(timeout -k 5 25 "$here/run.sh" "$mpi" "$mpirun" "$mode" 1 1 "$program" "$from" "$name" 2>&1)
+    out=$(timeout -k 5 25 "$here/run.sh" "$mpi" "$mpirun" "$mode" "$parents" "$workers" "$program" "$from" "$name" 2>&1)
     rc=$?
     if [ $rc -eq 0 ] || [ $((SECONDS - start)) -gt 20 ] || ! grep -qE "$words" <<<"$out"; then
         echo "$mode $name: exit status $rc after $((SECONDS - start)) s, without \"$words\":"
@@ -38,6 +39,10 @@ if [ "$how" = split ]; then
     expect "no/such/worker" split /no/such/worker missing
     expect "no end in 3 s: MPI_Init\(\): a program of this launch does not call it" split /bin/true exits_early
     expect "not all processes of this launch came to say" split "$stranger" stranger
+    parents=2 workers=2
+    expect "$killed" split "$worker" gate
+    program=$losses
+    expect "workers were lost and cannot be ended" split "$worker" loss
 elif [ "$mpi" = openmpi ]; then
     expect "$crash" spawn "$worker" segv
     expect "kernel crashes called _exit" spawn "$worker" _exit0

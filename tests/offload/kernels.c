@@ -245,6 +245,16 @@ waits_for(int tag)
     MPI_Recv(&value, 1, MPI_INT, 0, tag, parent, MPI_STATUS_IGNORE);
 }
 
+/* Says to a parent that it runs. */
+static void
+tells(int to, int tag)
+{
+    MPI_Comm parent;
+
+    MPI_Comm_get_parent(&parent);
+    MPI_Send(&tag, 1, MPI_INT, to, tag, parent);
+}
+
 /* When it began and ended, to parent 0. */
 static void
 tells_time(int tag)
@@ -260,6 +270,7 @@ tells_time(int tag)
 
 TELPHER_KERNEL(negates, unsigned long)
 TELPHER_KERNEL(waits_for, int)
+TELPHER_KERNEL(tells, int, int)
 TELPHER_KERNEL(tells_time, int)
 TELPHER_KERNEL(axpy, telpher_block, telpher_block, double)
 TELPHER_KERNEL(note_rank, telpher_block)
