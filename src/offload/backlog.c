@@ -89,6 +89,9 @@ tp_send_progress(struct tp_group *g)
         }
     }
     g->is_sending = false;
+    if (g->has_ended) {
+        tp_backlog_fini(g); /* called behind another parent's end: nobody takes it */
+    }
 }
 
 telpher_status

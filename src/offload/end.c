@@ -16,14 +16,13 @@ awaits_request(const struct tp_group *g)
     return false;
 }
 
-/* Kernels with requests have ended, and no report is on its way. With the lock held. */
+/* All kernels have ended, and no report is on its way. With the lock held. */
 static void
 await_reports(struct tp_group *g)
 {
     struct tp_idle idle = TP_IDLE_INIT;
 
-    while (!g->lost && (awaits_request(g) || g->acked < g->asked ||
-                        !tp_list_is_empty(&g->backlog))) {
+    while (!g->lost && (awaits_request(g) || g->acked < g->asked || !g->has_ended)) {
         tp_send_progress(g);
         (void)tp_mover_round(); /* kernels may wait for those of other workers */
         tp_mutex_unlock(&tp_offload_lock);
@@ -64,7 +63,7 @@ disconnect(struct tp_group *g)
         PMPI_Cancel(&g->report_request);
         PMPI_Wait(&g->report_request, MPI_STATUS_IGNORE);
     }
-    (void)tp_send_fini(g); /* all acknowledged */
+    (void)tp_send_fini(g); /* all acknowledged, save what was called behind the end */
     if (g->mode == TELPHER_OFFLOAD_SPLIT) {
         PMPI_Comm_free(&g->control);
         PMPI_Comm_free(&inter);

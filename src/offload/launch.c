@@ -164,6 +164,13 @@ encode_all(struct tp_group *g, const struct tp_calls *calls, bool wants_done,
 }
 
 static telpher_status
+ended(struct tp_error *err)
+{
+    return tp_error_set(err, TELPHER_ERR_PEER_LOST,
+                        "the workers were told to end (kernel \"\")");
+}
+
+static telpher_status
 start_kernels(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
               bool wants_done, struct tp_error *err)
 {
@@ -171,8 +178,7 @@ start_kernels(struct tp_group *g, uint64_t number, const struct tp_calls *calls,
     bool ends;
 
     if (g->ended) {
-        return tp_error_set(err, TELPHER_ERR_PEER_LOST,
-                            "the workers were told to end (kernel \"\")");
+        return ended(err);
     }
     status = encode_all(g, calls, wants_done, &ends, err);
     if (status != TELPHER_OK) {
@@ -218,6 +224,9 @@ launch_locked(struct tp_group *g, const struct tp_calls *calls, int root,
 
     if (g->lost) {
         return tp_error_set(err, g->status, "the workers are lost");
+    }
+    if (wants_done && g->has_ended) {
+        return ended(err);
     }
     if (wants_done) {
         request = tp_request_make(g, number, err);

@@ -87,7 +87,7 @@ _Static_assert(sizeof(struct tp_offload_record) == 16, "frozen layout");
 
 /** All parents are told when this kernel has ended. */
 #define TP_OFFLOAD_DONE 1u
-/** No kernel: the workers end. */
+/** No kernel: the workers end. In a report: this call was it, those behind it have no workers. */
 #define TP_OFFLOAD_END 2u
 /** No kernel: the workers load the plugin whose path the arguments are. With DONE. */
 #define TP_OFFLOAD_LOAD 4u
@@ -117,7 +117,7 @@ _Static_assert(sizeof(struct tp_offload_array) == 32, "frozen layout");
 struct tp_offload_report {
     uint32_t magic;
     uint32_t
-        flags; /**< TP_OFFLOAD_DONE, _REFUSED: request; TP_OFFLOAD_REPORT: messages */
+        flags; /**< TP_OFFLOAD_DONE, _REFUSED, _END: request; TP_OFFLOAD_REPORT: messages */
     uint64_t request;
     uint64_t messages; /**< consumed from the parent that is told, since the start */
     int32_t result; /**< highest of all workers and of all kernels this is about */

@@ -173,6 +173,7 @@ struct tp_group {
     int mode; /**< enum telpher_offload_mode */
     int rank, parents, workers;
     bool attached, ended, lost;
+    bool has_ended; /**< the workers have said so */
     bool lost_is_known; /**< to the other parents */
     unsigned looks; /**< for word of a loss */
     int64_t said[TP_AGREED_COUNT],

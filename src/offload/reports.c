@@ -133,6 +133,20 @@ note_failures(const struct tp_group *g, const struct tp_offload_report *r)
     }
 }
 
+/* Whoever told them: nobody runs what was called later. */
+static void
+note_end(struct tp_group *g, uint64_t last)
+{
+    g->ended = true;
+    g->has_ended = true;
+    tp_list_for_each_safe(link, &g->requests)
+    {
+        if (request_of(link)->number > last) {
+            finish_request(request_of(link), TELPHER_ERR_PEER_LOST, NULL);
+        }
+    }
+}
+
 static void
 take_report(struct tp_group *g)
 {
@@ -152,6 +166,9 @@ take_report(struct tp_group *g)
             g->in_flight_bytes -= g->slots[g->acked % TP_SEND_SLOTS].len;
         }
         note_failures(g, r);
+    }
+    if ((r->flags & TP_OFFLOAD_END) != 0) {
+        note_end(g, r->request);
     }
     if ((r->flags & TP_OFFLOAD_DONE) == 0) {
         return;

@@ -233,7 +233,7 @@ tp_send_fini(struct tp_group *g)
     for (int i = 0; i < TP_SEND_SLOTS; i++) {
         struct tp_send_slot *slot = &g->slots[i];
 
-        if (!g->lost && slot->request != MPI_REQUEST_NULL) {
+        if (!g->lost && g->acked == g->sent && slot->request != MPI_REQUEST_NULL) {
             PMPI_Wait(&slot->request, MPI_STATUS_IGNORE);
         }
         if (!tp_mpi_take_back(&slot->request, false)) {

@@ -129,7 +129,7 @@ tp_worker_tell_done(struct worker *w, uint64_t request,
 {
     telpher_status status = tp_tree_merge(&w->tree, report);
 
-    report->flags |= TP_OFFLOAD_DONE;
+    report->flags |= (report->flags & TP_OFFLOAD_END) == 0 ? TP_OFFLOAD_DONE : 0;
     report->request = request;
     for (int i = 0; status == TELPHER_OK && w->tree.rank == 0 && i < w->parents; i++) {
         status = send_report(w, report, i);
@@ -198,10 +198,9 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     }
     tp_offload_report_init(&done);
     if ((r->flags & TP_OFFLOAD_END) != 0) {
-        w->ended = true;
-        return (r->flags & TP_OFFLOAD_DONE) != 0
-                   ? tp_worker_tell_done(w, w->call, &done)
-                   : TELPHER_OK;
+        w->ended = true; /* all parents hear of it: any of them may have called more */
+        done.flags = r->flags & (TP_OFFLOAD_END | TP_OFFLOAD_DONE);
+        return tp_worker_tell_done(w, w->call, &done);
     }
     if ((r->flags & TP_OFFLOAD_LOAD) != 0) {
         return load_plugin(w, r, args);

@@ -66,7 +66,7 @@ telpher_status tp_worker_array(struct worker *w, const struct tp_offload_record 
                                const uint8_t *args);
 
 /* worker.c */
-/** Tells all parents, who have a request: how it ended in all workers. */
+/** Tells all parents, who have a request unless it is the end: how it ended in all workers. */
 telpher_status tp_worker_tell_done(struct worker *w, uint64_t request,
                                    struct tp_offload_report *report);
 telpher_status tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
