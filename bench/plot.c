@@ -351,5 +351,8 @@ bench_plot_main(int argc, char **argv)
     if (argc - optind == 1 && bench_plot_is_launch(argv[optind])) {
         return bench_plot_launch(argv[optind], picture);
     }
+    if (argc - optind == 1 && bench_plot_is_studies(argv[optind])) {
+        return bench_plot_studies(picture);
+    }
     return check_and_draw(argv + optind, argc - optind, picture);
 }

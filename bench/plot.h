@@ -23,4 +23,9 @@ bool bench_plot_is_launch(const char *path);
 /** The paper's figures 3 and 4 of it, for each MPI. @return an exit status */
 int bench_plot_launch(const char *path, const char *picture);
 
+/** Is this a file of scripts/bench-studies? It is then what the next call draws. */
+bool bench_plot_is_studies(const char *path);
+/** Each study's times over its devices. @return an exit status */
+int bench_plot_studies(const char *picture);
+
 #endif

@@ -162,6 +162,14 @@ notified() {
     expect 2 "$bench" notified -m 0
     expect 2 "$bench" notified -f xml
     expect 2 "$bench" notified stray
+    if command -v gnuplot >/dev/null; then
+        for devices in 1 4; do
+            printf '{"test": "study", "study": "%s", "ranks": %d, "devices": %d, "ours_ms": 1.5, "ours_low_ms": 1, "ours_high_ms": 2}\n' \
+                spmv $devices $devices power $devices $devices
+        done >"$dir/studies.json"
+        expect 0 "$bench" plot "$dir/studies.json" -o "$dir/studies.svg"
+        grep -q 'spmv, 1 ranks a device' "$dir/studies.svg" || die "no study in the picture"
+    fi
 }
 
 # Runtime mpi under every MPI that telpher-bench was built for. Those libraries leak at their end.

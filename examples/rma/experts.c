@@ -287,7 +287,7 @@ copy_tokens(const struct data *d, double *dst)
 int
 main(int argc, char **argv)
 {
-    struct study s = {"tokens of a rank", 8, 1, 20, 3, 0, 0};
+    struct study s = {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0};
     struct data d;
     double *right, *got;
     size_t all;

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "study.h"
+#include "phases.h"
 
 enum { ENTRIES = 12, LEVELS_MAX = 10 }; /* entries of a row in a block; 2^10 columns */
 enum grid_tags { STRIPE_CAME, TURNED, SUM_CAME /* + level */ };
@@ -27,11 +27,13 @@ struct block {
 };
 
 struct grid {
+    uint32_t does; /* enum study_does */
     uint32_t side, rows; /* devices in a row or column; rows of a block */
     uint32_t stripes; /* ranks of a device */
     uint32_t steps;
     struct block *blocks;
     double *norms; /* power: of each step */
+    double *squares; /* power, two models: of each rank */
 };
 
 /** A rank's place in the grid. */
@@ -43,11 +45,11 @@ struct place {
     uint32_t i, j, first, count; /* its stripe */
 };
 
+/** Without windows. */
 TELPHER_RMA_FN static inline void
 place_init(struct place *p, telpher_rma *rma)
 {
     const struct grid *g = (const struct grid *)telpher_rma_data(rma);
-    uint64_t len = g->rows * sizeof(double);
 
     p->rma = rma;
     p->grid = g;
@@ -56,9 +58,22 @@ place_init(struct place *p, telpher_rma *rma)
     p->j = rma->device % g->side;
     p->first = study_first(g->rows, g->stripes, rma->device_rank);
     p->count = study_first(g->rows, g->stripes, rma->device_rank + 1) - p->first;
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p->block.x, len, &p->x);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p->block.came, LEVELS_MAX * len,
+}
+
+TELPHER_RMA_FN static inline void
+place_open(struct place *p)
+{
+    uint64_t len = p->grid->rows * sizeof(double);
+
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->block.x, len, &p->x);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->block.came, LEVELS_MAX * len,
                            &p->came);
+}
+
+TELPHER_RMA_FN static inline int
+place_does(const struct place *p, enum study_does what)
+{
+    return (p->grid->does & (uint32_t)what) != 0;
 }
 
 /** The rank with the same stripe on device (i, j). */
@@ -74,6 +89,9 @@ place_get_x(const struct place *p)
 {
     uint32_t side = p->grid->side, step = 1;
 
+    if (!place_does(p, STUDY_SENDS)) {
+        return;
+    }
     while (step <= p->i) { /* the highest power of two in i says who sends to i */
         step *= 2;
     }
@@ -105,10 +123,31 @@ block_row(const struct block *b, uint32_t row)
 TELPHER_RMA_FN static inline void
 place_multiply(const struct place *p)
 {
-    for (uint32_t k = telpher_rma_lane(p->rma); k < p->count;
+    for (uint32_t k = telpher_rma_lane(p->rma);
+         k < p->count && place_does(p, STUDY_COMPUTES);
          k += telpher_rma_lanes(p->rma)) {
         p->block.y[p->first + k] = block_row(&p->block, p->first + k);
     }
+}
+
+/** The sum that came for @p level of the tree. */
+TELPHER_RMA_FN static inline void
+place_add(const struct place *p, uint32_t level)
+{
+    size_t at = (size_t)level * p->grid->rows + p->first;
+
+    for (uint32_t k = telpher_rma_lane(p->rma);
+         k < p->count && place_does(p, STUDY_COMPUTES);
+         k += telpher_rma_lanes(p->rma)) {
+        p->block.y[p->first + k] += p->block.came[at + k];
+    }
+}
+
+/** True if device (i, @p j) gets a sum from (i, j + @p step). */
+TELPHER_RMA_FN_BOTH static inline int
+grid_gets_sum(const struct grid *g, uint32_t j, uint32_t step)
+{
+    return j % (2 * step) == 0 && j + step < g->side;
 }
 
 /** Sums of the row's devices, in column 0. */
@@ -120,19 +159,69 @@ place_add_up(const struct place *p)
     for (uint32_t step = 1; step < side && p->j % step == 0; step *= 2, level++) {
         size_t at = (size_t)level * p->grid->rows + p->first;
 
-        if (p->j % (2 * step) == step) {
+        if (p->j % (2 * step) == step && place_does(p, STUDY_SENDS)) {
             telpher_rma_put_notify(p->rma, p->came, place_partner(p, p->i, p->j - step),
                                    at * sizeof(double), &p->block.y[p->first],
                                    p->count * sizeof(double), SUM_CAME + level);
-        } else if (p->j + step < side) {
-            telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD,
-                                  place_partner(p, p->i, p->j + step), SUM_CAME + level,
-                                  1);
-            for (uint32_t k = telpher_rma_lane(p->rma); k < p->count;
-                 k += telpher_rma_lanes(p->rma)) {
-                p->block.y[p->first + k] += p->block.came[at + k];
+        } else if (grid_gets_sum(p->grid, p->j, step)) {
+            if (place_does(p, STUDY_SENDS)) {
+                telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD,
+                                      place_partner(p, p->i, p->j + step),
+                                      SUM_CAME + level, 1);
+            }
+            place_add(p, level);
+        }
+    }
+}
+
+/* ---- two models: the host copies blocks of vectors, in the same trees ---- */
+
+STUDY_PHASE(multiply_phase)
+{
+    struct place p;
+
+    (void)step;
+    place_init(&p, rma);
+    place_multiply(&p);
+}
+
+/* The step is a level of the tree. */
+STUDY_PHASE(add_phase)
+{
+    struct place p;
+
+    place_init(&p, rma);
+    if (grid_gets_sum(p.grid, p.j, 1u << step)) {
+        place_add(&p, step);
+    }
+}
+
+static inline void
+grid_copy_x(study_host *host, const struct grid *g)
+{
+    for (uint32_t step = 1; step < g->side; step *= 2) {
+        for (uint32_t d = 0;
+             d < step * g->side && d + step * g->side < g->side * g->side; d++) {
+            study_copy(host, g->blocks[d + step * g->side].x, g->blocks[d].x,
+                       g->rows * sizeof(double), 0, 1);
+        }
+    }
+}
+
+/** A product: x to all rows of devices, then sums in column 0. */
+static inline void
+grid_two_model(study_host *host, const struct grid *g)
+{
+    grid_copy_x(host, g);
+    study_launch(host, multiply_phase, 0);
+    for (uint32_t step = 1, level = 0; step < g->side; step *= 2, level++) {
+        for (uint32_t d = 0; d < g->side * g->side; d++) {
+            if (grid_gets_sum(g, d % g->side, step)) {
+                study_copy(host, g->blocks[d].came + (size_t)level * g->rows,
+                           g->blocks[d + step].y, g->rows * sizeof(double), 0, 1);
             }
         }
+        study_launch(host, add_phase, level);
     }
 }
 
@@ -149,6 +238,7 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
     g->steps = s->steps;
     g->blocks = STUDY_NEW(struct block, s->devices);
     g->norms = STUDY_NEW(double, s->steps);
+    g->squares = STUDY_NEW(double, s->ranks);
     for (uint32_t d = 0; d < s->devices; d++) {
         struct block *b = &g->blocks[d];
         size_t entries = (size_t)g->rows * ENTRIES, came = (size_t)LEVELS_MAX * g->rows;
@@ -189,6 +279,7 @@ grid_free(struct grid *g)
     }
     study_free(g->blocks);
     study_free(g->norms);
+    study_free(g->squares);
 }
 
 /** The vector, which lies in parts with the first row of devices. */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study.h"
+#include "phases.h"
 
 enum { CAPACITY = 32, PER_SEGMENT = 10, WIDTH = 8 };
 enum tags { MOVED_BELOW, MOVED_ABOVE, SORTED_BELOW, SORTED_ABOVE };
@@ -36,6 +36,7 @@ struct part {
 };
 
 struct data {
+    uint32_t does; /* enum study_does */
     uint32_t segments; /* of a device */
     uint32_t steps;
     struct part *parts;
@@ -146,7 +147,6 @@ gather_own(struct place *p)
          s += telpher_rma_lanes(p->rma)) {
         p->good = gather(p, s) && p->good;
     }
-    telpher_rma_sync(p->rma);
 }
 
 /* Segment @p s is there for rank @p to; the target's device has a place for it at @p at. */
@@ -170,7 +170,6 @@ exchange(const struct place *p, telpher_rma_win win, const struct segment *field
 {
     uint32_t me = p->rma->world_rank, size = p->rma->world_size;
 
-    telpher_rma_sync(p->rma);
     if (me > 0) {
         send(p, win, field, p->first, me - 1, p->segments + 1, p->first == 1,
              from_above);
@@ -186,10 +185,11 @@ exchange(const struct place *p, telpher_rma_win win, const struct segment *field
     }
 }
 
-TELPHER_RMA_KERNEL(particles)
+/* The rank's place, without windows. */
+TELPHER_RMA_FN static struct place
+place_of(telpher_rma *rma)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
-    uint64_t len = (data->segments + 2) * sizeof(struct segment);
     struct place p = {
         .rma = rma,
         .part = data->parts[rma->device],
@@ -200,21 +200,92 @@ TELPHER_RMA_KERNEL(particles)
         .length = (double)data->segments * rma->devices,
         .good = 1};
 
+    return p;
+}
+
+TELPHER_RMA_FN static void
+step(struct place *p, uint32_t does)
+{
+    if ((does & STUDY_COMPUTES) != 0) {
+        move_own(p);
+    }
+    telpher_rma_sync(p->rma);
+    if ((does & STUDY_SENDS) != 0) {
+        exchange(p, p->win_moved, p->part.moved, MOVED_BELOW, MOVED_ABOVE);
+    }
+    if ((does & STUDY_COMPUTES) != 0) {
+        gather_own(p);
+    }
+    telpher_rma_sync(p->rma);
+    if ((does & STUDY_SENDS) != 0) {
+        exchange(p, p->win_now, p->part.now, SORTED_BELOW, SORTED_ABOVE);
+    }
+}
+
+TELPHER_RMA_KERNEL(particles)
+{
+    const struct data *data = (const struct data *)telpher_rma_data(rma);
+    uint64_t len = (data->segments + 2) * sizeof(struct segment);
+    struct place p = place_of(rma);
+
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.now, len, &p.win_now);
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.moved, len, &p.win_moved);
     telpher_rma_timer_start(rma);
     for (uint32_t i = 0; i < data->steps; i++) {
-        move_own(&p);
-        exchange(&p, p.win_moved, p.part.moved, MOVED_BELOW, MOVED_ABOVE);
-        gather_own(&p);
-        exchange(&p, p.win_now, p.part.now, SORTED_BELOW, SORTED_ABOVE);
+        step(&p, data->does);
     }
     telpher_rma_timer_stop(rma);
-    if (!p.good) {
+    if (!p.good && data->does == STUDY_DOES_BOTH) {
         telpher_rma_log(rma, "more particles in a segment than it holds");
         telpher_rma_fail(rma, TELPHER_ERR_LIMIT);
     }
     telpher_rma_barrier(rma, TELPHER_RMA_WORLD);
+}
+
+/* ---- two models: the host copies segments between devices ---- */
+
+STUDY_PHASE(move_phase)
+{
+    struct place p = place_of(rma);
+
+    (void)step;
+    move_own(&p);
+}
+
+/* What does not fit is missing in the end. */
+STUDY_PHASE(gather_phase)
+{
+    struct place p = place_of(rma);
+
+    (void)step;
+    gather_own(&p);
+}
+
+/* Neighbours' segments at both ends of each device. */
+static void
+copy_ends(study_host *host, struct segment *below, struct segment *above,
+          uint32_t segments)
+{
+    study_copy(host, &above[0], &below[segments], sizeof(*above), 0, 1);
+    study_copy(host, &below[segments + 1], &above[1], sizeof(*below), 0, 1);
+}
+
+static void
+two_model(study_host *host, const struct study *s, void *data)
+{
+    const struct data *d = (const struct data *)data;
+
+    for (uint32_t i = 0; i < s->steps; i++) {
+        study_launch(host, move_phase, i);
+        for (uint32_t k = 1; k < s->devices; k++) {
+            copy_ends(host, d->parts[k - 1].moved, d->parts[k].moved, d->segments);
+        }
+        study_launch(host, gather_phase, i);
+        for (uint32_t k = 1; k < s->devices; k++) {
+            copy_ends(host, d->parts[k - 1].now, d->parts[k].now, d->segments);
+        }
+    }
+    study_settle(host);
 }
 
 /* ---- the serial program: every pair of neighbouring segments, one after the other ---- */
@@ -325,32 +396,55 @@ compare(const struct study *s, const struct data *d, const struct segment *right
     return 0;
 }
 
+static void
+make(const struct study *s, void *ret_data)
+{
+    struct data *d = (struct data *)ret_data;
+
+    d->segments = s->size * (s->ranks / s->devices);
+    d->steps = s->steps;
+    d->parts = STUDY_NEW(struct part, s->devices);
+    for (uint32_t i = 0; i < s->devices; i++) {
+        d->parts[i] = make_part(d->segments, i * d->segments, d->segments * s->devices);
+    }
+}
+
+static void
+drop(const struct study *s, void *data)
+{
+    struct data *d = (struct data *)data;
+
+    for (uint32_t i = 0; i < s->devices; i++) {
+        free_part(&d->parts[i]);
+    }
+    study_free(d->parts);
+}
+
+static int
+check(const struct study *s, const void *data)
+{
+    const struct data *d = (const struct data *)data;
+    uint32_t all = d->segments * s->devices;
+    struct part whole = make_part(all, 0, all);
+    int bad;
+
+    for (uint32_t i = 0; i < s->steps; i++) {
+        serial_step(whole.now, whole.moved, all);
+    }
+    bad = compare(s, d, whole.now);
+    free_part(&whole);
+    return bad;
+}
+
 int
 main(int argc, char **argv)
 {
-    struct study s = {"segments of a rank", 8, 1, 4, 40, 0, 0};
-    struct data data;
-    struct part whole;
-    int bad;
+    const struct study_program program = {
+        "particles", {"segments of a rank", 8, 1, 4, 40, 0, 0, 0},
+        &particles,  sizeof(struct data),
+        make,        drop,
+        two_model,   check,
+    };
 
-    study_parse(argc, argv, &s);
-    data.segments = s.size * (s.ranks / s.devices);
-    data.steps = s.steps;
-    data.parts = STUDY_NEW(struct part, s.devices);
-    for (uint32_t d = 0; d < s.devices; d++) {
-        data.parts[d] =
-            make_part(data.segments, d * data.segments, data.segments * s.devices);
-    }
-    whole = make_part(data.segments * s.devices, 0, data.segments * s.devices);
-    study_run(&s, &particles, &data, sizeof(data));
-    for (uint32_t i = 0; i < s.steps; i++) {
-        serial_step(whole.now, whole.moved, data.segments * s.devices);
-    }
-    bad = compare(&s, &data, whole.now);
-    for (uint32_t d = 0; d < s.devices; d++) {
-        free_part(&data.parts[d]);
-    }
-    free_part(&whole);
-    study_free(data.parts);
-    return bad;
+    return study_main(argc, argv, &program);
 }

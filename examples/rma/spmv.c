@@ -8,41 +8,74 @@ TELPHER_RMA_KERNEL(spmv)
     struct place p;
 
     place_init(&p, rma);
+    place_open(&p);
     telpher_rma_timer_start(rma);
     for (uint32_t i = 0; i < p.grid->steps; i++) {
         place_get_x(&p);
         place_multiply(&p);
         place_add_up(&p);
-        telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* x and sums may come again */
+        if (place_does(&p, STUDY_SENDS)) {
+            telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* x and sums may come again */
+        }
     }
     telpher_rma_timer_stop(rma);
 }
 
-int
-main(int argc, char **argv)
+static void
+two_model(study_host *host, const struct study *s, void *data)
 {
-    struct study s = {"rows of a rank", 8, 4, 50, 10, 1, 0};
-    struct grid g;
-    double *x, *y, *got;
-    size_t all;
+    for (uint32_t i = 0; i < s->steps; i++) {
+        grid_two_model(host, (const struct grid *)data);
+    }
+    study_settle(host);
+}
+
+static void
+make(const struct study *s, void *ret_data)
+{
+    grid_init((struct grid *)ret_data, s, 4);
+}
+
+static void
+drop(const struct study *s, void *data)
+{
+    (void)s;
+    grid_free((struct grid *)data);
+}
+
+static int
+check(const struct study *s, const void *data)
+{
+    const struct grid *g = (const struct grid *)data;
+    size_t all = (size_t)g->side * g->rows;
+    double *x = STUDY_NEW(double, all), *y = STUDY_NEW(double, all);
+    double *got = STUDY_NEW(double, all);
+    struct grid fresh;
     int bad;
 
-    study_parse(argc, argv, &s);
-    grid_init(&g, &s, 4);
-    all = (size_t)g.side * g.rows;
-    x = STUDY_NEW(double, all);
-    y = STUDY_NEW(double, all);
-    got = STUDY_NEW(double, all);
-    grid_vector(&g, x);
-    study_run(&s, &spmv, &g, sizeof(g));
-    grid_multiply(&g, x, y);
+    grid_init(&fresh, s, 4);
+    grid_vector(&fresh, x);
+    grid_multiply(&fresh, x, y);
+    grid_free(&fresh);
     for (size_t k = 0; k < all; k++) {
-        got[k] = g.blocks[k / g.rows * g.side].y[k % g.rows];
+        got[k] = g->blocks[k / g->rows * g->side].y[k % g->rows];
     }
     bad = study_compare("spmv", got, y, all);
     study_free(x);
     study_free(y);
     study_free(got);
-    grid_free(&g);
     return bad;
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct study_program program = {
+        "spmv",    {"rows of a rank", 8, 4, 50, 10, 1, 0, 0},
+        &spmv,     sizeof(struct grid),
+        make,      drop,
+        two_model, check,
+    };
+
+    return study_main(argc, argv, &program);
 }

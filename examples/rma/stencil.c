@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "study.h"
+#include "phases.h"
 
 enum { NX = 64, LEVELS = 8 };
 enum tags { LAP_CAME, FLY_CAME, OUT_FROM_BELOW, OUT_FROM_ABOVE };
@@ -24,6 +24,7 @@ struct part {
 };
 
 struct data {
+    uint32_t does; /* enum study_does */
     uint32_t rows; /* of a device */
     uint32_t steps;
     struct part *parts;
@@ -169,41 +170,74 @@ wait_above(const struct place *p, uint32_t tag)
 TELPHER_RMA_FN static void
 meet_lanes(const struct place *p)
 {
-    if (p->size == 1) {
+    if (p->size == 1 || (p->data->does & STUDY_SENDS) == 0) {
         telpher_rma_sync(p->rma);
     }
 }
 
 TELPHER_RMA_FN static void
-step(struct place *p)
+exchange_lap(const struct place *p)
 {
-    double *swap = p->part.in;
-    telpher_rma_win win = p->win[2];
-
-    laplacian(p);
-    meet_lanes(p);
     send_down(p, p->win[0], p->part.lap, LAP_CAME);
     wait_above(p, LAP_CAME);
-    fluxes(p);
-    meet_lanes(p);
+}
+
+TELPHER_RMA_FN static void
+exchange_fly(const struct place *p)
+{
     send_up(p, p->win[1], p->part.fly, FLY_CAME);
     wait_below(p, FLY_CAME);
-    update(p);
-    meet_lanes(p);
+}
+
+TELPHER_RMA_FN static void
+exchange_out(const struct place *p)
+{
     send_down(p, p->win_out, p->part.out, OUT_FROM_ABOVE);
     send_up(p, p->win_out, p->part.out, OUT_FROM_BELOW);
     wait_below(p, OUT_FROM_BELOW);
     wait_above(p, OUT_FROM_ABOVE);
+}
+
+TELPHER_RMA_FN static void
+step(struct place *p)
+{
+    int computes = (p->data->does & STUDY_COMPUTES) != 0;
+    int sends = (p->data->does & STUDY_SENDS) != 0;
+    double *swap = p->part.in;
+    telpher_rma_win win = p->win[2];
+
+    if (computes) {
+        laplacian(p);
+    }
+    meet_lanes(p);
+    if (sends) {
+        exchange_lap(p);
+    }
+    if (computes) {
+        fluxes(p);
+    }
+    meet_lanes(p);
+    if (sends) {
+        exchange_fly(p);
+    }
+    if (computes) {
+        update(p);
+    }
+    meet_lanes(p);
+    if (sends) {
+        exchange_out(p);
+    }
     p->part.in = p->part.out;
     p->part.out = swap;
     p->win[2] = p->win_out;
     p->win_out = win;
 }
 
-TELPHER_RMA_KERNEL(stencil)
+/* The rank's place, without windows; in and out change places with every step. */
+TELPHER_RMA_FN static struct place
+place_of(telpher_rma *rma, uint32_t step)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
-    uint64_t len = at(data->rows, LEVELS, 0, 0) * sizeof(double);
     struct place p = {
         .rma = rma,
         .data = data,
@@ -213,6 +247,19 @@ TELPHER_RMA_KERNEL(stencil)
         .last = study_first(data->rows, rma->device_size, rma->device_rank + 1),
         .me = rma->world_rank,
         .size = rma->world_size};
+
+    if (step % 2 != 0) {
+        p.part.in = data->parts[rma->device].out;
+        p.part.out = data->parts[rma->device].in;
+    }
+    return p;
+}
+
+TELPHER_RMA_KERNEL(stencil)
+{
+    const struct data *data = (const struct data *)telpher_rma_data(rma);
+    uint64_t len = at(data->rows, LEVELS, 0, 0) * sizeof(double);
+    struct place p = place_of(rma, 0);
 
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.lap, len, &p.win[0]);
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.fly, len, &p.win[1]);
@@ -224,6 +271,80 @@ TELPHER_RMA_KERNEL(stencil)
     }
     telpher_rma_timer_stop(rma);
     telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* nobody's memory goes before */
+}
+
+/* ---- two models: a launch for each stencil, the host copies rows between devices ---- */
+
+STUDY_PHASE(laplacian_phase)
+{
+    struct place p = place_of(rma, step);
+
+    laplacian(&p);
+}
+
+STUDY_PHASE(fluxes_phase)
+{
+    struct place p = place_of(rma, step);
+
+    fluxes(&p);
+}
+
+STUDY_PHASE(update_phase)
+{
+    struct place p = place_of(rma, step);
+
+    update(&p);
+}
+
+enum field { LAP, FLY, OUT };
+
+static double *
+field_of(const struct part *part, enum field field, uint32_t step)
+{
+    double *out = step % 2 == 0 ? part->out : part->in;
+
+    return field == LAP ? part->lap : field == FLY ? part->fly : out;
+}
+
+/* A row of every level of device @p from, to device @p to. */
+static void
+copy_row(study_host *host, const struct data *d, uint32_t to, uint32_t to_row,
+         uint32_t from, uint32_t from_row, enum field field, uint32_t step)
+{
+    study_copy(host, field_of(&d->parts[to], field, step) + at(d->rows, 0, to_row, 0),
+               field_of(&d->parts[from], field, step) + at(d->rows, 0, from_row, 0),
+               NX * sizeof(double), at(d->rows, 1, 0, 0) * sizeof(double), LEVELS);
+}
+
+/* The first rows go down, the last ones up. */
+static void
+copy_rows(study_host *host, const struct data *d, uint32_t devices, int down, int up,
+          enum field field, uint32_t step)
+{
+    for (uint32_t i = 1; i < devices; i++) {
+        if (down) {
+            copy_row(host, d, i - 1, d->rows + 1, i, 1, field, step);
+        }
+        if (up) {
+            copy_row(host, d, i, 0, i - 1, d->rows, field, step);
+        }
+    }
+}
+
+static void
+two_model(study_host *host, const struct study *s, void *data)
+{
+    const struct data *d = (const struct data *)data;
+
+    for (uint32_t i = 0; i < s->steps; i++) {
+        study_launch(host, laplacian_phase, i);
+        copy_rows(host, d, s->devices, 1, 0, LAP, i);
+        study_launch(host, fluxes_phase, i);
+        copy_rows(host, d, s->devices, 0, 1, FLY, i);
+        study_launch(host, update_phase, i);
+        copy_rows(host, d, s->devices, 1, 1, OUT, i);
+    }
+    study_settle(host);
 }
 
 /* ---- the serial program ---- */
@@ -340,29 +461,53 @@ compare(const struct study *s, const struct data *d, const struct part *whole)
     return bad;
 }
 
+static void
+make(const struct study *s, void *ret_data)
+{
+    struct data *d = (struct data *)ret_data;
+
+    d->rows = s->size * (s->ranks / s->devices);
+    d->steps = s->steps;
+    d->parts = STUDY_NEW(struct part, s->devices);
+    for (uint32_t i = 0; i < s->devices; i++) {
+        d->parts[i] = make_part(d->rows, i * d->rows, d->rows * s->devices);
+    }
+}
+
+static void
+drop(const struct study *s, void *data)
+{
+    struct data *d = (struct data *)data;
+
+    for (uint32_t i = 0; i < s->devices; i++) {
+        free_part(&d->parts[i]);
+    }
+    study_free(d->parts);
+}
+
+static int
+check(const struct study *s, const void *data)
+{
+    const struct data *d = (const struct data *)data;
+    uint32_t all = d->rows * s->devices;
+    struct part whole = make_part(all, 0, all);
+    int bad;
+
+    serial(all, s->steps, &whole);
+    bad = compare(s, d, &whole);
+    free_part(&whole);
+    return bad;
+}
+
 int
 main(int argc, char **argv)
 {
-    struct study s = {"rows of a rank", 8, 1, 8, 20, 0, 0};
-    struct data data;
-    struct part whole;
-    int bad;
+    const struct study_program program = {
+        "stencil", {"rows of a rank", 8, 1, 8, 20, 0, 0, 0},
+        &stencil,  sizeof(struct data),
+        make,      drop,
+        two_model, check,
+    };
 
-    study_parse(argc, argv, &s);
-    data.rows = s.size * (s.ranks / s.devices);
-    data.steps = s.steps;
-    data.parts = STUDY_NEW(struct part, s.devices);
-    for (uint32_t d = 0; d < s.devices; d++) {
-        data.parts[d] = make_part(data.rows, d * data.rows, data.rows * s.devices);
-    }
-    whole = make_part(data.rows * s.devices, 0, data.rows * s.devices);
-    study_run(&s, &stencil, &data, sizeof(data));
-    serial(data.rows * s.devices, s.steps, &whole);
-    bad = compare(&s, &data, &whole);
-    for (uint32_t d = 0; d < s.devices; d++) {
-        free_part(&data.parts[d]);
-    }
-    free_part(&whole);
-    study_free(data.parts);
-    return bad;
+    return study_main(argc, argv, &program);
 }

@@ -10,8 +10,9 @@ static void
 usage(const char *program, const struct study *s)
 {
     fprintf(stderr,
-            "Usage: %s [RANKS [DEVICES [SIZE [STEPS [LANES]]]]]\n"
-            "SIZE: %s. Defaults: %u %u %u %u. DEVICES divide RANKS%s.\n",
+            "Usage: %s [RANKS [DEVICES [SIZE [STEPS [LANES [SAMPLES]]]]]]\n"
+            "SIZE: %s. Defaults: %u %u %u %u. DEVICES divide RANKS%s.\n"
+            "SAMPLES: of the times that are compared.\n",
             program, s->what, s->ranks, s->devices, s->size, s->steps,
             s->square ? " and are 1, 4, 9, ..." : "");
     exit(2);
@@ -33,13 +34,13 @@ study_parse(int argc, char **argv, struct study *study)
 {
     const struct study defaults = *study;
     uint32_t *const values[] = {&study->ranks, &study->devices, &study->size,
-                                &study->steps, &study->lanes};
+                                &study->steps, &study->lanes,   &study->samples};
 
     for (int i = 1; i < argc; i++) {
         char *end;
         unsigned long value = strtoul(argv[i], &end, 10);
 
-        if (i > 5 || *end != '\0' || value < 1 || value > 1000000) {
+        if (i > 6 || *end != '\0' || value < 1 || value > 1000000) {
             usage(argv[0], &defaults);
         }
         *values[i - 1] = (uint32_t)value;
@@ -81,15 +82,29 @@ study_free(void *memory)
 #endif
 }
 
-void
-study_run(const struct study *study, const telpher_rma_kernel *kernel, const void *data,
-          size_t len)
+static double
+longest_of(const telpher_rma_job *job)
+{
+    size_t count = telpher_rma_timings(job, NULL, 0);
+    double *ms = STUDY_NEW(double, count), longest = 0;
+
+    telpher_rma_timings(job, ms, count);
+    for (size_t i = 0; i < count; i++) {
+        longest = ms[i] > longest ? ms[i] : longest;
+    }
+    study_free(ms);
+    return longest;
+}
+
+double
+study_time(const struct study *study, const telpher_rma_kernel *kernel,
+           const void *data, size_t len)
 {
     void *copy = memcpy(study_alloc(1, len), data, len);
     telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
     telpher_error err = {TELPHER_OK, {0}};
-    double ms = 0;
+    double ms;
 
     params.ranks = study->ranks;
     params.devices = study->devices;
@@ -99,12 +114,19 @@ study_run(const struct study *study, const telpher_rma_kernel *kernel, const voi
         fprintf(stderr, "%s\n", err.text);
         exit(1);
     }
-    telpher_rma_timings(job, &ms, 1);
-    printf("%s: %u ranks of %u lanes on %u devices, %s %u, %u steps: %.3f ms\n",
-           kernel->name, study->ranks, telpher_rma_job_lanes(job), study->devices,
-           study->what, study->size, study->steps, ms);
+    ms = longest_of(job);
     telpher_rma_destroy(job);
     study_free(copy);
+    return ms;
+}
+
+void
+study_run(const struct study *study, const telpher_rma_kernel *kernel, const void *data,
+          size_t len)
+{
+    printf("%s: %u ranks on %u devices, %s %u, %u steps: %.3f ms\n", kernel->name,
+           study->ranks, study->devices, study->what, study->size, study->steps,
+           study_time(study, kernel, data, len));
 }
 
 int

@@ -8,13 +8,38 @@
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
 
-/** How a study runs: PROGRAM [RANKS [DEVICES [SIZE [STEPS [LANES]]]]]. */
+/** How a study runs: PROGRAM [RANKS [DEVICES [SIZE [STEPS [LANES [SAMPLES]]]]]]. */
 struct study {
     const char *what; /* SIZE, in words */
     uint32_t ranks, devices, size, steps; /* the program's defaults */
     uint32_t square; /* not 0: devices are 1, 4, 9, ... */
     uint32_t lanes; /* of a rank; 0 = one */
+    uint32_t samples; /* of each time; 0 = no times are compared */
 };
+
+/** What a kernel does; both but where each alone is timed. */
+enum study_does { STUDY_COMPUTES = 1, STUDY_SENDS = 2, STUDY_DOES_BOTH = 3 };
+
+struct study_host;
+
+/** A study in two forms, which share what they compute: a kernel whose ranks communicate,
+ *  and phases between which the host copies (phases.h). */
+struct study_program {
+    const char *name;
+    struct study study; /* the defaults */
+    const telpher_rma_kernel *kernel;
+    size_t data_size; /* of data, which begins with a uint32_t: enum study_does */
+    void (*make)(const struct study *study, void *ret_data);
+    void (*drop)(const struct study *study, void *data);
+    /* All steps as phases and copies; the host has waited for them when it returns. */
+    void (*two_model)(struct study_host *host, const struct study *study, void *data);
+    /* Against the serial program. 0, or 1 after words. */
+    int (*check)(const struct study *study, const void *data);
+};
+
+/** Runs both forms and compares them with the serial program; with SAMPLES compares their
+ *  times. @return an exit status */
+int study_main(int argc, char **argv, const struct study_program *program);
 
 /** Reads the command line over the defaults; ends the program when it makes no sense. */
 void study_parse(int argc, char **argv, struct study *study);
@@ -24,8 +49,11 @@ void *study_alloc(size_t count, size_t size);
 void study_free(void *memory);
 #define STUDY_NEW(type, count) ((type *)study_alloc(count, sizeof(type)))
 
-/** Runs the kernel with a copy of the @p len bytes at @p data and says how long it took.
- *  Ends the program on failure. */
+/** Runs the kernel with a copy of the @p len bytes at @p data. Ends the program on failure.
+ *  @return [ms] of the device that took longest, as its timer says */
+double study_time(const struct study *study, const telpher_rma_kernel *kernel,
+                  const void *data, size_t len);
+/** The same, and says how long it took. */
 void study_run(const struct study *study, const telpher_rma_kernel *kernel,
                const void *data, size_t len);
 

@@ -29,8 +29,9 @@ compile() { # PROGRAM SOURCE…
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu" || exit
     compile reduction "$source/examples/rma/reduction.cu" || exit
-    for study in stencil particles spmv power experts; do
-        compile "$study" "$source/examples/rma/$study.c" "$source/examples/rma/study.c" || exit
+    compile experts "$source"/examples/rma/{experts,study}.c || exit
+    for study in stencil particles spmv power; do
+        compile "$study" "$source/examples/rma/$study.c" "$source"/examples/rma/{study,compare,phases}.c || exit
     done
 }
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Both forms of a study: their results against the serial ones, and their times. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "phases.h"
+
+/** What is timed, in turns. */
+enum form { OURS, TWO_MODEL, COMPUTES, SENDS, FORMS };
+
+struct interval {
+    double median, low, high; /* [ms]; low to high has the median in 95 of 100 cases */
+};
+
+static double
+now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static double
+time_two_model(const struct study_program *program, const struct study *study,
+               void *data)
+{
+    study_host *host = study_host_create(study, data);
+    double start;
+
+    study_settle(host);
+    start = now_ms();
+    program->two_model(host, study, data);
+    start = now_ms() - start;
+    study_host_destroy(host);
+    return start;
+}
+
+/* Runs one form on data of its own; checks the result if that is wanted. */
+static double
+run_form(const struct study_program *program, const struct study *study, enum form form,
+         int *ret_bad)
+{
+    static const uint32_t does[] = {STUDY_DOES_BOTH, STUDY_DOES_BOTH, STUDY_COMPUTES,
+                                    STUDY_SENDS};
+    void *data = study_alloc(1, program->data_size);
+    double ms;
+
+    program->make(study, data);
+    memcpy(data, &does[form], sizeof(does[form]));
+    ms = form == TWO_MODEL
+             ? time_two_model(program, study, data)
+             : study_time(study, program->kernel, data, program->data_size);
+    if (ret_bad != NULL) {
+        printf("%s, %s: ", program->name,
+               form == OURS ? "ranks that communicate" : "phases and copies");
+        *ret_bad = program->check(study, data);
+    }
+    program->drop(study, data);
+    study_free(data);
+    return ms;
+}
+
+static int
+compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return (a > b) - (a < b);
+}
+
+/* From order statistics: nothing is known of how times are distributed. */
+static struct interval
+interval_of(double *ms, uint32_t count)
+{
+    double half = 0.98 * sqrt((double)count);
+    double low = floor(0.5 * count - half) - 1, high = ceil(0.5 * count + half);
+    struct interval i;
+
+    qsort(ms, count, sizeof(*ms), compare_doubles);
+    i.median = 0.5 * (ms[(count - 1) / 2] + ms[count / 2]);
+    i.low = ms[low < 0 ? 0 : (uint32_t)low];
+    i.high = ms[high > count - 1 ? count - 1 : (uint32_t)high];
+    return i;
+}
+
+/* What of the shorter one of computing and sending is hidden behind the other. */
+static double
+overlap_of(const struct interval forms[FORMS])
+{
+    double shorter = forms[COMPUTES].median < forms[SENDS].median
+                         ? forms[COMPUTES].median
+                         : forms[SENDS].median;
+
+    return shorter > 0
+               ? (forms[COMPUTES].median + forms[SENDS].median - forms[OURS].median) /
+                     shorter
+               : 0;
+}
+
+static void
+show(const struct study_program *program, const struct study *s,
+     const struct interval forms[FORMS])
+{
+    static const char *const names[] = {"ours", "two_model", "computes", "sends"};
+
+    for (int i = 0; i < FORMS; i++) {
+        printf("%s, %-9s %9.3f ms (95 %%: %.3f to %.3f)\n", program->name, names[i],
+               forms[i].median, forms[i].low, forms[i].high);
+    }
+    printf("%s: two_model / ours %.3f, overlap efficiency %.2f\n", program->name,
+           forms[TWO_MODEL].median / forms[OURS].median, overlap_of(forms));
+    printf("{\"test\": \"study\", \"study\": \"%s\", \"ranks\": %u, \"devices\": %u, "
+           "\"size\": %u, \"steps\": %u, \"lanes\": %u, \"samples\": %u, \"overlap\": "
+           "%.4f",
+           program->name, s->ranks, s->devices, s->size, s->steps,
+           s->lanes != 0 ? s->lanes : 1, s->samples, overlap_of(forms));
+    for (int i = 0; i < FORMS; i++) {
+        printf(", \"%s_ms\": %.5f, \"%s_low_ms\": %.5f, \"%s_high_ms\": %.5f", names[i],
+               forms[i].median, names[i], forms[i].low, names[i], forms[i].high);
+    }
+    printf("}\n");
+}
+
+static void
+measure(const struct study_program *program, const struct study *study)
+{
+    double *ms = STUDY_NEW(double, (size_t)study->samples *FORMS);
+    struct interval forms[FORMS];
+
+    for (uint32_t i = 0; i < study->samples; i++) {
+        for (int form = 0; form < FORMS;
+             form++) { /* in turns: what else runs hits all */
+            ms[(size_t)form * study->samples + i] =
+                run_form(program, study, (enum form)form, NULL);
+        }
+    }
+    for (int form = 0; form < FORMS; form++) {
+        forms[form] = interval_of(&ms[(size_t)form * study->samples], study->samples);
+    }
+    show(program, study, forms);
+    study_free(ms);
+}
+
+int
+study_main(int argc, char **argv, const struct study_program *program)
+{
+    struct study study = program->study;
+    double ours, two_model;
+    int bad = 0, bad_two = 0;
+
+    study_parse(argc, argv, &study);
+    ours = run_form(program, &study, OURS, &bad);
+    two_model = run_form(program, &study, TWO_MODEL, &bad_two);
+    printf("%s: %u ranks on %u devices, %s %u, %u steps: %.3f ms; phases and copies "
+           "%.3f ms\n",
+           program->name, study.ranks, study.devices, study.what, study.size,
+           study.steps, ours, two_model);
+    if (!bad && !bad_two && study.samples != 0) {
+        measure(program, &study);
+    }
+    return bad | bad_two;
+}

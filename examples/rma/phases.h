@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The case studies as two models: phases that only compute, each a launch over all ranks,
+ * and the host, which waits for their end and copies between devices. What a phase computes
+ * are the functions of the kernel that communicates. Under nvcc phases are plain kernels,
+ * and copies follow them on the GPU; else a phase is run by threads that stay.
+ */
+#ifndef EXAMPLES_RMA_PHASES_H
+#define EXAMPLES_RMA_PHASES_H
+
+#include "study.h"
+
+struct study_shape {
+    uint32_t ranks, devices, lanes;
+};
+
+/** What phase @p lane of rank @p rank is told; no call of device.h works with it. */
+TELPHER_RMA_FN_BOTH static inline telpher_rma
+study_lane(struct study_shape shape, void *data, uint32_t rank, uint32_t lane)
+{
+    uint32_t each = shape.ranks / shape.devices;
+    telpher_rma rma = {0};
+
+    rma.data = data;
+    rma.world_rank = rank;
+    rma.world_size = shape.ranks;
+    rma.device = rank / each;
+    rma.devices = shape.devices;
+    rma.device_rank = rank % each;
+    rma.device_size = each;
+    rma.lane = lane;
+    rma.lanes = shape.lanes;
+    rma.block[0] = shape.lanes;
+    rma.block[1] = rma.block[2] = 1;
+    return rma;
+}
+
+/** Defines the phase @p name, whose body follows: `rma` says which lane it is, @p step is
+ *  the host's number. Lanes and ranks meet only at its end. */
+#ifdef __CUDACC__
+typedef void (*study_phase)(struct study_shape shape, void *data, uint32_t step);
+#define STUDY_PHASE(name)                                                              \
+    __device__ static void name##_body(telpher_rma *rma, uint32_t step);               \
+    __global__ static void name(struct study_shape shape, void *data, uint32_t step)   \
+    {                                                                                  \
+        telpher_rma rma = study_lane(shape, data, blockIdx.x, threadIdx.x);            \
+                                                                                       \
+        name##_body(&rma, step);                                                       \
+    }                                                                                  \
+    __device__ static void name##_body(telpher_rma *rma, uint32_t step)
+#else
+typedef void (*study_phase)(telpher_rma *rma, uint32_t step);
+#define STUDY_PHASE(name) static void name(telpher_rma *rma, uint32_t step)
+#endif
+
+/** Who launches. */
+typedef struct study_host study_host;
+
+/** A host for phases with @p data, which is borrowed; ends the program when there is no
+ *  memory or no thread. */
+study_host *study_host_create(const struct study *study, void *data);
+void study_host_destroy(study_host *host);
+
+/** Runs a phase on all ranks, behind everything before. */
+void study_launch(study_host *host, study_phase phase, uint32_t step);
+/** Copies @p count rows of @p len bytes, @p stride bytes from one to the next in both. */
+void study_copy(study_host *host, void *dst, const void *src, size_t len, size_t stride,
+                size_t count);
+/** Everything before is done, and the host may look. */
+void study_settle(study_host *host);
+
+#endif
