@@ -51,8 +51,9 @@ tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *cont
 
 /**
  * A blocking write returns when its memory may be used again: at once if its content is
- * copied, else when this thread has sent it. It waits for the end all the same if the wait list may fail, which it must report,
- * or if the program is going to look at the event's stamps.
+ * copied, else when this thread has sent it. It waits for the end all the same if the wait
+ * list may fail, which it must report, if the program gets its event, and where early.c says
+ * so.
  */
 cl_int
 tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
@@ -61,13 +62,10 @@ tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *con
     struct tp_icd_use use = {.mem = content->mem,
                              .how = whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
                                           : TP_ICD_USE_WRITE};
-    bool profiled =
-        op->ret_event != NULL && (op->q->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
 
-    op->until_sent = blocking && op->wait_count == 0 && !profiled;
-    op->copies = op->until_sent && content->size <= TP_ICD_COPY_MAX;
-    op->blocking = blocking && !op->copies;
-    op->flush = op->copies;
+    op->blocking = blocking;
+    op->early_size =
+        blocking && op->wait_count == 0 && op->ret_event == NULL ? content->size : 0;
     op->need_event = content->size > TP_WIRE_INLINE_MAX;
     op->uses = &use;
     op->use_count = 1;

@@ -145,6 +145,7 @@ context_alloc(uint32_t devices, const cl_context_properties *properties, uint32_
         return NULL;
     }
     tp_list_init(&ctx->destructors);
+    tp_list_init(&ctx->queues);
     ctx->devices = tp_alloc_array(devices, sizeof(ctx->devices[0]), "context");
     if (count != 0) {
         ctx->properties = tp_memdup(properties, count * sizeof(*properties), "context");

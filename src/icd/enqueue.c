@@ -179,6 +179,10 @@ prepare(struct tp_icd_op *op)
     if (tp_icd_place_lost(op->q->place)) {
         return tp_icd_cl_error(TELPHER_ERR_PEER_LOST);
     }
+    if (op->early_size != 0) {
+        tp_icd_early_decide(op);
+    }
+    tp_icd_early_order(op);
     err = add_wait_list(op);
     for (size_t i = 0; i < op->use_count && err == CL_SUCCESS; i++) {
         err = tp_icd_mem_use(op, &op->uses[i]);
@@ -202,6 +206,9 @@ settle(struct tp_icd_op *op)
         tp_icd_mem_used(op, &op->uses[i]);
     }
     op->q->busy = true;
+    if (op->until_sent) {
+        tp_icd_early_note(op);
+    }
     if (op->ev == NULL) {
         return;
     }
@@ -284,7 +291,7 @@ flush(const struct tp_icd_op *op)
 }
 
 /** All that flush() had to send on the bulk stream is gone, and nothing failed so far: what
- *  fails later is told by the event, or else by the queue. */
+ *  fails later is told by the queue. */
 static bool
 has_left(const struct tp_icd_op *op)
 {
@@ -293,7 +300,7 @@ has_left(const struct tp_icd_op *op)
     tp_icd_lock();
     left = op->push_bulk != 0 && op->ev->parts == 0 && !op->ev->ended &&
            op->ev->server_status == CL_COMPLETE && !tp_icd_place_lost(op->q->place);
-    op->ev->unwatched = left && op->ret_event == NULL;
+    op->ev->unwatched = left;
     tp_icd_unlock();
     return left;
 }

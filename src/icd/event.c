@@ -27,6 +27,8 @@ destroy_event(struct tp_icd_object *obj)
     if (ev->place != NULL) {
         tp_icd_place_remove_event(ev->place, ev);
         tp_icd_put_release(ev->place, obj->id);
+    } else if (!ev->ended) {
+        ev->ctx->user_events--;
     }
     for (uint32_t i = 0; i < ev->ctx->place_count; i++) {
         if ((ev->proxies & (1U << i)) != 0) {
@@ -112,8 +114,9 @@ tp_icd_event_keep(struct _cl_event *ev)
 static bool
 is_needed(const struct _cl_event *ev)
 {
-    return !ev->ended && (ev->told || ev->parts != 0 || ev->on_end != NULL ||
-                          ev->proxies != 0 || !tp_list_is_empty(&ev->callbacks));
+    return !ev->ended &&
+           (ev->told || ev->is_early || ev->parts != 0 || ev->on_end != NULL ||
+            ev->proxies != 0 || !tp_list_is_empty(&ev->callbacks));
 }
 
 void
@@ -128,6 +131,12 @@ tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event)
                 ev); /* who profiles will ask: the stamps come along */
         }
     }
+    tp_icd_event_unneed(ev);
+}
+
+void
+tp_icd_event_unneed(struct _cl_event *ev)
+{
     if (!is_needed(ev)) {
         tp_icd_event_unkeep(ev);
     }
@@ -200,7 +209,10 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
     }
     tp_list_remove(&ev->open_link);
     tp_list_remove(&ev->held_link);
-    if (ev->place != NULL) {
+    if (ev->place == NULL) {
+        ev->ctx->user_events--;
+    } else {
+        tp_icd_early_ended(ev);
         if (!ev->told || ev->server_done) {
             tp_icd_place_remove_event(ev->place, ev);
         }

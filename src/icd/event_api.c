@@ -166,13 +166,29 @@ tp_clGetEventProfilingInfo(cl_event event, cl_profiling_info name, size_t value_
     return TP_ICD_ANSWER(cl_ulong, ev->stamps[name - CL_PROFILING_COMMAND_QUEUED]);
 }
 
+struct _cl_event *
+tp_icd_user_event(struct _cl_context *ctx)
+{
+    struct _cl_event *ev = NULL;
+
+    if (tp_icd_early_mark(ctx)) {
+        ev = tp_icd_event_alloc(ctx, CL_COMMAND_USER);
+        ctx->user_events += ev != NULL;
+    }
+    return ev;
+}
+
 cl_event CL_API_CALL
 tp_clCreateUserEvent(cl_context context, cl_int *errcode_ret)
 {
     struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
-    struct _cl_event *ev =
-        ctx == NULL ? NULL : tp_icd_event_alloc(ctx, CL_COMMAND_USER);
+    struct _cl_event *ev = NULL;
 
+    if (ctx != NULL) {
+        tp_icd_lock();
+        ev = tp_icd_user_event(ctx);
+        tp_icd_unlock();
+    }
     if (errcode_ret != NULL) {
         *errcode_ret = ctx == NULL  ? CL_INVALID_CONTEXT
                        : ev == NULL ? CL_OUT_OF_HOST_MEMORY

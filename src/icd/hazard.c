@@ -104,7 +104,7 @@ follow(struct tp_icd_op *op, struct tp_icd_landing *landing)
     if (follower == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    follower->landed = tp_clCreateUserEvent(op->q->ctx, NULL);
+    follower->landed = tp_icd_user_event(op->q->ctx);
     if (follower->landed == NULL) {
         tp_free(follower);
         return CL_OUT_OF_HOST_MEMORY;

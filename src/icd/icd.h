@@ -10,6 +10,7 @@
  *   subgroup.c  sub-groups of kernels
  *   place*.c    a session with an executor, who reads   bulk.c      its bulk stream
  *   event*.c    events, waiting, callbacks              queue.c     queues, flush, finish
+ *   early.c     writes that return before their end
  *   mem.c       buffers, sub-buffers                    map.c       map and unmap
  *   image.c     images                                  sampler.c   samplers
  *   commands.c  command buffers                         record.c    what is recorded there
@@ -319,6 +320,10 @@ struct _cl_context {
     void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *);
     void *notify_user;
     struct tp_list destructors;
+    struct tp_list queues; /**< the program's */
+    uint32_t queue_count;
+    uint32_t user_events; /**< of the program, not set yet */
+    uint64_t early_count; /**< early writes of its queues so far: early.c */
 };
 /** @return number of a place in the context, for masks and arrays. */
 uint32_t tp_icd_context_place(const struct _cl_context *ctx,
@@ -346,6 +351,15 @@ struct _cl_command_queue {
     bool busy; /**< something was put since the last finish began */
     unsigned finishing; /**< threads inside a finish that waits */
     cl_int async_error; /**< of commands without event; given by the next finish */
+    struct tp_list context_link; /**< in ctx->queues */
+    /* Blocking writes that returned before their end, see early.c. */
+    struct _cl_event
+        *early; /**< of the last one, or of a marker behind it, until it ends */
+    uint64_t early_no; /**< its number in the context */
+    uint64_t
+        early_seen; /**< commands here come behind early writes up to this number */
+    uint64_t
+        bare_seq; /**< DONE of this seq is behind the last one without event; or 0 */
 };
 bool tp_icd_queue_in_order(const struct _cl_command_queue *q);
 
@@ -372,6 +386,8 @@ struct _cl_event {
     cl_int server_status; /**< what DONE said */
     bool
         unwatched; /**< its call has returned and gave no event: the queue tells its error */
+    bool is_early; /**< queue->early */
+    uint64_t ahead; /**< [bytes] of place->ahead */
     uint32_t parts; /**< transfers whose end is awaited besides DONE */
     uint64_t transfer; /**< the transfer of its content, if parts > 0: a failed command
                                ends that sink or source too */
@@ -406,6 +422,10 @@ struct _cl_event *tp_icd_event_create(struct _cl_command_queue *q,
  * An event that then nobody needs is gone; hold it to look at it later. Under the lock.
  */
 void tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event);
+/** Makes a user event with refs 1; NULL: no memory. Under the lock. */
+struct _cl_event *tp_icd_user_event(struct _cl_context *ctx);
+/** Lets go of an event that the library needs no more, unless it does. Under the lock. */
+void tp_icd_event_unneed(struct _cl_event *ev);
 /** Puts SUBSCRIBE unless told or ended; implies expect until it ends. Under the lock. */
 void tp_icd_event_subscribe(struct _cl_event *ev);
 /** Marks it as carrying NOTIFY in its command (before or after put). Under the lock. */
@@ -441,6 +461,16 @@ void tp_icd_wait_id(struct tp_icd_place *place, struct _cl_context *ctx,
 /** Subscribes, flushes and waits for the end. Not under the lock; the caller has a hold.
  *  @return its status. */
 cl_int tp_icd_event_wait(struct _cl_event *ev);
+
+/* ---- early.c: blocking writes that return before their end --------------------------- */
+
+/** An event with is_early or ahead has ended. Under the lock. */
+void tp_icd_early_ended(struct _cl_event *ev);
+/** A second queue or a user event is about to be made: see early.c. Under the lock.
+ *  @return false: no memory */
+bool tp_icd_early_mark(struct _cl_context *ctx);
+/** The queue is about to go: waits for its early writes. Not under the lock. */
+void tp_icd_early_end(struct _cl_command_queue *q);
 
 /* ---- mem.c, map.c, move.c ---------------------------------------------------------- */
 

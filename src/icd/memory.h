@@ -139,6 +139,8 @@ struct tp_icd_op {
     struct tp_icd_use *uses; /**< borrowed */
     size_t use_count;
     bool blocking; /**< return when it has ended, with its status */
+    uint64_t
+        early_size; /**< [bytes] of a blocking write that may return before its end */
     bool copies; /**< blocking write that need not wait if its content is copied */
     bool until_sent; /**< or if the caller has sent its content */
     bool need_event; /**< for content, for a wait */
@@ -185,6 +187,15 @@ void tp_icd_op_free_ids(struct tp_icd_op *op);
 cl_int tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg);
 /** Puts a command that only completes after what it waits for. Under the lock. */
 cl_int tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg);
+
+/* ---- early.c: see icd.h; all under the lock ------------------------------------------- */
+
+/** Whether a write with early_size may return early: sets what follows from that. */
+void tp_icd_early_decide(struct tp_icd_op *op);
+/** A write that may has been put. */
+void tp_icd_early_note(struct tp_icd_op *op);
+/** Before a command is put: has it come behind early writes of other queues. */
+void tp_icd_early_order(struct tp_icd_op *op);
 
 /* ---- command.c, image_command.c, launch.c: commands for a queue or for a record --------------------------- */
 

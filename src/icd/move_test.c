@@ -368,6 +368,7 @@ set_up(void **state)
     memset(&ctx, 0, sizeof(ctx));
     tp_icd_object_init(&ctx.obj, TP_ICD_CONTEXT, 1, stay);
     ctx.devices = device_list;
+    tp_list_init(&ctx.queues);
     ctx.device_count = ctx.place_count = 2;
     for (uint32_t i = 0; i < 2; i++) {
         struct _cl_command_queue *q = &queues[i];

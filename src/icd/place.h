@@ -53,6 +53,7 @@ struct tp_icd_place {
     bool dirty; /**< put from a thread that flushes later */
     uint64_t release[64]; /**< ids to release with the next frames */
     unsigned release_count;
+    uint64_t ahead; /**< [bytes] sent in writes that have returned and not ended */
     struct tp_icd_bulk bulk;
     struct tp_icd_share share;
 };

@@ -21,6 +21,8 @@ destroy_queue(struct tp_icd_object *obj)
     struct _cl_command_queue *q = (struct _cl_command_queue *)obj;
 
     tp_icd_lock();
+    tp_list_remove(&q->context_link);
+    q->ctx->queue_count--;
     tp_icd_place_remove_queue(q->place, q);
     tp_icd_put_release(q->place, obj->id);
     tp_icd_unlock();
@@ -66,6 +68,7 @@ queue_alloc(struct _cl_context *ctx, struct _cl_device_id *dev,
     q->place = ctx->places[place_index];
     q->properties = bits;
     tp_list_init(&q->open);
+    tp_list_init(&q->context_link);
     tp_icd_hold(&ctx->obj);
     return q;
 }
@@ -101,8 +104,11 @@ create_queue(cl_context context, cl_device_id device, cl_command_queue_propertie
                                         .device = dev->index,
                                         .properties = bits};
     tp_icd_lock();
+    (void)tp_icd_early_mark(ctx); /* without memory: when a command here follows */
     tp_icd_put(q->place, TP_WIRE_QUEUE_CREATE, &msg);
     tp_icd_place_add_queue(q->place, q);
+    tp_list_push_back(&ctx->queues, &q->context_link);
+    ctx->queue_count++;
     tp_icd_unlock();
     *ret_queue = q;
     return CL_SUCCESS;
@@ -189,6 +195,9 @@ tp_clReleaseCommandQueue(cl_command_queue queue)
         return CL_INVALID_COMMAND_QUEUE;
     }
     place = q->place;
+    if (atomic_load(&q->obj.refs) == 1) {
+        tp_icd_early_end(q);
+    }
     tp_icd_release(&q->obj);
     tp_icd_flush(place); /* the last release flushes; one more is allowed */
     return CL_SUCCESS;

@@ -158,6 +158,8 @@ part_done(struct io *io, telpher_status status)
 {
     tp_icd_lock();
     tp_icd_gate_fini(&io->gate);
+    tp_free(io->packed); /* the command itself may take as long as it likes */
+    io->packed = NULL;
     tp_icd_event_part_done(io->ev, status);
     io_unref(io);
     tp_icd_unlock();
