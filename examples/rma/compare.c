@@ -31,7 +31,7 @@ time_two_model(const struct study_program *program, const struct study *study,
     study_host *host = study_host_create(study, data);
     double start;
 
-    study_settle(host);
+    study_move_memory();
     start = now_ms();
     program->two_model(host, study, data);
     start = now_ms() - start;

@@ -52,19 +52,96 @@ study_parse(int argc, char **argv, struct study *study)
     }
 }
 
+#ifdef __CUDACC__
+
+/* Memory that the GPU and the host share; each knows its length, to be moved. */
+struct piece {
+    struct piece *next;
+    void *memory;
+    size_t len;
+};
+
+static struct piece *pieces;
+
+static void *
+alloc_shared(size_t len)
+{
+    struct piece *piece = (struct piece *)calloc(1, sizeof(*piece));
+
+    if (piece == NULL || cudaMallocManaged(&piece->memory, len) != cudaSuccess) {
+        free(piece);
+        return NULL;
+    }
+    memset(piece->memory, 0, len);
+    piece->len = len;
+    piece->next = pieces;
+    pieces = piece;
+    return piece->memory;
+}
+
+static void
+free_shared(void *memory)
+{
+    for (struct piece **p = &pieces; *p != NULL; p = &(*p)->next) {
+        if ((*p)->memory == memory) {
+            struct piece *piece = *p;
+
+            *p = piece->next;
+            cudaFree(memory);
+            free(piece);
+            return;
+        }
+    }
+}
+
+void
+study_move_memory(void)
+{
+    int device = 0;
+
+    cudaGetDevice(&device);
+    for (const struct piece *p = pieces; p != NULL; p = p->next) {
+#if CUDART_VERSION >= 13000
+        cudaMemLocation to = {cudaMemLocationTypeDevice, device};
+
+        cudaMemPrefetchAsync(p->memory, p->len, to, 0);
+#else
+        cudaMemPrefetchAsync(p->memory, p->len, device);
+#endif
+    }
+    cudaDeviceSynchronize();
+}
+
+#else
+
+static void *
+alloc_shared(size_t len)
+{
+    return calloc(1, len);
+}
+
+static void
+free_shared(void *memory)
+{
+    free(memory);
+}
+
+void
+study_move_memory(void)
+{
+}
+
+#endif
+
 void *
 study_alloc(size_t count, size_t size)
 {
     void *memory = NULL;
 
     count = count != 0 ? count : 1;
-#ifdef __CUDACC__ /* memory that a GPU and the host share */
-    if (cudaMallocManaged(&memory, count * size) == cudaSuccess) {
-        memset(memory, 0, count * size);
+    if (count <= SIZE_MAX / size) {
+        memory = alloc_shared(count * size);
     }
-#else
-    memory = calloc(count, size);
-#endif
     if (memory == NULL) {
         fprintf(stderr, "no memory for %zu times %zu bytes\n", count, size);
         exit(1);
@@ -75,11 +152,7 @@ study_alloc(size_t count, size_t size)
 void
 study_free(void *memory)
 {
-#ifdef __CUDACC__
-    cudaFree(memory);
-#else
-    free(memory);
-#endif
+    free_shared(memory);
 }
 
 static double
@@ -109,6 +182,7 @@ study_time(const struct study *study, const telpher_rma_kernel *kernel,
     params.ranks = study->ranks;
     params.devices = study->devices;
     params.block[0] = study->lanes;
+    study_move_memory();
     if (telpher_rma_create(&params, &job, &err) != TELPHER_OK ||
         telpher_rma_run(job, kernel, copy, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);

@@ -49,6 +49,9 @@ void *study_alloc(size_t count, size_t size);
 void study_free(void *memory);
 #define STUDY_NEW(type, count) ((type *)study_alloc(count, sizeof(type)))
 
+/** All of it goes to where kernels run, so that none is timed while it goes. */
+void study_move_memory(void);
+
 /** Runs the kernel with a copy of the @p len bytes at @p data. Ends the program on failure.
  *  @return [ms] of the device that took longest, as its timer says */
 double study_time(const struct study *study, const telpher_rma_kernel *kernel,
