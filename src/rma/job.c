@@ -90,6 +90,10 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
     telpher_rma_job *job;
     telpher_status status;
 
+    if (params != NULL && params->struct_size < sizeof(params->struct_size)) {
+        return tell(err, TELPHER_ERR_INVALID,
+                    "struct_size is not set: begin with TELPHER_RMA_PARAMS_INIT");
+    }
     if (params != NULL) {
         memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
     }

@@ -386,6 +386,13 @@ parameters_out_of_range_are_refused(void **state)
         assert_int_equal(telpher_rma_create(&p, &job, NULL), cases[i].status);
         assert_null(job);
     }
+    {
+        telpher_rma_params unset = {.ranks = 3};
+        telpher_rma_job *job = NULL;
+
+        assert_int_equal(telpher_rma_create(&unset, &job, NULL), TELPHER_ERR_INVALID);
+        assert_null(job);
+    }
     telpher_rma_destroy(NULL);
 }
 

@@ -61,7 +61,7 @@ typedef struct telpher_rma_params {
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_RANGE      a number is above its limit, or ranks are fewer than devices
- *         TELPHER_ERR_INVALID    a check that is not in the list
+ *         TELPHER_ERR_INVALID    a check that is not in the list; struct_size is 0
  *         TELPHER_ERR_NO_MEMORY
  * Since: 0.1.
  */
