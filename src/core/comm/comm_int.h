@@ -289,7 +289,9 @@ void tp_piece_fini(telpher_context *ctx);
 struct tp_landing {
     struct tp_list link;
     bool landed; /* may be run when it is the first */
-    void (*run)(struct tp_peer *peer, struct tp_landing *landing); /* frees it */
+    /* Both free it; drop, where the peer is lost and it was landed. */
+    void (*run)(struct tp_peer *peer, struct tp_landing *landing);
+    void (*drop)(struct tp_peer *peer, struct tp_landing *landing);
 };
 
 /** Runs from the front what has landed. */

@@ -39,7 +39,7 @@ tp_landing_lose(struct tp_peer *peer)
 
         tp_list_remove(link);
         if (landing->landed) {
-            tp_block_give(peer->ctx, landing);
+            landing->drop(peer, landing);
         }
     }
 }
@@ -47,7 +47,7 @@ tp_landing_lose(struct tp_peer *peer)
 /* ---- flush ---- */
 
 struct flush {
-    struct tp_landing base; /* first: tp_landing_lose frees it */
+    struct tp_landing base;
     uint64_t number;
 };
 
@@ -68,6 +68,12 @@ run_flush(struct tp_peer *peer, struct tp_landing *landing)
     tp_block_give(peer->ctx, flush);
 }
 
+static void
+drop_flush(struct tp_peer *peer, struct tp_landing *landing)
+{
+    tp_block_give(peer->ctx, tp_container_of(landing, struct flush, base));
+}
+
 telpher_status
 tp_landing_on_flush(telpher_context *ctx, struct tp_parcel *parcel)
 {
@@ -81,7 +87,8 @@ tp_landing_on_flush(telpher_context *ctx, struct tp_parcel *parcel)
     if (flush == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    flush->base = (struct tp_landing){.landed = true, .run = run_flush};
+    flush->base =
+        (struct tp_landing){.landed = true, .run = run_flush, .drop = drop_flush};
     flush->number = parcel->header.a;
     tp_landing_add(parcel->peer, &flush->base);
     return TELPHER_OK;

@@ -4,44 +4,30 @@
  * counted when all that the same rank put before has landed.
  */
 #include "base/alloc.h"
-#include "core/comm/comm_int.h"
-
-struct telpher_win {
-    telpher_context *ctx;
-    uint32_t number;
-    uint8_t *base;
-    uint8_t *host; /* where the processor may write it; NULL: nowhere */
-    uint64_t *sizes; /* of all ranks' parts */
-    uint32_t *counts; /* of notifications, by tag */
-};
+#include "core/comm/window_int.h"
 
 /* ---- what came ---- */
 
 /** A put or a get in line behind earlier ones. */
 struct arrival {
-    struct tp_landing base; /* first: tp_landing_lose frees it */
+    struct tp_landing base;
     struct tp_peer *peer;
     struct tp_comm_header header;
 };
-
-static void
-count(telpher_context *ctx, const struct tp_comm_header *h)
-{
-    uint32_t window = (uint32_t)(h->b >> 32), notification = (uint32_t)h->b;
-    struct telpher_win *win = window < ctx->window_count ? ctx->windows[window] : NULL;
-
-    if (win != NULL && notification != 0) {
-        win->counts[notification - 1]++;
-    }
-}
 
 static void
 run_put(struct tp_peer *peer, struct tp_landing *landing)
 {
     struct arrival *arrival = tp_container_of(landing, struct arrival, base);
 
-    count(peer->ctx, &arrival->header);
+    tp_window_count(peer->ctx, arrival->header.b, 1);
     tp_block_give(peer->ctx, arrival);
+}
+
+static void
+drop(struct tp_peer *peer, struct tp_landing *landing)
+{
+    tp_block_give(peer->ctx, tp_container_of(landing, struct arrival, base));
 }
 
 static struct arrival *
@@ -52,9 +38,10 @@ arrival_create(const struct tp_parcel *parcel, bool landed,
         tp_block_take(parcel->peer->ctx, sizeof(*arrival), "arrival");
 
     if (arrival != NULL) {
-        *arrival = (struct arrival){.base = {.landed = landed, .run = run},
-                                    .peer = parcel->peer,
-                                    .header = parcel->header};
+        *arrival =
+            (struct arrival){.base = {.landed = landed, .run = run, .drop = drop},
+                             .peer = parcel->peer,
+                             .header = parcel->header};
     }
     return arrival;
 }
@@ -90,26 +77,27 @@ find_window(telpher_context *ctx, const struct tp_comm_header *h)
                : NULL;
 }
 
-/* Data that is here, to where the processor may write, with nothing before it. */
-static inline bool
+/* Data that is here, to where the processor may write. It is seen at once, its notification
+ * not before what is still landing. */
+static inline telpher_status
 put_now(struct telpher_win *win, const struct tp_parcel *parcel)
 {
     const struct tp_comm_header *h = &parcel->header;
     uint32_t notification = (uint32_t)h->b;
 
-    if (h->how != TP_COMM_INSIDE || win->host == NULL ||
-        !tp_list_is_empty(&parcel->peer->landings)) {
-        return false;
-    }
     if (h->len == sizeof(uint64_t)) { /* most are: a flag, a value */
         memcpy(win->host + h->a, parcel->data, sizeof(uint64_t));
     } else if (h->len != 0) {
         memcpy(win->host + h->a, parcel->data, (size_t)h->len);
     }
-    if (notification != 0) {
-        win->counts[notification - 1]++;
+    if (notification == 0) {
+        return TELPHER_OK;
     }
-    return true;
+    if (!tp_list_is_empty(&parcel->peer->landings)) {
+        return tp_window_count_later(parcel->peer, h->b);
+    }
+    win->counts[notification - 1]++;
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -126,8 +114,8 @@ tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
         tp_parcel_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
-    if (put_now(win, parcel)) {
-        return TELPHER_OK;
+    if (h->how == TP_COMM_INSIDE && (win->host != NULL || h->len == 0)) {
+        return put_now(win, parcel);
     }
     arrival = arrival_create(parcel, false, run_put);
     done.user = arrival;
@@ -294,9 +282,9 @@ telpher_win_size(const telpher_win *win, uint32_t rank)
 
 /* ---- putting ---- */
 
-static telpher_status
-check_range(const telpher_win *win, uint32_t rank, uint64_t off, size_t len,
-            uint32_t tag)
+telpher_status
+tp_window_check(const telpher_win *win, uint32_t rank, uint64_t off, size_t len,
+                uint32_t tag)
 {
     uint64_t size = telpher_win_size(win, rank);
 
@@ -331,7 +319,7 @@ telpher_status
 telpher_put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src,
             size_t len, const telpher_xfer_params *params, telpher_request **ret_req)
 {
-    telpher_status status = check_range(win, rank, dst_off, len, 0);
+    telpher_status status = tp_window_check(win, rank, dst_off, len, 0);
 
     return status == TELPHER_OK ? put(win, rank, dst_off, src, len, 0, params, ret_req)
                                 : status;
@@ -342,27 +330,11 @@ telpher_put_notify(telpher_win *win, uint32_t rank, uint64_t dst_off, const void
                    size_t len, uint32_t tag, const telpher_xfer_params *params,
                    telpher_request **ret_req)
 {
-    telpher_status status = check_range(win, rank, dst_off, len, tag);
+    telpher_status status = tp_window_check(win, rank, dst_off, len, tag);
 
     return status == TELPHER_OK
                ? put(win, rank, dst_off, src, len, tag + 1, params, ret_req)
                : status;
-}
-
-telpher_status
-telpher_notify(telpher_win *win, uint32_t rank, uint32_t tag)
-{
-    const struct tp_comm_header h = {.kind = TP_COMM_PUT,
-                                     .b = tp_comm_window(win->number, tag + 1)};
-    telpher_status status = check_range(win, rank, 0, 0, tag);
-    struct tp_peer *peer =
-        status == TELPHER_OK ? tp_peer_get(win->ctx, rank, &status) : NULL;
-
-    if (peer != NULL) {
-        status = peer->status;
-        tp_comm_post(peer, &h);
-    }
-    return status;
 }
 
 telpher_status
@@ -377,7 +349,7 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
     struct tp_mem_place place;
     struct tp_peer *peer = NULL;
     telpher_request *req;
-    telpher_status status = check_range(win, rank, src_off, len, 0);
+    telpher_status status = tp_window_check(win, rank, src_off, len, 0);
 
     if (status == TELPHER_OK) {
         status = tp_comm_done_init(&done, params, ret_req);
@@ -402,100 +374,7 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
     return tp_request_begun(req, ret_req, NULL);
 }
 
-/* ---- waiting ---- */
-
-telpher_status
-telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
-{
-    if (tag >= TELPHER_TAGS) {
-        return TELPHER_ERR_RANGE;
-    }
-    if (win->counts[tag] < count) {
-        return TELPHER_ERR_AGAIN;
-    }
-    win->counts[tag] -= count;
-    return TELPHER_OK;
-}
-
-struct notify_wait {
-    telpher_win *win;
-    const struct tp_peer *from; /* NULL: anybody */
-    const uint32_t *tags; /* all < TELPHER_TAGS */
-    size_t tag_count;
-    uint32_t count;
-    uint32_t tag; /* that had it */
-    telpher_status status;
-};
-
-static bool
-nobody_left(const telpher_context *ctx, const struct tp_peer *from)
-{
-    return from != NULL ? from->status == TELPHER_ERR_PEER_LOST
-                        : ctx->size > 1 && ctx->lost == ctx->size - 1;
-}
-
-static bool
-is_notified(void *arg)
-{
-    struct notify_wait *w = arg;
-
-    for (size_t i = 0; i < w->tag_count; i++) {
-        uint32_t *counted = &w->win->counts[w->tags[i]];
-
-        if (*counted >= w->count) {
-            *counted -= w->count;
-            w->tag = w->tags[i];
-            w->status = TELPHER_OK;
-            return true;
-        }
-    }
-    w->status = TELPHER_ERR_PEER_LOST;
-    return nobody_left(w->win->ctx, w->from);
-}
-
-static telpher_status
-notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
-{
-    telpher_context *ctx = w->win->ctx;
-    telpher_status status = TELPHER_ERR_RANGE;
-
-    for (size_t i = 0; i < w->tag_count; i++) {
-        if (w->tags[i] >= TELPHER_TAGS) {
-            return TELPHER_ERR_RANGE;
-        }
-    }
-    if (from != TELPHER_ANY_RANK) { /* connected, so that its death is noticed */
-        w->from = tp_peer_find(ctx, from, &status);
-        if (w->from == NULL) {
-            return status;
-        }
-    }
-    status = tp_comm_wait(ctx, is_notified, w, tp_clock_deadline(timeout_ns));
-    return status == TELPHER_OK ? w->status : status;
-}
-
-telpher_status
-telpher_notify_wait(telpher_win *win, uint32_t from, uint32_t tag, uint32_t count,
-                    uint64_t timeout_ns)
-{
-    struct notify_wait w = {.win = win, .tags = &tag, .tag_count = 1, .count = count};
-
-    return notify_wait(&w, from, timeout_ns);
-}
-
-telpher_status
-telpher_notify_wait_any(telpher_win *win, uint32_t from, const uint32_t *tags,
-                        size_t tag_count, uint64_t timeout_ns, uint32_t *ret_tag)
-{
-    struct notify_wait w = {
-        .win = win, .tags = tags, .tag_count = tag_count, .count = 1};
-    telpher_status status = notify_wait(&w, from, timeout_ns);
-
-    if (status == TELPHER_OK) {
-        *ret_tag = w.tag;
-    }
-    return status;
-}
+/* ---- flushing ---- */
 
 static bool
 is_flushed(void *arg)

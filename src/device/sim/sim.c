@@ -36,6 +36,7 @@ struct memory {
     uint8_t *content;
     uint64_t size;
     int fd; /* -1: another process's, imported */
+    size_t users; /* copies under way, and its owner until it is freed */
 };
 
 /* What lies in a copy's room. */
@@ -83,7 +84,7 @@ make(int fd, uint64_t size, struct memory **ret_memory)
     if (m == NULL) {
         return status;
     }
-    *m = (struct memory){.size = size, .fd = fd};
+    *m = (struct memory){.size = size, .fd = fd, .users = 1};
     m->base =
         mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m->base == MAP_FAILED) {
@@ -135,18 +136,26 @@ sim_alloc(struct tp_device *d, uint64_t bytes, struct tp_device_memory *ret)
     return TELPHER_OK;
 }
 
+/* Copies under way keep it, as drivers do: those that a dead rank left end by themselves. */
 static void
-sim_free(struct tp_device *d, void *mem)
+release(struct memory *m)
 {
-    struct memory *m = mem;
-
-    (void)d;
+    if (--m->users != 0) {
+        return;
+    }
     munmap(m->base, m->size);
     munmap(m->content, m->size);
     if (m->fd >= 0) {
         close(m->fd);
     }
     tp_free(m);
+}
+
+static void
+sim_free(struct tp_device *d, void *mem)
+{
+    (void)d;
+    release(mem);
 }
 
 static telpher_status
@@ -221,6 +230,10 @@ start(struct tp_device *d, struct tp_device_copy *copy, int which)
     r->ends = e->last_end;
     r->fails = s->until_failure == 1;
     s->until_failure -= s->until_failure > 0;
+    ((struct memory *)copy->mem)->users++;
+    if (which == MOVE) {
+        ((struct memory *)copy->from)->users++;
+    }
     tp_list_push_back(&e->running, &r->link);
     return 0;
 }
@@ -276,6 +289,10 @@ progress_engine(struct engine *e, int which, tp_ns now)
         copy->end_ns = r->ends;
         if (!fails) {
             do_copy(copy, which);
+        }
+        release(copy->mem);
+        if (which == MOVE) {
+            release(copy->from);
         }
         copy->done(copy, fails ? TELPHER_ERR_DEVICE : TELPHER_OK);
         count++;

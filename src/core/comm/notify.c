@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Notifications of windows: sent, counted in order behind what is landing, waited for. */
+#include "base/alloc.h"
+#include "core/comm/window_int.h"
+
+/* ---- counting ---- */
+
+void
+tp_window_count(telpher_context *ctx, uint64_t b, uint32_t times)
+{
+    uint32_t window = (uint32_t)(b >> 32), notification = (uint32_t)b;
+    struct telpher_win *win = window < ctx->window_count ? ctx->windows[window] : NULL;
+
+    if (win != NULL && notification != 0) {
+        win->counts[notification - 1] += times;
+    }
+}
+
+/** All notifications that came behind the same landing. */
+struct tally {
+    struct tp_landing base;
+    struct tp_map times; /* how often, by a header's b */
+};
+
+static void
+drop_tally(struct tp_peer *peer, struct tp_landing *landing)
+{
+    struct tally *tally = tp_container_of(landing, struct tally, base);
+
+    tp_map_fini(&tally->times);
+    tp_block_give(peer->ctx, tally);
+}
+
+static void
+run_tally(struct tp_peer *peer, struct tp_landing *landing)
+{
+    struct tally *tally = tp_container_of(landing, struct tally, base);
+    size_t cursor = 0;
+    uint64_t b;
+    void *times;
+
+    while (tp_map_next(&tally->times, &cursor, &b, &times)) {
+        tp_window_count(peer->ctx, b, (uint32_t)(uintptr_t)times);
+    }
+    drop_tally(peer, landing);
+}
+
+/* The one that stands last in line; NULL: something else does. */
+static struct tally *
+last_tally(const struct tp_peer *peer)
+{
+    struct tp_landing *last =
+        tp_list_entry(tp_list_last(&peer->landings), struct tp_landing, link);
+
+    return last->run == run_tally ? tp_container_of(last, struct tally, base) : NULL;
+}
+
+telpher_status
+tp_window_count_later(struct tp_peer *peer, uint64_t b)
+{
+    struct tally *tally = last_tally(peer);
+    uintptr_t times;
+
+    if (tally == NULL) {
+        tally = tp_block_take(peer->ctx, sizeof(*tally), "tally");
+        if (tally == NULL) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+        tally->base =
+            (struct tp_landing){.landed = true, .run = run_tally, .drop = drop_tally};
+        tp_map_init(&tally->times);
+        tp_landing_add(peer, &tally->base); /* not the first: it is not run yet */
+    }
+    times = (uintptr_t)tp_map_remove(&tally->times, b);
+    return tp_map_put(&tally->times, b, (void *)(times + 1)); /* NOLINT */
+}
+
+/* ---- sending ---- */
+
+telpher_status
+telpher_notify(telpher_win *win, uint32_t rank, uint32_t tag)
+{
+    const struct tp_comm_header h = {.kind = TP_COMM_PUT,
+                                     .b = tp_comm_window(win->number, tag + 1)};
+    telpher_status status = tp_window_check(win, rank, 0, 0, tag);
+    struct tp_peer *peer =
+        status == TELPHER_OK ? tp_peer_get(win->ctx, rank, &status) : NULL;
+
+    if (peer != NULL) {
+        status = peer->status;
+        tp_comm_post(peer, &h);
+    }
+    return status;
+}
+
+/* ---- waiting ---- */
+
+telpher_status
+telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
+{
+    if (tag >= TELPHER_TAGS) {
+        return TELPHER_ERR_RANGE;
+    }
+    if (win->counts[tag] < count) {
+        return TELPHER_ERR_AGAIN;
+    }
+    win->counts[tag] -= count;
+    return TELPHER_OK;
+}
+
+struct notify_wait {
+    telpher_win *win;
+    const struct tp_peer *from; /* NULL: anybody */
+    const uint32_t *tags; /* all < TELPHER_TAGS */
+    size_t tag_count;
+    uint32_t count;
+    uint32_t tag; /* that had it */
+    telpher_status status;
+};
+
+static bool
+nobody_left(const telpher_context *ctx, const struct tp_peer *from)
+{
+    return from != NULL ? from->status == TELPHER_ERR_PEER_LOST
+                        : ctx->size > 1 && ctx->lost == ctx->size - 1;
+}
+
+static bool
+is_notified(void *arg)
+{
+    struct notify_wait *w = arg;
+
+    for (size_t i = 0; i < w->tag_count; i++) {
+        uint32_t *counted = &w->win->counts[w->tags[i]];
+
+        if (*counted >= w->count) {
+            *counted -= w->count;
+            w->tag = w->tags[i];
+            w->status = TELPHER_OK;
+            return true;
+        }
+    }
+    w->status = TELPHER_ERR_PEER_LOST;
+    return nobody_left(w->win->ctx, w->from);
+}
+
+static telpher_status
+notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
+{
+    telpher_context *ctx = w->win->ctx;
+    telpher_status status = TELPHER_ERR_RANGE;
+
+    for (size_t i = 0; i < w->tag_count; i++) {
+        if (w->tags[i] >= TELPHER_TAGS) {
+            return TELPHER_ERR_RANGE;
+        }
+    }
+    if (from != TELPHER_ANY_RANK) { /* connected, so that its death is noticed */
+        w->from = tp_peer_find(ctx, from, &status);
+        if (w->from == NULL) {
+            return status;
+        }
+    }
+    status = tp_comm_wait(ctx, is_notified, w, tp_clock_deadline(timeout_ns));
+    return status == TELPHER_OK ? w->status : status;
+}
+
+telpher_status
+telpher_notify_wait(telpher_win *win, uint32_t from, uint32_t tag, uint32_t count,
+                    uint64_t timeout_ns)
+{
+    struct notify_wait w = {.win = win, .tags = &tag, .tag_count = 1, .count = count};
+
+    return notify_wait(&w, from, timeout_ns);
+}
+
+telpher_status
+telpher_notify_wait_any(telpher_win *win, uint32_t from, const uint32_t *tags,
+                        size_t tag_count, uint64_t timeout_ns, uint32_t *ret_tag)
+{
+    struct notify_wait w = {
+        .win = win, .tags = tags, .tag_count = tag_count, .count = 1};
+    telpher_status status = notify_wait(&w, from, timeout_ns);
+
+    if (status == TELPHER_OK) {
+        *ret_tag = w.tag;
+    }
+    return status;
+}
