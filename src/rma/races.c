@@ -102,9 +102,7 @@ find_or_make(struct tp_races *races, struct tp_map *map, uint64_t key, size_t si
         if (found == NULL || tp_map_put(map, key, found) != TELPHER_OK) {
             tp_free(found);
             found = NULL;
-            races->full = true;
-            tp_warn("rma",
-                    "no memory left to look for races: what follows is not looked at");
+            give_up(races);
         }
     }
     return found;
@@ -319,9 +317,13 @@ remember(struct tp_races *races, struct access cells[CELLS], const struct access
 static void
 look_at(struct tp_races *races, uintptr_t at, struct access *new)
 {
-    struct page *page = find_or_make(races, &races->pages, at / PAGE, sizeof(*page));
+    struct page *page;
     struct access *cells;
 
+    if (atomic_load_explicit(&races->run->status, memory_order_relaxed) != TELPHER_OK) {
+        return; /* nobody waits any more, so nothing is in order */
+    }
+    page = find_or_make(races, &races->pages, at / PAGE, sizeof(*page));
     if (page == NULL || races->full) { /* an order that was lost is no race */
         return;
     }
@@ -484,14 +486,19 @@ tp_races_create(struct tp_run *run)
 void
 tp_races_finish(struct tp_run *run)
 {
+    static const char words[] = "%u%s pairs of accesses that nothing puts in order%s";
     struct tp_races *races = run->races;
+    const char *more, *pairs;
 
     if (races == NULL || races->pair_count == 0 || races->out == NULL) {
         return;
     }
     fflush(races->out);
-    tp_run_fail(run, TELPHER_ERR_RACE,
-                "%u%s pairs of accesses that nothing puts in order%s",
-                races->pair_count, races->pair_count == PAIRS_MAX ? " or more" : "",
-                races->text != NULL ? races->text : "");
+    more = races->pair_count == PAIRS_MAX ? " or more" : "";
+    pairs = races->text != NULL ? races->text : "";
+    if (atomic_load(&run->status) == TELPHER_OK) {
+        tp_run_fail(run, TELPHER_ERR_RACE, words, races->pair_count, more, pairs);
+    } else { /* perhaps the reason why it failed */
+        tp_run_add(run, words, races->pair_count, more, pairs);
+    }
 }

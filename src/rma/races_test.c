@@ -93,6 +93,30 @@ a_read_before_its_notification_is_found(void **state)
     run(&kernel_reads_early, 9, 3, TELPHER_ERR_RACE, "writes");
 }
 
+static void
+a_race_is_told_beside_another_failure(void **state)
+{
+    (void)state;
+    run(&kernel_races_and_fails, 2, 1, TELPHER_ERR_PROTO, "pairs of accesses");
+    run(&kernel_races_and_fails, 2, 1, TELPHER_ERR_PROTO, "failed at ");
+}
+
+static void
+what_follows_a_failure_is_no_race(void **state)
+{
+    telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_job *job;
+
+    (void)state;
+    p.ranks = 3;
+    p.check = TELPHER_RMA_CHECK_RACES;
+    assert_int_equal(telpher_rma_create(&p, &job, NULL), TELPHER_OK);
+    assert_int_equal(telpher_rma_run(job, &kernel_fails_first, &data, NULL),
+                     TELPHER_ERR_PROTO);
+    assert_null(strstr(telpher_rma_report(job), "pairs of accesses"));
+    telpher_rma_destroy(job);
+}
+
 int
 main(void)
 {
@@ -102,6 +126,8 @@ main(void)
         cmocka_unit_test(lanes_that_all_add_are_found),
         cmocka_unit_test(a_missing_credit_is_found),
         cmocka_unit_test(a_read_before_its_notification_is_found),
+        cmocka_unit_test(a_race_is_told_beside_another_failure),
+        cmocka_unit_test(what_follows_a_failure_is_no_race),
     };
 
     setenv("TELPHER_LOG", "none", 1);

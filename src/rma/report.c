@@ -173,6 +173,30 @@ tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
     fail(run, status, text);
 }
 
+void
+tp_run_add(struct tp_run *run, const char *words, ...)
+{
+    char text[WORDS_MAX], *whole = NULL;
+    size_t size;
+    va_list args;
+    FILE *out;
+
+    va_start(args, words);
+    vsnprintf(text, sizeof(text), words, args);
+    va_end(args);
+    tp_rma_log_report(text);
+    out = open_memstream(&whole, &size);
+    if (out == NULL) {
+        return;
+    }
+    fprintf(out, "%s%s\n", run->report != NULL ? run->report : "", text);
+    fclose(out);
+    if (whole != NULL) {
+        free(run->report);
+        run->report = whole;
+    }
+}
+
 telpher_status
 tp_call_refuse(struct tp_lane *lane, telpher_status status, const struct tp_call *call,
                const char *words, ...)

@@ -352,6 +352,10 @@ void tp_fold(int type, int op, void *dst, const void *src, size_t count);
 void tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
     __attribute__((format(printf, 3, 4)));
 
+/** One more line in the report of a run that has failed, and whose workers have ended. */
+void tp_run_add(struct tp_run *run, const char *words, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /** Each line of a report is one of the log. */
 void tp_rma_log_report(const char *report);
 

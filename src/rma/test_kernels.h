@@ -44,5 +44,7 @@ TELPHER_RMA_KERNEL_DECLARE(kernel_no_credit);
 TELPHER_RMA_KERNEL_DECLARE(kernel_no_barrier);
 TELPHER_RMA_KERNEL_DECLARE(kernel_all_lanes_add);
 TELPHER_RMA_KERNEL_DECLARE(kernel_reads_early);
+TELPHER_RMA_KERNEL_DECLARE(kernel_races_and_fails);
+TELPHER_RMA_KERNEL_DECLARE(kernel_fails_first);
 
 #endif

@@ -97,3 +97,25 @@ TELPHER_RMA_KERNEL(kernel_reads_early)
     telpher_rma_notify(rma, WORLD, (me + size - 1) % size, 0);
     telpher_rma_wait(rma, 0, 1);
 }
+
+/* A race, and later a failure that it may have caused. */
+TELPHER_RMA_KERNEL(kernel_races_and_fails)
+{
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
+
+    d->cells[9] += telpher_rma_rank(rma, WORLD);
+    telpher_rma_barrier(rma, WORLD);
+    telpher_rma_fail(rma, TELPHER_ERR_PROTO);
+}
+
+/* Behind a failure no barrier keeps anybody. */
+TELPHER_RMA_KERNEL(kernel_fails_first)
+{
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
+
+    if (telpher_rma_rank(rma, WORLD) == 0) {
+        telpher_rma_fail(rma, TELPHER_ERR_PROTO);
+    }
+    telpher_rma_barrier(rma, WORLD);
+    d->cells[9] += telpher_rma_rank(rma, WORLD);
+}
