@@ -449,13 +449,14 @@ compare(const struct study *s, const struct data *d, const struct part *whole)
             const struct part *part = &d->parts[row / d->rows];
             const double *field = d->steps % 2 == 0 ? part->in : part->out;
 
-            for (uint32_t i = 0; i < NX; i++, n++) {
+            for (uint32_t i = 0; study_has_device(s, row / d->rows) && i < NX;
+                 i++, n++) {
                 got[n] = field[at(d->rows, k, row % d->rows + 1, i)];
                 right[n] = whole->in[at(all, k, row + 1, i)];
             }
         }
     }
-    bad = study_compare("stencil", got, right, count);
+    bad = study_compare("stencil", got, right, n);
     study_free(got);
     study_free(right);
     return bad;

@@ -155,6 +155,26 @@ study_free(void *memory)
     free_shared(memory);
 }
 
+static uint32_t process, processes = 1;
+
+uint32_t
+study_processes(void)
+{
+    return processes;
+}
+
+int
+study_has_device(const struct study *study, uint32_t device)
+{
+    return device / (study->devices / processes) == process;
+}
+
+int
+study_has_rank(const struct study *study, uint32_t rank)
+{
+    return rank / (study->ranks / processes) == process;
+}
+
 static double
 longest_of(const telpher_rma_job *job)
 {
@@ -182,12 +202,15 @@ study_time(const struct study *study, const telpher_rma_kernel *kernel,
     params.ranks = study->ranks;
     params.devices = study->devices;
     params.block[0] = study->lanes;
+    params.whole = 1;
     study_move_memory();
     if (telpher_rma_create(&params, &job, &err) != TELPHER_OK ||
         telpher_rma_run(job, kernel, copy, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);
         exit(1);
     }
+    process = telpher_rma_job_process(job);
+    processes = telpher_rma_job_processes(job);
     ms = longest_of(job);
     telpher_rma_destroy(job);
     study_free(copy);

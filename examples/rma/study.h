@@ -60,6 +60,12 @@ double study_time(const struct study *study, const telpher_rma_kernel *kernel,
 void study_run(const struct study *study, const telpher_rma_kernel *kernel,
                const void *data, size_t len);
 
+/** How many processes share the devices out, in their order, and whether this one has a
+ *  device, or a rank. One process has all; after the first launch. */
+uint32_t study_processes(void);
+int study_has_device(const struct study *study, uint32_t device);
+int study_has_rank(const struct study *study, uint32_t rank);
+
 /** Compares @p count numbers bit for bit. @return 0, or 1 after words about the first */
 int study_compare(const char *what, const double *got, const double *right,
                   size_t count);

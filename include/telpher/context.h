@@ -100,6 +100,14 @@ TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params 
  */
 TELPHER_CALL void telpher_context_destroy(telpher_context *ctx);
 
+/**
+ * Has @p fn called when the context ends and nothing comes any more, the last one asked for
+ * first: for libraries that keep something for a context of somebody else's.
+ * @return TELPHER_OK, TELPHER_ERR_LIMIT (8 at most). Since: 0.1.
+ */
+TELPHER_CALL telpher_status telpher_context_at_end(telpher_context *ctx,
+                                                   void (*fn)(void *user), void *user);
+
 /** Number of this process in the job, 0 .. size - 1. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_rank(const telpher_context *ctx);
 /** How many processes the job has. Since: 0.1. */
@@ -134,6 +142,16 @@ TELPHER_CALL unsigned telpher_progress(telpher_context *ctx);
  */
 TELPHER_CALL telpher_status telpher_progress_wait(telpher_context *ctx,
                                                   uint64_t timeout_ns);
+
+/**
+ * Sleeps without looking first, until something comes, telpher_wake() is called or the time
+ * is over, at most 100 ms; then progresses once. For a thread that serves others.
+ * @return how many things happened, 0 if none. Since: 0.1.
+ */
+TELPHER_CALL unsigned telpher_progress_sleep(telpher_context *ctx, uint64_t timeout_ns);
+
+/** Ends a sleep of the thread that has the context, or its next one. Any thread. Since: 0.1. */
+TELPHER_CALL void telpher_wake(telpher_context *ctx);
 
 /**
  * Returns when all ranks have called it. Collective.

@@ -9,9 +9,9 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
-enum { CHUNK = 512, SMALL = 512 }; /* [bytes] */
+enum { CHUNK = 512 }; /* [bytes] */
 
 /* ---- finding and making ---- */
 
@@ -30,7 +30,7 @@ tp_group_find(const struct tp_rank *rank, telpher_rma_comm comm)
         return atomic_load_explicit(&run->groups[1 + rank->device],
                                     memory_order_relaxed);
     }
-    if (comm > (telpher_rma_comm)run->params.devices + 1 && comm <= TP_GROUPS_MAX) {
+    if (comm > (telpher_rma_comm)run->device_count + 1 && comm <= TP_GROUPS_MAX) {
         group = atomic_load(&run->groups[comm - 1]);
     }
     return group != NULL && group->positions[rank->index] != TELPHER_RMA_NO_RANK ? group
@@ -46,6 +46,7 @@ tp_group_destroy(struct tp_group *group)
     tp_free(group->members);
     tp_free(group->positions);
     tp_free(group->slots);
+    tp_spread_destroy(group->spread);
     tp_free(group);
 }
 
@@ -68,30 +69,58 @@ alloc_group(uint32_t world, uint32_t size)
     return group;
 }
 
+/* With several processes each gives every count-th number to the groups it leads, but for
+ * those that are always there. */
+int32_t
+tp_group_next_number(struct tp_run *run)
+{
+    tp_assert_locked(&run->table_lock);
+    if (run->remote == NULL || run->group_count <= run->device_count) {
+        return (int32_t)run->group_count++;
+    }
+    return (int32_t)(run->remote->next_group++ * run->remote->world->count +
+                     run->remote->world->process);
+}
+
+/* Gives it its number, if there is one left. */
+static telpher_status
+enroll(struct tp_run *run, struct tp_group *group, const char *name, int32_t index,
+       int32_t *ret_index)
+{
+    telpher_status status = TELPHER_ERR_LIMIT;
+
+    tp_mutex_lock(&run->table_lock);
+    *ret_index = index >= 0 ? index : tp_group_next_number(run);
+    if (*ret_index < TP_GROUPS_MAX && atomic_load(&run->groups[*ret_index]) == NULL) {
+        group->number = *ret_index;
+        snprintf(group->name, sizeof(group->name), name, *ret_index);
+        atomic_store(&run->groups[*ret_index], group);
+        status = TELPHER_OK;
+    }
+    tp_mutex_unlock(&run->table_lock);
+    return status;
+}
+
 telpher_status
 tp_group_create(struct tp_run *run, const uint32_t *members, uint32_t size,
-                const char *name, int32_t *ret_index)
+                const char *name, int32_t index, int32_t *ret_index)
 {
-    struct tp_group *group = alloc_group(run->params.ranks, size);
-    telpher_status status = TELPHER_OK;
+    struct tp_group *group = alloc_group(run->world, size);
+    telpher_status status;
 
     if (group == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
     memcpy(group->members, members, size * sizeof(*members));
-    memset(group->positions, 0xff, run->params.ranks * sizeof(*group->positions));
+    memset(group->positions, 0xff, run->world * sizeof(*group->positions));
     for (uint32_t i = 0; i < size; i++) {
         group->positions[members[i]] = i;
+        group->local += !run->ranks[members[i]].remote;
     }
-    tp_mutex_lock(&run->table_lock);
-    if (run->group_count == TP_GROUPS_MAX) {
-        status = TELPHER_ERR_LIMIT;
-    } else {
-        *ret_index = (int32_t)run->group_count++;
-        snprintf(group->name, sizeof(group->name), name, *ret_index);
-        atomic_store(&run->groups[*ret_index], group);
+    status = group->local < size ? tp_spread_create(run, group) : TELPHER_OK;
+    if (status == TELPHER_OK) {
+        status = enroll(run, group, name, index, ret_index);
     }
-    tp_mutex_unlock(&run->table_lock);
     if (status != TELPHER_OK) {
         tp_group_destroy(group);
     }
@@ -107,8 +136,8 @@ tp_group_slot(const struct tp_rank *rank, struct tp_group *group)
 }
 
 /* Whether all came for the same; if not, who did not. */
-static bool
-all_agree(const struct tp_group *group, uint32_t *ret_other)
+bool
+tp_group_agrees(const struct tp_group *group, uint32_t *ret_other)
 {
     const struct tp_slot *first = &group->slots[0];
 
@@ -124,8 +153,8 @@ all_agree(const struct tp_group *group, uint32_t *ret_other)
     return true;
 }
 
-static void
-refuse_meeting(struct tp_run *run, const struct tp_group *group, uint32_t other)
+void
+tp_group_refuse(struct tp_run *run, const struct tp_group *group, uint32_t other)
 {
     const struct tp_slot *a = &group->slots[0], *b = &group->slots[other];
 
@@ -136,14 +165,17 @@ refuse_meeting(struct tp_run *run, const struct tp_group *group, uint32_t other)
                 a->op == b->op ? " with other arguments" : "");
 }
 
-static void
-let_go(struct tp_rank *rank, struct tp_group *group, uint32_t generation)
+void
+tp_group_let_go(struct tp_run *run, struct tp_group *group, uint32_t generation,
+                const struct tp_rank *but)
 {
     atomic_store(&group->arrived, 0);
     atomic_store(&group->generation, generation + 1);
     for (uint32_t i = 0; i < group->size; i++) {
-        if (group->members[i] != rank->index) {
-            tp_rank_poke(&rank->run->ranks[group->members[i]]);
+        struct tp_rank *rank = &run->ranks[group->members[i]];
+
+        if (rank != but && !rank->remote) {
+            tp_rank_poke(rank);
         }
     }
 }
@@ -172,20 +204,25 @@ tp_group_meet(struct tp_lane *lane, struct tp_group *group, tp_group_fn fn)
     struct tp_slot *slot = tp_group_slot(rank, group);
     uint32_t generation = atomic_load(&group->generation), other;
     telpher_status status;
+    bool last;
 
     tp_races_arrive(rank, group);
     atomic_store(&slot->arrived, generation + 1);
-    if (atomic_fetch_add(&group->arrived, 1) + 1 == group->size) {
+    last = atomic_fetch_add(&group->arrived, 1) + 1 == group->local;
+    if (last && group->spread == NULL) {
         group->status = TELPHER_OK;
-        if (!all_agree(group, &other)) {
+        if (!tp_group_agrees(group, &other)) {
             group->status = TELPHER_ERR_INVALID;
-            refuse_meeting(rank->run, group, other);
+            tp_group_refuse(rank->run, group, other);
         } else if (fn != NULL) {
             fn(rank->run, group);
         }
         status = group->status; /* the others may soon come again */
-        let_go(rank, group, generation);
+        tp_group_let_go(rank->run, group, generation, rank);
     } else {
+        if (last) {
+            tp_spread_meet(lane, group, generation, fn);
+        }
         status = wait_for_others(lane, group, slot, generation);
         if (status != TELPHER_OK) {
             return status;
@@ -251,6 +288,10 @@ tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
         return;
     }
     tp_group_slot(lane->rank, group)->fold = *f;
+    if (group->spread != NULL) {
+        ret_result->status = tp_spread_broadcast(lane, group, f);
+        return;
+    }
     ret_result->status = tp_group_meet(lane, group, NULL);
     if (ret_result->status != TELPHER_OK) {
         return;
@@ -281,7 +322,8 @@ fold_part(const struct tp_group *group, uint64_t first, uint64_t last)
                     (const char *)group->slots[i].fold.src + first * size, count);
         }
         for (uint32_t i = 0; i < group->size; i++) {
-            if (f->root == TELPHER_RMA_NO_RANK || f->root == i) {
+            if ((f->root == TELPHER_RMA_NO_RANK || f->root == i) &&
+                group->slots[i].fold.dst != NULL) {
                 memcpy((char *)group->slots[i].fold.dst + first * size, sum,
                        count * size);
             }
@@ -333,8 +375,11 @@ fold_together(struct tp_lane *lane, struct tp_group *group, const telpher_rma_fo
     uint64_t me = group->positions[lane->rank->index];
     telpher_status status;
 
-    if (f->count * tp_fold_size(f->type) <= SMALL) {
+    if (f->count * tp_fold_size(f->type) <= TP_FOLD_SMALL) {
         return tp_group_meet(lane, group, fold_all);
+    }
+    if (group->spread != NULL) {
+        return tp_spread_fold(lane, group, f);
     }
     status = tp_group_meet(lane, group, NULL);
     if (status == TELPHER_OK) {
@@ -375,15 +420,10 @@ tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
 
 /* ---- splits ---- */
 
-struct member {
-    int32_t color, key;
-    uint32_t position;
-};
-
 static int
-compare_members(const void *left, const void *right)
+compare_wishes(const void *left, const void *right)
 {
-    const struct member *a = left, *b = right;
+    const struct tp_wish *a = left, *b = right;
 
     if (a->color != b->color) {
         return a->color < b->color ? -1 : 1;
@@ -394,39 +434,53 @@ compare_members(const void *left, const void *right)
     return a->position < b->position ? -1 : 1;
 }
 
-static telpher_status
-make_groups(struct tp_run *run, struct tp_group *group, struct member *list,
-            uint32_t *ranks)
+void
+tp_split_sort(const struct tp_group *group, struct tp_wish *list)
 {
     for (uint32_t i = 0; i < group->size; i++) {
-        list[i] = (struct member){group->slots[i].color, group->slots[i].key, i};
+        list[i] = (struct tp_wish){group->slots[i].color, group->slots[i].key, i};
         group->slots[i].result = TELPHER_RMA_COMM_NONE;
     }
-    qsort(list, group->size, sizeof(*list), compare_members);
-    for (uint32_t i = 0, n; i < group->size; i += n) {
-        telpher_status status = TELPHER_OK;
-        int32_t index = 0;
+    qsort(list, group->size, sizeof(*list), compare_wishes);
+}
 
-        for (n = 0; i + n < group->size && list[i + n].color == list[i].color; n++) {
-            ranks[n] = group->members[list[i + n].position];
-        }
-        if (list[i].color >= 0) {
-            status = tp_group_create(run, ranks, n, "group %d", &index);
-        }
-        if (status != TELPHER_OK) {
-            return status;
-        }
-        for (uint32_t k = 0; k < n && list[i].color >= 0; k++) {
-            group->slots[list[i + k].position].result = index + 1;
-        }
+telpher_status
+tp_split_one(struct tp_run *run, struct tp_group *group, const struct tp_wish *list,
+             uint32_t left, uint32_t *ranks, int32_t index, uint32_t *ret_count)
+{
+    telpher_status status = TELPHER_OK;
+    uint32_t n = 0;
+
+    for (; n < left && list[n].color == list[0].color; n++) {
+        ranks[n] = group->members[list[n].position];
     }
-    return TELPHER_OK;
+    if (list[0].color >= 0) {
+        status = tp_group_create(run, ranks, n, "group %d", index, &index);
+    }
+    for (uint32_t i = 0; i < n && list[0].color >= 0 && status == TELPHER_OK; i++) {
+        group->slots[list[i].position].result = index + 1;
+    }
+    *ret_count = n;
+    return status;
+}
+
+static telpher_status
+make_groups(struct tp_run *run, struct tp_group *group, struct tp_wish *list,
+            uint32_t *ranks)
+{
+    telpher_status status = TELPHER_OK;
+
+    tp_split_sort(group, list);
+    for (uint32_t i = 0, n; i < group->size && status == TELPHER_OK; i += n) {
+        status = tp_split_one(run, group, &list[i], group->size - i, ranks, -1, &n);
+    }
+    return status;
 }
 
 static void
 split_all(struct tp_run *run, struct tp_group *group)
 {
-    struct member *list = tp_alloc_array(group->size, sizeof(*list), "split");
+    struct tp_wish *list = tp_alloc_array(group->size, sizeof(*list), "split");
     uint32_t *ranks = tp_alloc_array(group->size, sizeof(*ranks), "split");
 
     group->status = list != NULL && ranks != NULL ? make_groups(run, group, list, ranks)
@@ -462,13 +516,15 @@ tp_do_split(struct tp_lane *lane, const struct tp_call *call,
 static void
 start_timer(struct tp_run *run, struct tp_group *group)
 {
-    run->timer_starts[run->ranks[group->members[0]].device] = tp_clock_ns();
+    run->timer_starts[run->ranks[group->members[0]].device % run->params.devices] =
+        tp_clock_ns();
 }
 
 static void
 stop_timer(struct tp_run *run, struct tp_group *group)
 {
-    uint64_t started = run->timer_starts[run->ranks[group->members[0]].device];
+    uint64_t started =
+        run->timer_starts[run->ranks[group->members[0]].device % run->params.devices];
     double ms = (double)(tp_clock_ns() - started) * 1e-6;
 
     tp_mutex_lock(&run->fail_lock);
@@ -507,7 +563,10 @@ tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
     if (group == NULL) {
         return;
     }
-    if (call->args[0] != 0 && lane->rank->run->timer_starts[lane->rank->device] == 0) {
+    if (call->args[0] != 0 &&
+        lane->rank->run
+                ->timer_starts[lane->rank->device % lane->rank->run->params.devices] ==
+            0) {
         ret_result->status = tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
                                             "a timer stops that never started");
         return;

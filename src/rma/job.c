@@ -8,11 +8,11 @@
 #include "base/compiler.h"
 #include "base/error.h"
 #include "base/spin.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
 enum {
     CHECKED_LANES = 8,
-    STACK_BYTES = 128 << 10,
+    STACK_BYTES = 128 << 10, /* [bytes] */
     STACK_BYTES_MIN = 16 << 10,
 };
 #define SPIN_FEW ((tp_ns)20000) /* [ns] to spin where processors are few */
@@ -43,18 +43,63 @@ check_params(const telpher_rma_params *p, telpher_error *err)
             return tell(err, TELPHER_ERR_RANGE, "more lanes of a rank than 1024");
         }
     }
-    if ((p->check & ~(uint32_t)TP_RMA_CHECK_ALL) != 0 || p->reserved != 0) {
+    if ((p->check & ~(uint32_t)TP_RMA_CHECK_ALL) != 0) {
         return tell(err, TELPHER_ERR_INVALID, "no such check");
+    }
+    return TELPHER_OK;
+}
+
+/* This process's part of what was asked for all. */
+static telpher_status
+share_out(telpher_rma_params *p, const struct tp_world *world, telpher_error *err)
+{
+    uint32_t count = world != NULL ? world->count : 1;
+    char text[128];
+
+    if (p->whole == 0 || count == 1) {
+        return TELPHER_OK;
+    }
+    if (p->ranks % count != 0 || p->devices % count != 0) {
+        snprintf(text, sizeof(text),
+                 "%u ranks on %u devices cannot be shared out among %u processes",
+                 p->ranks, p->devices, count);
+        return tell(err, TELPHER_ERR_RANGE, text);
+    }
+    p->ranks /= count;
+    p->devices /= count;
+    return TELPHER_OK;
+}
+
+/* What several processes cannot have. */
+static telpher_status
+check_world(const telpher_rma_params *p, const struct tp_world *world,
+            telpher_error *err)
+{
+    if (world == NULL) {
+        return TELPHER_OK;
+    }
+    if ((p->check & TELPHER_RMA_CHECK_RACES) != 0) {
+        return tell(err, TELPHER_ERR_UNSUPPORTED,
+                    "the check for races looks at one process: run it without a "
+                    "launcher");
+    }
+    if (p->ranks > TELPHER_RMA_RANKS_MAX / world->count) {
+        return tell(err, TELPHER_ERR_RANGE,
+                    "all processes together have more ranks than there can be");
     }
     return TELPHER_OK;
 }
 
 /* Puts the settings where the caller named nothing. */
 static telpher_status
-complete_params(telpher_rma_params *p, telpher_error *err)
+complete_params(telpher_rma_params *p, const struct tp_world *world, telpher_error *err)
 {
     const struct tp_rma_settings *settings = tp_rma_settings();
     uint32_t processors = tp_spin_processors();
+
+    if (world != NULL) { /* those of one machine share them */
+        processors = TP_MAX(processors / telpher_context_local_size(world->ctx), 1u);
+    }
 
     if (p->ranks == 0) {
         p->ranks = settings->ranks != 0 ? (uint32_t)settings->ranks : processors;
@@ -79,7 +124,10 @@ complete_params(telpher_rma_params *p, telpher_error *err)
     p->seed = p->seed != 0 ? p->seed : settings->seed;
     p->stack_bytes = p->stack_bytes != 0 ? p->stack_bytes : STACK_BYTES;
     p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_MIN);
-    return TELPHER_OK;
+    if (world != NULL) { /* a rank may do the agent's work */
+        p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES);
+    }
+    return check_world(p, world, err);
 }
 
 telpher_status
@@ -88,6 +136,7 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
 {
     telpher_rma_params own = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
+    struct tp_world *world = NULL;
     telpher_status status;
 
     if (params != NULL && params->struct_size < sizeof(params->struct_size)) {
@@ -100,15 +149,20 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
     own.struct_size = sizeof(own);
     status = check_params(&own, err);
     if (status == TELPHER_OK) {
-        status = complete_params(&own, err);
+        status = tp_world_open(own.context, &world, err);
     }
-    if (status != TELPHER_OK) {
-        return status;
+    if (status == TELPHER_OK) {
+        status = share_out(&own, world, err);
     }
-    job = tp_zalloc(sizeof(*job), "job");
+    if (status == TELPHER_OK) {
+        status = complete_params(&own, world, err);
+    }
+    job = status == TELPHER_OK ? tp_zalloc(sizeof(*job), "job") : NULL;
     if (job == NULL) {
-        return tell(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return status != TELPHER_OK ? status
+                                    : tell(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }
+    job->world = world;
     job->params = own;
     *ret_job = job;
     return TELPHER_OK;
@@ -138,6 +192,18 @@ uint32_t
 telpher_rma_job_ranks(const telpher_rma_job *job)
 {
     return job->params.ranks;
+}
+
+uint32_t
+telpher_rma_job_processes(const telpher_rma_job *job)
+{
+    return job->world != NULL ? job->world->count : 1;
+}
+
+uint32_t
+telpher_rma_job_process(const telpher_rma_job *job)
+{
+    return job->world != NULL ? job->world->process : 0;
 }
 
 uint32_t
@@ -186,22 +252,24 @@ static telpher_status
 make_groups(struct tp_run *run)
 {
     const telpher_rma_params *p = &run->params;
-    uint32_t *members = tp_alloc_array(p->ranks, sizeof(*members), "groups");
+    uint32_t *members = tp_alloc_array(run->world, sizeof(*members), "groups");
     telpher_status status;
     int32_t index;
 
     if (members == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < p->ranks; i++) {
+    for (uint32_t i = 0; i < run->world; i++) {
         members[i] = i;
     }
-    status = tp_group_create(run, members, p->ranks, "the world", &index);
-    for (uint32_t d = 0; d < p->devices && status == TELPHER_OK; d++) {
-        uint32_t first = first_of(p, d);
+    status = tp_group_create(run, members, run->world, "the world", -1, &index);
+    for (uint32_t d = 0; d < run->device_count && status == TELPHER_OK; d++) {
+        uint32_t process = d / p->devices, own = d % p->devices;
+        uint32_t first = first_of(p, own);
 
-        status = tp_group_create(run, members + first, first_of(p, d + 1) - first,
-                                 "device group %d", &index);
+        status = tp_group_create(run, members + process * p->ranks + first,
+                                 first_of(p, own + 1) - first, "device group %d", -1,
+                                 &index);
     }
     tp_free(members);
     return status;
@@ -212,6 +280,7 @@ init_lane(struct tp_lane *lane, struct tp_rank *rank, uint32_t index)
 {
     const struct tp_run *run = rank->run;
     const telpher_rma_params *p = &run->params;
+    uint32_t device = rank->device % p->devices, first = first_of(p, device);
 
     lane->rank = rank;
     lane->api = (telpher_rma){
@@ -220,11 +289,11 @@ init_lane(struct tp_lane *lane, struct tp_rank *rank, uint32_t index)
         .calls = &tp_rma_calls,
         .data = run->data,
         .world_rank = rank->index,
-        .world_size = p->ranks,
+        .world_size = run->world,
         .device = rank->device,
-        .devices = p->devices,
-        .device_rank = rank->index - first_of(p, rank->device),
-        .device_size = first_of(p, rank->device + 1) - first_of(p, rank->device),
+        .devices = run->device_count,
+        .device_rank = rank->index - run->first - first,
+        .device_size = first_of(p, device + 1) - first,
         .lane = index,
         .lanes = run->lanes,
         .block = {p->block[0], p->block[1], p->block[2]},
@@ -233,23 +302,34 @@ init_lane(struct tp_lane *lane, struct tp_rank *rank, uint32_t index)
 }
 
 static void
+init_rank(struct tp_run *run, uint32_t i)
+{
+    struct tp_rank *rank = &run->ranks[run->first + i];
+    size_t tags = (size_t)i * run->params.tags;
+
+    rank->device = run->first / run->params.ranks * run->params.devices +
+                   device_of(&run->params, i);
+    rank->lanes = run->lane_memory + (size_t)i * run->lanes;
+    rank->counts = run->counts + tags;
+    rank->senders = run->senders + tags;
+    rank->taken = run->taken + tags;
+    rank->unflushed = run->unflushed + (size_t)i * tp_spread_processes(run);
+    tp_mutex_init(&rank->lock);
+    for (uint32_t k = 0; k < run->lanes; k++) {
+        init_lane(&rank->lanes[k], rank, k);
+    }
+}
+
+static void
 init_ranks(struct tp_run *run)
 {
+    for (uint32_t i = 0; i < run->world; i++) {
+        run->ranks[i].run = run;
+        run->ranks[i].index = i;
+        run->ranks[i].remote = i - run->first >= run->params.ranks; /* wraps below */
+    }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
-        struct tp_rank *rank = &run->ranks[i];
-        size_t tags = (size_t)i * run->params.tags;
-
-        rank->run = run;
-        rank->index = i;
-        rank->device = device_of(&run->params, i);
-        rank->lanes = run->lane_memory + (size_t)i * run->lanes;
-        rank->counts = run->counts + tags;
-        rank->senders = run->senders + tags;
-        rank->taken = run->taken + tags;
-        tp_mutex_init(&rank->lock);
-        for (uint32_t k = 0; k < run->lanes; k++) {
-            init_lane(&rank->lanes[k], rank, k);
-        }
+        init_rank(run, i);
     }
 }
 
@@ -259,7 +339,9 @@ alloc_ranks(struct tp_run *run)
     const telpher_rma_params *p = &run->params;
     size_t counters = (size_t)p->ranks * p->tags;
 
-    run->ranks = tp_alloc_array(p->ranks, sizeof(*run->ranks), "ranks");
+    run->ranks = tp_alloc_array(run->world, sizeof(*run->ranks), "ranks");
+    run->unflushed =
+        tp_alloc_array((size_t)p->ranks * tp_spread_processes(run), 1, "ranks");
     run->lane_memory = tp_alloc_array((size_t)p->ranks * run->lanes,
                                       sizeof(*run->lane_memory), "lanes");
     run->counts = tp_alloc_array(counters, sizeof(*run->counts), "counters");
@@ -267,7 +349,8 @@ alloc_ranks(struct tp_run *run)
     run->taken = tp_alloc_array(counters, sizeof(*run->taken), "counters");
     run->timer_starts = tp_alloc_array(p->devices, sizeof(tp_ns), "timers");
     if (run->ranks == NULL || run->lane_memory == NULL || run->counts == NULL ||
-        run->senders == NULL || run->taken == NULL || run->timer_starts == NULL) {
+        run->senders == NULL || run->taken == NULL || run->timer_starts == NULL ||
+        run->unflushed == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
     init_ranks(run);
@@ -292,7 +375,7 @@ fill_worker(struct tp_run *run, struct tp_worker *w)
         return TELPHER_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        w->ranks[i] = &run->ranks[first + i];
+        w->ranks[i] = &run->ranks[run->first + first + i];
         w->ranks[i]->worker = w;
         w->ranks[i]->local = i;
     }
@@ -331,15 +414,16 @@ destroy_run(struct tp_run *run)
         tp_free(run->workers[i].ready);
         tp_free(run->workers[i].poked);
     }
-    for (uint32_t i = 0; i < run->group_count; i++) {
+    for (uint32_t i = 0; i < TP_GROUPS_MAX; i++) {
         tp_group_destroy(run->groups[i]);
     }
-    for (uint32_t i = 0; i < TP_WINDOWS_MAX && run->windows[i] != NULL; i++) {
+    for (uint32_t i = 0; i < TP_WINDOWS_MAX; i++) {
         tp_free(run->windows[i]);
     }
     for (uint32_t i = 0; run->ranks != NULL && i < run->params.ranks; i++) {
-        tp_rank_free_shared(&run->ranks[i]);
+        tp_rank_free_shared(&run->ranks[run->first + i]);
     }
+    tp_remote_destroy(run);
     tp_stacks_fini(&run->stacks);
     tp_free(run->workers);
     tp_free(run->ranks);
@@ -347,6 +431,7 @@ destroy_run(struct tp_run *run)
     tp_free(run->counts);
     tp_free(run->senders);
     tp_free(run->taken);
+    tp_free(run->unflushed);
     tp_free(run->timer_starts);
     tp_free(run);
 }
@@ -368,11 +453,17 @@ create_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     run->params = job->params;
     run->lanes = telpher_rma_job_lanes(job);
     run->worker_count = job->params.workers;
-    run->spin = run->worker_count > 1 ? tp_spin_time(TP_SPIN_AUTO, SPIN_FEW) : 0;
+    run->world = job->params.ranks * telpher_rma_job_processes(job);
+    run->first = job->params.ranks * telpher_rma_job_process(job);
+    run->device_count = job->params.devices * telpher_rma_job_processes(job);
+    run->spin = run->worker_count > 1 || job->world != NULL
+                    ? tp_spin_time(TP_SPIN_AUTO, SPIN_FEW)
+                    : 0;
     tp_mutex_init(&run->idle_lock);
     tp_mutex_init(&run->fail_lock);
     tp_mutex_init(&run->table_lock);
-    status = alloc_ranks(run);
+    status = job->world != NULL ? tp_remote_create(run, job->world) : TELPHER_OK;
+    status = status == TELPHER_OK ? alloc_ranks(run) : status;
     status = status == TELPHER_OK ? alloc_workers(run) : status;
     status = status == TELPHER_OK ? make_groups(run) : status;
     status = status == TELPHER_OK ? tp_races_create(run) : status;
@@ -444,24 +535,43 @@ tell_report(telpher_error *err, telpher_status status, const char *report)
 }
 
 static telpher_status
-launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
-       telpher_error *err)
+run_watched(struct tp_run *run)
 {
-    telpher_status status = TELPHER_OK;
-    struct tp_run *run = create_run(job, kernel, data, &status);
+    telpher_status status;
 
-    if (run == NULL) {
-        return tell(err, status, "no memory for so many ranks, lanes and tags");
-    }
     tp_crash_watch(run);
     status = run_workers(run);
     tp_crash_forget(run);
-    if (status != TELPHER_OK) {
-        destroy_run(run);
-        return tell(err, status, "the system has no thread left");
+    return status;
+}
+
+/* The workers, and what other processes have to do with it. */
+static telpher_status
+run_all(struct tp_run *run)
+{
+    telpher_status status;
+
+    if (run->remote == NULL) {
+        return run_watched(run);
     }
-    tp_races_finish(run);
-    status = atomic_load(&run->status);
+    status = tp_remote_start(run->remote);
+    if (status == TELPHER_OK) {
+        status = run_watched(run);
+        tp_remote_stop(run->remote);
+    }
+    if (status != TELPHER_OK) { /* the others run already */
+        tp_run_fail(run, status, "process %u has no thread left",
+                    run->remote->world->process);
+    }
+    tp_remote_end(run);
+    return TELPHER_OK;
+}
+
+static telpher_status
+finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
+{
+    telpher_status status = atomic_load(&run->status);
+
     job->report = run->report;
     job->timings = run->timings;
     job->timing_count = run->timing_count;
@@ -471,6 +581,35 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
         tell_report(err, status, telpher_rma_report(job));
     }
     return status;
+}
+
+/* @param status  why this process cannot, or TELPHER_OK: other processes are told. */
+static telpher_status
+launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+       telpher_status status, telpher_error *err)
+{
+    struct tp_run *run =
+        status == TELPHER_OK ? create_run(job, kernel, data, &status) : NULL;
+
+    if (status == TELPHER_ERR_NO_MEMORY) {
+        tell(err, status, "no memory for so many ranks, lanes and tags");
+    }
+    if (job->world != NULL) {
+        status = tp_remote_begin(job->world, run, job, kernel, status, err);
+    }
+    if (status != TELPHER_OK) {
+        if (run != NULL) {
+            destroy_run(run);
+        }
+        return status;
+    }
+    status = run_all(run);
+    if (status != TELPHER_OK) {
+        destroy_run(run);
+        return tell(err, status, "the system has no thread left");
+    }
+    tp_races_finish(run);
+    return finish(job, run, err);
 }
 
 /* A kernel that brings its launcher was compiled for something else than processors. */
@@ -489,6 +628,10 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
         .user = p->user,
     };
 
+    if (job->world != NULL) {
+        return tell(err, TELPHER_ERR_UNSUPPORTED,
+                    "kernels that were not compiled for processors run in one process");
+    }
     if (p->check != 0) {
         return tell(err, TELPHER_ERR_UNSUPPORTED,
                     "checks look at kernels compiled for processors");
@@ -510,24 +653,43 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
     return outcome.status;
 }
 
+/* One launch at a time of a job, and of a context. */
+static bool
+begin_alone(telpher_rma_job *job)
+{
+    if (atomic_exchange(&job->busy, true)) {
+        return false;
+    }
+    if (job->world != NULL && atomic_exchange(&job->world->busy, true)) {
+        atomic_store(&job->busy, false);
+        return false;
+    }
+    return true;
+}
+
 telpher_status
 telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
                 telpher_error *err)
 {
     telpher_status status = check_kernel(kernel, err);
 
-    if (status != TELPHER_OK) {
+    if (status != TELPHER_OK && job->world == NULL) {
         return status;
     }
     if (telpher_rma_here() != NULL) {
         return tell(err, TELPHER_ERR_BUSY, "a kernel cannot run kernels");
     }
-    if (atomic_exchange(&job->busy, true)) {
-        return tell(err, TELPHER_ERR_BUSY, "the job runs a kernel");
+    if (!begin_alone(job)) {
+        return tell(err, TELPHER_ERR_BUSY,
+                    "the job, or another of its context, runs a kernel");
     }
     forget_run(job);
-    status = kernel->launch != NULL ? launch_elsewhere(job, kernel, data, err)
-                                    : launch(job, kernel, data, err);
+    status = status == TELPHER_OK && kernel->launch != NULL
+                 ? launch_elsewhere(job, kernel, data, err)
+                 : launch(job, kernel, data, status, err);
+    if (job->world != NULL) {
+        atomic_store(&job->world->busy, false);
+    }
     atomic_store(&job->busy, false);
     return status;
 }

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/log.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
 enum { CANCELED_MANY = 1000000 };
 
@@ -163,7 +163,7 @@ static void
 poke_all(struct tp_run *run)
 {
     for (uint32_t i = 0; i < run->params.ranks; i++) {
-        tp_rank_poke(&run->ranks[i]);
+        tp_rank_poke(&run->ranks[run->first + i]);
     }
 }
 
@@ -182,6 +182,9 @@ tp_lane_end(struct tp_lane *lane)
     }
     if (rank->left < run->lanes) {
         return;
+    }
+    if (run->remote != NULL) {
+        tp_remote_returned(lane);
     }
     rank->worker->live--;
     atomic_store(&rank->returned, true);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts, gets and notifications between ranks of one process: copies and counters. */
+/* Puts, gets and notifications: within a process copies and counters, else commands. */
 #include <string.h>
 
 #include "base/compiler.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
 /* What one access is to: found and checked. */
 struct target {
@@ -66,13 +66,19 @@ check_tag(struct tp_lane *lane, const struct tp_call *call, uint32_t tag)
     return TELPHER_OK;
 }
 
+void
+tp_rank_notify(struct tp_rank *to, uint32_t from, uint32_t tag)
+{
+    atomic_store_explicit(&to->senders[tag], from + 1, memory_order_relaxed);
+    atomic_fetch_add(&to->counts[tag], 1); /* behind everything that was copied */
+    tp_rank_poke(to);
+}
+
 static void
 notify(struct tp_rank *from, struct tp_rank *to, uint32_t tag)
 {
     tp_races_send(from, to, tag);
-    atomic_store_explicit(&to->senders[tag], from->index + 1, memory_order_relaxed);
-    atomic_fetch_add(&to->counts[tag], 1); /* behind everything that was copied */
-    tp_rank_poke(to);
+    tp_rank_notify(to, from->index, tag);
 }
 
 /* Source and target may overlap, or be the same bytes: then nothing moves. */
@@ -111,6 +117,12 @@ tp_do_put(struct tp_lane *lane, const struct tp_call *call,
                                (unsigned long long)a->off);
             return;
         }
+    }
+    if (target.rank->remote) {
+        tp_remote_put(lane, call, target.rank, ret_result);
+        return;
+    }
+    if (call->op == TP_OP_PUT_VALUE) {
         tp_races_access(lane->rank, target.at, sizeof(uint64_t), true, call->where);
         *(uint64_t *)(void *)target.at = a->value;
     } else {
@@ -129,7 +141,12 @@ tp_do_get(struct tp_lane *lane, const struct tp_call *call,
     struct target target;
 
     ret_result->status = find_target(lane, call, &target);
-    if (ret_result->status == TELPHER_OK) {
+    if (ret_result->status != TELPHER_OK) {
+        return;
+    }
+    if (target.rank->remote) {
+        tp_remote_get(lane, call, target.rank, ret_result);
+    } else {
         copy(lane, call, a->local, target.at, a->len);
     }
 }
@@ -143,6 +160,7 @@ tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
     const struct tp_group *group =
         tp_group_find(rank, (telpher_rma_comm)(int64_t)call->args[0]);
     uint32_t tag = (uint32_t)call->args[2];
+    struct tp_rank *to;
 
     if (group == NULL || call->args[1] >= group->size) {
         ret_result->status = tp_call_refuse(
@@ -151,8 +169,14 @@ tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
         return;
     }
     ret_result->status = check_tag(lane, call, tag);
-    if (ret_result->status == TELPHER_OK) {
-        notify(rank, &rank->run->ranks[group->members[call->args[1]]], tag);
+    if (ret_result->status != TELPHER_OK) {
+        return;
+    }
+    to = &rank->run->ranks[group->members[call->args[1]]];
+    if (to->remote) {
+        tp_remote_notify(lane, call, to, tag, ret_result);
+    } else {
+        notify(rank, to, tag);
     }
 }
 
@@ -165,5 +189,7 @@ tp_do_flush(struct tp_lane *lane, const struct tp_call *call,
         NULL) {
         ret_result->status = tp_call_refuse(
             lane, TELPHER_ERR_RANGE, call, "no window %d", (int)(int64_t)call->args[0]);
+    } else if (lane->rank->run->remote != NULL) {
+        tp_remote_flush(lane, call, ret_result);
     }
 }

@@ -470,7 +470,7 @@ tp_races_create(struct tp_run *run)
         return TELPHER_ERR_NO_MEMORY;
     }
     races->run = run;
-    races->ranks = run->params.ranks;
+    races->ranks = run->world;
     races->clocks =
         tp_alloc_array((size_t)races->ranks * races->ranks, sizeof(uint32_t), "races");
     races->out = open_memstream(&races->text, &races->text_size);

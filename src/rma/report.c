@@ -7,18 +7,20 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
 enum { ROWS_MAX = 64, NAMES_MAX = 8, WORDS_MAX = 4096 };
 
 static void
-print_missing(FILE *out, const struct tp_group *group, uint32_t generation)
+print_missing(FILE *out, const struct tp_run *run, const struct tp_group *group,
+              uint32_t generation)
 {
     uint32_t missing = 0;
 
     fprintf(out, " of %s", group->name);
     for (uint32_t i = 0; i < group->size; i++) {
-        if (atomic_load(&group->slots[i].arrived) != generation + 1 &&
+        if (!run->ranks[group->members[i]].remote &&
+            atomic_load(&group->slots[i].arrived) != generation + 1 &&
             missing++ < NAMES_MAX) {
             fprintf(out, "%s %u", missing > 1 ? "," : ", without rank",
                     group->members[i]);
@@ -26,6 +28,9 @@ print_missing(FILE *out, const struct tp_group *group, uint32_t generation)
     }
     if (missing > NAMES_MAX) {
         fprintf(out, " and %u more", missing - NAMES_MAX);
+    }
+    if (group->spread != NULL) {
+        tp_spread_print_missing(out, run, group, generation);
     }
 }
 
@@ -76,9 +81,16 @@ print_wait(FILE *out, const struct tp_rank *rank, tp_ns now)
         print_tag(out, rank, w);
     } else if (w->kind == TP_WAIT_ANY) {
         print_any(out, rank, w);
+    } else if (w->kind == TP_WAIT_ANSWER) {
+        fprintf(out, "waits in %s for %u answers of other processes", tp_op_name(w->op),
+                atomic_load(&rank->answers));
+    } else if (w->kind == TP_WAIT_ROOM) {
+        fprintf(out,
+                "waits in %s for room: %u commands to other processes are before it",
+                tp_op_name(w->op), (unsigned)TP_RING);
     } else {
         fprintf(out, "waits in %s", tp_op_name(w->op));
-        print_missing(out, w->group, w->generation);
+        print_missing(out, rank->run, w->group, w->generation);
     }
     fprintf(out, "; since %.3f ms, at %s\n", (double)(now - w->since) * 1e-6, w->where);
 }
@@ -101,14 +113,14 @@ print_rank(FILE *out, struct tp_rank *rank, tp_ns now)
     tp_mutex_unlock(&rank->lock);
 }
 
-static void
-print_table(FILE *out, struct tp_run *run)
+void
+tp_report_table(FILE *out, struct tp_run *run)
 {
     tp_ns now = tp_clock_ns();
-    uint32_t rows = 0;
+    uint32_t rows = TP_MIN(run->params.ranks, (uint32_t)ROWS_MAX);
 
-    for (uint32_t i = 0; i < run->params.ranks && rows < ROWS_MAX; i++, rows++) {
-        print_rank(out, &run->ranks[i], now);
+    for (uint32_t i = 0; i < rows; i++) {
+        print_rank(out, &run->ranks[run->first + i], now);
     }
     if (rows < run->params.ranks) {
         fprintf(out, "and %u ranks more\n", run->params.ranks - rows);
@@ -137,7 +149,7 @@ write_report(struct tp_run *run, telpher_status status, const char *words)
     if (out != NULL) {
         fprintf(out, "%s: %s\n", run->kernel->name, words);
         if (status != TELPHER_ERR_RACE) { /* then all have returned */
-            print_table(out, run);
+            tp_report_table(out, run);
         }
         fclose(out);
     }
@@ -158,6 +170,9 @@ fail(struct tp_run *run, telpher_status status, const char *words)
         write_report(run, status, words); /* before anything changes by it */
         atomic_store(&run->status, status);
         tp_run_wake(run);
+        if (run->remote != NULL) {
+            tp_remote_failed(run->remote);
+        }
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <telpher/rma/host.h>
 
 #include "base/clock.h"
@@ -21,6 +22,9 @@ struct tp_run;
 struct tp_worker;
 struct tp_rank;
 struct tp_races;
+struct tp_remote;
+struct tp_spread;
+struct tp_world;
 
 enum { TP_GROUPS_MAX = 8192, TP_WINDOWS_MAX = 4096 };
 enum { TP_RMA_CHECK_ALL = TELPHER_RMA_CHECK_LANES | TELPHER_RMA_CHECK_RACES };
@@ -89,7 +93,14 @@ struct tp_lane {
 /* ---- waiting ---- */
 
 /** Why a rank does not run. */
-enum tp_wait_kind { TP_WAIT_NONE = 0, TP_WAIT_TAG, TP_WAIT_ANY, TP_WAIT_GROUP };
+enum tp_wait_kind {
+    TP_WAIT_NONE = 0,
+    TP_WAIT_TAG,
+    TP_WAIT_ANY,
+    TP_WAIT_GROUP,
+    TP_WAIT_ANSWER, /* of another process */
+    TP_WAIT_ROOM /* for a command to another process */
+};
 
 /** Guarded by the rank's lock, since reports look at it. */
 struct tp_wait {
@@ -112,8 +123,10 @@ struct tp_shared {
     _Alignas(64) char data[];
 };
 
+/* Of a rank of another process only run, index, remote and returned are set. */
 struct tp_rank {
     struct tp_run *run;
+    bool remote; /* it lies in another process */
     struct tp_worker *worker;
     uint32_t index; /* in the world */
     uint32_t device;
@@ -131,6 +144,10 @@ struct tp_rank {
     uint32_t arrived, left; /* lanes at the call; lanes that returned from the kernel */
     _Atomic bool returned; /* all lanes did */
     struct tp_lane *waiter; /* the lane that waits for all of them */
+    _Atomic uint32_t answers; /* that other processes owe to this rank */
+    char *scratch; /* of reductions over processes; one of `shared` */
+    size_t scratch_len;
+    uint8_t *unflushed; /* by process: something was put there since the last flush */
     struct tp_shared *shared;
     uint32_t canceled; /* calls since the run failed */
 };
@@ -152,7 +169,11 @@ struct tp_slot {
 
 /** Ranks that do something all together. */
 struct tp_group {
+    int32_t
+        number; /* in the run's table; of a spread group the same in all processes */
     uint32_t size;
+    uint32_t local; /* members in this process */
+    struct tp_spread *spread; /* NULL: all members are */
     uint32_t *members; /* world ranks */
     uint32_t *positions; /* by world rank; TELPHER_RMA_NO_RANK = not in it */
     struct tp_slot *slots; /* by position */
@@ -198,12 +219,17 @@ struct tp_run {
     telpher_rma_params params; /* every value set */
     uint32_t lanes, worker_count;
     tp_ns spin; /* workers' at the beginning, and when waits are long */
-    struct tp_rank *ranks;
+    uint32_t device_count; /* of all processes */
+    uint32_t first, world; /* this process's first rank; ranks of all processes */
+    struct tp_remote *remote; /* NULL: this process is alone */
+    struct tp_rank
+        *ranks; /* of the world; this process's are params.ranks from first on */
     struct tp_lane *lane_memory;
     struct tp_worker *workers;
     struct tp_stacks stacks;
     _Atomic uint32_t *counts, *senders;
     uint32_t *taken;
+    uint8_t *unflushed;
     struct tp_mutex
         idle_lock; /* the start, idle, and who decides that nobody is left */
     uint32_t idle;
@@ -226,6 +252,7 @@ struct tp_run {
 
 struct telpher_rma_job {
     telpher_rma_params params; /* zero where the setting decides */
+    struct tp_world *world; /* NULL: one process */
     _Atomic bool busy;
     char *report;
     double *timings;
@@ -303,6 +330,8 @@ void tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
                   struct tp_result *ret_result);
 void tp_do_flush(struct tp_lane *lane, const struct tp_call *call,
                  struct tp_result *ret_result);
+/** One notification has come. Any thread. @p from  world rank */
+void tp_rank_notify(struct tp_rank *to, uint32_t from, uint32_t tag);
 /** The window, or NULL. */
 struct tp_window *tp_window_find(struct tp_run *run, telpher_rma_win win);
 
@@ -311,10 +340,14 @@ typedef void (*tp_group_fn)(struct tp_run *run, struct tp_group *group);
 
 /** The group that @p comm means to @p rank, or NULL if it is in no such group. */
 struct tp_group *tp_group_find(const struct tp_rank *rank, telpher_rma_comm comm);
-/** Makes a group of @p size ranks, @p members; it gets a number, to be found by. */
+/** Makes a group of @p size ranks, @p members. @p index  its number, to be found by; -1 = the
+ *  next free one. */
 telpher_status tp_group_create(struct tp_run *run, const uint32_t *members,
-                               uint32_t size, const char *name, int32_t *ret_index);
+                               uint32_t size, const char *name, int32_t index,
+                               int32_t *ret_index);
 void tp_group_destroy(struct tp_group *group);
+/** A number for a new group that this process leads. The table's lock is held. */
+int32_t tp_group_next_number(struct tp_run *run);
 /** This rank's slot, to be filled before it meets the others. */
 struct tp_slot *tp_group_slot(const struct tp_rank *rank, struct tp_group *group);
 /**
@@ -323,6 +356,25 @@ struct tp_slot *tp_group_slot(const struct tp_rank *rank, struct tp_group *group
  */
 telpher_status tp_group_meet(struct tp_lane *lane, struct tp_group *group,
                              tp_group_fn fn);
+/** False, and who came for something else, unless the slots agree. */
+bool tp_group_agrees(const struct tp_group *group, uint32_t *ret_other);
+void tp_group_refuse(struct tp_run *run, const struct tp_group *group, uint32_t other);
+/** All have come: lets this process's members go on, but not @p but (may be NULL). */
+void tp_group_let_go(struct tp_run *run, struct tp_group *group, uint32_t generation,
+                     const struct tp_rank *but);
+
+/** What one member wants of a split. */
+struct tp_wish {
+    int32_t color, key;
+    uint32_t position;
+};
+/** Fills @p list from the slots, with the members of each new group side by side. */
+void tp_split_sort(const struct tp_group *group, struct tp_wish *list);
+/** Makes the group of the first of @p left wishes, or none. @p index  as for tp_group_create.
+ *  @param ranks  room for @p left. @param ret_count  how many wishes that were */
+telpher_status tp_split_one(struct tp_run *run, struct tp_group *group,
+                            const struct tp_wish *list, uint32_t left, uint32_t *ranks,
+                            int32_t index, uint32_t *ret_count);
 void tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
                    struct tp_result *ret_result);
 void tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
@@ -363,6 +415,9 @@ void tp_rma_log_report(const char *report);
 telpher_status tp_call_refuse(struct tp_lane *lane, telpher_status status,
                               const struct tp_call *call, const char *words, ...)
     __attribute__((format(printf, 4, 5)));
+
+/** The table of who waits for whom, this process's ranks. Any thread. */
+void tp_report_table(FILE *out, struct tp_run *run);
 
 /* ---- crash.c: nothing happens without a check ---- */
 

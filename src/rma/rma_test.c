@@ -374,7 +374,7 @@ parameters_out_of_range_are_refused(void **state)
         {{.block = {UINT32_MAX, UINT32_MAX, UINT32_MAX}}, TELPHER_ERR_RANGE},
         {{.ranks = 2, .devices = 3}, TELPHER_ERR_RANGE},
         {{.check = 4}, TELPHER_ERR_INVALID},
-        {{.reserved = 1}, TELPHER_ERR_INVALID},
+        {{.check = 8 | TELPHER_RMA_CHECK_LANES}, TELPHER_ERR_INVALID},
     };
 
     (void)state;

@@ -11,9 +11,12 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
-enum { CLOCK_EVERY = 64 }; /* turns between looks at the clock */
+enum {
+    CLOCK_EVERY = 64,
+    LOOK_EVERY = 16
+}; /* turns between looks at the clock, at others */
 #define YIELD_AFTER ((tp_ns)5000) /* [ns] */
 #define SPIN_MAX ((tp_ns)200000) /* [ns] */
 
@@ -235,6 +238,13 @@ check_deadlines(struct tp_worker *w)
     w->next_deadline = next;
 }
 
+/* What a wait itself says of a launch that failed. */
+static bool
+is_told(telpher_status status)
+{
+    return status == TELPHER_ERR_DEADLOCK || status == TELPHER_ERR_PEER_LOST;
+}
+
 /* The run has failed: no wait goes on, and lanes that wait for others of their rank return.
  * Once is enough, since calls that begin behind this neither wait nor park. */
 static void
@@ -245,8 +255,7 @@ release_all(struct tp_worker *w, telpher_status status)
         struct tp_rank *rank = w->ranks[i];
 
         if (rank->wait.kind != TP_WAIT_NONE) {
-            end_wait(rank,
-                     status == TELPHER_ERR_DEADLOCK ? status : TELPHER_ERR_CANCELED);
+            end_wait(rank, is_told(status) ? status : TELPHER_ERR_CANCELED);
         } else if (rank->arrived > 0 && rank->arrived < w->run->lanes) {
             tp_rank_release(rank);
         }
@@ -267,7 +276,7 @@ nobody_is_left(const struct tp_run *run)
         }
     }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
-        struct tp_rank *rank = &run->ranks[i];
+        struct tp_rank *rank = &run->ranks[run->first + i];
 
         tp_mutex_lock(&rank->lock);
         waits = waits || rank->wait.kind != TP_WAIT_NONE;
@@ -290,7 +299,7 @@ become_idle(struct tp_worker *w)
     tp_mutex_lock(&run->idle_lock);
     w->idle = true;
     run->idle++;
-    deadlock = run->idle == run->worker_count &&
+    deadlock = run->idle == run->worker_count && run->remote == NULL &&
                atomic_load(&run->status) == TELPHER_OK && nobody_is_left(run);
     tp_mutex_unlock(&run->idle_lock);
     if (deadlock) {
@@ -338,12 +347,16 @@ sleep_until_poked(struct tp_worker *w)
 static bool
 look_out(const struct tp_worker *w, tp_ns start)
 {
+    struct tp_remote *r = w->run->remote;
     tp_ns now = start;
 
     while (now - start < w->spin) {
         for (int i = 0; i < CLOCK_EVERY; i++) {
             if (has_reason(w)) {
                 return true;
+            }
+            if (r != NULL) {
+                tp_remote_look(r);
             }
         }
         now = tp_clock_ns();
@@ -361,9 +374,18 @@ look_out(const struct tp_worker *w, tp_ns start)
 static void
 rest(struct tp_worker *w)
 {
+    struct tp_remote *r = w->run->remote;
     tp_ns start = tp_clock_ns(), took;
+    bool found;
 
-    if (w->spin != 0 && look_out(w, start)) {
+    if (r != NULL) {
+        tp_remote_look_begin(r);
+    }
+    found = w->spin != 0 && look_out(w, start);
+    if (r != NULL) {
+        tp_remote_look_end(r, !found);
+    }
+    if (found) {
         return;
     }
     become_idle(w);
@@ -398,8 +420,8 @@ start_lanes(struct tp_worker *w)
 
         for (uint32_t k = 0; k < w->run->lanes; k++) {
             tp_fiber_init(&rank->lanes[k].fiber, &w->run->stacks,
-                          (size_t)rank->index * w->run->lanes + k, lane_main,
-                          &rank->lanes[k]);
+                          (size_t)(rank->index - w->run->first) * w->run->lanes + k,
+                          lane_main, &rank->lanes[k]);
             rank->lanes[k].fiber.back = &w->self;
             tp_lane_ready(&rank->lanes[k]);
         }
@@ -418,6 +440,9 @@ run_lanes(struct tp_worker *w)
             release_all(w, status);
         }
         lane = take_ready(w);
+        if (w->run->remote != NULL && turn % LOOK_EVERY == 0) {
+            tp_remote_look(w->run->remote); /* ranks that test, and never wait */
+        }
         if (lane != NULL) {
             tp_fiber_switch(&w->self, &lane->fiber);
         } else {

@@ -4,43 +4,68 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "rma/rma_int.h"
+#include "rma/remote.h"
 
-/* A closed window of this group, or a new one. The lock is held. */
-static struct tp_window *
-find_place(struct tp_run *run, struct tp_group *group, int32_t *ret_index)
+/* A closed window of this group, or a new one; those of a spread group have numbers of its
+ * first member's process alone. The lock is held. */
+static int32_t
+find_number(struct tp_run *run, const struct tp_group *group)
 {
-    struct tp_window *window;
+    uint32_t step = tp_spread_processes(run), first = tp_spread_leader(run, group);
 
-    for (int32_t i = 0; i < TP_WINDOWS_MAX; i++) {
-        window = atomic_load(&run->windows[i]);
-        if (window != NULL && (window->group != group || atomic_load(&window->open))) {
-            continue;
+    for (uint32_t i = first % step; i < TP_WINDOWS_MAX; i += step) {
+        const struct tp_window *window = atomic_load(&run->windows[i]);
+
+        if (window == NULL || (window->group == group && !atomic_load(&window->open))) {
+            return (int32_t)i;
         }
-        if (window == NULL) {
-            window = tp_zalloc(sizeof(*window) + group->size * sizeof(window->parts[0]),
-                               "window");
-            if (window == NULL) {
-                return NULL;
-            }
-            window->group = group;
-            atomic_store(&run->windows[i], window);
-        }
-        *ret_index = i;
-        return window;
     }
-    *ret_index = -1;
-    return NULL;
+    return -1;
 }
 
-static void
-create_all(struct tp_run *run, struct tp_group *group)
+/* The window of that number, closed. The lock is held. */
+static struct tp_window *
+make_place(struct tp_run *run, struct tp_group *group, int32_t number)
 {
-    struct tp_window *window;
+    struct tp_window *window = atomic_load(&run->windows[number]);
 
-    group->result = 0;
+    if (window == NULL) {
+        window = tp_zalloc(sizeof(*window) + group->size * sizeof(window->parts[0]),
+                           "window");
+        if (window != NULL) {
+            window->group = group;
+            atomic_store(&run->windows[number], window);
+        }
+    }
+    return window;
+}
+
+int32_t
+tp_window_number(struct tp_run *run, struct tp_group *group)
+{
+    int32_t number;
+
     tp_mutex_lock(&run->table_lock);
-    window = find_place(run, group, &group->result);
+    number = find_number(run, group);
+    if (number >= 0 && make_place(run, group, number) == NULL) { /* nobody else's now */
+        number = -1;
+    }
+    tp_mutex_unlock(&run->table_lock);
+    return number;
+}
+
+void
+tp_window_create_all(struct tp_run *run, struct tp_group *group)
+{
+    struct tp_window *window = NULL;
+
+    tp_mutex_lock(&run->table_lock);
+    if (group->spread == NULL) {
+        group->result = find_number(run, group);
+    }
+    if (group->result >= 0) {
+        window = make_place(run, group, group->result);
+    }
     if (window != NULL) {
         for (uint32_t i = 0; i < group->size; i++) {
             window->parts[i].base = group->slots[i].base;
@@ -83,7 +108,7 @@ tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
     memset(slot->args, 0, sizeof(slot->args));
     slot->base = (char *)(uintptr_t)call->args[1];
     slot->len = call->args[2];
-    ret_result->status = tp_group_meet(lane, group, create_all);
+    ret_result->status = tp_group_meet(lane, group, tp_window_create_all);
     ret_result->value = group->result;
 }
 

@@ -3,8 +3,8 @@
  * The host's side of notified access between ranks: it starts a kernel whose ranks
  * communicate while it runs, and waits for its end. Kernels include rma/device.h.
  *
- * What exists: processors, in one process, where ranks are light threads in groups that
- * stand for devices; and one GPU, for kernels that nvcc compiled (docs/rma.md).
+ * What exists: processors, in one process or several, where ranks are light threads in
+ * groups that stand for devices; and one GPU, for kernels that nvcc compiled (docs/rma.md).
  */
 #ifndef TELPHER_RMA_HOST_H
 #define TELPHER_RMA_HOST_H
@@ -39,7 +39,7 @@ typedef struct telpher_rma_params {
     uint32_t tags; /**< 0 = TELPHER_RMA_TAGS_DEFAULT */
     uint32_t workers; /**< threads; 0 = one a processor, no more than ranks */
     uint32_t check; /**< enum telpher_rma_check; added to TELPHER_RMA_CHECK */
-    uint32_t reserved; /**< 0 */
+    uint32_t whole; /**< not 0: ranks and devices are those of all processes together */
     uint64_t timeout_ns; /**< of every wait; 0 = TELPHER_RMA_TIMEOUT */
     uint64_t
         seed; /**< of the order in the check modes; 0 = TELPHER_RMA_SEED, else by time */
@@ -47,14 +47,21 @@ typedef struct telpher_rma_params {
     /** Gets the lines that kernels log, one at a time, from any thread; NULL = stdout. */
     void (*log)(void *user, const char *line);
     void *user;
+    /** Whose processes the job spans; the library's while a kernel runs, with the handler
+     *  TELPHER_HANDLERS - 1 all the time, and to be ended after the job. NULL = the job of the
+     *  launcher that started this process, if one did. */
+    struct telpher_context *context;
 } telpher_rma_params;
 #define TELPHER_RMA_PARAMS_INIT                                                        \
     {                                                                                  \
-        sizeof(telpher_rma_params), 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL   \
+        sizeof(telpher_rma_params), 0, {0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL,  \
+            NULL                                                                       \
     }
 
 /**
- * Makes a job.
+ * Makes a job. Started by `telpher launch` or a launcher with PMIx, or given a context of
+ * several processes, it spans them: each has as many ranks, process 0 the first, and devices
+ * of its own. Then this is called by all of them, and so is telpher_rma_run().
  *
  * @param params  NULL = defaults; not kept.
  * @param err     may be NULL.
@@ -62,7 +69,9 @@ typedef struct telpher_rma_params {
  * @return TELPHER_OK
  *         TELPHER_ERR_RANGE      a number is above its limit, or ranks are fewer than devices
  *         TELPHER_ERR_INVALID    a check that is not in the list; struct_size is 0
+ *         TELPHER_ERR_UNSUPPORTED  a check for races in several processes
  *         TELPHER_ERR_NO_MEMORY
+ *         and what telpher_context_create() says of other processes
  * Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_rma_create(const telpher_rma_params *params,
@@ -72,7 +81,11 @@ TELPHER_CALL telpher_status telpher_rma_create(const telpher_rma_params *params,
 /** Frees a job that runs nothing. NULL is fine. Since: 0.1. */
 TELPHER_CALL void telpher_rma_destroy(telpher_rma_job *job);
 
-/** Ranks of a job, and lanes of a rank as they will run. Since: 0.1. */
+/** Processes of a job, and which of them this is; 1 and 0 without others. Since: 0.1. */
+TELPHER_CALL uint32_t telpher_rma_job_processes(const telpher_rma_job *job);
+TELPHER_CALL uint32_t telpher_rma_job_process(const telpher_rma_job *job);
+
+/** Ranks of a job in this process, and lanes of a rank as they will run. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_rma_job_ranks(const telpher_rma_job *job);
 TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
 
@@ -93,7 +106,9 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *         TELPHER_ERR_DEADLOCK   ranks waited for what nobody was left to send
  *         TELPHER_ERR_TIMEOUT    a wait was longer than the deadline
  *         TELPHER_ERR_RACE       accesses without an order (TELPHER_RMA_CHECK_RACES)
- *         TELPHER_ERR_INVALID    lanes of a rank, or ranks of a group, were at different calls
+ *         TELPHER_ERR_INVALID    lanes of a rank, or ranks of a group, were at different calls;
+ *                                processes came with different kernels or numbers
+ *         TELPHER_ERR_PEER_LOST  a process was lost, now or in an earlier launch
  *         and what a call in the kernel returned, or telpher_rma_fail() said
  * Since: 0.1.
  */

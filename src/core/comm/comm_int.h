@@ -354,6 +354,8 @@ struct tp_comm_handler {
     void *user;
 };
 
+enum { TP_COMM_AT_END = 8 };
+
 struct telpher_context {
     uint32_t rank, size, local_rank, local_size; /* never change */
     bool running; /* progress is under way */
@@ -391,6 +393,11 @@ struct telpher_context {
     telpher_status collectives; /* OK, or why there are no more */
     struct tp_list steps; /* parcels */
     tp_ns spin_ns, leave_ns;
+    int wake_fd; /* telpher_wake() */
+    struct {
+        void (*fn)(void *user);
+        void *user;
+    } at_end[TP_COMM_AT_END];
     bool direct; /* TELPHER_DIRECT */
     uint64_t direct_min; /* [bytes] TELPHER_DIRECT_MIN; 0 = measured */
     uint64_t kept_max; /* TELPHER_KEPT_MAX */

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -202,6 +204,7 @@ context_alloc(const struct tp_boot *boot)
     ctx->rank = boot->rank;
     ctx->size = boot->size;
     ctx->spin_ns = SPIN;
+    ctx->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     tp_list_init(&ctx->waiting);
     tp_list_init(&ctx->free);
     tp_list_init(&ctx->completed);
@@ -219,7 +222,8 @@ context_alloc(const struct tp_boot *boot)
     ctx->handlers =
         tp_alloc_array(TELPHER_HANDLERS, sizeof(*ctx->handlers), "handlers");
     ctx->scratch = tp_malloc(SCRATCH_BYTES, "scratch");
-    if (ctx->peers == NULL || ctx->handlers == NULL || ctx->scratch == NULL) {
+    if (ctx->peers == NULL || ctx->handlers == NULL || ctx->scratch == NULL ||
+        ctx->wake_fd < 0) {
         telpher_context_destroy(ctx);
         return NULL;
     }
@@ -374,6 +378,29 @@ drain(telpher_context *ctx)
     }
 }
 
+telpher_status
+telpher_context_at_end(telpher_context *ctx, void (*fn)(void *user), void *user)
+{
+    for (size_t i = 0; i < TP_COMM_AT_END; i++) {
+        if (ctx->at_end[i].fn == NULL) {
+            ctx->at_end[i].fn = fn;
+            ctx->at_end[i].user = user;
+            return TELPHER_OK;
+        }
+    }
+    return TELPHER_ERR_LIMIT;
+}
+
+static void
+call_at_end(telpher_context *ctx)
+{
+    for (size_t i = TP_COMM_AT_END; i-- > 0;) {
+        if (ctx->at_end[i].fn != NULL) {
+            ctx->at_end[i].fn(ctx->at_end[i].user);
+        }
+    }
+}
+
 void
 telpher_context_destroy(telpher_context *ctx)
 {
@@ -408,6 +435,10 @@ telpher_context_destroy(telpher_context *ctx)
     tp_free(ctx->handlers);
     tp_free(ctx->scratch);
     tp_free(ctx->cards);
+    call_at_end(ctx);
+    if (ctx->wake_fd >= 0) {
+        (void)close(ctx->wake_fd);
+    }
     tp_free(ctx);
 }
 
@@ -459,13 +490,15 @@ arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
         *ret_blind = *ret_blind || net->ops->blind;
         polls[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
     }
+    polls[ctx->net_count] = (struct pollfd){.fd = ctx->wake_fd, .events = POLLIN};
     return true;
 }
 
 static void
 sleep_until(telpher_context *ctx, tp_ns deadline)
 {
-    struct pollfd polls[TP_COMM_NETS];
+    struct pollfd polls[TP_COMM_NETS + 1];
+    uint64_t wakes;
     bool blind;
     tp_ns time = TP_MIN(tp_clock_remaining(deadline), SLEEP_MAX);
     struct timespec ts;
@@ -477,7 +510,11 @@ sleep_until(telpher_context *ctx, tp_ns deadline)
         time = TP_MIN(time, COPY_NAP);
     }
     ts = tp_clock_timespec(time);
-    (void)ppoll(polls, ctx->net_count, &ts, NULL);
+    if (ppoll(polls, ctx->net_count + 1, &ts, NULL) > 0 &&
+        polls[ctx->net_count].revents != 0 &&
+        read(ctx->wake_fd, &wakes, sizeof(wakes)) == sizeof(wakes)) {
+        ctx->happened++;
+    }
 }
 
 telpher_status
@@ -534,6 +571,26 @@ telpher_progress_wait(telpher_context *ctx, uint64_t timeout_ns)
     struct anything a = {.ctx = ctx, .before = ctx->happened};
 
     return tp_comm_wait(ctx, has_happened, &a, tp_clock_deadline(timeout_ns));
+}
+
+unsigned
+telpher_progress_sleep(telpher_context *ctx, uint64_t timeout_ns)
+{
+    if (ctx->running) {
+        return 0; /* a callback may not wait */
+    }
+    sleep_until(ctx, tp_clock_deadline(timeout_ns));
+    return telpher_progress(ctx);
+}
+
+void
+telpher_wake(telpher_context *ctx)
+{
+    const uint64_t one = 1;
+
+    if (write(ctx->wake_fd, &one, sizeof(one)) != sizeof(one)) {
+        return; /* it is readable for a long time already */
+    }
 }
 
 telpher_status

@@ -67,7 +67,7 @@ make_worker(struct ucx_net *n)
 {
     const ucp_worker_params_t params = {.field_mask =
                                             UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                        .thread_mode = UCS_THREAD_MODE_SINGLE};
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     const ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,

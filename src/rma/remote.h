@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks of other processes. A *world* is the job of processes; a *remote* is what one launch
+ * has of it. Commands of ranks go through a bounded ring to whoever has the *role* of the
+ * agent: a worker with nothing else to do, a rank that has the role at hand when it posts,
+ * or the agent's own thread. Everything below that says so needs the role; the core's
+ * context is touched with it alone.
+ */
+#ifndef TP_RMA_REMOTE_H
+#define TP_RMA_REMOTE_H
+
+#include <telpher/context.h>
+#include <telpher/msg.h>
+#include <telpher/rma/command.h>
+
+#include "base/list.h"
+#include "rma/rma_int.h"
+
+enum {
+    TP_RING = 512, /* commands; a power of two */
+    TP_CREDIT = 1024, /* commands that a process may have under way to another */
+    TP_CREDIT_EACH = 256, /* and is told after so many that they are done */
+    TP_INLINE_MAX = 960, /* [bytes] of data that travels with its command */
+    TP_FOLD_SMALL =
+        512, /* [bytes] of a reduction or broadcast that members bring along */
+    TP_WHERE = 64,
+    TP_REMOTE_HANDLER = TELPHER_HANDLERS - 1
+};
+#define TP_BODY_MAX ((size_t)64 << 20) /* [bytes] of what agents tell each other */
+
+/** What agents send each other, beside commands of ranks. */
+enum tp_agent_op {
+    TP_AGENT_GOT = TELPHER_RMA_COMMAND_AGENTS, /* data of a get: number */
+    TP_AGENT_FLUSHED, /* to: who asked */
+    TP_AGENT_CREDIT, /* number: commands consumed so far */
+    TP_AGENT_ARRIVED, /* where: group; number: generation; tag: phase; a body */
+    TP_AGENT_HELLO, /* a launch begins: struct tp_hello */
+    TP_AGENT_DONE, /* all ranks there have returned; a body of words */
+    TP_AGENT_FAILED, /* tag: status; a body of words */
+    TP_AGENT_QUIET /* struct tp_quiet, to process 0 */
+};
+
+/** What a launch must have in common. */
+struct tp_hello {
+    uint32_t serial, abi, ranks, devices, tags, lanes, status;
+    uint32_t block[3];
+    char kernel[TP_WHERE];
+};
+
+/** Something that came from another process and waits for its turn. */
+struct tp_landing {
+    struct tp_list link;
+    telpher_rma_command c;
+    bool landed;
+    telpher_status status;
+    void *data; /* what came with it, or NULL: it is where it belongs; owned */
+    size_t len;
+};
+
+/** Another process, or this one. */
+struct tp_process {
+    bool lost;
+    bool done; /* its ranks have returned */
+    struct tp_hello hellos[2]; /* of this launch and the next; serial 0 = none came */
+    char *table; /* its ranks, as it told at the end of a launch that failed */
+    uint32_t sent, acked, consumed, told; /* commands; all wrap */
+    struct tp_list landings; /* in the order they were announced */
+};
+
+/** The job of processes, for all launches. */
+struct tp_world {
+    telpher_context *ctx;
+    uint32_t process, count;
+    uint32_t serial; /* of the launch */
+    struct tp_process *processes;
+    struct tp_run *run; /* NULL: none */
+    bool broken; /* a process was lost, or left behind in a launch */
+    _Atomic bool busy;
+};
+
+/** A get under way. */
+struct tp_get {
+    struct tp_rank *rank; /* NULL: not used */
+    void *dst;
+    uint64_t len;
+    uint32_t serial;
+};
+
+struct tp_remote {
+    struct tp_run *run;
+    struct tp_world *world;
+    struct tp_mutex role; /* and all that follows, but what is atomic */
+    telpher_rma_command *ring;
+    _Atomic uint64_t head; /* next place to write */
+    _Atomic uint64_t tail; /* next to read */
+    _Atomic bool stalled; /* the first cannot go on before something comes */
+    _Atomic bool room_wanted; /* some rank waits for room */
+    _Atomic uint32_t
+        wanted; /* who wants the role though the agent's thread sleeps with it */
+    _Atomic bool asleep; /* it does */
+    _Atomic uint32_t parked; /* it waits to be called: futex */
+    _Atomic uint32_t lookers; /* workers that look for something to do */
+    _Atomic uint64_t looks; /* times that somebody had the role */
+    _Atomic bool stop, failed; /* failed: the others are to be told */
+    bool told; /* they were */
+    pthread_t thread;
+    uint32_t under_way; /* sends whose memory is still in use */
+    struct tp_get *gets;
+    uint32_t get_count;
+    size_t *inline_max; /* by process */
+    struct tp_list arrivals; /* of groups, that nobody waits for yet */
+    unsigned turns;
+    uint32_t next_group; /* number of a split's group, in steps of the processes */
+    uint64_t came; /* commands of other processes that took effect */
+    uint64_t went; /* commands sent to other processes */
+};
+
+/* ---- world.c ---- */
+
+/** The job of processes that a job of ranks is part of; *ret_world is NULL if there is just
+ *  this one. It ends with its context. @p ctx  the caller's, or NULL. */
+telpher_status tp_world_open(telpher_context *ctx, struct tp_world **ret_world,
+                             telpher_error *err);
+/** Makes what a launch needs, and makes it known to what comes. */
+telpher_status tp_remote_create(struct tp_run *run, struct tp_world *world);
+void tp_remote_destroy(struct tp_run *run);
+/** All processes come to the same launch. @p own  why this one cannot go on, or TELPHER_OK.
+ *  @p run is NULL then. @return what all return */
+telpher_status tp_remote_begin(struct tp_world *world, struct tp_run *run,
+                               const telpher_rma_job *job,
+                               const telpher_rma_kernel *kernel, telpher_status own,
+                               telpher_error *err);
+/** This process's ranks have returned: waits for those of the others. */
+void tp_remote_end(struct tp_run *run);
+
+/* ---- agent.c ---- */
+
+/** The first rank's number of a process, and the process of a rank. */
+static inline uint32_t
+tp_process_of(const struct tp_run *run, uint32_t rank)
+{
+    return rank / run->params.ranks;
+}
+
+/** Gives a command to the agent; waits for room. @return TELPHER_OK or CANCELED */
+telpher_status tp_remote_post(struct tp_lane *lane, const struct tp_call *call,
+                              const telpher_rma_command *command);
+/** Moves everything on if nobody else does. Workers, on their own stack.
+ *  @return how much happened */
+unsigned tp_remote_look(struct tp_remote *r);
+/** A worker begins to look for something to do; ends; the last is followed by the agent. */
+void tp_remote_look_begin(struct tp_remote *r);
+void tp_remote_look_end(struct tp_remote *r, bool sleeps);
+/** The launch has failed here: the others are to be told. Any thread. */
+void tp_remote_failed(struct tp_remote *r);
+telpher_status tp_remote_start(struct tp_remote *r);
+void tp_remote_stop(struct tp_remote *r);
+/** One round. The role is held. @return how much happened */
+unsigned tp_remote_serve(struct tp_remote *r);
+/** Fails the launch if a process is lost. The role is held. */
+void tp_remote_look_for_lost(struct tp_remote *r);
+/** True if a command would find no place. */
+bool tp_remote_is_full(const struct tp_remote *r);
+void tp_remote_lock(struct tp_remote *r);
+void tp_remote_unlock(struct tp_remote *r);
+
+/* ---- send.c: all need the role ---- */
+
+/** Does one command. @return false: not before something has come */
+bool tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c);
+/** Sends a command with a body to a process; the body is copied or @p len is 0. */
+void tp_agent_send(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
+                   const void *body, size_t len);
+/** The same to all others that are there. */
+void tp_agent_tell(struct tp_world *w, const telpher_rma_command *c, const void *body,
+                   size_t len);
+/** Answers a get of another process. */
+void tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
+                   const void *src);
+
+/* ---- land.c: what comes ---- */
+
+/** Registers the handler of all that comes. */
+void tp_land_listen(struct tp_world *w);
+void tp_land_forget(struct tp_process *process);
+
+/* ---- remote.c: what ranks do ---- */
+
+void tp_remote_put(struct tp_lane *lane, const struct tp_call *call,
+                   const struct tp_rank *to, struct tp_result *ret_result);
+void tp_remote_notify(struct tp_lane *lane, const struct tp_call *call,
+                      const struct tp_rank *to, uint32_t tag,
+                      struct tp_result *ret_result);
+/** Asks for data; tp_remote_wait() waits for all that was asked for. */
+telpher_status tp_remote_ask(struct tp_lane *lane, const struct tp_call *call,
+                             const telpher_rma_command *command);
+telpher_status tp_remote_wait(struct tp_lane *lane, const struct tp_call *call);
+void tp_remote_get(struct tp_lane *lane, const struct tp_call *call,
+                   const struct tp_rank *from, struct tp_result *ret_result);
+void tp_remote_flush(struct tp_lane *lane, const struct tp_call *call,
+                     struct tp_result *ret_result);
+void tp_remote_returned(struct tp_lane *lane);
+/** An answer came. */
+void tp_remote_answer(struct tp_rank *rank);
+
+/* ---- spread.c: groups over several processes ---- */
+
+uint32_t tp_spread_processes(const struct tp_run *run);
+/** The process that gives a group's windows their numbers: its first member's. */
+uint32_t tp_spread_leader(const struct tp_run *run, const struct tp_group *group);
+telpher_status tp_spread_create(struct tp_run *run, struct tp_group *group);
+void tp_spread_destroy(struct tp_spread *spread);
+/** The last member in this process has come. */
+void tp_spread_meet(struct tp_lane *lane, struct tp_group *group, uint32_t generation,
+                    tp_group_fn fn);
+telpher_status tp_spread_fold(struct tp_lane *lane, struct tp_group *group,
+                              const telpher_rma_fold *f);
+telpher_status tp_spread_broadcast(struct tp_lane *lane, struct tp_group *group,
+                                   const telpher_rma_fold *f);
+/** MEET of this process. The role is held. */
+void tp_spread_post(struct tp_remote *r, const telpher_rma_command *c);
+/** Another process's part has come; @p body becomes the callee's. The role is held. */
+void tp_spread_arrived(struct tp_remote *r, uint32_t process,
+                       const telpher_rma_command *c, void *body, size_t len);
+void tp_spread_forget(struct tp_remote *r);
+/** Names who has not come. */
+void tp_spread_print_missing(FILE *out, const struct tp_run *run,
+                             const struct tp_group *group, uint32_t generation);
+
+/* ---- window.c ---- */
+/** Reserves a number for the group's next window; -1 = there is none, or no memory. */
+int32_t tp_window_number(struct tp_run *run, struct tp_group *group);
+void tp_window_create_all(struct tp_run *run, struct tp_group *group);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Commands on their way to other processes: one message of the core each. Small data travels
+ * behind its command; large data is sent from where it lies. A process has at most TP_CREDIT
+ * commands under way to another, so that what both keep is bounded.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+#include "base/log.h"
+#include "rma/remote.h"
+
+/* ---- messages ---- */
+
+/* Of a process that is lost we are told elsewhere. */
+static void
+check_sent(uint32_t process, telpher_status status)
+{
+    if (status < 0 && status != TELPHER_ERR_PEER_LOST) {
+        tp_error("rma", "nothing can be sent to process %u: %s", process,
+                 telpher_status_text(status));
+    }
+}
+
+static telpher_status
+send_inline(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
+            const void *data, size_t len)
+{
+    _Alignas(16) uint8_t params[sizeof(*c) + TP_INLINE_MAX];
+
+    memcpy(params, c, sizeof(*c));
+    if (len != 0) {
+        memcpy(params + sizeof(*c), data, len);
+    }
+    return telpher_msg_send(w->ctx, process, TP_REMOTE_HANDLER, params,
+                            sizeof(*c) + len, NULL, 0, NULL, NULL);
+}
+
+static size_t
+inline_max(const struct tp_world *w, uint32_t process)
+{
+    size_t most = telpher_msg_params_max(w->ctx, process);
+
+    return TP_MIN(most - sizeof(telpher_rma_command), (size_t)TP_INLINE_MAX);
+}
+
+static void
+free_body(void *user, telpher_status status, size_t len)
+{
+    (void)status;
+    (void)len;
+    tp_free(user);
+}
+
+/* A body that does not fit lives until it has left. */
+static telpher_status
+send_body(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
+          const void *body, size_t len)
+{
+    void *copy = tp_memdup(body, len, "message");
+    const telpher_msg_buffer buffer = {copy, len};
+    telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    telpher_status status;
+
+    if (copy == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    xfer.on_done = free_body;
+    xfer.user = copy;
+    status = telpher_msg_send(w->ctx, process, TP_REMOTE_HANDLER, c, sizeof(*c),
+                              &buffer, 1, &xfer, NULL);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_free(copy);
+    }
+    return status;
+}
+
+void
+tp_agent_send(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
+              const void *body, size_t len)
+{
+    if (!w->processes[process].lost) {
+        check_sent(process, len <= inline_max(w, process)
+                                ? send_inline(w, process, c, body, len)
+                                : send_body(w, process, c, body, len));
+    }
+}
+
+void
+tp_agent_tell(struct tp_world *w, const telpher_rma_command *c, const void *body,
+              size_t len)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (i != w->process) {
+            tp_agent_send(w, i, c, body, len);
+        }
+    }
+}
+
+/* ---- data of ranks ---- */
+
+static void
+memory_is_free(void *user, telpher_status status, size_t len)
+{
+    struct tp_remote *r = user;
+
+    (void)status;
+    (void)len;
+    r->under_way--;
+}
+
+/* Sends from where the data lies; nobody ends before it is free again. */
+static void
+send_data(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
+          const void *data, size_t len)
+{
+    const telpher_msg_buffer buffer = {(void *)(uintptr_t)data, len};
+    telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    telpher_status status;
+
+    if (r->world->processes[process].lost) {
+        return;
+    }
+    if (len <= r->inline_max[process]) {
+        check_sent(process, send_inline(r->world, process, c, data, len));
+        return;
+    }
+    xfer.on_done = memory_is_free;
+    xfer.user = r;
+    r->under_way++;
+    status = telpher_msg_send(r->world->ctx, process, TP_REMOTE_HANDLER, c, sizeof(*c),
+                              &buffer, 1, &xfer, NULL);
+    if (status != TELPHER_IN_PROGRESS) {
+        r->under_way--;
+        check_sent(process, status);
+    }
+}
+
+void
+tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
+              const void *src)
+{
+    const telpher_rma_command got = {.op = TP_AGENT_GOT,
+                                     .from = c->to,
+                                     .to = c->from,
+                                     .len = c->len,
+                                     .number = c->number};
+
+    send_data(r, process, &got, src, (size_t)c->len);
+}
+
+/* ---- gets ---- */
+
+static struct tp_get *
+take_get(struct tp_remote *r)
+{
+    uint32_t count = r->get_count * 2 + 16;
+    struct tp_get *gets;
+
+    for (uint32_t i = 0; i < r->get_count; i++) {
+        if (r->gets[i].rank == NULL) {
+            return &r->gets[i];
+        }
+    }
+    gets = tp_realloc_array(r->gets, count, sizeof(*gets), "gets");
+    if (gets == NULL) {
+        return NULL;
+    }
+    memset(gets + r->get_count, 0, (count - r->get_count) * sizeof(*gets));
+    r->gets = gets;
+    gets += r->get_count;
+    r->get_count = count;
+    return gets;
+}
+
+/* @return false without memory: the launch has failed */
+static bool
+begin_get(struct tp_remote *r, telpher_rma_command *c)
+{
+    struct tp_get *get = take_get(r);
+
+    if (get == NULL) {
+        tp_run_fail(r->run, TELPHER_ERR_NO_MEMORY, "no memory for a get of rank %u",
+                    c->from);
+        return false;
+    }
+    get->rank = &r->run->ranks[c->from];
+    get->dst = (void *)(uintptr_t)c->local;
+    get->len = c->len;
+    get->serial++;
+    c->number = (uint64_t)get->serial << 32 | (uint32_t)(get - r->gets);
+    return true;
+}
+
+/* ---- commands ---- */
+
+static void
+send_command(struct tp_remote *r, uint32_t process, const telpher_rma_command *command)
+{
+    telpher_rma_command c = *command;
+
+    c.turn = 0;
+    r->went++;
+    r->world->processes[process].sent++;
+    if (c.op == TELPHER_RMA_COMMAND_PUT) {
+        const void *src = (const void *)(uintptr_t)c.local;
+
+        c.local = 0;
+        send_data(r, process, &c, src, (size_t)c.len);
+    } else if (c.op != TELPHER_RMA_COMMAND_GET || begin_get(r, &c)) {
+        check_sent(process, send_inline(r->world, process, &c, NULL, 0));
+    }
+}
+
+static bool
+has_credit(const struct tp_process *p)
+{
+    return p->lost || p->sent - p->acked < TP_CREDIT;
+}
+
+static bool
+tell_return(struct tp_remote *r, const telpher_rma_command *c)
+{
+    struct tp_world *w = r->world;
+
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (i != w->process && !has_credit(&w->processes[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (i != w->process && !w->processes[i].lost) {
+            send_command(r, i, c);
+        }
+    }
+    return true;
+}
+
+bool
+tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c)
+{
+    uint32_t process;
+
+    tp_assert_locked(&r->role);
+    if (c->op == TELPHER_RMA_COMMAND_MEET) {
+        tp_spread_post(r, c);
+        return true;
+    }
+    if (c->op == TELPHER_RMA_COMMAND_RETURNED) {
+        return tell_return(r, c);
+    }
+    process = tp_process_of(r->run, c->to);
+    if (!has_credit(&r->world->processes[process])) {
+        return false;
+    }
+    if (!r->world->processes[process].lost) {
+        send_command(r, process, c);
+    }
+    return true;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: telpher launch -k -n PROCESSES -- rma_lost HOW
+ *
+ * The last process is killed while the others wait for it: for a notification, in a barrier,
+ * or for what they get. All their waits end, and the report says who is lost and who waited.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <telpher/rma/device.h>
+#include <telpher/rma/host.h>
+#include <unistd.h>
+
+enum { RANKS = 2, WORLD = TELPHER_RMA_WORLD };
+
+static int how; /* 0 notification, 1 barrier, 2 get, 3 flood */
+static telpher_status statuses[64];
+static uint64_t cells[64];
+static uint8_t big[4 << 20];
+
+static telpher_status
+flood(telpher_rma *rma, telpher_rma_win win, uint32_t to)
+{
+    telpher_status status;
+
+    do {
+        status = telpher_rma_put_value_notify(rma, win, to, 0, 1, 1);
+    } while (status == TELPHER_OK);
+    return status;
+}
+
+TELPHER_RMA_KERNEL(kernel_dies)
+{
+    uint32_t me = telpher_rma_rank(rma, WORLD), last = telpher_rma_size(rma, WORLD) - 1;
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, big, sizeof(big), &win);
+    if (me == last) {
+        uint64_t begin = telpher_rma_now(rma);
+
+        while (telpher_rma_now(rma) - begin < 50000000) {
+        }
+        kill(getpid(), SIGKILL);
+    } else if (me / RANKS == last / RANKS) {
+        telpher_rma_wait(rma, 9, 1);
+    } else if (how == 0) {
+        statuses[me] = telpher_rma_wait_from(rma, WORLD, last, 3, 1);
+    } else if (how == 1) {
+        statuses[me] = telpher_rma_barrier(rma, WORLD);
+    } else if (how == 2) {
+        do {
+            statuses[me] = telpher_rma_get(rma, win, last, 0, &cells[me], 8);
+        } while (statuses[me] == TELPHER_OK);
+    } else {
+        statuses[me] = flood(rma, win, last);
+    }
+}
+
+/* The launch after it must fail at once. */
+TELPHER_RMA_KERNEL(kernel_after) { (void)rma; }
+
+static int
+is_told(telpher_rma_job *job, telpher_status status)
+{
+    char words[64];
+
+    snprintf(words, sizeof(words), "process %u with ranks",
+             telpher_rma_job_processes(job) - 1);
+    return status == TELPHER_ERR_PEER_LOST &&
+           strstr(telpher_rma_report(job), words) != NULL &&
+           strstr(telpher_rma_report(job), "is lost") != NULL &&
+           (how != 0 || strstr(telpher_rma_report(job), "waits for tag 3: 0 of 1 from "
+                                                        "rank") != NULL);
+}
+
+int
+main(int argc, char **argv)
+{
+    telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_job *job;
+    telpher_status status;
+    uint32_t first;
+    int good;
+
+    how = argc > 1 ? atoi(argv[1]) : 0;
+    params.ranks = RANKS;
+    params.timeout_ns = 30000000000u;
+    if (telpher_rma_create(&params, &job, NULL) != TELPHER_OK) {
+        return 1;
+    }
+    first = telpher_rma_job_process(job) * RANKS;
+    status = telpher_rma_run(job, &kernel_dies, NULL, NULL);
+    good = is_told(job, status);
+    for (uint32_t r = first; r < first + RANKS; r++) {
+        good = good && (statuses[r] == TELPHER_ERR_PEER_LOST ||
+                        (how == 3 && statuses[r] == TELPHER_ERR_CANCELED));
+    }
+    good = good &&
+           telpher_rma_run(job, &kernel_after, NULL, NULL) == TELPHER_ERR_PEER_LOST;
+    if (!good) {
+        fprintf(stderr, "process %u: %s, %s\n%s", first / RANKS,
+                telpher_status_text(status), telpher_status_text(statuses[first]),
+                telpher_rma_report(job));
+    }
+    printf("process %u: %s\n", first / RANKS, good ? "knows" : "knows nothing");
+    telpher_rma_destroy(job);
+    return !good;
+}

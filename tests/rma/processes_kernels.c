@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that are about several processes. */
+#include "processes.h"
+
+#include "rma/test_kernels.h"
+
+enum { WORLD = TELPHER_RMA_WORLD, FLOOD = 3000 };
+
+static void
+expect(telpher_rma *rma, int right)
+{
+    if (!right) {
+        telpher_rma_fail(rma, TELPHER_ERR_PROTO);
+    }
+}
+
+static void
+fill(uint8_t *at, uint64_t len, uint32_t seed)
+{
+    for (uint64_t i = 0; i < len; i++) {
+        at[i] = (uint8_t)(seed * 31 + i * 7);
+    }
+}
+
+static int
+is_filled(const uint8_t *at, uint64_t len, uint32_t seed)
+{
+    for (uint64_t i = 0; i < len; i++) {
+        if (at[i] != (uint8_t)(seed * 31 + i * 7)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Each puts to each, gets back what it put, and reads what came behind a barrier alone. */
+TELPHER_RMA_KERNEL(kernel_everybody)
+{
+    const struct processes_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint8_t *own = d->sources[me];
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, d->parts[me], d->len * size, &win);
+    fill(own, d->len, me);
+    for (uint32_t r = 0; r < size; r++) {
+        telpher_rma_put(rma, win, r, me * d->len, own, d->len);
+    }
+    telpher_rma_barrier(rma, WORLD); /* is behind them all */
+    for (uint32_t r = 0; r < size; r++) {
+        expect(rma, is_filled(d->parts[me] + r * d->len, d->len, r));
+    }
+    telpher_rma_barrier(rma, WORLD);
+    for (uint32_t r = 0; r < size; r++) {
+        telpher_rma_put(rma, win, r, me * d->len, own, d->len);
+    }
+    telpher_rma_flush(rma, win);
+    fill(own, d->len, me + 100); /* the source is ours again */
+    for (uint32_t r = 0; r < size; r++) {
+        telpher_rma_get(rma, win, r, me * d->len, own, d->len);
+        expect(rma, is_filled(own, d->len, me));
+    }
+    telpher_rma_win_free(rma, win);
+}
+
+/* A large put, then small ones: the last one's notification is behind all of them. */
+TELPHER_RMA_KERNEL(kernel_order)
+{
+    const struct processes_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint32_t to = (me + size / 2) % size, from = (me + size - size / 2) % size;
+    uint8_t *own = d->sources[me];
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, d->parts[me], d->len * size, &win);
+    for (uint32_t round = 0; round < 5; round++) {
+        fill(own, d->len, me + round);
+        telpher_rma_put(rma, win, to, 0, own, d->len);
+        telpher_rma_put_notify(rma, win, to, 0, own, 8, 1);
+        telpher_rma_notify(rma, WORLD, to, 2);
+        telpher_rma_wait_from(rma, WORLD, from, 2, 1);
+        expect(rma, telpher_rma_test(rma, 1, 1) == TELPHER_OK);
+        expect(rma, is_filled(d->parts[me], d->len, from + round));
+        telpher_rma_flush(rma, win);
+        telpher_rma_notify(rma, WORLD, from, 3);
+        telpher_rma_wait(rma, 3, 1);
+    }
+    telpher_rma_win_free(rma, win);
+}
+
+/* Everybody's values at the last rank, which begins late. */
+TELPHER_RMA_KERNEL(kernel_flood)
+{
+    struct test_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint64_t begin = telpher_rma_now(rma);
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, d->cells, sizeof(d->cells), &win);
+    if (me == size - 1) {
+        while (telpher_rma_now(rma) - begin < 20000000) {
+        }
+        telpher_rma_wait(rma, 1, (size - 1) * FLOOD);
+        for (uint32_t r = 0; r + 1 < size; r++) {
+            expect(rma, d->cells[r] == FLOOD - 1);
+        }
+    } else {
+        for (uint64_t i = 0; i < FLOOD; i++) {
+            telpher_rma_put_value_notify(rma, win, size - 1, me * 8, i, 1);
+        }
+    }
+    telpher_rma_win_free(rma, win);
+}
+
+TELPHER_RMA_KERNEL(kernel_first_fails)
+{
+    if (telpher_rma_rank(rma, WORLD) == 0) {
+        telpher_rma_fail(rma, TELPHER_ERR_DEVICE);
+    } else {
+        telpher_rma_wait(rma, 0, 1);
+    }
+}
+
+/* One notification is missing; the table of every process has it. */
+TELPHER_RMA_KERNEL(kernel_last_waits)
+{
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+
+    if (me == 0) {
+        telpher_rma_notify(rma, WORLD, size - 1, 5);
+    }
+    if (me == size - 1) {
+        telpher_rma_wait_from(rma, WORLD, 0, 5, 2);
+    }
+    telpher_rma_barrier(rma, WORLD);
+}
+
+/* Who should send has returned, in another process. */
+TELPHER_RMA_KERNEL(kernel_returned)
+{
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+
+    if (me == size - 1) {
+        telpher_rma_wait_from(rma, WORLD, 0, 5, 1);
+    } else if (me != 0) {
+        telpher_rma_wait(rma, 6, 1);
+    }
+}
