@@ -11,20 +11,32 @@
 #define SLEEP_LEAST (50 * TP_CLOCK_US)
 #define SLEEP_MOST TP_CLOCK_MS
 
-static void
-wait_auto(tp_ns waited)
+/* What giving up a processor takes less than that nobody else wants. */
+#define YIELD_ALONE (2 * TP_CLOCK_US)
+
+/* Others of this processor run. @return looks that may follow at once: where nobody else wants to
+ * run, what a message waits for is mostly the call of the system between two looks */
+static uint32_t
+yield(tp_ns now)
+{
+    sched_yield();
+    return tp_clock_ns() - now < YIELD_ALONE ? TP_IDLE_LOOKS : 0;
+}
+
+static uint32_t
+wait_auto(tp_ns now, tp_ns waited)
 {
     tp_ns nap;
 
     if (waited < YIELD_AFTER) {
-        return;
+        return 0;
     }
     if (waited < SLEEP_AFTER) {
-        sched_yield();
-        return;
+        return yield(now);
     }
     nap = waited / 32;
     tp_clock_sleep(nap < SLEEP_LEAST ? SLEEP_LEAST : TP_MIN(nap, SLEEP_MOST));
+    return 0;
 }
 
 void
@@ -32,7 +44,8 @@ tp_idle_round(struct tp_idle *idle)
 {
     tp_ns now;
 
-    if (idle->rounds++ < 16) {
+    if (idle->looks > 0) {
+        idle->looks--;
         return; /* the clock costs as much as a look */
     }
     now = tp_clock_ns();
@@ -43,13 +56,13 @@ tp_idle_round(struct tp_idle *idle)
     case TP_IDLE_SPIN:
         break;
     case TP_IDLE_YIELD:
-        sched_yield();
+        idle->looks = yield(now);
         break;
     case TP_IDLE_SLEEP:
         tp_clock_sleep(SLEEP_LEAST);
         break;
     default:
-        wait_auto(now - idle->start);
+        idle->looks = wait_auto(now, now - idle->start);
     }
 }
 

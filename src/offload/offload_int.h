@@ -47,13 +47,14 @@ const struct tp_offload_settings *tp_offload_settings(void);
 
 /* idle.c: how to wait for something that must be looked at */
 enum tp_idle_mode { TP_IDLE_AUTO = 0, TP_IDLE_SPIN, TP_IDLE_YIELD, TP_IDLE_SLEEP };
+enum { TP_IDLE_LOOKS = 16 };
 struct tp_idle {
     tp_ns start;
-    uint32_t rounds;
+    uint32_t looks; /**< before the next look at the clock */
 };
 #define TP_IDLE_INIT                                                                   \
     {                                                                                  \
-        0, 0                                                                           \
+        0, TP_IDLE_LOOKS                                                               \
     }
 /** Passes a little time: spins, yields, sleeps, the longer the wait the more. */
 void tp_idle_round(struct tp_idle *idle);
@@ -187,8 +188,8 @@ struct tp_group {
     struct tp_send_slot
         slots[TP_SEND_SLOTS]; /* message n is in slot n % TP_SEND_SLOTS */
     uint64_t sent, acked; /**< messages */
-    /* large ones, which may need us in MPI to leave */
-    uint64_t large_until; /**< messages up to the last large one */
+    /* large ones, and those behind many that were not taken, may need us in MPI to leave */
+    uint64_t unsent_until; /**< messages up to the last of these */
     uint64_t left; /**< messages that MPI is done with, as far as was looked */
     uint64_t in_flight_bytes;
     uint64_t asked; /**< messages up to the last that asked for a report */
@@ -302,7 +303,7 @@ telpher_status tp_send_records(struct tp_group *group, uint64_t number,
 /** A call that was refused has its number all the same: says that nothing is to come, also
  *  to other parents that wait for it. */
 void tp_send_nothing(struct tp_group *group, uint64_t number, bool others_wait);
-/** Is a long message still in MPI's hands? Looks, which helps it on its way. */
+/** Is a message still in MPI's hands that may need us? Looks, which helps it on its way. */
 bool tp_send_unfinished(struct tp_group *group);
 /** @return false when MPI still holds memory of @p group, which must then stay */
 bool tp_send_fini(struct tp_group *group);

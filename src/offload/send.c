@@ -57,12 +57,20 @@ wants_report(struct tp_group *g, uint64_t len)
     return true;
 }
 
+/* MPI may need us to send it: if the program does not call, the thread does. */
+static void
+note_unsent(struct tp_group *g)
+{
+    g->unsent_until = g->sent;
+    tp_mover_wake();
+}
+
 /*
  * MPIs send short messages at once: the next one then takes the same memory, which is in the
- * cache.
+ * cache. Unless the worker has not taken those before for long.
  */
 static telpher_status
-pass_memory(struct tp_send_slot *slot, struct tp_send_slot *next)
+pass_memory(struct tp_group *g, struct tp_send_slot *slot, struct tp_send_slot *next)
 {
     uint8_t *data = slot->data;
     uint32_t capacity = slot->capacity;
@@ -71,7 +79,9 @@ pass_memory(struct tp_send_slot *slot, struct tp_send_slot *next)
     if (PMPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
     }
-    if (done && next->request == MPI_REQUEST_NULL) {
+    if (!done) {
+        note_unsent(g);
+    } else if (next->request == MPI_REQUEST_NULL) {
         slot->data = next->data;
         slot->capacity = next->capacity;
         next->data = data;
@@ -107,10 +117,9 @@ tp_send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_heade
     g->sent++;
     g->in_flight_bytes += slot->len;
     if (slot->len <= TP_EAGER_BYTES) {
-        status = pass_memory(slot, &g->slots[g->sent % TP_SEND_SLOTS]);
+        status = pass_memory(g, slot, &g->slots[g->sent % TP_SEND_SLOTS]);
     } else {
-        g->large_until = g->sent;
-        tp_mover_wake();
+        note_unsent(g);
     }
     return status;
 }
@@ -121,7 +130,7 @@ tp_send_unfinished(struct tp_group *g)
     int done = 1;
 
     g->left = TP_MAX(g->left, g->acked);
-    while (done && g->left < g->large_until) {
+    while (done && g->left < g->unsent_until) {
         struct tp_send_slot *slot = &g->slots[g->left % TP_SEND_SLOTS];
 
         if (PMPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
@@ -130,7 +139,7 @@ tp_send_unfinished(struct tp_group *g)
         }
         g->left += done != 0;
     }
-    return g->left < g->large_until;
+    return g->left < g->unsent_until;
 }
 
 /* [bytes] of the records in front of @p len that one short message takes; 0 if none. */

@@ -90,21 +90,23 @@ results_from_the_end_of_the_queue(void)
 }
 
 /*
- * Kernels run while the program is in no MPI call: behind reports that it has not taken, and
- * behind arguments so long that an MPI only begins to send them.
+ * Kernels run while the program is in no MPI call: behind reports that it has not taken, behind
+ * arguments so long that an MPI only begins to send them, and behind more messages than
+ * an MPI passes on to a worker that sleeps.
  */
 static void
-kernels_go_on_alone(void)
+kernels_go_on_alone(int len, int ms)
 {
-    enum { LEN = 60000, CALLS = 200 };
-    unsigned char *bytes = calloc(1, LEN);
+    enum { CALLS = 200 };
+    unsigned char *bytes = calloc(1, (size_t)len);
     unsigned long sum = 0;
     double d[5] = {1, 2, 3, 4, 5};
     void *args[] = {d, d + 1, d + 2, d + 3, d + 4}, *sum_args[] = {bytes, &sum};
-    int sizes[] = {8, 8, 8, 8, 8}, sum_sizes[] = {LEN, sizeof(sum)};
+    int sizes[] = {8, 8, 8, 8, 8}, sum_sizes[] = {len, sizeof(sum)};
     char path[] = "/tmp/telpher-offload-XXXXXX";
-    void *touch_args[] = {path};
+    void *touch_args[] = {path}, *sleep_args[] = {&ms};
     int touch_sizes[] = {sizeof(path) - 1}, file = rank == 0 ? mkstemp(path) : -1;
+    int sleep_sizes[] = {sizeof(ms)};
     double end;
 
     check(bytes != NULL && (rank != 0 || file >= 0));
@@ -112,6 +114,8 @@ kernels_go_on_alone(void)
         close(file);
         unlink(path);
     }
+    check(MPIX_Kernel_call("sleeps", 1, sleep_args, sleep_sizes, 0, comm, inter) ==
+          MPI_SUCCESS);
     for (int i = 0; i < CALLS; i++) {
         check(MPIX_Kernel_call("five", 5, args, sizes, 0, comm, inter) == MPI_SUCCESS);
     }
@@ -235,7 +239,8 @@ main(int argc, char **argv)
     MPI_Comm_remote_size(inter, &workers);
     large_behind_waiting();
     results_from_the_end_of_the_queue();
-    kernels_go_on_alone();
+    kernels_go_on_alone(60000, 0);
+    kernels_go_on_alone(100, 50);
     many_behind_a_sleeper();
     mixed_calls_leave_nothing();
     check(MPIX_Kernel_call("", 0, NULL, NULL, 0, comm, inter) == MPI_SUCCESS);
