@@ -2,7 +2,7 @@
 /*
  * Notified access between the ranks of a kernel, on processors: the tables of dCUDA's thesis
  * as far as there is something to measure, with the floors of this machine and the thesis'
- * figures beside. It has no host queue and no network: tables 5.2 and 5.3 stay empty.
+ * figures beside. Processors have no queue between host and device: table 5.2 stays empty.
  */
 #include "notified.h"
 
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "notified_pair.h"
 #include "stats.h"
 
 enum { TRIPS = 100, WINDOW = 64, SAMPLES_MAX = 100000 };
@@ -259,8 +260,8 @@ show(const struct options *o, const char *table, const char *name, const char *u
 }
 
 static bool
-launch(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t workers,
-       struct job *data)
+launch(telpher_context *ctx, const telpher_rma_kernel *kernel, uint32_t ranks,
+       uint32_t workers, struct job *data)
 {
     telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
     telpher_error err = {TELPHER_OK, {0}};
@@ -269,6 +270,7 @@ launch(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t workers,
 
     params.ranks = ranks;
     params.workers = workers;
+    params.context = ctx;
     status = telpher_rma_create(&params, &job, &err);
     if (status == TELPHER_OK) {
         status = telpher_rma_run(job, kernel, data, &err);
@@ -303,7 +305,7 @@ show_latencies(const struct options *o, double *us)
         struct job job = {
             .what = rows[i].what, .samples = o->samples, .warmup = o->warmup, .us = us};
 
-        if (!launch(&notified_latency, 2, rows[i].workers, &job)) {
+        if (!launch(NULL, &notified_latency, 2, rows[i].workers, &job)) {
             return false;
         }
         stats = bench_stats_of(us, (size_t)o->samples);
@@ -316,6 +318,71 @@ show_latencies(const struct options *o, double *us)
     stats = bench_stats_of(us, (size_t)o->samples);
     show(o, "5.1", "floor: a flag, two threads that spin", "us", &stats, false, 1, "-");
     return true;
+}
+
+/* ---- two processes ---- */
+
+struct pair {
+    const struct options *o;
+    const char *transport, *node, *thesis[3];
+    double *us;
+};
+
+static void
+show_pair(const struct pair *p, const char *table, const char *name, const char *thesis)
+{
+    struct bench_stats stats = bench_stats_of(p->us, (size_t)p->o->samples);
+    char text[64];
+
+    snprintf(text, sizeof(text), "%s, two processes, %s", name, p->transport);
+    show(p->o, table, text, "us", &stats, false, 1, thesis);
+}
+
+/* The core's own first: the floor of all that goes through it. */
+static bool
+measure_pair(telpher_context *ctx, void *arg)
+{
+    static const struct {
+        enum what what;
+        const char *name;
+    } rows[] = {{PUT_4, "put_notify 4 B"},
+                {VALUE_8, "put_value_notify 8 B"},
+                {NOTIFY, "notify"}};
+    const struct pair *p = arg;
+    bool tells = telpher_context_rank(ctx) == 0;
+
+    if (!notified_core(ctx, p->o->samples, p->o->warmup, TRIPS, p->us)) {
+        return false;
+    }
+    if (tells) {
+        show_pair(p, "5.3", "floor: the core's 4 B", p->node);
+    }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job job = {.what = rows[i].what,
+                          .samples = p->o->samples,
+                          .warmup = p->o->warmup,
+                          .us = p->us};
+
+        if (!launch(ctx, &notified_latency, 1, 1, &job)) {
+            return false;
+        }
+        if (tells) {
+            show_pair(p, "5.1", rows[i].name, p->thesis[i]);
+        }
+    }
+    return true;
+}
+
+static bool
+show_processes(const struct options *o, double *us)
+{
+    struct pair pairs[] = {
+        {o, "shm", "1.3 node, MPI", {"6.7 node", "-", "3.4 node"}, us},
+        {o, "tcp", "1.8 remote, MPI", {"6.9 remote", "-", "3.6 remote"}, us},
+    };
+
+    return notified_pair(pairs[0].transport, measure_pair, &pairs[0]) &&
+           notified_pair(pairs[1].transport, measure_pair, &pairs[1]);
 }
 
 static bool
@@ -338,7 +405,7 @@ show_bandwidths(const struct options *o, double *us, uint8_t *memory)
                           .warmup = o->warmup,
                           .us = us};
 
-        if (!launch(&notified_bandwidth, ranks, 0, &job)) {
+        if (!launch(NULL, &notified_bandwidth, ranks, 0, &job)) {
             return false;
         }
         stats = bench_stats_of(us, (size_t)o->samples);
@@ -369,7 +436,7 @@ run(const struct options *o)
                o->samples, TRIPS);
         printf("%-44s%12s%12s%16s\n", "# Test", "Median (us)", "P90", "Thesis, K80");
     }
-    good = good && show_latencies(o, us);
+    good = good && show_latencies(o, us) && show_processes(o, us);
     if (good && !o->json) {
         printf("# Table 5.4, %d ranks, messages of %zu bytes\n", o->ranks, o->bytes);
         printf("%-44s%12s%12s%16s\n", "# Test", "GB/s", "P90", "Thesis, K80");
@@ -384,8 +451,8 @@ run(const struct options *o)
 
 static const char help[] =
     "usage: telpher-bench notified [OPTION]...\n\n"
-    "Puts and notifications between ranks of a kernel (libtelpher-rma), with "
-    "floors.\n\n"
+    "Puts and notifications between ranks of a kernel (libtelpher-rma), in one "
+    "process\nand in two, with floors.\n\n"
     "  -i, --iterations N    samples of each row; default 200\n"
     "  -x, --warmup N        samples before that do not count; default 20\n"
     "  -r, --ranks N         ranks of the bandwidth test, 2 or more; default 52\n"

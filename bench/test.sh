@@ -153,9 +153,9 @@ ranks() {
 
 notified() {
     expect 0 "$bench" notified -i 3 -x 1 -r 5 -m 1000
-    test "$(grep -Ec '^(put|notify|floor).* +[0-9.]+ +[0-9.]+ +[^ ].*$' "$dir/out")" -eq 13 || die "rows"
+    test "$(grep -Ec '^(put|notify|floor).* +[0-9.]+ +[0-9.]+ +[^ ].*$' "$dir/out")" -eq 21 || die "rows"
     expect 0 "$bench" notified --iterations 2 --warmup 0 --ranks 2 --message-size 1 --format json
-    test "$(grep -c '"median": [0-9.]*, "p90": [0-9.]*, "unit": "' "$dir/out")" -eq 13 || die "no JSON"
+    test "$(grep -c '"median": [0-9.]*, "p90": [0-9.]*, "unit": "' "$dir/out")" -eq 21 || die "no JSON"
     expect 0 "$bench" notified --help
     expect 2 "$bench" notified -r 1
     expect 2 "$bench" notified -i 0

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two processes for telpher-bench notified. */
+#ifndef BENCH_NOTIFIED_PAIR_H
+#define BENCH_NOTIFIED_PAIR_H
+
+#include <stdbool.h>
+
+#include <telpher/context.h>
+
+/** What both processes do; the first one's context has rank 0. */
+typedef bool (*notified_pair_fn)(telpher_context *ctx, void *arg);
+
+/** Runs @p fn in this process and in a child, joined by @p transport.
+ *  @return false after words, when something failed in either */
+bool notified_pair(const char *transport, notified_pair_fn fn, void *arg);
+
+/** Half round trips of the core's telpher_put_notify() of 4 bytes [us], of @p trips in a row. */
+bool notified_core(telpher_context *ctx, int samples, int warmup, int trips,
+                   double *us);
+
+#endif
