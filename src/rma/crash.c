@@ -41,7 +41,7 @@ say(int number, const void *at)
                    lane->api.lane);
     if (tp_fiber_guards(&lane->fiber, at)) {
         len += snprintf(line + len, sizeof(line) - (size_t)len,
-                        "has used up its stack of %zu bytes (stack_bytes)",
+                        "has used up its stack of %zu bytes (TELPHER_RMA_STACK)",
                         lane->fiber.stack_bytes);
     } else {
         len += snprintf(line + len, sizeof(line) - (size_t)len, "crashes (%s, at %p)",

@@ -12,8 +12,7 @@
 
 enum {
     CHECKED_LANES = 8,
-    STACK_BYTES = 128 << 10, /* [bytes] */
-    STACK_BYTES_MIN = 16 << 10,
+    STACK_BYTES_AGENT = 128 << 10,
 };
 #define SPIN_FEW ((tp_ns)20000) /* [ns] to spin where processors are few */
 
@@ -122,10 +121,10 @@ complete_params(telpher_rma_params *p, const struct tp_world *world, telpher_err
     p->workers = TP_MIN(p->workers, p->ranks);
     p->timeout_ns = p->timeout_ns != 0 ? p->timeout_ns : settings->timeout_ns;
     p->seed = p->seed != 0 ? p->seed : settings->seed;
-    p->stack_bytes = p->stack_bytes != 0 ? p->stack_bytes : STACK_BYTES;
-    p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_MIN);
+    p->stack_bytes = p->stack_bytes != 0 ? p->stack_bytes : settings->stack_bytes;
+    p->stack_bytes = TP_MAX(p->stack_bytes, TP_RMA_STACK_MIN);
     if (world != NULL) { /* a rank may do the agent's work */
-        p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES);
+        p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_AGENT);
     }
     return check_world(p, world, err);
 }

@@ -27,11 +27,12 @@ struct tp_spread;
 struct tp_world;
 
 enum { TP_GROUPS_MAX = 8192, TP_WINDOWS_MAX = 4096 };
+enum { TP_RMA_STACK_MIN = 16 << 10 }; /* [bytes] */
 enum { TP_RMA_CHECK_ALL = TELPHER_RMA_CHECK_LANES | TELPHER_RMA_CHECK_RACES };
 
 struct tp_rma_settings {
     int ranks, check;
-    uint64_t timeout_ns, seed;
+    uint64_t timeout_ns, seed, stack_bytes;
 };
 
 /** The settings, read once. */

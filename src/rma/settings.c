@@ -40,6 +40,13 @@ static const struct tp_config_entry entries[] = {
      .help = "order in which lanes run under TELPHER_RMA_CHECK; 0 = another each time",
      .parser = &tp_config_u64,
      FIELD(seed)},
+    {.name = "RMA_STACK",
+     .default_text = "128K",
+     .help = "stack of a lane, for kernels with large variables of their own",
+     .parser = &tp_config_size,
+     .min = TP_RMA_STACK_MIN,
+     .max = (int64_t)1 << 30,
+     FIELD(stack_bytes)},
 };
 
 static struct tp_rma_settings values;
@@ -56,6 +63,7 @@ load(void)
     tp_log_configure_env();
     if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config) != TELPHER_OK) {
         values.timeout_ns = (uint64_t)60 * 1000000000;
+        values.stack_bytes = 128 << 10;
         return;
     }
     for (size_t i = 0; i < TP_ARRAY_LEN(entries); i++) {

@@ -43,7 +43,7 @@ typedef struct telpher_rma_params {
     uint64_t timeout_ns; /**< of every wait; 0 = TELPHER_RMA_TIMEOUT */
     uint64_t
         seed; /**< of the order in the check modes; 0 = TELPHER_RMA_SEED, else by time */
-    uint64_t stack_bytes; /**< of a lane; 0 = enough for printf() */
+    uint64_t stack_bytes; /**< of a lane; 0 = TELPHER_RMA_STACK */
     /** Gets the lines that kernels log, one at a time, from any thread; NULL = stdout. */
     void (*log)(void *user, const char *line);
     void *user;
