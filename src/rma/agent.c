@@ -15,7 +15,8 @@
 #include "rma/remote.h"
 
 #define WATCH ((tp_ns)250000) /* [ns] without a look before the thread takes over */
-#define SLEEP ((tp_ns)50000000) /* [ns] between looks for processes that are lost */
+#define SLEEP                                                                          \
+    ((tp_ns)20000000) /* [ns] between looks for who is lost, and for a deadlock */
 enum { LOST_EVERY = 64 }; /* rounds between them while there is something to do */
 
 /* ---- the ring ---- */
@@ -152,15 +153,24 @@ tp_remote_look_for_lost(struct tp_remote *r)
     }
 }
 
-static void
-tell_failure(struct tp_remote *r)
+static bool
+is_to_tell(const struct tp_remote *r)
+{
+    return atomic_load(&r->run->status) != TELPHER_OK && !r->told;
+}
+
+void
+tp_remote_tell_failure(struct tp_remote *r)
 {
     telpher_rma_command c = {.op = TP_AGENT_FAILED};
     char words[TELPHER_ERROR_TEXT_BYTES];
     size_t name = strlen(r->run->kernel->name) + 2; /* the others put it there again */
     const char *report;
 
-    r->told = true;
+    if (!is_to_tell(r)) {
+        return;
+    }
+    atomic_store(&r->told, true);
     c.tag = (uint32_t)atomic_load(&r->run->status);
     tp_mutex_lock(&r->run->fail_lock);
     report = r->run->report != NULL ? r->run->report + name : "";
@@ -186,9 +196,7 @@ tp_remote_serve(struct tp_remote *r)
     unsigned count = drain(r);
 
     count += telpher_progress(r->world->ctx);
-    if (atomic_load(&r->failed) && !r->told) {
-        tell_failure(r);
-    }
+    tp_remote_tell_failure(r);
     if (++r->turns % LOST_EVERY == 0) {
         tp_remote_look_for_lost(r);
     }
@@ -239,7 +247,6 @@ tp_remote_look_end(struct tp_remote *r, bool sleeps)
 void
 tp_remote_failed(struct tp_remote *r)
 {
-    atomic_store(&r->failed, true);
     wake_sleeper(r);
     call_thread(r);
 }
@@ -313,7 +320,7 @@ stand_by(struct tp_remote *r)
     while (atomic_load(&r->parked) != 0 && !atomic_load(&r->stop)) {
         uint64_t now;
 
-        if (atomic_load(&r->failed) && !r->told) {
+        if (is_to_tell(r)) {
             break;
         }
         syscall(SYS_futex, &r->parked, FUTEX_WAIT_PRIVATE, 1, &watch, NULL, 0);
@@ -343,8 +350,10 @@ serve_until_called_off(struct tp_remote *r)
         }
         atomic_store(&r->asleep, true);
         if (!is_called_off(r) && (!is_ready(r) || atomic_load(&r->stalled)) &&
-            (!atomic_load(&r->failed) || r->told)) {
-            telpher_progress_sleep(r->world->ctx, SLEEP);
+            !is_to_tell(r)) {
+            if (telpher_progress_sleep(r->world->ctx, SLEEP) == 0) {
+                tp_quiet_look(r);
+            }
             tp_remote_look_for_lost(r);
         }
         atomic_store(&r->asleep, false);

@@ -252,8 +252,7 @@ take_failure(struct tp_run *run, uint32_t process, const telpher_rma_command *c,
     int32_t status = (int32_t)c->tag;
     char *words = take_words(body, len);
 
-    atomic_store(&run->remote->failed, true);
-    run->remote->told = true; /* who failed has told all */
+    atomic_store(&run->remote->told, true); /* who failed has told all */
     tp_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s", process,
                 words != NULL ? words : telpher_status_text(status));
     tp_free(words);
@@ -295,6 +294,9 @@ do_agent(struct tp_remote *r, uint32_t process, struct tp_landing *l, const void
     case TP_AGENT_DONE:
         take_done(p, data, len);
         return true;
+    case TP_AGENT_QUIET:
+    case TP_AGENT_ASK:
+        return tp_quiet_take(r, process, c);
     case TP_AGENT_FAILED:
         take_failure(r->run, process, c, data, len);
         return true;
@@ -311,7 +313,6 @@ count_consumed(struct tp_remote *r, uint32_t process)
         .op = TP_AGENT_CREDIT, .tag = r->world->serial, .number = p->consumed + 1};
 
     p->consumed++;
-    r->came++;
     if (p->consumed - p->told >= TP_CREDIT_EACH) {
         p->told = p->consumed;
         tp_agent_send(r->world, process, &credit, NULL, 0);
@@ -361,9 +362,11 @@ take_effect(struct tp_world *w, uint32_t process, struct tp_landing *l,
 {
     if (l->c.op == TP_AGENT_HELLO) {
         take_hello(&w->processes[process], data, len);
-    } else if (w->run != NULL && l->status == TELPHER_OK &&
-               !do_command(w->run->remote, process, l, data, len)) {
-        break_word(w->run, process, &l->c);
+    } else if (w->run != NULL && l->status == TELPHER_OK) {
+        w->run->remote->came += tp_quiet_counts(l->c.op);
+        if (!do_command(w->run->remote, process, l, data, len)) {
+            break_word(w->run, process, &l->c);
+        }
     }
 }
 

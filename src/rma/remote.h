@@ -37,7 +37,8 @@ enum tp_agent_op {
     TP_AGENT_HELLO, /* a launch begins: struct tp_hello */
     TP_AGENT_DONE, /* all ranks there have returned; a body of words */
     TP_AGENT_FAILED, /* tag: status; a body of words */
-    TP_AGENT_QUIET /* struct tp_quiet, to process 0 */
+    TP_AGENT_QUIET, /* flags; tag: serial; from: wave; off, len: messages that went, came */
+    TP_AGENT_ASK /* tag: serial; from: wave */
 };
 
 /** What a launch must have in common. */
@@ -101,8 +102,8 @@ struct tp_remote {
     _Atomic uint32_t parked; /* it waits to be called: futex */
     _Atomic uint32_t lookers; /* workers that look for something to do */
     _Atomic uint64_t looks; /* times that somebody had the role */
-    _Atomic bool stop, failed; /* failed: the others are to be told */
-    bool told; /* they were */
+    _Atomic bool stop;
+    _Atomic bool told; /* the others know that the launch has failed, or told us */
     pthread_t thread;
     uint32_t under_way; /* sends whose memory is still in use */
     struct tp_get *gets;
@@ -111,8 +112,11 @@ struct tp_remote {
     struct tp_list arrivals; /* of groups, that nobody waits for yet */
     unsigned turns;
     uint32_t next_group; /* number of a split's group, in steps of the processes */
-    uint64_t came; /* commands of other processes that took effect */
-    uint64_t went; /* commands sent to other processes */
+    uint64_t came, went; /* messages that change something: tp_quiet_counts() */
+    struct tp_quiet
+        *quiet; /* process 0: what each said; others: [0] is what was told */
+    uint32_t wave;
+    bool asked;
 };
 
 /* ---- world.c ---- */
@@ -159,6 +163,9 @@ void tp_remote_stop(struct tp_remote *r);
 unsigned tp_remote_serve(struct tp_remote *r);
 /** Fails the launch if a process is lost. The role is held. */
 void tp_remote_look_for_lost(struct tp_remote *r);
+/** Tells the others once that the launch has failed, before anything else is sent. The role
+ *  is held. */
+void tp_remote_tell_failure(struct tp_remote *r);
 /** True if a command would find no place. */
 bool tp_remote_is_full(const struct tp_remote *r);
 void tp_remote_lock(struct tp_remote *r);
@@ -226,6 +233,16 @@ void tp_spread_forget(struct tp_remote *r);
 /** Names who has not come. */
 void tp_spread_print_missing(FILE *out, const struct tp_run *run,
                              const struct tp_group *group, uint32_t generation);
+
+/* ---- quiet.c: whether anybody is left, with the role ---- */
+
+telpher_status tp_quiet_create(struct tp_remote *r);
+/** True for messages that may end a wait. */
+bool tp_quiet_counts(uint16_t op);
+/** Nothing happened for a while: tells, or asks. */
+void tp_quiet_look(struct tp_remote *r);
+/** QUIET or ASK came. @return false: it cannot be */
+bool tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_command *c);
 
 /* ---- window.c ---- */
 /** Reserves a number for the group's next window; -1 = there is none, or no memory. */

@@ -288,6 +288,10 @@ void tp_lane_ready(struct tp_lane *lane);
 /** Gives up the processor until somebody makes the lane ready. */
 void tp_lane_suspend(struct tp_lane *lane);
 
+/** True if no worker can go on by itself. Nobody else may change anything meanwhile.
+ *  @param ret_waits  some rank waits */
+bool tp_run_is_still(struct tp_run *run, bool *ret_waits);
+
 /** Wakes every worker, so that it sees that the run has failed. */
 void tp_run_wake(struct tp_run *run);
 

@@ -264,12 +264,22 @@ release_all(struct tp_worker *w, telpher_status status)
 
 /* ---- nothing to do ---- */
 
+/* Of a rank, with its lock: false if it will go on by itself, or another process owes it. */
+static bool
+is_still(const struct tp_wait *wait, bool *ret_waits)
+{
+    *ret_waits = *ret_waits || wait->kind != TP_WAIT_NONE;
+    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM) {
+        return false;
+    }
+    return wait->kind == TP_WAIT_NONE || !wait->own_deadline ||
+           wait->deadline == TP_CLOCK_FOREVER;
+}
+
 /* All workers are idle, so nobody changes what is looked at here, unless it was poked. */
 static bool
-nobody_is_left(const struct tp_run *run)
+nobody_goes_on(const struct tp_run *run, bool *ret_waits)
 {
-    bool waits = false;
-
     for (uint32_t i = 0; i < run->worker_count; i++) {
         if (run->workers[i].live > 0 && is_poked(&run->workers[i])) {
             return false; /* who has no rank left looks at no poke */
@@ -277,17 +287,35 @@ nobody_is_left(const struct tp_run *run)
     }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
         struct tp_rank *rank = &run->ranks[run->first + i];
+        bool still;
 
         tp_mutex_lock(&rank->lock);
-        waits = waits || rank->wait.kind != TP_WAIT_NONE;
-        if (rank->wait.kind != TP_WAIT_NONE && rank->wait.own_deadline &&
-            rank->wait.deadline != TP_CLOCK_FOREVER) {
-            tp_mutex_unlock(&rank->lock);
-            return false; /* it will go on by itself */
-        }
+        still = is_still(&rank->wait, ret_waits);
         tp_mutex_unlock(&rank->lock);
+        if (!still) {
+            return false;
+        }
     }
-    return waits;
+    return true;
+}
+
+static bool
+nobody_is_left(const struct tp_run *run)
+{
+    bool waits = false;
+
+    return nobody_goes_on(run, &waits) && waits;
+}
+
+bool
+tp_run_is_still(struct tp_run *run, bool *ret_waits)
+{
+    bool still;
+
+    tp_mutex_lock(&run->idle_lock);
+    still = run->idle == run->worker_count && nobody_goes_on(run, ret_waits);
+    tp_mutex_unlock(&run->idle_lock);
+    return still;
 }
 
 static void

@@ -23,12 +23,21 @@ check_sent(uint32_t process, telpher_status status)
     }
 }
 
+static void
+count(struct tp_world *w, const telpher_rma_command *c)
+{
+    if (w->run != NULL && tp_quiet_counts(c->op)) {
+        w->run->remote->went++;
+    }
+}
+
 static telpher_status
 send_inline(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
             const void *data, size_t len)
 {
     _Alignas(16) uint8_t params[sizeof(*c) + TP_INLINE_MAX];
 
+    count(w, c);
     memcpy(params, c, sizeof(*c));
     if (len != 0) {
         memcpy(params + sizeof(*c), data, len);
@@ -66,6 +75,7 @@ send_body(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
     if (copy == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
+    count(w, c);
     xfer.on_done = free_body;
     xfer.user = copy;
     status = telpher_msg_send(w->ctx, process, TP_REMOTE_HANDLER, c, sizeof(*c),
@@ -126,6 +136,7 @@ send_data(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
         check_sent(process, send_inline(r->world, process, c, data, len));
         return;
     }
+    count(r->world, c);
     xfer.on_done = memory_is_free;
     xfer.user = r;
     r->under_way++;
@@ -201,7 +212,6 @@ send_command(struct tp_remote *r, uint32_t process, const telpher_rma_command *c
     telpher_rma_command c = *command;
 
     c.turn = 0;
-    r->went++;
     r->world->processes[process].sent++;
     if (c.op == TELPHER_RMA_COMMAND_PUT) {
         const void *src = (const void *)(uintptr_t)c.local;
@@ -243,6 +253,7 @@ tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c)
     uint32_t process;
 
     tp_assert_locked(&r->role);
+    tp_remote_tell_failure(r); /* ranks that return because of it are no news */
     if (c->op == TELPHER_RMA_COMMAND_MEET) {
         tp_spread_post(r, c);
         return true;

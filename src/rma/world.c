@@ -172,7 +172,7 @@ tp_remote_create(struct tp_run *run, struct tp_world *w)
     tp_list_init(&r->arrivals);
     r->ring = tp_alloc_aligned(64, TP_RING * sizeof(*r->ring), "commands");
     r->inline_max = tp_alloc_array(w->count, sizeof(*r->inline_max), "processes");
-    if (r->ring == NULL || r->inline_max == NULL) {
+    if (r->ring == NULL || r->inline_max == NULL || tp_quiet_create(r) != TELPHER_OK) {
         return TELPHER_ERR_NO_MEMORY;
     }
     memset(r->ring, 0, TP_RING * sizeof(*r->ring));
@@ -218,6 +218,7 @@ tp_remote_destroy(struct tp_run *run)
     tp_free(r->ring);
     tp_free(r->gets);
     tp_free(r->inline_max);
+    tp_free(r->quiet);
     tp_free(r);
     run->remote = NULL;
 }
@@ -483,7 +484,9 @@ wait_for_others(struct tp_run *run)
             return;
         }
         if (!all_are_done(r->world, &missing) || r->under_way != 0) {
-            telpher_progress_wait(r->world->ctx, NAP);
+            if (telpher_progress_wait(r->world->ctx, NAP) != TELPHER_OK) {
+                tp_quiet_look(r);
+            }
             tp_remote_look_for_lost(r);
         }
     }

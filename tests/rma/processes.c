@@ -160,8 +160,11 @@ failures(void)
 
     must_fail(job, &kernel_first_fails, TELPHER_ERR_DEVICE, "rank 0 failed at");
     must_fail(job, &kernel_mismatch, TELPHER_ERR_INVALID, "do not do the same");
-    must_fail(hasty, &kernel_last_waits, TELPHER_ERR_TIMEOUT,
-              "waits for tag 5: 1 of 2");
+    must_fail(job, &kernel_last_waits, TELPHER_ERR_DEADLOCK, "waits for tag 5: 1 of 2");
+    must_fail(job, &kernel_deadlock, TELPHER_ERR_DEADLOCK, "waits for tag 9: 1 of 2");
+    must_fail(job, &kernel_early, TELPHER_ERR_DEADLOCK,
+              "waits in barrier of the world");
+    must_fail(hasty, &kernel_slow, TELPHER_ERR_TIMEOUT, "waits for tag 1: 0 of 1");
     telpher_rma_destroy(hasty);
     must_fail(job, &kernel_returned, TELPHER_ERR_PEER_LOST,
               "whose kernel has returned");

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether anybody is left, over all processes. Each one whose ranks all wait tells process 0
+ * how many messages went and came. When the sums are equal process 0 asks once more; if
+ * all are still as they said, then nothing was under way in between, and nothing can ever
+ * change (Mattern's two waves). The role is held.
+ */
+#include "base/alloc.h"
+#include "rma/remote.h"
+
+enum { IS_QUIET = 1, HAS_WAITS = 2 }; /* flags of QUIET */
+
+/* What a process said. */
+struct tp_quiet {
+    bool valid, again; /* again: in answer to the last question */
+    uint16_t flags;
+    uint64_t went, came;
+};
+
+bool
+tp_quiet_counts(uint16_t op)
+{
+    return op < TELPHER_RMA_COMMAND_AGENTS || op == TP_AGENT_GOT ||
+           op == TP_AGENT_FLUSHED || op == TP_AGENT_ARRIVED;
+}
+
+static bool
+nothing_is_under_way(const struct tp_remote *r)
+{
+    for (uint32_t i = 0; i < r->world->count; i++) {
+        if (!tp_list_is_empty(&r->world->processes[i].landings)) {
+            return false;
+        }
+    }
+    return r->under_way == 0 && atomic_load(&r->head) == atomic_load(&r->tail);
+}
+
+static struct tp_quiet
+look_at_own(struct tp_remote *r)
+{
+    struct tp_quiet q = {.valid = true, .went = r->went, .came = r->came};
+    bool waits = false;
+
+    if (nothing_is_under_way(r) && tp_run_is_still(r->run, &waits)) {
+        q.flags = (uint16_t)(IS_QUIET | (waits ? HAS_WAITS : 0));
+    }
+    return q;
+}
+
+static bool
+are_same(const struct tp_quiet *a, const struct tp_quiet *b)
+{
+    return a->flags == b->flags && a->went == b->went && a->came == b->came;
+}
+
+static void
+tell(struct tp_remote *r, const struct tp_quiet *q, uint32_t wave)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_QUIET,
+                                   .flags = q->flags,
+                                   .tag = r->world->serial,
+                                   .from = wave,
+                                   .off = q->went,
+                                   .len = q->came};
+
+    tp_agent_send(r->world, 0, &c, NULL, 0);
+}
+
+/* ---- process 0 ---- */
+
+/* True if all are quiet, somebody waits, and nothing is under way. */
+static bool
+all_are_quiet(const struct tp_remote *r)
+{
+    uint64_t went = 0, came = 0;
+    bool waits = false;
+
+    for (uint32_t i = 0; i < r->world->count; i++) {
+        const struct tp_quiet *q = &r->quiet[i];
+
+        if (!q->valid || (q->flags & IS_QUIET) == 0) {
+            return false;
+        }
+        went += q->went;
+        came += q->came;
+        waits = waits || (q->flags & HAS_WAITS) != 0;
+    }
+    return waits && went == came;
+}
+
+static void
+ask(struct tp_remote *r)
+{
+    const telpher_rma_command c = {
+        .op = TP_AGENT_ASK, .tag = r->world->serial, .from = ++r->wave};
+
+    for (uint32_t i = 0; i < r->world->count; i++) {
+        r->quiet[i].again = false;
+    }
+    r->asked = true;
+    tp_agent_tell(r->world, &c, NULL, 0);
+}
+
+static void
+decide(struct tp_remote *r)
+{
+    struct tp_quiet own = look_at_own(r);
+
+    for (uint32_t i = 1; i < r->world->count; i++) {
+        if (!r->quiet[i].again) {
+            return;
+        }
+    }
+    r->asked = false;
+    if (are_same(&own, &r->quiet[0]) && all_are_quiet(r)) {
+        tp_run_fail(r->run, TELPHER_ERR_DEADLOCK,
+                    "deadlock: all ranks of all processes wait or have returned, and "
+                    "nobody is left to end a wait");
+    }
+}
+
+static void
+take_word(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    struct tp_quiet *q = &r->quiet[process];
+    struct tp_quiet said = {
+        .valid = true, .flags = c->flags, .went = c->off, .came = c->len};
+
+    if (c->from != 0 && (c->from != r->wave || !r->asked)) {
+        return; /* of a question that is settled */
+    }
+    if (c->from != 0 && q->valid && are_same(q, &said)) {
+        q->again = true;
+        decide(r);
+        return;
+    }
+    if (c->from != 0) {
+        r->asked = false; /* something has changed: begin anew */
+    }
+    *q = said;
+    q->valid = (said.flags & IS_QUIET) != 0;
+}
+
+/* ---- all ---- */
+
+void
+tp_quiet_look(struct tp_remote *r)
+{
+    struct tp_quiet own = look_at_own(r);
+
+    if (atomic_load(&r->run->status) != TELPHER_OK || (own.flags & IS_QUIET) == 0) {
+        return;
+    }
+    if (r->world->process != 0) {
+        if (!r->quiet[0].valid || !are_same(&own, &r->quiet[0])) {
+            tell(r, &own, 0);
+            r->quiet[0] = own; /* what was told */
+        }
+        return;
+    }
+    r->quiet[0] = own;
+    if (!r->asked && all_are_quiet(r)) {
+        ask(r);
+    }
+}
+
+bool
+tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    struct tp_quiet own;
+
+    if (c->tag != r->world->serial) {
+        return true; /* of a launch that is over */
+    }
+    if (c->op == TP_AGENT_QUIET) {
+        if (r->world->process == 0) {
+            take_word(r, process, c);
+        }
+        return r->world->process == 0;
+    }
+    own = look_at_own(r);
+    r->quiet[0] = own;
+    r->quiet[0].valid = (own.flags & IS_QUIET) != 0; /* else it is told anew */
+    tell(r, &own, c->from);
+    return process == 0;
+}
+
+telpher_status
+tp_quiet_create(struct tp_remote *r)
+{
+    r->quiet = tp_alloc_array(r->world->count, sizeof(*r->quiet), "processes");
+    return r->quiet != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+}
