@@ -311,9 +311,21 @@ void tp_lane_end(struct tp_lane *lane);
 /** The run has failed: the rank's lanes that wait for others return from their call. */
 void tp_rank_release(struct tp_rank *rank);
 
+/* ---- calls.c ---- */
+
+/** args: length; in: the site */
+void tp_do_shared(struct tp_lane *lane, const struct tp_call *call,
+                  struct tp_result *ret_result);
 void tp_rank_free_shared(struct tp_rank *rank);
 
 extern const telpher_rma_calls tp_rma_calls;
+
+/* ---- run.c ---- */
+
+/** Everything that a launch needs, or NULL and why. */
+struct tp_run *tp_run_create(telpher_rma_job *job, const telpher_rma_kernel *kernel,
+                             void *data, telpher_status *ret_status);
+void tp_run_destroy(struct tp_run *run);
 
 /* ---- wait.c ---- */
 
