@@ -229,11 +229,16 @@ has_credit(const struct tp_process *p)
     return p->lost || p->sent - p->acked < TP_CREDIT;
 }
 
+/* Ranks that return because the launch has failed are no news: who hears of that first would
+ * take them for the reason. */
 static bool
 tell_return(struct tp_remote *r, const telpher_rma_command *c)
 {
     struct tp_world *w = r->world;
 
+    if (atomic_load(&r->run->status) != TELPHER_OK) {
+        return true;
+    }
     for (uint32_t i = 0; i < w->count; i++) {
         if (i != w->process && !has_credit(&w->processes[i])) {
             return false;
@@ -253,7 +258,7 @@ tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c)
     uint32_t process;
 
     tp_assert_locked(&r->role);
-    tp_remote_tell_failure(r); /* ranks that return because of it are no news */
+    tp_remote_tell_failure(r); /* before anything that may follow from it */
     if (c->op == TELPHER_RMA_COMMAND_MEET) {
         tp_spread_post(r, c);
         return true;
