@@ -241,9 +241,9 @@ advance_incoming(struct tp_transfer *t)
 
 /* ---- content that goes ---- */
 
-/* Host memory goes as one chunk that borrows it. */
+/* Host memory up to @p end goes as one chunk that borrows it. */
 static void
-send_memory(struct tp_transfer *t)
+send_memory(struct tp_transfer *t, uint64_t end)
 {
     struct tp_chunk *c = tp_zalloc(sizeof(*c), "chunk");
 
@@ -253,9 +253,10 @@ send_memory(struct tp_transfer *t)
     }
     tp_list_init(&c->link);
     c->transfer = t;
-    c->data = t->p.memory;
-    c->len = t->p.size;
-    t->cut = t->p.size;
+    c->data = t->p.memory + t->cut;
+    c->pos = t->cut;
+    c->len = end - t->cut;
+    t->cut = end;
     t->holding++;
     tp_bulk_queue(t, c);
 }
@@ -352,12 +353,14 @@ has_stream(struct tp_transfer *t)
     return t->stream != NULL;
 }
 
-/* Sends host memory. @return true when all of it has gone */
+/* Sends host memory as far as it may go. @return true when all of it has gone */
 static bool
 advance_memory(struct tp_transfer *t)
 {
-    if (t->cut == 0) {
-        send_memory(t);
+    uint64_t end = t->open ? t->p.size : t->ready;
+
+    if (t->cut < end) {
+        send_memory(t, end);
     }
     return t->sent == t->p.size;
 }
@@ -380,7 +383,10 @@ advance_outgoing(struct tp_transfer *t)
 {
     bool over = false, held = false;
 
-    if (!t->open || (t->error == 0 && !t->p.shared && !has_stream(t))) {
+    if (!t->open && (t->ready == 0 || t->error != 0)) {
+        return;
+    }
+    if (t->error == 0 && !t->p.shared && !has_stream(t)) {
         return;
     }
     if (t->error == 0) {
