@@ -195,6 +195,8 @@ give_credit(struct tp_transfer *t)
 
     if (t->error != 0) {
         limit = t->p.size; /* it is dropped anyway */
+    } else if (t->p.credit_first && !t->open) {
+        return;
     }
     if (limit <= t->limit || (limit - t->limit < CREDIT_STEP && limit < t->p.size)) {
         return;

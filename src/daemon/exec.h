@@ -555,7 +555,7 @@ bool tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m);
 /** Enqueues the gate of a move and what holds the queue until it is done. */
 telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                             const struct tp_device_box *box, uint64_t transfer,
-                            bool to_client, bool shared);
+                            bool to_client, uint8_t flags);
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
 /** The closed gate that a move waits for, retained; NULL: it waits for none. Any thread. */

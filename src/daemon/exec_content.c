@@ -293,7 +293,7 @@ read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
     bool whole = tp_exec_take_piece(c->x, content->transfer, content->size, c->ev);
 
     if (c->error == 0 && !whole) {
-        return tp_exec_move(c, mem, box, content->transfer, true, true);
+        return tp_exec_move(c, mem, box, content->transfer, true, content->flags);
     }
     if (c->error == 0) {
         c->error = enqueue_read(c, mem->native, box);
@@ -310,7 +310,7 @@ write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
     telpher_status status = TELPHER_OK;
 
     if (c->error == 0 && !whole) {
-        return tp_exec_move(c, mem, box, content->transfer, false, true);
+        return tp_exec_move(c, mem, box, content->transfer, false, content->flags);
     }
     if (!whole) {
         status = tp_transfers_discard(c->x->transfers, content->transfer, content->size,
@@ -345,7 +345,7 @@ tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
         return read_shared(c, mem, box, content);
     }
     if (c->error == 0 && !is_direct(c->x, size, transfer)) {
-        return tp_exec_move(c, mem, box, transfer, true, false);
+        return tp_exec_move(c, mem, box, transfer, true, content->flags);
     }
     if (c->error == 0) {
         c->error = reserve_content(c->ev, size, true);
@@ -395,9 +395,14 @@ tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
 bool
 tp_exec_write_is_proper(const struct tp_exec_content *content)
 {
+    bool plain = (content->flags & TP_WIRE_CREDIT_FIRST) == 0;
+
     if (content->transfer == 0) {
-        return content->size <= TP_WIRE_INLINE_MAX &&
+        return content->size <= TP_WIRE_INLINE_MAX && plain &&
                content->size == content->data.len && !is_shared(content->flags);
+    }
+    if (!plain && is_shared(content->flags)) {
+        return false;
     }
     return tp_wire_id_kind(content->transfer) == TP_WIRE_KIND_TRANSFER &&
            content->data.len == 0 && content->size > 0 &&
@@ -416,7 +421,7 @@ tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
         return write_shared(c, mem, box, content);
     }
     if (transfer != 0 && c->error == 0) {
-        return tp_exec_move(c, mem, box, transfer, false, false);
+        return tp_exec_move(c, mem, box, transfer, false, content->flags);
     }
     if (transfer != 0) {
         status = tp_transfers_discard(c->x->transfers, transfer, size, false);
@@ -445,8 +450,9 @@ tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
         !tp_exec_write_is_proper(&content)) {
         return TELPHER_ERR_PROTO;
     }
-    status = tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue,
-                           m->flags & ~TP_WIRE_SHARED, &m->wait);
+    status =
+        tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue,
+                      m->flags & ~(TP_WIRE_SHARED | TP_WIRE_CREDIT_FIRST), &m->wait);
     if (status != TELPHER_OK) {
         return status;
     }

@@ -109,8 +109,9 @@ tp_exec_on_write_image(struct tp_exec *x, const struct tp_wire_write_image *m)
     if (m->region.count != 6 || !tp_exec_write_is_proper(&content)) {
         return TELPHER_ERR_PROTO;
     }
-    status = tp_exec_begin(x, &c, "clEnqueueWriteImage", m->event, m->queue,
-                           m->flags & ~TP_WIRE_SHARED, &m->wait);
+    status =
+        tp_exec_begin(x, &c, "clEnqueueWriteImage", m->event, m->queue,
+                      m->flags & ~(TP_WIRE_SHARED | TP_WIRE_CREDIT_FIRST), &m->wait);
     if (status != TELPHER_OK) {
         return status;
     }

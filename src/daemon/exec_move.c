@@ -356,12 +356,15 @@ start_move(struct tp_exec_command *c, struct move *mv,
 telpher_status
 tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
              const struct tp_device_box *box, uint64_t transfer, bool to_client,
-             bool shared)
+             uint8_t flags)
 {
+    bool shared = (flags & TP_WIRE_SHARED) != 0;
     struct tp_transfer_params params = {.id = transfer,
                                         .size = tp_device_box_size(box),
                                         .to_client = to_client,
                                         .shared = shared,
+                                        .credit_first =
+                                            (flags & TP_WIRE_CREDIT_FIRST) != 0,
                                         .eager = tp_exec_is_pinned(c->queue->context),
                                         .mem = mem->native,
                                         .box = *box,

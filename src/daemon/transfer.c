@@ -223,8 +223,9 @@ make_known(struct tp_transfers *all, const struct tp_transfer_params *params,
     struct tp_transfer *t = tp_map_get(&all->map, params->id);
 
     /* what is still landing counts: the frame was accepted before the size was known */
-    if (t != NULL && (t->known || params->to_client || params->shared ||
-                      t->received + t->landing_len > params->size)) {
+    if (t != NULL &&
+        (t->known || params->to_client || params->shared || params->credit_first ||
+         t->received + t->landing_len > params->size)) {
         return TELPHER_ERR_PROTO;
     }
     if (t == NULL) {
@@ -239,7 +240,7 @@ make_known(struct tp_transfers *all, const struct tp_transfer_params *params,
     t->known = true;
     t->p = *params;
     t->open = !params->gated;
-    t->limit = TP_MIN(t->limit, params->size);
+    t->limit = params->credit_first ? 0 : TP_MIN(t->limit, params->size);
     all->active_count++;
     *ret_transfer = t;
     return TELPHER_OK;

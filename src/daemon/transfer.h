@@ -48,6 +48,8 @@ struct tp_transfer_params {
     bool gated; /**< nothing touches the device before tp_transfers_open() */
     bool shared; /**< its content lies in pieces, which tp_transfers_piece() brings */
     bool
+        credit_first; /**< no content comes before a credit, which waits for the gate */
+    bool
         eager; /**< small copies, of little content or at first: copies cost little, and go
                      on beside the network */
     struct tp_device *device; /**< NULL: host memory */

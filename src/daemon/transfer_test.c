@@ -568,6 +568,45 @@ test_credit(void **state)
     check_mem(w, size);
 }
 
+/* Content that waits for credit gets it when the gate opens, however little it is. */
+static void
+test_credit_first(void **state)
+{
+    struct world *w = *state;
+    struct tp_transfer_params params = {.size = 1000,
+                                        .gated = true,
+                                        .credit_first = true,
+                                        .device = &w->fake.device,
+                                        .box = tp_device_range(0, 1000),
+                                        .finished = on_finished,
+                                        .arg = w};
+
+    w->fake.at_once = true;
+    for (int i = 1; i <= 2; i++) {
+        params.id = transfer_id((unsigned)i);
+        params.gated = i == 1;
+        w->credit = 0;
+        assert_int_equal(tp_transfers_start(w->transfers, &params), TELPHER_OK);
+        if (params.gated) {
+            assert_int_equal(w->credit, 0);
+            assert_int_equal(
+                tp_transfers_expire(w->transfers, UINT64_MAX / 2, 1, ERROR), 0);
+            tp_transfers_open(w->transfers, params.id, 0);
+        }
+        assert_int_equal(w->credit, params.size);
+        send_range(w, params.id, 0, params.size, 400);
+        WAIT_FOR(w, w->finished == i);
+        check_mem(w, params.size);
+    }
+    params.id = transfer_id(3); /* content that came all the same */
+    w->credit = 0;
+    params.gated = true;
+    assert_int_equal(tp_transfers_start(w->transfers, &params), TELPHER_OK);
+    send_range(w, params.id, 0, 1, 1);
+    WAIT_FOR(w, w->lost == TELPHER_ERR_PROTO);
+    tp_transfers_open(w->transfers, params.id, ERROR);
+}
+
 /* After a copy has failed the rest is let through and dropped. */
 static void
 test_device_error(void **state)
@@ -802,6 +841,7 @@ main(void)
         TEST(test_eager),
         TEST(test_read_depth),
         TEST(test_credit),
+        TEST(test_credit_first),
         TEST(test_device_error),
         TEST(test_abort),
         TEST(test_discard),

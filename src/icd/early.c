@@ -14,13 +14,19 @@
  * While a context has one queue such a write needs no event. One that has to be waited for
  * after all gets a marker behind it, as soon as a second queue or a user event is made:
  * nothing that stands before that marker can depend on what the program does later.
+ *
+ * Writes that do not block are bounded as well: with much content on its way, that of the next
+ * goes when the server asks for it, whose turn it is then.
  */
 #include "icd/memory.h"
 #include "icd/place.h"
 
 enum {
-    AHEAD_MAX = 64 << 20
-}; /* [bytes] sent in writes that have returned and not ended, at a place */
+    /* [bytes] at a place, sent in writes that have returned and not ended, */
+    AHEAD_MAX = 64 << 20,
+    /* and in any that have not ended, before the server gives credit for them */
+    WINDOWS_MAX = 256 << 20,
+};
 
 /** True while a write without event may be under way. */
 static bool
@@ -99,16 +105,32 @@ tp_icd_early_note(struct tp_icd_op *op)
     } else if (!ev->ended) {
         set_early(q, ev);
         ev->unwatched = !op->blocking;
-        ev->ahead = TP_MIN(op->early_size, q->place->window);
-        q->place->ahead += ev->ahead;
+        if (op->early_size > TP_WIRE_INLINE_MAX) {
+            ev->ahead = TP_MIN(op->early_size, q->place->window);
+            q->place->ahead += ev->ahead;
+        }
     }
+}
+
+bool
+tp_icd_early_window(struct _cl_event *ev, uint64_t size)
+{
+    uint64_t window = TP_MIN(size, ev->place->window);
+
+    if (ev->place->windows + window > WINDOWS_MAX) {
+        return false;
+    }
+    ev->window = window;
+    ev->place->windows += window;
+    return true;
 }
 
 void
 tp_icd_early_ended(struct _cl_event *ev)
 {
     ev->place->ahead -= ev->ahead;
-    ev->ahead = 0;
+    ev->place->windows -= ev->window;
+    ev->ahead = ev->window = 0;
     if (ev->is_early) {
         ev->is_early = false;
         ev->queue->early = NULL;

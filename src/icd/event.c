@@ -25,6 +25,7 @@ destroy_event(struct tp_icd_object *obj)
     tp_list_remove(&ev->open_link);
     tp_list_remove(&ev->held_link);
     if (ev->place != NULL) {
+        tp_icd_early_ended(ev);
         tp_icd_place_remove_event(ev->place, ev);
         tp_icd_put_release(ev->place, obj->id);
     } else if (!ev->ended) {

@@ -388,6 +388,7 @@ struct _cl_event {
         unwatched; /**< its call has returned and gave no event: the queue tells its error */
     bool is_early; /**< queue->early */
     uint64_t ahead; /**< [bytes] of place->ahead */
+    uint64_t window; /**< [bytes] of place->windows */
     uint32_t parts; /**< transfers whose end is awaited besides DONE */
     uint64_t transfer; /**< the transfer of its content, if parts > 0: a failed command
                                ends that sink or source too */
@@ -464,7 +465,7 @@ cl_int tp_icd_event_wait(struct _cl_event *ev);
 
 /* ---- early.c: blocking writes that return before their end --------------------------- */
 
-/** An event with is_early or ahead has ended. Under the lock. */
+/** A command's event has ended, or goes. Under the lock. */
 void tp_icd_early_ended(struct _cl_event *ev);
 /** A second queue or a user event is about to be made: see early.c. Under the lock.
  *  @return false: no memory */

@@ -192,6 +192,9 @@ cl_int tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg);
 
 /** Whether a write with early_size may return early: sets what follows from that. */
 void tp_icd_early_decide(struct tp_icd_op *op);
+/** Whether content of a write may go before the server gives credit, as far as it has to
+ *  keep it: false if much of that is on its way. */
+bool tp_icd_early_window(struct _cl_event *ev, uint64_t size);
 /** A write that may has been put. */
 void tp_icd_early_note(struct tp_icd_op *op);
 /** Before a command is put: has it come behind early writes of other queues. */

@@ -54,6 +54,7 @@ struct tp_icd_place {
     uint64_t release[64]; /**< ids to release with the next frames */
     unsigned release_count;
     uint64_t ahead; /**< [bytes] sent in writes that have returned and not ended */
+    uint64_t windows; /**< [bytes] that writes not ended may send without CREDIT */
     struct tp_icd_bulk bulk;
     struct tp_icd_share share;
 };

@@ -423,9 +423,24 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
     return CL_SUCCESS;
 }
 
+/** @return the flags that say how the content of a write comes. */
+static uint8_t
+way_flags(struct io *io)
+{
+    if (io->pieces != NULL) {
+        return TP_WIRE_SHARED;
+    }
+    if (tp_icd_early_window(io->ev, io->source.size)) {
+        return 0;
+    }
+    io->source.credit = 0;
+    return TP_WIRE_CREDIT_FIRST;
+}
+
 static cl_int
 write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
 {
+    uint8_t way;
     struct io *io = io_create(op, content, !tp_icd_box_is_packed(&content->box));
     cl_int err;
 
@@ -444,10 +459,11 @@ write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
     op->flags |= TP_WIRE_NOTIFY;
     op->push = io->pieces != NULL;
     op->push_bulk = io->source.by_caller ? io->source.transfer : 0;
-    put_write_frame(op, content, io->source.transfer, op->push ? TP_WIRE_SHARED : 0,
+    way = way_flags(io);
+    put_write_frame(op, content, io->source.transfer, way,
                     (struct tp_wire_bytes){0, NULL});
     /* Somebody must read the credit, or which pieces were taken. */
-    op->expect = !op->blocking && (op->push || content->size > TP_WIRE_WINDOW);
+    op->expect = !op->blocking && (way != 0 || content->size > TP_WIRE_WINDOW);
     return CL_SUCCESS;
 }
 

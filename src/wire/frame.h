@@ -77,6 +77,8 @@ enum {
     TP_WIRE_NOTIFY = 1 << 0, /**< send DONE when complete, as if SUBSCRIBE followed */
     TP_WIRE_FLAGS_ALL = TP_WIRE_NOTIFY,
     TP_WIRE_SHARED = 1 << 1, /**< READ, WRITE: the transfer's content is in PIECEs */
+    TP_WIRE_CREDIT_FIRST =
+        1 << 2, /**< WRITE: none of its content comes before a CREDIT */
 };
 
 /** What a KERNEL_ARG carries (field `kind`). */

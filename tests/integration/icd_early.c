@@ -138,6 +138,16 @@ launch_sleep(struct scene *s, cl_command_queue q, cl_int ms)
     CHECK(clEnqueueNDRangeKernel(q, s->sleep, 1, NULL, &one, NULL, 0, NULL, NULL));
 }
 
+static cl_int
+status_of(cl_event ev)
+{
+    cl_int status = CL_QUEUED;
+
+    CHECK(clGetEventInfo(ev, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+                         NULL));
+    return status;
+}
+
 /** A command of another queue finds what was written, in each order of queues. */
 static void
 case_other_queue(void)
@@ -261,14 +271,11 @@ case_event(void)
 
     open_scene(&s, 0);
     for (int i = 0; i < SIZES; i++) {
-        cl_int status = CL_QUEUED;
         cl_event ev;
 
         CHECK(clEnqueueWriteBuffer(s.q, s.mem, CL_TRUE, 0, sizes[i], s.host, 0, NULL,
                                    &ev));
-        CHECK(clGetEventInfo(ev, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-                             &status, NULL));
-        MUST(status == CL_COMPLETE);
+        MUST(status_of(ev) == CL_COMPLETE);
         CHECK(clReleaseEvent(ev));
     }
     close_scene(&s);
@@ -305,19 +312,16 @@ case_told_by_event(void)
 
     open_scene(&s, 0);
     for (int i = 0; i < SIZES; i++) {
-        cl_int status = CL_COMPLETE;
         cl_event ev;
 
         CHECK(clEnqueueWriteBuffer(s.q, s.mem, CL_FALSE, 0, sizes[i], s.host, 0, NULL,
                                    &ev));
         MUST(clWaitForEvents(1, &ev) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
-        CHECK(clGetEventInfo(ev, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-                             &status, NULL));
-        MUST(status < 0);
+        MUST(status_of(ev) < 0);
         CHECK(clReleaseEvent(ev));
-        status = clEnqueueWriteBuffer(s.q, s.mem, CL_TRUE, 0, sizes[i], s.host, 0, NULL,
-                                      &ev);
-        MUST(status < 0);
+        MUST(clEnqueueWriteBuffer(s.q, s.mem, CL_TRUE, 0, sizes[i], s.host, 0, NULL,
+                                  &ev) < 0);
+        MUST(status_of(ev) < 0);
         CHECK(clReleaseEvent(ev));
         (void)clFinish(s.q);
         CHECK(clFinish(s.q));
@@ -384,6 +388,36 @@ case_behind_a_kernel(void)
     close_scene(&s);
 }
 
+/** Writes that do not block: the server asks for what goes beyond a limit, in its turn. */
+static void
+case_unblocked_behind_a_kernel(void)
+{
+    enum { WRITES = 200, AHEAD_MOST = 256 << 20 };
+    struct scene s;
+    size_t before;
+    cl_event last;
+
+    open_scene(&s, 0);
+    write_content(&s, s.q, 1, LARGE);
+    CHECK(clFinish(s.q));
+    before = executor_bytes(&slow);
+    memset(s.host, 7, LARGE);
+    launch_sleep(&s, s.q, LONG_MS);
+    for (int i = 0; i < WRITES; i++) {
+        CHECK(clEnqueueWriteBuffer(s.q, s.mem, CL_FALSE, 0, LARGE, s.host, 0, NULL,
+                                   i == WRITES - 1 ? &last : NULL));
+    }
+    CHECK(clFlush(s.q));
+    while (status_of(last) > CL_COMPLETE) {
+        MUST(executor_bytes(&slow) < before + AHEAD_MOST + (64 << 20));
+        CHECK(usleep(10000));
+    }
+    MUST(status_of(last) == CL_COMPLETE);
+    CHECK(clReleaseEvent(last));
+    expect(&s, s.q, 7, LARGE);
+    close_scene(&s);
+}
+
 /** Runs a case with some servers, in a child. */
 static void
 run_case(void (*what)(void), const struct servers *servers)
@@ -417,6 +451,7 @@ CASE(user_event, &slow)
 CASE(no_deadlock, &slow)
 CASE(event, &slow)
 CASE(behind_a_kernel, &slow)
+CASE(unblocked_behind_a_kernel, &slow)
 CASE(told_by_finish, &failing)
 CASE(told_by_event, &failing)
 CASE(refused, &refusing)
@@ -438,11 +473,17 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_queue),    cmocka_unit_test(out_of_order),
-        cmocka_unit_test(later_queue),    cmocka_unit_test(user_event),
-        cmocka_unit_test(no_deadlock),    cmocka_unit_test(event),
-        cmocka_unit_test(told_by_finish), cmocka_unit_test(told_by_event),
-        cmocka_unit_test(refused),        cmocka_unit_test(behind_a_kernel),
+        cmocka_unit_test(other_queue),
+        cmocka_unit_test(out_of_order),
+        cmocka_unit_test(later_queue),
+        cmocka_unit_test(user_event),
+        cmocka_unit_test(no_deadlock),
+        cmocka_unit_test(event),
+        cmocka_unit_test(told_by_finish),
+        cmocka_unit_test(told_by_event),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(behind_a_kernel),
+        cmocka_unit_test(unblocked_behind_a_kernel),
     };
     char delay[16];
     int failed = 1;
