@@ -10,8 +10,9 @@
  * the parents' or the workers' own, MPI_Comm_spawn() gives the workers that wait, and in
  * them MPI_Comm_get_parent() the way back: link the library before the MPI (mpicc does).
  *
- * Errors of the MPIX calls go through the error handler of the intercommunicator, which by
- * default ends the job, and give MPI error codes; their words are logged.
+ * Errors of the MPIX calls go through the error handler of the intercommunicator, those of
+ * waits, which may outlive it, through that of MPI_COMM_WORLD; both end the job by default. They
+ * give MPI error codes; their words are logged.
  *
  * Threads: any; calls for one intercommunicator one after the other.
  */
@@ -121,6 +122,7 @@ typedef struct telpher_offload_params {
  *         TELPHER_ERR_NOT_FOUND    no such program here
  *         TELPHER_ERR_LIMIT        fewer slots, or waiting workers, than wanted
  *         TELPHER_ERR_UNSUPPORTED  the MPI cannot spawn, or the launch has no workers
+ *         TELPHER_ERR_INVALID      no such root, or mode
  *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_VERSION, TELPHER_ERR_PROTO  of the greeting
  */
 TELPHER_CALL telpher_status telpher_offload_start(const telpher_offload_params *params,
@@ -201,7 +203,8 @@ TELPHER_CALL telpher_status telpher_array_create(uint64_t rows, uint64_t row_byt
 
 /**
  * Writes the array: each parent gives its block, rows from telpher_block_first(rows, parents,
- * rank) on, which may be changed when this returns. Waits for the kernels before it.
+ * rank) on, which may be changed when this returns: what then becomes of it, the next call
+ * tells. Waits for the kernels before it.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_INVALID    no such array: freed, or ended with its workers; or no @p block

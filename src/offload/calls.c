@@ -127,7 +127,7 @@ ended(telpher_status status)
                        status == TELPHER_ERR_REFUSED
                            ? "the root's call of a kernel was refused"
                            : "a kernel's workers were lost before it ended");
-    return tp_mpi_error(MPI_COMM_WORLD, status, &err);
+    return tp_mpi_error(tp_world.world, status, &err); /* the workers' may be gone */
 }
 
 int

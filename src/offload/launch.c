@@ -7,19 +7,39 @@
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
 
-/* The first call meets the workers. */
-static struct tp_group *
-meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
+/* Nobody else would answer: the parents are those of the intercommunicator, in its order. */
+static telpher_status
+check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
 {
-    struct tp_group *g;
-    int is_inter = 0;
+    int is_inter = 0, size, rank, parents, mine;
 
     if (inter != MPI_COMM_NULL) {
         PMPI_Comm_test_inter(inter, &is_inter);
     }
     if (!is_inter) {
-        (void)tp_error_set(err, TELPHER_ERR_INVALID,
-                           "no intercommunicator with workers was given");
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "no intercommunicator with workers was given");
+    }
+    PMPI_Comm_size(inter, &parents);
+    PMPI_Comm_rank(inter, &mine);
+    PMPI_Comm_size(comm, &size);
+    PMPI_Comm_rank(comm, &rank);
+    if (size != parents || rank != mine) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "process %d of %d is %d of %d in the communicator: it must "
+                            "be the parents'",
+                            mine, parents, rank, size);
+    }
+    return TELPHER_OK;
+}
+
+/* The first call meets the workers. */
+static struct tp_group *
+meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
+{
+    struct tp_group *g;
+
+    if (check_comms(inter, tp_comm(comm), err) != TELPHER_OK) {
         return NULL;
     }
     tp_mutex_lock(&tp_offload_lock);
@@ -37,6 +57,21 @@ meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
     return g;
 }
 
+/* Nobody would send the call, and the workers wait for it before those behind. */
+static telpher_status
+check_root(MPI_Comm inter, int root, struct tp_error *err)
+{
+    int parents = 0;
+
+    if (inter != MPI_COMM_NULL) {
+        PMPI_Comm_size(inter, &parents);
+    }
+    return root < 0 || root >= parents
+               ? tp_error_set(err, TELPHER_ERR_INVALID, "root %d of %d parents", root,
+                              parents)
+               : TELPHER_OK;
+}
+
 struct tp_group *
 tp_group_lock(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
 {
@@ -44,10 +79,13 @@ tp_group_lock(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
 
     tp_mutex_lock(&tp_offload_lock);
     g = tp_group_find(inter);
-    if (g != NULL && g->attached) {
+    if (g != NULL && g->attached && root >= 0 && root < g->parents) {
         return g;
     }
     tp_mutex_unlock(&tp_offload_lock);
+    if (check_root(inter, root, err) != TELPHER_OK) {
+        return NULL;
+    }
     g = meet(inter, root, comm, err);
     if (g != NULL) {
         tp_mutex_lock(&tp_offload_lock);
@@ -83,32 +121,61 @@ caller_types(const telpher_launch *l, struct tp_offload_signature *types,
     return tp_offload_signature_of(&as_kernel, types, err);
 }
 
+/* Of what the caller has given: a bytes argument of no bytes may be nowhere. */
+static telpher_status
+check_args(const telpher_launch *l, struct tp_error *err)
+{
+    for (uint32_t i = 0; i < l->argcount; i++) {
+        if (l->args[i] == NULL && l->sizes[i] != 0) {
+            return tp_error_set(err, TELPHER_ERR_INVALID,
+                                "kernel %s: argument %u is missing", l->name, i + 1);
+        }
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+check(const struct tp_group *g, const telpher_launch *l, int64_t index,
+      struct tp_error *err)
+{
+    const struct tp_offload_signature *sig = &g->names.known[index].sig;
+    struct tp_offload_signature types;
+    telpher_status status = TELPHER_OK;
+
+    if (l->argcount != 0 && (l->args == NULL || l->sizes == NULL)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "kernel %s: no arguments, or no sizes of them, were given",
+                            l->name);
+    }
+    if (l->types != NULL) {
+        status = caller_types(l, &types, err);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_offload_check(l->name, sig, l->argcount, l->sizes,
+                                  l->types != NULL ? &types : NULL, err);
+    }
+    return status == TELPHER_OK ? check_args(l, err) : status;
+}
+
 /* Appends one kernel's record to the scratch buffer. */
 static telpher_status
 encode(struct tp_group *g, const telpher_launch *l, uint32_t flags,
        struct tp_error *err)
 {
     struct tp_offload_record r = {.flags = (uint16_t)flags};
-    struct tp_offload_signature types;
     const struct tp_offload_known *known;
     void *with_arrays[TELPHER_KERNEL_ARGS_MAX];
     uint64_t ids[TELPHER_KERNEL_ARGS_MAX];
     void *const *args = l->args;
     int64_t index = tp_offload_names_find(&g->names, l->name);
-    telpher_status status = TELPHER_OK;
+    telpher_status status;
     uint8_t *tail;
 
     if (index < 0) {
         return unknown(g, l->name, err);
     }
     known = &g->names.known[index];
-    if (l->types != NULL) {
-        status = caller_types(l, &types, err);
-    }
-    if (status == TELPHER_OK) {
-        status = tp_offload_check(l->name, &known->sig, l->argcount, l->sizes,
-                                  l->types != NULL ? &types : NULL, err);
-    }
+    status = check(g, l, index, err);
     if (status == TELPHER_OK && known->sig.has_arrays) {
         status = tp_array_args(g, l, &known->sig, with_arrays, ids, err);
         args = with_arrays;
@@ -367,8 +434,25 @@ get_workers(const telpher_offload_params *p, int root, MPI_Comm comm,
             "split: this launch has no workers: mpirun -np P ./program : "
             "-np C telpher-worker");
     }
-    return tp_pool_take(p->workers > 0 ? p->workers : tp_pool_idle(), root, comm,
-                        ret_inter, err);
+    return tp_pool_take(p->workers > 0 ? p->workers : TP_MAX(tp_pool_idle(), 1), root,
+                        comm, ret_inter, err);
+}
+
+static telpher_status
+check_start(const telpher_offload_params *p, int root, MPI_Comm comm,
+            struct tp_error *err)
+{
+    int size;
+
+    PMPI_Comm_size(comm, &size);
+    if (root < 0 || root >= size) {
+        return tp_error_set(err, TELPHER_ERR_INVALID, "root %d of %d parents", root,
+                            size);
+    }
+    if (p->mode < TELPHER_OFFLOAD_AUTO || p->mode > TELPHER_OFFLOAD_SPLIT) {
+        return tp_error_set(err, TELPHER_ERR_INVALID, "no mode is %d", p->mode);
+    }
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -383,7 +467,10 @@ telpher_offload_start(const telpher_offload_params *params, int root, MPI_Comm c
     if (params != NULL) {
         memcpy(&own, params, TP_MIN(sizeof(own), params->struct_size));
     }
-    status = get_workers(&own, root, tp_comm(comm), &inter, &why);
+    status = check_start(&own, root, tp_comm(comm), &why);
+    if (status == TELPHER_OK) {
+        status = get_workers(&own, root, tp_comm(comm), &inter, &why);
+    }
     if (status == TELPHER_OK && meet(inter, root, comm, &why) == NULL) {
         status = why.code;
     }

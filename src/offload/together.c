@@ -77,10 +77,13 @@ await_others(struct tp_group *g)
     struct tp_idle idle = TP_IDLE_INIT;
     int done = 0;
     bool lost = false;
+    int rc = PMPI_Iallreduce(g->said, g->agreed, TP_AGREED_COUNT, MPI_INT64_T, MPI_MIN,
+                             g->local, &g->agreeing);
 
     while (!done && !lost) {
-        int rc = PMPI_Test(&g->agreeing, &done, MPI_STATUS_IGNORE);
-
+        if (rc == MPI_SUCCESS) {
+            rc = PMPI_Test(&g->agreeing, &done, MPI_STATUS_IGNORE);
+        }
         tp_mutex_lock(&tp_offload_lock);
         if (rc != MPI_SUCCESS) {
             tp_group_lose(g, TELPHER_ERR_IO);
@@ -145,11 +148,7 @@ tp_group_agree(struct tp_group *g, const struct tp_agreement *call,
     g->said[STATUS] = err->code;
     g->said[ENDED] = g->ended ? -1 : 0;
     tp_mutex_unlock(&tp_offload_lock);
-    if (good) {
-        PMPI_Iallreduce(g->said, g->agreed, TP_AGREED_COUNT, MPI_INT64_T, MPI_MIN,
-                        g->local, &g->agreeing);
-        good = await_others(g);
-    }
+    good = good && await_others(g);
     tp_mutex_lock(&tp_offload_lock);
     status =
         good ? conclude(g, err) : tp_error_set(err, g->status, "the workers are lost");

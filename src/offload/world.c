@@ -23,12 +23,16 @@ tp_world_declare_worker(void)
     tp_world.is_worker = true;
 }
 
+/* Launchers end jobs with words that they have not read yet. */
+#define WORDS_TAKE (50 * TP_CLOCK_MS)
+
 void
 tp_world_abort(const char *words)
 {
     int initialized = 0;
 
     fprintf(stderr, "telpher[%d]: %s\n", (int)getpid(), words);
+    tp_clock_sleep(WORDS_TAKE);
     PMPI_Initialized(&initialized);
     if (initialized) {
         PMPI_Abort(MPI_COMM_WORLD, 1);

@@ -192,6 +192,13 @@ refusals(void)
            MPI_SUCCESS) == mine);
     check((MPIX_Kernel_call("sleeps", -1, wide_args, wide_sizes, root, comm, inter) !=
            MPI_SUCCESS) == mine);
+    wide_args[0] = NULL;
+    sizes[0] = 4;
+    check((MPIX_Kernel_call("sleeps", 1, wide_args, sizes, root, comm, inter) !=
+           MPI_SUCCESS) == mine);
+    check(MPIX_Kernel_call("nothing", 0, NULL, NULL, parents, comm, inter) !=
+          MPI_SUCCESS);
+    check(MPIX_Kernel_call("nothing", 0, NULL, NULL, -1, comm, inter) != MPI_SUCCESS);
     MPI_Comm_set_errhandler(inter, MPI_ERRORS_ARE_FATAL);
     paper();
 }
@@ -207,6 +214,10 @@ typed_launches(void)
     telpher_error err = {0};
 
     check(telpher_offload_launch(1, &launch, 0, comm, inter, NULL, &err) == TELPHER_OK);
+    launch.sizes = NULL;
+    check((telpher_offload_launch(1, &launch, 0, comm, inter, NULL, &err) ==
+           TELPHER_ERR_INVALID) == (rank == 0));
+    launch.sizes = sizes;
     launch.types = wrong;
     if (rank == 0) {
         check(telpher_offload_launch(1, &launch, 0, comm, inter, NULL, &err) ==

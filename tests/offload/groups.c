@@ -30,6 +30,21 @@ start(int wanted, telpher_status expected)
 }
 
 static void
+bad_starts(void)
+{
+    telpher_offload_params params = TELPHER_OFFLOAD_PARAMS_INIT;
+    telpher_error err = {0};
+    MPI_Comm inter = MPI_COMM_NULL;
+
+    check(telpher_offload_start(&params, 1, MPI_COMM_WORLD, &inter, &err) ==
+          TELPHER_ERR_INVALID);
+    params.mode = 3;
+    check(telpher_offload_start(&params, 0, MPI_COMM_WORLD, &inter, &err) ==
+          TELPHER_ERR_INVALID);
+    check(inter == MPI_COMM_NULL && err.text[0] != '\0');
+}
+
+static void
 run(MPI_Comm inter, char *name, int expected)
 {
     MPIX_Kernel_request request;
@@ -80,10 +95,12 @@ main(int argc, char **argv)
     check(argc > 1);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     check(size == 1); /* workers do not come here */
+    bad_starts();
     for (int round = 0; round < 3; round++) {
         first = start(1, TELPHER_OK);
         second = start(1, TELPHER_OK);
         (void)start(1, TELPHER_ERR_LIMIT);
+        (void)start(0, TELPHER_ERR_LIMIT);
         paper(first);
         paper(second);
         run(first, "nothing", 0);

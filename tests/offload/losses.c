@@ -256,7 +256,7 @@ queues(void)
     MPI_Comm_disconnect(&inter);
 }
 
-/* The message of a put cannot leave parent 0; a group waits for the one that is lost. */
+/* The message of a get cannot leave parent 0; a group waits for the one that is lost. */
 static void
 loss(void)
 {
@@ -272,12 +272,14 @@ loss(void)
     check(MPIX_Kernel_after(1, &early, comm, other) == MPI_SUCCESS);
     check(launch("nothing", 0, NULL, 0, other, &gated) == TELPHER_OK);
     refuse_launches = rank == 0;
-    check(puts_rows(&err) == TELPHER_ERR_PEER_LOST && err.text[0] != '\0');
+    check(gets_rows(&err) == TELPHER_ERR_PEER_LOST && err.text[0] != '\0');
     check(rank != 0 || launch_prefix != 0);
     refuse_launches = 0;
-    check(wait_for(&early) == TELPHER_ERR_PEER_LOST);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    check(MPIX_Kernel_wait(&early, NULL) != MPI_SUCCESS);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
     check(wait_for(&gated) == TELPHER_ERR_PEER_LOST);
-    check(gets_rows(&err) == TELPHER_ERR_PEER_LOST);
+    check(puts_rows(&err) == TELPHER_ERR_PEER_LOST);
     check(telpher_offload_load("nothing.so", 0, comm, inter, &err) ==
           TELPHER_ERR_PEER_LOST);
     check(launch("nothing", 0, NULL, 0, inter, NULL) == TELPHER_ERR_PEER_LOST);
@@ -301,6 +303,12 @@ main(int argc, char **argv)
     MPI_Comm_size(comm, &parents);
     workers = atoi(argv[2]) - (strcmp(what, "memory") != 0);
     inter = start(workers);
+    if (parents > 1) { /* not the parents' */
+        telpher_launch one = {sizeof(one), 0, "nothing", NULL, NULL, NULL};
+
+        check(telpher_offload_launch(1, &one, 0, MPI_COMM_SELF, inter, NULL, NULL) ==
+              TELPHER_ERR_INVALID);
+    }
     if (strcmp(what, "memory") == 0) {
         memory();
     } else if (strcmp(what, "queues") == 0) {
