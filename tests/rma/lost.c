@@ -3,7 +3,9 @@
  * usage: telpher launch -k -n PROCESSES -- rma_lost HOW
  *
  * The last process is killed while the others wait for it: for a notification, in a barrier,
- * or for what they get. All their waits end, and the report says who is lost and who waited.
+ * for what they get, or for room. All their waits end, and the report says who is lost and
+ * who waited. Or it is stopped, and takes nothing: then they wait for room until the
+ * deadline, and leave it behind.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +17,9 @@
 
 enum { RANKS = 2, WORLD = TELPHER_RMA_WORLD };
 
-static int how; /* 0 notification, 1 barrier, 2 get, 3 flood */
+enum how { NOTIFICATION, BARRIER, GET, FLOOD, STOPPED };
+
+static int how;
 static telpher_status statuses[64];
 static uint64_t cells[64];
 static uint8_t big[4 << 20];
@@ -31,6 +35,20 @@ flood(telpher_rma *rma, telpher_rma_win win, uint32_t to)
     return status;
 }
 
+/* Stops, and is killed by a child a little later. */
+static void
+stop(void)
+{
+    pid_t self = getpid();
+
+    if (fork() == 0) {
+        sleep(2);
+        kill(self, SIGKILL);
+        _exit(0);
+    }
+    kill(self, SIGSTOP);
+}
+
 TELPHER_RMA_KERNEL(kernel_dies)
 {
     uint32_t me = telpher_rma_rank(rma, WORLD), last = telpher_rma_size(rma, WORLD) - 1;
@@ -42,14 +60,17 @@ TELPHER_RMA_KERNEL(kernel_dies)
 
         while (telpher_rma_now(rma) - begin < 50000000) {
         }
+        if (how == STOPPED) {
+            stop();
+        }
         kill(getpid(), SIGKILL);
     } else if (me / RANKS == last / RANKS) {
         telpher_rma_wait(rma, 9, 1);
-    } else if (how == 0) {
+    } else if (how == NOTIFICATION) {
         statuses[me] = telpher_rma_wait_from(rma, WORLD, last, 3, 1);
-    } else if (how == 1) {
+    } else if (how == BARRIER) {
         statuses[me] = telpher_rma_barrier(rma, WORLD);
-    } else if (how == 2) {
+    } else if (how == GET) {
         do {
             statuses[me] = telpher_rma_get(rma, win, last, 0, &cells[me], 8);
         } while (statuses[me] == TELPHER_OK);
@@ -66,13 +87,18 @@ is_told(telpher_rma_job *job, telpher_status status)
 {
     char words[64];
 
+    if (how == STOPPED) {
+        return status == TELPHER_ERR_TIMEOUT &&
+               strstr(telpher_rma_report(job), "for room: 512 commands") != NULL;
+    }
     snprintf(words, sizeof(words), "process %u with ranks",
              telpher_rma_job_processes(job) - 1);
     return status == TELPHER_ERR_PEER_LOST &&
            strstr(telpher_rma_report(job), words) != NULL &&
            strstr(telpher_rma_report(job), "is lost") != NULL &&
-           (how != 0 || strstr(telpher_rma_report(job), "waits for tag 3: 0 of 1 from "
-                                                        "rank") != NULL);
+           (how != NOTIFICATION ||
+            strstr(telpher_rma_report(job), "waits for tag 3: 0 of 1 from "
+                                            "rank") != NULL);
 }
 
 int
@@ -86,7 +112,7 @@ main(int argc, char **argv)
 
     how = argc > 1 ? atoi(argv[1]) : 0;
     params.ranks = RANKS;
-    params.timeout_ns = 30000000000u;
+    params.timeout_ns = how == STOPPED ? 500000000 : 30000000000u;
     if (telpher_rma_create(&params, &job, NULL) != TELPHER_OK) {
         return 1;
     }
@@ -95,7 +121,8 @@ main(int argc, char **argv)
     good = is_told(job, status);
     for (uint32_t r = first; r < first + RANKS; r++) {
         good = good && (statuses[r] == TELPHER_ERR_PEER_LOST ||
-                        (how == 3 && statuses[r] == TELPHER_ERR_CANCELED));
+                        (how == FLOOD && statuses[r] == TELPHER_ERR_CANCELED) ||
+                        (how == STOPPED && statuses[r] != TELPHER_OK));
     }
     good = good &&
            telpher_rma_run(job, &kernel_after, NULL, NULL) == TELPHER_ERR_PEER_LOST;
