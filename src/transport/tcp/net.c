@@ -18,6 +18,7 @@ enum {
     FEW = 4, /* connections that are looked at without asking epoll first */
     LOOK_EVERY = 64, /* rounds between looks for new connections */
     EVENTS = 64,
+    FIRST_OF = 1 << 20, /* [bytes] of the longest bulk whose first part goes unasked */
     REST_READS = 1024, /* more than a socket holds, each of some 100 KiB */
 };
 /** For what a socket had room for at the last moment. */
@@ -62,6 +63,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     tp_list_init(&n->conns);
     tp_list_init(&n->losing);
     tp_list_init(&n->ended);
+    tp_list_init(&n->arrived);
     n->peers = tp_alloc_array(params->size, sizeof(struct tcp_peer *), "tcp peers");
     if (n->peers != NULL && n->epoll_fd >= 0) {
         status = tp_tcp_net_listen(n, err);
@@ -151,6 +153,19 @@ net_send(struct tp_net *net, uint32_t rank, const void *header, size_t header_le
                       : tp_tcp_net_frame(peer->conn, &f, header, data, true);
 }
 
+/* The first part of a bulk goes with its announcement where it can go now: so the question
+ * for the rest travels beside it. The peer may have to keep it: few at a time. Much more than
+ * that takes so long that nothing is gained. */
+static bool
+may_begin(const struct tcp_peer *peer, size_t len)
+{
+    const struct tcp_conn *c = peer->conn;
+
+    return len >= TP_TCP_FIRST << 10 && len <= FIRST_OF && !peer->drops &&
+           peer->firsts_out < TP_TCP_FIRSTS && !c->connecting && !c->held &&
+           !tp_tcp_net_has_out(c);
+}
+
 static telpher_status
 net_send_bulk(struct tp_net *net, uint32_t rank, const void *header, size_t header_len,
               const void *src, size_t len, struct tp_net_op *op)
@@ -178,15 +193,22 @@ net_send_bulk(struct tp_net *net, uint32_t rank, const void *header, size_t head
     out->len = len;
     out->op = op;
     out->status = TELPHER_IN_PROGRESS;
+    if (may_begin(peer, len)) {
+        f.first = TP_TCP_FIRST;
+        out->first = true;
+        out->sent = TP_TCP_FIRST << 10;
+    }
     status = tp_map_put(&peer->out, out->id, out);
     if (status == TELPHER_OK) {
-        status = tp_tcp_net_frame(peer->conn, &f, header, NULL, true);
+        status = tp_tcp_net_frame(peer->conn, &f, header, src, true);
         if (status != TELPHER_OK) {
             tp_map_remove(&peer->out, out->id);
         }
     }
     if (status != TELPHER_OK) {
         tp_free(out);
+    } else {
+        peer->firsts_out += out->first;
     }
     return status;
 }
@@ -201,15 +223,39 @@ answer(struct tcp_peer *peer, uint8_t type, uint32_t id, uint64_t len)
     }
 }
 
+/* The peer may send the first part of another one. */
+static void
+answer_first(struct tp_net_bulk *bulk)
+{
+    bulk->peer->firsts_in -= bulk->first;
+    bulk->first = false;
+}
+
 static void
 net_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t len,
               struct tp_net_op *op)
 {
-    (void)net;
     bulk->dst = dst;
     bulk->want = len;
     bulk->op = op;
+    if (bulk->kept != NULL) {
+        memcpy(dst, bulk->kept, TP_MIN(bulk->got, len));
+        tp_free(bulk->kept);
+        bulk->kept = NULL;
+    }
+    answer_first(bulk);
     answer(bulk->peer, TP_TCP_GO_FRAME, bulk->id, len);
+    if (!bulk->coming && bulk->got >= len) {
+        tp_list_push_back(&tcp_net(net)->arrived, &bulk->link);
+    }
+}
+
+void
+tp_tcp_net_free_bulk(struct tp_net_bulk *bulk)
+{
+    tp_list_remove(&bulk->link);
+    tp_free(bulk->kept);
+    tp_free(bulk);
 }
 
 static void
@@ -221,9 +267,13 @@ net_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk)
     if (peer->lost) {
         return; /* void already; freed with the peer */
     }
-    tp_map_remove(&peer->in, bulk->id);
+    answer_first(bulk);
     answer(peer, TP_TCP_DROP_FRAME, bulk->id, 0);
-    tp_free(bulk);
+    bulk->dropped = true;
+    if (!bulk->coming) {
+        tp_map_remove(&peer->in, bulk->id);
+        tp_tcp_net_free_bulk(bulk);
+    }
 }
 
 void
@@ -321,7 +371,7 @@ finish_losing(struct tcp_peer *peer)
     }
     n->params.events->on_lost(n->params.user, peer->rank, peer->why);
     for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
-        tp_free(value);
+        tp_tcp_net_free_bulk(value);
     }
     tp_map_fini(&peer->in);
     tp_map_init(&peer->in);
@@ -343,6 +393,15 @@ tell_ended(struct tcp_net *n)
         tp_map_remove(&out->peer->out, out->id);
         tp_free(out);
         op->done(op, status);
+        count++;
+    }
+    while ((link = tp_list_pop_front(&n->arrived)) != NULL) {
+        struct tp_net_bulk *bulk = tp_list_entry(link, struct tp_net_bulk, link);
+        struct tp_net_op *op = bulk->op;
+
+        tp_map_remove(&bulk->peer->in, bulk->id);
+        tp_tcp_net_free_bulk(bulk);
+        op->done(op, TELPHER_OK);
         count++;
     }
     return count;
@@ -438,7 +497,8 @@ net_arm(struct tp_net *net)
     struct tcp_net *n = tcp_net(net);
 
     n->rounds = 0; /* the next progress looks everywhere */
-    return tp_list_is_empty(&n->ended) && tp_list_is_empty(&n->losing)
+    return tp_list_is_empty(&n->ended) && tp_list_is_empty(&n->arrived) &&
+                   tp_list_is_empty(&n->losing)
                ? TELPHER_OK
                : TELPHER_ERR_AGAIN;
 }
@@ -512,7 +572,7 @@ free_peer(struct tcp_peer *peer)
         tp_free(value);
     }
     for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
-        tp_free(value);
+        tp_tcp_net_free_bulk(value);
     }
     tp_map_fini(&peer->out);
     tp_map_fini(&peer->in);

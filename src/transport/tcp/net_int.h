@@ -5,7 +5,8 @@
  *   net.c        the table; peers and bulks
  *   net_card.c   where a rank listens, and which of its addresses to try
  *   net_conn.c   connections: made, accepted, greeted, lost
- *   net_frames.c frames out and in
+ *   net_frames.c frames out
+ *   net_receive.c frames in
  *   net_watch.c  machines that vanish without a word
  *
  * Two ranks share a connection. If both made one at the same moment the lower rank's stays: the
@@ -14,6 +15,7 @@
 #ifndef TELPHER_TRANSPORT_TCP_NET_INT_H
 #define TELPHER_TRANSPORT_TCP_NET_INT_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -26,6 +28,8 @@ enum {
     TP_TCP_EAGER = 64 << 10, /* [bytes] of an eager message */
     TP_TCP_OUT_MAX = 1 << 20, /* [bytes] that wait for the socket before AGAIN */
     TP_TCP_ADDRESSES = 8, /* of one card */
+    TP_TCP_FIRST = 64, /* [KiB] of a bulk that go with its announcement, unasked */
+    TP_TCP_FIRSTS = 4, /* of them that a peer has not answered, at most */
 };
 
 /** To make a connection, at least: the kernel asks again after 1 s. */
@@ -35,7 +39,7 @@ enum {
 struct tp_tcp_frame {
     uint8_t type; /**< enum tp_tcp_frame_type */
     uint8_t header_len; /**< [bytes]; EAGER and BULK */
-    uint16_t reserved; /**< 0 */
+    uint16_t first; /**< [KiB] of a BULK's data that follow at once; else 0 */
     uint32_t id; /**< of the bulk, the sender's */
     uint64_t
         len; /**< [bytes] of data behind (EAGER, DATA), announced (BULK), wanted (GO) */
@@ -75,6 +79,8 @@ struct tcp_out {
     uint32_t id;
     const uint8_t *src;
     size_t len, sent; /* len: announced, then wanted */
+    size_t turn; /* [bytes] sent since others had theirs */
+    bool first, asked; /* its first part went unasked; the peer wants the rest */
     struct tp_net_op *op;
     telpher_status status;
 };
@@ -88,7 +94,9 @@ struct tcp_peer {
     bool gone; /* told */
     telpher_status why;
     struct tp_list losing; /* of net->losing */
+    bool drops; /* it had no use for the first part of the last bulk */
     uint32_t next_id;
+    unsigned firsts_out, firsts_in; /* not answered, by it and by us */
     struct tp_map out; /* struct tcp_out by id */
     struct tp_map in; /* struct tp_net_bulk by id */
     union tp_tcp_sockaddr addresses[TP_TCP_ADDRESSES]; /* to try */
@@ -97,13 +105,16 @@ struct tcp_peer {
 
 /** A bulk that was announced to us. */
 struct tp_net_bulk {
-    struct tp_list link; /* of net->arrived, once all is here */
+    struct tp_list link; /* of net->arrived, where all was here before it was wanted */
     struct tcp_peer *peer;
     uint32_t id;
     uint64_t len; /* announced */
     uint8_t *dst; /* NULL until it is wanted */
-    size_t want, got;
-    size_t promised; /* by data frames that began: over all connections */
+    uint8_t *kept; /* what came before it was wanted */
+    size_t want, got; /* got: also what is not wanted */
+    size_t promised; /* by frames that began: over all connections */
+    bool coming; /* a frame of it is partly in: conn->into */
+    bool first, dropped; /* began with its announcement; nobody wants it */
     struct tp_net_op *op;
 };
 
@@ -128,8 +139,9 @@ struct tcp_conn {
     size_t part_head_left, part_left;
     uint8_t *in; /* TP_TCP_IN bytes */
     size_t in_start, in_end;
-    struct tp_net_bulk *into; /* a data frame is partly in */
+    struct tp_net_bulk *into; /* a frame with data is partly in */
     size_t into_left;
+    bool bulky; /* bulks come rather than large eager messages */
 };
 
 struct tcp_net {
@@ -141,6 +153,7 @@ struct tcp_net {
     struct tcp_peer **peers; /* by rank */
     struct tp_list conns, losing;
     struct tp_list ended; /* struct tcp_out whose op is to be told */
+    struct tp_list arrived; /* struct tp_net_bulk, the same */
     size_t conn_count, strangers;
     size_t remotes; /* connections to other machines */
     tp_ns look_at;
@@ -157,6 +170,7 @@ tcp_net(struct tp_net *net)
 struct tcp_peer *tp_tcp_net_peer(struct tcp_net *n, uint32_t rank);
 /** Gives a peer up; told in progress. */
 void tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why);
+void tp_tcp_net_free_bulk(struct tp_net_bulk *bulk);
 /** An op of ours has ended; told in progress. */
 void tp_tcp_net_end(struct tcp_out *out, telpher_status status);
 
@@ -192,16 +206,34 @@ void tp_tcp_net_watch_end(struct tcp_conn *c);
 /** Looks, if it is time to, whether other machines are still there. */
 void tp_tcp_net_look(struct tcp_net *n);
 
+/** Not now, rather than never. */
+static inline bool
+tp_tcp_is_soft(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+/** [bytes] of data in the frame itself, behind its header. */
+static inline size_t
+tp_tcp_inside(const struct tp_tcp_frame *f)
+{
+    return f->type == TP_TCP_EAGER_FRAME  ? (size_t)f->len
+           : f->type == TP_TCP_BULK_FRAME ? (size_t)f->first << 10
+                                          : 0;
+}
+
 /* ---- net_frames.c ---- */
 /** Sends a frame, header and data, or keeps them. @return OK, AGAIN */
 telpher_status tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
                                 const void *header, const void *data, bool may_wait);
 /** Sends what waits. @return how many steps that took */
 unsigned tp_tcp_net_flush(struct tcp_conn *c);
-/** Receives what is there. @return how many steps that took */
-unsigned tp_tcp_net_read(struct tcp_conn *c);
 /** Says to the higher rank which connection is used. */
 void tp_tcp_net_say(struct tcp_conn *c, enum tp_tcp_frame_type type);
 bool tp_tcp_net_has_out(const struct tcp_conn *c);
+
+/* ---- net_receive.c ---- */
+/** Receives what is there. @return how many steps that took */
+unsigned tp_tcp_net_read(struct tcp_conn *c);
 
 #endif

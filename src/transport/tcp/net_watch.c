@@ -60,6 +60,8 @@ tp_tcp_net_watch_begin(struct tcp_conn *c)
     c->net->remotes += c->remote;
     if (c->remote) { /* within a machine the kernel tells, and may be late to answer */
         keep_alive(c->fd, c->net->params.lost_after);
+    } else { /* and there is no way that could be crowded: nothing need be paced (BBR) */
+        (void)setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
     }
 }
 
