@@ -70,7 +70,7 @@ check-fuzz: ## every fuzz target for FUZZ_SECONDS (30) each, JOBS at a time
 	@$(call build,fuzz)
 	@scripts/check-fuzz build/fuzz $(FUZZ_SECONDS) $(JOBS)
 
-check-sizes: build ## between ranks, all sizes up to 32 MiB and 4 GiB + 1: half an hour, 9 GiB of memory
+check-sizes: build ## between ranks, all sizes up to 32 MiB and 4 GiB + 1: half an hour, 9 GiB of memory; goes on where it ended
 	@scripts/check-sizes build/dev
 
 check-soak: build ## memory, processor time and latency of a server over minutes

@@ -96,7 +96,11 @@ TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params 
  * TELPHER_ERR_PEER_LOST. What was sent, as far as its requests are complete, arrives also at
  * ranks that do not look for a while: until they, or their kernels, have taken it this call
  * waits, at most TELPHER_LEAVE_TIMEOUT (60 s; then a line is logged), and no longer for ranks
- * that die. Requests that are not complete end without a call. NULL is fine. Since: 0.1.
+ * that die. Requests that are not complete end without a call. NULL is fine.
+ *
+ * Only @p ctx is progressed meanwhile: where one thread has contexts of several ranks, it ends
+ * those first that have not taken what was sent to them, or progresses them until they have.
+ * Since: 0.1.
  */
 TELPHER_CALL void telpher_context_destroy(telpher_context *ctx);
 
