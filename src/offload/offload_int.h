@@ -284,6 +284,11 @@ struct tp_calls {
                                  uint64_t sizes[TELPHER_KERNEL_ARGS_MAX]);
 };
 
+/** Appends the records of all kernels of @p calls to group->scratch, up to "" if that is among
+ *  them: @p ret_ends. With the lock held. (encode.c) */
+telpher_status tp_encode_all(struct tp_group *group, const struct tp_calls *calls,
+                             bool wants_done, bool *ret_ends, struct tp_error *err);
+
 /** telpher_offload_launch() for any of the public calls. */
 telpher_status tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm,
                          MPI_Comm inter, MPIX_Kernel_request *ret_request,
