@@ -18,7 +18,6 @@ enum {
     FEW = 4, /* connections that are looked at without asking epoll first */
     LOOK_EVERY = 64, /* rounds between looks for new connections */
     EVENTS = 64,
-    FIRST_OF = 1 << 20, /* [bytes] of the longest bulk whose first part goes unasked */
     REST_READS = 1024, /* more than a socket holds, each of some 100 KiB */
 };
 /** For what a socket had room for at the last moment. */
@@ -153,137 +152,6 @@ net_send(struct tp_net *net, uint32_t rank, const void *header, size_t header_le
                       : tp_tcp_net_frame(peer->conn, &f, header, data, true);
 }
 
-/* The first part of a bulk goes with its announcement where it can go now: so the question
- * for the rest travels beside it. The peer may have to keep it: few at a time. Much more than
- * that takes so long that nothing is gained. */
-static bool
-may_begin(const struct tcp_peer *peer, size_t len)
-{
-    const struct tcp_conn *c = peer->conn;
-
-    return len >= TP_TCP_FIRST << 10 && len <= FIRST_OF && !peer->drops &&
-           peer->firsts_out < TP_TCP_FIRSTS && !c->connecting && !c->held &&
-           !tp_tcp_net_has_out(c);
-}
-
-static telpher_status
-net_send_bulk(struct tp_net *net, uint32_t rank, const void *header, size_t header_len,
-              const void *src, size_t len, struct tp_net_op *op)
-{
-    struct tcp_peer *peer = tcp_net(net)->peers[rank];
-    struct tcp_out *out;
-    struct tp_tcp_frame f = {
-        .type = TP_TCP_BULK_FRAME, .header_len = (uint8_t)header_len, .len = len};
-    telpher_status status;
-
-    if (peer->lost) {
-        return TELPHER_ERR_PEER_LOST;
-    }
-    out = tp_zalloc(sizeof(*out), "tcp bulk");
-    if (out == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    while (tp_map_get(&peer->out, peer->next_id) != NULL) {
-        peer->next_id++;
-    }
-    tp_list_init(&out->link);
-    out->peer = peer;
-    out->id = f.id = peer->next_id++;
-    out->src = src;
-    out->len = len;
-    out->op = op;
-    out->status = TELPHER_IN_PROGRESS;
-    if (may_begin(peer, len)) {
-        f.first = TP_TCP_FIRST;
-        out->first = true;
-        out->sent = TP_TCP_FIRST << 10;
-    }
-    status = tp_map_put(&peer->out, out->id, out);
-    if (status == TELPHER_OK) {
-        status = tp_tcp_net_frame(peer->conn, &f, header, src, true);
-        if (status != TELPHER_OK) {
-            tp_map_remove(&peer->out, out->id);
-        }
-    }
-    if (status != TELPHER_OK) {
-        tp_free(out);
-    } else {
-        peer->firsts_out += out->first;
-    }
-    return status;
-}
-
-static void
-answer(struct tcp_peer *peer, uint8_t type, uint32_t id, uint64_t len)
-{
-    const struct tp_tcp_frame f = {.type = type, .id = id, .len = len};
-
-    if (!peer->lost) {
-        (void)tp_tcp_net_frame(peer->conn, &f, NULL, NULL, false); /* a loss is told */
-    }
-}
-
-/* The peer may send the first part of another one. */
-static void
-answer_first(struct tp_net_bulk *bulk)
-{
-    bulk->peer->firsts_in -= bulk->first;
-    bulk->first = false;
-}
-
-static void
-net_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t len,
-              struct tp_net_op *op)
-{
-    bulk->dst = dst;
-    bulk->want = len;
-    bulk->op = op;
-    if (bulk->kept != NULL) {
-        memcpy(dst, bulk->kept, TP_MIN(bulk->got, len));
-        tp_free(bulk->kept);
-        bulk->kept = NULL;
-    }
-    answer_first(bulk);
-    answer(bulk->peer, TP_TCP_GO_FRAME, bulk->id, len);
-    if (!bulk->coming && bulk->got >= len) {
-        tp_list_push_back(&tcp_net(net)->arrived, &bulk->link);
-    }
-}
-
-void
-tp_tcp_net_free_bulk(struct tp_net_bulk *bulk)
-{
-    tp_list_remove(&bulk->link);
-    tp_free(bulk->kept);
-    tp_free(bulk);
-}
-
-static void
-net_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk)
-{
-    struct tcp_peer *peer = bulk->peer;
-
-    (void)net;
-    if (peer->lost) {
-        return; /* void already; freed with the peer */
-    }
-    answer_first(bulk);
-    answer(peer, TP_TCP_DROP_FRAME, bulk->id, 0);
-    bulk->dropped = true;
-    if (!bulk->coming) {
-        tp_map_remove(&peer->in, bulk->id);
-        tp_tcp_net_free_bulk(bulk);
-    }
-}
-
-void
-tp_tcp_net_end(struct tcp_out *out, telpher_status status)
-{
-    out->status = status;
-    tp_list_remove(&out->link);
-    tp_list_push_back(&out->peer->net->ended, &out->link);
-}
-
 /* ---- losing ---- */
 
 void
@@ -380,34 +248,6 @@ finish_losing(struct tcp_peer *peer)
 /* ---- progress ---- */
 
 static unsigned
-tell_ended(struct tcp_net *n)
-{
-    unsigned count = 0;
-    struct tp_list *link;
-
-    while ((link = tp_list_pop_front(&n->ended)) != NULL) {
-        struct tcp_out *out = tp_list_entry(link, struct tcp_out, link);
-        struct tp_net_op *op = out->op;
-        telpher_status status = out->status;
-
-        tp_map_remove(&out->peer->out, out->id);
-        tp_free(out);
-        op->done(op, status);
-        count++;
-    }
-    while ((link = tp_list_pop_front(&n->arrived)) != NULL) {
-        struct tp_net_bulk *bulk = tp_list_entry(link, struct tp_net_bulk, link);
-        struct tp_net_op *op = bulk->op;
-
-        tp_map_remove(&bulk->peer->in, bulk->id);
-        tp_tcp_net_free_bulk(bulk);
-        op->done(op, TELPHER_OK);
-        count++;
-    }
-    return count;
-}
-
-static unsigned
 run_conn(struct tcp_conn *c)
 {
     unsigned count = 0;
@@ -487,7 +327,7 @@ net_progress(struct tp_net *net)
             count += run_conn(tp_list_entry(link, struct tcp_conn, link));
         }
     }
-    count += tell_ended(n);
+    count += tp_tcp_net_tell_ended(n);
     return count + bury(n);
 }
 
@@ -617,9 +457,9 @@ const struct tp_net_ops tp_tcp_net = {
     .reaches = net_reaches,
     .connect = net_connect,
     .send = net_send,
-    .send_bulk = net_send_bulk,
-    .recv_bulk = net_recv_bulk,
-    .drop_bulk = net_drop_bulk,
+    .send_bulk = tp_tcp_net_send_bulk,
+    .recv_bulk = tp_tcp_net_recv_bulk,
+    .drop_bulk = tp_tcp_net_drop_bulk,
     .give_up = net_give_up,
     .progress = net_progress,
     .arm = net_arm,

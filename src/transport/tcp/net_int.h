@@ -2,7 +2,8 @@
 /*
  * Messages between ranks over TCP: docs/comm.md section 4.
  *
- *   net.c        the table; peers and bulks
+ *   net.c        the table; peers
+ *   net_bulk.c   bulks, but for their data
  *   net_card.c   where a rank listens, and which of its addresses to try
  *   net_conn.c   connections: made, accepted, greeted, lost
  *   net_frames.c frames out
@@ -170,9 +171,20 @@ tcp_net(struct tp_net *net)
 struct tcp_peer *tp_tcp_net_peer(struct tcp_net *n, uint32_t rank);
 /** Gives a peer up; told in progress. */
 void tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why);
+
+/* ---- net_bulk.c ---- */
+/** Of the table: src/core/net.h. */
+telpher_status tp_tcp_net_send_bulk(struct tp_net *net, uint32_t rank,
+                                    const void *header, size_t header_len,
+                                    const void *src, size_t len, struct tp_net_op *op);
+void tp_tcp_net_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
+                          size_t len, struct tp_net_op *op);
+void tp_tcp_net_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk);
 void tp_tcp_net_free_bulk(struct tp_net_bulk *bulk);
 /** An op of ours has ended; told in progress. */
 void tp_tcp_net_end(struct tcp_out *out, telpher_status status);
+/** Tells of all that ended. @return how many */
+unsigned tp_tcp_net_tell_ended(struct tcp_net *n);
 
 /* ---- net_card.c ---- */
 telpher_status tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err);
