@@ -6,7 +6,7 @@
 #   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom; latencies
 #   studies  the case studies against their serial programs, and dCUDA's reduction
 #   memory   the same few under compute-sanitizer, where it is installed
-# Needs lib/libtelpher-rma of the build and the driver. ARCH=sm_90 says what is built for.
+# Needs lib/libtelpher-rma and lib/libtelpher of the build, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 programs=$build/gpu-rma

@@ -60,6 +60,7 @@ struct tp_landing {
 
 /** Another process, or this one. */
 struct tp_process {
+    size_t inline_max; /* [bytes] that travel with a command to it */
     bool lost;
     bool done; /* its ranks have returned */
     struct tp_hello hellos[2]; /* of this launch and the next; serial 0 = none came */
@@ -108,7 +109,6 @@ struct tp_remote {
     uint32_t under_way; /* sends whose memory is still in use */
     struct tp_get *gets;
     uint32_t get_count;
-    size_t *inline_max; /* by process */
     struct tp_list arrivals; /* of groups, that nobody waits for yet */
     unsigned turns;
     uint32_t next_group; /* number of a split's group, in steps of the processes */

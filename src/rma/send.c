@@ -46,14 +46,6 @@ send_inline(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
                             sizeof(*c) + len, NULL, 0, NULL, NULL);
 }
 
-static size_t
-inline_max(const struct tp_world *w, uint32_t process)
-{
-    size_t most = telpher_msg_params_max(w->ctx, process);
-
-    return TP_MIN(most - sizeof(telpher_rma_command), (size_t)TP_INLINE_MAX);
-}
-
 static void
 free_body(void *user, telpher_status status, size_t len)
 {
@@ -91,7 +83,7 @@ tp_agent_send(struct tp_world *w, uint32_t process, const telpher_rma_command *c
               const void *body, size_t len)
 {
     if (!w->processes[process].lost) {
-        check_sent(process, len <= inline_max(w, process)
+        check_sent(process, len <= w->processes[process].inline_max
                                 ? send_inline(w, process, c, body, len)
                                 : send_body(w, process, c, body, len));
     }
@@ -132,7 +124,7 @@ send_data(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
     if (r->world->processes[process].lost) {
         return;
     }
-    if (len <= r->inline_max[process]) {
+    if (len <= r->world->processes[process].inline_max) {
         check_sent(process, send_inline(r->world, process, c, data, len));
         return;
     }

@@ -103,6 +103,9 @@ world_make(telpher_context *ctx)
         return NULL;
     }
     for (uint32_t i = 0; i < w->count; i++) {
+        size_t most = telpher_msg_params_max(ctx, i) - sizeof(telpher_rma_command);
+
+        w->processes[i].inline_max = TP_MIN(most, (size_t)TP_INLINE_MAX);
         tp_list_init(&w->processes[i].landings);
     }
     tp_land_listen(w);
@@ -171,18 +174,12 @@ tp_remote_create(struct tp_run *run, struct tp_world *w)
     tp_mutex_init(&r->role);
     tp_list_init(&r->arrivals);
     r->ring = tp_alloc_aligned(64, TP_RING * sizeof(*r->ring), "commands");
-    r->inline_max = tp_alloc_array(w->count, sizeof(*r->inline_max), "processes");
-    if (r->ring == NULL || r->inline_max == NULL || tp_quiet_create(r) != TELPHER_OK) {
+    if (r->ring == NULL || tp_quiet_create(r) != TELPHER_OK) {
         return TELPHER_ERR_NO_MEMORY;
     }
     memset(r->ring, 0, TP_RING * sizeof(*r->ring));
     for (uint64_t i = 0; i < TP_RING; i++) {
         r->ring[i].turn = i;
-    }
-    for (uint32_t i = 0; i < w->count; i++) {
-        size_t most = telpher_msg_params_max(w->ctx, i) - sizeof(telpher_rma_command);
-
-        r->inline_max[i] = TP_MIN(most, (size_t)TP_INLINE_MAX);
     }
     return TELPHER_OK;
 }
@@ -217,7 +214,6 @@ tp_remote_destroy(struct tp_run *run)
     tp_spread_forget(r);
     tp_free(r->ring);
     tp_free(r->gets);
-    tp_free(r->inline_max);
     tp_free(r->quiet);
     tp_free(r);
     run->remote = NULL;
@@ -498,7 +494,8 @@ tp_remote_end(struct tp_run *run)
     struct tp_remote *r = run->remote;
 
     tp_mutex_lock(&r->role);
-    while (tp_remote_serve(r) != 0 || atomic_load(&r->head) != atomic_load(&r->tail)) {
+    while (atomic_load(&r->head) != atomic_load(&r->tail)) {
+        (void)tp_remote_serve(r);
         if (atomic_load(&r->stalled)) { /* for room in another process */
             telpher_progress_wait(r->world->ctx, NAP);
             tp_remote_look_for_lost(r);

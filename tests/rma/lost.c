@@ -121,7 +121,7 @@ main(int argc, char **argv)
     good = is_told(job, status);
     for (uint32_t r = first; r < first + RANKS; r++) {
         good = good && (statuses[r] == TELPHER_ERR_PEER_LOST ||
-                        (how == FLOOD && statuses[r] == TELPHER_ERR_CANCELED) ||
+                        (how >= GET && statuses[r] == TELPHER_ERR_CANCELED) ||
                         (how == STOPPED && statuses[r] != TELPHER_OK));
     }
     good = good &&
