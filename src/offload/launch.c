@@ -8,14 +8,15 @@
 static telpher_status
 check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
 {
-    int is_inter = 0, size, rank, parents, mine;
+    int size, rank, parents, mine;
 
-    if (inter != MPI_COMM_NULL) {
-        PMPI_Comm_test_inter(inter, &is_inter);
-    }
-    if (!is_inter) {
+    if (!tp_is_inter(inter)) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
                             "no intercommunicator with workers was given");
+    }
+    if (comm == MPI_COMM_NULL || tp_is_inter(comm)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "no communicator of the parents was given");
     }
     PMPI_Comm_size(inter, &parents);
     PMPI_Comm_rank(inter, &mine);

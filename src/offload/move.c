@@ -6,8 +6,8 @@
 #include "offload/blocks.h"
 #include "offload/offload_int.h"
 
-static bool
-is_inter(MPI_Comm comm)
+bool
+tp_is_inter(MPI_Comm comm)
 {
     int flag = 0;
 
@@ -22,7 +22,7 @@ telpher_block_counts(uint64_t rows, uint64_t elements, MPI_Comm inter, int count
     struct tp_block mine;
     int rank, parts, others;
 
-    if (!is_inter(inter)) {
+    if (!tp_is_inter(inter)) {
         return TELPHER_ERR_INVALID;
     }
     PMPI_Comm_rank(inter, &rank);
@@ -62,7 +62,7 @@ move(void *block, bool sends, uint64_t rows, uint64_t elements, MPI_Datatype typ
     telpher_status status;
     int others, *tables;
 
-    if (!is_inter(inter)) {
+    if (!tp_is_inter(inter)) {
         return TELPHER_ERR_INVALID;
     }
     if (elements > INT_MAX || rows > INT_MAX) { /* what both sides find alike */

@@ -366,6 +366,10 @@ telpher_status tp_array_args(const struct tp_group *group, const telpher_launch 
 /** With the lock held: the workers of @p group have ended, and their arrays. */
 void tp_array_drop_all(struct tp_group *group);
 
+/* move.c */
+/** Is @p comm an intercommunicator? */
+bool tp_is_inter(MPI_Comm comm);
+
 /* transfer.c: rows of an array between the sides */
 struct tp_transfer {
     MPI_Comm inter; /**< ours */

@@ -308,6 +308,10 @@ main(int argc, char **argv)
 
         check(telpher_offload_launch(1, &one, 0, MPI_COMM_SELF, inter, NULL, NULL) ==
               TELPHER_ERR_INVALID);
+        check(telpher_offload_launch(1, &one, 0, inter, inter, NULL, NULL) ==
+              TELPHER_ERR_INVALID);
+        check(telpher_offload_launch(1, &one, 0, MPI_COMM_NULL, inter, NULL, NULL) ==
+              TELPHER_ERR_INVALID);
     }
     if (strcmp(what, "memory") == 0) {
         memory();
