@@ -230,6 +230,7 @@ int
 study_compare(const char *what, const double *got, const double *right, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): the bits are meant */
         if (memcmp(&got[i], &right[i], sizeof(*got)) != 0) {
             printf("%s: number %zu is %.17g, not %.17g\n", what, i, got[i], right[i]);
             return 1;

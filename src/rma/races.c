@@ -181,9 +181,9 @@ static uint32_t *
 group_clock(struct tp_races *races, struct tp_group *group, uint32_t generation)
 {
     uint32_t *clocks = find_or_make(races, &races->met, (uintptr_t)group,
-                                    2 * races->ranks * sizeof(uint32_t));
+                                    (size_t)2 * races->ranks * sizeof(uint32_t));
 
-    return clocks != NULL ? clocks + (generation % 2) * races->ranks : NULL;
+    return clocks != NULL ? clocks + (size_t)(generation % 2) * races->ranks : NULL;
 }
 
 void

@@ -41,7 +41,7 @@ make_groups(struct tp_run *run)
         uint32_t process = d / p->devices, own = d % p->devices;
         uint32_t first = first_of(p, own);
 
-        status = tp_group_create(run, members + process * p->ranks + first,
+        status = tp_group_create(run, members + (size_t)process * p->ranks + first,
                                  first_of(p, own + 1) - first, "device group %d", -1,
                                  &index);
     }

@@ -72,7 +72,7 @@ load(void)
         const char *value;
 
         snprintf(name, sizeof(name), "TELPHER_%s", entries[i].name);
-        value = getenv(name);
+        value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody here sets it */
         if (value != NULL &&
             tp_config_set(config, entries[i].name, value, name, &err) != TELPHER_OK) {
             tp_warn("rma", "%s", tp_error_text(&err));

@@ -142,14 +142,16 @@ TELPHER_RMA_KERNEL(kernel_windows)
     telpher_rma_win all, mine, many;
 
     telpher_rma_win_create(rma, WORLD, d->cells, sizeof(d->cells), &all);
-    telpher_rma_win_create(rma, WORLD, me != 0 ? own : NULL, me % 64 * 8, &mine);
+    telpher_rma_win_create(rma, WORLD, me != 0 ? own : NULL, (uint64_t)(me % 64 * 8),
+                           &mine);
     expect(rma, telpher_rma_win_size(rma, mine, 0) == 0);
-    expect(rma, telpher_rma_win_size(rma, mine, size - 1) == (size - 1) % 64 * 8);
+    expect(rma, telpher_rma_win_size(rma, mine, size - 1) ==
+                    (uint64_t)((size - 1) % 64 * 8));
     expect(rma, telpher_rma_win_size(rma, mine, size) == 0);
     if (telpher_rma_lane(rma) == 0) {
         d->cells[me] = me + 1; /* the same bytes as in everybody's window */
     }
-    telpher_rma_put_notify(rma, all, 0, me * 8, &d->cells[me], 8, 0);
+    telpher_rma_put_notify(rma, all, 0, (uint64_t)me * 8, &d->cells[me], 8, 0);
     telpher_rma_put(rma, mine, 0, 0, d->cells, 0);
     if (me == 0) {
         telpher_rma_wait(rma, 0, size);
@@ -157,7 +159,7 @@ TELPHER_RMA_KERNEL(kernel_windows)
             expect(rma, d->cells[i] == i + 1);
         }
     }
-    telpher_rma_get(rma, all, size - 1, me * 8, own, me != 0 ? 8 : 0);
+    telpher_rma_get(rma, all, size - 1, (uint64_t)me * 8, own, me != 0 ? 8 : 0);
     telpher_rma_flush(rma, all);
     expect(rma, me == 0 || own[0] == me + 1);
     for (int i = 0; i < (size < 4 ? 5000 : 20); i++) { /* more than the table holds */

@@ -12,7 +12,7 @@ TELPHER_RMA_KERNEL(kernel_halo)
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint32_t left = (me + size - 1) % size, right = (me + 1) % size;
-    uint64_t *cells = d->cells + me * N;
+    uint64_t *cells = d->cells + (size_t)me * N;
     TELPHER_RMA_SHARED(rma, uint64_t, next, N);
 
     for (uint32_t i = telpher_rma_lane(rma); i < N; i += telpher_rma_lanes(rma)) {
@@ -23,8 +23,8 @@ TELPHER_RMA_KERNEL(kernel_halo)
         telpher_rma_notify(rma, WORLD, right, 0);
         telpher_rma_wait(rma, 0, 2);
         for (uint32_t i = telpher_rma_lane(rma); i < N; i += telpher_rma_lanes(rma)) {
-            uint64_t before = i > 0 ? cells[i - 1] : d->cells[left * N + N - 1];
-            uint64_t after = i < N - 1 ? cells[i + 1] : d->cells[right * N];
+            uint64_t before = i > 0 ? cells[i - 1] : d->cells[(size_t)left * N + N - 1];
+            uint64_t after = i < N - 1 ? cells[i + 1] : d->cells[(size_t)right * N];
 
             next[i] = before + cells[i] + after;
         }
@@ -36,7 +36,7 @@ TELPHER_RMA_KERNEL(kernel_halo)
         }
     }
     telpher_rma_barrier(rma, WORLD);
-    telpher_rma_lane_sum(rma, (double)d->cells[right * N]);
+    telpher_rma_lane_sum(rma, (double)d->cells[(size_t)right * N]);
 }
 
 /* Two puts into one place, of which the first is perhaps not yet read. */

@@ -68,10 +68,11 @@ shift_once(struct rank *r, uint32_t step, uint64_t chance, uint32_t by)
 
     fill(r, step, count);
     if (chance & 1 << 20) {
-        telpher_rma_put(r->rma, r->win, to, 0, r->out, count * 8);
+        telpher_rma_put(r->rma, r->win, to, 0, r->out, (uint64_t)count * 8);
         telpher_rma_notify(r->rma, WORLD, to, CAME);
     } else {
-        telpher_rma_put_notify(r->rma, r->win, to, 0, r->out, count * 8, CAME);
+        telpher_rma_put_notify(r->rma, r->win, to, 0, r->out, (uint64_t)count * 8,
+                               CAME);
     }
     if (chance & 1 << 21) {
         while (telpher_rma_test(r->rma, CAME, 1) == TELPHER_ERR_AGAIN) {
@@ -119,7 +120,7 @@ spread(struct rank *r, uint32_t step, uint64_t chance)
     uint32_t root = (uint32_t)(chance % r->size);
 
     fill(r, step, count);
-    telpher_rma_broadcast(r->rma, WORLD, root, r->out, count * 8);
+    telpher_rma_broadcast(r->rma, WORLD, root, r->out, (uint64_t)count * 8);
     expect_from(r, r->out, root, step, count);
     telpher_rma_sync(r->rma);
 }
@@ -157,9 +158,9 @@ fetch(struct rank *r, uint32_t step, uint64_t chance)
     telpher_rma_win win;
 
     fill(r, step, count);
-    telpher_rma_win_create(r->rma, WORLD, r->out, count * 8, &win);
-    expect(r, telpher_rma_win_size(r->rma, win, next) == there * 8);
-    telpher_rma_get(r->rma, win, next, 0, r->in, there * 8);
+    telpher_rma_win_create(r->rma, WORLD, r->out, (uint64_t)count * 8, &win);
+    expect(r, telpher_rma_win_size(r->rma, win, next) == (uint64_t)there * 8);
+    telpher_rma_get(r->rma, win, next, 0, r->in, (uint64_t)there * 8);
     expect_from(r, r->in, next, step, there);
     telpher_rma_win_free(r->rma, win);
 }
@@ -192,7 +193,7 @@ tell_all(struct rank *r, uint32_t step, uint64_t chance)
 {
     (void)chance;
     for (uint32_t to = 0; to < r->size; to++) {
-        telpher_rma_put_value_notify(r->rma, r->win, to, r->me * 8,
+        telpher_rma_put_value_notify(r->rma, r->win, to, (uint64_t)r->me * 8,
                                      draw(r->me, step, to), ANSWER);
     }
     telpher_rma_wait(r->rma, ANSWER, r->size);
@@ -266,7 +267,7 @@ TELPHER_RMA_KERNEL(kernel_random)
                      .out = out,
                      .word = word};
 
-    telpher_rma_win_create(rma, WORLD, in, CELLS_MAX * 8, &r.win);
+    telpher_rma_win_create(rma, WORLD, in, (uint64_t)CELLS_MAX * 8, &r.win);
     for (uint32_t step = 0; step < d->steps; step++) {
         uint64_t chance = draw(d->seed, step, UINT64_MAX);
 
