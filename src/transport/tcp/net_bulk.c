@@ -8,19 +8,14 @@
 #include "base/alloc.h"
 #include "transport/tcp/net_int.h"
 
-enum {
-    FIRST_OF = 1 << 20, /* [bytes] of the longest bulk whose first part goes unasked */
-};
-
 /* The first part of a bulk goes with its announcement where it can go now: so the question
- * for the rest travels beside it. The peer may have to keep it: few at a time. Much more than
- * that takes so long that nothing is gained. */
+ * for the rest travels beside it. The peer may have to keep it: few at a time. */
 static bool
 may_begin(const struct tcp_peer *peer, size_t len)
 {
     const struct tcp_conn *c = peer->conn;
 
-    return len >= TP_TCP_FIRST << 10 && len <= FIRST_OF && !peer->drops &&
+    return len >= TP_TCP_FIRST << 10 && !peer->drops &&
            peer->firsts_out < TP_TCP_FIRSTS && !c->connecting && !c->held &&
            !tp_tcp_net_has_out(c);
 }

@@ -4,7 +4,6 @@
  * is used.
  */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -16,8 +15,6 @@ enum {
     IN = 160 << 10, /* [bytes] of a receive buffer: more than two eager frames */
     READS = 16, /* before others have their turn */
     BEHIND = 2048, /* [bytes] taken together with the end of a data frame */
-    MUCH =
-        8 << 10, /* [bytes] of a frame that are waited for without the socket's lock */
 };
 _Static_assert(IN > 2 * (TP_TCP_EAGER + sizeof(struct tp_tcp_frame)), "room to move");
 
@@ -329,16 +326,6 @@ pull(struct tcp_conn *c, bool *ret_more)
     return got;
 }
 
-/* Asking is dearer than receiving, but leaves the socket to those who fill it, who are slower
- * than we where much is to come. */
-static bool
-is_something_there(const struct tcp_conn *c)
-{
-    struct pollfd p = {.fd = c->fd, .events = POLLIN};
-
-    return c->into == NULL || c->into_left < MUCH || poll(&p, 1, 0) != 0;
-}
-
 unsigned
 tp_tcp_net_read(struct tcp_conn *c)
 {
@@ -351,8 +338,7 @@ tp_tcp_net_read(struct tcp_conn *c)
         tp_tcp_net_kill(c, TELPHER_ERR_NO_MEMORY);
         return 0;
     }
-    for (unsigned reads = 0; reads < READS && !c->dead && is_something_there(c);
-         reads++) {
+    for (unsigned reads = 0; reads < READS && !c->dead; reads++) {
         bool more = false;
         ssize_t got = pull(c, &more);
 
