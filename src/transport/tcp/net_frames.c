@@ -14,8 +14,7 @@
 enum {
     SMALL = 512, /* [bytes] of a frame that are put together rather than gathered */
     PART = 256 << 10, /* [bytes] of one data frame, between machines */
-    LOCAL_PART =
-        1 << 20, /* the same within one, where a call costs more than waiting */
+    LOCAL_PART = 2 << 20, /* within one, where a call costs more than waiting */
     TURN = 1 << 20, /* [bytes] of one bulk before others have their turn */
 };
 
