@@ -243,9 +243,9 @@ advance_incoming(struct tp_transfer *t)
 
 /* ---- content that goes ---- */
 
-/* Host memory up to @p end goes as one chunk that borrows it. */
+/* Host memory goes as one chunk that borrows it. */
 static void
-send_memory(struct tp_transfer *t, uint64_t end)
+send_memory(struct tp_transfer *t)
 {
     struct tp_chunk *c = tp_zalloc(sizeof(*c), "chunk");
 
@@ -255,10 +255,9 @@ send_memory(struct tp_transfer *t, uint64_t end)
     }
     tp_list_init(&c->link);
     c->transfer = t;
-    c->data = t->p.memory + t->cut;
-    c->pos = t->cut;
-    c->len = end - t->cut;
-    t->cut = end;
+    c->data = t->p.memory;
+    c->len = t->p.size;
+    t->cut = t->p.size;
     t->holding++;
     tp_bulk_queue(t, c);
 }
@@ -355,14 +354,12 @@ has_stream(struct tp_transfer *t)
     return t->stream != NULL;
 }
 
-/* Sends host memory as far as it may go. @return true when all of it has gone */
+/* Sends host memory. @return true when all of it has gone */
 static bool
 advance_memory(struct tp_transfer *t)
 {
-    uint64_t end = t->open ? t->p.size : t->ready;
-
-    if (t->cut < end) {
-        send_memory(t, end);
+    if (t->cut == 0) {
+        send_memory(t);
     }
     return t->sent == t->p.size;
 }
@@ -385,10 +382,7 @@ advance_outgoing(struct tp_transfer *t)
 {
     bool over = false, held = false;
 
-    if (!t->open && (t->ready == 0 || t->error != 0)) {
-        return;
-    }
-    if (t->error == 0 && !t->p.shared && !has_stream(t)) {
+    if (!t->open || (t->error == 0 && !t->p.shared && !has_stream(t))) {
         return;
     }
     if (t->error == 0) {

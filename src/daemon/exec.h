@@ -157,9 +157,6 @@ struct tp_exec_event {
     bool has_stamps; /**< of a move; set before it completes */
     uint64_t stamps[5];
     uint64_t transfer; /**< READ of up to a chunk: its content goes as this transfer */
-    struct tp_exec_event
-        *whole; /**< this is the first part of that READ, held; or NULL */
-    uint64_t part_len; /**< [bytes] of that part */
     bool failed; /**< for that; done_lock */
     bool complete; /**< the native one has ended well; done_lock */
     struct tp_host_staging *content_from; /**< where content belongs; NULL: small */

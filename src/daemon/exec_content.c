@@ -5,12 +5,6 @@
  */
 #include "daemon/exec.h"
 
-enum {
-    PARTS_MIN = 512 << 10, /* [bytes] of a READ that is read in two parts */
-    PARTS =
-        4, /* the first is a fourth: sent in about the time that the rest is read in */
-};
-
 int32_t
 tp_exec_make_rect(const uint64_t v[8], uint64_t size, struct tp_device_box *ret_box)
 {
@@ -199,78 +193,6 @@ start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
     return status;
 }
 
-/*
- * True for a READ whose first part is worth a copy of its own, which is sent while the device
- * copies the rest: pinned content, large enough, and whose parts' ends come one by one.
- */
-static bool
-has_parts(const struct tp_exec_command *c, const struct tp_device_box *box,
-          uint64_t size)
-{
-    return size >= PARTS_MIN && box->row_pitch == 0 && box->element == 0 &&
-           c->wait_count == 0 && c->queue->in_order && !c->queue->profiling &&
-           tp_exec_is_pinned(c->queue->context) && !c->x->runs_in_flush;
-}
-
-/* Enqueues the first part of such a READ, and leaves the rest in the box. @return 0 or the CL
- *  error; ret_part gives its event if it is under way, then with a reference */
-static int32_t
-enqueue_first(struct tp_exec_command *c, cl_mem mem, struct tp_device_box *box,
-              struct tp_exec_event **ret_part)
-{
-    struct tp_exec_event *part = tp_exec_event_new(c->x, 0);
-    uint64_t len = box->region[0] / PARTS;
-    int32_t error;
-
-    if (part == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    error = c->x->cl.EnqueueReadBuffer(c->queue->native, mem, CL_FALSE, box->origin[0],
-                                       len, c->ev->content, 0, NULL, &part->native);
-    if (error != CL_SUCCESS) {
-        part->native = NULL;
-        tp_exec_unref(&part->obj);
-        return error;
-    }
-    tp_exec_ref(&c->queue->obj);
-    tp_exec_ref(&c->ev->obj); /* the content stays until the part is over */
-    part->queue = c->queue;
-    part->queue_id = c->ev->queue_id;
-    part->call = c->ev->call;
-    part->whole = c->ev;
-    part->part_len = len;
-    part->notify = true;
-    box->origin[0] += len;
-    box->region[0] -= len;
-    *ret_part = part;
-    return 0;
-}
-
-/* A READ in two parts. */
-static telpher_status
-read_parts(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box,
-           uint64_t transfer)
-{
-    struct tp_exec_event *part = NULL;
-    struct tp_device_box rest = *box;
-    telpher_status status = TELPHER_OK;
-
-    c->error = enqueue_first(c, mem, &rest, &part);
-    if (c->error == 0) {
-        c->error = c->x->cl.EnqueueReadBuffer(
-            c->queue->native, mem, CL_FALSE, rest.origin[0], rest.region[0],
-            (uint8_t *)c->ev->content + part->part_len, 0, NULL, &c->ev->native);
-    }
-    if (c->error == 0) {
-        status = start_direct(c, transfer, box->region[0]);
-    }
-    if (part != NULL) {
-        tp_exec_event_submitted(part);
-        tp_exec_unref(&part->obj);
-    }
-    return status;
-}
-
 /* True for a READ that needs no chunks. */
 static bool
 is_direct(const struct tp_exec *x, uint64_t size, uint64_t transfer)
@@ -352,13 +274,10 @@ tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (c->error == 0) {
         c->ev->content_len = (uint32_t)size;
-        if (transfer != 0 && has_parts(c, box, size)) {
-            status = read_parts(c, mem->native, box, transfer);
-        } else {
-            c->error = enqueue_read(c, mem->native, box);
-            status = c->error == 0 && transfer != 0 ? start_direct(c, transfer, size)
-                                                    : TELPHER_OK;
-        }
+        c->error = enqueue_read(c, mem->native, box);
+    }
+    if (c->error == 0 && transfer != 0) {
+        status = start_direct(c, transfer, size);
     }
     (void)tp_exec_end(c);
     return status;

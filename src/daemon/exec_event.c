@@ -71,7 +71,6 @@ tp_exec_event_free(struct tp_exec_object *o)
         tp_exec_release_native(o->x, ev->hold);
     }
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
-    tp_exec_unref(ev->whole != NULL ? &ev->whole->obj : NULL);
     tp_free(ev->kept);
     tp_free(ev);
 }
@@ -173,10 +172,7 @@ settle(struct tp_exec_event *ev, cl_int status)
     }
     status = true_status(ev, status);
     tp_list_remove(&ev->link);
-    if (ev->whole != NULL &&
-        status < 0) { /* nobody hears of a part: it fails as a whole */
-        atomic_store(&ev->whole->obj.error, status);
-    } else if (ev->whole == NULL && !ev->done && (ev->notify || status < 0)) {
+    if (!ev->done && (ev->notify || status < 0)) {
         ev->done = true;
         if (ev->obj.id != 0) {
             put_done(ev, status);
@@ -211,9 +207,7 @@ open_all(struct tp_list *dead)
     {
         struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, dead_link);
 
-        if (ev->whole != NULL && !ev->failed) {
-            tp_transfers_ready(ev->obj.x->transfers, ev->whole->transfer, ev->part_len);
-        } else if (ev->transfer != 0) {
+        if (ev->transfer != 0) {
             tp_transfers_open(ev->obj.x->transfers, ev->transfer,
                               ev->failed ? CL_OUT_OF_RESOURCES : 0);
         }

@@ -326,21 +326,6 @@ tp_transfers_piece(struct tp_transfers *all, uint64_t id,
 }
 
 void
-tp_transfers_ready(struct tp_transfers *all, uint64_t id, uint64_t ready)
-{
-    struct tp_transfer *t;
-
-    tp_mutex_lock(&all->lock);
-    t = tp_map_get(&all->map, id);
-    if (t != NULL && t->known && t->p.to_client && ready <= t->p.size) {
-        t->ready = TP_MAX(t->ready, ready);
-        tp_transfer_poke(t);
-        tp_transfers_drive(all);
-    }
-    tp_mutex_unlock(&all->lock);
-}
-
-void
 tp_transfers_open(struct tp_transfers *all, uint64_t id, int32_t error)
 {
     struct tp_transfer *t;

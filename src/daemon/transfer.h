@@ -136,8 +136,6 @@ telpher_status tp_transfers_start(struct tp_transfers *all,
  */
 telpher_status tp_transfers_piece(struct tp_transfers *all, uint64_t id,
                                   const struct tp_transfer_piece *piece);
-/** Content below @p ready of a gated transfer from host memory may go already. Any thread. */
-void tp_transfers_ready(struct tp_transfers *all, uint64_t id, uint64_t ready);
 /** Opens the gate of a transfer; @p error not 0 ends it with that. Any thread. */
 void tp_transfers_open(struct tp_transfers *all, uint64_t id, int32_t error);
 /** Content will not come: ends it with @p error. Unknown ids are ignored. */

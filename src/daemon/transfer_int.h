@@ -57,8 +57,7 @@ struct tp_transfer {
     uint64_t received; /**< content landed */
     uint32_t landing_len; /**< of the frame that is landing, else 0 */
     uint64_t limit; /**< content that may come */
-    uint64_t cut; /**< content given to device copies, or to senders */
-    uint64_t ready; /**< content of host memory that may go before the gate is open */
+    uint64_t cut; /**< content given to device copies */
     uint64_t moved; /**< content whose copies are complete */
     uint64_t sent; /**< content sent to the client */
     unsigned flying; /**< chunks in device copies */

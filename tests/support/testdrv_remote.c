@@ -336,72 +336,6 @@ case_read_fails(struct setup *s)
     close_all(s);
 }
 
-/* Reads a buffer of bytes that tell their place. @return what the read returned */
-static cl_int
-read_places(struct setup *s, cl_mem mem, size_t size)
-{
-    uint8_t *x = malloc(size), *got = malloc(size);
-    cl_int err;
-
-    EXPECT(x != NULL && got != NULL);
-    for (size_t i = 0; i < size; i++) {
-        x[i] = (uint8_t)(i ^ i >> 8 ^ i >> 16);
-    }
-    CHECK(clEnqueueWriteBuffer(s->queue[0], mem, CL_TRUE, 3, size, x, 0, NULL, NULL));
-    err = clEnqueueReadBuffer(s->queue[0], mem, CL_TRUE, 3, size, got, 0, NULL, NULL);
-    EXPECT(err < 0 || memcmp(x, got, size) == 0);
-    free(x);
-    free(got);
-    return err;
-}
-
-static cl_mem
-make_large(struct setup *s)
-{
-    cl_int err;
-    cl_mem mem = clCreateBuffer(s->context, 0, (1 << 20) + 3, NULL, &err);
-
-    CHECK(err);
-    return mem;
-}
-
-/* A large read is copied in two parts, from a device with memory of its own. */
-static void
-case_read_parts(struct setup *s)
-{
-    const size_t sizes[] = {512 << 10, 1000003, 1 << 20};
-    char *log;
-    cl_mem mem;
-
-    open_all(s);
-    mem = make_large(s);
-    for (int i = 0; i < 30; i++) {
-        CHECK(read_places(s, mem, sizes[i % 3]));
-    }
-    log = read_log();
-    EXPECT_VALUE(count_lines(log, "clEnqueueReadBuffer", ""), 60);
-    free(log);
-    CHECK(clReleaseMemObject(mem));
-    close_all(s);
-}
-
-/* One of the parts of the first read fails, and so does the read. */
-static void
-case_read_part_fails(struct setup *s)
-{
-    cl_mem mem;
-
-    open_all(s);
-    mem = make_large(s);
-    EXPECT(read_places(s, mem, 1 << 20) < 0);
-    for (int i = 0; i < 3; i++) {
-        CHECK(read_places(s, mem, 1 << 20));
-    }
-    CHECK(clFinish(s->queue[0]));
-    CHECK(clReleaseMemObject(mem));
-    close_all(s);
-}
-
 /* A buffer the driver cannot make: what uses it fails, the queue lives on. */
 static void
 case_no_buffers(struct setup *s)
@@ -647,29 +581,6 @@ test_failing_read(void **state)
 }
 
 static void
-test_read_parts(void **state)
-{
-    const char *const fails[] = {"exec:clEnqueueReadBuffer:CL_OUT_OF_RESOURCES:1",
-                                 "exec:clEnqueueReadBuffer:CL_OUT_OF_RESOURCES:2",
-                                 "clEnqueueReadBuffer:CL_OUT_OF_RESOURCES:1",
-                                 "clEnqueueReadBuffer:CL_OUT_OF_RESOURCES:2"};
-
-    (void)state;
-    setenv("TELPHER_SHARED_MEMORY", "no", 1);
-    for (int watched = 0; watched < 2; watched++) {
-        run_case(case_read_parts, NULL);
-        for (size_t i = 0; i < sizeof(fails) / sizeof(fails[0]); i++) {
-            const struct script script = {"TESTDRV_FAIL", fails[i]};
-
-            run_case(case_read_part_fails, &script);
-        }
-        setenv("TESTDRV_VENDOR", "4318", 1); /* a driver that calls back late */
-    }
-    unsetenv("TESTDRV_VENDOR");
-    unsetenv("TELPHER_SHARED_MEMORY");
-}
-
-static void
 test_no_buffers(void **state)
 {
     const struct script script = {"TESTDRV_FAIL",
@@ -727,7 +638,6 @@ main(void)
         cmocka_unit_test(test_failing_launch_call),
         cmocka_unit_test(test_failing_launch_command),
         cmocka_unit_test(test_failing_read),
-        cmocka_unit_test(test_read_parts),
         cmocka_unit_test(test_no_buffers),
         cmocka_unit_test(test_lazy_driver),
         cmocka_unit_test(test_slow_commands),
