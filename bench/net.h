@@ -10,7 +10,7 @@
 int bench_net_listen(const char *address, int *ret_port);
 /** Connects to "ADDR:PORT", without delay of small messages. */
 int bench_net_connect(const char *address);
-/** Turns off the delay of small messages. */
+/** Turns off the delay of small messages, and pacing where both ends are on one machine. */
 bool bench_net_no_delay(int fd);
 
 bool bench_net_send(int fd, const void *data, size_t len);

@@ -3,12 +3,12 @@
  * Floors between two ranks of one machine, host memory: what plain stores into shared memory
  * and plain TCP cost when nothing stands above them. Both sides spin.
  */
+#include "net.h"
 #include "ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,7 +220,7 @@ socket_open(struct ranks_pair *p)
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t address_len = sizeof(address);
     struct sockaddr *a = (struct sockaddr *)&address;
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint64_t theirs;
 
     need(s >= 0, "TCP");
@@ -238,9 +238,7 @@ socket_open(struct ranks_pair *p)
         need(connect(s, a, sizeof(address)) == 0, "TCP");
         f->fd = s;
     }
-    need(f->fd >= 0 &&
-             setsockopt(f->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0,
-         "TCP");
+    need(f->fd >= 0 && bench_net_no_delay(f->fd), "TCP");
     f->try_send = socket_try_send;
     f->try_recv = socket_try_recv;
 }

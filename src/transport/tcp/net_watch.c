@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "transport/tcp/net_int.h"
+#include "transport/tcp/tcp_int.h"
 
 enum {
     LOOKS = 4, /* in the time after which a rank is lost */
@@ -60,8 +61,8 @@ tp_tcp_net_watch_begin(struct tcp_conn *c)
     c->net->remotes += c->remote;
     if (c->remote) { /* within a machine the kernel tells, and may be late to answer */
         keep_alive(c->fd, c->net->params.lost_after);
-    } else { /* and there is no way that could be crowded: nothing need be paced (BBR) */
-        (void)setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+    } else {
+        tp_tcp_unpace(c->fd);
     }
 }
 

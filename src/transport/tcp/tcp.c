@@ -281,6 +281,33 @@ tp_tcp_set_options(int fd)
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, DEAD_AFTER_S * 1000);
 }
 
+void
+tp_tcp_unpace(int fd)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+}
+
+/* True if the peer has our own address. */
+static bool
+is_within_machine(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } ours = {0}, theirs = {0};
+    socklen_t ours_len = sizeof(ours), theirs_len = sizeof(theirs);
+
+    if (getsockname(fd, &ours.any, &ours_len) != 0 ||
+        getpeername(fd, &theirs.any, &theirs_len) != 0 ||
+        ours.any.sa_family != theirs.any.sa_family) {
+        return false;
+    }
+    return ours.any.sa_family == AF_INET
+               ? ours.in.sin_addr.s_addr == theirs.in.sin_addr.s_addr
+               : IN6_ARE_ADDR_EQUAL(&ours.in6.sin6_addr, &theirs.in6.sin6_addr);
+}
+
 static bool
 set_descriptor_flags(int fd)
 {
@@ -307,6 +334,9 @@ tp_tcp_adopt(int fd, struct tp_conn **ret_conn)
     }
     if (name.ss_family != AF_UNIX) {
         tp_tcp_set_options(fd);
+        if (is_within_machine(fd)) {
+            tp_tcp_unpace(fd);
+        }
     }
     s->base.ops = name.ss_family == AF_UNIX ? &unix_ops : &sock_ops;
     s->fd = fd;

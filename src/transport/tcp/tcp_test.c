@@ -173,6 +173,17 @@ check_options(int fd)
     assert_true(get_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) > 0);
 }
 
+/* BBR and its like pace, for which there is no reason within a machine. */
+static void
+check_unpaced(int fd)
+{
+    char name[16] = {0};
+    socklen_t len = sizeof(name) - 1;
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    assert_string_equal(name, "reno");
+}
+
 static void
 check_flags(int fd)
 {
@@ -193,6 +204,7 @@ test_options(void **state)
 
         check_flags(c->ops->fd(c));
         check_options(c->ops->fd(c));
+        check_unpaced(c->ops->fd(c));
     }
     check_options(e.listener); /* which accepted ones inherit */
     close_ends(&e);
