@@ -512,11 +512,67 @@ messages(telpher_context *ctx)
     }
 }
 
+struct room {
+    uint8_t more[64], less[64];
+    telpher_status status;
+    bool entered;
+};
+
+/* Says other lengths than the message, which a handler is not meant to. */
+static void
+post_other_lens(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct room *room = user;
+
+    (void)ctx;
+    msg->buffers[0].data = room->more;
+    msg->buffers[0].len = sizeof(room->more);
+    msg->buffers[1].data = room->less;
+    msg->buffers[1].len = 8;
+}
+
+static void
+enter_room(telpher_context *ctx, telpher_msg *msg, void *user)
+{
+    struct room *room = user;
+
+    (void)ctx;
+    room->status = msg->status;
+    room->entered = true;
+}
+
+/* Neither is more written than came, nor more than there is room for. */
+static void
+other_lens(telpher_context *ctx)
+{
+    struct room room = {.status = TELPHER_OK};
+    telpher_msg_buffer buffers[2] = {{room.more, 16}, {room.less, 16}};
+    telpher_request *req = NULL;
+
+    OK(telpher_msg_handler(ctx, 13, post_other_lens, enter_room, &room));
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    if (telpher_context_rank(ctx) == 0) {
+        memset(room.more, 1, sizeof(room.more));
+        memset(room.less, 1, sizeof(room.less));
+        OK(ranks_finish(telpher_msg_send(ctx, 1, 13, NULL, 0, buffers, 2, NULL, &req),
+                        &req));
+    } else {
+        while (!room.entered) {
+            OK(telpher_progress_wait(ctx, RANKS_TIME));
+        }
+        IS(room.status, TELPHER_ERR_TRUNCATED);
+        MUST(room.more[15] == 1 && room.more[16] == 0 && room.more[63] == 0);
+        MUST(room.less[7] == 1 && room.less[8] == 0);
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+}
+
 static void
 test_messages(void **state)
 {
     (void)state;
     assert_true(ranks_run(2, transport, UINT32_MAX, messages));
+    assert_true(ranks_run(2, transport, UINT32_MAX, other_lens));
 }
 
 /* ---- a rank dies ---- */

@@ -375,20 +375,41 @@ take_buffer(struct incoming *in, uint64_t i, struct tp_parcel *parcel)
     return TELPHER_OK;
 }
 
+/* What is for host memory is there at once and needs no request. */
+static bool
+copy_inside(struct incoming *in, uint32_t i, const uint8_t *data, size_t len)
+{
+    const telpher_msg_buffer *buffer = &in->buffers[i];
+    struct tp_mem_place place;
+
+    if (buffer->data == NULL || len > buffer->len ||
+        tp_mems_find(in->peer->ctx->mems, buffer->data, len, &place) != TELPHER_OK ||
+        place.host == NULL) {
+        return false;
+    }
+    memcpy(place.host, data, len);
+    in->came[i] = true;
+    in->left--;
+    return true;
+}
+
+/* Lengths are those of the message, whatever the post handler wrote over them. */
 static telpher_status
-take_inside(struct incoming *in, const uint8_t *data)
+take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
 {
     telpher_status status = TELPHER_OK;
 
     in->under_way++; /* the last buffer must not free it under us */
     for (uint32_t i = 0; i < in->msg.buffer_count && status == TELPHER_OK; i++) {
-        size_t len = in->buffers[i].len;
+        size_t len = (size_t)lens[i];
         struct tp_parcel part = {.peer = in->peer,
                                  .header = {.how = TP_COMM_INSIDE, .len = len},
                                  .data = data,
                                  .data_len = len};
 
-        status = take_buffer(in, i, &part);
+        if (!copy_inside(in, i, data, len)) {
+            status = take_buffer(in, i, &part);
+        }
         data += len;
     }
     let_go(in);
@@ -414,7 +435,7 @@ begin(telpher_context *ctx, const struct tp_parcel *parcel, const uint64_t *lens
     tp_list_push_back(&in->peer->messages, &in->link);
     call(ctx, ctx->handlers[in->msg.handler].post, &in->msg);
     return parcel->header.b >> 32 != 0
-               ? take_inside(in, data + count * sizeof(uint64_t))
+               ? take_inside(in, data + count * sizeof(uint64_t), lens)
                : TELPHER_OK;
 }
 
