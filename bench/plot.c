@@ -54,6 +54,21 @@ bench_plot_number(const char *line, const char *key)
     return at != NULL ? strtod(at + strlen(key), NULL) : 0;
 }
 
+void
+bench_plot_lines(const char *path, bool (*take)(const char *line, void *user),
+                 void *user)
+{
+    FILE *file = fopen(path, "r");
+    char line[LINE_BYTES];
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL &&
+           take(line, user)) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
 static bool
 parse_point(const char *line, struct point *ret_point)
 {
@@ -73,27 +88,36 @@ parse_point(const char *line, struct point *ret_point)
 
 /* --- data blocks of gnuplot ------------------------------------------------------- */
 
+struct putting {
+    void (*put)(FILE *out, const struct point *p, void *argument);
+    FILE *out;
+    void *argument;
+    int count;
+};
+
+static bool
+put_point(const char *line, void *user)
+{
+    struct putting *to = user;
+    struct point p;
+
+    if (parse_point(line, &p) && p.good) {
+        to->put(to->out, &p, to->argument);
+        to->count++;
+    }
+    return true;
+}
+
 /* Calls `put` for each good point; returns how many there were. */
 static int
 each_point(const char *path,
            void (*put)(FILE *out, const struct point *p, void *argument), FILE *out,
            void *argument)
 {
-    FILE *file = fopen(path, "r");
-    char line[LINE_BYTES];
-    struct point p;
-    int count = 0;
+    struct putting to = {put, out, argument, 0};
 
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-        if (parse_point(line, &p) && p.good) {
-            put(out, &p, argument);
-            count++;
-        }
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return count;
+    bench_plot_lines(path, put_point, &to);
+    return to.count;
 }
 
 static void

@@ -13,6 +13,10 @@ bool bench_plot_text(const char *line, const char *key, char *ret_text, size_t s
 /** 0 when it is not there. */
 double bench_plot_number(const char *line, const char *key);
 
+/** Calls @p take for each line of a file, while it returns true; of none if it cannot be read. */
+void bench_plot_lines(const char *path, bool (*take)(const char *line, void *user),
+                      void *user);
+
 /** Has gnuplot draw what @p put writes, behind the terminal and the picture's name.
  *  @return an exit status */
 int bench_plot_draw(void (*put)(FILE *out, const void *what), const void *what,

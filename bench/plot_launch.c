@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 4096, LINE = 4096, MPIS = 2 };
+enum { ROWS_MAX = 4096, MPIS = 2 };
 
 struct row {
     char test[16], launcher[16], mpi[64], mode[8], way[24];
@@ -39,20 +39,19 @@ parse(const char *line, struct row *r)
            bench_plot_text(line, "\"mode\": \"", r->mode, sizeof(r->mode));
 }
 
+static bool
+take_row(const char *line, void *user)
+{
+    (void)user;
+    row_count += parse(line, &rows[row_count]);
+    return row_count < ROWS_MAX;
+}
+
 static void
 read_rows(const char *path)
 {
-    FILE *file = fopen(path, "r");
-    char line[LINE];
-
     row_count = 0;
-    while (file != NULL && row_count < ROWS_MAX &&
-           fgets(line, sizeof(line), file) != NULL) {
-        row_count += parse(line, &rows[row_count]);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
+    bench_plot_lines(path, take_row, NULL);
 }
 
 bool

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { ROWS_MAX = 256, LINE = 4096, FORMS = 4 };
+enum { ROWS_MAX = 256, FORMS = 4 };
 
 static const struct form {
     const char *key, *title, *style;
@@ -55,20 +55,19 @@ parse(const char *line, struct row *r)
            bench_plot_text(line, "\"study\": \"", r->study, sizeof(r->study));
 }
 
+static bool
+take_row(const char *line, void *user)
+{
+    (void)user;
+    row_count += parse(line, &rows[row_count]);
+    return row_count < ROWS_MAX;
+}
+
 bool
 bench_plot_is_studies(const char *path)
 {
-    FILE *file = fopen(path, "r");
-    char line[LINE];
-
     row_count = 0;
-    while (file != NULL && row_count < ROWS_MAX &&
-           fgets(line, sizeof(line), file) != NULL) {
-        row_count += parse(line, &rows[row_count]);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
+    bench_plot_lines(path, take_row, NULL);
     return row_count > 0;
 }
 
