@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "must.h"
 #include "servers.h"
 
 enum {
@@ -40,18 +41,6 @@ enum {
 /* In the frame of the command, beside it, and in several chunks. */
 static const size_t sizes[] = {4, 100000, LARGE};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
-#define MUST(condition) must((condition), #condition, __LINE__)
-#define CHECK(call) MUST((call) == CL_SUCCESS)
-
-static void
-must(bool held, const char *what, int line)
-{
-    if (!held) {
-        fprintf(stderr, "line %d: not so: %s\n", line, what);
-        _exit(1);
-    }
-}
 
 static double
 now_ms(void)

@@ -21,22 +21,11 @@
 
 #include <cmocka.h>
 
+#include "must.h"
 #include "servers.h"
 
 #define AHEAD_NS 1000000000000000ULL /* eleven days */
 #define AHEAD_TEXT "1000000000000000"
-
-#define MUST(condition) must((condition), #condition, __LINE__)
-#define CHECK(call) MUST((call) == CL_SUCCESS)
-
-static void
-must(bool held, const char *what, int line)
-{
-    if (!held) {
-        fprintf(stderr, "line %d: not so: %s\n", line, what);
-        _exit(1);
-    }
-}
 
 static cl_ulong
 host_ns(void)
