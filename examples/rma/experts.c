@@ -299,8 +299,10 @@ main(int argc, char **argv)
     d.ranks = s.ranks;
     d.ranks_memory = STUDY_NEW(struct rank_memory, s.ranks);
     for (uint32_t r = 0; r < s.ranks; r++) {
+        study_on((uint32_t)((uint64_t)r * s.devices / s.ranks), s.devices);
         make_memory(&d.ranks_memory[r], &d, r);
     }
+    study_on(0, 0);
     all = (size_t)s.ranks * s.size * WIDTH;
     right = STUDY_NEW(double, all);
     got = STUDY_NEW(double, all);

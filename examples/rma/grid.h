@@ -243,11 +243,13 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
         struct block *b = &g->blocks[d];
         size_t entries = (size_t)g->rows * ENTRIES, came = (size_t)LEVELS_MAX * g->rows;
 
+        study_on(d, s->devices);
         b->columns = STUDY_NEW(uint32_t, entries);
         b->values = STUDY_NEW(double, entries);
         b->x = STUDY_NEW(double, g->rows);
         b->y = STUDY_NEW(double, g->rows);
         b->came = STUDY_NEW(double, came);
+        study_on(0, 0);
         for (size_t e = 0; e < entries; e++) { /* the same for any number of ranks */
             uint64_t row = (uint64_t)(d / g->side) * g->rows + e / ENTRIES;
             uint64_t entry = (uint64_t)(d % g->side) * ENTRIES + e % ENTRIES;

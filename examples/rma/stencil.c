@@ -471,8 +471,10 @@ make(const struct study *s, void *ret_data)
     d->steps = s->steps;
     d->parts = STUDY_NEW(struct part, s->devices);
     for (uint32_t i = 0; i < s->devices; i++) {
+        study_on(i, s->devices);
         d->parts[i] = make_part(d->rows, i * d->rows, d->rows * s->devices);
     }
+    study_on(0, 0);
 }
 
 static void

@@ -59,9 +59,44 @@ struct piece {
     struct piece *next;
     void *memory;
     size_t len;
+    int gpu; /* whose it is; -1 = nobody's in particular */
 };
 
 static struct piece *pieces;
+static int gpu_of_next = -1;
+
+/* Its memory stays on one GPU while others reach it. */
+static void
+advise(const struct piece *piece, enum cudaMemoryAdvise what, int gpu)
+{
+#if CUDART_VERSION >= 13000
+    cudaMemLocation place = {cudaMemLocationTypeDevice, gpu};
+
+    cudaMemAdvise(piece->memory, piece->len, what, place);
+#else
+    cudaMemAdvise(piece->memory, piece->len, what, gpu);
+#endif
+}
+
+static void
+keep(const struct piece *piece)
+{
+    int gpus = 0;
+
+    if (piece->gpu < 0 || cudaGetDeviceCount(&gpus) != cudaSuccess || gpus < 2) {
+        return;
+    }
+    advise(piece, cudaMemAdviseSetPreferredLocation, piece->gpu);
+    for (int i = 0; i < gpus; i++) {
+        advise(piece, cudaMemAdviseSetAccessedBy, i);
+    }
+}
+
+void
+study_on(uint32_t device, uint32_t devices)
+{
+    gpu_of_next = devices == 0 ? -1 : telpher_rma_cuda_gpu(device, devices);
+}
 
 static void *
 alloc_shared(size_t len)
@@ -72,8 +107,10 @@ alloc_shared(size_t len)
         free(piece);
         return NULL;
     }
-    memset(piece->memory, 0, len);
     piece->len = len;
+    piece->gpu = gpu_of_next;
+    keep(piece);
+    memset(piece->memory, 0, len);
     piece->next = pieces;
     pieces = piece;
     return piece->memory;
@@ -102,17 +139,24 @@ study_move_memory(void)
     cudaGetDevice(&device);
     for (const struct piece *p = pieces; p != NULL; p = p->next) {
 #if CUDART_VERSION >= 13000
-        cudaMemLocation to = {cudaMemLocationTypeDevice, device};
+        cudaMemLocation to = {cudaMemLocationTypeDevice, p->gpu < 0 ? device : p->gpu};
 
         cudaMemPrefetchAsync(p->memory, p->len, to, 0);
 #else
-        cudaMemPrefetchAsync(p->memory, p->len, device);
+        cudaMemPrefetchAsync(p->memory, p->len, p->gpu < 0 ? device : p->gpu);
 #endif
     }
     cudaDeviceSynchronize();
 }
 
 #else
+
+void
+study_on(uint32_t device, uint32_t devices)
+{
+    (void)device;
+    (void)devices;
+}
 
 static void *
 alloc_shared(size_t len)

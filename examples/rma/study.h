@@ -47,6 +47,9 @@ void study_parse(int argc, char **argv, struct study *study);
 /** Memory of @p count elements, 0, for host and kernels; ends the program when there is none. */
 void *study_alloc(size_t count, size_t size);
 void study_free(void *memory);
+/** What is made from now on is for @p device, whose GPU gets it; with 0 devices for nobody in
+ *  particular. */
+void study_on(uint32_t device, uint32_t devices);
 #define STUDY_NEW(type, count) ((type *)study_alloc(count, sizeof(type)))
 
 /** All of it goes to where kernels run, so that none is timed while it goes. */

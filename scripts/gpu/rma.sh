@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: scripts/gpu/rma.sh BUILD-FOLDER [RESULTS-FOLDER] [PART…]
-# Kernels whose ranks communicate, on one NVIDIA GPU, in parts of well under a minute, all of them unless named:
+# Kernels whose ranks communicate, on NVIDIA GPUs, in parts of about a minute at most, all of them unless named:
 #   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
-#   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom; latencies
+#   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
+#            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
+#   tables   latencies and bandwidths beside dCUDA's, on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
 #   studies  the case studies against their serial programs, and dCUDA's reduction
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, and the driver. ARCH=sm_90 says what is built for.
@@ -13,7 +15,7 @@ programs=$build/gpu-rma
 results=${2:-$programs/results}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(build kernels studies memory)
+[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies memory)
 mkdir -p "$programs" "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_RMA_TIMEOUT=${TELPHER_RMA_TIMEOUT:-5s}
 LINES_SHOWN=${LINES_SHOWN:-4}
@@ -28,6 +30,11 @@ compile() { # PROGRAM SOURCE…
 
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu" || exit
+    compile cuda_bench "$source/src/rma/cuda_bench.cu" || exit
+    if [ -n "${NVSHMEM:-}" ]; then
+        nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
+            -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
+    fi
     compile reduction "$source/examples/rma/reduction.cu" || exit
     compile experts "$source"/examples/rma/{experts,study}.c || exit
     for study in stencil particles spmv power; do
@@ -35,7 +42,13 @@ build() {
     done
 }
 
-kernels() { step cuda_test 300 "$programs/cuda_test"; }
+kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$programs/cuda_test" "$part"; done; }
+
+tables() {
+    LINES_SHOWN=80 step cuda_bench 120 "$programs/cuda_bench"
+    TELPHER_RMA_SLOTS=1 LINES_SHOWN=80 step cuda_bench-slots 60 "$programs/cuda_bench" latency
+    [ -z "${NVSHMEM:-}" ] || LD_LIBRARY_PATH=$NVSHMEM/lib:$LD_LIBRARY_PATH NVSHMEM_DISABLE_NVLS=1 step nvshmem 60 "$programs/nvshmem"
+}
 
 studies() {
     for study in stencil particles spmv power experts; do
@@ -43,6 +56,7 @@ studies() {
             # shellcheck disable=SC2086 # several arguments
             step "$study-${shape// /-}" 20 "$programs/$study" $shape
         done
+        TELPHER_RMA_PEERS=1 step "$study-peers" 20 "$programs/$study" 132 4 8 20 64
     done
     for ranks in 1 7 132 264; do
         TELPHER_RMA_RANKS=$ranks step "reduction-$ranks" 20 "$programs/reduction"

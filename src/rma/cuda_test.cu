@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of rma_test.c on a GPU, and what a notification costs there. scripts/gpu/rma.sh
- * builds and runs it; without a GPU it is skipped.
+ * The kernels of rma_test.c on a GPU, with devices of it that reach each other as peers, and
+ * on all GPUs there are; and whether data is always there when its notification is.
+ * scripts/gpu/rma.sh builds and runs it; without a GPU it is skipped.
  */
 #include "rma/test_kernels.c"
 
@@ -9,88 +10,111 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIPS = 1000, MESSAGE = 1 << 20 };
-enum what { PUT_4, VALUE_8, NOTIFY, FLAG };
+/* ---- data is there when its notification is ---- */
 
-/** One latency. */
-struct trips {
-    uint32_t what;
-    uint64_t cells[64];
-    uint32_t flags[64]; /* the floor: nothing but these */
-    double us;
+enum { LITMUS_RANKS = 264, LITMUS_BYTES = 4096, LITMUS_MAX = 512 };
+enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, WAYS };
+
+struct litmus {
+    uint32_t rounds, way, bad;
+    uint8_t *memory[LITMUS_RANKS]; /* of each rank: what comes, then what goes */
 };
 
-TELPHER_RMA_FN static void
-flag_set(uint32_t *at, uint32_t value)
+/* Byte i of what a rank sends in a round. */
+TELPHER_RMA_FN static uint8_t
+litmus_byte(uint32_t rank, uint32_t round, uint32_t i)
 {
-    asm volatile("st.release.gpu.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
+    uint64_t x = ((uint64_t)round << 32 | rank << 12 | i) * 0x9e3779b97f4a7c15u;
+
+    return (uint8_t)((x ^ x >> 29) >> 13);
+}
+
+/* How many bytes, and where: any number, any place, but 8 at a multiple of 8. */
+TELPHER_RMA_FN static uint32_t
+litmus_place(const struct litmus *t, uint32_t rank, uint32_t round, uint32_t *ret_off)
+{
+    uint32_t x = (round * 2654435761u) ^ (rank * 40503u);
+    uint32_t len = t->way == VALUE  ? 8
+                   : round % 4 == 0 ? 1 + x % 8
+                   : round % 4 == 1 ? 16 * (1 + x % 8)
+                                    : 1 + x % LITMUS_MAX;
+
+    *ret_off = (x >> 9) % (LITMUS_BYTES - LITMUS_MAX);
+    *ret_off -= t->way == VALUE || round % 4 == 1 ? *ret_off % 16 : 0;
+    return len;
 }
 
 TELPHER_RMA_FN static void
-flag_wait(const uint32_t *at, uint32_t value)
+litmus_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
+            uint32_t other, uint32_t round)
 {
-    uint32_t seen;
+    uint32_t me = rma->world_rank, off, len = litmus_place(t, me, round, &off);
+    uint8_t *out = t->memory[me] + LITMUS_BYTES + off;
+    uint64_t value = 0;
 
-    do {
-        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
-    } while (seen != value);
-}
-
-TELPHER_RMA_FN static void
-send_one(telpher_rma *rma, struct trips *t, telpher_rma_win win, uint32_t n)
-{
-    uint32_t me = rma->world_rank;
-
-    if (t->what == PUT_4) {
-        if (telpher_rma_lane(rma) == 0) {
-            t->cells[me * 32 + 8] = n;
+    for (uint32_t i = telpher_rma_lane(rma); i < len; i += telpher_rma_lanes(rma)) {
+        out[i] = litmus_byte(me, round, i);
+    }
+    switch (t->way) {
+    case PUT_NOTIFY:
+        telpher_rma_put_notify(rma, win, other, off, out, len, 3);
+        break;
+    case PUT_THEN_NOTIFY:
+        telpher_rma_put(rma, win, other, off, out, len);
+        telpher_rma_notify(rma, WORLD, other, 3);
+        break;
+    case VALUE:
+        for (uint32_t i = 0; i < 8; i++) {
+            value |= (uint64_t)litmus_byte(me, round, i) << 8 * i;
         }
-        telpher_rma_put_notify(rma, win, 1 - me, 0, &t->cells[me * 32 + 8], 4, 0);
-    } else if (t->what == VALUE_8) {
-        telpher_rma_put_value_notify(rma, win, 1 - me, 0, n, 0);
-    } else if (t->what == NOTIFY) {
-        telpher_rma_notify(rma, WORLD, 1 - me, 0);
-    } else {
-        flag_set(&t->flags[me * 32], n);
+        telpher_rma_put_value_notify(rma, win, other, off, value, 3);
+        break;
+    default: /* each byte's turn comes before the last one's notification */
+        for (uint32_t i = 0; i < 3 && i < len; i++) {
+            telpher_rma_put(rma, win, other, off + i, out + i, 1);
+        }
+        telpher_rma_put_notify(rma, win, other, off + 3, out + 3, len > 3 ? len - 3 : 0,
+                               3);
+        break;
     }
 }
 
-/* What came is what was sent: data is there when its notification is. */
+/* Looks at what came, with other lanes than those that sent it, and leaves poison. */
 TELPHER_RMA_FN static void
-receive_one(telpher_rma *rma, const struct trips *t, uint32_t n)
+litmus_receive(telpher_rma *rma, struct litmus *t, uint32_t other, uint32_t round)
 {
-    uint32_t me = rma->world_rank;
+    uint32_t off, len = litmus_place(t, other, round, &off);
+    uint8_t *in = t->memory[rma->world_rank] + off;
 
-    if (t->what == FLAG) {
-        flag_wait(&t->flags[(1 - me) * 32], n);
-        return;
-    }
-    telpher_rma_wait(rma, 0, 1);
-    if (t->what != NOTIFY) {
-        expect(rma, t->cells[me * 32] == n);
+    telpher_rma_wait(rma, 3, 1);
+    for (uint32_t i = telpher_rma_lanes(rma) - 1 - telpher_rma_lane(rma); i < len;
+         i += telpher_rma_lanes(rma)) {
+        uint8_t right = litmus_byte(other, round, i);
+
+        if (in[i] != right) {
+            atomicAdd_system(&t->bad, 1);
+        }
+        in[i] = (uint8_t)~right;
     }
 }
 
-TELPHER_RMA_KERNEL(kernel_trips)
+/* Rank i plays with rank i + half, all pairs at once. */
+TELPHER_RMA_KERNEL(kernel_litmus)
 {
-    struct trips *t = (struct trips *)telpher_rma_data(rma);
-    uint32_t me = rma->world_rank;
+    struct litmus *t = (struct litmus *)telpher_rma_data(rma);
+    uint32_t me = rma->world_rank, half = rma->world_size / 2;
+    uint32_t other = (me + half) % (2 * half);
     telpher_rma_win win;
-    uint64_t start;
 
-    telpher_rma_win_create(rma, WORLD, &t->cells[me % 2 * 32], 8, &win);
-    start = telpher_rma_now(rma);
-    for (uint32_t n = 1; n <= TRIPS && me < 2; n++) {
-        if (me == 0) {
-            send_one(rma, t, win, n);
-            receive_one(rma, t, n);
-        } else {
-            receive_one(rma, t, n);
-            send_one(rma, t, win, n);
+    telpher_rma_win_create(rma, WORLD, t->memory[me], LITMUS_BYTES, &win);
+    for (uint32_t n = 1; n <= t->rounds && me < 2 * half; n++) {
+        if (me < half) {
+            litmus_send(rma, t, win, other, n);
         }
-    }
-    if (me == 0 && telpher_rma_lane(rma) == 0) {
-        t->us = (double)(telpher_rma_now(rma) - start) * 1e-3 / (2 * TRIPS);
+        litmus_receive(rma, t, other, n);
+        if (me >= half) {
+            litmus_send(rma, t, win, other, n);
+        }
     }
 }
 
@@ -137,8 +161,9 @@ static void
 run_good(uint32_t ranks, uint32_t lanes)
 {
     const telpher_rma_kernel *const kernels[] = {
-        &kernel_ring, &kernel_collectives, &kernel_windows, &kernel_tags,
-        &kernel_values, &kernel_polls, &kernel_patient, &kernel_blocks, &kernel_groups};
+        &kernel_ring,    &kernel_collectives, &kernel_windows,
+        &kernel_tags,    &kernel_values,      &kernel_polls,
+        &kernel_patient, &kernel_blocks,      &kernel_groups};
     const uint64_t n = ranks;
 
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
@@ -168,7 +193,8 @@ run_bad(uint32_t lanes)
     run(&kernel_slow, 3, lanes, 1, soon, TELPHER_ERR_TIMEOUT, "test_kernels.c:", data);
     run(&kernel_lost, 3, lanes, 1, 0, TELPHER_ERR_PEER_LOST, "", data);
     run(&kernel_mismatch, 4, lanes, 1, soon, TELPHER_ERR_INVALID, "", data);
-    run(&kernel_blocks, 4096, 1024, 1, 0, TELPHER_ERR_LIMIT, "cannot run at once", data);
+    run(&kernel_blocks, 4096, 1024, 1, 0, TELPHER_ERR_LIMIT, "cannot run at once",
+        data);
     for (data->n = 0; data->n <= 26; data->n++) {
         telpher_status status;
 
@@ -182,69 +208,119 @@ run_bad(uint32_t lanes)
     }
 }
 
+/* Millions of messages, between the halves of each shape's ranks. */
 static void
-measure(uint32_t lanes)
+run_litmus(uint32_t gpus, uint32_t devices)
 {
-    static const char *const names[] = {"put_notify 4 B", "put_value_notify 8 B",
-                                        "notify", "floor: a flag"};
-    struct trips *t;
+    static const uint32_t shapes[][2] = {{2, 1},   {2, 32},    {2, 256},
+                                         {16, 64}, {132, 128}, {264, 32}};
+    struct litmus *t;
+    uint64_t messages = 0, bad = 0;
 
-    if (cudaMalloc(&t, sizeof(*t)) != cudaSuccess) {
+    if (cudaHostAlloc((void **)&t, sizeof(*t),
+                      cudaHostAllocMapped | cudaHostAllocPortable) != cudaSuccess) {
+        failures++;
         return;
     }
-    for (uint32_t what = 0; what <= FLAG; what++) {
-        double us[21];
-        struct trips host;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const uint32_t ranks = shapes[i][0];
 
-        if (what == FLAG && lanes != 1) {
-            continue;
+        memset(t, 0, sizeof(*t));
+        for (uint32_t r = 0; r < ranks; r++) {
+            cudaSetDevice((int)((uint64_t)r * gpus / ranks));
+            cudaMalloc(&t->memory[r], 2 * LITMUS_BYTES);
         }
-        for (int i = 0; i < 21; i++) {
-            memset(&host, 0, sizeof(host));
-            host.what = what;
-            cudaMemcpy(t, &host, sizeof(host), cudaMemcpyHostToDevice);
-            run(&kernel_trips, 2, lanes, 1, 0, TELPHER_OK, "", t);
-            cudaMemcpy(&host, t, sizeof(host), cudaMemcpyDeviceToHost);
-            us[i] = host.us;
-            for (int k = i; k > 0 && us[k] < us[k - 1]; k--) {
-                double swap = us[k];
-
-                us[k] = us[k - 1];
-                us[k - 1] = swap;
+        cudaSetDevice(0);
+        t->rounds = ranks == 2 ? 25000 : 2500;
+        for (t->way = 0; t->way < WAYS; t->way++) {
+            for (uint32_t r = 0; r < ranks; r++) {
+                cudaMemset(t->memory[r], 0xee, 2 * LITMUS_BYTES);
             }
+            cudaDeviceSynchronize();
+            run(&kernel_litmus, ranks, shapes[i][1], devices, 0, TELPHER_OK, "", t);
+            messages += (uint64_t)t->rounds * ranks;
         }
-        printf("%-24s %4u lanes: half a round trip %.3f us (median of 21 x %d)\n",
-               names[what], lanes, us[10], TRIPS);
+        bad += t->bad;
+        for (uint32_t r = 0; r < ranks; r++) {
+            cudaFree(t->memory[r]);
+        }
     }
-    cudaFree(t);
+    cudaFreeHost(t);
+    printf("litmus, %u GPUs, %u devices: %llu messages, %llu bytes not there\n", gpus,
+           devices, (unsigned long long)messages, (unsigned long long)bad);
+    failures += bad != 0;
 }
 
-int
-main(void)
+/* What the kernels of the tests share; with several GPUs the host's memory, which all reach
+ * and which does not move. */
+static int
+share_data(uint32_t gpus)
 {
-    static const uint32_t ranks[] = {1, 2, 3, 7, 64, 132, 264};
-    static const uint32_t lanes[] = {1, 5, 32, 128, 256};
-    int devices = 0;
+    return (gpus > 1 ? cudaHostAlloc((void **)&data, sizeof(*data),
+                                     cudaHostAllocMapped | cudaHostAllocPortable)
+                     : cudaMallocManaged(&data, sizeof(*data))) == cudaSuccess;
+}
 
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-        printf("skipped: no CUDA device\n");
-        return 77;
-    }
-    if (cudaMallocManaged(&data, sizeof(*data)) != cudaSuccess) {
-        return 1;
+/* All of it with so many GPUs. */
+static void
+run_all(const char *name, uint32_t gpus, uint32_t devices)
+{
+    static const uint32_t ranks[] = {1, 2, 3, 7, 64, 264};
+    static const uint32_t lanes[] = {1, 128};
+
+    if (!share_data(gpus)) {
+        failures++;
+        return;
     }
     for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
         for (size_t k = 0; k < sizeof(ranks) / sizeof(ranks[0]); k++) {
             run_good(ranks[k], lanes[i]);
         }
         run_bad(lanes[i]);
-        measure(lanes[i]);
-        printf("%u lanes: %d failures so far\n", lanes[i], failures);
+        printf("%s, %u lanes: %d failures so far\n", name, lanes[i], failures);
         fflush(stdout);
     }
     memset(data, 0, sizeof(*data));
     run(&kernel_says, 2, 3, 1, 0, TELPHER_OK, "", data);
-    cudaFree(data);
+    if (gpus > 1) {
+        cudaFreeHost(data);
+    } else {
+        cudaFree(data);
+    }
+    run_litmus(gpus, devices);
+    fflush(stdout);
+}
+
+/* Argument: one, peers, all, slots; without any all four. */
+int
+main(int argc, char **argv)
+{
+    const char *part = argc > 1 ? argv[1] : "";
+    int gpus = 0;
+
+    if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
+        printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    if (*part == '\0' || strcmp(part, "one") == 0) {
+        run_all("one GPU", 1, 1);
+    }
+    if (*part == '\0' || strcmp(part, "peers") == 0) {
+        setenv("TELPHER_RMA_PEERS", "1", 1);
+        run_all("devices as peers", 1, 2);
+        unsetenv("TELPHER_RMA_PEERS");
+    }
+    if (gpus > 1 && (*part == '\0' || strcmp(part, "all") == 0)) {
+        setenv("TELPHER_RMA_GPUS", "all", 1);
+        run_all("all GPUs", (uint32_t)gpus, (uint32_t)gpus);
+        unsetenv("TELPHER_RMA_GPUS");
+    }
+    if (*part == '\0' || strcmp(part, "slots") == 0) {
+        setenv("TELPHER_RMA_SLOTS", "1", 1);
+        setenv(gpus > 1 ? "TELPHER_RMA_GPUS" : "TELPHER_RMA_PEERS",
+               gpus > 1 ? "all" : "1", 1);
+        run_all("slots", gpus > 1 ? 2 : 1, 2);
+    }
     printf("%s\n", failures == 0 ? "rma: good" : "rma: FAILED");
     return failures == 0 ? 0 : 1;
 }

@@ -97,7 +97,7 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_meet_again(telpher_rma *rma, telpher_rma_comm comm, const char *call,
                            const char *where)
 {
-    TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_part(rma, comm, call, where));
+    TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_part_one(rma, comm, call, where));
     return status;
 }
 
@@ -106,6 +106,7 @@ telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
                            const telpher_rma_fold *f, uint64_t op, const char *call,
                            const char *where)
 {
+    telpher_rma_gpu_slot *slots;
     const telpher_rma_gpu_slot slot = {
         op, f->root, f->count, (uint64_t)f->type << 16 | f->op, 0, 0, 0, 0, 0};
     int bad = f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
@@ -115,12 +116,11 @@ telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
         f->root != TELPHER_RMA_NO_RANK && f->root >= telpher_rma_gpu_size(rma, comm);
 
     TELPHER_RMA_GPU_ONCE_(
-        rma, bad       ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where)
-             : outside ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, call, where)
-                       : telpher_rma_gpu_meet_with(rma, comm, &slot, call, where));
-    return status == TELPHER_OK && f->count == 0
-               ? telpher_rma_gpu_meet_again(rma, comm, call, where)
-               : status;
+        rma, bad ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where)
+             : outside
+                 ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, call, where)
+                 : telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, call, where));
+    return status;
 }
 
 /* A result's place is the first member's, behind those of what is added. */
@@ -201,71 +201,89 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
 
 /* ---- splits ---- */
 
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
-                          int32_t *ret_result)
+/* How many of a new group's ranks each domain has. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_expect(const telpher_rma *rma, uint32_t made)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    const telpher_rma_gpu_group *old = &g->groups[index];
-    uint32_t made = atomicAdd(&g->group_count, 1), n = 0;
+    telpher_rma_gpu_group *group = &g->groups[made];
 
-    if (made >= TELPHER_RMA_GPU_GROUPS) {
-        atomicSub(&g->group_count, 1);
+    for (uint32_t d = 0; d < g->domains; d++) {
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < group->size; i++) {
+            n += telpher_rma_gpu_domain(g, group->members[i]) == d;
+        }
+        g->parts[d].meets[made].expected = n;
+        group->domains += n != 0;
+    }
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
+                          const telpher_rma_gpu_slot *slots, int32_t *ret_result)
+{
+    telpher_rma_gpu *g = telpher_rma_gpu_of(rma), *home = telpher_rma_gpu_home(rma);
+    const telpher_rma_gpu_group *old = &g->groups[index];
+    uint32_t made = atomicAdd_system(&home->group_count, 1), n = 0;
+
+    if (made >= TELPHER_RMA_GPU_GROUPS - 1) { /* the last is for the end */
+        atomicSub_system(&home->group_count, 1);
         return TELPHER_ERR_LIMIT;
     }
     for (uint32_t i = 0; i < old->size; i++) { /* each to its place among its colour */
-        int32_t key = old->slots[i].key;
+        int32_t key = slots[i].key;
         uint32_t at = 0;
 
-        if (old->slots[i].color != color) {
+        if (slots[i].color != color) {
             continue;
         }
         for (uint32_t k = 0; k < old->size; k++) {
-            at += old->slots[k].color == color &&
-                  (old->slots[k].key < key || (old->slots[k].key == key && k < i));
+            at += slots[k].color == color &&
+                  (slots[k].key < key || (slots[k].key == key && k < i));
         }
         g->groups[made].members[at] = old->members[i];
         n++;
     }
     g->groups[made].size = n;
+    telpher_rma_gpu_expect(rma, made);
     *ret_result = (int32_t)made + 1;
     return TELPHER_OK;
 }
 
 /* The first of each colour makes its group, the others read the number from its slot. */
-TELPHER_RMA_GPU_FN_ telpher_status
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_split_one(const telpher_rma *rma, telpher_rma_comm comm, int32_t color,
                           int32_t key, telpher_rma_comm *ret_comm, const char *where)
 {
     const telpher_rma_gpu_slot slot = {
         4, 0, 0, 0, 0, 0, color, key, TELPHER_RMA_COMM_NONE};
-    telpher_status status = telpher_rma_gpu_meet_with(rma, comm, &slot, "split", where);
-    telpher_rma_gpu_group *group;
+    telpher_rma_gpu_slot *slots;
+    telpher_status status =
+        telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "split", where);
     uint32_t first = 0, me;
 
     *ret_comm = TELPHER_RMA_COMM_NONE;
     if (status != TELPHER_OK) {
         return status;
     }
-    group = &telpher_rma_gpu_of(rma)->groups[telpher_rma_gpu_group_index(rma, comm)];
     me = telpher_rma_gpu_position(rma, telpher_rma_gpu_group_index(rma, comm));
-    while (group->slots[first].color != color) {
+    while (slots[first].color != color) {
         first++;
     }
     if (color >= 0 && first == me) {
         status = telpher_rma_gpu_new_group(rma, telpher_rma_gpu_group_index(rma, comm),
-                                           color, &group->slots[me].result);
+                                           color, slots, &slots[me].result);
         if (status != TELPHER_OK) {
             return telpher_rma_gpu_fail_at(rma, status, "split", where);
         }
     }
-    status = telpher_rma_gpu_part(rma, comm, "split", where);
+    status = telpher_rma_gpu_part_one(rma, comm, "split", where);
     if (status == TELPHER_OK && color >= 0) {
         *ret_comm = (telpher_rma_comm)telpher_rma_gpu_load(
-            (const uint32_t *)&group->slots[first].result);
+            (const uint32_t *)&slots[first].result);
     }
-    return status == TELPHER_OK ? telpher_rma_gpu_part(rma, comm, "split", where)
-                                : status;
+    return status;
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
@@ -277,7 +295,6 @@ telpher_rma_gpu_split(telpher_rma *rma, telpher_rma_comm comm, int32_t color,
     TELPHER_RMA_GPU_ONCE_(
         rma, telpher_rma_gpu_split_one(rma, comm, color, key, &made, where));
     *ret_comm = made;
-    __syncthreads();
     return status;
 }
 

@@ -4,7 +4,7 @@
  * communicate while it runs, and waits for its end. Kernels include rma/device.h.
  *
  * What exists: processors, in one process or several, where ranks are light threads in
- * groups that stand for devices; and one GPU, for kernels that nvcc compiled (docs/rma.md).
+ * groups that stand for devices; and GPUs, for kernels that nvcc compiled (docs/rma.md).
  */
 #ifndef TELPHER_RMA_HOST_H
 #define TELPHER_RMA_HOST_H

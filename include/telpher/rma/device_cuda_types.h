@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a launch on GPUs consists of; part of rma/device_cuda.h. */
+#ifndef TELPHER_RMA_DEVICE_CUDA_TYPES_H
+#define TELPHER_RMA_DEVICE_CUDA_TYPES_H
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include <telpher/rma/types.h>
+
+enum {
+    TELPHER_RMA_GPU_DOMAINS = 16,
+    TELPHER_RMA_GPU_GROUPS = 64,
+    TELPHER_RMA_GPU_WINDOWS = 256,
+    TELPHER_RMA_GPU_TIMINGS = 256,
+    TELPHER_RMA_GPU_LINES = 256, /* of log under way */
+    TELPHER_RMA_GPU_CHUNK = 4096, /* bytes of a rank's place in reductions */
+    TELPHER_RMA_GPU_TEXT = 104,
+    TELPHER_RMA_GPU_TAGS = 256, /* whose number of those taken a rank has at hand */
+    TELPHER_RMA_GPU_EAGER = 32, /* polls that acquire */
+    TELPHER_RMA_GPU_TURNS = 4,
+    TELPHER_RMA_GPU_BOXES = 8, /* ranks that a rank has small puts under way with */
+    TELPHER_RMA_GPU_DEPTH = 8, /* of those with each */
+    TELPHER_RMA_GPU_MAIL_RANKS = 512 /* a launch of more has none */
+};
+
+/** What a rank waits for, for the table. */
+typedef struct telpher_rma_gpu_waiting {
+    const char *where, *call;
+    uint64_t since;
+    /* 0 nothing, 1 tag, 2 any of several, 3 group, 4 has returned, 5 that a rank looks */
+    uint32_t kind;
+    uint32_t tag, count, from, taken;
+} telpher_rma_gpu_waiting;
+
+/** What a rank came with to a call of its group. */
+typedef struct telpher_rma_gpu_slot {
+    uint64_t op, a, b, c; /* the call, and what all must agree on */
+    uint64_t base, len; /* this rank's own */
+    int32_t color, key, result;
+} telpher_rma_gpu_slot;
+
+/** Ranks of a group, by position. Slots are there several times, for meetings by turns: who
+ *  comes to the next meeting but one has read those of this one. */
+typedef struct telpher_rma_gpu_group {
+    uint32_t size, domains,
+        arrived; /* domains with ranks of the group, those that came */
+    uint32_t *members;
+    telpher_rma_gpu_slot *slots;
+} telpher_rma_gpu_group;
+
+/** A group's barrier in one domain. */
+typedef struct telpher_rma_gpu_meet {
+    uint32_t expected, arrived, apart[30]; /* its ranks there, those that came */
+    uint32_t generation, apart_too[31];
+} telpher_rma_gpu_meet;
+
+typedef struct telpher_rma_gpu_window {
+    uint32_t open, group;
+    uint64_t *bases, *lens; /* by position in the group */
+} telpher_rma_gpu_window;
+
+/** A line of log, in memory of the host. */
+typedef struct telpher_rma_gpu_line {
+    uint32_t ready, rank;
+    int32_t kind;
+    uint64_t time;
+    int64_t integer;
+    double real;
+    char text[TELPHER_RMA_GPU_TEXT];
+} telpher_rma_gpu_line;
+
+/** What small puts came, and how many senders want to know what was taken. */
+typedef struct telpher_rma_gpu_bell {
+    uint64_t rung;
+    uint32_t asked, apart;
+} telpher_rma_gpu_bell;
+
+/** A domain. What belongs to ranks is counted from rank 0 of the world, wherever that is. */
+typedef struct telpher_rma_gpu_part {
+    struct telpher_rma_gpu *launch; /* its copy */
+    uint32_t *counts, *senders, *taken; /* by rank and tag */
+    telpher_rma_gpu_waiting *waits; /* by rank */
+    telpher_rma_gpu_meet *meets; /* by group */
+    uint64_t *mail; /* slots of 16 bytes, by target and source; NULL = none */
+    uint32_t *mail_taken; /* by target and source */
+    uint32_t *credits; /* what was taken, by source and target */
+    telpher_rma_gpu_bell *bells; /* by target */
+} telpher_rma_gpu_part;
+
+/** One launch: a copy in each domain's memory. What changes is the home's, but for status. */
+typedef struct telpher_rma_gpu {
+    uint32_t ranks, devices, domains, tags, block[3];
+    uint32_t first; /* rank of this grid's first block */
+    void *data;
+    uint64_t timeout_ns, start;
+    int32_t status; /* the first failure */
+    uint32_t failed_rank;
+    const char *failed_where, *failed_call;
+    telpher_rma_gpu_part parts[TELPHER_RMA_GPU_DOMAINS];
+    telpher_rma_gpu_group *groups;
+    uint32_t group_count;
+    telpher_rma_gpu_window *windows;
+    uint8_t *stage; /* a chunk for each rank, and one for each result */
+    uint64_t *timer_starts;
+    double *timings;
+    uint32_t timing_count, line_count, lines_lost;
+    telpher_rma_gpu_line *lines;
+} telpher_rma_gpu;
+
+/** Where a rank's part of a window, or its counters, were: a call need not look again. */
+typedef struct telpher_rma_gpu_place {
+    uint64_t base, len;
+    uint32_t *counts, *senders; /* the target's */
+    int32_t key; /* a window, or TELPHER_RMA_GPU_GROUP_KEY() of a group */
+    uint32_t rank, target, far; /* in the group, in the world; of another domain */
+} telpher_rma_gpu_place;
+
+enum { TELPHER_RMA_GPU_PLACES = 16, TELPHER_RMA_GPU_NO_KEY = -1 };
+#define TELPHER_RMA_GPU_GROUP_KEY(comm) (-2 - (comm))
+
+/** Small puts from a rank, and to one: what is at hand of them. */
+typedef struct telpher_rma_gpu_inbox {
+    uint64_t *slots;
+    uint32_t *taken_at, *credit;
+    uint32_t source, taken, told;
+} telpher_rma_gpu_inbox;
+
+typedef struct telpher_rma_gpu_outbox {
+    uint64_t *slots;
+    uint32_t *credit;
+    telpher_rma_gpu_bell *bell;
+    uint32_t target, sent, acked;
+} telpher_rma_gpu_outbox;
+
+/** A rank's own, in the block's shared memory. */
+typedef struct telpher_rma_gpu_state {
+    telpher_rma rma; /* first: a kernel's handle is this */
+    uint32_t domain, domains;
+    uint32_t dirty; /* put to another domain since the last fence for the system */
+    telpher_status once; /* what one lane found, for all */
+    uint32_t *counts, *senders,
+        *taken_more; /* this rank's; taken_more for tags above */
+    telpher_rma_gpu_place places[TELPHER_RMA_GPU_PLACES];
+    uint32_t met[TELPHER_RMA_GPU_GROUPS]; /* meetings of each group */
+    telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
+    uint64_t mailed; /* small puts taken, as the bell counts */
+    uint32_t answered; /* of those that asked */
+    telpher_rma_gpu_inbox *owed; /* whose sender is to be told soon; NULL = nobody's */
+    uint32_t waits; /* waits so far */
+    uint32_t under_way; /* some that this rank sent may not be taken */
+    telpher_rma_gpu_inbox in[TELPHER_RMA_GPU_BOXES];
+    telpher_rma_gpu_outbox out[TELPHER_RMA_GPU_BOXES];
+    uint32_t taken[TELPHER_RMA_GPU_TAGS];
+    uint16_t
+        guess[TELPHER_RMA_GPU_TAGS]; /* rank + 1 that sent a small put of it last */
+} telpher_rma_gpu_state;
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The nearest calls of NVSHMEM, for comparison: a signal, and a put with a signal by one
+ * block, between two GPUs, half a round trip. scripts/gpu/rma.sh builds and runs it where
+ * NVSHMEM names a folder with NVSHMEM's include and lib. One process a GPU.
+ */
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { REPEATS = 11, BYTES = 1 << 20 };
+enum what { SET, ADD, PUT };
+
+struct row {
+    const char *name;
+    what kind;
+    uint64_t len;
+    int lanes, rounds;
+};
+
+static __device__ uint64_t
+now()
+{
+    uint64_t ns;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+__global__ void
+trips(int me, row r, uint8_t *dst, uint8_t *src, uint64_t *signal, uint64_t base,
+      double *us)
+{
+    const uint64_t start = now();
+
+    for (int n = 1; n <= r.rounds; n++) {
+        for (int half = 0; half < 2; half++) {
+            if (half == me && r.kind == PUT) {
+                nvshmemx_putmem_signal_block(dst, src, r.len, signal, base + n,
+                                             NVSHMEM_SIGNAL_SET, 1 - me);
+            } else if (half == me && threadIdx.x == 0) {
+                nvshmemx_signal_op(
+                    signal, r.kind == SET ? base + n : 1,
+                    r.kind == SET ? NVSHMEM_SIGNAL_SET : NVSHMEM_SIGNAL_ADD, 1 - me);
+            } else if (half != me) {
+                if (threadIdx.x == 0) {
+                    nvshmem_signal_wait_until(signal, NVSHMEM_CMP_EQ, base + n);
+                }
+                __syncthreads();
+            }
+        }
+    }
+    if (threadIdx.x == 0) {
+        *us = (double)(now() - start) * 1e-3 / (2 * r.rounds);
+    }
+}
+
+static void
+measure(int me)
+{
+    static const row rows[] = {
+        {"signal_op, set", SET, 0, 1, 1000},
+        {"signal_op, add", ADD, 0, 1, 1000},
+        {"putmem_signal_block 4 B", PUT, 4, 128, 1000},
+        {"putmem_signal_block 8 B", PUT, 8, 128, 1000},
+        {"putmem_signal_block 2 KiB", PUT, 2048, 256, 500},
+        {"putmem_signal_block 16 KiB", PUT, 16384, 256, 500},
+        {"putmem_signal_block 1 MiB", PUT, BYTES, 256, 50},
+        {"putmem_signal_block 1 MiB", PUT, BYTES, 1024, 50},
+    };
+    uint64_t *signal = (uint64_t *)nvshmem_calloc(1, 256), base = 0;
+    uint8_t *dst = (uint8_t *)nvshmem_malloc(BYTES);
+    uint8_t *src = (uint8_t *)nvshmem_malloc(BYTES);
+    double *us, all[REPEATS];
+
+    if (cudaHostAlloc((void **)&us, sizeof(*us), cudaHostAllocMapped) != cudaSuccess) {
+        return;
+    }
+    for (const row &r : rows) {
+        for (double &one : all) {
+            nvshmem_barrier_all();
+            trips<<<1, r.lanes>>>(me, r, dst, src, signal, base, us);
+            cudaDeviceSynchronize();
+            base += r.rounds;
+            one = *us;
+        }
+        std::sort(all, all + REPEATS);
+        if (me == 0) {
+            printf("nvshmem  %-26s %5d %9.3f %9.3f %9.3f us\n", r.name, r.lanes,
+                   all[REPEATS / 2], all[0], all[REPEATS - 1]);
+        }
+    }
+    nvshmem_barrier_all();
+}
+
+static int
+process(int me, nvshmemx_uniqueid_t id)
+{
+    nvshmemx_init_attr_t attr = NVSHMEMX_INIT_ATTR_INITIALIZER;
+
+    if (cudaSetDevice(me) != cudaSuccess ||
+        nvshmemx_set_attr_uniqueid_args(me, 2, &id, &attr) != 0 ||
+        nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attr) != 0) {
+        fprintf(stderr, "nvshmem: no start\n");
+        return 1;
+    }
+    measure(me);
+    nvshmem_finalize();
+    return 0;
+}
+
+int
+main()
+{
+    nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
+    int ends[2], status = 0;
+    pid_t child;
+
+    if (pipe(ends) != 0 || (child = fork()) < 0) {
+        return 1;
+    }
+    if (child == 0) {
+        return read(ends[0], &id, sizeof(id)) == sizeof(id) ? process(1, id) : 1;
+    }
+    if (nvshmemx_get_uniqueid(&id) != 0 ||
+        write(ends[1], &id, sizeof(id)) != sizeof(id)) {
+        return 1;
+    }
+    status = process(0, id);
+    waitpid(child, NULL, 0);
+    return status;
+}
