@@ -41,6 +41,11 @@
  *  takes longer sets it. */
 extern unsigned ranks_seconds;
 
+/** Time for all ranks to come to the root: RANKS_TIME unless a test sets it. [ns] */
+extern uint64_t ranks_root_ns;
+/** Called in the root's process once it listens; NULL = nothing. */
+extern void (*ranks_in_root)(void);
+
 /** What a rank does; what it returns is not looked at, only MUST counts. */
 typedef void (*rank_fn)(telpher_context *ctx);
 

@@ -129,6 +129,13 @@ agree_on_job(struct tp_boot *boot, uint64_t *ret_job, struct tp_error *err)
     return status;
 }
 
+static telpher_status
+not_gathered(struct tp_error *err)
+{
+    return tp_error_set(err, TELPHER_ERR_PROTO,
+                        "what was to give all ranks' parts to all gave others");
+}
+
 /* The longest card decides how long all of them are. */
 static telpher_status
 agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_error *err)
@@ -143,10 +150,13 @@ agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_err
     for (uint32_t r = 0; status == TELPHER_OK && r < boot->size; r++) {
         *ret_len = TP_MAX(*ret_len, (size_t)all[r]);
     }
+    if (status == TELPHER_OK && all[boot->rank] != mine) {
+        status = not_gathered(err);
+    } else if (status == TELPHER_OK && *ret_len > TP_COMM_CARD_MAX) {
+        status = tp_error_set(err, TELPHER_ERR_PROTO, "a rank's card is too long");
+    }
     tp_free(all);
-    return status == TELPHER_OK && *ret_len > TP_COMM_CARD_MAX
-               ? tp_error_set(err, TELPHER_ERR_PROTO, "a rank's card is too long")
-               : status;
+    return status;
 }
 
 static telpher_status
@@ -170,6 +180,10 @@ gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
         status = ctx->cards != NULL
                      ? boot->gather(boot, card, ctx->card_bytes, ctx->cards, err)
                      : TELPHER_ERR_NO_MEMORY;
+    }
+    if (status == TELPHER_OK &&
+        memcmp(ctx->cards + ctx->rank * ctx->card_bytes, card, own) != 0) {
+        status = not_gathered(err);
     }
     tp_free(card);
     return status;
