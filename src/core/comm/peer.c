@@ -314,6 +314,18 @@ telpher_peer_status(const telpher_context *ctx, uint32_t rank)
     return ctx->peers[rank] != NULL ? ctx->peers[rank]->status : TELPHER_OK;
 }
 
+telpher_status
+telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
+{
+    if (rank >= ctx->size || rank == ctx->rank) {
+        return TELPHER_ERR_RANGE;
+    }
+    if (ctx->peers[rank] != NULL) {
+        tp_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
+    }
+    return TELPHER_OK;
+}
+
 const char *
 telpher_context_transport(const telpher_context *ctx, uint32_t rank)
 {
