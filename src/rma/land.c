@@ -280,9 +280,7 @@ do_agent(struct tp_remote *r, uint32_t process, struct tp_landing *l, const void
     case TP_AGENT_FLUSHED:
         return end_flush(r, c);
     case TP_AGENT_CREDIT:
-        if (c->tag == r->world->serial) { /* else it is of a launch that is over */
-            p->acked = (uint32_t)c->number;
-        }
+        p->acked = (uint32_t)c->number;
         return true;
     case TP_AGENT_ARRIVED:
         if (l->data == NULL && len != 0) {
@@ -309,8 +307,8 @@ static void
 count_consumed(struct tp_remote *r, uint32_t process)
 {
     struct tp_process *p = &r->world->processes[process];
-    const telpher_rma_command credit = {
-        .op = TP_AGENT_CREDIT, .tag = r->world->serial, .number = p->consumed + 1};
+    const telpher_rma_command credit = {.op = TP_AGENT_CREDIT,
+                                        .number = p->consumed + 1};
 
     p->consumed++;
     if (p->consumed - p->told >= TP_CREDIT_EACH) {
@@ -355,6 +353,13 @@ do_command(struct tp_remote *r, uint32_t process, struct tp_landing *l,
     return good;
 }
 
+/* What was under way when a launch failed may come in the next one. */
+static bool
+is_of_this_launch(const struct tp_world *w, const telpher_rma_command *c)
+{
+    return w->run != NULL && c->launch == w->serial;
+}
+
 /* @p data  what came with it, NULL if it landed where it belongs. */
 static void
 take_effect(struct tp_world *w, uint32_t process, struct tp_landing *l,
@@ -362,7 +367,7 @@ take_effect(struct tp_world *w, uint32_t process, struct tp_landing *l,
 {
     if (l->c.op == TP_AGENT_HELLO) {
         take_hello(&w->processes[process], data, len);
-    } else if (w->run != NULL && l->status == TELPHER_OK) {
+    } else if (is_of_this_launch(w, &l->c) && l->status == TELPHER_OK) {
         w->run->remote->came += tp_quiet_counts(l->c.op);
         if (!do_command(w->run->remote, process, l, data, len)) {
             break_word(w->run, process, &l->c);
@@ -408,10 +413,13 @@ name_place(struct tp_world *w, struct tp_landing *l, size_t len)
 {
     struct tp_get *get;
 
-    if (w->run != NULL && l->c.op == TELPHER_RMA_COMMAND_PUT) {
+    if (!is_of_this_launch(w, &l->c)) {
+        return NULL;
+    }
+    if (l->c.op == TELPHER_RMA_COMMAND_PUT) {
         return len == l->c.len ? find_place(w->run, &l->c) : NULL;
     }
-    if (w->run != NULL && l->c.op == TP_AGENT_GOT) {
+    if (l->c.op == TP_AGENT_GOT) {
         get = find_get(w->run->remote, &l->c);
         return get != NULL && len == get->len ? get->dst : NULL;
     }
@@ -420,6 +428,15 @@ name_place(struct tp_world *w, struct tp_landing *l, size_t len)
         l->len = len;
     }
     return l->data;
+}
+
+static void
+tell_no_memory(struct tp_world *w, uint32_t process)
+{
+    if (w->run != NULL) {
+        tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
+                    "no memory for what process %u sends", process);
+    }
 }
 
 static void
@@ -434,15 +451,19 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
         return;
     }
     l = landing_add(&w->processes[msg->from], msg->params);
-    if (l != NULL) {
-        msg->cookie = l;
-        msg->buffers[0].data = name_place(w, l, msg->buffers[0].len);
-        if (msg->buffers[0].data == NULL && w->run != NULL) {
-            break_word(w->run, msg->from, &l->c);
-        }
-    } else if (w->run != NULL) {
-        tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
-                    "no memory for what process %u sends", msg->from);
+    if (l == NULL) {
+        tell_no_memory(w, msg->from);
+        return;
+    }
+    msg->cookie = l;
+    msg->buffers[0].data = name_place(w, l, msg->buffers[0].len);
+    if (msg->buffers[0].data != NULL || !is_of_this_launch(w, &l->c)) {
+        return;
+    }
+    if (l->c.op > TP_AGENT_GOT && msg->buffers[0].len <= TP_BODY_MAX) {
+        tell_no_memory(w, msg->from);
+    } else {
+        break_word(w->run, msg->from, &l->c);
     }
 }
 
@@ -470,9 +491,19 @@ take_small(struct tp_world *w, const telpher_msg *msg)
         l->landed = true;
         l->status = len == 0 || l->data != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
     }
-    if ((l == NULL || l->status != TELPHER_OK) && w->run != NULL) {
-        tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
-                    "no memory for what process %u sends", msg->from);
+    if (l == NULL || l->status != TELPHER_OK) {
+        tell_no_memory(w, msg->from);
+    }
+}
+
+/* Of a process that is lost we are told elsewhere. */
+static void
+tell_broken(struct tp_world *w, const telpher_msg *msg)
+{
+    if (w->run != NULL && msg->status < 0 && msg->status != TELPHER_ERR_PEER_LOST &&
+        msg->buffers[0].data != NULL) {
+        tp_run_fail(w->run, msg->status, "what process %u sent has not come: %s",
+                    msg->from, telpher_status_text(msg->status));
     }
 }
 
@@ -491,6 +522,7 @@ on_entry(telpher_context *ctx, telpher_msg *msg, void *user)
     } else if (l != NULL) {
         l->landed = true;
         l->status = msg->status;
+        tell_broken(w, msg);
         run_landings(w, msg->from);
     }
 }

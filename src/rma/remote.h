@@ -37,8 +37,8 @@ enum tp_agent_op {
     TP_AGENT_HELLO, /* a launch begins: struct tp_hello */
     TP_AGENT_DONE, /* all ranks there have returned; a body of words */
     TP_AGENT_FAILED, /* tag: status; a body of words */
-    TP_AGENT_QUIET, /* flags; tag: serial; from: wave; off, len: messages that went, came */
-    TP_AGENT_ASK /* tag: serial; from: wave */
+    TP_AGENT_QUIET, /* flags; from: wave; off, len: messages that went, came */
+    TP_AGENT_ASK /* from: wave */
 };
 
 /** What a launch must have in common. */
@@ -66,6 +66,7 @@ struct tp_process {
     struct tp_hello hellos[2]; /* of this launch and the next; serial 0 = none came */
     char *table; /* its ranks, as it told at the end of a launch that failed */
     uint32_t sent, acked, consumed, told; /* commands; all wrap */
+    uint32_t under_way; /* sends to it whose memory is still in use */
     struct tp_list landings; /* in the order they were announced */
 };
 
@@ -106,7 +107,6 @@ struct tp_remote {
     _Atomic bool stop;
     _Atomic bool told; /* the others know that the launch has failed, or told us */
     pthread_t thread;
-    uint32_t under_way; /* sends whose memory is still in use */
     struct tp_get *gets;
     uint32_t get_count;
     struct tp_list arrivals; /* of groups, that nobody waits for yet */
@@ -128,6 +128,8 @@ telpher_status tp_world_open(telpher_context *ctx, struct tp_world **ret_world,
 /** Makes what a launch needs, and makes it known to what comes. */
 telpher_status tp_remote_create(struct tp_run *run, struct tp_world *world);
 void tp_remote_destroy(struct tp_run *run);
+/* ---- launch.c ---- */
+
 /** All processes come to the same launch. @p own  why this one cannot go on, or TELPHER_OK.
  *  @p run is NULL then. @return what all return */
 telpher_status tp_remote_begin(struct tp_world *world, struct tp_run *run,
@@ -175,7 +177,8 @@ void tp_remote_unlock(struct tp_remote *r);
 
 /** Does one command. @return false: not before something has come */
 bool tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c);
-/** Sends a command with a body to a process; the body is copied or @p len is 0. */
+/** Sends a command with a body to a process; the body is copied or @p len is 0. What cannot
+ *  be sent makes the launch fail. */
 void tp_agent_send(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
                    const void *body, size_t len);
 /** The same to all others that are there. */

@@ -100,31 +100,46 @@ groups_of_several_processes(telpher_rma_job *job)
     }
 }
 
+/* What the kernels of accesses share, for puts of @p size bytes. */
+static struct processes_data *
+make_parts(uint64_t size)
+{
+    struct processes_data *d = calloc(1, sizeof(*d));
+
+    MUST(d != NULL);
+    d->len = size;
+    d->parts = calloc(world, sizeof(*d->parts));
+    d->sources = calloc(world, sizeof(*d->sources));
+    MUST(d->parts != NULL && d->sources != NULL);
+    for (uint32_t r = first; r < first + ranks; r++) {
+        d->parts[r] = calloc(world, size);
+        d->sources[r] = calloc(1, size);
+        MUST(d->parts[r] != NULL && d->sources[r] != NULL);
+    }
+    return d;
+}
+
+static void
+free_parts(struct processes_data *d)
+{
+    for (uint32_t r = first; r < first + ranks; r++) {
+        free(d->parts[r]);
+        free(d->sources[r]);
+    }
+    free(d->parts);
+    free(d->sources);
+    free(d);
+}
+
 static void
 accesses(telpher_rma_job *job)
 {
     for (uint32_t size = 8; size <= PROCESSES_BYTES; size *= 5) {
-        struct processes_data *d = calloc(1, sizeof(*d));
+        struct processes_data *d = make_parts(size);
 
-        MUST(d != NULL);
-        d->len = size;
-        d->parts = calloc(world, sizeof(*d->parts));
-        d->sources = calloc(world, sizeof(*d->sources));
-        MUST(d->parts != NULL && d->sources != NULL);
-        for (uint32_t r = first; r < first + ranks; r++) {
-            d->parts[r] = calloc(world, size);
-            d->sources[r] = malloc(size);
-            MUST(d->parts[r] != NULL && d->sources[r] != NULL);
-        }
         MUST(telpher_rma_run(job, &kernel_everybody, d, NULL) == TELPHER_OK);
         MUST(telpher_rma_run(job, &kernel_order, d, NULL) == TELPHER_OK);
-        for (uint32_t r = first; r < first + ranks; r++) {
-            free(d->parts[r]);
-            free(d->sources[r]);
-        }
-        free(d->parts);
-        free(d->sources);
-        free(d);
+        free_parts(d);
     }
 }
 
@@ -172,6 +187,24 @@ failures(void)
     telpher_rma_destroy(job);
 }
 
+/* Of a launch that failed nothing comes into freed memory, or into the next launch. */
+static void
+late_answers(void)
+{
+    telpher_rma_job *job = make_job(1, 0, 0);
+
+    for (uint32_t i = 0; i < 16; i++) {
+        struct processes_data *d = make_parts(i % 2 == 0 ? 64 + i : 400000 + i);
+
+        MUST(telpher_rma_run(job, &kernel_gets_and_fails, d, NULL) ==
+             TELPHER_ERR_LIMIT);
+        free_parts(d);
+        run(job, &kernel_polls);
+    }
+    must_fail(job, &kernel_last_waits, TELPHER_ERR_DEADLOCK, "waits for tag 5: 1 of 2");
+    telpher_rma_destroy(job);
+}
+
 static void
 different_launches(void)
 {
@@ -206,6 +239,7 @@ processes_main(int argc, char **argv, telpher_context *ctx)
     telpher_rma_destroy(job);
     different_launches();
     failures();
+    late_answers();
     if (process == 0) {
         printf("%u processes, %u ranks: good\n", processes, world);
     }

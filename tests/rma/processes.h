@@ -20,6 +20,7 @@ TELPHER_RMA_KERNEL_DECLARE(kernel_flood);
 TELPHER_RMA_KERNEL_DECLARE(kernel_first_fails);
 TELPHER_RMA_KERNEL_DECLARE(kernel_last_waits);
 TELPHER_RMA_KERNEL_DECLARE(kernel_returned);
+TELPHER_RMA_KERNEL_DECLARE(kernel_gets_and_fails);
 
 /** @param ctx  NULL = the launcher's */
 int processes_main(int argc, char **argv, telpher_context *ctx);

@@ -146,3 +146,25 @@ TELPHER_RMA_KERNEL(kernel_returned)
         telpher_rma_wait(rma, 6, 1);
     }
 }
+
+/* All get from their neighbours' process, or ask whether puts came, when one fails: answers
+ * are still under way at the launch's end. */
+TELPHER_RMA_KERNEL(kernel_gets_and_fails)
+{
+    const struct processes_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint32_t to = (me + size / 2) % size;
+    uint64_t begin = telpher_rma_now(rma), life = 200000 + 40000 * (d->len % 32);
+    telpher_status status = TELPHER_OK;
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, d->parts[me], d->len * size, &win);
+    while (status == TELPHER_OK) {
+        status = telpher_rma_get(rma, win, to, 0, d->sources[me], d->len);
+        telpher_rma_put(rma, win, to, 0, d->sources[me], 8);
+        telpher_rma_flush(rma, win);
+        if (me == size - 1 && telpher_rma_now(rma) - begin > life) {
+            status = telpher_rma_fail(rma, TELPHER_ERR_LIMIT);
+        }
+    }
+}
