@@ -3,7 +3,7 @@
  * usage: comm_choice
  *
  * Ranks that name transports in different orders come to the same one, pair by pair, or are
- * told which ranks nothing joins. A rank that announces more than anybody keeps is given up.
+ * told which ranks nothing joins; what is not needed is closed. A rank that announces more than anybody keeps is given up.
  */
 #include "ranks.h"
 
@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -97,6 +98,60 @@ test_orders(void **state)
     assert_true(ranks_run_bare(RANKS, UINT32_MAX, without_any));
 }
 
+/* ---- what is needed ---- */
+
+/* Sockets of this process that others may connect to. */
+static unsigned
+listeners(void)
+{
+    unsigned count = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        int is = 0;
+        socklen_t len = sizeof(is);
+
+        count += getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &len) == 0 && is != 0;
+    }
+    return count;
+}
+
+/* A transport that joins a rank to nobody is closed, and nobody can come by it. */
+static void
+only_shm(uint32_t rank)
+{
+    unsigned before = listeners();
+    telpher_context *ctx = NULL;
+
+    OK(join("shm,tcp", &ctx, NULL));
+    MUST(listeners() == before);
+    if (rank != 1) {
+        talk(ctx, 2 - rank);
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_context_destroy(ctx);
+}
+
+static void
+only_tcp(uint32_t rank)
+{
+    unsigned before = listeners();
+    telpher_context *ctx = NULL;
+
+    (void)rank;
+    OK(join("tcp,shm", &ctx, NULL));
+    MUST(listeners() > before);
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_context_destroy(ctx);
+}
+
+static void
+test_needed(void **state)
+{
+    (void)state;
+    assert_true(ranks_run_bare(RANKS, UINT32_MAX, only_shm));
+    assert_true(ranks_run_bare(RANKS, UINT32_MAX, only_tcp));
+}
+
 /* ---- too much ---- */
 
 static const char *transport;
@@ -160,6 +215,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_needed),
         cmocka_unit_test(test_too_much),
     };
     char *const shm[] = {"comm_choice", "shm", NULL};

@@ -189,13 +189,38 @@ gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
     return status;
 }
 
+/* Those that join us to nobody would only be looked at in vain. */
+static void
+close_unneeded_nets(telpher_context *ctx)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_comm_link *link = &ctx->nets[i];
+
+        if (!link->needed) {
+            link->net->ops->destroy(link->net);
+            link->net = NULL;
+        }
+    }
+}
+
+static void
+note_need(telpher_context *ctx, const struct tp_net *net)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        ctx->nets[i].needed |= ctx->nets[i].net == net;
+    }
+}
+
 static telpher_status
 check_reach(telpher_context *ctx, struct tp_error *err)
 {
     char ours[128], theirs[128];
 
     for (uint32_t r = 0; r < ctx->size; r++) {
-        if (tp_peer_choose(ctx, r) == NULL) {
+        const struct tp_net *net = tp_peer_choose(ctx, r);
+
+        note_need(ctx, net);
+        if (net == NULL) {
             tp_peer_list_nets(ctx, ctx->rank, ours, sizeof(ours));
             tp_peer_list_nets(ctx, r, theirs, sizeof(theirs));
             return tp_error_set(err, TELPHER_ERR_UNREACHABLE,
@@ -274,6 +299,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     if (status == TELPHER_OK) {
         struct tp_mems_params params = {.settings = mems};
 
+        close_unneeded_nets(ctx);
         tp_peers_count_local(ctx);
         params.local_rank = ctx->local_rank;
         status = tp_mems_create(&params, &ctx->mems, err);
@@ -345,7 +371,7 @@ is_busy(const telpher_context *ctx, uint32_t *ret_peer)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        if (net->ops->busy(net, ret_peer)) {
+        if (net != NULL && net->ops->busy(net, ret_peer)) {
             return true;
         }
     }
@@ -432,7 +458,9 @@ telpher_context_destroy(telpher_context *ctx)
     while (ctx->net_count > 0) {
         struct tp_net *net = ctx->nets[--ctx->net_count].net;
 
-        net->ops->destroy(net);
+        if (net != NULL) {
+            net->ops->destroy(net);
+        }
     }
     tp_peers_close(ctx);
     tp_mems_destroy(ctx->mems); /* waits for copies, which use requests */
@@ -471,7 +499,7 @@ telpher_progress(telpher_context *ctx)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        count += net != ctx->unused ? net->ops->progress(net) : 0;
+        count += net != NULL && net != ctx->unused ? net->ops->progress(net) : 0;
     }
     if (tp_mems_pending(ctx->mems) != 0) {
         count += tp_mems_progress(ctx->mems);
@@ -498,6 +526,10 @@ arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
+        polls[i] = (struct pollfd){.fd = -1};
+        if (net == NULL) {
+            continue;
+        }
         if (net->ops->arm(net) != TELPHER_OK) {
             return false;
         }
