@@ -11,8 +11,9 @@
 #include <telpher/context.h>
 #include <telpher/mem.h>
 
-/** [ns] that a call of a test may take: far more than it needs. */
-#define RANKS_TIME UINT64_C(20000000000)
+/** [ns] that a call of a test may take: far more than it needs, also where a sanitizer gets a
+ *  tenth of one processor. A rank that takes longer hangs. */
+#define RANKS_TIME UINT64_C(80000000000)
 
 /** Ends this rank with a line when something is not as it must be. */
 #define MUST(cond)                                                                     \
