@@ -202,6 +202,27 @@ read_rest(struct tcp_peer *peer)
     }
 }
 
+/* @return true if one was told: that may have taken another, so look once more */
+static bool
+lose_bulks(struct tcp_peer *peer)
+{
+    size_t cursor = 0;
+    bool told = false;
+    void *value;
+
+    while (tp_map_next(&peer->in, &cursor, NULL, &value)) {
+        struct tp_net_bulk *bulk = value;
+        struct tp_net_op *op = bulk->op;
+
+        bulk->op = NULL;
+        if (op != NULL) {
+            op->done(op, TELPHER_ERR_PEER_LOST);
+            told = true;
+        }
+    }
+    return told;
+}
+
 /* Ends all that is under way with a peer, then tells of it. */
 static void
 finish_losing(struct tcp_peer *peer)
@@ -236,12 +257,7 @@ finish_losing(struct tcp_peer *peer)
     }
     tp_map_fini(&peer->out);
     tp_map_init(&peer->out);
-    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
-        struct tp_net_bulk *bulk = value;
-
-        if (bulk->dst != NULL) {
-            bulk->op->done(bulk->op, TELPHER_ERR_PEER_LOST);
-        }
+    while (lose_bulks(peer)) {
     }
     n->params.events->on_lost(n->params.user, peer->rank, peer->why);
     for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {

@@ -239,6 +239,9 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
     if (link == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
+    if (link->gone) {
+        return TELPHER_ERR_UNREACHABLE;
+    }
     return link->ep != NULL || link->ending ? TELPHER_OK /* it came to us */
                                             : tp_ucx_connect(link, card);
 }
