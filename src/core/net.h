@@ -87,7 +87,8 @@ struct tp_net_ops {
     /**
      * Begins to connect, before the first send to @p peer. Never blocks: what is sent before
      * the connection stands waits. Both sides may do it at the same time.
-     * @return OK; INVALID (card), NO_MEMORY, UNREACHABLE.
+     * @return OK; INVALID (card), NO_MEMORY (also: no descriptors; may be tried again),
+     *         UNREACHABLE (also: on_lost() was called for it).
      */
     telpher_status (*connect)(struct tp_net *net, uint32_t peer, const uint8_t *card,
                               size_t len);

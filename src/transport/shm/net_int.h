@@ -130,6 +130,8 @@ bool tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card);
 telpher_status tp_shm_open_peer(struct shm_link *link);
 /** Makes the ring to a peer. */
 telpher_status tp_shm_make_ring(struct shm_link *link);
+/** Undoes that, also half of it. */
+void tp_shm_drop_ring(struct shm_link *link);
 /** Maps the ring that a peer made. @return OK, NO_MEMORY, UNREACHABLE, PROTO */
 telpher_status tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name);
 /** Undoes all of these, also half of them. */

@@ -234,25 +234,35 @@ tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name)
 }
 
 void
-tp_shm_close_peer(struct shm_link *link)
+tp_shm_drop_ring(struct shm_link *link)
 {
     if (link->out.ring != NULL) {
         (void)munmap(link->out.ring, sizeof(*link->out.ring));
     }
+    if (link->out.fd >= 0) {
+        close(link->out.fd);
+    }
+    link->out.ring = NULL;
+    link->out.fd = -1;
+}
+
+void
+tp_shm_close_peer(struct shm_link *link)
+{
+    tp_shm_drop_ring(link);
     if (link->in != NULL) {
         (void)munmap(link->in, sizeof(*link->in));
     }
     if (link->door != NULL) {
         (void)munmap(link->door, link->card.door.size);
     }
-    link->out.ring = link->in = NULL;
+    link->in = NULL;
     link->door = NULL;
     if (link->pid_fd >=
         0) { /* a forked child may have it too, so that close is not enough */
         (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
     }
-    for (int **fd = (int *[]){&link->out.fd, &link->bell, &link->pid_fd, NULL};
-         *fd != NULL; fd++) {
+    for (int **fd = (int *[]){&link->bell, &link->pid_fd, NULL}; *fd != NULL; fd++) {
         if (**fd >= 0) {
             close(**fd);
         }
