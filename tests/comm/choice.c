@@ -7,18 +7,26 @@
  */
 #include "ranks.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include <cmocka.h>
 
 #include <telpher/channel.h>
 
 enum { RANKS = 3, BIG = 100000, TOO_MANY = 100, CHANNEL = 7, FLOODED = 8 };
+
+static uint32_t missing_call, missing_error;
 
 static telpher_status
 join(const char *transports, telpher_context **ret_ctx, telpher_error *err)
@@ -152,6 +160,61 @@ test_needed(void **state)
     assert_true(ranks_run_bare(RANKS, UINT32_MAX, only_tcp));
 }
 
+/* ---- what a rank may not do ---- */
+
+/* From now on a system call is not there, as in an old kernel, or not allowed, as in some
+ * containers. */
+static void
+take_away(uint32_t call)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | missing_error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Rank 1 cannot share memory: the others reach it otherwise. */
+static void
+without_call(uint32_t rank)
+{
+    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_context *ctx = NULL;
+
+    params.timeout_ns = RANKS_TIME;
+    if (rank == 1) {
+        take_away(missing_call);
+    }
+    OK(telpher_context_create(&params, &ctx, NULL));
+    MUST(strcmp(telpher_context_transport(ctx, 1), rank == 1 ? "loop" : "tcp") == 0);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != rank) {
+            talk(ctx, r);
+        }
+    }
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_context_destroy(ctx);
+}
+
+static void
+test_calls(void **state)
+{
+    (void)state;
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
+        skip(); /* such filters are not there */
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        missing_call = i % 2 == 0 ? SYS_pidfd_open : SYS_memfd_create;
+        missing_error = i < 2 ? ENOSYS : EPERM;
+        assert_true(ranks_run_bare(RANKS, UINT32_MAX, without_call));
+    }
+}
+
 /* ---- too much ---- */
 
 static const char *transport;
@@ -215,6 +278,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_calls),
         cmocka_unit_test(test_needed),
         cmocka_unit_test(test_too_much),
     };

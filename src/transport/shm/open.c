@@ -59,6 +59,26 @@ make_bell(struct shm_net *n)
     return TELPHER_OK;
 }
 
+/* What others will do with us must be possible here: an old kernel, or a filter of system
+ * calls, may not know it, and then another transport is to be chosen while it can be. */
+static telpher_status
+try_self(const struct shm_net *n, struct tp_error *err)
+{
+    int fd;
+
+    if (tp_process_open(&n->card.process, &fd) != TELPHER_OK) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "processes cannot be watched (pidfd_open, Linux 5.3)");
+    }
+    close(fd);
+    if (tp_memfd_open(&n->card.door, &fd) != TELPHER_OK) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "/proc does not open memory files of processes");
+    }
+    close(fd);
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_shm_make_door(struct shm_net *n, struct tp_error *err)
 {
@@ -81,7 +101,10 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
         n->card.probe = n->probe;
         status = tp_memfd_describe(n->door_fd, &n->card.door);
     }
-    return status == TELPHER_OK ? status
+    if (status == TELPHER_ERR_PERMISSION) { /* a filter's way to say so */
+        status = TELPHER_ERR_UNSUPPORTED;
+    }
+    return status == TELPHER_OK ? try_self(n, err)
                                 : tp_error_set(err, status, "no memory to share: %s",
                                                telpher_status_text(status));
 }
