@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -35,11 +36,12 @@ enum state {
     ANNOUNCED_TO, /* data was announced to it that it does not take */
     SENDING, /* large data of it is being received */
     RECEIVING, /* it receives large data */
+    REPLACED, /* by another program, which knows nothing of us and lives on for a while */
     STATES
 };
-static const char *const names[STATES] = {"idle",         "asleep",    "flooding",
-                                          "flooded",      "announced", "taken",
-                                          "announced to", "sending",   "receiving"};
+static const char *const names[STATES] = {
+    "idle",  "asleep",       "flooding", "flooded",   "announced",
+    "taken", "announced to", "sending",  "receiving", "replaced"};
 
 static const char *transport;
 static enum state state;
@@ -189,6 +191,9 @@ live_and_die(struct world *w)
         UNTIL(w, atomic_load(&w->shared->words[1]) == 2);
     }
     atomic_store(&w->shared->numbers[0], tp_clock_ns());
+    if (state == REPLACED) {
+        (void)execl("/bin/sh", "sh", "-c", "sleep 4; kill -KILL $$", NULL);
+    }
     (void)raise(SIGKILL);
 }
 
@@ -304,6 +309,9 @@ test_state(void **arg)
                                         .fn = rank};
 
     state = *(const enum state *)*arg;
+    if (state == REPLACED && strcmp(transport, "ucx") == 0) {
+        skip(); /* it does not know */
+    }
     assert_true(world_run(&params));
 }
 

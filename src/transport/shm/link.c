@@ -206,6 +206,14 @@ tp_shm_end(struct shm_link *link, telpher_status why)
     }
 }
 
+/* It may have left since we last looked at its door. */
+void
+tp_shm_end_process(struct shm_link *link)
+{
+    tp_shm_end(link, atomic_load(&link->door->left) != 0 ? TELPHER_OK
+                                                         : TELPHER_ERR_PEER_LOST);
+}
+
 /* Both rings say so, whichever of them the peer has mapped. */
 void
 tp_shm_cut(struct shm_link *link, telpher_status why)

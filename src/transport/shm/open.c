@@ -125,6 +125,20 @@ is_bell(const struct stat *st, const struct tp_shm_card *card)
            st->st_ino == card->bell_inode;
 }
 
+/* A process that has called exec lives on, but has nothing of ours any more. Where nothing
+ * can be seen (EACCES) nothing is known. */
+bool
+tp_shm_has_forgotten(const struct shm_link *link)
+{
+    char path[64];
+    struct stat st;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", link->card.process.pid,
+                   link->card.bell);
+    return link->pid_fd >= 0 &&
+           (stat(path, &st) == 0 ? !is_bell(&st, &link->card) : errno == ENOENT);
+}
+
 /* For reading too, so that a write after the peer's death raises no SIGPIPE. */
 static int
 open_bell(const struct tp_shm_card *card)
