@@ -194,6 +194,24 @@ void tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_comm
 void tp_land_listen(struct tp_world *w);
 void tp_land_forget(struct tp_process *process);
 
+/* ---- effect.c: what it does ---- */
+
+/** What was under way when a launch failed may come in the next one. */
+static inline bool
+tp_is_of_launch(const struct tp_world *w, const telpher_rma_command *c)
+{
+    return w->run != NULL && c->launch == w->serial;
+}
+
+/** Where the data of a put or of an answer to a get belongs, or NULL. */
+void *tp_effect_place(struct tp_remote *r, const telpher_rma_command *c, size_t len);
+/** It is there. @p data  what came with it, NULL if it landed where it belongs. */
+void tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
+                    const void *data, size_t len);
+/** The launch fails: this cannot be. */
+void tp_effect_refuse(struct tp_run *run, uint32_t process,
+                      const telpher_rma_command *c);
+
 /* ---- remote.c: what ranks do ---- */
 
 void tp_remote_put(struct tp_lane *lane, const struct tp_call *call,
@@ -219,6 +237,8 @@ uint32_t tp_spread_processes(const struct tp_run *run);
 /** The process that gives a group's windows their numbers: its first member's. */
 uint32_t tp_spread_leader(const struct tp_run *run, const struct tp_group *group);
 telpher_status tp_spread_create(struct tp_run *run, struct tp_group *group);
+/** The group has its number: others may have come to it before it was made here. */
+void tp_spread_enrolled(struct tp_run *run, struct tp_group *group);
 void tp_spread_destroy(struct tp_spread *spread);
 /** The last member in this process has come. */
 void tp_spread_meet(struct tp_lane *lane, struct tp_group *group, uint32_t generation,

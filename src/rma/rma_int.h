@@ -385,6 +385,26 @@ void tp_group_refuse(struct tp_run *run, const struct tp_group *group, uint32_t 
 void tp_group_let_go(struct tp_run *run, struct tp_group *group, uint32_t generation,
                      const struct tp_rank *but);
 
+/** Finds the group of a call's first argument and fills the slot. NULL when refused. */
+struct tp_group *tp_group_begin(struct tp_lane *lane, const struct tp_call *call,
+                                const uint64_t args[4], struct tp_result *ret_result);
+void tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
+                   struct tp_result *ret_result);
+void tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
+                 struct tp_result *ret_result);
+
+/* ---- reduce.c, fold.c ---- */
+void tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
+                     struct tp_result *ret_result);
+void tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
+                  struct tp_result *ret_result);
+/** Bytes of an element of @p type, 0 if there is no such type. */
+size_t tp_fold_size(int type);
+/** *dst = *dst op *src for @p count elements. */
+void tp_fold(int type, int op, void *dst, const void *src, size_t count);
+
+/* ---- split.c ---- */
+
 /** What one member wants of a split. */
 struct tp_wish {
     int32_t color, key;
@@ -397,25 +417,14 @@ void tp_split_sort(const struct tp_group *group, struct tp_wish *list);
 telpher_status tp_split_one(struct tp_run *run, struct tp_group *group,
                             const struct tp_wish *list, uint32_t left, uint32_t *ranks,
                             int32_t index, uint32_t *ret_count);
-void tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
-                   struct tp_result *ret_result);
-void tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
-                     struct tp_result *ret_result);
-void tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
-                  struct tp_result *ret_result);
 void tp_do_split(struct tp_lane *lane, const struct tp_call *call,
                  struct tp_result *ret_result);
+
+/* ---- window.c ---- */
 void tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
                       struct tp_result *ret_result);
 void tp_do_win_free(struct tp_lane *lane, const struct tp_call *call,
                     struct tp_result *ret_result);
-void tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
-                 struct tp_result *ret_result);
-
-/** Bytes of an element of @p type, 0 if there is no such type. */
-size_t tp_fold_size(int type);
-/** *dst = *dst op *src for @p count elements. */
-void tp_fold(int type, int op, void *dst, const void *src, size_t count);
 
 /* ---- report.c ---- */
 
