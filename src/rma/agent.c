@@ -221,8 +221,8 @@ tp_remote_look(struct tp_remote *r)
     return count;
 }
 
-static void
-call_thread(struct tp_remote *r)
+void
+tp_remote_call(struct tp_remote *r)
 {
     if (atomic_load(&r->parked) != 0 && atomic_exchange(&r->parked, 0) != 0) {
         syscall(SYS_futex, &r->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -240,7 +240,7 @@ void
 tp_remote_look_end(struct tp_remote *r, bool sleeps)
 {
     if (atomic_fetch_sub(&r->lookers, 1) == 1 && sleeps) {
-        call_thread(r);
+        tp_remote_call(r);
     }
 }
 
@@ -248,7 +248,7 @@ void
 tp_remote_failed(struct tp_remote *r)
 {
     wake_sleeper(r);
-    call_thread(r);
+    tp_remote_call(r);
 }
 
 /* ---- posting ---- */
@@ -384,6 +384,6 @@ tp_remote_stop(struct tp_remote *r)
 {
     atomic_store(&r->stop, true);
     wake_sleeper(r);
-    call_thread(r);
+    tp_remote_call(r);
     tp_thread_join(r->thread);
 }

@@ -157,6 +157,8 @@ unsigned tp_remote_look(struct tp_remote *r);
 /** A worker begins to look for something to do; ends; the last is followed by the agent. */
 void tp_remote_look_begin(struct tp_remote *r);
 void tp_remote_look_end(struct tp_remote *r, bool sleeps);
+/** Nobody looks: the agent's thread does. Any thread. */
+void tp_remote_call(struct tp_remote *r);
 /** The launch has failed here: the others are to be told. Any thread. */
 void tp_remote_failed(struct tp_remote *r);
 telpher_status tp_remote_start(struct tp_remote *r);

@@ -207,6 +207,7 @@ struct tp_worker {
     uint32_t ready_first, ready_count, ready_size;
     tp_ns next_deadline;
     tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
+    uint32_t crowded; /* times to sleep at once, since others want the processor */
     uint64_t random;
     bool idle; /* counted in run->idle */
     bool released; /* nobody waits any more: the run has failed */

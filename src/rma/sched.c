@@ -15,9 +15,11 @@
 
 enum {
     CLOCK_EVERY = 64,
-    LOOK_EVERY = 16
-}; /* turns between looks at the clock, at others */
+    LOOK_EVERY = 16, /* turns between looks at the clock, at others */
+    CROWDED = 1024 /* sleeps between such looks */
+};
 #define YIELD_AFTER ((tp_ns)5000) /* [ns] */
+#define YIELD_LONG ((tp_ns)1000000) /* [ns] in which others computed */
 #define SPIN_MAX ((tp_ns)200000) /* [ns] */
 
 /* The lane that this thread runs. A lane never changes its thread. */
@@ -371,14 +373,28 @@ sleep_until_poked(struct tp_worker *w)
     }
 }
 
+/*
+ * Gives the processor to who would poke and may want it. If others compute there, each yield
+ * is as long as all their turns together, while who sleeps is preferred when it wakes: so no
+ * more of them for a while.
+ */
+static void
+yield(struct tp_worker *w, tp_ns now)
+{
+    sched_yield();
+    if (tp_clock_ns() - now > YIELD_LONG) {
+        w->crowded = CROWDED;
+    }
+}
+
 /* Looks for a poke for a while. @return true if there was one */
 static bool
-look_out(const struct tp_worker *w, tp_ns start)
+look_out(struct tp_worker *w, tp_ns start)
 {
     struct tp_remote *r = w->run->remote;
     tp_ns now = start;
 
-    while (now - start < w->spin) {
+    while (now - start < w->spin && w->crowded == 0) {
         for (int i = 0; i < CLOCK_EVERY; i++) {
             if (has_reason(w)) {
                 return true;
@@ -389,10 +405,34 @@ look_out(const struct tp_worker *w, tp_ns start)
         }
         now = tp_clock_ns();
         if (now - start > YIELD_AFTER) {
-            sched_yield(); /* who would poke may want this processor */
+            yield(w, now);
         }
     }
-    return false;
+    return has_reason(w);
+}
+
+/* @return true if there is something to do */
+static bool
+look_before_sleep(struct tp_worker *w, tp_ns start)
+{
+    struct tp_remote *r = w->run->remote;
+    bool found = false;
+
+    if (w->crowded != 0) {
+        w->crowded--;
+        if (r != NULL) {
+            tp_remote_call(r);
+        }
+        return false;
+    }
+    if (r != NULL) {
+        tp_remote_look_begin(r);
+    }
+    found = w->spin != 0 && look_out(w, start);
+    if (r != NULL) {
+        tp_remote_look_end(r, !found);
+    }
+    return found;
 }
 
 /*
@@ -402,18 +442,9 @@ look_out(const struct tp_worker *w, tp_ns start)
 static void
 rest(struct tp_worker *w)
 {
-    struct tp_remote *r = w->run->remote;
     tp_ns start = tp_clock_ns(), took;
-    bool found;
 
-    if (r != NULL) {
-        tp_remote_look_begin(r);
-    }
-    found = w->spin != 0 && look_out(w, start);
-    if (r != NULL) {
-        tp_remote_look_end(r, !found);
-    }
-    if (found) {
+    if (look_before_sleep(w, start)) {
         return;
     }
     become_idle(w);
