@@ -7,6 +7,8 @@
 #include "core/comm/comm_int.h"
 
 #define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
+/* Who has looked in vain for so long may be what keeps the other from running. */
+#define ALONE (50 * TP_CLOCK_US)
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
 
 enum {
@@ -120,6 +122,8 @@ tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns dea
         }
         if (now - since > ctx->spin_ns) {
             sleep_until(ctx, deadline);
+        } else if (now - since > ALONE) {
+            sched_yield();
         }
     }
     return TELPHER_OK;
