@@ -31,7 +31,7 @@ enum { FEW = 20, MANY = 3000, PARAMS = 512, HANDLER = 5 };
 
 /** What both see. */
 static struct shared {
-    _Atomic uint32_t sent, left;
+    _Atomic uint32_t sent, left, met;
 } * shared;
 
 static const char *transport;
@@ -221,6 +221,11 @@ exchange(telpher_context *ctx, uint32_t with)
     OK(ranks_finish(telpher_channel_recv(ch, &in, sizeof(in), NULL, &got, &len), &got));
     OK(ranks_finish(status, &sent));
     MUST(in == 4711);
+    atomic_fetch_add(&shared->met, 1);
+    while (atomic_load(&shared->met) <
+           2) { /* what was sent may need progress to leave */
+        (void)telpher_progress_wait(ctx, 1000000);
+    }
     return ch;
 }
 
