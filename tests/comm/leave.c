@@ -222,8 +222,8 @@ exchange(telpher_context *ctx, uint32_t with)
     OK(ranks_finish(status, &sent));
     MUST(in == 4711);
     atomic_fetch_add(&shared->met, 1);
-    while (atomic_load(&shared->met) <
-           2) { /* what was sent may need progress to leave */
+    while (atomic_load(&shared->met) < 2) {
+        /* what was sent may need progress to leave */
         (void)telpher_progress_wait(ctx, 1000000);
     }
     return ch;
