@@ -143,6 +143,22 @@ accesses(telpher_rma_job *job)
     }
 }
 
+static void
+odd_accesses(void)
+{
+    telpher_rma_job *job = make_job(1, TELPHER_RMA_TAGS_MAX, 0);
+    struct processes_data *d = make_parts(ODD_BYTES);
+
+    for (uint32_t i = 0; i < TELPHER_RMA_TAGS_MAX; i++) {
+        d->tags[i] = i;
+    }
+    MUST(telpher_rma_run(job, &kernel_odd, d, NULL) == TELPHER_OK);
+    MUST(telpher_rma_run(job, &kernel_freed, d, NULL) == TELPHER_ERR_RANGE);
+    MUST(strstr(telpher_rma_report(job), ": no window ") != NULL);
+    free_parts(d);
+    telpher_rma_destroy(job);
+}
+
 /* More commands than there is room for, at a rank that looks late. */
 static void
 much_at_once(telpher_rma_job *job)
@@ -172,6 +188,7 @@ static void
 failures(void)
 {
     telpher_rma_job *job = make_job(1, 0, 0), *hasty = make_job(1, 0, 300000000);
+    char away[64];
 
     must_fail(job, &kernel_first_fails, TELPHER_ERR_DEVICE, "rank 0 failed at");
     must_fail(job, &kernel_mismatch, TELPHER_ERR_INVALID, "do not do the same");
@@ -181,6 +198,8 @@ failures(void)
               "waits in barrier of the world");
     must_fail(hasty, &kernel_slow, TELPHER_ERR_TIMEOUT, "waits for tag 1: 0 of 1");
     telpher_rma_destroy(hasty);
+    snprintf(away, sizeof(away), ", without process %u; since", processes - 1);
+    must_fail(job, &kernel_last_process_stays_away, TELPHER_ERR_DEADLOCK, away);
     must_fail(job, &kernel_returned, TELPHER_ERR_PEER_LOST,
               "whose kernel has returned");
     run(job, &kernel_polls); /* the next launch is as good as the first */
@@ -234,6 +253,7 @@ processes_main(int argc, char **argv, telpher_context *ctx)
     accesses(job);
     much_at_once(job);
     telpher_rma_destroy(job);
+    odd_accesses();
     job = make_job(4, 0, 0);
     good_kernels(job);
     telpher_rma_destroy(job);
