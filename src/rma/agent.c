@@ -73,7 +73,9 @@ drain(struct tp_remote *r)
 {
     unsigned count = 0;
 
-    atomic_store(&r->stalled, false);
+    if (atomic_load(&r->stalled)) {
+        atomic_store(&r->stalled, false);
+    }
     while (is_ready(r)) {
         uint64_t tail = atomic_load(&r->tail);
         telpher_rma_command *c = place(r, tail);
@@ -164,12 +166,13 @@ tp_remote_tell_failure(struct tp_remote *r)
 {
     telpher_rma_command c = {.op = TP_AGENT_FAILED};
     char words[TELPHER_ERROR_TEXT_BYTES];
-    size_t name = strlen(r->run->kernel->name) + 2; /* the others put it there again */
+    size_t name; /* the others put it there again */
     const char *report;
 
     if (!is_to_tell(r)) {
         return;
     }
+    name = strlen(r->run->kernel->name) + 2;
     atomic_store(&r->told, true);
     c.tag = (uint32_t)atomic_load(&r->run->status);
     tp_mutex_lock(&r->run->fail_lock);

@@ -438,14 +438,15 @@ look_before_sleep(struct tp_worker *w, tp_ns start)
 /*
  * A wake-up may take longer than the other side looks out, which then sleeps, too, and so
  * on for ever: who slept for a short time looks out for longer the next time.
+ * @return true if it slept
  */
-static void
+static bool
 rest(struct tp_worker *w)
 {
     tp_ns start = tp_clock_ns(), took;
 
     if (look_before_sleep(w, start)) {
-        return;
+        return false;
     }
     become_idle(w);
     sleep_until_poked(w);
@@ -455,6 +456,7 @@ rest(struct tp_worker *w)
         w->spin = took < SPIN_MAX ? TP_MIN(2 * took, SPIN_MAX)
                                   : TP_MAX(w->run->spin, w->spin / 2);
     }
+    return true;
 }
 
 /* ---- the worker ---- */
@@ -493,6 +495,7 @@ run_lanes(struct tp_worker *w)
     for (unsigned turn = 0; w->live > 0; turn++) {
         telpher_status status = atomic_load(&w->run->status);
         struct tp_lane *lane;
+        bool slept = false;
 
         take_pokes(w);
         if (status != TELPHER_OK && !w->released) {
@@ -505,9 +508,9 @@ run_lanes(struct tp_worker *w)
         if (lane != NULL) {
             tp_fiber_switch(&w->self, &lane->fiber);
         } else {
-            rest(w);
+            slept = rest(w);
         }
-        if (lane == NULL || turn % CLOCK_EVERY == 0) {
+        if (slept || turn % CLOCK_EVERY == 0) {
             check_deadlines(w);
         }
     }
