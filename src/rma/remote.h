@@ -270,7 +270,8 @@ void tp_quiet_look(struct tp_remote *r);
 bool tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_command *c);
 
 /* ---- window.c ---- */
-/** Reserves a number for the group's next window; -1 = there is none, or no memory. */
+enum { TP_WINDOW_NONE = -1, TP_WINDOW_NO_MEMORY = -2 };
+/** Reserves a number for the group's next window, or says why not. */
 int32_t tp_window_number(struct tp_run *run, struct tp_group *group);
 void tp_window_create_all(struct tp_run *run, struct tp_group *group);
 

@@ -254,11 +254,12 @@ tp_spread_arrived(struct tp_remote *r, uint32_t process, const telpher_rma_comma
 {
     struct tp_arrival *a = tp_zalloc(sizeof(*a), "arrival");
     struct tp_group *group = NULL;
+    bool has_memory = a != NULL && (body != NULL || len == 0);
 
-    if (a == NULL || (body == NULL && len != 0) || c->where < 0 ||
-        c->where >= TP_GROUPS_MAX) {
-        tp_run_fail(r->run, a == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO,
-                    "a meeting that process %u told of", process);
+    if (!has_memory || c->where < 0 || c->where >= TP_GROUPS_MAX) {
+        tp_run_fail(r->run, has_memory ? TELPHER_ERR_PROTO : TELPHER_ERR_NO_MEMORY,
+                    "%s a meeting that process %u told of",
+                    has_memory ? "there cannot be" : "no memory for", process);
         tp_free(a);
         tp_free(body);
         return;

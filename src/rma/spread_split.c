@@ -11,8 +11,13 @@
 static void
 fail_split(struct tp_run *run, struct tp_group *group, telpher_status status)
 {
+    uint32_t i = 0;
+
+    while (!tp_spread_is_of(run, group, i, tp_own_process(run))) {
+        i++; /* of another process's member there is no line any more */
+    }
     group->status = status;
-    tp_run_fail(run, status, "splitting %s at %s", group->name, group->slots[0].where);
+    tp_run_fail(run, status, "splitting %s at %s", group->name, group->slots[i].where);
 }
 
 static uint32_t
@@ -54,19 +59,18 @@ void
 tp_spread_begin_split(struct tp_remote *r, struct tp_group *group)
 {
     struct tp_spread *s = group->spread;
-    int32_t *numbers = tp_alloc_array(group->size, sizeof(*numbers), "split");
-    uint32_t count = 0;
+    uint32_t count;
 
+    s->numbers = tp_alloc_array(group->size, sizeof(*s->numbers), "split");
     s->wishes = tp_alloc_array(group->size, sizeof(*s->wishes), "split");
-    if (s->wishes == NULL || numbers == NULL) {
-        fail_split(r->run, group, TELPHER_ERR_NO_MEMORY);
-    } else {
-        tp_split_sort(group, s->wishes);
-        count = number_groups(r->run, group, numbers);
-        s->numbers = tp_memdup(numbers, count * sizeof(*numbers) + 1, "split");
+    if (s->wishes == NULL || s->numbers == NULL) {
+        fail_split(r->run, group,
+                   TELPHER_ERR_NO_MEMORY); /* others hear of that instead */
+        return;
     }
-    tp_spread_tell(r, group, 1, numbers, count * sizeof(*numbers));
-    tp_free(numbers);
+    tp_split_sort(group, s->wishes);
+    count = number_groups(r->run, group, s->numbers);
+    tp_spread_tell(r, group, 1, s->numbers, count * sizeof(*s->numbers));
 }
 
 /* The next number that a process gave, or -1. */
@@ -77,7 +81,7 @@ next_number(const struct tp_spread *s, uint32_t process, uint32_t *at, uint32_t 
     int32_t number = -1;
 
     if (process == me) {
-        return s->numbers != NULL ? s->numbers[(*at)++] : -1;
+        return s->numbers[(*at)++];
     }
     if (a != NULL && (*at + 1) * sizeof(number) <= a->len) {
         memcpy(&number, a->body + *at * sizeof(number), sizeof(number));
@@ -122,9 +126,10 @@ tp_spread_end_split(struct tp_run *run, struct tp_group *group)
     struct tp_spread *s = group->spread;
     uint32_t *ranks = tp_alloc_array(group->size, sizeof(*ranks), "split");
     uint32_t *ats = tp_alloc_array(tp_spread_processes(run), sizeof(*ats), "split");
-    telpher_status status = ranks != NULL && ats != NULL && s->wishes != NULL
-                                ? make_groups(run, group, ranks, ats)
-                                : TELPHER_ERR_NO_MEMORY;
+    telpher_status status =
+        ranks != NULL && ats != NULL && s->wishes != NULL && s->numbers != NULL
+            ? make_groups(run, group, ranks, ats)
+            : TELPHER_ERR_NO_MEMORY;
 
     if (status != TELPHER_OK) {
         fail_split(run, group, status);
