@@ -41,6 +41,20 @@ struct tp_net_op {
     void (*done)(struct tp_net_op *op, telpher_status status);
 };
 
+/** For transports: takes *@p op, if there is one, and tells it that its peer is lost.
+ *  @return true if there was one: what it was told may have begun another */
+static inline bool
+tp_net_op_lose(struct tp_net_op **op)
+{
+    struct tp_net_op *lost = *op;
+
+    *op = NULL;
+    if (lost != NULL) {
+        lost->done(lost, TELPHER_ERR_PEER_LOST);
+    }
+    return lost != NULL;
+}
+
 /** What a transport tells. All are called from progress(). */
 struct tp_net_events {
     /** An eager message; everything is borrowed until return, @p data has any alignment. */

@@ -212,13 +212,8 @@ lose_bulks(struct tcp_peer *peer)
 
     while (tp_map_next(&peer->in, &cursor, NULL, &value)) {
         struct tp_net_bulk *bulk = value;
-        struct tp_net_op *op = bulk->op;
 
-        bulk->op = NULL;
-        if (op != NULL) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
-            told = true;
-        }
+        told = tp_net_op_lose(&bulk->op) || told;
     }
     return told;
 }

@@ -233,12 +233,8 @@ lose_outs(struct ucx_link *link)
 
     while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
         struct ucx_out *out = value;
-        struct tp_net_op *op = out->op;
 
-        out->op = NULL;
-        if (op != NULL) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
-        }
+        (void)tp_net_op_lose(&out->op);
         if (out->going) {
             tp_list_push_back(&link->net->orphans_out, &out->all);
         } else {
@@ -259,13 +255,8 @@ lose_bulks(struct ucx_link *link)
 
     while (tp_map_next(&link->bulks, &cursor, NULL, &value)) {
         struct tp_net_bulk *bulk = value;
-        struct tp_net_op *op = bulk->op;
 
-        bulk->op = NULL;
-        if (op != NULL) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
-            told = true;
-        }
+        told = tp_net_op_lose(&bulk->op) || told;
     }
     return told;
 }
