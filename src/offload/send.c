@@ -105,10 +105,7 @@ write_header(struct tp_group *g, struct tp_offload_header *h, uint8_t *data)
         PMPI_Wait(&slot->request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
     }
-    slot->len = (uint32_t)sizeof(struct tp_offload_head) + h->len;
-    if (h->len != h->total) {
-        slot->len += (uint32_t)sizeof(struct tp_offload_piece);
-    }
+    slot->len = tp_offload_header_put(h, NULL) + h->len;
     h->root = (uint32_t)g->rank;
     if (wants_report(g, slot->len)) {
         h->flags |= TP_OFFLOAD_REPORT;
