@@ -42,6 +42,7 @@ tp_group_of(MPI_Comm inter, int mode)
     g->control = MPI_COMM_NULL;
     g->local = MPI_COMM_NULL;
     g->mode = mode;
+    g->launch_tag = TP_TAG_LAUNCH;
     g->report_request = MPI_REQUEST_NULL;
     g->greeting_sent = MPI_REQUEST_NULL;
     g->greeting_heard = MPI_REQUEST_NULL;

@@ -17,7 +17,7 @@ post(struct worker *w, struct incoming *in)
     int rc =
         w->tree.rank == 0
             ? PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE, MPI_ANY_SOURCE,
-                         TP_TAG_LAUNCH, w->control, &in->request)
+                         w->launch_tag, w->control, &in->request)
             : PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE, w->tree.parent,
                          TP_TAG_FORWARD, w->tree.comm, &in->request);
 

@@ -140,7 +140,7 @@ send_memory(struct tp_group *g, struct tp_buf *memory, struct tp_offload_header 
     if (status != TELPHER_OK) {
         return status;
     }
-    if (PMPI_Isend(data, (int)slot->len, MPI_BYTE, 0, TP_TAG_LAUNCH, g->control,
+    if (PMPI_Isend(data, (int)slot->len, MPI_BYTE, 0, g->launch_tag, g->control,
                    &slot->request) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
     }
