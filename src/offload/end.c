@@ -109,7 +109,8 @@ finish(struct tp_group *g)
     if (!g->attached) {
         status = tp_group_attach(g, 0, tp_world.world, &err);
     }
-    if (status == TELPHER_OK) {
+    if (g->attached) {
+        tp_error_init(&err);
         status = end_together(g, &err);
     }
     if (status != TELPHER_OK) {

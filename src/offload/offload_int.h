@@ -240,7 +240,8 @@ extern struct tp_list tp_groups;
 struct tp_group *tp_group_of(MPI_Comm inter, int mode);
 /** The group of @p inter if there is one. */
 struct tp_group *tp_group_find(MPI_Comm inter);
-/** Greets the workers. Collective over @p comm. */
+/** Greets the workers. Collective over @p comm. When that fails they may be attached all the same:
+ *  some parent then knows none of their kernels. */
 telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
                                struct tp_error *err);
 /** The group of @p inter, with the lock held; the first call meets the workers, collectively
