@@ -30,6 +30,9 @@ test_near(void **state)
     other = self;
     other.pid_ns++;
     assert_false(tp_process_is_near(&self, &other));
+    self = other = (struct tp_process){0}; /* two that nobody described */
+    assert_false(tp_process_is_near(&self, &other));
+    assert_false(tp_process_is_like(&self, &other));
 }
 
 static void
