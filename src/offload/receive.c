@@ -105,14 +105,16 @@ drop(struct incoming *in)
 static telpher_status
 hold(struct worker *w, const struct incoming *in)
 {
-    struct incoming *copy = tp_zalloc(sizeof(*copy), "message that waits");
+    struct incoming *copy;
 
-    if (copy == NULL || w->held_bytes + in->len > w->held_max) {
-        tp_free(copy);
+    if (w->held_bytes + in->len > w->held_max) {
         return TELPHER_ERR_LIMIT;
     }
-    copy->data = tp_alloc_aligned(64, in->len, "message that waits");
-    if (copy->data == NULL) {
+    copy = tp_zalloc(sizeof(*copy), "message that waits");
+    if (copy != NULL) {
+        copy->data = tp_alloc_aligned(64, in->len, "message that waits");
+    }
+    if (copy == NULL || copy->data == NULL) {
         tp_free(copy);
         return TELPHER_ERR_NO_MEMORY;
     }

@@ -248,7 +248,8 @@ send_shared(struct tp_group *g, uint64_t number, bool *ret_done)
     uint8_t *room;
 
     *ret_done = false;
-    if (g->ring.memory == NULL || len > TP_RING_MESSAGE_MAX - sizeof(h) ||
+    if (g->ring.memory == NULL ||
+        len > TP_RING_MESSAGE_MAX - sizeof(struct tp_offload_head) ||
         !tp_send_has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
         return TELPHER_OK;
     }
