@@ -345,11 +345,26 @@ wait_for_others(struct tp_run *run)
     }
 }
 
+static void
+log_room(const struct tp_remote *r)
+{
+    uint64_t waits = atomic_load(&r->room_waits);
+
+    if (waits != 0) {
+        tp_info("rma",
+                "%s: ranks waited %llu times, %.3f ms together, for room among %u "
+                "commands to other processes",
+                r->run->kernel->name, (unsigned long long)waits,
+                (double)atomic_load(&r->room_ns) * 1e-6, (unsigned)TP_RING);
+    }
+}
+
 void
 tp_remote_end(struct tp_run *run)
 {
     struct tp_remote *r = run->remote;
 
+    log_room(r);
     tp_mutex_lock(&r->role);
     while (atomic_load(&r->head) != atomic_load(&r->tail)) {
         (void)tp_remote_serve(r);

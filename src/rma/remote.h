@@ -98,6 +98,7 @@ struct tp_remote {
     _Atomic uint64_t tail; /* next to read */
     _Atomic bool stalled; /* the first cannot go on before something comes */
     _Atomic bool room_wanted; /* some rank waits for room */
+    _Atomic uint64_t room_waits, room_ns; /* how often they did, and for how long */
     _Atomic uint32_t
         wanted; /* who wants the role though the agent's thread sleeps with it */
     _Atomic bool asleep; /* it does */
@@ -170,8 +171,8 @@ void tp_remote_look_for_lost(struct tp_remote *r);
 /** Tells the others once that the launch has failed, before anything else is sent. The role
  *  is held. */
 void tp_remote_tell_failure(struct tp_remote *r);
-/** True if a command would find no place. */
-bool tp_remote_is_full(const struct tp_remote *r);
+/** True if a command would find a place; else all ranks are poked when one would. */
+bool tp_remote_has_room(struct tp_remote *r);
 void tp_remote_lock(struct tp_remote *r);
 void tp_remote_unlock(struct tp_remote *r);
 
