@@ -211,6 +211,9 @@ tp_remote_serve(struct tp_remote *r)
 {
     unsigned count = drain(r);
 
+    if (atomic_load(&r->world->forked)) {
+        return count;
+    }
     count += telpher_progress(r->world->ctx);
     tp_remote_tell_failure(r);
     if (++r->turns % LOST_EVERY == 0) {

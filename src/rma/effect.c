@@ -206,6 +206,7 @@ take_hello(struct tp_process *p, const void *body, size_t len)
     if (len == sizeof(hello)) {
         memcpy(&hello, body, len);
         hello.kernel[sizeof(hello.kernel) - 1] = '\0';
+        hello.words[sizeof(hello.words) - 1] = '\0';
         p->hellos[hello.serial % 2] = hello;
     }
 }

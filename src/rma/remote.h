@@ -46,6 +46,7 @@ struct tp_hello {
     uint32_t serial, abi, ranks, devices, tags, lanes, status;
     uint32_t block[3];
     char kernel[TP_WHERE];
+    char words[2 * TP_WHERE]; /* why not, where the status alone does not say it */
 };
 
 /** Something that came from another process and waits for its turn. */
@@ -78,6 +79,7 @@ struct tp_world {
     struct tp_process *processes;
     struct tp_run *run; /* NULL: none */
     bool broken; /* a process was lost, or left behind in a launch */
+    _Atomic bool forked; /* this is a child of fork(): the context is its parent's */
     _Atomic bool busy;
 };
 

@@ -20,6 +20,32 @@ static struct tp_world *worlds[WORLDS_MAX];
 static struct telpher_context *own_context; /* of the launcher's job, until the end */
 static pid_t own_pid;
 
+/* ---- children ---- */
+
+/* A kernel may call fork(). The child has one thread and shares its parent's connections,
+ * which it must not touch: for it the launch has failed, and no lock is held. */
+static void
+in_child(void)
+{
+    for (size_t i = 0; i < WORLDS_MAX; i++) {
+        struct tp_world *w = worlds[i];
+
+        if (w != NULL) {
+            atomic_store(&w->forked, true);
+            if (w->run != NULL) {
+                tp_run_forked(w->run);
+            }
+        }
+    }
+    tp_mutex_init(&lock);
+}
+
+static void
+watch_for_children(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
 /* ---- joining ---- */
 
 static bool
@@ -136,9 +162,11 @@ find_world(telpher_context *ctx, struct tp_world **ret_world)
 telpher_status
 tp_world_open(telpher_context *ctx, struct tp_world **ret_world, telpher_error *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     telpher_status status = TELPHER_OK;
 
     *ret_world = NULL;
+    pthread_once(&once, watch_for_children);
     tp_mutex_lock(&lock);
     if (ctx == NULL && has_launcher()) {
         status = join(&ctx, err);
