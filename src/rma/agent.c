@@ -7,6 +7,7 @@
  * comes back when it is called, or when nobody had the role for a while.
  */
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #define WATCH ((tp_ns)250000) /* [ns] without a look before the thread takes over */
 #define SLEEP                                                                          \
     ((tp_ns)20000000) /* [ns] between looks for who is lost, and for a deadlock */
+#define SEIZE ((tp_ns)1000000000) /* [ns] */
 enum { LOST_EVERY = 64 }; /* rounds between them while there is something to do */
 
 /* ---- the ring ---- */
@@ -146,6 +148,18 @@ tp_remote_lock(struct tp_remote *r)
     wake_sleeper(r);
     tp_mutex_lock(&r->role);
     atomic_fetch_sub(&r->wanted, 1);
+}
+
+void
+tp_remote_seize(struct tp_remote *r)
+{
+    tp_ns deadline = tp_clock_deadline(SEIZE);
+
+    atomic_fetch_add(&r->wanted, 1);
+    while (!tp_mutex_trylock(&r->role) && !tp_clock_passed(deadline)) {
+        wake_sleeper(r);
+        sched_yield();
+    }
 }
 
 /* ---- one round ---- */

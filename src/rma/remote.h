@@ -177,6 +177,8 @@ void tp_remote_tell_failure(struct tp_remote *r);
 bool tp_remote_has_room(struct tp_remote *r);
 void tp_remote_lock(struct tp_remote *r);
 void tp_remote_unlock(struct tp_remote *r);
+/** Takes the role for ever, if it can be had: the process ends while a kernel runs. */
+void tp_remote_seize(struct tp_remote *r);
 
 /* ---- send.c: all need the role ---- */
 

@@ -73,12 +73,30 @@ join(telpher_context **ret_ctx, telpher_error *err)
     return status;
 }
 
+/* A kernel calls exit(): for the others that is a death, and nobody here goes on to use what
+ * the libraries now take down. */
+static bool
+is_in_use(void)
+{
+    bool used = false;
+
+    for (size_t i = 0; i < WORLDS_MAX; i++) {
+        const struct tp_world *w = worlds[i];
+
+        if (w != NULL && w->run != NULL && !atomic_load(&w->forked)) {
+            tp_remote_seize(w->run->remote);
+            used = used || w->ctx == own_context;
+        }
+    }
+    return used;
+}
+
 static void leave(void) __attribute__((destructor));
 
 static void
 leave(void)
 {
-    if (own_context != NULL && own_pid == getpid()) {
+    if (!is_in_use() && own_context != NULL && own_pid == getpid()) {
         telpher_context_destroy(own_context);
         own_context = NULL;
     }
