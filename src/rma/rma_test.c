@@ -64,6 +64,13 @@ collectives_agree_bit_for_bit(void **state)
 }
 
 static void
+reductions_are_of_every_kind(void **state)
+{
+    (void)state;
+    run_in_all(&kernel_folds, 0, 1);
+}
+
+static void
 groups_part_and_meet(void **state)
 {
     (void)state;
@@ -349,6 +356,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_number_goes_round),
         cmocka_unit_test(collectives_agree_bit_for_bit),
+        cmocka_unit_test(reductions_are_of_every_kind),
         cmocka_unit_test(groups_part_and_meet),
         cmocka_unit_test(timers_are_told),
         cmocka_unit_test(windows_of_every_size),

@@ -38,6 +38,9 @@ TELPHER_RMA_KERNEL_DECLARE(kernel_says);
 TELPHER_RMA_KERNEL_DECLARE(kernel_empty);
 TELPHER_RMA_KERNEL_DECLARE(kernel_nests);
 
+/* test_folds.c */
+TELPHER_RMA_KERNEL_DECLARE(kernel_folds);
+
 /* test_races.c */
 TELPHER_RMA_KERNEL_DECLARE(kernel_halo);
 TELPHER_RMA_KERNEL_DECLARE(kernel_no_credit);

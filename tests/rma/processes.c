@@ -75,6 +75,7 @@ good_kernels(telpher_rma_job *job)
     memset(&data, 0, sizeof(data));
     run(job, &kernel_collectives);
     MUST(data.cells[first] == 1 && data.cells[first + ranks - 1] == 1);
+    run(job, &kernel_folds);
     run(job, &kernel_tags);
     run(job, &kernel_polls);
 }
