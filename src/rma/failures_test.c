@@ -47,10 +47,12 @@ a_deadlock_is_decided_at_once(void **state)
         "test_kernels.c:", NULL};
 
     (void)state;
-    for (uint32_t workers = 1; workers <= 4; workers++) {
+    for (uint32_t turn = 0; turn < 16; turn++) { /* with each check, and none */
+        uint32_t workers = 1 + turn % 4;
         telpher_rma_params p = shape(5, workers == 2 ? 4 : 1, workers);
         tp_ns start = tp_clock_ns();
 
+        p.check = turn / 4;
         memset(data.statuses, 0, sizeof(data.statuses));
         fails_with(&p, &kernel_deadlock, TELPHER_ERR_DEADLOCK, words);
         assert_true(tp_clock_ns() - start < 20 * (tp_ns)1000000000); /* of 60 s */

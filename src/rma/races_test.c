@@ -56,6 +56,10 @@ a_right_kernel_has_no_race(void **state)
         run(&kernel_blocks, 2, lanes[i], TELPHER_OK, "");
         run(&kernel_groups, 6, lanes[i], TELPHER_OK, "");
         run(&kernel_collectives, 4, lanes[i], TELPHER_OK, "");
+        run(&kernel_windows, 5, lanes[i], TELPHER_OK, "");
+        run(&kernel_tags, 3, lanes[i], TELPHER_OK, "");
+        run(&kernel_folds, 3, lanes[i], TELPHER_OK, "");
+        run(&kernel_polls, 9, lanes[i], TELPHER_OK, "");
     }
 }
 
