@@ -2,7 +2,8 @@
 /*
  * What puts and notifications between ranks on GPUs cost: dCUDA's tables 5.1 and 5.4 beside
  * the thesis' figures, with two GPUs also between them. scripts/gpu/rma.sh builds and runs
- * it. Every message is new data over poison, and looked at when it has come.
+ * it. Every message has new data over poison, which is looked at when it has come; of more
+ * than 16 bytes the first and the last.
  */
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
@@ -50,7 +51,8 @@ flag_get(const uint32_t *at, int far)
 /* What a rank of the latency's two has, at hand. */
 struct side {
     uint32_t what, me;
-    uint64_t words; /* of a put */
+    uint64_t len; /* of a put */
+    uint32_t words, apart; /* that are new in each, and how far from one to the next */
     uint32_t *in, *out, *flag;
     telpher_rma_win win;
 };
@@ -59,11 +61,11 @@ TELPHER_RMA_FN static void
 send_one(telpher_rma *rma, const struct side *s, uint32_t n)
 {
     if (s->what == PUT_4) {
-        for (uint64_t i = telpher_rma_lane(rma); i < s->words;
+        for (uint32_t i = telpher_rma_lane(rma); i < s->words;
              i += telpher_rma_lanes(rma)) {
-            s->out[i] = n + (uint32_t)i;
+            s->out[i * s->apart] = n + i;
         }
-        telpher_rma_put_notify(rma, s->win, 1 - s->me, 0, s->out, s->words * 4, 0);
+        telpher_rma_put_notify(rma, s->win, 1 - s->me, 0, s->out, s->len, 0);
     } else if (s->what == VALUE_8) {
         telpher_rma_put_value_notify(rma, s->win, 1 - s->me, 0, n, 0);
     } else if (s->what == NOTIFY) {
@@ -82,12 +84,12 @@ receive_one(telpher_rma *rma, const struct side *s, uint32_t n)
         return;
     }
     telpher_rma_wait(rma, 0, 1);
-    for (uint64_t i = telpher_rma_lane(rma); i < s->words;
+    for (uint32_t i = telpher_rma_lane(rma); i < s->words;
          i += telpher_rma_lanes(rma)) {
-        if (s->in[i] != n + (uint32_t)i) {
+        if (s->in[i * s->apart] != n + i) {
             telpher_rma_fail(rma, TELPHER_ERR_PROTO);
         }
-        s->in[i] = ~0u;
+        s->in[i * s->apart] = ~0u;
     }
 }
 
@@ -99,7 +101,9 @@ TELPHER_RMA_KERNEL(bench_latency)
 
     s.me = rma->world_rank;
     s.what = b->what;
-    s.words = b->len / 4;
+    s.len = b->len;
+    s.words = b->len <= 16 ? (uint32_t)b->len / 4 : 2; /* the first and the last */
+    s.apart = b->len <= 16 ? 1 : (uint32_t)b->len / 4 - 1;
     s.in = (uint32_t *)b->memory[s.me];
     s.out = (uint32_t *)(b->memory[s.me] + MESSAGE);
     s.flag = (uint32_t *)b->memory[1 - s.me];
@@ -232,13 +236,15 @@ latencies(uint32_t devices, uint32_t lanes)
         {"put_notify 16 B", PUT_4, 16, {"", ""}},
         {"put_notify 2 KiB", PUT_4, 2048, {"", ""}},
         {"put_notify 16 KiB", PUT_4, 16384, {"", ""}},
+        {"put_notify 1 MiB", PUT_4, MESSAGE, {"", ""}},
         {"floor: a flag", FLAG, 0, {"", ""}},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         double range[2], us;
 
-        if ((rows[i].what == FLAG && lanes != 1) || (rows[i].len > 64 && lanes == 1)) {
+        if ((rows[i].what == FLAG && lanes != 1) || (rows[i].len > 64 && lanes == 1) ||
+            (lanes > 128 && rows[i].len != MESSAGE)) {
             continue;
         }
         bench->what = rows[i].what;
@@ -309,7 +315,7 @@ copies(uint32_t gpus)
 int
 main(int argc, char **argv)
 {
-    static const uint32_t lanes[] = {1, 128};
+    static const uint32_t lanes[] = {1, 128, 256, 512};
     int all = argc < 2 || strcmp(argv[1], "latency") != 0;
     int gpus = 0;
 

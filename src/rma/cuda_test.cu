@@ -13,7 +13,8 @@
 /* ---- data is there when its notification is ---- */
 
 enum { LITMUS_RANKS = 264, LITMUS_BYTES = 4096, LITMUS_MAX = 512 };
-enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, WAYS };
+enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, BURST, WAYS };
+enum { BURST_MAX = 20, BURST_BYTES = 48, BURST_APART = 64 };
 
 struct litmus {
     uint32_t rounds, way, bad;
@@ -79,6 +80,80 @@ litmus_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
     }
 }
 
+/* Message @p k of a round's burst: @p len bytes at @p off, by turns a value, few bytes, many,
+ * and none. Most write over each other. */
+TELPHER_RMA_FN static uint32_t
+burst_place(uint32_t round, uint32_t k, uint32_t *ret_off)
+{
+    static const uint32_t lens[] = {8, 4, 17, 0};
+    uint32_t len = lens[(round / 3 + k * (1 + round % 3)) % 4];
+
+    *ret_off = len == 8 ? k % 3 * 8 : len == 4 ? k % 6 * 4 : k % 3 == 0 ? k % 5 : 28;
+    return len;
+}
+
+TELPHER_RMA_FN static uint32_t
+burst_count(uint32_t round)
+{
+    return 2 * (1 + round % (BURST_MAX / 2));
+}
+
+/* Many at once, of two tags; the last one has the second tag, so behind that all are there. */
+TELPHER_RMA_FN static void
+burst_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
+           uint32_t other, uint32_t round)
+{
+    uint32_t me = rma->world_rank, count = burst_count(round), off, len;
+    uint8_t *out = t->memory[me] + LITMUS_BYTES;
+
+    for (uint32_t i = telpher_rma_lane(rma); i < count * BURST_BYTES;
+         i += telpher_rma_lanes(rma)) {
+        out[i / BURST_BYTES * BURST_APART + i % BURST_BYTES] =
+            litmus_byte(me, round, i);
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        uint64_t value = 0;
+
+        len = burst_place(round, k, &off);
+        for (uint32_t i = 0; i < 8; i++) {
+            value |= (uint64_t)litmus_byte(me, round, k * BURST_BYTES + i) << 8 * i;
+        }
+        if (len == 8) {
+            telpher_rma_put_value_notify(rma, win, other, off, value, 3 + k % 2);
+        } else if (len == 0) {
+            telpher_rma_notify(rma, WORLD, other, 3 + k % 2);
+        } else {
+            telpher_rma_put_notify(rma, win, other, off, out + k * BURST_APART, len,
+                                   3 + k % 2);
+        }
+    }
+}
+
+TELPHER_RMA_FN static void
+burst_receive(telpher_rma *rma, struct litmus *t, uint32_t other, uint32_t round)
+{
+    uint32_t count = burst_count(round), off, len;
+    uint8_t *in = t->memory[rma->world_rank];
+
+    telpher_rma_wait(rma, 4, count / 2);
+    for (uint32_t i = telpher_rma_lane(rma); i < BURST_BYTES;
+         i += telpher_rma_lanes(rma)) {
+        uint8_t right = 0xee;
+
+        for (uint32_t k = 0; k < count; k++) {
+            len = burst_place(round, k, &off);
+            if (i - off < len) {
+                right = litmus_byte(other, round, k * BURST_BYTES + i - off);
+            }
+        }
+        if (in[i] != right) {
+            atomicAdd_system(&t->bad, 1);
+        }
+        in[i] = 0xee;
+    }
+    telpher_rma_wait(rma, 3, count / 2);
+}
+
 /* Looks at what came, with other lanes than those that sent it, and leaves poison. */
 TELPHER_RMA_FN static void
 litmus_receive(telpher_rma *rma, struct litmus *t, uint32_t other, uint32_t round)
@@ -108,6 +183,13 @@ TELPHER_RMA_KERNEL(kernel_litmus)
 
     telpher_rma_win_create(rma, WORLD, t->memory[me], LITMUS_BYTES, &win);
     for (uint32_t n = 1; n <= t->rounds && me < 2 * half; n++) {
+        if (t->way == BURST) {
+            burst_send(rma, t, win, other, n);
+            burst_receive(rma, t, other, n);
+            telpher_rma_notify(rma, WORLD, other, 5); /* it was read */
+            telpher_rma_wait(rma, 5, 1);
+            continue;
+        }
         if (me < half) {
             litmus_send(rma, t, win, other, n);
         }
@@ -261,6 +343,8 @@ share_data(uint32_t gpus)
                      : cudaMallocManaged(&data, sizeof(*data))) == cudaSuccess;
 }
 
+static int litmus_only;
+
 /* All of it with so many GPUs. */
 static void
 run_all(const char *name, uint32_t gpus, uint32_t devices)
@@ -268,6 +352,11 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     static const uint32_t ranks[] = {1, 2, 3, 7, 64, 264};
     static const uint32_t lanes[] = {1, 128};
 
+    if (litmus_only) {
+        run_litmus(gpus, devices);
+        fflush(stdout);
+        return;
+    }
     if (!share_data(gpus)) {
         failures++;
         return;
@@ -291,13 +380,14 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     fflush(stdout);
 }
 
-/* Argument: one, peers, all, slots; without any all four. */
+/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that. */
 int
 main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
     int gpus = 0;
 
+    litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
         return 77;

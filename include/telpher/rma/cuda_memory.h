@@ -188,8 +188,8 @@ telpher_rma_cuda_part(struct telpher_rma_cuda *c, uint32_t d)
     const size_t tags = c->host.tags * sizeof(uint32_t), waits = sizeof(*part->waits);
     const uint32_t n = domain->ranks, first = domain->first;
 
-    part->counts = (uint32_t *)telpher_rma_cuda_back(
-        telpher_rma_cuda_alloc(c, d, n * tags), first, tags);
+    part->counts = (uint64_t *)telpher_rma_cuda_back(
+        telpher_rma_cuda_alloc(c, d, n * 2 * tags), first, 2 * tags);
     part->senders = (uint32_t *)telpher_rma_cuda_back(
         telpher_rma_cuda_alloc(c, d, n * tags), first, tags);
     part->taken = (uint32_t *)telpher_rma_cuda_back(

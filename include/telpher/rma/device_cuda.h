@@ -29,71 +29,12 @@
 #define TELPHER_RMA_FN_BOTH __host__ __device__
 #define TELPHER_RMA_LANE_(rma) telpher_rma_gpu_lane()
 
-/* ---- memory ---- */
-
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_load(const uint32_t *at)
-{
-    uint32_t value;
-
-    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    return value;
-}
-
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_load64(const uint64_t *at)
-{
-    uint64_t value;
-
-    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
-    return value;
-}
-
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_acquire(const uint32_t *at, uint32_t domains)
-{
-    uint32_t value;
-
-    if (domains == 1) {
-        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    } else {
-        asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    }
-    return value;
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_store(uint32_t *at, uint32_t value)
-{
-    asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_add_one(uint32_t *at, uint32_t domains)
-{
-    if (domains == 1) {
-        asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" : : "l"(at) : "memory");
-    } else {
-        asm volatile("red.relaxed.sys.global.add.u32 [%0], 1;" : : "l"(at) : "memory");
-    }
-}
+#include <telpher/rma/device_cuda_ptx.h>
 
 TELPHER_RMA_GPU_FN_ telpher_rma_gpu_state *
 telpher_rma_gpu_state_of(const telpher_rma *rma)
 {
     return (telpher_rma_gpu_state *)(uintptr_t)rma;
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_fence_near(void)
-{
-    asm volatile("fence.acq_rel.gpu;" : : : "memory");
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_fence_far(void)
-{
-    asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
 /* For all ranks of the launch. */
@@ -106,15 +47,6 @@ telpher_rma_gpu_fence(const telpher_rma *rma)
         telpher_rma_gpu_fence_far();
         telpher_rma_gpu_state_of(rma)->dirty = 0;
     }
-}
-
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_clock(void)
-{
-    uint64_t ns;
-
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
-    return ns;
 }
 
 TELPHER_RMA_GPU_FN_ uint32_t
@@ -358,7 +290,6 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     }
     state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     state->mailed = 0;
-    state->owed = NULL;
     state->answered = state->under_way = state->waits = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
@@ -408,7 +339,7 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
     telpher_rma_gpu_arrive(rma, last, 1);
     while (telpher_rma_gpu_load(at) != 1 && !telpher_rma_gpu_failed(rma)) {
         telpher_rma_gpu_look_for_mail(rma);
-        __nanosleep(64);
+        telpher_rma_gpu_nap();
     }
 }
 
@@ -428,10 +359,11 @@ telpher_rma_gpu_end(telpher_rma *rma)
     extern "C" __global__ void name##_entry(telpher_rma_gpu *launch)                   \
     {                                                                                  \
         __shared__ telpher_rma_gpu_state state;                                        \
+        telpher_rma *rma = telpher_rma_gpu_at_hand(&state);                            \
                                                                                        \
-        telpher_rma_gpu_begin(launch, &state.rma);                                     \
-        name##_body(&state.rma);                                                       \
-        telpher_rma_gpu_end(&state.rma);                                               \
+        telpher_rma_gpu_begin(launch, rma);                                            \
+        name##_body(rma);                                                              \
+        telpher_rma_gpu_end(rma);                                                      \
     }                                                                                  \
     TELPHER_RMA_KERNEL_DECLARE(name);                                                  \
     const telpher_rma_kernel name = {TELPHER_RMA_ABI,                                  \

@@ -70,6 +70,15 @@ telpher_rma_gpu_known(const telpher_rma *rma, int32_t key, uint32_t rank)
                 ->places[((uint32_t)key + rank) % TELPHER_RMA_GPU_PLACES];
 }
 
+/* Whether an access is to the part @p place, and inside of it. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_fits(const telpher_rma *rma, const telpher_rma_gpu_place *place,
+                     const telpher_rma_access *a)
+{
+    return place->key == a->win && place->rank == a->rank && a->win >= 0 &&
+           a->tag < rma->tags && a->off <= place->len && a->len <= place->len - a->off;
+}
+
 /* Where an access goes, and whose memory that is, in the block's shared memory: a lane's own
  * copy would lie behind the L1 cache, which fences empty. NULL if there is no such part. */
 TELPHER_RMA_GPU_FN_ const telpher_rma_gpu_place *
@@ -77,7 +86,7 @@ telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
 {
     telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, a->win, a->rank);
 
-    if (known->key != a->win || known->rank != a->rank || a->win < 0) {
+    if (known->key != a->win || known->rank != a->rank) {
         __syncthreads(); /* all have looked, and found the same */
         if (telpher_rma_gpu_lane() == 0 &&
             telpher_rma_gpu_find_part(rma, a->win, a->rank, known) != TELPHER_OK) {
@@ -85,10 +94,7 @@ telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
         }
         __syncthreads();
     }
-    return known->key >= 0 && a->tag < rma->tags && a->off <= known->len &&
-                   a->len <= known->len - a->off
-               ? known
-               : NULL;
+    return telpher_rma_gpu_fits(rma, known, a) ? known : NULL;
 }
 
 /* ---- puts ---- */
@@ -101,20 +107,23 @@ TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_copy_as(T *dst, const T *src, uint64_t count, uint32_t lanes)
 {
     enum { N = TELPHER_RMA_GPU_AT_ONCE };
+    const uint64_t step = (uint64_t)N * lanes;
     uint64_t i = telpher_rma_gpu_lane();
 
-    for (; i + (uint64_t)(N - 1) * lanes < count; i += (uint64_t)N * lanes) {
+#pragma unroll 1
+    for (; i + (step - lanes) < count; i += step) {
         T some[N];
 
 #pragma unroll
         for (uint32_t k = 0; k < N; k++) {
-            some[k] = src[i + (uint64_t)k * lanes];
+            some[k] = src[i + k * lanes];
         }
 #pragma unroll
         for (uint32_t k = 0; k < N; k++) {
-            dst[i + (uint64_t)k * lanes] = some[k];
+            dst[i + k * lanes] = some[k];
         }
     }
+#pragma unroll 1
     for (; i < count; i += lanes) {
         dst[i] = src[i];
     }
@@ -142,20 +151,27 @@ telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t la
  * is for what was put there; others read this rank's own memory through this GPU's L2 cache,
  * so for that the fence for the GPU is enough. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place *place,
+telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place place,
                       uint32_t tag)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint32_t domains = state->domains, me = rma->world_rank + 1;
+    uint64_t by = 1;
 
-    if (place->far && state->dirty) {
-        telpher_rma_gpu_fence_far();
+    if (!place.far) {
+        telpher_rma_gpu_release_near();
+    } else if (telpher_rma_gpu_unsettled(rma, place.target)) {
+        telpher_rma_gpu_release_far();
+        state->dirty = 0;
+        by += TELPHER_RMA_GPU_BEHIND;
+    } else if (state->dirty) {
+        telpher_rma_gpu_release_far();
         state->dirty = 0;
     } else {
-        telpher_rma_gpu_fence_near();
+        telpher_rma_gpu_release_own();
     }
-    telpher_rma_gpu_add_one(&place->counts[tag], state->domains);
-    telpher_rma_gpu_store(&place->senders[tag], rma->world_rank + 1); /* for reports */
-    telpher_rma_gpu_tell_owed(rma);
+    telpher_rma_gpu_add(&place.counts[tag], by, domains);
+    telpher_rma_gpu_store(&place.senders[tag], me); /* for reports */
 }
 
 enum {
@@ -167,140 +183,175 @@ enum {
 
 /* One lane puts up to 8 bytes and notifies. */
 TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_access *a, int kind,
-                        const telpher_rma_gpu_place *place, uint8_t *at,
+telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place place,
+                        uint32_t tag, uint64_t at, uint64_t value, uint32_t len,
                         const char *call, const char *where)
 {
-    const uint8_t *local = (const uint8_t *)a->local;
-    uint32_t len = (uint32_t)a->len;
-    uint64_t value = kind == TELPHER_RMA_GPU_PUT_VALUE
-                         ? a->value
-                         : telpher_rma_gpu_read_few(local, len);
-    telpher_status status;
+    telpher_status status = TELPHER_OK;
 
-    if (telpher_rma_gpu_mail(rma, place, a->tag, at, value, len, call, where,
-                             &status)) {
-        return status;
+    if (place.far) {
+        if (telpher_rma_gpu_mail(rma, place.target, tag, at, value, len)) {
+            return TELPHER_OK;
+        }
+        if (telpher_rma_gpu_unsettled(rma, place.target)) {
+            status =
+                telpher_rma_gpu_settle_bytes(rma, place.target, at, len, call, where);
+        }
+        telpher_rma_gpu_state_of(rma)->dirty = 1;
     }
-    status = telpher_rma_gpu_settle_one(rma, place->target, call, where);
-    if (status != TELPHER_OK) {
-        return status;
+    if (status == TELPHER_OK) {
+        telpher_rma_gpu_write_few((uint8_t *)at, value, len);
+        telpher_rma_gpu_count(rma, place, tag);
     }
-    telpher_rma_gpu_write_few(at, value, len);
-    telpher_rma_gpu_state_of(rma)->dirty |= place->far;
-    telpher_rma_gpu_count(rma, place, a->tag);
-    return TELPHER_OK;
+    return status;
 }
 
 /* What moves bytes by all lanes, or by one when they are few. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_move(const telpher_rma *rma, const telpher_rma_access *a, int kind,
-                     uint8_t *at)
+telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
+                     uint64_t len)
 {
-    uint8_t *local = (uint8_t *)a->local;
-
-    if (at == local) {
+    if (dst == src) {
         return; /* the same bytes */
-    } else if (a->len <= 8) {
-        if (telpher_rma_gpu_lane() == 0) {
-            uint64_t value = telpher_rma_gpu_read_few(
-                kind == TELPHER_RMA_GPU_GET ? at : local, (uint32_t)a->len);
-
-            telpher_rma_gpu_write_few(kind == TELPHER_RMA_GPU_GET ? local : at, value,
-                                      (uint32_t)a->len);
-        }
-    } else {
-        telpher_rma_gpu_copy(kind == TELPHER_RMA_GPU_GET ? local : at,
-                             kind == TELPHER_RMA_GPU_GET ? at : local, a->len,
-                             rma->lanes);
-        if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
-            __syncthreads();
-        }
+    } else if (len > 8) {
+        telpher_rma_gpu_copy(dst, src, len, rma->lanes);
+    } else if (telpher_rma_gpu_lane() == 0) {
+        telpher_rma_gpu_write_few(dst, telpher_rma_gpu_read_few(src, (uint32_t)len),
+                                  (uint32_t)len);
     }
 }
 
-/* Everything but few bytes with their notification: all lanes. */
+/* All lanes, which have met. */
 TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_access_all(telpher_rma *rma, const telpher_rma_access *a, int kind,
-                           const telpher_rma_gpu_place *place, uint8_t *at,
-                           const char *call, const char *where)
+telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kind,
+                          const telpher_rma_gpu_place *place, const char *call,
+                          const char *where)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint8_t *at = (uint8_t *)place->base + a->off, *local = (uint8_t *)a->local;
     telpher_status status = TELPHER_OK;
 
     if (kind != TELPHER_RMA_GPU_GET && telpher_rma_gpu_unsettled(rma, place->target)) {
         __syncthreads(); /* all have looked */
-        TELPHER_RMA_GPU_AGAIN_(
-            rma, telpher_rma_gpu_settle_one(rma, place->target, call, where));
+        TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_settle_bytes(rma, place->target,
+                                                                 (uint64_t)at, a->len,
+                                                                 call, where));
         status = state->once;
     }
-    telpher_rma_gpu_move(rma, a, kind, at);
+    telpher_rma_gpu_move(rma, kind == TELPHER_RMA_GPU_GET ? local : at,
+                         kind == TELPHER_RMA_GPU_GET ? at : local, a->len);
+    if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
+        __syncthreads();
+    }
     if (telpher_rma_gpu_lane() == 0) {
         state->dirty |= kind != TELPHER_RMA_GPU_GET && place->far;
         if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
-            telpher_rma_gpu_count(rma, place, a->tag);
+            telpher_rma_gpu_count(rma, *place, a->tag);
         }
     }
     __syncthreads();
     return status;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_access(telpher_rma *rma, const telpher_rma_access *a, int kind,
-                       const char *call, const char *where)
+/* Everything but few bytes with their notification to a place at hand; all lanes, which have
+ * met. Of few with their notification the first lane has the @p value. Out of line, so it is
+ * there once. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len,
+                       uint64_t value, telpher_rma_win win, uint32_t rank, uint32_t tag,
+                       int kind, const char *where)
 {
-    telpher_status status = TELPHER_ERR_RANGE;
-    const telpher_rma_gpu_place *place;
-    uint8_t *at = NULL;
+    static const char *const calls[] = {"put", "put_notify", "put_value_notify", "get"};
+    const telpher_rma_access a = {local, off, len, value, win, rank, tag};
+    const telpher_rma_gpu_place *place = telpher_rma_gpu_target(rma, &a);
+    telpher_status status = TELPHER_OK;
 
-    __syncthreads();
-    place = telpher_rma_gpu_target(rma, a);
-    if (place != NULL) {
-        at = (uint8_t *)place->base + a->off;
-        status = (kind == TELPHER_RMA_GPU_PUT_VALUE ? (uint64_t)at % 8 != 0
-                                                    : a->local == NULL && a->len != 0)
-                     ? TELPHER_ERR_INVALID
-                     : TELPHER_OK;
+    if (place == NULL) {
+        status = TELPHER_ERR_RANGE;
+    } else if (kind == TELPHER_RMA_GPU_PUT_VALUE ? (place->base + off) % 8 != 0
+                                                 : local == NULL && len != 0) {
+        status = TELPHER_ERR_INVALID;
     }
     if (status != TELPHER_OK) { /* for all lanes, from the same tables */
         __syncthreads();
-        return telpher_rma_gpu_fail_at(rma, status, call, where);
+        return telpher_rma_gpu_fail_at(rma, status, calls[kind], where);
     }
-    if (kind == TELPHER_RMA_GPU_PUT_VALUE ||
-        (kind == TELPHER_RMA_GPU_PUT_NOTIFY && a->len - 1 < 8 && at != a->local)) {
-        TELPHER_RMA_GPU_AGAIN_(
-            rma, telpher_rma_gpu_put_few(rma, a, kind, place, at, call, where));
-        return telpher_rma_gpu_state_of(rma)->once;
+    if (kind != TELPHER_RMA_GPU_PUT_VALUE &&
+        (kind != TELPHER_RMA_GPU_PUT_NOTIFY || len - 1 >= 8 ||
+         place->base + off == (uint64_t)local)) {
+        return telpher_rma_gpu_access_at(rma, &a, kind, place, calls[kind], where);
     }
-    return telpher_rma_gpu_access_all(rma, a, kind, place, at, call, where);
+    TELPHER_RMA_GPU_AGAIN_(
+        rma, telpher_rma_gpu_put_few(rma, *place, tag, place->base + off, value,
+                                     (uint32_t)len, calls[kind], where));
+    return telpher_rma_gpu_state_of(rma)->once;
+}
+
+/* Up to 8 bytes and their notification, which one lane carries when it knows the place. The
+ * source is read at once, while it is looked for. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int kind,
+                           const char *call, const char *where)
+{
+    const uint8_t *local = (const uint8_t *)a->local;
+    telpher_rma_gpu_place place;
+    uint64_t value = a->value, at;
+
+    __syncthreads();
+    if (telpher_rma_gpu_lane() == 0 && kind != TELPHER_RMA_GPU_PUT_VALUE &&
+        local != NULL) {
+        value = telpher_rma_gpu_read_few(local, (uint32_t)a->len);
+    }
+    place = *telpher_rma_gpu_known(rma, a->win, a->rank);
+    at = place.base + a->off;
+    if (!telpher_rma_gpu_fits(rma, &place, a) ||
+        (kind == TELPHER_RMA_GPU_PUT_VALUE ? at % 8 != 0
+                                           : local == NULL || at == (uint64_t)local)) {
+        return telpher_rma_gpu_access(rma, a->local, a->off, a->len, value, a->win,
+                                      a->rank, a->tag, kind, where);
+    }
+    TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_put_few(rma, place, a->tag, at, value,
+                                                        (uint32_t)a->len, call, where));
+    return telpher_rma_gpu_state_of(rma)->once;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_access_any(telpher_rma *rma, const telpher_rma_access *a, int kind,
+                           const char *where)
+{
+    __syncthreads();
+    return telpher_rma_gpu_access(rma, a->local, a->off, a->len, a->value, a->win,
+                                  a->rank, a->tag, kind, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put(telpher_rma *rma, const telpher_rma_access *a, const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_PUT, "put", where);
+    return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_notify(telpher_rma *rma, const telpher_rma_access *a,
                            const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY, "put_notify",
-                                  where);
+    return a->len - 1 < 8
+               ? telpher_rma_gpu_access_few(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY,
+                                            "put_notify", where)
+               : telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_value_notify(telpher_rma *rma, const telpher_rma_access *a,
                                  const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_PUT_VALUE, "put_value_notify",
-                                  where);
+    return telpher_rma_gpu_access_few(rma, a, TELPHER_RMA_GPU_PUT_VALUE,
+                                      "put_value_notify", where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_get(telpher_rma *rma, const telpher_rma_access *a, const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_GET, "get", where);
+    return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_GET, where);
 }
 
 /* What was put has arrived, for whoever is told next; and what this rank wrote by itself. */
@@ -315,32 +366,43 @@ telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
     return status;
 }
 
+/* The place of a rank that is not at hand. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
+                           const char *where)
+{
+    telpher_rma_gpu_place *known =
+        telpher_rma_gpu_known(rma, TELPHER_RMA_GPU_GROUP_KEY(comm), rank);
+
+    if (comm < 0 || telpher_rma_gpu_find_rank(rma, comm, rank, known) != TELPHER_OK) {
+        known->key = TELPHER_RMA_GPU_NO_KEY;
+        return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
+    }
+    return TELPHER_OK;
+}
+
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
                            uint32_t tag, const char *where)
 {
-    int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
-    telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, rank);
+    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
+    const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, rank);
     telpher_status status;
 
-    if (comm < 0 || tag >= rma->tags) {
+    if (tag >= rma->tags) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
     }
-    if ((known->key != key || known->rank != rank) &&
-        telpher_rma_gpu_find_rank(rma, comm, rank, known) != TELPHER_OK) {
-        return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
-    }
-    if (telpher_rma_gpu_unsettled(rma, known->target)) { /* behind what is in slots */
-        if (telpher_rma_gpu_mail(rma, known, tag, NULL, 0, 0, "notify", where,
-                                 &status)) {
-            return status;
-        }
-        status = telpher_rma_gpu_settle_one(rma, known->target, "notify", where);
+    if (comm < 0 || known->key != key || known->rank != rank) {
+        status = telpher_rma_gpu_notify_new(rma, comm, rank, where);
         if (status != TELPHER_OK) {
             return status;
         }
     }
-    telpher_rma_gpu_count(rma, known, tag);
+    if (telpher_rma_gpu_unsettled(rma, known->target) && /* behind what is in slots */
+        telpher_rma_gpu_mail(rma, known->target, tag, 0, 0, 0)) {
+        return TELPHER_OK;
+    }
+    telpher_rma_gpu_count(rma, *known, tag);
     return TELPHER_OK;
 }
 

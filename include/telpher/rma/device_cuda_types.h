@@ -20,7 +20,7 @@ enum {
     TELPHER_RMA_GPU_EAGER = 32, /* polls that acquire */
     TELPHER_RMA_GPU_TURNS = 4,
     TELPHER_RMA_GPU_BOXES = 8, /* ranks that a rank has small puts under way with */
-    TELPHER_RMA_GPU_DEPTH = 8, /* of those with each */
+    TELPHER_RMA_GPU_DEPTH = 16, /* of those with each */
     TELPHER_RMA_GPU_MAIL_RANKS = 512 /* a launch of more has none */
 };
 
@@ -79,7 +79,10 @@ typedef struct telpher_rma_gpu_bell {
 /** A domain. What belongs to ranks is counted from rank 0 of the world, wherever that is. */
 typedef struct telpher_rma_gpu_part {
     struct telpher_rma_gpu *launch; /* its copy */
-    uint32_t *counts, *senders, *taken; /* by rank and tag */
+    /* by rank and tag; in a count's upper half are those that came behind mail, which is to be
+     * looked for then */
+    uint64_t *counts;
+    uint32_t *senders, *taken;
     telpher_rma_gpu_waiting *waits; /* by rank */
     telpher_rma_gpu_meet *meets; /* by group */
     uint64_t *mail; /* slots of 16 bytes, by target and source; NULL = none */
@@ -109,14 +112,17 @@ typedef struct telpher_rma_gpu {
 } telpher_rma_gpu;
 
 /** Where a rank's part of a window, or its counters, were: a call need not look again. */
-typedef struct telpher_rma_gpu_place {
+typedef struct __align__(16) telpher_rma_gpu_place
+{
     uint64_t base, len;
-    uint32_t *counts, *senders; /* the target's */
+    uint64_t *counts; /* the target's */
+    uint32_t *senders;
     int32_t key; /* a window, or TELPHER_RMA_GPU_GROUP_KEY() of a group */
     uint32_t rank, target, far; /* in the group, in the world; of another domain */
-} telpher_rma_gpu_place;
+}
+telpher_rma_gpu_place;
 
-enum { TELPHER_RMA_GPU_PLACES = 16, TELPHER_RMA_GPU_NO_KEY = -1 };
+enum { TELPHER_RMA_GPU_PLACES = 32, TELPHER_RMA_GPU_NO_KEY = -1 };
 #define TELPHER_RMA_GPU_GROUP_KEY(comm) (-2 - (comm))
 
 /** Small puts from a rank, and to one: what is at hand of them. */
@@ -130,6 +136,7 @@ typedef struct telpher_rma_gpu_outbox {
     uint64_t *slots;
     uint32_t *credit;
     telpher_rma_gpu_bell *bell;
+    uint64_t low, high; /* between them lies what those that were not taken write */
     uint32_t target, sent, acked;
 } telpher_rma_gpu_outbox;
 
@@ -139,14 +146,13 @@ typedef struct telpher_rma_gpu_state {
     uint32_t domain, domains;
     uint32_t dirty; /* put to another domain since the last fence for the system */
     telpher_status once; /* what one lane found, for all */
-    uint32_t *counts, *senders,
-        *taken_more; /* this rank's; taken_more for tags above */
+    uint64_t *counts; /* this rank's */
+    uint32_t *senders, *taken_more; /* taken_more for tags above */
     telpher_rma_gpu_place places[TELPHER_RMA_GPU_PLACES];
     uint32_t met[TELPHER_RMA_GPU_GROUPS]; /* meetings of each group */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
     uint32_t answered; /* of those that asked */
-    telpher_rma_gpu_inbox *owed; /* whose sender is to be told soon; NULL = nobody's */
     uint32_t waits; /* waits so far */
     uint32_t under_way; /* some that this rank sent may not be taken */
     telpher_rma_gpu_inbox in[TELPHER_RMA_GPU_BOXES];

@@ -33,7 +33,7 @@ telpher_rma_gpu_look_round(const telpher_rma *rma, const telpher_rma_gpu_waiting
     if (polls == TELPHER_RMA_GPU_EAGER - 1) {
         *telpher_rma_gpu_waiting_of(rma) = *wait;
     }
-    __nanosleep(64);
+    telpher_rma_gpu_nap();
     if (telpher_rma_gpu_failed(rma)) {
         return TELPHER_ERR_CANCELED;
     }
@@ -66,21 +66,35 @@ telpher_rma_gpu_waited(const telpher_rma *rma, const uint32_t *at, uint32_t poll
 }
 
 /* Up to 8 bytes of memory, as a number. */
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_read_few(const uint8_t *src, uint32_t len)
+TELPHER_RMA_GPU_SLOW_FN_ uint64_t
+telpher_rma_gpu_read_bytes(const uint8_t *src, uint32_t len)
 {
     uint64_t value = 0;
 
+    for (uint32_t i = 0; i < len; i++) {
+        value |= (uint64_t)src[i] << 8 * i;
+    }
+    return value;
+}
+
+TELPHER_RMA_GPU_FN_ uint64_t
+telpher_rma_gpu_read_few(const uint8_t *src, uint32_t len)
+{
     if (len == 8 && (uint64_t)src % 8 == 0) {
         return *(const uint64_t *)src;
     }
     if (len == 4 && (uint64_t)src % 4 == 0) {
         return *(const uint32_t *)src;
     }
+    return telpher_rma_gpu_read_bytes(src, len);
+}
+
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_write_bytes(uint8_t *dst, uint64_t value, uint32_t len)
+{
     for (uint32_t i = 0; i < len; i++) {
-        value |= (uint64_t)src[i] << 8 * i;
+        dst[i] = (uint8_t)(value >> 8 * i);
     }
-    return value;
 }
 
 TELPHER_RMA_GPU_FN_ void
@@ -91,9 +105,7 @@ telpher_rma_gpu_write_few(uint8_t *dst, uint64_t value, uint32_t len)
     } else if (len == 4 && (uint64_t)dst % 4 == 0) {
         *(uint32_t *)dst = (uint32_t)value;
     } else {
-        for (uint32_t i = 0; i < len; i++) {
-            dst[i] = (uint8_t)(value >> 8 * i);
-        }
+        telpher_rma_gpu_write_bytes(dst, value, len);
     }
 }
 

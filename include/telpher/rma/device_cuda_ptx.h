@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loads, stores and fences whose order matters, in PTX; part of rma/device_cuda.h.
+ *
+ * From sm_90 on a fence may release alone, which leaves the L1 cache as it is, or acquire
+ * alone, which only empties it and waits for nothing.
+ */
+#ifndef TELPHER_RMA_DEVICE_CUDA_PTX_H
+#define TELPHER_RMA_DEVICE_CUDA_PTX_H
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+/* What is compared on GPUs (cuda_bench): 1 = each poll acquires, not the last one alone. */
+#ifndef TELPHER_RMA_GPU_POLL_ACQUIRES
+#define TELPHER_RMA_GPU_POLL_ACQUIRES 0
+#endif
+/* 2 = the next look at a counter is under way while the last one is compared. */
+#ifndef TELPHER_RMA_GPU_POLLS_AT_ONCE
+#define TELPHER_RMA_GPU_POLLS_AT_ONCE 1
+#endif
+/* 1 = fences both release and acquire. */
+#ifndef TELPHER_RMA_GPU_FENCE_BOTH
+#define TELPHER_RMA_GPU_FENCE_BOTH 0
+#endif
+/* 1 = a notification of another GPU is only behind what was put there, not behind what its
+ * rank wrote or read elsewhere. */
+#ifndef TELPHER_RMA_GPU_WEAK
+#define TELPHER_RMA_GPU_WEAK 0
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 &&                                  \
+    __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208 &&                       \
+    !TELPHER_RMA_GPU_FENCE_BOTH
+#define TELPHER_RMA_GPU_FENCES_APART 1
+#define TELPHER_RMA_GPU_RELEASE_ "release"
+#define TELPHER_RMA_GPU_ACQUIRE_ "acquire"
+#else
+#define TELPHER_RMA_GPU_FENCES_APART 0
+#define TELPHER_RMA_GPU_RELEASE_ "acq_rel"
+#define TELPHER_RMA_GPU_ACQUIRE_ "acq_rel"
+#endif
+
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_load(const uint32_t *at)
+{
+    uint32_t value;
+
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    return value;
+}
+
+TELPHER_RMA_GPU_FN_ uint64_t
+telpher_rma_gpu_load64(const uint64_t *at)
+{
+    uint64_t value;
+
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+}
+
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_acquire(const uint32_t *at, uint32_t domains)
+{
+    uint32_t value;
+
+    if (domains == 1) {
+        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    } else {
+        asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    }
+    return value;
+}
+
+/* A look at a counter; telpher_rma_gpu_seen() follows when it is what was waited for. */
+TELPHER_RMA_GPU_FN_ uint64_t
+telpher_rma_gpu_look_at(const uint64_t *at)
+{
+#if TELPHER_RMA_GPU_POLL_ACQUIRES
+    uint64_t value;
+
+    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
+#else
+    return telpher_rma_gpu_load64(at);
+#endif
+}
+
+/* What is read from now on is behind what was read without order. Where a fence only acquires
+ * it is the same for all GPUs and for one. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_seen(uint32_t domains)
+{
+#if !TELPHER_RMA_GPU_POLL_ACQUIRES
+    if (TELPHER_RMA_GPU_FENCES_APART || domains != 1) {
+        asm volatile("fence." TELPHER_RMA_GPU_ACQUIRE_ ".sys;" : : : "memory");
+    } else {
+        asm volatile("fence." TELPHER_RMA_GPU_ACQUIRE_ ".gpu;" : : : "memory");
+    }
+#endif
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_store(uint32_t *at, uint32_t value)
+{
+    asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_add(uint64_t *at, uint64_t by, uint32_t domains)
+{
+    if (domains == 1) {
+        asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;"
+                     :
+                     : "l"(at), "l"(by)
+                     : "memory");
+    } else {
+        asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
+                     :
+                     : "l"(at), "l"(by)
+                     : "memory");
+    }
+}
+
+/* 16 bytes at once, without order. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_store_both(uint64_t *at, uint64_t value, uint64_t meta)
+{
+    asm volatile("{\n\t.reg .b128 both;\n\tmov.b128 both, {%1, %2};\n\t"
+                 "st.relaxed.sys.b128 [%0], both;\n\t}"
+                 :
+                 : "l"(at), "l"(value), "l"(meta)
+                 : "memory");
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_load_both(const uint64_t *at, uint64_t *value, uint64_t *meta)
+{
+    asm volatile("{\n\t.reg .b128 both;\n\tld.relaxed.sys.b128 both, [%2];\n\t"
+                 "mov.b128 {%0, %1}, both;\n\t}"
+                 : "=l"(*value), "=l"(*meta)
+                 : "l"(at)
+                 : "memory");
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_fence_near(void)
+{
+    asm volatile("fence.acq_rel.gpu;" : : : "memory");
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_fence_far(void)
+{
+    asm volatile("fence.acq_rel.sys;" : : : "memory");
+}
+
+/* All before is done for the GPU, or for all GPUs, before what is written next. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release_near(void)
+{
+    asm volatile("fence." TELPHER_RMA_GPU_RELEASE_ ".gpu;" : : : "memory");
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release_far(void)
+{
+    asm volatile("fence." TELPHER_RMA_GPU_RELEASE_ ".sys;" : : : "memory");
+}
+
+/* The same towards another GPU, to which nothing is under way: others read and write this
+ * rank's memory through this GPU's L2 cache. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release_own(void)
+{
+#if !TELPHER_RMA_GPU_WEAK
+    telpher_rma_gpu_release_near();
+#endif
+}
+
+/* The state's address in a register: the compiler would make it anew for each access, which
+ * takes longer than the access. */
+TELPHER_RMA_GPU_FN_ telpher_rma *
+telpher_rma_gpu_at_hand(telpher_rma_gpu_state *state)
+{
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(state);
+
+    asm volatile("" : "+r"(at));
+    return (telpher_rma *)__cvta_shared_to_generic(at);
+}
+
+TELPHER_RMA_GPU_FN_ uint64_t
+telpher_rma_gpu_clock(void)
+{
+    uint64_t ns;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_nap(void)
+{
+    __nanosleep(64);
+}
+
+#endif
