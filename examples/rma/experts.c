@@ -63,24 +63,23 @@ weight_of(uint64_t token, uint32_t choice)
 
 struct place {
     telpher_rma *rma;
-    const struct data *data;
-    struct rank_memory *m;
+    struct rank_memory m; /* where it is does not change, and is at hand so */
     telpher_rma_win counts, places, in, answers;
-    uint32_t me, ranks, lane, lanes;
+    uint32_t me, ranks, lane, lanes, size, steps;
 };
 
 TELPHER_RMA_FN static uint64_t
 token_of(const struct place *p, uint32_t i)
 {
-    return (uint64_t)p->me * p->data->size + i;
+    return (uint64_t)p->me * p->size + i;
 }
 
 /* Messages in the order of their experts; one lane counts, all copy. */
 TELPHER_RMA_FN static void
 sort_out(const struct place *p, uint32_t step)
 {
-    struct rank_memory *m = p->m;
-    uint32_t messages = p->data->size * CHOICES;
+    const struct rank_memory *m = &p->m;
+    uint32_t messages = p->size * CHOICES;
 
     for (uint32_t r = 0; p->lane == 0 && r <= p->ranks; r++) {
         m->starts[r] = 0;
@@ -111,7 +110,7 @@ sort_out(const struct place *p, uint32_t step)
 TELPHER_RMA_FN static void
 dispatch(const struct place *p)
 {
-    struct rank_memory *m = p->m;
+    const struct rank_memory *m = &p->m;
     uint64_t at = 0, offset = p->me * sizeof(uint64_t);
 
     for (uint32_t r = 0; r < p->ranks; r++) {
@@ -137,7 +136,7 @@ dispatch(const struct place *p)
 TELPHER_RMA_FN static void
 answer(const struct place *p)
 {
-    struct rank_memory *m = p->m;
+    const struct rank_memory *m = &p->m;
     uint64_t at = 0, all = 0;
 
     for (uint32_t r = 0; r < p->ranks; r++) {
@@ -163,15 +162,15 @@ answer(const struct place *p)
 TELPHER_RMA_FN static void
 combine(const struct place *p)
 {
-    for (uint32_t i = p->lane; i < p->data->size; i += p->lanes) {
+    for (uint32_t i = p->lane; i < p->size; i += p->lanes) {
         for (uint32_t k = 0; k < WIDTH; k++) {
             double sum = 0;
 
             for (uint32_t c = 0; c < CHOICES; c++) {
                 sum += weight_of(token_of(p, i), c) *
-                       p->m->answers[i * CHOICES + c].values[k];
+                       p->m.answers[i * CHOICES + c].values[k];
             }
-            p->m->results[i * WIDTH + k] = sum;
+            p->m.results[i * WIDTH + k] = sum;
         }
     }
 }
@@ -180,8 +179,8 @@ combine(const struct place *p)
 TELPHER_RMA_FN static void
 take_over(const struct place *p)
 {
-    for (uint32_t i = p->lane; i < p->data->size * WIDTH; i += p->lanes) {
-        p->m->tokens[i] = p->m->results[i];
+    for (uint32_t i = p->lane; i < p->size * WIDTH; i += p->lanes) {
+        p->m.tokens[i] = p->m.results[i];
     }
     telpher_rma_sync(p->rma);
 }
@@ -190,22 +189,23 @@ TELPHER_RMA_KERNEL(experts)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
     struct place p = {.rma = rma,
-                      .data = data,
-                      .m = &data->ranks_memory[rma->world_rank],
+                      .m = data->ranks_memory[rma->world_rank],
                       .me = rma->world_rank,
                       .ranks = rma->world_size,
                       .lane = telpher_rma_lane(rma),
-                      .lanes = telpher_rma_lanes(rma)};
-    uint64_t messages = (uint64_t)data->size * CHOICES;
+                      .lanes = telpher_rma_lanes(rma),
+                      .size = data->size,
+                      .steps = data->steps};
+    uint64_t messages = (uint64_t)p.size * CHOICES;
 
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m->counts, p.ranks * 8, &p.counts);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m->places, p.ranks * 8, &p.places);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m->in,
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.counts, p.ranks * 8, &p.counts);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.places, p.ranks * 8, &p.places);
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.in,
                            p.ranks * messages * sizeof(struct message), &p.in);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m->answers,
+    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.answers,
                            messages * sizeof(struct message), &p.answers);
     telpher_rma_timer_start(rma);
-    for (uint32_t step = 0; step < data->steps; step++) {
+    for (uint32_t step = 0; step < p.steps; step++) {
         sort_out(&p, step);
         dispatch(&p);
         answer(&p);

@@ -43,28 +43,41 @@ struct place {
     telpher_rma *rma;
     telpher_rma_win win[3]; /* lap, fly, and in or out by turns in two of these */
     telpher_rma_win win_out;
-    const struct data *data;
     struct part part;
     uint32_t rows, first, last, me, size;
+    uint32_t does, steps; /* of the data, which may lie far away */
+    uint32_t row, rows_at_once, column, columns_at_once; /* this lane's */
 };
 
+/* Lanes share the points of a row, and more lanes than that share rows. A lane has a few levels
+ * of a point at a time, on GPUs, so that their loads are under way at once. */
+#ifdef __CUDACC__
+enum { AT_ONCE = 4 };
+#else
+enum { AT_ONCE = 1 };
+#endif
 #define EACH_POINT(p, k, j, i, from, to)                                               \
-    for (uint32_t k = 0; k < LEVELS; k++)                                              \
-        for (uint32_t j = (p)->first; j <= (p)->last; j++)                             \
-            for (uint32_t i = (from) + telpher_rma_lane((p)->rma); i < (to);           \
-                 i += telpher_rma_lanes((p)->rma))
+    for (uint32_t k = 0; k < LEVELS; k += AT_ONCE)                                     \
+        for (uint32_t j = (p)->first + (p)->row; j <= (p)->last;                       \
+             j += (p)->rows_at_once)                                                   \
+            for (uint32_t i = (from) + (p)->column; i < (to); i += (p)->columns_at_once)
 
 TELPHER_RMA_FN static void
 laplacian(const struct place *p)
 {
-    const double *in = p->part.in;
+    const size_t level = at(p->rows, 1, 0, 0);
 
     EACH_POINT(p, k, j, i, 1, NX - 1)
     {
-        p->part.lap[at(p->rows, k, j, i)] =
-            4.0 * in[at(p->rows, k, j, i)] -
-            (in[at(p->rows, k, j, i + 1)] + in[at(p->rows, k, j, i - 1)] +
-             in[at(p->rows, k, j + 1, i)] + in[at(p->rows, k, j - 1, i)]);
+        const double *in = &p->part.in[at(p->rows, k, j, i)];
+        double *lap = &p->part.lap[at(p->rows, k, j, i)], sum[AT_ONCE];
+
+        for (uint32_t n = 0; n < AT_ONCE; n++, in += level) {
+            sum[n] = 4.0 * in[0] - (in[1] + in[-1] + in[NX] + in[-NX]);
+        }
+        for (uint32_t n = 0; n < AT_ONCE; n++) {
+            lap[n * level] = sum[n];
+        }
     }
 }
 
@@ -77,27 +90,45 @@ limited(double flux, double slope)
 TELPHER_RMA_FN static void
 fluxes(const struct place *p)
 {
-    const double *in = p->part.in, *lap = p->part.lap;
+    const size_t level = at(p->rows, 1, 0, 0);
 
     EACH_POINT(p, k, j, i, 0, NX - 1)
     {
-        size_t here = at(p->rows, k, j, i), above = at(p->rows, k, j + 1, i);
+        size_t here = at(p->rows, k, j, i);
+        const double *in = &p->part.in[here], *lap = &p->part.lap[here];
+        double along[AT_ONCE], across[AT_ONCE];
 
-        p->part.flx[here] = limited(lap[here + 1] - lap[here], in[here + 1] - in[here]);
-        p->part.fly[here] = limited(lap[above] - lap[here], in[above] - in[here]);
+        for (uint32_t n = 0; n < AT_ONCE; n++, in += level, lap += level) {
+            along[n] = limited(lap[1] - lap[0], in[1] - in[0]);
+            across[n] = limited(lap[NX] - lap[0], in[NX] - in[0]);
+        }
+        for (uint32_t n = 0; n < AT_ONCE; n++) {
+            p->part.flx[here + n * level] = along[n];
+            p->part.fly[here + n * level] = across[n];
+        }
     }
 }
 
 TELPHER_RMA_FN static void
 update(const struct place *p)
 {
+    const size_t level = at(p->rows, 1, 0, 0);
+
     EACH_POINT(p, k, j, i, 1, NX - 1)
     {
-        size_t here = at(p->rows, k, j, i), below = at(p->rows, k, j - 1, i);
+        size_t here = at(p->rows, k, j, i);
+        const double *in = &p->part.in[here], *flx = &p->part.flx[here];
+        const double *fly = &p->part.fly[here];
+        double out[AT_ONCE];
 
-        p->part.out[here] =
-            p->part.in[here] - COEFF * ((p->part.flx[here] - p->part.flx[here - 1]) +
-                                        (p->part.fly[here] - p->part.fly[below]));
+        for (uint32_t n = 0; n < AT_ONCE; n++) {
+            size_t c = n * level;
+
+            out[n] = in[c] - COEFF * ((flx[c] - flx[c - 1]) + (fly[c] - fly[c - NX]));
+        }
+        for (uint32_t n = 0; n < AT_ONCE; n++) {
+            p->part.out[here + n * level] = out[n];
+        }
     }
 }
 
@@ -170,7 +201,7 @@ wait_above(const struct place *p, uint32_t tag)
 TELPHER_RMA_FN static void
 meet_lanes(const struct place *p)
 {
-    if (p->size == 1 || (p->data->does & STUDY_SENDS) == 0) {
+    if (p->size == 1 || (p->does & STUDY_SENDS) == 0) {
         telpher_rma_sync(p->rma);
     }
 }
@@ -201,8 +232,8 @@ exchange_out(const struct place *p)
 TELPHER_RMA_FN static void
 step(struct place *p)
 {
-    int computes = (p->data->does & STUDY_COMPUTES) != 0;
-    int sends = (p->data->does & STUDY_SENDS) != 0;
+    int computes = (p->does & STUDY_COMPUTES) != 0;
+    int sends = (p->does & STUDY_SENDS) != 0;
     double *swap = p->part.in;
     telpher_rma_win win = p->win[2];
 
@@ -238,16 +269,25 @@ TELPHER_RMA_FN static struct place
 place_of(telpher_rma *rma, uint32_t step)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
+    uint32_t lane = telpher_rma_lane(rma), lanes = telpher_rma_lanes(rma);
     struct place p = {
         .rma = rma,
-        .data = data,
         .part = data->parts[rma->device],
         .rows = data->rows,
         .first = 1 + study_first(data->rows, rma->device_size, rma->device_rank),
         .last = study_first(data->rows, rma->device_size, rma->device_rank + 1),
         .me = rma->world_rank,
-        .size = rma->world_size};
+        .size = rma->world_size,
+        .does = data->does,
+        .steps = data->steps,
+        .row = lanes < NX ? 0 : lane / NX,
+        .rows_at_once = lanes < NX ? 1 : lanes / NX,
+        .column = lanes < NX ? lane : lane % NX,
+        .columns_at_once = lanes < NX ? lanes : NX};
 
+    if (p.row == p.rows_at_once) { /* lanes that are left over */
+        p.column = NX;
+    }
     if (step % 2 != 0) {
         p.part.in = data->parts[rma->device].out;
         p.part.out = data->parts[rma->device].in;
@@ -266,7 +306,7 @@ TELPHER_RMA_KERNEL(stencil)
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.in, len, &p.win[2]);
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.out, len, &p.win_out);
     telpher_rma_timer_start(rma);
-    for (uint32_t i = 0; i < data->steps; i++) {
+    for (uint32_t i = 0; i < p.steps; i++) {
         step(&p);
     }
     telpher_rma_timer_stop(rma);

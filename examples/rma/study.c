@@ -65,7 +65,8 @@ struct piece {
 static struct piece *pieces;
 static int gpu_of_next = -1;
 
-/* Its memory stays on one GPU while others reach it. */
+/* Its memory stays on one GPU while others reach it; nobody's in particular on the first one, for
+ * else a page that several read would go from one to the other. */
 static void
 advise(const struct piece *piece, enum cudaMemoryAdvise what, int gpu)
 {
@@ -83,7 +84,7 @@ keep(const struct piece *piece)
 {
     int gpus = 0;
 
-    if (piece->gpu < 0 || cudaGetDeviceCount(&gpus) != cudaSuccess || gpus < 2) {
+    if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus < 2) {
         return;
     }
     advise(piece, cudaMemAdviseSetPreferredLocation, piece->gpu);
@@ -108,7 +109,7 @@ alloc_shared(size_t len)
         return NULL;
     }
     piece->len = len;
-    piece->gpu = gpu_of_next;
+    piece->gpu = gpu_of_next >= 0 ? gpu_of_next : telpher_rma_cuda_gpu(0, 1);
     keep(piece);
     memset(piece->memory, 0, len);
     piece->next = pieces;

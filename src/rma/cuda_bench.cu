@@ -18,6 +18,7 @@ enum what { PUT_4, VALUE_8, NOTIFY, FLAG };
 /** One measurement. */
 struct bench {
     uint32_t what, senders; /* enum what; ranks of the first half that send, or all */
+    uint32_t trips;
     uint64_t len; /* of a put */
     uint8_t *memory[RANKS_MAX]; /* of each rank: what comes, then what goes */
     double us;
@@ -109,7 +110,7 @@ TELPHER_RMA_KERNEL(bench_latency)
     s.flag = (uint32_t *)b->memory[1 - s.me];
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, s.in, MESSAGE, &s.win);
     start = telpher_rma_now(rma);
-    for (uint32_t n = 1; n <= TRIPS; n++) {
+    for (uint32_t n = 1; n <= b->trips; n++) {
         if (s.me == 0) {
             send_one(rma, &s, n);
             receive_one(rma, &s, n);
@@ -119,7 +120,7 @@ TELPHER_RMA_KERNEL(bench_latency)
         }
     }
     if (s.me == 0 && telpher_rma_lane(rma) == 0) {
-        b->us = (double)(telpher_rma_now(rma) - start) * 1e-3 / (2 * TRIPS);
+        b->us = (double)(telpher_rma_now(rma) - start) * 1e-3 / (2 * b->trips);
     }
 }
 
@@ -221,7 +222,7 @@ place_memory(uint32_t ranks, uint32_t gpus)
 }
 
 static void
-latencies(uint32_t devices, uint32_t lanes)
+latencies(uint32_t devices, uint32_t lanes, int small)
 {
     static const struct {
         const char *name;
@@ -244,11 +245,12 @@ latencies(uint32_t devices, uint32_t lanes)
         double range[2], us;
 
         if ((rows[i].what == FLAG && lanes != 1) || (rows[i].len > 64 && lanes == 1) ||
-            (lanes > 128 && rows[i].len != MESSAGE)) {
+            (lanes > 128 && rows[i].len != MESSAGE) || (small && rows[i].len > 64)) {
             continue;
         }
         bench->what = rows[i].what;
         bench->len = rows[i].len;
+        bench->trips = rows[i].len == MESSAGE ? TRIPS / 10 : TRIPS;
         us = measure(&bench_latency, 2, lanes, devices, range);
         printf("%-8s %-22s %5u %9.3f %9.3f %9.3f   %s\n",
                devices == 1 ? "same" : "peer", rows[i].name, lanes, us, range[0],
@@ -311,12 +313,13 @@ copies(uint32_t gpus)
     cudaFree(memory[1]);
 }
 
-/* Argument: latency, to leave the bandwidths out. */
+/* Argument: latency, to leave the bandwidths out; small, to leave large messages out as well. */
 int
 main(int argc, char **argv)
 {
     static const uint32_t lanes[] = {1, 128, 256, 512};
-    int all = argc < 2 || strcmp(argv[1], "latency") != 0;
+    int small = argc > 1 && strcmp(argv[1], "small") == 0;
+    int all = argc < 2 || (!small && strcmp(argv[1], "latency") != 0);
     int gpus = 0;
 
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
@@ -336,7 +339,7 @@ main(int argc, char **argv)
             if (!place_memory(2, n)) {
                 return 1;
             }
-            latencies(n, lanes[i]);
+            latencies(n, lanes[i], small);
         }
         if (!all) {
             continue;

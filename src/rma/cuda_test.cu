@@ -13,7 +13,7 @@
 /* ---- data is there when its notification is ---- */
 
 enum { LITMUS_RANKS = 264, LITMUS_BYTES = 4096, LITMUS_MAX = 512 };
-enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, BURST, WAYS };
+enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, OWN, BURST, WAYS };
 enum { BURST_MAX = 20, BURST_BYTES = 48, BURST_APART = 64 };
 
 struct litmus {
@@ -50,13 +50,16 @@ litmus_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
             uint32_t other, uint32_t round)
 {
     uint32_t me = rma->world_rank, off, len = litmus_place(t, me, round, &off);
-    uint8_t *out = t->memory[me] + LITMUS_BYTES + off;
+    uint8_t *out = t->memory[me] + (t->way == OWN ? 0 : LITMUS_BYTES) + off;
     uint64_t value = 0;
 
     for (uint32_t i = telpher_rma_lane(rma); i < len; i += telpher_rma_lanes(rma)) {
         out[i] = litmus_byte(me, round, i);
     }
     switch (t->way) {
+    case OWN: /* the other one gets it */
+        telpher_rma_notify(rma, WORLD, other, 3);
+        break;
     case PUT_NOTIFY:
         telpher_rma_put_notify(rma, win, other, off, out, len, 3);
         break;
@@ -156,12 +159,16 @@ burst_receive(telpher_rma *rma, struct litmus *t, uint32_t other, uint32_t round
 
 /* Looks at what came, with other lanes than those that sent it, and leaves poison. */
 TELPHER_RMA_FN static void
-litmus_receive(telpher_rma *rma, struct litmus *t, uint32_t other, uint32_t round)
+litmus_receive(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t other,
+               uint32_t round)
 {
     uint32_t off, len = litmus_place(t, other, round, &off);
-    uint8_t *in = t->memory[rma->world_rank] + off;
+    uint8_t *in = t->memory[rma->world_rank] + (t->way == OWN ? LITMUS_BYTES : 0) + off;
 
     telpher_rma_wait(rma, 3, 1);
+    if (t->way == OWN) {
+        telpher_rma_get(rma, win, other, off, in, len);
+    }
     for (uint32_t i = telpher_rma_lanes(rma) - 1 - telpher_rma_lane(rma); i < len;
          i += telpher_rma_lanes(rma)) {
         uint8_t right = litmus_byte(other, round, i);
@@ -193,7 +200,7 @@ TELPHER_RMA_KERNEL(kernel_litmus)
         if (me < half) {
             litmus_send(rma, t, win, other, n);
         }
-        litmus_receive(rma, t, other, n);
+        litmus_receive(rma, t, win, other, n);
         if (me >= half) {
             litmus_send(rma, t, win, other, n);
         }

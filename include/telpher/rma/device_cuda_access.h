@@ -22,7 +22,8 @@ telpher_rma_gpu_aim(const telpher_rma *rma, uint32_t target,
     place->senders = g->parts[domain].senders + tags;
 }
 
-/* Looks a part of a window up in the tables. */
+/* Looks a part of a window up in the tables, which do not change while it is open: what this
+ * rank met others for since has emptied the L1 cache of what was there before. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t rank,
                           telpher_rma_gpu_place *ret_place)
@@ -36,10 +37,9 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     }
     ret_place->key = win;
     ret_place->rank = rank;
-    ret_place->len = telpher_rma_gpu_load64(&w->lens[rank]);
-    ret_place->base = telpher_rma_gpu_load64(&w->bases[rank]);
-    telpher_rma_gpu_aim(rma, telpher_rma_gpu_load(&g->groups[w->group].members[rank]),
-                        ret_place);
+    ret_place->len = w->lens[rank];
+    ret_place->base = w->bases[rank];
+    telpher_rma_gpu_aim(rma, g->groups[w->group].members[rank], ret_place);
     return TELPHER_OK;
 }
 
@@ -51,15 +51,14 @@ telpher_rma_gpu_find_rank(const telpher_rma *rma, telpher_rma_comm comm, uint32_
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     int index = telpher_rma_gpu_group_index(rma, comm);
 
-    if (index < 0 || rank >= telpher_rma_gpu_load(&g->groups[index].size)) {
+    if (index < 0 || rank >= g->groups[index].size) {
         return TELPHER_ERR_RANGE;
     }
     ret_place->key = TELPHER_RMA_GPU_GROUP_KEY(comm);
     ret_place->rank = rank;
     ret_place->len = 0;
     ret_place->base = 0;
-    telpher_rma_gpu_aim(rma, telpher_rma_gpu_load(&g->groups[index].members[rank]),
-                        ret_place);
+    telpher_rma_gpu_aim(rma, g->groups[index].members[rank], ret_place);
     return TELPHER_OK;
 }
 
@@ -366,6 +365,13 @@ telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
     return status;
 }
 
+/* A notification behind what is in slots. @return 0 if that is not possible */
+TELPHER_RMA_GPU_SLOW_FN_ int
+telpher_rma_gpu_notify_by_mail(const telpher_rma *rma, uint32_t target, uint32_t tag)
+{
+    return telpher_rma_gpu_mail(rma, target, tag, 0, 0, 0);
+}
+
 /* The place of a rank that is not at hand. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
@@ -398,8 +404,8 @@ telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32
             return status;
         }
     }
-    if (telpher_rma_gpu_unsettled(rma, known->target) && /* behind what is in slots */
-        telpher_rma_gpu_mail(rma, known->target, tag, 0, 0, 0)) {
+    if (telpher_rma_gpu_unsettled(rma, known->target) &&
+        telpher_rma_gpu_notify_by_mail(rma, known->target, tag)) {
         return TELPHER_OK;
     }
     telpher_rma_gpu_count(rma, *known, tag);

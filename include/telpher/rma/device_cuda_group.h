@@ -37,9 +37,9 @@ telpher_rma_gpu_position(const telpher_rma *rma, int index)
     if (index == 1 + (int)rma->device) {
         return rma->device_rank;
     }
-    size = telpher_rma_gpu_load(&group->size);
+    size = group->size;
     for (uint32_t i = 0; i < size; i++) {
-        if (telpher_rma_gpu_load(&group->members[i]) == rma->world_rank) {
+        if (group->members[i] == rma->world_rank) {
             return i;
         }
     }
@@ -66,6 +66,18 @@ telpher_rma_gpu_size(const telpher_rma *rma, telpher_rma_comm comm)
 
 /* ---- where they meet ---- */
 
+/* For all that meet: the ranks of a device, which share a domain, or others. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_fence_all(const telpher_rma *rma, int apart)
+{
+    if (apart || telpher_rma_gpu_state_of(rma)->dirty) {
+        telpher_rma_gpu_fence_far();
+        telpher_rma_gpu_state_of(rma)->dirty = 0;
+    } else {
+        telpher_rma_gpu_fence_near();
+    }
+}
+
 /* The last rank of a domain comes for all of it; the last domain's lets all go. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_arrive(const telpher_rma *rma, int index, uint32_t generation)
@@ -74,23 +86,23 @@ telpher_rma_gpu_arrive(const telpher_rma *rma, int index, uint32_t generation)
     telpher_rma_gpu_meet *meet =
         &g->parts[telpher_rma_gpu_state_of(rma)->domain].meets[index];
     telpher_rma_gpu_group *group = &g->groups[index];
+    int apart = g->domains > 1 && index != 1 + (int)rma->device;
 
-    telpher_rma_gpu_fence(rma);
-    if (atomicAdd(&meet->arrived, 1) + 1 != telpher_rma_gpu_load(&meet->expected)) {
+    telpher_rma_gpu_fence_all(rma, apart);
+    if (atomicAdd(&meet->arrived, 1) + 1 != meet->expected) {
         return;
     }
     atomicExch(&meet->arrived, 0);
-    telpher_rma_gpu_fence(rma);
-    if (g->domains == 1) {
+    telpher_rma_gpu_fence_all(rma, apart);
+    if (!apart) {
         telpher_rma_gpu_store(&meet->generation, generation);
         return;
     }
-    if (atomicAdd_system(&group->arrived, 1) + 1 !=
-        telpher_rma_gpu_load(&group->domains)) {
+    if (atomicAdd_system(&group->arrived, 1) + 1 != group->domains) {
         return;
     }
     atomicExch_system(&group->arrived, 0);
-    telpher_rma_gpu_fence(rma);
+    telpher_rma_gpu_fence_far();
     for (uint32_t i = 0; i < g->domains; i++) {
         telpher_rma_gpu_store(&g->parts[i].meets[index].generation, generation);
     }
@@ -193,7 +205,7 @@ telpher_rma_gpu_window_of(const telpher_rma *rma, telpher_rma_win win)
                                          ? &telpher_rma_gpu_of(rma)->windows[win]
                                          : NULL;
 
-    return window != NULL && telpher_rma_gpu_load(&window->open) != 0 ? window : NULL;
+    return window != NULL && window->open != 0 ? window : NULL;
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_rma_win

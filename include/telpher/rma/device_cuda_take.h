@@ -80,7 +80,7 @@ telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
 
 /* The same by the counter and in the slots of the rank that sent the tag last, both at once,
  * and elsewhere now and then. */
-TELPHER_RMA_GPU_FN_ int
+TELPHER_RMA_GPU_SLOW_FN_ int
 telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
