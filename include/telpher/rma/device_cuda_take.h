@@ -15,15 +15,21 @@ telpher_rma_gpu_taken(const telpher_rma *rma, uint32_t tag)
 }
 
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_take(const telpher_rma *rma, uint32_t tag, uint32_t count)
+telpher_rma_gpu_have_taken(const telpher_rma *rma, uint32_t tag, uint32_t taken)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
     if (tag < TELPHER_RMA_GPU_TAGS) {
-        state->taken[tag] += count;
+        state->taken[tag] = taken;
     } else {
-        state->taken_more[tag] += count;
+        state->taken_more[tag] = taken;
     }
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_take(const telpher_rma *rma, uint32_t tag, uint32_t count)
+{
+    telpher_rma_gpu_have_taken(rma, tag, telpher_rma_gpu_taken(rma, tag) + count);
 }
 
 /* Behind a counter that has what was waited for: what it tells of can be read, and mail that
@@ -51,7 +57,7 @@ telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
     return 1;
 }
 
-/* Looks for a while whether so many of a tag are there. */
+/* Takes so many of a tag if they come within a few looks, where no mail comes. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
@@ -71,15 +77,16 @@ telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
         seen = telpher_rma_gpu_look_at(at);
 #endif
         if ((uint32_t)seen - taken >= count) {
-            telpher_rma_gpu_counted(rma, seen);
+            telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
+            telpher_rma_gpu_have_taken(rma, tag, taken + count);
             return 1;
         }
     }
     return 0;
 }
 
-/* The same by the counter and in the slots of the rank that sent the tag last, both at once,
- * and elsewhere now and then. */
+/* The same where mail may come: looks at the counter and in the slots of the rank that sent the
+ * tag last, both at once, and elsewhere now and then. */
 TELPHER_RMA_GPU_SLOW_FN_ int
 telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
@@ -104,6 +111,7 @@ telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
         }
         if ((uint32_t)seen - telpher_rma_gpu_taken(rma, tag) >= count) {
             telpher_rma_gpu_counted(rma, seen);
+            telpher_rma_gpu_take(rma, tag, count);
             return 1;
         }
         if (polls % 8 == 7 || (in == NULL && polls % 2 == 1)) {
@@ -138,7 +146,7 @@ telpher_rma_gpu_test(telpher_rma *rma, uint32_t tag, uint32_t count, const char 
     return status;
 }
 
-/* What a wait is for, looked at when it does not end at once. */
+/* What a wait is for, looked at when it does not end at once, and taken. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
                           uint32_t count, uint64_t timeout_ns, const char *where)
@@ -162,6 +170,7 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
         wait.taken = telpher_rma_gpu_taken(rma, tag);
         if (telpher_rma_gpu_there(rma, tag, count)) {
             telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+            telpher_rma_gpu_take(rma, tag, count);
             return TELPHER_OK;
         }
         status =
@@ -193,7 +202,6 @@ telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     int64_t sender =
         from == TELPHER_RMA_NO_RANK ? from : telpher_rma_gpu_sender(rma, comm, from);
-    telpher_status status = TELPHER_OK;
     int came;
 
     if (tag >= rma->tags || sender < 0) {
@@ -208,14 +216,9 @@ telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t
         }
         came = telpher_rma_gpu_mail_soon(rma, tag, count);
     }
-    if (!came) {
-        status = telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count,
-                                           timeout_ns, where);
-    }
-    if (status == TELPHER_OK) {
-        telpher_rma_gpu_take(rma, tag, count);
-    }
-    return status;
+    return came ? TELPHER_OK
+                : telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count,
+                                            timeout_ns, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
