@@ -9,8 +9,11 @@
  *
  * Order: lanes meet, then one lane fences and counts. It fences for the GPU towards ranks of
  * its domain; towards others for the system, and only when it put something since it last
- * did. Who waits polls with acquiring loads at first, and when it takes longer without
- * order, so that neighbours keep their L1 cache.
+ * did. Who waits polls without order and acquires when it has what it waited for, so that
+ * neighbours, and loads between puts, keep the L1 cache.
+ *
+ * Calls that are made often are in line, as far as they go when nothing is new or wrong; the
+ * rest is out of line, where it takes neither registers nor room from them.
  */
 #ifndef TELPHER_RMA_DEVICE_CUDA_H
 #define TELPHER_RMA_DEVICE_CUDA_H
