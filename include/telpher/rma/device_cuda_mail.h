@@ -359,6 +359,7 @@ telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
+    uint64_t *slot, *rung, meta, ring;
 
     if (state->bell == NULL || state->dirty || tag >= TELPHER_RMA_GPU_TAGS ||
         at >> TELPHER_RMA_GPU_MAIL_TAG != 0 ||
@@ -366,13 +367,15 @@ telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint
          !telpher_rma_gpu_change_outbox(rma, out, target))) {
         return 0;
     }
+    slot = out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2;
+    meta = at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
+           (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
+           telpher_rma_gpu_mail_number(out->sent);
+    rung = &out->bell->rung;
+    ring = telpher_rma_gpu_ring_of(rma->world_rank);
     telpher_rma_gpu_release_own();
-    telpher_rma_gpu_store_both(out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2,
-                               value,
-                               at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
-                                   (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
-                                   telpher_rma_gpu_mail_number(out->sent));
-    telpher_rma_gpu_add(&out->bell->rung, telpher_rma_gpu_ring_of(rma->world_rank), 2);
+    telpher_rma_gpu_store_both(slot, value, meta);
+    telpher_rma_gpu_add(rung, ring, 2);
     if (out->sent == out->acked) {
         out->low = UINT64_MAX;
         out->high = 0;
