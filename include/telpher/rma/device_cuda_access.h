@@ -129,7 +129,7 @@ telpher_rma_gpu_copy_as(T *dst, const T *src, uint64_t count, uint32_t lanes)
 }
 
 /* 16 bytes at a time where both ends allow it. */
-TELPHER_RMA_GPU_SLOW_FN_ void
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
 {
     uint64_t done = 0;

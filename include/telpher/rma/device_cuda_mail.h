@@ -171,7 +171,7 @@ telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
 }
 
 /* All that has come, from whomever; some loads are under way at once. */
-TELPHER_RMA_GPU_SLOW_FN_ void
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
 {
     enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_NUMBER - 32 };
@@ -204,7 +204,7 @@ telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
 }
 
 /* Takes what the bell says is there, @p bell as it was. */
-TELPHER_RMA_GPU_SLOW_FN_ void
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
 {
     uint64_t more = bell - telpher_rma_gpu_state_of(rma)->mailed;
