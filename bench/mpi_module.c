@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include <string.h>
+#include <telpher/interop/mpi.h>
 
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
@@ -20,6 +21,25 @@ start(int *ret_rank, int *ret_size)
     return MPI_Init(NULL, NULL) == MPI_SUCCESS &&
            MPI_Comm_rank(MPI_COMM_WORLD, ret_rank) == MPI_SUCCESS &&
            MPI_Comm_size(MPI_COMM_WORLD, ret_size) == MPI_SUCCESS;
+}
+
+static bool
+start_serialized(int *ret_rank, int *ret_size)
+{
+    int provided = MPI_THREAD_SINGLE;
+
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) ==
+               MPI_SUCCESS &&
+           provided >= MPI_THREAD_SERIALIZED &&
+           MPI_Comm_rank(MPI_COMM_WORLD, ret_rank) == MPI_SUCCESS &&
+           MPI_Comm_size(MPI_COMM_WORLD, ret_size) == MPI_SUCCESS;
+}
+
+static telpher_status
+create_context(const telpher_context_params *params, telpher_context **ret_ctx,
+               telpher_error *err)
+{
+    return telpher_context_create_mpi(MPI_COMM_WORLD, params, ret_ctx, err);
 }
 
 static void
@@ -100,6 +120,6 @@ wait_all(int send_count, int recv_count)
 
 __attribute__((visibility("default"))) extern const struct bench_mpi bench_mpi;
 const struct bench_mpi bench_mpi = {
-    start,      stop,       version,    takes_cuda, barrier,
-    send_bytes, recv_bytes, begin_send, begin_recv, wait_all,
+    start,   start_serialized, create_context, stop,       version,    takes_cuda,
+    barrier, send_bytes,       recv_bytes,     begin_send, begin_recv, wait_all,
 };

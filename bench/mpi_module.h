@@ -11,11 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <telpher/context.h>
+
 enum { BENCH_MPI_WINDOW_MAX = 1024 };
 
 /** Exported by the module as "bench_mpi". */
 struct bench_mpi {
     bool (*start)(int *ret_rank, int *ret_size);
+    /** The same for several threads that call MPI by turns. */
+    bool (*start_serialized)(int *ret_rank, int *ret_size);
+    /** telpher_context_create_mpi() of all processes. */
+    telpher_status (*create_context)(const telpher_context_params *params,
+                                     telpher_context **ret_ctx, telpher_error *err);
     void (*stop)(void);
     const char *(*version)(void);
     bool (*takes_cuda)(void); /**< CUDA device memory where a buffer is asked for */

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,14 @@ exchange(void *user, const void *mine, size_t len, void *all)
             part[k] = from[k];
         }
     }
+    return TELPHER_OK;
+}
+
+static telpher_status
+exchange_alone(void *user, const void *mine, size_t len, void *all)
+{
+    (void)user;
+    memcpy(all, mine, len);
     return TELPHER_OK;
 }
 
@@ -90,6 +99,27 @@ notified_pair(const char *transport, notified_pair_fn fn, void *arg)
     good = take_part(0, ends[0], transport, fn, arg);
     close(ends[0]);
     return waitpid(child, &code, 0) == child && code == 0 && good;
+}
+
+/* In a child, which keeps what libraries do with a process's memory. */
+bool
+notified_has(const char *transport)
+{
+    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_bootstrap boot = {
+        .struct_size = sizeof(boot), .size = 1, .allgather = exchange_alone};
+    telpher_context *ctx;
+    int code = 1;
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        params.bootstrap = &boot;
+        params.transports = transport;
+        _exit(telpher_context_create(&params, &ctx, NULL) == TELPHER_OK ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &code, 0) == child && code == 0;
 }
 
 /* ---- the core alone ---- */

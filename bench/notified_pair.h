@@ -7,6 +7,9 @@
 
 #include <telpher/context.h>
 
+/** True if libtelpher has @p transport. */
+bool notified_has(const char *transport);
+
 /** What both processes do; the first one's context has rank 0. */
 typedef bool (*notified_pair_fn)(telpher_context *ctx, void *arg);
 

@@ -18,7 +18,8 @@ enum { MAX_FILES = 8, LINE_BYTES = 4096 };
 static const char usage[] =
     "Usage: telpher-bench plot FILE.json... -o OUT.png\n"
     "Draws the medians of one or more results of telpher-bench, with gnuplot; of "
-    "scripts/bench-offload,\nwhat kernels over MPI cost to start.\n\n"
+    "scripts/bench-offload,\nwhat kernels over MPI cost to start; of "
+    "scripts/bench-studies the case studies;\nof notified -f json its tables.\n\n"
     "  -o, --out FILE  the picture: .png or .svg\n"
     "  -h, --help      this text\n";
 
@@ -377,6 +378,9 @@ bench_plot_main(int argc, char **argv)
     }
     if (argc - optind == 1 && bench_plot_is_studies(argv[optind])) {
         return bench_plot_studies(picture);
+    }
+    if (argc - optind == 1 && bench_plot_is_notified(argv[optind])) {
+        return bench_plot_notified(picture);
     }
     return check_and_draw(argv + optind, argc - optind, picture);
 }

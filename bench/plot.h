@@ -32,4 +32,9 @@ bool bench_plot_is_studies(const char *path);
 /** Each study's times over its devices. @return an exit status */
 int bench_plot_studies(const char *picture);
 
+/** Is this what telpher-bench notified prints as JSON? It is then what the next call draws. */
+bool bench_plot_is_notified(const char *path);
+/** A figure for each of dCUDA's tables. @return an exit status */
+int bench_plot_notified(const char *picture);
+
 #endif

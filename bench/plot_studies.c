@@ -13,10 +13,10 @@ enum { ROWS_MAX = 256, FORMS = 4 };
 static const struct form {
     const char *key, *title, *style;
 } forms[FORMS] = {
-    {"ours", "ranks that communicate", "lc 2 pt 7"},
-    {"two_model", "launches and copies", "lc 1 pt 4"},
-    {"computes", "computing alone", "lc 4 dt 2 pt 1"},
-    {"sends", "sending alone", "lc 5 dt 2 pt 2"},
+    {"ours", "ranks", "lw 2 lc rgb '#009e73' pt 7"},
+    {"two_model", "two models", "lw 2 lc rgb '#9400d3' pt 4"},
+    {"computes", "computing", "lc rgb '#d55e00' dt 2 pt 1"},
+    {"sends", "sending", "lc rgb '#0072b2' dt 2 pt 2"},
 };
 
 struct row {
@@ -78,8 +78,8 @@ put_form(FILE *out, const char *study, int form)
         const struct row *r = &rows[i];
 
         if (strcmp(r->study, study) == 0) {
-            fprintf(out, "%d %g %g %g\n", r->devices, r->ms[form], r->low[form],
-                    r->high[form]);
+            fprintf(out, "%g %g %g %g\n", r->devices + 0.05 * (form - 1.5), r->ms[form],
+                    r->low[form], r->high[form]); /* side by side */
         }
     }
     fputs("e\n", out);
@@ -91,7 +91,7 @@ put_study(FILE *out, const struct row *first)
     fprintf(out,
             "set title '%s, %d ranks a device'\nset xlabel 'devices'\n"
             "set ylabel 'ms'\nset xtics 1\nset offsets 0.5, 0.5, 0, 0\nset yrange "
-            "[0:*]\nset key below\nplot ",
+            "[0:*]\nset key below maxrows 2\nplot ",
             first->study, first->ranks / (first->devices > 0 ? first->devices : 1));
     for (int i = 0; i < FORMS; i++) {
         fprintf(out, "%s'-' with yerrorlines %s title '%s'", i > 0 ? ", " : "",

@@ -14,6 +14,8 @@
 #include <telpher/context.h>
 #include <telpher/mem.h>
 
+struct bench_mpi;
+
 /** What the user asked for. */
 struct ranks_options {
     size_t min_bytes, max_bytes;
@@ -68,6 +70,10 @@ extern const struct ranks_way ranks_mpi_way; /* calls of an MPI */
 /** "openmpi" or "mpich": @p name if that is one, or, for NULL, of the launcher that this
  *  runs under. Ends the program when that is neither. */
 const char *ranks_mpi_flavour(const char *name);
+/** True under the mpirun of either. */
+bool ranks_mpi_is_launcher(void);
+/** Loads that MPI's library and module; @p name as above. Ends the program on failure. */
+const struct bench_mpi *ranks_mpi_load(const char *name);
 extern const struct ranks_way ranks_store_way, ranks_socket_way; /* floors */
 /** The device's content by host memory, around a channel or messages. */
 extern const struct ranks_way ranks_channel_host_way, ranks_msg_host_way;

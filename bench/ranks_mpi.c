@@ -55,14 +55,32 @@ need(bool done, const char *what)
 
 /* ---- which MPI ---- */
 
+/* @return NULL: neither */
 static const struct flavour *
-choose(const char *name)
+find(const char *name)
 {
     for (size_t i = 0; i < sizeof(flavours) / sizeof(flavours[0]); i++) {
         if (name != NULL ? strcmp(name, flavours[i].name) == 0
                          : getenv(flavours[i].variable) != NULL) {
             return &flavours[i];
         }
+    }
+    return NULL;
+}
+
+bool
+ranks_mpi_is_launcher(void)
+{
+    return find(NULL) != NULL;
+}
+
+static const struct flavour *
+choose(const char *name)
+{
+    const struct flavour *f = find(name);
+
+    if (f != NULL) {
+        return f;
     }
     if (name != NULL) {
         fail("--mpi is openmpi or mpich, not", name);
@@ -111,6 +129,13 @@ load_module(const struct flavour *f)
     if (mpi == NULL) {
         fail("the module for this MPI", dlerror());
     }
+}
+
+const struct bench_mpi *
+ranks_mpi_load(const char *name)
+{
+    load_module(choose(name));
+    return mpi;
 }
 
 /* ---- the job ---- */

@@ -152,17 +152,23 @@ ranks() {
 }
 
 notified() {
-    expect 0 "$bench" notified -i 3 -x 1 -r 5 -m 1000
-    test "$(grep -Ec '^(put|notify|floor).* +[0-9.]+ +[0-9.]+ +[^ ].*$' "$dir/out")" -eq 21 || die "rows"
-    expect 0 "$bench" notified --iterations 2 --warmup 0 --ranks 2 --message-size 1 --format json
-    test "$(grep -c '"median": [0-9.]*, "p90": [0-9.]*, "unit": "' "$dir/out")" -eq 21 || die "no JSON"
+    expect 0 "$bench" notified -i 2 -x 1 -r 5 -m 1000 -t shm,tcp
+    test "$(grep -Ec '^(put|notify|floor|a flag|queues|the core).* +[0-9.]+ +[0-9.]+ +[^ ].*$' "$dir/out")" -eq 31 || die "rows"
+    test "$(grep -c '^# Table 5\.[1-4]: ' "$dir/out")" -eq 4 || die "tables"
+    expect 0 "$bench" notified --iterations 2 --warmup 0 --ranks 2 --message-size 1 --transports tcp --format json
+    test "$(grep -c '^{"table": "5\.[1-4]", .*"median": [0-9.]*, "p90": [0-9.]*, "unit": "' "$dir/out")" -eq 25 || die "no JSON"
+    cp "$dir/out" "$dir/notified.json"
     expect 0 "$bench" notified --help
     expect 2 "$bench" notified -r 1
     expect 2 "$bench" notified -i 0
     expect 2 "$bench" notified -m 0
     expect 2 "$bench" notified -f xml
+    expect 2 "$bench" notified -t pigeon
+    expect 2 "$bench" notified -t shm,
     expect 2 "$bench" notified stray
     if command -v gnuplot >/dev/null; then
+        expect 0 "$bench" plot "$dir/notified.json" -o "$dir/notified.svg"
+        grep -q 'Table 5.2' "$dir/notified.svg" || die "no table in the picture"
         for devices in 1 4; do
             printf '{"test": "study", "study": "%s", "ranks": %d, "devices": %d, "ours_ms": 1.5, "ours_low_ms": 1, "ours_high_ms": 2}\n' \
                 spmv $devices $devices power $devices $devices
@@ -195,6 +201,8 @@ mpi() {
             die "$flavour takes memory that no MPI knows"
         fi
         grep -q 'takes H, or D of -d cuda' "$dir/err" "$dir/out" || die "no reason why $flavour takes no such memory"
+        expect 0 $launch -n 2 "$bench" notified -i 1 -x 0 -r 4 -m 1000
+        test "$(grep -Ec '^(put|notify|floor|the core).*(mpi|messages) +[0-9.]+ +[0-9.]+ +[^ ].*$' "$dir/out")" -eq 7 || die "rows of notified, $flavour"
     done
     test "$ran" = 1 || { echo "skipped: built for no MPI that has its mpirun here (packages libopenmpi-dev, libmpich-dev)"; exit 77; }
 }

@@ -10,7 +10,7 @@ set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${PROJECT_BINARY_DIR}/
 # telpher_check(<name> COMMAND …): exit status 77 means skipped, with the reason on the output.
 function(telpher_check name)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS check)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS check)
 endfunction()
 
 telpher_check(check_format scripts/check-format)

@@ -14,13 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <telpher/root.h>
 
-enum { RANKS_MAX = 4096, HOSTS_MAX = 1024, KILL_AFTER_S = 5 };
+enum { RANKS_MAX = 4096, HOSTS_MAX = 1024, KILL_AFTER_S = 5, SPARE_DESCRIPTORS = 128 };
 
 struct launch_options {
     long ranks;
@@ -295,6 +296,22 @@ start_label(long rank, int *ret_out)
     return pid;
 }
 
+/* The root has a descriptor a rank. The ranks get the limit that we were given. */
+static struct rlimit descriptors;
+
+static void
+raise_descriptors(long ranks)
+{
+    const rlim_t need = (rlim_t)ranks + SPARE_DESCRIPTORS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur < need) {
+        limit = descriptors;
+        limit.rlim_cur = need < limit.rlim_max ? need : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static int
 start_rank(const struct launch_options *o, const telpher_root *root,
            const char *root_host, long number, char **program, struct rank *ret_rank)
@@ -313,6 +330,7 @@ start_rank(const struct launch_options *o, const telpher_root *root,
     ret_rank->pid = fork();
     if (ret_rank->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        setrlimit(RLIMIT_NOFILE, &descriptors);
         if (out >= 0) {
             dup2(out, STDOUT_FILENO);
             dup2(out, STDERR_FILENO);
@@ -445,6 +463,7 @@ launch(const struct launch_options *o, char **program)
     if (far) {
         gethostname(name, sizeof(name) - 1);
     }
+    raise_descriptors(o->ranks);
     if (telpher_root_start(far ? "0.0.0.0:0" : "127.0.0.1:0", (uint32_t)o->ranks, NULL,
                            (uint64_t)(1e9 * o->timeout_s), &root, &err) != TELPHER_OK) {
         return failure("%s", err.text);

@@ -148,11 +148,15 @@ measure(const struct study_program *program, const struct study *study)
 int
 study_main(int argc, char **argv, const struct study_program *program)
 {
-    struct study study = program->study;
+    struct study study = program->study, all;
     double ours, two_model;
     int bad = 0, bad_two = 0;
 
     study_parse(argc, argv, &study);
+    all = study;
+    if (study.checked != 0 && study.steps > study.checked) {
+        study.steps = study.checked;
+    }
     ours = run_form(program, &study, OURS, &bad);
     if (study_processes() > 1) {
         return bad; /* the host of phases sees one process's memory */
@@ -163,7 +167,7 @@ study_main(int argc, char **argv, const struct study_program *program)
            program->name, study.ranks, study.devices, study.what, study.size,
            study.steps, ours, two_model);
     if (!bad && !bad_two && study.samples != 0) {
-        measure(program, &study);
+        measure(program, &all);
     }
     return bad | bad_two;
 }

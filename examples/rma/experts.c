@@ -5,182 +5,229 @@
  * it is there, and their answers come back, to be added up with weights.
  *
  * Nobody knows who sends to him, or how much: each rank tells every other how many tokens
- * it has for it (0 as well), is told where they may go, and notifies once when they are
- * there. Counted tags need no list of senders.
+ * it has for it (0 as well) and where their answers belong, is told where they may go, and
+ * notifies once when they are there. Counted tags need no list of senders.
+ *
+ * The form of two models brings a device's tokens in the order of their experts, and the
+ * host, once it knows how many there are, copies one piece for each pair of devices.
  */
-#include <stdio.h>
-#include <stdlib.h>
+#include "experts.h"
 
-#include "study.h"
-
-enum { WIDTH = 16, CHOICES = 2 };
 enum tags { COUNT_CAME, PLACE_CAME, TOKENS_CAME, ANSWERS_CAME };
-
-/** A token under way, or an answer: where it belongs comes along. */
-struct message {
-    uint64_t home; /* number among its sender's messages */
-    double values[WIDTH];
-};
-
-struct rank_memory {
-    double *tokens, *results; /* size x WIDTH */
-    struct message *out, *answers; /* size x CHOICES */
-    uint64_t *counts, *places; /* from, and at, each other rank */
-    struct message *in; /* as an expert: room for everybody's */
-    uint64_t *starts, *fill; /* of each rank's messages in out */
-};
-
-struct data {
-    uint32_t size, steps, ranks;
-    struct rank_memory *ranks_memory;
-};
-
-/* ---- what is computed ---- */
-
-TELPHER_RMA_FN_BOTH static uint32_t
-expert_of(uint32_t ranks, uint32_t step, uint64_t token, uint32_t choice)
-{
-    /* the smaller of two: some experts are asked much more than others */
-    uint64_t a = study_random(token, step * 8 + choice * 2) % ranks;
-    uint64_t b = study_random(token, step * 8 + choice * 2 + 1) % ranks;
-
-    return (uint32_t)(a < b ? a : b);
-}
-
-TELPHER_RMA_FN_BOTH static double
-answer_of(uint32_t expert, double value, uint32_t k)
-{
-    return value * (1.0 + 0.001 * expert) + 0.01 * k;
-}
-
-TELPHER_RMA_FN_BOTH static double
-weight_of(uint64_t token, uint32_t choice)
-{
-    return choice == 0 ? study_unit(token, 3) : 1.0 - study_unit(token, 3);
-}
 
 /* ---- the kernel ---- */
 
 struct place {
     telpher_rma *rma;
-    struct rank_memory m; /* where it is does not change, and is at hand so */
-    telpher_rma_win counts, places, in, answers;
-    uint32_t me, ranks, lane, lanes, size, steps;
+    const struct data *data;
+    struct rank_memory *m;
+    telpher_rma_win asked, places, in, answers;
+    uint32_t me, ranks, messages, lane, lanes;
 };
 
 TELPHER_RMA_FN static uint64_t
 token_of(const struct place *p, uint32_t i)
 {
-    return (uint64_t)p->me * p->size + i;
+    return (uint64_t)p->me * p->data->size + i;
 }
 
-/* Messages in the order of their experts; one lane counts, all copy. */
+/* How many messages each expert gets, and which of them each one is. By one lane. */
+TELPHER_RMA_FN static void
+choose(const struct place *p, uint32_t step)
+{
+    struct rank_memory *m = p->m;
+
+    for (uint32_t r = 0; p->lane == 0 && r < p->ranks; r++) {
+        m->counts[r] = 0;
+    }
+    for (uint32_t i = 0; p->lane == 0 && i < p->messages; i++) {
+        m->experts[i] =
+            expert_of(p->ranks, step, token_of(p, i / CHOICES), i % CHOICES);
+        m->slots[i] = (uint32_t)m->counts[m->experts[i]]++;
+    }
+}
+
+/* Messages go where their expert's begin in @p out, behind what is before them there. */
+TELPHER_RMA_FN static void
+pack(const struct place *p, const uint64_t *starts, const uint64_t *before, double *out)
+{
+    struct rank_memory *m = p->m;
+
+    for (uint32_t i = p->lane; i < p->messages; i += p->lanes) {
+        uint32_t expert = m->experts[i];
+
+        m->slots[i] +=
+            (uint32_t)(starts[expert] + (before != NULL ? before[expert] : 0));
+        for (uint32_t k = 0; k < WIDTH; k++) {
+            out[(size_t)m->slots[i] * WIDTH + k] = m->tokens[i / CHOICES * WIDTH + k];
+        }
+    }
+}
+
 TELPHER_RMA_FN static void
 sort_out(const struct place *p, uint32_t step)
 {
-    const struct rank_memory *m = &p->m;
-    uint32_t messages = p->size * CHOICES;
+    struct rank_memory *m = p->m;
 
-    for (uint32_t r = 0; p->lane == 0 && r <= p->ranks; r++) {
-        m->starts[r] = 0;
-    }
-    for (uint32_t i = 0; p->lane == 0 && i < messages; i++) {
-        m->starts[1 +
-                  expert_of(p->ranks, step, token_of(p, i / CHOICES), i % CHOICES)]++;
-    }
-    for (uint32_t r = 0; p->lane == 0 && r < p->ranks; r++) {
-        m->starts[r + 1] += m->starts[r];
-        m->fill[r] = m->starts[r];
-    }
-    for (uint32_t i = 0; p->lane == 0 && i < messages; i++) {
-        uint32_t to = expert_of(p->ranks, step, token_of(p, i / CHOICES), i % CHOICES);
-
-        m->out[m->fill[to]++].home = i;
-    }
-    telpher_rma_sync(p->rma);
-    for (uint32_t i = p->lane; i < messages; i += p->lanes) {
-        for (uint32_t k = 0; k < WIDTH; k++) {
-            m->out[i].values[k] = m->tokens[m->out[i].home / CHOICES * WIDTH + k];
+    choose(p, step);
+    if (p->lane == 0) {
+        m->starts[0] = 0;
+        for (uint32_t r = 0; r < p->ranks; r++) {
+            m->starts[r + 1] = m->starts[r] + m->counts[r];
         }
     }
     telpher_rma_sync(p->rma);
+    pack(p, m->starts, NULL, m->out);
+    telpher_rma_sync(p->rma);
+}
+
+/* What rank @p r asks of this one: how many messages, and where they lie in its out. */
+TELPHER_RMA_FN static uint64_t
+asked_count(const struct place *p, uint32_t r)
+{
+    return p->m->asked[r] & 0xffffffffu;
+}
+
+TELPHER_RMA_FN static uint64_t
+asked_start(const struct place *p, uint32_t r)
+{
+    return p->m->asked[r] >> 32;
 }
 
 /* Everybody tells how many; each says where they may go; then they come. */
 TELPHER_RMA_FN static void
 dispatch(const struct place *p)
 {
-    const struct rank_memory *m = &p->m;
+    struct rank_memory *m = p->m;
     uint64_t at = 0, offset = p->me * sizeof(uint64_t);
 
     for (uint32_t r = 0; r < p->ranks; r++) {
-        telpher_rma_put_value_notify(p->rma, p->counts, r, offset,
-                                     m->starts[r + 1] - m->starts[r], COUNT_CAME);
+        telpher_rma_put_value_notify(p->rma, p->asked, r, offset,
+                                     m->starts[r] << 32 | m->counts[r], COUNT_CAME);
     }
     telpher_rma_wait(p->rma, COUNT_CAME, p->ranks);
     for (uint32_t r = 0; r < p->ranks; r++) {
         telpher_rma_put_value_notify(p->rma, p->places, r, offset, at, PLACE_CAME);
-        at += m->counts[r];
+        at += asked_count(p, r);
     }
     telpher_rma_wait(p->rma, PLACE_CAME, p->ranks);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        telpher_rma_put_notify(
-            p->rma, p->in, r, m->places[r] * sizeof(struct message),
-            &m->out[m->starts[r]],
-            (m->starts[r + 1] - m->starts[r]) * sizeof(struct message), TOKENS_CAME);
+        telpher_rma_put_notify(p->rma, p->in, r, m->places[r] * WIDTH * sizeof(double),
+                               &m->out[m->starts[r] * WIDTH],
+                               m->counts[r] * WIDTH * sizeof(double), TOKENS_CAME);
     }
     telpher_rma_wait(p->rma, TOKENS_CAME, p->ranks);
 }
 
-/* As an expert: every answer goes to the place that its message named. */
+/* @p count messages at @p in become answers. */
 TELPHER_RMA_FN static void
-answer(const struct place *p)
+answer(const struct place *p, double *in, uint64_t count)
 {
-    const struct rank_memory *m = &p->m;
-    uint64_t at = 0, all = 0;
+    for (uint64_t i = p->lane; i < count; i += p->lanes) {
+        for (uint32_t k = 0; k < WIDTH; k++) {
+            in[i * WIDTH + k] = answer_of(p->me, in[i * WIDTH + k], k);
+        }
+    }
+}
+
+TELPHER_RMA_FN static void
+answer_all(const struct place *p)
+{
+    uint64_t all = 0;
 
     for (uint32_t r = 0; r < p->ranks; r++) {
-        all += m->counts[r];
+        all += asked_count(p, r);
     }
-    for (uint64_t i = p->lane; i < all; i += p->lanes) {
-        for (uint32_t k = 0; k < WIDTH; k++) {
-            m->in[i].values[k] = answer_of(p->me, m->in[i].values[k], k);
-        }
-    }
+    answer(p, p->m->in, all);
     telpher_rma_sync(p->rma);
+}
+
+/* Answers go to the places that their messages have in out. */
+TELPHER_RMA_FN static void
+send_back(const struct place *p)
+{
+    const uint64_t len = WIDTH * sizeof(double);
+    uint64_t at = 0;
+
     for (uint32_t r = 0; r < p->ranks; r++) {
-        for (uint64_t end = at + m->counts[r]; at < end; at++) {
-            telpher_rma_put(p->rma, p->answers, r,
-                            m->in[at].home * sizeof(struct message), &m->in[at],
-                            sizeof(struct message));
-        }
-        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, r, ANSWERS_CAME);
+        uint64_t count = asked_count(p, r), start = asked_start(p, r);
+
+        telpher_rma_put_notify(p->rma, p->answers, r, start * len,
+                               &p->m->in[at * WIDTH], count * len, ANSWERS_CAME);
+        at += count; /* the rank may ask again: asked is not looked at any more */
     }
     telpher_rma_wait(p->rma, ANSWERS_CAME, p->ranks);
 }
 
+/* Sums of answers are the next step's tokens. */
 TELPHER_RMA_FN static void
-combine(const struct place *p)
+combine(const struct place *p, const double *answers)
 {
-    for (uint32_t i = p->lane; i < p->size; i += p->lanes) {
+    for (uint32_t i = p->lane; i < p->data->size; i += p->lanes) {
         for (uint32_t k = 0; k < WIDTH; k++) {
             double sum = 0;
 
             for (uint32_t c = 0; c < CHOICES; c++) {
-                sum += weight_of(token_of(p, i), c) *
-                       p->m.answers[i * CHOICES + c].values[k];
+                size_t slot = p->m->slots[i * CHOICES + c];
+
+                sum += weight_of(token_of(p, i), c) * answers[slot * WIDTH + k];
             }
-            p->m.results[i * WIDTH + k] = sum;
+            p->m->tokens[i * WIDTH + k] = sum;
         }
     }
 }
 
-/* Results are the next step's tokens. */
-TELPHER_RMA_FN static void
-take_over(const struct place *p)
+/* The rank's place, without windows. */
+TELPHER_RMA_FN static struct place
+place_of(telpher_rma *rma)
 {
-    for (uint32_t i = p->lane; i < p->size * WIDTH; i += p->lanes) {
-        p->m.tokens[i] = p->m.results[i];
+    const struct data *data = (const struct data *)telpher_rma_data(rma);
+    struct place p = {.rma = rma,
+                      .data = data,
+                      .m = &data->ranks_memory[rma->world_rank],
+                      .me = rma->world_rank,
+                      .ranks = rma->world_size,
+                      .messages = data->size * CHOICES,
+                      .lane = telpher_rma_lane(rma),
+                      .lanes = telpher_rma_lanes(rma)};
+
+    return p;
+}
+
+TELPHER_RMA_FN static void
+open_windows(struct place *p)
+{
+    const uint64_t len = WIDTH * sizeof(double);
+
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->asked, p->ranks * 8,
+                           &p->asked);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->places, p->ranks * 8,
+                           &p->places);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->in, p->m->room * len,
+                           &p->in);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->answers, p->messages * len,
+                           &p->answers);
+}
+
+TELPHER_RMA_FN static void
+step(const struct place *p, uint32_t number)
+{
+    uint32_t does = p->data->does;
+
+    if ((does & STUDY_COMPUTES) != 0) {
+        sort_out(p, number);
+    }
+    if ((does & STUDY_SENDS) != 0) {
+        dispatch(p);
+    }
+    if ((does & STUDY_COMPUTES) != 0) {
+        answer_all(p);
+    }
+    if ((does & STUDY_SENDS) != 0) {
+        send_back(p);
+    }
+    if ((does & STUDY_COMPUTES) != 0) {
+        combine(p, p->m->answers);
     }
     telpher_rma_sync(p->rma);
 }
@@ -188,143 +235,186 @@ take_over(const struct place *p)
 TELPHER_RMA_KERNEL(experts)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
-    struct place p = {.rma = rma,
-                      .m = data->ranks_memory[rma->world_rank],
-                      .me = rma->world_rank,
-                      .ranks = rma->world_size,
-                      .lane = telpher_rma_lane(rma),
-                      .lanes = telpher_rma_lanes(rma),
-                      .size = data->size,
-                      .steps = data->steps};
-    uint64_t messages = (uint64_t)p.size * CHOICES;
+    struct place p = place_of(rma);
 
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.counts, p.ranks * 8, &p.counts);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.places, p.ranks * 8, &p.places);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.in,
-                           p.ranks * messages * sizeof(struct message), &p.in);
-    telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.m.answers,
-                           messages * sizeof(struct message), &p.answers);
-    telpher_rma_timer_start(rma);
-    for (uint32_t step = 0; step < p.steps; step++) {
-        sort_out(&p, step);
+    open_windows(&p);
+    if (data->does != STUDY_DOES_BOTH) { /* each alone: always what step 0 asks */
+        sort_out(&p, 0);
         dispatch(&p);
-        answer(&p);
-        combine(&p);
-        telpher_rma_sync(rma);
-        take_over(&p);
+        telpher_rma_barrier(rma, TELPHER_RMA_WORLD);
+    }
+    telpher_rma_timer_start(rma);
+    for (uint32_t i = 0; i < data->steps; i++) {
+        step(&p, i);
     }
     telpher_rma_timer_stop(rma);
     telpher_rma_barrier(rma, TELPHER_RMA_WORLD);
 }
 
-/* ---- the serial program ---- */
+/* ---- two models: messages in order on each device, and a copy for each pair ---- */
 
-static void
-serial_step(const struct data *d, uint32_t step, double *tokens)
+STUDY_PHASE(choose_phase)
 {
-    uint64_t all = (uint64_t)d->ranks * d->size;
+    struct place p = place_of(rma);
 
-    for (uint64_t t = 0; t < all; t++) {
-        for (uint32_t k = 0; k < WIDTH; k++) {
-            double sum = 0;
+    choose(&p, step);
+}
 
-            for (uint32_t c = 0; c < CHOICES; c++) {
-                uint32_t expert = expert_of(d->ranks, step, t, c);
+/* Each rank has some experts: a rank's counts become how many of its device's are before. */
+STUDY_PHASE(count_phase)
+{
+    struct place p = place_of(rma);
+    uint32_t end = study_first(p.ranks, rma->device_size, rma->device_rank + 1);
+    uint64_t *starts = p.data->devices_memory[rma->device].starts;
 
-                sum += weight_of(t, c) * answer_of(expert, tokens[t * WIDTH + k], k);
+    (void)step;
+    for (uint32_t r = study_first(p.ranks, rma->device_size, rma->device_rank) + p.lane;
+         r < end; r += p.lanes) {
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < rma->device_size; i++) {
+            struct rank_memory *m =
+                &p.data->ranks_memory[rma->device * rma->device_size + i];
+            uint64_t count = m->counts[r];
+
+            m->counts[r] = sum;
+            sum += count;
+        }
+        starts[r + 1] = sum;
+    }
+}
+
+STUDY_PHASE(start_phase)
+{
+    struct place p = place_of(rma);
+    uint64_t *starts = p.data->devices_memory[rma->device].starts;
+
+    (void)step;
+    for (uint32_t r = 0; rma->device_rank == 0 && p.lane == 0 && r < p.ranks; r++) {
+        starts[r + 1] += starts[r];
+    }
+}
+
+STUDY_PHASE(pack_phase)
+{
+    struct place p = place_of(rma);
+    struct device_memory *d = &p.data->devices_memory[rma->device];
+
+    (void)step;
+    pack(&p, d->starts, p.m->counts, d->out);
+}
+
+/* Where device @p from's messages for device @p to lie there. */
+TELPHER_RMA_FN_BOTH static double *
+piece_of(const struct data *d, uint32_t from, uint32_t to)
+{
+    uint32_t each = d->ranks / d->devices;
+
+    if (from == to) {
+        return d->devices_memory[to].out +
+               d->devices_memory[to].starts[to * each] * WIDTH;
+    }
+    return d->devices_memory[to].in + (size_t)from * each * d->size * CHOICES * WIDTH;
+}
+
+STUDY_PHASE(answer_phase)
+{
+    struct place p = place_of(rma);
+    const struct device_memory *d = &p.data->devices_memory[rma->device];
+    uint32_t each = rma->device_size;
+
+    (void)step;
+    for (uint32_t from = 0; from < rma->devices; from++) {
+        const uint64_t *starts = from == rma->device
+                                     ? &d->starts[rma->device * each]
+                                     : &d->in_starts[(size_t)from * (each + 1)];
+        uint64_t first = starts[rma->device_rank];
+
+        answer(&p, piece_of(p.data, from, rma->device) + (first - starts[0]) * WIDTH,
+               starts[rma->device_rank + 1] - first);
+    }
+}
+
+STUDY_PHASE(combine_phase)
+{
+    struct place p = place_of(rma);
+
+    (void)step;
+    combine(&p, p.data->devices_memory[rma->device].out);
+}
+
+/* Every device tells every other where its experts' messages begin. */
+static void
+copy_starts(study_host *host, const struct data *d)
+{
+    uint32_t each = d->ranks / d->devices;
+
+    for (uint32_t from = 0; from < d->devices; from++) {
+        for (uint32_t to = 0; to < d->devices; to++) {
+            if (from != to) {
+                study_copy(host,
+                           d->devices_memory[to].in_starts + (size_t)from * (each + 1),
+                           d->devices_memory[from].starts + (size_t)to * each,
+                           (each + 1) * sizeof(uint64_t), 0, 1);
             }
-            tokens[t * WIDTH + k] = sum;
         }
     }
 }
 
-/* ---- data ---- */
-
+/* Messages go to their experts' devices, or the answers come back. */
 static void
-make_memory(struct rank_memory *m, const struct data *d, uint32_t rank)
+copy_messages(study_host *host, const struct data *d, int back)
 {
-    size_t messages = (size_t)d->size * CHOICES;
+    uint32_t each = d->ranks / d->devices;
 
-    m->tokens = STUDY_NEW(double, (size_t)d->size *WIDTH);
-    m->results = STUDY_NEW(double, (size_t)d->size *WIDTH);
-    m->out = STUDY_NEW(struct message, messages);
-    m->answers = STUDY_NEW(struct message, messages);
-    m->counts = STUDY_NEW(uint64_t, d->ranks);
-    m->places = STUDY_NEW(uint64_t, d->ranks);
-    m->starts = STUDY_NEW(uint64_t, d->ranks + 1);
-    m->fill = STUDY_NEW(uint64_t, d->ranks);
-    m->in = STUDY_NEW(struct message, messages * d->ranks);
-    for (uint32_t i = 0; i < d->size * WIDTH; i++) {
-        m->tokens[i] = study_unit((uint64_t)rank * d->size * WIDTH + i, 9);
+    for (uint32_t from = 0; from < d->devices; from++) {
+        const struct device_memory *m = &d->devices_memory[from];
+
+        for (uint32_t to = 0; to < d->devices; to++) {
+            uint64_t first = m->starts[to * each];
+            size_t len = (m->starts[(to + 1) * each] - first) * WIDTH * sizeof(double);
+            double *out = m->out + first * WIDTH, *in = piece_of(d, from, to);
+
+            if (from != to && len != 0) {
+                study_copy(host, back ? out : in, back ? in : out, len, 0, 1);
+            }
+        }
     }
 }
 
 static void
-free_memory(struct rank_memory *m)
+two_model(study_host *host, const struct study *s, void *data)
 {
-    study_free(m->tokens);
-    study_free(m->results);
-    study_free(m->out);
-    study_free(m->answers);
-    study_free(m->counts);
-    study_free(m->places);
-    study_free(m->starts);
-    study_free(m->fill);
-    study_free(m->in);
-}
+    const struct data *d = (const struct data *)data;
 
-/* All tokens one behind the other. */
-static void
-copy_tokens(const struct data *d, double *dst)
-{
-    size_t each = (size_t)d->size * WIDTH;
-
-    for (size_t i = 0; i < d->ranks * each; i++) {
-        dst[i] = d->ranks_memory[i / each].tokens[i % each];
+    for (uint32_t i = 0; i < s->steps; i++) {
+        study_launch(host, choose_phase, i);
+        study_launch(host, count_phase, i);
+        study_launch(host, start_phase, i);
+        study_launch(host, pack_phase, i);
+        if (s->devices > 1) {
+            copy_starts(host, d);
+            study_settle(host); /* the host must know how many there are */
+            copy_messages(host, d, 0);
+        }
+        study_launch(host, answer_phase, i);
+        if (s->devices > 1) {
+            copy_messages(host, d, 1);
+        }
+        study_launch(host, combine_phase, i);
     }
+    study_settle(host);
 }
 
 int
 main(int argc, char **argv)
 {
-    struct study s = {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0};
-    struct data d;
-    double *right, *got;
-    size_t all;
-    int bad;
+    const struct study_program program = {
+        "experts",    {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0, 0},
+        &experts,     sizeof(struct data),
+        experts_make, experts_drop,
+        two_model,    experts_check,
+    };
 
-    study_parse(argc, argv, &s);
-    d.size = s.size;
-    d.steps = s.steps;
-    d.ranks = s.ranks;
-    d.ranks_memory = STUDY_NEW(struct rank_memory, s.ranks);
-    for (uint32_t r = 0; r < s.ranks; r++) {
-        study_on((uint32_t)((uint64_t)r * s.devices / s.ranks), s.devices);
-        make_memory(&d.ranks_memory[r], &d, r);
-    }
-    study_on(0, 0);
-    all = (size_t)s.ranks * s.size * WIDTH;
-    right = STUDY_NEW(double, all);
-    got = STUDY_NEW(double, all);
-    copy_tokens(&d, right);
-    study_run(&s, &experts, &d, sizeof(d));
-    copy_tokens(&d, got);
-    for (uint32_t step = 0; step < s.steps; step++) {
-        serial_step(&d, step, right);
-    }
-    all = 0;
-    for (size_t i = 0; i < (size_t)s.ranks * s.size * WIDTH; i++) {
-        if (study_has_rank(&s, (uint32_t)(i / ((size_t)s.size * WIDTH)))) {
-            got[all] = got[i];
-            right[all++] = right[i];
-        }
-    }
-    bad = study_compare("experts", got, right, all);
-    for (uint32_t r = 0; r < s.ranks; r++) {
-        free_memory(&d.ranks_memory[r]);
-    }
-    study_free(d.ranks_memory);
-    study_free(right);
-    study_free(got);
-    return bad;
+    return study_main(argc, argv, &program);
 }

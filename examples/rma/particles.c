@@ -16,7 +16,18 @@
 
 #include "phases.h"
 
+#ifdef STUDY_THESIS /* 416 x 416 and 410,600 particles a device */
+enum { CAPACITY = 1280, PER_SEGMENT = 987, WIDTH = 416 };
+enum {
+    RANKS = 208,
+    SEGMENTS = 2,
+    STEPS = 100,
+    CHECKED = 2
+}; /* the serial one is slow */
+#else
 enum { CAPACITY = 32, PER_SEGMENT = 10, WIDTH = 8 };
+enum { RANKS = 8, SEGMENTS = 4, STEPS = 40, CHECKED = 0 };
+#endif
 enum tags { MOVED_BELOW, MOVED_ABOVE, SORTED_BELOW, SORTED_ABOVE };
 #define STEP 0.02
 
@@ -443,10 +454,14 @@ int
 main(int argc, char **argv)
 {
     const struct study_program program = {
-        "particles", {"segments of a rank", 8, 1, 4, 40, 0, 0, 0},
-        &particles,  sizeof(struct data),
-        make,        drop,
-        two_model,   check,
+        "particles",
+        {"segments of a rank", RANKS, 1, SEGMENTS, STEPS, 0, 0, 0, CHECKED},
+        &particles,
+        sizeof(struct data),
+        make,
+        drop,
+        two_model,
+        check,
     };
 
     return study_main(argc, argv, &program);

@@ -231,10 +231,15 @@ int
 main(int argc, char **argv)
 {
     const struct study_program program = {
-        "power",   {"rows of a rank", 8, 4, 50, 40, 1, 0, 0},
-        &power,    sizeof(struct grid),
-        make,      drop,
-        two_model, check,
+        "power",
+        {"rows of a rank", GRID_RANKS, GRID_DEVICES, GRID_ROWS, POWER_STEPS, 1, 0, 0,
+         0},
+        &power,
+        sizeof(struct grid),
+        make,
+        drop,
+        two_model,
+        check,
     };
 
     return study_main(argc, argv, &program);

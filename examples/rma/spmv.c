@@ -75,10 +75,14 @@ int
 main(int argc, char **argv)
 {
     const struct study_program program = {
-        "spmv",    {"rows of a rank", 8, 4, 50, 10, 1, 0, 0},
-        &spmv,     sizeof(struct grid),
-        make,      drop,
-        two_model, check,
+        "spmv",
+        {"rows of a rank", GRID_RANKS, GRID_DEVICES, GRID_ROWS, SPMV_STEPS, 1, 0, 0, 0},
+        &spmv,
+        sizeof(struct grid),
+        make,
+        drop,
+        two_model,
+        check,
     };
 
     return study_main(argc, argv, &program);

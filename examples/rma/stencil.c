@@ -14,7 +14,11 @@
 
 #include "phases.h"
 
-enum { NX = 64, LEVELS = 8 };
+#ifdef STUDY_THESIS /* 128 x 320 x 26 points a device */
+enum { NX = 128, LEVELS = 26, RANKS = 160, ROWS = 2, STEPS = 200 };
+#else
+enum { NX = 64, LEVELS = 8, RANKS = 8, ROWS = 8, STEPS = 20 };
+#endif
 enum tags { LAP_CAME, FLY_CAME, OUT_FROM_BELOW, OUT_FROM_ABOVE };
 #define COEFF 0.025
 
@@ -546,7 +550,7 @@ int
 main(int argc, char **argv)
 {
     const struct study_program program = {
-        "stencil", {"rows of a rank", 8, 1, 8, 20, 0, 0, 0},
+        "stencil", {"rows of a rank", RANKS, 1, ROWS, STEPS, 0, 0, 0, 0},
         &stencil,  sizeof(struct data),
         make,      drop,
         two_model, check,

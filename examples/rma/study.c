@@ -262,15 +262,6 @@ study_time(const struct study *study, const telpher_rma_kernel *kernel,
     return ms;
 }
 
-void
-study_run(const struct study *study, const telpher_rma_kernel *kernel, const void *data,
-          size_t len)
-{
-    printf("%s: %u ranks on %u devices, %s %u, %u steps: %.3f ms\n", kernel->name,
-           study->ranks, study->devices, study->what, study->size, study->steps,
-           study_time(study, kernel, data, len));
-}
-
 int
 study_compare(const char *what, const double *got, const double *right, size_t count)
 {

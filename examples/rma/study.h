@@ -8,13 +8,15 @@
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
 
-/** How a study runs: PROGRAM [RANKS [DEVICES [SIZE [STEPS [LANES [SAMPLES]]]]]]. */
+/** How a study runs; with STUDY_THESIS defined, its defaults are the parameters of dCUDA's
+ *  thesis on one device: PROGRAM [RANKS [DEVICES [SIZE [STEPS [LANES [SAMPLES]]]]]]. */
 struct study {
     const char *what; /* SIZE, in words */
     uint32_t ranks, devices, size, steps; /* the program's defaults */
     uint32_t square; /* not 0: devices are 1, 4, 9, ... */
     uint32_t lanes; /* of a rank; 0 = one */
     uint32_t samples; /* of each time; 0 = no times are compared */
+    uint32_t checked; /* steps after which results are compared, at most; 0 = all */
 };
 
 /** What a kernel does; both but where each alone is timed. */
@@ -59,10 +61,6 @@ void study_move_memory(void);
  *  @return [ms] of the device that took longest, as its timer says */
 double study_time(const struct study *study, const telpher_rma_kernel *kernel,
                   const void *data, size_t len);
-/** The same, and says how long it took. */
-void study_run(const struct study *study, const telpher_rma_kernel *kernel,
-               const void *data, size_t len);
-
 /** How many processes share the devices out, in their order, and whether this one has a
  *  device, or a rank. One process has all; after the first launch. */
 uint32_t study_processes(void);

@@ -36,9 +36,8 @@ build() {
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
     fi
     compile reduction "$source/examples/rma/reduction.cu" || exit
-    compile experts "$source"/examples/rma/{experts,study}.c || exit
-    for study in stencil particles spmv power; do
-        compile "$study" "$source/examples/rma/$study.c" "$source"/examples/rma/{study,compare,phases}.c || exit
+    for study in stencil particles spmv power experts; do
+        compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases}.c || exit
     done
 }
 

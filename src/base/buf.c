@@ -12,17 +12,24 @@
 void
 tp_buf_init(struct tp_buf *buf, size_t limit_bytes)
 {
-    *buf = (struct tp_buf){.limit_bytes = limit_bytes};
+    tp_buf_init_front(buf, limit_bytes, 0);
+}
+
+void
+tp_buf_init_front(struct tp_buf *buf, size_t limit_bytes, size_t front)
+{
+    *buf = (struct tp_buf){
+        .limit_bytes = limit_bytes, .start = front, .end = front, .front = front};
 }
 
 void
 tp_buf_fini(struct tp_buf *buf)
 {
     tp_free(buf->data);
-    tp_buf_init(buf, buf->limit_bytes);
+    tp_buf_init_front(buf, buf->limit_bytes, buf->front);
 }
 
-/* Moves the contents into a block with room for @p needed bytes or more. */
+/* Moves the contents into a block with room for @p needed bytes or more behind the front. */
 static telpher_status
 grow(struct tp_buf *buf, size_t needed)
 {
@@ -32,18 +39,22 @@ grow(struct tp_buf *buf, size_t needed)
     size_t doubled = buf->capacity <= SIZE_MAX / 2 ? buf->capacity * 2 : SIZE_MAX;
     size_t capacity = TP_MAX(TP_MAX(needed, MIN_CAPACITY), TP_MIN(doubled, most));
     size_t len = tp_buf_len(buf);
-    uint8_t *data = tp_malloc(capacity, "buffer");
+    uint8_t *data = NULL;
 
+    if (capacity <= SIZE_MAX - buf->front) {
+        capacity += buf->front;
+        data = tp_malloc(capacity, "buffer");
+    }
     if (data == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
     if (len != 0) {
-        memcpy(data, tp_buf_data(buf), len);
+        memcpy(data + buf->front, tp_buf_data(buf), len);
     }
     tp_free(buf->data);
     buf->data = data;
-    buf->start = 0;
-    buf->end = len;
+    buf->start = buf->front;
+    buf->end = buf->front + len;
     buf->capacity = capacity;
     return TELPHER_OK;
 }
@@ -54,9 +65,9 @@ pull_up(struct tp_buf *buf)
 {
     size_t len = tp_buf_len(buf);
 
-    memmove(buf->data, buf->data + buf->start, len);
-    buf->start = 0;
-    buf->end = len;
+    memmove(buf->data + buf->front, buf->data + buf->start, len);
+    buf->start = buf->front;
+    buf->end = buf->front + len;
 }
 
 telpher_status
@@ -69,7 +80,8 @@ tp_buf_reserve(struct tp_buf *buf, size_t len, uint8_t **ret_tail)
         return TELPHER_ERR_LIMIT;
     }
     if (buf->data == NULL || buf->capacity - buf->end < len) {
-        if (buf->data != NULL && buf->start >= used && buf->capacity - used >= len) {
+        if (buf->data != NULL && buf->start - buf->front >= used &&
+            buf->capacity - buf->front - used >= len) {
             pull_up(buf);
         } else if (grow(buf, used + len) != TELPHER_OK) {
             return TELPHER_ERR_NO_MEMORY;
@@ -112,8 +124,8 @@ tp_buf_consume(struct tp_buf *buf, size_t len)
 void
 tp_buf_clear(struct tp_buf *buf)
 {
-    buf->start = 0;
-    buf->end = 0;
+    buf->start = buf->front;
+    buf->end = buf->front;
 }
 
 void

@@ -21,10 +21,14 @@ struct tp_buf {
     size_t end;
     size_t capacity;
     size_t limit_bytes;
+    size_t front; /* [bytes] free before the contents */
 };
 
 /** Allocates nothing. @p limit_bytes bounds what the buffer may hold; 0 = no limit. */
 void tp_buf_init(struct tp_buf *buf, size_t limit_bytes);
+/** The same; the @p front bytes before tp_buf_data() are the caller's, for a header: what is
+ *  in them is lost with the next call that is not const. */
+void tp_buf_init_front(struct tp_buf *buf, size_t limit_bytes, size_t front);
 void tp_buf_fini(struct tp_buf *buf);
 
 /** First byte not yet consumed; valid until the next call that is not const. */

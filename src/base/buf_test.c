@@ -95,6 +95,38 @@ failure_to_grow_changes_nothing(void **state)
     tp_buf_fini(&buf);
 }
 
+static void
+room_in_front_is_always_there(void **state)
+{
+    enum { FRONT = 32, STEPS = 500 };
+    struct tp_buf buf;
+
+    (void)state;
+    tp_buf_init_front(&buf, 0, FRONT);
+    for (unsigned i = 0; i < STEPS; i++) {
+        uint8_t piece[100];
+
+        memset(piece, (int)i, sizeof(piece));
+        assert_int_equal(tp_buf_append(&buf, piece, sizeof(piece)), TELPHER_OK);
+        memset(tp_buf_data(&buf) - FRONT, 0xff, FRONT);
+        assert_int_equal(tp_buf_len(&buf), sizeof(piece) * (i % 2 + 1));
+        assert_int_equal(tp_buf_data(&buf)[0], (uint8_t)(i - i % 2));
+        if (i % 2 != 0) {
+            tp_buf_consume(&buf, sizeof(piece));
+            assert_int_equal(tp_buf_data(&buf)[0], (uint8_t)i);
+            if (i % 3 == 0) {
+                tp_buf_clear(&buf);
+            } else {
+                tp_buf_consume(&buf, sizeof(piece));
+            }
+        }
+        if (i % 50 == 49) {
+            tp_buf_trim(&buf, 0);
+        }
+    }
+    tp_buf_fini(&buf);
+}
+
 int
 main(void)
 {
@@ -103,6 +135,7 @@ main(void)
         cmocka_unit_test(limit_is_exact_and_leaves_the_contents),
         cmocka_unit_test(memory_stays_bounded_in_a_long_stream),
         cmocka_unit_test(failure_to_grow_changes_nothing),
+        cmocka_unit_test(room_in_front_is_always_there),
     };
 
     tp_log_configure("none", NULL);

@@ -41,6 +41,20 @@ struct tp_net_op {
     void (*done)(struct tp_net_op *op, telpher_status status);
 };
 
+/** For transports: takes *@p op, if there is one, and tells it that its peer is lost.
+ *  @return true if there was one: what it was told may have begun another */
+static inline bool
+tp_net_op_lose(struct tp_net_op **op)
+{
+    struct tp_net_op *lost = *op;
+
+    *op = NULL;
+    if (lost != NULL) {
+        lost->done(lost, TELPHER_ERR_PEER_LOST);
+    }
+    return lost != NULL;
+}
+
 /** What a transport tells. All are called from progress(). */
 struct tp_net_events {
     /** An eager message; everything is borrowed until return, @p data has any alignment. */
@@ -87,7 +101,8 @@ struct tp_net_ops {
     /**
      * Begins to connect, before the first send to @p peer. Never blocks: what is sent before
      * the connection stands waits. Both sides may do it at the same time.
-     * @return OK; INVALID (card), NO_MEMORY, UNREACHABLE.
+     * @return OK; INVALID (card), NO_MEMORY (also: no descriptors; may be tried again),
+     *         UNREACHABLE (also: on_lost() was called for it).
      */
     telpher_status (*connect)(struct tp_net *net, uint32_t peer, const uint8_t *card,
                               size_t len);

@@ -5,7 +5,6 @@
  * stays in the socket for the executor. Nothing is read while an answer waits to go out.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -13,23 +12,17 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/trace.h"
-#include "daemon/broker.h"
+#include "daemon/conn.h"
 
 #define CLOSE_TIME (2 * TP_CLOCK_S) /* for a client to take the last answer */
-#define WORDS_TIME (2 * TP_CLOCK_S) /* for a session to end that seems to */
-#define TEXT_MAX 256
 
-enum {
-    ACK_EVERY = 256,
-    ROUNDS_MAX = 64, /* reads in a row: other connections wait for this thread */
-};
+enum { ROUNDS_MAX = 64 /* reads in a row: other connections wait for this thread */ };
 
 static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
 
-static bool
-is_stranger(const struct tp_broker_conn *c)
+bool
+tp_broker_conn_is_stranger(const struct tp_broker_conn *c)
 {
     return c->tls == NULL &&
            (c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH ||
@@ -37,8 +30,9 @@ is_stranger(const struct tp_broker_conn *c)
 }
 
 /* Asks for the next @p need bytes. */
-static bool
-expect(struct tp_broker_conn *c, enum tp_broker_conn_state state, size_t need)
+bool
+tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
+                      size_t need)
 {
     uint8_t *in = tp_realloc(c->in, need, "connection input");
 
@@ -63,7 +57,7 @@ close_oldest_stranger(struct tp_broker *b)
     {
         struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
 
-        if (is_stranger(c)) {
+        if (tp_broker_conn_is_stranger(c)) {
             tp_info("broker",
                     "more than %llu connections without a preface, closing the oldest "
                     "(--max-half-open)",
@@ -83,7 +77,8 @@ tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener
         close_oldest_stranger(b);
     }
     c = tp_zalloc(sizeof(*c), "connection");
-    if (c == NULL || !expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
+    if (c == NULL ||
+        !tp_broker_conn_expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
         tp_free(c);
         (void)close(fd);
         return;
@@ -106,7 +101,7 @@ tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener
 void
 tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (is_stranger(c)) {
+    if (tp_broker_conn_is_stranger(c)) {
         b->stranger_count--;
     }
     if (c->session != NULL && c->preface.stream == TP_WIRE_STREAM_COMMAND) {
@@ -161,8 +156,8 @@ flush_out(struct tp_broker_conn *c)
 }
 
 /* Appends a frame to what goes out. @return false when memory is out */
-static bool
-put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
+bool
+tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
 {
     const struct tp_wire_message *row = tp_wire_message(type);
     size_t len = TP_WIRE_HEADER_BYTES + row->size(msg);
@@ -181,444 +176,29 @@ put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
 }
 
 /* From now on only what waits still goes out. */
-static void
-begin_close(struct tp_broker *b, struct tp_broker_conn *c)
+void
+tp_broker_conn_begin_close(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (is_stranger(c)) {
+    if (tp_broker_conn_is_stranger(c)) {
         b->stranger_count--;
     }
     c->state = TP_BROKER_CLOSING;
     c->deadline = tp_clock_deadline(CLOSE_TIME);
 }
 
-static bool
-goodbye(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
-        const char *text)
+bool
+tp_broker_conn_goodbye(struct tp_broker *b, struct tp_broker_conn *c,
+                       telpher_status status, const char *text)
 {
     struct tp_wire_goodbye m = {.status = status,
                                 .text = {(uint32_t)strlen(text), text}};
 
     tp_info("broker", "a connection is closed: %s", text);
-    if (!put_frame(c, TP_WIRE_GOODBYE, &m)) {
+    if (!tp_broker_conn_put_frame(c, TP_WIRE_GOODBYE, &m)) {
         return false;
     }
-    begin_close(b, c);
+    tp_broker_conn_begin_close(b, c);
     return true;
-}
-
-/* ---- preface ---- */
-
-static bool
-put_reply(struct tp_broker_conn *c, const struct tp_wire_preface_reply *reply)
-{
-    uint8_t *tail;
-
-    if (tp_buf_reserve(&c->out, TP_WIRE_PREFACE_REPLY_BYTES, &tail) != TELPHER_OK) {
-        return false;
-    }
-    tp_wire_put_preface_reply(tail, reply);
-    tp_buf_commit(&c->out, TP_WIRE_PREFACE_REPLY_BYTES);
-    return true;
-}
-
-static bool
-refuse(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
-       const char *text)
-{
-    struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION, .status = status};
-
-    (void)snprintf(reply.text, sizeof(reply.text), "%s", text);
-    tp_info("broker", "a connection is refused: %s", text);
-    if (!put_reply(c, &reply)) {
-        return false;
-    }
-    begin_close(b, c);
-    return true;
-}
-
-/* Memory is shared with clients of this machine, which are those of the Unix socket. */
-static uint64_t
-features_of(const struct tp_broker_conn *c)
-{
-    struct sockaddr_storage name = {0};
-    socklen_t len = sizeof(name);
-    bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
-                    name.ss_family == AF_UNIX;
-
-    return c->preface.features & (is_local ? TP_WIRE_FEATURE_SHARED : 0);
-}
-
-static bool
-accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *session)
-{
-    struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION,
-                                          .status = TELPHER_OK,
-                                          .features = features_of(c),
-                                          .window = TP_WIRE_WINDOW,
-                                          .bulk_max = TP_CONTROL_BULK_MAX,
-                                          .frame_max = TP_WIRE_FRAME_MAX};
-
-    memcpy(reply.session, session, sizeof(reply.session));
-    if (is_stranger(c)) {
-        b->stranger_count--;
-    }
-    c->state = TP_BROKER_HELD; /* no stranger any more; the caller says what now */
-    c->deadline = TP_CLOCK_FOREVER;
-    return put_reply(c, &reply);
-}
-
-static bool
-open_command(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    static const uint8_t none[TP_WIRE_SESSION_BYTES];
-    const char *refusal;
-    telpher_status status;
-
-    if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
-        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "sessions cannot be resumed yet");
-    }
-    refusal = tp_broker_session_refusal(b, &c->peer);
-    if (refusal != NULL) {
-        return refuse(b, c, TELPHER_ERR_LIMIT, refusal);
-    }
-    status = tp_broker_session_open(b, &c->peer, &c->session);
-    if (status != TELPHER_OK) {
-        return refuse(b, c, status, "the server cannot make a session");
-    }
-    c->session->secured =
-        c->tls != NULL && c->tls->ops->session_key(c->tls, c->session->key);
-    memcpy(c->session->who, c->who, sizeof(c->session->who));
-    return accept_preface(b, c, c->session->id) &&
-           expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
-}
-
-/* The session that a bulk stream wants to join, if it comes the way the session came. */
-static struct tp_broker_session *
-session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
-{
-    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
-
-    return s != NULL && s->secured == c->wants_tls ? s : NULL;
-}
-
-static bool
-open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    struct tp_broker_session *s = session_of_bulk(b, c);
-    uint32_t index = c->preface.index;
-
-    if (s == NULL) {
-        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
-    }
-    if (index >= TP_CONTROL_BULK_MAX || (s->bulk_mask & (1u << index)) != 0) {
-        return refuse(b, c, TELPHER_ERR_LIMIT, "bulk stream number too high or in use");
-    }
-    s->bulk_mask |= 1u << index;
-    c->session = s;
-    return accept_preface(b, c, s->id);
-}
-
-static bool
-is_authentic(struct tp_broker *b, const struct tp_broker_conn *c)
-{
-    return !c->wants_cookie ||
-           (c->preface.auth_len == TP_WIRE_COOKIE_BYTES &&
-            tp_random_equal(c->in, b->cookie, TP_WIRE_COOKIE_BYTES));
-}
-
-static bool
-take_auth(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    if (!is_authentic(b, c)) {
-        return refuse(b, c, TELPHER_ERR_AUTH, "wrong or missing cookie");
-    }
-    if (c->preface.route != 0) {
-        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "routes are not supported yet");
-    }
-    if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
-        return open_command(b, c);
-    }
-    return open_bulk(b, c);
-}
-
-/* From here on the other side speaks TLS: its first byte starts the process for that. */
-static bool
-await_knock(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    if (c->preface.auth_len != 0) {
-        return refuse(b, c, TELPHER_ERR_PROTO, "credentials go inside of TLS");
-    }
-    if (c->preface.stream == TP_WIRE_STREAM_BULK && session_of_bulk(b, c) == NULL) {
-        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
-    }
-    memcpy(c->clear, c->in, sizeof(c->clear));
-    c->state = TP_BROKER_KNOCK;
-    return true;
-}
-
-/* The handshake has begun to arrive. */
-static bool
-open_door(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    struct tp_broker_session *s = NULL;
-
-    if (c->preface.stream == TP_WIRE_STREAM_BULK) {
-        s = session_of_bulk(b, c);
-        if (s == NULL) {
-            return false; /* it has just ended */
-        }
-    }
-    b->stranger_count--;
-    c->state = TP_BROKER_SHAKING;
-    b->shaking_count++;
-    c->deadline = tp_clock_deadline(b->options->handshake_timeout_ns);
-    return tp_broker_door_open(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
-}
-
-/* Who agrees with us on TLS or on none may go on. @return false and *ret_alive if not */
-static bool
-agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
-{
-    bool asks = (c->preface.features & TP_WIRE_FEATURE_TLS) != 0;
-
-    if (asks == c->wants_tls) {
-        return true;
-    }
-    *ret_alive =
-        asks ? refuse(b, c, TELPHER_ERR_UNSUPPORTED,
-                      "no TLS at this address: telpherd --listen tls://... has it")
-             : refuse(b, c, TELPHER_ERR_REFUSED,
-                      "TLS is wanted here: use tls://, and see TELPHER_TLS_PSK");
-    return false;
-}
-
-/* The preface that came through TLS must be the one that came before it. */
-static bool
-is_unchanged(const struct tp_broker_conn *c)
-{
-    return c->tls == NULL || memcmp(c->clear, c->in, sizeof(c->clear)) == 0;
-}
-
-static bool
-take_preface(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    telpher_status status = tp_wire_get_preface(c->in, &c->preface);
-    bool alive;
-
-    if (status == TELPHER_ERR_VERSION) {
-        return refuse(b, c, status, "this server speaks protocol version 1 only");
-    }
-    if (status != TELPHER_OK || c->preface.auth_len > TP_WIRE_AUTH_MAX ||
-        (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
-         c->preface.stream != TP_WIRE_STREAM_BULK)) {
-        return refuse(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
-    }
-    if (!is_unchanged(c)) {
-        return refuse(b, c, TELPHER_ERR_AUTH,
-                      "the preface was changed on its way here");
-    }
-    if (!agree_on_tls(b, c, &alive)) {
-        return alive;
-    }
-    if (c->wants_tls && c->tls == NULL) {
-        return await_knock(b, c);
-    }
-    if (c->preface.auth_len == 0) {
-        return take_auth(b, c);
-    }
-    return expect(c, TP_BROKER_AUTH, c->preface.auth_len);
-}
-
-/* ---- frames ---- */
-
-static bool
-put_pong(struct tp_broker_conn *c, const struct tp_wire_ping *ping)
-{
-    struct tp_wire_pong m = {.request = ping->request,
-                             .sent_ns = ping->sent_ns,
-                             .server_mono_ns = tp_clock_ns(),
-                             .server_real_ns = tp_clock_realtime_ns(),
-                             .data = ping->data};
-
-    return put_frame(c, TP_WIRE_PONG, &m);
-}
-
-static bool
-take_ping(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
-{
-    struct tp_wire_ping m;
-
-    if (!tp_wire_get_ping(c->in, end, &m) || m.data.len > TP_WIRE_BLOB_MAX) {
-        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed PING");
-    }
-    return put_pong(c, &m);
-}
-
-static bool
-take_devices(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
-{
-    struct tp_wire_devices m;
-    struct tp_wire_devices_reply reply = {
-        .status = TELPHER_OK,
-        .facts = {(uint32_t)tp_buf_len(&b->facts), tp_buf_data(&b->facts)}};
-
-    if (!tp_wire_get_devices(c->in, end, &m)) {
-        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed DEVICES");
-    }
-    reply.request = m.request;
-    return put_frame(c, TP_WIRE_DEVICES_REPLY, &reply);
-}
-
-static bool
-put_words(struct tp_broker_conn *c, uint64_t request, telpher_status status,
-          const char *text)
-{
-    struct tp_wire_last_words_reply m = {
-        .request = request, .status = status, .text = {(uint32_t)strlen(text), text}};
-
-    return put_frame(c, TP_WIRE_LAST_WORDS_REPLY, &m);
-}
-
-static bool
-take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
-{
-    const struct tp_broker_words *words;
-    struct tp_wire_last_words m;
-
-    if (!tp_wire_get_last_words(c->in, end, &m) ||
-        m.session.len != TP_WIRE_SESSION_BYTES) {
-        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed LAST_WORDS");
-    }
-    words = tp_broker_words_find(b, m.session.data);
-    if (words != NULL) {
-        return put_words(c, m.request, TELPHER_OK, words->text);
-    }
-    c->words_of = tp_broker_session_find(b, m.session.data);
-    if (c->words_of == NULL || c->words_of->pid == 0) {
-        c->words_of = NULL;
-        return put_words(c, m.request, TELPHER_ERR_NOT_FOUND,
-                         "no such session is known");
-    }
-    if (c->words_of->text[0] != '\0') {
-        const char *text = c->words_of->text;
-
-        c->words_of = NULL;
-        return put_words(c, m.request, TELPHER_OK, text);
-    }
-    /* its sockets close a moment before its process can be collected */
-    c->words_request = m.request;
-    c->deadline = tp_clock_deadline(WORDS_TIME);
-    return true;
-}
-
-static bool
-put_started(struct tp_broker_conn *c, telpher_status status, const char *text)
-{
-    struct tp_wire_started m = {.status = status,
-                                .text = {(uint32_t)strlen(text), text}};
-
-    return put_frame(c, TP_WIRE_STARTED, &m);
-}
-
-/* START, once all answers before it have gone. @return false: close the connection */
-static bool
-hand_over(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    struct tp_error err = {0};
-    telpher_status status;
-
-    c->start_pending = false;
-    if (c->platform < b->platform_count) {
-        status = tp_broker_session_start(b, c, &err);
-    } else {
-        status = tp_error_set(&err, TELPHER_ERR_NOT_FOUND,
-                              "the server has no platform %u", c->platform);
-    }
-    if (status == TELPHER_OK) {
-        return false; /* the executor has the socket; our copy goes */
-    }
-    return put_started(c, status, tp_error_text(&err)) &&
-           goodbye(b, c, status, tp_error_text(&err));
-}
-
-static bool
-take_start(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *end)
-{
-    struct tp_wire_start m;
-
-    if (!tp_wire_get_start(c->in, end, &m)) {
-        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed START");
-    }
-    c->platform = m.platform;
-    c->start_pending = true;
-    return true;
-}
-
-static bool
-take_body(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    const uint8_t *end = c->in + c->in_need;
-    char text[TEXT_MAX];
-
-    switch (c->header.type) {
-    case TP_WIRE_ACK:
-        return true;
-    case TP_WIRE_GOODBYE:
-        return false;
-    case TP_WIRE_PING:
-        return take_ping(b, c, end);
-    case TP_WIRE_DEVICES:
-        return take_devices(b, c, end);
-    case TP_WIRE_LAST_WORDS:
-        return take_last_words(b, c, end);
-    case TP_WIRE_START:
-        return take_start(b, c, end);
-    default:
-        (void)snprintf(text, sizeof(text), "message 0x%x before START", c->header.type);
-        return goodbye(b, c, TELPHER_ERR_PROTO, text);
-    }
-}
-
-static bool
-take_header(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    size_t body;
-
-    if (tp_wire_get_header(c->in, &c->header) != TELPHER_OK) {
-        return goodbye(b, c, TELPHER_ERR_PROTO, "malformed frame header");
-    }
-    switch (tp_session_accept(&c->numbers, c->header.seq, c->header.ack)) {
-    case TP_SESSION_ACCEPT:
-        break;
-    case TP_SESSION_DUPLICATE:
-    case TP_SESSION_GAP:
-        /* nothing is resumed here, so a number seen before is as wrong as a gap */
-        return goodbye(b, c, TELPHER_ERR_PROTO, "wrong frame number");
-    case TP_SESSION_BAD_ACK:
-        return goodbye(b, c, TELPHER_ERR_PROTO, "acknowledges what was never sent");
-    }
-    body = c->header.len - TP_WIRE_HEADER_BYTES;
-    if (body == 0 || (c->header.type != TP_WIRE_PING && body > 4096)) {
-        return goodbye(b, c, TELPHER_ERR_PROTO, "frame too short or too long");
-    }
-    return expect(c, TP_BROKER_BODY, body);
-}
-
-/* A frame has been dealt with: on to the next. */
-static bool
-next_frame(struct tp_broker_conn *c)
-{
-    const struct tp_wire_ack ack = {0};
-
-    if (c->state == TP_BROKER_CLOSING) {
-        return true;
-    }
-    c->stalled = TP_CLOCK_FOREVER;
-    if (tp_session_unacked(&c->numbers) >= ACK_EVERY &&
-        !put_frame(c, TP_WIRE_ACK, &ack)) {
-        return false;
-    }
-    return expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
 }
 
 /* ---- driving ---- */
@@ -629,13 +209,13 @@ take(struct tp_broker *b, struct tp_broker_conn *c)
 {
     switch (c->state) {
     case TP_BROKER_PREFACE:
-        return take_preface(b, c);
+        return tp_broker_conn_take_preface(b, c);
     case TP_BROKER_AUTH:
-        return take_auth(b, c);
+        return tp_broker_conn_take_auth(b, c);
     case TP_BROKER_HEADER:
-        return take_header(b, c);
+        return tp_broker_conn_take_header(b, c);
     case TP_BROKER_BODY:
-        return take_body(b, c) && next_frame(c);
+        return tp_broker_conn_take_body(b, c) && tp_broker_conn_next_frame(c);
     case TP_BROKER_KNOCK:
     case TP_BROKER_SHAKING:
     case TP_BROKER_HELD:
@@ -704,7 +284,7 @@ drive(struct tp_broker *b, struct tp_broker_conn *c)
                 return false;
             }
             if (c->start_pending) {
-                if (!hand_over(b, c)) {
+                if (!tp_broker_conn_hand_over(b, c)) {
                     return false;
                 }
                 continue;
@@ -781,7 +361,7 @@ tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
         (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
         tp_conn_destroy(plain);
         c->watch.fd = -1;
-    } else if (expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
+    } else if (tp_broker_conn_expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
         c->deadline = tp_clock_deadline(b->options->preface_timeout_ns);
         conn_drive(b, c);
         return;
@@ -798,7 +378,7 @@ conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
         tp_broker_conn_close(b, c);
         return;
     }
-    if (c->state == TP_BROKER_KNOCK && !open_door(b, c)) {
+    if (c->state == TP_BROKER_KNOCK && !tp_broker_conn_open_door(b, c)) {
         tp_broker_conn_close(b, c);
         return;
     }
@@ -812,12 +392,12 @@ conn_late(struct tp_broker *b, struct tp_broker_conn *c)
     if (c->words_of != NULL) {
         c->words_of = NULL;
         c->deadline = TP_CLOCK_FOREVER;
-        if (put_words(c, c->words_request, TELPHER_ERR_BUSY,
-                      "the session still runs")) {
+        if (tp_broker_conn_put_words(c, c->words_request, TELPHER_ERR_BUSY,
+                                     "the session still runs")) {
             conn_drive(b, c);
             return;
         }
-    } else if (is_stranger(c)) {
+    } else if (tp_broker_conn_is_stranger(c)) {
         tp_info("broker",
                 "a connection is closed: no preface within %.3g s "
                 "(--preface-timeout)",
@@ -868,7 +448,7 @@ tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
         if (c->words_of == s) {
             c->words_of = NULL;
             c->deadline = TP_CLOCK_FOREVER;
-            if (put_words(c, c->words_request, TELPHER_OK, text)) {
+            if (tp_broker_conn_put_words(c, c->words_request, TELPHER_OK, text)) {
                 /* sent by the loop: driving it here might free other connections */
                 tp_broker_watch_change(b, &c->watch, EPOLLOUT);
             }

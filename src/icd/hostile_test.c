@@ -21,7 +21,7 @@
 #include "wire/messages.h"
 
 enum {
-    CASE_S = 20, /* a case that takes longer hangs */
+    CASE_S = 100, /* a case that takes longer hangs */
     HANG_UP_MS = 30, /* from the lie to the end of the connections */
     LATE_MS = 3, /* content behind the word that it is on its way */
     FRAMES = 64, /* first frames of a stream that are lied about */

@@ -153,7 +153,7 @@ tp_backlog_queue(struct tp_group *g, uint64_t number)
     number_records(tp_buf_data(&g->scratch), len, (uint16_t)(number - b->first));
     if (len > TP_PAYLOAD_MAX) { /* b is new: no second copy of what is large */
         b->records = g->scratch;
-        tp_buf_init(&g->scratch, 0);
+        tp_buf_init_front(&g->scratch, 0, TP_OFFLOAD_HEADER_MAX);
         status = TELPHER_OK;
     } else {
         status = tp_buf_append(&b->records, tp_buf_data(&g->scratch), len);

@@ -18,7 +18,8 @@ get(const struct tp_calls *calls, uint32_t i, telpher_launch *room,
     uint64_t sizes[TELPHER_KERNEL_ARGS_MAX])
 {
     const struct paper_calls *p = (const struct paper_calls *)calls;
-    int argcount;
+    const int *given;
+    int argcount, signs = 0;
 
     if (p->is_negative || p->names == NULL || p->argcounts == NULL) {
         return NULL;
@@ -29,11 +30,13 @@ get(const struct tp_calls *calls, uint32_t i, telpher_launch *room,
                           p->args[i] == NULL || p->argsizes[i] == NULL))) {
         return NULL;
     }
+    given = argcount > 0 ? p->argsizes[i] : NULL;
     for (int k = 0; k < argcount && k < TELPHER_KERNEL_ARGS_MAX; k++) {
-        if (p->argsizes[i][k] < 0) {
-            return NULL;
-        }
-        sizes[k] = (uint64_t)p->argsizes[i][k];
+        signs |= given[k];
+        sizes[k] = (uint64_t)given[k];
+    }
+    if (signs < 0) {
+        return NULL;
     }
     *room = (telpher_launch){sizeof(*room), (uint32_t)argcount,
                              p->names[i],   argcount > 0 ? p->args[i] : NULL,

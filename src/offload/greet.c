@@ -86,6 +86,24 @@ tp_worker_announce(struct worker *w, int root, struct tp_error *err)
     return status;
 }
 
+/* Worker 0: memory that the root offers to send launches by; size 0 is none. */
+static void
+hear_ring(struct worker *w, int root)
+{
+    struct tp_memfd_name name = {0};
+    int taken = 0;
+
+    PMPI_Recv(&name, sizeof(name), MPI_BYTE, root, TP_TAG_NAMES, w->control,
+              MPI_STATUS_IGNORE);
+    if (name.size != 0) {
+        taken = tp_ring_open(&w->shared, &name) == TELPHER_OK;
+        w->by_memory.source = root;
+        tp_debug("offload", "launches of parent %d by %s", root,
+                 taken ? "memory" : "MPI");
+    }
+    PMPI_Send(&taken, 1, MPI_INT, root, TP_TAG_NAMES, w->control);
+}
+
 /* Each side learns the processes of the other. */
 static void
 exchange_processes(struct worker *w, int root)
@@ -109,6 +127,7 @@ exchange_processes(struct worker *w, int root)
     if (all != NULL) {
         PMPI_Send(all, size * (int)sizeof(*all), MPI_BYTE, root, TP_TAG_NAMES,
                   w->control);
+        hear_ring(w, root);
     }
     tp_free(all);
     tp_watch_add(&theirs, "parent", root, w);
@@ -187,6 +206,7 @@ void
 tp_worker_fini(struct worker *w)
 {
     tp_watch_remove(w);
+    tp_ring_close(&w->shared);
     tp_offload_table_destroy(&w->table);
     tp_offload_parts_fini(&w->parts);
     tp_free(w->consumed);

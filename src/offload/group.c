@@ -2,6 +2,7 @@
 /* Workers as their parents see them: met at the first call, known until they end. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -47,8 +48,10 @@ tp_group_of(MPI_Comm inter, int mode)
     g->agreeing = MPI_REQUEST_NULL;
     for (int i = 0; i < TP_SEND_SLOTS; i++) {
         g->slots[i].request = MPI_REQUEST_NULL;
+        tp_buf_init_front(&g->slots[i].memory, 0, TP_OFFLOAD_HEADER_MAX);
     }
-    tp_buf_init(&g->scratch, 0);
+    tp_buf_init_front(&g->scratch, 0, TP_OFFLOAD_HEADER_MAX);
+    tp_buf_init_front(&g->message, 0, TP_OFFLOAD_HEADER_MAX);
     tp_list_init(&g->backlog);
     tp_list_init(&g->requests);
     tp_list_init(&g->arrays);
@@ -162,6 +165,28 @@ tp_group_names(struct tp_group *g, int root, struct tp_error *err)
     return tp_group_agree(g, &(struct tp_agreement){.root = root}, err);
 }
 
+/* Worker 0 of this machine is offered memory for what this root will send. */
+static void
+offer_ring(struct tp_group *g, const struct tp_process *mine,
+           const struct tp_process *worker)
+{
+    struct tp_memfd_name name = {0};
+    int fd = -1, taken = 0;
+
+    if (tp_offload_settings()->shared && tp_process_is_like(mine, worker) &&
+        tp_ring_create(&g->ring, &fd, &name) != TELPHER_OK) {
+        name.size = 0;
+    }
+    PMPI_Send(&name, sizeof(name), MPI_BYTE, 0, TP_TAG_NAMES, g->control);
+    PMPI_Recv(&taken, 1, MPI_INT, 0, TP_TAG_NAMES, g->control, MPI_STATUS_IGNORE);
+    if (!taken) {
+        tp_ring_close(&g->ring);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 /* The root watches the workers of its machine, and they it. */
 static void
 exchange_processes(struct tp_group *g)
@@ -180,6 +205,7 @@ exchange_processes(struct tp_group *g)
     for (int i = 0; i < g->workers; i++) {
         tp_watch_add(&theirs[i], "worker", i, g);
     }
+    offer_ring(g, &mine, &theirs[0]);
     tp_free(theirs);
 }
 

@@ -16,6 +16,7 @@
 #include "base/process.h"
 #include "base/thread.h"
 #include "offload/message.h"
+#include "offload/ring.h"
 
 /** Tags on communicators that only we know, save the greeting's. */
 enum {
@@ -37,6 +38,7 @@ struct tp_offload_settings {
     int mode; /**< enum telpher_offload_mode */
     int workers; /**< of this launch, the last so many; 0 = by program */
     bool thread; /**< ask MPI for threads */
+    bool shared; /**< launches by memory, within a machine */
     uint64_t timeout_ns;
     int idle; /**< enum tp_idle_mode */
     uint64_t limit_bytes; /**< of a launch */
@@ -152,8 +154,8 @@ enum { TP_SEND_SLOTS = 256, TP_REPORT_EVERY = 64 };
 
 struct tp_send_slot {
     MPI_Request request;
-    uint8_t *data;
-    uint32_t capacity, len;
+    struct tp_buf memory; /**< MPI's while there is a request */
+    uint32_t len;
 };
 
 /** Launches that wait for credit: records, and what of them was sent. Or a gate, without
@@ -194,7 +196,11 @@ struct tp_group {
     uint64_t in_flight_bytes;
     uint64_t asked; /**< messages up to the last that asked for a report */
     uint64_t asked_bytes; /**< since then */
-    struct tp_buf scratch;
+    /* both have room for a header in front */
+    struct tp_buf
+        scratch; /**< the records of a call; sent from here when they are short */
+    struct tp_buf message; /**< a copy of others */
+    struct tp_ring ring; /**< to worker 0, if that is of this machine */
     struct tp_list backlog;
     bool is_sending; /**< the backlog; by way of a gate it may come back to itself */
     /* receiving */

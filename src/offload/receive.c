@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "offload/worker_int.h"
 
+enum { SHARED_LOOKS = 8 }; /* before the next one into MPI */
+
 static telpher_status
 post(struct worker *w, struct incoming *in)
 {
@@ -23,22 +25,56 @@ post(struct worker *w, struct incoming *in)
 }
 
 static telpher_status
-await(struct incoming *in, MPI_Status *ret_from)
+take_shared(struct worker *w, struct incoming **ret_in)
+{
+    struct incoming *in = &w->by_memory;
+    telpher_status status = tp_ring_get(&w->shared, &in->data);
+
+    in->len = w->shared.len;
+    *ret_in = status == TELPHER_OK ? in : NULL;
+    return status == TELPHER_ERR_AGAIN ? TELPHER_OK : status;
+}
+
+/* A look at memory costs nothing beside one into MPI. */
+static bool
+look_shared(const struct worker *w)
+{
+    for (int i = 0; i < SHARED_LOOKS; i++) {
+        if (tp_ring_has(&w->shared)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next message: one that came by memory, or @p by_mpi. */
+static telpher_status
+await(struct worker *w, struct incoming *by_mpi, struct incoming **ret_in)
 {
     struct tp_idle idle = TP_IDLE_INIT;
+    telpher_status status = TELPHER_OK;
+    MPI_Status from;
     int done = 0, len = 0;
 
-    while (!done) {
-        if (PMPI_Test(&in->request, &done, ret_from) != MPI_SUCCESS) {
+    *ret_in = NULL;
+    while (status == TELPHER_OK && *ret_in == NULL) {
+        if (look_shared(w)) {
+            status = take_shared(w, ret_in);
+            continue;
+        }
+        if (PMPI_Test(&by_mpi->request, &done, &from) != MPI_SUCCESS) {
             return TELPHER_ERR_IO;
         }
-        if (!done) {
+        if (done) {
+            PMPI_Get_count(&from, MPI_BYTE, &len);
+            by_mpi->len = (uint64_t)len;
+            by_mpi->source = from.MPI_SOURCE;
+            *ret_in = by_mpi;
+        } else {
             tp_idle_round(&idle);
         }
     }
-    PMPI_Get_count(ret_from, MPI_BYTE, &len);
-    in->len = (uint64_t)len;
-    return TELPHER_OK;
+    return status;
 }
 
 static telpher_status
@@ -117,7 +153,7 @@ run_held(struct worker *w)
 }
 
 static telpher_status
-handle(struct worker *w, struct incoming *in, int source)
+handle(struct worker *w, struct incoming *in)
 {
     struct tp_offload_header h;
     telpher_status status = tp_offload_header_check(in->data, in->len, &h);
@@ -125,7 +161,7 @@ handle(struct worker *w, struct incoming *in, int source)
     if (status != TELPHER_OK) {
         return status;
     }
-    if (w->tree.rank == 0 && (h.root != (uint32_t)source || h.first < w->next)) {
+    if (w->tree.rank == 0 && (h.root != (uint32_t)in->source || h.first < w->next)) {
         return TELPHER_ERR_PROTO;
     }
     if (h.first != w->next) {
@@ -146,15 +182,17 @@ tp_worker_receive(struct worker *w)
         status = w->ring[i].data == NULL ? TELPHER_ERR_NO_MEMORY : post(w, &w->ring[i]);
     }
     while (status == TELPHER_OK && !w->ended) {
-        struct incoming *in = &w->ring[at++ % WORKER_RECEIVES];
-        MPI_Status from;
+        struct incoming *in;
 
-        status = await(in, &from);
+        status = await(w, &w->ring[at % WORKER_RECEIVES], &in);
         if (status == TELPHER_OK) {
-            status = handle(w, in, from.MPI_SOURCE);
+            status = handle(w, in);
         }
-        if (status == TELPHER_OK && !w->ended) {
+        if (in == &w->by_memory) {
+            tp_ring_drop(&w->shared);
+        } else if (status == TELPHER_OK && !w->ended) {
             status = post(w, in);
+            at++;
         }
     }
     for (int i = 0; i < WORKER_RECEIVES; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches leave from buffers of ours, as many as the workers have given credit for. The
- * others wait (backlog.c). Reports bring credit back (reports.c). A batch leaves in messages
+ * Launches leave as long as the workers have given credit for them: by memory that is shared
+ * with worker 0, where it is of this machine, else from buffers of ours by MPI. The others
+ * wait (backlog.c). Reports bring credit back (reports.c). By MPI a batch leaves in messages
  * of whole records that are short enough for MPI to send at once: the workers begin with the
  * first while the others are on their way.
  */
@@ -11,37 +12,14 @@
 #include "base/trace.h"
 #include "offload/offload_int.h"
 
+/* How long a call waits for what is about to come, rather than leave it to a thread. */
+#define SOON (20 * TP_CLOCK_US)
+
 bool
 tp_send_has_credit(const struct tp_group *g, uint64_t len)
 {
     return g->sent - g->acked < TP_SEND_SLOTS &&
            (g->sent == g->acked || g->in_flight_bytes + len <= TP_WINDOW_BYTES);
-}
-
-/* The slot was acknowledged by the workers, so MPI is done with it or nearly so. */
-static telpher_status
-prepare_slot(struct tp_send_slot *slot, uint32_t len)
-{
-    if (slot->request != MPI_REQUEST_NULL &&
-        PMPI_Wait(&slot->request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        return TELPHER_ERR_PEER_LOST;
-    }
-    if (slot->capacity < len || slot->capacity / 64 > len) {
-        uint32_t capacity = 128; /* small ones stay near each other in the cache */
-        uint8_t *data;
-
-        while (capacity < len) {
-            capacity *= 2;
-        }
-        data = tp_realloc(slot->data, capacity, "launch");
-        if (data == NULL) {
-            return TELPHER_ERR_NO_MEMORY;
-        }
-        slot->data = data;
-        slot->capacity = capacity;
-    }
-    slot->len = len;
-    return TELPHER_OK;
 }
 
 static bool
@@ -65,63 +43,118 @@ note_unsent(struct tp_group *g)
     tp_mover_wake();
 }
 
-/*
- * MPIs send short messages at once: the next one then takes the same memory, which is in the
- * cache. Unless the worker has not taken those before for long.
- */
+/* A worker that is only a little behind takes it sooner than a thread wakes up. */
 static telpher_status
-pass_memory(struct tp_group *g, struct tp_send_slot *slot, struct tp_send_slot *next)
+await_short(struct tp_group *g, struct tp_send_slot *slot)
 {
-    uint8_t *data = slot->data;
-    uint32_t capacity = slot->capacity;
-    int done;
+    tp_ns begin = tp_clock_ns();
+    int done = 0;
 
-    if (PMPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
-        return TELPHER_ERR_PEER_LOST;
+    if (tp_send_unfinished(g)) {
+        note_unsent(g); /* others wait before it */
+        return g->lost ? g->status : TELPHER_OK;
+    }
+    while (!done && tp_clock_ns() - begin < SOON) {
+        if (PMPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            return TELPHER_ERR_PEER_LOST;
+        }
     }
     if (!done) {
         note_unsent(g);
-    } else if (next->request == MPI_REQUEST_NULL) {
-        slot->data = next->data;
-        slot->capacity = next->capacity;
-        next->data = data;
-        next->capacity = capacity;
     }
     return TELPHER_OK;
+}
+
+/*
+ * MPIs send short messages at once, which this call can tell without having them look for what came,
+ * as MPICH does whenever it tests. Then the next message takes the same memory, which is in the cache.
+ */
+static telpher_status
+look_after(struct tp_group *g, struct tp_send_slot *slot, struct tp_buf *memory)
+{
+    telpher_status status = TELPHER_OK;
+    struct tp_buf next = slot->memory;
+    int done;
+
+    if (slot->len > TP_EAGER_BYTES) {
+        note_unsent(g);
+        done = 0;
+    } else if (PMPI_Request_get_status(slot->request, &done, MPI_STATUS_IGNORE) !=
+               MPI_SUCCESS) {
+        return TELPHER_ERR_PEER_LOST;
+    } else if (!done) {
+        status = await_short(g, slot);
+    } else if (PMPI_Wait(&slot->request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    if (slot->request != MPI_REQUEST_NULL) {
+        slot->memory = *memory;
+        *memory = next;
+    }
+    return status;
+}
+
+/* The next message is @p h and what stands at @p data behind it. */
+static telpher_status
+write_header(struct tp_group *g, struct tp_offload_header *h, uint8_t *data)
+{
+    struct tp_send_slot *slot = &g->slots[g->sent % TP_SEND_SLOTS];
+
+    /* the slot was acknowledged by the workers, so MPI is done with it or nearly so */
+    if (slot->request != MPI_REQUEST_NULL &&
+        PMPI_Wait(&slot->request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    slot->len = tp_offload_header_put(h, NULL) + h->len;
+    h->root = (uint32_t)g->rank;
+    if (wants_report(g, slot->len)) {
+        h->flags |= TP_OFFLOAD_REPORT;
+    }
+    (void)tp_offload_header_put(h, data);
+    tp_trace_instant("offload", "inject", TP_ARG("call", h->first),
+                     TP_ARG("last", h->last), TP_ARG("bytes", h->len));
+    g->sent++;
+    g->in_flight_bytes += slot->len;
+    return TELPHER_OK;
+}
+
+/*
+ * Sends what @p memory holds, with room for the header in front. If MPI needs it longer, @p memory
+ * is another afterwards.
+ */
+static telpher_status
+send_memory(struct tp_group *g, struct tp_buf *memory, struct tp_offload_header *h)
+{
+    struct tp_send_slot *slot = &g->slots[g->sent % TP_SEND_SLOTS];
+    uint8_t *tail, *data;
+    telpher_status status = TELPHER_OK;
+
+    if (tp_buf_data(memory) == NULL) { /* no records: room for the header alone */
+        status = tp_buf_reserve(memory, 1, &tail);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    data = tp_buf_data(memory) - tp_offload_header_put(h, NULL);
+    status = write_header(g, h, data);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (PMPI_Isend(data, (int)slot->len, MPI_BYTE, 0, TP_TAG_LAUNCH, g->control,
+                   &slot->request) != MPI_SUCCESS) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    return look_after(g, slot, memory);
 }
 
 telpher_status
 tp_send_message(struct tp_group *g, const uint8_t *data, struct tp_offload_header *h)
 {
-    struct tp_send_slot *slot = &g->slots[g->sent % TP_SEND_SLOTS];
-    uint32_t bytes = tp_offload_header_put(h, NULL);
-    telpher_status status = prepare_slot(slot, bytes + h->len);
+    telpher_status status;
 
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    h->root = (uint32_t)g->rank;
-    if (wants_report(g, slot->len)) {
-        h->flags |= TP_OFFLOAD_REPORT;
-    }
-    (void)tp_offload_header_put(h, slot->data);
-    if (h->len != 0) {
-        memcpy(slot->data + bytes, data, h->len);
-    }
-    tp_trace_instant("offload", "inject", TP_ARG("call", h->first),
-                     TP_ARG("last", h->last), TP_ARG("bytes", h->len));
-    if (PMPI_Isend(slot->data, (int)slot->len, MPI_BYTE, 0, TP_TAG_LAUNCH, g->control,
-                   &slot->request) != MPI_SUCCESS) {
-        return TELPHER_ERR_PEER_LOST;
-    }
-    g->sent++;
-    g->in_flight_bytes += slot->len;
-    if (slot->len <= TP_EAGER_BYTES) {
-        status = pass_memory(g, slot, &g->slots[g->sent % TP_SEND_SLOTS]);
-    } else {
-        note_unsent(g);
-    }
-    return status;
+    tp_buf_clear(&g->message);
+    status = tp_buf_append(&g->message, data, h->len);
+    return status == TELPHER_OK ? send_memory(g, &g->message, h) : status;
 }
 
 bool
@@ -160,20 +193,30 @@ whole_records(const uint8_t *records, size_t len)
     return (uint32_t)at;
 }
 
+/* [bytes] of the next message: all that is left, if that is short. */
+static uint32_t
+next_len(const struct tp_group *g)
+{
+    size_t left = tp_buf_len(&g->scratch);
+    uint32_t len = left <= TP_EAGER_BYTES - TP_OFFLOAD_HEADER_MAX
+                       ? (uint32_t)left
+                       : whole_records(tp_buf_data(&g->scratch), left);
+
+    return len == 0 ? (uint32_t)TP_MIN(left, UINT32_MAX) : len;
+}
+
 /* Sends what may go of the records of one call; what must wait stays in group->scratch. */
 static telpher_status
 send_now(struct tp_group *g, uint64_t number, bool *ret_done)
 {
     telpher_status status = TELPHER_OK;
-    uint32_t len = 0;
 
     *ret_done = false;
-    while (status == TELPHER_OK && !*ret_done && tp_list_is_empty(&g->backlog)) {
+    while (status == TELPHER_OK && !*ret_done) {
         size_t left = tp_buf_len(&g->scratch);
         struct tp_offload_header h = {.first = number, .last = number};
+        uint32_t len = next_len(g);
 
-        len = whole_records(tp_buf_data(&g->scratch), left);
-        len = len == 0 ? (uint32_t)TP_MIN(left, UINT32_MAX) : len;
         if (len > TP_PAYLOAD_MAX ||
             !tp_send_has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
             break;
@@ -181,26 +224,83 @@ send_now(struct tp_group *g, uint64_t number, bool *ret_done)
         h.flags = len < left ? TP_OFFLOAD_MORE : 0;
         h.len = len;
         h.total = len;
-        status = tp_send_message(g, tp_buf_data(&g->scratch), &h);
         *ret_done = len == left;
-        tp_buf_consume(&g->scratch, len);
+        if (*ret_done) {
+            status = send_memory(g, &g->scratch, &h);
+        } else {
+            status = tp_send_message(g, tp_buf_data(&g->scratch), &h);
+            tp_buf_consume(&g->scratch, len);
+        }
     }
     return status;
+}
+
+/*
+ * Sends all of a call by the memory that is shared with worker 0, where it has room there. A
+ * call never goes both ways: its parts would come in any order.
+ */
+static telpher_status
+send_shared(struct tp_group *g, uint64_t number, bool *ret_done)
+{
+    size_t len = tp_buf_len(&g->scratch);
+    struct tp_offload_header h = {.first = number, .last = number};
+    telpher_status status;
+    uint8_t *room;
+
+    *ret_done = false;
+    if (g->ring.memory == NULL || len > TP_RING_MESSAGE_MAX - sizeof(h) ||
+        !tp_send_has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
+        return TELPHER_OK;
+    }
+    h.len = (uint32_t)len;
+    h.total = len;
+    len += sizeof(struct tp_offload_head);
+    room = tp_ring_reserve(&g->ring, (uint32_t)len);
+    if (room == NULL) {
+        return TELPHER_OK;
+    }
+    status = write_header(g, &h, room);
+    if (status == TELPHER_OK) {
+        if (h.len != 0) {
+            memcpy(room + sizeof(struct tp_offload_head), tp_buf_data(&g->scratch),
+                   h.len);
+        }
+        tp_ring_put(&g->ring, (uint32_t)len);
+        *ret_done = true;
+    }
+    return status;
+}
+
+/* Reports are looked for where there is no credit; one that is on its way is worth a moment. */
+static void
+await_credit(struct tp_group *g)
+{
+    tp_ns begin = tp_clock_ns();
+
+    do {
+        tp_send_progress(g);
+    } while (!g->lost && tp_list_is_empty(&g->backlog) &&
+             !tp_send_has_credit(g, TP_EAGER_BYTES) && tp_clock_ns() - begin < SOON);
 }
 
 telpher_status
 tp_send_records(struct tp_group *g, uint64_t number, struct tp_error *err)
 {
-    bool done;
-    telpher_status status;
+    bool done = false;
+    telpher_status status = TELPHER_OK;
 
     if (!tp_send_has_credit(g, TP_EAGER_BYTES) || !tp_list_is_empty(&g->backlog)) {
-        tp_send_progress(g);
+        await_credit(g);
     }
     if (g->lost) {
         return tp_error_set(err, g->status, "the workers are lost");
     }
-    status = send_now(g, number, &done);
+    if (tp_list_is_empty(&g->backlog)) {
+        status = send_shared(g, number, &done);
+    }
+    if (tp_list_is_empty(&g->backlog) && status == TELPHER_OK && !done) {
+        status = send_now(g, number, &done);
+    }
     if (status == TELPHER_OK && !done) {
         status = tp_backlog_queue(g, number);
         if (status == TELPHER_OK) {
@@ -249,9 +349,9 @@ tp_send_fini(struct tp_group *g)
             all_back = false;
             continue;
         }
-        tp_free(slot->data);
-        slot->data = NULL;
+        tp_buf_fini(&slot->memory);
     }
     tp_buf_fini(&g->scratch);
+    tp_buf_fini(&g->message);
     return all_back;
 }

@@ -37,6 +37,12 @@ static const struct tp_config_entry entries[] = {
              "computes",
      .parser = &tp_config_bool,
      FIELD(thread)},
+    {.name = "OFFLOAD_SHARED",
+     .default_text = "yes",
+     .help = "launches to workers of the same machine go by memory that both sides "
+             "have, not by MPI",
+     .parser = &tp_config_bool,
+     FIELD(shared)},
     {.name = "OFFLOAD_TIMEOUT",
      .default_text = "60s",
      .help = "time for workers to come and to answer; then the job ends with words",

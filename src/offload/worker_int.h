@@ -13,6 +13,7 @@ struct incoming {
     struct tp_list link; /**< of one that waits for its turn */
     uint8_t *data;
     uint64_t len;
+    int source; /**< rank of who sent it */
     MPI_Request request; /**< of the receive */
     MPI_Request forwards[TP_TREE_CHILDREN];
 };
@@ -41,6 +42,8 @@ struct worker {
     const char *running; /**< name of the kernel, static; NULL between them */
     bool ended;
     struct incoming ring[WORKER_RECEIVES];
+    struct tp_ring shared; /**< at worker 0: from a parent of this machine */
+    struct incoming by_memory; /**< what came by it */
     struct tp_list held;
     uint64_t held_bytes;
     uint64_t held_max; /**< what all parents together may have under way */

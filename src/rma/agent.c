@@ -73,7 +73,9 @@ drain(struct tp_remote *r)
 {
     unsigned count = 0;
 
-    atomic_store(&r->stalled, false);
+    if (atomic_load(&r->stalled)) {
+        atomic_store(&r->stalled, false);
+    }
     while (is_ready(r)) {
         uint64_t tail = atomic_load(&r->tail);
         telpher_rma_command *c = place(r, tail);
@@ -164,12 +166,13 @@ tp_remote_tell_failure(struct tp_remote *r)
 {
     telpher_rma_command c = {.op = TP_AGENT_FAILED};
     char words[TELPHER_ERROR_TEXT_BYTES];
-    size_t name = strlen(r->run->kernel->name) + 2; /* the others put it there again */
+    size_t name; /* the others put it there again */
     const char *report;
 
     if (!is_to_tell(r)) {
         return;
     }
+    name = strlen(r->run->kernel->name) + 2;
     atomic_store(&r->told, true);
     c.tag = (uint32_t)atomic_load(&r->run->status);
     tp_mutex_lock(&r->run->fail_lock);
@@ -221,8 +224,8 @@ tp_remote_look(struct tp_remote *r)
     return count;
 }
 
-static void
-call_thread(struct tp_remote *r)
+void
+tp_remote_call(struct tp_remote *r)
 {
     if (atomic_load(&r->parked) != 0 && atomic_exchange(&r->parked, 0) != 0) {
         syscall(SYS_futex, &r->parked, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -240,7 +243,7 @@ void
 tp_remote_look_end(struct tp_remote *r, bool sleeps)
 {
     if (atomic_fetch_sub(&r->lookers, 1) == 1 && sleeps) {
-        call_thread(r);
+        tp_remote_call(r);
     }
 }
 
@@ -248,7 +251,7 @@ void
 tp_remote_failed(struct tp_remote *r)
 {
     wake_sleeper(r);
-    call_thread(r);
+    tp_remote_call(r);
 }
 
 /* ---- posting ---- */
@@ -384,6 +387,6 @@ tp_remote_stop(struct tp_remote *r)
 {
     atomic_store(&r->stop, true);
     wake_sleeper(r);
-    call_thread(r);
+    tp_remote_call(r);
     tp_thread_join(r->thread);
 }

@@ -25,10 +25,10 @@ enum { WORLD = TELPHER_RMA_WORLD, LAUNCH_MAX_S = 20 }; /* the deadline is 60 s *
 
 static telpher_status said[8]; /* by rank */
 
-/* Runs it and compares the status and a word of the report, long before the deadline. */
+/* Runs it and compares the status and a word of the report. */
 static void
-run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t workers,
-    telpher_status expected, const char *words)
+run_for(uint64_t timeout_ns, const telpher_rma_kernel *kernel, uint32_t ranks,
+        uint32_t lanes, uint32_t workers, telpher_status expected, const char *words)
 {
     telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
     tp_ns start = tp_clock_ns();
@@ -38,6 +38,7 @@ run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t w
     p.ranks = ranks;
     p.block[0] = lanes;
     p.workers = workers;
+    p.timeout_ns = timeout_ns;
     assert_int_equal(telpher_rma_create(&p, &job, NULL), TELPHER_OK);
     status = telpher_rma_run(job, kernel, NULL, NULL);
     if (status != expected || strstr(telpher_rma_report(job), words) == NULL) {
@@ -46,6 +47,14 @@ run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t w
     }
     assert_true(tp_clock_ns() - start < LAUNCH_MAX_S * (tp_ns)1000000000);
     telpher_rma_destroy(job);
+}
+
+/* The same, long before the deadline. */
+static void
+run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t workers,
+    telpher_status expected, const char *words)
+{
+    run_for(0, kernel, ranks, lanes, workers, expected, words);
 }
 
 /* Rank 1 returns, and with it its worker, which is poked all the same. */
@@ -186,6 +195,47 @@ who_asks_on_and_on_is_told(void **state)
     assert_non_null(strstr(words, "test at "));
 }
 
+/* Tests for longer than any wait may take, and does its work; rank 1 waits for nobody. */
+TELPHER_RMA_KERNEL(tests_long)
+{
+    static int enough; /* lane 0 decides for both: each has its own time */
+    uint64_t begin = telpher_rma_now(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD);
+
+    while (me == 0 && !enough) {
+        said[0] = telpher_rma_test(rma, 7, 2);
+        if (telpher_rma_lane(rma) == 0) {
+            enough = telpher_rma_now(rma) - begin >= 300000000;
+        }
+        telpher_rma_sync(rma);
+    }
+    if (me == 0) {
+        telpher_rma_notify(rma, WORLD, 0, 7);
+        telpher_rma_notify(rma, WORLD, 0, 7);
+        said[1] = telpher_rma_test(rma, 7, 2);
+    }
+}
+
+static void
+who_tests_in_vain_is_told_once(void **state)
+{
+    char words[1000] = "", *at;
+
+    (void)state;
+    tp_log_set_sink(keep_warning, words);
+    tp_log_configure("warn", NULL);
+    run_for(100000000, &tests_long, 2, 2, 2, TELPHER_OK, "");
+    tp_log_configure("none", NULL);
+    tp_log_set_sink(NULL, NULL);
+    assert_int_equal(said[0], TELPHER_ERR_AGAIN);
+    assert_int_equal(said[1], TELPHER_OK);
+    at = strstr(words, "rank 0 has tested for tag 7 in vain for longer than the "
+                       "deadline of 0.100 s");
+    assert_non_null(at);
+    assert_null(strstr(at + 1, "rank 0 has tested"));
+    assert_non_null(strstr(words, "rank 0: tests in vain for tag 7: 0 of 2"));
+}
+
 /* A guard for each would be more mappings than the system gives. */
 static void
 stacks_may_be_more_than_mappings(void **state)
@@ -283,6 +333,7 @@ main(void)
         cmocka_unit_test(times_may_be_nothing_or_for_ever),
         cmocka_unit_test(a_report_names_who_is_missing),
         cmocka_unit_test(who_asks_on_and_on_is_told),
+        cmocka_unit_test(who_tests_in_vain_is_told_once),
         cmocka_unit_test(stacks_may_be_more_than_mappings),
         cmocka_unit_test(a_crash_says_where),
     };

@@ -4,14 +4,11 @@
  * last one does what is to be done once, with every slot to look at, and lets all go on.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "rma/remote.h"
-
-enum { CHUNK = 512 }; /* [bytes] */
 
 /* ---- finding and making ---- */
 
@@ -123,6 +120,8 @@ tp_group_create(struct tp_run *run, const uint32_t *members, uint32_t size,
     }
     if (status != TELPHER_OK) {
         tp_group_destroy(group);
+    } else if (group->spread != NULL) {
+        tp_spread_enrolled(run, group);
     }
     return status;
 }
@@ -233,10 +232,9 @@ tp_group_meet(struct tp_lane *lane, struct tp_group *group, tp_group_fn fn)
     return status;
 }
 
-/* Finds the group of a call's first argument and fills the slot. NULL when refused. */
-static struct tp_group *
-begin(struct tp_lane *lane, const struct tp_call *call, const uint64_t args[4],
-      struct tp_result *ret_result)
+struct tp_group *
+tp_group_begin(struct tp_lane *lane, const struct tp_call *call, const uint64_t args[4],
+               struct tp_result *ret_result)
 {
     telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
     struct tp_group *group = tp_group_find(lane->rank, comm);
@@ -254,261 +252,17 @@ begin(struct tp_lane *lane, const struct tp_call *call, const uint64_t args[4],
     return group;
 }
 
-static const uint64_t no_args[4];
-
 /* args: group */
 void
 tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
               struct tp_result *ret_result)
 {
-    struct tp_group *group = begin(lane, call, no_args, ret_result);
+    static const uint64_t no_args[4];
+    struct tp_group *group = tp_group_begin(lane, call, no_args, ret_result);
 
     if (group != NULL) {
         ret_result->status = tp_group_meet(lane, group, NULL);
     }
-}
-
-/* ---- broadcast and reductions ---- */
-
-void
-tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
-                struct tp_result *ret_result)
-{
-    const telpher_rma_fold *f = call->in;
-    const uint64_t args[4] = {f->root, f->count};
-    struct tp_group *group = begin(lane, call, args, ret_result);
-
-    if (group == NULL) {
-        return;
-    }
-    if (f->root >= group->size || (f->dst == NULL && f->count != 0)) {
-        ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "root %u, %llu bytes at %p",
-                           f->root, (unsigned long long)f->count, f->dst);
-        return;
-    }
-    tp_group_slot(lane->rank, group)->fold = *f;
-    if (group->spread != NULL) {
-        ret_result->status = tp_spread_broadcast(lane, group, f);
-        return;
-    }
-    ret_result->status = tp_group_meet(lane, group, NULL);
-    if (ret_result->status != TELPHER_OK) {
-        return;
-    }
-    if (group->slots[f->root].fold.src != f->dst && f->count != 0) {
-        tp_races_access(lane->rank, group->slots[f->root].fold.src, f->count, false,
-                        call->where);
-        tp_races_access(lane->rank, f->dst, f->count, true, call->where);
-        memmove(f->dst, group->slots[f->root].fold.src, f->count);
-    }
-    ret_result->status = tp_group_meet(lane, group, NULL); /* the root may change it */
-}
-
-/* Elements first to last, from all members, to whoever gets the result. */
-static void
-fold_part(const struct tp_group *group, uint64_t first, uint64_t last)
-{
-    const telpher_rma_fold *f = &group->slots[0].fold;
-    size_t size = tp_fold_size(f->type);
-    _Alignas(16) char sum[CHUNK];
-
-    while (first < last) {
-        size_t count = (size_t)TP_MIN(last - first, CHUNK / size);
-
-        memcpy(sum, (const char *)f->src + first * size, count * size);
-        for (uint32_t i = 1; i < group->size; i++) {
-            tp_fold(f->type, f->op, sum,
-                    (const char *)group->slots[i].fold.src + first * size, count);
-        }
-        for (uint32_t i = 0; i < group->size; i++) {
-            if ((f->root == TELPHER_RMA_NO_RANK || f->root == i) &&
-                group->slots[i].fold.dst != NULL) {
-                memcpy((char *)group->slots[i].fold.dst + first * size, sum,
-                       count * size);
-            }
-        }
-        first += count;
-    }
-}
-
-static void
-fold_all(struct tp_run *run, struct tp_group *group)
-{
-    (void)run;
-    fold_part(group, 0, group->slots[0].fold.count);
-}
-
-static telpher_status
-check_fold(struct tp_lane *lane, const struct tp_call *call,
-           const struct tp_group *group)
-{
-    const telpher_rma_fold *f = call->in;
-    bool gets = f->root == TELPHER_RMA_NO_RANK ||
-                f->root == group->positions[lane->rank->index];
-    size_t size = tp_fold_size(f->type);
-
-    if (size == 0 || f->op > TELPHER_RMA_MAX || f->count > SIZE_MAX / 16 ||
-        (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0) {
-        return tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                              "no such reduction: type %u, op %u, flags %u, %llu",
-                              f->type, f->op, f->flags, (unsigned long long)f->count);
-    }
-    if (f->root != TELPHER_RMA_NO_RANK && f->root >= group->size) {
-        return tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "root %u of %u ranks",
-                              f->root, group->size);
-    }
-    if (f->count != 0 &&
-        (f->src == NULL || (gets && f->dst == NULL) || (uintptr_t)f->src % size != 0 ||
-         (gets && (uintptr_t)f->dst % size != 0))) {
-        return tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                              "%zu-byte elements from %p to %p", size, f->src, f->dst);
-    }
-    return TELPHER_OK;
-}
-
-/* Few elements: by the last to come. Many: each member does a part of them, in both cases
- * in the order of the ranks. */
-static telpher_status
-fold_together(struct tp_lane *lane, struct tp_group *group, const telpher_rma_fold *f)
-{
-    uint64_t me = group->positions[lane->rank->index];
-    telpher_status status;
-
-    if (f->count * tp_fold_size(f->type) <= TP_FOLD_SMALL) {
-        return tp_group_meet(lane, group, fold_all);
-    }
-    if (group->spread != NULL) {
-        return tp_spread_fold(lane, group, f);
-    }
-    status = tp_group_meet(lane, group, NULL);
-    if (status == TELPHER_OK) {
-        uint64_t each = f->count / group->size, rest = f->count % group->size;
-        uint64_t first = me * each + TP_MIN(me, rest);
-
-        fold_part(group, first, first + each + (me < rest));
-        status = tp_group_meet(lane, group, NULL);
-    }
-    return status;
-}
-
-void
-tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
-             struct tp_result *ret_result)
-{
-    const telpher_rma_fold *f = call->in;
-    const uint64_t args[4] = {f->root, f->count, (uint64_t)f->type << 16 | f->op};
-    struct tp_group *group = begin(lane, call, args, ret_result);
-    size_t len;
-
-    if (group == NULL) {
-        return;
-    }
-    ret_result->status = check_fold(lane, call, group);
-    if (ret_result->status != TELPHER_OK) {
-        return;
-    }
-    len = f->count * tp_fold_size(f->type);
-    tp_group_slot(lane->rank, group)->fold = *f;
-    tp_races_access(lane->rank, f->src, len, false, call->where);
-    ret_result->status = fold_together(lane, group, f);
-    if (f->root == TELPHER_RMA_NO_RANK ||
-        f->root == group->positions[lane->rank->index]) {
-        tp_races_access(lane->rank, f->dst, len, true, call->where);
-    }
-}
-
-/* ---- splits ---- */
-
-static int
-compare_wishes(const void *left, const void *right)
-{
-    const struct tp_wish *a = left, *b = right;
-
-    if (a->color != b->color) {
-        return a->color < b->color ? -1 : 1;
-    }
-    if (a->key != b->key) {
-        return a->key < b->key ? -1 : 1;
-    }
-    return a->position < b->position ? -1 : 1;
-}
-
-void
-tp_split_sort(const struct tp_group *group, struct tp_wish *list)
-{
-    for (uint32_t i = 0; i < group->size; i++) {
-        list[i] = (struct tp_wish){group->slots[i].color, group->slots[i].key, i};
-        group->slots[i].result = TELPHER_RMA_COMM_NONE;
-    }
-    qsort(list, group->size, sizeof(*list), compare_wishes);
-}
-
-telpher_status
-tp_split_one(struct tp_run *run, struct tp_group *group, const struct tp_wish *list,
-             uint32_t left, uint32_t *ranks, int32_t index, uint32_t *ret_count)
-{
-    telpher_status status = TELPHER_OK;
-    uint32_t n = 0;
-
-    for (; n < left && list[n].color == list[0].color; n++) {
-        ranks[n] = group->members[list[n].position];
-    }
-    if (list[0].color >= 0) {
-        status = tp_group_create(run, ranks, n, "group %d", index, &index);
-    }
-    for (uint32_t i = 0; i < n && list[0].color >= 0 && status == TELPHER_OK; i++) {
-        group->slots[list[i].position].result = index + 1;
-    }
-    *ret_count = n;
-    return status;
-}
-
-static telpher_status
-make_groups(struct tp_run *run, struct tp_group *group, struct tp_wish *list,
-            uint32_t *ranks)
-{
-    telpher_status status = TELPHER_OK;
-
-    tp_split_sort(group, list);
-    for (uint32_t i = 0, n; i < group->size && status == TELPHER_OK; i += n) {
-        status = tp_split_one(run, group, &list[i], group->size - i, ranks, -1, &n);
-    }
-    return status;
-}
-
-static void
-split_all(struct tp_run *run, struct tp_group *group)
-{
-    struct tp_wish *list = tp_alloc_array(group->size, sizeof(*list), "split");
-    uint32_t *ranks = tp_alloc_array(group->size, sizeof(*ranks), "split");
-
-    group->status = list != NULL && ranks != NULL ? make_groups(run, group, list, ranks)
-                                                  : TELPHER_ERR_NO_MEMORY;
-    tp_free(list);
-    tp_free(ranks);
-    if (group->status != TELPHER_OK) {
-        tp_run_fail(run, group->status, "splitting %s at %s", group->name,
-                    group->slots[0].where);
-    }
-}
-
-/* args: group, color, key */
-void
-tp_do_split(struct tp_lane *lane, const struct tp_call *call,
-            struct tp_result *ret_result)
-{
-    struct tp_group *group = begin(lane, call, no_args, ret_result);
-    struct tp_slot *slot;
-
-    if (group == NULL) {
-        return;
-    }
-    slot = tp_group_slot(lane->rank, group);
-    slot->color = (int32_t)(int64_t)call->args[1];
-    slot->key = (int32_t)(int64_t)call->args[2];
-    ret_result->status = tp_group_meet(lane, group, split_all);
-    ret_result->value = slot->result;
 }
 
 /* ---- timers ---- */
@@ -559,7 +313,7 @@ tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
     struct tp_group *group;
 
     on_device.args[0] = TELPHER_RMA_DEVICE;
-    group = begin(lane, &on_device, args, ret_result);
+    group = tp_group_begin(lane, &on_device, args, ret_result);
     if (group == NULL) {
         return;
     }

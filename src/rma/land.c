@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes from other processes. All that one process sends takes effect in the order it
- * was sent: what is complete waits behind what is still landing. Everything is checked
- * against what this process knows before it is used. The role is held, or no launch runs.
+ * was sent: what is complete waits behind what is still landing. The role is held, or no
+ * launch runs.
  */
 #include <string.h>
 
@@ -31,345 +31,6 @@ tp_land_forget(struct tp_process *process)
     }
 }
 
-/* ---- what a command names ---- */
-
-static struct tp_rank *
-find_rank(struct tp_run *run, uint32_t rank)
-{
-    return rank >= run->first && rank - run->first < run->params.ranks
-               ? &run->ranks[rank]
-               : NULL;
-}
-
-static void
-break_word(struct tp_run *run, uint32_t process, const telpher_rma_command *c)
-{
-    tp_run_fail(
-        run, TELPHER_ERR_PROTO,
-        "process %u sent what cannot be: %u from rank %u to rank %u, %llu bytes "
-        "at %llu of %d",
-        process, c->op, c->from, c->to, (unsigned long long)c->len,
-        (unsigned long long)c->off, c->where);
-}
-
-/* A member's memory in a reduction. */
-static char *
-find_brought(struct tp_run *run, const telpher_rma_command *c, uint64_t *ret_len)
-{
-    const struct tp_group *group = c->where >= 0 && c->where < TP_GROUPS_MAX
-                                       ? atomic_load(&run->groups[c->where])
-                                       : NULL;
-    const telpher_rma_fold *f;
-    size_t size;
-
-    if (group == NULL || group->positions[c->to] == TELPHER_RMA_NO_RANK) {
-        return NULL;
-    }
-    f = &group->slots[group->positions[c->to]].fold;
-    size = group->slots[group->positions[c->to]].op == TP_OP_REDUCE
-               ? tp_fold_size(f->type)
-               : 1;
-    *ret_len = f->count * size;
-    return (c->flags & TELPHER_RMA_COMMAND_SOURCE) != 0 ? (char *)(uintptr_t)f->src
-                                                        : f->dst;
-}
-
-/* The memory of this process that a command is about; NULL if there is none. */
-static char *
-find_place(struct tp_run *run, const telpher_rma_command *c)
-{
-    uint64_t len = 0;
-    char *base = NULL;
-
-    if (find_rank(run, c->to) == NULL) {
-        return NULL;
-    }
-    if ((c->flags & (TELPHER_RMA_COMMAND_SOURCE | TELPHER_RMA_COMMAND_RESULT)) != 0) {
-        base = find_brought(run, c, &len);
-    } else {
-        const struct tp_window *w = tp_window_find(run, c->where);
-
-        if (w != NULL && w->group->positions[c->to] != TELPHER_RMA_NO_RANK) {
-            base = w->parts[w->group->positions[c->to]].base;
-            len = w->parts[w->group->positions[c->to]].len;
-        }
-    }
-    return base != NULL && c->off <= len && c->len <= len - c->off ? base + c->off
-                                                                   : NULL;
-}
-
-/* ---- effects ---- */
-
-static bool
-notify(struct tp_run *run, const telpher_rma_command *c)
-{
-    struct tp_rank *to = find_rank(run, c->to);
-
-    if (to == NULL || c->tag >= run->params.tags || c->from >= run->world) {
-        return false;
-    }
-    tp_rank_notify(to, c->from, c->tag);
-    return true;
-}
-
-static bool
-put(struct tp_run *run, const struct tp_landing *l, const void *data, size_t len)
-{
-    const telpher_rma_command *c = &l->c;
-    char *at = find_place(run, c);
-
-    if ((at == NULL && c->len != 0) || (data != NULL && len != c->len)) {
-        return false;
-    }
-    if (data != NULL && len != 0) {
-        memcpy(at, data, len);
-    }
-    return (c->flags & TELPHER_RMA_COMMAND_NOTIFIES) == 0 || notify(run, c);
-}
-
-static bool
-put_value(struct tp_run *run, const telpher_rma_command *c)
-{
-    char *at = find_place(run, c);
-
-    if (at == NULL || c->len != sizeof(uint64_t) ||
-        (uintptr_t)at % sizeof(uint64_t) != 0) {
-        return false;
-    }
-    *(uint64_t *)(void *)at = c->local;
-    return notify(run, c);
-}
-
-static bool
-give(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
-{
-    const char *at = find_place(r->run, c);
-
-    if (at == NULL || c->from >= r->run->world ||
-        tp_process_of(r->run, c->from) != process) {
-        return false;
-    }
-    tp_agent_give(r, process, c, at);
-    return true;
-}
-
-static bool
-answer_flush(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
-{
-    const telpher_rma_command flushed = {.op = TP_AGENT_FLUSHED, .to = c->from};
-
-    tp_agent_send(r->world, process, &flushed, NULL, 0);
-    return true;
-}
-
-static bool
-rank_returned(struct tp_run *run, uint32_t process, const telpher_rma_command *c)
-{
-    if (c->from >= run->world || tp_process_of(run, c->from) != process) {
-        return false;
-    }
-    atomic_store(&run->ranks[c->from].returned, true);
-    for (uint32_t i = 0; atomic_load(&run->any_from) && i < run->params.ranks; i++) {
-        tp_rank_poke(&run->ranks[run->first + i]);
-    }
-    return true;
-}
-
-/* ---- gets ---- */
-
-static struct tp_get *
-find_get(struct tp_remote *r, const telpher_rma_command *c)
-{
-    uint32_t index = (uint32_t)c->number;
-    struct tp_get *get = index < r->get_count ? &r->gets[index] : NULL;
-
-    return get != NULL && get->rank != NULL &&
-                   get->serial == (uint32_t)(c->number >> 32) && get->len == c->len
-               ? get
-               : NULL;
-}
-
-static bool
-end_get(struct tp_remote *r, const struct tp_landing *l, const void *data, size_t len)
-{
-    struct tp_get *get = find_get(r, &l->c);
-    struct tp_rank *rank;
-
-    if (get == NULL || (data != NULL && len != get->len)) {
-        return false;
-    }
-    rank = get->rank;
-    if (data != NULL && len != 0 && get->dst != NULL) {
-        memcpy(get->dst, data, len);
-    }
-    get->rank = NULL;
-    tp_remote_answer(rank);
-    return true;
-}
-
-static bool
-end_flush(struct tp_remote *r, const telpher_rma_command *c)
-{
-    struct tp_rank *rank = find_rank(r->run, c->to);
-
-    if (rank == NULL || atomic_load(&rank->answers) == 0) {
-        return false;
-    }
-    tp_remote_answer(rank);
-    return true;
-}
-
-/* ---- agents ---- */
-
-static void
-take_hello(struct tp_process *p, const void *body, size_t len)
-{
-    struct tp_hello hello;
-
-    if (len == sizeof(hello)) {
-        memcpy(&hello, body, len);
-        hello.kernel[sizeof(hello.kernel) - 1] = '\0';
-        p->hellos[hello.serial % 2] = hello;
-    }
-}
-
-static char *
-take_words(const void *body, size_t len)
-{
-    char *words = tp_malloc(len + 1, "words");
-
-    if (words != NULL) {
-        memcpy(words, body, len);
-        words[len] = '\0';
-    }
-    return words;
-}
-
-static void
-take_failure(struct tp_run *run, uint32_t process, const telpher_rma_command *c,
-             const void *body, size_t len)
-{
-    int32_t status = (int32_t)c->tag;
-    char *words = take_words(body, len);
-
-    atomic_store(&run->remote->told, true); /* who failed has told all */
-    tp_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s", process,
-                words != NULL ? words : telpher_status_text(status));
-    tp_free(words);
-}
-
-static void
-take_done(struct tp_process *p, const void *body, size_t len)
-{
-    p->done = true;
-    tp_free(p->table);
-    p->table = len > 1 ? take_words(body, len) : NULL;
-}
-
-/* @return false: this cannot be */
-static bool
-do_agent(struct tp_remote *r, uint32_t process, struct tp_landing *l, const void *data,
-         size_t len)
-{
-    struct tp_process *p = &r->world->processes[process];
-    const telpher_rma_command *c = &l->c;
-
-    switch (c->op) {
-    case TP_AGENT_GOT:
-        return end_get(r, l, data, len);
-    case TP_AGENT_FLUSHED:
-        return end_flush(r, c);
-    case TP_AGENT_CREDIT:
-        if (c->tag == r->world->serial) { /* else it is of a launch that is over */
-            p->acked = (uint32_t)c->number;
-        }
-        return true;
-    case TP_AGENT_ARRIVED:
-        if (l->data == NULL && len != 0) {
-            l->data = tp_memdup(data, len, "arrival");
-        }
-        tp_spread_arrived(r, process, c, l->data, len);
-        l->data = NULL;
-        return true;
-    case TP_AGENT_DONE:
-        take_done(p, data, len);
-        return true;
-    case TP_AGENT_QUIET:
-    case TP_AGENT_ASK:
-        return tp_quiet_take(r, process, c);
-    case TP_AGENT_FAILED:
-        take_failure(r->run, process, c, data, len);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static void
-count_consumed(struct tp_remote *r, uint32_t process)
-{
-    struct tp_process *p = &r->world->processes[process];
-    const telpher_rma_command credit = {
-        .op = TP_AGENT_CREDIT, .tag = r->world->serial, .number = p->consumed + 1};
-
-    p->consumed++;
-    if (p->consumed - p->told >= TP_CREDIT_EACH) {
-        p->told = p->consumed;
-        tp_agent_send(r->world, process, &credit, NULL, 0);
-    }
-}
-
-static bool
-do_command(struct tp_remote *r, uint32_t process, struct tp_landing *l,
-           const void *data, size_t len)
-{
-    const telpher_rma_command *c = &l->c;
-    bool good;
-
-    if (c->op >= TELPHER_RMA_COMMAND_AGENTS) {
-        return do_agent(r, process, l, data, len);
-    }
-    switch (c->op) {
-    case TELPHER_RMA_COMMAND_PUT:
-        good = put(r->run, l, data, len);
-        break;
-    case TELPHER_RMA_COMMAND_VALUE:
-        good = put_value(r->run, c);
-        break;
-    case TELPHER_RMA_COMMAND_NOTIFY:
-        good = notify(r->run, c);
-        break;
-    case TELPHER_RMA_COMMAND_GET:
-        good = give(r, process, c);
-        break;
-    case TELPHER_RMA_COMMAND_FLUSH:
-        good = answer_flush(r, process, c);
-        break;
-    case TELPHER_RMA_COMMAND_RETURNED:
-        good = rank_returned(r->run, process, c);
-        break;
-    default:
-        good = false;
-    }
-    count_consumed(r, process);
-    return good;
-}
-
-/* @p data  what came with it, NULL if it landed where it belongs. */
-static void
-take_effect(struct tp_world *w, uint32_t process, struct tp_landing *l,
-            const void *data, size_t len)
-{
-    if (l->c.op == TP_AGENT_HELLO) {
-        take_hello(&w->processes[process], data, len);
-    } else if (w->run != NULL && l->status == TELPHER_OK) {
-        w->run->remote->came += tp_quiet_counts(l->c.op);
-        if (!do_command(w->run->remote, process, l, data, len)) {
-            break_word(w->run, process, &l->c);
-        }
-    }
-}
-
 static void
 run_landings(struct tp_world *w, uint32_t process)
 {
@@ -382,7 +43,7 @@ run_landings(struct tp_world *w, uint32_t process)
         if (!l->landed) {
             break;
         }
-        take_effect(w, process, l, l->data, l->len);
+        tp_effect_take(w, process, l, l->data, l->len);
         landing_free(l);
     }
 }
@@ -406,20 +67,26 @@ landing_add(struct tp_process *p, const telpher_rma_command *c)
 static void *
 name_place(struct tp_world *w, struct tp_landing *l, size_t len)
 {
-    struct tp_get *get;
-
-    if (w->run != NULL && l->c.op == TELPHER_RMA_COMMAND_PUT) {
-        return len == l->c.len ? find_place(w->run, &l->c) : NULL;
+    if (!tp_is_of_launch(w, &l->c)) {
+        return NULL;
     }
-    if (w->run != NULL && l->c.op == TP_AGENT_GOT) {
-        get = find_get(w->run->remote, &l->c);
-        return get != NULL && len == get->len ? get->dst : NULL;
+    if (l->c.op == TELPHER_RMA_COMMAND_PUT || l->c.op == TP_AGENT_GOT) {
+        return tp_effect_place(w->run->remote, &l->c, len);
     }
     if (l->c.op > TP_AGENT_GOT && len <= TP_BODY_MAX) {
         l->data = tp_malloc(len, "message");
         l->len = len;
     }
     return l->data;
+}
+
+static void
+tell_no_memory(struct tp_world *w, uint32_t process)
+{
+    if (w->run != NULL) {
+        tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
+                    "no memory for what process %u sends", process);
+    }
 }
 
 static void
@@ -434,15 +101,19 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
         return;
     }
     l = landing_add(&w->processes[msg->from], msg->params);
-    if (l != NULL) {
-        msg->cookie = l;
-        msg->buffers[0].data = name_place(w, l, msg->buffers[0].len);
-        if (msg->buffers[0].data == NULL && w->run != NULL) {
-            break_word(w->run, msg->from, &l->c);
-        }
-    } else if (w->run != NULL) {
-        tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
-                    "no memory for what process %u sends", msg->from);
+    if (l == NULL) {
+        tell_no_memory(w, msg->from);
+        return;
+    }
+    msg->cookie = l;
+    msg->buffers[0].data = name_place(w, l, msg->buffers[0].len);
+    if (msg->buffers[0].data != NULL || !tp_is_of_launch(w, &l->c)) {
+        return;
+    }
+    if (l->c.op > TP_AGENT_GOT && msg->buffers[0].len <= TP_BODY_MAX) {
+        tell_no_memory(w, msg->from);
+    } else {
+        tp_effect_refuse(w->run, msg->from, &l->c);
     }
 }
 
@@ -457,7 +128,7 @@ take_small(struct tp_world *w, const telpher_msg *msg)
 
     memcpy(&now.c, msg->params, sizeof(now.c));
     if (tp_list_is_empty(&p->landings)) {
-        take_effect(w, msg->from, &now, data, len);
+        tp_effect_take(w, msg->from, &now, data, len);
         tp_free(now.data);
         return;
     }
@@ -470,9 +141,19 @@ take_small(struct tp_world *w, const telpher_msg *msg)
         l->landed = true;
         l->status = len == 0 || l->data != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
     }
-    if ((l == NULL || l->status != TELPHER_OK) && w->run != NULL) {
-        tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
-                    "no memory for what process %u sends", msg->from);
+    if (l == NULL || l->status != TELPHER_OK) {
+        tell_no_memory(w, msg->from);
+    }
+}
+
+/* Of a process that is lost we are told elsewhere. */
+static void
+tell_broken(struct tp_world *w, const telpher_msg *msg)
+{
+    if (w->run != NULL && msg->status < 0 && msg->status != TELPHER_ERR_PEER_LOST &&
+        msg->buffers[0].data != NULL) {
+        tp_run_fail(w->run, msg->status, "what process %u sent has not come: %s",
+                    msg->from, telpher_status_text(msg->status));
     }
 }
 
@@ -491,6 +172,7 @@ on_entry(telpher_context *ctx, telpher_msg *msg, void *user)
     } else if (l != NULL) {
         l->landed = true;
         l->status = msg->status;
+        tell_broken(w, msg);
         run_landings(w, msg->from);
     }
 }

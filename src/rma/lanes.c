@@ -107,6 +107,16 @@ part_ways(struct tp_lane *lane, const struct tp_call *call)
     return refused(lane, call, TELPHER_ERR_INVALID);
 }
 
+/* What lanes do among themselves is part of a loop that tests. */
+static void
+forget_asks(struct tp_rank *rank, enum tp_op op)
+{
+    if (op != TP_OP_TEST && op != TP_OP_SYNC && op != TP_OP_SHARED &&
+        op != TP_OP_LANE_SUM) {
+        tp_wait_asked(rank);
+    }
+}
+
 static struct tp_result
 call_once(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
 {
@@ -116,6 +126,9 @@ call_once(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
     tp_races_sync(rank);
     if (rank->run->params.check != 0) {
         tp_lane_yield(lane); /* other ranks may be first */
+    }
+    if (tp_unlikely(rank->asks.kind != TP_WAIT_NONE)) {
+        forget_asks(rank, call->op);
     }
     fn(lane, call, &result);
     tp_races_sync(rank);

@@ -28,11 +28,13 @@ static bool
 nothing_is_under_way(const struct tp_remote *r)
 {
     for (uint32_t i = 0; i < r->world->count; i++) {
-        if (!tp_list_is_empty(&r->world->processes[i].landings)) {
+        const struct tp_process *p = &r->world->processes[i];
+
+        if (p->under_way != 0 || !tp_list_is_empty(&p->landings)) {
             return false;
         }
     }
-    return r->under_way == 0 && atomic_load(&r->head) == atomic_load(&r->tail);
+    return atomic_load(&r->head) == atomic_load(&r->tail);
 }
 
 static struct tp_quiet
@@ -58,7 +60,6 @@ tell(struct tp_remote *r, const struct tp_quiet *q, uint32_t wave)
 {
     const telpher_rma_command c = {.op = TP_AGENT_QUIET,
                                    .flags = q->flags,
-                                   .tag = r->world->serial,
                                    .from = wave,
                                    .off = q->went,
                                    .len = q->came};
@@ -91,8 +92,7 @@ all_are_quiet(const struct tp_remote *r)
 static void
 ask(struct tp_remote *r)
 {
-    const telpher_rma_command c = {
-        .op = TP_AGENT_ASK, .tag = r->world->serial, .from = ++r->wave};
+    const telpher_rma_command c = {.op = TP_AGENT_ASK, .from = ++r->wave};
 
     for (uint32_t i = 0; i < r->world->count; i++) {
         r->quiet[i].again = false;
@@ -169,9 +169,6 @@ tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_command *
 {
     struct tp_quiet own;
 
-    if (c->tag != r->world->serial) {
-        return true; /* of a launch that is over */
-    }
     if (c->op == TP_AGENT_QUIET) {
         if (r->world->process == 0) {
             take_word(r, process, c);

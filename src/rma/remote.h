@@ -37,8 +37,8 @@ enum tp_agent_op {
     TP_AGENT_HELLO, /* a launch begins: struct tp_hello */
     TP_AGENT_DONE, /* all ranks there have returned; a body of words */
     TP_AGENT_FAILED, /* tag: status; a body of words */
-    TP_AGENT_QUIET, /* flags; tag: serial; from: wave; off, len: messages that went, came */
-    TP_AGENT_ASK /* tag: serial; from: wave */
+    TP_AGENT_QUIET, /* flags; from: wave; off, len: messages that went, came */
+    TP_AGENT_ASK /* from: wave */
 };
 
 /** What a launch must have in common. */
@@ -66,6 +66,7 @@ struct tp_process {
     struct tp_hello hellos[2]; /* of this launch and the next; serial 0 = none came */
     char *table; /* its ranks, as it told at the end of a launch that failed */
     uint32_t sent, acked, consumed, told; /* commands; all wrap */
+    uint32_t under_way; /* sends to it whose memory is still in use */
     struct tp_list landings; /* in the order they were announced */
 };
 
@@ -106,7 +107,6 @@ struct tp_remote {
     _Atomic bool stop;
     _Atomic bool told; /* the others know that the launch has failed, or told us */
     pthread_t thread;
-    uint32_t under_way; /* sends whose memory is still in use */
     struct tp_get *gets;
     uint32_t get_count;
     struct tp_list arrivals; /* of groups, that nobody waits for yet */
@@ -128,6 +128,8 @@ telpher_status tp_world_open(telpher_context *ctx, struct tp_world **ret_world,
 /** Makes what a launch needs, and makes it known to what comes. */
 telpher_status tp_remote_create(struct tp_run *run, struct tp_world *world);
 void tp_remote_destroy(struct tp_run *run);
+/* ---- launch.c ---- */
+
 /** All processes come to the same launch. @p own  why this one cannot go on, or TELPHER_OK.
  *  @p run is NULL then. @return what all return */
 telpher_status tp_remote_begin(struct tp_world *world, struct tp_run *run,
@@ -155,6 +157,8 @@ unsigned tp_remote_look(struct tp_remote *r);
 /** A worker begins to look for something to do; ends; the last is followed by the agent. */
 void tp_remote_look_begin(struct tp_remote *r);
 void tp_remote_look_end(struct tp_remote *r, bool sleeps);
+/** Nobody looks: the agent's thread does. Any thread. */
+void tp_remote_call(struct tp_remote *r);
 /** The launch has failed here: the others are to be told. Any thread. */
 void tp_remote_failed(struct tp_remote *r);
 telpher_status tp_remote_start(struct tp_remote *r);
@@ -175,7 +179,8 @@ void tp_remote_unlock(struct tp_remote *r);
 
 /** Does one command. @return false: not before something has come */
 bool tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c);
-/** Sends a command with a body to a process; the body is copied or @p len is 0. */
+/** Sends a command with a body to a process; the body is copied or @p len is 0. What cannot
+ *  be sent makes the launch fail. */
 void tp_agent_send(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
                    const void *body, size_t len);
 /** The same to all others that are there. */
@@ -190,6 +195,24 @@ void tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_comm
 /** Registers the handler of all that comes. */
 void tp_land_listen(struct tp_world *w);
 void tp_land_forget(struct tp_process *process);
+
+/* ---- effect.c: what it does ---- */
+
+/** What was under way when a launch failed may come in the next one. */
+static inline bool
+tp_is_of_launch(const struct tp_world *w, const telpher_rma_command *c)
+{
+    return w->run != NULL && c->launch == w->serial;
+}
+
+/** Where the data of a put or of an answer to a get belongs, or NULL. */
+void *tp_effect_place(struct tp_remote *r, const telpher_rma_command *c, size_t len);
+/** It is there. @p data  what came with it, NULL if it landed where it belongs. */
+void tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
+                    const void *data, size_t len);
+/** The launch fails: this cannot be. */
+void tp_effect_refuse(struct tp_run *run, uint32_t process,
+                      const telpher_rma_command *c);
 
 /* ---- remote.c: what ranks do ---- */
 
@@ -216,6 +239,8 @@ uint32_t tp_spread_processes(const struct tp_run *run);
 /** The process that gives a group's windows their numbers: its first member's. */
 uint32_t tp_spread_leader(const struct tp_run *run, const struct tp_group *group);
 telpher_status tp_spread_create(struct tp_run *run, struct tp_group *group);
+/** The group has its number: others may have come to it before it was made here. */
+void tp_spread_enrolled(struct tp_run *run, struct tp_group *group);
 void tp_spread_destroy(struct tp_spread *spread);
 /** The last member in this process has come. */
 void tp_spread_meet(struct tp_lane *lane, struct tp_group *group, uint32_t generation,
@@ -245,7 +270,8 @@ void tp_quiet_look(struct tp_remote *r);
 bool tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_command *c);
 
 /* ---- window.c ---- */
-/** Reserves a number for the group's next window; -1 = there is none, or no memory. */
+enum { TP_WINDOW_NONE = -1, TP_WINDOW_NO_MEMORY = -2 };
+/** Reserves a number for the group's next window, or says why not. */
 int32_t tp_window_number(struct tp_run *run, struct tp_group *group);
 void tp_window_create_all(struct tp_run *run, struct tp_group *group);
 

@@ -52,7 +52,8 @@ print_sender(FILE *out, const struct tp_rank *rank, uint32_t tag, uint32_t from)
 static void
 print_tag(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
 {
-    fprintf(out, "waits for tag %u: %u of %u", w->tag,
+    fprintf(out, "%s tag %u: %u of %u",
+            w->op == TP_OP_TEST ? "tests in vain for" : "waits for", w->tag,
             atomic_load(&rank->counts[w->tag]) - rank->taken[w->tag], w->count);
     print_sender(out, rank, w->tag, w->from);
 }
@@ -60,6 +61,8 @@ print_tag(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
 static void
 print_any(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
 {
+    uint32_t known = 0; /* the first tag that ever came, if one did */
+
     fprintf(out, "waits for any of %u tags:", w->count);
     for (uint32_t i = 0; i < w->count && i < NAMES_MAX; i++) {
         fprintf(out, " %u", w->tags[i]);
@@ -67,15 +70,16 @@ print_any(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
     if (w->count > NAMES_MAX) {
         fprintf(out, " and %u more", w->count - NAMES_MAX);
     }
-    print_sender(out, rank, w->tags[0], TELPHER_RMA_NO_RANK);
+    while (known + 1 < w->count && atomic_load(&rank->senders[w->tags[known]]) == 0) {
+        known++;
+    }
+    print_sender(out, rank, w->tags[known], TELPHER_RMA_NO_RANK);
 }
 
 /* The rank's lock is held. */
 static void
-print_wait(FILE *out, const struct tp_rank *rank, tp_ns now)
+print_wait(FILE *out, const struct tp_rank *rank, const struct tp_wait *w, tp_ns now)
 {
-    const struct tp_wait *w = &rank->wait;
-
     fprintf(out, "rank %u: ", rank->index);
     if (w->kind == TP_WAIT_TAG) {
         print_tag(out, rank, w);
@@ -102,7 +106,9 @@ print_rank(FILE *out, struct tp_rank *rank, tp_ns now)
 
     tp_mutex_lock(&rank->lock);
     if (rank->wait.kind != TP_WAIT_NONE) {
-        print_wait(out, rank, now);
+        print_wait(out, rank, &rank->wait, now);
+    } else if (rank->asks.kind != TP_WAIT_NONE && !atomic_load(&rank->returned)) {
+        print_wait(out, rank, &rank->asks, now);
     } else if (atomic_load(&rank->returned)) {
         fprintf(out, "rank %u: has returned from the kernel, last call at %s\n",
                 rank->index, last != NULL ? last : "no line");
@@ -128,19 +134,26 @@ tp_report_table(FILE *out, struct tp_run *run)
 }
 
 /* Each line is one of the log, once, where it is decided. */
-void
-tp_rma_log_report(const char *report)
+static void
+log_lines(enum tp_log_level level, const char *report)
 {
     while (*report != '\0') {
         size_t len = strcspn(report, "\n");
 
-        tp_error("rma", "%.*s", (int)len, report);
+        tp_log(level, "rma", "%.*s", (int)len, report);
         report += len + (report[len] == '\n');
     }
 }
 
-static void
-write_report(struct tp_run *run, telpher_status status, const char *words)
+void
+tp_rma_log_report(const char *report)
+{
+    log_lines(TP_LOG_ERROR, report);
+}
+
+/* Of malloc(); NULL without memory. */
+static char *
+make_report(struct tp_run *run, const char *words, bool with_table)
 {
     char *text = NULL;
     size_t size;
@@ -148,11 +161,34 @@ write_report(struct tp_run *run, telpher_status status, const char *words)
 
     if (out != NULL) {
         fprintf(out, "%s: %s\n", run->kernel->name, words);
-        if (status != TELPHER_ERR_RACE) { /* then all have returned */
+        if (with_table) {
             tp_report_table(out, run);
         }
         fclose(out);
     }
+    return text;
+}
+
+void
+tp_run_warn(struct tp_run *run, const char *words, ...)
+{
+    char text[WORDS_MAX], *report;
+    va_list args;
+
+    va_start(args, words);
+    vsnprintf(text, sizeof(text), words, args);
+    va_end(args);
+    report = make_report(run, text, true);
+    log_lines(TP_LOG_WARN, report != NULL ? report : text);
+    free(report);
+}
+
+static void
+write_report(struct tp_run *run, telpher_status status, const char *words)
+{
+    /* with a race all have returned */
+    char *text = make_report(run, words, status != TELPHER_ERR_RACE);
+
     if (text == NULL) {
         tp_error("rma", "%s: %s", run->kernel->name, words);
         return;

@@ -136,8 +136,9 @@ struct tp_rank {
     _Atomic uint32_t *counts; /* notifications that came, by tag */
     _Atomic uint32_t *senders; /* who sent the last of a tag, plus 1 */
     uint32_t *taken; /* and were taken; this rank's own */
-    struct tp_mutex lock; /* wait, last */
+    struct tp_mutex lock; /* wait, asks, last */
     struct tp_wait wait;
+    struct tp_wait asks; /* tests in vain, since it did anything else; for reports */
     telpher_status wait_status;
     _Atomic(const char *) last; /* where this rank made its last call */
     struct tp_call call; /* what the first lane came with */
@@ -206,9 +207,11 @@ struct tp_worker {
     uint32_t ready_first, ready_count, ready_size;
     tp_ns next_deadline;
     tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
+    uint32_t crowded; /* times to sleep at once, since others want the processor */
     uint64_t random;
     bool idle; /* counted in run->idle */
     bool released; /* nobody waits any more: the run has failed */
+    uint32_t vain; /* tests in vain since a lane did anything else */
     _Atomic uint64_t *poked; /* a bit a rank: look at what it waits for */
     _Atomic uint32_t sleeping;
 };
@@ -247,6 +250,7 @@ struct tp_run {
     _Atomic(struct tp_window *) windows[TP_WINDOWS_MAX];
     uint32_t group_count;
     _Atomic bool any_from; /* a rank waited for a certain other */
+    _Atomic bool asks_told; /* that one tests in vain for longer than a wait may take */
     struct tp_races *races; /* NULL unless they are looked for */
     tp_ns start, end;
 };
@@ -333,6 +337,8 @@ void tp_run_destroy(struct tp_run *run);
 telpher_status tp_wait_look(struct tp_rank *rank, const struct tp_wait *wait);
 void tp_do_test(struct tp_lane *lane, const struct tp_call *call,
                 struct tp_result *ret_result);
+/** The rank does something else than to test in vain. */
+void tp_wait_asked(struct tp_rank *rank);
 void tp_do_wait(struct tp_lane *lane, const struct tp_call *call,
                 struct tp_result *ret_result);
 void tp_do_wait_any(struct tp_lane *lane, const struct tp_call *call,
@@ -380,6 +386,26 @@ void tp_group_refuse(struct tp_run *run, const struct tp_group *group, uint32_t 
 void tp_group_let_go(struct tp_run *run, struct tp_group *group, uint32_t generation,
                      const struct tp_rank *but);
 
+/** Finds the group of a call's first argument and fills the slot. NULL when refused. */
+struct tp_group *tp_group_begin(struct tp_lane *lane, const struct tp_call *call,
+                                const uint64_t args[4], struct tp_result *ret_result);
+void tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
+                   struct tp_result *ret_result);
+void tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
+                 struct tp_result *ret_result);
+
+/* ---- reduce.c, fold.c ---- */
+void tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
+                     struct tp_result *ret_result);
+void tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
+                  struct tp_result *ret_result);
+/** Bytes of an element of @p type, 0 if there is no such type. */
+size_t tp_fold_size(int type);
+/** *dst = *dst op *src for @p count elements. */
+void tp_fold(int type, int op, void *dst, const void *src, size_t count);
+
+/* ---- split.c ---- */
+
 /** What one member wants of a split. */
 struct tp_wish {
     int32_t color, key;
@@ -392,25 +418,14 @@ void tp_split_sort(const struct tp_group *group, struct tp_wish *list);
 telpher_status tp_split_one(struct tp_run *run, struct tp_group *group,
                             const struct tp_wish *list, uint32_t left, uint32_t *ranks,
                             int32_t index, uint32_t *ret_count);
-void tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
-                   struct tp_result *ret_result);
-void tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
-                     struct tp_result *ret_result);
-void tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
-                  struct tp_result *ret_result);
 void tp_do_split(struct tp_lane *lane, const struct tp_call *call,
                  struct tp_result *ret_result);
+
+/* ---- window.c ---- */
 void tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
                       struct tp_result *ret_result);
 void tp_do_win_free(struct tp_lane *lane, const struct tp_call *call,
                     struct tp_result *ret_result);
-void tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
-                 struct tp_result *ret_result);
-
-/** Bytes of an element of @p type, 0 if there is no such type. */
-size_t tp_fold_size(int type);
-/** *dst = *dst op *src for @p count elements. */
-void tp_fold(int type, int op, void *dst, const void *src, size_t count);
 
 /* ---- report.c ---- */
 
@@ -435,6 +450,9 @@ telpher_status tp_call_refuse(struct tp_lane *lane, telpher_status status,
 
 /** The table of who waits for whom, this process's ranks. Any thread. */
 void tp_report_table(FILE *out, struct tp_run *run);
+/** The same, with @p words, in the log: the run goes on. Any thread, no lock held. */
+void tp_run_warn(struct tp_run *run, const char *words, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* ---- crash.c: nothing happens without a check ---- */
 

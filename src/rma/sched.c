@@ -15,9 +15,11 @@
 
 enum {
     CLOCK_EVERY = 64,
-    LOOK_EVERY = 16
-}; /* turns between looks at the clock, at others */
+    LOOK_EVERY = 16, /* turns between looks at the clock, at others */
+    CROWDED = 1024 /* sleeps between such looks */
+};
 #define YIELD_AFTER ((tp_ns)5000) /* [ns] */
+#define YIELD_LONG ((tp_ns)1000000) /* [ns] in which others computed */
 #define SPIN_MAX ((tp_ns)200000) /* [ns] */
 
 /* The lane that this thread runs. A lane never changes its thread. */
@@ -371,14 +373,28 @@ sleep_until_poked(struct tp_worker *w)
     }
 }
 
+/*
+ * Gives the processor to who would poke and may want it. If others compute there, each yield
+ * is as long as all their turns together, while who sleeps is preferred when it wakes: so no
+ * more of them for a while.
+ */
+static void
+yield(struct tp_worker *w, tp_ns now)
+{
+    sched_yield();
+    if (tp_clock_ns() - now > YIELD_LONG) {
+        w->crowded = CROWDED;
+    }
+}
+
 /* Looks for a poke for a while. @return true if there was one */
 static bool
-look_out(const struct tp_worker *w, tp_ns start)
+look_out(struct tp_worker *w, tp_ns start)
 {
     struct tp_remote *r = w->run->remote;
     tp_ns now = start;
 
-    while (now - start < w->spin) {
+    while (now - start < w->spin && w->crowded == 0) {
         for (int i = 0; i < CLOCK_EVERY; i++) {
             if (has_reason(w)) {
                 return true;
@@ -389,23 +405,26 @@ look_out(const struct tp_worker *w, tp_ns start)
         }
         now = tp_clock_ns();
         if (now - start > YIELD_AFTER) {
-            sched_yield(); /* who would poke may want this processor */
+            yield(w, now);
         }
     }
-    return false;
+    return has_reason(w);
 }
 
-/*
- * A wake-up may take longer than the other side looks out, which then sleeps, too, and so
- * on for ever: who slept for a short time looks out for longer the next time.
- */
-static void
-rest(struct tp_worker *w)
+/* @return true if there is something to do */
+static bool
+look_before_sleep(struct tp_worker *w, tp_ns start)
 {
     struct tp_remote *r = w->run->remote;
-    tp_ns start = tp_clock_ns(), took;
-    bool found;
+    bool found = false;
 
+    if (w->crowded != 0) {
+        w->crowded--;
+        if (r != NULL) {
+            tp_remote_call(r);
+        }
+        return false;
+    }
     if (r != NULL) {
         tp_remote_look_begin(r);
     }
@@ -413,8 +432,21 @@ rest(struct tp_worker *w)
     if (r != NULL) {
         tp_remote_look_end(r, !found);
     }
-    if (found) {
-        return;
+    return found;
+}
+
+/*
+ * A wake-up may take longer than the other side looks out, which then sleeps, too, and so
+ * on for ever: who slept for a short time looks out for longer the next time.
+ * @return true if it slept
+ */
+static bool
+rest(struct tp_worker *w)
+{
+    tp_ns start = tp_clock_ns(), took;
+
+    if (look_before_sleep(w, start)) {
+        return false;
     }
     become_idle(w);
     sleep_until_poked(w);
@@ -424,6 +456,7 @@ rest(struct tp_worker *w)
         w->spin = took < SPIN_MAX ? TP_MIN(2 * took, SPIN_MAX)
                                   : TP_MAX(w->run->spin, w->spin / 2);
     }
+    return true;
 }
 
 /* ---- the worker ---- */
@@ -462,6 +495,7 @@ run_lanes(struct tp_worker *w)
     for (unsigned turn = 0; w->live > 0; turn++) {
         telpher_status status = atomic_load(&w->run->status);
         struct tp_lane *lane;
+        bool slept = false;
 
         take_pokes(w);
         if (status != TELPHER_OK && !w->released) {
@@ -474,9 +508,9 @@ run_lanes(struct tp_worker *w)
         if (lane != NULL) {
             tp_fiber_switch(&w->self, &lane->fiber);
         } else {
-            rest(w);
+            slept = rest(w);
         }
-        if (lane == NULL || turn % CLOCK_EVERY == 0) {
+        if (slept || turn % CLOCK_EVERY == 0) {
             check_deadlines(w);
         }
     }

@@ -13,22 +13,34 @@
 
 /* ---- messages ---- */
 
-/* Of a process that is lost we are told elsewhere. */
+/* What is not sent will be missed. Of a process that is lost we are told elsewhere. */
 static void
-check_sent(uint32_t process, telpher_status status)
+check_sent(struct tp_world *w, uint32_t process, telpher_status status)
 {
-    if (status < 0 && status != TELPHER_ERR_PEER_LOST) {
+    if (status >= 0 || status == TELPHER_ERR_PEER_LOST) {
+        return;
+    }
+    if (w->run != NULL) {
+        tp_run_fail(w->run, status, "nothing can be sent to process %u: %s", process,
+                    telpher_status_text(status));
+    } else {
         tp_error("rma", "nothing can be sent to process %u: %s", process,
                  telpher_status_text(status));
     }
 }
 
-static void
-count(struct tp_world *w, const telpher_rma_command *c)
+/* The command as it is sent. */
+static telpher_rma_command
+stamp(struct tp_world *w, const telpher_rma_command *c)
 {
+    telpher_rma_command stamped = *c;
+
+    stamped.launch = w->serial;
+    stamped.turn = 0;
     if (w->run != NULL && tp_quiet_counts(c->op)) {
         w->run->remote->went++;
     }
+    return stamped;
 }
 
 static telpher_status
@@ -36,9 +48,9 @@ send_inline(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
             const void *data, size_t len)
 {
     _Alignas(16) uint8_t params[sizeof(*c) + TP_INLINE_MAX];
+    const telpher_rma_command stamped = stamp(w, c);
 
-    count(w, c);
-    memcpy(params, c, sizeof(*c));
+    memcpy(params, &stamped, sizeof(stamped));
     if (len != 0) {
         memcpy(params + sizeof(*c), data, len);
     }
@@ -62,16 +74,17 @@ send_body(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
     void *copy = tp_memdup(body, len, "message");
     const telpher_msg_buffer buffer = {copy, len};
     telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    telpher_rma_command stamped;
     telpher_status status;
 
     if (copy == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    count(w, c);
+    stamped = stamp(w, c);
     xfer.on_done = free_body;
     xfer.user = copy;
-    status = telpher_msg_send(w->ctx, process, TP_REMOTE_HANDLER, c, sizeof(*c),
-                              &buffer, 1, &xfer, NULL);
+    status = telpher_msg_send(w->ctx, process, TP_REMOTE_HANDLER, &stamped,
+                              sizeof(stamped), &buffer, 1, &xfer, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         tp_free(copy);
     }
@@ -83,9 +96,10 @@ tp_agent_send(struct tp_world *w, uint32_t process, const telpher_rma_command *c
               const void *body, size_t len)
 {
     if (!w->processes[process].lost) {
-        check_sent(process, len <= w->processes[process].inline_max
-                                ? send_inline(w, process, c, body, len)
-                                : send_body(w, process, c, body, len));
+        check_sent(w, process,
+                   len <= w->processes[process].inline_max
+                       ? send_inline(w, process, c, body, len)
+                       : send_body(w, process, c, body, len));
     }
 }
 
@@ -105,38 +119,40 @@ tp_agent_tell(struct tp_world *w, const telpher_rma_command *c, const void *body
 static void
 memory_is_free(void *user, telpher_status status, size_t len)
 {
-    struct tp_remote *r = user;
+    struct tp_process *p = user; /* not the launch's: that may be over */
 
     (void)status;
     (void)len;
-    r->under_way--;
+    p->under_way--;
 }
 
 /* Sends from where the data lies; nobody ends before it is free again. */
 static void
-send_data(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
+send_data(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
           const void *data, size_t len)
 {
     const telpher_msg_buffer buffer = {(void *)(uintptr_t)data, len};
+    struct tp_process *p = &w->processes[process];
     telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    telpher_rma_command stamped;
     telpher_status status;
 
-    if (r->world->processes[process].lost) {
+    if (p->lost) {
         return;
     }
-    if (len <= r->world->processes[process].inline_max) {
-        check_sent(process, send_inline(r->world, process, c, data, len));
+    if (len <= p->inline_max) {
+        check_sent(w, process, send_inline(w, process, c, data, len));
         return;
     }
-    count(r->world, c);
+    stamped = stamp(w, c);
     xfer.on_done = memory_is_free;
-    xfer.user = r;
-    r->under_way++;
-    status = telpher_msg_send(r->world->ctx, process, TP_REMOTE_HANDLER, c, sizeof(*c),
-                              &buffer, 1, &xfer, NULL);
+    xfer.user = p;
+    p->under_way++;
+    status = telpher_msg_send(w->ctx, process, TP_REMOTE_HANDLER, &stamped,
+                              sizeof(stamped), &buffer, 1, &xfer, NULL);
     if (status != TELPHER_IN_PROGRESS) {
-        r->under_way--;
-        check_sent(process, status);
+        p->under_way--;
+        check_sent(w, process, status);
     }
 }
 
@@ -150,7 +166,7 @@ tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_command *
                                      .len = c->len,
                                      .number = c->number};
 
-    send_data(r, process, &got, src, (size_t)c->len);
+    send_data(r->world, process, &got, src, (size_t)c->len);
 }
 
 /* ---- gets ---- */
@@ -198,20 +214,29 @@ begin_get(struct tp_remote *r, telpher_rma_command *c)
 
 /* ---- commands ---- */
 
+/* The launch has failed: nobody waits for what comes of it, perhaps nobody is there to take
+ * it, and of ranks that return now others would think that they are the reason. */
+static void
+forget(const telpher_rma_command *c)
+{
+    if (c->op == TELPHER_RMA_COMMAND_MEET) {
+        tp_free((void *)(uintptr_t)c->local);
+    }
+}
+
 static void
 send_command(struct tp_remote *r, uint32_t process, const telpher_rma_command *command)
 {
     telpher_rma_command c = *command;
 
-    c.turn = 0;
     r->world->processes[process].sent++;
     if (c.op == TELPHER_RMA_COMMAND_PUT) {
         const void *src = (const void *)(uintptr_t)c.local;
 
         c.local = 0;
-        send_data(r, process, &c, src, (size_t)c.len);
+        send_data(r->world, process, &c, src, (size_t)c.len);
     } else if (c.op != TELPHER_RMA_COMMAND_GET || begin_get(r, &c)) {
-        check_sent(process, send_inline(r->world, process, &c, NULL, 0));
+        check_sent(r->world, process, send_inline(r->world, process, &c, NULL, 0));
     }
 }
 
@@ -221,16 +246,11 @@ has_credit(const struct tp_process *p)
     return p->lost || p->sent - p->acked < TP_CREDIT;
 }
 
-/* Ranks that return because the launch has failed are no news: who hears of that first would
- * take them for the reason. */
 static bool
 tell_return(struct tp_remote *r, const telpher_rma_command *c)
 {
     struct tp_world *w = r->world;
 
-    if (atomic_load(&r->run->status) != TELPHER_OK) {
-        return true;
-    }
     for (uint32_t i = 0; i < w->count; i++) {
         if (i != w->process && !has_credit(&w->processes[i])) {
             return false;
@@ -251,6 +271,10 @@ tp_remote_execute(struct tp_remote *r, const telpher_rma_command *c)
 
     tp_assert_locked(&r->role);
     tp_remote_tell_failure(r); /* before anything that may follow from it */
+    if (atomic_load(&r->run->status) != TELPHER_OK) {
+        forget(c);
+        return true;
+    }
     if (c->op == TELPHER_RMA_COMMAND_MEET) {
         tp_spread_post(r, c);
         return true;

@@ -304,106 +304,112 @@ TELPHER_RMA_KERNEL(kernel_lost)
     }
 }
 
-/* What cannot be, one kind a launch. */
+/* What cannot be, by number: accesses, */
+TELPHER_RMA_FN static telpher_status
+refused_access(telpher_rma *rma, uint64_t n, telpher_rma_win win, uint64_t *x)
+{
+    uint32_t size = telpher_rma_size(rma, WORLD);
+
+    switch (n) {
+    case 0:
+        return telpher_rma_put(rma, win, size, 0, x, 8);
+    case 1:
+        return telpher_rma_put(rma, win, 0, 25, x, 8);
+    case 2:
+        return telpher_rma_put(rma, win, 0, UINT64_MAX, x, 8);
+    case 3:
+        return telpher_rma_put(rma, win, 0, 8, x, UINT64_MAX - 4);
+    case 4:
+        return telpher_rma_put_notify(rma, win, 0, 0, x, 8, rma->tags);
+    case 5:
+        return telpher_rma_put_value_notify(rma, win, 0, 25, 1, 0);
+    case 6:
+        return telpher_rma_put(rma, win + 1, 0, 0, x, 8);
+    case 7:
+        return telpher_rma_put(rma, TELPHER_RMA_WIN_NONE, 0, 0, x, 8);
+    case 14:
+        return telpher_rma_get(rma, win, 0, 33, x, 0);
+    case 16:
+        return telpher_rma_flush(rma, win + 1);
+    case 21:
+        return telpher_rma_put_value_notify(rma, win, 0, 4, 1, 0);
+    default:
+        return telpher_rma_put(rma, win, 0, 0, NULL, 8);
+    }
+}
+
+/* tags and who has them, */
+TELPHER_RMA_FN static telpher_status
+refused_tag(telpher_rma *rma, uint64_t n)
+{
+    uint32_t size = telpher_rma_size(rma, WORLD), tag;
+
+    switch (n) {
+    case 8:
+        return telpher_rma_notify(rma, WORLD, size, 0);
+    case 9:
+        return telpher_rma_notify(rma, 77, 0, 0);
+    case 10:
+        return telpher_rma_notify(rma, -5, 0, 0);
+    case 11:
+        return telpher_rma_wait(rma, rma->tags, 1);
+    case 12:
+        return telpher_rma_test(rma, UINT32_MAX, 1);
+    case 13:
+        return telpher_rma_wait_from(rma, WORLD, size, 0, 1);
+    case 22:
+        return telpher_rma_wait_any(rma, NULL, 0, &tag);
+    default:
+        return TELPHER_ERR_AGAIN; /* another kind */
+    }
+}
+
+/* and calls of groups. */
+TELPHER_RMA_FN static telpher_status
+refused_meeting(telpher_rma *rma, uint64_t n, telpher_rma_win win, uint64_t *x)
+{
+    uint32_t size = telpher_rma_size(rma, WORLD);
+
+    switch (n) {
+    case 15:
+        return telpher_rma_broadcast(rma, WORLD, size, x, 8);
+    case 17:
+        return telpher_rma_win_free(rma, win + 1);
+    case 18:
+        return telpher_rma_win_create(rma, 99, x, 8, &win);
+    case 19:
+        return telpher_rma_barrier(rma, 2);
+    case 20:
+        return telpher_rma_split(rma, -2, 0, 0, &win);
+    case 23:
+        return telpher_rma_allreduce(rma, WORLD, x, x, 1, 6, TELPHER_RMA_SUM, 0);
+    case 24:
+        return telpher_rma_win_create(rma, WORLD, NULL, 8, &win);
+    case 25:
+        return telpher_rma_timer_stop(rma);
+    default:
+        return TELPHER_ERR_AGAIN;
+    }
+}
+
+/* One kind a launch. */
 TELPHER_RMA_KERNEL(kernel_refused)
 {
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);
-    uint32_t size = telpher_rma_size(rma, WORLD), tag;
     uint64_t *x = d->own[telpher_rma_rank(rma, WORLD)];
     telpher_rma_win win;
-    telpher_status s = TELPHER_OK;
+    telpher_status s;
 
     telpher_rma_win_create(rma, WORLD, x, 32, &win);
-    switch (d->n) {
-    case 0:
-        s = telpher_rma_put(rma, win, size, 0, x, 8);
-        break;
-    case 1:
-        s = telpher_rma_put(rma, win, 0, 25, x, 8);
-        break;
-    case 2:
-        s = telpher_rma_put(rma, win, 0, UINT64_MAX, x, 8);
-        break;
-    case 3:
-        s = telpher_rma_put(rma, win, 0, 8, x, UINT64_MAX - 4);
-        break;
-    case 4:
-        s = telpher_rma_put_notify(rma, win, 0, 0, x, 8, rma->tags);
-        break;
-    case 5:
-        s = telpher_rma_put_value_notify(rma, win, 0, 25, 1, 0);
-        break;
-    case 6:
-        s = telpher_rma_put(rma, win + 1, 0, 0, x, 8);
-        break;
-    case 7:
-        s = telpher_rma_put(rma, TELPHER_RMA_WIN_NONE, 0, 0, x, 8);
-        break;
-    case 8:
-        s = telpher_rma_notify(rma, WORLD, size, 0);
-        break;
-    case 9:
-        s = telpher_rma_notify(rma, 77, 0, 0);
-        break;
-    case 10:
-        s = telpher_rma_notify(rma, -5, 0, 0);
-        break;
-    case 11:
-        s = telpher_rma_wait(rma, rma->tags, 1);
-        break;
-    case 12:
-        s = telpher_rma_test(rma, UINT32_MAX, 1);
-        break;
-    case 13:
-        s = telpher_rma_wait_from(rma, WORLD, size, 0, 1);
-        break;
-    case 14:
-        s = telpher_rma_get(rma, win, 0, 33, x, 0);
-        break;
-    case 15:
-        s = telpher_rma_broadcast(rma, WORLD, size, x, 8);
-        break;
-    case 16:
-        s = telpher_rma_flush(rma, win + 1);
-        break;
-    case 17:
-        s = telpher_rma_win_free(rma, win + 1);
-        break;
-    case 18:
-        s = telpher_rma_win_create(rma, 99, x, 8, &win);
-        break;
-    case 19:
-        s = telpher_rma_barrier(rma, 2);
-        break;
-    case 20:
-        s = telpher_rma_split(rma, -2, 0, 0, &win);
-        break;
-    case 21:
-        s = telpher_rma_put_value_notify(rma, win, 0, 4, 1, 0);
-        s = s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
-        break;
-    case 22:
-        s = telpher_rma_wait_any(rma, NULL, 0, &tag);
-        s = s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
-        break;
-    case 23:
-        s = telpher_rma_allreduce(rma, WORLD, x, x, 1, 6, TELPHER_RMA_SUM, 0);
-        s = s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
-        break;
-    case 24:
-        s = telpher_rma_win_create(rma, WORLD, NULL, 8, &win);
-        s = s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
-        break;
-    case 25:
-        s = telpher_rma_timer_stop(rma);
-        s = s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
-        break;
-    default:
-        s = telpher_rma_put(rma, win, 0, 0, NULL, 8);
-        s = s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
-        break;
+    s = refused_tag(rma, d->n);
+    if (s == TELPHER_ERR_AGAIN) {
+        s = refused_meeting(rma, d->n, win, x);
     }
-    d->statuses[telpher_rma_rank(rma, WORLD)] = s;
+    if (s == TELPHER_ERR_AGAIN) {
+        s = refused_access(rma, d->n, win, x);
+    }
+    d->statuses[telpher_rma_rank(rma, WORLD)] =
+        d->n > 20 && s == TELPHER_ERR_INVALID ? TELPHER_ERR_RANGE : s;
 }
 
 /* A scan by the lanes of each rank, in steps with a barrier between. */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notifications: looking for them, waiting for them, taking them away. */
+#include <sched.h>
+
 #include "base/compiler.h"
 #include "rma/remote.h"
+
+enum { CLOCK_EVERY = 1024, YIELD_EVERY = 64 }; /* tests in vain */
 
 static uint32_t
 have(const struct tp_rank *rank, uint32_t tag)
@@ -75,6 +79,62 @@ check_tag(struct tp_lane *lane, const struct tp_call *call, uint64_t tag,
     return true;
 }
 
+/* ---- tests in vain ---- */
+
+void
+tp_wait_asked(struct tp_rank *rank)
+{
+    tp_mutex_lock(&rank->lock);
+    rank->asks.kind = TP_WAIT_NONE;
+    tp_mutex_unlock(&rank->lock);
+    rank->worker->vain = 0;
+}
+
+/* Tests have no deadline, since nobody knows what a kernel does between them. */
+static void
+look_at_clock(struct tp_rank *rank)
+{
+    struct tp_run *run = rank->run;
+    const struct tp_wait *w = &rank->asks;
+
+    if (tp_clock_ns() - w->since > run->params.timeout_ns &&
+        !atomic_exchange(&run->asks_told, true)) {
+        tp_run_warn(
+            run,
+            "rank %u has tested for tag %u in vain for longer than the deadline "
+            "of %.3f s, which is for waits alone, at %s",
+            rank->index, w->tag, (double)run->params.timeout_ns * 1e-9, w->where);
+    }
+}
+
+/* For reports, and for other threads that want this processor. */
+static void
+ask_in_vain(struct tp_rank *rank, const struct tp_call *call)
+{
+    uint32_t tag = (uint32_t)call->args[0], count = (uint32_t)call->args[1];
+    struct tp_wait *w = &rank->asks;
+    uint32_t vain = ++rank->worker->vain;
+
+    if (w->kind == TP_WAIT_NONE || w->tag != tag || w->count != count ||
+        w->where != call->where) {
+        tp_mutex_lock(&rank->lock);
+        w->since = w->kind == TP_WAIT_NONE ? tp_clock_ns() : w->since;
+        w->kind = TP_WAIT_TAG;
+        w->op = call->op;
+        w->where = call->where;
+        w->tag = tag;
+        w->count = count;
+        w->from = TELPHER_RMA_NO_RANK;
+        tp_mutex_unlock(&rank->lock);
+    }
+    if (vain % YIELD_EVERY == 0) {
+        sched_yield();
+    }
+    if (vain % CLOCK_EVERY == 0) {
+        look_at_clock(rank);
+    }
+}
+
 /* args: tag, count */
 void
 tp_do_test(struct tp_lane *lane, const struct tp_call *call,
@@ -87,11 +147,15 @@ tp_do_test(struct tp_lane *lane, const struct tp_call *call,
     }
     if (have(rank, (uint32_t)call->args[0]) < call->args[1]) {
         ret_result->status = TELPHER_ERR_AGAIN;
+        ask_in_vain(rank, call);
         tp_lane_yield(lane); /* who would send it may need this thread */
         if (atomic_load(&rank->run->status) != TELPHER_OK) {
             ret_result->status = TELPHER_ERR_CANCELED;
         }
         return;
+    }
+    if (rank->asks.kind != TP_WAIT_NONE) {
+        tp_wait_asked(rank);
     }
     take(rank, (uint32_t)call->args[0], (uint32_t)call->args[1]);
 }

@@ -20,7 +20,7 @@ find_number(struct tp_run *run, const struct tp_group *group)
             return (int32_t)i;
         }
     }
-    return -1;
+    return TP_WINDOW_NONE;
 }
 
 /* The window of that number, closed. The lock is held. */
@@ -48,7 +48,7 @@ tp_window_number(struct tp_run *run, struct tp_group *group)
     tp_mutex_lock(&run->table_lock);
     number = find_number(run, group);
     if (number >= 0 && make_place(run, group, number) == NULL) { /* nobody else's now */
-        number = -1;
+        number = TP_WINDOW_NO_MEMORY;
     }
     tp_mutex_unlock(&run->table_lock);
     return number;
@@ -75,7 +75,8 @@ tp_window_create_all(struct tp_run *run, struct tp_group *group)
     }
     tp_mutex_unlock(&run->table_lock);
     if (window == NULL) {
-        group->status = group->result < 0 ? TELPHER_ERR_LIMIT : TELPHER_ERR_NO_MEMORY;
+        group->status =
+            group->result == TP_WINDOW_NONE ? TELPHER_ERR_LIMIT : TELPHER_ERR_NO_MEMORY;
         tp_run_fail(run, group->status, "no room for a window of %s at %s", group->name,
                     group->slots[0].where);
     }

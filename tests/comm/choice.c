@@ -3,21 +3,30 @@
  * usage: comm_choice
  *
  * Ranks that name transports in different orders come to the same one, pair by pair, or are
- * told which ranks nothing joins. A rank that announces more than anybody keeps is given up.
+ * told which ranks nothing joins; what is not needed is closed. A rank that announces more than anybody keeps is given up.
  */
 #include "ranks.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include <cmocka.h>
 
 #include <telpher/channel.h>
 
 enum { RANKS = 3, BIG = 100000, TOO_MANY = 100, CHANNEL = 7, FLOODED = 8 };
+
+static uint32_t missing_call, missing_error;
 
 static telpher_status
 join(const char *transports, telpher_context **ret_ctx, telpher_error *err)
@@ -54,6 +63,23 @@ talk(telpher_context *ctx, uint32_t other)
     telpher_channel_close(ch);
 }
 
+static void
+talk_to_all(telpher_context *ctx, uint32_t rank)
+{
+    for (uint32_t r = 0; r < RANKS; r++) {
+        if (r != rank) {
+            talk(ctx, r);
+        }
+    }
+}
+
+static void
+leave(telpher_context *ctx)
+{
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    telpher_context_destroy(ctx);
+}
+
 /* ---- orders ---- */
 
 /* Of two ranks, the lower one's order counts. */
@@ -70,13 +96,8 @@ in_any_order(uint32_t rank)
     for (uint32_t r = 0; r < RANKS; r++) {
         MUST(strcmp(telpher_context_transport(ctx, r), chosen[rank][r]) == 0);
     }
-    for (uint32_t r = 0; r < RANKS; r++) {
-        if (r != rank) {
-            talk(ctx, r);
-        }
-    }
-    OK(telpher_barrier(ctx, RANKS_TIME));
-    telpher_context_destroy(ctx);
+    talk_to_all(ctx, rank);
+    leave(ctx);
 }
 
 static void
@@ -95,6 +116,106 @@ test_orders(void **state)
     (void)state;
     assert_true(ranks_run_bare(RANKS, UINT32_MAX, in_any_order));
     assert_true(ranks_run_bare(RANKS, UINT32_MAX, without_any));
+}
+
+/* ---- what is needed ---- */
+
+/* Sockets of this process that others may connect to. */
+static unsigned
+listeners(void)
+{
+    unsigned count = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        int is = 0;
+        socklen_t len = sizeof(is);
+
+        count += getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &len) == 0 && is != 0;
+    }
+    return count;
+}
+
+/* A transport that joins a rank to nobody is closed, and nobody can come by it. */
+static void
+only_shm(uint32_t rank)
+{
+    unsigned before = listeners();
+    telpher_context *ctx = NULL;
+
+    OK(join("shm,tcp", &ctx, NULL));
+    MUST(listeners() == before);
+    if (rank != 1) {
+        talk(ctx, 2 - rank);
+    }
+    leave(ctx);
+}
+
+static void
+only_tcp(uint32_t rank)
+{
+    unsigned before = listeners();
+    telpher_context *ctx = NULL;
+
+    (void)rank;
+    OK(join("tcp,shm", &ctx, NULL));
+    MUST(listeners() > before);
+    leave(ctx);
+}
+
+static void
+test_needed(void **state)
+{
+    (void)state;
+    assert_true(ranks_run_bare(RANKS, UINT32_MAX, only_shm));
+    assert_true(ranks_run_bare(RANKS, UINT32_MAX, only_tcp));
+}
+
+/* ---- what a rank may not do ---- */
+
+/* From now on a system call is not there, as in an old kernel, or not allowed, as in some
+ * containers. */
+static void
+take_away(uint32_t call)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | missing_error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+    MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Rank 1 cannot share memory: the others reach it otherwise. */
+static void
+without_call(uint32_t rank)
+{
+    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_context *ctx = NULL;
+
+    params.timeout_ns = RANKS_TIME;
+    if (rank == 1) {
+        take_away(missing_call);
+    }
+    OK(telpher_context_create(&params, &ctx, NULL));
+    MUST(strcmp(telpher_context_transport(ctx, 1), rank == 1 ? "loop" : "tcp") == 0);
+    talk_to_all(ctx, rank);
+    leave(ctx);
+}
+
+static void
+test_calls(void **state)
+{
+    (void)state;
+    assert_true(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0); /* a kernel with filters */
+    for (unsigned i = 0; i < 4; i++) {
+        missing_call = i % 2 == 0 ? SYS_pidfd_open : SYS_memfd_create;
+        missing_error = i < 2 ? ENOSYS : EPERM;
+        assert_true(ranks_run_bare(RANKS, UINT32_MAX, without_call));
+    }
 }
 
 /* ---- too much ---- */
@@ -160,6 +281,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_needed),
         cmocka_unit_test(test_too_much),
     };
     char *const shm[] = {"comm_choice", "shm", NULL};

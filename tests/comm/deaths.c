@@ -299,6 +299,9 @@ main(int argc, char **argv)
     struct CMUnitTest tests[32] = {cmocka_unit_test(test_meeting)};
 
     transport = ranks_transport(argc, argv);
+    if (argc > 2) {
+        cmocka_set_test_filter(argv[2]); /* one state, by its name */
+    }
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || state_count >= sizeof(args) / sizeof(args[0])) {

@@ -4,7 +4,8 @@
  *
  * A rank sends to another, which it has never turned to before, and leaves. The other does not
  * look for longer than anything in between keeps it: everything arrives nevertheless. If it
- * dies meanwhile, or does not look until TELPHER_LEAVE_TIMEOUT is over, the first leaves.
+ * dies meanwhile, or does not look until TELPHER_LEAVE_TIMEOUT is over, the first leaves. If
+ * the other is given up, all that is under way ends at once.
  */
 #include "ranks.h"
 
@@ -13,6 +14,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -29,7 +31,7 @@ enum { FEW = 20, MANY = 3000, PARAMS = 512, HANDLER = 5 };
 
 /** What both see. */
 static struct shared {
-    _Atomic uint32_t sent, left;
+    _Atomic uint32_t sent, left, met;
 } * shared;
 
 static const char *transport;
@@ -195,6 +197,89 @@ never_look(void)
     telpher_context_destroy(ctx);
 }
 
+/* ---- who gives up ---- */
+
+static void
+count_lost(void *user, telpher_status status, size_t len)
+{
+    (void)len;
+    *(unsigned *)user += status == TELPHER_ERR_PEER_LOST;
+}
+
+/* They are connected then. */
+static telpher_channel *
+exchange(telpher_context *ctx, uint32_t with)
+{
+    telpher_channel *ch = NULL;
+    telpher_request *sent = NULL, *got = NULL;
+    uint64_t out = 4711, in = 0;
+    size_t len;
+    telpher_status status;
+
+    OK(telpher_channel_open(ctx, with, 3, &ch));
+    status = telpher_channel_send(ch, &out, sizeof(out), NULL, &sent);
+    OK(ranks_finish(telpher_channel_recv(ch, &in, sizeof(in), NULL, &got, &len), &got));
+    OK(ranks_finish(status, &sent));
+    MUST(in == 4711);
+    atomic_fetch_add(&shared->met, 1);
+    while (atomic_load(&shared->met) < 2) {
+        /* what was sent may need progress to leave */
+        (void)telpher_progress_wait(ctx, 1000000);
+    }
+    return ch;
+}
+
+/* A message that is not taken, and a receive. */
+static void
+give_up_and_leave(void)
+{
+    enum { BIG = 1 << 22 };
+    telpher_context *ctx = join();
+    telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    telpher_msg_buffer buffer = {calloc(1, BIG), BIG};
+    telpher_channel *ch = exchange(ctx, 1 - sender);
+    uint64_t value = 0, since = now_ns();
+    unsigned lost = 0;
+
+    MUST(buffer.data != NULL);
+    while (atomic_load(&shared->sent) == 0) {
+        (void)telpher_progress_wait(ctx, 1000000);
+    }
+    xfer.on_done = count_lost;
+    xfer.user = &lost;
+    IS(telpher_channel_recv(ch, &value, sizeof(value), &xfer, NULL, NULL),
+       TELPHER_IN_PROGRESS);
+    IS(telpher_msg_send(ctx, 1 - sender, HANDLER, NULL, 0, &buffer, 1, &xfer, NULL),
+       TELPHER_IN_PROGRESS);
+    IS(telpher_peer_give_up(ctx, 2), TELPHER_ERR_RANGE);
+    IS(telpher_peer_give_up(ctx, sender), TELPHER_ERR_RANGE);
+    OK(telpher_peer_give_up(ctx, 1 - sender));
+    OK(telpher_peer_give_up(ctx, 1 - sender)); /* once more is nothing */
+    IS(telpher_peer_status(ctx, 1 - sender), TELPHER_ERR_PEER_LOST);
+    while (lost < 2) {
+        MUST(now_ns() - since < SOON_NS);
+        (void)telpher_progress_wait(ctx, 10000000);
+    }
+    free(buffer.data);
+    telpher_context_destroy(ctx);
+    MUST(now_ns() - since < SOON_NS);
+    atomic_store(&shared->left, 1);
+}
+
+static void
+be_given_up(void)
+{
+    telpher_context *ctx = join();
+
+    (void)exchange(ctx, sender);
+    atomic_store(&shared->sent, 1);
+    wait_for(&shared->left);
+    while (telpher_peer_status(ctx, sender) == TELPHER_OK) {
+        OK(telpher_progress_wait(ctx, RANKS_TIME));
+    }
+    telpher_context_destroy(ctx);
+}
+
 /* ---- tests ---- */
 
 static void (*receive)(void);
@@ -202,7 +287,9 @@ static void (*receive)(void);
 static void
 rank(uint32_t r)
 {
-    if (r == sender) {
+    if (r == sender && receive == be_given_up) {
+        give_up_and_leave();
+    } else if (r == sender) {
         send_and_leave();
     } else {
         receive();
@@ -247,6 +334,14 @@ test_dead(void **state)
 }
 
 static void
+test_given_up(void **state)
+{
+    (void)state;
+    run(be_given_up, 0, 0);
+    run(be_given_up, 1, 0);
+}
+
+static void
 test_words(void **state)
 {
     (void)state;
@@ -261,9 +356,8 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_much),
-        cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_late),  cmocka_unit_test(test_much),
+        cmocka_unit_test(test_dead),  cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_words),
     };
 

@@ -136,6 +136,19 @@ deaf(void)
     munmap(shared, sizeof(*shared));
 }
 
+/* Parameters of which nothing is to be read do not hide who the ranks are. */
+static void
+without_params(void)
+{
+    const telpher_context_params params = {0};
+    telpher_context *ctx = NULL;
+
+    OK(telpher_context_create_mpi(MPI_COMM_WORLD, &params, &ctx, NULL));
+    MUST(telpher_context_size(ctx) == 2 && telpher_context_rank(ctx) == (uint32_t)rank);
+    telpher_context_destroy(ctx);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -149,6 +162,7 @@ main(int argc, char **argv)
     early();
     setenv("TELPHER_LEAVE_TIMEOUT", "1s", 1); /* the other hears nothing at all */
     deaf();
+    without_params();
     MPI_Finalize();
     return EXIT_SUCCESS;
 }

@@ -244,7 +244,7 @@ test_small(void **state)
     unsetenv("TELPHER_DIRECT_MIN");
     /* as measured: two copies or one, of so long that a busy machine does not matter */
     unsetenv("TELPHER_CHUNK");
-    setenv("TELPHER_SIM", "latency=20ms", 1);
+    setenv("TELPHER_SIM", "latency=120ms", 1);
     one_copy = true;
     assert_true(ranks_run(2, transport, UINT32_MAX, small_ones));
 }

@@ -11,6 +11,9 @@
 
 unsigned ranks_seconds = 200; /* a sanitizer, on a busy machine */
 
+uint64_t ranks_root_ns = RANKS_TIME;
+void (*ranks_in_root)(void);
+
 /** Where the ranks of a run meet, in a process of its own: a thread beside fork() would leave
  *  its locks behind in the ranks. */
 struct place {
@@ -27,13 +30,16 @@ be_root(uint32_t size, struct place *place, int tell, int stop)
     telpher_error err = {0};
     char c;
 
-    if (telpher_root_start("127.0.0.1:0", size, NULL, RANKS_TIME, &root, &err) !=
+    if (telpher_root_start("127.0.0.1:0", size, NULL, ranks_root_ns, &root, &err) !=
         TELPHER_OK) {
         fprintf(stderr, "root: %s\n", err.text);
         exit(1);
     }
     place->port = telpher_root_port(root);
     memcpy(place->job, telpher_root_job(root), sizeof(place->job));
+    if (ranks_in_root != NULL) {
+        ranks_in_root();
+    }
     MUST(write(tell, place, sizeof(*place)) == sizeof(*place));
     MUST(read(stop, &c, 1) == 0);
     telpher_root_stop(root);

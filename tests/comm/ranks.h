@@ -11,8 +11,9 @@
 #include <telpher/context.h>
 #include <telpher/mem.h>
 
-/** [ns] that a call of a test may take: far more than it needs. */
-#define RANKS_TIME UINT64_C(20000000000)
+/** [ns] that a call of a test may take: far more than it needs, also where a sanitizer gets a
+ *  tenth of one processor. A rank that takes longer hangs. */
+#define RANKS_TIME UINT64_C(80000000000)
 
 /** Ends this rank with a line when something is not as it must be. */
 #define MUST(cond)                                                                     \
@@ -40,6 +41,11 @@
 /** [s] that a rank may take: one that hangs is ended by a signal. 200 unless a test that
  *  takes longer sets it. */
 extern unsigned ranks_seconds;
+
+/** Time for all ranks to come to the root: RANKS_TIME unless a test sets it. [ns] */
+extern uint64_t ranks_root_ns;
+/** Called in the root's process once it listens; NULL = nothing. */
+extern void (*ranks_in_root)(void);
 
 /** What a rank does; what it returns is not looked at, only MUST counts. */
 typedef void (*rank_fn)(telpher_context *ctx);

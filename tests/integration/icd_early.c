@@ -29,7 +29,7 @@ enum {
     SLOW_MS = 20, /* each command of the slow driver */
     LONG_MS = 1500, /* a kernel that holds a queue up */
     LARGE = 3 << 20,
-    LIMIT_S = 60, /* of a case: what goes wrong may stand still */
+    LIMIT_S = 200, /* of a case: what goes wrong may stand still */
 };
 
 #ifdef __SANITIZE_THREAD__

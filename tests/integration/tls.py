@@ -465,15 +465,15 @@ class AnotherMachine(Base):
         return run.returncode, run.stdout + run.stderr
 
     def test_with_key(self):
-        code, text = self.over_link(f"{TELPHER} devices -s 10.77.0.2", TELPHER_TLS_PSK=self.key)
+        code, text = self.over_link(f"{TELPHER} devices -t 30s -s 10.77.0.2", TELPHER_TLS_PSK=self.key)
         self.assertEqual(code, 0, text)
         self.assertIn("authenticated: key alice", text)
 
     def test_without(self):
-        code, text = self.over_link(f"{TELPHER} devices -s 10.77.0.2")
+        code, text = self.over_link(f"{TELPHER} devices -t 30s -s 10.77.0.2")
         self.assertNotEqual(code, 0, text)
         self.assertIn("no key to connect with", text)
-        code, text = self.over_link(f"{TELPHER} devices -s tcp://10.77.0.2", TELPHER_TLS_PSK=self.key)
+        code, text = self.over_link(f"{TELPHER} devices -t 30s -s tcp://10.77.0.2", TELPHER_TLS_PSK=self.key)
         self.assertNotEqual(code, 0, text)
         self.assertIn("TLS is wanted here", text)
         self.assertIn("INSECURE", text)

@@ -25,6 +25,7 @@ enum {
     LEN = 100000, /* that rank 1 does */
     WANT = 1000, /* of them that rank 0 wants */
     FRAMES_MAX = 6,
+    SILENT = 100, /* who connect and say nothing */
     EAGER = TP_TCP_EAGER_FRAME,
     BULK = TP_TCP_BULK_FRAME,
     GO = TP_TCP_GO_FRAME,
@@ -178,7 +179,7 @@ until(const unsigned *what, int fd)
 }
 
 static int
-come(const struct tp_tcp_hello *hello)
+connect_here(void)
 {
     union tp_tcp_sockaddr a = {.in = {.sin_family = AF_INET,
                                       .sin_port = htons(tcp_net(the.net)->port),
@@ -187,6 +188,14 @@ come(const struct tp_tcp_hello *hello)
 
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, &a.any, sizeof(a.in)), 0);
+    return fd;
+}
+
+static int
+come(const struct tp_tcp_hello *hello)
+{
+    int fd = connect_here();
+
     assert_int_equal(send(fd, hello, sizeof(*hello), MSG_NOSIGNAL), sizeof(*hello));
     return fd;
 }
@@ -277,11 +286,45 @@ test_strangers(void **state)
     }
 }
 
+/* More than there are places for say nothing: the first of them make room. */
+static void
+test_silent_ones(void **state)
+{
+    const struct tp_tcp_hello hello = good_hello();
+    struct tcp_peer *peer = NULL;
+    unsigned never = 0;
+    int silent[SILENT], fd;
+
+    (void)state;
+    start(LEAVES);
+    for (unsigned i = 0; i < SILENT; i++) {
+        silent[i] = connect_here();
+        (void)tp_tcp_net.arm(the.net);
+        (void)tp_tcp_net.progress(the.net);
+    }
+    fd = come(&hello);
+    while (peer == NULL || !peer->accepted) {
+        char c;
+
+        (void)tp_tcp_net.arm(the.net);
+        (void)tp_tcp_net.progress(the.net);
+        peer = tcp_net(the.net)->peers[1];
+        assert_int_not_equal(recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK), 0); /* the end */
+    }
+    until(&never, silent[0]);
+    assert_int_equal(the.lost, 0);
+    close(fd);
+    for (unsigned i = 0; i < SILENT; i++) {
+        close(silent[i]);
+    }
+    tp_tcp_net.destroy(the.net);
+}
+
 int
 main(void)
 {
     static const struct test *each[TESTS];
-    struct CMUnitTest all[TESTS + 1];
+    struct CMUnitTest all[TESTS + 2];
 
     (void)tp_log_configure("error", NULL); /* that somebody sends nonsense is no news */
     for (unsigned i = 0; i < TESTS; i++) {
@@ -289,5 +332,6 @@ main(void)
         all[i] = (struct CMUnitTest){tests[i].name, test_frames, NULL, NULL, &each[i]};
     }
     all[TESTS] = (struct CMUnitTest)cmocka_unit_test(test_strangers);
+    all[TESTS + 1] = (struct CMUnitTest)cmocka_unit_test(test_silent_ones);
     return cmocka_run_group_tests_name("tcp", all, NULL, NULL);
 }

@@ -294,10 +294,13 @@ main(int argc, char **argv)
 {
     const char *what;
 
-    MPI_Init(&argc, &argv);
-    comm = MPI_COMM_WORLD;
     check(argc > 3);
     what = argv[3];
+    if (strcmp(what, "loss") == 0) {
+        setenv("TELPHER_OFFLOAD_SHARED", "no", 1); /* or there is nothing to refuse */
+    }
+    MPI_Init(&argc, &argv);
+    comm = MPI_COMM_WORLD;
     plugin = argc > 4 ? argv[4] : NULL;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &parents);

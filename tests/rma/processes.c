@@ -100,32 +100,63 @@ groups_of_several_processes(telpher_rma_job *job)
     }
 }
 
+/* What the kernels of accesses share, for puts of @p size bytes. */
+static struct processes_data *
+make_parts(uint64_t size)
+{
+    struct processes_data *d = calloc(1, sizeof(*d));
+
+    MUST(d != NULL);
+    d->len = size;
+    d->parts = calloc(world, sizeof(*d->parts));
+    d->sources = calloc(world, sizeof(*d->sources));
+    MUST(d->parts != NULL && d->sources != NULL);
+    for (uint32_t r = first; r < first + ranks; r++) {
+        d->parts[r] = calloc(world, size);
+        d->sources[r] = calloc(1, size);
+        MUST(d->parts[r] != NULL && d->sources[r] != NULL);
+    }
+    return d;
+}
+
+static void
+free_parts(struct processes_data *d)
+{
+    for (uint32_t r = first; r < first + ranks; r++) {
+        free(d->parts[r]);
+        free(d->sources[r]);
+    }
+    free(d->parts);
+    free(d->sources);
+    free(d);
+}
+
 static void
 accesses(telpher_rma_job *job)
 {
     for (uint32_t size = 8; size <= PROCESSES_BYTES; size *= 5) {
-        struct processes_data *d = calloc(1, sizeof(*d));
+        struct processes_data *d = make_parts(size);
 
-        MUST(d != NULL);
-        d->len = size;
-        d->parts = calloc(world, sizeof(*d->parts));
-        d->sources = calloc(world, sizeof(*d->sources));
-        MUST(d->parts != NULL && d->sources != NULL);
-        for (uint32_t r = first; r < first + ranks; r++) {
-            d->parts[r] = calloc(world, size);
-            d->sources[r] = malloc(size);
-            MUST(d->parts[r] != NULL && d->sources[r] != NULL);
-        }
         MUST(telpher_rma_run(job, &kernel_everybody, d, NULL) == TELPHER_OK);
         MUST(telpher_rma_run(job, &kernel_order, d, NULL) == TELPHER_OK);
-        for (uint32_t r = first; r < first + ranks; r++) {
-            free(d->parts[r]);
-            free(d->sources[r]);
-        }
-        free(d->parts);
-        free(d->sources);
-        free(d);
+        free_parts(d);
     }
+}
+
+static void
+odd_accesses(void)
+{
+    telpher_rma_job *job = make_job(1, TELPHER_RMA_TAGS_MAX, 0);
+    struct processes_data *d = make_parts(ODD_BYTES);
+
+    for (uint32_t i = 0; i < TELPHER_RMA_TAGS_MAX; i++) {
+        d->tags[i] = i;
+    }
+    MUST(telpher_rma_run(job, &kernel_odd, d, NULL) == TELPHER_OK);
+    MUST(telpher_rma_run(job, &kernel_freed, d, NULL) == TELPHER_ERR_RANGE);
+    MUST(strstr(telpher_rma_report(job), ": no window ") != NULL);
+    free_parts(d);
+    telpher_rma_destroy(job);
 }
 
 /* More commands than there is room for, at a rank that looks late. */
@@ -157,6 +188,7 @@ static void
 failures(void)
 {
     telpher_rma_job *job = make_job(1, 0, 0), *hasty = make_job(1, 0, 300000000);
+    char away[64];
 
     must_fail(job, &kernel_first_fails, TELPHER_ERR_DEVICE, "rank 0 failed at");
     must_fail(job, &kernel_mismatch, TELPHER_ERR_INVALID, "do not do the same");
@@ -166,9 +198,29 @@ failures(void)
               "waits in barrier of the world");
     must_fail(hasty, &kernel_slow, TELPHER_ERR_TIMEOUT, "waits for tag 1: 0 of 1");
     telpher_rma_destroy(hasty);
+    snprintf(away, sizeof(away), ", without process %u; since", processes - 1);
+    must_fail(job, &kernel_last_process_stays_away, TELPHER_ERR_DEADLOCK, away);
     must_fail(job, &kernel_returned, TELPHER_ERR_PEER_LOST,
               "whose kernel has returned");
     run(job, &kernel_polls); /* the next launch is as good as the first */
+    telpher_rma_destroy(job);
+}
+
+/* Of a launch that failed nothing comes into freed memory, or into the next launch. */
+static void
+late_answers(void)
+{
+    telpher_rma_job *job = make_job(1, 0, 0);
+
+    for (uint32_t i = 0; i < 16; i++) {
+        struct processes_data *d = make_parts(i % 2 == 0 ? 64 + i : 400000 + i);
+
+        MUST(telpher_rma_run(job, &kernel_gets_and_fails, d, NULL) ==
+             TELPHER_ERR_LIMIT);
+        free_parts(d);
+        run(job, &kernel_polls);
+    }
+    must_fail(job, &kernel_last_waits, TELPHER_ERR_DEADLOCK, "waits for tag 5: 1 of 2");
     telpher_rma_destroy(job);
 }
 
@@ -201,11 +253,13 @@ processes_main(int argc, char **argv, telpher_context *ctx)
     accesses(job);
     much_at_once(job);
     telpher_rma_destroy(job);
+    odd_accesses();
     job = make_job(4, 0, 0);
     good_kernels(job);
     telpher_rma_destroy(job);
     different_launches();
     failures();
+    late_answers();
     if (process == 0) {
         printf("%u processes, %u ranks: good\n", processes, world);
     }

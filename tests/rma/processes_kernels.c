@@ -146,3 +146,94 @@ TELPHER_RMA_KERNEL(kernel_returned)
         telpher_rma_wait(rma, 6, 1);
     }
 }
+
+/* All get from their neighbours' process, or ask whether puts came, when one fails: answers
+ * are still under way at the launch's end. */
+TELPHER_RMA_KERNEL(kernel_gets_and_fails)
+{
+    const struct processes_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint32_t to = (me + size / 2) % size;
+    uint64_t begin = telpher_rma_now(rma), life = 200000 + 40000 * (d->len % 32);
+    telpher_status status = TELPHER_OK;
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, d->parts[me], d->len * size, &win);
+    while (status == TELPHER_OK) {
+        status = telpher_rma_get(rma, win, to, 0, d->sources[me], d->len);
+        telpher_rma_put(rma, win, to, 0, d->sources[me], 8);
+        telpher_rma_flush(rma, win);
+        if (me == size - 1 && telpher_rma_now(rma) - begin > life) {
+            status = telpher_rma_fail(rma, TELPHER_ERR_LIMIT);
+        }
+    }
+}
+
+/* Odd lengths, from and to odd addresses, with the last of all tags; and back. */
+static void
+put_odd(telpher_rma *rma, telpher_rma_win win, const struct processes_data *d,
+        uint64_t len)
+{
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint32_t to = (me + 1) % size, from = (me + size - 1) % size, tag = 0;
+    uint64_t off = 1 + len % 5;
+    uint8_t *own = d->sources[me] + 3;
+
+    fill(own, len, me);
+    telpher_rma_put_notify(rma, win, to, off, own, len, rma->tags - 1);
+    telpher_rma_wait_any(rma, d->tags, rma->tags, &tag);
+    expect(rma, tag == rma->tags - 1);
+    expect(rma, is_filled(d->parts[me] + off, len, from));
+    telpher_rma_barrier(rma, WORLD);
+    telpher_rma_get(rma, win, to, off, own + 1, len);
+    expect(rma, is_filled(own + 1, len, me));
+    telpher_rma_barrier(rma, WORLD);
+}
+
+TELPHER_RMA_KERNEL(kernel_odd)
+{
+    const struct processes_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint8_t *part = d->parts[me];
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, part, ODD_BYTES, &win);
+    for (uint64_t len = 0; len < 2000; len += len < 20 ? 1 : len < 950 ? 233 : 1) {
+        put_odd(rma, win, d, len);
+        len = len == 970 ? 1990 : len; /* where data no longer travels inside */
+    }
+    telpher_rma_put(rma, win, (me + 1) % size, ODD_BYTES, part, 0); /* its very end */
+    telpher_rma_flush(rma, win);
+    telpher_rma_barrier(rma, WORLD);
+    fill(part, 500, me); /* from a place over the one it goes to */
+    telpher_rma_put(rma, win, me, 77, part, 400);
+    expect(rma, is_filled(part + 77, 400, me));
+    telpher_rma_put(rma, win, me, 5, part + 77, 400);
+    expect(rma, is_filled(part + 5, 400, me));
+    telpher_rma_win_free(rma, win);
+}
+
+TELPHER_RMA_KERNEL(kernel_freed)
+{
+    const struct processes_data *d = telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    telpher_rma_win win;
+
+    telpher_rma_win_create(rma, WORLD, d->parts[me], 8, &win);
+    telpher_rma_win_free(rma, win);
+    telpher_rma_put(rma, win, (me + 1) % size, 0, d->sources[me], 8);
+    telpher_rma_barrier(rma, WORLD);
+}
+
+/* Not to a group that is new, and perhaps not yet known where others come to it. */
+TELPHER_RMA_KERNEL(kernel_last_process_stays_away)
+{
+    uint32_t ranks = telpher_rma_size(rma, WORLD) / rma->devices;
+    uint32_t me = telpher_rma_rank(rma, WORLD);
+    telpher_rma_comm all;
+
+    telpher_rma_split(rma, WORLD, 1, 0, &all);
+    if (me / ranks + 1 < rma->devices) {
+        telpher_rma_barrier(rma, all);
+    }
+}

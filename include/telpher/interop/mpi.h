@@ -224,7 +224,9 @@ telpher_context_create_mpi(MPI_Comm comm, const telpher_context_params *params,
         return TELPHER_ERR_IO;
     }
     if (params != NULL) {
-        own = *params;
+        memcpy(&own, params,
+               params->struct_size < sizeof(own) ? params->struct_size : sizeof(own));
+        own.struct_size = sizeof(own); /* what is set below counts in any case */
     }
     bootstrap.struct_size = sizeof(bootstrap);
     bootstrap.rank = (uint32_t)rank;

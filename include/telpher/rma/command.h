@@ -41,7 +41,7 @@ typedef struct telpher_rma_command {
     uint32_t tag;
     uint32_t from, to; /**< who asks; the target */
     int32_t where; /**< the window; with SOURCE and RESULT the group */
-    uint32_t reserved; /**< 0 */
+    uint32_t launch; /**< 0; among agents the launch that it is of */
     uint64_t off, len; /**< [bytes] */
     uint64_t local; /**< address with the one who asks; of VALUE the value */
     uint64_t number; /**< the agents' own */

@@ -138,7 +138,8 @@
 /* ---- waiting: all block ---- */
 
 /** Takes @p count notifications of @p tag away if so many have come.
- *  @return also TELPHER_ERR_AGAIN, not yet; none taken. That is no failure of the launch. */
+ *  @return also TELPHER_ERR_AGAIN, not yet; none taken. That is no failure of the launch. Other
+ *  ranks run and messages come meanwhile. There is no deadline, but a warning. */
 #define telpher_rma_test(rma, tag, count)                                              \
     (TELPHER_RMA_CALL_(rma, test)(rma, tag, count, TELPHER_RMA_HERE))
 /**

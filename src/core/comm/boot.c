@@ -238,5 +238,6 @@ tp_boot_open(const telpher_context_params *params, const struct tp_comm_settings
     if (s->root[0] != '\0') {
         return open_root(s, timeout, boot, err);
     }
+    boot->deadline = tp_clock_deadline(timeout); /* nobody else's words come */
     return tp_pmix_is_there() ? tp_pmix_open(boot, err) : TELPHER_OK;
 }

@@ -6,11 +6,12 @@
  *   send.c     announces: inside, bulk, or staged where the CPU cannot touch the memory
  *   parcel.c   what was announced to us: taken at once, or kept until somebody wants it
  *   direct.c   device memory of another process of the machine, copied out of it
- *   piece.c    data in pieces through pinned chunks, device copies and network overlapped
+ *   piece*.c   data in pieces through pinned chunks, device copies and network overlapped
  *   peer.c     who is reached by which transport; what happens when one is lost
- *   context.c  progress, waiting
- *   channel.c, window.c, landing.c, message.c, gather.c   the calls
- *   boot.c, root.c   how ranks find each other
+ *   context.c  made and ended
+ *   progress.c progress, waiting
+ *   channel.c, window.c, landing.c, message*.c, gather.c   the calls
+ *   boot.c, root*.c, pmix.c   how ranks find each other
  *
  * Threads: all of it belongs to the context's one thread.
  */

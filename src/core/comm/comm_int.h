@@ -346,7 +346,8 @@ telpher_status tp_boot_open(const telpher_context_params *params,
 /** What a transport's events come with. */
 struct tp_comm_link {
     telpher_context *ctx;
-    struct tp_net *net;
+    struct tp_net *net; /* NULL: joins us to nobody */
+    bool needed;
 };
 
 struct tp_comm_handler {

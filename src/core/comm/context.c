@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The context: made of transports, memory and peers; progress and waiting. */
-#include <poll.h>
+/* The context: made of transports, memory and peers, and ended; progress.c is in between. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,14 +13,11 @@
 #include "core/comm/settings.h"
 
 #define SPIN TP_CLOCK_MS /* before a wait sleeps */
-#define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
-#define SLEEP_MAX (100 * TP_CLOCK_MS)
 #define LEAVE_SPIN TP_CLOCK_MS /* before a look every so often */
 #define LEAVE_NAP TP_CLOCK_MS
 
 enum {
     SCRATCH_BYTES = 16 << 10,
-    CLOCK_EVERY = 16, /* rounds in which nothing happened, between looks at the clock */
 };
 
 /* ---- making ---- */
@@ -129,6 +125,13 @@ agree_on_job(struct tp_boot *boot, uint64_t *ret_job, struct tp_error *err)
     return status;
 }
 
+static telpher_status
+not_gathered(struct tp_error *err)
+{
+    return tp_error_set(err, TELPHER_ERR_PROTO,
+                        "what was to give all ranks' parts to all gave others");
+}
+
 /* The longest card decides how long all of them are. */
 static telpher_status
 agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_error *err)
@@ -143,10 +146,13 @@ agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_err
     for (uint32_t r = 0; status == TELPHER_OK && r < boot->size; r++) {
         *ret_len = TP_MAX(*ret_len, (size_t)all[r]);
     }
+    if (status == TELPHER_OK && all[boot->rank] != mine) {
+        status = not_gathered(err);
+    } else if (status == TELPHER_OK && *ret_len > TP_COMM_CARD_MAX) {
+        status = tp_error_set(err, TELPHER_ERR_PROTO, "a rank's card is too long");
+    }
     tp_free(all);
-    return status == TELPHER_OK && *ret_len > TP_COMM_CARD_MAX
-               ? tp_error_set(err, TELPHER_ERR_PROTO, "a rank's card is too long")
-               : status;
+    return status;
 }
 
 static telpher_status
@@ -171,8 +177,34 @@ gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
                      ? boot->gather(boot, card, ctx->card_bytes, ctx->cards, err)
                      : TELPHER_ERR_NO_MEMORY;
     }
+    if (status == TELPHER_OK &&
+        memcmp(ctx->cards + ctx->rank * ctx->card_bytes, card, own) != 0) {
+        status = not_gathered(err);
+    }
     tp_free(card);
     return status;
+}
+
+/* Those that join us to nobody would only be looked at in vain. */
+static void
+close_unneeded_nets(telpher_context *ctx)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_comm_link *link = &ctx->nets[i];
+
+        if (!link->needed) {
+            link->net->ops->destroy(link->net);
+            link->net = NULL;
+        }
+    }
+}
+
+static void
+note_need(telpher_context *ctx, const struct tp_net *net)
+{
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        ctx->nets[i].needed |= ctx->nets[i].net == net;
+    }
 }
 
 static telpher_status
@@ -181,7 +213,10 @@ check_reach(telpher_context *ctx, struct tp_error *err)
     char ours[128], theirs[128];
 
     for (uint32_t r = 0; r < ctx->size; r++) {
-        if (tp_peer_choose(ctx, r) == NULL) {
+        const struct tp_net *net = tp_peer_choose(ctx, r);
+
+        note_need(ctx, net);
+        if (net == NULL) {
             tp_peer_list_nets(ctx, ctx->rank, ours, sizeof(ours));
             tp_peer_list_nets(ctx, r, theirs, sizeof(theirs));
             return tp_error_set(err, TELPHER_ERR_UNREACHABLE,
@@ -260,6 +295,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     if (status == TELPHER_OK) {
         struct tp_mems_params params = {.settings = mems};
 
+        close_unneeded_nets(ctx);
         tp_peers_count_local(ctx);
         params.local_rank = ctx->local_rank;
         status = tp_mems_create(&params, &ctx->mems, err);
@@ -331,7 +367,7 @@ is_busy(const telpher_context *ctx, uint32_t *ret_peer)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        if (net->ops->busy(net, ret_peer)) {
+        if (net != NULL && net->ops->busy(net, ret_peer)) {
             return true;
         }
     }
@@ -418,7 +454,9 @@ telpher_context_destroy(telpher_context *ctx)
     while (ctx->net_count > 0) {
         struct tp_net *net = ctx->nets[--ctx->net_count].net;
 
-        net->ops->destroy(net);
+        if (net != NULL) {
+            net->ops->destroy(net);
+        }
     }
     tp_peers_close(ctx);
     tp_mems_destroy(ctx->mems); /* waits for copies, which use requests */
@@ -440,163 +478,6 @@ telpher_context_destroy(telpher_context *ctx)
         (void)close(ctx->wake_fd);
     }
     tp_free(ctx);
-}
-
-/* ---- progress ---- */
-
-unsigned
-telpher_progress(telpher_context *ctx)
-{
-    unsigned count;
-
-    if (ctx->running) {
-        return 0; /* from a callback */
-    }
-    ctx->running = true;
-    count = tp_unlikely(ctx->handlers_changed) ? tp_message_run_unhandled(ctx) : 0;
-    for (size_t i = 0; i < ctx->net_count; i++) {
-        struct tp_net *net = ctx->nets[i].net;
-
-        count += net != ctx->unused ? net->ops->progress(net) : 0;
-    }
-    if (tp_mems_pending(ctx->mems) != 0) {
-        count += tp_mems_progress(ctx->mems);
-    }
-    if (!tp_list_is_empty(&ctx->waiting)) {
-        count += tp_peers_flush(ctx);
-    }
-    if (!tp_list_is_empty(&ctx->ready) || !tp_list_is_empty(&ctx->starved)) {
-        count += tp_piece_run_starved(ctx);
-    }
-    if (!tp_list_is_empty(&ctx->completed)) {
-        count += tp_request_run_completed(ctx);
-    }
-    ctx->running = false;
-    ctx->happened += count;
-    return count;
-}
-
-/* Asks all transports to wake us. @return false if something is there already */
-static bool
-arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
-{
-    *ret_blind = tp_mems_pending(ctx->mems) != 0;
-    for (size_t i = 0; i < ctx->net_count; i++) {
-        struct tp_net *net = ctx->nets[i].net;
-
-        if (net->ops->arm(net) != TELPHER_OK) {
-            return false;
-        }
-        *ret_blind = *ret_blind || net->ops->blind;
-        polls[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
-    }
-    polls[ctx->net_count] = (struct pollfd){.fd = ctx->wake_fd, .events = POLLIN};
-    return true;
-}
-
-static void
-sleep_until(telpher_context *ctx, tp_ns deadline)
-{
-    struct pollfd polls[TP_COMM_NETS + 1];
-    uint64_t wakes;
-    bool blind;
-    tp_ns time = TP_MIN(tp_clock_remaining(deadline), SLEEP_MAX);
-    struct timespec ts;
-
-    if (!arm(ctx, polls, &blind)) {
-        return;
-    }
-    if (blind || !tp_list_is_empty(&ctx->waiting) || !tp_list_is_empty(&ctx->ready)) {
-        time = TP_MIN(time, COPY_NAP);
-    }
-    ts = tp_clock_timespec(time);
-    if (ppoll(polls, ctx->net_count + 1, &ts, NULL) > 0 &&
-        polls[ctx->net_count].revents != 0 &&
-        read(ctx->wake_fd, &wakes, sizeof(wakes)) == sizeof(wakes)) {
-        ctx->happened++;
-    }
-}
-
-telpher_status
-tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns deadline)
-{
-    tp_ns since = 0;
-    unsigned idle = 0;
-
-    if (ctx->running) {
-        return TELPHER_ERR_INVALID; /* a callback may not wait */
-    }
-    while (!done(arg)) {
-        unsigned count = telpher_progress(ctx);
-        tp_ns now;
-
-        if (count != 0) {
-            since = 0;
-            continue;
-        }
-        if (tp_unlikely(tp_mems_gives_way(ctx->mems))) {
-            sched_yield();
-        }
-        if (++idle % CLOCK_EVERY != 0) {
-            continue; /* the clock takes as long as looking for a message */
-        }
-        now = tp_clock_ns();
-        since = since == 0 ? now : since;
-        if (now >= deadline) {
-            return TELPHER_ERR_TIMEOUT;
-        }
-        if (now - since > ctx->spin_ns) {
-            sleep_until(ctx, deadline);
-        }
-    }
-    return TELPHER_OK;
-}
-
-struct anything {
-    telpher_context *ctx;
-    uint64_t before;
-};
-
-static bool
-has_happened(void *arg)
-{
-    struct anything *a = arg;
-
-    return a->ctx->happened != a->before;
-}
-
-telpher_status
-telpher_progress_wait(telpher_context *ctx, uint64_t timeout_ns)
-{
-    struct anything a = {.ctx = ctx, .before = ctx->happened};
-
-    return tp_comm_wait(ctx, has_happened, &a, tp_clock_deadline(timeout_ns));
-}
-
-unsigned
-telpher_progress_sleep(telpher_context *ctx, uint64_t timeout_ns)
-{
-    if (ctx->running) {
-        return 0; /* a callback may not wait */
-    }
-    sleep_until(ctx, tp_clock_deadline(timeout_ns));
-    return telpher_progress(ctx);
-}
-
-void
-telpher_wake(telpher_context *ctx)
-{
-    const uint64_t one = 1;
-
-    if (write(ctx->wake_fd, &one, sizeof(one)) != sizeof(one)) {
-        return; /* it is readable for a long time already */
-    }
-}
-
-telpher_status
-telpher_barrier(telpher_context *ctx, uint64_t timeout_ns)
-{
-    return tp_comm_gather(ctx, NULL, 0, NULL, tp_clock_deadline(timeout_ns));
 }
 
 /* ---- asking ---- */

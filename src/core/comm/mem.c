@@ -23,6 +23,35 @@ is_wanted(const struct tp_mems_settings *settings, const struct tp_device_maker 
     return list->count == 0 || maker->kind == TELPHER_MEM_HOST;
 }
 
+/* Kinds that this build was made without are known nevertheless: they are merely not here. */
+static bool
+is_known(const char *name)
+{
+    static const char *const kinds[] = {"host", "opencl", "cuda", "sim"};
+    bool known = false;
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(kinds); i++) {
+        known = known || strcmp(name, kinds[i]) == 0;
+    }
+    for (size_t i = 0; tp_builtin_devices[i] != NULL; i++) {
+        known = known || strcmp(name, tp_builtin_devices[i]->name) == 0;
+    }
+    return known;
+}
+
+static telpher_status
+check_names(const struct tp_mems_settings *settings, struct tp_error *err)
+{
+    for (size_t i = 0; i < settings->domains.count; i++) {
+        if (!is_known(settings->domains.items[i])) {
+            return tp_error_set(err, TELPHER_ERR_INVALID,
+                                "TELPHER_DOMAINS: there is no kind of memory \"%s\"",
+                                settings->domains.items[i]);
+        }
+    }
+    return TELPHER_OK;
+}
+
 /* ---- making -------------------------------------------------------------------------- */
 
 static telpher_status
@@ -56,9 +85,12 @@ make_domains(struct tp_mems *mems, const struct tp_mems_params *params,
     const struct tp_mems_settings *settings =
         params->settings != NULL ? params->settings : &defaults;
     struct tp_device_params device = {.local_rank = params->local_rank};
-    telpher_status status =
-        tp_mapping_read(settings->mapping, params->local_rank, &device.ordinal, err);
+    telpher_status status = check_names(settings, err);
 
+    if (status == TELPHER_OK) {
+        status = tp_mapping_read(settings->mapping, params->local_rank, &device.ordinal,
+                                 err);
+    }
     mems->chunk_bytes = (settings->chunk + 4095) & ~(uint64_t)4095;
     mems->chunk_count = (unsigned)settings->chunks;
     for (size_t i = 0; status == TELPHER_OK && tp_builtin_devices[i] != NULL; i++) {

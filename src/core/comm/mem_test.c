@@ -384,6 +384,7 @@ test_imports_are_remembered(void **state)
 static void
 test_settings(void **state)
 {
+    static char cuda[] = "cuda", typo[] = "cdua", *names[] = {cuda, typo};
     static char *const wrong[] = {"a", "1:", ":1", "1,2", "1:99999", "1 "};
     struct tp_mems_settings settings = {.mapping = "2:0:3", .chunk = 5000, .chunks = 3};
     const struct tp_mems_params params = {.local_rank = 3, .settings = &settings};
@@ -403,6 +404,14 @@ test_settings(void **state)
         assert_int_equal(tp_mems_create(&params, &mems, &err), TELPHER_ERR_INVALID);
         assert_non_null(strstr(tp_error_text(&err), "TELPHER_MAPPING"));
     }
+    settings.mapping = "";
+    settings.domains = (struct tp_config_list){.items = names, .count = 2};
+    assert_int_equal(tp_mems_create(&params, &mems, &err), TELPHER_ERR_INVALID);
+    assert_non_null(strstr(tp_error_text(&err), "TELPHER_DOMAINS"));
+    assert_non_null(strstr(tp_error_text(&err), "\"cdua\""));
+    settings.domains.count = 1; /* cuda, which is known and not here */
+    assert_int_equal(tp_mems_create(&params, &mems, &err), TELPHER_OK);
+    tp_mems_destroy(mems);
     tp_mems_destroy(NULL);
 }
 

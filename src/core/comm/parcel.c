@@ -252,6 +252,32 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
     }
 }
 
+/* What comes of a rank that was given up does not count. One that cannot be turned to (no
+ * memory, no descriptors) is given up now: its message would be missed in silence. */
+static void
+ignore(struct tp_comm_link *link, uint32_t from, const struct tp_parcel *parcel,
+       telpher_status status)
+{
+    struct tp_net *net = link->net;
+    struct tp_peer *peer = parcel->peer;
+
+    if (parcel->bulk != NULL) {
+        net->ops->drop_bulk(net, parcel->bulk);
+    }
+    if (peer == NULL || peer->absent) {
+        tp_warn("comm", "rank %u is given up: %s", from,
+                telpher_status_text(peer == NULL ? status : peer->status));
+        net->ops->give_up(net, from);
+    } else if (peer->net != net) {
+        tp_warn("comm",
+                "rank %u comes by %s, not by %s: do all ranks have the same "
+                "TELPHER_TRANSPORTS?",
+                from, net->ops->name, peer->net->ops->name);
+        net->ops->give_up(net, from);
+        tp_peer_fail(peer, TELPHER_ERR_PROTO);
+    }
+}
+
 static void
 take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header_len,
      struct tp_parcel *parcel, uint64_t len)
@@ -261,18 +287,7 @@ take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header
     parcel->peer = tp_peer_find(link->ctx, from, &status);
     if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK ||
         parcel->peer->net != link->net) {
-        if (parcel->bulk !=
-            NULL) { /* given up: what still comes of it does not count */
-            link->net->ops->drop_bulk(link->net, parcel->bulk);
-        }
-        if (parcel->peer != NULL && parcel->peer->net != link->net) {
-            tp_warn("comm",
-                    "rank %u comes by %s, not by %s: do all ranks have the same "
-                    "TELPHER_TRANSPORTS?",
-                    from, link->net->ops->name, parcel->peer->net->ops->name);
-            link->net->ops->give_up(link->net, from);
-            tp_peer_fail(parcel->peer, TELPHER_ERR_PROTO);
-        }
+        ignore(link, from, parcel, status);
         return;
     }
     status = TELPHER_ERR_PROTO;

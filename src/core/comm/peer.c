@@ -114,8 +114,10 @@ static struct tp_net *
 find_net(const telpher_context *ctx, const struct entry *entry)
 {
     for (size_t i = 0; i < ctx->net_count; i++) {
-        if (is_named(entry, ctx->nets[i].net->ops->name)) {
-            return ctx->nets[i].net;
+        struct tp_net *net = ctx->nets[i].net;
+
+        if (net != NULL && is_named(entry, net->ops->name)) {
+            return net;
         }
     }
     return NULL;
@@ -172,6 +174,18 @@ connect_peer(struct tp_peer *peer)
     return peer->net->ops->connect(peer->net, peer->rank, entry.data, entry.len);
 }
 
+/* The one by which this rank reaches itself, at the least. */
+static struct tp_net *
+any_net(const telpher_context *ctx)
+{
+    size_t i = 0;
+
+    while (ctx->nets[i].net == NULL) {
+        i++;
+    }
+    return ctx->nets[i].net;
+}
+
 /* All ranks could be reached at the start: who cannot be now has ended since. */
 static void
 note_absence(struct tp_peer *peer)
@@ -179,7 +193,7 @@ note_absence(struct tp_peer *peer)
     tp_info("comm", "rank %u is lost: it cannot be reached any more", peer->rank);
     peer->absent = true;
     peer->status = TELPHER_ERR_PEER_LOST;
-    peer->net = peer->ctx->nets[0].net; /* some; nothing goes by it */
+    peer->net = any_net(peer->ctx); /* nothing goes by it */
     peer->ctx->lost++;
 }
 
@@ -312,6 +326,18 @@ telpher_peer_status(const telpher_context *ctx, uint32_t rank)
         return TELPHER_ERR_RANGE;
     }
     return ctx->peers[rank] != NULL ? ctx->peers[rank]->status : TELPHER_OK;
+}
+
+telpher_status
+telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
+{
+    if (rank >= ctx->size || rank == ctx->rank) {
+        return TELPHER_ERR_RANGE;
+    }
+    if (ctx->peers[rank] != NULL) {
+        tp_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
+    }
+    return TELPHER_OK;
 }
 
 const char *

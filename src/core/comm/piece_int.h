@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What piece.c, which moves data in pieces, shares with lend.c, which does within a machine. */
+/* What piece.c and piece_receive.c, which move data in pieces, share with each other and with
+ * lend.c, which does within a machine. */
 #ifndef TELPHER_CORE_COMM_PIECE_INT_H
 #define TELPHER_CORE_COMM_PIECE_INT_H
 
@@ -27,6 +28,10 @@ struct tp_piece {
 struct tp_piece *tp_piece_take(telpher_request *req, uint64_t offset, size_t len);
 /** Frees a piece and its chunk; then the request's next piece, or its end. */
 void tp_piece_end(struct tp_piece *p, telpher_status status);
+/** A piece of this request ended, one way or the other: the end of it, or the next. */
+void tp_piece_step(telpher_request *req, uint64_t moved, telpher_status status);
+/** Brings a piece that came to a chunk, or to its place. @return false if there is no chunk */
+bool tp_piece_fetch(struct tp_piece *p);
 /** Announces a piece that was lent and cannot be reached: its bytes travel. */
 void tp_piece_send(struct tp_piece *p);
 /** Starts the copy from p->host into the device. @return false if it could not be */

@@ -268,12 +268,17 @@ static telpher_status
 net_connect(struct tp_net *net, uint32_t peer, const uint8_t *src, size_t len)
 {
     struct mpi_net *n = mpi_net(net);
+    struct mpi_link *link;
     struct mpi_card card;
 
     if (!read_card(n, src, len, &card) || card.rank != peer) {
         return TELPHER_ERR_INVALID;
     }
-    return tp_mpi_link(n, peer) != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+    link = tp_mpi_link(n, peer);
+    if (link == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    return link->gone ? TELPHER_ERR_UNREACHABLE : TELPHER_OK;
 }
 
 static void

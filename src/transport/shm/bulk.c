@@ -133,7 +133,7 @@ is_alive(struct shm_link *link)
         return true;
     }
     if (tp_shm_is_dead(link)) {
-        tp_shm_end(link, TELPHER_ERR_PEER_LOST);
+        tp_shm_end_process(link);
         return false;
     }
     return true;
@@ -147,7 +147,7 @@ fetch_failed(struct tp_net_bulk *bulk)
     if (atomic_load(&link->door->left) != 0) { /* and what it had may be freed */
         tp_shm_end(link, TELPHER_OK);
     } else if (errno == ESRCH || tp_shm_is_dead(link)) {
-        tp_shm_end(link, TELPHER_ERR_PEER_LOST);
+        tp_shm_end_process(link);
     } else if (errno == EPERM) {
         tp_info(SHM_TOPIC, "rank %u no longer lets its memory be read", link->rank);
         link->can_fetch = false;

@@ -56,6 +56,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     size_t bytes;
 
     memcpy(copy, cell, TP_SHM_LINE);
+    tp_shm_copied();
     bytes = body_bytes(copy);
     if (copy->header_len > TP_NET_HEADER_MAX || bytes > TP_SHM_BODY) {
         return false;
@@ -63,6 +64,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     if (bytes > TP_SHM_LINE - offsetof(struct tp_shm_cell, body)) {
         memcpy((uint8_t *)copy + TP_SHM_LINE, (const uint8_t *)cell + TP_SHM_LINE,
                sizeof(*copy) - TP_SHM_LINE);
+        tp_shm_copied();
     }
     m->kind = copy->kind;
     m->header_len = copy->header_len;
@@ -91,6 +93,7 @@ tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
         return false;
     }
     memcpy(&card, src, sizeof(card));
+    tp_shm_copied(); /* it may lie at a door */
     if (card.magic != TP_SHM_MAGIC || card.job != job || card.size != size ||
         card.rank >= size || card.process.pid <= 0 || card.bell < 0 ||
         card.door.pid != card.process.pid ||

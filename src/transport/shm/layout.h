@@ -139,6 +139,14 @@ tp_shm_door_place(struct tp_shm_door *door, uint32_t size, uint32_t rank)
            rank;
 }
 
+/** Behind a copy of what others may write at any time: what is checked is what is used. The
+ *  compiler, which knows of no others, must not read again what it can have once more. */
+static inline void
+tp_shm_copied(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 /** A cell that was copied and checked. */
 struct tp_shm_message {
     enum tp_shm_kind kind;

@@ -79,11 +79,20 @@ tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card)
     } else if (memcmp(&link->card, card, sizeof(*card)) != 0) {
         status = TELPHER_ERR_INVALID;
     }
-    if (status != TELPHER_OK || link->out.ring != NULL || link->gone) {
+    if (status == TELPHER_OK && link->gone) {
+        status = TELPHER_ERR_UNREACHABLE;
+    }
+    if (status != TELPHER_OK || link->out.ring != NULL) {
         return status;
     }
     status = tp_shm_make_ring(link);
-    return status == TELPHER_OK ? knock(link) : status;
+    if (status == TELPHER_OK) {
+        status = knock(link);
+    }
+    if (status != TELPHER_OK) { /* so that it may be tried again */
+        tp_shm_drop_ring(link);
+    }
+    return status;
 }
 
 /* ---- accepted ---- */
@@ -96,6 +105,7 @@ let_in(struct shm_net *n, uint32_t rank, struct tp_shm_knock *place)
     struct shm_link *link = n->links[rank];
     telpher_status status = TELPHER_OK;
 
+    tp_shm_copied();
     if (!tp_shm_card_check((const uint8_t *)&place->card, sizeof(place->card),
                            n->params.job, n->params.size, &card) ||
         card.rank != rank || !tp_shm_is_near(n, &card)) {
@@ -194,6 +204,14 @@ tp_shm_end(struct shm_link *link, telpher_status why)
         link->why = why;
         link->net->ending_count++;
     }
+}
+
+/* It may have left since we last looked at its door. */
+void
+tp_shm_end_process(struct shm_link *link)
+{
+    tp_shm_end(link, atomic_load(&link->door->left) != 0 ? TELPHER_OK
+                                                         : TELPHER_ERR_PEER_LOST);
 }
 
 /* Both rings say so, whichever of them the peer has mapped. */

@@ -147,7 +147,7 @@ look_at_doors(struct shm_net *n)
     return n->ending_count - before;
 }
 
-/* Whose process has ended. */
+/* Whose process has ended, or become another program. */
 static void
 look_at_processes(struct shm_net *n)
 {
@@ -158,7 +158,12 @@ look_at_processes(struct shm_net *n)
         uint32_t rank = events[i].data.u32;
 
         if (rank != SHM_NONE) {
-            tp_shm_end(n->links[rank], TELPHER_ERR_PEER_LOST);
+            tp_shm_end_process(n->links[rank]);
+        }
+    }
+    for (uint32_t i = 0; i < n->active_count; i++) {
+        if (!n->active[i]->ending && tp_shm_has_forgotten(n->active[i])) {
+            tp_shm_end_process(n->active[i]);
         }
     }
     n->looked_at = tp_clock_ns();

@@ -130,12 +130,17 @@ bool tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card);
 telpher_status tp_shm_open_peer(struct shm_link *link);
 /** Makes the ring to a peer. */
 telpher_status tp_shm_make_ring(struct shm_link *link);
+/** Undoes that, also half of it. */
+void tp_shm_drop_ring(struct shm_link *link);
 /** Maps the ring that a peer made. @return OK, NO_MEMORY, UNREACHABLE, PROTO */
 telpher_status tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name);
 /** Undoes all of these, also half of them. */
 void tp_shm_close_peer(struct shm_link *link);
 /** True if the peer's process has ended. A system call. */
 bool tp_shm_is_dead(const struct shm_link *link);
+
+/** True if it lives, but as another program. A system call. */
+bool tp_shm_has_forgotten(const struct shm_link *link);
 
 /* ---- link.c ---- */
 telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card);
@@ -145,6 +150,8 @@ unsigned tp_shm_accept(struct shm_net *n);
 unsigned tp_shm_look_at_knock(struct shm_link *link);
 /** The peer has left (OK) or died; told when what it sent has been read. */
 void tp_shm_end(struct shm_link *link, telpher_status why);
+/** Its process is not there any more: one or the other. */
+void tp_shm_end_process(struct shm_link *link);
 /** The peer is given up, unread. */
 void tp_shm_cut(struct shm_link *link, telpher_status why);
 /** Tells of those that are over. @return how many */

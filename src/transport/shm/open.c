@@ -59,6 +59,26 @@ make_bell(struct shm_net *n)
     return TELPHER_OK;
 }
 
+/* What others will do with us must be possible here: an old kernel, or a filter of system
+ * calls, may not know it, and then another transport is to be chosen while it can be. */
+static telpher_status
+try_self(const struct shm_net *n, struct tp_error *err)
+{
+    int fd;
+
+    if (tp_process_open(&n->card.process, &fd) != TELPHER_OK) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "processes cannot be watched (pidfd_open, Linux 5.3)");
+    }
+    close(fd);
+    if (tp_memfd_open(&n->card.door, &fd) != TELPHER_OK) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "/proc does not open memory files of processes");
+    }
+    close(fd);
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_shm_make_door(struct shm_net *n, struct tp_error *err)
 {
@@ -81,7 +101,10 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
         n->card.probe = n->probe;
         status = tp_memfd_describe(n->door_fd, &n->card.door);
     }
-    return status == TELPHER_OK ? status
+    if (status == TELPHER_ERR_PERMISSION) { /* a filter's way to say so */
+        status = TELPHER_ERR_UNSUPPORTED;
+    }
+    return status == TELPHER_OK ? try_self(n, err)
                                 : tp_error_set(err, status, "no memory to share: %s",
                                                telpher_status_text(status));
 }
@@ -100,6 +123,20 @@ is_bell(const struct stat *st, const struct tp_shm_card *card)
 {
     return S_ISFIFO(st->st_mode) && st->st_dev == card->bell_device &&
            st->st_ino == card->bell_inode;
+}
+
+/* A process that has called exec lives on, but has nothing of ours any more. Where nothing
+ * can be seen (EACCES) nothing is known. */
+bool
+tp_shm_has_forgotten(const struct shm_link *link)
+{
+    char path[64];
+    struct stat st;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", link->card.process.pid,
+                   link->card.bell);
+    return link->pid_fd >= 0 &&
+           (stat(path, &st) == 0 ? !is_bell(&st, &link->card) : errno == ENOENT);
 }
 
 /* For reading too, so that a write after the peer's death raises no SIGPIPE. */
@@ -234,25 +271,35 @@ tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name)
 }
 
 void
-tp_shm_close_peer(struct shm_link *link)
+tp_shm_drop_ring(struct shm_link *link)
 {
     if (link->out.ring != NULL) {
         (void)munmap(link->out.ring, sizeof(*link->out.ring));
     }
+    if (link->out.fd >= 0) {
+        close(link->out.fd);
+    }
+    link->out.ring = NULL;
+    link->out.fd = -1;
+}
+
+void
+tp_shm_close_peer(struct shm_link *link)
+{
+    tp_shm_drop_ring(link);
     if (link->in != NULL) {
         (void)munmap(link->in, sizeof(*link->in));
     }
     if (link->door != NULL) {
         (void)munmap(link->door, link->card.door.size);
     }
-    link->out.ring = link->in = NULL;
+    link->in = NULL;
     link->door = NULL;
     if (link->pid_fd >=
         0) { /* a forked child may have it too, so that close is not enough */
         (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
     }
-    for (int **fd = (int *[]){&link->out.fd, &link->bell, &link->pid_fd, NULL};
-         *fd != NULL; fd++) {
+    for (int **fd = (int *[]){&link->bell, &link->pid_fd, NULL}; *fd != NULL; fd++) {
         if (**fd >= 0) {
             close(**fd);
         }

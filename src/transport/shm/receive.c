@@ -137,6 +137,7 @@ read_answers(struct shm_link *link)
         uint32_t code = a->code;
         uint64_t id = a->id, len = a->len;
 
+        tp_shm_copied();
         out->answers++;
         count++;
         take_answer(link, code, id, len);

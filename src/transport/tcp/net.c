@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transport tcp, messages: the table, peers, and what ends with them. */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
@@ -32,11 +34,11 @@ enum {
 static void
 net_free(struct tcp_net *n)
 {
-    if (n->listen_fd >= 0) {
-        close(n->listen_fd);
-    }
-    if (n->epoll_fd >= 0) {
-        close(n->epoll_fd);
+    for (int *fd = (int[]){n->listen_fd, n->epoll_fd, n->spare_fd, -2}; *fd != -2;
+         fd++) {
+        if (*fd >= 0) {
+            close(*fd);
+        }
     }
     tp_free(n->peers);
     tp_free(n);
@@ -57,7 +59,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
         .ops = &tp_tcp_net, .eager_max = TP_TCP_EAGER, .bulk_min = TP_TCP_EAGER};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
-    n->listen_fd = -1;
+    n->listen_fd = n->spare_fd = -1;
     n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     tp_list_init(&n->conns);
     tp_list_init(&n->losing);
@@ -68,8 +70,9 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
         status = tp_tcp_net_listen(n, err);
     }
     if (status == TELPHER_OK &&
-        epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->listen_fd, &e) != 0) {
-        status = TELPHER_ERR_IO;
+        ((n->spare_fd = fcntl(n->listen_fd, F_DUPFD_CLOEXEC, 0)) < 0 ||
+         epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->listen_fd, &e) != 0)) {
+        status = tp_error_from_errno(errno);
     }
     if (status != TELPHER_OK) {
         net_free(n);
@@ -122,6 +125,9 @@ net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
 
     if (peer == NULL) {
         return TELPHER_ERR_NO_MEMORY;
+    }
+    if (peer->gone) {
+        return TELPHER_ERR_UNREACHABLE;
     }
     if (peer->conn != NULL || peer->lost) {
         return TELPHER_OK; /* it came to us */
@@ -196,6 +202,22 @@ read_rest(struct tcp_peer *peer)
     }
 }
 
+/* @return true if one was told: that may have taken another, so look once more */
+static bool
+lose_bulks(struct tcp_peer *peer)
+{
+    size_t cursor = 0;
+    bool told = false;
+    void *value;
+
+    while (tp_map_next(&peer->in, &cursor, NULL, &value)) {
+        struct tp_net_bulk *bulk = value;
+
+        told = tp_net_op_lose(&bulk->op) || told;
+    }
+    return told;
+}
+
 /* Ends all that is under way with a peer, then tells of it. */
 static void
 finish_losing(struct tcp_peer *peer)
@@ -230,12 +252,7 @@ finish_losing(struct tcp_peer *peer)
     }
     tp_map_fini(&peer->out);
     tp_map_init(&peer->out);
-    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
-        struct tp_net_bulk *bulk = value;
-
-        if (bulk->dst != NULL) {
-            bulk->op->done(bulk->op, TELPHER_ERR_PEER_LOST);
-        }
+    while (lose_bulks(peer)) {
     }
     n->params.events->on_lost(n->params.user, peer->rank, peer->why);
     for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {

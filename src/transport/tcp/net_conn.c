@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections between ranks: making, accepting, greeting and losing them. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -90,6 +91,10 @@ tp_tcp_net_try(struct tcp_peer *peer)
             socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         struct tcp_conn *c;
 
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+            peer->tried--; /* it may be there all the same */
+            return TELPHER_ERR_NO_MEMORY;
+        }
         if (fd < 0) {
             continue;
         }
@@ -161,22 +166,74 @@ tp_tcp_net_connected(struct tcp_conn *c)
     tp_tcp_net_flush(c);
 }
 
+/* Who has said nothing for longest: ranks say at once who they are. */
+static struct tcp_conn *
+oldest_stranger(struct tcp_net *n)
+{
+    tp_list_for_each(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+
+        if (c->peer == NULL && !c->dead) {
+            return c; /* they are in the order in which they came */
+        }
+    }
+    return NULL;
+}
+
+/* Without a descriptor to let somebody in, the one who waits would wait for ever: the spare
+ * one is lent to it, and it sees at once that it is put out. */
+static bool
+refuse(struct tcp_net *n)
+{
+    int fd = -1;
+
+    if (n->spare_fd >= 0) {
+        close(n->spare_fd);
+        fd = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    n->spare_fd = fcntl(n->listen_fd, F_DUPFD_CLOEXEC, 0);
+    return fd >= 0;
+}
+
+static bool
+is_out_of_descriptors(struct tcp_net *n)
+{
+    if (errno != EMFILE && errno != ENFILE) {
+        return false;
+    }
+    if (!n->starved) {
+        n->starved = true;
+        tp_warn(
+            "tcp",
+            "rank %u cannot let in a rank that connects, which takes it for lost: %m",
+            n->params.rank);
+    }
+    return true;
+}
+
 void
 tp_tcp_net_accept(struct tcp_net *n)
 {
     union tp_tcp_sockaddr a;
+    struct tcp_conn *oldest;
     socklen_t len = sizeof(a);
     int fd;
 
-    while ((fd = accept4(n->listen_fd, &a.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >=
-           0) {
-        if (n->strangers >= STRANGERS + (size_t)n->params.size) {
-            close(fd);
-        } else if (conn_create(n, fd, &a, EPOLLIN) != NULL) {
-            n->strangers++;
+    do {
+        while ((fd = accept4(n->listen_fd, &a.any, &len,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+            if (n->strangers >= STRANGERS + (size_t)n->params.size &&
+                (oldest = oldest_stranger(n)) != NULL) {
+                tp_tcp_net_kill(oldest, TELPHER_ERR_LIMIT);
+            }
+            n->strangers += conn_create(n, fd, &a, EPOLLIN) != NULL;
+            len = sizeof(a);
         }
-        len = sizeof(a);
-    }
+    } while (is_out_of_descriptors(n) && refuse(n));
 }
 
 void

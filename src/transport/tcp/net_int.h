@@ -149,6 +149,8 @@ struct tcp_net {
     struct tp_net base;
     struct tp_net_params params;
     int listen_fd, epoll_fd;
+    int spare_fd; /* to put out who cannot be let in */
+    bool starved; /* that happened */
     uint16_t port;
     uint64_t place; /* machine and network namespace: where loopback is the same */
     struct tcp_peer **peers; /* by rank */

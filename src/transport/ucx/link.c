@@ -233,12 +233,8 @@ lose_outs(struct ucx_link *link)
 
     while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
         struct ucx_out *out = value;
-        struct tp_net_op *op = out->op;
 
-        out->op = NULL;
-        if (op != NULL) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
-        }
+        (void)tp_net_op_lose(&out->op);
         if (out->going) {
             tp_list_push_back(&link->net->orphans_out, &out->all);
         } else {
@@ -249,21 +245,20 @@ lose_outs(struct ucx_link *link)
     tp_map_init(&link->outs);
 }
 
-static void
+/* @return true if one was told: that may have taken another, so look once more */
+static bool
 lose_bulks(struct ucx_link *link)
 {
     size_t cursor = 0;
+    bool told = false;
     void *value;
 
     while (tp_map_next(&link->bulks, &cursor, NULL, &value)) {
         struct tp_net_bulk *bulk = value;
-        struct tp_net_op *op = bulk->op;
 
-        bulk->op = NULL;
-        if (op != NULL) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
-        }
+        told = tp_net_op_lose(&bulk->op) || told;
     }
+    return told;
 }
 
 static void
@@ -283,6 +278,7 @@ forget_bulks(struct ucx_link *link)
     }
     tp_map_fini(&link->bulks);
     tp_map_init(&link->bulks);
+    link->held_count = 0;
     for (struct tp_list *at; (at = tp_list_pop_front(&link->held)) != NULL;) {
         tp_free(tp_list_entry(at, struct ucx_held, link));
     }
@@ -307,7 +303,8 @@ finish(struct ucx_link *link)
         (void)ucp_worker_progress(n->worker);
     }
     lose_outs(link);
-    lose_bulks(link);
+    while (lose_bulks(link)) {
+    }
     tp_debug(UCX_TOPIC, "rank %u %s", link->rank,
              link->why == TELPHER_OK ? "has left" : "is lost");
     n->params.events->on_lost(n->params.user, link->rank, link->why);

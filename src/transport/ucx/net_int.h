@@ -113,6 +113,7 @@ struct ucx_link {
     uint32_t next_id;
     struct tp_map outs, bulks; /* ucx_out, tp_net_bulk, by id */
     struct tp_list held;
+    uint32_t held_count; /* of those, also with a number that came already */
     bool ending, gone;
     telpher_status why;
 };

@@ -63,7 +63,7 @@ hold(struct ucx_link *link, const struct ucx_prefix *p, const void *header,
 {
     struct ucx_held *held;
 
-    if (p->number - link->seen > HELD_MAX) {
+    if (p->number - link->seen > HELD_MAX || link->held_count == HELD_MAX) {
         break_off(link, "a message's number");
         return;
     }
@@ -78,6 +78,7 @@ hold(struct ucx_link *link, const struct ucx_prefix *p, const void *header,
         memcpy(held->bytes + header_len, data, len);
     }
     tp_list_push_back(&link->held, &held->link);
+    link->held_count++;
 }
 
 /* @return true if one that was held was its turn */
@@ -90,6 +91,7 @@ tell_held(struct ucx_link *link)
 
         if (held->prefix.number == link->seen) {
             tp_list_remove(&held->link);
+            link->held_count--;
             tell(link, &held->prefix, held->bytes, held->header_len,
                  held->bytes + held->header_len, held->len);
             tp_free(held);

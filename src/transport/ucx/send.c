@@ -129,9 +129,13 @@ tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
 {
     struct ucx_link *link = ucx_net(net)->links[peer];
     struct ucx_prefix prefix = {.kind = UCX_BULK, .number = link->sent, .len = len};
-    struct ucx_out *out = tp_zalloc(sizeof(*out), "ucx bulk out");
+    struct ucx_out *out;
     telpher_status status;
 
+    if (link->ep == NULL || link->ending) {
+        return TELPHER_ERR_PEER_LOST; /* who goes through the outs is not to be disturbed */
+    }
+    out = tp_zalloc(sizeof(*out), "ucx bulk out");
     if (out == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }

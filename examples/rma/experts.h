@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mixture of experts' memory and what is computed in it. Kernels are one source, so what
+ * they share with the serial program is in this header. */
+#ifndef EXAMPLES_RMA_EXPERTS_H
+#define EXAMPLES_RMA_EXPERTS_H
+
+#include "phases.h"
+
+enum { WIDTH = 16, CHOICES = 2 };
+
+/** Messages are WIDTH numbers of a token, or of an answer to it. Those of a rank are
+ * CHOICES for each token, and lie in the order of their experts. */
+struct rank_memory {
+    double *tokens; /* size x WIDTH */
+    double *out, *answers;
+    uint32_t *experts,
+        *slots; /* of each message: who answers, and where it lies in out */
+    uint64_t *counts, *starts; /* of each expert's in out */
+    uint64_t *asked, *places; /* from, and at, each other rank */
+    double *in; /* as an expert */
+    uint64_t room; /* messages of in: what comes in the busiest step */
+};
+
+/** Two models: a device's messages in the order of their experts, and what other devices'
+ * ranks ask of this one's. */
+struct device_memory {
+    double *out, *in; /* in: a piece for each device */
+    uint64_t *starts; /* of each expert's in out */
+    uint64_t *in_starts; /* of each of this device's experts in each piece */
+};
+
+struct data {
+    uint32_t does; /* enum study_does */
+    uint32_t size, steps, ranks, devices;
+    struct rank_memory *ranks_memory;
+    struct device_memory *devices_memory;
+};
+
+/* ---- what is computed, by kernels and by the serial program ---- */
+
+TELPHER_RMA_FN_BOTH static inline uint32_t
+expert_of(uint32_t ranks, uint32_t step, uint64_t token, uint32_t choice)
+{
+    /* the smaller of two: some experts are asked much more than others */
+    uint64_t a = study_random(token, step * 8 + choice * 2) % ranks;
+    uint64_t b = study_random(token, step * 8 + choice * 2 + 1) % ranks;
+
+    return (uint32_t)(a < b ? a : b);
+}
+
+TELPHER_RMA_FN_BOTH static inline double
+answer_of(uint32_t expert, double value, uint32_t k)
+{
+    return value * (1.0 + 0.001 * expert) + 0.01 * k;
+}
+
+TELPHER_RMA_FN_BOTH static inline double
+weight_of(uint64_t token, uint32_t choice)
+{
+    return choice == 0 ? study_unit(token, 3) : 1.0 - study_unit(token, 3);
+}
+
+/* ---- experts_data.c: study_program's ---- */
+
+void experts_make(const struct study *study, void *ret_data);
+void experts_drop(const struct study *study, void *data);
+int experts_check(const struct study *study, const void *data);
+
+#endif

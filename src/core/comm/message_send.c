@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages to handlers, out. Buffers that are small and in host memory travel inside, behind
+ * their lengths and before the parameters; others follow as transfers of their own, sent in
+ * the same breath: the receiver's post handler has named their places when they come.
+ */
+#include "base/alloc.h"
+#include "core/comm/comm_int.h"
+
+enum {
+    SCRATCH = 16 << 10, /* [bytes] of a message with its buffers inside */
+    LENS = TELPHER_MSG_BUFFERS * sizeof(uint64_t),
+};
+
+/** A message whose buffers are under way. */
+struct outgoing {
+    telpher_request *req; /* of the whole */
+    unsigned left;
+    telpher_status status;
+    size_t len;
+};
+
+static size_t
+params_max(const struct tp_peer *peer)
+{
+    size_t most = TP_MIN(peer->net->eager_max - sizeof(struct tp_comm_header),
+                         peer->net->bulk_min - 1); /* it must never be bulk */
+
+    return TP_MIN(most, (size_t)SCRATCH) - LENS;
+}
+
+size_t
+telpher_msg_params_max(const telpher_context *ctx, uint32_t rank)
+{
+    struct tp_net *net = rank < ctx->size ? tp_peer_choose(ctx, rank) : NULL;
+    const struct tp_peer peer = {.net = net};
+
+    return net != NULL ? params_max(&peer) : 0;
+}
+
+static void
+buffer_sent(void *user, telpher_status status, size_t len)
+{
+    struct outgoing *out = user;
+
+    out->len += len;
+    if (status != TELPHER_OK) {
+        out->status = status;
+    }
+    if (--out->left == 0) {
+        tp_request_complete(out->req, out->status, out->len);
+        tp_block_give(out->req->ctx, out);
+    }
+}
+
+/* True if all buffers, with the rest, fit into one announcement. */
+static bool
+fits_inside(struct tp_peer *peer, size_t params_len, const telpher_msg_buffer *buffers,
+            size_t count)
+{
+    size_t total = params_len + count * sizeof(uint64_t);
+
+    for (size_t i = 0; i < count; i++) {
+        struct tp_mem_place place;
+
+        if (buffers[i].len > SCRATCH || (total += buffers[i].len) > SCRATCH ||
+            tp_mems_find(peer->ctx->mems, buffers[i].data, buffers[i].len, &place) !=
+                TELPHER_OK ||
+            (place.host == NULL && buffers[i].len != 0)) {
+            return false;
+        }
+    }
+    return tp_comm_is_small(peer, total);
+}
+
+/* Lays lengths, buffers if they are inside, and parameters one behind the other. */
+static size_t
+pack(telpher_context *ctx, const void *params, size_t params_len,
+     const telpher_msg_buffer *buffers, size_t count, bool inside)
+{
+    uint8_t *end = ctx->scratch;
+
+    for (size_t i = 0; i < count; i++, end += sizeof(uint64_t)) {
+        uint64_t len = buffers[i].len;
+
+        memcpy(end, &len, sizeof(len));
+    }
+    for (size_t i = 0; inside && i < count; i++) {
+        if (buffers[i].len != 0) {
+            memcpy(end, buffers[i].data, buffers[i].len);
+        }
+        end += buffers[i].len;
+    }
+    if (params_len != 0) {
+        memcpy(end, params, params_len);
+    }
+    return (size_t)(end - ctx->scratch) + params_len;
+}
+
+/** What could not leave at once. */
+struct kept_head {
+    telpher_context *ctx;
+    _Alignas(16) uint8_t bytes[];
+};
+
+static void
+free_head(void *user, telpher_status status, size_t len)
+{
+    struct kept_head *kept = user;
+
+    (void)status;
+    (void)len;
+    tp_block_give(kept->ctx, kept);
+}
+
+/* The scratch memory is used again at once: what cannot leave now is copied. */
+static telpher_status
+send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void *data,
+          size_t len)
+{
+    struct tp_comm_done done = {.fn = free_head};
+    struct tp_net *net = peer->net;
+    struct tp_comm_header h = *header;
+    telpher_status status = TELPHER_ERR_AGAIN;
+    struct kept_head *kept;
+
+    h.len = len;
+    if (tp_list_is_empty(&peer->pending)) {
+        status = net->ops->send(net, peer->rank, &h, sizeof(h), data, len);
+    }
+    if (status != TELPHER_ERR_AGAIN) {
+        return status;
+    }
+    kept = tp_block_take(peer->ctx, sizeof(*kept) + len, "message");
+    if (kept == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    kept->ctx = peer->ctx;
+    if (len != 0) {
+        memcpy(kept->bytes, data, len);
+    }
+    done.user = kept;
+    status = tp_comm_send(peer, &h, kept->bytes, len, NULL, &done, NULL);
+    if (status != TELPHER_IN_PROGRESS) {
+        tp_block_give(peer->ctx, kept);
+    }
+    return status < 0 ? status : TELPHER_OK;
+}
+
+static telpher_status
+send_buffers(struct tp_peer *peer, uint32_t number, const telpher_msg_buffer *buffers,
+             size_t count, struct outgoing *out)
+{
+    const struct tp_comm_done done = {.fn = buffer_sent, .user = out};
+    telpher_status status = TELPHER_OK;
+
+    out->left = 1; /* ours, until all are begun */
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        const struct tp_comm_header h = {.kind = TP_COMM_BUFFER, .a = number, .b = i};
+
+        status =
+            tp_comm_send(peer, &h, buffers[i].data, buffers[i].len, NULL, &done, NULL);
+        out->left += status == TELPHER_IN_PROGRESS;
+        out->len += status == TELPHER_OK ? buffers[i].len : 0;
+    }
+    if (status < 0) {
+        tp_peer_fail(peer, status); /* it waits for buffers that do not come */
+        out->status = status;
+    }
+    buffer_sent(out, out->status, 0);
+    return status;
+}
+
+static telpher_status
+send_long(struct tp_peer *peer, struct tp_comm_header *h, const void *params,
+          size_t params_len, const telpher_msg_buffer *buffers, size_t count,
+          const struct tp_comm_done *done, telpher_request **ret_req)
+{
+    telpher_context *ctx = peer->ctx;
+    struct outgoing *out = tp_block_take(ctx, sizeof(*out), "message");
+    telpher_request *req = out != NULL ? tp_request_take(ctx, peer, done) : NULL;
+    telpher_status status;
+
+    if (req == NULL) {
+        tp_block_give(ctx, out);
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    *out = (struct outgoing){.req = req};
+    req->state = TP_REQUEST_LANDING; /* ended by its buffers */
+    status = send_head(peer, h, ctx->scratch,
+                       pack(ctx, params, params_len, buffers, count, false));
+    if (status != TELPHER_OK) {
+        tp_block_give(ctx, out);
+        tp_request_give(req);
+        return status;
+    }
+    send_buffers(peer, (uint32_t)h->a, buffers, count, out);
+    return tp_request_begun(req, ret_req, NULL);
+}
+
+telpher_status
+telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
+                 const void *params, size_t params_len,
+                 const telpher_msg_buffer *buffers, size_t buffer_count,
+                 const telpher_xfer_params *xfer, telpher_request **ret_req)
+{
+    struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
+    struct tp_comm_done done;
+    telpher_status status = TELPHER_ERR_RANGE;
+    struct tp_peer *peer =
+        handler < TELPHER_HANDLERS ? tp_peer_get(ctx, rank, &status) : NULL;
+    bool inside;
+
+    if (peer == NULL || peer->status != TELPHER_OK) {
+        return peer == NULL ? status : TELPHER_ERR_PEER_LOST;
+    }
+    if (params_len > params_max(peer) || buffer_count > TELPHER_MSG_BUFFERS) {
+        return TELPHER_ERR_RANGE;
+    }
+    if (buffer_count == 0) {
+        return send_head(peer, &h, params, params_len);
+    }
+    status = tp_comm_done_init(&done, xfer, ret_req);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    inside = fits_inside(peer, params_len, buffers, buffer_count);
+    h.a = peer->next_message++;
+    h.b = tp_comm_buffers((uint32_t)buffer_count, inside);
+    if (!inside) {
+        return send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
+                         ret_req);
+    }
+    return send_head(peer, &h, ctx->scratch,
+                     pack(ctx, params, params_len, buffers, buffer_count, true));
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress of a context, and waiting: first looking, then asleep until something wakes it. */
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "core/comm/comm_int.h"
+
+#define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
+/* Who has looked in vain for so long may be what keeps the other from running. */
+#define ALONE (50 * TP_CLOCK_US)
+#define SLEEP_MAX (100 * TP_CLOCK_MS)
+
+enum {
+    CLOCK_EVERY = 16, /* rounds in which nothing happened, between looks at the clock */
+};
+
+unsigned
+telpher_progress(telpher_context *ctx)
+{
+    unsigned count;
+
+    if (ctx->running) {
+        return 0; /* from a callback */
+    }
+    ctx->running = true;
+    count = tp_unlikely(ctx->handlers_changed) ? tp_message_run_unhandled(ctx) : 0;
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+
+        count += net != NULL && net != ctx->unused ? net->ops->progress(net) : 0;
+    }
+    if (tp_mems_pending(ctx->mems) != 0) {
+        count += tp_mems_progress(ctx->mems);
+    }
+    if (!tp_list_is_empty(&ctx->waiting)) {
+        count += tp_peers_flush(ctx);
+    }
+    if (!tp_list_is_empty(&ctx->ready) || !tp_list_is_empty(&ctx->starved)) {
+        count += tp_piece_run_starved(ctx);
+    }
+    if (!tp_list_is_empty(&ctx->completed)) {
+        count += tp_request_run_completed(ctx);
+    }
+    ctx->running = false;
+    ctx->happened += count;
+    return count;
+}
+
+/* Asks all transports to wake us. @return false if something is there already */
+static bool
+arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
+{
+    *ret_blind = tp_mems_pending(ctx->mems) != 0;
+    for (size_t i = 0; i < ctx->net_count; i++) {
+        struct tp_net *net = ctx->nets[i].net;
+
+        polls[i] = (struct pollfd){.fd = -1};
+        if (net == NULL) {
+            continue;
+        }
+        if (net->ops->arm(net) != TELPHER_OK) {
+            return false;
+        }
+        *ret_blind = *ret_blind || net->ops->blind;
+        polls[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
+    }
+    polls[ctx->net_count] = (struct pollfd){.fd = ctx->wake_fd, .events = POLLIN};
+    return true;
+}
+
+static void
+sleep_until(telpher_context *ctx, tp_ns deadline)
+{
+    struct pollfd polls[TP_COMM_NETS + 1];
+    uint64_t wakes;
+    bool blind;
+    tp_ns time = TP_MIN(tp_clock_remaining(deadline), SLEEP_MAX);
+    struct timespec ts;
+
+    if (!arm(ctx, polls, &blind)) {
+        return;
+    }
+    if (blind || !tp_list_is_empty(&ctx->waiting) || !tp_list_is_empty(&ctx->ready)) {
+        time = TP_MIN(time, COPY_NAP);
+    }
+    ts = tp_clock_timespec(time);
+    if (ppoll(polls, ctx->net_count + 1, &ts, NULL) > 0 &&
+        polls[ctx->net_count].revents != 0 &&
+        read(ctx->wake_fd, &wakes, sizeof(wakes)) == sizeof(wakes)) {
+        ctx->happened++;
+    }
+}
+
+telpher_status
+tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns deadline)
+{
+    tp_ns since = 0;
+    unsigned idle = 0;
+
+    if (ctx->running) {
+        return TELPHER_ERR_INVALID; /* a callback may not wait */
+    }
+    while (!done(arg)) {
+        unsigned count = telpher_progress(ctx);
+        tp_ns now;
+
+        if (count != 0) {
+            since = 0;
+            continue;
+        }
+        if (tp_unlikely(tp_mems_gives_way(ctx->mems))) {
+            sched_yield();
+        }
+        if (++idle % CLOCK_EVERY != 0) {
+            continue; /* the clock takes as long as looking for a message */
+        }
+        now = tp_clock_ns();
+        since = since == 0 ? now : since;
+        if (now >= deadline) {
+            return TELPHER_ERR_TIMEOUT;
+        }
+        if (now - since > ctx->spin_ns) {
+            sleep_until(ctx, deadline);
+        } else if (now - since > ALONE) {
+            sched_yield();
+        }
+    }
+    return TELPHER_OK;
+}
+
+struct anything {
+    telpher_context *ctx;
+    uint64_t before;
+};
+
+static bool
+has_happened(void *arg)
+{
+    struct anything *a = arg;
+
+    return a->ctx->happened != a->before;
+}
+
+telpher_status
+telpher_progress_wait(telpher_context *ctx, uint64_t timeout_ns)
+{
+    struct anything a = {.ctx = ctx, .before = ctx->happened};
+
+    return tp_comm_wait(ctx, has_happened, &a, tp_clock_deadline(timeout_ns));
+}
+
+unsigned
+telpher_progress_sleep(telpher_context *ctx, uint64_t timeout_ns)
+{
+    if (ctx->running) {
+        return 0; /* a callback may not wait */
+    }
+    sleep_until(ctx, tp_clock_deadline(timeout_ns));
+    return telpher_progress(ctx);
+}
+
+void
+telpher_wake(telpher_context *ctx)
+{
+    const uint64_t one = 1;
+
+    if (write(ctx->wake_fd, &one, sizeof(one)) != sizeof(one)) {
+        return; /* it is readable for a long time already */
+    }
+}
+
+telpher_status
+telpher_barrier(telpher_context *ctx, uint64_t timeout_ns)
+{
+    return tp_comm_gather(ctx, NULL, 0, NULL, tp_clock_deadline(timeout_ns));
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of the ring: what goes in comes out, in order, at any place; a peer's marks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "offload/ring.h"
+
+static void
+make(struct tp_ring *sender, struct tp_ring *receiver)
+{
+    struct tp_memfd_name name;
+    int fd;
+
+    assert_int_equal(tp_ring_create(sender, &fd, &name), TELPHER_OK);
+    assert_int_equal(tp_ring_open(receiver, &name), TELPHER_OK);
+    close(fd);
+}
+
+static uint8_t
+byte_of(uint32_t number, uint32_t i)
+{
+    return (uint8_t)(number * 7 + i);
+}
+
+static bool
+put(struct tp_ring *ring, uint32_t number, uint32_t len)
+{
+    uint8_t *room = tp_ring_reserve(ring, len);
+
+    if (room == NULL) {
+        return false;
+    }
+    assert_int_equal((uintptr_t)room % 16, 0);
+    for (uint32_t i = 0; i < len; i++) {
+        room[i] = byte_of(number, i);
+    }
+    tp_ring_put(ring, len);
+    return true;
+}
+
+static bool
+get(struct tp_ring *ring, uint32_t number, uint32_t len)
+{
+    uint8_t *data;
+    telpher_status status = tp_ring_get(ring, &data);
+
+    if (status == TELPHER_ERR_AGAIN) {
+        return false;
+    }
+    assert_int_equal(status, TELPHER_OK);
+    assert_int_equal(ring->len, len);
+    for (uint32_t i = 0; i < len; i++) {
+        assert_int_equal(data[i], byte_of(number, i));
+    }
+    tp_ring_drop(ring);
+    return true;
+}
+
+static uint32_t
+len_of(uint32_t number)
+{
+    return number * 7919u % (TP_RING_MESSAGE_MAX + 1);
+}
+
+/* Full and empty again, many rounds of it. */
+static void
+in_order(void **state)
+{
+    struct tp_ring sender, receiver;
+    uint32_t sent = 0, received = 0;
+
+    (void)state;
+    make(&sender, &receiver);
+    while (received < 2000) {
+        uint32_t before = received;
+
+        while (put(&sender, sent, len_of(sent))) {
+            sent++;
+        }
+        assert_true(sent > received);
+        while (received < sent - before % 3 && tp_ring_has(&receiver) &&
+               get(&receiver, received, len_of(received))) {
+            received++;
+        }
+    }
+    while (received < sent) {
+        assert_true(get(&receiver, received, len_of(received)));
+        received++;
+    }
+    assert_false(get(&receiver, received, 0));
+    tp_ring_close(&sender);
+    tp_ring_close(&receiver);
+}
+
+enum { MANY = 20000 };
+
+static void *
+send_many(void *arg)
+{
+    for (uint32_t i = 0; i < MANY;) {
+        if (put(arg, i, i % 200)) {
+            i++;
+        } else {
+            sched_yield(); /* there may be one processor */
+        }
+    }
+    return NULL;
+}
+
+static void
+at_once(void **state)
+{
+    struct tp_ring sender, receiver;
+    pthread_t thread;
+
+    (void)state;
+    make(&sender, &receiver);
+    assert_int_equal(pthread_create(&thread, NULL, send_many, &sender), 0);
+    for (uint32_t i = 0; i < MANY;) {
+        if (get(&receiver, i, i % 200)) {
+            i++;
+        } else {
+            sched_yield();
+        }
+    }
+    pthread_join(thread, NULL);
+    tp_ring_close(&sender);
+    tp_ring_close(&receiver);
+}
+
+static void
+no_room(void **state)
+{
+    struct tp_ring sender, receiver, none = {0};
+    unsigned count = 0;
+
+    (void)state;
+    make(&sender, &receiver);
+    assert_null(tp_ring_reserve(&sender, TP_RING_MESSAGE_MAX + 1));
+    while (put(&sender, count, 0)) {
+        count++;
+    }
+    assert_int_equal(count, TP_RING_BYTES / TP_RING_LINE - 1);
+    assert_null(tp_ring_reserve(&sender, 1));
+    assert_true(get(&receiver, 0, 0));
+    assert_true(put(&sender, 1, 0));
+    assert_false(tp_ring_has(&none));
+    tp_ring_close(&none);
+    tp_ring_close(&sender);
+    tp_ring_close(&receiver);
+}
+
+/* Whatever the other side writes, what is read is inside. */
+static void
+bad_marks(void **state)
+{
+    static const uint32_t bad[] = {TP_RING_MESSAGE_MAX + 2, UINT32_MAX, UINT32_MAX - 1,
+                                   0x80000000u};
+    struct tp_memfd_name name = {.size = 1};
+    struct tp_ring sender, receiver;
+    uint8_t *data;
+
+    (void)state;
+    assert_int_equal(tp_ring_open(&receiver, &name), TELPHER_ERR_INVALID);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        make(&sender, &receiver);
+        *tp_ring_mark(&receiver) = bad[i];
+        assert_int_equal(tp_ring_get(&receiver, &data), TELPHER_ERR_PROTO);
+        tp_ring_close(&sender);
+        tp_ring_close(&receiver);
+    }
+    make(&sender, &receiver); /* one that goes over the end */
+    receiver.at = TP_RING_BYTES - TP_RING_LINE;
+    *tp_ring_mark(&receiver) = 100;
+    assert_int_equal(tp_ring_get(&receiver, &data), TELPHER_ERR_PROTO);
+    *tp_ring_mark(&receiver) = 1;
+    assert_int_equal(tp_ring_get(&receiver, &data), TELPHER_OK);
+    tp_ring_close(&sender);
+    tp_ring_close(&receiver);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_order),
+        cmocka_unit_test(at_once),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(bad_marks),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

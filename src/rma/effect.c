@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What commands of other processes do here. Everything is checked against what this process
+ * knows before it is used. The role is held, or no launch runs.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "rma/remote.h"
+
+/* ---- what a command names ---- */
+
+static struct tp_rank *
+find_rank(struct tp_run *run, uint32_t rank)
+{
+    return rank >= run->first && rank - run->first < run->params.ranks
+               ? &run->ranks[rank]
+               : NULL;
+}
+
+void
+tp_effect_refuse(struct tp_run *run, uint32_t process, const telpher_rma_command *c)
+{
+    tp_run_fail(
+        run, TELPHER_ERR_PROTO,
+        "process %u sent what cannot be: %u from rank %u to rank %u, %llu bytes "
+        "at %llu of %d",
+        process, c->op, c->from, c->to, (unsigned long long)c->len,
+        (unsigned long long)c->off, c->where);
+}
+
+/* A member's memory in a reduction. */
+static char *
+find_brought(struct tp_run *run, const telpher_rma_command *c, uint64_t *ret_len)
+{
+    const struct tp_group *group = c->where >= 0 && c->where < TP_GROUPS_MAX
+                                       ? atomic_load(&run->groups[c->where])
+                                       : NULL;
+    const telpher_rma_fold *f;
+    size_t size;
+
+    if (group == NULL || group->positions[c->to] == TELPHER_RMA_NO_RANK) {
+        return NULL;
+    }
+    f = &group->slots[group->positions[c->to]].fold;
+    size = group->slots[group->positions[c->to]].op == TP_OP_REDUCE
+               ? tp_fold_size(f->type)
+               : 1;
+    *ret_len = f->count * size;
+    return (c->flags & TELPHER_RMA_COMMAND_SOURCE) != 0 ? (char *)(uintptr_t)f->src
+                                                        : f->dst;
+}
+
+/* The memory of this process that a command is about; NULL if there is none. */
+static char *
+find_place(struct tp_run *run, const telpher_rma_command *c)
+{
+    uint64_t len = 0;
+    char *base = NULL;
+
+    if (find_rank(run, c->to) == NULL) {
+        return NULL;
+    }
+    if ((c->flags & (TELPHER_RMA_COMMAND_SOURCE | TELPHER_RMA_COMMAND_RESULT)) != 0) {
+        base = find_brought(run, c, &len);
+    } else {
+        const struct tp_window *w = tp_window_find(run, c->where);
+
+        if (w != NULL && w->group->positions[c->to] != TELPHER_RMA_NO_RANK) {
+            base = w->parts[w->group->positions[c->to]].base;
+            len = w->parts[w->group->positions[c->to]].len;
+        }
+    }
+    return base != NULL && c->off <= len && c->len <= len - c->off ? base + c->off
+                                                                   : NULL;
+}
+
+/* ---- effects ---- */
+
+static bool
+notify(struct tp_run *run, const telpher_rma_command *c)
+{
+    struct tp_rank *to = find_rank(run, c->to);
+
+    if (to == NULL || c->tag >= run->params.tags || c->from >= run->world) {
+        return false;
+    }
+    tp_rank_notify(to, c->from, c->tag);
+    return true;
+}
+
+static bool
+put(struct tp_run *run, const struct tp_landing *l, const void *data, size_t len)
+{
+    const telpher_rma_command *c = &l->c;
+    char *at = find_place(run, c);
+
+    if ((at == NULL && c->len != 0) || (data != NULL && len != c->len)) {
+        return false;
+    }
+    if (data != NULL && len != 0) {
+        memcpy(at, data, len);
+    }
+    return (c->flags & TELPHER_RMA_COMMAND_NOTIFIES) == 0 || notify(run, c);
+}
+
+static bool
+put_value(struct tp_run *run, const telpher_rma_command *c)
+{
+    char *at = find_place(run, c);
+
+    if (at == NULL || c->len != sizeof(uint64_t) ||
+        (uintptr_t)at % sizeof(uint64_t) != 0) {
+        return false;
+    }
+    *(uint64_t *)(void *)at = c->local;
+    return notify(run, c);
+}
+
+static bool
+give(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    const char *at = find_place(r->run, c);
+
+    if (at == NULL || c->from >= r->run->world ||
+        tp_process_of(r->run, c->from) != process) {
+        return false;
+    }
+    tp_agent_give(r, process, c, at);
+    return true;
+}
+
+static bool
+answer_flush(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    const telpher_rma_command flushed = {.op = TP_AGENT_FLUSHED, .to = c->from};
+
+    tp_agent_send(r->world, process, &flushed, NULL, 0);
+    return true;
+}
+
+static bool
+rank_returned(struct tp_run *run, uint32_t process, const telpher_rma_command *c)
+{
+    if (c->from >= run->world || tp_process_of(run, c->from) != process) {
+        return false;
+    }
+    atomic_store(&run->ranks[c->from].returned, true);
+    for (uint32_t i = 0; atomic_load(&run->any_from) && i < run->params.ranks; i++) {
+        tp_rank_poke(&run->ranks[run->first + i]);
+    }
+    return true;
+}
+
+/* ---- gets ---- */
+
+static struct tp_get *
+find_get(struct tp_remote *r, const telpher_rma_command *c)
+{
+    uint32_t index = (uint32_t)c->number;
+    struct tp_get *get = index < r->get_count ? &r->gets[index] : NULL;
+
+    return get != NULL && get->rank != NULL &&
+                   get->serial == (uint32_t)(c->number >> 32) && get->len == c->len
+               ? get
+               : NULL;
+}
+
+static bool
+end_get(struct tp_remote *r, const struct tp_landing *l, const void *data, size_t len)
+{
+    struct tp_get *get = find_get(r, &l->c);
+    struct tp_rank *rank;
+
+    if (get == NULL || (data != NULL && len != get->len)) {
+        return false;
+    }
+    rank = get->rank;
+    if (data != NULL && len != 0 && get->dst != NULL) {
+        memcpy(get->dst, data, len);
+    }
+    get->rank = NULL;
+    tp_remote_answer(rank);
+    return true;
+}
+
+static bool
+end_flush(struct tp_remote *r, const telpher_rma_command *c)
+{
+    struct tp_rank *rank = find_rank(r->run, c->to);
+
+    if (rank == NULL || atomic_load(&rank->answers) == 0) {
+        return false;
+    }
+    tp_remote_answer(rank);
+    return true;
+}
+
+/* ---- agents ---- */
+
+static void
+take_hello(struct tp_process *p, const void *body, size_t len)
+{
+    struct tp_hello hello;
+
+    if (len == sizeof(hello)) {
+        memcpy(&hello, body, len);
+        hello.kernel[sizeof(hello.kernel) - 1] = '\0';
+        p->hellos[hello.serial % 2] = hello;
+    }
+}
+
+static char *
+take_words(const void *body, size_t len)
+{
+    char *words = tp_malloc(len + 1, "words");
+
+    if (words != NULL) {
+        memcpy(words, body, len);
+        words[len] = '\0';
+    }
+    return words;
+}
+
+static void
+take_failure(struct tp_run *run, uint32_t process, const telpher_rma_command *c,
+             const void *body, size_t len)
+{
+    int32_t status = (int32_t)c->tag;
+    char *words = take_words(body, len);
+
+    atomic_store(&run->remote->told, true); /* who failed has told all */
+    tp_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s", process,
+                words != NULL ? words : telpher_status_text(status));
+    tp_free(words);
+}
+
+static void
+take_done(struct tp_process *p, const void *body, size_t len)
+{
+    p->done = true;
+    tp_free(p->table);
+    p->table = len > 1 ? take_words(body, len) : NULL;
+}
+
+/* @return false: this cannot be */
+static bool
+do_agent(struct tp_remote *r, uint32_t process, struct tp_landing *l, const void *data,
+         size_t len)
+{
+    struct tp_process *p = &r->world->processes[process];
+    const telpher_rma_command *c = &l->c;
+
+    switch (c->op) {
+    case TP_AGENT_GOT:
+        return end_get(r, l, data, len);
+    case TP_AGENT_FLUSHED:
+        return end_flush(r, c);
+    case TP_AGENT_CREDIT:
+        p->acked = (uint32_t)c->number;
+        return true;
+    case TP_AGENT_ARRIVED:
+        if (l->data == NULL && len != 0) {
+            l->data = tp_memdup(data, len, "arrival");
+        }
+        tp_spread_arrived(r, process, c, l->data, len);
+        l->data = NULL;
+        return true;
+    case TP_AGENT_DONE:
+        take_done(p, data, len);
+        return true;
+    case TP_AGENT_QUIET:
+    case TP_AGENT_ASK:
+        return tp_quiet_take(r, process, c);
+    case TP_AGENT_FAILED:
+        take_failure(r->run, process, c, data, len);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+count_consumed(struct tp_remote *r, uint32_t process)
+{
+    struct tp_process *p = &r->world->processes[process];
+    const telpher_rma_command credit = {.op = TP_AGENT_CREDIT,
+                                        .number = p->consumed + 1};
+
+    p->consumed++;
+    if (p->consumed - p->told >= TP_CREDIT_EACH) {
+        p->told = p->consumed;
+        tp_agent_send(r->world, process, &credit, NULL, 0);
+    }
+}
+
+static bool
+do_command(struct tp_remote *r, uint32_t process, struct tp_landing *l,
+           const void *data, size_t len)
+{
+    const telpher_rma_command *c = &l->c;
+    bool good;
+
+    if (c->op >= TELPHER_RMA_COMMAND_AGENTS) {
+        return do_agent(r, process, l, data, len);
+    }
+    switch (c->op) {
+    case TELPHER_RMA_COMMAND_PUT:
+        good = put(r->run, l, data, len);
+        break;
+    case TELPHER_RMA_COMMAND_VALUE:
+        good = put_value(r->run, c);
+        break;
+    case TELPHER_RMA_COMMAND_NOTIFY:
+        good = notify(r->run, c);
+        break;
+    case TELPHER_RMA_COMMAND_GET:
+        good = give(r, process, c);
+        break;
+    case TELPHER_RMA_COMMAND_FLUSH:
+        good = answer_flush(r, process, c);
+        break;
+    case TELPHER_RMA_COMMAND_RETURNED:
+        good = rank_returned(r->run, process, c);
+        break;
+    default:
+        good = false;
+    }
+    count_consumed(r, process);
+    return good;
+}
+
+void
+tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
+               const void *data, size_t len)
+{
+    if (l->c.op == TP_AGENT_HELLO) {
+        take_hello(&w->processes[process], data, len);
+    } else if (tp_is_of_launch(w, &l->c) && l->status == TELPHER_OK) {
+        w->run->remote->came += tp_quiet_counts(l->c.op);
+        if (!do_command(w->run->remote, process, l, data, len)) {
+            tp_effect_refuse(w->run, process, &l->c);
+        }
+    }
+}
+
+void *
+tp_effect_place(struct tp_remote *r, const telpher_rma_command *c, size_t len)
+{
+    const struct tp_get *get;
+
+    if (c->op == TELPHER_RMA_COMMAND_PUT) {
+        return len == c->len ? find_place(r->run, c) : NULL;
+    }
+    get = find_get(r, c);
+    return get != NULL && len == get->len ? get->dst : NULL;
+}

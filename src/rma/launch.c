@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A launch over several processes: all come to its beginning, and to its end. Who does not
+ * is waited for in bounds, and then given up.
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/compiler.h"
+#include "base/log.h"
+#include "rma/remote.h"
+
+#define NAP ((tp_ns)20000000) /* [ns] between looks for processes that are lost */
+#define PATIENCE                                                                       \
+    ((tp_ns)5000000000) /* [ns] at least, for processes: hosts are not in step */
+#define PARTING                                                                        \
+    ((tp_ns)1000000000) /* [ns] for what is under way with who is given up */
+
+/* ---- waiting for others ---- */
+
+static tp_ns
+patience(uint64_t timeout_ns)
+{
+    return tp_clock_deadline(TP_MAX(timeout_ns, (uint64_t)PATIENCE));
+}
+
+/* One look at the context. @return the first process that is not there any more, or the
+ *  number of them all */
+static uint32_t
+progress(struct tp_world *w)
+{
+    uint32_t lost = w->count;
+
+    telpher_progress_wait(w->ctx, NAP);
+    for (uint32_t i = w->count; i-- > 0;) {
+        if (i != w->process && telpher_peer_status(w->ctx, i) != TELPHER_OK) {
+            w->processes[i].lost = true;
+            lost = i;
+        }
+    }
+    return lost;
+}
+
+static telpher_status say(telpher_error *err, telpher_status status, const char *words,
+                          ...) __attribute__((format(printf, 3, 4)));
+
+static telpher_status
+say(telpher_error *err, telpher_status status, const char *words, ...)
+{
+    char text[TELPHER_ERROR_TEXT_BYTES];
+    va_list args;
+
+    va_start(args, words);
+    vsnprintf(text, sizeof(text), words, args);
+    va_end(args);
+    tp_error("rma", "%s", text);
+    if (err != NULL) {
+        err->code = status;
+        memcpy(err->text, text, sizeof(text));
+    }
+    return status;
+}
+
+/* ---- the beginning ---- */
+
+static struct tp_hello
+make_hello(const struct tp_world *w, const telpher_rma_job *job,
+           const telpher_rma_kernel *kernel, telpher_status own)
+{
+    const telpher_rma_params *p = &job->params;
+    struct tp_hello hello = {.serial = w->serial,
+                             .abi = TELPHER_RMA_ABI,
+                             .ranks = p->ranks,
+                             .devices = p->devices,
+                             .tags = p->tags,
+                             .status = (uint32_t)own};
+
+    hello.lanes = telpher_rma_job_lanes(job);
+    memcpy(hello.block, p->block, sizeof(hello.block));
+    snprintf(hello.kernel, sizeof(hello.kernel), "%s",
+             kernel != NULL && kernel->name != NULL ? kernel->name : "no kernel");
+    return hello;
+}
+
+static const struct tp_hello *
+hello_of(const struct tp_world *w, uint32_t process)
+{
+    const struct tp_hello *hello = &w->processes[process].hellos[w->serial % 2];
+
+    return hello->serial == w->serial ? hello : NULL;
+}
+
+/* The first whose hello is missing. */
+static uint32_t
+who_is_missing(const struct tp_world *w)
+{
+    uint32_t i = 0;
+
+    while (i < w->count && hello_of(w, i) != NULL) {
+        i++;
+    }
+    return i;
+}
+
+/* This process cannot go on, though others may: they hear that, and those that did not come
+ * find nobody when they do. */
+static void
+step_back(struct tp_world *w, telpher_status status, const char *words)
+{
+    const telpher_rma_command failed = {.op = TP_AGENT_FAILED, .tag = (uint32_t)status};
+    const telpher_rma_command done = {.op = TP_AGENT_DONE};
+
+    w->broken = true;
+    tp_agent_tell(w, &failed, words, strlen(words) + 1);
+    tp_agent_tell(w, &done, NULL, 0);
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (i != w->process && hello_of(w, i) == NULL) {
+            telpher_peer_give_up(w->ctx, i);
+        }
+    }
+    telpher_progress(w->ctx);
+}
+
+static telpher_status
+wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kernel,
+                telpher_error *err)
+{
+    tp_ns begin = tp_clock_ns(), deadline = patience(job->params.timeout_ns);
+    uint32_t missing, lost = w->count;
+
+    while ((missing = who_is_missing(w)) < w->count) {
+        if (lost < w->count) {
+            return say(err, TELPHER_ERR_PEER_LOST,
+                       "process %u is lost, before it came to the launch of %s", lost,
+                       kernel);
+        }
+        if (tp_clock_passed(deadline)) {
+            return say(err, TELPHER_ERR_TIMEOUT,
+                       "process %u has not come to the launch of %s in %.3f s", missing,
+                       kernel, (double)(tp_clock_ns() - begin) * 1e-9);
+        }
+        lost = progress(w);
+    }
+    return TELPHER_OK;
+}
+
+static bool
+differ(const struct tp_hello *a, const struct tp_hello *b)
+{
+    return a->abi != b->abi || a->ranks != b->ranks || a->devices != b->devices ||
+           a->tags != b->tags || memcmp(a->block, b->block, sizeof(a->block)) != 0 ||
+           strcmp(a->kernel, b->kernel) != 0;
+}
+
+/* All compare the same, and so find the same. */
+static telpher_status
+compare_hellos(const struct tp_world *w, telpher_status own, telpher_error *err)
+{
+    const struct tp_hello *a = hello_of(w, 0);
+
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct tp_hello *b = hello_of(w, i);
+        int32_t status = (int32_t)b->status;
+
+        if (status < 0) {
+            return own != TELPHER_OK
+                       ? own /* it has its words */
+                       : say(err, status, "process %u cannot launch %s: %s", i,
+                             b->kernel, telpher_status_text(status));
+        }
+    }
+    for (uint32_t i = 1; i < w->count; i++) {
+        const struct tp_hello *b = hello_of(w, i);
+
+        if (differ(a, b)) {
+            return say(
+                err, TELPHER_ERR_INVALID,
+                "processes do not launch the same: process 0 %s with %u ranks on "
+                "%u devices, %u tags and %u lanes, process %u %s with %u ranks "
+                "on %u devices, %u tags and %u lanes",
+                a->kernel, a->ranks, a->devices, a->tags, a->lanes, i, b->kernel,
+                b->ranks, b->devices, b->tags, b->lanes);
+        }
+    }
+    return TELPHER_OK;
+}
+
+static void
+forget_last(struct tp_world *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        struct tp_process *p = &w->processes[i];
+
+        p->done = false;
+        p->sent = p->acked = p->consumed = p->told = 0;
+        tp_free(p->table);
+        p->table = NULL;
+    }
+}
+
+telpher_status
+tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *job,
+                const telpher_rma_kernel *kernel, telpher_status own,
+                telpher_error *err)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_HELLO};
+    struct tp_hello hello;
+    telpher_error words = {0};
+    telpher_status status;
+
+    w->serial++;
+    forget_last(w);
+    w->run = w->broken ? NULL : run;
+    hello = make_hello(w, job, kernel, w->broken ? TELPHER_ERR_PEER_LOST : own);
+    w->processes[w->process].hellos[w->serial % 2] = hello;
+    tp_agent_tell(w, &c, &hello, sizeof(hello));
+    if (w->broken) { /* others may not know of it */
+        return say(err, TELPHER_ERR_PEER_LOST,
+                   "a process was lost in an earlier launch: start the job again");
+    }
+    status = wait_for_hellos(w, job, hello.kernel, &words);
+    if (status != TELPHER_OK) {
+        step_back(w, status, words.text);
+    } else {
+        status = compare_hellos(w, own, &words);
+    }
+    if (status != TELPHER_OK) {
+        w->run = NULL;
+    }
+    if (words.code != TELPHER_OK && err != NULL) {
+        *err = words;
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+/* Its ranks run, or something of this launch is still under way with it. */
+static bool
+is_owed(const struct tp_world *w, uint32_t process)
+{
+    const struct tp_process *p = &w->processes[process];
+
+    return (process != w->process && !p->done && !p->lost) || p->under_way != 0 ||
+           !tp_list_is_empty(&p->landings);
+}
+
+static bool
+all_are_done(const struct tp_world *w)
+{
+    uint32_t i = 0;
+
+    while (i < w->count && !is_owed(w, i)) {
+        i++;
+    }
+    return i == w->count;
+}
+
+/* After a failure, with this process's table as it was then. */
+static void
+tell_done(struct tp_run *run)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_DONE};
+    const char *report = run->report != NULL ? run->report : "";
+    const char *table = strchr(report, '\n');
+
+    table = table != NULL ? table + 1 : "";
+    tp_agent_tell(run->remote->world, &c, table, table[0] != '\0' ? strlen(table) : 0);
+}
+
+/* The tables of the others come behind one's own. */
+static void
+add_tables(struct tp_run *run)
+{
+    const struct tp_world *w = run->remote->world;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        return;
+    }
+    fprintf(out, "%s", run->report != NULL ? run->report : "");
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct tp_process *p = &w->processes[i];
+
+        if (p->table != NULL) {
+            fprintf(out, "process %u:\n%s", i, p->table);
+        } else if (p->lost) {
+            fprintf(out, "process %u: lost\n", i);
+        }
+    }
+    fclose(out);
+    if (text != NULL) {
+        free(run->report);
+        run->report = text;
+    }
+}
+
+/* Who does not end is left behind, and reads and writes nothing here any more. */
+static void
+leave_behind(struct tp_remote *r)
+{
+    struct tp_world *w = r->world;
+    tp_ns deadline = tp_clock_deadline(PARTING);
+
+    w->broken = true;
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (i != w->process && is_owed(w, i)) {
+            tp_error("rma", "%s: process %u has not ended; it is left behind",
+                     r->run->kernel->name, i);
+            telpher_peer_give_up(w->ctx, i);
+        }
+    }
+    tp_remote_look_for_lost(r);
+    while (!all_are_done(w) && !tp_clock_passed(deadline)) {
+        telpher_progress_wait(w->ctx, NAP);
+    }
+}
+
+/* After a failure in bounds. */
+static void
+wait_for_others(struct tp_run *run)
+{
+    struct tp_remote *r = run->remote;
+    tp_ns deadline = TP_CLOCK_FOREVER;
+
+    while (!all_are_done(r->world)) {
+        (void)tp_remote_serve(r);
+        if (atomic_load(&run->status) != TELPHER_OK && deadline == TP_CLOCK_FOREVER) {
+            deadline = patience(run->params.timeout_ns);
+        }
+        if (tp_clock_passed(deadline)) {
+            leave_behind(r);
+            return;
+        }
+        if (!all_are_done(r->world)) {
+            if (telpher_progress_wait(r->world->ctx, NAP) != TELPHER_OK) {
+                tp_quiet_look(r);
+            }
+            tp_remote_look_for_lost(r);
+        }
+    }
+}
+
+void
+tp_remote_end(struct tp_run *run)
+{
+    struct tp_remote *r = run->remote;
+
+    tp_mutex_lock(&r->role);
+    while (atomic_load(&r->head) != atomic_load(&r->tail)) {
+        (void)tp_remote_serve(r);
+        if (atomic_load(&r->stalled)) { /* for room in another process */
+            telpher_progress_wait(r->world->ctx, NAP);
+            tp_remote_look_for_lost(r);
+        }
+    }
+    tell_done(run);
+    wait_for_others(run);
+    if (atomic_load(&run->status) != TELPHER_OK) {
+        add_tables(run);
+    }
+    r->world->run = NULL;
+    tp_mutex_unlock(&r->role);
+}
