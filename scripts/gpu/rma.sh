@@ -5,7 +5,7 @@
 #   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
 #   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
 #            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
-#   tables   latencies and bandwidths beside dCUDA's, on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
+#   tables   latencies and bandwidths beside dCUDA's (tables 5.1, 5.2, 5.4), on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
 #   studies  the case studies against their serial programs, and dCUDA's reduction
 #   scaling  their times on 1, 2 and 4 devices, as many GPUs as there are, beside the best of two models (streams, a CUDA
 #            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device
@@ -38,6 +38,7 @@ build() {
         nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
     fi
+    nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues" || exit
     compile reduction "$source/examples/rma/reduction.cu" || exit
     for study in stencil particles spmv power experts; do
         compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
@@ -52,6 +53,7 @@ kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$pro
 
 tables() {
     LINES_SHOWN=80 step cuda_bench 120 "$programs/cuda_bench"
+    LINES_SHOWN=80 step queues 30 "$programs/queues"
     TELPHER_RMA_SLOTS=1 LINES_SHOWN=80 step cuda_bench-slots 60 "$programs/cuda_bench" latency
     [ -z "${NVSHMEM:-}" ] || LD_LIBRARY_PATH=$NVSHMEM/lib:$LD_LIBRARY_PATH NVSHMEM_DISABLE_NVLS=1 step nvshmem 60 "$programs/nvshmem"
 }
