@@ -287,11 +287,17 @@ STUDY_PHASE(count_phase)
 STUDY_PHASE(start_phase)
 {
     struct place p = place_of(rma);
-    uint64_t *starts = p.data->devices_memory[rma->device].starts;
+    const struct device_memory *d = &p.data->devices_memory[rma->device];
 
     (void)step;
-    for (uint32_t r = 0; rma->device_rank == 0 && p.lane == 0 && r < p.ranks; r++) {
-        starts[r + 1] += starts[r];
+    if (rma->device_rank != 0 || p.lane != 0) {
+        return;
+    }
+    for (uint32_t r = 0; r < p.ranks; r++) {
+        d->starts[r + 1] += d->starts[r];
+        if ((r + 1) % rma->device_size == 0) {
+            d->ends[r / rma->device_size] = d->starts[r + 1];
+        }
     }
 }
 
@@ -304,17 +310,13 @@ STUDY_PHASE(pack_phase)
     pack(&p, d->starts, p.m->counts, d->out);
 }
 
-/* Where device @p from's messages for device @p to lie there. */
+/* Where device @p from's messages for another device @p to lie there. */
 TELPHER_RMA_FN_BOTH static double *
 piece_of(const struct data *d, uint32_t from, uint32_t to)
 {
-    uint32_t each = d->ranks / d->devices;
+    size_t each = d->ranks / d->devices;
 
-    if (from == to) {
-        return d->devices_memory[to].out +
-               d->devices_memory[to].starts[to * each] * WIDTH;
-    }
-    return d->devices_memory[to].in + (size_t)from * each * d->size * CHOICES * WIDTH;
+    return d->devices_memory[to].in + from * each * d->size * CHOICES * WIDTH;
 }
 
 STUDY_PHASE(answer_phase)
@@ -325,12 +327,14 @@ STUDY_PHASE(answer_phase)
 
     (void)step;
     for (uint32_t from = 0; from < rma->devices; from++) {
-        const uint64_t *starts = from == rma->device
-                                     ? &d->starts[rma->device * each]
+        int own = from == rma->device; /* needs no copy */
+        const uint64_t *starts = own ? &d->starts[rma->device * each]
                                      : &d->in_starts[(size_t)from * (each + 1)];
         uint64_t first = starts[rma->device_rank];
+        double *piece =
+            own ? d->out + starts[0] * WIDTH : piece_of(p.data, from, rma->device);
 
-        answer(&p, piece_of(p.data, from, rma->device) + (first - starts[0]) * WIDTH,
+        answer(&p, piece + (first - starts[0]) * WIDTH,
                starts[rma->device_rank + 1] - first);
     }
 }
@@ -352,9 +356,9 @@ copy_starts(study_host *host, const struct data *d)
     for (uint32_t from = 0; from < d->devices; from++) {
         for (uint32_t to = 0; to < d->devices; to++) {
             if (from != to) {
-                study_copy(host,
+                study_copy(host, to,
                            d->devices_memory[to].in_starts + (size_t)from * (each + 1),
-                           d->devices_memory[from].starts + (size_t)to * each,
+                           from, d->devices_memory[from].starts + (size_t)to * each,
                            (each + 1) * sizeof(uint64_t), 0, 1);
             }
         }
@@ -365,18 +369,17 @@ copy_starts(study_host *host, const struct data *d)
 static void
 copy_messages(study_host *host, const struct data *d, int back)
 {
-    uint32_t each = d->ranks / d->devices;
-
     for (uint32_t from = 0; from < d->devices; from++) {
         const struct device_memory *m = &d->devices_memory[from];
 
         for (uint32_t to = 0; to < d->devices; to++) {
-            uint64_t first = m->starts[to * each];
-            size_t len = (m->starts[(to + 1) * each] - first) * WIDTH * sizeof(double);
+            uint64_t first = to == 0 ? 0 : m->ends[to - 1];
+            size_t len = (m->ends[to] - first) * WIDTH * sizeof(double);
             double *out = m->out + first * WIDTH, *in = piece_of(d, from, to);
 
             if (from != to && len != 0) {
-                study_copy(host, back ? out : in, back ? in : out, len, 0, 1);
+                study_copy(host, back ? from : to, back ? out : in, back ? to : from,
+                           back ? in : out, len, 0, 1);
             }
         }
     }
@@ -410,10 +413,15 @@ int
 main(int argc, char **argv)
 {
     const struct study_program program = {
-        "experts",    {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0, 0},
-        &experts,     sizeof(struct data),
-        experts_make, experts_drop,
-        two_model,    experts_check,
+        "experts",
+        {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0, 0},
+        &experts,
+        sizeof(struct data),
+        experts_make,
+        experts_drop,
+        two_model,
+        experts_check,
+        1,
     };
 
     return study_main(argc, argv, &program);

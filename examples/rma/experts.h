@@ -27,6 +27,7 @@ struct device_memory {
     double *out, *in; /* in: a piece for each device */
     uint64_t *starts; /* of each expert's in out */
     uint64_t *in_starts; /* of each of this device's experts in each piece */
+    uint64_t *ends; /* of what each device gets of out; the host looks at it */
 };
 
 struct data {

@@ -91,6 +91,7 @@ make_device(struct device_memory *m, const struct data *d)
     m->in = STUDY_NEW(double, d->ranks *messages *WIDTH);
     m->starts = STUDY_NEW(uint64_t, d->ranks + 1);
     m->in_starts = STUDY_NEW(uint64_t, d->devices * (each + 1));
+    m->ends = (uint64_t *)study_alloc_seen(d->devices, sizeof(uint64_t));
 }
 
 static void
@@ -100,6 +101,7 @@ free_device(struct device_memory *m)
     study_free(m->in);
     study_free(m->starts);
     study_free(m->in_starts);
+    study_free(m->ends);
 }
 
 void

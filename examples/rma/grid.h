@@ -36,6 +36,7 @@ struct block {
     double *values;
     double *x, *y;
     double *came; /* sums from other devices, a vector for each level of the tree */
+    double *squares, *norm; /* power, two models: of each rank; of this step */
 };
 
 struct grid {
@@ -45,7 +46,6 @@ struct grid {
     uint32_t steps;
     struct block *blocks;
     double *norms; /* power: of each step */
-    double *squares; /* power, two models: of each rank */
 };
 
 /** A rank's place in the grid. */
@@ -214,9 +214,10 @@ grid_copy_x(study_host *host, const struct grid *g)
     for (uint32_t step = 1; step < g->side; step *= 2) {
         for (uint32_t d = 0;
              d < step * g->side && d + step * g->side < g->side * g->side; d++) {
-            study_copy(host, g->blocks[d + step * g->side].x, g->blocks[d].x,
-                       g->rows * sizeof(double), 0, 1);
+            study_copy(host, d + step * g->side, g->blocks[d + step * g->side].x, d,
+                       g->blocks[d].x, g->rows * sizeof(double), 0, 1);
         }
+        study_then(host); /* who got it sends it on */
     }
 }
 
@@ -229,8 +230,9 @@ grid_two_model(study_host *host, const struct grid *g)
     for (uint32_t step = 1, level = 0; step < g->side; step *= 2, level++) {
         for (uint32_t d = 0; d < g->side * g->side; d++) {
             if (grid_gets_sum(g, d % g->side, step)) {
-                study_copy(host, g->blocks[d].came + (size_t)level * g->rows,
-                           g->blocks[d + step].y, g->rows * sizeof(double), 0, 1);
+                study_copy(host, d, g->blocks[d].came + (size_t)level * g->rows,
+                           d + step, g->blocks[d + step].y, g->rows * sizeof(double), 0,
+                           1);
             }
         }
         study_launch(host, add_phase, level);
@@ -249,8 +251,8 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
     g->rows = s->size * g->stripes;
     g->steps = s->steps;
     g->blocks = STUDY_NEW(struct block, s->devices);
+    study_on(0, s->devices);
     g->norms = STUDY_NEW(double, s->steps);
-    g->squares = STUDY_NEW(double, s->ranks);
     for (uint32_t d = 0; d < s->devices; d++) {
         struct block *b = &g->blocks[d];
         size_t entries = (size_t)g->rows * ENTRIES, came = (size_t)LEVELS_MAX * g->rows;
@@ -261,6 +263,8 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
         b->x = STUDY_NEW(double, g->rows);
         b->y = STUDY_NEW(double, g->rows);
         b->came = STUDY_NEW(double, came);
+        b->squares = STUDY_NEW(double, s->ranks);
+        b->norm = STUDY_NEW(double, 1);
         study_on(0, 0);
         for (size_t e = 0; e < entries; e++) { /* the same for any number of ranks */
             uint64_t row = (uint64_t)(d / g->side) * g->rows + e / ENTRIES;
@@ -290,10 +294,11 @@ grid_free(struct grid *g)
         study_free(g->blocks[d].x);
         study_free(g->blocks[d].y);
         study_free(g->blocks[d].came);
+        study_free(g->blocks[d].squares);
+        study_free(g->blocks[d].norm);
     }
     study_free(g->blocks);
     study_free(g->norms);
-    study_free(g->squares);
 }
 
 /** The vector, which lies in parts with the first row of devices. */

@@ -274,11 +274,13 @@ STUDY_PHASE(gather_phase)
 
 /* Neighbours' segments at both ends of each device. */
 static void
-copy_ends(study_host *host, struct segment *below, struct segment *above,
-          uint32_t segments)
+copy_ends(study_host *host, uint32_t device, struct segment *below,
+          struct segment *above, uint32_t segments)
 {
-    study_copy(host, &above[0], &below[segments], sizeof(*above), 0, 1);
-    study_copy(host, &below[segments + 1], &above[1], sizeof(*below), 0, 1);
+    study_copy(host, device, &above[0], device - 1, &below[segments], sizeof(*above), 0,
+               1);
+    study_copy(host, device - 1, &below[segments + 1], device, &above[1],
+               sizeof(*below), 0, 1);
 }
 
 static void
@@ -289,11 +291,11 @@ two_model(study_host *host, const struct study *s, void *data)
     for (uint32_t i = 0; i < s->steps; i++) {
         study_launch(host, move_phase, i);
         for (uint32_t k = 1; k < s->devices; k++) {
-            copy_ends(host, d->parts[k - 1].moved, d->parts[k].moved, d->segments);
+            copy_ends(host, k, d->parts[k - 1].moved, d->parts[k].moved, d->segments);
         }
         study_launch(host, gather_phase, i);
         for (uint32_t k = 1; k < s->devices; k++) {
-            copy_ends(host, d->parts[k - 1].now, d->parts[k].now, d->segments);
+            copy_ends(host, k, d->parts[k - 1].now, d->parts[k].now, d->segments);
         }
     }
     study_settle(host);
@@ -462,6 +464,7 @@ main(int argc, char **argv)
         drop,
         two_model,
         check,
+        0,
     };
 
     return study_main(argc, argv, &program);

@@ -88,7 +88,7 @@ TELPHER_RMA_KERNEL(power)
     telpher_rma_timer_stop(rma);
 }
 
-/* ---- two models: the host adds the ranks' squares, in their order ---- */
+/* ---- two models: device 0 adds the ranks' squares, in their order ---- */
 
 STUDY_PHASE(squares_phase)
 {
@@ -96,15 +96,44 @@ STUDY_PHASE(squares_phase)
 
     (void)step;
     place_init(&p, rma);
-    add_squares(&p, &p.grid->squares[rma->world_rank]);
+    add_squares(&p, &p.block.squares[rma->world_rank]);
+}
+
+STUDY_PHASE(norm_phase)
+{
+    struct place p;
+    double sum = 0;
+
+    place_init(&p, rma);
+    for (uint32_t r = 0; telpher_rma_lane(rma) == 0 && r < rma->world_size; r++) {
+        sum += p.block.squares[r]; /* those of columns but the first are 0 */
+    }
+    if (telpher_rma_lane(rma) == 0) {
+        *p.block.norm = p.grid->norms[step] = sqrt(sum);
+    }
 }
 
 STUDY_PHASE(scale_phase)
 {
     struct place p;
 
+    (void)step;
     place_init(&p, rma);
-    scale(&p, p.grid->norms[step]);
+    scale(&p, *p.block.norm);
+}
+
+/* Those of the first column's devices, to device 0. */
+static void
+copy_squares(study_host *host, const struct grid *g)
+{
+    for (uint32_t k = 1; k < g->side; k++) {
+        uint32_t device = k * g->side;
+        size_t first = (size_t)device * g->stripes;
+
+        study_copy(host, 0, &g->blocks[0].squares[first], device,
+                   &g->blocks[device].squares[first], g->stripes * sizeof(double), 0,
+                   1);
+    }
 }
 
 static void
@@ -113,20 +142,20 @@ two_model(study_host *host, const struct study *s, void *data)
     const struct grid *g = (const struct grid *)data;
 
     for (uint32_t i = 0; i < s->steps; i++) {
-        double sum = 0;
-
         grid_two_model(host, g);
         study_launch(host, squares_phase, i);
-        study_settle(host);
-        for (uint32_t r = 0; r < s->ranks; r++) {
-            sum += g->squares[r];
+        copy_squares(host, g);
+        study_launch_one(host, 0, norm_phase, i);
+        for (uint32_t k = 1; k < g->side; k++) {
+            study_copy(host, k * g->side, g->blocks[k * g->side].norm, 0,
+                       g->blocks[0].norm, sizeof(double), 0, 1);
         }
-        g->norms[i] = sqrt(sum);
         study_launch(host, scale_phase, i);
         for (uint32_t k = 0; k < g->side; k++) {
-            study_copy(host, g->blocks[k].x, g->blocks[k * g->side].y,
+            study_copy(host, k, g->blocks[k].x, k * g->side, g->blocks[k * g->side].y,
                        g->rows * sizeof(double), 0, 1);
         }
+        study_then(host); /* the next step begins with copies of x */
     }
     study_settle(host);
 }
@@ -240,6 +269,7 @@ main(int argc, char **argv)
         drop,
         two_model,
         check,
+        0,
     };
 
     return study_main(argc, argv, &program);

@@ -83,6 +83,7 @@ main(int argc, char **argv)
         drop,
         two_model,
         check,
+        0,
     };
 
     return study_main(argc, argv, &program);

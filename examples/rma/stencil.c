@@ -355,7 +355,8 @@ static void
 copy_row(study_host *host, const struct data *d, uint32_t to, uint32_t to_row,
          uint32_t from, uint32_t from_row, enum field field, uint32_t step)
 {
-    study_copy(host, field_of(&d->parts[to], field, step) + at(d->rows, 0, to_row, 0),
+    study_copy(host, to,
+               field_of(&d->parts[to], field, step) + at(d->rows, 0, to_row, 0), from,
                field_of(&d->parts[from], field, step) + at(d->rows, 0, from_row, 0),
                NX * sizeof(double), at(d->rows, 1, 0, 0) * sizeof(double), LEVELS);
 }
@@ -554,6 +555,7 @@ main(int argc, char **argv)
         &stencil,  sizeof(struct data),
         make,      drop,
         two_model, check,
+        0,
     };
 
     return study_main(argc, argv, &program);

@@ -59,14 +59,14 @@ struct piece {
     struct piece *next;
     void *memory;
     size_t len;
-    int gpu; /* whose it is; -1 = nobody's in particular */
+    int gpu; /* whose it is; -1 = nobody's in particular: each GPU reads a copy */
+    int seen; /* the host's */
 };
 
 static struct piece *pieces;
 static int gpu_of_next = -1;
 
-/* Its memory stays on one GPU while others reach it; nobody's in particular on the first one, for
- * else a page that several read would go from one to the other. */
+/* Its memory stays on one GPU while others reach it, or each has a copy. */
 static void
 advise(const struct piece *piece, enum cudaMemoryAdvise what, int gpu)
 {
@@ -87,6 +87,10 @@ keep(const struct piece *piece)
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus < 2) {
         return;
     }
+    if (piece->gpu < 0) {
+        advise(piece, cudaMemAdviseSetReadMostly, 0);
+        return;
+    }
     advise(piece, cudaMemAdviseSetPreferredLocation, piece->gpu);
     for (int i = 0; i < gpus; i++) {
         advise(piece, cudaMemAdviseSetAccessedBy, i);
@@ -100,17 +104,22 @@ study_on(uint32_t device, uint32_t devices)
 }
 
 static void *
-alloc_shared(size_t len)
+alloc_shared(size_t len, int seen)
 {
     struct piece *piece = (struct piece *)calloc(1, sizeof(*piece));
 
-    if (piece == NULL || cudaMallocManaged(&piece->memory, len) != cudaSuccess) {
+    if (piece == NULL ||
+        (seen ? cudaHostAlloc(&piece->memory, len, cudaHostAllocPortable)
+              : cudaMallocManaged(&piece->memory, len)) != cudaSuccess) {
         free(piece);
         return NULL;
     }
     piece->len = len;
-    piece->gpu = gpu_of_next >= 0 ? gpu_of_next : telpher_rma_cuda_gpu(0, 1);
-    keep(piece);
+    piece->gpu = gpu_of_next;
+    piece->seen = seen;
+    if (!seen) {
+        keep(piece);
+    }
     memset(piece->memory, 0, len);
     piece->next = pieces;
     pieces = piece;
@@ -125,7 +134,7 @@ free_shared(void *memory)
             struct piece *piece = *p;
 
             *p = piece->next;
-            cudaFree(memory);
+            piece->seen ? cudaFreeHost(memory) : cudaFree(memory);
             free(piece);
             return;
         }
@@ -139,6 +148,9 @@ study_move_memory(void)
 
     cudaGetDevice(&device);
     for (const struct piece *p = pieces; p != NULL; p = p->next) {
+        if (p->seen) {
+            continue;
+        }
 #if CUDART_VERSION >= 13000
         cudaMemLocation to = {cudaMemLocationTypeDevice, p->gpu < 0 ? device : p->gpu};
 
@@ -160,8 +172,9 @@ study_on(uint32_t device, uint32_t devices)
 }
 
 static void *
-alloc_shared(size_t len)
+alloc_shared(size_t len, int seen)
 {
+    (void)seen;
     return calloc(1, len);
 }
 
@@ -178,20 +191,32 @@ study_move_memory(void)
 
 #endif
 
-void *
-study_alloc(size_t count, size_t size)
+static void *
+alloc(size_t count, size_t size, int seen)
 {
     void *memory = NULL;
 
     count = count != 0 ? count : 1;
     if (count <= SIZE_MAX / size) {
-        memory = alloc_shared(count * size);
+        memory = alloc_shared(count * size, seen);
     }
     if (memory == NULL) {
         fprintf(stderr, "no memory for %zu times %zu bytes\n", count, size);
         exit(1);
     }
     return memory;
+}
+
+void *
+study_alloc(size_t count, size_t size)
+{
+    return alloc(count, size, 0);
+}
+
+void *
+study_alloc_seen(size_t count, size_t size)
+{
+    return alloc(count, size, 1);
 }
 
 void

@@ -5,8 +5,11 @@
 #   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
 #   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
 #            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
-#   tables   latencies and bandwidths beside dCUDA's, on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
+#   tables   latencies and bandwidths beside dCUDA's (tables 5.1, 5.2, 5.4), on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
 #   studies  the case studies against their serial programs, and dCUDA's reduction
+#   scaling  their times on 1, 2 and 4 devices, as many GPUs as there are, beside the best of two models (streams, a CUDA
+#            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device
+#   thesis   the same with the sizes of dCUDA's thesis
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
@@ -15,7 +18,7 @@ programs=$build/gpu-rma
 results=${2:-$programs/results}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies memory)
+[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies scaling thesis memory)
 mkdir -p "$programs" "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_RMA_TIMEOUT=${TELPHER_RMA_TIMEOUT:-5s}
 LINES_SHOWN=${LINES_SHOWN:-4}
@@ -35,9 +38,14 @@ build() {
         nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
     fi
+    nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues" || exit
     compile reduction "$source/examples/rma/reduction.cu" || exit
     for study in stencil particles spmv power experts; do
-        compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases}.c || exit
+        compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
+    done
+    for study in stencil particles spmv power; do
+        compile "${study}_thesis" -DSTUDY_THESIS "$source/examples/rma/$study.c" \
+            "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
     done
 }
 
@@ -45,6 +53,7 @@ kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$pro
 
 tables() {
     LINES_SHOWN=80 step cuda_bench 120 "$programs/cuda_bench"
+    LINES_SHOWN=80 step queues 30 "$programs/queues"
     TELPHER_RMA_SLOTS=1 LINES_SHOWN=80 step cuda_bench-slots 60 "$programs/cuda_bench" latency
     [ -z "${NVSHMEM:-}" ] || LD_LIBRARY_PATH=$NVSHMEM/lib:$LD_LIBRARY_PATH NVSHMEM_DISABLE_NVLS=1 step nvshmem 60 "$programs/nvshmem"
 }
@@ -59,6 +68,37 @@ studies() {
     done
     for ranks in 1 7 132 264; do
         TELPHER_RMA_RANKS=$ranks step "reduction-$ranks" 20 "$programs/reduction"
+    done
+}
+
+# scale STUDY DEVICES RANKS SIZE STEPS LANES: RANKS and SIZE of a device
+scale() {
+    TELPHER_RMA_GPUS=all step "$1-on-$2" "${LIMIT:-60}" "$programs/$1" $(($2 * $3)) "$2" "$4" "$5" "$6" "${SAMPLES:-20}"
+}
+
+scaling() {
+    local LINES_SHOWN=10
+    for devices in 1 2 4; do
+        scale stencil $devices 132 4 50 128
+        scale particles $devices 132 4 50 32
+        scale experts $devices 64 64 20 128
+    done
+    for devices in 1 4; do
+        scale spmv $devices 132 64 50 128
+        scale power $devices 132 64 50 128
+    done
+    for study in spmv power; do scale $study 9 29 64 50 128; done
+}
+
+thesis() {
+    local LINES_SHOWN=10
+    for devices in 1 2 4; do
+        scale stencil_thesis $devices 160 2 200 128
+        scale particles_thesis $devices 208 2 100 128
+    done
+    for devices in 1 4; do
+        scale spmv_thesis $devices 208 52 100 64
+        scale power_thesis $devices 208 52 100 64
     done
 }
 
