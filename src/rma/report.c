@@ -148,7 +148,8 @@ write_report(struct tp_run *run, telpher_status status, const char *words)
 
     if (out != NULL) {
         fprintf(out, "%s: %s\n", run->kernel->name, words);
-        if (status != TELPHER_ERR_RACE) { /* then all have returned */
+        if (status != TELPHER_ERR_RACE && run->link == NULL) {
+            /* of races all have returned; a GPU's ranks tell at its end */
             tp_report_table(out, run);
         }
         fclose(out);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 enum {
@@ -269,7 +270,8 @@ static bool
 is_still(const struct tp_wait *wait, bool *ret_waits)
 {
     *ret_waits = *ret_waits || wait->kind != TP_WAIT_NONE;
-    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM) {
+    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM ||
+        wait->kind == TP_WAIT_DEVICE) {
         return false;
     }
     return wait->kind == TP_WAIT_NONE || !wait->own_deadline ||
@@ -373,7 +375,7 @@ sleep_until_poked(struct tp_worker *w)
 
 /* Looks for a poke for a while. @return true if there was one */
 static bool
-look_out(const struct tp_worker *w, tp_ns start)
+look_out(struct tp_worker *w, tp_ns start)
 {
     struct tp_remote *r = w->run->remote;
     tp_ns now = start;
@@ -385,6 +387,9 @@ look_out(const struct tp_worker *w, tp_ns start)
             }
             if (r != NULL) {
                 tp_remote_look(r);
+            }
+            if (w->run->link != NULL) {
+                tp_link_scan(w);
             }
         }
         now = tp_clock_ns();
@@ -411,7 +416,11 @@ rest(struct tp_worker *w)
     }
     found = w->spin != 0 && look_out(w, start);
     if (r != NULL) {
-        tp_remote_look_end(r, !found);
+        tp_remote_look_end(r, !found && w->run->link == NULL);
+    }
+    if (w->run->link != NULL) { /* GPUs wake nobody */
+        tp_link_rest(w, found);
+        return;
     }
     if (found) {
         return;
@@ -470,6 +479,9 @@ run_lanes(struct tp_worker *w)
         lane = take_ready(w);
         if (w->run->remote != NULL && turn % LOOK_EVERY == 0) {
             tp_remote_look(w->run->remote); /* ranks that test, and never wait */
+            if (w->run->link != NULL) {
+                tp_link_scan(w);
+            }
         }
         if (lane != NULL) {
             tp_fiber_switch(&w->self, &lane->fiber);

@@ -13,10 +13,16 @@ telpher_rma_gpu_aim(const telpher_rma *rma, uint32_t target,
                     telpher_rma_gpu_place *place)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    uint32_t domain = telpher_rma_gpu_domain(g, target);
     uint64_t tags = (uint64_t)target * g->tags;
+    uint32_t domain;
 
     place->target = target;
+    place->elsewhere = target - g->base >= g->ranks;
+    if (place->elsewhere) {
+        telpher_rma_gpu_aim_elsewhere(g, target, place);
+        return;
+    }
+    domain = telpher_rma_gpu_domain(g, target);
     place->far = domain != telpher_rma_gpu_state_of(rma)->domain;
     place->counts = g->parts[domain].counts + tags;
     place->senders = g->parts[domain].senders + tags;
@@ -30,7 +36,7 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     const telpher_rma_gpu_window *w = telpher_rma_gpu_window_of(rma, win);
 
-    if (w == NULL || rank >= g->groups[w->group].size ||
+    if (w == NULL || rank >= telpher_rma_gpu_load(&g->groups[w->group].size) ||
         telpher_rma_gpu_position(rma, (int)w->group) == TELPHER_RMA_NO_RANK) {
         return TELPHER_ERR_RANGE;
     }
@@ -40,6 +46,9 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     ret_place->base = telpher_rma_gpu_load64(&w->bases[rank]);
     telpher_rma_gpu_aim(rma, telpher_rma_gpu_load(&g->groups[w->group].members[rank]),
                         ret_place);
+    if (ret_place->elsewhere && ret_place->base == 0) {
+        ret_place->far = 2;
+    }
     return TELPHER_OK;
 }
 
@@ -158,13 +167,6 @@ telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place *place
     telpher_rma_gpu_tell_owed(rma);
 }
 
-enum {
-    TELPHER_RMA_GPU_PUT,
-    TELPHER_RMA_GPU_PUT_NOTIFY,
-    TELPHER_RMA_GPU_PUT_VALUE,
-    TELPHER_RMA_GPU_GET
-};
-
 /* One lane puts up to 8 bytes and notifies. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_access *a, int kind,
@@ -257,14 +259,18 @@ telpher_rma_gpu_access(telpher_rma *rma, const telpher_rma_access *a, int kind,
     place = telpher_rma_gpu_target(rma, a);
     if (place != NULL) {
         at = (uint8_t *)place->base + a->off;
-        status = (kind == TELPHER_RMA_GPU_PUT_VALUE ? (uint64_t)at % 8 != 0
-                                                    : a->local == NULL && a->len != 0)
+        status = (kind == TELPHER_RMA_GPU_PUT_VALUE
+                      ? (uint64_t)at % 8 != 0 && place->base != 0
+                      : a->local == NULL && a->len != 0)
                      ? TELPHER_ERR_INVALID
                      : TELPHER_OK;
     }
     if (status != TELPHER_OK) { /* for all lanes, from the same tables */
         __syncthreads();
         return telpher_rma_gpu_fail_at(rma, status, call, where);
+    }
+    if (telpher_rma_gpu_by_agent(rma, place)) {
+        return telpher_rma_gpu_access_by_agent(rma, a, kind, call, where);
     }
     if (kind == TELPHER_RMA_GPU_PUT_VALUE ||
         (kind == TELPHER_RMA_GPU_PUT_NOTIFY && a->len - 1 < 8 && at != a->local)) {
@@ -308,10 +314,12 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
 {
     TELPHER_RMA_GPU_ONCE_(
-        rma, telpher_rma_gpu_window_of(rma, win) != NULL
-                 ? (telpher_rma_gpu_fence(rma),
-                    telpher_rma_gpu_settle_all(rma, "flush", where))
-                 : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where));
+        rma, telpher_rma_gpu_window_of(rma, win) == NULL
+                 ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where)
+             : telpher_rma_gpu_state_of(rma)->by_agent
+                 ? telpher_rma_gpu_ask_flush(rma, win, where)
+                 : (telpher_rma_gpu_fence(rma),
+                    telpher_rma_gpu_settle_all(rma, "flush", where)));
     return status;
 }
 
@@ -329,6 +337,9 @@ telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32
     if ((known->key != key || known->rank != rank) &&
         telpher_rma_gpu_find_rank(rma, comm, rank, known) != TELPHER_OK) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
+    }
+    if (telpher_rma_gpu_by_agent(rma, known)) {
+        return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
     }
     if (telpher_rma_gpu_unsettled(rma, known->target)) { /* behind what is in slots */
         if (telpher_rma_gpu_mail(rma, known, tag, NULL, 0, 0, "notify", where,

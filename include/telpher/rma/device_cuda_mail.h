@@ -42,35 +42,6 @@ telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
            0;
 }
 
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_slot_write(uint64_t *at, uint64_t value, uint64_t meta)
-{
-    asm volatile("{\n\t.reg .b128 both;\n\tmov.b128 both, {%1, %2};\n\t"
-                 "st.relaxed.sys.b128 [%0], both;\n\t}"
-                 :
-                 : "l"(at), "l"(value), "l"(meta)
-                 : "memory");
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_slot_read(const uint64_t *at, uint32_t domains, uint64_t *value,
-                          uint64_t *meta)
-{
-    if (domains == 1) {
-        asm volatile("{\n\t.reg .b128 both;\n\tld.acquire.gpu.b128 both, [%2];\n\t"
-                     "mov.b128 {%0, %1}, both;\n\t}"
-                     : "=l"(*value), "=l"(*meta)
-                     : "l"(at)
-                     : "memory");
-    } else {
-        asm volatile("{\n\t.reg .b128 both;\n\tld.acquire.sys.b128 both, [%2];\n\t"
-                     "mov.b128 {%0, %1}, both;\n\t}"
-                     : "=l"(*value), "=l"(*meta)
-                     : "l"(at)
-                     : "memory");
-    }
-}
-
 /* What a message adds to its target's bell: one, and who. So when one message is there that
  * was not taken, the difference says whose it is. */
 TELPHER_RMA_GPU_FN_ uint64_t
@@ -405,10 +376,7 @@ telpher_rma_gpu_mail(const telpher_rma *rma, const telpher_rma_gpu_place *place,
         (uint64_t)at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
             (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
             telpher_rma_gpu_mail_number(out->sent));
-    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
-                 :
-                 : "l"(&out->bell->rung), "l"(telpher_rma_gpu_ring_of(rma->world_rank))
-                 : "memory");
+    telpher_rma_gpu_add64(&out->bell->rung, telpher_rma_gpu_ring_of(rma->world_rank));
     out->sent++;
     state->under_way = 1;
     telpher_rma_gpu_tell_owed(rma);
