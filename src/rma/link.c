@@ -8,13 +8,14 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <telpher/mem.h>
 
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "rma/link_int.h"
 #include "rma/remote.h"
 
-enum { AT_ONCE = 8 }; /* commands of a rank before others have their turn */
+enum { AT_ONCE = 8, MEETING = 4096 }; /* commands of a rank before others'; bytes */
 #define WATCH ((tp_ns)50000) /* [ns] between looks at the grid */
 #define BUSY ((tp_ns)2000000) /* [ns] without a command before a worker takes naps */
 #define NAP ((tp_ns)30000) /* [ns] */
@@ -448,6 +449,18 @@ leave(telpher_rma_link *api)
 
 /* ---- the beginning ---- */
 
+/* There and back. */
+static telpher_status
+meet(telpher_rma_link *api, void *some)
+{
+    telpher_context *ctx = ((struct tp_link *)api)->job->world->ctx;
+    uint8_t bytes[MEETING];
+    telpher_status status = telpher_mem_copy(ctx, bytes, some, sizeof(bytes));
+
+    return status == TELPHER_OK ? telpher_mem_copy(ctx, some, bytes, sizeof(bytes))
+                                : status;
+}
+
 static telpher_status
 begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
       const void *card, size_t card_len)
@@ -501,6 +514,7 @@ open_link(struct tp_link *l, telpher_rma_job *job, const telpher_rma_kernel *ker
                                 .first_device = w->process * p->devices,
                                 .world_devices = w->count * p->devices,
                                 .beside_max = beside_max(w),
+                                .meet = meet,
                                 .begin = begin,
                                 .card = card_of,
                                 .serve = serve,

@@ -153,7 +153,8 @@ TELPHER_RMA_KERNEL(kernel_returned)
  * are still under way at the launch's end. */
 TELPHER_RMA_KERNEL(kernel_gets_and_fails)
 {
-    const struct processes_data *d = telpher_rma_data(rma);
+    const struct processes_data *d =
+        (const struct processes_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint32_t to = (me + size / 2) % size;
     uint64_t begin = telpher_rma_now(rma), life = 200000 + 40000 * (d->len % 32);

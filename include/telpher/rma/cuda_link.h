@@ -34,7 +34,9 @@ telpher_rma_cuda_linked(struct telpher_rma_cuda *c, const telpher_rma_outcome *o
         g->parts[d].answers = (telpher_rma_gpu_reply *)telpher_rma_cuda_back(
             telpher_rma_cuda_alloc(c, d, c->domains[d].ranks * each),
             c->domains[d].first, each);
-        good = g->parts[d].answers != NULL;
+        good = g->parts[d].answers != NULL &&
+               o->link->meet(o->link, g->parts[d].counts + (size_t)c->domains[d].first *
+                                                               g->tags) == TELPHER_OK;
     }
     return good && g->gone != NULL && g->boxes != NULL;
 }

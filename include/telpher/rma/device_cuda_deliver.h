@@ -202,6 +202,8 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
         ends = control == TELPHER_RMA_STOPS;
         if (there != 0) {
             telpher_rma_gpu_fence_far(); /* what lies beside is read behind the lines */
+        } else {
+            __nanosleep(32);
         }
         for (uint32_t i = 0; i < there; i++) {
             telpher_rma_words words;

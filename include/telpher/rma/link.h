@@ -176,6 +176,9 @@ typedef struct telpher_rma_link {
     uint32_t first, world; /* this process's first rank; ranks of all */
     uint32_t first_device, world_devices;
     uint32_t beside_max; /* [bytes] beside a rank's line, at most */
+    /** Before that: the core meets memory of a GPU, so that it need not while a kernel runs,
+     *  when drivers' calls may wait for its end. @param some  4096 bytes */
+    telpher_status (*meet)(struct telpher_rma_link *link, void *some);
     /** All processes come to the launch, each with a card for the others. Once.
      *  @param own  why this one cannot go on, or TELPHER_OK
      *  @param shared  kept until the launch is over: what comes early waits there
