@@ -92,9 +92,13 @@ tp_link_rest(struct tp_worker *w, bool found)
 
     if (found) {
         w->busy = now;
-    } else if (now - w->busy > BUSY) {
+        return;
+    }
+    if (now - w->busy > BUSY) {
         nanosleep(&nap, NULL);
     }
+    tp_link_scan(w); /* it may not have looked at all, on one processor */
+    (void)tp_remote_look(w->run->remote);
 }
 
 static telpher_status
