@@ -10,15 +10,17 @@
 #   scaling  their times on 1, 2 and 4 devices, as many GPUs as there are, beside the best of two models (streams, a CUDA
 #            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device
 #   thesis   the same with the sizes of dCUDA's thesis
+#   processes  kernels whose ranks lie in several processes: two on one GPU, and one a GPU, by memory that they open and by
+#            their agents over shared memory and TCP; a process that is killed; latencies beside a flag's to the host and back
 #   memory   the same few under compute-sanitizer, where it is installed
-# Needs lib/libtelpher-rma and lib/libtelpher of the build, and the driver. ARCH=sm_90 says what is built for.
+# Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 programs=$build/gpu-rma
 results=${2:-$programs/results}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies scaling thesis memory)
+[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies scaling thesis processes memory)
 mkdir -p "$programs" "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_RMA_TIMEOUT=${TELPHER_RMA_TIMEOUT:-5s}
 LINES_SHOWN=${LINES_SHOWN:-4}
@@ -34,6 +36,7 @@ compile() { # PROGRAM SOURCE…
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu" || exit
     compile cuda_bench "$source/src/rma/cuda_bench.cu" || exit
+    compile cuda_processes "$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c" || exit
     if [ -n "${NVSHMEM:-}" ]; then
         nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
@@ -100,6 +103,28 @@ thesis() {
         scale spmv_thesis $devices 208 52 100 64
         scale power_thesis $devices 208 52 100 64
     done
+}
+
+processes() {
+    local all way run=$source/scripts/gpu/launched
+    all=$(nvidia-smi -L 2>/dev/null | wc -l)
+    for way in 1 0; do
+        export TELPHER_RMA_IPC=$way
+        # processes of one GPU take turns there: few messages
+        TELPHER_RMA_TIMEOUT=20s step "one-gpu-good-$way" 60 "$run" "$build" 1 2 shm good 2 32 1000
+        [ "$all" -gt 1 ] || continue
+        for shape in "good 3 128" "good 66 32 50000" "bad 3 32" "litmus 1 256 20000" "litmus 66 64 2000" "latency 1 128 2000"; do
+            # shellcheck disable=SC2086 # several arguments
+            step "gpus-${shape// /-}-$way" 60 "$run" "$build" "$all" "$all" shm $shape
+        done
+        for how in 0 1 2 3; do step "gpus-dies-$how-$way" 60 "$run" "$build" "$all" "$all" shm dies 3 32 "$how"; done
+    done
+    for shape in "good 3 128" "litmus 66 64 500" "latency 1 128 1000"; do
+        [ "$all" -gt 1 ] || break
+        # shellcheck disable=SC2086 # several arguments
+        step "gpus-${shape// /-}-tcp" 60 "$run" "$build" "$all" "$all" tcp $shape
+    done
+    unset TELPHER_RMA_IPC
 }
 
 memory() {

@@ -75,7 +75,8 @@ make_hello(const struct tp_world *w, const telpher_rma_job *job,
                              .ranks = p->ranks,
                              .devices = p->devices,
                              .tags = p->tags,
-                             .status = (uint32_t)own};
+                             .status = (uint32_t)own,
+                             .elsewhere = kernel != NULL && kernel->launch != NULL};
 
     hello.lanes = telpher_rma_job_lanes(job);
     memcpy(hello.block, p->block, sizeof(hello.block));
@@ -150,7 +151,8 @@ static bool
 differ(const struct tp_hello *a, const struct tp_hello *b)
 {
     return a->abi != b->abi || a->ranks != b->ranks || a->devices != b->devices ||
-           a->tags != b->tags || memcmp(a->block, b->block, sizeof(a->block)) != 0 ||
+           a->tags != b->tags || a->elsewhere != b->elsewhere ||
+           memcmp(a->block, b->block, sizeof(a->block)) != 0 ||
            strcmp(a->kernel, b->kernel) != 0;
 }
 
@@ -200,12 +202,39 @@ forget_last(struct tp_world *w)
     }
 }
 
+static void
+tell_hello(struct tp_world *w, const struct tp_hello *hello, const struct tp_card *card)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_HELLO};
+    size_t more = card != NULL ? card->len : 0;
+    uint8_t *body = tp_malloc(sizeof(*hello) + more, "hello");
+
+    if (body == NULL) { /* without the card they reach this process in another way */
+        tp_agent_tell(w, &c, hello, sizeof(*hello));
+        return;
+    }
+    memcpy(body, hello, sizeof(*hello));
+    if (more != 0) {
+        memcpy(body + sizeof(*hello), card->data, more);
+    }
+    tp_agent_tell(w, &c, body, sizeof(*hello) + more);
+    tp_free(body);
+}
+
+const void *
+tp_remote_card(const struct tp_world *w, uint32_t process, size_t *ret_len)
+{
+    const struct tp_process *p = &w->processes[process];
+
+    *ret_len = p->card_lens[w->serial % 2];
+    return hello_of(w, process) != NULL ? p->cards[w->serial % 2] : NULL;
+}
+
 telpher_status
 tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *job,
                 const telpher_rma_kernel *kernel, telpher_status own,
-                telpher_error *err)
+                const struct tp_card *card, telpher_error *err)
 {
-    const telpher_rma_command c = {.op = TP_AGENT_HELLO};
     struct tp_hello hello;
     telpher_error words = {0};
     telpher_status status;
@@ -215,7 +244,7 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
     w->run = w->broken ? NULL : run;
     hello = make_hello(w, job, kernel, w->broken ? TELPHER_ERR_PEER_LOST : own);
     w->processes[w->process].hellos[w->serial % 2] = hello;
-    tp_agent_tell(w, &c, &hello, sizeof(hello));
+    tell_hello(w, &hello, card);
     if (w->broken) { /* others may not know of it */
         return say(err, TELPHER_ERR_PEER_LOST,
                    "a process was lost in an earlier launch: start the job again");
@@ -365,4 +394,31 @@ tp_remote_end(struct tp_run *run)
     }
     r->world->run = NULL;
     tp_mutex_unlock(&r->role);
+}
+
+/* ---- behind the end ---- */
+
+static bool
+all_have_left(const struct tp_world *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct tp_process *p = &w->processes[i];
+
+        if (i != w->process && !p->lost && p->left != w->serial) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+tp_remote_leave(struct tp_world *w, tp_ns timeout_ns)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_LEFT, .tag = w->serial};
+    tp_ns deadline = tp_clock_deadline(timeout_ns);
+
+    tp_agent_tell(w, &c, NULL, 0);
+    while (!all_have_left(w) && !tp_clock_passed(deadline)) {
+        (void)progress(w);
+    }
 }

@@ -22,7 +22,7 @@
  *         TELPHER_ERR_INVALID   lanes are not at the same call with the same arguments
  *         TELPHER_ERR_CANCELED  the launch has failed elsewhere
  *
- * What exists: processors, and GPUs of one process under nvcc (docs/rma.md section 8).
+ * What exists: processors, and GPUs under nvcc (docs/rma.md sections 8 and 10).
  */
 #ifndef TELPHER_RMA_DEVICE_H
 #define TELPHER_RMA_DEVICE_H

@@ -83,10 +83,30 @@ TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_domain(const telpher_rma_gpu *g, uint32_t rank)
 {
     /* the products have 32 bits: there are at most 4096 of each */
-    return g->domains == 1 ? 0 : rank * g->devices / g->ranks * g->domains / g->devices;
+    return g->domains == 1
+               ? 0
+               : (rank - g->base) * g->devices / g->ranks * g->domains / g->devices;
 }
 
 /* ---- failure ---- */
+
+/* The host hears of it at once, and tells other processes. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_tell_failure(telpher_rma_failure *f, uint32_t rank,
+                             telpher_status status, const char *call, const char *where)
+{
+    uint32_t i;
+
+    for (i = 0; i + 1 < sizeof(f->call) && call[i] != '\0'; i++) {
+        f->call[i] = call[i];
+    }
+    for (i = 0; i + 1 < sizeof(f->where) && where[i] != '\0'; i++) {
+        f->where[i] = where[i];
+    }
+    f->rank = rank;
+    telpher_rma_gpu_fence_far();
+    telpher_rma_gpu_store((uint32_t *)&f->status, (uint32_t)status);
+}
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_fail_at(const telpher_rma *rma, telpher_status status, const char *call,
@@ -101,6 +121,10 @@ telpher_rma_gpu_fail_at(const telpher_rma *rma, telpher_status status, const cha
         for (uint32_t i = 1; i < g->domains; i++) {
             telpher_rma_gpu_store((uint32_t *)&g->parts[i].launch->status,
                                   (uint32_t)status);
+        }
+        if (g->shared != NULL) {
+            telpher_rma_gpu_tell_failure(&g->shared->failure, rma->world_rank, status,
+                                         call, where);
         }
     }
     return status;
@@ -174,10 +198,12 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
 /* clang-format off */
 #include <telpher/rma/device_cuda_wait.h>
 #include <telpher/rma/device_cuda_mail.h>
+#include <telpher/rma/device_cuda_link.h>
 #include <telpher/rma/device_cuda_group.h>
 #include <telpher/rma/device_cuda_access.h>
 #include <telpher/rma/device_cuda_take.h>
 #include <telpher/rma/device_cuda_fold.h>
+#include <telpher/rma/device_cuda_deliver.h>
 /* clang-format on */
 
 /* ---- words and time ---- */
@@ -222,6 +248,7 @@ telpher_rma_gpu_timer_one(const telpher_rma *rma, int stop, const char *where)
     telpher_rma_gpu *g = telpher_rma_gpu_home(rma);
     telpher_status status;
 
+    /* by device of all processes, as the table is laid out */
     if (stop && telpher_rma_gpu_load64(&g->timer_starts[rma->device]) == 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, "timer", where);
     }
@@ -259,7 +286,8 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     uint32_t me = launch->first + blockIdx.x;
-    uint32_t device = (uint32_t)((uint64_t)me * launch->devices / launch->ranks);
+    uint32_t device =
+        (uint32_t)((uint64_t)(me - launch->base) * launch->devices / launch->ranks);
     uint32_t domain = telpher_rma_gpu_domain(launch, me);
     telpher_rma_gpu *g = launch->parts[domain].launch;
     const telpher_rma_gpu_part *part = &g->parts[domain];
@@ -271,9 +299,9 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     rma->backend = g;
     rma->data = g->data;
     rma->world_rank = me;
-    rma->world_size = g->ranks;
-    rma->device = device;
-    rma->devices = g->devices;
+    rma->world_size = g->world;
+    rma->device = g->first_device + device;
+    rma->devices = g->world_devices;
     rma->device_rank = me - g->groups[1 + device].members[0];
     rma->device_size = g->groups[1 + device].size;
     rma->lane = 0;
@@ -283,7 +311,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     rma->block[2] = blockDim.z;
     rma->tags = g->tags;
     state->domain = domain;
-    state->domains = g->domains;
+    state->domains = g->domains + (g->boxes != NULL); /* others add to what is ours */
     state->dirty = 0;
     state->counts = part->counts + tags;
     state->senders = part->senders + tags;
@@ -292,6 +320,9 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     for (int i = 0; i < TELPHER_RMA_GPU_GROUPS; i++) {
         state->met[i] = 0;
     }
+    state->box = g->shared != NULL ? &g->shared->mailboxes[me - g->base] : NULL;
+    state->answer = g->shared != NULL ? &part->answers[me] : NULL;
+    state->posted = state->room = state->asked = state->by_agent = 0;
     state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     state->mailed = 0;
     state->answered = state->under_way = state->waits = 0;
@@ -337,6 +368,9 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
     }
     telpher_rma_gpu_fence(rma);
     telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 4);
+    if (state->box != NULL) {
+        telpher_rma_gpu_post_return(rma);
+    }
     if (state->bell == NULL) {
         return;
     }
@@ -365,6 +399,10 @@ telpher_rma_gpu_end(telpher_rma *rma)
         __shared__ telpher_rma_gpu_state state;                                        \
         telpher_rma *rma = telpher_rma_gpu_at_hand(&state);                            \
                                                                                        \
+        if (telpher_rma_gpu_delivers(launch)) {                                        \
+            telpher_rma_gpu_deliver(launch, &state);                                   \
+            return;                                                                    \
+        }                                                                              \
         telpher_rma_gpu_begin(launch, rma);                                            \
         name##_body(rma);                                                              \
         telpher_rma_gpu_end(rma);                                                      \

@@ -13,10 +13,15 @@ telpher_rma_gpu_aim(const telpher_rma *rma, uint32_t target,
                     telpher_rma_gpu_place *place)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    uint32_t domain = telpher_rma_gpu_domain(g, target);
     uint64_t tags = (uint64_t)target * g->tags;
+    uint32_t domain;
 
     place->target = target;
+    if (target - g->base >= g->ranks) {
+        telpher_rma_gpu_aim_elsewhere(g, target, place);
+        return;
+    }
+    domain = telpher_rma_gpu_domain(g, target);
     place->far = domain != telpher_rma_gpu_state_of(rma)->domain;
     place->counts = g->parts[domain].counts + tags;
     place->senders = g->parts[domain].senders + tags;
@@ -40,6 +45,9 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     ret_place->len = w->lens[rank];
     ret_place->base = w->bases[rank];
     telpher_rma_gpu_aim(rma, g->groups[w->group].members[rank], ret_place);
+    if (ret_place->base < 8 && (ret_place->far & TELPHER_RMA_GPU_ELSEWHERE) != 0) {
+        ret_place->far |= TELPHER_RMA_GPU_AGENTS; /* the rest of an address alone */
+    }
     return TELPHER_OK;
 }
 
@@ -173,13 +181,6 @@ telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place place,
     telpher_rma_gpu_store(&place.senders[tag], me); /* for reports */
 }
 
-enum {
-    TELPHER_RMA_GPU_PUT,
-    TELPHER_RMA_GPU_PUT_NOTIFY,
-    TELPHER_RMA_GPU_PUT_VALUE,
-    TELPHER_RMA_GPU_GET
-};
-
 /* One lane puts up to 8 bytes and notifies. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place place,
@@ -189,6 +190,10 @@ telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place plac
     telpher_status status = TELPHER_OK;
 
     if (place.far) {
+        if (telpher_rma_gpu_by_agent(rma, place.far)) {
+            return telpher_rma_gpu_post_few(rma, place.rank, place.key, at - place.base,
+                                            tag, value, len, call, where);
+        }
         if (telpher_rma_gpu_mail(rma, place.target, tag, at, value, len)) {
             return TELPHER_OK;
         }
@@ -275,6 +280,9 @@ telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len
         __syncthreads();
         return telpher_rma_gpu_fail_at(rma, status, calls[kind], where);
     }
+    if (telpher_rma_gpu_by_agent(rma, place->far)) {
+        return telpher_rma_gpu_access_by_agent(rma, &a, kind, calls[kind], where);
+    }
     if (kind != TELPHER_RMA_GPU_PUT_VALUE &&
         (kind != TELPHER_RMA_GPU_PUT_NOTIFY || len - 1 >= 8 ||
          place->base + off == (uint64_t)local)) {
@@ -358,10 +366,12 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
 {
     TELPHER_RMA_GPU_ONCE_(
-        rma, telpher_rma_gpu_window_of(rma, win) != NULL
-                 ? (telpher_rma_gpu_fence(rma),
-                    telpher_rma_gpu_settle_all(rma, "flush", where))
-                 : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where));
+        rma, telpher_rma_gpu_window_of(rma, win) == NULL
+                 ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where)
+             : telpher_rma_gpu_state_of(rma)->by_agent
+                 ? telpher_rma_gpu_ask_flush(rma, win, where)
+                 : (telpher_rma_gpu_fence(rma),
+                    telpher_rma_gpu_settle_all(rma, "flush", where)));
     return status;
 }
 
@@ -404,9 +414,14 @@ telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32
             return status;
         }
     }
-    if (telpher_rma_gpu_unsettled(rma, known->target) &&
-        telpher_rma_gpu_notify_by_mail(rma, known->target, tag)) {
-        return TELPHER_OK;
+    if (known->far) {
+        if (telpher_rma_gpu_by_agent(rma, known->far)) {
+            return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
+        }
+        if (telpher_rma_gpu_unsettled(rma, known->target) &&
+            telpher_rma_gpu_notify_by_mail(rma, known->target, tag)) {
+            return TELPHER_OK;
+        }
     }
     telpher_rma_gpu_count(rma, *known, tag);
     return TELPHER_OK;

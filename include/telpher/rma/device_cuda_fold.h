@@ -123,17 +123,46 @@ telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
     return status;
 }
 
+/* What fold_begin looks at, where the others are met by the agent. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_fold_check(telpher_rma *rma, telpher_rma_comm comm,
+                           const telpher_rma_fold *f, const char *call,
+                           const char *where)
+{
+    int bad = f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
+              (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
+              (f->count != 0 && f->src == NULL);
+    int outside =
+        f->root != TELPHER_RMA_NO_RANK && f->root >= telpher_rma_gpu_size(rma, comm);
+
+    TELPHER_RMA_GPU_ONCE_(
+        rma, bad       ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where)
+             : outside ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, call, where)
+                       : TELPHER_OK);
+    return status;
+}
+
 /* A result's place is the first member's, behind those of what is added. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
                        const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    const int spread =
+        telpher_rma_gpu_is_spread(rma, telpher_rma_gpu_group_index(rma, comm));
     telpher_status status =
-        telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
+        spread ? telpher_rma_gpu_fold_check(rma, comm, f, "reduce", where)
+               : telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
     uint32_t size = telpher_rma_gpu_fold_size(f->type);
     uint64_t chunk = TELPHER_RMA_GPU_CHUNK / size;
 
+    if (spread) {
+        return status == TELPHER_OK
+                   ? telpher_rma_gpu_fold_by_agent(
+                         rma, comm, telpher_rma_gpu_rank(rma, comm), f,
+                         TELPHER_RMA_LINK_REDUCE, size, "reduce", where)
+                   : status;
+    }
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count; done += chunk) {
         const telpher_rma_gpu_group *group =
             &g->groups[telpher_rma_gpu_group_index(rma, comm)];
@@ -169,8 +198,19 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
                           const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    const int spread =
+        telpher_rma_gpu_is_spread(rma, telpher_rma_gpu_group_index(rma, comm));
     telpher_status status =
-        telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
+        spread ? telpher_rma_gpu_fold_check(rma, comm, f, "broadcast", where)
+               : telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
+
+    if (spread) {
+        return status == TELPHER_OK
+                   ? telpher_rma_gpu_fold_by_agent(
+                         rma, comm, telpher_rma_gpu_rank(rma, comm), f,
+                         TELPHER_RMA_LINK_BROADCAST, 1, "broadcast", where)
+                   : status;
+    }
 
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count;
          done += TELPHER_RMA_GPU_CHUNK) {
@@ -259,11 +299,14 @@ telpher_rma_gpu_split_one(const telpher_rma *rma, telpher_rma_comm comm, int32_t
     const telpher_rma_gpu_slot slot = {
         4, 0, 0, 0, 0, 0, color, key, TELPHER_RMA_COMM_NONE};
     telpher_rma_gpu_slot *slots;
-    telpher_status status =
-        telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "split", where);
+    telpher_status status;
     uint32_t first = 0, me;
 
     *ret_comm = TELPHER_RMA_COMM_NONE;
+    if (telpher_rma_gpu_is_spread(rma, telpher_rma_gpu_group_index(rma, comm))) {
+        return telpher_rma_gpu_ask_split(rma, comm, color, key, ret_comm, where);
+    }
+    status = telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "split", where);
     if (status != TELPHER_OK) {
         return status;
     }

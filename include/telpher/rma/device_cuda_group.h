@@ -11,14 +11,21 @@
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_group_index(const telpher_rma *rma, telpher_rma_comm comm)
 {
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     int index = comm == TELPHER_RMA_WORLD    ? 0
-                : comm == TELPHER_RMA_DEVICE ? 1 + (int)rma->device
+                : comm == TELPHER_RMA_DEVICE ? 1 + (int)(rma->device - g->first_device)
                                              : comm - 1;
 
     if (comm == TELPHER_RMA_WORLD || comm == TELPHER_RMA_DEVICE) {
         return index;
     }
-    return comm >= 0 && index > (int)rma->devices &&
+    if (index >= TELPHER_RMA_GPU_GROUPS) { /* over several processes */
+        return g->shared != NULL && index < 2 * TELPHER_RMA_GPU_GROUPS &&
+                       telpher_rma_gpu_load(&g->groups[index].size) != 0
+                   ? index
+                   : -1;
+    }
+    return comm >= 0 && index > (int)g->devices &&
                    index < (int)telpher_rma_gpu_load(
                                &telpher_rma_gpu_home(rma)->group_count)
                ? index
@@ -34,7 +41,7 @@ telpher_rma_gpu_position(const telpher_rma *rma, int index)
     if (index == 0) {
         return rma->world_rank;
     }
-    if (index == 1 + (int)rma->device) {
+    if (index == 1 + (int)(rma->device - telpher_rma_gpu_of(rma)->first_device)) {
         return rma->device_rank;
     }
     size = group->size;
@@ -186,6 +193,10 @@ telpher_rma_gpu_barrier_one(const telpher_rma *rma, telpher_rma_comm comm,
     const telpher_rma_gpu_slot slot = {1, 0, 0, 0, 0, 0, 0, 0, 0};
     telpher_rma_gpu_slot *slots;
 
+    if (telpher_rma_gpu_is_spread(rma, telpher_rma_gpu_group_index(rma, comm))) {
+        return telpher_rma_gpu_ask_group(rma, TELPHER_RMA_LINK_BARRIER, comm, "barrier",
+                                         where);
+    }
     return telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "barrier", where);
 }
 
@@ -201,9 +212,9 @@ telpher_rma_gpu_barrier(telpher_rma *rma, telpher_rma_comm comm, const char *whe
 TELPHER_RMA_GPU_FN_ telpher_rma_gpu_window *
 telpher_rma_gpu_window_of(const telpher_rma *rma, telpher_rma_win win)
 {
-    telpher_rma_gpu_window *window = win >= 0 && win < TELPHER_RMA_GPU_WINDOWS
-                                         ? &telpher_rma_gpu_of(rma)->windows[win]
-                                         : NULL;
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    int32_t count = TELPHER_RMA_GPU_WINDOWS * (g->shared != NULL ? 2 : 1);
+    telpher_rma_gpu_window *window = win >= 0 && win < count ? &g->windows[win] : NULL;
 
     return window != NULL && window->open != 0 ? window : NULL;
 }
@@ -246,11 +257,14 @@ telpher_rma_gpu_win_create_one(const telpher_rma *rma, telpher_rma_comm comm,
     if (len != 0 && (base == NULL || !__isGlobal(base))) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, "win_create", where);
     }
+    index = telpher_rma_gpu_group_index(rma, comm);
+    if (telpher_rma_gpu_is_spread(rma, index)) {
+        return telpher_rma_gpu_ask_window(rma, comm, base, len, ret_win, where);
+    }
     status = telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "win_create", where);
     if (status != TELPHER_OK) {
         return status;
     }
-    index = telpher_rma_gpu_group_index(rma, comm);
     if (telpher_rma_gpu_position(rma, index) == 0) {
         slots[0].result = telpher_rma_gpu_open_window(rma, index, slots);
     }
@@ -287,16 +301,22 @@ telpher_rma_gpu_win_free_one(const telpher_rma *rma, telpher_rma_win win,
     telpher_rma_gpu_slot *slots;
     telpher_rma_comm comm;
     telpher_status status;
+    uint32_t own;
     int first;
 
     telpher_rma_gpu_forget_places(rma);
     if (window == NULL) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "win_free", where);
     }
-    comm = window->group == 0                 ? TELPHER_RMA_WORLD
-           : window->group == 1 + rma->device ? TELPHER_RMA_DEVICE
-           : window->group > rma->devices     ? (telpher_rma_comm)window->group + 1
-                                              : TELPHER_RMA_COMM_NONE;
+    if (win >= TELPHER_RMA_GPU_WINDOWS) {
+        return telpher_rma_gpu_ask_free(rma, win, where);
+    }
+    own = 1 + rma->device - telpher_rma_gpu_of(rma)->first_device;
+    comm = window->group == 0     ? TELPHER_RMA_WORLD
+           : window->group == own ? TELPHER_RMA_DEVICE
+           : window->group > telpher_rma_gpu_of(rma)->devices
+               ? (telpher_rma_comm)window->group + 1
+               : TELPHER_RMA_COMM_NONE;
     first = telpher_rma_gpu_position(rma, (int)window->group) == 0;
     status = telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "win_free", where);
     if (status == TELPHER_OK && first) {
@@ -318,7 +338,8 @@ telpher_rma_gpu_win_size(const telpher_rma *rma, telpher_rma_win win, uint32_t r
 {
     const telpher_rma_gpu_window *w = telpher_rma_gpu_window_of(rma, win);
 
-    return w != NULL && rank < telpher_rma_gpu_of(rma)->groups[w->group].size
+    return w != NULL && rank < telpher_rma_gpu_load(
+                                   &telpher_rma_gpu_of(rma)->groups[w->group].size)
                ? telpher_rma_gpu_load64(&w->lens[rank])
                : 0;
 }

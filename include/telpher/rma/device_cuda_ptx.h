@@ -107,6 +107,12 @@ telpher_rma_gpu_store(uint32_t *at, uint32_t value)
 }
 
 TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_store64(uint64_t *at, uint64_t value)
+{
+    asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+}
+
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_add(uint64_t *at, uint64_t by, uint32_t domains)
 {
     if (domains == 1) {

@@ -152,19 +152,22 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
                           uint32_t count, uint64_t timeout_ns, const char *where)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    const telpher_rma_gpu_waiting *sender = NULL;
+    const uint32_t *sender = NULL; /* 4: it has returned */
     telpher_rma_gpu_waiting wait = {
         where, "wait", telpher_rma_gpu_clock(),        1, tag,
         count, from,   telpher_rma_gpu_taken(rma, tag)};
     telpher_status status = TELPHER_OK;
 
     if (from != TELPHER_RMA_NO_RANK) {
-        sender = &g->parts[telpher_rma_gpu_domain(g, from)].waits[from];
+        sender = from - g->base < g->ranks
+                     ? &g->parts[telpher_rma_gpu_domain(g, from)].waits[from].kind
+                     : &g->gone[from];
     }
     for (uint32_t polls = TELPHER_RMA_GPU_EAGER - 1; status == TELPHER_OK; polls++) {
         /* a sender whose kernel has returned sends no more; its state is looked at first */
         uint32_t gone = sender != NULL && polls % TELPHER_RMA_GPU_EAGER == 0 &&
-                        telpher_rma_gpu_acquire(&sender->kind, g->domains) == 4;
+                        telpher_rma_gpu_acquire(
+                            sender, telpher_rma_gpu_state_of(rma)->domains) == 4;
 
         telpher_rma_gpu_look_for_mail(rma);
         wait.taken = telpher_rma_gpu_taken(rma, tag);

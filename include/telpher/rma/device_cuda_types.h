@@ -6,12 +6,14 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
+#include <telpher/rma/link.h>
 #include <telpher/rma/types.h>
 
 enum {
     TELPHER_RMA_GPU_DOMAINS = 16,
-    TELPHER_RMA_GPU_GROUPS = 64,
+    TELPHER_RMA_GPU_GROUPS = 64, /* of this process; as many again of several */
     TELPHER_RMA_GPU_WINDOWS = 256,
+    TELPHER_RMA_GPU_BATCH = 16, /* deliveries that are taken at once */
     TELPHER_RMA_GPU_TIMINGS = 256,
     TELPHER_RMA_GPU_LINES = 256, /* of log under way */
     TELPHER_RMA_GPU_CHUNK = 4096, /* bytes of a rank's place in reductions */
@@ -24,11 +26,20 @@ enum {
     TELPHER_RMA_GPU_MAIL_RANKS = 512 /* a launch of more has none */
 };
 
+/** What an access does. */
+enum {
+    TELPHER_RMA_GPU_PUT,
+    TELPHER_RMA_GPU_PUT_NOTIFY,
+    TELPHER_RMA_GPU_PUT_VALUE,
+    TELPHER_RMA_GPU_GET
+};
+
 /** What a rank waits for, for the table. */
 typedef struct telpher_rma_gpu_waiting {
     const char *where, *call;
     uint64_t since;
-    /* 0 nothing, 1 tag, 2 any of several, 3 group, 4 has returned, 5 that a rank looks */
+    /* 0 nothing, 1 tag, 2 any of several, 3 group, 4 has returned, 5 that a rank looks, 6 room,
+     * 7 an answer */
     uint32_t kind;
     uint32_t tag, count, from, taken;
 } telpher_rma_gpu_waiting;
@@ -76,6 +87,13 @@ typedef struct telpher_rma_gpu_bell {
     uint32_t asked, apart;
 } telpher_rma_gpu_bell;
 
+/** What the agent answered last. */
+typedef struct telpher_rma_gpu_reply {
+    uint64_t value;
+    int32_t status;
+    uint32_t done; /* how many answers; written last */
+} telpher_rma_gpu_reply;
+
 /** A domain. What belongs to ranks is counted from rank 0 of the world, wherever that is. */
 typedef struct telpher_rma_gpu_part {
     struct telpher_rma_gpu *launch; /* its copy */
@@ -89,12 +107,21 @@ typedef struct telpher_rma_gpu_part {
     uint32_t *mail_taken; /* by target and source */
     uint32_t *credits; /* what was taken, by source and target */
     telpher_rma_gpu_bell *bells; /* by target */
+    telpher_rma_gpu_reply *answers; /* by rank; NULL = one process */
 } telpher_rma_gpu_part;
 
 /** One launch: a copy in each domain's memory. What changes is the home's, but for status. */
 typedef struct telpher_rma_gpu {
     uint32_t ranks, devices, domains, tags, block[3];
     uint32_t first; /* rank of this grid's first block */
+    uint32_t base, world; /* this process's first rank; ranks of all processes */
+    uint32_t first_device, world_devices;
+    uint32_t agent; /* the home's block that delivers: behind so many ranks' */
+    uint32_t beside_max;
+    telpher_rma_shared *shared; /* with the process's agent; NULL = one process */
+    uint64_t
+        *boxes; /* counts and senders of each rank of the world that is reached; or 0 */
+    uint32_t *gone; /* by rank of the world: it has returned elsewhere */
     void *data;
     uint64_t timeout_ns, start;
     int32_t status; /* the first failure */
@@ -111,6 +138,13 @@ typedef struct telpher_rma_gpu {
     telpher_rma_gpu_line *lines;
 } telpher_rma_gpu;
 
+/** What is to be minded of a target, or 0. */
+enum {
+    TELPHER_RMA_GPU_FAR = 1, /* of another domain */
+    TELPHER_RMA_GPU_ELSEWHERE = 2, /* of another process */
+    TELPHER_RMA_GPU_AGENTS = 4 /* which the agent alone reaches */
+};
+
 /** Where a rank's part of a window, or its counters, were: a call need not look again. */
 typedef struct __align__(16) telpher_rma_gpu_place
 {
@@ -118,7 +152,7 @@ typedef struct __align__(16) telpher_rma_gpu_place
     uint64_t *counts; /* the target's */
     uint32_t *senders;
     int32_t key; /* a window, or TELPHER_RMA_GPU_GROUP_KEY() of a group */
-    uint32_t rank, target, far; /* in the group, in the world; of another domain */
+    uint32_t rank, target, far; /* in the group, in the world; what is to be minded */
 }
 telpher_rma_gpu_place;
 
@@ -150,6 +184,10 @@ typedef struct telpher_rma_gpu_state {
     uint32_t *senders, *taken_more; /* taken_more for tags above */
     telpher_rma_gpu_place places[TELPHER_RMA_GPU_PLACES];
     uint32_t met[TELPHER_RMA_GPU_GROUPS]; /* meetings of each group */
+    telpher_rma_mailbox *box; /* to the agent; NULL = one process */
+    telpher_rma_gpu_reply *answer;
+    uint32_t posted, room, asked; /* commands; seen done; that are answered */
+    uint32_t by_agent; /* something was put by the agent that may be on its way */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
     uint32_t answered; /* of those that asked */

@@ -29,13 +29,19 @@ telpher_rma_gpu_look_round(const telpher_rma *rma, const telpher_rma_gpu_waiting
 {
     uint64_t timeout =
         own_timeout != 0 ? own_timeout : telpher_rma_gpu_of(rma)->timeout_ns;
+    telpher_status failed;
 
     if (polls == TELPHER_RMA_GPU_EAGER - 1) {
         *telpher_rma_gpu_waiting_of(rma) = *wait;
     }
     telpher_rma_gpu_nap();
-    if (telpher_rma_gpu_failed(rma)) {
-        return TELPHER_ERR_CANCELED;
+    failed = (telpher_status)telpher_rma_gpu_load(
+        (const uint32_t *)&telpher_rma_gpu_of(rma)->status);
+    if (failed != TELPHER_OK) {
+        return failed == TELPHER_ERR_PEER_LOST &&
+                       telpher_rma_gpu_of(rma)->shared != NULL
+                   ? failed
+                   : TELPHER_ERR_CANCELED;
     }
     if (telpher_rma_gpu_clock() - wait->since > timeout) {
         return own_timeout != 0 ? TELPHER_ERR_TIMEOUT
