@@ -8,24 +8,6 @@
 #define TELPHER_RMA_DEVICE_CUDA_FOLD_H
 
 #include <cuda_runtime.h>
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_fold_size(uint32_t type)
-{
-    return type == TELPHER_RMA_I32 || type == TELPHER_RMA_U32 || type == TELPHER_RMA_F32
-               ? 4
-               : 8;
-}
-
-template <typename T, typename W>
-TELPHER_RMA_GPU_FN_ T
-telpher_rma_gpu_fold_two(uint32_t op, T a, T b)
-{
-    return op == TELPHER_RMA_SUM    ? (T)((W)a + (W)b)
-           : op == TELPHER_RMA_PROD ? (T)((W)a * (W)b)
-           : op == TELPHER_RMA_MIN  ? (b < a ? b : a)
-                                    : (b > a ? b : a);
-}
-
 /* Every lane of every rank has some elements of the chunk; they come from all ranks'
  * places and go to the place of results. */
 template <typename T, typename W>
@@ -129,10 +111,17 @@ telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
                        const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_status status =
-        telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
     uint32_t size = telpher_rma_gpu_fold_size(f->type);
     uint64_t chunk = TELPHER_RMA_GPU_CHUNK / size;
+    int index = telpher_rma_gpu_join_all(rma, comm);
+    telpher_status status;
+
+    if (telpher_rma_gpu_is_few(rma, index, f, size)) {
+        return telpher_rma_gpu_reduce_few(rma, index, (uint32_t)f->count, size, f->src,
+                                          f->dst, f->root,
+                                          (uint32_t)f->type << 16 | f->op, where);
+    }
+    status = telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
 
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count; done += chunk) {
         const telpher_rma_gpu_group *group =
@@ -169,9 +158,14 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
                           const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_status status =
-        telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
+    int index = telpher_rma_gpu_join_all(rma, comm);
+    telpher_status status;
 
+    if (telpher_rma_gpu_is_few(rma, index, f, 1)) {
+        return telpher_rma_gpu_broadcast_few(rma, index, f->root, f->dst,
+                                             (uint32_t)f->count, where);
+    }
+    status = telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count;
          done += TELPHER_RMA_GPU_CHUNK) {
         const telpher_rma_gpu_group *group =
