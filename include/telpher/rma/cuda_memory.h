@@ -208,10 +208,13 @@ telpher_rma_cuda_part(struct telpher_rma_cuda *c, uint32_t d)
         telpher_rma_cuda_alloc(c, d, n * waits), first, waits);
     part->meets = (telpher_rma_gpu_meet *)telpher_rma_cuda_alloc(
         c, d, TELPHER_RMA_GPU_GROUPS * sizeof(*part->meets));
+    part->few = (uint64_t *)telpher_rma_cuda_alloc(
+        c, d,
+        (size_t)TELPHER_RMA_GPU_GROUPS * 2 * c->host.ranks * TELPHER_RMA_GPU_FEW * 16);
     part->launch = (telpher_rma_gpu *)telpher_rma_cuda_alloc(c, d, sizeof(c->host));
     return telpher_rma_cuda_mail(c, d) && part->counts != NULL &&
            part->senders != NULL && part->taken != NULL && part->waits != NULL &&
-           part->meets != NULL && part->launch != NULL;
+           part->meets != NULL && part->few != NULL && part->launch != NULL;
 }
 
 /* How many ranks of the first groups each domain waits for. */

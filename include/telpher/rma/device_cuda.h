@@ -202,6 +202,7 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
 #include <telpher/rma/device_cuda_group.h>
 #include <telpher/rma/device_cuda_access.h>
 #include <telpher/rma/device_cuda_take.h>
+#include <telpher/rma/device_cuda_few.h>
 #include <telpher/rma/device_cuda_fold.h>
 #include <telpher/rma/device_cuda_deliver.h>
 /* clang-format on */
@@ -311,14 +312,19 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     rma->block[2] = blockDim.z;
     rma->tags = g->tags;
     state->domain = domain;
-    state->domains = g->domains + (g->boxes != NULL); /* others add to what is ours */
+    state->parts = g->domains;
+    state->domains = g->domains + (g->boxes != NULL);
+    state->device = device;
+    state->devices = g->devices;
     state->dirty = 0;
     state->counts = part->counts + tags;
     state->senders = part->senders + tags;
     state->taken_more = part->taken + tags;
     telpher_rma_gpu_forget_places(rma);
     for (int i = 0; i < TELPHER_RMA_GPU_GROUPS; i++) {
-        state->met[i] = 0;
+        state->own[i].came[0] = state->own[i].came[1] = 0;
+        state->own[i].met = 0;
+        state->own[i].size = 0;
     }
     state->box = g->shared != NULL ? &g->shared->mailboxes[me - g->base] : NULL;
     state->answer = g->shared != NULL ? &part->answers[me] : NULL;
@@ -360,8 +366,8 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
 {
     const int last = TELPHER_RMA_GPU_GROUPS - 1; /* a group of the world, for this */
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const uint32_t *at =
-        &telpher_rma_gpu_of(rma)->parts[state->domain].meets[last].generation;
+    const uint64_t *at =
+        &telpher_rma_gpu_of(rma)->parts[state->domain].meets[last].came[0];
 
     if (telpher_rma_gpu_settle_all(rma, "end", "the kernel's end") != TELPHER_OK) {
         return;
@@ -374,8 +380,10 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
     if (state->bell == NULL) {
         return;
     }
-    telpher_rma_gpu_arrive(rma, last, 1);
-    while (telpher_rma_gpu_load(at) != 1 && !telpher_rma_gpu_failed(rma)) {
+    telpher_rma_gpu_release_all(rma);
+    telpher_rma_gpu_come(rma, last, 0, 1);
+    while (telpher_rma_gpu_load64(at) != rma->world_size &&
+           !telpher_rma_gpu_failed(rma)) {
         telpher_rma_gpu_look_for_mail(rma);
         telpher_rma_gpu_nap();
     }

@@ -21,6 +21,7 @@ enum {
     TELPHER_RMA_GPU_TAGS = 256, /* whose number of those taken a rank has at hand */
     TELPHER_RMA_GPU_EAGER = 32, /* polls that acquire */
     TELPHER_RMA_GPU_TURNS = 4,
+    TELPHER_RMA_GPU_FEW = 2, /* slots of 8 bytes each, for reductions of so few */
     TELPHER_RMA_GPU_BOXES = 8, /* ranks that a rank has small puts under way with */
     TELPHER_RMA_GPU_DEPTH = 16, /* of those with each */
     TELPHER_RMA_GPU_MAIL_RANKS = 512 /* a launch of more has none */
@@ -60,10 +61,12 @@ typedef struct telpher_rma_gpu_group {
     telpher_rma_gpu_slot *slots;
 } telpher_rma_gpu_group;
 
-/** A group's barrier in one domain. */
+/** Where a group meets, for its ranks in one domain: each that comes adds a word, which has one
+ *  below, and above what it came for. By turns, since who went on may tell one domain of the
+ *  next meeting before another has heard all of this one's. */
 typedef struct telpher_rma_gpu_meet {
-    uint32_t expected, arrived, apart[30]; /* its ranks there, those that came */
-    uint32_t generation, apart_too[31];
+    uint64_t came[2];
+    uint32_t expected, apart[27]; /* its ranks there */
 } telpher_rma_gpu_meet;
 
 typedef struct telpher_rma_gpu_window {
@@ -103,6 +106,7 @@ typedef struct telpher_rma_gpu_part {
     uint32_t *senders, *taken;
     telpher_rma_gpu_waiting *waits; /* by rank */
     telpher_rma_gpu_meet *meets; /* by group */
+    uint64_t *few; /* by group, turn and position: what few bytes each came with */
     uint64_t *mail; /* slots of 16 bytes, by target and source; NULL = none */
     uint32_t *mail_taken; /* by target and source */
     uint32_t *credits; /* what was taken, by source and target */
@@ -174,16 +178,27 @@ typedef struct telpher_rma_gpu_outbox {
     uint32_t target, sent, acked;
 } telpher_rma_gpu_outbox;
 
+/** What a rank knows of a group that it is in. */
+typedef struct telpher_rma_gpu_own {
+    uint64_t
+        came[2]; /* what all words of its meetings so far make together, by turns */
+    uint32_t met; /* how many meetings */
+    uint16_t size, me; /* ranks, and which one this is; 0 ranks = not looked up */
+} telpher_rma_gpu_own;
+
 /** A rank's own, in the block's shared memory. */
 typedef struct telpher_rma_gpu_state {
     telpher_rma rma; /* first: a kernel's handle is this */
-    uint32_t domain, domains;
+    uint32_t domain, parts; /* whose; how many there are */
+    uint32_t
+        domains; /* the same, and one more if other processes' add to what is ours */
+    uint32_t device, devices; /* of this process's */
     uint32_t dirty; /* put to another domain since the last fence for the system */
     telpher_status once; /* what one lane found, for all */
     uint64_t *counts; /* this rank's */
     uint32_t *senders, *taken_more; /* taken_more for tags above */
     telpher_rma_gpu_place places[TELPHER_RMA_GPU_PLACES];
-    uint32_t met[TELPHER_RMA_GPU_GROUPS]; /* meetings of each group */
+    telpher_rma_gpu_own own[TELPHER_RMA_GPU_GROUPS];
     telpher_rma_mailbox *box; /* to the agent; NULL = one process */
     telpher_rma_gpu_reply *answer;
     uint32_t posted, room, asked; /* commands; seen done; that are answered */
