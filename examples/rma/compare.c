@@ -48,10 +48,10 @@ time_two_model(const struct study_program *program, const struct study *study,
     return start;
 }
 
-/* Runs one form on data of its own; checks the result if that is wanted. */
+/* Runs one form on data of its own; checks the result if @p right is there. */
 static double
 run_form(const struct study_program *program, const struct study *study, int form,
-         int *ret_bad)
+         const void *right, int *ret_bad)
 {
     static const uint32_t all[] = {STUDY_DOES_BOTH, STUDY_COMPUTES, STUDY_SENDS};
     uint32_t does = form < TWO_MODEL ? all[form] : STUDY_DOES_BOTH;
@@ -63,12 +63,12 @@ run_form(const struct study_program *program, const struct study *study, int for
     ms = form >= TWO_MODEL
              ? time_two_model(program, study, data, (unsigned)form - TWO_MODEL)
              : study_time(study, program->kernel, data, program->data_size);
-    if (ret_bad != NULL) {
+    if (right != NULL) {
         printf("%s, %s%s: ", program->name,
                form == OURS ? "ranks that communicate" : "phases and copies by ",
                form == OURS ? ""
                             : study_way((unsigned)form - TWO_MODEL, program->looks));
-        *ret_bad = program->check(study, data);
+        *ret_bad = program->check(study, data, right);
     }
     program->drop(study, data);
     study_free(data);
@@ -188,7 +188,7 @@ measure(const struct study_program *program, const struct study *study)
     for (uint32_t i = 0; i < study->samples; i++) {
         for (int form = 0; form < count; form++) { /* what else runs hits all */
             ms[(size_t)form * study->samples + i] =
-                run_form(program, study, form, NULL);
+                run_form(program, study, form, NULL, NULL);
         }
     }
     for (int form = 0; form < count; form++) {
@@ -203,6 +203,7 @@ study_main(int argc, char **argv, const struct study_program *program)
 {
     struct study study = program->study, all;
     double ours, two_model = 0;
+    void *right;
     int bad = 0, bad_two = 0, any_bad;
 
     study_parse(argc, argv, &study);
@@ -210,14 +211,17 @@ study_main(int argc, char **argv, const struct study_program *program)
     if (study.checked != 0 && study.steps > study.checked) {
         study.steps = study.checked;
     }
-    ours = run_form(program, &study, OURS, &bad);
-    if (study_processes() > 1) {
-        return bad; /* the host of phases sees one process's memory */
-    }
+    right = program->serial(&study);
+    ours = run_form(program, &study, OURS, right, &bad);
     any_bad = bad;
-    for (int form = TWO_MODEL; form < count_forms(program); form++) {
-        two_model = run_form(program, &study, form, &bad_two);
+    for (int form = TWO_MODEL; form < count_forms(program) && study_processes() == 1;
+         form++) { /* the host of phases sees one process's memory */
+        two_model = run_form(program, &study, form, right, &bad_two);
         any_bad |= bad_two;
+    }
+    study_free(right);
+    if (study_processes() > 1) {
+        return any_bad;
     }
     printf("%s: %u ranks on %u devices, %s %u, %u steps: %.3f ms; phases and copies "
            "%.3f ms\n",

@@ -56,6 +56,13 @@ typedef void (*study_phase)(telpher_rma *rma, uint32_t step);
 #define STUDY_PHASE(name) static void name(telpher_rma *rma, uint32_t step)
 #endif
 
+/** A barrier of a rank's lanes, also in phases; theirs have one lane on processors. */
+#ifdef __CUDACC__
+#define study_sync(rma) ((void)(rma), __syncthreads())
+#else
+#define study_sync(rma) ((rma)->calls != NULL ? (void)telpher_rma_sync(rma) : (void)0)
+#endif
+
 /** Who launches. */
 typedef struct study_host study_host;
 
@@ -71,6 +78,8 @@ void study_host_destroy(study_host *host);
 
 /** True if what comes up to the next study_settle() is only recorded, for study_replay(). */
 int study_record(study_host *host);
+/** True while what comes is recorded: the host sees nothing of it yet. */
+int study_records(const study_host *host);
 /** All of it at once; the host has waited for it when this returns. */
 void study_replay(study_host *host);
 

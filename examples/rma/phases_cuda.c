@@ -462,6 +462,12 @@ study_record(study_host *host)
     return 1;
 }
 
+int
+study_records(const study_host *host)
+{
+    return host->records;
+}
+
 static void
 end_recording(study_host *host)
 {

@@ -35,8 +35,10 @@ struct study_program {
     void (*drop)(const struct study *study, void *data);
     /* All steps as phases and copies; the host has waited for them when it returns. */
     void (*two_model)(struct study_host *host, const struct study *study, void *data);
-    /* Against the serial program. 0, or 1 after words. */
-    int (*check)(const struct study *study, const void *data);
+    /* What the serial program makes, in one piece of study_alloc(). */
+    void *(*serial)(const struct study *study);
+    /* Against that. 0, or 1 after words. */
+    int (*check)(const struct study *study, const void *data, const void *right);
     int looks; /* two_model looks at data between its steps */
 };
 
