@@ -423,6 +423,7 @@ serve(telpher_rma_link *api, const telpher_rma_grid *grid)
 
     l->grid = *grid;
     l->served = true;
+    telpher_mem_keep_open(l->job->world->ctx, 1); /* closing waits for kernels */
     status = tp_thread_create(&l->watcher, "tp-rma-grid", watch, l);
     l->watching = status == TELPHER_OK;
     if (status != TELPHER_OK) {
@@ -440,6 +441,7 @@ serve(telpher_rma_link *api, const telpher_rma_grid *grid)
     while (grid->look(grid->user) == TELPHER_IN_PROGRESS) { /* nobody watched it */
         sched_yield();
     }
+    telpher_mem_keep_open(l->job->world->ctx, 0);
     return atomic_load(&l->run->status);
 }
 
