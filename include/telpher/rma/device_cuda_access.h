@@ -167,15 +167,16 @@ telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place place,
 
     if (!place.far) {
         telpher_rma_gpu_release_near();
-    } else if (telpher_rma_gpu_unsettled(rma, place.target)) {
-        telpher_rma_gpu_release_far();
-        state->dirty = 0;
-        by += TELPHER_RMA_GPU_BEHIND;
-    } else if (state->dirty) {
-        telpher_rma_gpu_release_far();
-        state->dirty = 0;
     } else {
-        telpher_rma_gpu_release_own();
+        if (telpher_rma_gpu_unsettled(rma, place.target)) {
+            telpher_rma_gpu_release_far();
+            by += TELPHER_RMA_GPU_BEHIND;
+        } else if ((state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
+            telpher_rma_gpu_release_far();
+        } else {
+            telpher_rma_gpu_release_own();
+        }
+        state->dirty = TELPHER_RMA_GPU_TOLD_FAR;
     }
     telpher_rma_gpu_add(&place.counts[tag], by, domains);
     telpher_rma_gpu_store(&place.senders[tag], me); /* for reports */

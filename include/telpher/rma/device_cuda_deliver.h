@@ -13,6 +13,9 @@
 /* What its lanes share; it lies where a rank's state would. */
 typedef struct telpher_rma_gpu_delivery {
     uint64_t words[TELPHER_RMA_GPU_BATCH][8];
+    uint64_t *counts; /* at hand, for ranks that are all of one domain: */
+    uint32_t *senders;
+    uint32_t base, near, tags, domains; /* the first one, how many */
     uint32_t control;
 } telpher_rma_gpu_delivery;
 
@@ -28,36 +31,56 @@ telpher_rma_gpu_delivers(const telpher_rma_gpu *launch)
 
 /* ---- one lane ---- */
 
+/* What was delivered is there for ranks of a domain, before what is written next. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_deliver_fence(const telpher_rma_gpu *g)
+telpher_rma_gpu_deliver_fence(const telpher_rma_gpu *g, uint32_t domain)
 {
-    if (g->domains == 1 && g->boxes == NULL) {
-        telpher_rma_gpu_fence_near();
+    if (domain == 0) {
+        telpher_rma_gpu_release_near();
     } else {
-        telpher_rma_gpu_fence_far();
+        telpher_rma_gpu_release_far();
     }
 }
 
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_deliver_notify(const telpher_rma_gpu *g, const telpher_rma_command *c)
+/* Of ranks of several domains. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_deliver_count(const telpher_rma_gpu *g, uint32_t to, uint32_t from,
+                              uint32_t tag)
 {
-    const telpher_rma_gpu_part *part = &g->parts[telpher_rma_gpu_domain(g, c->to)];
-    const uint64_t at = (uint64_t)c->to * g->tags + c->tag;
+    const uint32_t domain = telpher_rma_gpu_domain(g, to);
+    const telpher_rma_gpu_part *part = &g->parts[domain];
+    const uint64_t at = (uint64_t)to * g->tags + tag;
 
-    telpher_rma_gpu_deliver_fence(g);
-    telpher_rma_gpu_add(&part->counts[at], 1, g->domains + (g->boxes != NULL));
-    telpher_rma_gpu_store(&part->senders[at], c->from + 1);
+    telpher_rma_gpu_deliver_fence(g, domain);
+    telpher_rma_gpu_add(&part->counts[at], 1, 2);
+    telpher_rma_gpu_store(&part->senders[at], from + 1);
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_deliver_notify(const telpher_rma_gpu *g,
+                               const telpher_rma_gpu_delivery *d, uint32_t to,
+                               uint32_t from, uint32_t tag)
+{
+    const uint64_t at = (uint64_t)to * d->tags + tag;
+
+    if (to - d->base >= d->near) {
+        telpher_rma_gpu_deliver_count(g, to, from, tag);
+        return;
+    }
+    telpher_rma_gpu_release_near();
+    telpher_rma_gpu_add(&d->counts[at], 1, d->domains);
+    telpher_rma_gpu_store(&d->senders[at], from + 1);
 }
 
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_answer(const telpher_rma_gpu *g, const telpher_rma_command *c)
 {
-    telpher_rma_gpu_reply *answer =
-        &g->parts[telpher_rma_gpu_domain(g, c->to)].answers[c->to];
+    const uint32_t domain = telpher_rma_gpu_domain(g, c->to);
+    telpher_rma_gpu_reply *answer = &g->parts[domain].answers[c->to];
 
     telpher_rma_gpu_store64(&answer->value, c->local);
     telpher_rma_gpu_store((uint32_t *)&answer->status, (uint32_t)c->len);
-    telpher_rma_gpu_deliver_fence(g);
+    telpher_rma_gpu_deliver_fence(g, domain);
     telpher_rma_gpu_store(&answer->done, telpher_rma_gpu_load(&answer->done) + 1);
 }
 
@@ -82,14 +105,11 @@ telpher_rma_gpu_deliver_one(telpher_rma_gpu *g, const telpher_rma_command *c)
     telpher_rma_gpu_window *w;
 
     switch (c->op) {
-    case TELPHER_RMA_DELIVER_NOTIFY:
-        telpher_rma_gpu_deliver_notify(g, c);
-        break;
     case TELPHER_RMA_DELIVER_ANSWER:
         telpher_rma_gpu_deliver_answer(g, c);
         break;
     case TELPHER_RMA_DELIVER_GONE:
-        telpher_rma_gpu_deliver_fence(g); /* behind what it sent */
+        telpher_rma_gpu_deliver_fence(g, g->domains - 1); /* behind what it sent */
         telpher_rma_gpu_store(&g->gone[c->from], 4);
         break;
     case TELPHER_RMA_DELIVER_GROUP:
@@ -98,11 +118,10 @@ telpher_rma_gpu_deliver_one(telpher_rma_gpu *g, const telpher_rma_command *c)
     case TELPHER_RMA_DELIVER_WINDOW:
         w = &g->windows[TELPHER_RMA_GPU_WINDOWS + c->where];
         w->group = c->to;
-        telpher_rma_gpu_deliver_fence(g);
+        telpher_rma_gpu_deliver_fence(g, g->domains - 1);
         telpher_rma_gpu_store(&w->open, (uint32_t)c->off);
         break;
-    default: /* data that lies in the line itself */
-        telpher_rma_gpu_write_few((uint8_t *)c->off, c->local, (uint32_t)c->len);
+    default:
         break;
     }
 }
@@ -122,34 +141,72 @@ telpher_rma_gpu_deliver_parts(const telpher_rma_gpu *g, const telpher_rma_comman
     }
 }
 
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_deliver_line(telpher_rma_gpu *g, const telpher_rma_command *c,
-                             const uint8_t *beside, uint32_t lanes)
+/* What all lanes do, or what is seldom. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_deliver_line(telpher_rma_gpu *g, const telpher_rma_gpu_delivery *d,
+                             const uint64_t *line, const uint8_t *beside,
+                             uint32_t lanes)
 {
-    if (c->op == TELPHER_RMA_DELIVER_PARTS) {
-        telpher_rma_gpu_deliver_parts(g, c, (const uint64_t *)beside, lanes);
-    } else if (c->op == TELPHER_RMA_DELIVER_MEMBERS) {
-        telpher_rma_gpu_carry((uint8_t *)g->groups[c->where].members + c->off, beside,
-                              c->len, lanes);
-    } else if (c->op == TELPHER_RMA_DELIVER_DATA &&
-               (c->flags & TELPHER_RMA_LINK_IS_BESIDE) != 0) {
-        telpher_rma_gpu_carry((uint8_t *)c->off, beside, c->len, lanes);
+    telpher_rma_words words;
+    telpher_rma_command c;
+
+    for (int k = 0; k < 8; k++) {
+        words.words[k] = (uint32_t)line[k];
+    }
+    telpher_rma_link_unpack(&words, &c);
+    __syncthreads(); /* one lane has done what came before */
+    if (c.op == TELPHER_RMA_DELIVER_PARTS) {
+        telpher_rma_gpu_deliver_parts(g, &c, (const uint64_t *)beside, lanes);
+    } else if (c.op == TELPHER_RMA_DELIVER_MEMBERS) {
+        telpher_rma_gpu_carry((uint8_t *)g->groups[c.where].members + c.off, beside,
+                              c.len, lanes);
+    } else if (c.op == TELPHER_RMA_DELIVER_DATA) {
+        telpher_rma_gpu_carry((uint8_t *)c.off, beside, c.len, lanes);
     } else if (telpher_rma_gpu_lane() == 0) {
-        telpher_rma_gpu_deliver_one(g, c);
+        telpher_rma_gpu_deliver_one(g, &c);
     }
     __syncthreads();
-    if (c->op == TELPHER_RMA_DELIVER_DATA &&
-        (c->flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0 && telpher_rma_gpu_lane() == 0) {
-        telpher_rma_gpu_deliver_notify(g, c);
+    if (c.op == TELPHER_RMA_DELIVER_DATA &&
+        (c.flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0 && telpher_rma_gpu_lane() == 0) {
+        telpher_rma_gpu_deliver_notify(g, d, c.to, c.from, c.tag);
     }
+}
+
+/* Notifications, and data that lies in the line itself: one lane does it.
+ * @return 0 if it is something else */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_deliver_few(const telpher_rma_gpu *g, const telpher_rma_gpu_delivery *d,
+                            const uint64_t *line)
+{
+    const uint32_t first = (uint32_t)line[0], op = first & 255, flags = first >> 8;
+    const uint32_t second = (uint32_t)line[1];
+    const int data = op == TELPHER_RMA_DELIVER_DATA;
+
+    if (data ? (flags & TELPHER_RMA_LINK_IS_BESIDE) != 0
+             : op != TELPHER_RMA_DELIVER_NOTIFY) {
+        return 0;
+    }
+    if (telpher_rma_gpu_lane() == 0) {
+        if (data) {
+            telpher_rma_gpu_write_few((uint8_t *)(line[3] << 32 | (uint32_t)line[2]),
+                                      line[5] << 32 | (uint32_t)line[4],
+                                      (uint32_t)line[6]);
+        }
+        if (!data || (flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0) {
+            telpher_rma_gpu_deliver_notify(g, d, second & 65535, second >> 16,
+                                           first >> 16);
+        }
+    }
+    return 1;
 }
 
 /* How many of @p most lines from @p next on are there. They are in shared memory then. */
 TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_deliver_read(const telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
-                             uint64_t next, uint32_t most, uint32_t lanes)
+telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
+                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t most,
+                             uint32_t lanes)
 {
-    const telpher_rma_line *lines = g->shared->lines;
+    const telpher_rma_line *lines = shared->lines;
     uint32_t there = 0, good = 1;
 
     __syncthreads(); /* all have read those of the last time */
@@ -157,13 +214,14 @@ telpher_rma_gpu_deliver_read(const telpher_rma_gpu *g, telpher_rma_gpu_delivery 
         d->words[i / 8][i % 8] = telpher_rma_gpu_load64(
             &lines[(next + i / 8) % TELPHER_RMA_DELIVERIES].words[i % 8]);
     }
-    if (telpher_rma_gpu_lane() == 0) {
-        d->control = telpher_rma_gpu_load((const uint32_t *)&g->shared->control);
+    if (telpher_rma_gpu_lane() == lanes - 1) {
+        d->control = telpher_rma_gpu_load((const uint32_t *)&shared->control);
     }
     __syncthreads();
     while (there < most) {
         uint32_t round = telpher_rma_link_round(next + there, TELPHER_RMA_DELIVERIES);
 
+#pragma unroll
         for (int i = 0; i < 8; i++) {
             good &= (uint32_t)(d->words[there][i] >> 32) == round;
         }
@@ -175,51 +233,72 @@ telpher_rma_gpu_deliver_read(const telpher_rma_gpu *g, telpher_rma_gpu_delivery 
     return there;
 }
 
-/* @p launch  any grid's copy; @p state  memory that all lanes share. */
-TELPHER_RMA_GPU_SLOW_FN_ void
-telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
+/* The same, until there are some or it is over. @return 0: it is over */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_deliver_wait(telpher_rma_gpu *g, const telpher_rma_shared *shared,
+                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t most,
+                             uint32_t lanes)
 {
-    telpher_rma_gpu *g = launch->parts[0].launch;
-    telpher_rma_gpu_delivery *d = (telpher_rma_gpu_delivery *)(void *)state;
-    const uint32_t lanes = blockDim.x * blockDim.y * blockDim.z;
-    uint64_t next = 0;
-    uint32_t most = 1;
     int ends = 0;
 
     for (;;) {
-        uint32_t there = telpher_rma_gpu_deliver_read(g, d, next, most, lanes);
+        uint32_t there = telpher_rma_gpu_deliver_read(shared, d, next, most, lanes);
         int32_t control = (int32_t)d->control;
 
         if (control < 0) {
             if (telpher_rma_gpu_lane() == 0) {
                 telpher_rma_gpu_deliver_failure(g, control);
             }
-            return;
+            return 0;
         }
-        if (there == 0 && ends) {
-            return; /* nothing had been written when it was said that nothing more is */
+        if (there != 0) {
+            telpher_rma_gpu_seen(2); /* what lies beside is read behind the lines */
+            return there;
+        }
+        if (ends) {
+            return 0; /* nothing had been written when it was said that nothing more is */
         }
         ends = control == TELPHER_RMA_STOPS;
-        if (there != 0) {
-            telpher_rma_gpu_fence_far(); /* what lies beside is read behind the lines */
-        } else {
-            __nanosleep(32);
+        most = 1;
+        telpher_rma_gpu_let_others();
+    }
+}
+
+/* @p launch  any grid's copy; @p state  memory that all lanes share. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
+{
+    telpher_rma_gpu *g = launch->parts[0].launch;
+    telpher_rma_shared *shared = g->shared;
+    telpher_rma_gpu_delivery *d = (telpher_rma_gpu_delivery *)(void *)state;
+    const uint32_t lanes = blockDim.x * blockDim.y * blockDim.z;
+    uint64_t next = 0;
+    uint32_t there = 0;
+
+    if (telpher_rma_gpu_lane() == 0) {
+        d->counts = g->parts[0].counts;
+        d->senders = g->parts[0].senders;
+        d->base = g->base;
+        d->near = g->domains == 1 ? g->ranks : 0;
+        d->tags = g->tags;
+        d->domains = g->domains + (g->boxes != NULL);
+    }
+    for (;;) {
+        there = telpher_rma_gpu_deliver_wait(
+            g, shared, d, next, there != 0 ? TELPHER_RMA_GPU_BATCH : 1, lanes);
+        if (there == 0) {
+            return;
         }
         for (uint32_t i = 0; i < there; i++) {
-            telpher_rma_words words;
-            telpher_rma_command c;
-
-            for (int k = 0; k < 8; k++) {
-                words.words[k] = (uint32_t)d->words[i][k];
+            if (!telpher_rma_gpu_deliver_few(g, d, d->words[i])) {
+                telpher_rma_gpu_deliver_line(
+                    g, d, d->words[i],
+                    shared->beside[(next + i) % TELPHER_RMA_DELIVERIES], lanes);
             }
-            telpher_rma_link_unpack(&words, &c);
-            telpher_rma_gpu_deliver_line(
-                g, &c, g->shared->beside[(next + i) % TELPHER_RMA_DELIVERIES], lanes);
         }
         next += there;
-        most = there != 0 ? TELPHER_RMA_GPU_BATCH : 1;
-        if (there != 0 && telpher_rma_gpu_lane() == 0) {
-            telpher_rma_gpu_store(&g->shared->taken, (uint32_t)next);
+        if (telpher_rma_gpu_lane() == 0) {
+            telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
         }
     }
 }

@@ -152,18 +152,6 @@ telpher_rma_gpu_word(uint64_t op, uint64_t a, uint64_t b, uint64_t c)
     return (uint64_t)h << 32 | 1;
 }
 
-/* What this rank did is there for who sees that it came. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_release_all(const telpher_rma *rma)
-{
-    if (telpher_rma_gpu_state_of(rma)->dirty) {
-        telpher_rma_gpu_release_far();
-        telpher_rma_gpu_state_of(rma)->dirty = 0;
-    } else {
-        telpher_rma_gpu_release_near();
-    }
-}
-
 /* Tells each domain that this rank came. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_come(const telpher_rma *rma, int index, uint32_t turn, uint64_t word)

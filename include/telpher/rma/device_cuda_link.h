@@ -79,27 +79,52 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
     return status;
 }
 
-/* Writes a command, behind all that this rank wrote. There is room. What lies beside, or was
- * put to another GPU, has made the rank dirty. */
+/* Writes a line, behind all that this rank wrote. There is room. What lies beside, or was put
+ * to another GPU, has made the rank dirty. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_write_words(const telpher_rma *rma, uint32_t first, uint32_t second,
+                            uint64_t off, uint64_t local, uint64_t len)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const uint32_t posted = state->posted;
+    const uint64_t round = (uint64_t)telpher_rma_link_round(posted, TELPHER_RMA_LINES)
+                           << 32;
+    uint64_t *at = state->box->lines[posted % TELPHER_RMA_LINES].words;
+
+    state->posted = posted + 1;
+    telpher_rma_gpu_release_all(rma);
+    telpher_rma_gpu_store_both(at, round | first, round | second);
+    telpher_rma_gpu_store_both(at + 2, round | (uint32_t)off, round | off >> 32);
+    telpher_rma_gpu_store_both(at + 4, round | (uint32_t)local, round | local >> 32);
+    telpher_rma_gpu_store_both(at + 6, round | (uint32_t)len, round | len >> 32);
+}
+
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_write_line(const telpher_rma *rma, const telpher_rma_command *c)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const uint64_t round = telpher_rma_link_round(state->posted, TELPHER_RMA_LINES);
-    telpher_rma_line *line = &state->box->lines[state->posted % TELPHER_RMA_LINES];
-    const telpher_rma_words words = telpher_rma_link_pack(c);
+    telpher_rma_gpu_write_words(rma, telpher_rma_link_first(c->op, c->flags, c->tag),
+                                telpher_rma_link_second(c->to, (uint32_t)c->where),
+                                c->off, c->local, c->len);
+}
 
-    if (state->dirty) {
-        telpher_rma_gpu_fence_far();
-        state->dirty = 0;
-    } else {
-        telpher_rma_gpu_fence_near();
+/* A line that alone says it all. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_post_words(const telpher_rma *rma, uint32_t first, uint32_t second,
+                           uint64_t off, uint64_t local, uint64_t len, const char *call,
+                           const char *where)
+{
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    if (state->posted - state->room >= TELPHER_RMA_LINES) {
+        uint32_t place;
+        telpher_status status = telpher_rma_gpu_room(rma, &place, call, where);
+
+        if (status != TELPHER_OK) {
+            return status;
+        }
     }
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        telpher_rma_gpu_store64(&line->words[i], round << 32 | words.words[i]);
-    }
-    state->posted++;
+    telpher_rma_gpu_write_words(rma, first, second, off, local, len);
+    return TELPHER_OK;
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
@@ -249,11 +274,9 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_post_notify(const telpher_rma *rma, uint32_t target, uint32_t tag,
                             const char *where)
 {
-    telpher_rma_command c = telpher_rma_gpu_command(TELPHER_RMA_COMMAND_NOTIFY, 0);
-
-    c.to = target;
-    c.tag = tag;
-    return telpher_rma_gpu_post(rma, &c, "notify", where);
+    return telpher_rma_gpu_post_words(
+        rma, telpher_rma_link_first(TELPHER_RMA_COMMAND_NOTIFY, 0, tag),
+        telpher_rma_link_second(target, 0), 0, 0, 0, "notify", where);
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ void
@@ -322,17 +345,14 @@ telpher_rma_gpu_post_few(const telpher_rma *rma, uint32_t rank, telpher_rma_win 
                          uint64_t off, uint32_t tag, uint64_t value, uint32_t len,
                          const char *call, const char *where)
 {
-    telpher_rma_command c =
-        telpher_rma_gpu_command(TELPHER_RMA_COMMAND_PUT, win - TELPHER_RMA_GPU_WINDOWS);
-
-    c.flags = TELPHER_RMA_COMMAND_NOTIFIES | TELPHER_RMA_LINK_INSIDE;
-    c.to = rank;
-    c.tag = tag;
-    c.off = off;
-    c.len = len;
-    c.local = value;
     telpher_rma_gpu_state_of(rma)->by_agent = 1;
-    return telpher_rma_gpu_post(rma, &c, call, where);
+    return telpher_rma_gpu_post_words(
+        rma,
+        telpher_rma_link_first(TELPHER_RMA_COMMAND_PUT,
+                               TELPHER_RMA_COMMAND_NOTIFIES | TELPHER_RMA_LINK_INSIDE,
+                               tag),
+        telpher_rma_link_second(rank, (uint32_t)(win - TELPHER_RMA_GPU_WINDOWS)), off,
+        value, len, call, where);
 }
 
 /* Bytes go beside commands, a piece at a time; the last one notifies. */

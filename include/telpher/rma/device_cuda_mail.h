@@ -361,8 +361,8 @@ telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint
     telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
     uint64_t *slot, *rung, meta, ring;
 
-    if (state->bell == NULL || state->dirty || tag >= TELPHER_RMA_GPU_TAGS ||
-        at >> TELPHER_RMA_GPU_MAIL_TAG != 0 ||
+    if (state->bell == NULL || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0 ||
+        tag >= TELPHER_RMA_GPU_TAGS || at >> TELPHER_RMA_GPU_MAIL_TAG != 0 ||
         ((out->target != target || out->sent - out->acked >= TELPHER_RMA_GPU_DEPTH) &&
          !telpher_rma_gpu_change_outbox(rma, out, target))) {
         return 0;

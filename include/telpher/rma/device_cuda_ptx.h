@@ -204,6 +204,12 @@ telpher_rma_gpu_clock(void)
     return ns;
 }
 
+/* Between looks at memory of the host's, which take so long that others have their turn. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_let_others(void)
+{
+}
+
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_nap(void)
 {

@@ -186,6 +186,10 @@ typedef struct telpher_rma_gpu_own {
     uint16_t size, me; /* ranks, and which one this is; 0 ranks = not looked up */
 } telpher_rma_gpu_own;
 
+/** What a rank did to another domain's memory: notifications need not wait for each other, but
+ *  who meets others has told of all. */
+enum { TELPHER_RMA_GPU_PUT_FAR = 1, TELPHER_RMA_GPU_TOLD_FAR = 2 };
+
 /** A rank's own, in the block's shared memory. */
 typedef struct telpher_rma_gpu_state {
     telpher_rma rma; /* first: a kernel's handle is this */
@@ -193,7 +197,8 @@ typedef struct telpher_rma_gpu_state {
     uint32_t
         domains; /* the same, and one more if other processes' add to what is ours */
     uint32_t device, devices; /* of this process's */
-    uint32_t dirty; /* put to another domain since the last fence for the system */
+    uint32_t
+        dirty; /* what was done to other domains since the last fence for the system */
     telpher_status once; /* what one lane found, for all */
     uint64_t *counts; /* this rank's */
     uint32_t *senders, *taken_more; /* taken_more for tags above */

@@ -71,6 +71,18 @@ telpher_rma_gpu_waited(const telpher_rma *rma, const uint32_t *at, uint32_t poll
     }
 }
 
+/* What this rank did is there for who sees what it writes next. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release_all(const telpher_rma *rma)
+{
+    if (telpher_rma_gpu_state_of(rma)->dirty) {
+        telpher_rma_gpu_release_far();
+        telpher_rma_gpu_state_of(rma)->dirty = 0;
+    } else {
+        telpher_rma_gpu_release_near();
+    }
+}
+
 /* Up to 8 bytes of memory, as a number. */
 TELPHER_RMA_GPU_SLOW_FN_ uint64_t
 telpher_rma_gpu_read_bytes(const uint8_t *src, uint32_t len)

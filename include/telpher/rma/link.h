@@ -81,14 +81,25 @@ typedef struct telpher_rma_words {
 #define TELPHER_RMA_LINK_FN_ static inline __attribute__((unused))
 #endif
 
+TELPHER_RMA_LINK_FN_ uint32_t
+telpher_rma_link_first(uint32_t op, uint32_t flags, uint32_t tag)
+{
+    return (op & 255) | (flags & 255) << 8 | tag << 16;
+}
+
+TELPHER_RMA_LINK_FN_ uint32_t
+telpher_rma_link_second(uint32_t to, uint32_t where)
+{
+    return (to & 65535) | where << 16;
+}
+
 TELPHER_RMA_LINK_FN_ telpher_rma_words
 telpher_rma_link_pack(const telpher_rma_command *c)
 {
     telpher_rma_words w;
 
-    w.words[0] =
-        (uint32_t)(c->op & 255) | (uint32_t)(c->flags & 255) << 8 | c->tag << 16;
-    w.words[1] = (c->to & 65535) | (uint32_t)c->where << 16;
+    w.words[0] = telpher_rma_link_first(c->op, c->flags, c->tag);
+    w.words[1] = telpher_rma_link_second(c->to, (uint32_t)c->where);
     w.words[2] = (uint32_t)c->off;
     w.words[3] = (uint32_t)(c->off >> 32);
     w.words[4] = (uint32_t)c->local;

@@ -95,6 +95,12 @@ telpher_rma_gpu_clock(void)
 }
 
 TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_let_others(void)
+{
+    __nanosleep(32);
+}
+
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_nap(void)
 {
     __nanosleep(64);
