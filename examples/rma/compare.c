@@ -29,7 +29,7 @@ static double
 time_two_model(const struct study_program *program, const struct study *study,
                void *data, unsigned way)
 {
-    study_host *host = study_host_create(study, data, way, program->looks);
+    study_host *host = study_host_create(study, data, way);
     int recorded = study_record(host);
     double start;
 
@@ -66,8 +66,7 @@ run_form(const struct study_program *program, const struct study *study, int for
     if (right != NULL) {
         printf("%s, %s%s: ", program->name,
                form == OURS ? "ranks that communicate" : "phases and copies by ",
-               form == OURS ? ""
-                            : study_way((unsigned)form - TWO_MODEL, program->looks));
+               form == OURS ? "" : study_way((unsigned)form - TWO_MODEL));
         *ret_bad = program->check(study, data, right);
     }
     program->drop(study, data);
@@ -113,12 +112,11 @@ overlap_of(const struct interval *forms)
 }
 
 static int
-count_forms(const struct study_program *program)
+count_forms(void)
 {
     int count = TWO_MODEL;
 
-    while (count < FORMS_MAX &&
-           study_way((unsigned)(count - TWO_MODEL), program->looks) != NULL) {
+    while (count < FORMS_MAX && study_way((unsigned)(count - TWO_MODEL)) != NULL) {
         count++;
     }
     return count;
@@ -137,12 +135,11 @@ best_of(const struct interval *forms, int count)
 }
 
 static const char *
-name_of(const struct study_program *program, int form)
+name_of(int form)
 {
     static const char *const names[] = {"ours", "computes", "sends"};
 
-    return form < TWO_MODEL ? names[form]
-                            : study_way((unsigned)form - TWO_MODEL, program->looks);
+    return form < TWO_MODEL ? names[form] : study_way((unsigned)form - TWO_MODEL);
 }
 
 static void
@@ -159,21 +156,19 @@ show(const struct study_program *program, const struct study *s,
     int best = best_of(forms, count);
 
     for (int i = 0; i < count; i++) {
-        printf("%s, %-9s %9.3f ms (95 %%: %.3f to %.3f)\n", program->name,
-               name_of(program, i), forms[i].median, forms[i].low, forms[i].high);
+        printf("%s, %-9s %9.3f ms (95 %%: %.3f to %.3f)\n", program->name, name_of(i),
+               forms[i].median, forms[i].low, forms[i].high);
     }
     printf("%s: two models by %s / ours %.3f, overlap efficiency %.2f\n", program->name,
-           name_of(program, best), forms[best].median / forms[OURS].median,
-           overlap_of(forms));
+           name_of(best), forms[best].median / forms[OURS].median, overlap_of(forms));
     printf("{\"test\": \"study\", \"study\": \"%s\", \"ranks\": %u, \"devices\": %u, "
            "\"size\": %u, \"steps\": %u, \"lanes\": %u, \"samples\": %u, \"overlap\": "
            "%.4f, \"best\": \"%s\"",
            program->name, s->ranks, s->devices, s->size, s->steps,
-           s->lanes != 0 ? s->lanes : 1, s->samples, overlap_of(forms),
-           name_of(program, best));
+           s->lanes != 0 ? s->lanes : 1, s->samples, overlap_of(forms), name_of(best));
     put_interval("two_model", &forms[best]);
     for (int i = 0; i < count; i++) {
-        put_interval(name_of(program, i), &forms[i]);
+        put_interval(name_of(i), &forms[i]);
     }
     printf("}\n");
 }
@@ -183,7 +178,7 @@ measure(const struct study_program *program, const struct study *study)
 {
     double *ms = STUDY_NEW(double, (size_t)study->samples *FORMS_MAX);
     struct interval forms[FORMS_MAX];
-    int count = count_forms(program);
+    int count = count_forms();
 
     for (uint32_t i = 0; i < study->samples; i++) {
         for (int form = 0; form < count; form++) { /* what else runs hits all */
@@ -214,7 +209,7 @@ study_main(int argc, char **argv, const struct study_program *program)
     right = program->serial(&study);
     ours = run_form(program, &study, OURS, right, &bad);
     any_bad = bad;
-    for (int form = TWO_MODEL; form < count_forms(program) && study_processes() == 1;
+    for (int form = TWO_MODEL; form < count_forms() && study_processes() == 1;
          form++) { /* the host of phases sees one process's memory */
         two_model = run_form(program, &study, form, right, &bad_two);
         any_bad |= bad_two;

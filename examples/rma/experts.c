@@ -22,9 +22,9 @@ enum tags { TOKENS_CAME, ANSWERS_CAME };
 struct place {
     telpher_rma *rma;
     const struct data *data;
-    const struct rank_memory *m,
-        *of_device; /* this rank's; its device's first rank's */
+    struct rank_memory m, first; /* this rank's; its device's first rank's */
     telpher_rma_win in, in_starts, out;
+    uint32_t does, size; /* of the data, which may lie far away */
     uint32_t me, ranks, device, devices, each; /* each: ranks of a device */
     uint32_t messages, lane, lanes;
 };
@@ -32,7 +32,7 @@ struct place {
 TELPHER_RMA_FN static uint64_t
 token_of(const struct place *p, uint32_t i)
 {
-    return (uint64_t)p->me * p->data->size + i;
+    return (uint64_t)p->me * p->size + i;
 }
 
 /* Sums of @p count numbers before each one, and of all behind the last; all lanes. */
@@ -46,10 +46,10 @@ add_up(const struct place *p, const uint32_t *numbers, size_t stride, uint32_t c
     for (uint32_t i = first; i < last; i++) {
         part += numbers[i * stride];
     }
-    p->m->parts[p->lane] = part;
+    p->m.parts[p->lane] = part;
     study_sync(p->rma);
     for (uint32_t lane = 0; lane < p->lane; lane++) {
-        sum += p->m->parts[lane];
+        sum += p->m.parts[lane];
     }
     for (uint32_t i = first; i < last; i++) {
         uint32_t number = numbers[i * stride];
@@ -69,10 +69,10 @@ TELPHER_RMA_FN static void
 choose(const struct place *p, uint32_t step, uint32_t *counts)
 {
     enum { AT_ONCE = 8 };
-    const uint32_t *experts = p->m->experts;
+    const uint32_t *experts = p->m.experts;
 
     for (uint32_t i = p->lane; i < p->messages; i += p->lanes) {
-        p->m->experts[i] =
+        p->m.experts[i] =
             expert_of(p->ranks, step, token_of(p, i / CHOICES), i % CHOICES);
     }
     study_sync(p->rma);
@@ -87,7 +87,7 @@ choose(const struct place *p, uint32_t step, uint32_t *counts)
             }
             for (uint32_t k = 0; k < AT_ONCE; k++) {
                 if (some[k] == r) {
-                    p->m->slots[first + k] = count++;
+                    p->m.slots[first + k] = count++;
                 }
             }
         }
@@ -103,15 +103,15 @@ pack(const struct place *p, double *out)
     for (uint32_t i = p->lane; i < p->messages * WIDTH; i += p->lanes) {
         uint32_t message = i / WIDTH, k = i % WIDTH;
 
-        out[(size_t)p->m->slots[message] * WIDTH + k] =
-            p->m->tokens[(size_t)(message / CHOICES) * WIDTH + k];
+        out[(size_t)p->m.slots[message] * WIDTH + k] =
+            p->m.tokens[(size_t)(message / CHOICES) * WIDTH + k];
     }
 }
 
 TELPHER_RMA_FN static void
 sort_out(const struct place *p, uint32_t step)
 {
-    const struct rank_memory *m = p->m;
+    const struct rank_memory *m = &p->m;
 
     choose(p, step, m->counts);
     add_up(p, m->counts, 1, p->ranks, 0, m->starts, 1);
@@ -144,13 +144,13 @@ dispatch(const struct place *p)
 
     for (uint32_t n = 1; n < p->devices; n++) {
         uint32_t to = other_device(p, n);
-        const uint32_t *starts = &p->m->starts[to * p->each];
+        const uint32_t *starts = &p->m.starts[to * p->each];
 
         telpher_rma_put(p->rma, p->in_starts, partner(p, to), p->device * starts_len,
                         starts, starts_len);
         telpher_rma_put_notify(p->rma, p->in, partner(p, to),
                                (uint64_t)p->device * p->messages * len,
-                               &p->m->out[(size_t)starts[0] * WIDTH],
+                               &p->m.out[(size_t)starts[0] * WIDTH],
                                (starts[p->each] - starts[0]) * len, TOKENS_CAME);
     }
 }
@@ -169,10 +169,10 @@ TELPHER_RMA_FN static void
 answer_near(const struct place *p)
 {
     for (uint32_t r = p->lane; r < p->each; r += p->lanes) {
-        const struct rank_memory *m = &p->of_device[r];
-        uint32_t first = m->starts[p->me];
+        const uint32_t *starts = &p->first.starts[(size_t)r * (p->ranks + 1) + p->me];
+        size_t at = (size_t)r * p->messages + starts[0];
 
-        answer(p->me, &m->out[(size_t)first * WIDTH], m->starts[p->me + 1] - first);
+        answer(p->me, &p->first.out[at * WIDTH], starts[1] - starts[0]);
     }
 }
 
@@ -181,13 +181,14 @@ TELPHER_RMA_FN static void
 answer_far(const struct place *p)
 {
     for (uint32_t i = p->lane; i < p->each * (p->devices - 1); i += p->lanes) {
-        const struct rank_memory *m = &p->of_device[i % p->each];
-        uint32_t from = other_device(p, 1 + i / p->each);
-        const uint32_t *starts = &m->in_starts[from * (p->each + 1)];
+        size_t piece =
+            (size_t)i % p->each * p->devices + other_device(p, 1 + i / p->each);
+        const uint32_t *starts = &p->first.in_starts[piece * (p->each + 1)];
         uint32_t first = starts[p->rma->device_rank];
-        size_t at = (size_t)from * p->messages + first - starts[0];
+        size_t at = piece * p->messages + first - starts[0];
 
-        answer(p->me, &m->in[at * WIDTH], starts[p->rma->device_rank + 1] - first);
+        answer(p->me, &p->first.in[at * WIDTH],
+               starts[p->rma->device_rank + 1] - first);
     }
 }
 
@@ -199,10 +200,10 @@ send_back(const struct place *p)
 
     for (uint32_t n = 1; n < p->devices; n++) {
         uint32_t to = other_device(p, n);
-        const uint32_t *starts = &p->m->in_starts[to * (p->each + 1)];
+        const uint32_t *starts = &p->m.in_starts[to * (p->each + 1)];
 
         telpher_rma_put_notify(p->rma, p->out, partner(p, to), starts[0] * len,
-                               &p->m->in[(size_t)to * p->messages * WIDTH],
+                               &p->m.in[(size_t)to * p->messages * WIDTH],
                                (starts[p->each] - starts[0]) * len, ANSWERS_CAME);
     }
 }
@@ -211,16 +212,16 @@ send_back(const struct place *p)
 TELPHER_RMA_FN static void
 combine(const struct place *p, const double *answers)
 {
-    for (uint32_t i = p->lane; i < p->data->size * WIDTH; i += p->lanes) {
+    for (uint32_t i = p->lane; i < p->size * WIDTH; i += p->lanes) {
         uint32_t token = i / WIDTH;
         double sum = 0;
 
         for (uint32_t c = 0; c < CHOICES; c++) {
-            size_t slot = p->m->slots[token * CHOICES + c];
+            size_t slot = p->m.slots[token * CHOICES + c];
 
             sum += weight_of(token_of(p, token), c) * answers[slot * WIDTH + i % WIDTH];
         }
-        p->m->tokens[i] = sum;
+        p->m.tokens[i] = sum;
     }
 }
 
@@ -229,11 +230,13 @@ TELPHER_RMA_FN static struct place
 place_of(telpher_rma *rma)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
+    const struct rank_memory first = data->devices_memory[rma->device].first;
     struct place p = {.rma = rma,
                       .data = data,
-                      .m = &data->ranks_memory[rma->world_rank],
-                      .of_device =
-                          &data->ranks_memory[rma->world_rank - rma->device_rank],
+                      .m = rank_memory(data, &first, rma->device_rank),
+                      .first = first,
+                      .does = data->does,
+                      .size = data->size,
                       .me = rma->world_rank,
                       .ranks = rma->world_size,
                       .device = rma->device,
@@ -251,19 +254,19 @@ open_windows(struct place *p)
 {
     const uint64_t len = (uint64_t)p->messages * WIDTH * sizeof(double);
 
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->in, p->devices * len,
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.in, p->devices * len,
                            &p->in);
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->in_starts,
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.in_starts,
                            (uint64_t)p->devices * (p->each + 1) * sizeof(uint32_t),
                            &p->in_starts);
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->out, len, &p->out);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.out, len, &p->out);
 }
 
 /* All of the device's ranks have come so far. */
 TELPHER_RMA_FN static void
 meet(const struct place *p)
 {
-    if ((p->data->does & STUDY_SENDS) != 0) {
+    if ((p->does & STUDY_SENDS) != 0) {
         telpher_rma_barrier(p->rma, TELPHER_RMA_DEVICE);
     } else {
         telpher_rma_sync(p->rma);
@@ -273,11 +276,11 @@ meet(const struct place *p)
 TELPHER_RMA_FN static void
 step(const struct place *p, uint32_t number)
 {
-    int computes = (p->data->does & STUDY_COMPUTES) != 0;
-    int sends = p->devices > 1 && (p->data->does & STUDY_SENDS) != 0;
+    int computes = (p->does & STUDY_COMPUTES) != 0;
+    int sends = p->devices > 1 && (p->does & STUDY_SENDS) != 0;
 
     if (computes) { /* alone it must not change what others read */
-        sort_out(p, p->data->does == STUDY_DOES_BOTH ? number : 0);
+        sort_out(p, p->does == STUDY_DOES_BOTH ? number : 0);
     }
     if (sends) {
         dispatch(p);
@@ -299,7 +302,7 @@ step(const struct place *p, uint32_t number)
         telpher_rma_wait(p->rma, ANSWERS_CAME, p->devices - 1);
     }
     if (computes) {
-        combine(p, p->m->out);
+        combine(p, p->m.out);
     }
     telpher_rma_sync(p->rma);
 }
@@ -376,10 +379,10 @@ STUDY_PHASE(pack_phase)
 
     (void)step;
     for (uint32_t i = p.lane; i < p.messages; i += p.lanes) {
-        uint32_t expert = p.m->experts[i];
+        uint32_t expert = p.m.experts[i];
 
-        p.m->slots[i] += d->starts[expert / p.each * (p.each + 1) + expert % p.each] +
-                         d->counts[(size_t)rma->device_rank * p.ranks + expert];
+        p.m.slots[i] += d->starts[expert / p.each * (p.each + 1) + expert % p.each] +
+                        d->counts[(size_t)rma->device_rank * p.ranks + expert];
     }
     study_sync(rma);
     pack(&p, d->out);
@@ -487,7 +490,7 @@ main(int argc, char **argv)
         &experts,      sizeof(struct data),
         experts_make,  experts_drop,
         two_model,     experts_right,
-        experts_check, 0,
+        experts_check,
     };
 
     return study_main(argc, argv, &program);

@@ -22,8 +22,10 @@ struct rank_memory {
     uint32_t *in_starts; /* of each device, the starts there of this device's experts */
 };
 
-/** Two models: a device's messages in the order of their experts, a piece for each device. */
+/** That of a device's ranks, one behind the other; and for two models a device's messages in
+ * the order of their experts, a piece for each device. */
 struct device_memory {
+    struct rank_memory first; /* its first rank's */
     double *out, *in;
     uint32_t *counts; /* of each rank and expert; then how many are before, and all */
     uint32_t *starts, *in_starts; /* of the experts in each piece, and the end */
@@ -33,9 +35,26 @@ struct device_memory {
 struct data {
     uint32_t does; /* enum study_does */
     uint32_t size, steps, ranks, devices;
-    struct rank_memory *ranks_memory;
     struct device_memory *devices_memory;
 };
+
+/** The memory of a device's rank @p r, which begins at @p first. */
+TELPHER_RMA_FN_BOTH static inline struct rank_memory
+rank_memory(const struct data *d, const struct rank_memory *first, uint32_t r)
+{
+    const size_t messages = (size_t)d->size * CHOICES, each = d->ranks / d->devices;
+    const struct rank_memory m = {first->tokens + (size_t)r * d->size * WIDTH,
+                                  first->out + r * messages * WIDTH,
+                                  first->experts + r * messages,
+                                  first->slots + r * messages,
+                                  first->counts + (size_t)r * d->ranks,
+                                  first->starts + (size_t)r * (d->ranks + 1),
+                                  first->parts + (size_t)r * TELPHER_RMA_LANES_MAX,
+                                  first->in + (size_t)r * d->devices * messages * WIDTH,
+                                  first->in_starts + r * d->devices * (each + 1)};
+
+    return m;
+}
 
 /* ---- what is computed, by kernels and by the serial program ---- */
 

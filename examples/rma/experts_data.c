@@ -27,21 +27,22 @@ serial_step(const struct data *d, uint32_t step, double *tokens)
 
 /* ---- data ---- */
 
+/* Of all of a device's ranks, @p rank and so on. */
 static void
 make_memory(struct rank_memory *m, const struct data *d, uint32_t rank)
 {
-    size_t messages = (size_t)d->size * CHOICES, each = d->ranks / d->devices;
+    size_t each = d->ranks / d->devices, tokens = each * d->size;
 
-    m->tokens = STUDY_NEW(double, (size_t)d->size *WIDTH);
-    m->out = STUDY_NEW(double, messages *WIDTH);
-    m->experts = STUDY_NEW(uint32_t, messages);
-    m->slots = STUDY_NEW(uint32_t, messages);
-    m->counts = STUDY_NEW(uint32_t, d->ranks);
-    m->starts = STUDY_NEW(uint32_t, d->ranks + 1);
-    m->parts = STUDY_NEW(uint32_t, TELPHER_RMA_LANES_MAX);
-    m->in = STUDY_NEW(double, d->devices *messages *WIDTH);
-    m->in_starts = STUDY_NEW(uint32_t, d->devices * (each + 1));
-    for (uint32_t i = 0; i < d->size * WIDTH; i++) {
+    m->tokens = STUDY_NEW(double, tokens *WIDTH);
+    m->out = STUDY_NEW(double, tokens *CHOICES *WIDTH);
+    m->experts = STUDY_NEW(uint32_t, tokens * CHOICES);
+    m->slots = STUDY_NEW(uint32_t, tokens * CHOICES);
+    m->counts = STUDY_NEW(uint32_t, each * d->ranks);
+    m->starts = STUDY_NEW(uint32_t, each * (d->ranks + 1));
+    m->parts = STUDY_NEW(uint32_t, each * TELPHER_RMA_LANES_MAX);
+    m->in = STUDY_NEW(double, d->devices *tokens *CHOICES *WIDTH);
+    m->in_starts = STUDY_NEW(uint32_t, each * d->devices * (each + 1));
+    for (size_t i = 0; i < tokens * WIDTH; i++) {
         m->tokens[i] = study_unit((uint64_t)rank * d->size * WIDTH + i, 9);
     }
 }
@@ -94,14 +95,11 @@ experts_make(const struct study *s, void *ret_data)
     d->steps = s->steps;
     d->ranks = s->ranks;
     d->devices = s->devices;
-    d->ranks_memory = STUDY_NEW(struct rank_memory, s->ranks);
     d->devices_memory = STUDY_NEW(struct device_memory, s->devices);
     for (uint32_t i = 0; i < s->devices; i++) {
         study_on(i, s->devices);
+        make_memory(&d->devices_memory[i].first, d, i * each);
         make_device(&d->devices_memory[i], d);
-        for (uint32_t r = i * each; r < (i + 1) * each; r++) {
-            make_memory(&d->ranks_memory[r], d, r);
-        }
     }
     study_on(0, 0);
 }
@@ -111,13 +109,10 @@ experts_drop(const struct study *s, void *data)
 {
     struct data *d = (struct data *)data;
 
-    for (uint32_t r = 0; r < s->ranks; r++) {
-        free_memory(&d->ranks_memory[r]);
-    }
     for (uint32_t i = 0; i < s->devices; i++) {
+        free_memory(&d->devices_memory[i].first);
         free_device(&d->devices_memory[i]);
     }
-    study_free(d->ranks_memory);
     study_free(d->devices_memory);
 }
 
@@ -125,10 +120,10 @@ experts_drop(const struct study *s, void *data)
 static void
 copy_tokens(const struct data *d, double *dst)
 {
-    size_t each = (size_t)d->size * WIDTH;
+    size_t len = (size_t)d->ranks / d->devices * d->size * WIDTH;
 
-    for (size_t i = 0; i < d->ranks * each; i++) {
-        dst[i] = d->ranks_memory[i / each].tokens[i % each];
+    for (uint32_t i = 0; i < d->devices; i++) {
+        memcpy(dst + i * len, d->devices_memory[i].first.tokens, len * sizeof(*dst));
     }
 }
 

@@ -28,7 +28,7 @@ enum {
 enum { CAPACITY = 32, PER_SEGMENT = 10, WIDTH = 8 };
 enum { RANKS = 8, SEGMENTS = 4, STEPS = 40, CHECKED = 0 };
 #endif
-enum tags { MOVED_BELOW, MOVED_ABOVE, SORTED_BELOW, SORTED_ABOVE };
+enum tags { MOVED, SORTED };
 #define STEP 0.02
 
 struct particle {
@@ -37,7 +37,7 @@ struct particle {
 };
 
 struct segment {
-    uint64_t count;
+    uint64_t count, apart; /* a multiple of 16 bytes is put faster */
     struct particle p[CAPACITY];
 };
 
@@ -56,8 +56,14 @@ struct data {
 
 /* ---- one particle ---- */
 
+/* What of a particle pushes others. */
+struct source {
+    double x, y;
+    uint64_t id;
+};
+
 TELPHER_RMA_FN_BOTH static void
-push(const struct particle *a, const struct particle *b, double *fx, double *fy)
+push(const struct source *a, const struct source *b, double *fx, double *fy)
 {
     double dx = a->x - b->x, dy = a->y - b->y, square = dx * dx + dy * dy, far;
 
@@ -65,6 +71,35 @@ push(const struct particle *a, const struct particle *b, double *fx, double *fy)
         far = sqrt(square);
         *fx += dx / far * (1.0 - far);
         *fy += dy / far * (1.0 - far);
+    }
+}
+
+TELPHER_RMA_FN_BOTH static struct source
+source_of(const struct particle *p)
+{
+    const struct source source = {p->x, p->y, p->id};
+
+    return source;
+}
+
+/* All of a segment push a particle; some are read at once. */
+TELPHER_RMA_FN_BOTH static void
+push_all(const struct source *a, const struct segment *segment, double *fx, double *fy)
+{
+    enum { AT_ONCE = 4 };
+    const uint32_t count = (uint32_t)segment->count;
+
+    for (uint32_t first = 0; first < count; first += AT_ONCE) {
+        struct source some[AT_ONCE];
+
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            some[k] = source_of(&segment->p[first + k < count ? first + k : first]);
+        }
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            if (first + k < count) {
+                push(a, &some[k], fx, fy);
+            }
+        }
     }
 }
 
@@ -111,38 +146,36 @@ move_own(const struct place *p)
 {
     for (uint32_t s = p->first; s <= p->last; s++) {
         const struct segment *own = &p->part.now[s];
+        const uint32_t count = (uint32_t)own->count;
 
         if (telpher_rma_lane(p->rma) == 0) {
-            p->part.moved[s].count = own->count;
+            p->part.moved[s].count = count;
         }
-        for (uint64_t i = telpher_rma_lane(p->rma); i < own->count;
+        for (uint32_t i = telpher_rma_lane(p->rma); i < count;
              i += telpher_rma_lanes(p->rma)) {
+            const struct particle it = own->p[i];
+            const struct source source = source_of(&it);
             double fx = 0, fy = 0;
 
             for (uint32_t n = s - 1; n <= s + 1; n++) {
-                for (uint64_t k = 0; k < p->part.now[n].count; k++) {
-                    push(&own->p[i], &p->part.now[n].p[k], &fx, &fy);
-                }
+                push_all(&source, &p->part.now[n], &fx, &fy);
             }
-            p->part.moved[s].p[i] = move(own->p[i], fx, fy, p->length);
+            p->part.moved[s].p[i] = move(it, fx, fy, p->length);
         }
     }
 }
 
-/* Candidate @p i of those that may lie in segment @p s now: its own and its neighbours', in
- * their order. NULL if it does not. */
+/* Of those that may lie in segment @p s now, its own and its neighbours' in their order,
+ * number @p i. */
 TELPHER_RMA_FN static const struct particle *
-comes_to(const struct place *p, uint32_t s, uint64_t i)
+candidate(const struct place *p, uint32_t s, const uint32_t counts[3], uint32_t i)
 {
     const struct segment *from = &p->part.moved[s - 1];
-    double low = p->offset + s - 1;
-    const struct particle *it;
+    uint32_t n = (i >= counts[0]) + (i >= counts[0] + counts[1]);
 
-    for (; i >= from->count; from++) {
-        i -= from->count;
-    }
-    it = &from->p[i];
-    return it->y >= low && it->y < low + 1.0 ? it : NULL;
+    i -= n > 0 ? counts[0] : 0;
+    i -= n > 1 ? counts[1] : 0;
+    return &from[n].p[i];
 }
 
 /* What lies in segment @p s now. Each lane has some candidates in a row, and begins behind what
@@ -151,34 +184,41 @@ TELPHER_RMA_FN static int
 gather(const struct place *p, uint32_t s)
 {
     const struct segment *from = &p->part.moved[s - 1];
-    uint32_t lane = telpher_rma_lane(p->rma), lanes = telpher_rma_lanes(p->rma);
-    uint32_t all = (uint32_t)(from[0].count + from[1].count + from[2].count);
-    uint32_t first = study_first(all, lanes, lane),
-             end = study_first(all, lanes, lane + 1);
-    uint32_t *counts = &p->part.counts[p->rma->device_rank * TELPHER_RMA_LANES_MAX];
+    const uint32_t counts[3] = {(uint32_t)from[0].count, (uint32_t)from[1].count,
+                                (uint32_t)from[2].count};
+    const uint32_t all = counts[0] + counts[1] + counts[2];
+    const uint32_t lane = telpher_rma_lane(p->rma), lanes = telpher_rma_lanes(p->rma);
+    const uint32_t first = study_first(all, lanes, lane);
+    const uint32_t end = study_first(all, lanes, lane + 1);
+    const double low = p->offset + s - 1;
+    uint32_t *found = &p->part.counts[p->rma->device_rank * TELPHER_RMA_LANES_MAX];
     struct segment *to = &p->part.now[s];
     uint32_t count = 0, at = 0;
 
     for (uint32_t i = first; i < end; i++) {
-        count += comes_to(p, s, i) != NULL;
+        double y = candidate(p, s, counts, i)->y;
+
+        count += y >= low && y < low + 1.0;
     }
-    counts[lane] = count;
+    found[lane] = count;
     study_sync(p->rma);
     for (uint32_t i = 0; i < lane; i++) {
-        at += counts[i];
+        at += found[i];
     }
     for (uint32_t i = first; i < end; i++) {
-        const struct particle *it = comes_to(p, s, i);
+        const struct particle it = *candidate(p, s, counts, i);
 
-        if (it != NULL && at < CAPACITY) {
-            to->p[at] = *it;
+        if (it.y >= low && it.y < low + 1.0) {
+            if (at < CAPACITY) {
+                to->p[at] = it;
+            }
+            at++;
         }
-        at += it != NULL;
     }
     if (lane == lanes - 1) {
         to->count = at < CAPACITY ? at : CAPACITY;
     }
-    study_sync(p->rma); /* before counts are used again */
+    study_sync(p->rma); /* before it is used again */
     return at <= CAPACITY;
 }
 
@@ -207,23 +247,17 @@ send(const struct place *p, telpher_rma_win win, const struct segment *field,
 
 TELPHER_RMA_FN static void
 exchange(const struct place *p, telpher_rma_win win, const struct segment *field,
-         uint32_t from_below, uint32_t from_above)
+         uint32_t tag)
 {
     uint32_t me = p->rma->world_rank, size = p->rma->world_size;
 
     if (me > 0) {
-        send(p, win, field, p->first, me - 1, p->segments + 1, p->first == 1,
-             from_above);
+        send(p, win, field, p->first, me - 1, p->segments + 1, p->first == 1, tag);
     }
     if (me < size - 1) {
-        send(p, win, field, p->last, me + 1, 0, p->last == p->segments, from_below);
+        send(p, win, field, p->last, me + 1, 0, p->last == p->segments, tag);
     }
-    if (me > 0) {
-        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, me - 1, from_below, 1);
-    }
-    if (me < size - 1) {
-        telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, me + 1, from_above, 1);
-    }
+    telpher_rma_wait(p->rma, tag, (me > 0) + (me < size - 1));
 }
 
 /* The rank's place, without windows. */
@@ -252,14 +286,14 @@ step(struct place *p, uint32_t does)
     }
     telpher_rma_sync(p->rma);
     if ((does & STUDY_SENDS) != 0) {
-        exchange(p, p->win_moved, p->part.moved, MOVED_BELOW, MOVED_ABOVE);
+        exchange(p, p->win_moved, p->part.moved, MOVED);
     }
     if ((does & STUDY_COMPUTES) != 0) {
         gather_own(p);
     }
     telpher_rma_sync(p->rma);
     if ((does & STUDY_SENDS) != 0) {
-        exchange(p, p->win_now, p->part.now, SORTED_BELOW, SORTED_ABOVE);
+        exchange(p, p->win_now, p->part.now, SORTED);
     }
 }
 
@@ -339,13 +373,14 @@ serial_step(struct segment *now, struct segment *moved, uint32_t segments)
     for (uint32_t s = 1; s <= segments; s++) {
         moved[s].count = now[s].count;
         for (uint64_t i = 0; i < now[s].count; i++) {
+            const struct source source = source_of(&now[s].p[i]);
             double fx = 0, fy = 0;
 
-            for (int n = -1; n <= 1; n++) {
-                const struct segment *other = &now[(int)s + n];
+            for (uint32_t n = s - 1; n <= s + 1; n++) {
+                for (uint64_t k = 0; k < now[n].count; k++) {
+                    const struct source other = source_of(&now[n].p[k]);
 
-                for (uint64_t k = 0; k < other->count; k++) {
-                    push(&now[s].p[i], &other->p[k], &fx, &fy);
+                    push(&source, &other, &fx, &fy);
                 }
             }
             moved[s].p[i] = move(now[s].p[i], fx, fy, segments);
@@ -498,7 +533,6 @@ main(int argc, char **argv)
         two_model,
         make_right,
         check,
-        0,
     };
 
     return study_main(argc, argv, &program);

@@ -94,20 +94,18 @@ start_thread(study_host *host, uint32_t index)
 }
 
 const char *
-study_way(unsigned way, int looks)
+study_way(unsigned way)
 {
-    (void)looks;
     return way == 0 ? "threads" : NULL;
 }
 
 study_host *
-study_host_create(const struct study *study, void *data, unsigned way, int looks)
+study_host_create(const struct study *study, void *data, unsigned way)
 {
     study_host *host = STUDY_NEW(study_host, 1);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
     (void)way;
-    (void)looks;
     host->shape.ranks = study->ranks;
     host->shape.devices = study->devices;
     host->shape.lanes = 1; /* so that study_sync() has nothing to do */

@@ -66,14 +66,12 @@ typedef void (*study_phase)(telpher_rma *rma, uint32_t step);
 /** Who launches. */
 typedef struct study_host study_host;
 
-/** The name of way @p way to launch and copy, from 0; NULL: no such way here.
- *  @p looks  as of struct study_program */
-const char *study_way(unsigned way, int looks);
+/** The name of way @p way to launch and copy, from 0; NULL: no such way here. */
+const char *study_way(unsigned way);
 
 /** A host for phases with @p data, which is borrowed; ends the program when there is no
  *  memory or no thread. */
-study_host *study_host_create(const struct study *study, void *data, unsigned way,
-                              int looks);
+study_host *study_host_create(const struct study *study, void *data, unsigned way);
 void study_host_destroy(study_host *host);
 
 /** True if what comes up to the next study_settle() is only recorded, for study_replay(). */

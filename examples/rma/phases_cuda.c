@@ -186,17 +186,17 @@ has_nccl(void)
 }
 
 static int
-is_there(enum way way, int looks)
+is_there(enum way way)
 {
-    return way == STREAMS || (way == GRAPH && !looks) || (way == NCCL && has_nccl());
+    return way != NCCL || has_nccl();
 }
 
 /* The ways there are, without gaps. */
 static int
-find_way(unsigned number, int looks)
+find_way(unsigned number)
 {
     for (int way = STREAMS; way <= NCCL; way++) {
-        if (is_there((enum way)way, looks) && number-- == 0) {
+        if (is_there((enum way)way) && number-- == 0) {
             return way;
         }
     }
@@ -204,10 +204,10 @@ find_way(unsigned number, int looks)
 }
 
 const char *
-study_way(unsigned way, int looks)
+study_way(unsigned way)
 {
     static const char *const names[] = {"streams", "graph", "nccl"};
-    int found = find_way(way, looks);
+    int found = find_way(way);
 
     return found < 0 ? NULL : names[found];
 }
@@ -265,7 +265,7 @@ reach(const study_host *host)
 }
 
 study_host *
-study_host_create(const struct study *study, void *data, unsigned way, int looks)
+study_host_create(const struct study *study, void *data, unsigned way)
 {
     study_host *host = (study_host *)calloc(1, sizeof(*host));
 
@@ -281,7 +281,7 @@ study_host_create(const struct study *study, void *data, unsigned way, int looks
     check(cudaGetDevice(&host->home), "a GPU");
     place_devices(host);
     reach(host);
-    host->way = (enum way)find_way(way, looks);
+    host->way = (enum way)find_way(way);
     if (host->way == NCCL) {
         nccl_open(host);
     }

@@ -338,7 +338,6 @@ main(int argc, char **argv)
         two_model,
         make_right,
         check,
-        0,
     };
 
     return study_main(argc, argv, &program);

@@ -4,9 +4,9 @@
  * (Laplacian, limited fluxes, update). Each rank has some rows; devices have some ranks and
  * memory of their own, with a row of the neighbour device at each end.
  *
- * Ranks of one device see each other's rows and only notify. At the end of a device a row
- * of each level is put, and the last put notifies. Who has heard from both neighbours that
- * their step is done may overwrite what they read of it.
+ * Ranks of one device see each other's rows and only notify; at the end of a device a row is
+ * put. Who has heard from both neighbours that their step is done may overwrite what they read
+ * of it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum { NX = 128, LEVELS = 26, RANKS = 160, ROWS = 2, STEPS = 200, CHECKED = 10 }
 #else
 enum { NX = 64, LEVELS = 8, RANKS = 8, ROWS = 8, STEPS = 20, CHECKED = 0 };
 #endif
-enum tags { LAP_CAME, FLY_CAME, OUT_FROM_BELOW, OUT_FROM_ABOVE };
+enum tags { LAP_CAME, FLY_CAME, OUT_CAME };
 #define COEFF 0.025
 
 /* One device's part. Rows are numbered from 1; 0 and rows + 1 are the neighbours'. */
@@ -35,10 +35,13 @@ struct data {
     struct part *parts;
 };
 
+/* A row's levels lie side by side, so that all of a row is one message. */
+enum { ROW = NX * LEVELS };
+
 TELPHER_RMA_FN_BOTH static size_t
-at(uint32_t rows, uint32_t k, uint32_t j, uint32_t i)
+at(uint32_t k, uint32_t j, uint32_t i)
 {
-    return ((size_t)k * (rows + 2) + j) * NX + i;
+    return (size_t)j * ROW + (size_t)k * NX + i;
 }
 
 /* ---- the kernel ---- */
@@ -51,34 +54,38 @@ struct place {
     struct part part;
     uint32_t rows, first, last, me, size;
     uint32_t does, steps; /* of the data, which may lie far away */
-    uint32_t row, rows_at_once, column, columns_at_once; /* this lane's */
+    uint32_t line, lines, column,
+        columns; /* this lane's, and how many there are at once */
 };
 
-/* Lanes share the points of a row, and more lanes than that share rows. A lane has a few levels
- * of a point at a time, on GPUs, so that their loads are under way at once. */
+/* Lanes share the points of a row, and more lanes than that share lines of them: each row has
+ * as many as it has levels, of which a lane has a few at a time, on GPUs, so that their loads
+ * are under way at once. */
 #ifdef __CUDACC__
-enum { AT_ONCE = 4 };
+#define AT_ONCE (LEVELS % 4 == 0 ? 4 : 2)
 #else
-enum { AT_ONCE = 1 };
+#define AT_ONCE 1
 #endif
-#define EACH_POINT(p, k, j, i, from, to)                                               \
-    for (uint32_t k = 0; k < LEVELS; k += AT_ONCE)                                     \
-        for (uint32_t j = (p)->first + (p)->row; j <= (p)->last;                       \
-             j += (p)->rows_at_once)                                                   \
-            for (uint32_t i = (from) + (p)->column; i < (to); i += (p)->columns_at_once)
+enum { LINES = LEVELS / AT_ONCE }; /* of a row */
+#define EACH_POINT(p, low, high, k, j, i, from, to)                                    \
+    for (uint32_t line = (p)->line, k, j;                                              \
+         k = line % LINES * AT_ONCE, j = (low) + line / LINES, j < (high);             \
+         line += (p)->lines)                                                           \
+        for (uint32_t i = (from) + (p)->column; i < (to); i += (p)->columns)
 
+/* Each of the three does the rows from low up to high. */
 TELPHER_RMA_FN static void
-laplacian(const struct place *p)
+laplacian(const struct place *p, uint32_t low, uint32_t high)
 {
-    const size_t level = at(p->rows, 1, 0, 0);
+    const size_t level = NX; /* from one to the next */
 
-    EACH_POINT(p, k, j, i, 1, NX - 1)
+    EACH_POINT(p, low, high, k, j, i, 1, NX - 1)
     {
-        const double *in = &p->part.in[at(p->rows, k, j, i)];
-        double *lap = &p->part.lap[at(p->rows, k, j, i)], sum[AT_ONCE];
+        const double *in = &p->part.in[at(k, j, i)];
+        double *lap = &p->part.lap[at(k, j, i)], sum[AT_ONCE];
 
         for (uint32_t n = 0; n < AT_ONCE; n++, in += level) {
-            sum[n] = 4.0 * in[0] - (in[1] + in[-1] + in[NX] + in[-NX]);
+            sum[n] = 4.0 * in[0] - (in[1] + in[-1] + in[ROW] + in[-ROW]);
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
             lap[n * level] = sum[n];
@@ -93,19 +100,19 @@ limited(double flux, double slope)
 }
 
 TELPHER_RMA_FN static void
-fluxes(const struct place *p)
+fluxes(const struct place *p, uint32_t low, uint32_t high)
 {
-    const size_t level = at(p->rows, 1, 0, 0);
+    const size_t level = NX; /* from one to the next */
 
-    EACH_POINT(p, k, j, i, 0, NX - 1)
+    EACH_POINT(p, low, high, k, j, i, 0, NX - 1)
     {
-        size_t here = at(p->rows, k, j, i);
+        size_t here = at(k, j, i);
         const double *in = &p->part.in[here], *lap = &p->part.lap[here];
         double along[AT_ONCE], across[AT_ONCE];
 
         for (uint32_t n = 0; n < AT_ONCE; n++, in += level, lap += level) {
             along[n] = limited(lap[1] - lap[0], in[1] - in[0]);
-            across[n] = limited(lap[NX] - lap[0], in[NX] - in[0]);
+            across[n] = limited(lap[ROW] - lap[0], in[ROW] - in[0]);
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
             p->part.flx[here + n * level] = along[n];
@@ -115,13 +122,13 @@ fluxes(const struct place *p)
 }
 
 TELPHER_RMA_FN static void
-update(const struct place *p)
+update(const struct place *p, uint32_t low, uint32_t high)
 {
-    const size_t level = at(p->rows, 1, 0, 0);
+    const size_t level = NX; /* from one to the next */
 
-    EACH_POINT(p, k, j, i, 1, NX - 1)
+    EACH_POINT(p, low, high, k, j, i, 1, NX - 1)
     {
-        size_t here = at(p->rows, k, j, i);
+        size_t here = at(k, j, i);
         const double *in = &p->part.in[here], *flx = &p->part.flx[here];
         const double *fly = &p->part.fly[here];
         double out[AT_ONCE];
@@ -129,7 +136,7 @@ update(const struct place *p)
         for (uint32_t n = 0; n < AT_ONCE; n++) {
             size_t c = n * level;
 
-            out[n] = in[c] - COEFF * ((flx[c] - flx[c - 1]) + (fly[c] - fly[c - NX]));
+            out[n] = in[c] - COEFF * ((flx[c] - flx[c - 1]) + (fly[c] - fly[c - ROW]));
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
             p->part.out[here + n * level] = out[n];
@@ -137,51 +144,33 @@ update(const struct place *p)
     }
 }
 
-/* Tells the rank below that this one's first row is there; carries it to another device. */
+/* Tells rank @p to that this one's @p row is there; carries it to another device, where it is
+ * its @p halo. */
 TELPHER_RMA_FN static void
-send_down(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
+send(const struct place *p, telpher_rma_win win, const double *field, uint32_t row,
+     uint32_t to, uint32_t halo, int other_device, uint32_t tag)
 {
-    if (p->me == 0) {
-        return;
-    }
-    if (p->first != 1) {
-        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, p->me - 1, tag);
-        return;
-    }
-    for (uint32_t k = 0; k < LEVELS; k++) {
-        uint64_t to = at(p->rows, k, p->rows + 1, 0) * sizeof(double);
-        const double *row = &field[at(p->rows, k, 1, 0)];
-
-        if (k < LEVELS - 1) {
-            telpher_rma_put(p->rma, win, p->me - 1, to, row, NX * sizeof(double));
-        } else {
-            telpher_rma_put_notify(p->rma, win, p->me - 1, to, row, NX * sizeof(double),
-                                   tag);
-        }
+    if (other_device) {
+        telpher_rma_put_notify(p->rma, win, to, at(0, halo, 0) * sizeof(double),
+                               &field[at(0, row, 0)], ROW * sizeof(double), tag);
+    } else {
+        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, to, tag);
     }
 }
 
-/* The same for the last row and the rank above. */
+TELPHER_RMA_FN static void
+send_down(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
+{
+    if (p->me > 0) {
+        send(p, win, field, p->first, p->me - 1, p->rows + 1, p->first == 1, tag);
+    }
+}
+
 TELPHER_RMA_FN static void
 send_up(const struct place *p, telpher_rma_win win, const double *field, uint32_t tag)
 {
-    if (p->me == p->size - 1) {
-        return;
-    }
-    if (p->last != p->rows) {
-        telpher_rma_notify(p->rma, TELPHER_RMA_WORLD, p->me + 1, tag);
-        return;
-    }
-    for (uint32_t k = 0; k < LEVELS; k++) {
-        uint64_t to = at(p->rows, k, 0, 0) * sizeof(double);
-        const double *row = &field[at(p->rows, k, p->rows, 0)];
-
-        if (k < LEVELS - 1) {
-            telpher_rma_put(p->rma, win, p->me + 1, to, row, NX * sizeof(double));
-        } else {
-            telpher_rma_put_notify(p->rma, win, p->me + 1, to, row, NX * sizeof(double),
-                                   tag);
-        }
+    if (p->me < p->size - 1) {
+        send(p, win, field, p->last, p->me + 1, 0, p->last == p->rows, tag);
     }
 }
 
@@ -201,37 +190,66 @@ wait_above(const struct place *p, uint32_t tag)
     }
 }
 
-/* What lanes wrote is read by others next. Calls to neighbours are barriers, too; a rank
- * without any has only this. */
-TELPHER_RMA_FN static void
-meet_lanes(const struct place *p)
+/* How many neighbours there are. */
+TELPHER_RMA_FN static uint32_t
+neighbours(const struct place *p)
 {
-    if (p->size == 1 || (p->does & STUDY_SENDS) == 0) {
-        telpher_rma_sync(p->rma);
+    return (p->me > 0) + (p->me < p->size - 1);
+}
+
+/* A row that a neighbour needs comes first and goes on its way while the others are done; what
+ * needs a neighbour's row comes last where that can be. */
+TELPHER_RMA_FN static void
+step_laplacian(const struct place *p, int computes, int sends)
+{
+    if (computes) {
+        laplacian(p, p->first, p->first + 1);
     }
+    if (sends) {
+        send_down(p, p->win[0], p->part.lap, LAP_CAME);
+    }
+    if (computes) {
+        laplacian(p, p->first + 1, p->last + 1);
+    }
+    if (sends) {
+        wait_above(p, LAP_CAME);
+    }
+    telpher_rma_sync(p->rma);
 }
 
 TELPHER_RMA_FN static void
-exchange_lap(const struct place *p)
+step_fluxes(const struct place *p, int computes, int sends)
 {
-    send_down(p, p->win[0], p->part.lap, LAP_CAME);
-    wait_above(p, LAP_CAME);
+    if (computes) {
+        fluxes(p, p->last, p->last + 1);
+    }
+    if (sends) {
+        send_up(p, p->win[1], p->part.fly, FLY_CAME);
+    }
+    if (computes) {
+        fluxes(p, p->first, p->last);
+    }
+    telpher_rma_sync(p->rma);
 }
 
 TELPHER_RMA_FN static void
-exchange_fly(const struct place *p)
+step_update(const struct place *p, int computes, int sends)
 {
-    send_up(p, p->win[1], p->part.fly, FLY_CAME);
-    wait_below(p, FLY_CAME);
-}
-
-TELPHER_RMA_FN static void
-exchange_out(const struct place *p)
-{
-    send_down(p, p->win_out, p->part.out, OUT_FROM_ABOVE);
-    send_up(p, p->win_out, p->part.out, OUT_FROM_BELOW);
-    wait_below(p, OUT_FROM_BELOW);
-    wait_above(p, OUT_FROM_ABOVE);
+    if (computes) {
+        update(p, p->first + 1, p->last + 1);
+    }
+    if (sends) {
+        wait_below(p, FLY_CAME);
+    }
+    if (computes) {
+        update(p, p->first, p->first + 1);
+    }
+    if (sends) {
+        send_down(p, p->win_out, p->part.out, OUT_CAME);
+        send_up(p, p->win_out, p->part.out, OUT_CAME);
+        telpher_rma_wait(p->rma, OUT_CAME, neighbours(p));
+    }
+    telpher_rma_sync(p->rma);
 }
 
 TELPHER_RMA_FN static void
@@ -242,27 +260,9 @@ step(struct place *p)
     double *swap = p->part.in;
     telpher_rma_win win = p->win[2];
 
-    if (computes) {
-        laplacian(p);
-    }
-    meet_lanes(p);
-    if (sends) {
-        exchange_lap(p);
-    }
-    if (computes) {
-        fluxes(p);
-    }
-    meet_lanes(p);
-    if (sends) {
-        exchange_fly(p);
-    }
-    if (computes) {
-        update(p);
-    }
-    meet_lanes(p);
-    if (sends) {
-        exchange_out(p);
-    }
+    step_laplacian(p, computes, sends);
+    step_fluxes(p, computes, sends);
+    step_update(p, computes, sends);
     p->part.in = p->part.out;
     p->part.out = swap;
     p->win[2] = p->win_out;
@@ -285,12 +285,12 @@ place_of(telpher_rma *rma, uint32_t step)
         .size = rma->world_size,
         .does = data->does,
         .steps = data->steps,
-        .row = lanes < NX ? 0 : lane / NX,
-        .rows_at_once = lanes < NX ? 1 : lanes / NX,
+        .line = lanes < NX ? 0 : lane / NX,
+        .lines = lanes < NX ? 1 : lanes / NX,
         .column = lanes < NX ? lane : lane % NX,
-        .columns_at_once = lanes < NX ? lanes : NX};
+        .columns = lanes < NX ? lanes : NX};
 
-    if (p.row == p.rows_at_once) { /* lanes that are left over */
+    if (p.line == p.lines) { /* lanes that are left over */
         p.column = NX;
     }
     if (step % 2 != 0) {
@@ -303,7 +303,7 @@ place_of(telpher_rma *rma, uint32_t step)
 TELPHER_RMA_KERNEL(stencil)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
-    uint64_t len = at(data->rows, LEVELS, 0, 0) * sizeof(double);
+    uint64_t len = at(0, data->rows + 2, 0) * sizeof(double);
     struct place p = place_of(rma, 0);
 
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, p.part.lap, len, &p.win[0]);
@@ -324,21 +324,21 @@ STUDY_PHASE(laplacian_phase)
 {
     struct place p = place_of(rma, step);
 
-    laplacian(&p);
+    laplacian(&p, p.first, p.last + 1);
 }
 
 STUDY_PHASE(fluxes_phase)
 {
     struct place p = place_of(rma, step);
 
-    fluxes(&p);
+    fluxes(&p, p.first, p.last + 1);
 }
 
 STUDY_PHASE(update_phase)
 {
     struct place p = place_of(rma, step);
 
-    update(&p);
+    update(&p, p.first, p.last + 1);
 }
 
 enum field { LAP, FLY, OUT };
@@ -351,15 +351,14 @@ field_of(const struct part *part, enum field field, uint32_t step)
     return field == LAP ? part->lap : field == FLY ? part->fly : out;
 }
 
-/* A row of every level of device @p from, to device @p to. */
+/* A row of device @p from, to device @p to. */
 static void
 copy_row(study_host *host, const struct data *d, uint32_t to, uint32_t to_row,
          uint32_t from, uint32_t from_row, enum field field, uint32_t step)
 {
-    study_copy(host, to,
-               field_of(&d->parts[to], field, step) + at(d->rows, 0, to_row, 0), from,
-               field_of(&d->parts[from], field, step) + at(d->rows, 0, from_row, 0),
-               NX * sizeof(double), at(d->rows, 1, 0, 0) * sizeof(double), LEVELS);
+    study_copy(host, to, field_of(&d->parts[to], field, step) + at(0, to_row, 0), from,
+               field_of(&d->parts[from], field, step) + at(0, from_row, 0),
+               ROW * sizeof(double), 0, 1);
 }
 
 /* The first rows go down, the last ones up. */
@@ -404,28 +403,28 @@ serial(uint32_t rows, uint32_t steps, struct part *g)
         for (uint32_t k = 0; k < LEVELS; k++) {
             for (uint32_t j = 1; j <= rows; j++) {
                 for (uint32_t i = 1; i < NX - 1; i++) {
-                    const double *c = &g->in[at(rows, k, j, i)];
+                    const double *c = &g->in[at(k, j, i)];
 
-                    g->lap[at(rows, k, j, i)] =
-                        4.0 * c[0] - (c[1] + c[-1] + c[NX] + c[-NX]);
+                    g->lap[at(k, j, i)] =
+                        4.0 * c[0] - (c[1] + c[-1] + c[ROW] + c[-ROW]);
                 }
             }
             for (uint32_t j = 1; j <= rows; j++) {
                 for (uint32_t i = 0; i < NX - 1; i++) {
-                    size_t c = at(rows, k, j, i);
+                    size_t c = at(k, j, i);
 
                     g->flx[c] =
                         limited(g->lap[c + 1] - g->lap[c], g->in[c + 1] - g->in[c]);
                     g->fly[c] =
-                        limited(g->lap[c + NX] - g->lap[c], g->in[c + NX] - g->in[c]);
+                        limited(g->lap[c + ROW] - g->lap[c], g->in[c + ROW] - g->in[c]);
                 }
             }
             for (uint32_t j = 1; j <= rows; j++) {
                 for (uint32_t i = 1; i < NX - 1; i++) {
-                    size_t c = at(rows, k, j, i);
+                    size_t c = at(k, j, i);
 
                     g->out[c] = g->in[c] - COEFF * ((g->flx[c] - g->flx[c - 1]) +
-                                                    (g->fly[c] - g->fly[c - NX]));
+                                                    (g->fly[c] - g->fly[c - ROW]));
                 }
             }
         }
@@ -447,7 +446,7 @@ initial(uint32_t k, uint32_t row, uint32_t i)
 static struct part
 make_part(uint32_t rows, uint32_t first, uint32_t all)
 {
-    size_t count = at(rows, LEVELS, 0, 0);
+    size_t count = at(0, rows + 2, 0);
     struct part part = {STUDY_NEW(double, count), STUDY_NEW(double, count),
                         STUDY_NEW(double, count), STUDY_NEW(double, count),
                         STUDY_NEW(double, count)};
@@ -458,7 +457,7 @@ make_part(uint32_t rows, uint32_t first, uint32_t all)
             int edge = row == 0 || row == all + 1, halo = j == 0 || j == rows + 1;
 
             for (uint32_t i = 0; i < NX; i++) {
-                size_t c = at(rows, k, j, i);
+                size_t c = at(k, j, i);
 
                 part.in[c] = part.out[c] = initial(k, row, i);
                 if (halo && !edge) {
@@ -499,8 +498,8 @@ check(const struct study *s, const void *data, const void *serial_data)
 
             for (uint32_t i = 0; study_has_device(s, row / d->rows) && i < NX;
                  i++, n++) {
-                got[n] = field[at(d->rows, k, row % d->rows + 1, i)];
-                right[n] = whole[at(all, k, row + 1, i)];
+                got[n] = field[at(k, row % d->rows + 1, i)];
+                right[n] = whole[at(k, row + 1, i)];
             }
         }
     }
@@ -541,7 +540,7 @@ make_right(const struct study *s)
 {
     uint32_t all = s->size * s->ranks;
     struct part whole = make_part(all, 0, all);
-    size_t len = at(all, LEVELS, 0, 0);
+    size_t len = at(0, all + 2, 0);
     double *right = STUDY_NEW(double, len);
 
     serial(all, s->steps, &whole);
@@ -558,7 +557,7 @@ main(int argc, char **argv)
         &stencil,  sizeof(struct data),
         make,      drop,
         two_model, make_right,
-        check,     0,
+        check,
     };
 
     return study_main(argc, argv, &program);

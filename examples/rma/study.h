@@ -39,7 +39,6 @@ struct study_program {
     void *(*serial)(const struct study *study);
     /* Against that. 0, or 1 after words. */
     int (*check)(const struct study *study, const void *data, const void *right);
-    int looks; /* two_model looks at data between its steps */
 };
 
 /** Runs both forms and compares them with the serial program; with SAMPLES compares their

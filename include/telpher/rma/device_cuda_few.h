@@ -135,10 +135,9 @@ telpher_rma_gpu_few_piece(const telpher_rma *rma, int index, uint64_t all,
 template <typename T, typename W>
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_few_fold(const telpher_rma *rma, int index, const telpher_rma_fold *f,
-                         uint64_t all, const char *where)
+                         uint64_t all, uint64_t *values, const char *where)
 {
     enum { PER_SLOT = 8 / sizeof(T), MOST = TELPHER_RMA_GPU_FEW_BYTES / sizeof(T) };
-    __shared__ uint64_t values[TELPHER_RMA_GPU_FEW_PIECE];
     const telpher_rma_gpu_own *own = &telpher_rma_gpu_state_of(rma)->own[index];
     const uint32_t count = (uint32_t)f->count, lane = telpher_rma_gpu_lane();
     const uint32_t slots = (count + PER_SLOT - 1) / PER_SLOT;
@@ -231,6 +230,7 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
     const telpher_rma_fold fold = {
         src, dst, count, root, (uint16_t)(what >> 16), (uint16_t)what, 0};
     const telpher_rma_fold *f = &fold;
+    __shared__ uint64_t values[TELPHER_RMA_GPU_FEW_PIECE];
     const telpher_rma_gpu_own *own = &telpher_rma_gpu_state_of(rma)->own[index];
     const uint64_t word = telpher_rma_gpu_word(5, root, count, what);
     uint64_t all;
@@ -243,22 +243,22 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
     all = own->came[(own->met - 1) % 2];
     switch (f->type) {
     case TELPHER_RMA_I32:
-        telpher_rma_gpu_few_fold<int32_t, uint32_t>(rma, index, f, all, where);
+        telpher_rma_gpu_few_fold<int32_t, uint32_t>(rma, index, f, all, values, where);
         break;
     case TELPHER_RMA_U32:
-        telpher_rma_gpu_few_fold<uint32_t, uint32_t>(rma, index, f, all, where);
+        telpher_rma_gpu_few_fold<uint32_t, uint32_t>(rma, index, f, all, values, where);
         break;
     case TELPHER_RMA_I64:
-        telpher_rma_gpu_few_fold<int64_t, uint64_t>(rma, index, f, all, where);
+        telpher_rma_gpu_few_fold<int64_t, uint64_t>(rma, index, f, all, values, where);
         break;
     case TELPHER_RMA_U64:
-        telpher_rma_gpu_few_fold<uint64_t, uint64_t>(rma, index, f, all, where);
+        telpher_rma_gpu_few_fold<uint64_t, uint64_t>(rma, index, f, all, values, where);
         break;
     case TELPHER_RMA_F32:
-        telpher_rma_gpu_few_fold<float, float>(rma, index, f, all, where);
+        telpher_rma_gpu_few_fold<float, float>(rma, index, f, all, values, where);
         break;
     default:
-        telpher_rma_gpu_few_fold<double, double>(rma, index, f, all, where);
+        telpher_rma_gpu_few_fold<double, double>(rma, index, f, all, values, where);
         break;
     }
     if (telpher_rma_gpu_lane() == 0) {
