@@ -250,12 +250,17 @@ exchange(const struct place *p, telpher_rma_win win, const struct segment *field
          uint32_t tag)
 {
     uint32_t me = p->rma->world_rank, size = p->rma->world_size;
+    const uint32_t sides[2] = {me - 1, me + 1};
+    int first = p->first == 1, last = p->last == p->segments;
 
-    if (me > 0) {
-        send(p, win, field, p->first, me - 1, p->segments + 1, p->first == 1, tag);
+    if (!first && !last) {
+        telpher_rma_notify_each(p->rma, TELPHER_RMA_WORLD, sides, 2, tag);
     }
-    if (me < size - 1) {
-        send(p, win, field, p->last, me + 1, 0, p->last == p->segments, tag);
+    if (me > 0 && (first || last)) {
+        send(p, win, field, p->first, me - 1, p->segments + 1, first, tag);
+    }
+    if (me < size - 1 && (first || last)) {
+        send(p, win, field, p->last, me + 1, 0, last, tag);
     }
     telpher_rma_wait(p->rma, tag, (me > 0) + (me < size - 1));
 }

@@ -232,6 +232,20 @@ step_fluxes(const struct place *p, int computes, int sends)
     telpher_rma_sync(p->rma);
 }
 
+/* The step is done; within a device one call says so to both sides. */
+TELPHER_RMA_FN static void
+send_out(const struct place *p)
+{
+    const uint32_t sides[2] = {p->me - 1, p->me + 1};
+
+    if (p->first != 1 && p->last != p->rows) {
+        telpher_rma_notify_each(p->rma, TELPHER_RMA_WORLD, sides, 2, OUT_CAME);
+        return;
+    }
+    send_down(p, p->win_out, p->part.out, OUT_CAME);
+    send_up(p, p->win_out, p->part.out, OUT_CAME);
+}
+
 TELPHER_RMA_FN static void
 step_update(const struct place *p, int computes, int sends)
 {
@@ -245,8 +259,7 @@ step_update(const struct place *p, int computes, int sends)
         update(p, p->first, p->first + 1);
     }
     if (sends) {
-        send_down(p, p->win_out, p->part.out, OUT_CAME);
-        send_up(p, p->win_out, p->part.out, OUT_CAME);
+        send_out(p);
         telpher_rma_wait(p->rma, OUT_CAME, neighbours(p));
     }
     telpher_rma_sync(p->rma);

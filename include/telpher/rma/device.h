@@ -128,6 +128,10 @@
 /** One notification of @p tag to @p rank of @p comm, behind all that this rank put there. */
 #define telpher_rma_notify(rma, comm, rank, tag)                                       \
     (TELPHER_RMA_CALL_(rma, notify)(rma, comm, rank, tag, TELPHER_RMA_HERE))
+/** The same to each of @p count @p ranks, in all lanes the same: on a GPU one fence is enough for
+ *  those of this rank's GPU. */
+#define telpher_rma_notify_each(rma, comm, ranks, count, tag)                          \
+    telpher_rma_notify_each_(rma, comm, ranks, count, tag, TELPHER_RMA_HERE)
 /** Reads bytes [off .. off + len) of @p rank's part; they are in @p dst when it returns. */
 #define telpher_rma_get(rma, win, rank, off, dst, len)                                 \
     telpher_rma_get_(rma, win, rank, off, dst, len, TELPHER_RMA_HERE)
@@ -242,6 +246,22 @@ telpher_rma_put_value_notify_(telpher_rma *rma, telpher_rma_win win, uint32_t ra
 
     return TELPHER_RMA_CALL_(rma, put_value_notify)(rma, &a, where);
 }
+
+#if defined(__CUDACC__)
+#define telpher_rma_notify_each_ telpher_rma_gpu_notify_each
+#else
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_notify_each_(telpher_rma *rma, telpher_rma_comm comm, const uint32_t *ranks,
+                         uint32_t count, uint32_t tag, const char *where)
+{
+    telpher_status status = TELPHER_OK;
+
+    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
+        status = TELPHER_RMA_CALL_(rma, notify)(rma, comm, ranks[i], tag, where);
+    }
+    return status;
+}
+#endif
 
 TELPHER_RMA_DEVICE_FN_ telpher_status
 telpher_rma_get_(telpher_rma *rma, telpher_rma_win win, uint32_t rank, uint64_t off,

@@ -436,4 +436,43 @@ telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
     return status;
 }
 
+/* One fence for all that are near. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
+                                const uint32_t *ranks, uint32_t count, uint32_t tag,
+                                const char *where)
+{
+    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
+    const uint32_t domains = telpher_rma_gpu_state_of(rma)->domains;
+    telpher_status status = TELPHER_OK;
+    int fenced = 0;
+
+    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
+        const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, ranks[i]);
+
+        if (comm < 0 || tag >= rma->tags || known->key != key ||
+            known->rank != ranks[i] || known->far) {
+            status = telpher_rma_gpu_notify_one(rma, comm, ranks[i], tag, where);
+            continue;
+        }
+        if (!fenced) {
+            telpher_rma_gpu_release_near();
+        }
+        fenced = 1;
+        telpher_rma_gpu_add(&known->counts[tag], 1, domains);
+        telpher_rma_gpu_store(&known->senders[tag], rma->world_rank + 1);
+    }
+    return status;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_notify_each(telpher_rma *rma, telpher_rma_comm comm,
+                            const uint32_t *ranks, uint32_t count, uint32_t tag,
+                            const char *where)
+{
+    TELPHER_RMA_GPU_ONCE_(
+        rma, telpher_rma_gpu_notify_each_one(rma, comm, ranks, count, tag, where));
+    return status;
+}
+
 #endif
