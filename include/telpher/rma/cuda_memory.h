@@ -217,39 +217,6 @@ telpher_rma_cuda_part(struct telpher_rma_cuda *c, uint32_t d)
            part->meets != NULL && part->few != NULL && part->launch != NULL;
 }
 
-/* How many ranks of the first groups each domain waits for. */
-TELPHER_RMA_HOST_FN_ int
-telpher_rma_cuda_meets(struct telpher_rma_cuda *c, telpher_rma_gpu_group *groups,
-                       const uint32_t *members)
-{
-    const uint32_t count = 1 + c->host.devices, last = TELPHER_RMA_GPU_GROUPS - 1;
-    telpher_rma_gpu_meet *meets =
-        (telpher_rma_gpu_meet *)calloc(TELPHER_RMA_GPU_GROUPS, sizeof(*meets));
-    int good = meets != NULL;
-
-    groups[last].domains = c->count; /* where the kernels' ends meet */
-
-    for (uint32_t d = 0; good && d < c->count; d++) {
-        const struct telpher_rma_cuda_domain *domain = &c->domains[d];
-
-        for (uint32_t i = 0; i < count; i++) {
-            meets[i].expected = 0;
-            for (uint32_t k = 0; k < groups[i].size; k++) {
-                meets[i].expected +=
-                    members[(size_t)i * c->host.world + k] - domain->first <
-                    domain->ranks;
-            }
-            groups[i].domains += meets[i].expected != 0;
-        }
-        meets[last].expected = domain->ranks;
-        good = cudaMemcpy(c->host.parts[d].meets, meets,
-                          TELPHER_RMA_GPU_GROUPS * sizeof(*meets),
-                          cudaMemcpyHostToDevice) == cudaSuccess;
-    }
-    free(meets);
-    return good;
-}
-
 /* Groups with room for all ranks each; the world and the devices are filled. Behind this
  * process's own are those over several. */
 TELPHER_RMA_HOST_FN_ int
@@ -285,7 +252,7 @@ telpher_rma_cuda_groups(struct telpher_rma_cuda *c)
 
         members[(size_t)group * world + groups[group].size++] = base + r;
     }
-    good = good && telpher_rma_cuda_meets(c, groups, members) &&
+    good = good &&
            cudaMemcpy(on_gpu[0], groups, count * sizeof(*groups),
                       cudaMemcpyHostToDevice) == cudaSuccess &&
            cudaMemcpy(on_gpu[1], members, places * sizeof(*members),

@@ -231,24 +231,6 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
 
 /* ---- splits ---- */
 
-/* How many of a new group's ranks each domain has. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_expect(const telpher_rma *rma, uint32_t made)
-{
-    telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_rma_gpu_group *group = &g->groups[made];
-
-    for (uint32_t d = 0; d < g->domains; d++) {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < group->size; i++) {
-            n += telpher_rma_gpu_domain(g, group->members[i]) == d;
-        }
-        g->parts[d].meets[made].expected = n;
-        group->domains += n != 0;
-    }
-}
-
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
                           const telpher_rma_gpu_slot *slots, int32_t *ret_result)
@@ -276,7 +258,6 @@ telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
         n++;
     }
     g->groups[made].size = n;
-    telpher_rma_gpu_expect(rma, made);
     *ret_result = (int32_t)made + 1;
     return TELPHER_OK;
 }

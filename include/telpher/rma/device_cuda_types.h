@@ -55,8 +55,7 @@ typedef struct telpher_rma_gpu_slot {
 /** Ranks of a group, by position. Slots are there several times, for meetings by turns: who
  *  comes to the next meeting but one has read those of this one. */
 typedef struct telpher_rma_gpu_group {
-    uint32_t size, domains,
-        arrived; /* domains with ranks of the group, those that came */
+    uint32_t size;
     uint32_t *members;
     telpher_rma_gpu_slot *slots;
 } telpher_rma_gpu_group;
@@ -65,8 +64,7 @@ typedef struct telpher_rma_gpu_group {
  *  below, and above what it came for. By turns, since who went on may tell one domain of the
  *  next meeting before another has heard all of this one's. */
 typedef struct telpher_rma_gpu_meet {
-    uint64_t came[2];
-    uint32_t expected, apart[27]; /* its ranks there */
+    uint64_t came[2], apart[14];
 } telpher_rma_gpu_meet;
 
 typedef struct telpher_rma_gpu_window {
