@@ -200,68 +200,105 @@ telpher_rma_gpu_deliver_few(const telpher_rma_gpu *g, const telpher_rma_gpu_deli
     return 1;
 }
 
-/* How many of @p most lines from @p next on are there. They are in shared memory then. */
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
-                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t most,
-                             uint32_t lanes)
+/* Whether a line that was read is number @p number, all of it. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_is_line(const uint64_t *words, uint64_t number)
 {
-    const telpher_rma_line *lines = shared->lines;
-    uint32_t there = 0, good = 1;
-
-    __syncthreads(); /* all have read those of the last time */
-    for (uint32_t i = telpher_rma_gpu_lane(); i < most * 8; i += lanes) {
-        d->words[i / 8][i % 8] = telpher_rma_gpu_load64(
-            &lines[(next + i / 8) % TELPHER_RMA_DELIVERIES].words[i % 8]);
-    }
-    if (telpher_rma_gpu_lane() == lanes - 1) {
-        d->control = telpher_rma_gpu_load((const uint32_t *)&shared->control);
-    }
-    __syncthreads();
-    while (there < most) {
-        uint32_t round = telpher_rma_link_round(next + there, TELPHER_RMA_DELIVERIES);
+    const uint32_t round = telpher_rma_link_round(number, TELPHER_RMA_DELIVERIES);
+    uint32_t other = 0;
 
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            good &= (uint32_t)(d->words[there][i] >> 32) == round;
-        }
-        if (!good) {
-            break;
-        }
+    for (int i = 0; i < 8; i++) {
+        other |= (uint32_t)(words[i] >> 32) ^ round;
+    }
+    return other == 0;
+}
+
+/* How many lines from @p next on are there. They are in shared memory then. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
+                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes)
+{
+    uint32_t there = 0;
+
+    __syncthreads(); /* all have read those of the last time */
+    for (uint32_t i = telpher_rma_gpu_lane(); i < TELPHER_RMA_GPU_BATCH * 8;
+         i += lanes) {
+        d->words[i / 8][i % 8] = telpher_rma_gpu_load64(
+            &shared->lines[(next + i / 8) % TELPHER_RMA_DELIVERIES].words[i % 8]);
+    }
+    __syncthreads();
+    while (there < TELPHER_RMA_GPU_BATCH &&
+           telpher_rma_gpu_is_line(d->words[there], next + there)) {
         there++;
     }
     return there;
 }
 
-/* The same, until there are some or it is over. @return 0: it is over */
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_deliver_wait(telpher_rma_gpu *g, const telpher_rma_shared *shared,
-                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t most,
-                             uint32_t lanes)
+/* One more look at the next line and at what the host says; what earlier ones found is in
+ * shared memory then. Each takes as long as the way to the host's memory and back, so some
+ * are under way at once. @p ahead  this lane's: a word, and one of control */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_deliver_look(const telpher_rma_shared *shared,
+                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes,
+                             uint64_t ahead[][2])
 {
-    int ends = 0;
+    enum { LAST = TELPHER_RMA_GPU_LOOKS - 1 };
+    const uint64_t *words = shared->lines[next % TELPHER_RMA_DELIVERIES].words;
+    const uint32_t lane = telpher_rma_gpu_lane();
+    uint64_t now[2];
 
-    for (;;) {
-        uint32_t there = telpher_rma_gpu_deliver_read(shared, d, next, most, lanes);
-        int32_t control = (int32_t)d->control;
+    if (lane < 8) {
+        ahead[LAST][0] = telpher_rma_gpu_load64(&words[lane]);
+    }
+    if (lane == lanes - 1) {
+        ahead[LAST][1] = telpher_rma_gpu_load((const uint32_t *)&shared->control);
+    }
+    now[0] = ahead[0][0];
+    now[1] = ahead[0][1];
+#pragma unroll
+    for (int k = 0; k < LAST; k++) {
+        ahead[k][0] = ahead[k + 1][0];
+        ahead[k][1] = ahead[k + 1][1];
+    }
+    __syncthreads(); /* all have read those of the last time */
+    if (lane < 8) {
+        d->words[0][lane] = now[0];
+    }
+    for (uint32_t i = lane + lanes; i < 8; i += lanes) { /* fewer lanes than words */
+        d->words[0][i] = telpher_rma_gpu_load64(&words[i]);
+    }
+    if (lane == lanes - 1) {
+        d->control = (uint32_t)now[1];
+    }
+    __syncthreads();
+}
 
+/* Waits until line @p next is there, in shared memory. @return 0: it is over */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_deliver_wait(telpher_rma_gpu *g, const telpher_rma_shared *shared,
+                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes)
+{
+    uint64_t ahead[TELPHER_RMA_GPU_LOOKS][2] = {}; /* no line has round 0 */
+
+    for (int ended = 0; ended <= TELPHER_RMA_GPU_LOOKS + 1;) {
+        int32_t control;
+
+        telpher_rma_gpu_deliver_look(shared, d, next, lanes, ahead);
+        control = (int32_t)d->control;
         if (control < 0) {
             if (telpher_rma_gpu_lane() == 0) {
                 telpher_rma_gpu_deliver_failure(g, control);
             }
             return 0;
         }
-        if (there != 0) {
-            telpher_rma_gpu_seen(2); /* what lies beside is read behind the lines */
-            return there;
+        if (telpher_rma_gpu_is_line(d->words[0], next)) {
+            return 1;
         }
-        if (ends) {
-            return 0; /* nothing had been written when it was said that nothing more is */
-        }
-        ends = control == TELPHER_RMA_STOPS;
-        most = 1;
+        ended += control == TELPHER_RMA_STOPS; /* a look that began behind it counts */
         telpher_rma_gpu_let_others();
     }
+    return 0;
 }
 
 /* @p launch  any grid's copy; @p state  memory that all lanes share. */
@@ -273,7 +310,6 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
     telpher_rma_gpu_delivery *d = (telpher_rma_gpu_delivery *)(void *)state;
     const uint32_t lanes = blockDim.x * blockDim.y * blockDim.z;
     uint64_t next = 0;
-    uint32_t there = 0;
 
     if (telpher_rma_gpu_lane() == 0) {
         d->counts = g->parts[0].counts;
@@ -283,23 +319,24 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
         d->tags = g->tags;
         d->domains = g->domains + (g->boxes != NULL);
     }
-    for (;;) {
-        there = telpher_rma_gpu_deliver_wait(
-            g, shared, d, next, there != 0 ? TELPHER_RMA_GPU_BATCH : 1, lanes);
-        if (there == 0) {
-            return;
-        }
-        for (uint32_t i = 0; i < there; i++) {
-            if (!telpher_rma_gpu_deliver_few(g, d, d->words[i])) {
-                telpher_rma_gpu_deliver_line(
-                    g, d, d->words[i],
-                    shared->beside[(next + i) % TELPHER_RMA_DELIVERIES], lanes);
+    while (telpher_rma_gpu_deliver_wait(g, shared, d, next, lanes)) {
+        uint32_t there = 1; /* after a wait; then as many as there are */
+
+        do {
+            telpher_rma_gpu_seen(2); /* what lies beside is read behind the lines */
+            for (uint32_t i = 0; i < there; i++) {
+                if (!telpher_rma_gpu_deliver_few(g, d, d->words[i])) {
+                    telpher_rma_gpu_deliver_line(
+                        g, d, d->words[i],
+                        shared->beside[(next + i) % TELPHER_RMA_DELIVERIES], lanes);
+                }
             }
-        }
-        next += there;
-        if (telpher_rma_gpu_lane() == 0) {
-            telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
-        }
+            next += there;
+            if (telpher_rma_gpu_lane() == 0) {
+                telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
+            }
+            there = telpher_rma_gpu_deliver_read(shared, d, next, lanes);
+        } while (there != 0);
     }
 }
 

@@ -29,6 +29,11 @@
 #define TELPHER_RMA_GPU_WEAK 0
 #endif
 
+/* How many looks at memory of the host's are under way at once. */
+#ifndef TELPHER_RMA_GPU_LOOKS
+#define TELPHER_RMA_GPU_LOOKS 1
+#endif
+
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 &&                                  \
     __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208 &&                       \
     !TELPHER_RMA_GPU_FENCE_BOTH

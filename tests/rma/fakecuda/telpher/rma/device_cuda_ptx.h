@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define TELPHER_RMA_GPU_POLLS_AT_ONCE 1
+#define TELPHER_RMA_GPU_LOOKS 2
 
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_load(const uint32_t *at)
