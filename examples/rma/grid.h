@@ -301,7 +301,7 @@ grid_free(struct grid *g)
         study_free(g->blocks[d].values);
         study_free(g->blocks[d].x);
         study_free(g->blocks[d].y);
-        study_free(g->blocks[d].raw);
+        study_free(g->blocks[d].raw != g->blocks[d].y ? g->blocks[d].raw : NULL);
         study_free(g->blocks[d].came);
         study_free(g->blocks[d].squares);
         study_free(g->blocks[d].sums);

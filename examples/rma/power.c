@@ -6,6 +6,7 @@
  * sum, which is the eigenvalue.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "grid.h"
 
@@ -46,11 +47,12 @@ scale_x(const struct place *p, const double *raw, double norm)
     }
 }
 
-/* A stripe of the product goes from device (i, 0) to device (0, i), for the next step. */
+/* A stripe of the product goes from device (i, 0) to device (0, i), for the next step. That of
+ * device 0 lies there: its raw is its y. */
 TELPHER_RMA_FN static void
 turn(const struct place *p, uint64_t begin)
 {
-    if (p->j == 0 && place_does(p, STUDY_SENDS)) {
+    if (p->j == 0 && p->i != 0 && place_does(p, STUDY_SENDS)) {
         telpher_rma_put_notify(p->rma, p->x, place_partner(p, 0, p->i),
                                (begin + p->first) * sizeof(double),
                                &p->block.y[p->first], p->count * sizeof(double),
@@ -61,7 +63,7 @@ turn(const struct place *p, uint64_t begin)
 TELPHER_RMA_FN static void
 wait_turned(const struct place *p)
 {
-    if (p->i == 0 && place_does(p, STUDY_SENDS)) {
+    if (p->i == 0 && p->j != 0 && place_does(p, STUDY_SENDS)) {
         telpher_rma_wait_from(p->rma, TELPHER_RMA_WORLD, place_partner(p, p->j, 0),
                               TURNED, 1);
     }
@@ -77,7 +79,7 @@ step(struct place *p, uint32_t number, double *square, double *norm)
     double *y = p->block.y;
 
     p->begin = (uint64_t)(number % 2) * rows;
-    p->block.y += p->begin; /* what was put of the last one may be on its way */
+    p->block.y += rows - p->begin; /* what was put of the last one may be on its way */
     place_get_stripe(p, raw);
     scale_x(p, raw, *norm);
     if (place_does(p, STUDY_SENDS)) {
@@ -162,13 +164,15 @@ STUDY_PHASE(norm_phase)
     }
 }
 
-/* Part i, with length 1. */
+/* Part i, with length 1; part 0 stays where it is. */
 TELPHER_RMA_FN static void
 scale(const struct place *p, double norm)
 {
+    double *to = p->i == 0 ? p->block.x : p->block.y;
+
     for (uint32_t k = telpher_rma_lane(p->rma); p->j == 0 && k < p->count;
          k += telpher_rma_lanes(p->rma)) {
-        p->block.y[p->first + k] /= norm;
+        to[p->first + k] = p->block.y[p->first + k] / norm;
     }
 }
 
@@ -209,7 +213,7 @@ two_model(study_host *host, const struct study *s, void *data)
                        g->blocks[0].norm, sizeof(double), 0, 1);
         }
         study_launch(host, scale_phase, i);
-        for (uint32_t k = 0; k < g->side; k++) {
+        for (uint32_t k = 1; k < g->side; k++) {
             study_copy(host, k, g->blocks[k].x, k * g->side, g->blocks[k * g->side].y,
                        g->rows * sizeof(double), 0, 1);
         }
@@ -274,7 +278,14 @@ make_right(const struct study *s)
 static void
 make(const struct study *s, void *ret_data)
 {
-    grid_init((struct grid *)ret_data, s, 1);
+    struct grid *g = (struct grid *)ret_data;
+    struct block *first;
+
+    grid_init(g, s, 1);
+    first = &g->blocks[0];
+    study_free(first->raw);
+    first->raw = first->y;
+    memcpy(first->raw, first->x, g->rows * sizeof(double));
 }
 
 static void
