@@ -7,7 +7,16 @@
 #include <telpher/rma/device.h>
 
 enum { LITMUS_RANKS = 264, LITMUS_BYTES = 4096, LITMUS_MAX = 512 };
-enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, OWN, BURST, WAYS };
+enum litmus_way {
+    PUT_NOTIFY,
+    PUT_THEN_NOTIFY,
+    VALUE,
+    SEVERAL,
+    OWN,
+    BURST,
+    READS,
+    WAYS
+};
 enum { BURST_MAX = 20, BURST_BYTES = 48, BURST_APART = 64 };
 
 struct litmus {
@@ -52,6 +61,9 @@ litmus_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
     }
     switch (t->way) {
     case OWN: /* the other one gets it */
+        if (rma->devices > 1) {
+            telpher_rma_flush(rma, win); /* the other one's device reads it */
+        }
         telpher_rma_notify(rma, TELPHER_RMA_WORLD, other, 3);
         break;
     case PUT_NOTIFY:
@@ -174,6 +186,38 @@ litmus_receive(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t
     }
 }
 
+/* Loads whose values are looked at only when the other one has been told that it may write
+ * there again. */
+TELPHER_RMA_FN static void
+reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t other,
+            uint32_t round)
+{
+    enum { EACH = 4 };
+    const uint32_t lane = telpher_rma_lane(rma), lanes = telpher_rma_lanes(rma);
+    const uint32_t *in = (const uint32_t *)t->memory[rma->world_rank];
+    uint32_t *out = (uint32_t *)(t->memory[rma->world_rank] + LITMUS_BYTES);
+    uint32_t got[EACH];
+
+    for (uint32_t k = 0; k < EACH; k++) {
+        out[k * lanes + lane] = round * 2654435761u + k * lanes + lane;
+    }
+    if (round > 1) {
+        telpher_rma_wait(rma, 5, 1);
+    }
+    telpher_rma_put_notify(rma, win, other, 0, out,
+                           (uint64_t)EACH * lanes * sizeof(*out), 3);
+    telpher_rma_wait(rma, 3, 1);
+    for (uint32_t k = 0; k < EACH; k++) {
+        got[k] = in[k * lanes + lanes - 1 - lane];
+    }
+    telpher_rma_notify(rma, TELPHER_RMA_WORLD, other, 5);
+    for (uint32_t k = 0; k < EACH; k++) {
+        if (got[k] != round * 2654435761u + k * lanes + lanes - 1 - lane) {
+            atomicAdd_system(&t->bad, 1);
+        }
+    }
+}
+
 /* Rank i plays with rank i + half, all pairs at once. */
 TELPHER_RMA_KERNEL(kernel_litmus)
 {
@@ -184,6 +228,10 @@ TELPHER_RMA_KERNEL(kernel_litmus)
 
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, t->memory[me], LITMUS_BYTES, &win);
     for (uint32_t n = 1; n <= t->rounds && me < 2 * half; n++) {
+        if (t->way == READS) {
+            reads_round(rma, t, win, other, n);
+            continue;
+        }
         if (t->way == BURST) {
             burst_send(rma, t, win, other, n);
             burst_receive(rma, t, other, n);

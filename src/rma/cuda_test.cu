@@ -101,6 +101,9 @@ run_bad(uint32_t lanes)
     }
 }
 
+static int litmus_only;
+static uint32_t litmus_part = 1; /* of so many */
+
 /* Millions of messages, between the halves of each shape's ranks. */
 static void
 run_litmus(uint32_t gpus, uint32_t devices)
@@ -124,7 +127,7 @@ run_litmus(uint32_t gpus, uint32_t devices)
             cudaMalloc(&t->memory[r], 2 * LITMUS_BYTES);
         }
         cudaSetDevice(0);
-        t->rounds = ranks == 2 ? 25000 : 2500;
+        t->rounds = (ranks > 2 ? 5000 : shapes[i][1] > 1 ? 20000 : 5000) / litmus_part;
         for (t->way = 0; t->way < WAYS; t->way++) {
             for (uint32_t r = 0; r < ranks; r++) {
                 cudaMemset(t->memory[r], 0xee, 2 * LITMUS_BYTES);
@@ -153,8 +156,6 @@ share_data(uint32_t gpus)
                                      cudaHostAllocMapped | cudaHostAllocPortable)
                      : cudaMallocManaged(&data, sizeof(*data))) == cudaSuccess;
 }
-
-static int litmus_only;
 
 /* All of it with so many GPUs. */
 static void
@@ -191,14 +192,17 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     fflush(stdout);
 }
 
-/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that. */
+/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that, and a
+ * number behind that: one part of so many. */
 int
 main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
     int gpus = 0;
 
+    setvbuf(stdout, NULL, _IOLBF, 0);
     litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
+    litmus_part = argc > 3 && atoi(argv[3]) > 0 ? (uint32_t)atoi(argv[3]) : 1;
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
         return 77;

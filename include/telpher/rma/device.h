@@ -125,7 +125,9 @@
  *  multiple of 8 (else TELPHER_ERR_INVALID), and notifies. There is no source to keep. */
 #define telpher_rma_put_value_notify(rma, win, rank, off, value, tag)                  \
     telpher_rma_put_value_notify_(rma, win, rank, off, value, tag, TELPHER_RMA_HERE)
-/** One notification of @p tag to @p rank of @p comm, behind all that this rank put there. */
+/** One notification of @p tag to @p rank of @p comm, behind all that this rank put there, and
+ *  behind all that it read. Ranks of its device also see what it wrote by itself; those of
+ *  others behind a flush only. */
 #define telpher_rma_notify(rma, comm, rank, tag)                                       \
     (TELPHER_RMA_CALL_(rma, notify)(rma, comm, rank, tag, TELPHER_RMA_HERE))
 /** The same to each of @p count @p ranks, in all lanes the same: on a GPU one fence is enough for
@@ -135,7 +137,8 @@
 /** Reads bytes [off .. off + len) of @p rank's part; they are in @p dst when it returns. */
 #define telpher_rma_get(rma, win, rank, off, dst, len)                                 \
     telpher_rma_get_(rma, win, rank, off, dst, len, TELPHER_RMA_HERE)
-/** Waits until all that this rank put into the window has arrived. */
+/** Waits until all that this rank put into the window has arrived, and what it wrote by itself
+ *  can be read by ranks of other devices, whom a notification tells of it. */
 #define telpher_rma_flush(rma, win)                                                    \
     (TELPHER_RMA_CALL_(rma, flush)(rma, win, TELPHER_RMA_HERE))
 

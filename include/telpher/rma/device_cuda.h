@@ -7,10 +7,11 @@
  * wait for lies in their own domain's memory; tables of the launch lie in the first one's,
  * its home. Words that other domains touch are touched for the system, by everybody.
  *
- * Order: lanes meet, then one lane fences and counts. It fences for the GPU towards ranks of
- * its domain; towards others for the system, and only when it put something since it last
- * did. Who waits polls without order and acquires when it has what it waited for, so that
- * neighbours, and loads between puts, keep the L1 cache.
+ * Order (docs/decisions/0020): lanes have read what they read, and meet, then one lane fences
+ * and counts. It fences for the GPU towards ranks of its domain; towards others for the
+ * system, and only when it put something since it last did. Who waits polls without order and
+ * acquires when it has what it waited for, so that neighbours, and loads between puts, keep
+ * the L1 cache.
  *
  * Calls that are made often are in line, as far as they go when nothing is new or wrong; the
  * rest is out of line, where it takes neither registers nor room from them.
@@ -331,7 +332,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     state->posted = state->room = state->asked = state->by_agent = 0;
     state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     state->mailed = 0;
-    state->answered = state->under_way = state->waits = 0;
+    state->answered = state->under_way = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
         state->in[i].taken = state->in[i].told = 0;
@@ -353,6 +354,7 @@ telpher_rma_gpu_begin(telpher_rma_gpu *g, telpher_rma *rma)
     for (uint32_t i = telpher_rma_gpu_lane(); i < TELPHER_RMA_GPU_TAGS; i += lanes) {
         telpher_rma_gpu_state_of(rma)->taken[i] = 0;
         telpher_rma_gpu_state_of(rma)->guess[i] = 0;
+        telpher_rma_gpu_state_of(rma)->behind[i] = 0;
     }
     if (telpher_rma_gpu_lane() == 0) {
         telpher_rma_gpu_begin_one(g, rma);
@@ -380,8 +382,7 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
     if (state->bell == NULL) {
         return;
     }
-    telpher_rma_gpu_release_all(rma);
-    telpher_rma_gpu_come(rma, last, 0, 1);
+    telpher_rma_gpu_come(rma, last, 0, 1); /* behind the fence above */
     while (telpher_rma_gpu_load64(at) != rma->world_size &&
            !telpher_rma_gpu_failed(rma)) {
         telpher_rma_gpu_look_for_mail(rma);

@@ -82,8 +82,13 @@ TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_fits(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                      const telpher_rma_access *a)
 {
-    return place->key == a->win && place->rank == a->rank && a->win >= 0 &&
-           a->tag < rma->tags && a->off <= place->len && a->len <= place->len - a->off;
+    const uint64_t len = place->len;
+    const int32_t key = place->key;
+    const uint32_t rank = place->rank;
+
+    /* all is read before any is looked at */
+    return (key == a->win) & (rank == a->rank) & (a->win >= 0) & (a->tag < rma->tags) &
+           (a->off <= len) & (a->len <= len - a->off);
 }
 
 /* Where an access goes, and whose memory that is, in the block's shared memory: a lane's own
@@ -154,59 +159,78 @@ telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t la
     }
 }
 
-/* Behind what all lanes wrote, which met before. Towards a far rank the fence for the system
- * is for what was put there; others read this rank's own memory through this GPU's L2 cache,
- * so for that the fence for the GPU is enough. */
+/* The counter behind all that was put there. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place place,
+telpher_rma_gpu_add_to(const telpher_rma *rma, const telpher_rma_gpu_place *place,
+                       uint32_t tag, uint64_t by)
+{
+    telpher_rma_gpu_add(&place->counts[tag], by);
+    telpher_rma_gpu_state_of(rma)->dirty |= place->far ? TELPHER_RMA_GPU_TOLD_FAR : 0;
+    telpher_rma_gpu_store(&place->senders[tag], rma->world_rank + 1); /* for reports */
+}
+
+/* All that was put to a rank is there before what is written next. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release(const telpher_rma *rma, const telpher_rma_gpu_place *place)
+{
+    if (place->far) {
+        telpher_rma_gpu_release_far();
+        telpher_rma_gpu_state_of(rma)->dirty = 0;
+    } else {
+        telpher_rma_gpu_release_near();
+    }
+}
+
+/* One notification behind what all lanes wrote, which met before: towards a near rank behind
+ * all of it, towards a far one behind what was put there, if it is not known to have arrived.
+ * Far ranks read this rank's memory through this GPU's L2 cache: what it wrote there is a
+ * matter of flush. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                       uint32_t tag)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint32_t domains = state->domains, me = rma->world_rank + 1;
-    uint64_t by = 1;
+    const int unsettled = telpher_rma_gpu_unsettled(rma, place->target);
 
-    if (!place.far) {
-        telpher_rma_gpu_release_near();
-    } else {
-        if (telpher_rma_gpu_unsettled(rma, place.target)) {
-            telpher_rma_gpu_release_far();
-            by += TELPHER_RMA_GPU_BEHIND;
-        } else if ((state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
-            telpher_rma_gpu_release_far();
-        } else {
-            telpher_rma_gpu_release_own();
-        }
-        state->dirty = TELPHER_RMA_GPU_TOLD_FAR;
+    if (!place->far ||
+        (telpher_rma_gpu_state_of(rma)->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
+        telpher_rma_gpu_release(rma, place);
     }
-    telpher_rma_gpu_add(&place.counts[tag], by, domains);
-    telpher_rma_gpu_store(&place.senders[tag], me); /* for reports */
+    if (!unsettled) {
+        telpher_rma_gpu_add_to(rma, place, tag, 1);
+    } else if (!telpher_rma_gpu_mail(rma, place->target, tag, 0, 0, 0)) {
+        telpher_rma_gpu_release(rma, place);
+        telpher_rma_gpu_add_to(rma, place, tag, 1 + TELPHER_RMA_GPU_BEHIND);
+    }
 }
 
 /* One lane puts up to 8 bytes and notifies. */
 TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place place,
+telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                         uint32_t tag, uint64_t at, uint64_t value, uint32_t len,
                         const char *call, const char *where)
 {
     telpher_status status = TELPHER_OK;
+    uint64_t by = 1;
 
-    if (place.far) {
-        if (telpher_rma_gpu_by_agent(rma, place.far)) {
-            return telpher_rma_gpu_post_few(rma, place.rank, place.key, at - place.base,
-                                            tag, value, len, call, where);
+    if (place->far) {
+        if (telpher_rma_gpu_by_agent(rma, place->far)) {
+            return telpher_rma_gpu_post_few(rma, place->rank, place->key,
+                                            at - place->base, tag, value, len, call,
+                                            where);
         }
-        if (telpher_rma_gpu_mail(rma, place.target, tag, at, value, len)) {
+        if (telpher_rma_gpu_mail(rma, place->target, tag, at, value, len)) {
             return TELPHER_OK;
         }
-        if (telpher_rma_gpu_unsettled(rma, place.target)) {
+        if (telpher_rma_gpu_unsettled(rma, place->target)) {
+            by += TELPHER_RMA_GPU_BEHIND;
             status =
-                telpher_rma_gpu_settle_bytes(rma, place.target, at, len, call, where);
+                telpher_rma_gpu_settle_bytes(rma, place->target, at, len, call, where);
         }
-        telpher_rma_gpu_state_of(rma)->dirty = 1;
     }
     if (status == TELPHER_OK) {
         telpher_rma_gpu_write_few((uint8_t *)at, value, len);
-        telpher_rma_gpu_count(rma, place, tag);
+        telpher_rma_gpu_release(rma, place);
+        telpher_rma_gpu_add_to(rma, place, tag, by);
     }
     return status;
 }
@@ -251,7 +275,7 @@ telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kin
     if (telpher_rma_gpu_lane() == 0) {
         state->dirty |= kind != TELPHER_RMA_GPU_GET && place->far;
         if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
-            telpher_rma_gpu_count(rma, *place, a->tag);
+            telpher_rma_gpu_count(rma, place, a->tag);
         }
     }
     __syncthreads();
@@ -290,36 +314,51 @@ telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len
         return telpher_rma_gpu_access_at(rma, &a, kind, place, calls[kind], where);
     }
     TELPHER_RMA_GPU_AGAIN_(
-        rma, telpher_rma_gpu_put_few(rma, *place, tag, place->base + off, value,
+        rma, telpher_rma_gpu_put_few(rma, place, tag, place->base + off, value,
                                      (uint32_t)len, calls[kind], where));
     return telpher_rma_gpu_state_of(rma)->once;
 }
 
-/* Up to 8 bytes and their notification, which one lane carries when it knows the place. The
- * source is read at once, while it is looked for. */
+/* Up to 8 bytes and their notification, which one lane carries when it knows the place. What is at
+ * hand is looked at before the lanes have met, as above. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int kind,
                            const char *call, const char *where)
 {
+    const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, a->win, a->rank);
     const uint8_t *local = (const uint8_t *)a->local;
-    telpher_rma_gpu_place place;
-    uint64_t value = a->value, at;
+    const uint64_t at = place.base + a->off;
+    const telpher_rma_gpu_mailing mailing =
+        telpher_rma_gpu_may_mail(rma, place.target, a->tag, at);
+    const int good =
+        telpher_rma_gpu_fits(rma, &place, a) &
+        (kind == TELPHER_RMA_GPU_PUT_VALUE ? at % 8 == 0
+                                           : (local != NULL) & (at != (uint64_t)local));
+    uint64_t value = a->value;
 
+    telpher_rma_gpu_have_read();
     __syncthreads();
     if (telpher_rma_gpu_lane() == 0 && kind != TELPHER_RMA_GPU_PUT_VALUE &&
         local != NULL) {
         value = telpher_rma_gpu_read_few(local, (uint32_t)a->len);
     }
-    place = *telpher_rma_gpu_known(rma, a->win, a->rank);
-    at = place.base + a->off;
-    if (!telpher_rma_gpu_fits(rma, &place, a) ||
-        (kind == TELPHER_RMA_GPU_PUT_VALUE ? at % 8 != 0
-                                           : local == NULL || at == (uint64_t)local)) {
+    if (!good) {
         return telpher_rma_gpu_access(rma, a->local, a->off, a->len, value, a->win,
                                       a->rank, a->tag, kind, where);
     }
-    TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_put_few(rma, place, a->tag, at, value,
-                                                        (uint32_t)a->len, call, where));
+    if (telpher_rma_gpu_lane() == 0) {
+        telpher_status status = TELPHER_OK;
+
+        if (place.far == TELPHER_RMA_GPU_FAR && mailing.good) {
+            telpher_rma_gpu_mail_to(rma, &mailing, place.target, a->tag, at, value,
+                                    (uint32_t)a->len);
+        } else {
+            status = telpher_rma_gpu_put_few(rma, &place, a->tag, at, value,
+                                             (uint32_t)a->len, call, where);
+        }
+        telpher_rma_gpu_state_of(rma)->once = status;
+    }
+    __syncthreads();
     return telpher_rma_gpu_state_of(rma)->once;
 }
 
@@ -327,6 +366,7 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_access_any(telpher_rma *rma, const telpher_rma_access *a, int kind,
                            const char *where)
 {
+    telpher_rma_gpu_have_read();
     __syncthreads();
     return telpher_rma_gpu_access(rma, a->local, a->off, a->len, a->value, a->win,
                                   a->rank, a->tag, kind, where);
@@ -376,13 +416,6 @@ telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
     return status;
 }
 
-/* A notification behind what is in slots. @return 0 if that is not possible */
-TELPHER_RMA_GPU_SLOW_FN_ int
-telpher_rma_gpu_notify_by_mail(const telpher_rma *rma, uint32_t target, uint32_t tag)
-{
-    return telpher_rma_gpu_mail(rma, target, tag, 0, 0, 0);
-}
-
 /* The place of a rank that is not at hand. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
@@ -398,9 +431,10 @@ telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32
     return TELPHER_OK;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
-                           uint32_t tag, const char *where)
+/* A notification to a rank that is not at hand, or behind what is under way. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
+                                 uint32_t rank, uint32_t tag, const char *where)
 {
     const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
     const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, rank);
@@ -415,25 +449,45 @@ telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32
             return status;
         }
     }
-    if (known->far) {
-        if (telpher_rma_gpu_by_agent(rma, known->far)) {
-            return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
-        }
-        if (telpher_rma_gpu_unsettled(rma, known->target) &&
-            telpher_rma_gpu_notify_by_mail(rma, known->target, tag)) {
-            return TELPHER_OK;
-        }
+    if (telpher_rma_gpu_by_agent(rma, known->far)) {
+        return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
     }
-    telpher_rma_gpu_count(rma, *known, tag);
+    telpher_rma_gpu_count(rma, known, tag);
     return TELPHER_OK;
 }
 
+/* What is at hand is looked at before the lanes have met: only calls change it, and they end with
+ * a barrier. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
                        uint32_t tag, const char *where)
 {
-    TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_notify_one(rma, comm, rank, tag, where));
-    return status;
+    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, key, rank);
+    const uint32_t dirty = state->dirty, tags = rma->tags, me = rma->world_rank + 1,
+                   busy = (dirty & TELPHER_RMA_GPU_PUT_FAR) | state->under_way |
+                          state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
+    const int quick = (comm >= 0) & (place.key == key) & (place.rank == rank) &
+                      (tag < tags) & ((place.far == 0) | (busy == 0));
+
+    telpher_rma_gpu_have_read();
+    __syncthreads();
+    if (telpher_rma_gpu_lane() == 0) {
+        if (quick) {
+            if (!place.far) {
+                telpher_rma_gpu_release_near();
+            }
+            telpher_rma_gpu_add(&place.counts[tag], 1);
+            telpher_rma_gpu_store(&place.senders[tag], me);
+            state->dirty = dirty | (place.far ? TELPHER_RMA_GPU_TOLD_FAR : 0);
+            state->once = TELPHER_OK;
+        } else {
+            state->once = telpher_rma_gpu_notify_otherwise(rma, comm, rank, tag, where);
+        }
+    }
+    __syncthreads();
+    return state->once;
 }
 
 /* One fence for all that are near. */
@@ -443,7 +497,6 @@ telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
                                 const char *where)
 {
     const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
-    const uint32_t domains = telpher_rma_gpu_state_of(rma)->domains;
     telpher_status status = TELPHER_OK;
     int fenced = 0;
 
@@ -452,14 +505,14 @@ telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
 
         if (comm < 0 || tag >= rma->tags || known->key != key ||
             known->rank != ranks[i] || known->far) {
-            status = telpher_rma_gpu_notify_one(rma, comm, ranks[i], tag, where);
+            status = telpher_rma_gpu_notify_otherwise(rma, comm, ranks[i], tag, where);
             continue;
         }
         if (!fenced) {
             telpher_rma_gpu_release_near();
         }
         fenced = 1;
-        telpher_rma_gpu_add(&known->counts[tag], 1, domains);
+        telpher_rma_gpu_add(&known->counts[tag], 1);
         telpher_rma_gpu_store(&known->senders[tag], rma->world_rank + 1);
     }
     return status;
@@ -470,6 +523,7 @@ telpher_rma_gpu_notify_each(telpher_rma *rma, telpher_rma_comm comm,
                             const uint32_t *ranks, uint32_t count, uint32_t tag,
                             const char *where)
 {
+    telpher_rma_gpu_have_read();
     TELPHER_RMA_GPU_ONCE_(
         rma, telpher_rma_gpu_notify_each_one(rma, comm, ranks, count, tag, where));
     return status;

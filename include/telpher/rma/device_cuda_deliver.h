@@ -15,7 +15,7 @@ typedef struct telpher_rma_gpu_delivery {
     uint64_t words[TELPHER_RMA_GPU_BATCH][8];
     uint64_t *counts; /* at hand, for ranks that are all of one domain: */
     uint32_t *senders;
-    uint32_t base, near, tags, domains; /* the first one, how many */
+    uint32_t base, near, tags; /* the first one, how many */
     uint32_t control;
 } telpher_rma_gpu_delivery;
 
@@ -52,7 +52,7 @@ telpher_rma_gpu_deliver_count(const telpher_rma_gpu *g, uint32_t to, uint32_t fr
     const uint64_t at = (uint64_t)to * g->tags + tag;
 
     telpher_rma_gpu_deliver_fence(g, domain);
-    telpher_rma_gpu_add(&part->counts[at], 1, 2);
+    telpher_rma_gpu_add(&part->counts[at], 1);
     telpher_rma_gpu_store(&part->senders[at], from + 1);
 }
 
@@ -68,7 +68,7 @@ telpher_rma_gpu_deliver_notify(const telpher_rma_gpu *g,
         return;
     }
     telpher_rma_gpu_release_near();
-    telpher_rma_gpu_add(&d->counts[at], 1, d->domains);
+    telpher_rma_gpu_add(&d->counts[at], 1);
     telpher_rma_gpu_store(&d->senders[at], from + 1);
 }
 
@@ -317,7 +317,6 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
         d->base = g->base;
         d->near = g->domains == 1 ? g->ranks : 0;
         d->tags = g->tags;
-        d->domains = g->domains + (g->boxes != NULL);
     }
     while (telpher_rma_gpu_deliver_wait(g, shared, d, next, lanes)) {
         uint32_t there = 1; /* after a wait; then as many as there are */

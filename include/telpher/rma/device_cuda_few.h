@@ -57,7 +57,7 @@ telpher_rma_gpu_few_send(const telpher_rma *rma, int index, uint64_t word, uint6
     int apart = telpher_rma_gpu_apart(rma, index);
     uint64_t at = (uint64_t)state->own[index].me * TELPHER_RMA_GPU_FEW * 2;
 
-    telpher_rma_gpu_release_all(rma);
+    telpher_rma_gpu_release_to(rma, index);
     for (uint32_t d = apart ? 0 : state->domain;
          d < (apart ? state->parts : state->domain + 1); d++) {
         uint64_t *place = telpher_rma_gpu_few_of(rma, d, index, 1) + at;
@@ -192,6 +192,7 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
                           const telpher_rma_fold *f, uint32_t len, const char *where)
 {
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     const uint8_t *src = (const uint8_t *)f->src;
     uint64_t values[TELPHER_RMA_GPU_FEW] = {0, 0}, all;
     telpher_status status = telpher_rma_gpu_settle_all(rma, "reduce", where);
@@ -205,7 +206,15 @@ telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
         values[1] = telpher_rma_gpu_read_few(src + 8, len - 8);
     }
     telpher_rma_gpu_few_send(rma, index, word, all, values, (len + 7) / 8);
-    return TELPHER_OK;
+    /* others may not come before this rank has taken their small puts */
+    return state->bell == NULL
+               ? TELPHER_OK
+               : telpher_rma_gpu_meet_long(rma, index,
+                                           &telpher_rma_gpu_of(rma)
+                                                ->parts[state->domain]
+                                                .meets[index]
+                                                .came[(state->own[index].met - 1) % 2],
+                                           all, "reduce", where);
 }
 
 /* Whether a reduction, or a broadcast as one of bytes, is of few, and good. */

@@ -152,6 +152,19 @@ telpher_rma_gpu_word(uint64_t op, uint64_t a, uint64_t b, uint64_t c)
     return (uint64_t)h << 32 | 1;
 }
 
+/* What this rank did is there for who sees that it came: of a group in several domains also what
+ * it wrote by itself, wherever that lies. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release_to(const telpher_rma *rma, int index)
+{
+    if (telpher_rma_gpu_apart(rma, index)) {
+        telpher_rma_gpu_release_far();
+        telpher_rma_gpu_state_of(rma)->dirty = 0;
+    } else {
+        telpher_rma_gpu_release_all(rma);
+    }
+}
+
 /* Tells each domain that this rank came. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_come(const telpher_rma *rma, int index, uint32_t turn, uint64_t word)
@@ -160,11 +173,11 @@ telpher_rma_gpu_come(const telpher_rma *rma, int index, uint32_t turn, uint64_t 
     const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
     if (!telpher_rma_gpu_apart(rma, index)) {
-        telpher_rma_gpu_add(&g->parts[state->domain].meets[index].came[turn], word, 1);
+        telpher_rma_gpu_add(&g->parts[state->domain].meets[index].came[turn], word);
         return;
     }
     for (uint32_t i = 0; i < state->parts; i++) {
-        telpher_rma_gpu_add(&g->parts[i].meets[index].came[turn], word, 2);
+        telpher_rma_gpu_add(&g->parts[i].meets[index].came[turn], word);
     }
 }
 
@@ -219,12 +232,12 @@ telpher_rma_gpu_meet_one(const telpher_rma *rma, int index, uint64_t word,
     if (status != TELPHER_OK) {
         return status;
     }
-    telpher_rma_gpu_release_all(rma);
+    telpher_rma_gpu_release_to(rma, index);
     telpher_rma_gpu_come(rma, index, turn, word);
 #pragma unroll 1
     for (uint32_t polls = 0; state->bell == NULL && polls < TELPHER_RMA_GPU_EAGER;
          polls++) {
-        if (telpher_rma_gpu_look_at(at) == all) {
+        if (telpher_rma_gpu_load64(at) == all) {
             telpher_rma_gpu_seen(state->domains);
             return failed ? TELPHER_ERR_CANCELED : TELPHER_OK;
         }

@@ -10,9 +10,10 @@
  * last, and at all that rang when its bell has rung more often than it took.
  *
  * Nothing passes a slot by: while some of a rank's may not be taken, what it puts otherwise
- * is behind a fence for the system, and the count says so; who sees it in there looks for
- * mail before it goes on. Only a put to bytes that a slot writes waits until that was taken,
- * as do a flush, a barrier and the kernel's end; ranks look until all have come to theirs.
+ * is behind a fence for the system, and its notification goes in a slot of no bytes. Where
+ * there is none left the count says so; who sees it in there takes all mail before it goes
+ * on. Only a put to bytes that a slot writes waits until that was taken, as do a flush, a
+ * barrier and the kernel's end; ranks look until all have come to theirs.
  *
  * Everything here is done by one lane.
  */
@@ -64,6 +65,15 @@ telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
     in->told = in->taken;
 }
 
+/* A sender that has sent half of its slots is told before it runs out of them. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_tell_soon(telpher_rma_gpu_inbox *in)
+{
+    if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH / 2) {
+        telpher_rma_gpu_tell(in);
+    }
+}
+
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_tell_all(const telpher_rma *rma)
 {
@@ -96,6 +106,7 @@ telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     in->slots = mine->mail + pair * TELPHER_RMA_GPU_DEPTH * 2;
     in->taken_at = &mine->mail_taken[pair];
     in->taken = in->told = *in->taken_at;
+    in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
     in->credit = &other->credits[(uint64_t)source * g->ranks + rma->world_rank];
 }
 
@@ -111,33 +122,38 @@ telpher_rma_gpu_inbox_of(const telpher_rma *rma, uint32_t source)
     return in;
 }
 
-/* Where the next message of a source will be. */
-TELPHER_RMA_GPU_FN_ const uint64_t *
-telpher_rma_gpu_next_slot(const telpher_rma_gpu_inbox *in)
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_mail_tag(uint64_t meta)
 {
-    return in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
+    return (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_TAG) & 255;
 }
 
-/* Takes the message that was read from there. What was put before it can be read behind the
- * next telpher_rma_gpu_seen(), which every wait ends with. */
+/* Writes the bytes of a message that was read from its slot. What was put before it can be read
+ * behind the next telpher_rma_gpu_seen(), which every wait ends with. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_write(uint64_t value, uint64_t meta)
+{
+    telpher_rma_gpu_write_few(
+        (uint8_t *)(meta & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_TAG) - 1)), value,
+        (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_LEN) & 15);
+}
+
+/* Takes the message. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_unpack(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
                        uint64_t value, uint64_t meta)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint32_t tag = (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_TAG) & 255;
+    uint32_t tag = telpher_rma_gpu_mail_tag(meta);
 
-    telpher_rma_gpu_write_few(
-        (uint8_t *)(meta & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_TAG) - 1)), value,
-        (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_LEN) & 15);
+    telpher_rma_gpu_mail_write(value, meta);
     state->taken[tag]--; /* one more is there than the counter says */
     in->taken++;
+    in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
     state->mailed += telpher_rma_gpu_ring_of(in->source);
     state->guess[tag] = (uint16_t)(in->source + 1);
     state->senders[tag] = in->source + 1;
-    if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH / 2) {
-        telpher_rma_gpu_tell(in);
-    }
+    telpher_rma_gpu_tell_soon(in);
 }
 
 /* Takes all that came from a source. */
@@ -148,7 +164,7 @@ telpher_rma_gpu_take_mail(const telpher_rma *rma, uint32_t source)
     uint64_t value, meta;
 
     for (;;) {
-        telpher_rma_gpu_load_both(telpher_rma_gpu_next_slot(in), &value, &meta);
+        telpher_rma_gpu_load_both(in->next, &value, &meta);
         if (!telpher_rma_gpu_mail_is(meta, in->taken)) {
             return;
         }
@@ -171,7 +187,7 @@ telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
 }
 
 /* All that has come, from whomever; some loads are under way at once. */
-TELPHER_RMA_GPU_FN_ void
+TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
 {
     enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_NUMBER - 32 };
@@ -203,14 +219,21 @@ telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
     }
 }
 
+/* Whether a bell says that more is there than was taken. When some were taken before they rang,
+ * it may be less. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_rings(uint64_t bell, uint64_t mailed)
+{
+    return (int64_t)(bell - mailed) >> TELPHER_RMA_GPU_MAIL_RING > 0;
+}
+
 /* Takes what the bell says is there, @p bell as it was. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
 {
     uint64_t more = bell - telpher_rma_gpu_state_of(rma)->mailed;
-    int64_t count = (int64_t)more >> TELPHER_RMA_GPU_MAIL_RING;
 
-    if (count == 1) {
+    if (more >> TELPHER_RMA_GPU_MAIL_RING == 1) {
         uint32_t source =
             (uint32_t)(more & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_RING) - 1)) - 1;
 
@@ -219,9 +242,7 @@ telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
             return;
         }
     }
-    if (count > 0) { /* else some were taken before they rang */
-        telpher_rma_gpu_take_all_mail(rma);
-    }
+    telpher_rma_gpu_take_all_mail(rma);
 }
 
 /* Looks whether there is any, and whether somebody asks. */
@@ -229,15 +250,15 @@ TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_look_for_some(const telpher_rma *rma)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint64_t bell = telpher_rma_gpu_load64(&state->bell->rung);
-    uint32_t asked = telpher_rma_gpu_load(&state->bell->asked);
+    uint64_t bell, asked;
 
-    telpher_rma_gpu_seen(state->domains);
-    if (bell != state->mailed) {
+    telpher_rma_gpu_load_both(&state->bell->rung, &bell, &asked);
+    if (telpher_rma_gpu_rings(bell, state->mailed)) {
+        telpher_rma_gpu_seen(state->domains);
         telpher_rma_gpu_answer(rma, bell);
     }
-    if (asked != state->answered) {
-        state->answered = asked;
+    if ((uint32_t)asked != state->answered) {
+        state->answered = (uint32_t)asked;
         telpher_rma_gpu_tell_all(rma);
     }
 }
@@ -323,6 +344,13 @@ telpher_rma_gpu_settle_bytes(const telpher_rma *rma, uint32_t target, uint64_t a
                : telpher_rma_gpu_settle(rma, out, call, where);
 }
 
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_next_mail(telpher_rma_gpu_outbox *out)
+{
+    out->next = out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2;
+    out->number = telpher_rma_gpu_mail_number(out->sent);
+}
+
 /* Makes the box a target's, if it may be, and looks how much was taken.
  * @return 1 if there is a slot for one more */
 TELPHER_RMA_GPU_SLOW_FN_ int
@@ -348,7 +376,70 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
     out->bell = &part->bells[target];
     out->slots = part->mail + ((uint64_t)target * g->ranks + rma->world_rank) *
                                   TELPHER_RMA_GPU_DEPTH * 2;
+    telpher_rma_gpu_next_mail(out);
     return 1;
+}
+
+/* What is left to do behind a message that was sent. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_sent(telpher_rma_gpu_state *state, telpher_rma_gpu_outbox *out,
+                          uint64_t at, uint32_t len)
+{
+    uint64_t low = out->low, high = out->high;
+
+    if (out->sent == out->acked) {
+        low = UINT64_MAX;
+        high = 0;
+    }
+    if (len != 0) {
+        low = at < low ? at : low;
+        high = at + len > high ? at + len : high;
+    }
+    out->low = low;
+    out->high = high;
+    out->sent++;
+    telpher_rma_gpu_next_mail(out);
+    state->under_way = 1;
+}
+
+/* Where the next message to a far target goes, if nothing stands in the way. */
+typedef struct telpher_rma_gpu_mailing {
+    uint64_t *slot, *rung, number;
+    int good;
+} telpher_rma_gpu_mailing;
+
+/* All that is to be known is read before any is looked at. */
+TELPHER_RMA_GPU_FN_ telpher_rma_gpu_mailing
+telpher_rma_gpu_may_mail(const telpher_rma *rma, uint32_t target, uint32_t tag,
+                         uint64_t at)
+{
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
+    const uint64_t bell = (uint64_t)state->bell;
+    const uint32_t dirty = state->dirty & TELPHER_RMA_GPU_PUT_FAR, known = out->target,
+                   room = out->sent - out->acked;
+
+    return telpher_rma_gpu_mailing{out->next, &out->bell->rung, out->number,
+                                   (bell != 0) & (dirty == 0) & (known == target) &
+                                       (room < TELPHER_RMA_GPU_DEPTH) &
+                                       (tag < TELPHER_RMA_GPU_TAGS) &
+                                       (at >> TELPHER_RMA_GPU_MAIL_TAG == 0)};
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_to(const telpher_rma *rma, const telpher_rma_gpu_mailing *mailing,
+                        uint32_t target, uint32_t tag, uint64_t at, uint64_t value,
+                        uint32_t len)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    telpher_rma_gpu_store_both(mailing->slot, value,
+                               at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
+                                   (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
+                                   mailing->number);
+    telpher_rma_gpu_add(mailing->rung, telpher_rma_gpu_ring_of(rma->world_rank));
+    telpher_rma_gpu_mail_sent(state, &state->out[target % TELPHER_RMA_GPU_BOXES], at,
+                              len);
 }
 
 /* Sends @p len bytes, 0 to 8, to @p at of a far target's and notifies. @return 0 if that is
@@ -358,35 +449,18 @@ telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint
                      uint64_t value, uint32_t len)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
-    uint64_t *slot, *rung, meta, ring;
+    telpher_rma_gpu_mailing mailing;
 
     if (state->bell == NULL || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0 ||
-        tag >= TELPHER_RMA_GPU_TAGS || at >> TELPHER_RMA_GPU_MAIL_TAG != 0 ||
-        ((out->target != target || out->sent - out->acked >= TELPHER_RMA_GPU_DEPTH) &&
-         !telpher_rma_gpu_change_outbox(rma, out, target))) {
+        !telpher_rma_gpu_change_outbox(rma, &state->out[target % TELPHER_RMA_GPU_BOXES],
+                                       target)) {
         return 0;
     }
-    slot = out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2;
-    meta = at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
-           (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
-           telpher_rma_gpu_mail_number(out->sent);
-    rung = &out->bell->rung;
-    ring = telpher_rma_gpu_ring_of(rma->world_rank);
-    telpher_rma_gpu_release_own();
-    telpher_rma_gpu_store_both(slot, value, meta);
-    telpher_rma_gpu_add(rung, ring, 2);
-    if (out->sent == out->acked) {
-        out->low = UINT64_MAX;
-        out->high = 0;
+    mailing = telpher_rma_gpu_may_mail(rma, target, tag, at);
+    if (mailing.good) {
+        telpher_rma_gpu_mail_to(rma, &mailing, target, tag, at, value, len);
     }
-    if (len != 0) {
-        out->low = at < out->low ? at : out->low;
-        out->high = at + len > out->high ? at + len : out->high;
-    }
-    out->sent++;
-    state->under_way = 1;
-    return 1;
+    return mailing.good;
 }
 
 #endif

@@ -11,32 +11,13 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* What is compared on GPUs (cuda_bench): 1 = each poll acquires, not the last one alone. */
-#ifndef TELPHER_RMA_GPU_POLL_ACQUIRES
-#define TELPHER_RMA_GPU_POLL_ACQUIRES 0
-#endif
-/* 2 = the next look at a counter is under way while the last one is compared. */
-#ifndef TELPHER_RMA_GPU_POLLS_AT_ONCE
-#define TELPHER_RMA_GPU_POLLS_AT_ONCE 1
-#endif
-/* 1 = fences both release and acquire. */
-#ifndef TELPHER_RMA_GPU_FENCE_BOTH
-#define TELPHER_RMA_GPU_FENCE_BOTH 0
-#endif
-/* 1 = a notification of another GPU is only behind what was put there, not behind what its
- * rank wrote or read elsewhere. */
-#ifndef TELPHER_RMA_GPU_WEAK
-#define TELPHER_RMA_GPU_WEAK 0
-#endif
-
 /* How many looks at memory of the host's are under way at once. */
 #ifndef TELPHER_RMA_GPU_LOOKS
 #define TELPHER_RMA_GPU_LOOKS 1
 #endif
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 &&                                  \
-    __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208 &&                       \
-    !TELPHER_RMA_GPU_FENCE_BOTH
+    __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
 #define TELPHER_RMA_GPU_FENCES_APART 1
 #define TELPHER_RMA_GPU_RELEASE_ "release"
 #define TELPHER_RMA_GPU_ACQUIRE_ "acquire"
@@ -51,7 +32,10 @@ telpher_rma_gpu_load(const uint32_t *at)
 {
     uint32_t value;
 
-    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"(at)
+                 : "memory");
     return value;
 }
 
@@ -60,7 +44,10 @@ telpher_rma_gpu_load64(const uint64_t *at)
 {
     uint64_t value;
 
-    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];"
+                 : "=l"(value)
+                 : "l"(at)
+                 : "memory");
     return value;
 }
 
@@ -77,60 +64,43 @@ telpher_rma_gpu_acquire(const uint32_t *at, uint32_t domains)
     return value;
 }
 
-/* A look at a counter; telpher_rma_gpu_seen() follows when it is what was waited for. */
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_look_at(const uint64_t *at)
-{
-#if TELPHER_RMA_GPU_POLL_ACQUIRES
-    uint64_t value;
-
-    asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
-    return value;
-#else
-    return telpher_rma_gpu_load64(at);
-#endif
-}
-
 /* What is read from now on is behind what was read without order. Where a fence only acquires
  * it is the same for all GPUs and for one. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_seen(uint32_t domains)
 {
-#if !TELPHER_RMA_GPU_POLL_ACQUIRES
     if (TELPHER_RMA_GPU_FENCES_APART || domains != 1) {
         asm volatile("fence." TELPHER_RMA_GPU_ACQUIRE_ ".sys;" : : : "memory");
     } else {
         asm volatile("fence." TELPHER_RMA_GPU_ACQUIRE_ ".gpu;" : : : "memory");
     }
-#endif
 }
 
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_store(uint32_t *at, uint32_t value)
 {
-    asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;"
+                 :
+                 : "l"(at), "r"(value)
+                 : "memory");
 }
 
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_store64(uint64_t *at, uint64_t value)
 {
-    asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(at), "l"(value) : "memory");
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;"
+                 :
+                 : "l"(at), "l"(value)
+                 : "memory");
 }
 
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_add(uint64_t *at, uint64_t by, uint32_t domains)
+telpher_rma_gpu_add(uint64_t *at, uint64_t by)
 {
-    if (domains == 1) {
-        asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;"
-                     :
-                     : "l"(at), "l"(by)
-                     : "memory");
-    } else {
-        asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
-                     :
-                     : "l"(at), "l"(by)
-                     : "memory");
-    }
+    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
+                 :
+                 : "l"(at), "l"(by)
+                 : "memory");
 }
 
 /* 16 bytes at once, without order. */
@@ -138,7 +108,7 @@ TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_store_both(uint64_t *at, uint64_t value, uint64_t meta)
 {
     asm volatile("{\n\t.reg .b128 both;\n\tmov.b128 both, {%1, %2};\n\t"
-                 "st.relaxed.sys.b128 [%0], both;\n\t}"
+                 "st.relaxed.sys.global.b128 [%0], both;\n\t}"
                  :
                  : "l"(at), "l"(value), "l"(meta)
                  : "memory");
@@ -147,7 +117,7 @@ telpher_rma_gpu_store_both(uint64_t *at, uint64_t value, uint64_t meta)
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_load_both(const uint64_t *at, uint64_t *value, uint64_t *meta)
 {
-    asm volatile("{\n\t.reg .b128 both;\n\tld.relaxed.sys.b128 both, [%2];\n\t"
+    asm volatile("{\n\t.reg .b128 both;\n\tld.relaxed.sys.global.b128 both, [%2];\n\t"
                  "mov.b128 {%0, %1}, both;\n\t}"
                  : "=l"(*value), "=l"(*meta)
                  : "l"(at)
@@ -179,14 +149,12 @@ telpher_rma_gpu_release_far(void)
     asm volatile("fence." TELPHER_RMA_GPU_RELEASE_ ".sys;" : : : "memory");
 }
 
-/* The same towards another GPU, to which nothing is under way: others read and write this
- * rank's memory through this GPU's L2 cache. */
+/* What this lane read is in its registers, whatever others write from now on: a notification
+ * that its rank sends next may tell them to. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_release_own(void)
+telpher_rma_gpu_have_read(void)
 {
-#if !TELPHER_RMA_GPU_WEAK
-    telpher_rma_gpu_release_near();
-#endif
+    asm volatile("fence.acq_rel.cta;" : : : "memory");
 }
 
 /* The state's address in a register: the compiler would make it anew for each access, which

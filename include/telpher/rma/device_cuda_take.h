@@ -32,14 +32,27 @@ telpher_rma_gpu_take(const telpher_rma *rma, uint32_t tag, uint32_t count)
     telpher_rma_gpu_have_taken(rma, tag, telpher_rma_gpu_taken(rma, tag) + count);
 }
 
-/* Behind a counter that has what was waited for: what it tells of can be read, and mail that
- * was sent before is taken. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_counted(const telpher_rma *rma, uint64_t seen)
+/* How many of those that a counter has came behind mail when it was looked for last. Of tags that
+ * are not at hand it always is. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_behind(const telpher_rma *rma, uint32_t tag)
 {
+    return tag < TELPHER_RMA_GPU_TAGS ? telpher_rma_gpu_state_of(rma)->behind[tag] : 0;
+}
+
+/* Behind a counter that has what was waited for: what it tells of can be read, and mail that
+ * was sent before is taken, whosever it is: a bell may not say so yet. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
+{
+    const uint16_t behind = (uint16_t)(seen / TELPHER_RMA_GPU_BEHIND);
+
     telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
-    if (seen >= TELPHER_RMA_GPU_BEHIND) {
-        telpher_rma_gpu_look_for_some(rma);
+    if (behind != telpher_rma_gpu_behind(rma, tag)) {
+        telpher_rma_gpu_take_all_mail(rma);
+        if (tag < TELPHER_RMA_GPU_TAGS) {
+            telpher_rma_gpu_state_of(rma)->behind[tag] = behind;
+        }
     }
 }
 
@@ -47,13 +60,12 @@ telpher_rma_gpu_counted(const telpher_rma *rma, uint64_t seen)
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
-    uint64_t seen =
-        telpher_rma_gpu_look_at(&telpher_rma_gpu_state_of(rma)->counts[tag]);
+    uint64_t seen = telpher_rma_gpu_load64(&telpher_rma_gpu_state_of(rma)->counts[tag]);
 
     if ((uint32_t)seen - telpher_rma_gpu_taken(rma, tag) < count) {
         return 0;
     }
-    telpher_rma_gpu_counted(rma, seen);
+    telpher_rma_gpu_counted(rma, tag, seen);
     return 1;
 }
 
@@ -64,18 +76,10 @@ telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
     const uint64_t *at = &telpher_rma_gpu_state_of(rma)->counts[tag];
     const uint32_t taken = telpher_rma_gpu_taken(rma, tag);
     uint64_t seen;
-#if TELPHER_RMA_GPU_POLLS_AT_ONCE > 1
-    uint64_t next = telpher_rma_gpu_look_at(at);
-#endif
 
 #pragma unroll 1
     for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
-#if TELPHER_RMA_GPU_POLLS_AT_ONCE > 1
-        seen = next;
-        next = telpher_rma_gpu_look_at(at);
-#else
-        seen = telpher_rma_gpu_look_at(at);
-#endif
+        seen = telpher_rma_gpu_load64(at);
         if ((uint32_t)seen - taken >= count) {
             telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
             telpher_rma_gpu_have_taken(rma, tag, taken + count);
@@ -85,41 +89,95 @@ telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
     return 0;
 }
 
-/* The same where mail may come: looks at the counter and in the slots of the rank that sent the
- * tag last, both at once, and elsewhere now and then. */
+/* The same where mail may come, from whomever and of whatever tag. */
 TELPHER_RMA_GPU_SLOW_FN_ int
-telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
+telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count,
+                          telpher_rma_gpu_inbox *in)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const uint64_t *at = &state->counts[tag], *slot = at;
-    telpher_rma_gpu_inbox *in = NULL;
-    uint64_t seen, value = 0, meta = 0;
+    const uint64_t *at = &state->counts[tag];
 
-    if (tag < TELPHER_RMA_GPU_TAGS && state->guess[tag] != 0) {
-        in = telpher_rma_gpu_inbox_of(rma, state->guess[tag] - 1u);
-        slot = telpher_rma_gpu_next_slot(in);
-    }
 #pragma unroll 1
     for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
-        seen = telpher_rma_gpu_look_at(at);
+        uint64_t seen = telpher_rma_gpu_load64(at), value, meta;
+
         if (in != NULL) {
-            telpher_rma_gpu_load_both(slot, &value, &meta);
+            telpher_rma_gpu_load_both(in->next, &value, &meta);
             if (telpher_rma_gpu_mail_is(meta, in->taken)) {
                 telpher_rma_gpu_unpack(rma, in, value, meta);
-                slot = telpher_rma_gpu_next_slot(in);
             }
         }
         if ((uint32_t)seen - telpher_rma_gpu_taken(rma, tag) >= count) {
-            telpher_rma_gpu_counted(rma, seen);
+            telpher_rma_gpu_counted(rma, tag, seen);
             telpher_rma_gpu_take(rma, tag, count);
             return 1;
         }
-        if (polls % 8 == 7 || (in == NULL && polls % 2 == 1)) {
-            telpher_rma_gpu_look_for_some(rma);
-            slot = in != NULL ? telpher_rma_gpu_next_slot(in) : at;
-        }
+        telpher_rma_gpu_look_for_some(rma);
     }
     return 0;
+}
+
+/* Gets ready to wait: the slots of the rank that sent the tag last, or NULL. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_rma_gpu_inbox *
+telpher_rma_gpu_mail_expected(const telpher_rma *rma, uint32_t tag)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    telpher_rma_gpu_inbox *in = NULL;
+
+    if (tag < TELPHER_RMA_GPU_TAGS && state->guess[tag] != 0) {
+        in = telpher_rma_gpu_inbox_of(rma, state->guess[tag] - 1u);
+        telpher_rma_gpu_tell_soon(in);
+    }
+    return in;
+}
+
+/* The same as come_soon() where mail may come. Of what comes as expected only stores are left to
+ * do then. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    telpher_rma_gpu_inbox *in = telpher_rma_gpu_mail_expected(rma, tag);
+    const telpher_rma_gpu_inbox box = in != NULL ? *in : telpher_rma_gpu_inbox{};
+    const uint64_t *at = &state->counts[tag], *bell = &state->bell->rung,
+                   mailed = state->mailed;
+    const uint64_t *slot = in != NULL ? box.next : bell;
+    const uint32_t taken = telpher_rma_gpu_taken(rma, tag), answered = state->answered,
+                   behind = telpher_rma_gpu_behind(rma, tag);
+    uint32_t *senders = state->senders;
+    uint64_t seen, value, meta, rung, asked;
+    int came = 0;
+
+#pragma unroll 1
+    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER / 2; polls++) {
+        telpher_rma_gpu_load_both(slot, &value, &meta);
+        seen = telpher_rma_gpu_load64(at);
+        telpher_rma_gpu_load_both(bell, &rung, &asked);
+        came = (in != NULL) & telpher_rma_gpu_mail_is(meta, box.taken);
+        if (came | ((uint32_t)seen - taken >= count) |
+            telpher_rma_gpu_rings(rung, mailed) | ((uint32_t)asked != answered)) {
+            break;
+        }
+    }
+    if (came & (telpher_rma_gpu_mail_tag(meta) == tag) &
+        ((uint32_t)seen - taken == count - 1) &
+        ((uint16_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
+        telpher_rma_gpu_seen(state->domains);
+        telpher_rma_gpu_mail_write(value, meta);
+        in->taken = box.taken + 1;
+        in->next = box.slots + (box.taken + 1) % TELPHER_RMA_GPU_DEPTH * 2;
+        state->mailed = mailed + telpher_rma_gpu_ring_of(box.source);
+        state->taken[tag] = taken + count - 1;
+        senders[tag] = box.source + 1;
+        return 1;
+    }
+    if (((uint32_t)seen - taken >= count) &
+        ((uint16_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
+        telpher_rma_gpu_seen(state->domains);
+        telpher_rma_gpu_have_taken(rma, tag, taken + count);
+        return 1;
+    }
+    return telpher_rma_gpu_mail_soon(rma, tag, count, in);
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
@@ -210,15 +268,8 @@ telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t
     if (tag >= rma->tags || sender < 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "wait", where);
     }
-    if (state->bell == NULL) {
-        came = telpher_rma_gpu_come_soon(rma, tag, count);
-    } else {
-        if (++state->waits % 16 ==
-            0) { /* somebody may ask, and others wait for this one */
-            telpher_rma_gpu_look_for_some(rma);
-        }
-        came = telpher_rma_gpu_mail_soon(rma, tag, count);
-    }
+    came = state->bell == NULL ? telpher_rma_gpu_come_soon(rma, tag, count)
+                               : telpher_rma_gpu_mail_comes(rma, tag, count);
     return came ? TELPHER_OK
                 : telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count,
                                             timeout_ns, where);

@@ -83,10 +83,12 @@ typedef struct telpher_rma_gpu_line {
 } telpher_rma_gpu_line;
 
 /** What small puts came, and how many senders want to know what was taken. */
-typedef struct telpher_rma_gpu_bell {
-    uint64_t rung;
+typedef struct __align__(16) telpher_rma_gpu_bell
+{
+    uint64_t rung; /* both are read at once */
     uint32_t asked, apart;
-} telpher_rma_gpu_bell;
+}
+telpher_rma_gpu_bell;
 
 /** What the agent answered last. */
 typedef struct telpher_rma_gpu_reply {
@@ -163,18 +165,22 @@ enum { TELPHER_RMA_GPU_PLACES = 32, TELPHER_RMA_GPU_NO_KEY = -1 };
 
 /** Small puts from a rank, and to one: what is at hand of them. */
 typedef struct telpher_rma_gpu_inbox {
-    uint64_t *slots;
+    uint64_t *slots, *next; /* next: of the next message */
     uint32_t *taken_at, *credit;
     uint32_t source, taken, told;
 } telpher_rma_gpu_inbox;
 
-typedef struct telpher_rma_gpu_outbox {
+typedef struct __align__(16) telpher_rma_gpu_outbox
+{
+    uint64_t *next,
+        number; /* of the next message: its slot, and its number as in there */
     uint64_t *slots;
-    uint32_t *credit;
     telpher_rma_gpu_bell *bell;
+    uint32_t target, sent, acked, apart;
     uint64_t low, high; /* between them lies what those that were not taken write */
-    uint32_t target, sent, acked;
-} telpher_rma_gpu_outbox;
+    uint32_t *credit;
+}
+telpher_rma_gpu_outbox;
 
 /** What a rank knows of a group that it is in. */
 typedef struct telpher_rma_gpu_own {
@@ -195,8 +201,9 @@ typedef struct telpher_rma_gpu_state {
     uint32_t
         domains; /* the same, and one more if other processes' add to what is ours */
     uint32_t device, devices; /* of this process's */
-    uint32_t
-        dirty; /* what was done to other domains since the last fence for the system */
+    /* what was done to other domains since the last fence for the system */
+    uint32_t dirty;
+    uint32_t under_way; /* small puts that this rank sent may not be taken */
     telpher_status once; /* what one lane found, for all */
     uint64_t *counts; /* this rank's */
     uint32_t *senders, *taken_more; /* taken_more for tags above */
@@ -209,13 +216,12 @@ typedef struct telpher_rma_gpu_state {
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
     uint32_t answered; /* of those that asked */
-    uint32_t waits; /* waits so far */
-    uint32_t under_way; /* some that this rank sent may not be taken */
     telpher_rma_gpu_inbox in[TELPHER_RMA_GPU_BOXES];
     telpher_rma_gpu_outbox out[TELPHER_RMA_GPU_BOXES];
     uint32_t taken[TELPHER_RMA_GPU_TAGS];
     uint16_t
         guess[TELPHER_RMA_GPU_TAGS]; /* rank + 1 that sent a small put of it last */
+    uint16_t behind[TELPHER_RMA_GPU_TAGS]; /* of a count, that came behind small puts */
 } telpher_rma_gpu_state;
 
 #endif

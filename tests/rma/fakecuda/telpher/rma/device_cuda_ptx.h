@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <time.h>
 
-#define TELPHER_RMA_GPU_POLLS_AT_ONCE 1
 #define TELPHER_RMA_GPU_LOOKS 2
 
 TELPHER_RMA_GPU_FN_ uint32_t
@@ -43,16 +42,9 @@ telpher_rma_gpu_store64(uint64_t *at, uint64_t value)
 }
 
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_add(uint64_t *at, uint64_t by, uint32_t domains)
+telpher_rma_gpu_add(uint64_t *at, uint64_t by)
 {
-    (void)domains;
     __atomic_fetch_add(at, by, __ATOMIC_ACQ_REL);
-}
-
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_look_at(const uint64_t *at)
-{
-    return telpher_rma_gpu_load64(at);
 }
 
 TELPHER_RMA_GPU_FN_ void
@@ -82,7 +74,7 @@ telpher_rma_gpu_release_far(void)
 }
 
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_release_own(void)
+telpher_rma_gpu_have_read(void)
 {
 }
 
