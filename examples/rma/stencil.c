@@ -54,41 +54,52 @@ struct place {
     struct part part;
     uint32_t rows, first, last, me, size;
     uint32_t does, steps; /* of the data, which may lie far away */
-    uint32_t line, lines, column,
-        columns; /* this lane's, and how many there are at once */
+    uint32_t lane, lanes;
 };
 
-/* Lanes share the points of a row, and more lanes than that share lines of them: each row has
- * as many as it has levels, of which a lane has a few at a time, on GPUs, so that their loads
- * are under way at once. */
+/* Rows lie behind one another, so lanes share all points of some rows as if they were one; a lane
+ * has a few at a time, on GPUs, so that their loads are under way at once. Of points beyond the
+ * end it reads the first again. */
 #ifdef __CUDACC__
-#define AT_ONCE (LEVELS % 4 == 0 ? 4 : 2)
+enum { AT_ONCE = 4 };
 #else
-#define AT_ONCE 1
+enum { AT_ONCE = 1 };
 #endif
-enum { LINES = LEVELS / AT_ONCE }; /* of a row */
-#define EACH_POINT(p, low, high, k, j, i, from, to)                                    \
-    for (uint32_t line = (p)->line, k, j;                                              \
-         k = line % LINES * AT_ONCE, j = (low) + line / LINES, j < (high);             \
-         line += (p)->lines)                                                           \
-        for (uint32_t i = (from) + (p)->column; i < (to); i += (p)->columns)
+#define EACH_POINTS(p, low, high, base, count)                                         \
+    for (uint32_t base = (p)->lane, count = ((high) - (low)) * ROW; base < (count);    \
+         base += (p)->lanes * AT_ONCE)
+
+/* The @p n-th of those points. */
+TELPHER_RMA_FN static uint32_t
+point(const struct place *p, uint32_t base, uint32_t n, uint32_t count)
+{
+    uint32_t index = base + n * p->lanes;
+
+    return index < count ? index : base;
+}
 
 /* Each of the three does the rows from low up to high. */
 TELPHER_RMA_FN static void
 laplacian(const struct place *p, uint32_t low, uint32_t high)
 {
-    const size_t level = NX; /* from one to the next */
+    const double *in = &p->part.in[at(0, low, 0)];
+    double *lap = &p->part.lap[at(0, low, 0)];
 
-    EACH_POINT(p, low, high, k, j, i, 1, NX - 1)
+    EACH_POINTS(p, low, high, base, count)
     {
-        const double *in = &p->part.in[at(k, j, i)];
-        double *lap = &p->part.lap[at(k, j, i)], sum[AT_ONCE];
+        double sum[AT_ONCE];
 
-        for (uint32_t n = 0; n < AT_ONCE; n++, in += level) {
-            sum[n] = 4.0 * in[0] - (in[1] + in[-1] + in[ROW] + in[-ROW]);
+        for (uint32_t n = 0; n < AT_ONCE; n++) {
+            const double *c = &in[point(p, base, n, count)];
+
+            sum[n] = 4.0 * c[0] - (c[1] + c[-1] + c[ROW] + c[-ROW]);
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            lap[n * level] = sum[n];
+            uint32_t c = point(p, base, n, count), i = c % NX;
+
+            if (i != 0 && i != NX - 1) {
+                lap[c] = sum[n];
+            }
         }
     }
 }
@@ -102,21 +113,27 @@ limited(double flux, double slope)
 TELPHER_RMA_FN static void
 fluxes(const struct place *p, uint32_t low, uint32_t high)
 {
-    const size_t level = NX; /* from one to the next */
+    const double *in = &p->part.in[at(0, low, 0)];
+    const double *lap = &p->part.lap[at(0, low, 0)];
+    double *flx = &p->part.flx[at(0, low, 0)], *fly = &p->part.fly[at(0, low, 0)];
 
-    EACH_POINT(p, low, high, k, j, i, 0, NX - 1)
+    EACH_POINTS(p, low, high, base, count)
     {
-        size_t here = at(k, j, i);
-        const double *in = &p->part.in[here], *lap = &p->part.lap[here];
         double along[AT_ONCE], across[AT_ONCE];
 
-        for (uint32_t n = 0; n < AT_ONCE; n++, in += level, lap += level) {
-            along[n] = limited(lap[1] - lap[0], in[1] - in[0]);
-            across[n] = limited(lap[ROW] - lap[0], in[ROW] - in[0]);
+        for (uint32_t n = 0; n < AT_ONCE; n++) {
+            uint32_t c = point(p, base, n, count);
+
+            along[n] = limited(lap[c + 1] - lap[c], in[c + 1] - in[c]);
+            across[n] = limited(lap[c + ROW] - lap[c], in[c + ROW] - in[c]);
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            p->part.flx[here + n * level] = along[n];
-            p->part.fly[here + n * level] = across[n];
+            uint32_t c = point(p, base, n, count);
+
+            if (c % NX != NX - 1) {
+                flx[c] = along[n];
+                fly[c] = across[n];
+            }
         }
     }
 }
@@ -124,22 +141,27 @@ fluxes(const struct place *p, uint32_t low, uint32_t high)
 TELPHER_RMA_FN static void
 update(const struct place *p, uint32_t low, uint32_t high)
 {
-    const size_t level = NX; /* from one to the next */
+    const double *in = &p->part.in[at(0, low, 0)];
+    const double *flx = &p->part.flx[at(0, low, 0)];
+    const double *fly = &p->part.fly[at(0, low, 0)];
+    double *ret = &p->part.out[at(0, low, 0)];
 
-    EACH_POINT(p, low, high, k, j, i, 1, NX - 1)
+    EACH_POINTS(p, low, high, base, count)
     {
-        size_t here = at(k, j, i);
-        const double *in = &p->part.in[here], *flx = &p->part.flx[here];
-        const double *fly = &p->part.fly[here];
         double out[AT_ONCE];
 
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            size_t c = n * level;
+            uint32_t c = point(p, base, n, count);
 
-            out[n] = in[c] - COEFF * ((flx[c] - flx[c - 1]) + (fly[c] - fly[c - ROW]));
+            out[n] =
+                in[c] - COEFF * ((flx[c] - (flx + c)[-1]) + (fly[c] - (fly + c)[-ROW]));
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            p->part.out[here + n * level] = out[n];
+            uint32_t c = point(p, base, n, count), i = c % NX;
+
+            if (i != 0 && i != NX - 1) {
+                ret[c] = out[n];
+            }
         }
     }
 }
@@ -287,7 +309,6 @@ TELPHER_RMA_FN static struct place
 place_of(telpher_rma *rma, uint32_t step)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
-    uint32_t lane = telpher_rma_lane(rma), lanes = telpher_rma_lanes(rma);
     struct place p = {
         .rma = rma,
         .part = data->parts[rma->device],
@@ -298,14 +319,9 @@ place_of(telpher_rma *rma, uint32_t step)
         .size = rma->world_size,
         .does = data->does,
         .steps = data->steps,
-        .line = lanes < NX ? 0 : lane / NX,
-        .lines = lanes < NX ? 1 : lanes / NX,
-        .column = lanes < NX ? lane : lane % NX,
-        .columns = lanes < NX ? lanes : NX};
+        .lane = telpher_rma_lane(rma),
+        .lanes = telpher_rma_lanes(rma)};
 
-    if (p.line == p.lines) { /* lanes that are left over */
-        p.column = NX;
-    }
     if (step % 2 != 0) {
         p.part.in = data->parts[rma->device].out;
         p.part.out = data->parts[rma->device].in;
