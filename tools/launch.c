@@ -48,7 +48,8 @@ print_help(void)
         "  -H, --hosts LIST       hosts with commas between, each gets as many ranks;\n"
         "                         others than this one are reached by ssh\n"
         "      --root-host NAME   how other hosts reach this one; else its host name\n"
-        "      --timeout TIME     for all ranks to come: 30s, 500ms; else 60s\n"
+        "      --timeout TIME     for all ranks to come: 30s, 500ms; else\n"
+        "                         TELPHER_START_TIMEOUT, or 60s\n"
         "      --transports LIST  how ranks reach each other: shm, ucx, tcp\n"
         "  -l, --label            begin each line of output with the rank\n"
         "  -k, --keep-going       when a rank fails, let the others go on\n"
@@ -87,6 +88,15 @@ parse_count(struct launch_options *o, const char *text)
 }
 
 /** @return -1 to go on, else the exit code. */
+/* @return -1 to go on, or an exit code */
+static int
+parse_timeout(struct launch_options *o, const char *name, const char *text)
+{
+    o->timeout_s = 1e-9 * (double)parse_duration_ns(text);
+    return o->timeout_s > 0 ? -1
+                            : usage_error("launch", "%s \"%s\" is no time", name, text);
+}
+
 static int
 parse_options(int argc, char **argv, struct launch_options *o)
 {
@@ -114,10 +124,7 @@ parse_options(int argc, char **argv, struct launch_options *o)
             o->root_host = optarg;
             break;
         case 't':
-            o->timeout_s = 1e-9 * (double)parse_duration_ns(optarg);
-            code = o->timeout_s > 0
-                       ? -1
-                       : usage_error("launch", "--timeout \"%s\" is no time", optarg);
+            code = parse_timeout(o, "--timeout", optarg);
             break;
         case 'T':
             o->transports = optarg;
@@ -486,9 +493,15 @@ launch(const struct launch_options *o, char **program)
 int
 command_launch(int argc, char **argv)
 {
+    const char *timeout = getenv("TELPHER_START_TIMEOUT");
     struct launch_options o = {.timeout_s = 60};
-    int code = parse_options(argc, argv, &o);
+    int code = timeout != NULL && timeout[0] != '\0'
+                   ? parse_timeout(&o, "TELPHER_START_TIMEOUT", timeout)
+                   : -1;
 
+    if (code < 0) {
+        code = parse_options(argc, argv, &o);
+    }
     if (code >= 0) {
         return code;
     }

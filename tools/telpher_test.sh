@@ -39,6 +39,8 @@ expect launch-exit-code 7 'rank 1 .* exit code 7' "$telpher" launch -n 2 -- sh -
 expect launch-keeps-going 7 '^on$' "$telpher" launch -k -n 2 -- sh -c 'test $TELPHER_RANK = 0 || exit 7; sleep 0.3; echo on'
 expect launch-signal 137 'signal 9' "$telpher" launch -n 2 -- sh -c 'kill -KILL $$'
 expect launch-not-found 127 'No such file' "$telpher" launch -n 2 -- "$work/none"
+expect launch-bad-timeout 2 'TELPHER_START_TIMEOUT "soon" is no time' env TELPHER_START_TIMEOUT=soon "$telpher" launch -- true
+expect launch-timeout 0 '^7.000s$' env TELPHER_START_TIMEOUT=7s "$telpher" launch -- sh -c 'echo $TELPHER_START_TIMEOUT'
 expect run-nothing 2 'no program given' "$telpher" run
 expect run-bad-list 2 'telpher run: ' "$telpher" run -s 'a,,b' -- true
 expect run-true 0 '' "$telpher" run -- true

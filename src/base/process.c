@@ -62,7 +62,7 @@ tp_process_self(struct tp_process *ret_self)
 bool
 tp_process_is_near(const struct tp_process *a, const struct tp_process *b)
 {
-    return a->pid_ns == b->pid_ns &&
+    return a->pid_ns != 0 && a->pid_ns == b->pid_ns &&
            memcmp(a->machine, b->machine, sizeof(a->machine)) == 0;
 }
 

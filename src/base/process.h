@@ -27,7 +27,8 @@ struct tp_process {
 /** Describes the calling process. @return OK; UNSUPPORTED where /proc does not tell */
 telpher_status tp_process_self(struct tp_process *ret_self);
 
-/** True if the number of each means the same process to the other. */
+/** True if the number of each means the same process to the other. One that is all 0, since
+ *  /proc did not tell, is near nobody. */
 bool tp_process_is_near(const struct tp_process *a, const struct tp_process *b);
 
 /** True if they are near, of one user, and with the same rights. */

@@ -19,9 +19,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/test_skips.h"
 #include "daemon/test_session.h"
 
 static struct test_daemon the_daemon;
+static const char no_device[] = "the daemon has no device";
 
 /* ---- helpers ---- */
 
@@ -349,7 +351,7 @@ test_frames_behind_start(void **state)
 
     (void)state;
     if (!test_daemon_tells(&the_daemon, NULL)) {
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     test_put(&s, TP_WIRE_START, &start);
@@ -378,7 +380,7 @@ test_killed_executor(void **state)
 
     (void)state;
     if (!test_daemon_tells(&the_daemon, NULL)) {
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -420,7 +422,7 @@ test_garbage_for_executor(void **state)
 
     (void)state;
     if (!test_daemon_tells(&the_daemon, NULL)) {
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -446,7 +448,7 @@ test_client_gone_mid_frame(void **state)
 
     (void)state;
     if (!test_daemon_tells(&the_daemon, NULL)) {
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -597,7 +599,7 @@ test_client_that_does_not_read(void **state)
     if (!test_daemon_tells(&the_daemon, NULL)) {
         test_daemon_stop(&the_daemon);
         tp_free(data);
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -658,7 +660,7 @@ test_killed_broker(void **state)
     test_daemon_start(&the_daemon, NULL);
     if (!test_daemon_tells(&the_daemon, NULL)) {
         test_daemon_stop(&the_daemon);
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -831,7 +833,7 @@ test_kernel_timeout(void **state)
     test_daemon_start(&the_daemon, options);
     if (!test_daemon_tells(&the_daemon, NULL)) {
         test_daemon_stop(&the_daemon);
-        skip();
+        skip_case(no_device);
     }
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
@@ -902,5 +904,5 @@ main(void)
     };
     int failed = cmocka_run_group_tests(shared, start_daemon, test_daemon_teardown);
 
-    return failed + cmocka_run_group_tests(own, NULL, NULL);
+    return skips_end(failed + cmocka_run_group_tests(own, NULL, NULL));
 }

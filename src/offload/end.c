@@ -4,25 +4,14 @@
 #include "base/log.h"
 #include "offload/offload_int.h"
 
-static bool
-awaits_request(const struct tp_group *g)
-{
-    tp_list_for_each(link, &g->requests)
-    {
-        if (!tp_list_entry(link, struct telpher_kernel_request, link)->done) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* All kernels have ended, and no report is on its way. With the lock held. */
+/* All kernels have ended, and no report is on its way: the end's is the last. What was called
+ * behind another parent's end is not waited for. With the lock held. */
 static void
-await_reports(struct tp_group *g)
+await_end(struct tp_group *g)
 {
     struct tp_idle idle = TP_IDLE_INIT;
 
-    while (!g->lost && (awaits_request(g) || g->acked < g->asked || !g->has_ended)) {
+    while (!g->lost && !g->has_ended) {
         tp_send_progress(g);
         (void)tp_mover_round(); /* kernels may wait for those of other workers */
         tp_mutex_unlock(&tp_offload_lock);
@@ -91,7 +80,9 @@ end_together(struct tp_group *g, struct tp_error *err)
     } else if (status == TELPHER_OK && g->rank == 0) {
         status = tp_group_send_end(g, g->next++, false, err);
     }
-    await_reports(g);
+    if (status == TELPHER_OK) {
+        await_end(g);
+    }
     tp_mutex_unlock(&tp_offload_lock);
     if (status == TELPHER_OK && g->lost) {
         status = tp_error_set(err, g->status, "the workers are lost");
@@ -118,7 +109,8 @@ finish(struct tp_group *g)
     if (!g->attached) {
         status = tp_group_attach(g, 0, tp_world.world, &err);
     }
-    if (status == TELPHER_OK) {
+    if (g->attached) {
+        tp_error_init(&err);
         status = end_together(g, &err);
     }
     if (status != TELPHER_OK) {

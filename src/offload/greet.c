@@ -91,16 +91,14 @@ static void
 hear_ring(struct worker *w, int root)
 {
     struct tp_memfd_name name = {0};
-    int taken = 0;
+    int taken;
 
     PMPI_Recv(&name, sizeof(name), MPI_BYTE, root, TP_TAG_NAMES, w->control,
               MPI_STATUS_IGNORE);
-    if (name.size != 0) {
-        taken = tp_ring_open(&w->shared, &name) == TELPHER_OK;
-        w->by_memory.source = root;
-        tp_debug("offload", "launches of parent %d by %s", root,
-                 taken ? "memory" : "MPI");
-    }
+    taken = name.size != 0 && tp_offload_settings()->shared &&
+            tp_ring_open(&w->shared, &name) == TELPHER_OK;
+    w->by_memory.source = root;
+    tp_debug("offload", "launches of parent %d by %s", root, taken ? "memory" : "MPI");
     PMPI_Send(&taken, 1, MPI_INT, root, TP_TAG_NAMES, w->control);
 }
 

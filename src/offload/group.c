@@ -42,6 +42,7 @@ tp_group_of(MPI_Comm inter, int mode)
     g->control = MPI_COMM_NULL;
     g->local = MPI_COMM_NULL;
     g->mode = mode;
+    g->launch_tag = TP_TAG_LAUNCH;
     g->report_request = MPI_REQUEST_NULL;
     g->greeting_sent = MPI_REQUEST_NULL;
     g->greeting_heard = MPI_REQUEST_NULL;
@@ -244,15 +245,15 @@ tp_group_attach(struct tp_group *g, int root, MPI_Comm comm, struct tp_error *er
     }
     (void)tp_group_names(g, root, &heard);
     tp_watchdog_stop();
-    if (heard.code != TELPHER_OK) {
-        *err = heard;
-        return err->code;
-    }
     tp_offload_report_clear(&g->report);
     PMPI_Irecv(&g->report, sizeof(g->report), MPI_BYTE, 0, TP_TAG_REPORT, g->control,
                &g->report_request);
     name_process(g);
-    g->attached = true;
+    g->attached = true; /* whatever their names: they serve, and must be ended */
+    if (heard.code != TELPHER_OK) {
+        *err = heard;
+        return err->code;
+    }
     tp_info("offload", "workers %d by %s, kernels %u", g->workers,
             telpher_offload_mode_name(g->mode), g->names.count);
     return TELPHER_OK;

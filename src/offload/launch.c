@@ -47,7 +47,7 @@ meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
         tp_world_abort("out of memory"); /* the other parents would wait */
     }
     if (!g->attached && tp_group_attach(g, root, tp_comm(comm), err) != TELPHER_OK) {
-        if (g->pool == NULL) {
+        if (g->pool == NULL && !g->attached) {
             tp_group_destroy(g);
         }
         return NULL;

@@ -38,7 +38,7 @@ serve(void)
               stderr);
         return 1;
     }
-    status = tp_worker_serve(parent, MPI_COMM_WORLD, &err);
+    status = tp_worker_serve(parent, MPI_COMM_WORLD, TP_TAG_LAUNCH, &err);
     if (status != TELPHER_OK) {
         tp_world_abort(tp_error_text(&err));
     }

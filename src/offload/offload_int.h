@@ -22,7 +22,7 @@
 enum {
     TP_TAG_GREETING =
         32749, /**< on the program's intercommunicator, before the first call */
-    TP_TAG_LAUNCH = 1, /**< parent to worker 0 */
+    TP_TAG_LAUNCH = 1, /**< parent to worker 0 of a spawned group */
     TP_TAG_REPORT = 2, /**< worker 0 to a parent */
     TP_TAG_NAMES = 3, /**< worker 0 to the root */
     TP_TAG_FORWARD = 4, /**< from worker to worker, down the tree */
@@ -30,7 +30,11 @@ enum {
     TP_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
     TP_TAG_POOL = 7, /**< to a worker that waits for a group */
     TP_TAG_ROWS = 8, /**< of arrays, between any two of the two sides */
-    TP_TAG_LOST = 9 /**< from parent to parent: one has lost the workers */
+    TP_TAG_LOST = 9, /**< from parent to parent: one has lost the workers */
+    TP_TAG_GROUPS = 16, /**< and up, one a group of this launch: to make it, and for its
+                             launches. Those that came behind its end stay with MPI, which
+                             may give its communicator's number to the next group. */
+    TP_TAG_GROUPS_COUNT = 16384
 };
 
 /* settings.c */
@@ -79,7 +83,7 @@ struct tp_world {
     int pool_count;
     int *pool; /**< ranks in base of the workers of this launch */
     bool *busy;
-    int tag; /**< of the next group */
+    int tag; /**< of the next group, from TP_TAG_GROUPS */
 };
 extern struct tp_world tp_world;
 void tp_world_declare_worker(void);
@@ -125,8 +129,10 @@ void tp_watch_add(const struct tp_process *process, const char *who, int rank,
 void tp_watch_remove(const void *group);
 
 /* worker.c */
-/** Serves the parents of @p inter until they end it. @p world: the workers alone. */
-telpher_status tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err);
+/** Serves the parents of @p inter until they end it. @p world: the workers alone. @p launch_tag:
+ *  of the messages from them. */
+telpher_status tp_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
+                               struct tp_error *err);
 /** How a worker's start goes on in spawn mode. */
 void tp_worker_catch_faults(void);
 
@@ -175,8 +181,9 @@ struct tp_group {
     MPI_Comm local; /**< ours, the parents alone */
     int mode; /**< enum telpher_offload_mode */
     int rank, parents, workers;
+    int launch_tag;
     bool attached, ended, lost;
-    bool has_ended; /**< the workers have said so */
+    bool has_ended; /**< the workers have said so, which is the last they say */
     bool lost_is_known; /**< to the other parents */
     unsigned looks; /**< for word of a loss */
     int64_t said[TP_AGREED_COUNT],
@@ -233,7 +240,8 @@ extern struct tp_list tp_groups;
 struct tp_group *tp_group_of(MPI_Comm inter, int mode);
 /** The group of @p inter if there is one. */
 struct tp_group *tp_group_find(MPI_Comm inter);
-/** Greets the workers. Collective over @p comm. */
+/** Greets the workers. Collective over @p comm. When that fails they may be attached all the same:
+ *  some parent then knows none of their kernels. */
 telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
                                struct tp_error *err);
 /** The group of @p inter, with the lock held; the first call meets the workers, collectively

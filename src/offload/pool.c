@@ -105,14 +105,14 @@ tp_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
     if (workers == NULL) {
         tp_world_abort("out of memory"); /* the other parents go on */
     }
-    tp_world.tag = (tag + 1) % 1024;
+    tp_world.tag = (tag + 1) % TP_TAG_GROUPS_COUNT;
     PMPI_Comm_rank(comm, &rank);
     if (rank == root) {
-        send_orders(workers, count, TP_TAG_POOL + 1 + tag);
+        send_orders(workers, count, TP_TAG_GROUPS + tag);
     }
     tp_watchdog_start("making a group of waiting workers",
                       tp_offload_settings()->timeout_ns);
-    PMPI_Intercomm_create(comm, root, tp_world.base, workers[0], TP_TAG_POOL + 1 + tag,
+    PMPI_Intercomm_create(comm, root, tp_world.base, workers[0], TP_TAG_GROUPS + tag,
                           ret_inter);
     tp_watchdog_stop();
     tp_mutex_lock(&tp_offload_lock);
@@ -121,6 +121,7 @@ tp_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
         tp_world_abort("out of memory"); /* the workers wait for it */
     }
     group->pool = workers;
+    group->launch_tag = TP_TAG_GROUPS + tag;
     tp_mutex_unlock(&tp_offload_lock);
     tp_info("offload", "workers %d by split", count);
     return TELPHER_OK;
@@ -164,7 +165,7 @@ serve_group(const struct tp_pool_order *order)
     tp_free(ranks);
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_ARE_FATAL);
     PMPI_Intercomm_create(world, 0, tp_world.base, order->leader, order->tag, &inter);
-    if (tp_worker_serve(inter, world, &err) != TELPHER_OK) {
+    if (tp_worker_serve(inter, world, order->tag, &err) != TELPHER_OK) {
         tp_world_abort(tp_error_text(&err));
     }
     PMPI_Comm_free(&inter);

@@ -17,7 +17,7 @@ post(struct worker *w, struct incoming *in)
     int rc =
         w->tree.rank == 0
             ? PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE, MPI_ANY_SOURCE,
-                         TP_TAG_LAUNCH, w->control, &in->request)
+                         w->launch_tag, w->control, &in->request)
             : PMPI_Irecv(in->data, TP_OFFLOAD_MESSAGE_MAX, MPI_BYTE, w->tree.parent,
                          TP_TAG_FORWARD, w->tree.comm, &in->request);
 
@@ -105,14 +105,16 @@ drop(struct incoming *in)
 static telpher_status
 hold(struct worker *w, const struct incoming *in)
 {
-    struct incoming *copy = tp_zalloc(sizeof(*copy), "message that waits");
+    struct incoming *copy;
 
-    if (copy == NULL || w->held_bytes + in->len > w->held_max) {
-        tp_free(copy);
+    if (w->held_bytes + in->len > w->held_max) {
         return TELPHER_ERR_LIMIT;
     }
-    copy->data = tp_alloc_aligned(64, in->len, "message that waits");
-    if (copy->data == NULL) {
+    copy = tp_zalloc(sizeof(*copy), "message that waits");
+    if (copy != NULL) {
+        copy->data = tp_alloc_aligned(64, in->len, "message that waits");
+    }
+    if (copy == NULL || copy->data == NULL) {
         tp_free(copy);
         return TELPHER_ERR_NO_MEMORY;
     }

@@ -102,6 +102,53 @@ in_order(void **state)
     tp_ring_close(&receiver);
 }
 
+static void
+pass_on(struct tp_ring *sender, struct tp_ring *receiver, uint32_t len)
+{
+    assert_true(put(sender, len, len));
+    assert_true(tp_ring_has(receiver));
+    assert_true(get(receiver, len, len));
+    assert_false(get(receiver, len, len));
+}
+
+/* Messages until the ring has @p left bytes to its end. */
+static void
+leave(struct tp_ring *sender, struct tp_ring *receiver, uint64_t left)
+{
+    uint64_t more;
+
+    do {
+        more = (2 * TP_RING_BYTES - left - sender->at % TP_RING_BYTES) % TP_RING_BYTES;
+        if (more != 0) {
+            pass_on(sender, receiver,
+                    (uint32_t)(more < 4096 ? more : 4096) - TP_RING_HEAD);
+        }
+    } while (more != 0);
+}
+
+/* One that ends where the ring does, and one that is a byte too long for that. */
+static void
+to_the_end(void **state)
+{
+    static const uint32_t lines[] = {1, 2, 3, 64, 511, 512};
+    struct tp_ring sender, receiver;
+
+    (void)state;
+    make(&sender, &receiver);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        uint32_t left = lines[i] * TP_RING_LINE;
+
+        leave(&sender, &receiver, left);
+        pass_on(&sender, &receiver, left - TP_RING_HEAD);
+        assert_int_equal(sender.at % TP_RING_BYTES, 0);
+        leave(&sender, &receiver, left);
+        pass_on(&sender, &receiver, left - TP_RING_HEAD + 1);
+        assert_int_equal(sender.at % TP_RING_BYTES, left + TP_RING_LINE);
+    }
+    tp_ring_close(&sender);
+    tp_ring_close(&receiver);
+}
+
 enum { MANY = 20000 };
 
 static void *
@@ -193,9 +240,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),
-        cmocka_unit_test(at_once),
-        cmocka_unit_test(no_room),
+        cmocka_unit_test(in_order),  cmocka_unit_test(to_the_end),
+        cmocka_unit_test(at_once),   cmocka_unit_test(no_room),
         cmocka_unit_test(bad_marks),
     };
 

@@ -140,7 +140,7 @@ send_memory(struct tp_group *g, struct tp_buf *memory, struct tp_offload_header 
     if (status != TELPHER_OK) {
         return status;
     }
-    if (PMPI_Isend(data, (int)slot->len, MPI_BYTE, 0, TP_TAG_LAUNCH, g->control,
+    if (PMPI_Isend(data, (int)slot->len, MPI_BYTE, 0, g->launch_tag, g->control,
                    &slot->request) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
     }
@@ -248,7 +248,8 @@ send_shared(struct tp_group *g, uint64_t number, bool *ret_done)
     uint8_t *room;
 
     *ret_done = false;
-    if (g->ring.memory == NULL || len > TP_RING_MESSAGE_MAX - sizeof(h) ||
+    if (g->ring.memory == NULL ||
+        len > TP_RING_MESSAGE_MAX - sizeof(struct tp_offload_head) ||
         !tp_send_has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
         return TELPHER_OK;
     }

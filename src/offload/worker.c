@@ -198,9 +198,9 @@ run_record(struct worker *w, const struct tp_offload_record *r, const uint8_t *a
     }
     tp_offload_report_init(&done);
     if ((r->flags & TP_OFFLOAD_END) != 0) {
-        w->ended = true; /* all parents hear of it: any of them may have called more */
-        done.flags = r->flags & (TP_OFFLOAD_END | TP_OFFLOAD_DONE);
-        return tp_worker_tell_done(w, w->call, &done);
+        w->ended = true;
+        w->end_flags = r->flags & (TP_OFFLOAD_END | TP_OFFLOAD_DONE);
+        return TELPHER_OK;
     }
     if ((r->flags & TP_OFFLOAD_LOAD) != 0) {
         return load_plugin(w, r, args);
@@ -276,6 +276,17 @@ take_piece(struct worker *w, const struct tp_offload_header *h, const uint8_t *d
     return w->pieces_have == h->total ? finish_launch(w, h, w->pieces) : TELPHER_OK;
 }
 
+/* All parents hear of it: any of them may have called more, and awaits nothing behind this. */
+static telpher_status
+tell_end(struct worker *w)
+{
+    struct tp_offload_report done;
+
+    tp_offload_report_init(&done);
+    done.flags = w->end_flags;
+    return tp_worker_tell_done(w, w->call, &done);
+}
+
 telpher_status
 tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
                   const uint8_t *data)
@@ -288,6 +299,9 @@ tp_worker_consume(struct worker *w, const struct tp_offload_header *h,
     }
     if (status == TELPHER_OK && (h->flags & TP_OFFLOAD_REPORT) != 0) {
         status = tell_credit(w, h->root);
+    }
+    if (status == TELPHER_OK && w->ended) {
+        status = tell_end(w);
     }
     return status;
 }
@@ -315,7 +329,7 @@ name_process(const struct worker *w)
 }
 
 telpher_status
-tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
+tp_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag, struct tp_error *err)
 {
     struct worker *w = tp_zalloc(sizeof(*w), "worker");
     MPI_Comm before = tp_world_comm;
@@ -326,6 +340,7 @@ tp_worker_serve(MPI_Comm inter, MPI_Comm world, struct tp_error *err)
     }
     w->inter = inter;
     w->world = world;
+    w->launch_tag = launch_tag;
     status = tp_worker_greet(w, err);
     if (status == TELPHER_OK) {
         name_process(w);

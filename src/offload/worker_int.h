@@ -28,7 +28,7 @@ struct worker {
     MPI_Comm inter, world; /**< the program's */
     MPI_Comm control; /**< ours, to the parents */
     struct tp_tree tree;
-    int parents, local_rank, local_size;
+    int parents, local_rank, local_size, launch_tag;
     struct tp_offload_table table;
     struct tp_offload_parts parts;
     uint64_t next; /**< number of the call whose turn it is */
@@ -41,6 +41,7 @@ struct worker {
     bool left_to_mpi; /**< it still holds a report: this memory stays */
     const char *running; /**< name of the kernel, static; NULL between them */
     bool ended;
+    uint32_t end_flags; /**< of the record that said so */
     struct incoming ring[WORKER_RECEIVES];
     struct tp_ring shared; /**< at worker 0: from a parent of this machine */
     struct incoming by_memory; /**< what came by it */

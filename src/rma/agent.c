@@ -7,6 +7,7 @@
  * comes back when it is called, or when nobody had the role for a while.
  */
 #include <linux/futex.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #define WATCH ((tp_ns)250000) /* [ns] without a look before the thread takes over */
 #define SLEEP                                                                          \
     ((tp_ns)20000000) /* [ns] between looks for who is lost, and for a deadlock */
+#define SEIZE ((tp_ns)1000000000) /* [ns] */
 enum { LOST_EVERY = 64 }; /* rounds between them while there is something to do */
 
 /* ---- the ring ---- */
@@ -36,10 +38,10 @@ is_ready(const struct tp_remote *r)
     return __atomic_load_n(&place(r, tail)->turn, __ATOMIC_SEQ_CST) == tail + 1;
 }
 
-bool
-tp_remote_is_full(const struct tp_remote *r)
+static uint64_t
+commands(const struct tp_remote *r)
 {
-    return atomic_load(&r->head) - atomic_load(&r->tail) >= TP_RING;
+    return atomic_load(&r->head) - atomic_load(&r->tail);
 }
 
 static bool
@@ -67,6 +69,27 @@ push(struct tp_remote *r, const telpher_rma_command *c)
     return true;
 }
 
+static void
+give_room(struct tp_remote *r)
+{
+    struct tp_run *run = r->run;
+
+    atomic_store(&r->room_wanted, false);
+    for (uint32_t i = 0; i < run->params.ranks; i++) {
+        tp_rank_poke(&run->ranks[run->first + i]);
+    }
+}
+
+bool
+tp_remote_has_room(struct tp_remote *r)
+{
+    if (commands(r) < TP_RING) {
+        return true;
+    }
+    atomic_store(&r->room_wanted, true);
+    return commands(r) < TP_RING; /* who made room meanwhile may not have seen that */
+}
+
 /* Does what can be done now. */
 static unsigned
 drain(struct tp_remote *r)
@@ -87,6 +110,9 @@ drain(struct tp_remote *r)
         __atomic_store_n(&c->turn, tail + TP_RING, __ATOMIC_RELEASE);
         atomic_store(&r->tail, tail + 1);
         count++;
+    }
+    if (atomic_load(&r->room_wanted) && commands(r) < TP_RING) {
+        give_room(r); /* to all at once, since all that are poked look */
     }
     return count;
 }
@@ -122,6 +148,18 @@ tp_remote_lock(struct tp_remote *r)
     wake_sleeper(r);
     tp_mutex_lock(&r->role);
     atomic_fetch_sub(&r->wanted, 1);
+}
+
+void
+tp_remote_seize(struct tp_remote *r)
+{
+    tp_ns deadline = tp_clock_deadline(SEIZE);
+
+    atomic_fetch_add(&r->wanted, 1);
+    while (!tp_mutex_trylock(&r->role) && !tp_clock_passed(deadline)) {
+        wake_sleeper(r);
+        sched_yield();
+    }
 }
 
 /* ---- one round ---- */
@@ -182,29 +220,18 @@ tp_remote_tell_failure(struct tp_remote *r)
     tp_agent_tell(r->world, &c, words, strlen(words) + 1);
 }
 
-static void
-give_room(struct tp_remote *r)
-{
-    struct tp_run *run = r->run;
-
-    atomic_store(&r->room_wanted, false);
-    for (uint32_t i = 0; i < run->params.ranks; i++) {
-        tp_rank_poke(&run->ranks[run->first + i]);
-    }
-}
-
 unsigned
 tp_remote_serve(struct tp_remote *r)
 {
     unsigned count = drain(r);
 
+    if (atomic_load(&r->world->forked)) {
+        return count;
+    }
     count += telpher_progress(r->world->ctx);
     tp_remote_tell_failure(r);
     if (++r->turns % LOST_EVERY == 0) {
         tp_remote_look_for_lost(r);
-    }
-    if (atomic_load(&r->room_wanted) && !tp_remote_is_full(r)) {
-        give_room(r);
     }
     return count;
 }
@@ -264,11 +291,18 @@ wait_for_room(struct tp_lane *lane, const struct tp_call *call)
                                  .where = call->where,
                                  .from = TELPHER_RMA_NO_RANK};
 
-    atomic_store(&lane->rank->run->remote->room_wanted, true);
+    struct tp_remote *r = lane->rank->run->remote;
+    telpher_status status;
+    tp_ns begin;
+
     if (tp_wait_look(lane->rank, &wait) == TELPHER_OK) {
         return TELPHER_OK;
     }
-    return tp_rank_block(lane, &wait);
+    begin = tp_clock_ns();
+    status = tp_rank_block(lane, &wait);
+    atomic_fetch_add(&r->room_waits, 1);
+    atomic_fetch_add(&r->room_ns, tp_clock_ns() - begin);
+    return status;
 }
 
 /* At once, if nothing is before it. */

@@ -17,7 +17,7 @@
 
 enum { ALTERNATE_BYTES = 64 << 10 };
 
-static const int watched[] = {SIGSEGV, SIGBUS, SIGFPE};
+static const int watched[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 static struct tp_mutex lock = TP_MUTEX_INIT;
 static unsigned launches; /* under way with a check */
@@ -39,13 +39,18 @@ say(int number, const void *at)
     len = snprintf(line, sizeof(line), "telpher[%d] error rma: %s: rank %u lane %u ",
                    (int)getpid(), lane->rank->run->kernel->name, lane->rank->index,
                    lane->api.lane);
-    if (tp_fiber_guards(&lane->fiber, at)) {
+    if (number == SIGABRT) { /* assert(), an exception that leaves the kernel */
+        len += snprintf(line + len, sizeof(line) - (size_t)len, "aborts");
+    } else if (tp_fiber_guards(&lane->fiber, at)) {
         len += snprintf(line + len, sizeof(line) - (size_t)len,
                         "has used up its stack of %zu bytes (TELPHER_RMA_STACK)",
                         lane->fiber.stack_bytes);
     } else {
         len += snprintf(line + len, sizeof(line) - (size_t)len, "crashes (%s, at %p)",
-                        number == SIGFPE ? "arithmetic" : "memory", at);
+                        number == SIGFPE   ? "arithmetic"
+                        : number == SIGILL ? "no instruction"
+                                           : "memory",
+                        at);
     }
     len += snprintf(line + len, sizeof(line) - (size_t)len, ", behind %.300s\n",
                     last != NULL ? last : "no call");

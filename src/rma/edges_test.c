@@ -276,9 +276,17 @@ TELPHER_RMA_KERNEL(writes_nowhere)
     }
 }
 
+TELPHER_RMA_KERNEL(aborts)
+{
+    telpher_rma_sync(rma);
+    if (telpher_rma_rank(rma, WORLD) == 1) {
+        abort();
+    }
+}
+
 /* Runs it under the check in a process of its own; gives what it wrote to stderr. */
 static void
-crash(const telpher_rma_kernel *kernel, char *words, size_t size)
+crash(const telpher_rma_kernel *kernel, int number, char *words, size_t size)
 {
     int ends[2], status;
     ssize_t got;
@@ -293,7 +301,7 @@ crash(const telpher_rma_kernel *kernel, char *words, size_t size)
 
         p.ranks = 2;
         p.check = TELPHER_RMA_CHECK_LANES;
-        signal(SIGSEGV, SIG_DFL); /* cmocka has a handler, and sanitizers */
+        signal(number, SIG_DFL); /* cmocka has a handler, and sanitizers */
         dup2(ends[1], STDERR_FILENO);
         if (telpher_rma_create(&p, &job, NULL) == TELPHER_OK) {
             telpher_rma_run(job, kernel, NULL, NULL);
@@ -305,7 +313,7 @@ crash(const telpher_rma_kernel *kernel, char *words, size_t size)
     words[got > 0 ? got : 0] = '\0';
     close(ends[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == number);
 }
 
 static void
@@ -314,13 +322,16 @@ a_crash_says_where(void **state)
     char words[1000];
 
     (void)state;
-    crash(&digs, words, sizeof(words));
+    crash(&digs, SIGSEGV, words, sizeof(words));
     assert_non_null(strstr(words, "digs: rank "));
     assert_non_null(strstr(words, "has used up its stack of 131072 bytes"));
-    crash(&writes_nowhere, words, sizeof(words));
+    crash(&writes_nowhere, SIGSEGV, words, sizeof(words));
     assert_non_null(strstr(words, "writes_nowhere: rank 1 lane "));
     assert_non_null(strstr(words, "memory, at 0x40), behind "));
     assert_non_null(strstr(words, "edges_test.c:"));
+    crash(&aborts, SIGABRT, words, sizeof(words));
+    assert_non_null(strstr(words, "aborts: rank 1 lane "));
+    assert_non_null(strstr(words, "aborts, behind "));
 }
 
 int

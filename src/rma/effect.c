@@ -256,6 +256,7 @@ take_hello(struct tp_process *p, const void *body, size_t len)
     if (len >= sizeof(hello)) {
         memcpy(&hello, body, sizeof(hello));
         hello.kernel[sizeof(hello.kernel) - 1] = '\0';
+        hello.words[sizeof(hello.words) - 1] = '\0';
         p->hellos[hello.serial % 2] = hello;
         take_card(p, hello.serial % 2, (const uint8_t *)body + sizeof(hello),
                   len - sizeof(hello));

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/spin.h"
 #include "rma/link.h"
 #include "rma/remote.h"
@@ -32,9 +33,12 @@ static telpher_status
 check_params(const telpher_rma_params *p, telpher_error *err)
 {
     uint64_t lanes = 1;
+    char text[128];
 
     if (p->ranks > TELPHER_RMA_RANKS_MAX || p->tags > TELPHER_RMA_TAGS_MAX) {
-        return tell(err, TELPHER_ERR_RANGE, "more ranks or tags than there can be");
+        snprintf(text, sizeof(text), "%u ranks and %u tags: there can be %u and %u",
+                 p->ranks, p->tags, TELPHER_RMA_RANKS_MAX, TELPHER_RMA_TAGS_MAX);
+        return tell(err, TELPHER_ERR_RANGE, text);
     }
     for (int i = 0; i < 3; i++) {
         lanes *= p->block[i] != 0 ? p->block[i] : 1;
@@ -95,17 +99,22 @@ complete_params(telpher_rma_params *p, const struct tp_world *world, telpher_err
 {
     const struct tp_rma_settings *settings = tp_rma_settings();
     uint32_t processors = tp_spin_processors();
+    char text[128];
 
     if (world != NULL) { /* those of one machine share them */
         processors = TP_MAX(processors / telpher_context_local_size(world->ctx), 1u);
     }
 
-    if (p->ranks == 0) {
-        p->ranks = settings->ranks != 0 ? (uint32_t)settings->ranks : processors;
-    }
     p->devices = p->devices != 0 ? p->devices : 1;
-    if (p->ranks < p->devices) {
-        return tell(err, TELPHER_ERR_RANGE, "fewer ranks than devices");
+    if (p->ranks == 0) {
+        p->ranks = settings->ranks != 0 ? (uint32_t)settings->ranks
+                                        : TP_MAX(processors, p->devices);
+    }
+    if (p->ranks < p->devices || p->ranks > TELPHER_RMA_RANKS_MAX) {
+        snprintf(text, sizeof(text),
+                 "%u ranks for %u devices: ranks are no fewer, and at most %u",
+                 p->ranks, p->devices, TELPHER_RMA_RANKS_MAX);
+        return tell(err, TELPHER_ERR_RANGE, text);
     }
     for (int i = 0; i < 3; i++) {
         p->block[i] = p->block[i] != 0 ? p->block[i] : 1;
@@ -181,10 +190,15 @@ forget_run(telpher_rma_job *job)
 void
 telpher_rma_destroy(telpher_rma_job *job)
 {
-    if (job != NULL) {
-        forget_run(job);
-        tp_free(job);
+    if (job == NULL) {
+        return;
     }
+    if (atomic_exchange(&job->busy, true)) {
+        tp_error("rma", "a job that runs a kernel is not freed");
+        return;
+    }
+    forget_run(job);
+    tp_free(job);
 }
 
 uint32_t
@@ -334,10 +348,13 @@ tp_run_finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
     job->report = run->report;
     job->timings = run->timings;
     job->timing_count = run->timing_count;
+    run->report = NULL;
+    run->timings = NULL;
     job->elapsed_ns = run->end - run->start;
     tp_run_destroy(run);
     if (status != TELPHER_OK) {
-        tell_report(err, status, telpher_rma_report(job));
+        tell_report(err, status,
+                    job->report != NULL ? job->report : telpher_status_text(status));
     }
     return status;
 }
@@ -353,11 +370,16 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     if (status == TELPHER_ERR_NO_MEMORY) {
         tell(err, status, "no memory for so many ranks, lanes and tags");
     }
-    if (job->world != NULL) {
+    if (job->world != NULL && atomic_load(&job->world->forked)) {
+        status = tell(err, TELPHER_ERR_UNSUPPORTED,
+                      "a child of fork() is not one of the job's processes");
+    } else if (job->world != NULL) {
         status = tp_remote_begin(job->world, run, job, kernel, status, NULL, err);
     }
     if (status != TELPHER_OK) {
         if (run != NULL) {
+            job->report = run->report;
+            run->report = NULL;
             tp_run_destroy(run);
         }
         return status;

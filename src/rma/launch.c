@@ -26,21 +26,16 @@ patience(uint64_t timeout_ns)
     return tp_clock_deadline(TP_MAX(timeout_ns, (uint64_t)PATIENCE));
 }
 
-/* One look at the context. @return the first process that is not there any more, or the
- *  number of them all */
-static uint32_t
+/* One look at the context, and at who is not there any more. */
+static void
 progress(struct tp_world *w)
 {
-    uint32_t lost = w->count;
-
     telpher_progress_wait(w->ctx, NAP);
-    for (uint32_t i = w->count; i-- > 0;) {
+    for (uint32_t i = 0; i < w->count; i++) {
         if (i != w->process && telpher_peer_status(w->ctx, i) != TELPHER_OK) {
             w->processes[i].lost = true;
-            lost = i;
         }
     }
-    return lost;
 }
 
 static telpher_status say(telpher_error *err, telpher_status status, const char *words,
@@ -64,6 +59,25 @@ say(telpher_error *err, telpher_status status, const char *words, ...)
 }
 
 /* ---- the beginning ---- */
+
+/* Says to all that this process comes to the launch, or that it does not go on. */
+static void
+say_hello(struct tp_world *w, const struct tp_hello *hello, const struct tp_card *card)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_HELLO};
+    size_t more = card != NULL ? card->len : 0;
+    uint8_t *body = more != 0 ? tp_malloc(sizeof(*hello) + more, "hello") : NULL;
+
+    w->processes[w->process].hellos[w->serial % 2] = *hello;
+    if (body == NULL) { /* without the card they reach this process in another way */
+        tp_agent_tell(w, &c, hello, sizeof(*hello));
+        return;
+    }
+    memcpy(body, hello, sizeof(*hello));
+    memcpy(body + sizeof(*hello), card->data, more);
+    tp_agent_tell(w, &c, body, sizeof(*hello) + more);
+    tp_free(body);
+}
 
 static struct tp_hello
 make_hello(const struct tp_world *w, const telpher_rma_job *job,
@@ -105,19 +119,79 @@ who_is_missing(const struct tp_world *w)
     return i;
 }
 
-/* This process cannot go on, though others may: they hear that, and those that did not come
- * find nobody when they do. */
+/* Who came may have left because of one who did not: that one is named first. */
+static uint32_t
+who_is_lost(const struct tp_world *w)
+{
+    uint32_t lost = w->count;
+
+    for (uint32_t i = w->count; i-- > 0;) {
+        if (w->processes[i].lost &&
+            (lost == w->count || hello_of(w, i) == NULL || hello_of(w, lost) != NULL)) {
+            lost = i;
+        }
+    }
+    return lost;
+}
+
+/* A process that has come, and does not go on. */
+static telpher_status
+say_cannot(const struct tp_world *w, uint32_t process, telpher_error *err)
+{
+    const struct tp_hello *hello = hello_of(w, process);
+    telpher_status status = (int32_t)hello->status;
+
+    return say(err, status, "process %u cannot launch %s: %s", process, hello->kernel,
+               hello->words[0] != '\0' ? hello->words : telpher_status_text(status));
+}
+
+static telpher_status
+say_lost(const struct tp_world *w, uint32_t lost, const char *kernel,
+         telpher_error *err)
+{
+    const struct tp_hello *hello = hello_of(w, lost);
+
+    if (hello != NULL && (int32_t)hello->status < 0) {
+        return say_cannot(w, lost, err);
+    }
+    return say(err, TELPHER_ERR_PEER_LOST, "process %u is lost%s of %s", lost,
+               hello == NULL ? ", before it came to the launch" : " at the launch",
+               kernel);
+}
+
+/* Another process has told why it does not launch; that is in the log already. */
+static telpher_status
+repeat_failure(const struct tp_run *run, telpher_error *err)
+{
+    const char *report = run->report != NULL ? run->report : "";
+
+    if (err != NULL) {
+        err->code = atomic_load(&run->status);
+        snprintf(err->text, sizeof(err->text), "%.*s", (int)strcspn(report, "\n"),
+                 report);
+    }
+    return atomic_load(&run->status);
+}
+
+/* This process cannot go on. Others may already run: they hear that; or come later: they
+ * find a hello that says so. Who was waited for in vain is given up. */
 static void
-step_back(struct tp_world *w, telpher_status status, const char *words)
+step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
+          const char *words)
 {
     const telpher_rma_command failed = {.op = TP_AGENT_FAILED, .tag = (uint32_t)status};
     const telpher_rma_command done = {.op = TP_AGENT_DONE};
 
     w->broken = true;
+    hello->status = (uint32_t)status;
+    snprintf(hello->words, sizeof(hello->words), "%.*s", (int)sizeof(hello->words) - 1,
+             words);
+    say_hello(w, hello, NULL);
     tp_agent_tell(w, &failed, words, strlen(words) + 1);
     tp_agent_tell(w, &done, NULL, 0);
-    for (uint32_t i = 0; i < w->count; i++) {
+    for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
         if (i != w->process && hello_of(w, i) == NULL) {
+            w->processes[i].lost = true;
             telpher_peer_give_up(w->ctx, i);
         }
     }
@@ -129,20 +203,22 @@ wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kern
                 telpher_error *err)
 {
     tp_ns begin = tp_clock_ns(), deadline = patience(job->params.timeout_ns);
-    uint32_t missing, lost = w->count;
+    uint32_t missing, lost;
 
     while ((missing = who_is_missing(w)) < w->count) {
+        lost = who_is_lost(w);
+        if (w->run != NULL && atomic_load(&w->run->status) != TELPHER_OK) {
+            return repeat_failure(w->run, err);
+        }
         if (lost < w->count) {
-            return say(err, TELPHER_ERR_PEER_LOST,
-                       "process %u is lost, before it came to the launch of %s", lost,
-                       kernel);
+            return say_lost(w, lost, kernel, err);
         }
         if (tp_clock_passed(deadline)) {
             return say(err, TELPHER_ERR_TIMEOUT,
                        "process %u has not come to the launch of %s in %.3f s", missing,
                        kernel, (double)(tp_clock_ns() - begin) * 1e-9);
         }
-        lost = progress(w);
+        progress(w);
     }
     return TELPHER_OK;
 }
@@ -164,13 +240,9 @@ compare_hellos(const struct tp_world *w, telpher_status own, telpher_error *err)
 
     for (uint32_t i = 0; i < w->count; i++) {
         const struct tp_hello *b = hello_of(w, i);
-        int32_t status = (int32_t)b->status;
-
-        if (status < 0) {
-            return own != TELPHER_OK
-                       ? own /* it has its words */
-                       : say(err, status, "process %u cannot launch %s: %s", i,
-                             b->kernel, telpher_status_text(status));
+        if ((int32_t)b->status < 0) {
+            return own != TELPHER_OK ? own /* it has its words */
+                                     : say_cannot(w, i, err);
         }
     }
     for (uint32_t i = 1; i < w->count; i++) {
@@ -202,25 +274,6 @@ forget_last(struct tp_world *w)
     }
 }
 
-static void
-tell_hello(struct tp_world *w, const struct tp_hello *hello, const struct tp_card *card)
-{
-    const telpher_rma_command c = {.op = TP_AGENT_HELLO};
-    size_t more = card != NULL ? card->len : 0;
-    uint8_t *body = tp_malloc(sizeof(*hello) + more, "hello");
-
-    if (body == NULL) { /* without the card they reach this process in another way */
-        tp_agent_tell(w, &c, hello, sizeof(*hello));
-        return;
-    }
-    memcpy(body, hello, sizeof(*hello));
-    if (more != 0) {
-        memcpy(body + sizeof(*hello), card->data, more);
-    }
-    tp_agent_tell(w, &c, body, sizeof(*hello) + more);
-    tp_free(body);
-}
-
 const void *
 tp_remote_card(const struct tp_world *w, uint32_t process, size_t *ret_len)
 {
@@ -228,6 +281,23 @@ tp_remote_card(const struct tp_world *w, uint32_t process, size_t *ret_len)
 
     *ret_len = p->card_lens[w->serial % 2];
     return hello_of(w, process) != NULL ? p->cards[w->serial % 2] : NULL;
+}
+
+/* Behind a launch that lost a process, of which others may not know. */
+static telpher_status
+decline(struct tp_world *w, struct tp_hello *hello, telpher_error *err)
+{
+    uint32_t lost = who_is_lost(w);
+    char name[32] = "a process";
+
+    if (lost < w->count) {
+        snprintf(name, sizeof(name), "process %u", lost);
+    }
+    hello->status = (uint32_t)TELPHER_ERR_PEER_LOST;
+    snprintf(hello->words, sizeof(hello->words),
+             "%s is lost since an earlier launch: start the job again", name);
+    say_hello(w, hello, NULL);
+    return say(err, TELPHER_ERR_PEER_LOST, "%s", hello->words);
 }
 
 telpher_status
@@ -242,16 +312,14 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
     w->serial++;
     forget_last(w);
     w->run = w->broken ? NULL : run;
-    hello = make_hello(w, job, kernel, w->broken ? TELPHER_ERR_PEER_LOST : own);
-    w->processes[w->process].hellos[w->serial % 2] = hello;
-    tell_hello(w, &hello, card);
-    if (w->broken) { /* others may not know of it */
-        return say(err, TELPHER_ERR_PEER_LOST,
-                   "a process was lost in an earlier launch: start the job again");
+    hello = make_hello(w, job, kernel, own);
+    if (w->broken) {
+        return decline(w, &hello, err);
     }
+    say_hello(w, &hello, card);
     status = wait_for_hellos(w, job, hello.kernel, &words);
     if (status != TELPHER_OK) {
-        step_back(w, status, words.text);
+        step_back(w, &hello, status, words.text);
     } else {
         status = compare_hellos(w, own, &words);
     }
@@ -374,11 +442,30 @@ wait_for_others(struct tp_run *run)
     }
 }
 
+static void
+log_room(const struct tp_remote *r)
+{
+    uint64_t waits = atomic_load(&r->room_waits);
+
+    if (waits != 0) {
+        tp_info("rma",
+                "%s: ranks waited %llu times, %.3f ms together, for room among %u "
+                "commands to other processes",
+                r->run->kernel->name, (unsigned long long)waits,
+                (double)atomic_load(&r->room_ns) * 1e-6, (unsigned)TP_RING);
+    }
+}
+
 void
 tp_remote_end(struct tp_run *run)
 {
     struct tp_remote *r = run->remote;
 
+    if (atomic_load(&r->world->forked)) { /* others have parted from its parent */
+        r->world->run = NULL;
+        return;
+    }
+    log_room(r);
     tp_mutex_lock(&r->role);
     while (atomic_load(&r->head) != atomic_load(&r->tail)) {
         (void)tp_remote_serve(r);

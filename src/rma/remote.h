@@ -48,6 +48,7 @@ struct tp_hello {
     uint32_t elsewhere; /* the kernel brings its launcher */
     uint32_t block[3];
     char kernel[TP_WHERE];
+    char words[2 * TP_WHERE]; /* why not, where the status alone does not say it */
 };
 
 /** Something that came from another process and waits for its turn. */
@@ -83,6 +84,7 @@ struct tp_world {
     struct tp_process *processes;
     struct tp_run *run; /* NULL: none */
     bool broken; /* a process was lost, or left behind in a launch */
+    _Atomic bool forked; /* this is a child of fork(): the context is its parent's */
     _Atomic bool busy;
 };
 
@@ -110,6 +112,7 @@ struct tp_remote {
     _Atomic uint64_t tail; /* next to read */
     _Atomic bool stalled; /* the first cannot go on before something comes */
     _Atomic bool room_wanted; /* some rank waits for room */
+    _Atomic uint64_t room_waits, room_ns; /* how often they did, and for how long */
     _Atomic uint32_t
         wanted; /* who wants the role though the agent's thread sleeps with it */
     _Atomic bool asleep; /* it does */
@@ -187,10 +190,12 @@ void tp_remote_look_for_lost(struct tp_remote *r);
 /** Tells the others once that the launch has failed, before anything else is sent. The role
  *  is held. */
 void tp_remote_tell_failure(struct tp_remote *r);
-/** True if a command would find no place. */
-bool tp_remote_is_full(const struct tp_remote *r);
+/** True if a command would find a place; else all ranks are poked when one would. */
+bool tp_remote_has_room(struct tp_remote *r);
 void tp_remote_lock(struct tp_remote *r);
 void tp_remote_unlock(struct tp_remote *r);
+/** Takes the role for ever, if it can be had: the process ends while a kernel runs. */
+void tp_remote_seize(struct tp_remote *r);
 
 /* ---- send.c: all need the role ---- */
 

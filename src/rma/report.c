@@ -113,8 +113,9 @@ print_rank(FILE *out, struct tp_rank *rank, tp_ns now)
         fprintf(out, "rank %u: has returned from the kernel, last call at %s\n",
                 rank->index, last != NULL ? last : "no line");
     } else {
-        fprintf(out, "rank %u: runs, last call at %s\n", rank->index,
-                last != NULL ? last : "no line");
+        fprintf(out, "rank %u: runs, %s%s\n", rank->index,
+                last != NULL ? "last call at " : "no call yet",
+                last != NULL ? last : "");
     }
     tp_mutex_unlock(&rank->lock);
 }

@@ -445,6 +445,10 @@ void tp_run_fail(struct tp_run *run, telpher_status status, const char *words, .
 void tp_run_add(struct tp_run *run, const char *words, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** In a child of fork(), whose other threads are gone: the launch has failed, without words,
+ *  and all locks are free. */
+void tp_run_forked(struct tp_run *run);
+
 /** Each line of a report is one of the log. */
 void tp_rma_log_report(const char *report);
 

@@ -207,7 +207,25 @@ tp_run_destroy(struct tp_run *run)
     tp_free(run->taken);
     tp_free(run->unflushed);
     tp_free(run->timer_starts);
+    tp_free(run->timings);
+    free(run->report); /* of open_memstream() */
     tp_free(run);
+}
+
+void
+tp_run_forked(struct tp_run *run)
+{
+    tp_mutex_init(&run->idle_lock);
+    tp_mutex_init(&run->fail_lock);
+    tp_mutex_init(&run->table_lock);
+    for (uint32_t i = 0; i < run->params.ranks; i++) {
+        tp_mutex_init(&run->ranks[run->first + i].lock);
+    }
+    if (run->remote != NULL) {
+        atomic_store(&run->remote->told, true);
+    }
+    atomic_store(&run->failed, true);
+    atomic_store(&run->status, TELPHER_ERR_CANCELED);
 }
 
 struct tp_run *

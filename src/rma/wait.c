@@ -53,7 +53,7 @@ tp_wait_look(struct tp_rank *rank, const struct tp_wait *wait)
     case TP_WAIT_ANSWER:
         return atomic_load(&rank->answers) == 0 ? TELPHER_OK : TELPHER_ERR_AGAIN;
     case TP_WAIT_ROOM:
-        return tp_remote_is_full(rank->run->remote) ? TELPHER_ERR_AGAIN : TELPHER_OK;
+        return tp_remote_has_room(rank->run->remote) ? TELPHER_OK : TELPHER_ERR_AGAIN;
     case TP_WAIT_DEVICE:
         return tp_link_has(rank) ? TELPHER_OK : TELPHER_ERR_AGAIN;
     case TP_WAIT_NONE:

@@ -20,6 +20,32 @@ static struct tp_world *worlds[WORLDS_MAX];
 static struct telpher_context *own_context; /* of the launcher's job, until the end */
 static pid_t own_pid;
 
+/* ---- children ---- */
+
+/* A kernel may call fork(). The child has one thread and shares its parent's connections,
+ * which it must not touch: for it the launch has failed, and no lock is held. */
+static void
+in_child(void)
+{
+    for (size_t i = 0; i < WORLDS_MAX; i++) {
+        struct tp_world *w = worlds[i];
+
+        if (w != NULL) {
+            atomic_store(&w->forked, true);
+            if (w->run != NULL) {
+                tp_run_forked(w->run);
+            }
+        }
+    }
+    tp_mutex_init(&lock);
+}
+
+static void
+watch_for_children(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
 /* ---- joining ---- */
 
 static bool
@@ -47,12 +73,30 @@ join(telpher_context **ret_ctx, telpher_error *err)
     return status;
 }
 
+/* A kernel calls exit(): for the others that is a death, and nobody here goes on to use what
+ * the libraries now take down. */
+static bool
+is_in_use(void)
+{
+    bool used = false;
+
+    for (size_t i = 0; i < WORLDS_MAX; i++) {
+        const struct tp_world *w = worlds[i];
+
+        if (w != NULL && w->run != NULL && !atomic_load(&w->forked)) {
+            tp_remote_seize(w->run->remote);
+            used = used || w->ctx == own_context;
+        }
+    }
+    return used;
+}
+
 static void leave(void) __attribute__((destructor));
 
 static void
 leave(void)
 {
-    if (own_context != NULL && own_pid == getpid()) {
+    if (!is_in_use() && own_context != NULL && own_pid == getpid()) {
         telpher_context_destroy(own_context);
         own_context = NULL;
     }
@@ -138,9 +182,11 @@ find_world(telpher_context *ctx, struct tp_world **ret_world)
 telpher_status
 tp_world_open(telpher_context *ctx, struct tp_world **ret_world, telpher_error *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     telpher_status status = TELPHER_OK;
 
     *ret_world = NULL;
+    pthread_once(&once, watch_for_children);
     tp_mutex_lock(&lock);
     if (ctx == NULL && has_launcher()) {
         status = join(&ctx, err);

@@ -111,6 +111,23 @@ run_client(const char *a, const char *b)
     return WEXITSTATUS(status);
 }
 
+/* The server's drivers, and our own, as where both are installed. */
+static int
+make_vendors(void)
+{
+    char command[512], folder[128];
+
+    snprintf(folder, sizeof(folder), "%s/vendors", top);
+    snprintf(command, sizeof(command),
+             "mkdir '%s' && cp ${OCL_ICD_VENDORS:-/etc/OpenCL/vendors}/*.icd '%s' && "
+             "echo libtelpher-opencl.so >'%s/telpher.icd'",
+             folder, folder, folder);
+    if (system(command) != 0) {
+        return -1;
+    }
+    return setenv("OCL_ICD_VENDORS", folder, 1);
+}
+
 int
 cache_setup(void **state)
 {
@@ -122,7 +139,7 @@ cache_setup(void **state)
     snprintf(room, sizeof(room), "%s/cache/user-%lu", top, (unsigned long)getuid());
     snprintf(folder, sizeof(folder), "%s/cache", top);
     setenv("TELPHER_CACHE", folder, 1);
-    return servers_start(&servers, 1);
+    return make_vendors() == 0 ? servers_start(&servers, 1) : -1;
 }
 
 int

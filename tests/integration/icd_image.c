@@ -182,6 +182,7 @@ write_native_samples(const char *path)
     if (file == NULL || fwrite(samples, 1, size, file) != size || fclose(file) != 0) {
         return 1;
     }
+    free(samples);
     return 0;
 }
 

@@ -204,9 +204,7 @@ static void
 samplers_as_without_us(void **state)
 {
     (void)state;
-    if (native_samples[0] == '\0') {
-        skip();
-    }
+    assert_true(native_samples[0] != '\0');
     for (unsigned i = 0; i < both.count; i++) {
         size_t size;
         uint8_t *got = sample_images(both.ctx, both.queues[i], &size);

@@ -24,6 +24,8 @@
 #include "report.h"
 #include "servers.h"
 
+#include "base/test_skips.h"
+
 enum { DEVICES_MAX = 16, PARTS_MAX = 64 };
 
 #define ok(call) assert_int_equal((call), CL_SUCCESS)
@@ -266,7 +268,7 @@ handles_are_checked(void **state)
                      CL_INVALID_DEVICE);
     assert_int_equal(clRetainDevice(NULL), CL_INVALID_DEVICE);
     if (dev == NULL) {
-        skip();
+        skip_case("no device here can be divided");
     }
     assert_int_equal(clCreateSubDevices(dev, NULL, 0, NULL, &count), CL_INVALID_VALUE);
     assert_int_equal(clCreateSubDevices(dev, ones, 0, parts, &count), CL_INVALID_VALUE);
@@ -290,7 +292,7 @@ parts_outlive_their_release(void **state)
 
     (void)state;
     if (dev == NULL) {
-        skip();
+        skip_case("no device here can be divided");
     }
     ok(clCreateSubDevices(dev, ones, PARTS_MAX, part, &count));
     ctx = clCreateContext(NULL, 1, part, NULL, NULL, &err);
@@ -314,7 +316,7 @@ parts_come_and_go(void **state)
 
     (void)state;
     if (dev == NULL) {
-        skip();
+        skip_case("no device here can be divided");
     }
     for (int round = 0; round < 300; round++) {
         ok(clCreateSubDevices(dev, ones, PARTS_MAX, parts, &count));
@@ -333,7 +335,7 @@ parts_end_with_their_session(void **state)
 
     (void)state;
     if (dev == NULL) {
-        skip();
+        skip_case("no device here can be divided");
     }
     ok(clCreateSubDevices(dev, ones, PARTS_MAX, parts, &count));
     kill(servers.pid[0], SIGTERM);
@@ -383,5 +385,5 @@ main(int argc, char **argv)
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     servers_stop(&servers);
     free(native_report);
-    return failed;
+    return skips_end(failed);
 }

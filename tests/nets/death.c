@@ -36,7 +36,7 @@ enum state {
     ANNOUNCED_TO, /* data was announced to it that it does not take */
     SENDING, /* large data of it is being received */
     RECEIVING, /* it receives large data */
-    REPLACED, /* by another program, which knows nothing of us and lives on for a while */
+    REPLACED, /* last: by another program, which knows nothing of us and lives on for a while */
     STATES
 };
 static const char *const names[STATES] = {
@@ -309,9 +309,6 @@ test_state(void **arg)
                                         .fn = rank};
 
     state = *(const enum state *)*arg;
-    if (state == REPLACED && strcmp(transport, "ucx") == 0) {
-        skip(); /* it does not know */
-    }
     assert_true(world_run(&params));
 }
 
@@ -320,15 +317,19 @@ main(int argc, char **argv)
 {
     static enum state states[STATES];
     struct CMUnitTest tests[STATES];
+    unsigned count = STATES;
 
     transport = argc > 1 ? argv[1] : "shm";
     tp_log_configure_env();
     if (!world_has(transport)) {
         return 77;
     }
-    for (unsigned i = 0; i < STATES; i++) {
+    if (strcmp(transport, "ucx") == 0) {
+        count = REPLACED; /* seen when that program ends: docs/comm.md 6 */
+    }
+    for (unsigned i = 0; i < count; i++) {
         states[i] = (enum state)i;
         tests[i] = (struct CMUnitTest){names[i], test_state, NULL, NULL, &states[i]};
     }
-    return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+    return _cmocka_run_group_tests(transport, tests, count, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: losses WORKER WORKERS memory PLUGIN | queues | loss
+ * usage: losses WORKER WORKERS memory PLUGIN | meeting | queues | loss
  * What goes wrong in one parent is known to all of them, and none waits for ever. The library is inside
  * this program: its allocations fail as wanted, and its messages.
  */
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "check.h"
 
-enum { ROWS = 10, TAG_GO = 90, TAG_RUNS = 91, TAG_LAUNCH = 1 };
+enum { ROWS = 10, TAG_GO = 90, TAG_RUNS = 91, TAG_GROUPS = 16 };
 
 static MPI_Comm comm, inter;
 static int rank, parents, workers;
@@ -28,7 +28,7 @@ PMPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag,
     static int (*next)(const void *, int, MPI_Datatype, int, int, MPI_Comm,
                        MPI_Request *);
 
-    if (refuse_launches && tag == TAG_LAUNCH && count > 0) {
+    if (refuse_launches && tag >= TAG_GROUPS && count > 0) {
         launch_prefix = *(const char *)data;
         return MPI_ERR_OTHER;
     }
@@ -212,6 +212,44 @@ memory(void)
     check(telpher_array_free(&array, &err) == TELPHER_OK);
 }
 
+/* The nth allocation of a group's first call fails. Its workers end all the same, and serve the next. */
+static int
+meets(int who, uint64_t nth)
+{
+    MPI_Comm met = start(1);
+    telpher_status status;
+    int failed;
+
+    if (rank == who) {
+        tp_alloc_fail_nth(nth);
+    }
+    status = launch("nothing", 0, NULL, 0, met, NULL);
+    failed = tp_alloc_failed();
+    tp_alloc_fail_nth(0);
+    MPI_Bcast(&failed, 1, MPI_INT, who, comm);
+    check(status == TELPHER_OK || (failed && status == TELPHER_ERR_NO_MEMORY));
+    check(failed || status == TELPHER_OK);
+    MPI_Comm_disconnect(&met);
+    check(met == MPI_COMM_NULL);
+    return failed;
+}
+
+static void
+meeting(void)
+{
+    for (int who = 0; who < parents; who++) {
+        uint64_t nth =
+            who == 0 ? 2 : 1; /* without the root's first the job ends, with words */
+
+        while (meets(who, nth)) {
+            nth++;
+        }
+        if (rank == who) {
+            printf("first call in parent %d: allocations %d\n", who, (int)nth - 1);
+        }
+    }
+}
+
 /* Kernels of parent 0 that wait in its memory, and after them one that parent 1 waits for.
  * Nothing moves them but parent 0's next call, which waits for parent 1. */
 static void
@@ -318,6 +356,8 @@ main(int argc, char **argv)
     }
     if (strcmp(what, "memory") == 0) {
         memory();
+    } else if (strcmp(what, "meeting") == 0) {
+        meeting();
     } else if (strcmp(what, "queues") == 0) {
         queues();
     } else {

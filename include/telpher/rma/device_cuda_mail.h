@@ -419,7 +419,7 @@ telpher_rma_gpu_may_mail(const telpher_rma *rma, uint32_t target, uint32_t tag,
     const uint32_t dirty = state->dirty & TELPHER_RMA_GPU_PUT_FAR, known = out->target,
                    room = out->sent - out->acked;
 
-    return telpher_rma_gpu_mailing{out->next, &out->bell->rung, out->number,
+    return telpher_rma_gpu_mailing{out->next, (uint64_t *)out->bell, out->number,
                                    (bell != 0) & (dirty == 0) & (known == target) &
                                        (room < TELPHER_RMA_GPU_DEPTH) &
                                        (tag < TELPHER_RMA_GPU_TAGS) &

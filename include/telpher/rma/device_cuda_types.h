@@ -85,7 +85,7 @@ typedef struct telpher_rma_gpu_line {
 /** What small puts came, and how many senders want to know what was taken. */
 typedef struct __align__(16) telpher_rma_gpu_bell
 {
-    uint64_t rung; /* both are read at once */
+    uint64_t rung; /* comes first; both are read at once */
     uint32_t asked, apart;
 }
 telpher_rma_gpu_bell;

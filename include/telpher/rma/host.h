@@ -33,7 +33,7 @@ enum telpher_rma_check {
 /** What telpher_rma_create() is told; zero means default. */
 typedef struct telpher_rma_params {
     uint32_t struct_size;
-    uint32_t ranks; /**< 0 = TELPHER_RMA_RANKS, else one a processor */
+    uint32_t ranks; /**< 0 = TELPHER_RMA_RANKS, else one a processor, or a device */
     uint32_t block[3]; /**< lanes of a rank in x, y, z; 0 = 1 */
     uint32_t devices; /**< groups of ranks that stand for devices; 0 = 1 */
     uint32_t tags; /**< 0 = TELPHER_RMA_TAGS_DEFAULT */
@@ -78,7 +78,8 @@ TELPHER_CALL telpher_status telpher_rma_create(const telpher_rma_params *params,
                                                telpher_rma_job **ret_job,
                                                telpher_error *err);
 
-/** Frees a job that runs nothing. NULL is fine. Since: 0.1. */
+/** Frees a job. NULL is fine; one that runs a kernel lives on, and the log says so.
+ *  Since: 0.1. */
 TELPHER_CALL void telpher_rma_destroy(telpher_rma_job *job);
 
 /** Processes of a job, and which of them this is; 1 and 0 without others. Since: 0.1. */

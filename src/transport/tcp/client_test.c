@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/test_skips.h"
 #include "core/client.h"
 #include "transport/tcp/tcp.h"
 
@@ -361,8 +362,7 @@ test_tmp_must_be_ours(void **state)
 {
     (void)state;
     if (geteuid() != 0) {
-        print_message("skipped: needs root to become another user\n");
-        skip();
+        skip_case("only root can become another user");
     }
     in_child(check_tmp_place);
     assert_int_equal(mkdir("/tmp/telpher-54321", 0700), 0); /* root's */
@@ -457,5 +457,5 @@ main(void)
         cmocka_unit_test(test_bad_server_lists),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return skips_end(cmocka_run_group_tests(tests, setup, teardown));
 }

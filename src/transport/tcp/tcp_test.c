@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/test_skips.h"
 #include "transport/tcp/tcp_int.h"
 
 static char folder[] = "/tmp/tcp_test_XXXXXX";
@@ -403,8 +404,7 @@ test_v6(void **state)
 
     (void)state;
     if (!open_tcp("[::1]", &e)) {
-        print_message("skipped: no IPv6 on loopback here\n");
-        skip();
+        skip_case("no IPv6 on loopback");
     }
     check_ends(&e);
 }
@@ -579,5 +579,5 @@ main(void)
     };
 
     (void)sample_room(); /* before there are threads */
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return skips_end(cmocka_run_group_tests(tests, setup, teardown));
 }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cases of a cmocka program that cannot run here. The program then ends as one that is skipped, unless
+ * another case fails: CTest shows it with the reason, and tests/allowed-skips.txt must have it.
+ * Behind <cmocka.h>.
+ */
+#ifndef TP_BASE_TEST_SKIPS_H
+#define TP_BASE_TEST_SKIPS_H
+
+#include <stdio.h>
+
+enum { SKIPS_EXIT = 77 };
+
+static const char *skips_why;
+
+/** In a case: leaves it. @p why: in words, static. */
+#define skip_case(why) (skips_why = (why), skip())
+
+/** What main() returns. @p failed: cases that did */
+static inline int
+skips_end(int failed)
+{
+    if (failed == 0 && skips_why != NULL) {
+        (void)printf("skipped: one case at least: %s\n", skips_why);
+        return SKIPS_EXIT;
+    }
+    return failed;
+}
+
+#endif
