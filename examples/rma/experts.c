@@ -35,21 +35,24 @@ token_of(const struct place *p, uint32_t i)
     return (uint64_t)p->me * p->size + i;
 }
 
-/* Sums of @p count numbers before each one, and of all behind the last; all lanes. */
+/* Sums of @p count numbers before each one, and of all behind the last; called by all lanes. */
 TELPHER_RMA_FN static void
 add_up(const struct place *p, const uint32_t *numbers, size_t stride, uint32_t count,
        uint32_t sum, uint32_t *sums, size_t sums_stride)
 {
-    uint32_t first = study_first(count, p->lanes, p->lane);
-    uint32_t last = study_first(count, p->lanes, p->lane + 1), part = 0;
+    enum { LANES = 32 }; /* more would only wait for each other's sums */
+    uint32_t lanes = p->lanes < LANES ? p->lanes : LANES;
+    uint32_t lane = p->lane < lanes ? p->lane : lanes, part = 0;
+    uint32_t first = study_first(count, lanes, lane);
+    uint32_t last = lane < lanes ? study_first(count, lanes, lane + 1) : first;
 
     for (uint32_t i = first; i < last; i++) {
         part += numbers[i * stride];
     }
     p->m.parts[p->lane] = part;
     study_sync(p->rma);
-    for (uint32_t lane = 0; lane < p->lane; lane++) {
-        sum += p->m.parts[lane];
+    for (uint32_t i = 0; i < lane; i++) {
+        sum += p->m.parts[i];
     }
     for (uint32_t i = first; i < last; i++) {
         uint32_t number = numbers[i * stride];
