@@ -4,176 +4,227 @@
  * is an expert; each token goes to two experts of its own choice, which are known only when
  * it is there, and their answers come back, to be added up with weights.
  *
- * Nobody knows who sends to him, or how much: each rank tells every other how many tokens
- * it has for it (0 as well) and where their answers belong, is told where they may go, and
- * notifies once when they are there. Counted tags need no list of senders.
+ * Messages lie in the order of their experts, so those for a device are in a row: a rank puts
+ * them to the rank of its own number there, with where each expert's begin, and notifies.
+ * Experts answer what lies on their own device where it lies, while the rest is on its way,
+ * and then that, when all ranks of the device have got theirs. Who got them puts them back.
  *
- * The form of two models brings a device's tokens in the order of their experts, and the
- * host, once it knows how many there are, copies one piece for each pair of devices.
+ * The form of two models brings a device's tokens in the order of their experts, and copies
+ * one piece for each pair of devices: as long as it must be, which the host has to look up,
+ * or, recorded, as long as it can be.
  */
 #include "experts.h"
 
-enum tags { COUNT_CAME, PLACE_CAME, TOKENS_CAME, ANSWERS_CAME };
+enum tags { TOKENS_CAME, ANSWERS_CAME };
 
 /* ---- the kernel ---- */
 
 struct place {
     telpher_rma *rma;
     const struct data *data;
-    struct rank_memory *m;
-    telpher_rma_win asked, places, in, answers;
-    uint32_t me, ranks, messages, lane, lanes;
+    struct rank_memory m, first; /* this rank's; its device's first rank's */
+    telpher_rma_win in, in_starts, out;
+    uint32_t does, size; /* of the data, which may lie far away */
+    uint32_t me, ranks, device, devices, each; /* each: ranks of a device */
+    uint32_t messages, lane, lanes;
 };
 
 TELPHER_RMA_FN static uint64_t
 token_of(const struct place *p, uint32_t i)
 {
-    return (uint64_t)p->me * p->data->size + i;
+    return (uint64_t)p->me * p->size + i;
 }
 
-/* How many messages each expert gets, and which of them each one is. By one lane. */
+/* Sums of @p count numbers before each one, and of all behind the last; called by all lanes. */
 TELPHER_RMA_FN static void
-choose(const struct place *p, uint32_t step)
+add_up(const struct place *p, const uint32_t *numbers, size_t stride, uint32_t count,
+       uint32_t sum, uint32_t *sums, size_t sums_stride)
 {
-    struct rank_memory *m = p->m;
+    enum { LANES = 32 }; /* more would only wait for each other's sums */
+    uint32_t lanes = p->lanes < LANES ? p->lanes : LANES;
+    uint32_t lane = p->lane < lanes ? p->lane : lanes, part = 0;
+    uint32_t first = study_first(count, lanes, lane);
+    uint32_t last = lane < lanes ? study_first(count, lanes, lane + 1) : first;
 
-    for (uint32_t r = 0; p->lane == 0 && r < p->ranks; r++) {
-        m->counts[r] = 0;
+    for (uint32_t i = first; i < last; i++) {
+        part += numbers[i * stride];
     }
-    for (uint32_t i = 0; p->lane == 0 && i < p->messages; i++) {
-        m->experts[i] =
-            expert_of(p->ranks, step, token_of(p, i / CHOICES), i % CHOICES);
-        m->slots[i] = (uint32_t)m->counts[m->experts[i]]++;
+    p->m.parts[p->lane] = part;
+    study_sync(p->rma);
+    for (uint32_t i = 0; i < lane; i++) {
+        sum += p->m.parts[i];
     }
+    for (uint32_t i = first; i < last; i++) {
+        uint32_t number = numbers[i * stride];
+
+        sums[i * sums_stride] = sum;
+        sum += number;
+    }
+    if (last == count && first != last) {
+        sums[count * sums_stride] = sum;
+    }
+    study_sync(p->rma);
 }
 
-/* Messages go where their expert's begin in @p out, behind what is before them there. */
+/* How many messages each expert gets, and which of them each one is. A lane looks through all
+ * for its experts, so that they lie in order. */
 TELPHER_RMA_FN static void
-pack(const struct place *p, const uint64_t *starts, const uint64_t *before, double *out)
+choose(const struct place *p, uint32_t step, uint32_t *counts)
 {
-    struct rank_memory *m = p->m;
+    enum { AT_ONCE = 8 };
+    const uint32_t *experts = p->m.experts;
 
     for (uint32_t i = p->lane; i < p->messages; i += p->lanes) {
-        uint32_t expert = m->experts[i];
+        p->m.experts[i] =
+            expert_of(p->ranks, step, token_of(p, i / CHOICES), i % CHOICES);
+    }
+    study_sync(p->rma);
+    for (uint32_t r = p->lane; r < p->ranks; r += p->lanes) {
+        uint32_t count = 0;
 
-        m->slots[i] +=
-            (uint32_t)(starts[expert] + (before != NULL ? before[expert] : 0));
-        for (uint32_t k = 0; k < WIDTH; k++) {
-            out[(size_t)m->slots[i] * WIDTH + k] = m->tokens[i / CHOICES * WIDTH + k];
+        for (uint32_t first = 0; first < p->messages; first += AT_ONCE) {
+            uint32_t some[AT_ONCE];
+
+            for (uint32_t k = 0; k < AT_ONCE; k++) {
+                some[k] = first + k < p->messages ? experts[first + k] : p->ranks;
+            }
+            for (uint32_t k = 0; k < AT_ONCE; k++) {
+                if (some[k] == r) {
+                    p->m.slots[first + k] = count++;
+                }
+            }
         }
+        counts[r] = count;
+    }
+    study_sync(p->rma);
+}
+
+/* Messages, whose places are known, go to @p out; lanes share them. */
+TELPHER_RMA_FN static void
+pack(const struct place *p, double *out)
+{
+    for (uint32_t i = p->lane; i < p->messages * WIDTH; i += p->lanes) {
+        uint32_t message = i / WIDTH, k = i % WIDTH;
+
+        out[(size_t)p->m.slots[message] * WIDTH + k] =
+            p->m.tokens[(size_t)(message / CHOICES) * WIDTH + k];
     }
 }
 
 TELPHER_RMA_FN static void
 sort_out(const struct place *p, uint32_t step)
 {
-    struct rank_memory *m = p->m;
+    const struct rank_memory *m = &p->m;
 
-    choose(p, step);
-    if (p->lane == 0) {
-        m->starts[0] = 0;
-        for (uint32_t r = 0; r < p->ranks; r++) {
-            m->starts[r + 1] = m->starts[r] + m->counts[r];
-        }
+    choose(p, step, m->counts);
+    add_up(p, m->counts, 1, p->ranks, 0, m->starts, 1);
+    for (uint32_t i = p->lane; i < p->messages; i += p->lanes) {
+        m->slots[i] += m->starts[m->experts[i]];
     }
-    telpher_rma_sync(p->rma);
-    pack(p, m->starts, NULL, m->out);
-    telpher_rma_sync(p->rma);
+    study_sync(p->rma);
+    pack(p, m->out);
 }
 
-/* What rank @p r asks of this one: how many messages, and where they lie in its out. */
-TELPHER_RMA_FN static uint64_t
-asked_count(const struct place *p, uint32_t r)
+/* The rank of this one's number on another device, the @p n-th from here. */
+TELPHER_RMA_FN static uint32_t
+other_device(const struct place *p, uint32_t n)
 {
-    return p->m->asked[r] & 0xffffffffu;
+    return (p->device + n) % p->devices;
 }
 
-TELPHER_RMA_FN static uint64_t
-asked_start(const struct place *p, uint32_t r)
+TELPHER_RMA_FN static uint32_t
+partner(const struct place *p, uint32_t device)
 {
-    return p->m->asked[r] >> 32;
+    return device * p->each + p->rma->device_rank;
 }
 
-/* Everybody tells how many; each says where they may go; then they come. */
+/* Messages go to the other devices. */
 TELPHER_RMA_FN static void
 dispatch(const struct place *p)
 {
-    struct rank_memory *m = p->m;
-    uint64_t at = 0, offset = p->me * sizeof(uint64_t);
+    const uint64_t len = WIDTH * sizeof(double);
+    const uint64_t starts_len = (p->each + 1) * sizeof(uint32_t);
 
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        telpher_rma_put_value_notify(p->rma, p->asked, r, offset,
-                                     m->starts[r] << 32 | m->counts[r], COUNT_CAME);
+    for (uint32_t n = 1; n < p->devices; n++) {
+        uint32_t to = other_device(p, n);
+        const uint32_t *starts = &p->m.starts[to * p->each];
+
+        telpher_rma_put(p->rma, p->in_starts, partner(p, to), p->device * starts_len,
+                        starts, starts_len);
+        telpher_rma_put_notify(p->rma, p->in, partner(p, to),
+                               (uint64_t)p->device * p->messages * len,
+                               &p->m.out[(size_t)starts[0] * WIDTH],
+                               (starts[p->each] - starts[0]) * len, TOKENS_CAME);
     }
-    telpher_rma_wait(p->rma, COUNT_CAME, p->ranks);
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        telpher_rma_put_value_notify(p->rma, p->places, r, offset, at, PLACE_CAME);
-        at += asked_count(p, r);
-    }
-    telpher_rma_wait(p->rma, PLACE_CAME, p->ranks);
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        telpher_rma_put_notify(p->rma, p->in, r, m->places[r] * WIDTH * sizeof(double),
-                               &m->out[m->starts[r] * WIDTH],
-                               m->counts[r] * WIDTH * sizeof(double), TOKENS_CAME);
-    }
-    telpher_rma_wait(p->rma, TOKENS_CAME, p->ranks);
 }
 
-/* @p count messages at @p in become answers. */
+/* @p count messages become answers. */
 TELPHER_RMA_FN static void
-answer(const struct place *p, double *in, uint64_t count)
+answer(uint32_t expert, double *messages, uint32_t count)
 {
-    for (uint64_t i = p->lane; i < count; i += p->lanes) {
-        for (uint32_t k = 0; k < WIDTH; k++) {
-            in[i * WIDTH + k] = answer_of(p->me, in[i * WIDTH + k], k);
-        }
+    for (uint32_t i = 0; i < count * WIDTH; i++) {
+        messages[i] = answer_of(expert, messages[i], i % WIDTH);
     }
 }
 
+/* Those of this rank's own device, where they lie. */
 TELPHER_RMA_FN static void
-answer_all(const struct place *p)
+answer_near(const struct place *p)
 {
-    uint64_t all = 0;
+    for (uint32_t r = p->lane; r < p->each; r += p->lanes) {
+        const uint32_t *starts = &p->first.starts[(size_t)r * (p->ranks + 1) + p->me];
+        size_t at = (size_t)r * p->messages + starts[0];
 
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        all += asked_count(p, r);
+        answer(p->me, &p->first.out[at * WIDTH], starts[1] - starts[0]);
     }
-    answer(p, p->m->in, all);
-    telpher_rma_sync(p->rma);
 }
 
-/* Answers go to the places that their messages have in out. */
+/* And those that came from others. */
+TELPHER_RMA_FN static void
+answer_far(const struct place *p)
+{
+    for (uint32_t i = p->lane; i < p->each * (p->devices - 1); i += p->lanes) {
+        size_t piece =
+            (size_t)i % p->each * p->devices + other_device(p, 1 + i / p->each);
+        const uint32_t *starts = &p->first.in_starts[piece * (p->each + 1)];
+        uint32_t first = starts[p->rma->device_rank];
+        size_t at = piece * p->messages + first - starts[0];
+
+        answer(p->me, &p->first.in[at * WIDTH],
+               starts[p->rma->device_rank + 1] - first);
+    }
+}
+
+/* Answers go back to where their messages were. */
 TELPHER_RMA_FN static void
 send_back(const struct place *p)
 {
     const uint64_t len = WIDTH * sizeof(double);
-    uint64_t at = 0;
 
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        uint64_t count = asked_count(p, r), start = asked_start(p, r);
+    for (uint32_t n = 1; n < p->devices; n++) {
+        uint32_t to = other_device(p, n);
+        const uint32_t *starts = &p->m.in_starts[to * (p->each + 1)];
 
-        telpher_rma_put_notify(p->rma, p->answers, r, start * len,
-                               &p->m->in[at * WIDTH], count * len, ANSWERS_CAME);
-        at += count; /* the rank may ask again: asked is not looked at any more */
+        telpher_rma_put_notify(p->rma, p->out, partner(p, to), starts[0] * len,
+                               &p->m.in[(size_t)to * p->messages * WIDTH],
+                               (starts[p->each] - starts[0]) * len, ANSWERS_CAME);
     }
-    telpher_rma_wait(p->rma, ANSWERS_CAME, p->ranks);
 }
 
 /* Sums of answers are the next step's tokens. */
 TELPHER_RMA_FN static void
 combine(const struct place *p, const double *answers)
 {
-    for (uint32_t i = p->lane; i < p->data->size; i += p->lanes) {
-        for (uint32_t k = 0; k < WIDTH; k++) {
-            double sum = 0;
+    for (uint32_t i = p->lane; i < p->size * WIDTH; i += p->lanes) {
+        uint32_t token = i / WIDTH;
+        double sum = 0;
 
-            for (uint32_t c = 0; c < CHOICES; c++) {
-                size_t slot = p->m->slots[i * CHOICES + c];
+        for (uint32_t c = 0; c < CHOICES; c++) {
+            size_t slot = p->m.slots[token * CHOICES + c];
 
-                sum += weight_of(token_of(p, i), c) * answers[slot * WIDTH + k];
-            }
-            p->m->tokens[i * WIDTH + k] = sum;
+            sum += weight_of(token_of(p, token), c) * answers[slot * WIDTH + i % WIDTH];
         }
+        p->m.tokens[i] = sum;
     }
 }
 
@@ -182,11 +233,18 @@ TELPHER_RMA_FN static struct place
 place_of(telpher_rma *rma)
 {
     const struct data *data = (const struct data *)telpher_rma_data(rma);
+    const struct rank_memory first = data->devices_memory[rma->device].first;
     struct place p = {.rma = rma,
                       .data = data,
-                      .m = &data->ranks_memory[rma->world_rank],
+                      .m = rank_memory(data, &first, rma->device_rank),
+                      .first = first,
+                      .does = data->does,
+                      .size = data->size,
                       .me = rma->world_rank,
                       .ranks = rma->world_size,
+                      .device = rma->device,
+                      .devices = rma->devices,
+                      .each = rma->device_size,
                       .messages = data->size * CHOICES,
                       .lane = telpher_rma_lane(rma),
                       .lanes = telpher_rma_lanes(rma)};
@@ -197,37 +255,57 @@ place_of(telpher_rma *rma)
 TELPHER_RMA_FN static void
 open_windows(struct place *p)
 {
-    const uint64_t len = WIDTH * sizeof(double);
+    const uint64_t len = (uint64_t)p->messages * WIDTH * sizeof(double);
 
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->asked, p->ranks * 8,
-                           &p->asked);
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->places, p->ranks * 8,
-                           &p->places);
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->in, p->m->room * len,
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.in, p->devices * len,
                            &p->in);
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m->answers, p->messages * len,
-                           &p->answers);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.in_starts,
+                           (uint64_t)p->devices * (p->each + 1) * sizeof(uint32_t),
+                           &p->in_starts);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->m.out, len, &p->out);
+}
+
+/* All of the device's ranks have come so far. */
+TELPHER_RMA_FN static void
+meet(const struct place *p)
+{
+    if ((p->does & STUDY_SENDS) != 0) {
+        telpher_rma_barrier(p->rma, TELPHER_RMA_DEVICE);
+    } else {
+        telpher_rma_sync(p->rma);
+    }
 }
 
 TELPHER_RMA_FN static void
 step(const struct place *p, uint32_t number)
 {
-    uint32_t does = p->data->does;
+    int computes = (p->does & STUDY_COMPUTES) != 0;
+    int sends = p->devices > 1 && (p->does & STUDY_SENDS) != 0;
 
-    if ((does & STUDY_COMPUTES) != 0) {
-        sort_out(p, number);
+    if (computes) { /* alone it must not change what others read */
+        sort_out(p, p->does == STUDY_DOES_BOTH ? number : 0);
     }
-    if ((does & STUDY_SENDS) != 0) {
+    if (sends) {
         dispatch(p);
     }
-    if ((does & STUDY_COMPUTES) != 0) {
-        answer_all(p);
+    meet(p);
+    if (computes) {
+        answer_near(p);
     }
-    if ((does & STUDY_SENDS) != 0) {
+    if (sends) {
+        telpher_rma_wait(p->rma, TOKENS_CAME, p->devices - 1);
+        meet(p);
+    }
+    if (computes) {
+        answer_far(p);
+    }
+    meet(p);
+    if (sends) {
         send_back(p);
+        telpher_rma_wait(p->rma, ANSWERS_CAME, p->devices - 1);
     }
-    if ((does & STUDY_COMPUTES) != 0) {
-        combine(p, p->m->answers);
+    if (computes) {
+        combine(p, p->m.out);
     }
     telpher_rma_sync(p->rma);
 }
@@ -241,6 +319,9 @@ TELPHER_RMA_KERNEL(experts)
     if (data->does != STUDY_DOES_BOTH) { /* each alone: always what step 0 asks */
         sort_out(&p, 0);
         dispatch(&p);
+        if (p.devices > 1) {
+            telpher_rma_wait(rma, TOKENS_CAME, p.devices - 1);
+        }
         telpher_rma_barrier(rma, TELPHER_RMA_WORLD);
     }
     telpher_rma_timer_start(rma);
@@ -257,81 +338,76 @@ STUDY_PHASE(choose_phase)
 {
     struct place p = place_of(rma);
 
-    choose(&p, step);
+    choose(
+        &p, step,
+        &p.data->devices_memory[p.device].counts[(size_t)rma->device_rank * p.ranks]);
 }
 
 /* Each rank has some experts: a rank's counts become how many of its device's are before. */
 STUDY_PHASE(count_phase)
 {
     struct place p = place_of(rma);
-    uint32_t end = study_first(p.ranks, rma->device_size, rma->device_rank + 1);
-    uint64_t *starts = p.data->devices_memory[rma->device].starts;
+    const struct device_memory *d = &p.data->devices_memory[p.device];
+    uint32_t end = study_first(p.ranks, p.each, rma->device_rank + 1);
 
     (void)step;
-    for (uint32_t r = study_first(p.ranks, rma->device_size, rma->device_rank) + p.lane;
-         r < end; r += p.lanes) {
-        uint64_t sum = 0;
-
-        for (uint32_t i = 0; i < rma->device_size; i++) {
-            struct rank_memory *m =
-                &p.data->ranks_memory[rma->device * rma->device_size + i];
-            uint64_t count = m->counts[r];
-
-            m->counts[r] = sum;
-            sum += count;
-        }
-        starts[r + 1] = sum;
+    for (uint32_t r = study_first(p.ranks, p.each, rma->device_rank); r < end; r++) {
+        add_up(&p, &d->counts[r], p.ranks, p.each, 0, &d->counts[r], p.ranks);
     }
 }
 
+/* One rank for each device: where its experts' begin in the piece. */
 STUDY_PHASE(start_phase)
 {
     struct place p = place_of(rma);
-    uint64_t *starts = p.data->devices_memory[rma->device].starts;
+    const struct device_memory *d = &p.data->devices_memory[p.device];
 
     (void)step;
-    for (uint32_t r = 0; rma->device_rank == 0 && p.lane == 0 && r < p.ranks; r++) {
-        starts[r + 1] += starts[r];
+    for (uint32_t to = rma->device_rank; to < p.devices; to += p.each) {
+        uint32_t begin = to * p.each * p.messages,
+                 *starts = &d->starts[to * (p.each + 1)];
+
+        add_up(&p, &d->counts[(size_t)p.each * p.ranks + to * p.each], 1, p.each, begin,
+               starts, 1);
+        if (p.lane == 0) {
+            d->ends[to] = starts[p.each] - begin;
+        }
     }
 }
 
 STUDY_PHASE(pack_phase)
 {
     struct place p = place_of(rma);
-    struct device_memory *d = &p.data->devices_memory[rma->device];
+    const struct device_memory *d = &p.data->devices_memory[p.device];
 
     (void)step;
-    pack(&p, d->starts, p.m->counts, d->out);
-}
+    for (uint32_t i = p.lane; i < p.messages; i += p.lanes) {
+        uint32_t expert = p.m.experts[i];
 
-/* Where device @p from's messages for device @p to lie there. */
-TELPHER_RMA_FN_BOTH static double *
-piece_of(const struct data *d, uint32_t from, uint32_t to)
-{
-    uint32_t each = d->ranks / d->devices;
-
-    if (from == to) {
-        return d->devices_memory[to].out +
-               d->devices_memory[to].starts[to * each] * WIDTH;
+        p.m.slots[i] += d->starts[expert / p.each * (p.each + 1) + expert % p.each] +
+                        d->counts[(size_t)rma->device_rank * p.ranks + expert];
     }
-    return d->devices_memory[to].in + (size_t)from * each * d->size * CHOICES * WIDTH;
+    study_sync(rma);
+    pack(&p, d->out);
 }
 
 STUDY_PHASE(answer_phase)
 {
     struct place p = place_of(rma);
-    const struct device_memory *d = &p.data->devices_memory[rma->device];
-    uint32_t each = rma->device_size;
+    const struct device_memory *d = &p.data->devices_memory[p.device];
 
     (void)step;
-    for (uint32_t from = 0; from < rma->devices; from++) {
-        const uint64_t *starts = from == rma->device
-                                     ? &d->starts[rma->device * each]
-                                     : &d->in_starts[(size_t)from * (each + 1)];
-        uint64_t first = starts[rma->device_rank];
+    for (uint32_t from = 0; from < p.devices; from++) {
+        int own = from == p.device; /* needs no copy */
+        const uint32_t *starts = &(own ? d->starts : d->in_starts)[from * (p.each + 1)];
+        uint32_t first = starts[rma->device_rank] - starts[0];
+        uint32_t count = starts[rma->device_rank + 1] - starts[rma->device_rank];
+        double *messages = (own ? d->out : d->in) +
+                           ((size_t)from * p.each * p.messages + first) * WIDTH;
 
-        answer(&p, piece_of(p.data, from, rma->device) + (first - starts[0]) * WIDTH,
-               starts[rma->device_rank + 1] - first);
+        for (uint32_t i = p.lane; i < count * WIDTH; i += p.lanes) {
+            messages[i] = answer_of(p.me, messages[i], i % WIDTH);
+        }
     }
 }
 
@@ -340,43 +416,44 @@ STUDY_PHASE(combine_phase)
     struct place p = place_of(rma);
 
     (void)step;
-    combine(&p, p.data->devices_memory[rma->device].out);
+    combine(&p, p.data->devices_memory[p.device].out);
 }
 
 /* Every device tells every other where its experts' messages begin. */
 static void
 copy_starts(study_host *host, const struct data *d)
 {
-    uint32_t each = d->ranks / d->devices;
+    size_t count = d->ranks / d->devices + 1;
 
     for (uint32_t from = 0; from < d->devices; from++) {
         for (uint32_t to = 0; to < d->devices; to++) {
             if (from != to) {
-                study_copy(host,
-                           d->devices_memory[to].in_starts + (size_t)from * (each + 1),
-                           d->devices_memory[from].starts + (size_t)to * each,
-                           (each + 1) * sizeof(uint64_t), 0, 1);
+                study_copy(host, to, d->devices_memory[to].in_starts + from * count,
+                           from, d->devices_memory[from].starts + to * count,
+                           count * sizeof(uint32_t), 0, 1);
             }
         }
     }
 }
 
-/* Messages go to their experts' devices, or the answers come back. */
+/* Messages go to their experts' devices, or the answers come back. Who records does not know
+ * how many. */
 static void
 copy_messages(study_host *host, const struct data *d, int back)
 {
-    uint32_t each = d->ranks / d->devices;
+    size_t room = (size_t)d->ranks / d->devices * d->size * CHOICES;
 
     for (uint32_t from = 0; from < d->devices; from++) {
         const struct device_memory *m = &d->devices_memory[from];
 
         for (uint32_t to = 0; to < d->devices; to++) {
-            uint64_t first = m->starts[to * each];
-            size_t len = (m->starts[(to + 1) * each] - first) * WIDTH * sizeof(double);
-            double *out = m->out + first * WIDTH, *in = piece_of(d, from, to);
+            size_t count = study_records(host) ? room : m->ends[to];
+            double *out = m->out + to * room * WIDTH;
+            double *in = d->devices_memory[to].in + from * room * WIDTH;
 
-            if (from != to && len != 0) {
-                study_copy(host, back ? out : in, back ? in : out, len, 0, 1);
+            if (from != to && count != 0) {
+                study_copy(host, back ? from : to, back ? out : in, back ? to : from,
+                           back ? in : out, count * WIDTH * sizeof(double), 0, 1);
             }
         }
     }
@@ -394,7 +471,9 @@ two_model(study_host *host, const struct study *s, void *data)
         study_launch(host, pack_phase, i);
         if (s->devices > 1) {
             copy_starts(host, d);
-            study_settle(host); /* the host must know how many there are */
+            if (!study_records(host)) {
+                study_settle(host); /* the host looks how many there are */
+            }
             copy_messages(host, d, 0);
         }
         study_launch(host, answer_phase, i);
@@ -410,10 +489,11 @@ int
 main(int argc, char **argv)
 {
     const struct study_program program = {
-        "experts",    {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0, 0},
-        &experts,     sizeof(struct data),
-        experts_make, experts_drop,
-        two_model,    experts_check,
+        "experts",     {"tokens of a rank", 8, 1, 20, 3, 0, 0, 0, 0},
+        &experts,      sizeof(struct data),
+        experts_make,  experts_drop,
+        two_model,     experts_right,
+        experts_check,
     };
 
     return study_main(argc, argv, &program);

@@ -9,32 +9,52 @@
 enum { WIDTH = 16, CHOICES = 2 };
 
 /** Messages are WIDTH numbers of a token, or of an answer to it. Those of a rank are
- * CHOICES for each token, and lie in the order of their experts. */
+ * CHOICES for each token, and lie in the order of their experts; answers take their place. */
 struct rank_memory {
     double *tokens; /* size x WIDTH */
-    double *out, *answers;
+    double *out;
     uint32_t *experts,
         *slots; /* of each message: who answers, and where it lies in out */
-    uint64_t *counts, *starts; /* of each expert's in out */
-    uint64_t *asked, *places; /* from, and at, each other rank */
-    double *in; /* as an expert */
-    uint64_t room; /* messages of in: what comes in the busiest step */
+    uint32_t *counts, *starts; /* of each expert's in out; and the end */
+    uint32_t *parts; /* of a sum, of each lane */
+    double *
+        in; /* of each device, what the rank of this one's number there asks of this device */
+    uint32_t *in_starts; /* of each device, the starts there of this device's experts */
 };
 
-/** Two models: a device's messages in the order of their experts, and what other devices'
- * ranks ask of this one's. */
+/** That of a device's ranks, one behind the other; and for two models a device's messages in
+ * the order of their experts, a piece for each device. */
 struct device_memory {
-    double *out, *in; /* in: a piece for each device */
-    uint64_t *starts; /* of each expert's in out */
-    uint64_t *in_starts; /* of each of this device's experts in each piece */
+    struct rank_memory first; /* its first rank's */
+    double *out, *in;
+    uint32_t *counts; /* of each rank and expert; then how many are before, and all */
+    uint32_t *starts, *in_starts; /* of the experts in each piece, and the end */
+    uint32_t *ends; /* how many each device gets; the host looks at it */
 };
 
 struct data {
     uint32_t does; /* enum study_does */
     uint32_t size, steps, ranks, devices;
-    struct rank_memory *ranks_memory;
     struct device_memory *devices_memory;
 };
+
+/** The memory of a device's rank @p r, which begins at @p first. */
+TELPHER_RMA_FN_BOTH static inline struct rank_memory
+rank_memory(const struct data *d, const struct rank_memory *first, uint32_t r)
+{
+    const size_t messages = (size_t)d->size * CHOICES, each = d->ranks / d->devices;
+    const struct rank_memory m = {first->tokens + (size_t)r * d->size * WIDTH,
+                                  first->out + r * messages * WIDTH,
+                                  first->experts + r * messages,
+                                  first->slots + r * messages,
+                                  first->counts + (size_t)r * d->ranks,
+                                  first->starts + (size_t)r * (d->ranks + 1),
+                                  first->parts + (size_t)r * TELPHER_RMA_LANES_MAX,
+                                  first->in + (size_t)r * d->devices * messages * WIDTH,
+                                  first->in_starts + r * d->devices * (each + 1)};
+
+    return m;
+}
 
 /* ---- what is computed, by kernels and by the serial program ---- */
 
@@ -64,6 +84,7 @@ weight_of(uint64_t token, uint32_t choice)
 
 void experts_make(const struct study *study, void *ret_data);
 void experts_drop(const struct study *study, void *data);
-int experts_check(const struct study *study, const void *data);
+void *experts_right(const struct study *study);
+int experts_check(const struct study *study, const void *data, const void *right);
 
 #endif

@@ -28,14 +28,18 @@ enum {
 enum { SPMV_STEPS = 10, POWER_STEPS = 40 };
 #endif
 enum { LEVELS_MAX = 10 }; /* 2^10 columns of devices */
+enum { SQUARES = 32 }; /* parts of a rank's sum, so that lanes share it in any number */
 enum grid_tags { STRIPE_CAME, TURNED, SUM_CAME /* + level */ };
 
 /** One device's memory. */
 struct block {
     uint32_t *columns; /* ENTRIES a row */
     double *values;
-    double *x, *y;
+    double *x, *y; /* y: power has two, by turns */
+    double *raw; /* power: x without its length, as it came; by turns */
     double *came; /* sums from other devices, a vector for each level of the tree */
+    double *squares; /* power: of each rank, in SQUARES parts */
+    double *sums, *norm; /* power, two models: of each rank's; of this step */
 };
 
 struct grid {
@@ -45,7 +49,6 @@ struct grid {
     uint32_t steps;
     struct block *blocks;
     double *norms; /* power: of each step */
-    double *squares; /* power, two models: of each rank */
 };
 
 /** A rank's place in the grid. */
@@ -53,7 +56,8 @@ struct place {
     telpher_rma *rma;
     const struct grid *grid;
     struct block block;
-    telpher_rma_win x, came;
+    telpher_rma_win x, came; /* x, or raw, and where it begins there */
+    uint64_t begin;
     uint32_t i, j, first, count; /* its stripe */
 };
 
@@ -66,18 +70,20 @@ place_init(struct place *p, telpher_rma *rma)
     p->rma = rma;
     p->grid = g;
     p->block = g->blocks[rma->device];
+    p->begin = 0;
     p->i = rma->device / g->side;
     p->j = rma->device % g->side;
     p->first = study_first(g->rows, g->stripes, rma->device_rank);
     p->count = study_first(g->rows, g->stripes, rma->device_rank + 1) - p->first;
 }
 
+/** Opens windows; @p x is a vector of @p count times the rows. */
 TELPHER_RMA_FN static inline void
-place_open(struct place *p)
+place_open(struct place *p, double *x, uint32_t count)
 {
     uint64_t len = p->grid->rows * sizeof(double);
 
-    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->block.x, len, &p->x);
+    telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, x, count * len, &p->x);
     telpher_rma_win_create(p->rma, TELPHER_RMA_WORLD, p->block.came, LEVELS_MAX * len,
                            &p->came);
 }
@@ -95,9 +101,9 @@ place_partner(const struct place *p, uint32_t i, uint32_t j)
     return (i * p->grid->side + j) * p->grid->stripes + p->rma->device_rank;
 }
 
-/** This rank's stripe of x comes from above and goes down; then all of this device's do. */
+/** This rank's stripe of @p x, what the window has, comes from above and goes down. */
 TELPHER_RMA_FN static inline void
-place_get_x(const struct place *p)
+place_get_stripe(const struct place *p, const double *x)
 {
     uint32_t side = p->grid->side, step = 1;
 
@@ -113,10 +119,9 @@ place_get_x(const struct place *p)
     }
     for (; p->i + step < side; step *= 2) {
         telpher_rma_put_notify(p->rma, p->x, place_partner(p, p->i + step, p->j),
-                               p->first * sizeof(double), &p->block.x[p->first],
+                               (p->begin + p->first) * sizeof(double), &x[p->first],
                                p->count * sizeof(double), STRIPE_CAME);
     }
-    telpher_rma_barrier(p->rma, TELPHER_RMA_DEVICE);
 }
 
 TELPHER_RMA_FN_BOTH static inline double
@@ -214,9 +219,10 @@ grid_copy_x(study_host *host, const struct grid *g)
     for (uint32_t step = 1; step < g->side; step *= 2) {
         for (uint32_t d = 0;
              d < step * g->side && d + step * g->side < g->side * g->side; d++) {
-            study_copy(host, g->blocks[d + step * g->side].x, g->blocks[d].x,
-                       g->rows * sizeof(double), 0, 1);
+            study_copy(host, d + step * g->side, g->blocks[d + step * g->side].x, d,
+                       g->blocks[d].x, g->rows * sizeof(double), 0, 1);
         }
+        study_then(host); /* who got it sends it on */
     }
 }
 
@@ -229,8 +235,9 @@ grid_two_model(study_host *host, const struct grid *g)
     for (uint32_t step = 1, level = 0; step < g->side; step *= 2, level++) {
         for (uint32_t d = 0; d < g->side * g->side; d++) {
             if (grid_gets_sum(g, d % g->side, step)) {
-                study_copy(host, g->blocks[d].came + (size_t)level * g->rows,
-                           g->blocks[d + step].y, g->rows * sizeof(double), 0, 1);
+                study_copy(host, d, g->blocks[d].came + (size_t)level * g->rows,
+                           d + step, g->blocks[d + step].y, g->rows * sizeof(double), 0,
+                           1);
             }
         }
         study_launch(host, add_phase, level);
@@ -249,8 +256,8 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
     g->rows = s->size * g->stripes;
     g->steps = s->steps;
     g->blocks = STUDY_NEW(struct block, s->devices);
+    study_on(0, s->devices);
     g->norms = STUDY_NEW(double, s->steps);
-    g->squares = STUDY_NEW(double, s->ranks);
     for (uint32_t d = 0; d < s->devices; d++) {
         struct block *b = &g->blocks[d];
         size_t entries = (size_t)g->rows * ENTRIES, came = (size_t)LEVELS_MAX * g->rows;
@@ -259,8 +266,12 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
         b->columns = STUDY_NEW(uint32_t, entries);
         b->values = STUDY_NEW(double, entries);
         b->x = STUDY_NEW(double, g->rows);
-        b->y = STUDY_NEW(double, g->rows);
+        b->y = STUDY_NEW(double, 2 * (size_t)g->rows);
+        b->raw = STUDY_NEW(double, 2 * (size_t)g->rows);
         b->came = STUDY_NEW(double, came);
+        b->squares = STUDY_NEW(double, (size_t)s->ranks *SQUARES);
+        b->sums = STUDY_NEW(double, s->ranks);
+        b->norm = STUDY_NEW(double, 1);
         study_on(0, 0);
         for (size_t e = 0; e < entries; e++) { /* the same for any number of ranks */
             uint64_t row = (uint64_t)(d / g->side) * g->rows + e / ENTRIES;
@@ -273,7 +284,8 @@ grid_init(struct grid *g, const struct study *s, uint32_t values)
             uint64_t index = (uint64_t)(d % g->side) * g->rows + k;
 
             b->x[k] = d < g->side ? (double)(1 + study_random(index, 7) % 9) : NAN;
-            b->y[k] = NAN;
+            b->y[k] = b->y[g->rows + k] = b->raw[g->rows + k] = NAN;
+            b->raw[k] = b->x[k];
         }
         for (size_t k = 0; k < came; k++) {
             b->came[k] = NAN;
@@ -289,11 +301,14 @@ grid_free(struct grid *g)
         study_free(g->blocks[d].values);
         study_free(g->blocks[d].x);
         study_free(g->blocks[d].y);
+        study_free(g->blocks[d].raw != g->blocks[d].y ? g->blocks[d].raw : NULL);
         study_free(g->blocks[d].came);
+        study_free(g->blocks[d].squares);
+        study_free(g->blocks[d].sums);
+        study_free(g->blocks[d].norm);
     }
     study_free(g->blocks);
     study_free(g->norms);
-    study_free(g->squares);
 }
 
 /** The vector, which lies in parts with the first row of devices. */

@@ -1,71 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches and copies of the host: threads that stay, or the GPU's own. */
+/* Launches and copies of the host, on processors: threads that stay. */
 #include "phases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __CUDACC__
-
-struct study_host {
-    struct study_shape shape;
-    void *data;
-};
-
-static void
-check(cudaError_t error, const char *what)
-{
-    if (error != cudaSuccess) {
-        fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
-        exit(1);
-    }
-}
-
-study_host *
-study_host_create(const struct study *study, void *data)
-{
-    study_host *host = STUDY_NEW(study_host, 1);
-
-    host->shape.ranks = study->ranks;
-    host->shape.devices = study->devices;
-    host->shape.lanes = study->lanes != 0 ? study->lanes : 1;
-    host->data = data;
-    return host;
-}
-
-void
-study_host_destroy(study_host *host)
-{
-    study_free(host);
-}
-
-void
-study_launch(study_host *host, study_phase phase, uint32_t step)
-{
-    phase<<<host->shape.ranks, host->shape.lanes>>>(host->shape, host->data, step);
-    check(cudaGetLastError(), "a launch");
-}
-
-void
-study_copy(study_host *host, void *dst, const void *src, size_t len, size_t stride,
-           size_t count)
-{
-    (void)host;
-    stride = count > 1 ? stride : len;
-    check(cudaMemcpy2DAsync(dst, stride, src, stride, len, count,
-                            cudaMemcpyDeviceToDevice),
-          "a copy");
-}
-
-void
-study_settle(study_host *host)
-{
-    (void)host;
-    check(cudaDeviceSynchronize(), "a phase");
-}
-
-#else
+#ifndef __CUDACC__
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -152,15 +93,22 @@ start_thread(study_host *host, uint32_t index)
     }
 }
 
+const char *
+study_way(unsigned way)
+{
+    return way == 0 ? "threads" : NULL;
+}
+
 study_host *
-study_host_create(const struct study *study, void *data)
+study_host_create(const struct study *study, void *data, unsigned way)
 {
     study_host *host = STUDY_NEW(study_host, 1);
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
+    (void)way;
     host->shape.ranks = study->ranks;
     host->shape.devices = study->devices;
-    host->shape.lanes = study->lanes != 0 ? study->lanes : 1;
+    host->shape.lanes = 1; /* so that study_sync() has nothing to do */
     host->data = data;
     host->threads = processors < 1             ? 1
                     : processors > THREADS_MAX ? THREADS_MAX
@@ -212,19 +160,60 @@ study_launch(study_host *host, study_phase phase, uint32_t step)
 }
 
 void
-study_copy(study_host *host, void *dst, const void *src, size_t len, size_t stride,
-           size_t count)
+study_launch_one(study_host *host, uint32_t device, study_phase phase, uint32_t step)
+{
+    uint32_t rank = device * (host->shape.ranks / host->shape.devices);
+
+    for (uint32_t lane = 0; lane < host->shape.lanes; lane++) {
+        telpher_rma rma = study_lane(host->shape, host->data, rank, lane);
+
+        phase(&rma, step);
+    }
+}
+
+void
+study_copy(study_host *host, uint32_t to, void *dst, uint32_t from, const void *src,
+           size_t len, size_t stride, size_t count)
 {
     (void)host;
+    (void)to;
+    (void)from;
     for (size_t i = 0; i < count; i++) {
         memcpy((char *)dst + i * stride, (const char *)src + i * stride, len);
     }
 }
 
+/* A launch and a copy return when they are done. */
+void
+study_then(study_host *host)
+{
+    (void)host;
+}
+
 void
 study_settle(study_host *host)
 {
-    (void)host; /* a launch and a copy return when they are done */
+    (void)host;
+}
+
+int
+study_record(study_host *host)
+{
+    (void)host;
+    return 0;
+}
+
+int
+study_records(const study_host *host)
+{
+    (void)host;
+    return 0;
+}
+
+void
+study_replay(study_host *host)
+{
+    (void)host;
 }
 
 #endif

@@ -54,18 +54,21 @@ study_parse(int argc, char **argv, struct study *study)
 
 #ifdef __CUDACC__
 
-/* Memory that the GPU and the host share; each knows its length, to be moved. */
+/* Memory that the GPU and the host share, in large pieces: the driver takes long over each.
+ * What is taken of one lies in a row; when all of it was given back it begins anew. */
 struct piece {
     struct piece *next;
-    void *memory;
-    size_t len;
-    int gpu; /* whose it is; -1 = nobody's in particular */
+    char *memory;
+    size_t len, used, live; /* [bytes]; how many have some */
+    int gpu; /* whose it is; -1 = nobody's in particular: each GPU reads a copy */
+    int seen; /* the host's */
 };
 
+enum { PIECE_BYTES = 32 << 20, APART = 256 };
 static struct piece *pieces;
 static int gpu_of_next = -1;
 
-/* Its memory stays on one GPU while others reach it. */
+/* Its memory stays on one GPU while others reach it, or each has a copy. */
 static void
 advise(const struct piece *piece, enum cudaMemoryAdvise what, int gpu)
 {
@@ -78,12 +81,24 @@ advise(const struct piece *piece, enum cudaMemoryAdvise what, int gpu)
 #endif
 }
 
-static void
-keep(const struct piece *piece)
+static int
+count_gpus(void)
 {
     int gpus = 0;
 
-    if (piece->gpu < 0 || cudaGetDeviceCount(&gpus) != cudaSuccess || gpus < 2) {
+    return cudaGetDeviceCount(&gpus) == cudaSuccess ? gpus : 0;
+}
+
+static void
+keep(const struct piece *piece)
+{
+    int gpus = count_gpus();
+
+    if (gpus < 2) {
+        return;
+    }
+    if (piece->gpu < 0) {
+        advise(piece, cudaMemAdviseSetReadMostly, 0);
         return;
     }
     advise(piece, cudaMemAdviseSetPreferredLocation, piece->gpu);
@@ -98,53 +113,86 @@ study_on(uint32_t device, uint32_t devices)
     gpu_of_next = devices == 0 ? -1 : telpher_rma_cuda_gpu(device, devices);
 }
 
-static void *
-alloc_shared(size_t len)
+static struct piece *
+new_piece(size_t len, int seen)
 {
     struct piece *piece = (struct piece *)calloc(1, sizeof(*piece));
 
-    if (piece == NULL || cudaMallocManaged(&piece->memory, len) != cudaSuccess) {
+    if (piece == NULL) {
+        return NULL;
+    }
+    piece->len = len > PIECE_BYTES ? len : PIECE_BYTES;
+    piece->gpu = gpu_of_next;
+    piece->seen = seen;
+    if ((seen
+             ? cudaHostAlloc((void **)&piece->memory, piece->len, cudaHostAllocPortable)
+             : cudaMallocManaged((void **)&piece->memory, piece->len)) != cudaSuccess) {
         free(piece);
         return NULL;
     }
-    piece->len = len;
-    piece->gpu = gpu_of_next;
-    keep(piece);
-    memset(piece->memory, 0, len);
+    if (!seen) {
+        keep(piece);
+    }
     piece->next = pieces;
     pieces = piece;
-    return piece->memory;
+    return piece;
+}
+
+static void *
+alloc_shared(size_t len, int seen)
+{
+    struct piece *piece = pieces;
+    void *memory;
+
+    len = (len + APART - 1) / APART * APART;
+    while (piece != NULL && (piece->seen != seen || piece->gpu != gpu_of_next ||
+                             piece->len - piece->used < len)) {
+        piece = piece->next;
+    }
+    piece = piece != NULL ? piece : new_piece(len, seen);
+    if (piece == NULL) {
+        return NULL;
+    }
+    memory = piece->memory + piece->used;
+    piece->used += len;
+    piece->live++;
+    return memset(memory, 0, len);
 }
 
 static void
 free_shared(void *memory)
 {
-    for (struct piece **p = &pieces; *p != NULL; p = &(*p)->next) {
-        if ((*p)->memory == memory) {
-            struct piece *piece = *p;
-
-            *p = piece->next;
-            cudaFree(memory);
-            free(piece);
+    for (struct piece *p = pieces; p != NULL; p = p->next) {
+        if ((char *)memory >= p->memory && (char *)memory < p->memory + p->len) {
+            p->used = --p->live == 0 ? 0 : p->used;
             return;
         }
     }
 }
 
+static void
+move_to(const struct piece *p, int gpu)
+{
+#if CUDART_VERSION >= 13000
+    cudaMemLocation to = {cudaMemLocationTypeDevice, gpu};
+
+    cudaMemPrefetchAsync(p->memory, p->used, to, 0);
+#else
+    cudaMemPrefetchAsync(p->memory, p->used, gpu);
+#endif
+}
+
 void
 study_move_memory(void)
 {
-    int device = 0;
+    int gpus = count_gpus();
 
-    cudaGetDevice(&device);
     for (const struct piece *p = pieces; p != NULL; p = p->next) {
-#if CUDART_VERSION >= 13000
-        cudaMemLocation to = {cudaMemLocationTypeDevice, p->gpu < 0 ? device : p->gpu};
-
-        cudaMemPrefetchAsync(p->memory, p->len, to, 0);
-#else
-        cudaMemPrefetchAsync(p->memory, p->len, p->gpu < 0 ? device : p->gpu);
-#endif
+        for (int i = 0; i < gpus && !p->seen && p->used != 0; i++) {
+            if (p->gpu < 0 || p->gpu == i) {
+                move_to(p, i);
+            }
+        }
     }
     cudaDeviceSynchronize();
 }
@@ -159,8 +207,9 @@ study_on(uint32_t device, uint32_t devices)
 }
 
 static void *
-alloc_shared(size_t len)
+alloc_shared(size_t len, int seen)
 {
+    (void)seen;
     return calloc(1, len);
 }
 
@@ -177,20 +226,32 @@ study_move_memory(void)
 
 #endif
 
-void *
-study_alloc(size_t count, size_t size)
+static void *
+alloc(size_t count, size_t size, int seen)
 {
     void *memory = NULL;
 
     count = count != 0 ? count : 1;
     if (count <= SIZE_MAX / size) {
-        memory = alloc_shared(count * size);
+        memory = alloc_shared(count * size, seen);
     }
     if (memory == NULL) {
         fprintf(stderr, "no memory for %zu times %zu bytes\n", count, size);
         exit(1);
     }
     return memory;
+}
+
+void *
+study_alloc(size_t count, size_t size)
+{
+    return alloc(count, size, 0);
+}
+
+void *
+study_alloc_seen(size_t count, size_t size)
+{
+    return alloc(count, size, 1);
 }
 
 void

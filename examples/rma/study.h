@@ -35,8 +35,10 @@ struct study_program {
     void (*drop)(const struct study *study, void *data);
     /* All steps as phases and copies; the host has waited for them when it returns. */
     void (*two_model)(struct study_host *host, const struct study *study, void *data);
-    /* Against the serial program. 0, or 1 after words. */
-    int (*check)(const struct study *study, const void *data);
+    /* What the serial program makes, in one piece of study_alloc(). */
+    void *(*serial)(const struct study *study);
+    /* Against that. 0, or 1 after words. */
+    int (*check)(const struct study *study, const void *data, const void *right);
 };
 
 /** Runs both forms and compares them with the serial program; with SAMPLES compares their
@@ -49,6 +51,8 @@ void study_parse(int argc, char **argv, struct study *study);
 /** Memory of @p count elements, 0, for host and kernels; ends the program when there is none. */
 void *study_alloc(size_t count, size_t size);
 void study_free(void *memory);
+/** The same, small, for what the host looks at while kernels run and write it. */
+void *study_alloc_seen(size_t count, size_t size);
 /** What is made from now on is for @p device, whose GPU gets it; with 0 devices for nobody in
  *  particular. */
 void study_on(uint32_t device, uint32_t devices);

@@ -90,6 +90,14 @@ TELPHER_CALL telpher_status telpher_mem_unregister(telpher_context *ctx, void *p
 TELPHER_CALL telpher_status telpher_mem_copy(telpher_context *ctx, void *dst,
                                              const void *src, size_t len);
 
+/**
+ * While @p keep is not 0, memory of other processes that was opened stays open, also when they
+ * are lost. For programs whose kernels wait for what this thread does: drivers that close
+ * memory may wait for all kernels. What would have been closed is when @p keep is 0 again.
+ * Threads: the context's; not from a callback. Since: 0.1.
+ */
+TELPHER_CALL void telpher_mem_keep_open(telpher_context *ctx, int keep);
+
 /** What is known of an address. */
 typedef struct telpher_mem_info {
     uint32_t struct_size; /**< sizeof: set before the call */

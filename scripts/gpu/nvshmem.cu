@@ -20,6 +20,7 @@ struct row {
     what kind;
     uint64_t len;
     int lanes, rounds;
+    int look; /* every put has a new word, which is looked at when it has come */
 };
 
 static __device__ uint64_t
@@ -36,10 +37,17 @@ trips(int me, row r, uint8_t *dst, uint8_t *src, uint64_t *signal, uint64_t base
       double *us)
 {
     const uint64_t start = now();
+    int wrong = 0;
 
     for (int n = 1; n <= r.rounds; n++) {
         for (int half = 0; half < 2; half++) {
             if (half == me && r.kind == PUT) {
+                if (r.look) {
+                    if (threadIdx.x == 0) {
+                        *(volatile uint32_t *)src = n;
+                    }
+                    __syncthreads();
+                }
                 nvshmemx_putmem_signal_block(dst, src, r.len, signal, base + n,
                                              NVSHMEM_SIGNAL_SET, 1 - me);
             } else if (half == me && threadIdx.x == 0) {
@@ -51,11 +59,15 @@ trips(int me, row r, uint8_t *dst, uint8_t *src, uint64_t *signal, uint64_t base
                     nvshmem_signal_wait_until(signal, NVSHMEM_CMP_EQ, base + n);
                 }
                 __syncthreads();
+                if (r.look && threadIdx.x == 0) {
+                    wrong += *(volatile uint32_t *)dst != (uint32_t)n;
+                    *(volatile uint32_t *)dst = ~0u;
+                }
             }
         }
     }
     if (threadIdx.x == 0) {
-        *us = (double)(now() - start) * 1e-3 / (2 * r.rounds);
+        *us = wrong != 0 ? -wrong : (double)(now() - start) * 1e-3 / (2 * r.rounds);
     }
 }
 
@@ -63,14 +75,15 @@ static void
 measure(int me)
 {
     static const row rows[] = {
-        {"signal_op, set", SET, 0, 1, 1000},
-        {"signal_op, add", ADD, 0, 1, 1000},
-        {"putmem_signal_block 4 B", PUT, 4, 128, 1000},
-        {"putmem_signal_block 8 B", PUT, 8, 128, 1000},
-        {"putmem_signal_block 2 KiB", PUT, 2048, 256, 500},
-        {"putmem_signal_block 16 KiB", PUT, 16384, 256, 500},
-        {"putmem_signal_block 1 MiB", PUT, BYTES, 256, 50},
-        {"putmem_signal_block 1 MiB", PUT, BYTES, 1024, 50},
+        {"signal_op, set", SET, 0, 1, 1000, 0},
+        {"signal_op, add", ADD, 0, 1, 1000, 0},
+        {"putmem_signal_block 4 B", PUT, 4, 128, 1000, 0},
+        {"putmem_signal_block 4 B, looked at", PUT, 4, 128, 1000, 1},
+        {"putmem_signal_block 8 B", PUT, 8, 128, 1000, 0},
+        {"putmem_signal_block 2 KiB", PUT, 2048, 256, 500, 0},
+        {"putmem_signal_block 16 KiB", PUT, 16384, 256, 500, 0},
+        {"putmem_signal_block 1 MiB", PUT, BYTES, 256, 50, 0},
+        {"putmem_signal_block 1 MiB", PUT, BYTES, 1024, 50, 0},
     };
     uint64_t *signal = (uint64_t *)nvshmem_calloc(1, 256), base = 0;
     uint8_t *dst = (uint8_t *)nvshmem_malloc(BYTES);
@@ -90,7 +103,7 @@ measure(int me)
         }
         std::sort(all, all + REPEATS);
         if (me == 0) {
-            printf("nvshmem  %-26s %5d %9.3f %9.3f %9.3f us\n", r.name, r.lanes,
+            printf("nvshmem  %-34s %5d %9.3f %9.3f %9.3f us\n", r.name, r.lanes,
                    all[REPEATS / 2], all[0], all[REPEATS - 1]);
         }
     }

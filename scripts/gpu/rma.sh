@@ -5,17 +5,22 @@
 #   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
 #   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
 #            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
-#   tables   latencies and bandwidths beside dCUDA's, on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
+#   tables   latencies and bandwidths beside dCUDA's (tables 5.1, 5.2, 5.4), on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
 #   studies  the case studies against their serial programs, and dCUDA's reduction
+#   scaling  their times on 1, 2 and 4 devices, as many GPUs as there are, beside the best of two models (streams, a CUDA
+#            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device
+#   thesis   the same with the sizes of dCUDA's thesis
+#   processes  kernels whose ranks lie in several processes: two on one GPU, and one a GPU, by memory that they open and by
+#            their agents over shared memory and TCP; a process that is killed; latencies beside a flag's to the host and back
 #   memory   the same few under compute-sanitizer, where it is installed
-# Needs lib/libtelpher-rma and lib/libtelpher of the build, and the driver. ARCH=sm_90 says what is built for.
+# Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 programs=$build/gpu-rma
 results=${2:-$programs/results}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies memory)
+[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies scaling thesis processes memory)
 mkdir -p "$programs" "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_RMA_TIMEOUT=${TELPHER_RMA_TIMEOUT:-5s}
 LINES_SHOWN=${LINES_SHOWN:-4}
@@ -31,13 +36,19 @@ compile() { # PROGRAM SOURCE…
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu" || exit
     compile cuda_bench "$source/src/rma/cuda_bench.cu" || exit
+    compile cuda_processes "$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c" || exit
     if [ -n "${NVSHMEM:-}" ]; then
         nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
     fi
+    nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues" || exit
     compile reduction "$source/examples/rma/reduction.cu" || exit
     for study in stencil particles spmv power experts; do
-        compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases}.c || exit
+        compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
+    done
+    for study in stencil particles spmv power; do
+        compile "${study}_thesis" -DSTUDY_THESIS "$source/examples/rma/$study.c" \
+            "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
     done
 }
 
@@ -45,6 +56,7 @@ kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$pro
 
 tables() {
     LINES_SHOWN=80 step cuda_bench 120 "$programs/cuda_bench"
+    LINES_SHOWN=80 step queues 30 "$programs/queues"
     TELPHER_RMA_SLOTS=1 LINES_SHOWN=80 step cuda_bench-slots 60 "$programs/cuda_bench" latency
     [ -z "${NVSHMEM:-}" ] || LD_LIBRARY_PATH=$NVSHMEM/lib:$LD_LIBRARY_PATH NVSHMEM_DISABLE_NVLS=1 step nvshmem 60 "$programs/nvshmem"
 }
@@ -60,6 +72,59 @@ studies() {
     for ranks in 1 7 132 264; do
         TELPHER_RMA_RANKS=$ranks step "reduction-$ranks" 20 "$programs/reduction"
     done
+}
+
+# scale STUDY DEVICES RANKS SIZE STEPS LANES: RANKS and SIZE of a device
+scale() {
+    TELPHER_RMA_GPUS=all step "$1-on-$2" "${LIMIT:-60}" "$programs/$1" $(($2 * $3)) "$2" "$4" "$5" "$6" "${SAMPLES:-20}"
+}
+
+scaling() {
+    local LINES_SHOWN=10
+    for devices in 1 2 4; do
+        scale stencil $devices 132 4 50 128
+        scale particles $devices 132 4 50 32
+        scale experts $devices 64 64 20 128
+    done
+    for devices in 1 4; do
+        scale spmv $devices 132 64 50 128
+        scale power $devices 132 64 50 128
+    done
+    for study in spmv power; do scale $study 9 29 64 50 128; done
+}
+
+thesis() {
+    local LINES_SHOWN=10
+    for devices in 1 2 4; do
+        scale stencil_thesis $devices 160 2 200 128
+        scale particles_thesis $devices 208 2 100 128
+    done
+    for devices in 1 4; do
+        scale spmv_thesis $devices 208 52 100 64
+        scale power_thesis $devices 208 52 100 64
+    done
+}
+
+processes() {
+    local all way run=$source/scripts/gpu/launched
+    all=$(nvidia-smi -L 2>/dev/null | wc -l)
+    for way in 1 0; do
+        export TELPHER_RMA_IPC=$way
+        # processes of one GPU take turns there: few messages
+        TELPHER_RMA_TIMEOUT=20s step "one-gpu-good-$way" 60 "$run" "$build" 1 2 shm good 2 32 1000
+        [ "$all" -gt 1 ] || continue
+        for shape in "good 3 128" "good 66 32 50000" "bad 3 32" "litmus 1 256 20000" "litmus 66 64 2000" "latency 1 128 2000"; do
+            # shellcheck disable=SC2086 # several arguments
+            step "gpus-${shape// /-}-$way" 60 "$run" "$build" "$all" "$all" shm $shape
+        done
+        for how in 0 1 2 3; do step "gpus-dies-$how-$way" 60 "$run" "$build" "$all" "$all" shm dies 3 32 "$how"; done
+    done
+    for shape in "good 3 128" "litmus 66 64 500" "latency 1 128 1000"; do
+        [ "$all" -gt 1 ] || break
+        # shellcheck disable=SC2086 # several arguments
+        step "gpus-${shape// /-}-tcp" 60 "$run" "$build" "$all" "$all" tcp $shape
+    done
+    unset TELPHER_RMA_IPC
 }
 
 memory() {

@@ -34,6 +34,12 @@ telpher_mem_copy(telpher_context *ctx, void *dst, const void *src, size_t len)
     return tp_mems_copy(tp_context_mems(ctx), dst, src, len);
 }
 
+void
+telpher_mem_keep_open(telpher_context *ctx, int keep)
+{
+    tp_mems_keep_open(tp_context_mems(ctx), keep != 0);
+}
+
 telpher_status
 telpher_mem_query(telpher_context *ctx, const void *ptr, telpher_mem_info *ret_info)
 {

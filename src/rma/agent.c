@@ -319,12 +319,37 @@ do_now(struct tp_remote *r, const telpher_rma_command *c)
     return done;
 }
 
+/* A proxy's command: what its GPU's memory holds for it is free when it was done. Without
+ * credit others have their turn; then the rank's own ring fills up, and it waits there. */
+static telpher_status
+post_for_device(struct tp_lane *lane, struct tp_remote *r,
+                const telpher_rma_command *command)
+{
+    for (;;) {
+        bool done;
+
+        tp_remote_lock(r);
+        done = tp_remote_execute(r, command);
+        tp_remote_unlock(r);
+        if (done) {
+            return TELPHER_OK;
+        }
+        if (atomic_load(&lane->rank->run->status) != TELPHER_OK) {
+            return TELPHER_ERR_CANCELED;
+        }
+        tp_lane_yield(lane);
+    }
+}
+
 telpher_status
 tp_remote_post(struct tp_lane *lane, const struct tp_call *call,
                const telpher_rma_command *command)
 {
     struct tp_remote *r = lane->rank->run->remote;
 
+    if (lane->rank->run->link != NULL) {
+        return post_for_device(lane, r, command);
+    }
     if (do_now(r, command)) {
         return TELPHER_OK;
     }

@@ -2,7 +2,9 @@
 /*
  * What puts and notifications between ranks on GPUs cost: dCUDA's tables 5.1 and 5.4 beside
  * the thesis' figures, with two GPUs also between them. scripts/gpu/rma.sh builds and runs
- * it. Every message is new data over poison, and looked at when it has come.
+ * it. "Looked at": every message has new data over poison, which is looked at when it has come;
+ * of more than 16 bytes the first and the last. The others are as NVSHMEM's beside them
+ * (scripts/gpu/nvshmem.cu), of which no byte is new.
  */
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
@@ -12,11 +14,13 @@
 #include <string.h>
 
 enum { TRIPS = 1000, REPEATS = 11, MESSAGE = 1 << 20, STREAM = 16, RANKS_MAX = 264 };
-enum what { PUT_4, VALUE_8, NOTIFY, FLAG };
+enum what { PUT, VALUE, NOTIFY, FLAG };
 
 /** One measurement. */
 struct bench {
-    uint32_t what, senders; /* enum what; ranks of the first half that send, or all */
+    uint32_t senders; /* ranks of the first half that send, or all */
+    uint32_t trips;
+    uint32_t look;
     uint64_t len; /* of a put */
     uint8_t *memory[RANKS_MAX]; /* of each rank: what comes, then what goes */
     double us;
@@ -49,75 +53,91 @@ flag_get(const uint32_t *at, int far)
 
 /* What a rank of the latency's two has, at hand. */
 struct side {
-    uint32_t what, me;
-    uint64_t words; /* of a put */
+    uint32_t me;
+    uint64_t len; /* of a put */
+    uint32_t words, apart; /* that are new in each, and how far from one to the next */
     uint32_t *in, *out, *flag;
     telpher_rma_win win;
 };
 
+template <int WHAT>
 TELPHER_RMA_FN static void
 send_one(telpher_rma *rma, const struct side *s, uint32_t n)
 {
-    if (s->what == PUT_4) {
-        for (uint64_t i = telpher_rma_lane(rma); i < s->words;
+    if (WHAT == PUT) {
+        for (uint32_t i = telpher_rma_lane(rma); i < s->words;
              i += telpher_rma_lanes(rma)) {
-            s->out[i] = n + (uint32_t)i;
+            s->out[i * s->apart] = n + i;
         }
-        telpher_rma_put_notify(rma, s->win, 1 - s->me, 0, s->out, s->words * 4, 0);
-    } else if (s->what == VALUE_8) {
+        telpher_rma_put_notify(rma, s->win, 1 - s->me, 0, s->out, s->len, 0);
+    } else if (WHAT == VALUE) {
         telpher_rma_put_value_notify(rma, s->win, 1 - s->me, 0, n, 0);
-    } else if (s->what == NOTIFY) {
+    } else if (WHAT == NOTIFY) {
         telpher_rma_notify(rma, TELPHER_RMA_WORLD, 1 - s->me, 0);
     } else {
         flag_set(s->flag, n, rma->devices > 1);
     }
 }
 
+template <int WHAT>
 TELPHER_RMA_FN static void
 receive_one(telpher_rma *rma, const struct side *s, uint32_t n)
 {
-    if (s->what == FLAG) {
+    if (WHAT == FLAG) {
         while (flag_get(s->in, rma->devices > 1) != n) {
         }
         return;
     }
     telpher_rma_wait(rma, 0, 1);
-    for (uint64_t i = telpher_rma_lane(rma); i < s->words;
+    for (uint32_t i = telpher_rma_lane(rma); i < s->words;
          i += telpher_rma_lanes(rma)) {
-        if (s->in[i] != n + (uint32_t)i) {
+        if (s->in[i * s->apart] != n + i) {
             telpher_rma_fail(rma, TELPHER_ERR_PROTO);
         }
-        s->in[i] = ~0u;
+        s->in[i * s->apart] = ~0u;
     }
 }
 
-TELPHER_RMA_KERNEL(bench_latency)
+template <int WHAT>
+TELPHER_RMA_FN static void
+latency(telpher_rma *rma)
 {
     struct bench *b = (struct bench *)telpher_rma_data(rma);
+    const uint32_t trips = b->trips; /* lies in the host's memory */
     struct side s;
     uint64_t start;
 
     s.me = rma->world_rank;
-    s.what = b->what;
-    s.words = b->len / 4;
+    s.len = b->len;
+    /* the first and the last */
+    s.words = !b->look ? 0 : b->len <= 16 ? (uint32_t)b->len / 4 : 2;
+    s.apart = b->len <= 16 ? 1 : (uint32_t)b->len / 4 - 1;
     s.in = (uint32_t *)b->memory[s.me];
     s.out = (uint32_t *)(b->memory[s.me] + MESSAGE);
     s.flag = (uint32_t *)b->memory[1 - s.me];
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, s.in, MESSAGE, &s.win);
     start = telpher_rma_now(rma);
-    for (uint32_t n = 1; n <= TRIPS; n++) {
+    for (uint32_t n = 1; n <= trips; n++) {
         if (s.me == 0) {
-            send_one(rma, &s, n);
-            receive_one(rma, &s, n);
-        } else {
-            receive_one(rma, &s, n);
-            send_one(rma, &s, n);
+            send_one<WHAT>(rma, &s, n);
+        }
+        receive_one<WHAT>(rma, &s, n);
+        if (s.me != 0) {
+            send_one<WHAT>(rma, &s, n);
         }
     }
     if (s.me == 0 && telpher_rma_lane(rma) == 0) {
-        b->us = (double)(telpher_rma_now(rma) - start) * 1e-3 / (2 * TRIPS);
+        b->us = (double)(telpher_rma_now(rma) - start) * 1e-3 / (2 * trips);
     }
 }
+
+TELPHER_RMA_KERNEL(bench_put) { latency<PUT>(rma); }
+
+TELPHER_RMA_KERNEL(bench_value) { latency<VALUE>(rma); }
+
+TELPHER_RMA_KERNEL(bench_notify) { latency<NOTIFY>(rma); }
+
+TELPHER_RMA_KERNEL(bench_flag) { latency<FLAG>(rma); }
 
 /* ---- bandwidth: messages one way, then a word that all have come ---- */
 
@@ -217,34 +237,43 @@ place_memory(uint32_t ranks, uint32_t gpus)
 }
 
 static void
-latencies(uint32_t devices, uint32_t lanes)
+latencies(uint32_t devices, uint32_t lanes, int small)
 {
     static const struct {
         const char *name;
-        uint32_t what;
+        const telpher_rma_kernel *kernel;
+        uint32_t look;
         uint64_t len;
         const char *thesis[2]; /* one GPU; peer */
     } rows[] = {
-        {"put_notify 4 B", PUT_4, 4, {"2.4", "6.7"}},
-        {"put_notify 8 B", PUT_4, 8, {"", ""}},
-        {"put_value_notify 8 B", VALUE_8, 4, {"", ""}},
-        {"notify", NOTIFY, 0, {"1.9", "3.4"}},
-        {"put_notify 16 B", PUT_4, 16, {"", ""}},
-        {"put_notify 2 KiB", PUT_4, 2048, {"", ""}},
-        {"put_notify 16 KiB", PUT_4, 16384, {"", ""}},
-        {"floor: a flag", FLAG, 0, {"", ""}},
+        {"put_notify 4 B", &bench_put, 0, 4, {"2.4", "6.7"}},
+        {"put_notify 8 B", &bench_put, 0, 8, {"", ""}},
+        {"put_value_notify 8 B", &bench_value, 0, 8, {"", ""}},
+        {"notify", &bench_notify, 0, 0, {"1.9", "3.4"}},
+        {"put_notify 16 B", &bench_put, 0, 16, {"", ""}},
+        {"put_notify 4 B, looked at", &bench_put, 1, 4, {"", ""}},
+        {"put_value 8 B, looked at", &bench_value, 1, 4, {"", ""}},
+        {"put_notify 16 B, looked at", &bench_put, 1, 16, {"", ""}},
+        {"put_notify 2 KiB", &bench_put, 0, 2048, {"", ""}},
+        {"put_notify 16 KiB", &bench_put, 0, 16384, {"", ""}},
+        {"put_notify 1 MiB", &bench_put, 0, MESSAGE, {"", ""}},
+        {"put_notify 1 MiB, looked at", &bench_put, 1, MESSAGE, {"", ""}},
+        {"floor: a flag", &bench_flag, 0, 0, {"", ""}},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         double range[2], us;
 
-        if ((rows[i].what == FLAG && lanes != 1) || (rows[i].len > 64 && lanes == 1)) {
+        if ((rows[i].kernel == &bench_flag && lanes != 1) ||
+            (rows[i].len > 64 && lanes == 1) ||
+            (lanes > 128 && rows[i].len != MESSAGE) || (small && rows[i].len > 64)) {
             continue;
         }
-        bench->what = rows[i].what;
+        bench->look = rows[i].look;
         bench->len = rows[i].len;
-        us = measure(&bench_latency, 2, lanes, devices, range);
-        printf("%-8s %-22s %5u %9.3f %9.3f %9.3f   %s\n",
+        bench->trips = rows[i].len == MESSAGE ? TRIPS / 10 : TRIPS;
+        us = measure(rows[i].kernel, 2, lanes, devices, range);
+        printf("%-8s %-27s %5u %9.3f %9.3f %9.3f   %s\n",
                devices == 1 ? "same" : "peer", rows[i].name, lanes, us, range[0],
                range[1], rows[i].thesis[devices > 1]);
         fflush(stdout);
@@ -305,12 +334,13 @@ copies(uint32_t gpus)
     cudaFree(memory[1]);
 }
 
-/* Argument: latency, to leave the bandwidths out. */
+/* Argument: latency, to leave the bandwidths out; small, to leave large messages out as well. */
 int
 main(int argc, char **argv)
 {
-    static const uint32_t lanes[] = {1, 128};
-    int all = argc < 2 || strcmp(argv[1], "latency") != 0;
+    static const uint32_t lanes[] = {1, 128, 256, 512};
+    int small = argc > 1 && strcmp(argv[1], "small") == 0;
+    int all = argc < 2 || (!small && strcmp(argv[1], "latency") != 0);
     int gpus = 0;
 
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
@@ -324,13 +354,13 @@ main(int argc, char **argv)
     memset(bench, 0, sizeof(*bench));
     setenv("TELPHER_RMA_GPUS", "all", 1);
     for (uint32_t n = 1; n <= (gpus > 1 ? 2u : 1u); n++) {
-        printf("%-8s %-22s %5s %9s %9s %9s   dCUDA (Table 5.1)\n", "",
+        printf("%-8s %-27s %5s %9s %9s %9s   dCUDA (Table 5.1)\n", "",
                "half round trip", "lanes", "median us", "min", "max");
         for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
             if (!place_memory(2, n)) {
                 return 1;
             }
-            latencies(n, lanes[i]);
+            latencies(n, lanes[i], small);
         }
         if (!all) {
             continue;

@@ -4,119 +4,12 @@
  * on all GPUs there are; and whether data is always there when its notification is.
  * scripts/gpu/rma.sh builds and runs it; without a GPU it is skipped.
  */
+#include "rma/cuda_litmus.h"
 #include "rma/test_kernels.c"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- data is there when its notification is ---- */
-
-enum { LITMUS_RANKS = 264, LITMUS_BYTES = 4096, LITMUS_MAX = 512 };
-enum litmus_way { PUT_NOTIFY, PUT_THEN_NOTIFY, VALUE, SEVERAL, WAYS };
-
-struct litmus {
-    uint32_t rounds, way, bad;
-    uint8_t *memory[LITMUS_RANKS]; /* of each rank: what comes, then what goes */
-};
-
-/* Byte i of what a rank sends in a round. */
-TELPHER_RMA_FN static uint8_t
-litmus_byte(uint32_t rank, uint32_t round, uint32_t i)
-{
-    uint64_t x = ((uint64_t)round << 32 | rank << 12 | i) * 0x9e3779b97f4a7c15u;
-
-    return (uint8_t)((x ^ x >> 29) >> 13);
-}
-
-/* How many bytes, and where: any number, any place, but 8 at a multiple of 8. */
-TELPHER_RMA_FN static uint32_t
-litmus_place(const struct litmus *t, uint32_t rank, uint32_t round, uint32_t *ret_off)
-{
-    uint32_t x = (round * 2654435761u) ^ (rank * 40503u);
-    uint32_t len = t->way == VALUE  ? 8
-                   : round % 4 == 0 ? 1 + x % 8
-                   : round % 4 == 1 ? 16 * (1 + x % 8)
-                                    : 1 + x % LITMUS_MAX;
-
-    *ret_off = (x >> 9) % (LITMUS_BYTES - LITMUS_MAX);
-    *ret_off -= t->way == VALUE || round % 4 == 1 ? *ret_off % 16 : 0;
-    return len;
-}
-
-TELPHER_RMA_FN static void
-litmus_send(telpher_rma *rma, const struct litmus *t, telpher_rma_win win,
-            uint32_t other, uint32_t round)
-{
-    uint32_t me = rma->world_rank, off, len = litmus_place(t, me, round, &off);
-    uint8_t *out = t->memory[me] + LITMUS_BYTES + off;
-    uint64_t value = 0;
-
-    for (uint32_t i = telpher_rma_lane(rma); i < len; i += telpher_rma_lanes(rma)) {
-        out[i] = litmus_byte(me, round, i);
-    }
-    switch (t->way) {
-    case PUT_NOTIFY:
-        telpher_rma_put_notify(rma, win, other, off, out, len, 3);
-        break;
-    case PUT_THEN_NOTIFY:
-        telpher_rma_put(rma, win, other, off, out, len);
-        telpher_rma_notify(rma, WORLD, other, 3);
-        break;
-    case VALUE:
-        for (uint32_t i = 0; i < 8; i++) {
-            value |= (uint64_t)litmus_byte(me, round, i) << 8 * i;
-        }
-        telpher_rma_put_value_notify(rma, win, other, off, value, 3);
-        break;
-    default: /* each byte's turn comes before the last one's notification */
-        for (uint32_t i = 0; i < 3 && i < len; i++) {
-            telpher_rma_put(rma, win, other, off + i, out + i, 1);
-        }
-        telpher_rma_put_notify(rma, win, other, off + 3, out + 3, len > 3 ? len - 3 : 0,
-                               3);
-        break;
-    }
-}
-
-/* Looks at what came, with other lanes than those that sent it, and leaves poison. */
-TELPHER_RMA_FN static void
-litmus_receive(telpher_rma *rma, struct litmus *t, uint32_t other, uint32_t round)
-{
-    uint32_t off, len = litmus_place(t, other, round, &off);
-    uint8_t *in = t->memory[rma->world_rank] + off;
-
-    telpher_rma_wait(rma, 3, 1);
-    for (uint32_t i = telpher_rma_lanes(rma) - 1 - telpher_rma_lane(rma); i < len;
-         i += telpher_rma_lanes(rma)) {
-        uint8_t right = litmus_byte(other, round, i);
-
-        if (in[i] != right) {
-            atomicAdd_system(&t->bad, 1);
-        }
-        in[i] = (uint8_t)~right;
-    }
-}
-
-/* Rank i plays with rank i + half, all pairs at once. */
-TELPHER_RMA_KERNEL(kernel_litmus)
-{
-    struct litmus *t = (struct litmus *)telpher_rma_data(rma);
-    uint32_t me = rma->world_rank, half = rma->world_size / 2;
-    uint32_t other = (me + half) % (2 * half);
-    telpher_rma_win win;
-
-    telpher_rma_win_create(rma, WORLD, t->memory[me], LITMUS_BYTES, &win);
-    for (uint32_t n = 1; n <= t->rounds && me < 2 * half; n++) {
-        if (me < half) {
-            litmus_send(rma, t, win, other, n);
-        }
-        litmus_receive(rma, t, other, n);
-        if (me >= half) {
-            litmus_send(rma, t, win, other, n);
-        }
-    }
-}
 
 /* ---- the host ---- */
 
@@ -208,6 +101,9 @@ run_bad(uint32_t lanes)
     }
 }
 
+static int litmus_only;
+static uint32_t litmus_part = 1; /* of so many */
+
 /* Millions of messages, between the halves of each shape's ranks. */
 static void
 run_litmus(uint32_t gpus, uint32_t devices)
@@ -231,7 +127,7 @@ run_litmus(uint32_t gpus, uint32_t devices)
             cudaMalloc(&t->memory[r], 2 * LITMUS_BYTES);
         }
         cudaSetDevice(0);
-        t->rounds = ranks == 2 ? 25000 : 2500;
+        t->rounds = (ranks > 2 ? 5000 : shapes[i][1] > 1 ? 20000 : 5000) / litmus_part;
         for (t->way = 0; t->way < WAYS; t->way++) {
             for (uint32_t r = 0; r < ranks; r++) {
                 cudaMemset(t->memory[r], 0xee, 2 * LITMUS_BYTES);
@@ -268,6 +164,11 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     static const uint32_t ranks[] = {1, 2, 3, 7, 64, 264};
     static const uint32_t lanes[] = {1, 128};
 
+    if (litmus_only) {
+        run_litmus(gpus, devices);
+        fflush(stdout);
+        return;
+    }
     if (!share_data(gpus)) {
         failures++;
         return;
@@ -291,13 +192,17 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     fflush(stdout);
 }
 
-/* Argument: one, peers, all, slots; without any all four. */
+/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that, and a
+ * number behind that: one part of so many. */
 int
 main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
     int gpus = 0;
 
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
+    litmus_part = argc > 3 && atoi(argv[3]) > 0 ? (uint32_t)atoi(argv[3]) : 1;
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
         return 77;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 /* ---- what a command names ---- */
@@ -85,8 +86,26 @@ notify(struct tp_run *run, const telpher_rma_command *c)
     if (to == NULL || c->tag >= run->params.tags || c->from >= run->world) {
         return false;
     }
-    tp_rank_notify(to, c->from, c->tag);
+    if (run->link != NULL) {
+        tp_link_notify(run, c);
+    } else {
+        tp_rank_notify(to, c->from, c->tag);
+    }
     return true;
+}
+
+/* True if the place a command names is memory of a GPU's. */
+static bool
+is_far(const struct tp_run *run, const telpher_rma_command *c)
+{
+    return run->link != NULL &&
+           (c->flags & (TELPHER_RMA_COMMAND_SOURCE | TELPHER_RMA_COMMAND_RESULT)) == 0;
+}
+
+static bool
+is_notable(const struct tp_run *run, const telpher_rma_command *c)
+{
+    return c->tag < run->params.tags && c->from < run->world;
 }
 
 static bool
@@ -97,6 +116,13 @@ put(struct tp_run *run, const struct tp_landing *l, const void *data, size_t len
 
     if ((at == NULL && c->len != 0) || (data != NULL && len != c->len)) {
         return false;
+    }
+    if (data != NULL && len != 0 && is_far(run, c)) {
+        if (!is_notable(run, c)) {
+            return false;
+        }
+        tp_link_put(run, at, data, len, c);
+        return true;
     }
     if (data != NULL && len != 0) {
         memcpy(at, data, len);
@@ -113,7 +139,16 @@ put_value(struct tp_run *run, const telpher_rma_command *c)
         (uintptr_t)at % sizeof(uint64_t) != 0) {
         return false;
     }
-    *(uint64_t *)(void *)at = c->local;
+    if (run->link != NULL && is_notable(run, c)) {
+        telpher_rma_command d = *c;
+
+        d.flags |= TELPHER_RMA_COMMAND_NOTIFIES;
+        tp_link_put(run, at, &c->local, sizeof(c->local), &d);
+        return true;
+    }
+    if (run->link == NULL) {
+        *(uint64_t *)(void *)at = c->local;
+    }
     return notify(run, c);
 }
 
@@ -146,6 +181,9 @@ rank_returned(struct tp_run *run, uint32_t process, const telpher_rma_command *c
         return false;
     }
     atomic_store(&run->ranks[c->from].returned, true);
+    if (run->link != NULL) {
+        tp_link_gone(run, c->from);
+    }
     for (uint32_t i = 0; atomic_load(&run->any_from) && i < run->params.ranks; i++) {
         tp_rank_poke(&run->ranks[run->first + i]);
     }
@@ -176,7 +214,11 @@ end_get(struct tp_remote *r, const struct tp_landing *l, const void *data, size_
         return false;
     }
     rank = get->rank;
-    if (data != NULL && len != 0 && get->dst != NULL) {
+    if (data != NULL && len != 0 && get->dst != NULL && get->far) {
+        const telpher_rma_command c = {.to = rank->index, .from = l->c.from};
+
+        tp_link_put(r->run, get->dst, data, len, &c);
+    } else if (data != NULL && len != 0 && get->dst != NULL) {
         memcpy(get->dst, data, len);
     }
     get->rank = NULL;
@@ -199,15 +241,25 @@ end_flush(struct tp_remote *r, const telpher_rma_command *c)
 /* ---- agents ---- */
 
 static void
+take_card(struct tp_process *p, uint32_t turn, const uint8_t *card, size_t len)
+{
+    tp_free(p->cards[turn]);
+    p->cards[turn] = len != 0 ? tp_memdup(card, len, "card") : NULL;
+    p->card_lens[turn] = p->cards[turn] != NULL ? len : 0;
+}
+
+static void
 take_hello(struct tp_process *p, const void *body, size_t len)
 {
     struct tp_hello hello;
 
-    if (len == sizeof(hello)) {
-        memcpy(&hello, body, len);
+    if (len >= sizeof(hello)) {
+        memcpy(&hello, body, sizeof(hello));
         hello.kernel[sizeof(hello.kernel) - 1] = '\0';
         hello.words[sizeof(hello.words) - 1] = '\0';
         p->hellos[hello.serial % 2] = hello;
+        take_card(p, hello.serial % 2, (const uint8_t *)body + sizeof(hello),
+                  len - sizeof(hello));
     }
 }
 
@@ -337,6 +389,8 @@ tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
 {
     if (l->c.op == TP_AGENT_HELLO) {
         take_hello(&w->processes[process], data, len);
+    } else if (l->c.op == TP_AGENT_LEFT) {
+        w->processes[process].left = l->c.tag;
     } else if (tp_is_of_launch(w, &l->c) && l->status == TELPHER_OK) {
         w->run->remote->came += tp_quiet_counts(l->c.op);
         if (!do_command(w->run->remote, process, l, data, len)) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/spin.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 enum {
@@ -315,9 +316,8 @@ run_watched(struct tp_run *run)
     return status;
 }
 
-/* The workers, and what other processes have to do with it. */
-static telpher_status
-run_all(struct tp_run *run)
+telpher_status
+tp_run_all(struct tp_run *run)
 {
     telpher_status status;
 
@@ -333,12 +333,15 @@ run_all(struct tp_run *run)
         tp_run_fail(run, status, "process %u has no thread left",
                     run->remote->world->process);
     }
+    if (run->link != NULL) {
+        tp_link_settle(run);
+    }
     tp_remote_end(run);
     return TELPHER_OK;
 }
 
-static telpher_status
-finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
+telpher_status
+tp_run_finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
 {
     telpher_status status = atomic_load(&run->status);
 
@@ -371,7 +374,7 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
         status = tell(err, TELPHER_ERR_UNSUPPORTED,
                       "a child of fork() is not one of the job's processes");
     } else if (job->world != NULL) {
-        status = tp_remote_begin(job->world, run, job, kernel, status, err);
+        status = tp_remote_begin(job->world, run, job, kernel, status, NULL, err);
     }
     if (status != TELPHER_OK) {
         if (run != NULL) {
@@ -381,13 +384,13 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
         }
         return status;
     }
-    status = run_all(run);
+    status = tp_run_all(run);
     if (status != TELPHER_OK) {
         tp_run_destroy(run);
         return tell(err, status, "the system has no thread left");
     }
     tp_races_finish(run);
-    return finish(job, run, err);
+    return tp_run_finish(job, run, err);
 }
 
 /* A kernel that brings its launcher was compiled for something else than processors. */
@@ -406,16 +409,19 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
         .user = p->user,
     };
 
-    if (job->world != NULL) {
-        return tell(err, TELPHER_ERR_UNSUPPORTED,
-                    "kernels that were not compiled for processors run in one process");
-    }
     if (p->check != 0) {
-        return tell(err, TELPHER_ERR_UNSUPPORTED,
-                    "checks look at kernels compiled for processors");
+        tell(err, TELPHER_ERR_UNSUPPORTED,
+             "checks look at kernels compiled for processors");
+        if (job->world == NULL) {
+            return TELPHER_ERR_UNSUPPORTED;
+        }
     }
-    kernel->launch(kernel, data, &outcome);
-    job->report = outcome.report;
+    if (job->world != NULL) {
+        outcome.status = tp_link_launch(job, kernel, data, &outcome, err);
+    } else {
+        kernel->launch(kernel, data, &outcome);
+        job->report = outcome.report;
+    }
     if (outcome.timings != NULL) {
         job->timings =
             tp_memdup(outcome.timings, outcome.timing_count * sizeof(*outcome.timings),
@@ -423,8 +429,8 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
         job->timing_count = job->timings != NULL ? outcome.timing_count : 0;
         free(outcome.timings);
     }
-    job->elapsed_ns = outcome.elapsed_ns;
-    if (outcome.status != TELPHER_OK) {
+    job->elapsed_ns = outcome.elapsed_ns != 0 ? outcome.elapsed_ns : job->elapsed_ns;
+    if (outcome.status != TELPHER_OK && job->world == NULL) {
         tp_rma_log_report(telpher_rma_report(job));
         tell_report(err, outcome.status, telpher_rma_report(job));
     }

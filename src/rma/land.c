@@ -67,7 +67,7 @@ landing_add(struct tp_process *p, const telpher_rma_command *c)
 static void *
 name_place(struct tp_world *w, struct tp_landing *l, size_t len)
 {
-    if (!tp_is_of_launch(w, &l->c)) {
+    if (l->c.op != TP_AGENT_HELLO && !tp_is_of_launch(w, &l->c)) {
         return NULL;
     }
     if (l->c.op == TELPHER_RMA_COMMAND_PUT || l->c.op == TP_AGENT_GOT) {

@@ -62,12 +62,21 @@ say(telpher_error *err, telpher_status status, const char *words, ...)
 
 /* Says to all that this process comes to the launch, or that it does not go on. */
 static void
-say_hello(struct tp_world *w, const struct tp_hello *hello)
+say_hello(struct tp_world *w, const struct tp_hello *hello, const struct tp_card *card)
 {
     const telpher_rma_command c = {.op = TP_AGENT_HELLO};
+    size_t more = card != NULL ? card->len : 0;
+    uint8_t *body = more != 0 ? tp_malloc(sizeof(*hello) + more, "hello") : NULL;
 
     w->processes[w->process].hellos[w->serial % 2] = *hello;
-    tp_agent_tell(w, &c, hello, sizeof(*hello));
+    if (body == NULL) { /* without the card they reach this process in another way */
+        tp_agent_tell(w, &c, hello, sizeof(*hello));
+        return;
+    }
+    memcpy(body, hello, sizeof(*hello));
+    memcpy(body + sizeof(*hello), card->data, more);
+    tp_agent_tell(w, &c, body, sizeof(*hello) + more);
+    tp_free(body);
 }
 
 static struct tp_hello
@@ -80,7 +89,8 @@ make_hello(const struct tp_world *w, const telpher_rma_job *job,
                              .ranks = p->ranks,
                              .devices = p->devices,
                              .tags = p->tags,
-                             .status = (uint32_t)own};
+                             .status = (uint32_t)own,
+                             .elsewhere = kernel != NULL && kernel->launch != NULL};
 
     hello.lanes = telpher_rma_job_lanes(job);
     memcpy(hello.block, p->block, sizeof(hello.block));
@@ -176,7 +186,7 @@ step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
     hello->status = (uint32_t)status;
     snprintf(hello->words, sizeof(hello->words), "%.*s", (int)sizeof(hello->words) - 1,
              words);
-    say_hello(w, hello);
+    say_hello(w, hello, NULL);
     tp_agent_tell(w, &failed, words, strlen(words) + 1);
     tp_agent_tell(w, &done, NULL, 0);
     for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
@@ -217,7 +227,8 @@ static bool
 differ(const struct tp_hello *a, const struct tp_hello *b)
 {
     return a->abi != b->abi || a->ranks != b->ranks || a->devices != b->devices ||
-           a->tags != b->tags || memcmp(a->block, b->block, sizeof(a->block)) != 0 ||
+           a->tags != b->tags || a->elsewhere != b->elsewhere ||
+           memcmp(a->block, b->block, sizeof(a->block)) != 0 ||
            strcmp(a->kernel, b->kernel) != 0;
 }
 
@@ -263,6 +274,15 @@ forget_last(struct tp_world *w)
     }
 }
 
+const void *
+tp_remote_card(const struct tp_world *w, uint32_t process, size_t *ret_len)
+{
+    const struct tp_process *p = &w->processes[process];
+
+    *ret_len = p->card_lens[w->serial % 2];
+    return hello_of(w, process) != NULL ? p->cards[w->serial % 2] : NULL;
+}
+
 /* Behind a launch that lost a process, of which others may not know. */
 static telpher_status
 decline(struct tp_world *w, struct tp_hello *hello, telpher_error *err)
@@ -276,14 +296,14 @@ decline(struct tp_world *w, struct tp_hello *hello, telpher_error *err)
     hello->status = (uint32_t)TELPHER_ERR_PEER_LOST;
     snprintf(hello->words, sizeof(hello->words),
              "%s is lost since an earlier launch: start the job again", name);
-    say_hello(w, hello);
+    say_hello(w, hello, NULL);
     return say(err, TELPHER_ERR_PEER_LOST, "%s", hello->words);
 }
 
 telpher_status
 tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *job,
                 const telpher_rma_kernel *kernel, telpher_status own,
-                telpher_error *err)
+                const struct tp_card *card, telpher_error *err)
 {
     struct tp_hello hello;
     telpher_error words = {0};
@@ -296,7 +316,7 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
     if (w->broken) {
         return decline(w, &hello, err);
     }
-    say_hello(w, &hello);
+    say_hello(w, &hello, card);
     status = wait_for_hellos(w, job, hello.kernel, &words);
     if (status != TELPHER_OK) {
         step_back(w, &hello, status, words.text);
@@ -461,4 +481,31 @@ tp_remote_end(struct tp_run *run)
     }
     r->world->run = NULL;
     tp_mutex_unlock(&r->role);
+}
+
+/* ---- behind the end ---- */
+
+static bool
+all_have_left(const struct tp_world *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct tp_process *p = &w->processes[i];
+
+        if (i != w->process && !p->lost && p->left != w->serial) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+tp_remote_leave(struct tp_world *w, tp_ns timeout_ns)
+{
+    const telpher_rma_command c = {.op = TP_AGENT_LEFT, .tag = w->serial};
+    tp_ns deadline = tp_clock_deadline(timeout_ns);
+
+    tp_agent_tell(w, &c, NULL, 0);
+    while (!all_have_left(w) && !tp_clock_passed(deadline)) {
+        (void)progress(w);
+    }
 }

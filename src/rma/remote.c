@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 /* put, put_notify and put_value_notify */
@@ -29,6 +30,7 @@ tp_remote_put(struct tp_lane *lane, const struct tp_call *call,
     if (call->op != TP_OP_PUT) {
         c.flags = TELPHER_RMA_COMMAND_NOTIFIES;
     }
+    c.flags |= rank->near_source ? TP_COMMAND_NEAR : 0;
     rank->unflushed[tp_process_of(rank->run, to->index)] = 1;
     ret_result->status = tp_remote_post(lane, call, &c);
 }
@@ -109,6 +111,8 @@ tp_remote_get(struct tp_lane *lane, const struct tp_call *call,
 {
     const telpher_rma_access *a = call->in;
     const telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_GET,
+                                   .flags =
+                                       lane->rank->near_source ? TP_COMMAND_NEAR : 0,
                                    .from = lane->rank->index,
                                    .to = from->index,
                                    .where = a->win,

@@ -38,12 +38,14 @@ enum tp_agent_op {
     TP_AGENT_DONE, /* all ranks there have returned; a body of words */
     TP_AGENT_FAILED, /* tag: status; a body of words */
     TP_AGENT_QUIET, /* flags; from: wave; off, len: messages that went, came */
-    TP_AGENT_ASK /* from: wave */
+    TP_AGENT_ASK, /* from: wave */
+    TP_AGENT_LEFT /* tag: serial; nothing of others is used there any more */
 };
 
 /** What a launch must have in common. */
 struct tp_hello {
     uint32_t serial, abi, ranks, devices, tags, lanes, status;
+    uint32_t elsewhere; /* the kernel brings its launcher */
     uint32_t block[3];
     char kernel[TP_WHERE];
     char words[2 * TP_WHERE]; /* why not, where the status alone does not say it */
@@ -64,7 +66,10 @@ struct tp_process {
     size_t inline_max; /* [bytes] that travel with a command to it */
     bool lost;
     bool done; /* its ranks have returned */
+    uint32_t left; /* serial of the launch that it left last */
     struct tp_hello hellos[2]; /* of this launch and the next; serial 0 = none came */
+    void *cards[2]; /* that came with them, owned, or NULL */
+    size_t card_lens[2];
     char *table; /* its ranks, as it told at the end of a launch that failed */
     uint32_t sent, acked, consumed, told; /* commands; all wrap */
     uint32_t under_way; /* sends to it whose memory is still in use */
@@ -89,6 +94,13 @@ struct tp_get {
     void *dst;
     uint64_t len;
     uint32_t serial;
+    bool far; /* dst is a GPU's memory */
+};
+
+/** What a launcher tells the others behind the hello. */
+struct tp_card {
+    const void *data;
+    size_t len;
 };
 
 struct tp_remote {
@@ -134,13 +146,18 @@ void tp_remote_destroy(struct tp_run *run);
 /* ---- launch.c ---- */
 
 /** All processes come to the same launch. @p own  why this one cannot go on, or TELPHER_OK.
- *  @p run is NULL then. @return what all return */
+ *  @p run is NULL then. @p card  for the others, or NULL. @return what all return */
 telpher_status tp_remote_begin(struct tp_world *world, struct tp_run *run,
                                const telpher_rma_job *job,
                                const telpher_rma_kernel *kernel, telpher_status own,
-                               telpher_error *err);
+                               const struct tp_card *card, telpher_error *err);
+/** The card of a process that has come to this launch; NULL if it has none. */
+const void *tp_remote_card(const struct tp_world *world, uint32_t process,
+                           size_t *ret_len);
 /** This process's ranks have returned: waits for those of the others. */
 void tp_remote_end(struct tp_run *run);
+/** Says that this process uses no memory of others any more, and waits until none does. */
+void tp_remote_leave(struct tp_world *world, tp_ns timeout_ns);
 
 /* ---- agent.c ---- */
 

@@ -162,7 +162,7 @@ make_report(struct tp_run *run, const char *words, bool with_table)
 
     if (out != NULL) {
         fprintf(out, "%s: %s\n", run->kernel->name, words);
-        if (with_table) {
+        if (with_table && run->link == NULL) { /* a GPU's ranks tell at its end */
             tp_report_table(out, run);
         }
         fclose(out);

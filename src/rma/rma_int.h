@@ -25,6 +25,7 @@ struct tp_races;
 struct tp_remote;
 struct tp_spread;
 struct tp_world;
+struct tp_link;
 
 enum { TP_GROUPS_MAX = 8192, TP_WINDOWS_MAX = 4096 };
 enum { TP_RMA_STACK_MIN = 16 << 10 }; /* [bytes] */
@@ -100,7 +101,8 @@ enum tp_wait_kind {
     TP_WAIT_ANY,
     TP_WAIT_GROUP,
     TP_WAIT_ANSWER, /* of another process */
-    TP_WAIT_ROOM /* for a command to another process */
+    TP_WAIT_ROOM, /* for a command to another process */
+    TP_WAIT_DEVICE /* of a proxy: for a command of its rank on a GPU */
 };
 
 /** Guarded by the rank's lock, since reports look at it. */
@@ -128,6 +130,7 @@ struct tp_shared {
 struct tp_rank {
     struct tp_run *run;
     bool remote; /* it lies in another process */
+    bool near_source; /* a proxy's next put or get is of the host's memory */
     struct tp_worker *worker;
     uint32_t index; /* in the world */
     uint32_t device;
@@ -206,6 +209,7 @@ struct tp_worker {
     struct tp_lane **ready; /* a ring of lanes that may run */
     uint32_t ready_first, ready_count, ready_size;
     tp_ns next_deadline;
+    tp_ns busy; /* proxies': when one had a command last */
     tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
     uint32_t crowded; /* times to sleep at once, since others want the processor */
     uint64_t random;
@@ -226,6 +230,7 @@ struct tp_run {
     uint32_t device_count; /* of all processes */
     uint32_t first, world; /* this process's first rank; ranks of all processes */
     struct tp_remote *remote; /* NULL: this process is alone */
+    struct tp_link *link; /* NULL: its ranks run on processors, and are no proxies */
     struct tp_rank
         *ranks; /* of the world; this process's are params.ranks from first on */
     struct tp_lane *lane_memory;

@@ -245,6 +245,10 @@ tp_run_create(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data
     run->params = job->params;
     run->lanes = telpher_rma_job_lanes(job);
     run->worker_count = job->params.workers;
+    if (kernel->launch != NULL) { /* proxies */
+        run->lanes = 1;
+        run->worker_count = 1;
+    }
     run->world = job->params.ranks * telpher_rma_job_processes(job);
     run->first = job->params.ranks * telpher_rma_job_process(job);
     run->device_count = job->params.devices * telpher_rma_job_processes(job);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 enum {
@@ -271,7 +272,8 @@ static bool
 is_still(const struct tp_wait *wait, bool *ret_waits)
 {
     *ret_waits = *ret_waits || wait->kind != TP_WAIT_NONE;
-    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM) {
+    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM ||
+        wait->kind == TP_WAIT_DEVICE) {
         return false;
     }
     return wait->kind == TP_WAIT_NONE || !wait->own_deadline ||
@@ -402,6 +404,9 @@ look_out(struct tp_worker *w, tp_ns start)
             if (r != NULL) {
                 tp_remote_look(r);
             }
+            if (w->run->link != NULL) {
+                tp_link_scan(w);
+            }
         }
         now = tp_clock_ns();
         if (now - start > YIELD_AFTER) {
@@ -416,7 +421,7 @@ static bool
 look_before_sleep(struct tp_worker *w, tp_ns start)
 {
     struct tp_remote *r = w->run->remote;
-    bool found = false;
+    bool found;
 
     if (w->crowded != 0) {
         w->crowded--;
@@ -430,7 +435,7 @@ look_before_sleep(struct tp_worker *w, tp_ns start)
     }
     found = w->spin != 0 && look_out(w, start);
     if (r != NULL) {
-        tp_remote_look_end(r, !found);
+        tp_remote_look_end(r, !found && w->run->link == NULL);
     }
     return found;
 }
@@ -444,8 +449,13 @@ static bool
 rest(struct tp_worker *w)
 {
     tp_ns start = tp_clock_ns(), took;
+    bool found = look_before_sleep(w, start);
 
-    if (look_before_sleep(w, start)) {
+    if (w->run->link != NULL) { /* GPUs wake nobody */
+        tp_link_rest(w, found);
+        return false;
+    }
+    if (found) {
         return false;
     }
     become_idle(w);
@@ -504,6 +514,9 @@ run_lanes(struct tp_worker *w)
         lane = take_ready(w);
         if (w->run->remote != NULL && turn % LOOK_EVERY == 0) {
             tp_remote_look(w->run->remote); /* ranks that test, and never wait */
+            if (w->run->link != NULL) {
+                tp_link_scan(w);
+            }
         }
         if (lane != NULL) {
             tp_fiber_switch(&w->self, &lane->fiber);

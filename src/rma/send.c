@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/log.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 /* ---- messages ---- */
@@ -126,10 +127,11 @@ memory_is_free(void *user, telpher_status status, size_t len)
     p->under_way--;
 }
 
-/* Sends from where the data lies; nobody ends before it is free again. */
+/* Sends from where the data lies; nobody ends before it is free again. @p near  the host may
+ * touch it */
 static void
 send_data(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
-          const void *data, size_t len)
+          const void *data, size_t len, bool near)
 {
     const telpher_msg_buffer buffer = {(void *)(uintptr_t)data, len};
     struct tp_process *p = &w->processes[process];
@@ -140,7 +142,7 @@ send_data(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
     if (p->lost) {
         return;
     }
-    if (len <= p->inline_max) {
+    if (len <= p->inline_max && (near || len == 0)) {
         check_sent(w, process, send_inline(w, process, c, data, len));
         return;
     }
@@ -156,6 +158,15 @@ send_data(struct tp_world *w, uint32_t process, const telpher_rma_command *c,
     }
 }
 
+/* True if the memory that a command of this process names is the host's, not a GPU's. */
+static bool
+is_near(const struct tp_remote *r, const telpher_rma_command *c)
+{
+    return r->run->link == NULL ||
+           (c->flags & (TP_COMMAND_NEAR | TELPHER_RMA_COMMAND_SOURCE |
+                        TELPHER_RMA_COMMAND_RESULT)) != 0;
+}
+
 void
 tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
               const void *src)
@@ -166,7 +177,7 @@ tp_agent_give(struct tp_remote *r, uint32_t process, const telpher_rma_command *
                                      .len = c->len,
                                      .number = c->number};
 
-    send_data(r->world, process, &got, src, (size_t)c->len);
+    send_data(r->world, process, &got, src, (size_t)c->len, is_near(r, c));
 }
 
 /* ---- gets ---- */
@@ -207,6 +218,7 @@ begin_get(struct tp_remote *r, telpher_rma_command *c)
     get->rank = &r->run->ranks[c->from];
     get->dst = (void *)(uintptr_t)c->local;
     get->len = c->len;
+    get->far = !is_near(r, c);
     get->serial++;
     c->number = (uint64_t)get->serial << 32 | (uint32_t)(get - r->gets);
     return true;
@@ -234,8 +246,10 @@ send_command(struct tp_remote *r, uint32_t process, const telpher_rma_command *c
         const void *src = (const void *)(uintptr_t)c.local;
 
         c.local = 0;
-        send_data(r->world, process, &c, src, (size_t)c.len);
+        c.flags &= (uint16_t)~TP_COMMAND_NEAR;
+        send_data(r->world, process, &c, src, (size_t)c.len, is_near(r, command));
     } else if (c.op != TELPHER_RMA_COMMAND_GET || begin_get(r, &c)) {
+        c.flags &= (uint16_t)~TP_COMMAND_NEAR;
         check_sent(r->world, process, send_inline(r->world, process, &c, NULL, 0));
     }
 }

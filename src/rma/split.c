@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 static int
@@ -41,6 +42,9 @@ tp_split_one(struct tp_run *run, struct tp_group *group, const struct tp_wish *l
     }
     if (list[0].color >= 0) {
         status = tp_group_create(run, ranks, n, "group %d", index, &index);
+    }
+    if (run->link != NULL && list[0].color >= 0 && status == TELPHER_OK) {
+        tp_link_group(run, atomic_load(&run->groups[index]));
     }
     for (uint32_t i = 0; i < n && list[0].color >= 0 && status == TELPHER_OK; i++) {
         group->slots[list[i].position].result = index + 1;

@@ -170,6 +170,20 @@ TELPHER_RMA_KERNEL(kernel_windows)
     telpher_rma_win_free(rma, all);
 }
 
+/* The two on both sides, one of them twice, and nobody. */
+TELPHER_RMA_FN static void
+notify_some(telpher_rma *rma)
+{
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    const uint32_t ranks[] = {(me + 1) % size, (me + size - 1) % size, (me + 1) % size};
+
+    expect(rma, telpher_rma_notify_each(rma, WORLD, ranks, 3, 7) == TELPHER_OK);
+    expect(rma, telpher_rma_notify_each(rma, WORLD, NULL, 0, 7) == TELPHER_OK);
+    expect(rma, telpher_rma_wait(rma, 7, 3) == TELPHER_OK);
+    expect(rma, telpher_rma_test(rma, 7, 1) == TELPHER_ERR_AGAIN);
+    telpher_rma_barrier(rma, WORLD);
+}
+
 /* Every tag there is; taken in another order; any of several. */
 TELPHER_RMA_KERNEL(kernel_tags)
 {
@@ -195,6 +209,7 @@ TELPHER_RMA_KERNEL(kernel_tags)
     expect(rma, tag == 3);
     expect(rma, telpher_rma_test(rma, 3, 0) == TELPHER_OK);
     telpher_rma_wait(rma, 3, 0);
+    notify_some(rma);
 }
 
 /* The counters of tag 1 begin right before they wrap. */

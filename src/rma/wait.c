@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "base/compiler.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 enum { CLOCK_EVERY = 1024, YIELD_EVERY = 64 }; /* tests in vain */
@@ -53,6 +54,8 @@ tp_wait_look(struct tp_rank *rank, const struct tp_wait *wait)
         return atomic_load(&rank->answers) == 0 ? TELPHER_OK : TELPHER_ERR_AGAIN;
     case TP_WAIT_ROOM:
         return tp_remote_has_room(rank->run->remote) ? TELPHER_OK : TELPHER_ERR_AGAIN;
+    case TP_WAIT_DEVICE:
+        return tp_link_has(rank) ? TELPHER_OK : TELPHER_ERR_AGAIN;
     case TP_WAIT_NONE:
         break;
     }

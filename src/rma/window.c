@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "rma/link.h"
 #include "rma/remote.h"
 
 /* A closed window of this group, or a new one; those of a spread group have numbers of its
@@ -74,6 +75,9 @@ tp_window_create_all(struct tp_run *run, struct tp_group *group)
         atomic_store(&window->open, true);
     }
     tp_mutex_unlock(&run->table_lock);
+    if (window != NULL && run->link != NULL) {
+        tp_link_window(run, window, group->result);
+    }
     if (window == NULL) {
         group->status =
             group->result == TP_WINDOW_NONE ? TELPHER_ERR_LIMIT : TELPHER_ERR_NO_MEMORY;
@@ -116,9 +120,13 @@ tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
 static void
 free_all(struct tp_run *run, struct tp_group *group)
 {
-    atomic_store(
-        &tp_window_find(run, (telpher_rma_win)(int64_t)group->slots[0].args[0])->open,
-        false);
+    telpher_rma_win win = (telpher_rma_win)(int64_t)group->slots[0].args[0];
+    struct tp_window *window = tp_window_find(run, win);
+
+    atomic_store(&window->open, false);
+    if (run->link != NULL) {
+        tp_link_close(run, window, win);
+    }
 }
 
 /* args: window */

@@ -107,6 +107,8 @@ world_free(struct tp_world *w)
 {
     for (uint32_t i = 0; w->processes != NULL && i < w->count; i++) {
         tp_free(w->processes[i].table);
+        tp_free(w->processes[i].cards[0]);
+        tp_free(w->processes[i].cards[1]);
     }
     tp_free(w->processes);
     tp_free(w);

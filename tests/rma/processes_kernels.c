@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that are about several processes. */
+/* Kernels that are about several processes; also for GPUs. */
 #include "processes.h"
 
 #include "rma/test_kernels.h"
 
 enum { WORLD = TELPHER_RMA_WORLD, FLOOD = 3000 };
 
-static void
+TELPHER_RMA_FN static void
 expect(telpher_rma *rma, int right)
 {
     if (!right) {
@@ -14,7 +14,7 @@ expect(telpher_rma *rma, int right)
     }
 }
 
-static void
+TELPHER_RMA_FN static void
 fill(uint8_t *at, uint64_t len, uint32_t seed)
 {
     for (uint64_t i = 0; i < len; i++) {
@@ -22,7 +22,7 @@ fill(uint8_t *at, uint64_t len, uint32_t seed)
     }
 }
 
-static int
+TELPHER_RMA_FN static int
 is_filled(const uint8_t *at, uint64_t len, uint32_t seed)
 {
     for (uint64_t i = 0; i < len; i++) {
@@ -36,7 +36,8 @@ is_filled(const uint8_t *at, uint64_t len, uint32_t seed)
 /* Each puts to each, gets back what it put, and reads what came behind a barrier alone. */
 TELPHER_RMA_KERNEL(kernel_everybody)
 {
-    const struct processes_data *d = telpher_rma_data(rma);
+    const struct processes_data *d =
+        (const struct processes_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint8_t *own = d->sources[me];
     telpher_rma_win win;
@@ -66,7 +67,8 @@ TELPHER_RMA_KERNEL(kernel_everybody)
 /* A large put, then small ones: the last one's notification is behind all of them. */
 TELPHER_RMA_KERNEL(kernel_order)
 {
-    const struct processes_data *d = telpher_rma_data(rma);
+    const struct processes_data *d =
+        (const struct processes_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint32_t to = (me + size / 2) % size, from = (me + size - size / 2) % size;
     uint8_t *own = d->sources[me];
@@ -91,7 +93,7 @@ TELPHER_RMA_KERNEL(kernel_order)
 /* Everybody's values at the last rank, which begins late. */
 TELPHER_RMA_KERNEL(kernel_flood)
 {
-    struct test_data *d = telpher_rma_data(rma);
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint64_t begin = telpher_rma_now(rma);
     telpher_rma_win win;
@@ -151,7 +153,8 @@ TELPHER_RMA_KERNEL(kernel_returned)
  * are still under way at the launch's end. */
 TELPHER_RMA_KERNEL(kernel_gets_and_fails)
 {
-    const struct processes_data *d = telpher_rma_data(rma);
+    const struct processes_data *d =
+        (const struct processes_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint32_t to = (me + size / 2) % size;
     uint64_t begin = telpher_rma_now(rma), life = 200000 + 40000 * (d->len % 32);
@@ -170,7 +173,7 @@ TELPHER_RMA_KERNEL(kernel_gets_and_fails)
 }
 
 /* Odd lengths, from and to odd addresses, with the last of all tags; and back. */
-static void
+TELPHER_RMA_FN static void
 put_odd(telpher_rma *rma, telpher_rma_win win, const struct processes_data *d,
         uint64_t len)
 {
@@ -192,7 +195,8 @@ put_odd(telpher_rma *rma, telpher_rma_win win, const struct processes_data *d,
 
 TELPHER_RMA_KERNEL(kernel_odd)
 {
-    const struct processes_data *d = telpher_rma_data(rma);
+    const struct processes_data *d =
+        (const struct processes_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     uint8_t *part = d->parts[me];
     telpher_rma_win win;
@@ -215,7 +219,8 @@ TELPHER_RMA_KERNEL(kernel_odd)
 
 TELPHER_RMA_KERNEL(kernel_freed)
 {
-    const struct processes_data *d = telpher_rma_data(rma);
+    const struct processes_data *d =
+        (const struct processes_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
     telpher_rma_win win;
 

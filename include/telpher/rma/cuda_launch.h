@@ -7,7 +7,7 @@
  *
  * TELPHER_RMA_GPUS names the GPUs ("0,1" or "all"; else the current one); devices of the job
  * are spread over them. TELPHER_RMA_PEERS=1 lets devices of one GPU reach each other as if
- * they were GPUs of their own, for tests.
+ * they were GPUs of their own, for tests. In a job of several processes rma/cuda_link.h goes on.
  */
 #ifndef TELPHER_RMA_CUDA_LAUNCH_H
 #define TELPHER_RMA_CUDA_LAUNCH_H
@@ -23,7 +23,7 @@
 /** Ranks with a memory of their own. */
 struct telpher_rma_cuda_domain {
     int gpu;
-    uint32_t first, ranks; /* in the world */
+    uint32_t first, ranks; /* in the world; of this process */
     telpher_rma_gpu *launch; /* its copy, on its GPU */
     cudaStream_t stream; /* of a GPU's first domain */
 };
@@ -35,10 +35,17 @@ struct telpher_rma_cuda {
     uint32_t count; /* of domains */
     uint32_t spread; /* 1 = every domain is a GPU, 0 = all are on one */
     int before; /* the GPU that was current */
-    void *blocks[16 + 12 * TELPHER_RMA_GPU_DOMAINS];
+    void *blocks[20 + 13 * TELPHER_RMA_GPU_DOMAINS];
     int block_count;
     telpher_rma_gpu_line *lines;
     uint32_t shown;
+    /* several processes */
+    const telpher_rma_kernel *kernel;
+    telpher_rma_outcome *outcome;
+    telpher_rma_shared *shared;
+    struct telpher_rma_cuda_reach *reach; /* by process; NULL = nobody's memory */
+    cudaError_t error; /* of starting it */
+    uint64_t start;
 };
 
 TELPHER_RMA_HOST_FN_ void
@@ -60,20 +67,24 @@ telpher_rma_cuda_failed(telpher_rma_outcome *o, const char *kernel)
                          "CUDA: ", cudaGetErrorString(cudaGetLastError()));
 }
 
+/* Each knows those before it. */
+/* clang-format off */
 #include <telpher/rma/cuda_memory.h>
 #include <telpher/rma/cuda_report.h>
+#include <telpher/rma/cuda_reach.h>
+/* clang-format on */
 
 /* ---- the launch ---- */
 
-/* All ranks must run at once: how many can, and what limits them. */
+/* All ranks must run at once, and the block that delivers: how many can, and what limits them. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
-                      int device, uint32_t ranks)
+                      int device, uint32_t ranks, uint32_t more)
 {
     const int lanes = (int)(o->block[0] * o->block[1] * o->block[2]);
     cudaFuncAttributes attributes;
     int processors = 0, cooperative = 0, blocks = 0;
-    char words[256];
+    char words[320];
 
     if (cudaSetDevice(device) != cudaSuccess ||
         cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) !=
@@ -86,13 +97,15 @@ telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
         telpher_rma_cuda_failed(o, kernel->name);
         return 0;
     }
-    if (!cooperative || (uint32_t)(blocks * processors) < ranks) {
-        snprintf(words, sizeof(words),
-                 "%u ranks of %d lanes cannot run at once: %d processors take %d each "
-                 "(%d registers a lane, %zu bytes of shared memory a rank, up to %d "
-                 "lanes)",
-                 ranks, lanes, processors, cooperative ? blocks : 0, attributes.numRegs,
-                 attributes.sharedSizeBytes, attributes.maxThreadsPerBlock);
+    if (!cooperative || (uint32_t)(blocks * processors) < ranks + more) {
+        snprintf(
+            words, sizeof(words),
+            "%u ranks of %d lanes%s cannot run at once: %d processors take %d each "
+            "(%d registers a lane, %zu bytes of shared memory a rank, up to %d "
+            "lanes)",
+            ranks, lanes, more != 0 ? " and a block that delivers to them" : "",
+            processors, cooperative ? blocks : 0, attributes.numRegs,
+            attributes.sharedSizeBytes, attributes.maxThreadsPerBlock);
         telpher_rma_cuda_say(o, TELPHER_ERR_LIMIT, kernel->name, words, "");
         return 0;
     }
@@ -119,7 +132,7 @@ telpher_rma_cuda_collect(struct telpher_rma_cuda *c, const char *kernel,
                    cudaMemcpyDeviceToHost) == cudaSuccess) {
         o->timing_count = c->host.timing_count;
     }
-    if (c->host.status != TELPHER_OK) {
+    if (c->host.status != TELPHER_OK && c->shared == NULL) {
         telpher_rma_cuda_report(c, kernel, o);
     }
 }
@@ -140,12 +153,13 @@ telpher_rma_cuda_grid(struct telpher_rma_cuda *c, uint32_t d,
 {
     const struct telpher_rma_cuda_domain *domain = &c->domains[d];
     void *args[] = {(void *)&c->host.parts[d].launch};
+    uint32_t blocks = c->spread ? domain->ranks : o->ranks;
     cudaError_t error = cudaSetDevice(domain->gpu);
 
     return error != cudaSuccess
                ? error
                : cudaLaunchCooperativeKernel(
-                     kernel->entry, dim3(c->spread ? domain->ranks : o->ranks),
+                     kernel->entry, dim3(blocks + (d == 0 && c->shared != NULL)),
                      dim3(o->block[0], o->block[1], o->block[2]), args, 0,
                      domain->stream);
 }
@@ -164,6 +178,18 @@ telpher_rma_cuda_ended(const struct telpher_rma_cuda *c)
     return error;
 }
 
+TELPHER_RMA_HOST_FN_ cudaError_t
+telpher_rma_cuda_grids(struct telpher_rma_cuda *c, const telpher_rma_kernel *kernel,
+                       const telpher_rma_outcome *o)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (uint32_t d = 0; d < (c->spread ? c->count : 1) && error == cudaSuccess; d++) {
+        error = telpher_rma_cuda_grid(c, d, kernel, o);
+    }
+    return error;
+}
+
 /* Waits for the end; nothing here may synchronise with a kernel before it. */
 TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_start(struct telpher_rma_cuda *c, const telpher_rma_kernel *kernel,
@@ -171,11 +197,8 @@ telpher_rma_cuda_start(struct telpher_rma_cuda *c, const telpher_rma_kernel *ker
 {
     const struct timespec nap = {0, 20000};
     uint64_t start = telpher_rma_cuda_clock();
-    cudaError_t error = cudaSuccess;
+    cudaError_t error = telpher_rma_cuda_grids(c, kernel, o);
 
-    for (uint32_t d = 0; d < (c->spread ? c->count : 1) && error == cudaSuccess; d++) {
-        error = telpher_rma_cuda_grid(c, d, kernel, o);
-    }
     while (error == cudaSuccess &&
            (error = telpher_rma_cuda_ended(c)) == cudaErrorNotReady) {
         telpher_rma_cuda_show_lines(c, o);
@@ -186,6 +209,51 @@ telpher_rma_cuda_start(struct telpher_rma_cuda *c, const telpher_rma_kernel *ker
     return error;
 }
 
+TELPHER_RMA_HOST_FN_ int telpher_rma_cuda_linked(struct telpher_rma_cuda *c,
+                                                 const telpher_rma_outcome *o);
+
+/* All that is to be there before the ranks run. */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_prepare(struct telpher_rma_cuda *c, const telpher_rma_kernel *kernel,
+                         void *data, telpher_rma_outcome *o)
+{
+    int fits;
+
+    if (o->devices + 2 >= TELPHER_RMA_GPU_GROUPS) {
+        telpher_rma_cuda_say(o, TELPHER_ERR_LIMIT, kernel->name, "too many devices",
+                             "");
+        return 0;
+    }
+    c->host.base = o->link != NULL ? o->link->first : 0;
+    c->host.world = o->link != NULL ? o->link->world : o->ranks;
+    c->host.first_device = o->link != NULL ? o->link->first_device : 0;
+    c->host.world_devices = o->link != NULL ? o->link->world_devices : o->devices;
+    fits = telpher_rma_cuda_domains(c, kernel->name, o);
+    for (uint32_t d = 0; fits && d < (c->spread ? c->count : 1); d++) {
+        fits = telpher_rma_cuda_fits(kernel, o, c->domains[d].gpu,
+                                     c->spread ? c->domains[d].ranks : o->ranks,
+                                     d == 0 && o->link != NULL);
+    }
+    c->host.ranks = o->ranks;
+    c->host.devices = o->devices;
+    c->host.domains = c->count;
+    c->host.tags = o->tags;
+    memcpy(c->host.block, o->block, sizeof(o->block));
+    c->host.data = data;
+    c->host.timeout_ns = o->timeout_ns;
+    if (fits && !(telpher_rma_cuda_memory(c) &&
+                  (o->link == NULL || telpher_rma_cuda_linked(c, o)))) {
+        telpher_rma_cuda_say(o, TELPHER_ERR_NO_MEMORY, kernel->name,
+                             "CUDA: ", cudaGetErrorString(cudaGetLastError()));
+        return 0;
+    }
+    return fits;
+}
+
+/* clang-format off */
+#include <telpher/rma/cuda_link.h>
+/* clang-format on */
+
 /** What telpher_rma_kernel.launch is. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_launch(const telpher_rma_kernel *kernel, void *data,
@@ -193,34 +261,16 @@ telpher_rma_cuda_launch(const telpher_rma_kernel *kernel, void *data,
 {
     struct telpher_rma_cuda c;
     cudaError_t error;
-    int fits;
 
     memset(&c, 0, sizeof(c));
     if (cudaGetDevice(&c.before) != cudaSuccess) {
         telpher_rma_cuda_failed(o, kernel->name);
         return;
     }
-    if (o->devices + 2 >= TELPHER_RMA_GPU_GROUPS) {
-        telpher_rma_cuda_say(o, TELPHER_ERR_LIMIT, kernel->name, "too many devices",
-                             "");
-        return;
-    }
-    fits = telpher_rma_cuda_domains(&c, kernel->name, o);
-    for (uint32_t d = 0; fits && d < (c.spread ? c.count : 1); d++) {
-        fits = telpher_rma_cuda_fits(kernel, o, c.domains[d].gpu,
-                                     c.spread ? c.domains[d].ranks : o->ranks);
-    }
-    c.host.ranks = o->ranks;
-    c.host.devices = o->devices;
-    c.host.domains = c.count;
-    c.host.tags = o->tags;
-    memcpy(c.host.block, o->block, sizeof(o->block));
-    c.host.data = data;
-    c.host.timeout_ns = o->timeout_ns;
-    if (fits && !telpher_rma_cuda_memory(&c)) {
-        telpher_rma_cuda_say(o, TELPHER_ERR_NO_MEMORY, kernel->name,
-                             "CUDA: ", cudaGetErrorString(cudaGetLastError()));
-    } else if (fits) {
+    if (o->link != NULL) {
+        telpher_rma_cuda_launch_linked(&c, kernel, data, o);
+    } else if (telpher_rma_cuda_prepare(&c, kernel, data, o) &&
+               telpher_rma_cuda_upload(&c)) {
         error = telpher_rma_cuda_start(&c, kernel, o);
         if (error != cudaSuccess) {
             telpher_rma_cuda_say(o, TELPHER_ERR_DEVICE, kernel->name,
@@ -228,6 +278,8 @@ telpher_rma_cuda_launch(const telpher_rma_kernel *kernel, void *data,
         } else {
             telpher_rma_cuda_collect(&c, kernel->name, o);
         }
+    } else if (o->status == TELPHER_OK) {
+        telpher_rma_cuda_failed(o, kernel->name);
     }
     telpher_rma_cuda_free(&c);
 }

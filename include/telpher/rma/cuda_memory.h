@@ -122,7 +122,7 @@ telpher_rma_cuda_domains(struct telpher_rma_cuda *c, const char *kernel,
         uint64_t device = (uint64_t)r * o->devices / o->ranks;
         struct telpher_rma_cuda_domain *d = &c->domains[device * c->count / o->devices];
 
-        d->first = d->ranks == 0 ? r : d->first;
+        d->first = d->ranks == 0 ? c->host.base + r : d->first;
         d->ranks++;
     }
     return 1;
@@ -164,7 +164,7 @@ telpher_rma_cuda_mail(struct telpher_rma_cuda *c, uint32_t d)
     const uint32_t n = domain->ranks, first = domain->first;
 
     if (wanted == NULL || strcmp(wanted, "1") != 0 || c->count == 1 ||
-        c->host.ranks > TELPHER_RMA_GPU_MAIL_RANKS) {
+        c->host.world != c->host.ranks || c->host.ranks > TELPHER_RMA_GPU_MAIL_RANKS) {
         return 1;
     }
     part->mail = (uint64_t *)telpher_rma_cuda_back(
@@ -180,6 +180,15 @@ telpher_rma_cuda_mail(struct telpher_rma_cuda *c, uint32_t d)
            part->bells != NULL;
 }
 
+/* [bytes] of counters: what other processes open is nobody else's. */
+TELPHER_RMA_HOST_FN_ size_t
+telpher_rma_cuda_counters(const struct telpher_rma_cuda *c, size_t len)
+{
+    const size_t whole = (size_t)2 << 20;
+
+    return c->host.world == c->host.ranks ? len : (len + whole - 1) / whole * whole;
+}
+
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_part(struct telpher_rma_cuda *c, uint32_t d)
 {
@@ -187,86 +196,64 @@ telpher_rma_cuda_part(struct telpher_rma_cuda *c, uint32_t d)
     telpher_rma_gpu_part *part = &c->host.parts[d];
     const size_t tags = c->host.tags * sizeof(uint32_t), waits = sizeof(*part->waits);
     const uint32_t n = domain->ranks, first = domain->first;
+    uint8_t *counters = (uint8_t *)telpher_rma_cuda_alloc(
+        c, d, telpher_rma_cuda_counters(c, 3 * n * tags));
 
-    part->counts = (uint32_t *)telpher_rma_cuda_back(
-        telpher_rma_cuda_alloc(c, d, n * tags), first, tags);
+    part->counts = (uint64_t *)telpher_rma_cuda_back(counters, first, 2 * tags);
     part->senders = (uint32_t *)telpher_rma_cuda_back(
-        telpher_rma_cuda_alloc(c, d, n * tags), first, tags);
+        counters != NULL ? counters + 2 * n * tags : NULL, first, tags);
     part->taken = (uint32_t *)telpher_rma_cuda_back(
         telpher_rma_cuda_alloc(c, d, n * tags), first, tags);
     part->waits = (telpher_rma_gpu_waiting *)telpher_rma_cuda_back(
         telpher_rma_cuda_alloc(c, d, n * waits), first, waits);
     part->meets = (telpher_rma_gpu_meet *)telpher_rma_cuda_alloc(
         c, d, TELPHER_RMA_GPU_GROUPS * sizeof(*part->meets));
+    part->few = (uint64_t *)telpher_rma_cuda_alloc(
+        c, d,
+        (size_t)TELPHER_RMA_GPU_GROUPS * 2 * c->host.ranks * TELPHER_RMA_GPU_FEW * 16);
     part->launch = (telpher_rma_gpu *)telpher_rma_cuda_alloc(c, d, sizeof(c->host));
     return telpher_rma_cuda_mail(c, d) && part->counts != NULL &&
            part->senders != NULL && part->taken != NULL && part->waits != NULL &&
-           part->meets != NULL && part->launch != NULL;
+           part->meets != NULL && part->few != NULL && part->launch != NULL;
 }
 
-/* How many ranks of the first groups each domain waits for. */
-TELPHER_RMA_HOST_FN_ int
-telpher_rma_cuda_meets(struct telpher_rma_cuda *c, telpher_rma_gpu_group *groups,
-                       const uint32_t *members)
-{
-    const uint32_t count = 1 + c->host.devices, last = TELPHER_RMA_GPU_GROUPS - 1;
-    telpher_rma_gpu_meet *meets =
-        (telpher_rma_gpu_meet *)calloc(TELPHER_RMA_GPU_GROUPS, sizeof(*meets));
-    int good = meets != NULL;
-
-    groups[last].domains = c->count; /* where the kernels' ends meet */
-
-    for (uint32_t d = 0; good && d < c->count; d++) {
-        const struct telpher_rma_cuda_domain *domain = &c->domains[d];
-
-        for (uint32_t i = 0; i < count; i++) {
-            meets[i].expected = 0;
-            for (uint32_t k = 0; k < groups[i].size; k++) {
-                meets[i].expected +=
-                    members[(size_t)i * c->host.ranks + k] - domain->first <
-                    domain->ranks;
-            }
-            groups[i].domains += meets[i].expected != 0;
-        }
-        meets[last].expected = domain->ranks;
-        good = cudaMemcpy(c->host.parts[d].meets, meets,
-                          TELPHER_RMA_GPU_GROUPS * sizeof(*meets),
-                          cudaMemcpyHostToDevice) == cudaSuccess;
-    }
-    free(meets);
-    return good;
-}
-
-/* Groups with room for all ranks each; the world and the devices are filled. */
+/* Groups with room for all ranks each; the world and the devices are filled. Behind this
+ * process's own are those over several. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_groups(struct telpher_rma_cuda *c)
 {
     const uint32_t ranks = c->host.ranks, devices = c->host.devices;
-    const size_t places = (size_t)TELPHER_RMA_GPU_GROUPS * ranks;
+    const uint32_t world = c->host.world, base = c->host.base;
+    const uint32_t count = TELPHER_RMA_GPU_GROUPS * (world != ranks ? 2 : 1);
+    const size_t places = (size_t)count * world;
     const size_t slots = (size_t)TELPHER_RMA_GPU_TURNS * ranks;
     telpher_rma_gpu_group *groups =
-        (telpher_rma_gpu_group *)calloc(TELPHER_RMA_GPU_GROUPS, sizeof(*groups));
+        (telpher_rma_gpu_group *)calloc(count, sizeof(*groups));
     uint32_t *members = (uint32_t *)calloc(places, sizeof(*members));
-    void *on_gpu[3] = {
-        telpher_rma_cuda_alloc(c, 0, TELPHER_RMA_GPU_GROUPS * sizeof(*groups)),
-        telpher_rma_cuda_alloc(c, 0, places * sizeof(*members)),
-        telpher_rma_cuda_alloc(
-            c, 0, TELPHER_RMA_GPU_GROUPS * slots * sizeof(telpher_rma_gpu_slot))};
+    void *on_gpu[3] = {telpher_rma_cuda_alloc(c, 0, count * sizeof(*groups)),
+                       telpher_rma_cuda_alloc(c, 0, places * sizeof(*members)),
+                       telpher_rma_cuda_alloc(c, 0,
+                                              TELPHER_RMA_GPU_GROUPS * slots *
+                                                  sizeof(telpher_rma_gpu_slot))};
     int good = groups != NULL && members != NULL && on_gpu[0] != NULL &&
                on_gpu[1] != NULL && on_gpu[2] != NULL;
 
-    for (uint32_t i = 0; good && i < TELPHER_RMA_GPU_GROUPS; i++) {
-        groups[i].members = (uint32_t *)on_gpu[1] + (size_t)i * ranks;
-        groups[i].slots = (telpher_rma_gpu_slot *)on_gpu[2] + i * slots;
+    for (uint32_t i = 0; good && i < count; i++) {
+        groups[i].members = (uint32_t *)on_gpu[1] + (size_t)i * world;
+        groups[i].slots = i < TELPHER_RMA_GPU_GROUPS
+                              ? (telpher_rma_gpu_slot *)on_gpu[2] + i * slots
+                              : NULL;
+    }
+    for (uint32_t r = 0; good && r < world; r++) {
+        members[groups[0].size++] = r;
     }
     for (uint32_t r = 0; good && r < ranks; r++) {
         uint32_t group = 1 + (uint32_t)((uint64_t)r * devices / ranks);
 
-        members[groups[0].size++] = r;
-        members[(size_t)group * ranks + groups[group].size++] = r;
+        members[(size_t)group * world + groups[group].size++] = base + r;
     }
-    good = good && telpher_rma_cuda_meets(c, groups, members) &&
-           cudaMemcpy(on_gpu[0], groups, TELPHER_RMA_GPU_GROUPS * sizeof(*groups),
+    good = good &&
+           cudaMemcpy(on_gpu[0], groups, count * sizeof(*groups),
                       cudaMemcpyHostToDevice) == cudaSuccess &&
            cudaMemcpy(on_gpu[1], members, places * sizeof(*members),
                       cudaMemcpyHostToDevice) == cudaSuccess;
@@ -280,22 +267,24 @@ telpher_rma_cuda_groups(struct telpher_rma_cuda *c)
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_windows(struct telpher_rma_cuda *c)
 {
-    const size_t places = (size_t)TELPHER_RMA_GPU_WINDOWS * c->host.ranks;
-    telpher_rma_gpu_window windows[TELPHER_RMA_GPU_WINDOWS];
+    enum { MOST = 2 * TELPHER_RMA_GPU_WINDOWS };
+    const uint32_t count = c->host.world != c->host.ranks ? MOST : MOST / 2;
+    const size_t places = (size_t)count * c->host.world;
+    telpher_rma_gpu_window windows[MOST];
     uint64_t *bases =
         (uint64_t *)telpher_rma_cuda_alloc(c, 0, 2 * places * sizeof(*bases));
 
-    c->host.windows =
-        (telpher_rma_gpu_window *)telpher_rma_cuda_alloc(c, 0, sizeof(windows));
+    c->host.windows = (telpher_rma_gpu_window *)telpher_rma_cuda_alloc(
+        c, 0, count * sizeof(windows[0]));
     if (bases == NULL || c->host.windows == NULL) {
         return 0;
     }
     memset(windows, 0, sizeof(windows));
-    for (uint32_t i = 0; i < TELPHER_RMA_GPU_WINDOWS; i++) {
-        windows[i].bases = bases + (size_t)i * c->host.ranks;
+    for (uint32_t i = 0; i < count; i++) {
+        windows[i].bases = bases + (size_t)i * c->host.world;
         windows[i].lens = windows[i].bases + places;
     }
-    return cudaMemcpy(c->host.windows, windows, sizeof(windows),
+    return cudaMemcpy(c->host.windows, windows, count * sizeof(windows[0]),
                       cudaMemcpyHostToDevice) == cudaSuccess;
 }
 
@@ -323,16 +312,27 @@ telpher_rma_cuda_memory(struct telpher_rma_cuda *c)
     for (uint32_t d = 0; good && d < c->count; d++) {
         good = telpher_rma_cuda_part(c, d);
     }
-    g->stage = (uint8_t *)telpher_rma_cuda_alloc(
-        c, 0, (size_t)2 * g->ranks * TELPHER_RMA_GPU_CHUNK);
-    g->timer_starts =
-        (uint64_t *)telpher_rma_cuda_alloc(c, 0, g->devices * sizeof(uint64_t));
+    g->stage = (uint8_t *)telpher_rma_cuda_back(
+        telpher_rma_cuda_alloc(c, 0, (size_t)2 * g->ranks * TELPHER_RMA_GPU_CHUNK),
+        g->base, TELPHER_RMA_GPU_CHUNK);
+    g->timer_starts = (uint64_t *)telpher_rma_cuda_back(
+        telpher_rma_cuda_alloc(c, 0, g->devices * sizeof(uint64_t)), g->first_device,
+        sizeof(uint64_t));
     g->timings = (double *)telpher_rma_cuda_alloc(
         c, 0, TELPHER_RMA_GPU_TIMINGS * sizeof(double));
-    good = good && g->stage != NULL && g->timer_starts != NULL && g->timings != NULL &&
+    return good && g->stage != NULL && g->timer_starts != NULL && g->timings != NULL &&
            telpher_rma_cuda_groups(c) && telpher_rma_cuda_windows(c);
+}
+
+/* The launch's numbers, to each domain. */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_upload(struct telpher_rma_cuda *c)
+{
+    telpher_rma_gpu *g = &c->host;
+    int good = 1;
+
     for (uint32_t d = 0; good && d < c->count; d++) {
-        g->first = c->spread ? c->domains[d].first : 0;
+        g->first = c->spread ? c->domains[d].first : g->base;
         good = cudaSetDevice(c->domains[d].gpu) == cudaSuccess &&
                cudaMemcpy(g->parts[d].launch, g, sizeof(*g), cudaMemcpyHostToDevice) ==
                    cudaSuccess &&
@@ -352,6 +352,9 @@ telpher_rma_cuda_free(struct telpher_rma_cuda *c)
     }
     if (c->lines != NULL) {
         cudaFreeHost(c->lines);
+    }
+    if (c->shared != NULL) {
+        cudaFreeHost(c->shared);
     }
     for (uint32_t d = 0; d < c->count; d++) {
         if (c->domains[d].stream != NULL) {

@@ -82,6 +82,12 @@ telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
     if (w->kind == 5) {
         fprintf(out, "rank %u: waits in %s until rank %u looks what it sent", rank,
                 call, w->tag);
+    } else if (w->kind == 6) {
+        fprintf(out, "rank %u: waits in %s for room: %d commands are before it", rank,
+                call, (int)TELPHER_RMA_LINES);
+    } else if (w->kind == 7) {
+        fprintf(out, "rank %u: waits in %s for an answer of another process", rank,
+                call);
     } else if (w->kind != 3) {
         cudaMemcpy(&count, part->counts + at, 4, cudaMemcpyDeviceToHost);
         cudaMemcpy(&sender, part->senders + at, 4, cudaMemcpyDeviceToHost);
@@ -100,6 +106,24 @@ telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
         fprintf(out, "rank %u: waits in %s of group %u", rank, call, w->tag);
     }
     fprintf(out, "; since %.3f ms, at %s\n", (double)(now - w->since) * 1e-6, where);
+}
+
+/* Of this process's ranks, the first ones. */
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_table(struct telpher_rma_cuda *c, uint64_t now, FILE *out)
+{
+    const uint32_t base = c->host.base, n = c->host.ranks;
+
+    for (uint32_t r = base; r - base < n && r - base < 64; r++) {
+        telpher_rma_gpu_waiting wait = {NULL, NULL, 0, 0, 0, 0, 0, 0};
+
+        cudaMemcpy(&wait, &telpher_rma_cuda_part_of(c, r)->waits[r], sizeof(wait),
+                   cudaMemcpyDeviceToHost);
+        telpher_rma_cuda_row(c, r, &wait, now, out);
+    }
+    if (n > 64) {
+        fprintf(out, "and %u ranks more\n", n - 64);
+    }
 }
 
 TELPHER_RMA_HOST_FN_ void
@@ -121,16 +145,7 @@ telpher_rma_cuda_report(struct telpher_rma_cuda *c, const char *kernel,
                 where,
                 c->host.status == TELPHER_ERR_TIMEOUT ? "longer than the deadline"
                                                       : "failed");
-        for (uint32_t r = 0; r < c->host.ranks && r < 64; r++) {
-            telpher_rma_gpu_waiting wait = {NULL, NULL, 0, 0, 0, 0, 0, 0};
-
-            cudaMemcpy(&wait, &telpher_rma_cuda_part_of(c, r)->waits[r], sizeof(wait),
-                       cudaMemcpyDeviceToHost);
-            telpher_rma_cuda_row(c, r, &wait, now, out);
-        }
-        if (c->host.ranks > 64) {
-            fprintf(out, "and %u ranks more\n", c->host.ranks - 64);
-        }
+        telpher_rma_cuda_table(c, now, out);
     }
     if (out != NULL) {
         fclose(out);

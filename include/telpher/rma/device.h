@@ -22,7 +22,7 @@
  *         TELPHER_ERR_INVALID   lanes are not at the same call with the same arguments
  *         TELPHER_ERR_CANCELED  the launch has failed elsewhere
  *
- * What exists: processors, and GPUs of one process under nvcc (docs/rma.md section 8).
+ * What exists: processors, and GPUs under nvcc (docs/rma.md sections 8 and 10).
  */
 #ifndef TELPHER_RMA_DEVICE_H
 #define TELPHER_RMA_DEVICE_H
@@ -125,13 +125,20 @@
  *  multiple of 8 (else TELPHER_ERR_INVALID), and notifies. There is no source to keep. */
 #define telpher_rma_put_value_notify(rma, win, rank, off, value, tag)                  \
     telpher_rma_put_value_notify_(rma, win, rank, off, value, tag, TELPHER_RMA_HERE)
-/** One notification of @p tag to @p rank of @p comm, behind all that this rank put there. */
+/** One notification of @p tag to @p rank of @p comm, behind all that this rank put there, and
+ *  behind all that it read. Ranks of its device also see what it wrote by itself; those of
+ *  others behind a flush only. */
 #define telpher_rma_notify(rma, comm, rank, tag)                                       \
     (TELPHER_RMA_CALL_(rma, notify)(rma, comm, rank, tag, TELPHER_RMA_HERE))
+/** The same to each of @p count @p ranks, in all lanes the same: on a GPU one fence is enough for
+ *  those of this rank's GPU. */
+#define telpher_rma_notify_each(rma, comm, ranks, count, tag)                          \
+    telpher_rma_notify_each_(rma, comm, ranks, count, tag, TELPHER_RMA_HERE)
 /** Reads bytes [off .. off + len) of @p rank's part; they are in @p dst when it returns. */
 #define telpher_rma_get(rma, win, rank, off, dst, len)                                 \
     telpher_rma_get_(rma, win, rank, off, dst, len, TELPHER_RMA_HERE)
-/** Waits until all that this rank put into the window has arrived. */
+/** Waits until all that this rank put into the window has arrived, and what it wrote by itself
+ *  can be read by ranks of other devices, whom a notification tells of it. */
 #define telpher_rma_flush(rma, win)                                                    \
     (TELPHER_RMA_CALL_(rma, flush)(rma, win, TELPHER_RMA_HERE))
 
@@ -242,6 +249,22 @@ telpher_rma_put_value_notify_(telpher_rma *rma, telpher_rma_win win, uint32_t ra
 
     return TELPHER_RMA_CALL_(rma, put_value_notify)(rma, &a, where);
 }
+
+#if defined(__CUDACC__)
+#define telpher_rma_notify_each_ telpher_rma_gpu_notify_each
+#else
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_notify_each_(telpher_rma *rma, telpher_rma_comm comm, const uint32_t *ranks,
+                         uint32_t count, uint32_t tag, const char *where)
+{
+    telpher_status status = TELPHER_OK;
+
+    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
+        status = TELPHER_RMA_CALL_(rma, notify)(rma, comm, ranks[i], tag, where);
+    }
+    return status;
+}
+#endif
 
 TELPHER_RMA_DEVICE_FN_ telpher_status
 telpher_rma_get_(telpher_rma *rma, telpher_rma_win win, uint32_t rank, uint64_t off,

@@ -7,10 +7,14 @@
  * wait for lies in their own domain's memory; tables of the launch lie in the first one's,
  * its home. Words that other domains touch are touched for the system, by everybody.
  *
- * Order: lanes meet, then one lane fences and counts. It fences for the GPU towards ranks of
- * its domain; towards others for the system, and only when it put something since it last
- * did. Who waits polls with acquiring loads at first, and when it takes longer without
- * order, so that neighbours keep their L1 cache.
+ * Order (docs/decisions/0020): lanes have read what they read, and meet, then one lane fences
+ * and counts. It fences for the GPU towards ranks of its domain; towards others for the
+ * system, and only when it put something since it last did. Who waits polls without order and
+ * acquires when it has what it waited for, so that neighbours, and loads between puts, keep
+ * the L1 cache.
+ *
+ * Calls that are made often are in line, as far as they go when nothing is new or wrong; the
+ * rest is out of line, where it takes neither registers nor room from them.
  */
 #ifndef TELPHER_RMA_DEVICE_CUDA_H
 #define TELPHER_RMA_DEVICE_CUDA_H
@@ -29,71 +33,13 @@
 #define TELPHER_RMA_FN_BOTH __host__ __device__
 #define TELPHER_RMA_LANE_(rma) telpher_rma_gpu_lane()
 
-/* ---- memory ---- */
-
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_load(const uint32_t *at)
-{
-    uint32_t value;
-
-    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    return value;
-}
-
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_load64(const uint64_t *at)
-{
-    uint64_t value;
-
-    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
-    return value;
-}
-
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_acquire(const uint32_t *at, uint32_t domains)
-{
-    uint32_t value;
-
-    if (domains == 1) {
-        asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    } else {
-        asm volatile("ld.acquire.sys.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-    }
-    return value;
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_store(uint32_t *at, uint32_t value)
-{
-    asm volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(at), "r"(value) : "memory");
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_add_one(uint32_t *at, uint32_t domains)
-{
-    if (domains == 1) {
-        asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" : : "l"(at) : "memory");
-    } else {
-        asm volatile("red.relaxed.sys.global.add.u32 [%0], 1;" : : "l"(at) : "memory");
-    }
-}
+#include <telpher/rma/device_cuda_ptx.h>
 
 TELPHER_RMA_GPU_FN_ telpher_rma_gpu_state *
 telpher_rma_gpu_state_of(const telpher_rma *rma)
 {
+    __builtin_assume(__isShared(rma)); /* a load that knows it is shorter */
     return (telpher_rma_gpu_state *)(uintptr_t)rma;
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_fence_near(void)
-{
-    asm volatile("fence.acq_rel.gpu;" : : : "memory");
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_fence_far(void)
-{
-    asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
 /* For all ranks of the launch. */
@@ -106,15 +52,6 @@ telpher_rma_gpu_fence(const telpher_rma *rma)
         telpher_rma_gpu_fence_far();
         telpher_rma_gpu_state_of(rma)->dirty = 0;
     }
-}
-
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_clock(void)
-{
-    uint64_t ns;
-
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
-    return ns;
 }
 
 TELPHER_RMA_GPU_FN_ uint32_t
@@ -147,10 +84,30 @@ TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_domain(const telpher_rma_gpu *g, uint32_t rank)
 {
     /* the products have 32 bits: there are at most 4096 of each */
-    return g->domains == 1 ? 0 : rank * g->devices / g->ranks * g->domains / g->devices;
+    return g->domains == 1
+               ? 0
+               : (rank - g->base) * g->devices / g->ranks * g->domains / g->devices;
 }
 
 /* ---- failure ---- */
+
+/* The host hears of it at once, and tells other processes. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_tell_failure(telpher_rma_failure *f, uint32_t rank,
+                             telpher_status status, const char *call, const char *where)
+{
+    uint32_t i;
+
+    for (i = 0; i + 1 < sizeof(f->call) && call[i] != '\0'; i++) {
+        f->call[i] = call[i];
+    }
+    for (i = 0; i + 1 < sizeof(f->where) && where[i] != '\0'; i++) {
+        f->where[i] = where[i];
+    }
+    f->rank = rank;
+    telpher_rma_gpu_fence_far();
+    telpher_rma_gpu_store((uint32_t *)&f->status, (uint32_t)status);
+}
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_fail_at(const telpher_rma *rma, telpher_status status, const char *call,
@@ -165,6 +122,10 @@ telpher_rma_gpu_fail_at(const telpher_rma *rma, telpher_status status, const cha
         for (uint32_t i = 1; i < g->domains; i++) {
             telpher_rma_gpu_store((uint32_t *)&g->parts[i].launch->status,
                                   (uint32_t)status);
+        }
+        if (g->shared != NULL) {
+            telpher_rma_gpu_tell_failure(&g->shared->failure, rma->world_rank, status,
+                                         call, where);
         }
     }
     return status;
@@ -238,10 +199,13 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
 /* clang-format off */
 #include <telpher/rma/device_cuda_wait.h>
 #include <telpher/rma/device_cuda_mail.h>
+#include <telpher/rma/device_cuda_link.h>
 #include <telpher/rma/device_cuda_group.h>
 #include <telpher/rma/device_cuda_access.h>
 #include <telpher/rma/device_cuda_take.h>
+#include <telpher/rma/device_cuda_few.h>
 #include <telpher/rma/device_cuda_fold.h>
+#include <telpher/rma/device_cuda_deliver.h>
 /* clang-format on */
 
 /* ---- words and time ---- */
@@ -286,6 +250,7 @@ telpher_rma_gpu_timer_one(const telpher_rma *rma, int stop, const char *where)
     telpher_rma_gpu *g = telpher_rma_gpu_home(rma);
     telpher_status status;
 
+    /* by device of all processes, as the table is laid out */
     if (stop && telpher_rma_gpu_load64(&g->timer_starts[rma->device]) == 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, "timer", where);
     }
@@ -323,7 +288,8 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     uint32_t me = launch->first + blockIdx.x;
-    uint32_t device = (uint32_t)((uint64_t)me * launch->devices / launch->ranks);
+    uint32_t device =
+        (uint32_t)((uint64_t)(me - launch->base) * launch->devices / launch->ranks);
     uint32_t domain = telpher_rma_gpu_domain(launch, me);
     telpher_rma_gpu *g = launch->parts[domain].launch;
     const telpher_rma_gpu_part *part = &g->parts[domain];
@@ -335,9 +301,9 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     rma->backend = g;
     rma->data = g->data;
     rma->world_rank = me;
-    rma->world_size = g->ranks;
-    rma->device = device;
-    rma->devices = g->devices;
+    rma->world_size = g->world;
+    rma->device = g->first_device + device;
+    rma->devices = g->world_devices;
     rma->device_rank = me - g->groups[1 + device].members[0];
     rma->device_size = g->groups[1 + device].size;
     rma->lane = 0;
@@ -347,19 +313,26 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     rma->block[2] = blockDim.z;
     rma->tags = g->tags;
     state->domain = domain;
-    state->domains = g->domains;
+    state->parts = g->domains;
+    state->domains = g->domains + (g->boxes != NULL);
+    state->device = device;
+    state->devices = g->devices;
     state->dirty = 0;
     state->counts = part->counts + tags;
     state->senders = part->senders + tags;
     state->taken_more = part->taken + tags;
     telpher_rma_gpu_forget_places(rma);
     for (int i = 0; i < TELPHER_RMA_GPU_GROUPS; i++) {
-        state->met[i] = 0;
+        state->own[i].came[0] = state->own[i].came[1] = 0;
+        state->own[i].met = 0;
+        state->own[i].size = 0;
     }
+    state->box = g->shared != NULL ? &g->shared->mailboxes[me - g->base] : NULL;
+    state->answer = g->shared != NULL ? &part->answers[me] : NULL;
+    state->posted = state->room = state->asked = state->by_agent = 0;
     state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     state->mailed = 0;
-    state->owed = NULL;
-    state->answered = state->under_way = state->waits = 0;
+    state->answered = state->under_way = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
         state->in[i].taken = state->in[i].told = 0;
@@ -381,6 +354,7 @@ telpher_rma_gpu_begin(telpher_rma_gpu *g, telpher_rma *rma)
     for (uint32_t i = telpher_rma_gpu_lane(); i < TELPHER_RMA_GPU_TAGS; i += lanes) {
         telpher_rma_gpu_state_of(rma)->taken[i] = 0;
         telpher_rma_gpu_state_of(rma)->guess[i] = 0;
+        telpher_rma_gpu_state_of(rma)->behind[i] = 0;
     }
     if (telpher_rma_gpu_lane() == 0) {
         telpher_rma_gpu_begin_one(g, rma);
@@ -394,21 +368,25 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
 {
     const int last = TELPHER_RMA_GPU_GROUPS - 1; /* a group of the world, for this */
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const uint32_t *at =
-        &telpher_rma_gpu_of(rma)->parts[state->domain].meets[last].generation;
+    const uint64_t *at =
+        &telpher_rma_gpu_of(rma)->parts[state->domain].meets[last].came[0];
 
     if (telpher_rma_gpu_settle_all(rma, "end", "the kernel's end") != TELPHER_OK) {
         return;
     }
     telpher_rma_gpu_fence(rma);
     telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 4);
+    if (state->box != NULL) {
+        telpher_rma_gpu_post_return(rma);
+    }
     if (state->bell == NULL) {
         return;
     }
-    telpher_rma_gpu_arrive(rma, last, 1);
-    while (telpher_rma_gpu_load(at) != 1 && !telpher_rma_gpu_failed(rma)) {
+    telpher_rma_gpu_come(rma, last, 0, 1); /* behind the fence above */
+    while (telpher_rma_gpu_load64(at) != rma->world_size &&
+           !telpher_rma_gpu_failed(rma)) {
         telpher_rma_gpu_look_for_mail(rma);
-        __nanosleep(64);
+        telpher_rma_gpu_nap();
     }
 }
 
@@ -428,10 +406,15 @@ telpher_rma_gpu_end(telpher_rma *rma)
     extern "C" __global__ void name##_entry(telpher_rma_gpu *launch)                   \
     {                                                                                  \
         __shared__ telpher_rma_gpu_state state;                                        \
+        telpher_rma *rma = telpher_rma_gpu_at_hand(&state);                            \
                                                                                        \
-        telpher_rma_gpu_begin(launch, &state.rma);                                     \
-        name##_body(&state.rma);                                                       \
-        telpher_rma_gpu_end(&state.rma);                                               \
+        if (telpher_rma_gpu_delivers(launch)) {                                        \
+            telpher_rma_gpu_deliver(launch, &state);                                   \
+            return;                                                                    \
+        }                                                                              \
+        telpher_rma_gpu_begin(launch, rma);                                            \
+        name##_body(rma);                                                              \
+        telpher_rma_gpu_end(rma);                                                      \
     }                                                                                  \
     TELPHER_RMA_KERNEL_DECLARE(name);                                                  \
     const telpher_rma_kernel name = {TELPHER_RMA_ABI,                                  \

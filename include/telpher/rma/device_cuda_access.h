@@ -13,16 +13,22 @@ telpher_rma_gpu_aim(const telpher_rma *rma, uint32_t target,
                     telpher_rma_gpu_place *place)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    uint32_t domain = telpher_rma_gpu_domain(g, target);
     uint64_t tags = (uint64_t)target * g->tags;
+    uint32_t domain;
 
     place->target = target;
+    if (target - g->base >= g->ranks) {
+        telpher_rma_gpu_aim_elsewhere(g, target, place);
+        return;
+    }
+    domain = telpher_rma_gpu_domain(g, target);
     place->far = domain != telpher_rma_gpu_state_of(rma)->domain;
     place->counts = g->parts[domain].counts + tags;
     place->senders = g->parts[domain].senders + tags;
 }
 
-/* Looks a part of a window up in the tables. */
+/* Looks a part of a window up in the tables, which do not change while it is open: what this
+ * rank met others for since has emptied the L1 cache of what was there before. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t rank,
                           telpher_rma_gpu_place *ret_place)
@@ -36,10 +42,12 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     }
     ret_place->key = win;
     ret_place->rank = rank;
-    ret_place->len = telpher_rma_gpu_load64(&w->lens[rank]);
-    ret_place->base = telpher_rma_gpu_load64(&w->bases[rank]);
-    telpher_rma_gpu_aim(rma, telpher_rma_gpu_load(&g->groups[w->group].members[rank]),
-                        ret_place);
+    ret_place->len = w->lens[rank];
+    ret_place->base = w->bases[rank];
+    telpher_rma_gpu_aim(rma, g->groups[w->group].members[rank], ret_place);
+    if (ret_place->base < 8 && (ret_place->far & TELPHER_RMA_GPU_ELSEWHERE) != 0) {
+        ret_place->far |= TELPHER_RMA_GPU_AGENTS; /* the rest of an address alone */
+    }
     return TELPHER_OK;
 }
 
@@ -51,15 +59,14 @@ telpher_rma_gpu_find_rank(const telpher_rma *rma, telpher_rma_comm comm, uint32_
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     int index = telpher_rma_gpu_group_index(rma, comm);
 
-    if (index < 0 || rank >= telpher_rma_gpu_load(&g->groups[index].size)) {
+    if (index < 0 || rank >= g->groups[index].size) {
         return TELPHER_ERR_RANGE;
     }
     ret_place->key = TELPHER_RMA_GPU_GROUP_KEY(comm);
     ret_place->rank = rank;
     ret_place->len = 0;
     ret_place->base = 0;
-    telpher_rma_gpu_aim(rma, telpher_rma_gpu_load(&g->groups[index].members[rank]),
-                        ret_place);
+    telpher_rma_gpu_aim(rma, g->groups[index].members[rank], ret_place);
     return TELPHER_OK;
 }
 
@@ -70,6 +77,20 @@ telpher_rma_gpu_known(const telpher_rma *rma, int32_t key, uint32_t rank)
                 ->places[((uint32_t)key + rank) % TELPHER_RMA_GPU_PLACES];
 }
 
+/* Whether an access is to the part @p place, and inside of it. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_fits(const telpher_rma *rma, const telpher_rma_gpu_place *place,
+                     const telpher_rma_access *a)
+{
+    const uint64_t len = place->len;
+    const int32_t key = place->key;
+    const uint32_t rank = place->rank;
+
+    /* all is read before any is looked at */
+    return (key == a->win) & (rank == a->rank) & (a->win >= 0) & (a->tag < rma->tags) &
+           (a->off <= len) & (a->len <= len - a->off);
+}
+
 /* Where an access goes, and whose memory that is, in the block's shared memory: a lane's own
  * copy would lie behind the L1 cache, which fences empty. NULL if there is no such part. */
 TELPHER_RMA_GPU_FN_ const telpher_rma_gpu_place *
@@ -77,7 +98,7 @@ telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
 {
     telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, a->win, a->rank);
 
-    if (known->key != a->win || known->rank != a->rank || a->win < 0) {
+    if (known->key != a->win || known->rank != a->rank) {
         __syncthreads(); /* all have looked, and found the same */
         if (telpher_rma_gpu_lane() == 0 &&
             telpher_rma_gpu_find_part(rma, a->win, a->rank, known) != TELPHER_OK) {
@@ -85,10 +106,7 @@ telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
         }
         __syncthreads();
     }
-    return known->key >= 0 && a->tag < rma->tags && a->off <= known->len &&
-                   a->len <= known->len - a->off
-               ? known
-               : NULL;
+    return telpher_rma_gpu_fits(rma, known, a) ? known : NULL;
 }
 
 /* ---- puts ---- */
@@ -101,27 +119,30 @@ TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_copy_as(T *dst, const T *src, uint64_t count, uint32_t lanes)
 {
     enum { N = TELPHER_RMA_GPU_AT_ONCE };
+    const uint64_t step = (uint64_t)N * lanes;
     uint64_t i = telpher_rma_gpu_lane();
 
-    for (; i + (uint64_t)(N - 1) * lanes < count; i += (uint64_t)N * lanes) {
+#pragma unroll 1
+    for (; i + (step - lanes) < count; i += step) {
         T some[N];
 
 #pragma unroll
         for (uint32_t k = 0; k < N; k++) {
-            some[k] = src[i + (uint64_t)k * lanes];
+            some[k] = src[i + k * lanes];
         }
 #pragma unroll
         for (uint32_t k = 0; k < N; k++) {
-            dst[i + (uint64_t)k * lanes] = some[k];
+            dst[i + k * lanes] = some[k];
         }
     }
+#pragma unroll 1
     for (; i < count; i += lanes) {
         dst[i] = src[i];
     }
 }
 
 /* 16 bytes at a time where both ends allow it. */
-TELPHER_RMA_GPU_SLOW_FN_ void
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
 {
     uint64_t done = 0;
@@ -138,103 +159,119 @@ telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t la
     }
 }
 
-/* Behind what all lanes wrote, which met before. Towards a far rank the fence for the system
- * is for what was put there; others read this rank's own memory through this GPU's L2 cache,
- * so for that the fence for the GPU is enough. */
+/* The counter behind all that was put there. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_add_to(const telpher_rma *rma, const telpher_rma_gpu_place *place,
+                       uint32_t tag, uint64_t by)
+{
+    telpher_rma_gpu_add(&place->counts[tag], by);
+    telpher_rma_gpu_state_of(rma)->dirty |= place->far ? TELPHER_RMA_GPU_TOLD_FAR : 0;
+    telpher_rma_gpu_store(&place->senders[tag], rma->world_rank + 1); /* for reports */
+}
+
+/* All that was put to a rank is there before what is written next. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release(const telpher_rma *rma, const telpher_rma_gpu_place *place)
+{
+    if (place->far) {
+        telpher_rma_gpu_release_far();
+        telpher_rma_gpu_state_of(rma)->dirty = 0;
+    } else {
+        telpher_rma_gpu_release_near();
+    }
+}
+
+/* One notification behind what all lanes wrote, which met before: towards a near rank behind
+ * all of it, towards a far one behind what was put there, if it is not known to have arrived.
+ * Far ranks read this rank's memory through this GPU's L2 cache: what it wrote there is a
+ * matter of flush. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                       uint32_t tag)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const int unsettled = telpher_rma_gpu_unsettled(rma, place->target);
 
-    if (place->far && state->dirty) {
-        telpher_rma_gpu_fence_far();
-        state->dirty = 0;
-    } else {
-        telpher_rma_gpu_fence_near();
+    if (!place->far ||
+        (telpher_rma_gpu_state_of(rma)->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
+        telpher_rma_gpu_release(rma, place);
     }
-    telpher_rma_gpu_add_one(&place->counts[tag], state->domains);
-    telpher_rma_gpu_store(&place->senders[tag], rma->world_rank + 1); /* for reports */
-    telpher_rma_gpu_tell_owed(rma);
+    if (!unsettled) {
+        telpher_rma_gpu_add_to(rma, place, tag, 1);
+    } else if (!telpher_rma_gpu_mail(rma, place->target, tag, 0, 0, 0)) {
+        telpher_rma_gpu_release(rma, place);
+        telpher_rma_gpu_add_to(rma, place, tag, 1 + TELPHER_RMA_GPU_BEHIND);
+    }
 }
-
-enum {
-    TELPHER_RMA_GPU_PUT,
-    TELPHER_RMA_GPU_PUT_NOTIFY,
-    TELPHER_RMA_GPU_PUT_VALUE,
-    TELPHER_RMA_GPU_GET
-};
 
 /* One lane puts up to 8 bytes and notifies. */
 TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_access *a, int kind,
-                        const telpher_rma_gpu_place *place, uint8_t *at,
+telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place *place,
+                        uint32_t tag, uint64_t at, uint64_t value, uint32_t len,
                         const char *call, const char *where)
 {
-    const uint8_t *local = (const uint8_t *)a->local;
-    uint32_t len = (uint32_t)a->len;
-    uint64_t value = kind == TELPHER_RMA_GPU_PUT_VALUE
-                         ? a->value
-                         : telpher_rma_gpu_read_few(local, len);
-    telpher_status status;
+    telpher_status status = TELPHER_OK;
+    uint64_t by = 1;
 
-    if (telpher_rma_gpu_mail(rma, place, a->tag, at, value, len, call, where,
-                             &status)) {
-        return status;
+    if (place->far) {
+        if (telpher_rma_gpu_by_agent(rma, place->far)) {
+            return telpher_rma_gpu_post_few(rma, place->rank, place->key,
+                                            at - place->base, tag, value, len, call,
+                                            where);
+        }
+        if (telpher_rma_gpu_mail(rma, place->target, tag, at, value, len)) {
+            return TELPHER_OK;
+        }
+        if (telpher_rma_gpu_unsettled(rma, place->target)) {
+            by += TELPHER_RMA_GPU_BEHIND;
+            status =
+                telpher_rma_gpu_settle_bytes(rma, place->target, at, len, call, where);
+        }
     }
-    status = telpher_rma_gpu_settle_one(rma, place->target, call, where);
-    if (status != TELPHER_OK) {
-        return status;
+    if (status == TELPHER_OK) {
+        telpher_rma_gpu_write_few((uint8_t *)at, value, len);
+        telpher_rma_gpu_release(rma, place);
+        telpher_rma_gpu_add_to(rma, place, tag, by);
     }
-    telpher_rma_gpu_write_few(at, value, len);
-    telpher_rma_gpu_state_of(rma)->dirty |= place->far;
-    telpher_rma_gpu_count(rma, place, a->tag);
-    return TELPHER_OK;
+    return status;
 }
 
 /* What moves bytes by all lanes, or by one when they are few. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_move(const telpher_rma *rma, const telpher_rma_access *a, int kind,
-                     uint8_t *at)
+telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
+                     uint64_t len)
 {
-    uint8_t *local = (uint8_t *)a->local;
-
-    if (at == local) {
+    if (dst == src) {
         return; /* the same bytes */
-    } else if (a->len <= 8) {
-        if (telpher_rma_gpu_lane() == 0) {
-            uint64_t value = telpher_rma_gpu_read_few(
-                kind == TELPHER_RMA_GPU_GET ? at : local, (uint32_t)a->len);
-
-            telpher_rma_gpu_write_few(kind == TELPHER_RMA_GPU_GET ? local : at, value,
-                                      (uint32_t)a->len);
-        }
-    } else {
-        telpher_rma_gpu_copy(kind == TELPHER_RMA_GPU_GET ? local : at,
-                             kind == TELPHER_RMA_GPU_GET ? at : local, a->len,
-                             rma->lanes);
-        if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
-            __syncthreads();
-        }
+    } else if (len > 8) {
+        telpher_rma_gpu_copy(dst, src, len, rma->lanes);
+    } else if (telpher_rma_gpu_lane() == 0) {
+        telpher_rma_gpu_write_few(dst, telpher_rma_gpu_read_few(src, (uint32_t)len),
+                                  (uint32_t)len);
     }
 }
 
-/* Everything but few bytes with their notification: all lanes. */
+/* All lanes, which have met. */
 TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_access_all(telpher_rma *rma, const telpher_rma_access *a, int kind,
-                           const telpher_rma_gpu_place *place, uint8_t *at,
-                           const char *call, const char *where)
+telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kind,
+                          const telpher_rma_gpu_place *place, const char *call,
+                          const char *where)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint8_t *at = (uint8_t *)place->base + a->off, *local = (uint8_t *)a->local;
     telpher_status status = TELPHER_OK;
 
     if (kind != TELPHER_RMA_GPU_GET && telpher_rma_gpu_unsettled(rma, place->target)) {
         __syncthreads(); /* all have looked */
-        TELPHER_RMA_GPU_AGAIN_(
-            rma, telpher_rma_gpu_settle_one(rma, place->target, call, where));
+        TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_settle_bytes(rma, place->target,
+                                                                 (uint64_t)at, a->len,
+                                                                 call, where));
         status = state->once;
     }
-    telpher_rma_gpu_move(rma, a, kind, at);
+    telpher_rma_gpu_move(rma, kind == TELPHER_RMA_GPU_GET ? local : at,
+                         kind == TELPHER_RMA_GPU_GET ? at : local, a->len);
+    if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
+        __syncthreads();
+    }
     if (telpher_rma_gpu_lane() == 0) {
         state->dirty |= kind != TELPHER_RMA_GPU_GET && place->far;
         if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
@@ -245,62 +282,124 @@ telpher_rma_gpu_access_all(telpher_rma *rma, const telpher_rma_access *a, int ki
     return status;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_access(telpher_rma *rma, const telpher_rma_access *a, int kind,
-                       const char *call, const char *where)
+/* Everything but few bytes with their notification to a place at hand; all lanes, which have
+ * met. Of few with their notification the first lane has the @p value. Out of line, so it is
+ * there once. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len,
+                       uint64_t value, telpher_rma_win win, uint32_t rank, uint32_t tag,
+                       int kind, const char *where)
 {
-    telpher_status status = TELPHER_ERR_RANGE;
-    const telpher_rma_gpu_place *place;
-    uint8_t *at = NULL;
+    static const char *const calls[] = {"put", "put_notify", "put_value_notify", "get"};
+    const telpher_rma_access a = {local, off, len, value, win, rank, tag};
+    const telpher_rma_gpu_place *place = telpher_rma_gpu_target(rma, &a);
+    telpher_status status = TELPHER_OK;
 
-    __syncthreads();
-    place = telpher_rma_gpu_target(rma, a);
-    if (place != NULL) {
-        at = (uint8_t *)place->base + a->off;
-        status = (kind == TELPHER_RMA_GPU_PUT_VALUE ? (uint64_t)at % 8 != 0
-                                                    : a->local == NULL && a->len != 0)
-                     ? TELPHER_ERR_INVALID
-                     : TELPHER_OK;
+    if (place == NULL) {
+        status = TELPHER_ERR_RANGE;
+    } else if (kind == TELPHER_RMA_GPU_PUT_VALUE ? (place->base + off) % 8 != 0
+                                                 : local == NULL && len != 0) {
+        status = TELPHER_ERR_INVALID;
     }
     if (status != TELPHER_OK) { /* for all lanes, from the same tables */
         __syncthreads();
-        return telpher_rma_gpu_fail_at(rma, status, call, where);
+        return telpher_rma_gpu_fail_at(rma, status, calls[kind], where);
     }
-    if (kind == TELPHER_RMA_GPU_PUT_VALUE ||
-        (kind == TELPHER_RMA_GPU_PUT_NOTIFY && a->len - 1 < 8 && at != a->local)) {
-        TELPHER_RMA_GPU_AGAIN_(
-            rma, telpher_rma_gpu_put_few(rma, a, kind, place, at, call, where));
-        return telpher_rma_gpu_state_of(rma)->once;
+    if (telpher_rma_gpu_by_agent(rma, place->far)) {
+        return telpher_rma_gpu_access_by_agent(rma, &a, kind, calls[kind], where);
     }
-    return telpher_rma_gpu_access_all(rma, a, kind, place, at, call, where);
+    if (kind != TELPHER_RMA_GPU_PUT_VALUE &&
+        (kind != TELPHER_RMA_GPU_PUT_NOTIFY || len - 1 >= 8 ||
+         place->base + off == (uint64_t)local)) {
+        return telpher_rma_gpu_access_at(rma, &a, kind, place, calls[kind], where);
+    }
+    TELPHER_RMA_GPU_AGAIN_(
+        rma, telpher_rma_gpu_put_few(rma, place, tag, place->base + off, value,
+                                     (uint32_t)len, calls[kind], where));
+    return telpher_rma_gpu_state_of(rma)->once;
+}
+
+/* Up to 8 bytes and their notification, which one lane carries when it knows the place. What is at
+ * hand is looked at before the lanes have met, as above. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int kind,
+                           const char *call, const char *where)
+{
+    const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, a->win, a->rank);
+    const uint8_t *local = (const uint8_t *)a->local;
+    const uint64_t at = place.base + a->off;
+    const telpher_rma_gpu_mailing mailing =
+        telpher_rma_gpu_may_mail(rma, place.target, a->tag, at);
+    const int good =
+        telpher_rma_gpu_fits(rma, &place, a) &
+        (kind == TELPHER_RMA_GPU_PUT_VALUE ? at % 8 == 0
+                                           : (local != NULL) & (at != (uint64_t)local));
+    uint64_t value = a->value;
+
+    telpher_rma_gpu_have_read();
+    __syncthreads();
+    if (telpher_rma_gpu_lane() == 0 && kind != TELPHER_RMA_GPU_PUT_VALUE &&
+        local != NULL) {
+        value = telpher_rma_gpu_read_few(local, (uint32_t)a->len);
+    }
+    if (!good) {
+        return telpher_rma_gpu_access(rma, a->local, a->off, a->len, value, a->win,
+                                      a->rank, a->tag, kind, where);
+    }
+    if (telpher_rma_gpu_lane() == 0) {
+        telpher_status status = TELPHER_OK;
+
+        if (place.far == TELPHER_RMA_GPU_FAR && mailing.good) {
+            telpher_rma_gpu_mail_to(rma, &mailing, place.target, a->tag, at, value,
+                                    (uint32_t)a->len);
+        } else {
+            status = telpher_rma_gpu_put_few(rma, &place, a->tag, at, value,
+                                             (uint32_t)a->len, call, where);
+        }
+        telpher_rma_gpu_state_of(rma)->once = status;
+    }
+    __syncthreads();
+    return telpher_rma_gpu_state_of(rma)->once;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_access_any(telpher_rma *rma, const telpher_rma_access *a, int kind,
+                           const char *where)
+{
+    telpher_rma_gpu_have_read();
+    __syncthreads();
+    return telpher_rma_gpu_access(rma, a->local, a->off, a->len, a->value, a->win,
+                                  a->rank, a->tag, kind, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put(telpher_rma *rma, const telpher_rma_access *a, const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_PUT, "put", where);
+    return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_notify(telpher_rma *rma, const telpher_rma_access *a,
                            const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY, "put_notify",
-                                  where);
+    return a->len - 1 < 8
+               ? telpher_rma_gpu_access_few(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY,
+                                            "put_notify", where)
+               : telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_value_notify(telpher_rma *rma, const telpher_rma_access *a,
                                  const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_PUT_VALUE, "put_value_notify",
-                                  where);
+    return telpher_rma_gpu_access_few(rma, a, TELPHER_RMA_GPU_PUT_VALUE,
+                                      "put_value_notify", where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_get(telpher_rma *rma, const telpher_rma_access *a, const char *where)
 {
-    return telpher_rma_gpu_access(rma, a, TELPHER_RMA_GPU_GET, "get", where);
+    return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_GET, where);
 }
 
 /* What was put has arrived, for whoever is told next; and what this rank wrote by itself. */
@@ -308,47 +407,125 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
 {
     TELPHER_RMA_GPU_ONCE_(
-        rma, telpher_rma_gpu_window_of(rma, win) != NULL
-                 ? (telpher_rma_gpu_fence(rma),
-                    telpher_rma_gpu_settle_all(rma, "flush", where))
-                 : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where));
+        rma, telpher_rma_gpu_window_of(rma, win) == NULL
+                 ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "flush", where)
+             : telpher_rma_gpu_state_of(rma)->by_agent
+                 ? telpher_rma_gpu_ask_flush(rma, win, where)
+                 : (telpher_rma_gpu_fence(rma),
+                    telpher_rma_gpu_settle_all(rma, "flush", where)));
     return status;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_notify_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
-                           uint32_t tag, const char *where)
+/* The place of a rank that is not at hand. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
+                           const char *where)
 {
-    int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
-    telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, rank);
+    telpher_rma_gpu_place *known =
+        telpher_rma_gpu_known(rma, TELPHER_RMA_GPU_GROUP_KEY(comm), rank);
+
+    if (comm < 0 || telpher_rma_gpu_find_rank(rma, comm, rank, known) != TELPHER_OK) {
+        known->key = TELPHER_RMA_GPU_NO_KEY;
+        return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
+    }
+    return TELPHER_OK;
+}
+
+/* A notification to a rank that is not at hand, or behind what is under way. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
+                                 uint32_t rank, uint32_t tag, const char *where)
+{
+    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
+    const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, rank);
     telpher_status status;
 
-    if (comm < 0 || tag >= rma->tags) {
+    if (tag >= rma->tags) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
     }
-    if ((known->key != key || known->rank != rank) &&
-        telpher_rma_gpu_find_rank(rma, comm, rank, known) != TELPHER_OK) {
-        return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
-    }
-    if (telpher_rma_gpu_unsettled(rma, known->target)) { /* behind what is in slots */
-        if (telpher_rma_gpu_mail(rma, known, tag, NULL, 0, 0, "notify", where,
-                                 &status)) {
-            return status;
-        }
-        status = telpher_rma_gpu_settle_one(rma, known->target, "notify", where);
+    if (comm < 0 || known->key != key || known->rank != rank) {
+        status = telpher_rma_gpu_notify_new(rma, comm, rank, where);
         if (status != TELPHER_OK) {
             return status;
         }
+    }
+    if (telpher_rma_gpu_by_agent(rma, known->far)) {
+        return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
     }
     telpher_rma_gpu_count(rma, known, tag);
     return TELPHER_OK;
 }
 
+/* What is at hand is looked at before the lanes have met: only calls change it, and they end with
+ * a barrier. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
                        uint32_t tag, const char *where)
 {
-    TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_notify_one(rma, comm, rank, tag, where));
+    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, key, rank);
+    const uint32_t dirty = state->dirty, tags = rma->tags, me = rma->world_rank + 1,
+                   busy = (dirty & TELPHER_RMA_GPU_PUT_FAR) | state->under_way |
+                          state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
+    const int quick = (comm >= 0) & (place.key == key) & (place.rank == rank) &
+                      (tag < tags) & ((place.far == 0) | (busy == 0));
+
+    telpher_rma_gpu_have_read();
+    __syncthreads();
+    if (telpher_rma_gpu_lane() == 0) {
+        if (quick) {
+            if (!place.far) {
+                telpher_rma_gpu_release_near();
+            }
+            telpher_rma_gpu_add(&place.counts[tag], 1);
+            telpher_rma_gpu_store(&place.senders[tag], me);
+            state->dirty = dirty | (place.far ? TELPHER_RMA_GPU_TOLD_FAR : 0);
+            state->once = TELPHER_OK;
+        } else {
+            state->once = telpher_rma_gpu_notify_otherwise(rma, comm, rank, tag, where);
+        }
+    }
+    __syncthreads();
+    return state->once;
+}
+
+/* One fence for all that are near. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
+                                const uint32_t *ranks, uint32_t count, uint32_t tag,
+                                const char *where)
+{
+    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
+    telpher_status status = TELPHER_OK;
+    int fenced = 0;
+
+    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
+        const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, ranks[i]);
+
+        if (comm < 0 || tag >= rma->tags || known->key != key ||
+            known->rank != ranks[i] || known->far) {
+            status = telpher_rma_gpu_notify_otherwise(rma, comm, ranks[i], tag, where);
+            continue;
+        }
+        if (!fenced) {
+            telpher_rma_gpu_release_near();
+        }
+        fenced = 1;
+        telpher_rma_gpu_add(&known->counts[tag], 1);
+        telpher_rma_gpu_store(&known->senders[tag], rma->world_rank + 1);
+    }
+    return status;
+}
+
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_notify_each(telpher_rma *rma, telpher_rma_comm comm,
+                            const uint32_t *ranks, uint32_t count, uint32_t tag,
+                            const char *where)
+{
+    telpher_rma_gpu_have_read();
+    TELPHER_RMA_GPU_ONCE_(
+        rma, telpher_rma_gpu_notify_each_one(rma, comm, ranks, count, tag, where));
     return status;
 }
 

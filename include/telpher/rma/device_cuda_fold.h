@@ -8,24 +8,6 @@
 #define TELPHER_RMA_DEVICE_CUDA_FOLD_H
 
 #include <cuda_runtime.h>
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_fold_size(uint32_t type)
-{
-    return type == TELPHER_RMA_I32 || type == TELPHER_RMA_U32 || type == TELPHER_RMA_F32
-               ? 4
-               : 8;
-}
-
-template <typename T, typename W>
-TELPHER_RMA_GPU_FN_ T
-telpher_rma_gpu_fold_two(uint32_t op, T a, T b)
-{
-    return op == TELPHER_RMA_SUM    ? (T)((W)a + (W)b)
-           : op == TELPHER_RMA_PROD ? (T)((W)a * (W)b)
-           : op == TELPHER_RMA_MIN  ? (b < a ? b : a)
-                                    : (b > a ? b : a);
-}
-
 /* Every lane of every rank has some elements of the chunk; they come from all ranks'
  * places and go to the place of results. */
 template <typename T, typename W>
@@ -101,6 +83,21 @@ telpher_rma_gpu_meet_again(telpher_rma *rma, telpher_rma_comm comm, const char *
     return status;
 }
 
+/* What is wrong with a reduction or broadcast, if anything. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_fold_wrong(const telpher_rma *rma, telpher_rma_comm comm,
+                           const telpher_rma_fold *f)
+{
+    if (f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
+        (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
+        (f->count != 0 && f->src == NULL)) {
+        return TELPHER_ERR_INVALID;
+    }
+    return f->root != TELPHER_RMA_NO_RANK && f->root >= telpher_rma_gpu_size(rma, comm)
+               ? TELPHER_ERR_RANGE
+               : TELPHER_OK;
+}
+
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
                            const telpher_rma_fold *f, uint64_t op, const char *call,
@@ -109,18 +106,31 @@ telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
     telpher_rma_gpu_slot *slots;
     const telpher_rma_gpu_slot slot = {
         op, f->root, f->count, (uint64_t)f->type << 16 | f->op, 0, 0, 0, 0, 0};
-    int bad = f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
-              (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
-              (f->count != 0 && f->src == NULL);
-    int outside =
-        f->root != TELPHER_RMA_NO_RANK && f->root >= telpher_rma_gpu_size(rma, comm);
+    telpher_status wrong = telpher_rma_gpu_fold_wrong(rma, comm, f);
 
     TELPHER_RMA_GPU_ONCE_(
-        rma, bad ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where)
-             : outside
-                 ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, call, where)
+        rma, wrong != TELPHER_OK
+                 ? telpher_rma_gpu_fail_at(rma, wrong, call, where)
                  : telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, call, where));
     return status;
+}
+
+/* Where the others are met by the agent. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_fold_spread(telpher_rma *rma, telpher_rma_comm comm,
+                            const telpher_rma_fold *f, uint32_t op, uint32_t size,
+                            const char *call, const char *where)
+{
+    telpher_status wrong = telpher_rma_gpu_fold_wrong(rma, comm, f);
+
+    TELPHER_RMA_GPU_ONCE_(rma, wrong != TELPHER_OK
+                                   ? telpher_rma_gpu_fail_at(rma, wrong, call, where)
+                                   : TELPHER_OK);
+    return status == TELPHER_OK
+               ? telpher_rma_gpu_fold_by_agent(rma, comm,
+                                               telpher_rma_gpu_rank(rma, comm), f, op,
+                                               size, call, where)
+               : status;
 }
 
 /* A result's place is the first member's, behind those of what is added. */
@@ -129,10 +139,21 @@ telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
                        const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_status status =
-        telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
     uint32_t size = telpher_rma_gpu_fold_size(f->type);
     uint64_t chunk = TELPHER_RMA_GPU_CHUNK / size;
+    int index = telpher_rma_gpu_join_all(rma, comm);
+    telpher_status status;
+
+    if (telpher_rma_gpu_is_few(rma, index, f, size)) {
+        return telpher_rma_gpu_reduce_few(rma, index, (uint32_t)f->count, size, f->src,
+                                          f->dst, f->root,
+                                          (uint32_t)f->type << 16 | f->op, where);
+    }
+    if (index == TELPHER_RMA_GPU_GROUPS) {
+        return telpher_rma_gpu_fold_spread(rma, comm, f, TELPHER_RMA_LINK_REDUCE, size,
+                                           "reduce", where);
+    }
+    status = telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
 
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count; done += chunk) {
         const telpher_rma_gpu_group *group =
@@ -169,9 +190,18 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
                           const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_status status =
-        telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
+    int index = telpher_rma_gpu_join_all(rma, comm);
+    telpher_status status;
 
+    if (telpher_rma_gpu_is_few(rma, index, f, 1)) {
+        return telpher_rma_gpu_broadcast_few(rma, index, f->root, f->dst,
+                                             (uint32_t)f->count, where);
+    }
+    if (index == TELPHER_RMA_GPU_GROUPS) {
+        return telpher_rma_gpu_fold_spread(rma, comm, f, TELPHER_RMA_LINK_BROADCAST, 1,
+                                           "broadcast", where);
+    }
+    status = telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count;
          done += TELPHER_RMA_GPU_CHUNK) {
         const telpher_rma_gpu_group *group =
@@ -201,24 +231,6 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
 
 /* ---- splits ---- */
 
-/* How many of a new group's ranks each domain has. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_expect(const telpher_rma *rma, uint32_t made)
-{
-    telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_rma_gpu_group *group = &g->groups[made];
-
-    for (uint32_t d = 0; d < g->domains; d++) {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < group->size; i++) {
-            n += telpher_rma_gpu_domain(g, group->members[i]) == d;
-        }
-        g->parts[d].meets[made].expected = n;
-        group->domains += n != 0;
-    }
-}
-
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
                           const telpher_rma_gpu_slot *slots, int32_t *ret_result)
@@ -246,7 +258,6 @@ telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
         n++;
     }
     g->groups[made].size = n;
-    telpher_rma_gpu_expect(rma, made);
     *ret_result = (int32_t)made + 1;
     return TELPHER_OK;
 }
@@ -259,11 +270,14 @@ telpher_rma_gpu_split_one(const telpher_rma *rma, telpher_rma_comm comm, int32_t
     const telpher_rma_gpu_slot slot = {
         4, 0, 0, 0, 0, 0, color, key, TELPHER_RMA_COMM_NONE};
     telpher_rma_gpu_slot *slots;
-    telpher_status status =
-        telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "split", where);
+    telpher_status status;
     uint32_t first = 0, me;
 
     *ret_comm = TELPHER_RMA_COMM_NONE;
+    if (telpher_rma_gpu_is_spread(rma, telpher_rma_gpu_group_index(rma, comm))) {
+        return telpher_rma_gpu_ask_split(rma, comm, color, key, ret_comm, where);
+    }
+    status = telpher_rma_gpu_meet_with(rma, comm, &slot, &slots, "split", where);
     if (status != TELPHER_OK) {
         return status;
     }

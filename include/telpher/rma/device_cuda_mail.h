@@ -7,10 +7,13 @@
  *
  * Each pair of ranks has a ring of slots; the target says now and then how many it has
  * taken, and when it is asked. It looks while it waits: at the sender that sent the tag
- * last, and at all that rang when its bell has rung more often than it took. What a rank
- * puts a target otherwise, it does when its slots there are taken; before a barrier or the
- * kernel's end all are. So nothing passes a slot by, and ranks go on looking until all have
- * come to their end.
+ * last, and at all that rang when its bell has rung more often than it took.
+ *
+ * Nothing passes a slot by: while some of a rank's may not be taken, what it puts otherwise
+ * is behind a fence for the system, and its notification goes in a slot of no bytes. Where
+ * there is none left the count says so; who sees it in there takes all mail before it goes
+ * on. Only a put to bytes that a slot writes waits until that was taken, as do a flush, a
+ * barrier and the kernel's end; ranks look until all have come to theirs.
  *
  * Everything here is done by one lane.
  */
@@ -27,6 +30,7 @@ enum {
     TELPHER_RMA_GPU_MAIL_NUMBER = 60,
     TELPHER_RMA_GPU_MAIL_RING = 40 /* in a bell: messages above, sums of ranks below */
 };
+#define TELPHER_RMA_GPU_BEHIND ((uint64_t)1 << 32) /* in a count */
 
 TELPHER_RMA_GPU_FN_ uint64_t
 telpher_rma_gpu_mail_number(uint32_t number)
@@ -40,35 +44,6 @@ telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
     return (meta ^ telpher_rma_gpu_mail_number(number)) >>
                TELPHER_RMA_GPU_MAIL_NUMBER ==
            0;
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_slot_write(uint64_t *at, uint64_t value, uint64_t meta)
-{
-    asm volatile("{\n\t.reg .b128 both;\n\tmov.b128 both, {%1, %2};\n\t"
-                 "st.relaxed.sys.b128 [%0], both;\n\t}"
-                 :
-                 : "l"(at), "l"(value), "l"(meta)
-                 : "memory");
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_slot_read(const uint64_t *at, uint32_t domains, uint64_t *value,
-                          uint64_t *meta)
-{
-    if (domains == 1) {
-        asm volatile("{\n\t.reg .b128 both;\n\tld.acquire.gpu.b128 both, [%2];\n\t"
-                     "mov.b128 {%0, %1}, both;\n\t}"
-                     : "=l"(*value), "=l"(*meta)
-                     : "l"(at)
-                     : "memory");
-    } else {
-        asm volatile("{\n\t.reg .b128 both;\n\tld.acquire.sys.b128 both, [%2];\n\t"
-                     "mov.b128 {%0, %1}, both;\n\t}"
-                     : "=l"(*value), "=l"(*meta)
-                     : "l"(at)
-                     : "memory");
-    }
 }
 
 /* What a message adds to its target's bell: one, and who. So when one message is there that
@@ -85,9 +60,18 @@ telpher_rma_gpu_ring_of(uint32_t source)
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
 {
-    telpher_rma_gpu_fence_near();
+    telpher_rma_gpu_release_near();
     telpher_rma_gpu_store(in->credit, in->taken);
     in->told = in->taken;
+}
+
+/* A sender that has sent half of its slots is told before it runs out of them. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_tell_soon(telpher_rma_gpu_inbox *in)
+{
+    if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH / 2) {
+        telpher_rma_gpu_tell(in);
+    }
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ void
@@ -99,19 +83,6 @@ telpher_rma_gpu_tell_all(const telpher_rma *rma)
         if (state->in[i].taken != state->in[i].told) {
             telpher_rma_gpu_tell(&state->in[i]);
         }
-    }
-}
-
-/* The same behind a fence that was for something else. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_tell_owed(const telpher_rma *rma)
-{
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-
-    if (state->owed != NULL) {
-        telpher_rma_gpu_store(state->owed->credit, state->owed->taken);
-        state->owed->told = state->owed->taken;
-        state->owed = NULL;
     }
 }
 
@@ -128,9 +99,6 @@ telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     if (in->taken != in->told) {
         telpher_rma_gpu_tell(in);
     }
-    if (telpher_rma_gpu_state_of(rma)->owed == in) {
-        telpher_rma_gpu_state_of(rma)->owed = NULL;
-    }
     if (in->source != TELPHER_RMA_NO_RANK) {
         *in->taken_at = in->taken;
     }
@@ -138,42 +106,70 @@ telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     in->slots = mine->mail + pair * TELPHER_RMA_GPU_DEPTH * 2;
     in->taken_at = &mine->mail_taken[pair];
     in->taken = in->told = *in->taken_at;
+    in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
     in->credit = &other->credits[(uint64_t)source * g->ranks + rma->world_rank];
 }
 
-/* Takes the next message of a source. @return its tag and 1; 0 if there is none */
-TELPHER_RMA_GPU_FN_ uint32_t
-telpher_rma_gpu_take_mail(const telpher_rma *rma, uint32_t source)
+TELPHER_RMA_GPU_FN_ telpher_rma_gpu_inbox *
+telpher_rma_gpu_inbox_of(const telpher_rma *rma, uint32_t source)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    telpher_rma_gpu_inbox *in = &state->in[source % TELPHER_RMA_GPU_BOXES];
-    uint64_t value, meta;
-    uint32_t tag;
+    telpher_rma_gpu_inbox *in =
+        &telpher_rma_gpu_state_of(rma)->in[source % TELPHER_RMA_GPU_BOXES];
 
     if (in->source != source) {
         telpher_rma_gpu_change_inbox(rma, in, source);
     }
-    telpher_rma_gpu_slot_read(in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2,
-                              state->domains, &value, &meta);
-    if (!telpher_rma_gpu_mail_is(meta, in->taken)) {
-        return 0;
-    }
-    tag = (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_TAG) & 255;
+    return in;
+}
+
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_mail_tag(uint64_t meta)
+{
+    return (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_TAG) & 255;
+}
+
+/* Writes the bytes of a message that was read from its slot. What was put before it can be read
+ * behind the next telpher_rma_gpu_seen(), which every wait ends with. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_write(uint64_t value, uint64_t meta)
+{
     telpher_rma_gpu_write_few(
         (uint8_t *)(meta & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_TAG) - 1)), value,
         (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_LEN) & 15);
-    in->taken++;
-    state->mailed += telpher_rma_gpu_ring_of(source);
+}
+
+/* Takes the message. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_unpack(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
+                       uint64_t value, uint64_t meta)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint32_t tag = telpher_rma_gpu_mail_tag(meta);
+
+    telpher_rma_gpu_mail_write(value, meta);
     state->taken[tag]--; /* one more is there than the counter says */
-    state->guess[tag] = (uint16_t)(source + 1);
-    state->senders[tag] = source + 1;
-    if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH / 2) {
-        state->owed = in; /* with the next fence there is, if there is one in time */
-        if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH - 1) {
-            telpher_rma_gpu_tell(in);
+    in->taken++;
+    in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
+    state->mailed += telpher_rma_gpu_ring_of(in->source);
+    state->guess[tag] = (uint16_t)(in->source + 1);
+    state->senders[tag] = in->source + 1;
+    telpher_rma_gpu_tell_soon(in);
+}
+
+/* Takes all that came from a source. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_take_mail(const telpher_rma *rma, uint32_t source)
+{
+    telpher_rma_gpu_inbox *in = telpher_rma_gpu_inbox_of(rma, source);
+    uint64_t value, meta;
+
+    for (;;) {
+        telpher_rma_gpu_load_both(in->next, &value, &meta);
+        if (!telpher_rma_gpu_mail_is(meta, in->taken)) {
+            return;
         }
+        telpher_rma_gpu_unpack(rma, in, value, meta);
     }
-    return tag + 1;
 }
 
 /* How many messages of source @p source were taken, wherever that is. */
@@ -194,91 +190,94 @@ telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
 {
-    enum { N = 4 };
+    enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_NUMBER - 32 };
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    const uint64_t *mail =
-        g->parts[telpher_rma_gpu_state_of(rma)->domain].mail +
-        (uint64_t)rma->world_rank * g->ranks * TELPHER_RMA_GPU_DEPTH * 2;
+    /* the words of a slot's that have the number */
+    const uint32_t *mail =
+        (const uint32_t *)(g->parts[telpher_rma_gpu_state_of(rma)->domain].mail +
+                           (uint64_t)rma->world_rank * g->ranks *
+                               TELPHER_RMA_GPU_DEPTH * 2) +
+        LAST;
 
     for (uint32_t first = 0; first < g->ranks; first += N) {
-        uint32_t taken[N];
-        uint64_t meta[N];
+        uint32_t taken[N], words[N];
 
 #pragma unroll
         for (uint32_t i = 0; i < N; i++) {
             uint32_t source = first + i < g->ranks ? first + i : first;
 
             taken[i] = telpher_rma_gpu_taken_of(rma, source);
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < N; i++) {
-            uint64_t source = first + i < g->ranks ? first + i : first;
-
-            meta[i] = telpher_rma_gpu_load64(
-                mail +
-                (source * TELPHER_RMA_GPU_DEPTH + taken[i] % TELPHER_RMA_GPU_DEPTH) *
-                    2 +
-                1);
+            words[i] = telpher_rma_gpu_load(mail + (source * TELPHER_RMA_GPU_DEPTH +
+                                                    taken[i] % TELPHER_RMA_GPU_DEPTH) *
+                                                       4);
         }
         for (uint32_t i = 0; i < N && first + i < g->ranks; i++) {
-            if (telpher_rma_gpu_mail_is(meta[i], taken[i])) {
-                while (telpher_rma_gpu_take_mail(rma, first + i) != 0) {
-                }
+            if (words[i] >> SHIFT == taken[i] % 15 + 1) {
+                telpher_rma_gpu_take_mail(rma, first + i);
             }
         }
     }
 }
 
+/* Whether a bell says that more is there than was taken. When some were taken before they rang,
+ * it may be less. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_rings(uint64_t bell, uint64_t mailed)
+{
+    return (int64_t)(bell - mailed) >> TELPHER_RMA_GPU_MAIL_RING > 0;
+}
+
 /* Takes what the bell says is there, @p bell as it was. */
-TELPHER_RMA_GPU_SLOW_FN_ void
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
 {
     uint64_t more = bell - telpher_rma_gpu_state_of(rma)->mailed;
-    int64_t count = (int64_t)more >> TELPHER_RMA_GPU_MAIL_RING;
 
-    if (count == 1) {
+    if (more >> TELPHER_RMA_GPU_MAIL_RING == 1) {
         uint32_t source =
             (uint32_t)(more & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_RING) - 1)) - 1;
 
         if (source < rma->world_size) {
-            while (telpher_rma_gpu_take_mail(rma, source) != 0) {
-            }
+            telpher_rma_gpu_take_mail(rma, source);
             return;
         }
     }
-    if (count > 0) { /* else some were taken before they rang */
-        telpher_rma_gpu_take_all_mail(rma);
+    telpher_rma_gpu_take_all_mail(rma);
+}
+
+/* Looks whether there is any, and whether somebody asks. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_look_for_some(const telpher_rma *rma)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint64_t bell, asked;
+
+    telpher_rma_gpu_load_both(&state->bell->rung, &bell, &asked);
+    if (telpher_rma_gpu_rings(bell, state->mailed)) {
+        telpher_rma_gpu_seen(state->domains);
+        telpher_rma_gpu_answer(rma, bell);
+    }
+    if ((uint32_t)asked != state->answered) {
+        state->answered = (uint32_t)asked;
+        telpher_rma_gpu_tell_all(rma);
     }
 }
 
-/* Looks whether there is any, and whether somebody asks. For all loops that wait. */
+/* For all loops that wait. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_look_for_mail(const telpher_rma *rma)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint64_t bell;
-    uint32_t asked;
-
-    if (state->bell == NULL) {
-        return;
-    }
-    bell = telpher_rma_gpu_load64(&state->bell->rung);
-    asked = telpher_rma_gpu_load(&state->bell->asked);
-    if (bell != state->mailed) {
-        telpher_rma_gpu_answer(rma, bell);
-    }
-    if (asked != state->answered) {
-        state->answered = asked;
-        telpher_rma_gpu_tell_all(rma);
+    if (telpher_rma_gpu_state_of(rma)->bell != NULL) {
+        telpher_rma_gpu_look_for_some(rma);
     }
 }
 
 /* ---- the sender ---- */
 
-/* Waits until a target has taken all but @p but of what this rank sent it. */
+/* Waits until a target has taken all that this rank sent it. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
-                       uint32_t but, const char *call, const char *where)
+                       const char *call, const char *where)
 {
     telpher_rma_gpu_waiting wait = {where,       call, telpher_rma_gpu_clock(), 5,
                                     out->target, 0,    TELPHER_RMA_NO_RANK,     0};
@@ -287,13 +286,12 @@ telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
 
     while (status == TELPHER_OK) {
         out->acked = telpher_rma_gpu_load(out->credit);
-        if (out->sent - out->acked <= but) {
+        if (out->sent == out->acked) {
             telpher_rma_gpu_waited(rma, out->credit, polls);
             return TELPHER_OK;
         }
         if (polls % 16 == 0) { /* it may answer before it has taken all */
-            telpher_rma_gpu_add_one(&out->bell->asked,
-                                    telpher_rma_gpu_state_of(rma)->domains);
+            atomicAdd_system(&out->bell->asked, 1);
         }
         telpher_rma_gpu_look_for_mail(rma);
         status = telpher_rma_gpu_look(rma, &wait, 0, polls++);
@@ -315,7 +313,7 @@ telpher_rma_gpu_settle_all(const telpher_rma *rma, const char *call, const char 
         telpher_rma_gpu_outbox *out = &state->out[i];
 
         if (out->sent != out->acked) {
-            status = telpher_rma_gpu_settle(rma, out, 0, call, where);
+            status = telpher_rma_gpu_settle(rma, out, call, where);
         }
     }
     state->under_way = status != TELPHER_OK;
@@ -332,87 +330,137 @@ telpher_rma_gpu_unsettled(const telpher_rma *rma, uint32_t target)
     return state->under_way && out->target == target && out->sent != out->acked;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_settle_one(const telpher_rma *rma, uint32_t target, const char *call,
-                           const char *where)
+/* The same for what writes bytes that @p len bytes at @p at are among. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_settle_bytes(const telpher_rma *rma, uint32_t target, uint64_t at,
+                             uint64_t len, const char *call, const char *where)
 {
-    return telpher_rma_gpu_unsettled(rma, target)
-               ? telpher_rma_gpu_settle(rma,
-                                        &telpher_rma_gpu_state_of(rma)
-                                             ->out[target % TELPHER_RMA_GPU_BOXES],
-                                        0, call, where)
-               : TELPHER_OK;
+    telpher_rma_gpu_outbox *out =
+        &telpher_rma_gpu_state_of(rma)->out[target % TELPHER_RMA_GPU_BOXES];
+
+    out->acked = telpher_rma_gpu_load(out->credit);
+    return out->sent == out->acked || at + len <= out->low || at >= out->high
+               ? TELPHER_OK
+               : telpher_rma_gpu_settle(rma, out, call, where);
 }
 
-/* The box for a target; NULL when it is another's that has not taken everything. */
-TELPHER_RMA_GPU_FN_ telpher_rma_gpu_outbox *
-telpher_rma_gpu_outbox_of(const telpher_rma *rma, const telpher_rma_gpu_place *place)
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_next_mail(telpher_rma_gpu_outbox *out)
+{
+    out->next = out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2;
+    out->number = telpher_rma_gpu_mail_number(out->sent);
+}
+
+/* Makes the box a target's, if it may be, and looks how much was taken.
+ * @return 1 if there is a slot for one more */
+TELPHER_RMA_GPU_SLOW_FN_ int
+telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
+                              uint32_t target)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    telpher_rma_gpu_outbox *out = &state->out[place->target % TELPHER_RMA_GPU_BOXES];
-    uint64_t pair = (uint64_t)rma->world_rank * g->ranks + place->target;
-    const telpher_rma_gpu_part *part;
+    const telpher_rma_gpu_part *part = &g->parts[telpher_rma_gpu_domain(g, target)];
+    uint64_t pair = (uint64_t)rma->world_rank * g->ranks + target;
 
-    if (out->target == place->target) {
-        return out;
-    }
     if (out->sent != out->acked) {
         out->acked = telpher_rma_gpu_load(out->credit);
-        if (out->sent != out->acked) {
-            return NULL;
-        }
     }
-    part = &g->parts[telpher_rma_gpu_domain(g, place->target)];
-    out->target = place->target;
-    out->credit = &g->parts[state->domain].credits[pair];
+    if (out->target == target) {
+        return out->sent - out->acked < TELPHER_RMA_GPU_DEPTH;
+    }
+    if (out->sent != out->acked) {
+        return 0;
+    }
+    out->target = target;
+    out->credit = &g->parts[telpher_rma_gpu_state_of(rma)->domain].credits[pair];
     out->sent = out->acked = telpher_rma_gpu_load(out->credit); /* all was taken */
-    out->bell = &part->bells[place->target];
-    out->slots = part->mail + ((uint64_t)place->target * g->ranks + rma->world_rank) *
+    out->bell = &part->bells[target];
+    out->slots = part->mail + ((uint64_t)target * g->ranks + rma->world_rank) *
                                   TELPHER_RMA_GPU_DEPTH * 2;
-    return out;
+    telpher_rma_gpu_next_mail(out);
+    return 1;
 }
 
-/* Sends @p len bytes, 0 to 8, to @p at of the target's and notifies. @return 0 if that is
- * not possible, and nothing was done; else *ret_status says how it went. */
-TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_mail(const telpher_rma *rma, const telpher_rma_gpu_place *place,
-                     uint32_t tag, const uint8_t *at, uint64_t value, uint32_t len,
-                     const char *call, const char *where, telpher_status *ret_status)
+/* What is left to do behind a message that was sent. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_sent(telpher_rma_gpu_state *state, telpher_rma_gpu_outbox *out,
+                          uint64_t at, uint32_t len)
+{
+    uint64_t low = out->low, high = out->high;
+
+    if (out->sent == out->acked) {
+        low = UINT64_MAX;
+        high = 0;
+    }
+    if (len != 0) {
+        low = at < low ? at : low;
+        high = at + len > high ? at + len : high;
+    }
+    out->low = low;
+    out->high = high;
+    out->sent++;
+    telpher_rma_gpu_next_mail(out);
+    state->under_way = 1;
+}
+
+/* Where the next message to a far target goes, if nothing stands in the way. */
+typedef struct telpher_rma_gpu_mailing {
+    uint64_t *slot, *rung, number;
+    int good;
+} telpher_rma_gpu_mailing;
+
+/* All that is to be known is read before any is looked at. */
+TELPHER_RMA_GPU_FN_ telpher_rma_gpu_mailing
+telpher_rma_gpu_may_mail(const telpher_rma *rma, uint32_t target, uint32_t tag,
+                         uint64_t at)
+{
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
+    const uint64_t bell = (uint64_t)state->bell;
+    const uint32_t dirty = state->dirty & TELPHER_RMA_GPU_PUT_FAR, known = out->target,
+                   room = out->sent - out->acked;
+
+    return telpher_rma_gpu_mailing{out->next, (uint64_t *)out->bell, out->number,
+                                   (bell != 0) & (dirty == 0) & (known == target) &
+                                       (room < TELPHER_RMA_GPU_DEPTH) &
+                                       (tag < TELPHER_RMA_GPU_TAGS) &
+                                       (at >> TELPHER_RMA_GPU_MAIL_TAG == 0)};
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_to(const telpher_rma *rma, const telpher_rma_gpu_mailing *mailing,
+                        uint32_t target, uint32_t tag, uint64_t at, uint64_t value,
+                        uint32_t len)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    telpher_rma_gpu_outbox *out;
 
-    if (state->bell == NULL || !place->far || state->dirty ||
-        tag >= TELPHER_RMA_GPU_TAGS || (uint64_t)at >> TELPHER_RMA_GPU_MAIL_TAG != 0) {
+    telpher_rma_gpu_store_both(mailing->slot, value,
+                               at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
+                                   (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
+                                   mailing->number);
+    telpher_rma_gpu_add(mailing->rung, telpher_rma_gpu_ring_of(rma->world_rank));
+    telpher_rma_gpu_mail_sent(state, &state->out[target % TELPHER_RMA_GPU_BOXES], at,
+                              len);
+}
+
+/* Sends @p len bytes, 0 to 8, to @p at of a far target's and notifies. @return 0 if that is
+ * not possible, and nothing was done */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint64_t at,
+                     uint64_t value, uint32_t len)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    telpher_rma_gpu_mailing mailing;
+
+    if (state->bell == NULL || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0 ||
+        !telpher_rma_gpu_change_outbox(rma, &state->out[target % TELPHER_RMA_GPU_BOXES],
+                                       target)) {
         return 0;
     }
-    out = telpher_rma_gpu_outbox_of(rma, place);
-    if (out == NULL) {
-        return 0;
+    mailing = telpher_rma_gpu_may_mail(rma, target, tag, at);
+    if (mailing.good) {
+        telpher_rma_gpu_mail_to(rma, &mailing, target, tag, at, value, len);
     }
-    *ret_status = TELPHER_OK;
-    if (out->sent - out->acked >= TELPHER_RMA_GPU_DEPTH) {
-        *ret_status =
-            telpher_rma_gpu_settle(rma, out, TELPHER_RMA_GPU_DEPTH - 1, call, where);
-        if (*ret_status != TELPHER_OK) {
-            return 1;
-        }
-    }
-    telpher_rma_gpu_fence_near(); /* what lanes wrote before, as in telpher_rma_gpu_count() */
-    telpher_rma_gpu_slot_write(
-        out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2, value,
-        (uint64_t)at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
-            (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
-            telpher_rma_gpu_mail_number(out->sent));
-    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;"
-                 :
-                 : "l"(&out->bell->rung), "l"(telpher_rma_gpu_ring_of(rma->world_rank))
-                 : "memory");
-    out->sent++;
-    state->under_way = 1;
-    telpher_rma_gpu_tell_owed(rma);
-    return 1;
+    return mailing.good;
 }
 
 #endif

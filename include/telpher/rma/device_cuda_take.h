@@ -5,71 +5,195 @@
 
 #include <cuda_runtime.h>
 
-/* How many notifications of a tag this rank has taken. */
-TELPHER_RMA_GPU_FN_ uint32_t *
+/* How many notifications of a tag this rank has taken. Of the first tags that is at hand. */
+TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_taken(const telpher_rma *rma, uint32_t tag)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
-    return tag < TELPHER_RMA_GPU_TAGS ? &state->taken[tag] : &state->taken_more[tag];
+    return tag < TELPHER_RMA_GPU_TAGS ? state->taken[tag] : state->taken_more[tag];
 }
 
-/* Whether so many notifications of a tag are there, by the counter and in the slots of the
- * rank that sent the tag last. Both are looked at at once. */
-TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_there_guessed(const telpher_rma *rma, uint32_t tag, uint32_t count,
-                              uint32_t guess)
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_have_taken(const telpher_rma *rma, uint32_t tag, uint32_t taken)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint32_t *taken = telpher_rma_gpu_taken(rma, tag), few = 0, got;
-    const uint32_t *at = &state->counts[tag];
-    uint32_t seen = telpher_rma_gpu_load(at);
 
-    while (few < count && (got = telpher_rma_gpu_take_mail(rma, guess - 1)) != 0) {
-        few += got == tag + 1;
+    if (tag < TELPHER_RMA_GPU_TAGS) {
+        state->taken[tag] = taken;
+    } else {
+        state->taken_more[tag] = taken;
     }
-    if (few >= count && count != 0) {
-        return 1;
-    }
-    return seen - *taken >= count &&
-           telpher_rma_gpu_acquire(at, state->domains) - *taken >= count;
 }
 
-/* Whether so many of a tag are there; what else comes in slots is looked for now and then. */
-TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count,
-                      uint32_t polls)
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_take(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint32_t guess = tag < TELPHER_RMA_GPU_TAGS ? state->guess[tag] : 0;
+    telpher_rma_gpu_have_taken(rma, tag, telpher_rma_gpu_taken(rma, tag) + count);
+}
 
-    if (guess != 0 ? telpher_rma_gpu_there_guessed(rma, tag, count, guess)
-                   : telpher_rma_gpu_acquire(&state->counts[tag], state->domains) -
-                             *telpher_rma_gpu_taken(rma, tag) >=
-                         count) {
-        return 1;
+/* How many of those that a counter has came behind mail when it was looked for last. Of tags that
+ * are not at hand it always is. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_behind(const telpher_rma *rma, uint32_t tag)
+{
+    return tag < TELPHER_RMA_GPU_TAGS ? telpher_rma_gpu_state_of(rma)->behind[tag] : 0;
+}
+
+/* Behind a counter that has what was waited for: what it tells of can be read, and mail that
+ * was sent before is taken, whosever it is: a bell may not say so yet. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
+{
+    const uint16_t behind = (uint16_t)(seen / TELPHER_RMA_GPU_BEHIND);
+
+    telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
+    if (behind != telpher_rma_gpu_behind(rma, tag)) {
+        telpher_rma_gpu_take_all_mail(rma);
+        if (tag < TELPHER_RMA_GPU_TAGS) {
+            telpher_rma_gpu_state_of(rma)->behind[tag] = behind;
+        }
     }
-    if (polls % 4 == 3) {
-        telpher_rma_gpu_look_for_mail(rma);
+}
+
+/* Whether so many of a tag are there, as the counter says. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
+{
+    uint64_t seen = telpher_rma_gpu_load64(&telpher_rma_gpu_state_of(rma)->counts[tag]);
+
+    if ((uint32_t)seen - telpher_rma_gpu_taken(rma, tag) < count) {
+        return 0;
+    }
+    telpher_rma_gpu_counted(rma, tag, seen);
+    return 1;
+}
+
+/* Takes so many of a tag if they come within a few looks, where no mail comes. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
+{
+    const uint64_t *at = &telpher_rma_gpu_state_of(rma)->counts[tag];
+    const uint32_t taken = telpher_rma_gpu_taken(rma, tag);
+    uint64_t seen;
+
+#pragma unroll 1
+    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
+        seen = telpher_rma_gpu_load64(at);
+        if ((uint32_t)seen - taken >= count) {
+            telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
+            telpher_rma_gpu_have_taken(rma, tag, taken + count);
+            return 1;
+        }
     }
     return 0;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
+/* The same where mail may come, from whomever and of whatever tag. */
+TELPHER_RMA_GPU_SLOW_FN_ int
+telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count,
+                          telpher_rma_gpu_inbox *in)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const uint64_t *at = &state->counts[tag];
+
+#pragma unroll 1
+    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
+        uint64_t seen = telpher_rma_gpu_load64(at), value, meta;
+
+        if (in != NULL) {
+            telpher_rma_gpu_load_both(in->next, &value, &meta);
+            if (telpher_rma_gpu_mail_is(meta, in->taken)) {
+                telpher_rma_gpu_unpack(rma, in, value, meta);
+            }
+        }
+        if ((uint32_t)seen - telpher_rma_gpu_taken(rma, tag) >= count) {
+            telpher_rma_gpu_counted(rma, tag, seen);
+            telpher_rma_gpu_take(rma, tag, count);
+            return 1;
+        }
+        telpher_rma_gpu_look_for_some(rma);
+    }
+    return 0;
+}
+
+/* Gets ready to wait: the slots of the rank that sent the tag last, or NULL. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_rma_gpu_inbox *
+telpher_rma_gpu_mail_expected(const telpher_rma *rma, uint32_t tag)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    telpher_rma_gpu_inbox *in = NULL;
+
+    if (tag < TELPHER_RMA_GPU_TAGS && state->guess[tag] != 0) {
+        in = telpher_rma_gpu_inbox_of(rma, state->guess[tag] - 1u);
+        telpher_rma_gpu_tell_soon(in);
+    }
+    return in;
+}
+
+/* The same as come_soon() where mail may come. Of what comes as expected only stores are left to
+ * do then. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    telpher_rma_gpu_inbox *in = telpher_rma_gpu_mail_expected(rma, tag);
+    const telpher_rma_gpu_inbox box = in != NULL ? *in : telpher_rma_gpu_inbox{};
+    const uint64_t *at = &state->counts[tag], *bell = &state->bell->rung,
+                   mailed = state->mailed;
+    const uint64_t *slot = in != NULL ? box.next : bell;
+    const uint32_t taken = telpher_rma_gpu_taken(rma, tag), answered = state->answered,
+                   behind = telpher_rma_gpu_behind(rma, tag);
+    uint32_t *senders = state->senders;
+    uint64_t seen, value, meta, rung, asked;
+    int came = 0;
+
+#pragma unroll 1
+    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER / 2; polls++) {
+        telpher_rma_gpu_load_both(slot, &value, &meta);
+        seen = telpher_rma_gpu_load64(at);
+        telpher_rma_gpu_load_both(bell, &rung, &asked);
+        came = (in != NULL) & telpher_rma_gpu_mail_is(meta, box.taken);
+        if (came | ((uint32_t)seen - taken >= count) |
+            telpher_rma_gpu_rings(rung, mailed) | ((uint32_t)asked != answered)) {
+            break;
+        }
+    }
+    if (came & (telpher_rma_gpu_mail_tag(meta) == tag) &
+        ((uint32_t)seen - taken == count - 1) &
+        ((uint16_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
+        telpher_rma_gpu_seen(state->domains);
+        telpher_rma_gpu_mail_write(value, meta);
+        in->taken = box.taken + 1;
+        in->next = box.slots + (box.taken + 1) % TELPHER_RMA_GPU_DEPTH * 2;
+        state->mailed = mailed + telpher_rma_gpu_ring_of(box.source);
+        state->taken[tag] = taken + count - 1;
+        senders[tag] = box.source + 1;
+        return 1;
+    }
+    if (((uint32_t)seen - taken >= count) &
+        ((uint16_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
+        telpher_rma_gpu_seen(state->domains);
+        telpher_rma_gpu_have_taken(rma, tag, taken + count);
+        return 1;
+    }
+    return telpher_rma_gpu_mail_soon(rma, tag, count, in);
+}
+
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_test_one(const telpher_rma *rma, uint32_t tag, uint32_t count,
                          const char *where)
 {
     int failed = telpher_rma_gpu_failed(rma);
-    uint32_t *taken;
 
     if (tag >= rma->tags) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "test", where);
     }
-    taken = telpher_rma_gpu_taken(rma, tag);
-    if (!telpher_rma_gpu_there(rma, tag, count, 3)) {
+    telpher_rma_gpu_look_for_mail(rma);
+    if (!telpher_rma_gpu_there(rma, tag, count)) {
         return failed ? TELPHER_ERR_CANCELED : TELPHER_ERR_AGAIN;
     }
-    *taken += count;
+    telpher_rma_gpu_take(rma, tag, count);
     return TELPHER_OK;
 }
 
@@ -80,47 +204,49 @@ telpher_rma_gpu_test(telpher_rma *rma, uint32_t tag, uint32_t count, const char 
     return status;
 }
 
-/* What a wait is for, looked at when it does not end at once. */
+/* What a wait is for, looked at when it does not end at once, and taken. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from,
-                          telpher_rma_gpu_waiting *wait, uint64_t timeout_ns)
+telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
+                          uint32_t count, uint64_t timeout_ns, const char *where)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    const uint32_t *at = &telpher_rma_gpu_state_of(rma)->counts[wait->tag];
-    const telpher_rma_gpu_waiting *sender = NULL;
+    const uint32_t *sender = NULL; /* 4: it has returned */
+    telpher_rma_gpu_waiting wait = {
+        where, "wait", telpher_rma_gpu_clock(),        1, tag,
+        count, from,   telpher_rma_gpu_taken(rma, tag)};
     telpher_status status = TELPHER_OK;
 
     if (from != TELPHER_RMA_NO_RANK) {
-        wait->from = from;
-        sender = &g->parts[telpher_rma_gpu_domain(g, from)].waits[from];
+        sender = from - g->base < g->ranks
+                     ? &g->parts[telpher_rma_gpu_domain(g, from)].waits[from].kind
+                     : &g->gone[from];
     }
     for (uint32_t polls = TELPHER_RMA_GPU_EAGER - 1; status == TELPHER_OK; polls++) {
         /* a sender whose kernel has returned sends no more; its state is looked at first */
         uint32_t gone = sender != NULL && polls % TELPHER_RMA_GPU_EAGER == 0 &&
-                        telpher_rma_gpu_acquire(&sender->kind, g->domains) == 4;
+                        telpher_rma_gpu_acquire(
+                            sender, telpher_rma_gpu_state_of(rma)->domains) == 4;
 
         telpher_rma_gpu_look_for_mail(rma);
-        wait->taken = *telpher_rma_gpu_taken(rma, wait->tag);
-        if (telpher_rma_gpu_load(at) - wait->taken >= wait->count) {
-            telpher_rma_gpu_waited(rma, at, polls + 1);
+        wait.taken = telpher_rma_gpu_taken(rma, tag);
+        if (telpher_rma_gpu_there(rma, tag, count)) {
+            telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+            telpher_rma_gpu_take(rma, tag, count);
             return TELPHER_OK;
         }
-        status = gone ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_PEER_LOST, "wait",
-                                                wait->where)
-                      : telpher_rma_gpu_look(rma, wait, timeout_ns, polls);
+        status =
+            gone ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_PEER_LOST, "wait", where)
+                 : telpher_rma_gpu_look(rma, &wait, timeout_ns, polls);
     }
     return status;
 }
 
 /* The rank of the world that a wait names, or TELPHER_RMA_NO_RANK; -1 if there is none. */
-TELPHER_RMA_GPU_FN_ int64_t
+TELPHER_RMA_GPU_SLOW_FN_ int64_t
 telpher_rma_gpu_sender(const telpher_rma *rma, telpher_rma_comm comm, uint32_t from)
 {
     telpher_rma_gpu_place place;
 
-    if (from == TELPHER_RMA_NO_RANK) {
-        return from;
-    }
     if (comm == TELPHER_RMA_WORLD) {
         return from < rma->world_size ? (int64_t)from : -1;
     }
@@ -135,31 +261,18 @@ telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t
                          const char *where)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    int64_t sender = telpher_rma_gpu_sender(rma, comm, from);
-    uint64_t since = telpher_rma_gpu_clock();
-    telpher_status status = TELPHER_OK;
-    uint32_t *taken, polls;
+    int64_t sender =
+        from == TELPHER_RMA_NO_RANK ? from : telpher_rma_gpu_sender(rma, comm, from);
+    int came;
 
     if (tag >= rma->tags || sender < 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "wait", where);
     }
-    taken = telpher_rma_gpu_taken(rma, tag);
-    if (++state->waits % 16 == 0) { /* somebody may ask, and others wait for this one */
-        telpher_rma_gpu_look_for_mail(rma);
-    }
-    for (polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
-        if (telpher_rma_gpu_there(rma, tag, count, polls)) {
-            break;
-        }
-    }
-    if (polls == TELPHER_RMA_GPU_EAGER) {
-        telpher_rma_gpu_waiting wait = {
-            where, "wait", since, 1, tag, count, TELPHER_RMA_NO_RANK, *taken};
-
-        status = telpher_rma_gpu_wait_long(rma, (uint32_t)sender, &wait, timeout_ns);
-    }
-    *taken += status == TELPHER_OK ? count : 0;
-    return status;
+    came = state->bell == NULL ? telpher_rma_gpu_come_soon(rma, tag, count)
+                               : telpher_rma_gpu_mail_comes(rma, tag, count);
+    return came ? TELPHER_OK
+                : telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count,
+                                            timeout_ns, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
@@ -176,7 +289,6 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_any_one(const telpher_rma *rma, const uint32_t *tags,
                              uint32_t tag_count, uint32_t *ret_tag, const char *where)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     telpher_rma_gpu_waiting wait = {where, "wait_any", telpher_rma_gpu_clock(), 2,
                                     0,     tag_count,  TELPHER_RMA_NO_RANK,     0};
     telpher_status status =
@@ -193,18 +305,17 @@ telpher_rma_gpu_wait_any_one(const telpher_rma *rma, const uint32_t *tags,
     for (uint32_t polls = 0; status == TELPHER_OK; polls++) {
         telpher_rma_gpu_look_for_mail(rma);
         for (uint32_t i = 0; i < tag_count; i++) {
-            const uint32_t *at = &state->counts[tags[i]];
-            uint32_t *taken = telpher_rma_gpu_taken(rma, tags[i]);
-
-            if (telpher_rma_gpu_poll(rma, at, polls) != *taken) {
+            if (telpher_rma_gpu_there(rma, tags[i], 1)) {
                 *ret_tag = tags[i];
-                telpher_rma_gpu_waited(rma, at, polls);
-                *taken += 1;
+                telpher_rma_gpu_take(rma, tags[i], 1);
+                if (polls >= TELPHER_RMA_GPU_EAGER) {
+                    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+                }
                 return TELPHER_OK;
             }
         }
         wait.tag = tags[0];
-        wait.taken = *telpher_rma_gpu_taken(rma, tags[0]);
+        wait.taken = telpher_rma_gpu_taken(rma, tags[0]);
         status = telpher_rma_gpu_look(rma, &wait, 0, polls);
     }
     return status;

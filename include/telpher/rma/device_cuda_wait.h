@@ -29,13 +29,19 @@ telpher_rma_gpu_look_round(const telpher_rma *rma, const telpher_rma_gpu_waiting
 {
     uint64_t timeout =
         own_timeout != 0 ? own_timeout : telpher_rma_gpu_of(rma)->timeout_ns;
+    telpher_status failed;
 
     if (polls == TELPHER_RMA_GPU_EAGER - 1) {
         *telpher_rma_gpu_waiting_of(rma) = *wait;
     }
-    __nanosleep(64);
-    if (telpher_rma_gpu_failed(rma)) {
-        return TELPHER_ERR_CANCELED;
+    telpher_rma_gpu_nap();
+    failed = (telpher_status)telpher_rma_gpu_load(
+        (const uint32_t *)&telpher_rma_gpu_of(rma)->status);
+    if (failed != TELPHER_OK) {
+        return failed == TELPHER_ERR_PEER_LOST &&
+                       telpher_rma_gpu_of(rma)->shared != NULL
+                   ? failed
+                   : TELPHER_ERR_CANCELED;
     }
     if (telpher_rma_gpu_clock() - wait->since > timeout) {
         return own_timeout != 0 ? TELPHER_ERR_TIMEOUT
@@ -65,22 +71,48 @@ telpher_rma_gpu_waited(const telpher_rma *rma, const uint32_t *at, uint32_t poll
     }
 }
 
+/* What this rank did is there for who sees what it writes next. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_release_all(const telpher_rma *rma)
+{
+    if (telpher_rma_gpu_state_of(rma)->dirty) {
+        telpher_rma_gpu_release_far();
+        telpher_rma_gpu_state_of(rma)->dirty = 0;
+    } else {
+        telpher_rma_gpu_release_near();
+    }
+}
+
 /* Up to 8 bytes of memory, as a number. */
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_read_few(const uint8_t *src, uint32_t len)
+TELPHER_RMA_GPU_SLOW_FN_ uint64_t
+telpher_rma_gpu_read_bytes(const uint8_t *src, uint32_t len)
 {
     uint64_t value = 0;
 
+    for (uint32_t i = 0; i < len; i++) {
+        value |= (uint64_t)src[i] << 8 * i;
+    }
+    return value;
+}
+
+TELPHER_RMA_GPU_FN_ uint64_t
+telpher_rma_gpu_read_few(const uint8_t *src, uint32_t len)
+{
     if (len == 8 && (uint64_t)src % 8 == 0) {
         return *(const uint64_t *)src;
     }
     if (len == 4 && (uint64_t)src % 4 == 0) {
         return *(const uint32_t *)src;
     }
+    return telpher_rma_gpu_read_bytes(src, len);
+}
+
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_write_bytes(uint8_t *dst, uint64_t value, uint32_t len)
+{
     for (uint32_t i = 0; i < len; i++) {
-        value |= (uint64_t)src[i] << 8 * i;
+        dst[i] = (uint8_t)(value >> 8 * i);
     }
-    return value;
 }
 
 TELPHER_RMA_GPU_FN_ void
@@ -91,9 +123,7 @@ telpher_rma_gpu_write_few(uint8_t *dst, uint64_t value, uint32_t len)
     } else if (len == 4 && (uint64_t)dst % 4 == 0) {
         *(uint32_t *)dst = (uint32_t)value;
     } else {
-        for (uint32_t i = 0; i < len; i++) {
-            dst[i] = (uint8_t)(value >> 8 * i);
-        }
+        telpher_rma_gpu_write_bytes(dst, value, len);
     }
 }
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /** Version of everything in this file. */
-#define TELPHER_RMA_ABI 1
+#define TELPHER_RMA_ABI 2
 
 /** Tags are 0 .. tags - 1 of the launch, at most so many. */
 #define TELPHER_RMA_TAGS_MAX 65536
@@ -156,6 +156,7 @@ typedef struct telpher_rma_outcome {
     double *timings; /**< [ms], of malloc() */
     size_t timing_count;
     uint64_t elapsed_ns;
+    struct telpher_rma_link *link; /**< of several processes; NULL = one (rma/link.h) */
 } telpher_rma_outcome;
 
 /** A kernel, made by TELPHER_RMA_KERNEL() in the source that defines it. */

@@ -62,6 +62,7 @@ struct tp_mems {
     struct tp_map imports_by_mem;
     struct tp_list idle_imports; /**< nobody uses them now; oldest first */
     size_t idle_count;
+    bool keeps_open; /**< nothing is closed now */
     telpher_mem_stats stats;
 };
 

@@ -98,7 +98,7 @@ destroy(struct tp_mems *mems, struct import *import)
 static void
 limit_idle(struct tp_mems *mems)
 {
-    while (mems->idle_count > IDLE_MAX) {
+    while (mems->idle_count > IDLE_MAX && !mems->keeps_open) {
         struct tp_list *oldest = tp_list_first(&mems->idle_imports);
 
         mems->idle_count--;
@@ -168,7 +168,7 @@ take(struct tp_mems *mems, struct import *import)
 static void
 give(struct tp_mems *mems, struct import *import)
 {
-    if (--import->refs == 0 && import->stale) {
+    if (--import->refs == 0 && import->stale && !mems->keeps_open) {
         destroy(mems, import);
     } else if (import->refs == 0) {
         tp_list_push_back(&mems->idle_imports, &import->link);
@@ -278,6 +278,20 @@ tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place, uint32
     import->owner = rank;
 }
 
+static void
+close_stale(struct tp_mems *mems)
+{
+    tp_list_for_each_safe(link, &mems->idle_imports)
+    {
+        struct import *import = tp_list_entry(link, struct import, link);
+
+        if (import->stale) {
+            mems->idle_count--;
+            destroy(mems, import);
+        }
+    }
+}
+
 void
 tp_mems_forget(struct tp_mems *mems, uint32_t rank)
 {
@@ -289,14 +303,18 @@ tp_mems_forget(struct tp_mems *mems, uint32_t rank)
 
         import->stale = import->stale || import->owner == rank;
     }
-    tp_list_for_each_safe(link, &mems->idle_imports)
-    {
-        struct import *import = tp_list_entry(link, struct import, link);
+    if (!mems->keeps_open) {
+        close_stale(mems);
+    }
+}
 
-        if (import->stale) {
-            mems->idle_count--;
-            destroy(mems, import);
-        }
+void
+tp_mems_keep_open(struct tp_mems *mems, bool keep)
+{
+    mems->keeps_open = keep;
+    if (!keep) {
+        close_stale(mems);
+        limit_idle(mems);
     }
 }
 

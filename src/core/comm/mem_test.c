@@ -379,6 +379,39 @@ test_imports_are_remembered(void **state)
     assert_int_equal(fake.closes, 61);
 }
 
+static void
+test_imports_are_kept_open(void **state)
+{
+    struct tp_mems *mems = make(NULL);
+    struct tp_mem_place place, places[40];
+    uint8_t blob[TP_MEMS_BLOB_MAX] = {0};
+    size_t len;
+
+    (void)state;
+    assert_int_equal(tp_mems_find(mems, address(2, 0), 1, &place), TELPHER_OK);
+    assert_int_equal(tp_mems_export(mems, &place, blob, &len), TELPHER_OK);
+    tp_mems_keep_open(mems, true);
+    for (unsigned i = 0; i < 40; i++) {
+        blob[len - 1] = (uint8_t)(100 + i);
+        assert_int_equal(tp_mems_import(mems, blob, len, 1, &places[i]), TELPHER_OK);
+        tp_mems_set_owner(mems, &places[i], i < 3 ? 7 : 8);
+    }
+    tp_mems_close(mems, &places[0]);
+    tp_mems_forget(mems, 7); /* one idle, one that will be, one in use to the end */
+    for (unsigned i = 1; i < 40; i++) {
+        if (i != 2) {
+            tp_mems_close(mems, &places[i]);
+        }
+    }
+    assert_int_equal(fake.closes, 0);
+    tp_mems_keep_open(mems, false);
+    assert_int_equal(fake.closes, 40 - 1 - 32);
+    tp_mems_close(mems, &places[2]); /* its owner is gone */
+    assert_int_equal(fake.closes, 40 - 32);
+    tp_mems_destroy(mems);
+    assert_int_equal(fake.closes, 40);
+}
+
 /* ---- settings ------------------------------------------------------------------------ */
 
 static void
@@ -425,6 +458,7 @@ main(void)
         cmocka_unit_test(test_registered),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_imports_are_remembered),
+        cmocka_unit_test(test_imports_are_kept_open),
         cmocka_unit_test(test_settings),
     };
 

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's runtime on processors, as far as rma needs it; see cuda_runtime.h.
+#include "cuda_runtime.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace
+{
+
+enum {
+    LANE_STACK = 256 << 10,
+    PROCESSORS = 132,
+    LANES_A_PROCESSOR = 2048,
+    BLOCKS = 32
+};
+
+// An allocation. Those of GPUs are memory files.
+struct piece {
+    char *base;
+    size_t len;
+    int file;
+    bool device, opened;
+};
+
+std::mutex lock;
+std::vector<piece> pieces;
+thread_local int current;
+
+cudaError_t
+add(void **memory, size_t len, int file, bool device, bool opened)
+{
+    void *got = mmap(nullptr, len, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+    if (got == MAP_FAILED) {
+        return cudaErrorMemoryAllocation;
+    }
+    std::lock_guard<std::mutex> hold(lock);
+    pieces.push_back({static_cast<char *>(got), len, file, device, opened});
+    *memory = got;
+    return cudaSuccess;
+}
+
+// With the lock. The piece that an address is in, or nullptr.
+piece *
+find(const void *at)
+{
+    for (piece &p : pieces) {
+        if (static_cast<size_t>(static_cast<const char *>(at) - p.base) < p.len) {
+            return &p;
+        }
+    }
+    return nullptr;
+}
+
+cudaError_t
+make(void **memory, size_t len, bool device)
+{
+    int file = memfd_create("fakecuda", MFD_CLOEXEC);
+    size_t whole = (len + 4095) / 4096 * 4096;
+    cudaError_t error = cudaErrorMemoryAllocation;
+
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(whole)) == 0) {
+        error = add(memory, whole, file, device, false);
+    }
+    if (error == cudaSuccess) {
+        memset(*memory, 0xee, whole);
+    }
+    return error;
+}
+
+cudaError_t
+drop(void *memory)
+{
+    std::lock_guard<std::mutex> hold(lock);
+
+    for (size_t i = 0; i < pieces.size(); i++) {
+        if (pieces[i].base == memory) {
+            munmap(memory, pieces[i].len);
+            close(pieces[i].file);
+            pieces.erase(pieces.begin() + static_cast<long>(i));
+            return cudaSuccess;
+        }
+    }
+    return memory == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+int
+gpu_count()
+{
+    const char *text = getenv("FAKE_CUDA_GPUS");
+
+    return text != nullptr ? atoi(text) : 2;
+}
+
+// ---- blocks ----
+
+typedef void (*entry_fn)(void *launch);
+
+struct block {
+    entry_fn entry;
+    void *arg;
+    dim3 index, dim, grid;
+    std::atomic<int> *live;
+};
+
+struct lanes {
+    ucontext_t back;
+    std::vector<ucontext_t> contexts;
+    std::vector<char> ended;
+    unsigned running;
+    const block *of;
+};
+
+thread_local lanes *own;
+
+void
+lane_main()
+{
+    own->of->entry(own->of->arg);
+    own->ended[own->running] = 1;
+}
+
+// Each lane runs up to its next barrier, one after the other.
+void
+run_lanes(const block *b, unsigned count)
+{
+    lanes all;
+    std::vector<char> stacks(static_cast<size_t>(count) * LANE_STACK);
+    bool left = true;
+
+    all.contexts.resize(count);
+    all.ended.resize(count);
+    all.of = b;
+    own = &all;
+    for (unsigned i = 0; i < count; i++) {
+        getcontext(&all.contexts[i]);
+        all.contexts[i].uc_stack.ss_sp = &stacks[static_cast<size_t>(i) * LANE_STACK];
+        all.contexts[i].uc_stack.ss_size = LANE_STACK;
+        all.contexts[i].uc_link = &all.back;
+        makecontext(&all.contexts[i], lane_main, 0);
+    }
+    while (left) {
+        left = false;
+        for (unsigned i = 0; i < count; i++) {
+            if (!all.ended[i]) {
+                left = true;
+                all.running = i;
+                threadIdx = dim3(i % b->dim.x, i / b->dim.x % b->dim.y,
+                                 i / (b->dim.x * b->dim.y));
+                swapcontext(&all.back, &all.contexts[i]);
+            }
+        }
+    }
+    own = nullptr;
+}
+
+void *
+block_main(void *arg)
+{
+    block *b = static_cast<block *>(arg);
+    unsigned count = b->dim.x * b->dim.y * b->dim.z;
+
+    blockIdx = b->index;
+    blockDim = b->dim;
+    gridDim = b->grid;
+    threadIdx = dim3(0, 0, 0);
+    if (count == 1) {
+        b->entry(b->arg);
+    } else {
+        run_lanes(b, count);
+    }
+    b->live->fetch_sub(1);
+    delete b;
+    return nullptr;
+}
+
+} // namespace
+
+struct fakecuda_stream {
+    std::atomic<int> live;
+};
+
+void
+__syncthreads(void)
+{
+    static thread_local unsigned calls;
+    lanes *all = own;
+
+    if (all != nullptr) {
+        swapcontext(&all->contexts[all->running], &all->back);
+    } else if (++calls % 16 == 0) {
+        sched_yield(); // processors are fewer than blocks
+    }
+}
+
+int
+__isGlobal(const void *at)
+{
+    std::lock_guard<std::mutex> hold(lock);
+
+    return find(at) != nullptr;
+}
+
+// ---- devices ----
+
+cudaError_t
+cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+const char *
+cudaGetErrorString(cudaError_t error)
+{
+    return error == cudaSuccess ? "no error" : "fake error";
+}
+
+cudaError_t
+cudaGetDevice(int *device)
+{
+    *device = current;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaSetDevice(int device)
+{
+    if (device < 0 || device >= gpu_count()) {
+        return cudaErrorInvalidValue;
+    }
+    current = device;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceCount(int *count)
+{
+    *count = gpu_count();
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaGetDeviceProperties(cudaDeviceProp *p, int device)
+{
+    memset(p, 7, sizeof(*p));
+    p->uuid[0] = static_cast<unsigned char>(device);
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceGetAttribute(int *value, cudaDeviceAttr what, int)
+{
+    *value = what == cudaDevAttrMultiProcessorCount ? PROCESSORS : 1;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, int)
+{
+    *value = 1;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceCanAccessPeer(int *can, int a, int b)
+{
+    *can = a != b;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceEnablePeerAccess(int, unsigned)
+{
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaDeviceSynchronize(void)
+{
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaFuncGetAttributes(cudaFuncAttributes *a, const void *)
+{
+    *a = {32, 1024, 4096};
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int n, size_t)
+{
+    *blocks = n < LANES_A_PROCESSOR / BLOCKS ? BLOCKS : LANES_A_PROCESSOR / n;
+    return cudaSuccess;
+}
+
+// ---- memory ----
+
+cudaError_t
+fakecuda_alloc(void **memory, size_t len)
+{
+    return make(memory, len, true);
+}
+
+cudaError_t
+cudaFree(void *memory)
+{
+    return drop(memory);
+}
+
+cudaError_t
+cudaHostAlloc(void **memory, size_t len, unsigned)
+{
+    return make(memory, len, false);
+}
+
+cudaError_t
+cudaFreeHost(void *memory)
+{
+    return drop(memory);
+}
+
+cudaError_t
+cudaHostGetDevicePointer(void **device, void *host, unsigned)
+{
+    *device = host;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaMemset(void *memory, int value, size_t len)
+{
+    memset(memory, value, len);
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaMemcpy(void *dst, const void *src, size_t len, cudaMemcpyKind)
+{
+    if (src == nullptr || dst == nullptr) {
+        return len == 0 ? cudaSuccess : cudaErrorInvalidValue;
+    }
+    memcpy(dst, src, len);
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaPointerGetAttributes(cudaPointerAttributes *a, const void *at)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    const piece *p = find(at);
+
+    a->type =
+        p != nullptr && p->device ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+    a->device = 0;
+    return cudaSuccess;
+}
+
+static int
+address_range(unsigned long long *base, size_t *len, unsigned long long at)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    const piece *p = find(reinterpret_cast<const void *>(at));
+
+    if (p == nullptr) {
+        return 1;
+    }
+    *base = reinterpret_cast<uintptr_t>(p->base);
+    *len = p->len;
+    return 0;
+}
+
+cudaError_t
+cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned,
+                                 unsigned long long,
+                                 cudaDriverEntryPointQueryResult *found)
+{
+    if (strcmp(name, "cuMemGetAddressRange") != 0) {
+        return cudaErrorInvalidValue;
+    }
+    *function = reinterpret_cast<void *>(address_range);
+    *found = cudaDriverEntryPointSuccess;
+    return cudaSuccess;
+}
+
+// ---- other processes' memory ----
+
+struct handle {
+    int pid, file;
+    size_t len;
+};
+
+cudaError_t
+cudaIpcGetMemHandle(cudaIpcMemHandle_t *ret, void *memory)
+{
+    std::lock_guard<std::mutex> hold(lock);
+    const piece *p = find(memory);
+    handle h;
+
+    if (p == nullptr || p->base != memory || !p->device) {
+        return cudaErrorInvalidValue;
+    }
+    h = {getpid(), p->file, p->len};
+    memcpy(ret, &h, sizeof(h));
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t given, unsigned)
+{
+    char path[64];
+    handle h;
+    int file;
+
+    memcpy(&h, &given, sizeof(h));
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", h.pid, h.file);
+    file = h.pid != getpid() ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    return file < 0 ? cudaErrorInvalidValue : add(memory, h.len, file, true, true);
+}
+
+cudaError_t
+cudaIpcCloseMemHandle(void *memory)
+{
+    return drop(memory);
+}
+
+// ---- launches ----
+
+cudaError_t
+cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new fakecuda_stream;
+    (*stream)->live = 0;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamDestroy(cudaStream_t stream)
+{
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t
+cudaStreamQuery(cudaStream_t stream)
+{
+    return stream->live == 0 ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t
+cudaLaunchCooperativeKernel(const void *entry, dim3 grid, dim3 dim, void **args, size_t,
+                            cudaStream_t stream)
+{
+    pthread_attr_t attr;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    for (unsigned i = 0; i < grid.x; i++) {
+        block *b = new block{reinterpret_cast<entry_fn>(const_cast<void *>(entry)),
+                             *static_cast<void **>(args[0]),
+                             dim3(i),
+                             dim,
+                             grid,
+                             &stream->live};
+        pthread_t thread;
+
+        b->index = dim3(i, 0, 0);
+        stream->live++;
+        if (pthread_create(&thread, &attr, block_main, b) != 0) {
+            abort(); // a part of a grid is no grid
+        }
+    }
+    pthread_attr_destroy(&attr);
+    return cudaSuccess;
+}
