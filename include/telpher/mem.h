@@ -93,7 +93,8 @@ TELPHER_CALL telpher_status telpher_mem_copy(telpher_context *ctx, void *dst,
 /**
  * While @p keep is not 0, memory of other processes that was opened stays open, also when they
  * are lost. For programs whose kernels wait for what this thread does: drivers that close
- * memory may wait for all kernels. What would have been closed is when @p keep is 0 again.
+ * memory may wait for all kernels. With @p keep 0 all is closed that no transfer uses, so that
+ * the program itself may open it.
  * Threads: the context's; not from a callback. Since: 0.1.
  */
 TELPHER_CALL void telpher_mem_keep_open(telpher_context *ctx, int keep);

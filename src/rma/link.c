@@ -441,7 +441,7 @@ serve(telpher_rma_link *api, const telpher_rma_grid *grid)
     while (grid->look(grid->user) == TELPHER_IN_PROGRESS) { /* nobody watched it */
         sched_yield();
     }
-    telpher_mem_keep_open(l->job->world->ctx, 0);
+    telpher_mem_keep_open(l->job->world->ctx, 0); /* the next launch may open it all */
     return atomic_load(&l->run->status);
 }
 

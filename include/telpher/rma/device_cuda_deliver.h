@@ -17,6 +17,7 @@ typedef struct telpher_rma_gpu_delivery {
     uint32_t *senders;
     uint32_t base, near, tags; /* the first one, how many */
     uint32_t control;
+    uint32_t found; /* lines: 0 it is over, 1 there is one, 2 which was done */
 } telpher_rma_gpu_delivery;
 
 typedef char telpher_rma_gpu_delivery_fits_
@@ -214,91 +215,119 @@ telpher_rma_gpu_is_line(const uint64_t *words, uint64_t number)
     return other == 0;
 }
 
-/* How many lines from @p next on are there. They are in shared memory then. */
+/* How many lines from @p next on are there. They are in shared memory then. Each lane has some
+ * words under way at once. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
                              telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes)
 {
+    const uint32_t lane = telpher_rma_gpu_lane();
+    const uint32_t most = lanes < TELPHER_RMA_GPU_BATCH ? lanes : TELPHER_RMA_GPU_BATCH;
     uint32_t there = 0;
+    uint64_t some[8];
 
     __syncthreads(); /* all have read those of the last time */
-    for (uint32_t i = telpher_rma_gpu_lane(); i < TELPHER_RMA_GPU_BATCH * 8;
-         i += lanes) {
-        d->words[i / 8][i % 8] = telpher_rma_gpu_load64(
-            &shared->lines[(next + i / 8) % TELPHER_RMA_DELIVERIES].words[i % 8]);
+#pragma unroll
+    for (uint32_t k = 0; k < 8; k++) {
+        const uint32_t i = lane + k * lanes;
+
+        if (i < most * 8) {
+            some[k] = telpher_rma_gpu_load64(
+                &shared->lines[(next + i / 8) % TELPHER_RMA_DELIVERIES].words[i % 8]);
+        }
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < 8; k++) {
+        const uint32_t i = lane + k * lanes;
+
+        if (i < most * 8) {
+            d->words[i / 8][i % 8] = some[k];
+        }
     }
     __syncthreads();
-    while (there < TELPHER_RMA_GPU_BATCH &&
-           telpher_rma_gpu_is_line(d->words[there], next + there)) {
+    while (there < most && telpher_rma_gpu_is_line(d->words[there], next + there)) {
         there++;
     }
     return there;
 }
 
-/* One more look at the next line and at what the host says; what earlier ones found is in
- * shared memory then. Each takes as long as the way to the host's memory and back, so some
- * are under way at once. @p ahead  this lane's: a word, and one of control */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_deliver_look(const telpher_rma_shared *shared,
-                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes,
-                             uint64_t ahead[][2])
-{
-    enum { LAST = TELPHER_RMA_GPU_LOOKS - 1 };
-    const uint64_t *words = shared->lines[next % TELPHER_RMA_DELIVERIES].words;
-    const uint32_t lane = telpher_rma_gpu_lane();
-    uint64_t now[2];
-
-    if (lane < 8) {
-        ahead[LAST][0] = telpher_rma_gpu_load64(&words[lane]);
-    }
-    if (lane == lanes - 1) {
-        ahead[LAST][1] = telpher_rma_gpu_load((const uint32_t *)&shared->control);
-    }
-    now[0] = ahead[0][0];
-    now[1] = ahead[0][1];
-#pragma unroll
-    for (int k = 0; k < LAST; k++) {
-        ahead[k][0] = ahead[k + 1][0];
-        ahead[k][1] = ahead[k + 1][1];
-    }
-    __syncthreads(); /* all have read those of the last time */
-    if (lane < 8) {
-        d->words[0][lane] = now[0];
-    }
-    for (uint32_t i = lane + lanes; i < 8; i += lanes) { /* fewer lanes than words */
-        d->words[0][i] = telpher_rma_gpu_load64(&words[i]);
-    }
-    if (lane == lanes - 1) {
-        d->control = (uint32_t)now[1];
-    }
-    __syncthreads();
-}
-
-/* Waits until line @p next is there, in shared memory. @return 0: it is over */
+/* One look at a line, by 8 lanes or by one. @return whether it is there; then it is in shared
+ * memory */
 TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_deliver_wait(telpher_rma_gpu *g, const telpher_rma_shared *shared,
-                             telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes)
+telpher_rma_gpu_deliver_look(const uint64_t *line, uint64_t *words, uint64_t number,
+                             uint32_t lookers)
 {
-    uint64_t ahead[TELPHER_RMA_GPU_LOOKS][2] = {}; /* no line has round 0 */
+    uint64_t all[8];
 
-    for (int ended = 0; ended <= TELPHER_RMA_GPU_LOOKS + 1;) {
-        int32_t control;
+    if (lookers == 8) {
+        const uint32_t lane = telpher_rma_gpu_lane();
+        const uint32_t round = telpher_rma_link_round(number, TELPHER_RMA_DELIVERIES);
+        const uint64_t word = telpher_rma_gpu_load64(&line[lane]);
 
-        telpher_rma_gpu_deliver_look(shared, d, next, lanes, ahead);
-        control = (int32_t)d->control;
-        if (control < 0) {
-            if (telpher_rma_gpu_lane() == 0) {
-                telpher_rma_gpu_deliver_failure(g, control);
-            }
+        if (!telpher_rma_gpu_eight_agree((uint32_t)(word >> 32) == round)) {
             return 0;
         }
-        if (telpher_rma_gpu_is_line(d->words[0], next)) {
-            return 1;
-        }
-        ended += control == TELPHER_RMA_STOPS; /* a look that began behind it counts */
-        telpher_rma_gpu_let_others();
+        words[lane] = word;
+        telpher_rma_gpu_eight_meet();
+        return 1;
     }
-    return 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        all[i] = telpher_rma_gpu_load64(&line[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        words[i] = all[i];
+    }
+    return telpher_rma_gpu_is_line(all, number);
+}
+
+/* The lanes that look for line @p next, until it is there or all is over. Each look takes as
+ * long as the way to the host's memory and back; no other lane is waited for before what one
+ * can do of it is done. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
+                              const telpher_rma_shared *shared,
+                              telpher_rma_gpu_delivery *d, uint64_t next,
+                              uint32_t lookers)
+{
+    const uint64_t *line = shared->lines[next % TELPHER_RMA_DELIVERIES].words;
+    uint32_t control = TELPHER_RMA_GOES_ON, found = 0;
+
+    for (uint32_t polls = 1; !found; polls++) {
+        found =
+            (uint32_t)telpher_rma_gpu_deliver_look(line, d->words[0], next, lookers);
+        if (!found && control != TELPHER_RMA_GOES_ON) {
+            break; /* nothing had been written when that was said */
+        }
+        if (!found && polls % 4 == 0) {
+            control = telpher_rma_gpu_load((const uint32_t *)&shared->control);
+            control = lookers == 8 ? telpher_rma_gpu_of_first(control) : control;
+            telpher_rma_gpu_seen(2);
+            telpher_rma_gpu_let_others();
+        }
+    }
+    if (found) {
+        found += (uint32_t)telpher_rma_gpu_deliver_few(g, d, d->words[0]);
+    }
+    if (telpher_rma_gpu_lane() == 0) {
+        d->control = control;
+        d->found = found;
+    }
+}
+
+/* What was read, in its order. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_deliver_lines(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
+                              uint64_t next, uint32_t there, uint32_t lanes)
+{
+    for (uint32_t i = 0; i < there; i++) {
+        if (!telpher_rma_gpu_deliver_few(g, d, d->words[i])) {
+            telpher_rma_gpu_deliver_line(
+                g, d, d->words[i],
+                g->shared->beside[(next + i) % TELPHER_RMA_DELIVERIES], lanes);
+        }
+    }
 }
 
 /* @p launch  any grid's copy; @p state  memory that all lanes share. */
@@ -309,6 +338,7 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
     telpher_rma_shared *shared = g->shared;
     telpher_rma_gpu_delivery *d = (telpher_rma_gpu_delivery *)(void *)state;
     const uint32_t lanes = blockDim.x * blockDim.y * blockDim.z;
+    const uint32_t lookers = telpher_rma_gpu_lookers(lanes);
     uint64_t next = 0;
 
     if (telpher_rma_gpu_lane() == 0) {
@@ -318,23 +348,32 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
         d->near = g->domains == 1 ? g->ranks : 0;
         d->tags = g->tags;
     }
-    while (telpher_rma_gpu_deliver_wait(g, shared, d, next, lanes)) {
-        uint32_t there = 1; /* after a wait; then as many as there are */
+    for (;;) {
+        uint32_t there = 1;
 
-        do {
+        __syncthreads(); /* all have read what there was */
+        if (telpher_rma_gpu_lane() < lookers) {
+            telpher_rma_gpu_deliver_watch(g, shared, d, next, lookers);
+        }
+        __syncthreads();
+        if ((int32_t)d->control < 0 && telpher_rma_gpu_lane() == 0) {
+            telpher_rma_gpu_deliver_failure(g, (int32_t)d->control);
+        }
+        if ((int32_t)d->control < 0 || d->found == 0) {
+            return;
+        }
+        if (d->found == 1) {
             telpher_rma_gpu_seen(2); /* what lies beside is read behind the lines */
-            for (uint32_t i = 0; i < there; i++) {
-                if (!telpher_rma_gpu_deliver_few(g, d, d->words[i])) {
-                    telpher_rma_gpu_deliver_line(
-                        g, d, d->words[i],
-                        shared->beside[(next + i) % TELPHER_RMA_DELIVERIES], lanes);
-                }
-            }
+            telpher_rma_gpu_deliver_lines(g, d, next, there, lanes);
+        }
+        do { /* as many as there are by now */
             next += there;
             if (telpher_rma_gpu_lane() == 0) {
                 telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
             }
             there = telpher_rma_gpu_deliver_read(shared, d, next, lanes);
+            telpher_rma_gpu_seen(2);
+            telpher_rma_gpu_deliver_lines(g, d, next, there, lanes);
         } while (there != 0);
     }
 }

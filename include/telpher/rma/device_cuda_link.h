@@ -79,11 +79,11 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
     return status;
 }
 
-/* Writes a line, behind all that this rank wrote. There is room. What lies beside, or was put
- * to another GPU, has made the rank dirty. */
+/* Writes a line. There is room. What lies beside, or was put to another GPU, has made the rank
+ * dirty, and is there before the line; with @p own also what else it wrote. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_write_words(const telpher_rma *rma, uint32_t first, uint32_t second,
-                            uint64_t off, uint64_t local, uint64_t len)
+telpher_rma_gpu_write_words(const telpher_rma *rma, int own, uint32_t first,
+                            uint32_t second, uint64_t off, uint64_t local, uint64_t len)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     const uint32_t posted = state->posted;
@@ -92,7 +92,9 @@ telpher_rma_gpu_write_words(const telpher_rma *rma, uint32_t first, uint32_t sec
     uint64_t *at = state->box->lines[posted % TELPHER_RMA_LINES].words;
 
     state->posted = posted + 1;
-    telpher_rma_gpu_release_all(rma);
+    if (own || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
+        telpher_rma_gpu_release_all(rma);
+    }
     telpher_rma_gpu_store_both(at, round | first, round | second);
     telpher_rma_gpu_store_both(at + 2, round | (uint32_t)off, round | off >> 32);
     telpher_rma_gpu_store_both(at + 4, round | (uint32_t)local, round | local >> 32);
@@ -102,12 +104,12 @@ telpher_rma_gpu_write_words(const telpher_rma *rma, uint32_t first, uint32_t sec
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_write_line(const telpher_rma *rma, const telpher_rma_command *c)
 {
-    telpher_rma_gpu_write_words(rma, telpher_rma_link_first(c->op, c->flags, c->tag),
+    telpher_rma_gpu_write_words(rma, 1, telpher_rma_link_first(c->op, c->flags, c->tag),
                                 telpher_rma_link_second(c->to, (uint32_t)c->where),
                                 c->off, c->local, c->len);
 }
 
-/* A line that alone says it all. */
+/* A line that alone says it all, and is behind what this rank put. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_post_words(const telpher_rma *rma, uint32_t first, uint32_t second,
                            uint64_t off, uint64_t local, uint64_t len, const char *call,
@@ -123,7 +125,7 @@ telpher_rma_gpu_post_words(const telpher_rma *rma, uint32_t first, uint32_t seco
             return status;
         }
     }
-    telpher_rma_gpu_write_words(rma, first, second, off, local, len);
+    telpher_rma_gpu_write_words(rma, 0, first, second, off, local, len);
     return TELPHER_OK;
 }
 

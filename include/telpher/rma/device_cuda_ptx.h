@@ -11,11 +11,6 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* How many looks at memory of the host's are under way at once. */
-#ifndef TELPHER_RMA_GPU_LOOKS
-#define TELPHER_RMA_GPU_LOOKS 1
-#endif
-
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 &&                                  \
     __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
 #define TELPHER_RMA_GPU_FENCES_APART 1
@@ -175,6 +170,32 @@ telpher_rma_gpu_clock(void)
 
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return ns;
+}
+
+/* How many lanes look at a line of 8 words, the first ones: 8, whose words come at once, or 1. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_lookers(uint32_t lanes)
+{
+    return lanes >= 8 ? 8 : 1;
+}
+
+/* Of the first 8 lanes, which all come here: */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_eight_agree(int what)
+{
+    return __all_sync(0xff, what);
+}
+
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_of_first(uint32_t value)
+{
+    return __shfl_sync(0xff, value, 0);
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_eight_meet(void)
+{
+    __syncwarp(0xff);
 }
 
 /* Between looks at memory of the host's, which take so long that others have their turn. */

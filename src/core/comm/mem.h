@@ -143,7 +143,7 @@ void tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place,
                        uint32_t rank);
 /** Closes what was imported from a rank that is gone, or will when it is not in use. */
 void tp_mems_forget(struct tp_mems *mems, uint32_t rank);
-/** While @p keep is true nothing is closed; then what would have been is. */
+/** While @p keep is true nothing is closed; then what nobody uses is. */
 void tp_mems_keep_open(struct tp_mems *mems, bool keep);
 
 /* What the public calls do (include/telpher/mem.h, interop/opencl.h). */

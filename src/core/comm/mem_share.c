@@ -278,14 +278,15 @@ tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place, uint32
     import->owner = rank;
 }
 
+/* Those that nobody uses now: all, or those whose owner is gone. */
 static void
-close_stale(struct tp_mems *mems)
+close_idle(struct tp_mems *mems, bool all)
 {
     tp_list_for_each_safe(link, &mems->idle_imports)
     {
         struct import *import = tp_list_entry(link, struct import, link);
 
-        if (import->stale) {
+        if (all || import->stale) {
             mems->idle_count--;
             destroy(mems, import);
         }
@@ -304,7 +305,7 @@ tp_mems_forget(struct tp_mems *mems, uint32_t rank)
         import->stale = import->stale || import->owner == rank;
     }
     if (!mems->keeps_open) {
-        close_stale(mems);
+        close_idle(mems, false);
     }
 }
 
@@ -313,8 +314,7 @@ tp_mems_keep_open(struct tp_mems *mems, bool keep)
 {
     mems->keeps_open = keep;
     if (!keep) {
-        close_stale(mems);
-        limit_idle(mems);
+        close_idle(mems, true);
     }
 }
 

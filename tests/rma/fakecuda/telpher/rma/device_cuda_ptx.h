@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <time.h>
 
-#define TELPHER_RMA_GPU_LOOKS 2
 
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_load(const uint32_t *at)
@@ -85,6 +84,31 @@ telpher_rma_gpu_clock(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Lanes take turns here, so one looks. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_lookers(uint32_t lanes)
+{
+    (void)lanes;
+    return 1;
+}
+
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_eight_agree(int what)
+{
+    return what;
+}
+
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_of_first(uint32_t value)
+{
+    return value;
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_eight_meet(void)
+{
 }
 
 TELPHER_RMA_GPU_FN_ void
