@@ -33,6 +33,14 @@ compile() { # PROGRAM SOURCE…
         -I"$source/include/telpher/rma" -I"$source/examples/rma" "$@" -L"$build/lib" -ltelpher-rma -o "$programs/$program"
 }
 
+# So many of a lane's that as many ranks run at once as the times below ask for.
+registers() { # STUDY
+    case $1 in
+        stencil | stencil_thesis) echo "-maxrregcount=128" ;;
+        particles_thesis) echo "-maxrregcount=64" ;;
+    esac
+}
+
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu" || exit
     compile cuda_bench "$source/src/rma/cuda_bench.cu" || exit
@@ -44,10 +52,12 @@ build() {
     nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues" || exit
     compile reduction "$source/examples/rma/reduction.cu" || exit
     for study in stencil particles spmv power experts; do
-        compile "$study" "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
+        # shellcheck disable=SC2046 # several arguments
+        compile "$study" $(registers "$study") "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
     done
     for study in stencil particles spmv power; do
-        compile "${study}_thesis" -DSTUDY_THESIS "$source/examples/rma/$study.c" \
+        # shellcheck disable=SC2046
+        compile "${study}_thesis" -DSTUDY_THESIS $(registers "${study}_thesis") "$source/examples/rma/$study.c" \
             "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
     done
 }
@@ -82,26 +92,26 @@ scale() {
 scaling() {
     local LINES_SHOWN=10
     for devices in 1 2 4; do
-        scale stencil $devices 132 4 50 128
-        scale particles $devices 132 4 50 32
-        scale experts $devices 64 64 20 128
+        scale stencil $devices 528 1 50 128
+        scale particles $devices 528 1 50 32
+        scale experts $devices 132 64 20 256
     done
     for devices in 1 4; do
-        scale spmv $devices 132 64 50 128
-        scale power $devices 132 64 50 128
+        scale spmv $devices 66 128 50 128
+        scale power $devices 66 128 50 128
     done
-    for study in spmv power; do scale $study 9 29 64 50 128; done
+    for study in spmv power; do scale $study 9 33 64 50 128; done
 }
 
 thesis() {
     local LINES_SHOWN=10
     for devices in 1 2 4; do
-        scale stencil_thesis $devices 160 2 200 128
-        scale particles_thesis $devices 208 2 100 128
+        scale stencil_thesis $devices 160 2 200 256
+        scale particles_thesis $devices 208 2 100 512
     done
     for devices in 1 4; do
         scale spmv_thesis $devices 208 52 100 64
-        scale power_thesis $devices 208 52 100 64
+        scale power_thesis $devices 104 104 100 128
     done
 }
 

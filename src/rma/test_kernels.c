@@ -49,6 +49,8 @@ expect(telpher_rma *rma, int right)
     }
 }
 
+#include "rma/test_fold.h"
+
 /* Sums of every size, with the result where the source is; a broadcast from each rank. */
 TELPHER_RMA_KERNEL(kernel_collectives)
 {
@@ -85,6 +87,7 @@ TELPHER_RMA_KERNEL(kernel_collectives)
             telpher_rma_sync(rma);
         }
     }
+    fold_few(rma);
     telpher_rma_broadcast(rma, WORLD, 0, NULL, 0);
     telpher_rma_barrier(rma, WORLD);
     if (telpher_rma_lane(rma) == 0) {
