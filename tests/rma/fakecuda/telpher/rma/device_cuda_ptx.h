@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <time.h>
 
-
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_load(const uint32_t *at)
 {
