@@ -26,10 +26,17 @@ export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_R
 LINES_SHOWN=${LINES_SHOWN:-4}
 . "$source/scripts/gpu/step.sh"
 
+# start COMMAND…: as many at a time as there are processors; done_all ends the script when one failed
+start() {
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || exit; done
+    "$@" &
+}
+done_all() { while [ -n "$(jobs -p)" ]; do wait -n || exit; done; }
+
 compile() { # PROGRAM SOURCE…
     local program=$1
     shift
-    nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++20 --fmad=false -x cu -cudart static -I"$source/src" -I"$source/include" \
+    start nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++20 --fmad=false -x cu -cudart static -I"$source/src" -I"$source/include" \
         -I"$source/include/telpher/rma" -I"$source/examples/rma" "$@" -L"$build/lib" -ltelpher-rma -o "$programs/$program"
 }
 
@@ -42,24 +49,25 @@ registers() { # STUDY
 }
 
 build() {
-    compile cuda_test "$source/src/rma/cuda_test.cu" || exit
-    compile cuda_bench "$source/src/rma/cuda_bench.cu" || exit
-    compile cuda_processes "$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c" || exit
+    compile cuda_test "$source/src/rma/cuda_test.cu"
+    compile cuda_bench "$source/src/rma/cuda_bench.cu"
+    compile cuda_processes "$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c"
     if [ -n "${NVSHMEM:-}" ]; then
-        nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
-            -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem" || exit
+        start nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
+            -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem"
     fi
-    nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues" || exit
-    compile reduction "$source/examples/rma/reduction.cu" || exit
+    start nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues"
+    compile reduction "$source/examples/rma/reduction.cu"
     for study in stencil particles spmv power experts; do
         # shellcheck disable=SC2046 # several arguments
-        compile "$study" $(registers "$study") "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
+        compile "$study" $(registers "$study") "$source/examples/rma/$study"*.c "$source"/examples/rma/{study,compare,phases_cuda}.c
     done
     for study in stencil particles spmv power; do
         # shellcheck disable=SC2046
         compile "${study}_thesis" -DSTUDY_THESIS $(registers "${study}_thesis") "$source/examples/rma/$study.c" \
-            "$source"/examples/rma/{study,compare,phases_cuda}.c || exit
+            "$source"/examples/rma/{study,compare,phases_cuda}.c
     done
+    done_all
 }
 
 kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$programs/cuda_test" "$part"; done; }
@@ -139,8 +147,18 @@ processes() {
 
 memory() {
     command -v compute-sanitizer >/dev/null || { echo "memory: skipped, no compute-sanitizer"; return; }
+    # opening memory twice is no error of ours
+    local tool check all run=$source/scripts/gpu/launched
+    all=$(nvidia-smi -L 2>/dev/null | wc -l)
     for tool in memcheck racecheck; do
-        step "$tool-stencil" 200 compute-sanitizer --tool $tool --error-exitcode 9 "$programs/stencil" 6 3 2 3 32
+        check="compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9"
+        # shellcheck disable=SC2086 # several arguments
+        {
+            step "$tool-stencil" 200 $check "$programs/stencil" 6 3 2 3 32
+            step "$tool-experts" 200 $check "$programs/experts" 6 3 4 3 32
+            [ "$all" -lt 2 ] || TELPHER_RMA_GPUS=all step "$tool-power" 200 $check "$programs/power" 8 4 2 3 32
+        }
+        LAUNCHED_BY=$check TELPHER_RMA_TIMEOUT=30s step "$tool-processes" 200 "$run" "$build" "$all" 2 shm good 2 32 1000
     done
 }
 
