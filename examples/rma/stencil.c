@@ -212,32 +212,6 @@ wait_above(const struct place *p, uint32_t tag)
     }
 }
 
-/* The same for the kernel. In dCUDA's size they have registers of their own: with more lanes a
- * processor than it has registers for all that the kernel keeps, their loops would spill. */
-#if defined(__CUDACC__) && defined(STUDY_THESIS)
-#define APART __device__ __noinline__ static
-#else
-#define APART TELPHER_RMA_FN static
-#endif
-
-APART void
-do_laplacian(const struct place *p, uint32_t low, uint32_t high)
-{
-    laplacian(p, low, high);
-}
-
-APART void
-do_fluxes(const struct place *p, uint32_t low, uint32_t high)
-{
-    fluxes(p, low, high);
-}
-
-APART void
-do_update(const struct place *p, uint32_t low, uint32_t high)
-{
-    update(p, low, high);
-}
-
 /* How many neighbours there are. */
 TELPHER_RMA_FN static uint32_t
 neighbours(const struct place *p)
@@ -251,13 +225,13 @@ TELPHER_RMA_FN static void
 step_laplacian(const struct place *p, int computes, int sends)
 {
     if (computes) {
-        do_laplacian(p, p->first, p->first + 1);
+        laplacian(p, p->first, p->first + 1);
     }
     if (sends) {
         send_down(p, p->win[0], p->part.lap, LAP_CAME);
     }
     if (computes) {
-        do_laplacian(p, p->first + 1, p->last + 1);
+        laplacian(p, p->first + 1, p->last + 1);
     }
     if (sends) {
         wait_above(p, LAP_CAME);
@@ -269,13 +243,13 @@ TELPHER_RMA_FN static void
 step_fluxes(const struct place *p, int computes, int sends)
 {
     if (computes) {
-        do_fluxes(p, p->last, p->last + 1);
+        fluxes(p, p->last, p->last + 1);
     }
     if (sends) {
         send_up(p, p->win[1], p->part.fly, FLY_CAME);
     }
     if (computes) {
-        do_fluxes(p, p->first, p->last);
+        fluxes(p, p->first, p->last);
     }
     telpher_rma_sync(p->rma);
 }
@@ -298,13 +272,13 @@ TELPHER_RMA_FN static void
 step_update(const struct place *p, int computes, int sends)
 {
     if (computes) {
-        do_update(p, p->first + 1, p->last + 1);
+        update(p, p->first + 1, p->last + 1);
     }
     if (sends) {
         wait_below(p, FLY_CAME);
     }
     if (computes) {
-        do_update(p, p->first, p->first + 1);
+        update(p, p->first, p->first + 1);
     }
     if (sends) {
         send_out(p);
