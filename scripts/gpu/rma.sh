@@ -50,7 +50,7 @@ registers() { # STUDY
 
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu"
-    compile cuda_bench "$source/src/rma/cuda_bench.cu"
+    compile cuda_bench -maxrregcount=128 "$source/src/rma/cuda_bench.cu"
     compile cuda_processes "$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c"
     if [ -n "${NVSHMEM:-}" ]; then
         start nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
@@ -74,8 +74,8 @@ kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$pro
 
 tables() {
     LINES_SHOWN=80 step cuda_bench 120 "$programs/cuda_bench"
+    TELPHER_RMA_SLOTS=0 LINES_SHOWN=80 step cuda_bench-no-slots 60 "$programs/cuda_bench" latency
     LINES_SHOWN=80 step queues 30 "$programs/queues"
-    TELPHER_RMA_SLOTS=1 LINES_SHOWN=80 step cuda_bench-slots 60 "$programs/cuda_bench" latency
     [ -z "${NVSHMEM:-}" ] || LD_LIBRARY_PATH=$NVSHMEM/lib:$LD_LIBRARY_PATH NVSHMEM_DISABLE_NVLS=1 step nvshmem 60 "$programs/nvshmem"
 }
 

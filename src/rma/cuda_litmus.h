@@ -6,7 +6,7 @@
 
 #include <telpher/rma/device.h>
 
-enum { LITMUS_RANKS = 264, LITMUS_BYTES = 4096, LITMUS_MAX = 512 };
+enum { LITMUS_RANKS = 264, LITMUS_BYTES = 16384, LITMUS_MAX = 512 };
 enum litmus_way {
     PUT_NOTIFY,
     PUT_THEN_NOTIFY,
@@ -33,7 +33,8 @@ litmus_byte(uint32_t rank, uint32_t round, uint32_t i)
     return (uint8_t)((x ^ x >> 29) >> 13);
 }
 
-/* How many bytes, and where: any number, any place, but 8 at a multiple of 8. */
+/* How many bytes, and where: any number, any place, but 8 at a multiple of 8; now and then so
+ * many that warps copy runs of them. */
 TELPHER_RMA_FN static uint32_t
 litmus_place(const struct litmus *t, uint32_t rank, uint32_t round, uint32_t *ret_off)
 {
@@ -43,6 +44,11 @@ litmus_place(const struct litmus *t, uint32_t rank, uint32_t round, uint32_t *re
                    : round % 4 == 1 ? 16 * (1 + x % 8)
                                     : 1 + x % LITMUS_MAX;
 
+    if (round % 8 == 7 && t->way != VALUE) {
+        len = 4096 * (1 + x % 3) + (x >> 4) % 40;
+        *ret_off = (x >> 9) % (LITMUS_BYTES - len) / 16 * 16;
+        return len;
+    }
     *ret_off = (x >> 9) % (LITMUS_BYTES - LITMUS_MAX);
     *ret_off -= t->way == VALUE || round % 4 == 1 ? *ret_off % 16 : 0;
     return len;

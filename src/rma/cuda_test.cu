@@ -207,6 +207,7 @@ main(int argc, char **argv)
         printf("skipped: no CUDA device\n");
         return 77;
     }
+    setenv("TELPHER_RMA_SLOTS", "0", 1);
     if (*part == '\0' || strcmp(part, "one") == 0) {
         run_all("one GPU", 1, 1);
     }
@@ -221,7 +222,7 @@ main(int argc, char **argv)
         unsetenv("TELPHER_RMA_GPUS");
     }
     if (*part == '\0' || strcmp(part, "slots") == 0) {
-        setenv("TELPHER_RMA_SLOTS", "1", 1);
+        unsetenv("TELPHER_RMA_SLOTS");
         setenv(gpus > 1 ? "TELPHER_RMA_GPUS" : "TELPHER_RMA_PEERS",
                gpus > 1 ? "all" : "1", 1);
         run_all("slots", gpus > 1 ? 2 : 1, 2);

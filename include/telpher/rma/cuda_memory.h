@@ -163,7 +163,7 @@ telpher_rma_cuda_mail(struct telpher_rma_cuda *c, uint32_t d)
     const size_t rings = (size_t)c->host.ranks * TELPHER_RMA_GPU_DEPTH * 16;
     const uint32_t n = domain->ranks, first = domain->first;
 
-    if (wanted == NULL || strcmp(wanted, "1") != 0 || c->count == 1 ||
+    if ((wanted != NULL && strcmp(wanted, "0") == 0) || c->count == 1 ||
         c->host.world != c->host.ranks || c->host.ranks > TELPHER_RMA_GPU_MAIL_RANKS) {
         return 1;
     }

@@ -201,7 +201,9 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
 #include <telpher/rma/device_cuda_mail.h>
 #include <telpher/rma/device_cuda_link.h>
 #include <telpher/rma/device_cuda_group.h>
+#include <telpher/rma/device_cuda_copy.h>
 #include <telpher/rma/device_cuda_access.h>
+#include <telpher/rma/device_cuda_notify.h>
 #include <telpher/rma/device_cuda_take.h>
 #include <telpher/rma/device_cuda_few.h>
 #include <telpher/rma/device_cuda_fold.h>
@@ -318,6 +320,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     state->device = device;
     state->devices = g->devices;
     state->dirty = 0;
+    state->tags = g->tags;
     state->counts = part->counts + tags;
     state->senders = part->senders + tags;
     state->taken_more = part->taken + tags;
@@ -333,6 +336,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     state->mailed = 0;
     state->answered = state->under_way = 0;
+    state->looks = state->waits = state->asks = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
         state->in[i].taken = state->in[i].told = 0;
@@ -362,7 +366,7 @@ telpher_rma_gpu_begin(telpher_rma_gpu *g, telpher_rma *rma)
     __syncthreads();
 }
 
-/* With small puts all ranks come to their end together, looking until then. */
+/* Who looks for small puts looks until all ranks have come to their end. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_end_one(const telpher_rma *rma)
 {
@@ -383,7 +387,7 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
         return;
     }
     telpher_rma_gpu_come(rma, last, 0, 1); /* behind the fence above */
-    while (telpher_rma_gpu_load64(at) != rma->world_size &&
+    while (state->looks && telpher_rma_gpu_load64(at) != rma->world_size &&
            !telpher_rma_gpu_failed(rma)) {
         telpher_rma_gpu_look_for_mail(rma);
         telpher_rma_gpu_nap();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts and notifications on a GPU; part of rma/device_cuda.h. */
+/* Puts on a GPU; part of rma/device_cuda.h. */
 #ifndef TELPHER_RMA_DEVICE_CUDA_ACCESS_H
 #define TELPHER_RMA_DEVICE_CUDA_ACCESS_H
 
@@ -111,54 +111,6 @@ telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
 
 /* ---- puts ---- */
 
-enum { TELPHER_RMA_GPU_AT_ONCE = 8 }; /* loads of a lane that are under way */
-
-/* All lanes copy @p count of T; many loads are under way before the first store. */
-template <typename T>
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_copy_as(T *dst, const T *src, uint64_t count, uint32_t lanes)
-{
-    enum { N = TELPHER_RMA_GPU_AT_ONCE };
-    const uint64_t step = (uint64_t)N * lanes;
-    uint64_t i = telpher_rma_gpu_lane();
-
-#pragma unroll 1
-    for (; i + (step - lanes) < count; i += step) {
-        T some[N];
-
-#pragma unroll
-        for (uint32_t k = 0; k < N; k++) {
-            some[k] = src[i + k * lanes];
-        }
-#pragma unroll
-        for (uint32_t k = 0; k < N; k++) {
-            dst[i + k * lanes] = some[k];
-        }
-    }
-#pragma unroll 1
-    for (; i < count; i += lanes) {
-        dst[i] = src[i];
-    }
-}
-
-/* 16 bytes at a time where both ends allow it. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
-{
-    uint64_t done = 0;
-
-    if (((uint64_t)dst | (uint64_t)src) % 16 == 0) {
-        telpher_rma_gpu_copy_as((uint4 *)dst, (const uint4 *)src, len / 16, lanes);
-        done = len / 16 * 16;
-    } else if (((uint64_t)dst | (uint64_t)src) % 4 == 0) {
-        telpher_rma_gpu_copy_as((uint32_t *)dst, (const uint32_t *)src, len / 4, lanes);
-        done = len / 4 * 4;
-    }
-    for (uint64_t i = done + telpher_rma_gpu_lane(); i < len; i += lanes) {
-        dst[i] = src[i];
-    }
-}
-
 /* The counter behind all that was put there. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_add_to(const telpher_rma *rma, const telpher_rma_gpu_place *place,
@@ -233,21 +185,6 @@ telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place *pla
         telpher_rma_gpu_add_to(rma, place, tag, by);
     }
     return status;
-}
-
-/* What moves bytes by all lanes, or by one when they are few. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
-                     uint64_t len)
-{
-    if (dst == src) {
-        return; /* the same bytes */
-    } else if (len > 8) {
-        telpher_rma_gpu_copy(dst, src, len, rma->lanes);
-    } else if (telpher_rma_gpu_lane() == 0) {
-        telpher_rma_gpu_write_few(dst, telpher_rma_gpu_read_few(src, (uint32_t)len),
-                                  (uint32_t)len);
-    }
 }
 
 /* All lanes, which have met. */
@@ -325,18 +262,16 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int kind,
                            const char *call, const char *where)
 {
+    telpher_rma_gpu_have_read();
     const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, a->win, a->rank);
     const uint8_t *local = (const uint8_t *)a->local;
     const uint64_t at = place.base + a->off;
-    const telpher_rma_gpu_mailing mailing =
-        telpher_rma_gpu_may_mail(rma, place.target, a->tag, at);
     const int good =
         telpher_rma_gpu_fits(rma, &place, a) &
         (kind == TELPHER_RMA_GPU_PUT_VALUE ? at % 8 == 0
                                            : (local != NULL) & (at != (uint64_t)local));
     uint64_t value = a->value;
 
-    telpher_rma_gpu_have_read();
     __syncthreads();
     if (telpher_rma_gpu_lane() == 0 && kind != TELPHER_RMA_GPU_PUT_VALUE &&
         local != NULL) {
@@ -348,8 +283,12 @@ telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int ki
     }
     if (telpher_rma_gpu_lane() == 0) {
         telpher_status status = TELPHER_OK;
+        telpher_rma_gpu_mailing mailing = {NULL, NULL, 0, 0};
 
-        if (place.far == TELPHER_RMA_GPU_FAR && mailing.good) {
+        if (place.far == TELPHER_RMA_GPU_FAR) {
+            mailing = telpher_rma_gpu_may_mail(rma, place.target, a->tag, at);
+        }
+        if (mailing.good) {
             telpher_rma_gpu_mail_to(rma, &mailing, place.target, a->tag, at, value,
                                     (uint32_t)a->len);
         } else {
@@ -378,14 +317,59 @@ telpher_rma_gpu_put(telpher_rma *rma, const telpher_rma_access *a, const char *w
     return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT, where);
 }
 
+/* A put with its notification of which no more is to be known; all lanes, which have met. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_put_notify_at(telpher_rma *rma, uint64_t at, const void *local,
+                              uint64_t len, uint64_t *count, uint32_t *sender,
+                              uint32_t far)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    telpher_rma_gpu_move(rma, (uint8_t *)at, (const uint8_t *)local, len);
+    __syncthreads();
+    if (telpher_rma_gpu_lane() == 0) {
+        if (far) {
+            telpher_rma_gpu_release_far();
+            state->dirty = TELPHER_RMA_GPU_TOLD_FAR;
+        } else {
+            telpher_rma_gpu_release_near();
+        }
+        telpher_rma_gpu_add(count, 1);
+        telpher_rma_gpu_store(sender, rma->world_rank + 1);
+    }
+    __syncthreads();
+    return TELPHER_OK;
+}
+
+/* More than a few bytes, or none. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_access_many(telpher_rma *rma, const telpher_rma_access *a,
+                            const char *where)
+{
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    telpher_rma_gpu_have_read();
+    const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, a->win, a->rank);
+    const uint32_t busy =
+        state->under_way | state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
+    const int quick = telpher_rma_gpu_fits(rma, &place, a) & (a->local != NULL) &
+                      ((place.far == 0) | (busy == 0));
+    __syncthreads();
+    return quick ? telpher_rma_gpu_put_notify_at(rma, place.base + a->off, a->local,
+                                                 a->len, &place.counts[a->tag],
+                                                 &place.senders[a->tag], place.far)
+                 : telpher_rma_gpu_access(rma, a->local, a->off, a->len, 0, a->win,
+                                          a->rank, a->tag, TELPHER_RMA_GPU_PUT_NOTIFY,
+                                          where);
+}
+
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_put_notify(telpher_rma *rma, const telpher_rma_access *a,
                            const char *where)
 {
-    return a->len - 1 < 8
-               ? telpher_rma_gpu_access_few(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY,
-                                            "put_notify", where)
-               : telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT_NOTIFY, where);
+    return a->len - 1 < 8 ? telpher_rma_gpu_access_few(
+                                rma, a, TELPHER_RMA_GPU_PUT_NOTIFY, "put_notify", where)
+                          : telpher_rma_gpu_access_many(rma, a, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
@@ -413,119 +397,6 @@ telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
                  ? telpher_rma_gpu_ask_flush(rma, win, where)
                  : (telpher_rma_gpu_fence(rma),
                     telpher_rma_gpu_settle_all(rma, "flush", where)));
-    return status;
-}
-
-/* The place of a rank that is not at hand. */
-TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
-                           const char *where)
-{
-    telpher_rma_gpu_place *known =
-        telpher_rma_gpu_known(rma, TELPHER_RMA_GPU_GROUP_KEY(comm), rank);
-
-    if (comm < 0 || telpher_rma_gpu_find_rank(rma, comm, rank, known) != TELPHER_OK) {
-        known->key = TELPHER_RMA_GPU_NO_KEY;
-        return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
-    }
-    return TELPHER_OK;
-}
-
-/* A notification to a rank that is not at hand, or behind what is under way. */
-TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
-                                 uint32_t rank, uint32_t tag, const char *where)
-{
-    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
-    const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, rank);
-    telpher_status status;
-
-    if (tag >= rma->tags) {
-        return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "notify", where);
-    }
-    if (comm < 0 || known->key != key || known->rank != rank) {
-        status = telpher_rma_gpu_notify_new(rma, comm, rank, where);
-        if (status != TELPHER_OK) {
-            return status;
-        }
-    }
-    if (telpher_rma_gpu_by_agent(rma, known->far)) {
-        return telpher_rma_gpu_post_notify(rma, known->target, tag, where);
-    }
-    telpher_rma_gpu_count(rma, known, tag);
-    return TELPHER_OK;
-}
-
-/* What is at hand is looked at before the lanes have met: only calls change it, and they end with
- * a barrier. */
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
-                       uint32_t tag, const char *where)
-{
-    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, key, rank);
-    const uint32_t dirty = state->dirty, tags = rma->tags, me = rma->world_rank + 1,
-                   busy = (dirty & TELPHER_RMA_GPU_PUT_FAR) | state->under_way |
-                          state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
-    const int quick = (comm >= 0) & (place.key == key) & (place.rank == rank) &
-                      (tag < tags) & ((place.far == 0) | (busy == 0));
-
-    telpher_rma_gpu_have_read();
-    __syncthreads();
-    if (telpher_rma_gpu_lane() == 0) {
-        if (quick) {
-            if (!place.far) {
-                telpher_rma_gpu_release_near();
-            }
-            telpher_rma_gpu_add(&place.counts[tag], 1);
-            telpher_rma_gpu_store(&place.senders[tag], me);
-            state->dirty = dirty | (place.far ? TELPHER_RMA_GPU_TOLD_FAR : 0);
-            state->once = TELPHER_OK;
-        } else {
-            state->once = telpher_rma_gpu_notify_otherwise(rma, comm, rank, tag, where);
-        }
-    }
-    __syncthreads();
-    return state->once;
-}
-
-/* One fence for all that are near. */
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
-                                const uint32_t *ranks, uint32_t count, uint32_t tag,
-                                const char *where)
-{
-    const int32_t key = TELPHER_RMA_GPU_GROUP_KEY(comm);
-    telpher_status status = TELPHER_OK;
-    int fenced = 0;
-
-    for (uint32_t i = 0; i < count && status == TELPHER_OK; i++) {
-        const telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, key, ranks[i]);
-
-        if (comm < 0 || tag >= rma->tags || known->key != key ||
-            known->rank != ranks[i] || known->far) {
-            status = telpher_rma_gpu_notify_otherwise(rma, comm, ranks[i], tag, where);
-            continue;
-        }
-        if (!fenced) {
-            telpher_rma_gpu_release_near();
-        }
-        fenced = 1;
-        telpher_rma_gpu_add(&known->counts[tag], 1);
-        telpher_rma_gpu_store(&known->senders[tag], rma->world_rank + 1);
-    }
-    return status;
-}
-
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_notify_each(telpher_rma *rma, telpher_rma_comm comm,
-                            const uint32_t *ranks, uint32_t count, uint32_t tag,
-                            const char *where)
-{
-    telpher_rma_gpu_have_read();
-    TELPHER_RMA_GPU_ONCE_(
-        rma, telpher_rma_gpu_notify_each_one(rma, comm, ranks, count, tag, where));
     return status;
 }
 

@@ -97,10 +97,8 @@ telpher_rma_gpu_few_take(const telpher_rma *rma, const uint64_t *slot, int index
                        ? TELPHER_OK
                        : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where);
         }
-        if (telpher_rma_gpu_lane() == 0) {
-            telpher_rma_gpu_look_for_mail(rma);
-        }
-        status = telpher_rma_gpu_look(rma, &wait, 0, polls);
+        status =
+            telpher_rma_gpu_look(rma, &wait, 0, polls); /* not for mail: see below */
     }
     return status;
 }
@@ -206,8 +204,9 @@ telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
         values[1] = telpher_rma_gpu_read_few(src + 8, len - 8);
     }
     telpher_rma_gpu_few_send(rma, index, word, all, values, (len + 7) / 8);
-    /* others may not come before this rank has taken their small puts */
-    return state->bell == NULL
+    /* others may not come before this rank, which looks, has taken their small puts; behind
+     * this none waits for that */
+    return !state->looks
                ? TELPHER_OK
                : telpher_rma_gpu_meet_long(rma, index,
                                            &telpher_rma_gpu_of(rma)

@@ -235,11 +235,13 @@ telpher_rma_gpu_meet_one(const telpher_rma *rma, int index, uint64_t word,
     telpher_rma_gpu_release_to(rma, index);
     telpher_rma_gpu_come(rma, index, turn, word);
 #pragma unroll 1
-    for (uint32_t polls = 0; state->bell == NULL && polls < TELPHER_RMA_GPU_EAGER;
-         polls++) {
+    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
         if (telpher_rma_gpu_load64(at) == all) {
             telpher_rma_gpu_seen(state->domains);
             return failed ? TELPHER_ERR_CANCELED : TELPHER_OK;
+        }
+        if (state->looks) {
+            telpher_rma_gpu_look_for_some(rma);
         }
     }
     return telpher_rma_gpu_meet_long(rma, index, at, all, call, where);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small puts between GPUs, for launches that want them so (TELPHER_RMA_SLOTS=1); part of
- * rma/device_cuda.h. Up to 8 bytes and their notification go in one store of 16 bytes to a
+ * Small puts between GPUs, but with TELPHER_RMA_SLOTS=0; part of rma/device_cuda.h. Up to 8 bytes and their notification go in one store of 16 bytes to a
  * slot of the target's, which writes the bytes where they belong when it looks. So no fence
  * for the system stands between the two.
  *
  * Each pair of ranks has a ring of slots; the target says now and then how many it has
- * taken, and when it is asked. It looks while it waits: at the sender that sent the tag
- * last, and at all that rang when its bell has rung more often than it took.
+ * taken, and when it is asked. Nobody looks who was not asked to, by a first small put that
+ * went otherwise; so programs without any pay nothing. Who looks does so while it waits: at
+ * the sender that sent the tag last, and at all that rang when its bell has rung more often
+ * than it took.
  *
  * Nothing passes a slot by: while some of a rank's may not be taken, what it puts otherwise
  * is behind a fence for the system, and its notification goes in a slot of no bytes. Where
@@ -61,7 +62,7 @@ TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
 {
     telpher_rma_gpu_release_near();
-    telpher_rma_gpu_store(in->credit, in->taken);
+    telpher_rma_gpu_store(in->credit, in->taken + 1);
     in->told = in->taken;
 }
 
@@ -245,6 +246,26 @@ telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
     telpher_rma_gpu_take_all_mail(rma);
 }
 
+/* From now on this rank looks, and says so to all that may send. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_begin_to_look(const telpher_rma *rma)
+{
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    state->looks = 1;
+    for (uint32_t source = 0; source < g->ranks; source++) {
+        const uint32_t domain = telpher_rma_gpu_domain(g, source);
+
+        if (domain != state->domain) {
+            telpher_rma_gpu_store(
+                &g->parts[domain]
+                     .credits[(uint64_t)source * g->ranks + rma->world_rank],
+                1);
+        }
+    }
+}
+
 /* Looks whether there is any, and whether somebody asks. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_look_for_some(const telpher_rma *rma)
@@ -259,15 +280,22 @@ telpher_rma_gpu_look_for_some(const telpher_rma *rma)
     }
     if ((uint32_t)asked != state->answered) {
         state->answered = (uint32_t)asked;
-        telpher_rma_gpu_tell_all(rma);
+        if (state->looks) {
+            telpher_rma_gpu_tell_all(rma);
+        } else {
+            telpher_rma_gpu_begin_to_look(rma);
+        }
     }
 }
 
-/* For all loops that wait. */
+/* For all loops that wait, and calls that may: who does not look yet looks now and then
+ * whether somebody asks. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_look_for_mail(const telpher_rma *rma)
 {
-    if (telpher_rma_gpu_state_of(rma)->bell != NULL) {
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    if (state->bell != NULL && (state->looks || ++state->waits % 16 == 0)) {
         telpher_rma_gpu_look_for_some(rma);
     }
 }
@@ -285,7 +313,7 @@ telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
     uint32_t polls = 0;
 
     while (status == TELPHER_OK) {
-        out->acked = telpher_rma_gpu_load(out->credit);
+        out->acked = telpher_rma_gpu_load(out->credit) - 1;
         if (out->sent == out->acked) {
             telpher_rma_gpu_waited(rma, out->credit, polls);
             return TELPHER_OK;
@@ -338,7 +366,7 @@ telpher_rma_gpu_settle_bytes(const telpher_rma *rma, uint32_t target, uint64_t a
     telpher_rma_gpu_outbox *out =
         &telpher_rma_gpu_state_of(rma)->out[target % TELPHER_RMA_GPU_BOXES];
 
-    out->acked = telpher_rma_gpu_load(out->credit);
+    out->acked = telpher_rma_gpu_load(out->credit) - 1;
     return out->sent == out->acked || at + len <= out->low || at >= out->high
                ? TELPHER_OK
                : telpher_rma_gpu_settle(rma, out, call, where);
@@ -359,10 +387,12 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     const telpher_rma_gpu_part *part = &g->parts[telpher_rma_gpu_domain(g, target)];
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     uint64_t pair = (uint64_t)rma->world_rank * g->ranks + target;
+    uint32_t *credit, told;
 
     if (out->sent != out->acked) {
-        out->acked = telpher_rma_gpu_load(out->credit);
+        out->acked = telpher_rma_gpu_load(out->credit) - 1;
     }
     if (out->target == target) {
         return out->sent - out->acked < TELPHER_RMA_GPU_DEPTH;
@@ -370,9 +400,17 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
     if (out->sent != out->acked) {
         return 0;
     }
+    credit = &g->parts[state->domain].credits[pair];
+    told = telpher_rma_gpu_load(credit);
+    if (told == 0) { /* it does not look yet */
+        if (state->asks++ % TELPHER_RMA_GPU_DEPTH == 0) {
+            atomicAdd_system(&part->bells[target].asked, 1);
+        }
+        return 0;
+    }
     out->target = target;
-    out->credit = &g->parts[telpher_rma_gpu_state_of(rma)->domain].credits[pair];
-    out->sent = out->acked = telpher_rma_gpu_load(out->credit); /* all was taken */
+    out->credit = credit;
+    out->sent = out->acked = told - 1; /* all was taken */
     out->bell = &part->bells[target];
     out->slots = part->mail + ((uint64_t)target * g->ranks + rma->world_rank) *
                                   TELPHER_RMA_GPU_DEPTH * 2;

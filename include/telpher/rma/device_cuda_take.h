@@ -137,6 +137,12 @@ TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    if (telpher_rma_gpu_there(rma, tag, count)) {
+        telpher_rma_gpu_take(rma, tag, count);
+        return 1;
+    }
+
     telpher_rma_gpu_inbox *in = telpher_rma_gpu_mail_expected(rma, tag);
     const telpher_rma_gpu_inbox box = in != NULL ? *in : telpher_rma_gpu_inbox{};
     const uint64_t *at = &state->counts[tag], *bell = &state->bell->rung,
@@ -255,34 +261,51 @@ telpher_rma_gpu_sender(const telpher_rma *rma, telpher_rma_comm comm, uint32_t f
                : -1;
 }
 
-TELPHER_RMA_GPU_FN_ telpher_status
+/* All that a wait may be, one lane. */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
                          uint32_t tag, uint32_t count, uint64_t timeout_ns,
                          const char *where)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     int64_t sender =
         from == TELPHER_RMA_NO_RANK ? from : telpher_rma_gpu_sender(rma, comm, from);
-    int came;
 
     if (tag >= rma->tags || sender < 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "wait", where);
     }
-    came = state->bell == NULL ? telpher_rma_gpu_come_soon(rma, tag, count)
-                               : telpher_rma_gpu_mail_comes(rma, tag, count);
-    return came ? TELPHER_OK
-                : telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count,
-                                            timeout_ns, where);
+    return telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count, timeout_ns,
+                                     where);
 }
 
+/* What comes soon is taken in line; from whom it should come is nobody's question then, but
+ * whether there is such a rank. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
                      uint32_t tag, uint32_t count, uint64_t timeout_ns,
                      const char *where)
 {
-    TELPHER_RMA_GPU_ONCE_(
-        rma, telpher_rma_gpu_wait_one(rma, comm, from, tag, count, timeout_ns, where));
-    return status;
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    __syncthreads();
+    if (telpher_rma_gpu_lane() == 0) {
+        const int known =
+            tag < state->tags && (from == TELPHER_RMA_NO_RANK ||
+                                  telpher_rma_gpu_sender(rma, comm, from) >= 0);
+
+        if (state->bell != NULL && !state->looks) {
+            telpher_rma_gpu_look_for_mail(rma);
+        }
+        const int mail = state->looks != 0;
+
+        state->once = TELPHER_OK;
+        if (!(known && !mail && telpher_rma_gpu_come_soon(rma, tag, count)) &&
+            !(known && mail && telpher_rma_gpu_mail_comes(rma, tag, count))) {
+            state->once = telpher_rma_gpu_wait_one(rma, comm, from, tag, count,
+                                                   timeout_ns, where);
+        }
+    }
+    __syncthreads();
+    return state->once;
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status

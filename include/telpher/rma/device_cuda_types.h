@@ -82,7 +82,7 @@ typedef struct telpher_rma_gpu_line {
     char text[TELPHER_RMA_GPU_TEXT];
 } telpher_rma_gpu_line;
 
-/** What small puts came, and how many senders want to know what was taken. */
+/** What small puts came, and how often senders asked to look, or to tell what was taken. */
 typedef struct __align__(16) telpher_rma_gpu_bell
 {
     uint64_t rung; /* comes first; both are read at once */
@@ -109,7 +109,8 @@ typedef struct telpher_rma_gpu_part {
     uint64_t *few; /* by group, turn and position: what few bytes each came with */
     uint64_t *mail; /* slots of 16 bytes, by target and source; NULL = none */
     uint32_t *mail_taken; /* by target and source */
-    uint32_t *credits; /* what was taken, by source and target */
+    uint32_t
+        *credits; /* what was taken and 1, by source and target; 0 = nobody looks */
     telpher_rma_gpu_bell *bells; /* by target */
     telpher_rma_gpu_reply *answers; /* by rank; NULL = one process */
 } telpher_rma_gpu_part;
@@ -201,9 +202,11 @@ typedef struct telpher_rma_gpu_state {
     uint32_t
         domains; /* the same, and one more if other processes' add to what is ours */
     uint32_t device, devices; /* of this process's */
-    /* what was done to other domains since the last fence for the system */
-    uint32_t dirty;
-    uint32_t under_way; /* small puts that this rank sent may not be taken */
+    /* What a notification looks at, read at once: what was done to other domains since the last
+     * fence for the system; whether small puts that this rank sent may not be taken; whether
+     * something was put by the agent that may be on its way; rma.tags */
+    __align__(16) uint32_t dirty;
+    uint32_t under_way, by_agent, tags;
     telpher_status once; /* what one lane found, for all */
     uint64_t *counts; /* this rank's */
     uint32_t *senders, *taken_more; /* taken_more for tags above */
@@ -212,9 +215,10 @@ typedef struct telpher_rma_gpu_state {
     telpher_rma_mailbox *box; /* to the agent; NULL = one process */
     telpher_rma_gpu_reply *answer;
     uint32_t posted, room, asked; /* commands; seen done; that are answered */
-    uint32_t by_agent; /* something was put by the agent that may be on its way */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
+    uint32_t looks; /* whether it looks for some: somebody asked */
+    uint32_t waits, asks; /* so far, to look or to ask now and then */
     uint32_t answered; /* of those that asked */
     telpher_rma_gpu_inbox in[TELPHER_RMA_GPU_BOXES];
     telpher_rma_gpu_outbox out[TELPHER_RMA_GPU_BOXES];
