@@ -204,11 +204,11 @@ reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t ot
     uint32_t *out = (uint32_t *)(t->memory[rma->world_rank] + LITMUS_BYTES);
     uint32_t got[EACH];
 
+    if (round > 1) {
+        telpher_rma_wait(rma, 5, 1); /* what went there has come, too */
+    }
     for (uint32_t k = 0; k < EACH; k++) {
         out[k * lanes + lane] = round * 2654435761u + k * lanes + lane;
-    }
-    if (round > 1) {
-        telpher_rma_wait(rma, 5, 1);
     }
     telpher_rma_put_notify(rma, win, other, 0, out,
                            (uint64_t)EACH * lanes * sizeof(*out), 3);

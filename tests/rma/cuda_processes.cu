@@ -3,10 +3,10 @@
  * usage: telpher launch -n PROCESSES -- cuda_processes WHAT RANKS [LANES]
  *
  * Kernels on GPUs whose ranks lie in several processes: good (those of the tests, with
- * poisoned memory), bad (what fails, and who is told), litmus (whether data is there when its
- * notification is), latency (beside a flag's way to the host and back), dies (the last process
- * is killed while the others wait: add -k to the launch). scripts/gpu/rma.sh runs it on GPUs,
- * the tests on processors that play GPUs.
+ * poisoned memory), few (some of them), bad (what fails, and who is told), litmus (whether
+ * data is there when its notification is), latency (beside a flag's way to the host and back),
+ * dies (the last process is killed while the others wait: add -k to the launch).
+ * scripts/gpu/rma.sh runs it on GPUs, the tests on processors that play GPUs.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -225,6 +225,12 @@ good_kernels(telpher_rma_job *job)
     run(job, &kernel_tags);
     poison(0);
     run(job, &kernel_polls);
+}
+
+/* What takes many steps. */
+static void
+long_kernels(telpher_rma_job *job)
+{
     poison(0);
     run(job, &kernel_flood);
     poison(0);
@@ -508,7 +514,11 @@ main(int argc, char **argv)
     srand(getpid());
     if (strcmp(what, "good") == 0) {
         good_kernels(job);
+        long_kernels(job);
         good_groups(job);
+        accesses(job, most != 0 ? most : PROCESSES_BYTES);
+    } else if (strcmp(what, "few") == 0) {
+        good_kernels(job);
         accesses(job, most != 0 ? most : PROCESSES_BYTES);
     } else if (strcmp(what, "bad") == 0) {
         bad_kernels();

@@ -294,18 +294,22 @@ telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
     const uint64_t *line = shared->lines[next % TELPHER_RMA_DELIVERIES].words;
     uint32_t control = TELPHER_RMA_GOES_ON, found = 0;
 
-    for (uint32_t polls = 1; !found; polls++) {
+    for (uint32_t polls = 1;; polls++) {
+        /* under way at the same time as the look */
+        uint32_t says = polls % 4 == 0
+                            ? telpher_rma_gpu_load((const uint32_t *)&shared->control)
+                            : TELPHER_RMA_GOES_ON;
+
         found =
             (uint32_t)telpher_rma_gpu_deliver_look(line, d->words[0], next, lookers);
-        if (!found && control != TELPHER_RMA_GOES_ON) {
+        if (found || control != TELPHER_RMA_GOES_ON) {
             break; /* nothing had been written when that was said */
         }
-        if (!found && polls % 4 == 0) {
-            control = telpher_rma_gpu_load((const uint32_t *)&shared->control);
-            control = lookers == 8 ? telpher_rma_gpu_of_first(control) : control;
+        control = lookers == 8 ? telpher_rma_gpu_of_first(says) : says;
+        if (control != TELPHER_RMA_GOES_ON) {
             telpher_rma_gpu_seen(2);
-            telpher_rma_gpu_let_others();
         }
+        telpher_rma_gpu_let_others();
     }
     if (found) {
         found += (uint32_t)telpher_rma_gpu_deliver_few(g, d, d->words[0]);
