@@ -35,13 +35,13 @@ token_of(const struct place *p, uint32_t i)
     return (uint64_t)p->me * p->size + i;
 }
 
-/* Sums of @p count numbers before each one, and of all behind the last; called by all lanes. */
+/* Sums of @p count numbers before each one, and of all behind the last. Called by all lanes, of
+ * which @p most add. */
 TELPHER_RMA_FN static void
-add_up(const struct place *p, const uint32_t *numbers, size_t stride, uint32_t count,
-       uint32_t sum, uint32_t *sums, size_t sums_stride)
+add_up(const struct place *p, uint32_t most, const uint32_t *numbers, size_t stride,
+       uint32_t count, uint32_t sum, uint32_t *sums, size_t sums_stride)
 {
-    enum { LANES = 32 }; /* more would only wait for each other's sums */
-    uint32_t lanes = p->lanes < LANES ? p->lanes : LANES;
+    uint32_t lanes = p->lanes < most ? p->lanes : most;
     uint32_t lane = p->lane < lanes ? p->lane : lanes, part = 0;
     uint32_t first = study_first(count, lanes, lane);
     uint32_t last = lane < lanes ? study_first(count, lanes, lane + 1) : first;
@@ -117,7 +117,7 @@ sort_out(const struct place *p, uint32_t step)
     const struct rank_memory *m = &p->m;
 
     choose(p, step, m->counts);
-    add_up(p, m->counts, 1, p->ranks, 0, m->starts, 1);
+    add_up(p, p->lanes, m->counts, 1, p->ranks, 0, m->starts, 1);
     for (uint32_t i = p->lane; i < p->messages; i += p->lanes) {
         m->slots[i] += m->starts[m->experts[i]];
     }
@@ -334,6 +334,8 @@ TELPHER_RMA_KERNEL(experts)
 
 /* ---- two models: messages in order on each device, and a copy for each pair ---- */
 
+enum { PHASE_LANES = 32 }; /* that add up: measured to be best */
+
 STUDY_PHASE(choose_phase)
 {
     struct place p = place_of(rma);
@@ -352,7 +354,8 @@ STUDY_PHASE(count_phase)
 
     (void)step;
     for (uint32_t r = study_first(p.ranks, p.each, rma->device_rank); r < end; r++) {
-        add_up(&p, &d->counts[r], p.ranks, p.each, 0, &d->counts[r], p.ranks);
+        add_up(&p, PHASE_LANES, &d->counts[r], p.ranks, p.each, 0, &d->counts[r],
+               p.ranks);
     }
 }
 
@@ -367,8 +370,8 @@ STUDY_PHASE(start_phase)
         uint32_t begin = to * p.each * p.messages,
                  *starts = &d->starts[to * (p.each + 1)];
 
-        add_up(&p, &d->counts[(size_t)p.each * p.ranks + to * p.each], 1, p.each, begin,
-               starts, 1);
+        add_up(&p, PHASE_LANES, &d->counts[(size_t)p.each * p.ranks + to * p.each], 1,
+               p.each, begin, starts, 1);
         if (p.lane == 0) {
             d->ends[to] = starts[p.each] - begin;
         }

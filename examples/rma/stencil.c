@@ -262,10 +262,10 @@ send_out(const struct place *p)
 
     if (p->first != 1 && p->last != p->rows) {
         telpher_rma_notify_each(p->rma, TELPHER_RMA_WORLD, sides, 2, OUT_CAME);
-        return;
+    } else {
+        send_down(p, p->win_out, p->part.out, OUT_CAME);
+        send_up(p, p->win_out, p->part.out, OUT_CAME);
     }
-    send_down(p, p->win_out, p->part.out, OUT_CAME);
-    send_up(p, p->win_out, p->part.out, OUT_CAME);
 }
 
 TELPHER_RMA_FN static void
