@@ -272,8 +272,8 @@ telpher_rma_gpu_deliver_look(const uint64_t *line, uint64_t *words, uint64_t num
         return 1;
     }
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        all[i] = telpher_rma_gpu_load64(&line[i]);
+    for (int i = 0; i < 8; i += 2) { /* one after the other, it seems */
+        telpher_rma_gpu_load_both(&line[i], &all[i], &all[i + 1]);
     }
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -295,8 +295,8 @@ telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
     uint32_t control = TELPHER_RMA_GOES_ON, found = 0;
 
     for (uint32_t polls = 1;; polls++) {
-        /* under way at the same time as the look */
-        uint32_t says = polls % 4 == 0
+        /* seldom: a lane's looks at the host's memory wait for each other */
+        uint32_t says = polls % 64 == 0
                             ? telpher_rma_gpu_load((const uint32_t *)&shared->control)
                             : TELPHER_RMA_GOES_ON;
 
