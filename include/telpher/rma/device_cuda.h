@@ -38,8 +38,7 @@
 TELPHER_RMA_GPU_FN_ telpher_rma_gpu_state *
 telpher_rma_gpu_state_of(const telpher_rma *rma)
 {
-    __builtin_assume(__isShared(rma)); /* a load that knows it is shorter */
-    return (telpher_rma_gpu_state *)(uintptr_t)rma;
+    return (telpher_rma_gpu_state *)telpher_rma_gpu_shared(rma);
 }
 
 /* For all ranks of the launch. */

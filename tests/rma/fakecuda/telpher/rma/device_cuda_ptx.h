@@ -122,6 +122,12 @@ telpher_rma_gpu_nap(void)
     __nanosleep(64);
 }
 
+TELPHER_RMA_GPU_FN_ void *
+telpher_rma_gpu_shared(const void *at)
+{
+    return (void *)(uintptr_t)at;
+}
+
 TELPHER_RMA_GPU_FN_ telpher_rma *
 telpher_rma_gpu_at_hand(telpher_rma_gpu_state *state)
 {
