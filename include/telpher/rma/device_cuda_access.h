@@ -146,6 +146,8 @@ telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place *place
     if (!place->far ||
         (telpher_rma_gpu_state_of(rma)->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
         telpher_rma_gpu_release(rma, place);
+    } else {
+        telpher_rma_gpu_all_have_read();
     }
     if (!unsettled) {
         telpher_rma_gpu_add_to(rma, place, tag, 1);

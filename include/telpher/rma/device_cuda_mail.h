@@ -471,6 +471,7 @@ telpher_rma_gpu_mail_to(const telpher_rma *rma, const telpher_rma_gpu_mailing *m
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
+    telpher_rma_gpu_all_have_read();
     telpher_rma_gpu_store_both(mailing->slot, value,
                                at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
                                    (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |

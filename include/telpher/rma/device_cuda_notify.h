@@ -66,6 +66,8 @@ telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
         if (quick) {
             if (!place.far) {
                 telpher_rma_gpu_release_near();
+            } else {
+                telpher_rma_gpu_all_have_read();
             }
             telpher_rma_gpu_add(&place.counts[tag], 1);
             telpher_rma_gpu_store(&place.senders[tag], rma->world_rank + 1);

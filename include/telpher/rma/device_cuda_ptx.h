@@ -145,7 +145,7 @@ telpher_rma_gpu_release_far(void)
 }
 
 /* What this lane read is in its registers, whatever others write from now on: a notification
- * that its rank sends next may tell them to. */
+ * that its rank sends next may tell them to. Compilers make it so from sm_90 on. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_have_read(void)
 {
@@ -159,6 +159,16 @@ TELPHER_RMA_GPU_FN_ void *
 telpher_rma_gpu_shared(const void *at)
 {
     return __cvta_shared_to_generic(__cvta_generic_to_shared(at));
+}
+
+/* The same by one lane for all that met, where the above is not enough, before a notification
+ * that no other fence precedes. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_all_have_read(void)
+{
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
+    telpher_rma_gpu_release_near();
+#endif
 }
 
 /* The state's address in a register: the compiler would make it anew for each access, which

@@ -76,6 +76,11 @@ telpher_rma_gpu_have_read(void)
 {
 }
 
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_all_have_read(void)
+{
+}
+
 TELPHER_RMA_GPU_FN_ uint64_t
 telpher_rma_gpu_clock(void)
 {
