@@ -463,7 +463,6 @@ telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *da
 
     (void)tell(err, TELPHER_OK, "");
     status = check_kernel(kernel, err);
-
     if (status != TELPHER_OK && job->world == NULL) {
         return status;
     }
