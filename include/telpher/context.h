@@ -140,10 +140,11 @@ TELPHER_CALL telpher_status telpher_peer_status(const telpher_context *ctx,
  * Ends all that goes between this process and @p rank, as if that one had died: for a
  * process that still is there, and does not answer. What is under way with it completes with
  * TELPHER_ERR_PEER_LOST in the calls to telpher_progress() that follow, and memory that was
- * lent for it is free then. The other side sees this process as lost.
+ * lent for it is free then. The other side sees this process as lost; if neither has turned to
+ * the other before, when it sends something.
  *
  * @return TELPHER_OK, also if there was nothing to end; TELPHER_ERR_RANGE (no such rank, or
- *         this one)
+ *         this one); TELPHER_ERR_NO_MEMORY: nothing has changed
  * Threads: the context's. Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_peer_give_up(telpher_context *ctx, uint32_t rank);

@@ -21,12 +21,18 @@ enum { ROUNDS_MAX = 64 /* reads in a row: other connections wait for this thread
 
 static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
 
+/* Through TLS comes a second one. */
+static bool
+lacks_preface(const struct tp_broker_conn *c)
+{
+    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH ||
+           c->state == TP_BROKER_KNOCK;
+}
+
 bool
 tp_broker_conn_is_stranger(const struct tp_broker_conn *c)
 {
-    return c->tls == NULL &&
-           (c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH ||
-            c->state == TP_BROKER_KNOCK);
+    return c->tls == NULL && lacks_preface(c);
 }
 
 /* Asks for the next @p need bytes. */
@@ -397,7 +403,7 @@ conn_late(struct tp_broker *b, struct tp_broker_conn *c)
             conn_drive(b, c);
             return;
         }
-    } else if (tp_broker_conn_is_stranger(c)) {
+    } else if (lacks_preface(c)) {
         tp_info("broker",
                 "a connection is closed: no preface within %.3g s "
                 "(--preface-timeout)",

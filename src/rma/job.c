@@ -364,11 +364,15 @@ static telpher_status
 launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
        telpher_status status, telpher_error *err)
 {
-    struct tp_run *run =
-        status == TELPHER_OK ? tp_run_create(job, kernel, data, &status) : NULL;
+    struct tp_run *run = NULL;
 
+    if (status == TELPHER_OK) {
+        run = tp_run_create(job, kernel, data, &status);
+    }
     if (status == TELPHER_ERR_NO_MEMORY) {
         tell(err, status, "no memory for so many ranks, lanes and tags");
+    } else if (status == TELPHER_ERR_LIMIT) {
+        tell(err, status, "no room for so many devices");
     }
     if (job->world != NULL && atomic_load(&job->world->forked)) {
         status = tell(err, TELPHER_ERR_UNSUPPORTED,
@@ -455,8 +459,10 @@ telpher_status
 telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
                 telpher_error *err)
 {
-    telpher_status status = check_kernel(kernel, err);
+    telpher_status status;
 
+    (void)tell(err, TELPHER_OK, "");
+    status = check_kernel(kernel, err);
     if (status != TELPHER_OK && job->world == NULL) {
         return status;
     }

@@ -313,6 +313,10 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
     forget_last(w);
     w->run = w->broken ? NULL : run;
     hello = make_hello(w, job, kernel, own);
+    if (own != TELPHER_OK && err != NULL) { /* the others hear it, too */
+        snprintf(hello.words, sizeof(hello.words), "%.*s", (int)sizeof(hello.words) - 1,
+                 err->text);
+    }
     if (w->broken) {
         return decline(w, &hello, err);
     }

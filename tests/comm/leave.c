@@ -280,6 +280,55 @@ be_given_up(void)
     telpher_context_destroy(ctx);
 }
 
+/* Neither has turned to the other before: who is given up does so later, and finds nobody. */
+static void
+give_up_unmet(void)
+{
+    telpher_context *ctx = join();
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    uint64_t value = 0;
+
+    OK(telpher_peer_give_up(ctx, 1 - sender));
+    IS(telpher_peer_status(ctx, 1 - sender), TELPHER_ERR_PEER_LOST);
+    IS(telpher_msg_send(ctx, 1 - sender, HANDLER, &value, sizeof(value), NULL, 0, NULL,
+                        &req),
+       TELPHER_ERR_PEER_LOST);
+    OK(telpher_channel_open(ctx, 1 - sender, 3, &ch));
+    IS(ranks_finish(telpher_channel_recv(ch, &value, sizeof(value), NULL, &req, NULL),
+                    &req),
+       TELPHER_ERR_PEER_LOST);
+    atomic_store(&shared->sent, 1);
+    while (atomic_load(&shared->left) == 0) {
+        (void)telpher_progress_wait(ctx, 1000000);
+    }
+    IS(telpher_peer_status(ctx, 1 - sender), TELPHER_ERR_PEER_LOST);
+    telpher_context_destroy(ctx);
+}
+
+static void
+turn_to_who_gave_up(void)
+{
+    telpher_context *ctx = join();
+    uint64_t value = 4711, since = now_ns();
+    telpher_status status = TELPHER_OK;
+
+    wait_for(&shared->sent);
+    while (status == TELPHER_OK) { /* connecting, no message waits for the other */
+        telpher_request *req = NULL;
+
+        status = ranks_finish(telpher_msg_send(ctx, sender, HANDLER, &value,
+                                               sizeof(value), NULL, 0, NULL, &req),
+                              &req);
+        MUST(now_ns() - since < SOON_NS);
+        (void)telpher_progress_wait(ctx, 1000000);
+    }
+    IS(status, TELPHER_ERR_PEER_LOST);
+    IS(telpher_peer_status(ctx, sender), TELPHER_ERR_PEER_LOST);
+    atomic_store(&shared->left, 1);
+    telpher_context_destroy(ctx);
+}
+
 /* ---- tests ---- */
 
 static void (*receive)(void);
@@ -289,6 +338,8 @@ rank(uint32_t r)
 {
     if (r == sender && receive == be_given_up) {
         give_up_and_leave();
+    } else if (r == sender && receive == turn_to_who_gave_up) {
+        give_up_unmet();
     } else if (r == sender) {
         send_and_leave();
     } else {
@@ -339,6 +390,8 @@ test_given_up(void **state)
     (void)state;
     run(be_given_up, 0, 0);
     run(be_given_up, 1, 0);
+    run(turn_to_who_gave_up, 0, 0);
+    run(turn_to_who_gave_up, 1, 0);
 }
 
 static void

@@ -186,11 +186,11 @@ any_net(const telpher_context *ctx)
     return ctx->nets[i].net;
 }
 
-/* All ranks could be reached at the start: who cannot be now has ended since. */
+/* Who turns to us all the same is told (parcel.c). */
 static void
-note_absence(struct tp_peer *peer)
+note_absence(struct tp_peer *peer, const char *words)
 {
-    tp_info("comm", "rank %u is lost: it cannot be reached any more", peer->rank);
+    tp_info("comm", "rank %u is lost: %s", peer->rank, words);
     peer->absent = true;
     peer->status = TELPHER_ERR_PEER_LOST;
     peer->net = any_net(peer->ctx); /* nothing goes by it */
@@ -235,8 +235,8 @@ tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
         return NULL;
     }
     *ret_status = connect_peer(peer);
-    if (*ret_status == TELPHER_ERR_UNREACHABLE) {
-        note_absence(peer);
+    if (*ret_status == TELPHER_ERR_UNREACHABLE) { /* it could be at the start */
+        note_absence(peer, "it cannot be reached any more");
     } else if (*ret_status != TELPHER_OK) {
         tp_free(peer);
         return NULL;
@@ -331,11 +331,23 @@ telpher_peer_status(const telpher_context *ctx, uint32_t rank)
 telpher_status
 telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
 {
+    struct tp_net *net;
+
     if (rank >= ctx->size || rank == ctx->rank) {
         return TELPHER_ERR_RANGE;
     }
     if (ctx->peers[rank] != NULL) {
         tp_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
+        return TELPHER_OK;
+    }
+    ctx->peers[rank] = peer_alloc(ctx, rank);
+    if (ctx->peers[rank] == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    note_absence(ctx->peers[rank], "it is given up");
+    net = tp_peer_choose(ctx, rank);
+    if (net != NULL) {
+        net->ops->give_up(net, rank); /* it may have turned to us */
     }
     return TELPHER_OK;
 }

@@ -126,23 +126,25 @@ is_closed(const struct shm_link *link)
            (link->out.ring != NULL && atomic_load(&link->out.ring->closed) != 0);
 }
 
-/* Who said goodbye or gave us up. What it wrote before is seen with that. */
+bool
+tp_shm_look_at_door(struct shm_link *link)
+{
+    if (!link->ending && is_closed(link)) {
+        tp_shm_cut(link, TELPHER_ERR_PEER_LOST);
+    } else if (!link->ending && atomic_load(&link->door->left) != 0) {
+        tp_shm_end(link, TELPHER_OK);
+    }
+    return link->ending;
+}
+
+/* What a peer wrote before it ended is seen with that. */
 static unsigned
 look_at_doors(struct shm_net *n)
 {
     uint32_t before = n->ending_count;
 
     for (uint32_t i = 0; i < n->active_count; i++) {
-        struct shm_link *link = n->active[i];
-
-        if (link->ending) {
-            continue;
-        }
-        if (is_closed(link)) {
-            tp_shm_cut(link, TELPHER_ERR_PEER_LOST);
-        } else if (atomic_load(&link->door->left) != 0) {
-            tp_shm_end(link, TELPHER_OK);
-        }
+        (void)tp_shm_look_at_door(n->active[i]);
     }
     return n->ending_count - before;
 }

@@ -142,6 +142,10 @@ bool tp_shm_is_dead(const struct shm_link *link);
 /** True if it lives, but as another program. A system call. */
 bool tp_shm_has_forgotten(const struct shm_link *link);
 
+/* ---- net.c ---- */
+/** Has the peer said goodbye, or given us up? Then the link ends. @return whether it does */
+bool tp_shm_look_at_door(struct shm_link *link);
+
 /* ---- link.c ---- */
 telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card);
 /** Lets in who knocked. @return how many */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: nets_give_up TRANSPORT
+ *
+ * Rank 0 gives rank 1 up in the middle of large data, and uses its memory again as soon as it is told
+ * that it may. Rank 1 has all of the data, or is told that it is lost.
+ */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "world.h"
+
+#include "base/log.h"
+
+enum { LEN = 24 << 20, BEGUN = 0, USED_AGAIN = 1, BEFORE = 0xaa, AFTER = 0x55 };
+
+static const char *transport;
+static unsigned steps; /* that rank 1 makes before */
+
+struct party {
+    struct tp_net_op op;
+    bool announced, ended;
+    telpher_status status;
+    uint8_t *memory;
+};
+
+static struct party the; /* of this process */
+
+static void
+ended(struct tp_net_op *op, telpher_status status)
+{
+    (void)op;
+    the.ended = true;
+    the.status = status;
+}
+
+static void
+on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_bulk *bulk)
+{
+    (void)from, (void)header, (void)header_len;
+    MUST(w, len == LEN);
+    the.op.done = ended;
+    the.announced = true;
+    w->ops->recv_bulk(w->net, bulk, the.memory, LEN, &the.op);
+}
+
+static void
+send_and_give_up(struct world *w)
+{
+    telpher_status status;
+
+    the.op.done = ended;
+    UNTIL(w, (status = w->ops->send_bulk(w->net, 1, "x", 1, the.memory, LEN,
+                                         &the.op)) != TELPHER_ERR_AGAIN);
+    MUST(w, status == TELPHER_OK);
+    UNTIL(w, atomic_load(&w->shared->words[BEGUN]) != 0);
+    w->ops->give_up(w->net, 1);
+    UNTIL(w, the.ended);
+    MUST(w, the.status == TELPHER_OK || the.status == TELPHER_ERR_PEER_LOST);
+    memset(the.memory, AFTER, LEN);
+    atomic_store(&w->shared->words[USED_AGAIN], 1);
+}
+
+/* Does not look while the other gives up: it would see that. */
+static void
+receive(struct world *w)
+{
+    UNTIL(w, the.announced);
+    for (unsigned i = 0; i < steps; i++) {
+        (void)world_step(w);
+    }
+    atomic_store(&w->shared->words[BEGUN], 1);
+    while (atomic_load(&w->shared->words[USED_AGAIN]) == 0) {
+        sched_yield();
+    }
+    UNTIL(w, the.ended);
+    MUST(w, the.status == TELPHER_OK || the.status == TELPHER_ERR_PEER_LOST);
+    for (size_t i = 0; i < LEN && the.status == TELPHER_OK; i++) {
+        MUST(w, the.memory[i] == BEFORE);
+    }
+}
+
+static void
+rank(struct world *w)
+{
+    the.memory = malloc(LEN);
+    MUST(w, the.memory != NULL);
+    memset(the.memory, w->rank == 0 ? BEFORE : 0, LEN);
+    world_connect(w, 1 - w->rank);
+    if (w->rank == 0) {
+        send_and_give_up(w);
+    } else {
+        receive(w);
+    }
+    world_barrier(w);
+    UNTIL(w, w->lost[1 - w->rank] == 1);
+    free(the.memory);
+}
+
+static void
+test_large_data(void **state)
+{
+    static const struct hooks hooks = {.on_bulk = on_bulk};
+    const struct world_params params = {.transport = transport,
+                                        .size = 2,
+                                        .killed = UINT32_MAX,
+                                        .lost_after = TP_CLOCK_S,
+                                        .hooks = &hooks,
+                                        .fn = rank};
+
+    (void)state;
+    for (steps = 0; steps < 25; steps += 6) {
+        assert_true(world_run(&params));
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_large_data)};
+
+    transport = argc > 1 ? argv[1] : "shm";
+    tp_log_configure_env();
+    if (!world_has(transport)) {
+        return 77;
+    }
+    return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
+}
