@@ -107,26 +107,26 @@ one_or_gpus() {
 scaling() {
     local LINES_SHOWN=10
     for devices in $(one_or_gpus 1 2 4); do
-        scale stencil $devices 528 1 50 128
-        scale particles $devices 528 1 50 32
-        scale experts $devices 132 64 20 256
+        scale stencil "$devices" 528 1 50 128
+        scale particles "$devices" 528 1 50 32
+        scale experts "$devices" 132 64 20 256
     done
     for devices in 1 4; do
-        scale spmv $devices 66 128 50 128
-        scale power $devices 66 128 50 128
+        scale spmv "$devices" 66 128 50 128
+        scale power "$devices" 66 128 50 128
     done
-    for study in spmv power; do scale $study 9 33 64 50 128; done
+    for study in spmv power; do scale "$study" 9 33 64 50 128; done
 }
 
 thesis() {
     local LINES_SHOWN=10
     for devices in $(one_or_gpus 1 2 4); do
-        scale stencil_thesis $devices 160 2 200 256
-        scale particles_thesis $devices 208 2 100 512
+        scale stencil_thesis "$devices" 160 2 200 256
+        scale particles_thesis "$devices" 208 2 100 512
     done
     for devices in 1 4; do
-        scale spmv_thesis $devices 208 52 100 64
-        scale power_thesis $devices 104 104 100 128
+        scale spmv_thesis "$devices" 208 52 100 64
+        scale power_thesis "$devices" 104 104 100 128
     done
 }
 
