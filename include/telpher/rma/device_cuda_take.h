@@ -69,16 +69,17 @@ telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
     return 1;
 }
 
-/* Takes so many of a tag if they come within a few looks, where no mail comes. */
+/* Takes so many of a tag if they come within @p most looks, where no mail comes. */
 TELPHER_RMA_GPU_FN_ int
-telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
+telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count,
+                          uint32_t most)
 {
     const uint64_t *at = &telpher_rma_gpu_state_of(rma)->counts[tag];
     const uint32_t taken = telpher_rma_gpu_taken(rma, tag);
     uint64_t seen;
 
 #pragma unroll 1
-    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
+    for (uint32_t polls = 0; polls < most; polls++) {
         seen = telpher_rma_gpu_load64(at);
         if ((uint32_t)seen - taken >= count) {
             telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
@@ -296,9 +297,11 @@ telpher_rma_gpu_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
             telpher_rma_gpu_look_for_mail(rma);
         }
         const int mail = state->looks != 0;
+        const uint32_t most =
+            timeout_ns == 0 ? TELPHER_RMA_GPU_SOON : TELPHER_RMA_GPU_EAGER;
 
         state->once = TELPHER_OK;
-        if (!(known && !mail && telpher_rma_gpu_come_soon(rma, tag, count)) &&
+        if (!(known && !mail && telpher_rma_gpu_come_soon(rma, tag, count, most)) &&
             !(known && mail && telpher_rma_gpu_mail_comes(rma, tag, count))) {
             state->once = telpher_rma_gpu_wait_one(rma, comm, from, tag, count,
                                                    timeout_ns, where);
