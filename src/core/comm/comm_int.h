@@ -23,8 +23,9 @@
 enum {
     TP_COMM_NETS = 6, /* transports of one context, at most */
     TP_COMM_MACHINE_BYTES = TP_PROCESS_MACHINE_BYTES,
-    TP_COMM_CARD_MAX =
-        TP_COMM_MACHINE_BYTES + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
+    TP_COMM_BOARD_BYTES = 32, /* tells how to open a rank's board */
+    TP_COMM_CARD_HEAD = TP_COMM_MACHINE_BYTES + TP_COMM_BOARD_BYTES,
+    TP_COMM_CARD_MAX = TP_COMM_CARD_HEAD + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
     TP_COMM_PARCELS_MAX = 8192, /* kept of one peer for what is not there yet */
     TP_COMM_PIECES = 8, /* pieces of one transfer under way at a time */
 };
@@ -132,6 +133,7 @@ struct tp_peer {
     uint32_t rank;
     bool local; /* on this machine */
     bool unreached; /* but what it lends cannot be mapped here */
+    bool boardless; /* nor its board */
     uint32_t
         pulls; /* kinds of memory, a bit each, that it does not copy from directly */
     bool absent; /* was gone when it was turned to for the first time */
@@ -143,6 +145,7 @@ struct tp_peer {
     struct tp_list messages; /* whose buffers are on their way */
     struct tp_list waiting; /* of ctx->waiting, while something is pending */
     struct telpher_channel *channel; /* used last; all live as long as ctx */
+    _Atomic uint8_t *board; /* its, a byte a rank; NULL: not opened */
     uint32_t next_message;
     uint64_t flushes, flushed; /* asked for, answered */
     size_t parcels; /* kept until somebody wants them */
@@ -164,9 +167,8 @@ struct tp_net *tp_peer_choose(const telpher_context *ctx, uint32_t rank);
 /** Writes the names of a rank's transports in its order, for words. */
 void tp_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
                        size_t size);
-/** Writes this rank's card. @return [bytes] */
-size_t tp_peer_write_card(telpher_context *ctx,
-                          const uint8_t machine[TP_COMM_MACHINE_BYTES], uint8_t *dst);
+/** Writes this rank's card behind its head, which is there. @return [bytes] of all */
+size_t tp_peer_write_card(telpher_context *ctx, uint8_t *card);
 /** The transports are gone: whatever still ends finds no peer. */
 void tp_peers_close(telpher_context *ctx);
 /** Announces what waits at all peers. */
@@ -262,6 +264,17 @@ telpher_status tp_lend_on_taken(telpher_context *ctx, struct tp_parcel *parcel);
 telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel);
 
 /* ---- memory of another process of this machine ---- */
+
+/** Makes this rank's board, and the name by which others open it; without one nothing is lent. */
+void tp_board_create(telpher_context *ctx, uint8_t ret_name[TP_COMM_BOARD_BYTES]);
+void tp_board_destroy(telpher_context *ctx);
+/** What was lent to @p rank is used again from here on. */
+void tp_board_post(telpher_context *ctx, uint32_t rank);
+/** Can the peer's board be looked at? Opens it. Without it nothing it lends may be read. */
+bool tp_board_reach(struct tp_peer *peer);
+/** Was what has been read of the peer's memory up to now still lent? */
+bool tp_board_still_lent(const struct tp_peer *peer);
+void tp_board_close(struct tp_peer *peer);
 
 /** Fills the request's blob if the receiver may copy out of its memory by itself. */
 void tp_direct_offer(telpher_request *req);
@@ -366,6 +379,8 @@ struct telpher_context {
     const struct tp_net *unused; /* to this rank itself: not turned to yet */
     uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
     size_t card_bytes;
+    _Atomic uint8_t *board; /* board.c; NULL: nothing is lent */
+    int board_fd;
     struct tp_peer **peers; /* NULL until used */
     uint32_t lost; /* peers */
     struct tp_list waiting; /* peers with something pending */

@@ -158,18 +158,19 @@ agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_err
 static telpher_status
 gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
 {
-    uint8_t machine[TP_COMM_MACHINE_BYTES], *card;
+    uint8_t *card = tp_zalloc(TP_COMM_CARD_MAX, "card");
     telpher_status status;
     size_t own;
 
-    if (!tp_process_machine(machine)) {
-        return tp_error_set(err, TELPHER_ERR_IO, "/proc/sys/kernel/random/boot_id");
-    }
-    card = tp_zalloc(TP_COMM_CARD_MAX, "card");
     if (card == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    own = tp_peer_write_card(ctx, machine, card);
+    if (!tp_process_machine(card)) {
+        tp_free(card);
+        return tp_error_set(err, TELPHER_ERR_IO, "/proc/sys/kernel/random/boot_id");
+    }
+    tp_board_create(ctx, card + TP_COMM_MACHINE_BYTES);
+    own = tp_peer_write_card(ctx, card);
     status = agree_on_length(boot, own, &ctx->card_bytes, err);
     if (status == TELPHER_OK) {
         ctx->cards = tp_alloc_array(ctx->size, ctx->card_bytes, "cards");
@@ -240,6 +241,7 @@ context_alloc(const struct tp_boot *boot)
     ctx->size = boot->size;
     ctx->spin_ns = SPIN;
     ctx->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ctx->board_fd = -1;
     tp_list_init(&ctx->waiting);
     tp_list_init(&ctx->free);
     tp_list_init(&ctx->completed);
@@ -447,6 +449,7 @@ telpher_context_destroy(telpher_context *ctx)
         drain(ctx);
     }
     for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
+        tp_board_post(ctx, r);
         if (ctx->peers[r] != NULL) { /* copies that end below must not send any more */
             ctx->peers[r]->status = TELPHER_ERR_PEER_LOST;
         }
@@ -468,6 +471,7 @@ telpher_context_destroy(telpher_context *ctx)
     tp_piece_fini(ctx);
     tp_request_fini(ctx);
     tp_peers_fini(ctx);
+    tp_board_destroy(ctx);
     tp_block_fini(ctx);
     tp_free(ctx->windows);
     tp_free(ctx->handlers);

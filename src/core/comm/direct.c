@@ -15,8 +15,8 @@ void
 tp_direct_offer(telpher_request *req)
 {
     /* who copies out of it knows nothing of the stream or queue that fills it */
-    if (!req->ctx->direct || req->place.device == NULL || !req->peer->local ||
-        req->copy.queue != NULL ||
+    if (!req->ctx->direct || req->ctx->board == NULL || req->place.device == NULL ||
+        !req->peer->local || req->copy.queue != NULL ||
         tp_mems_export(req->ctx->mems, &req->place, req->blob, &req->blob_len) !=
             TELPHER_OK) {
         req->blob_len = 0;
@@ -47,10 +47,9 @@ finish(telpher_request *req, telpher_status status)
 
     tp_mems_close(req->ctx->mems, &req->from);
     tp_comm_post(req->peer, &h);
-    if (status == TELPHER_OK && req->cut) {
-        status = TELPHER_ERR_TRUNCATED;
-    }
-    tp_request_complete(req, status, status == TELPHER_ERR_DEVICE ? 0 : req->len);
+    tp_request_complete(
+        req, status == TELPHER_OK && req->cut ? TELPHER_ERR_TRUNCATED : status,
+        status == TELPHER_OK ? req->len : 0);
 }
 
 static void
@@ -65,7 +64,9 @@ copied(struct tp_device_copy *copy, int32_t error)
         tp_mems_chunk_give(req->ctx->mems, req->from.device, req->chunk);
         req->chunk = NULL;
     }
-    finish(req, error == 0 ? TELPHER_OK : TELPHER_ERR_DEVICE);
+    finish(req, error != 0                       ? TELPHER_ERR_DEVICE
+                : tp_board_still_lent(req->peer) ? TELPHER_OK
+                                                 : TELPHER_ERR_PEER_LOST);
 }
 
 /* To host memory: what is small by a chunk, since drivers copy to that much faster. What is
@@ -118,7 +119,7 @@ tp_direct_take(struct tp_parcel *parcel, telpher_request *req)
 {
     struct tp_mems *mems = req->ctx->mems;
 
-    if (parcel->data_len == 0 || !parcel->peer->local ||
+    if (parcel->data_len == 0 || !tp_board_reach(parcel->peer) ||
         tp_mems_import(mems, parcel->data, parcel->data_len, parcel->header.len,
                        &req->from) != TELPHER_OK) {
         return false;

@@ -5,8 +5,9 @@
  * and TAKEN gives it back; no processor touches the bytes. A receiver that cannot map it says
  * so, and the piece travels like other data.
  *
- * A chunk that was lent to a rank that died is used again at once: whoever still reads it is
- * dead. Memory of a sender that died stays mapped until the last copy out of it has ended.
+ * A chunk that was lent to a rank that is lost is used again at once: whoever still reads it is
+ * dead, or finds on our board that what it read does not count (board.c). Memory of a sender
+ * that died stays mapped until the last copy out of it has ended.
  */
 #include "core/comm/piece_int.h"
 
@@ -22,10 +23,11 @@ tp_lend_announce(struct tp_piece *p)
                                      .b = p->offset};
     uint8_t blob[TP_MEMS_BLOB_MAX];
     size_t len;
-    telpher_status status =
-        tp_mems_chunk_export(req->ctx->mems, req->place.device, p->host, blob, &len);
+    telpher_status status;
 
-    if (status != TELPHER_OK) {
+    if (req->ctx->board == NULL ||
+        tp_mems_chunk_export(req->ctx->mems, req->place.device, p->host, blob, &len) !=
+            TELPHER_OK) {
         return TELPHER_ERR_UNSUPPORTED;
     }
     status = net->ops->send(net, req->peer->rank, &h, sizeof(h), blob, len);
@@ -86,9 +88,9 @@ tp_lend_give_back(struct tp_piece *p)
 }
 
 bool
-tp_lend_is_welcome(const struct tp_peer *peer)
+tp_lend_is_welcome(struct tp_peer *peer)
 {
-    return peer->local && peer->ctx->lend && !peer->unreached;
+    return peer->ctx->lend && !peer->unreached && tp_board_reach(peer);
 }
 
 /* Opens what is lent, so that our device, if it is one, copies well out of it. */

@@ -18,15 +18,13 @@ struct entry {
     size_t len;
 };
 
-/* A card: the machine, then for each transport {name length, name, length (2), data}. */
+/* A card: the machine, the board, then for each transport {name length, name, length (2),
+ * data}. */
 size_t
-tp_peer_write_card(telpher_context *ctx, const uint8_t machine[TP_COMM_MACHINE_BYTES],
-                   uint8_t *dst)
+tp_peer_write_card(telpher_context *ctx, uint8_t *card)
 {
-    uint8_t *end = dst;
+    uint8_t *end = card + TP_COMM_CARD_HEAD;
 
-    memcpy(end, machine, TP_COMM_MACHINE_BYTES);
-    end += TP_COMM_MACHINE_BYTES;
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
         size_t name_len = strlen(net->ops->name), len;
@@ -40,7 +38,7 @@ tp_peer_write_card(telpher_context *ctx, const uint8_t machine[TP_COMM_MACHINE_B
         end += len;
     }
     *end++ = 0;
-    return (size_t)(end - dst);
+    return (size_t)(end - card);
 }
 
 /* Reads the entry at *src and moves on. @return false at the end, or where it is damaged. */
@@ -71,7 +69,7 @@ first_entry(const telpher_context *ctx, uint32_t rank, const uint8_t **ret_end)
     const uint8_t *card = ctx->cards + rank * ctx->card_bytes;
 
     *ret_end = card + ctx->card_bytes;
-    return card + TP_COMM_MACHINE_BYTES;
+    return card + TP_COMM_CARD_HEAD;
 }
 
 static bool
@@ -275,6 +273,7 @@ tp_peer_fail(struct tp_peer *peer, telpher_status why)
     }
     tp_warn("comm", "rank %u is given up: %s", peer->rank, telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
+    tp_board_post(peer->ctx, peer->rank);
     peer->net->ops->give_up(peer->net, peer->rank);
 }
 
@@ -287,6 +286,7 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
             why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     ctx->lost++;
+    tp_board_post(ctx, peer->rank);
     (void)tp_comm_flush(peer); /* ends what was to be announced */
     tp_channel_lose_peer(ctx, peer); /* first: callbacks must not find what is void */
     tp_gather_lose_peer(peer);
@@ -313,6 +313,7 @@ tp_peers_fini(telpher_context *ctx)
     for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
         if (ctx->peers[r] != NULL) {
             tp_landing_lose(ctx->peers[r]);
+            tp_board_close(ctx->peers[r]);
             tp_free(ctx->peers[r]);
         }
     }

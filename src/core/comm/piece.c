@@ -103,8 +103,12 @@ void
 tp_piece_end(struct tp_piece *p, telpher_status status)
 {
     telpher_request *req = p->req;
-    uint64_t moved = status == TELPHER_OK ? p->len : 0;
+    uint64_t moved;
 
+    if (status == TELPHER_OK && p->borrowed && !tp_board_still_lent(req->peer)) {
+        status = TELPHER_ERR_PEER_LOST;
+    }
+    moved = status == TELPHER_OK ? p->len : 0;
     piece_give(p);
     tp_piece_step(req, moved, status);
 }

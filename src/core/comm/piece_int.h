@@ -43,7 +43,7 @@ bool tp_piece_write(struct tp_piece *p);
  */
 telpher_status tp_lend_announce(struct tp_piece *p);
 /** True if what this peer lends can perhaps be reached: then it is asked to. */
-bool tp_lend_is_welcome(const struct tp_peer *peer);
+bool tp_lend_is_welcome(struct tp_peer *peer);
 /** Takes what the sender lends. Its header is in range. @return OK, NO_MEMORY */
 telpher_status tp_lend_borrow(telpher_request *req, struct tp_parcel *parcel);
 /** Closes the sender's memory and says so. */

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: comm_reused TRANSPORT
+ *
+ * Rank 0 gives rank 1 up while that one's device copies out of its memory, or of a chunk that it
+ * lent, and uses the memory again as soon as it is told that it may. Rank 1, which does not look
+ * meanwhile, has what was sent, or is told that it is lost.
+ */
+#include "ranks.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include <telpher/channel.h>
+#include <telpher/mem.h>
+
+enum { BEFORE = 0xaa, AFTER = 0x55, CHUNK = 64 << 10, CHUNKS = 8 };
+
+/* Copies of the device take long and are done at their end (src/device/sim). */
+#define SIM "latency=400ms"
+
+/** What both see. */
+static struct shared {
+    _Atomic uint32_t copies, used_again;
+} * shared;
+
+static const char *transport;
+static bool lends;
+static enum telpher_mem_kind to_kind;
+static size_t len, other_len;
+
+static uint64_t
+copies_of(telpher_context *ctx)
+{
+    telpher_mem_stats stats = {.struct_size = sizeof(stats)};
+
+    OK(telpher_mem_get_stats(ctx, &stats));
+    return stats.copies;
+}
+
+static void *
+make(telpher_context *ctx, enum telpher_mem_kind kind, size_t bytes, int value)
+{
+    void *mem = NULL, *host = malloc(bytes);
+
+    MUST(host != NULL);
+    memset(host, value, bytes);
+    OK(telpher_mem_alloc(ctx, kind, bytes, &mem));
+    OK(telpher_mem_copy(ctx, mem, host, bytes));
+    free(host);
+    return mem;
+}
+
+/* Lent chunks are free again: all of them get something else, for rank 2. */
+static void
+fill_chunks(telpher_context *ctx, const void *mem)
+{
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    telpher_status status;
+
+    OK(telpher_channel_open(ctx, 2, 4, &ch));
+    status = telpher_channel_send(ch, mem, other_len, NULL, &req);
+    OK(ranks_finish(status, &req));
+}
+
+static void
+take(telpher_context *ctx)
+{
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    void *host = malloc(other_len);
+    telpher_status status;
+
+    MUST(host != NULL);
+    OK(telpher_channel_open(ctx, 0, 4, &ch));
+    status = telpher_channel_recv(ch, host, other_len, NULL, &req, NULL);
+    OK(ranks_finish(status, &req));
+    free(host);
+}
+
+static void
+send_and_give_up(telpher_context *ctx)
+{
+    void *mem = make(ctx, TELPHER_MEM_SIM, len, BEFORE);
+    void *other = make(ctx, TELPHER_MEM_SIM, other_len, AFTER);
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+
+    OK(telpher_channel_open(ctx, 1, 3, &ch));
+    IS(telpher_channel_send(ch, mem, len, NULL, &req), TELPHER_IN_PROGRESS);
+    while (atomic_load(&shared->copies) == 0) {
+        (void)telpher_progress(ctx);
+        sched_yield();
+    }
+    OK(telpher_peer_give_up(ctx, 1));
+    IS(telpher_request_wait(req, RANKS_TIME, NULL), TELPHER_ERR_PEER_LOST);
+    OK(telpher_mem_copy(ctx, mem, other, len));
+    if (lends) {
+        fill_chunks(ctx, other);
+    }
+    atomic_store(&shared->used_again, 1);
+}
+
+static void
+check(telpher_context *ctx, const void *mem)
+{
+    uint8_t *host = malloc(len);
+
+    MUST(host != NULL);
+    OK(telpher_mem_copy(ctx, host, mem, len));
+    for (size_t i = 0; i < len; i++) {
+        MUST(host[i] == BEFORE);
+    }
+    free(host);
+}
+
+static void
+receive(telpher_context *ctx)
+{
+    void *mem = make(ctx, to_kind, len, 0);
+    uint64_t before = copies_of(ctx);
+    telpher_channel *ch = NULL;
+    telpher_request *req = NULL;
+    telpher_status status;
+
+    OK(telpher_channel_open(ctx, 0, 3, &ch));
+    IS(telpher_channel_recv(ch, mem, len, NULL, &req, NULL), TELPHER_IN_PROGRESS);
+    while (copies_of(ctx) == before) { /* none of it has ended */
+        (void)telpher_progress(ctx);
+        sched_yield();
+    }
+    atomic_store(&shared->copies, 1);
+    while (atomic_load(&shared->used_again) == 0) {
+        sched_yield();
+    }
+    status = telpher_request_wait(req, RANKS_TIME, NULL);
+    MUST(status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST);
+    if (status == TELPHER_OK) {
+        check(ctx, mem);
+    }
+}
+
+static void
+rank(telpher_context *ctx)
+{
+    if (telpher_context_rank(ctx) == 0) {
+        send_and_give_up(ctx);
+    } else if (telpher_context_rank(ctx) == 1) {
+        receive(ctx);
+    } else if (lends) {
+        take(ctx);
+    }
+}
+
+static void
+run(enum telpher_mem_kind to, size_t bytes, bool by_chunks)
+{
+    memset(shared, 0, sizeof(*shared));
+    to_kind = to;
+    len = bytes;
+    other_len = bytes + CHUNKS * CHUNK;
+    lends = by_chunks;
+    setenv("TELPHER_DIRECT", by_chunks ? "no" : "yes", 1);
+    assert_true(ranks_run(3, transport, UINT32_MAX, rank));
+}
+
+static void
+test_direct(void **state)
+{
+    (void)state;
+    run(TELPHER_MEM_SIM, 1 << 20, false);
+    run(TELPHER_MEM_HOST, 32 << 10, false); /* by a chunk */
+}
+
+static void
+test_lent(void **state)
+{
+    (void)state;
+    run(TELPHER_MEM_SIM, 2 * CHUNK, true); /* in three pieces */
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_direct),
+        cmocka_unit_test(test_lent),
+    };
+
+    transport = ranks_transport(argc, argv);
+    setenv("TELPHER_CHUNK", "64K", 1);
+    setenv("TELPHER_CHUNKS", "8", 1);
+    setenv("TELPHER_DIRECT_MIN", "1", 1);
+    setenv("TELPHER_SIM", SIM, 1);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared != MAP_FAILED
+               ? cmocka_run_group_tests_name(transport, tests, NULL, NULL)
+               : 1;
+}
