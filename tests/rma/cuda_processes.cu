@@ -15,6 +15,7 @@
 #include <telpher/rma/host.h>
 #include <unistd.h>
 
+#include "join.h"
 #include "processes.h"
 #include "rma/cuda_litmus.h"
 #include "rma/test_kernels.h"
@@ -132,7 +133,7 @@ TELPHER_RMA_KERNEL(kernel_dying)
 
 /* ---- the host ---- */
 
-static uint32_t process, processes, ranks, lanes = 1, first, world;
+static uint32_t ranks, lanes = 1;
 static int failures;
 static struct test_data *data; /* a GPU's */
 static struct test_data host; /* what it was, or shall be */
@@ -150,21 +151,11 @@ static telpher_rma_job *
 make_job(uint64_t timeout_ns)
 {
     telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
-    telpher_error err = {TELPHER_OK, {0}};
-    telpher_rma_job *job;
 
     p.ranks = ranks;
     p.block[0] = lanes;
     p.timeout_ns = timeout_ns;
-    if (telpher_rma_create(&p, &job, &err) != TELPHER_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        exit(1);
-    }
-    process = telpher_rma_job_process(job);
-    processes = telpher_rma_job_processes(job);
-    first = process * ranks;
-    world = processes * ranks;
-    return job;
+    return join(&p);
 }
 
 /* Launches it on what `host` has. @return the status, `host` what is there then */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <telpher/rma/host.h>
 
+#include "join.h"
 #include "processes.h"
 #include "rma/test_kernels.h"
 
@@ -22,7 +23,7 @@
         }                                                                              \
     } while (0)
 
-static uint32_t process, processes, ranks, first, world;
+static uint32_t ranks;
 static struct test_data data;
 static telpher_context *context; /* of MPI; else the launcher's */
 
@@ -30,23 +31,13 @@ static telpher_rma_job *
 make_job(uint32_t lanes, uint32_t tags, uint64_t timeout_ns)
 {
     telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
-    telpher_error err = {0};
-    telpher_rma_job *job = NULL;
 
     params.ranks = ranks;
     params.block[0] = lanes;
     params.tags = tags;
     params.timeout_ns = timeout_ns;
     params.context = context;
-    if (telpher_rma_create(&params, &job, &err) != TELPHER_OK) {
-        fprintf(stderr, "%s\n", err.text);
-        exit(1);
-    }
-    processes = telpher_rma_job_processes(job);
-    process = telpher_rma_job_process(job);
-    world = processes * ranks;
-    first = process * ranks;
-    return job;
+    return join(&params);
 }
 
 static void
