@@ -204,18 +204,15 @@ tp_remote_tell_failure(struct tp_remote *r)
 {
     telpher_rma_command c = {.op = TP_AGENT_FAILED};
     char words[TELPHER_ERROR_TEXT_BYTES];
-    size_t name; /* the others put it there again */
-    const char *report;
 
     if (!is_to_tell(r)) {
         return;
     }
-    name = strlen(r->run->kernel->name) + 2;
     atomic_store(&r->told, true);
     c.tag = (uint32_t)atomic_load(&r->run->status);
     tp_mutex_lock(&r->run->fail_lock);
-    report = r->run->report != NULL ? r->run->report + name : "";
-    snprintf(words, sizeof(words), "%.*s", (int)strcspn(report, "\n"), report);
+    tp_report_words(words, sizeof(words), r->run->kernel->name,
+                    r->run->report != NULL ? r->run->report : "");
     tp_mutex_unlock(&r->run->fail_lock);
     tp_agent_tell(r->world, &c, words, strlen(words) + 1);
 }

@@ -295,16 +295,6 @@ check_kernel(const telpher_rma_kernel *kernel, telpher_error *err)
     return TELPHER_OK;
 }
 
-static void
-tell_report(telpher_error *err, telpher_status status, const char *report)
-{
-    if (err != NULL) {
-        err->code = status;
-        snprintf(err->text, sizeof(err->text), "%.*s", (int)strcspn(report, "\n"),
-                 report);
-    }
-}
-
 static telpher_status
 run_watched(struct tp_run *run)
 {
@@ -353,10 +343,27 @@ tp_run_finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
     job->elapsed_ns = run->end - run->start;
     tp_run_destroy(run);
     if (status != TELPHER_OK) {
-        tell_report(err, status,
-                    job->report != NULL ? job->report : telpher_status_text(status));
+        tp_report_error(err, status,
+                        job->report != NULL ? job->report
+                                            : telpher_status_text(status));
     }
     return status;
+}
+
+struct tp_run *
+tp_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+             telpher_status *ret_status, telpher_error *err)
+{
+    struct tp_run *run = tp_run_create(job, kernel, data, ret_status);
+
+    if (run == NULL) {
+        tell(err, *ret_status,
+             *ret_status == TELPHER_ERR_NO_MEMORY
+                 ? "no memory for so many ranks, lanes and tags"
+             : *ret_status == TELPHER_ERR_LIMIT ? "no room for so many devices"
+                                                : telpher_status_text(*ret_status));
+    }
+    return run;
 }
 
 /* @param status  why this process cannot, or TELPHER_OK: other processes are told. */
@@ -367,18 +374,15 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     struct tp_run *run = NULL;
 
     if (status == TELPHER_OK) {
-        run = tp_run_create(job, kernel, data, &status);
-    }
-    if (status == TELPHER_ERR_NO_MEMORY) {
-        tell(err, status, "no memory for so many ranks, lanes and tags");
-    } else if (status == TELPHER_ERR_LIMIT) {
-        tell(err, status, "no room for so many devices");
+        run = tp_run_begin(job, kernel, data, &status, err);
     }
     if (job->world != NULL && atomic_load(&job->world->forked)) {
         status = tell(err, TELPHER_ERR_UNSUPPORTED,
                       "a child of fork() is not one of the job's processes");
     } else if (job->world != NULL) {
-        status = tp_remote_begin(job->world, run, job, kernel, status, NULL, err);
+        const struct tp_coming coming = {.own = status, .words = err->text};
+
+        status = tp_remote_begin(job->world, run, job, kernel, &coming, err);
     }
     if (status != TELPHER_OK) {
         if (run != NULL) {
@@ -436,7 +440,7 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
     job->elapsed_ns = outcome.elapsed_ns != 0 ? outcome.elapsed_ns : job->elapsed_ns;
     if (outcome.status != TELPHER_OK && job->world == NULL) {
         tp_rma_log_report(telpher_rma_report(job));
-        tell_report(err, outcome.status, telpher_rma_report(job));
+        tp_report_error(err, outcome.status, telpher_rma_report(job));
     }
     return outcome.status;
 }
@@ -459,8 +463,11 @@ telpher_status
 telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
                 telpher_error *err)
 {
+    telpher_error
+        own; /* what is wrong here others are told, whether it is asked for or not */
     telpher_status status;
 
+    err = err != NULL ? err : &own;
     (void)tell(err, TELPHER_OK, "");
     status = check_kernel(kernel, err);
     if (status != TELPHER_OK && job->world == NULL) {

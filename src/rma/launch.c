@@ -51,10 +51,8 @@ say(telpher_error *err, telpher_status status, const char *words, ...)
     vsnprintf(text, sizeof(text), words, args);
     va_end(args);
     tp_error("rma", "%s", text);
-    if (err != NULL) {
-        err->code = status;
-        memcpy(err->text, text, sizeof(text));
-    }
+    err->code = status;
+    memcpy(err->text, text, sizeof(text));
     return status;
 }
 
@@ -62,10 +60,10 @@ say(telpher_error *err, telpher_status status, const char *words, ...)
 
 /* Says to all that this process comes to the launch, or that it does not go on. */
 static void
-say_hello(struct tp_world *w, const struct tp_hello *hello, const struct tp_card *card)
+say_hello(struct tp_world *w, const struct tp_hello *hello, const void *card,
+          size_t more)
 {
     const telpher_rma_command c = {.op = TP_AGENT_HELLO};
-    size_t more = card != NULL ? card->len : 0;
     uint8_t *body = more != 0 ? tp_malloc(sizeof(*hello) + more, "hello") : NULL;
 
     w->processes[w->process].hellos[w->serial % 2] = *hello;
@@ -74,7 +72,7 @@ say_hello(struct tp_world *w, const struct tp_hello *hello, const struct tp_card
         return;
     }
     memcpy(body, hello, sizeof(*hello));
-    memcpy(body + sizeof(*hello), card->data, more);
+    memcpy(body + sizeof(*hello), card, more);
     tp_agent_tell(w, &c, body, sizeof(*hello) + more);
     tp_free(body);
 }
@@ -163,14 +161,10 @@ say_lost(const struct tp_world *w, uint32_t lost, const char *kernel,
 static telpher_status
 repeat_failure(const struct tp_run *run, telpher_error *err)
 {
-    const char *report = run->report != NULL ? run->report : "";
+    telpher_status status = atomic_load(&run->status);
 
-    if (err != NULL) {
-        err->code = atomic_load(&run->status);
-        snprintf(err->text, sizeof(err->text), "%.*s", (int)strcspn(report, "\n"),
-                 report);
-    }
-    return atomic_load(&run->status);
+    tp_report_error(err, status, run->report != NULL ? run->report : "");
+    return status;
 }
 
 /* This process cannot go on. Others may already run: they hear that; or come later: they
@@ -186,7 +180,7 @@ step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
     hello->status = (uint32_t)status;
     snprintf(hello->words, sizeof(hello->words), "%.*s", (int)sizeof(hello->words) - 1,
              words);
-    say_hello(w, hello, NULL);
+    say_hello(w, hello, NULL, 0);
     tp_agent_tell(w, &failed, words, strlen(words) + 1);
     tp_agent_tell(w, &done, NULL, 0);
     for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
@@ -296,14 +290,14 @@ decline(struct tp_world *w, struct tp_hello *hello, telpher_error *err)
     hello->status = (uint32_t)TELPHER_ERR_PEER_LOST;
     snprintf(hello->words, sizeof(hello->words),
              "%s is lost since an earlier launch: start the job again", name);
-    say_hello(w, hello, NULL);
+    say_hello(w, hello, NULL, 0);
     return say(err, TELPHER_ERR_PEER_LOST, "%s", hello->words);
 }
 
 telpher_status
 tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *job,
-                const telpher_rma_kernel *kernel, telpher_status own,
-                const struct tp_card *card, telpher_error *err)
+                const telpher_rma_kernel *kernel, const struct tp_coming *coming,
+                telpher_error *err)
 {
     struct tp_hello hello;
     telpher_error words = {0};
@@ -312,25 +306,23 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
     w->serial++;
     forget_last(w);
     w->run = w->broken ? NULL : run;
-    hello = make_hello(w, job, kernel, own);
-    if (own != TELPHER_OK && err != NULL) { /* the others hear it, too */
-        snprintf(hello.words, sizeof(hello.words), "%.*s", (int)sizeof(hello.words) - 1,
-                 err->text);
-    }
+    hello = make_hello(w, job, kernel, coming->own);
+    snprintf(hello.words, sizeof(hello.words), "%.*s", (int)sizeof(hello.words) - 1,
+             coming->words != NULL ? coming->words : "");
     if (w->broken) {
         return decline(w, &hello, err);
     }
-    say_hello(w, &hello, card);
+    say_hello(w, &hello, coming->card, coming->card_len);
     status = wait_for_hellos(w, job, hello.kernel, &words);
     if (status != TELPHER_OK) {
         step_back(w, &hello, status, words.text);
     } else {
-        status = compare_hellos(w, own, &words);
+        status = compare_hellos(w, coming->own, &words);
     }
     if (status != TELPHER_OK) {
         w->run = NULL;
     }
-    if (words.code != TELPHER_OK && err != NULL) {
+    if (words.code != TELPHER_OK) {
         *err = words;
     }
     return status;

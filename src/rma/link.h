@@ -52,6 +52,9 @@ void tp_link_close(struct tp_run *run, const struct tp_window *window, int32_t n
 
 /* ---- job.c ---- */
 
+/** Makes a run, or says why not. */
+struct tp_run *tp_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel,
+                            void *data, telpher_status *ret_status, telpher_error *err);
 /** The workers, and what other processes have to do with it. */
 telpher_status tp_run_all(struct tp_run *run);
 /** The job keeps what is left of a run, which ends. @return its status */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of link.h share: link.c has launches and commands, deliver.c what is told. */
+/* What the files of link.h share: link.c has launches, proxy.c what ranks on a GPU ask for,
+ * deliver.c what they are told. */
 #ifndef TP_RMA_LINK_INT_H
 #define TP_RMA_LINK_INT_H
 
@@ -11,6 +12,7 @@ struct tp_link {
     const telpher_rma_kernel *kernel;
     telpher_rma_kernel proxies; /* the same, but its body is that of proxies */
     struct tp_run *run;
+    telpher_rma_outcome *outcome;
     telpher_error *err;
     telpher_status run_status; /* why there is no run */
     telpher_status status; /* of the beginning */
@@ -18,7 +20,7 @@ struct tp_link {
     telpher_rma_shared *shared;
     telpher_rma_grid grid; /* once it is served */
     pthread_t watcher;
-    bool watching;
+    bool watching, ended; /* the grid */
     uint64_t *next; /* by rank of this process: its next command */
     char (*where)[TELPHER_RMA_LINK_WHERE]; /* by rank: its last group call's place */
     _Atomic bool over; /* nobody takes deliveries any more */
@@ -28,6 +30,9 @@ struct tp_link {
     struct tp_early *early; /* what found no room before that, in order */
     size_t early_count, early_room;
 };
+
+/** The body of a rank's proxy. */
+void tp_link_proxy(telpher_rma *rma);
 
 /** Writes one delivery; waits for room while somebody takes them. @p len  at most BESIDE */
 void tp_link_push(struct tp_link *l, const telpher_rma_command *c, const void *beside,

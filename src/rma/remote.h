@@ -48,7 +48,7 @@ struct tp_hello {
     uint32_t elsewhere; /* the kernel brings its launcher */
     uint32_t block[3];
     char kernel[TP_WHERE];
-    char words[2 * TP_WHERE]; /* why not, where the status alone does not say it */
+    char words[4 * TP_WHERE]; /* why not, where the status alone does not say it */
 };
 
 /** Something that came from another process and waits for its turn. */
@@ -97,10 +97,12 @@ struct tp_get {
     bool far; /* dst is a GPU's memory */
 };
 
-/** What a launcher tells the others behind the hello. */
-struct tp_card {
-    const void *data;
-    size_t len;
+/** What a process comes to a launch with. */
+struct tp_coming {
+    telpher_status own; /* why it cannot go on, or TELPHER_OK */
+    const char *words; /* of that, or NULL */
+    const void *card; /* the launcher's, for the others */
+    size_t card_len;
 };
 
 struct tp_remote {
@@ -145,12 +147,12 @@ telpher_status tp_remote_create(struct tp_run *run, struct tp_world *world);
 void tp_remote_destroy(struct tp_run *run);
 /* ---- launch.c ---- */
 
-/** All processes come to the same launch. @p own  why this one cannot go on, or TELPHER_OK.
- *  @p run is NULL then. @p card  for the others, or NULL. @return what all return */
+/** All processes come to the same launch. @p run is NULL in one that cannot go on.
+ *  @return what all return */
 telpher_status tp_remote_begin(struct tp_world *world, struct tp_run *run,
                                const telpher_rma_job *job,
-                               const telpher_rma_kernel *kernel, telpher_status own,
-                               const struct tp_card *card, telpher_error *err);
+                               const telpher_rma_kernel *kernel,
+                               const struct tp_coming *coming, telpher_error *err);
 /** The card of a process that has come to this launch; NULL if it has none. */
 const void *tp_remote_card(const struct tp_world *world, uint32_t process,
                            size_t *ret_len);

@@ -152,6 +152,24 @@ tp_rma_log_report(const char *report)
     log_lines(TP_LOG_ERROR, report);
 }
 
+void
+tp_report_words(char *words, size_t max, const char *kernel, const char *report)
+{
+    size_t name = strlen(kernel);
+
+    if (strncmp(report, kernel, name) == 0 && strncmp(report + name, ": ", 2) == 0) {
+        report += name + 2;
+    }
+    snprintf(words, max, "%.*s", (int)strcspn(report, "\n"), report);
+}
+
+void
+tp_report_error(telpher_error *err, telpher_status status, const char *report)
+{
+    err->code = status;
+    tp_report_words(err->text, sizeof(err->text), "", report);
+}
+
 /* Of malloc(); NULL without memory. */
 static char *
 make_report(struct tp_run *run, const char *words, bool with_table)

@@ -449,6 +449,11 @@ void tp_run_add(struct tp_run *run, const char *words, ...)
  *  and all locks are free. */
 void tp_run_forked(struct tp_run *run);
 
+/** The first line of a report, without the name of @p kernel, which others put there again. */
+void tp_report_words(char *words, size_t max, const char *kernel, const char *report);
+/** The first line is the caller's error. */
+void tp_report_error(telpher_error *err, telpher_status status, const char *report);
+
 /** Each line of a report is one of the log. */
 void tp_rma_log_report(const char *report);
 

@@ -40,11 +40,10 @@ struct telpher_rma_cuda {
     telpher_rma_gpu_line *lines;
     uint32_t shown;
     /* several processes */
-    const telpher_rma_kernel *kernel;
     telpher_rma_outcome *outcome;
     telpher_rma_shared *shared;
     struct telpher_rma_cuda_reach *reach; /* by process; NULL = nobody's memory */
-    cudaError_t error; /* of starting it */
+    cudaError_t error; /* of starting it, or of what it did */
     uint64_t start;
 };
 
@@ -60,11 +59,15 @@ telpher_rma_cuda_say(telpher_rma_outcome *o, telpher_status status, const char *
     }
 }
 
+/* @p error  what CUDA said; cudaSuccess: it was the host that had no memory */
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_failed(telpher_rma_outcome *o, const char *kernel)
+telpher_rma_cuda_failed(telpher_rma_outcome *o, const char *kernel, cudaError_t error)
 {
-    telpher_rma_cuda_say(o, TELPHER_ERR_DEVICE, kernel,
-                         "CUDA: ", cudaGetErrorString(cudaGetLastError()));
+    const int no_memory = error == cudaErrorMemoryAllocation || error == cudaSuccess;
+
+    telpher_rma_cuda_say(o, no_memory ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_DEVICE,
+                         kernel, error != cudaSuccess ? "CUDA: " : "out of memory",
+                         error != cudaSuccess ? cudaGetErrorString(error) : "");
 }
 
 /* Each knows those before it. */
@@ -94,7 +97,7 @@ telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
         cudaFuncGetAttributes(&attributes, kernel->entry) != cudaSuccess ||
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel->entry, lanes,
                                                       0) != cudaSuccess) {
-        telpher_rma_cuda_failed(o, kernel->name);
+        telpher_rma_cuda_failed(o, kernel->name, cudaGetLastError());
         return 0;
     }
     if (!cooperative || (uint32_t)(blocks * processors) < ranks + more) {
@@ -112,6 +115,20 @@ telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
     return 1;
 }
 
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_timings(struct telpher_rma_cuda *c, telpher_rma_outcome *o)
+{
+    const size_t len = c->host.timing_count * sizeof(double);
+
+    o->timings = len != 0 ? (double *)malloc(len) : NULL;
+    if (o->timings == NULL) {
+        return len == 0;
+    }
+    o->timing_count = c->host.timing_count;
+    return cudaMemcpy(o->timings, c->host.timings, len, cudaMemcpyDeviceToHost) ==
+           cudaSuccess;
+}
+
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_collect(struct telpher_rma_cuda *c, const char *kernel,
                          telpher_rma_outcome *o)
@@ -119,18 +136,15 @@ telpher_rma_cuda_collect(struct telpher_rma_cuda *c, const char *kernel,
     telpher_rma_cuda_show_lines(c, o);
     if (cudaMemcpy(&c->host, c->host.parts[0].launch, sizeof(c->host),
                    cudaMemcpyDeviceToHost) != cudaSuccess) {
-        telpher_rma_cuda_failed(o, kernel);
+        telpher_rma_cuda_failed(o, kernel, cudaGetLastError());
         return;
     }
     if (c->host.lines_lost != 0) {
         fprintf(stderr, "%s: %u lines of log are lost: there is room for %d\n", kernel,
                 c->host.lines_lost, TELPHER_RMA_GPU_LINES);
     }
-    o->timings = (double *)malloc((c->host.timing_count + 1) * sizeof(double));
-    if (o->timings != NULL &&
-        cudaMemcpy(o->timings, c->host.timings, c->host.timing_count * sizeof(double),
-                   cudaMemcpyDeviceToHost) == cudaSuccess) {
-        o->timing_count = c->host.timing_count;
+    if (!telpher_rma_cuda_timings(c, o)) {
+        telpher_rma_cuda_failed(o, kernel, cudaGetLastError());
     }
     if (c->host.status != TELPHER_OK && c->shared == NULL) {
         telpher_rma_cuda_report(c, kernel, o);
@@ -164,16 +178,23 @@ telpher_rma_cuda_grid(struct telpher_rma_cuda *c, uint32_t d,
                      domain->stream);
 }
 
-/* Whether all grids have ended: cudaErrorNotReady while one has not. */
+/* Whether all grids have ended: cudaErrorNotReady while one has not, and none has failed. */
 TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_ended(const struct telpher_rma_cuda *c)
 {
     cudaError_t error = cudaSuccess;
 
-    for (uint32_t d = 0; d < c->count && error == cudaSuccess; d++) {
-        if (c->domains[d].stream != NULL) {
-            error = cudaStreamQuery(c->domains[d].stream);
+    for (uint32_t d = 0; d < c->count; d++) {
+        cudaError_t one = c->domains[d].stream != NULL
+                              ? cudaStreamQuery(c->domains[d].stream)
+                              : cudaSuccess;
+
+        if (one == cudaErrorNotReady) {
+            cudaGetLastError(); /* nobody is to find it */
         }
+        error = error == cudaSuccess || error == cudaErrorNotReady
+                    ? (one != cudaSuccess ? one : error)
+                    : error;
     }
     return error;
 }
@@ -190,6 +211,25 @@ telpher_rma_cuda_grids(struct telpher_rma_cuda *c, const telpher_rma_kernel *ker
     return error;
 }
 
+/* Not all grids run: those that do hear that the launch has failed, since they would wait for
+ * the others until the deadline. */
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_stop(struct telpher_rma_cuda *c)
+{
+    const int32_t status = TELPHER_ERR_DEVICE;
+    cudaStream_t beside;
+
+    for (uint32_t d = 0; d < c->count; d++) {
+        if (cudaSetDevice(c->domains[d].gpu) == cudaSuccess &&
+            cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking) == cudaSuccess) {
+            cudaMemcpyAsync(&c->host.parts[d].launch->status, &status, sizeof(status),
+                            cudaMemcpyHostToDevice, beside);
+            cudaStreamSynchronize(beside);
+            cudaStreamDestroy(beside);
+        }
+    }
+}
+
 /* Waits for the end; nothing here may synchronise with a kernel before it. */
 TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_start(struct telpher_rma_cuda *c, const telpher_rma_kernel *kernel,
@@ -204,6 +244,9 @@ telpher_rma_cuda_start(struct telpher_rma_cuda *c, const telpher_rma_kernel *ker
         telpher_rma_cuda_show_lines(c, o);
         nanosleep(&nap, NULL);
         error = cudaSuccess;
+    }
+    if (error != cudaSuccess && c->spread) {
+        telpher_rma_cuda_stop(c);
     }
     o->elapsed_ns = telpher_rma_cuda_clock() - start;
     return error;
@@ -243,8 +286,7 @@ telpher_rma_cuda_prepare(struct telpher_rma_cuda *c, const telpher_rma_kernel *k
     c->host.timeout_ns = o->timeout_ns;
     if (fits && !(telpher_rma_cuda_memory(c) &&
                   (o->link == NULL || telpher_rma_cuda_linked(c, o)))) {
-        telpher_rma_cuda_say(o, TELPHER_ERR_NO_MEMORY, kernel->name,
-                             "CUDA: ", cudaGetErrorString(cudaGetLastError()));
+        telpher_rma_cuda_failed(o, kernel->name, cudaGetLastError());
         return 0;
     }
     return fits;
@@ -264,7 +306,7 @@ telpher_rma_cuda_launch(const telpher_rma_kernel *kernel, void *data,
 
     memset(&c, 0, sizeof(c));
     if (cudaGetDevice(&c.before) != cudaSuccess) {
-        telpher_rma_cuda_failed(o, kernel->name);
+        telpher_rma_cuda_failed(o, kernel->name, cudaGetLastError());
         return;
     }
     if (o->link != NULL) {
@@ -273,13 +315,12 @@ telpher_rma_cuda_launch(const telpher_rma_kernel *kernel, void *data,
                telpher_rma_cuda_upload(&c)) {
         error = telpher_rma_cuda_start(&c, kernel, o);
         if (error != cudaSuccess) {
-            telpher_rma_cuda_say(o, TELPHER_ERR_DEVICE, kernel->name,
-                                 "CUDA: ", cudaGetErrorString(error));
+            telpher_rma_cuda_failed(o, kernel->name, error);
         } else {
             telpher_rma_cuda_collect(&c, kernel->name, o);
         }
     } else if (o->status == TELPHER_OK) {
-        telpher_rma_cuda_failed(o, kernel->name);
+        telpher_rma_cuda_failed(o, kernel->name, cudaGetLastError());
     }
     telpher_rma_cuda_free(&c);
 }

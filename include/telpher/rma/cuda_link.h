@@ -46,18 +46,26 @@ TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_meet_others(struct telpher_rma_cuda *c,
                              const struct telpher_rma_cuda_card *mine)
 {
+    const telpher_rma_link *link = c->outcome->link;
     const size_t len = 2 * (size_t)c->host.world * sizeof(uint64_t);
     uint64_t *boxes = (uint64_t *)calloc(1, len);
-    cudaError_t error = boxes != NULL ? cudaSuccess : cudaErrorMemoryAllocation;
+    cudaError_t error;
 
-    if (boxes != NULL && telpher_rma_cuda_open(c, c->outcome->link, mine, boxes)) {
+    c->reach =
+        (struct telpher_rma_cuda_reach *)calloc(link->processes, sizeof(*c->reach));
+    error = boxes != NULL && c->reach != NULL ? cudaSetDevice(c->domains[0].gpu)
+                                              : cudaErrorMemoryAllocation;
+    if (error == cudaSuccess && telpher_rma_cuda_open(c, link, mine, boxes)) {
         error = cudaMemcpy(c->host.boxes, boxes, len, cudaMemcpyHostToDevice);
     } else {
         c->host.boxes = NULL; /* nobody else adds to this GPU's counters */
     }
     free(boxes);
-    return error == cudaSuccess && !telpher_rma_cuda_upload(c) ? cudaGetLastError()
-                                                               : error;
+    if (error == cudaSuccess && !telpher_rma_cuda_upload(c)) {
+        error = cudaGetLastError();
+        error = error != cudaSuccess ? error : cudaErrorUnknown;
+    }
+    return error;
 }
 
 /** telpher_rma_grid.look */
@@ -68,7 +76,6 @@ telpher_rma_cuda_look(void *cuda)
     cudaError_t error = c->error;
 
     if (error == cudaSuccess) {
-        cudaSetDevice(c->domains[0].gpu);
         telpher_rma_cuda_show_lines(c, c->outcome);
         error = telpher_rma_cuda_ended(c);
         if (error == cudaErrorNotReady) {
@@ -79,11 +86,14 @@ telpher_rma_cuda_look(void *cuda)
             c->outcome->elapsed_ns = telpher_rma_cuda_clock() - c->start;
         }
     }
-    if (error != cudaSuccess) {
-        fprintf(stderr, "%s: CUDA: %s\n", c->kernel->name, cudaGetErrorString(error));
-        return TELPHER_ERR_DEVICE;
-    }
-    return TELPHER_OK;
+    return error != cudaSuccess ? TELPHER_ERR_DEVICE : TELPHER_OK;
+}
+
+/** telpher_rma_grid.words */
+TELPHER_RMA_HOST_FN_ const char *
+telpher_rma_cuda_words(void *cuda)
+{
+    return cudaGetErrorString(((struct telpher_rma_cuda *)cuda)->error);
 }
 
 /** telpher_rma_grid.table */
@@ -106,6 +116,17 @@ telpher_rma_cuda_table_text(void *cuda)
     return text;
 }
 
+/* Of several grids some run on where one has failed: they were told. */
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_settle(const struct telpher_rma_cuda *c)
+{
+    for (uint32_t d = 0; d < c->count; d++) {
+        if (c->domains[d].stream != NULL) {
+            cudaStreamSynchronize(c->domains[d].stream);
+        }
+    }
+}
+
 /** In place of telpher_rma_cuda_start() and what is around it. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
@@ -116,18 +137,18 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
     struct telpher_rma_cuda_card *card =
         (struct telpher_rma_cuda_card *)calloc(1, sizeof(*card));
     int good = card != NULL && telpher_rma_cuda_prepare(c, kernel, data, o);
-    telpher_status own = good                      ? TELPHER_OK
-                         : o->status != TELPHER_OK ? o->status
-                                                   : TELPHER_ERR_NO_MEMORY;
 
-    c->kernel = kernel;
+    if (card == NULL) {
+        telpher_rma_cuda_failed(o, kernel->name, cudaSuccess);
+    }
     c->outcome = o;
-    own = o->link->begin(o->link, own, c->shared, card,
-                         good ? telpher_rma_cuda_card_of(c, card) : 0);
-    if (own == TELPHER_OK) {
+    o->status = o->link->begin(o->link, o->status, c->shared, card,
+                               good ? telpher_rma_cuda_card_of(c, card) : 0);
+    if (o->status == TELPHER_OK) {
         memset(&grid, 0, sizeof(grid));
         grid.user = c;
         grid.look = telpher_rma_cuda_look;
+        grid.words = telpher_rma_cuda_words;
         grid.table = telpher_rma_cuda_table_text;
         grid.reach = telpher_rma_cuda_find;
         c->error = telpher_rma_cuda_meet_others(c, card);
@@ -138,11 +159,12 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
         o->link->serve(o->link, &grid);
         if (c->error == cudaSuccess) {
             telpher_rma_cuda_collect(c, kernel->name, o);
+        } else {
+            telpher_rma_cuda_settle(c);
         }
         telpher_rma_cuda_close(c, o->link->processes);
         o->link->leave(o->link); /* now it may be freed */
     }
-    o->status = own;
     free(card);
 }
 

@@ -29,7 +29,7 @@ struct telpher_rma_cuda_region {
 /** What a process tells the others. The first region has the counters. */
 struct telpher_rma_cuda_card {
     char machine[40];
-    unsigned char gpu[16];
+    unsigned char gpu[16], sees[TELPHER_RMA_GPU_DOMAINS][16]; /* GPUs' names */
     uint32_t tags, count;
     uint64_t senders; /* [bytes] from the counters */
     struct telpher_rma_cuda_region regions[1 + TELPHER_RMA_CUDA_REGIONS];
@@ -44,6 +44,7 @@ struct telpher_rma_cuda_reach {
 
 /** Allocations that windows were made of, or will be, for the life of the process. */
 struct telpher_rma_cuda_known {
+    char taken; /* jobs of several contexts launch at once */
     struct telpher_rma_cuda_range ranges[TELPHER_RMA_CUDA_REGIONS];
     uint32_t count;
 };
@@ -51,9 +52,25 @@ struct telpher_rma_cuda_known {
 inline struct telpher_rma_cuda_known *
 telpher_rma_cuda_known_ranges(void)
 {
-    static struct telpher_rma_cuda_known known;
+    static struct telpher_rma_cuda_known known = {0, {{0, 0}}, 0};
 
     return &known;
+}
+
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_take(struct telpher_rma_cuda_known *known)
+{
+    const struct timespec nap = {0, 1000};
+
+    while (__atomic_test_and_set(&known->taken, __ATOMIC_ACQUIRE)) {
+        nanosleep(&nap, NULL);
+    }
+}
+
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_let_go(struct telpher_rma_cuda_known *known)
+{
+    __atomic_clear(&known->taken, __ATOMIC_RELEASE);
 }
 
 /* The allocation on a GPU that an address is in. */
@@ -87,6 +104,24 @@ telpher_rma_cuda_range_of(const void *at, struct telpher_rma_cuda_range *ret_ran
     return found;
 }
 
+/* With the lock. @return false: there is no room to remember it */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_remember(struct telpher_rma_cuda_known *known,
+                          const struct telpher_rma_cuda_range *range)
+{
+    uint32_t i = 0;
+
+    while (i < known->count && known->ranges[i].base != range->base) {
+        i++;
+    }
+    if (i == TELPHER_RMA_CUDA_REGIONS) {
+        return 0;
+    }
+    known->ranges[i] = *range;
+    known->count += i == known->count;
+    return 1;
+}
+
 /** Tells of memory of a GPU that windows will be made of, so that other processes of the
  *  machine reach it directly from the next launch on. It may be freed between launches.
  *  @return 1; 0 if it is no memory of a GPU's, or there is no room to remember it */
@@ -95,21 +130,14 @@ telpher_rma_cuda_share(const void *memory)
 {
     struct telpher_rma_cuda_known *known = telpher_rma_cuda_known_ranges();
     struct telpher_rma_cuda_range range;
+    int good = telpher_rma_cuda_range_of(memory, &range);
 
-    if (!telpher_rma_cuda_range_of(memory, &range)) {
-        return 0;
+    if (good) {
+        telpher_rma_cuda_take(known);
+        good = telpher_rma_cuda_remember(known, &range);
+        telpher_rma_cuda_let_go(known);
     }
-    for (uint32_t i = 0; i < known->count; i++) {
-        if (known->ranges[i].base == range.base) {
-            known->ranges[i] = range;
-            return 1;
-        }
-    }
-    if (known->count == TELPHER_RMA_CUDA_REGIONS) {
-        return 0;
-    }
-    known->ranges[known->count++] = range;
-    return 1;
+    return good;
 }
 
 /* ---- this process's ---- */
@@ -149,6 +177,7 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_card *card)
     struct telpher_rma_cuda_known *known = telpher_rma_cuda_known_ranges();
     uint32_t kept = 0;
 
+    telpher_rma_cuda_take(known);
     for (uint32_t i = 0; i < known->count; i++) {
         struct telpher_rma_cuda_range now, was = known->ranges[i];
 
@@ -159,6 +188,20 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_card *card)
         }
     }
     known->count = kept;
+    telpher_rma_cuda_let_go(known);
+}
+
+/* The GPUs that this process sees, and may open memory of. */
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_add_seen(struct telpher_rma_cuda_card *card)
+{
+    int count = 0;
+
+    if (cudaGetDeviceCount(&count) == cudaSuccess) {
+        for (int i = 0; i < count && i < TELPHER_RMA_GPU_DOMAINS; i++) {
+            (void)telpher_rma_cuda_uuid(i, card->sees[i]);
+        }
+    }
 }
 
 /* Fills the card. @return its length; 0: others reach this process's ranks by the agents */
@@ -190,6 +233,7 @@ telpher_rma_cuda_card_of(const struct telpher_rma_cuda *c,
     if (!good || card->count == 0) {
         return 0;
     }
+    telpher_rma_cuda_add_seen(card);
     telpher_rma_cuda_share(c->host.data);
     telpher_rma_cuda_add_known(card);
     return sizeof(*card);
@@ -197,29 +241,41 @@ telpher_rma_cuda_card_of(const struct telpher_rma_cuda *c,
 
 /* ---- those of others ---- */
 
-/* A card of this machine, whose GPU is one that this process's reaches with atomics. */
+/* A card of this machine that says what this process would say. */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_is_good(const struct telpher_rma_cuda_card *mine,
+                         const struct telpher_rma_cuda_card *card, size_t len)
+{
+    return card != NULL && len == sizeof(*card) &&
+           memcmp(card->machine, mine->machine, sizeof(mine->machine)) == 0 &&
+           card->tags == mine->tags && card->senders == mine->senders &&
+           card->count >= 1 && card->count <= 1 + TELPHER_RMA_CUDA_REGIONS &&
+           card->regions[0].range.len == mine->regions[0].range.len;
+}
+
+/* Which of the GPUs that @p card's process sees this one is; TELPHER_RMA_GPU_DOMAINS = none */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_card *card,
+                         const unsigned char gpu[16])
+{
+    int i = 0;
+
+    while (i < TELPHER_RMA_GPU_DOMAINS && memcmp(card->sees[i], gpu, 16) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Whether this process's GPU reaches the other's memory with atomics. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_is_near(const struct telpher_rma_cuda *c,
                          const struct telpher_rma_cuda_card *mine,
-                         const struct telpher_rma_cuda_card *card, size_t len)
+                         const struct telpher_rma_cuda_card *card)
 {
-    const int gpu = c->domains[0].gpu;
-    unsigned char uuid[16];
-    int count = 0;
+    const int gpu = c->domains[0].gpu, its = telpher_rma_cuda_seen_as(mine, card->gpu);
 
-    if (card == NULL || len != sizeof(*card) ||
-        memcmp(card->machine, mine->machine, sizeof(mine->machine)) != 0 ||
-        card->tags != mine->tags || card->count == 0 ||
-        card->count > 1 + TELPHER_RMA_CUDA_REGIONS ||
-        cudaGetDeviceCount(&count) != cudaSuccess) {
-        return 0;
-    }
-    for (int i = 0; i < count; i++) {
-        if (telpher_rma_cuda_uuid(i, uuid) && memcmp(uuid, card->gpu, 16) == 0) {
-            return i == gpu || telpher_rma_cuda_reaches(gpu, i);
-        }
-    }
-    return 0;
+    return its != TELPHER_RMA_GPU_DOMAINS &&
+           (its == gpu || telpher_rma_cuda_reaches(gpu, its));
 }
 
 TELPHER_RMA_HOST_FN_ void
@@ -242,7 +298,8 @@ telpher_rma_cuda_open_card(struct telpher_rma_cuda_reach *reach,
 }
 
 /* Opens what the others told of. @p boxes  of the world's ranks, zeroed.
- * @return whether any process may reach this one */
+ * @return whether any process reaches this one, or is reached: who adds here may be one whose
+ * GPU this process does not see */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
                       const struct telpher_rma_cuda_card *mine, uint64_t *boxes)
@@ -250,13 +307,7 @@ telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
     const uint64_t each = (uint64_t)c->host.tags * sizeof(uint32_t);
     int near = 0;
 
-    c->reach =
-        (struct telpher_rma_cuda_reach *)calloc(link->processes, sizeof(*c->reach));
-    if (c->reach == NULL || mine->count == 0 ||
-        cudaSetDevice(c->domains[0].gpu) != cudaSuccess) {
-        return 0;
-    }
-    for (uint32_t p = 0; p < link->processes; p++) {
+    for (uint32_t p = 0; mine->count != 0 && p < link->processes; p++) {
         struct telpher_rma_cuda_reach *reach = &c->reach[p];
         size_t len = 0;
         const struct telpher_rma_cuda_card *card =
@@ -264,11 +315,15 @@ telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
                 ? (const struct telpher_rma_cuda_card *)link->card(link, p, &len)
                 : NULL;
 
-        if (!telpher_rma_cuda_is_near(c, mine, card, len)) {
+        if (!telpher_rma_cuda_is_good(mine, card, len)) {
             continue;
         }
-        near = 1;
-        telpher_rma_cuda_open_card(reach, card);
+        near = near ||
+               telpher_rma_cuda_seen_as(card, mine->gpu) != TELPHER_RMA_GPU_DOMAINS;
+        if (telpher_rma_cuda_is_near(c, mine, card)) {
+            near = 1;
+            telpher_rma_cuda_open_card(reach, card);
+        }
         for (uint32_t i = 0; reach->count != 0 && i < c->host.ranks; i++) {
             uint64_t *box = &boxes[2 * ((uint64_t)p * c->host.ranks + i)];
 

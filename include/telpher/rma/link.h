@@ -174,6 +174,8 @@ typedef struct telpher_rma_grid {
     /** Looks after the kernel, now and then, in a thread of its own.
      *  @return IN_PROGRESS while it runs, OK when it has ended, else what became of it */
     telpher_status (*look)(void *user);
+    /** What became of it when it failed; lives as long as the launch. */
+    const char *(*words)(void *user);
     /** Who waits for what, when it has ended: lines, of malloc(); NULL = no memory. */
     char *(*table)(void *user);
     /** Where memory of another process's can be reached from here; 0 if it cannot. */
@@ -191,7 +193,7 @@ typedef struct telpher_rma_link {
      *  when drivers' calls may wait for its end. @param some  4096 bytes */
     telpher_status (*meet)(struct telpher_rma_link *link, void *some);
     /** All processes come to the launch, each with a card for the others. Once.
-     *  @param own  why this one cannot go on, or TELPHER_OK
+     *  @param own  why this one cannot go on, or TELPHER_OK; the outcome's report has words
      *  @param shared  kept until the launch is over: what comes early waits there
      *  @return what all return; outcome and words are then the library's */
     telpher_status (*begin)(struct telpher_rma_link *link, telpher_status own,

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 /** Version of everything in this file. */
-#define TELPHER_RMA_ABI 2
+#define TELPHER_RMA_ABI 3
 
 /** Tags are 0 .. tags - 1 of the launch, at most so many. */
 #define TELPHER_RMA_TAGS_MAX 65536

@@ -34,7 +34,9 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorNotReady = 600,
-    cudaErrorPeerAccessAlreadyEnabled = 704
+    cudaErrorPeerAccessAlreadyEnabled = 704,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorUnknown = 999
 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrCooperativeLaunch };
 enum cudaDeviceP2PAttr { cudaDevP2PAttrNativeAtomicSupported };
@@ -102,10 +104,13 @@ cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags);
 cudaError_t cudaMemset(void *memory, int value, size_t len);
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t len, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t len, cudaMemcpyKind kind,
+                            cudaStream_t stream);
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *a, const void *at);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel(const void *entry, dim3 grid, dim3 block,
                                         void **args, size_t shared,
                                         cudaStream_t stream);
@@ -116,6 +121,14 @@ cudaError_t cudaIpcCloseMemHandle(void *memory);
 cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function,
                                              unsigned version, unsigned long long flags,
                                              cudaDriverEntryPointQueryResult *found);
+
+/** The @p nth call of function @p name from now on fails; a @p sticky error is what all calls
+ *  behind it say, too, as when a kernel has broken its context. NULL: none fails. */
+void fakecuda_fail(const char *name, unsigned nth, bool sticky);
+/** Whether that call came. */
+bool fakecuda_failed(void);
+/** Allocations, opened memory and streams that there are. */
+size_t fakecuda_left(void);
 
 /** The next lane's turn; comes back when all have been here. */
 void __syncthreads(void);

@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <string>
 #include <vector>
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -38,7 +39,63 @@ struct piece {
 
 std::mutex lock;
 std::vector<piece> pieces;
+std::atomic<size_t> streams, running; // running: blocks
 thread_local int current;
+
+// ---- what fails on purpose ----
+
+struct {
+    std::mutex lock;
+    std::string name;
+    unsigned left; // calls up to the one that fails
+    bool failed, sticky;
+} plan;
+thread_local cudaError_t last;
+
+// What a call of that name says: an error stays until it is asked for, a sticky one for good.
+cudaError_t
+outcome(const char *name)
+{
+    std::lock_guard<std::mutex> hold(plan.lock);
+
+    if (!plan.failed && plan.name == name && --plan.left == 0) {
+        plan.failed = true;
+        return last = cudaErrorLaunchFailure;
+    }
+    return plan.failed && plan.sticky ? last = cudaErrorLaunchFailure : cudaSuccess;
+}
+
+cudaError_t
+note(cudaError_t error)
+{
+    return error == cudaSuccess ? error : last = error;
+}
+
+#define MAY_FAIL(name)                                                                 \
+    do {                                                                               \
+        cudaError_t planned = outcome(name);                                           \
+        if (planned != cudaSuccess) {                                                  \
+            return planned;                                                            \
+        }                                                                              \
+    } while (0)
+
+// What is freed is gone, whatever the call says.
+cudaError_t
+dropped(const char *name, cudaError_t error)
+{
+    cudaError_t planned = outcome(name);
+
+    return planned != cudaSuccess ? planned : note(error);
+}
+
+// Freeing and closing waits for all kernels.
+void
+wait_for_kernels()
+{
+    while (running != 0) {
+        usleep(50);
+    }
+}
 
 cudaError_t
 add(void **memory, size_t len, int file, bool device, bool opened)
@@ -78,6 +135,8 @@ make(void **memory, size_t len, bool device)
     }
     if (error == cudaSuccess) {
         memset(*memory, 0xee, whole);
+    } else if (file >= 0) {
+        close(file);
     }
     return error;
 }
@@ -85,6 +144,7 @@ make(void **memory, size_t len, bool device)
 cudaError_t
 drop(void *memory)
 {
+    wait_for_kernels();
     std::lock_guard<std::mutex> hold(lock);
 
     for (size_t i = 0; i < pieces.size(); i++) {
@@ -184,6 +244,7 @@ block_main(void *arg)
         run_lanes(b, count);
     }
     b->live->fetch_sub(1);
+    running--;
     delete b;
     return nullptr;
 }
@@ -217,21 +278,61 @@ __isGlobal(const void *at)
 
 // ---- devices ----
 
+void
+fakecuda_fail(const char *name, unsigned nth, bool sticky)
+{
+    std::lock_guard<std::mutex> hold(plan.lock);
+
+    plan.name = name != nullptr ? name : "";
+    plan.left = nth;
+    plan.failed = false;
+    plan.sticky = sticky;
+}
+
+bool
+fakecuda_failed(void)
+{
+    std::lock_guard<std::mutex> hold(plan.lock);
+
+    return plan.failed;
+}
+
+size_t
+fakecuda_left(void)
+{
+    std::lock_guard<std::mutex> hold(lock);
+
+    return pieces.size() + streams;
+}
+
 cudaError_t
 cudaGetLastError(void)
 {
-    return cudaSuccess;
+    cudaError_t error = last;
+
+    last = outcome(__func__);
+    return error;
 }
 
 const char *
 cudaGetErrorString(cudaError_t error)
 {
-    return error == cudaSuccess ? "no error" : "fake error";
+    switch (error) {
+    case cudaSuccess:
+        return "no error";
+    case cudaErrorMemoryAllocation:
+        return "out of memory";
+    case cudaErrorNotReady:
+        return "device not ready";
+    default:
+        return "fake error";
+    }
 }
 
 cudaError_t
 cudaGetDevice(int *device)
 {
+    MAY_FAIL(__func__);
     *device = current;
     return cudaSuccess;
 }
@@ -239,8 +340,9 @@ cudaGetDevice(int *device)
 cudaError_t
 cudaSetDevice(int device)
 {
+    MAY_FAIL(__func__);
     if (device < 0 || device >= gpu_count()) {
-        return cudaErrorInvalidValue;
+        return note(cudaErrorInvalidValue);
     }
     current = device;
     return cudaSuccess;
@@ -249,6 +351,7 @@ cudaSetDevice(int device)
 cudaError_t
 cudaGetDeviceCount(int *count)
 {
+    MAY_FAIL(__func__);
     *count = gpu_count();
     return cudaSuccess;
 }
@@ -256,6 +359,7 @@ cudaGetDeviceCount(int *count)
 cudaError_t
 cudaGetDeviceProperties(cudaDeviceProp *p, int device)
 {
+    MAY_FAIL(__func__);
     memset(p, 7, sizeof(*p));
     p->uuid[0] = static_cast<unsigned char>(device);
     return cudaSuccess;
@@ -264,6 +368,7 @@ cudaGetDeviceProperties(cudaDeviceProp *p, int device)
 cudaError_t
 cudaDeviceGetAttribute(int *value, cudaDeviceAttr what, int)
 {
+    MAY_FAIL(__func__);
     *value = what == cudaDevAttrMultiProcessorCount ? PROCESSORS : 1;
     return cudaSuccess;
 }
@@ -271,6 +376,7 @@ cudaDeviceGetAttribute(int *value, cudaDeviceAttr what, int)
 cudaError_t
 cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, int)
 {
+    MAY_FAIL(__func__);
     *value = 1;
     return cudaSuccess;
 }
@@ -278,6 +384,7 @@ cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, int)
 cudaError_t
 cudaDeviceCanAccessPeer(int *can, int a, int b)
 {
+    MAY_FAIL(__func__);
     *can = a != b;
     return cudaSuccess;
 }
@@ -285,18 +392,21 @@ cudaDeviceCanAccessPeer(int *can, int a, int b)
 cudaError_t
 cudaDeviceEnablePeerAccess(int, unsigned)
 {
+    MAY_FAIL(__func__);
     return cudaSuccess;
 }
 
 cudaError_t
 cudaDeviceSynchronize(void)
 {
+    MAY_FAIL(__func__);
     return cudaSuccess;
 }
 
 cudaError_t
 cudaFuncGetAttributes(cudaFuncAttributes *a, const void *)
 {
+    MAY_FAIL(__func__);
     *a = {32, 1024, 4096};
     return cudaSuccess;
 }
@@ -304,6 +414,7 @@ cudaFuncGetAttributes(cudaFuncAttributes *a, const void *)
 cudaError_t
 cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int n, size_t)
 {
+    MAY_FAIL(__func__);
     *blocks = n < LANES_A_PROCESSOR / BLOCKS ? BLOCKS : LANES_A_PROCESSOR / n;
     return cudaSuccess;
 }
@@ -313,30 +424,33 @@ cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int n, 
 cudaError_t
 fakecuda_alloc(void **memory, size_t len)
 {
-    return make(memory, len, true);
+    MAY_FAIL("cudaMalloc");
+    return note(make(memory, len, true));
 }
 
 cudaError_t
 cudaFree(void *memory)
 {
-    return drop(memory);
+    return dropped(__func__, drop(memory));
 }
 
 cudaError_t
 cudaHostAlloc(void **memory, size_t len, unsigned)
 {
-    return make(memory, len, false);
+    MAY_FAIL(__func__);
+    return note(make(memory, len, false));
 }
 
 cudaError_t
 cudaFreeHost(void *memory)
 {
-    return drop(memory);
+    return dropped(__func__, drop(memory));
 }
 
 cudaError_t
 cudaHostGetDevicePointer(void **device, void *host, unsigned)
 {
+    MAY_FAIL(__func__);
     *device = host;
     return cudaSuccess;
 }
@@ -344,6 +458,7 @@ cudaHostGetDevicePointer(void **device, void *host, unsigned)
 cudaError_t
 cudaMemset(void *memory, int value, size_t len)
 {
+    MAY_FAIL(__func__);
     memset(memory, value, len);
     return cudaSuccess;
 }
@@ -351,16 +466,25 @@ cudaMemset(void *memory, int value, size_t len)
 cudaError_t
 cudaMemcpy(void *dst, const void *src, size_t len, cudaMemcpyKind)
 {
+    MAY_FAIL(__func__);
     if (src == nullptr || dst == nullptr) {
-        return len == 0 ? cudaSuccess : cudaErrorInvalidValue;
+        return len == 0 ? cudaSuccess : note(cudaErrorInvalidValue);
     }
     memcpy(dst, src, len);
     return cudaSuccess;
 }
 
 cudaError_t
+cudaMemcpyAsync(void *dst, const void *src, size_t len, cudaMemcpyKind kind,
+                cudaStream_t)
+{
+    return cudaMemcpy(dst, src, len, kind);
+}
+
+cudaError_t
 cudaPointerGetAttributes(cudaPointerAttributes *a, const void *at)
 {
+    MAY_FAIL(__func__);
     std::lock_guard<std::mutex> hold(lock);
     const piece *p = find(at);
 
@@ -389,8 +513,9 @@ cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned,
                                  unsigned long long,
                                  cudaDriverEntryPointQueryResult *found)
 {
+    MAY_FAIL(__func__);
     if (strcmp(name, "cuMemGetAddressRange") != 0) {
-        return cudaErrorInvalidValue;
+        return note(cudaErrorInvalidValue);
     }
     *function = reinterpret_cast<void *>(address_range);
     *found = cudaDriverEntryPointSuccess;
@@ -407,12 +532,13 @@ struct handle {
 cudaError_t
 cudaIpcGetMemHandle(cudaIpcMemHandle_t *ret, void *memory)
 {
+    MAY_FAIL(__func__);
     std::lock_guard<std::mutex> hold(lock);
     const piece *p = find(memory);
     handle h;
 
     if (p == nullptr || p->base != memory || !p->device) {
-        return cudaErrorInvalidValue;
+        return note(cudaErrorInvalidValue);
     }
     h = {getpid(), p->file, p->len};
     memcpy(ret, &h, sizeof(h));
@@ -422,6 +548,7 @@ cudaIpcGetMemHandle(cudaIpcMemHandle_t *ret, void *memory)
 cudaError_t
 cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t given, unsigned)
 {
+    MAY_FAIL(__func__);
     char path[64];
     handle h;
     int file;
@@ -429,13 +556,14 @@ cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t given, unsigned)
     memcpy(&h, &given, sizeof(h));
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", h.pid, h.file);
     file = h.pid != getpid() ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    return file < 0 ? cudaErrorInvalidValue : add(memory, h.len, file, true, true);
+    return note(file < 0 ? cudaErrorInvalidValue
+                         : add(memory, h.len, file, true, true));
 }
 
 cudaError_t
 cudaIpcCloseMemHandle(void *memory)
 {
-    return drop(memory);
+    return dropped(__func__, drop(memory));
 }
 
 // ---- launches ----
@@ -443,8 +571,10 @@ cudaIpcCloseMemHandle(void *memory)
 cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+    MAY_FAIL(__func__);
     *stream = new fakecuda_stream;
     (*stream)->live = 0;
+    streams++;
     return cudaSuccess;
 }
 
@@ -452,19 +582,32 @@ cudaError_t
 cudaStreamDestroy(cudaStream_t stream)
 {
     delete stream;
-    return cudaSuccess;
+    streams--;
+    return note(outcome(__func__));
 }
 
 cudaError_t
 cudaStreamQuery(cudaStream_t stream)
 {
-    return stream->live == 0 ? cudaSuccess : cudaErrorNotReady;
+    MAY_FAIL(__func__);
+    return note(stream->live == 0 ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t
+cudaStreamSynchronize(cudaStream_t stream)
+{
+    MAY_FAIL(__func__);
+    while (stream->live != 0) {
+        usleep(50);
+    }
+    return cudaSuccess;
 }
 
 cudaError_t
 cudaLaunchCooperativeKernel(const void *entry, dim3 grid, dim3 dim, void **args, size_t,
                             cudaStream_t stream)
 {
+    MAY_FAIL(__func__);
     pthread_attr_t attr;
 
     pthread_attr_init(&attr);
@@ -480,6 +623,7 @@ cudaLaunchCooperativeKernel(const void *entry, dim3 grid, dim3 dim, void **args,
 
         b->index = dim3(i, 0, 0);
         stream->live++;
+        running++;
         if (pthread_create(&thread, &attr, block_main, b) != 0) {
             abort(); // a part of a grid is no grid
         }

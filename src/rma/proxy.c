@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The proxies of ranks on a GPU: each takes the commands that its rank has written, and makes
+ * the calls that a rank of its own would make. What a rank says is checked as what a kernel
+ * says is, in the calls; how long things in its mailbox are, here.
+ */
+#include <string.h>
+
+#include "rma/link_int.h"
+#include "rma/remote.h"
+
+enum { AT_ONCE = 8 }; /* commands of a rank before others' */
+#define BUSY ((tp_ns)2000000) /* [ns] without a command before a worker takes naps */
+#define NAP ((tp_ns)30000) /* [ns] */
+
+/* ---- commands ---- */
+
+static uint32_t
+local_of(const struct tp_rank *rank)
+{
+    return rank->index - rank->run->first;
+}
+
+static telpher_rma_mailbox *
+mailbox_of(const struct tp_rank *rank)
+{
+    return &rank->run->link->shared->mailboxes[local_of(rank)];
+}
+
+static const telpher_rma_line *
+next_line(const struct tp_rank *rank, uint32_t *ret_round)
+{
+    uint64_t next = rank->run->link->next[local_of(rank)];
+
+    *ret_round = telpher_rma_link_round(next, TELPHER_RMA_LINES);
+    return &mailbox_of(rank)->lines[next % TELPHER_RMA_LINES];
+}
+
+static bool
+read_line(const struct tp_rank *rank, telpher_rma_words *ret_words)
+{
+    uint32_t round;
+    const telpher_rma_line *line = next_line(rank, &round);
+
+    for (int i = 0; i < 8; i++) {
+        uint64_t word = __atomic_load_n(&line->words[i], __ATOMIC_ACQUIRE);
+
+        if ((uint32_t)(word >> 32) != round) {
+            return false;
+        }
+        ret_words->words[i] = (uint32_t)word;
+    }
+    return true;
+}
+
+bool
+tp_link_has(const struct tp_rank *rank)
+{
+    telpher_rma_words words;
+
+    return read_line(rank, &words);
+}
+
+void
+tp_link_scan(struct tp_worker *w)
+{
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        uint32_t round;
+
+        if (w->ranks[i]->wait.kind == TP_WAIT_DEVICE) {
+            const telpher_rma_line *line = next_line(w->ranks[i], &round);
+
+            if (__atomic_load_n(&line->words[0], __ATOMIC_RELAXED) >> 32 == round) {
+                tp_rank_poke(w->ranks[i]);
+            }
+        }
+    }
+}
+
+void
+tp_link_rest(struct tp_worker *w, bool found)
+{
+    const struct timespec nap = tp_clock_timespec(NAP);
+    tp_ns now = tp_clock_ns();
+
+    if (found) {
+        w->busy = now;
+        return;
+    }
+    if (now - w->busy > BUSY || w->crowded != 0) {
+        nanosleep(&nap, NULL);
+    }
+    tp_link_scan(w); /* it may not have looked at all, on one processor */
+    (void)tp_remote_look(w->run->remote);
+}
+
+static telpher_status
+wait_for_line(struct tp_lane *lane)
+{
+    const struct tp_wait wait = {.kind = TP_WAIT_DEVICE,
+                                 .where = "its GPU",
+                                 .from = TELPHER_RMA_NO_RANK,
+                                 .own_deadline = true,
+                                 .deadline = TP_CLOCK_FOREVER};
+    telpher_status status = tp_wait_look(lane->rank, &wait);
+
+    return status == TELPHER_ERR_AGAIN ? tp_rank_block(lane, &wait) : status;
+}
+
+/* ---- what a rank asks for ---- */
+
+/* One command, and where what lies beside it is. */
+struct order {
+    telpher_rma *rma;
+    struct tp_rank *rank;
+    struct tp_link *link;
+    telpher_rma_command c;
+    uint8_t *beside;
+    const char *where;
+};
+
+static void
+answer(const struct order *o, telpher_status status, int64_t value)
+{
+    const telpher_rma_command c = {.op = TELPHER_RMA_DELIVER_ANSWER,
+                                   .to = o->rank->index,
+                                   .local = (uint64_t)value,
+                                   .len = (uint32_t)status};
+
+    tp_link_push(o->link, &c, NULL, 0);
+}
+
+/* The text beside a group's call, which reports may show later. */
+static const char *
+take_where(const struct order *o)
+{
+    char *where = o->link->where[local_of(o->rank)];
+
+    memcpy(where, o->beside, TELPHER_RMA_LINK_WHERE);
+    where[TELPHER_RMA_LINK_WHERE - 1] = '\0';
+    return where;
+}
+
+static void
+do_put(struct order *o)
+{
+    const telpher_rma_command *c = &o->c;
+    const bool inside = (c->flags & TELPHER_RMA_LINK_INSIDE) != 0;
+    const bool near = inside || (c->flags & TELPHER_RMA_LINK_IS_BESIDE) != 0;
+    telpher_rma_access a = {.local = (void *)(uintptr_t)c->local,
+                            .off = c->off,
+                            .len = c->len,
+                            .value = c->local,
+                            .win = c->where,
+                            .rank = c->to,
+                            .tag = c->tag};
+
+    if (near) {
+        a.local = inside ? (void *)&o->c.local : (void *)o->beside;
+    }
+    if (near && c->len > (inside ? sizeof(c->local) : o->link->api.beside_max)) {
+        tp_run_fail(o->rank->run, TELPHER_ERR_PROTO, "rank %u asked for what cannot be",
+                    o->rank->index);
+        return;
+    }
+    o->rank->near_source = near;
+    (void)(c->op == TELPHER_RMA_COMMAND_VALUE
+               ? o->rma->calls->put_value_notify(o->rma, &a, o->where)
+           : (c->flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0
+               ? o->rma->calls->put_notify(o->rma, &a, o->where)
+               : o->rma->calls->put(o->rma, &a, o->where));
+}
+
+static void
+do_get(struct order *o)
+{
+    const bool near = (o->c.flags & TELPHER_RMA_LINK_BRINGS) != 0;
+    const telpher_rma_access a = {.local = near ? mailbox_of(o->rank)->brought[1]
+                                                : (void *)(uintptr_t)o->c.local,
+                                  .off = o->c.off,
+                                  .len = o->c.len,
+                                  .win = o->c.where,
+                                  .rank = o->c.to};
+    telpher_status status = TELPHER_ERR_PROTO;
+
+    o->rank->near_source = near;
+    if (!near || o->c.len <= TELPHER_RMA_BROUGHT) {
+        status = o->rma->calls->get(o->rma, &a, o->where);
+    }
+    answer(o, status, 0);
+}
+
+static void
+do_fold(struct order *o, telpher_rma_comm comm)
+{
+    telpher_rma_mailbox *box = mailbox_of(o->rank);
+    telpher_rma_fold f = {.src = box->brought[0],
+                          .dst = box->brought[1],
+                          .count = o->c.len,
+                          .root = o->c.to == 65535 ? TELPHER_RMA_NO_RANK : o->c.to,
+                          .type = (uint16_t)(o->c.tag >> 8),
+                          .op = (uint16_t)(o->c.tag & 255)};
+    const uint32_t me = o->rma->calls->rank(o->rma, comm);
+    telpher_status status = TELPHER_ERR_RANGE;
+
+    if (o->c.op == TELPHER_RMA_LINK_BROADCAST && f.count <= TELPHER_RMA_BROUGHT) {
+        f.src = f.root == me ? box->brought[0] : box->brought[1];
+        f.dst = f.root == me ? box->brought[0] : box->brought[1];
+        status = o->rma->calls->broadcast(o->rma, comm, &f, o->where);
+    } else if (o->c.op == TELPHER_RMA_LINK_REDUCE &&
+               f.count <= TELPHER_RMA_BROUGHT / sizeof(uint64_t)) {
+        status = o->rma->calls->reduce(o->rma, comm, &f, o->where);
+    }
+    answer(o, status, 0);
+}
+
+static void
+do_split(struct order *o, telpher_rma_comm comm)
+{
+    telpher_rma_comm made = TELPHER_RMA_COMM_NONE;
+    telpher_status status =
+        o->rma->calls->split(o->rma, comm, (int32_t)(int64_t)o->c.off,
+                             (int32_t)(int64_t)o->c.local, &made, o->where);
+
+    answer(o, status, tp_link_comm(o->rank->run, made));
+}
+
+/* Calls of a group. */
+static void
+do_together(struct order *o)
+{
+    telpher_rma_comm comm =
+        tp_link_own_comm(o->rank->run, (telpher_rma_comm)o->c.where);
+    telpher_rma_win win = TELPHER_RMA_WIN_NONE;
+    telpher_status status;
+
+    o->where = take_where(o);
+    switch (o->c.op) {
+    case TELPHER_RMA_LINK_WIN_CREATE:
+        status = o->rma->calls->win_create(o->rma, comm, (void *)(uintptr_t)o->c.off,
+                                           o->c.len, &win, o->where);
+        answer(o, status, win);
+        break;
+    case TELPHER_RMA_LINK_WIN_FREE:
+        answer(o, o->rma->calls->win_free(o->rma, o->c.where, o->where), 0);
+        break;
+    case TELPHER_RMA_LINK_BARRIER:
+        answer(o, o->rma->calls->barrier(o->rma, comm, o->where), 0);
+        break;
+    case TELPHER_RMA_LINK_SPLIT:
+        do_split(o, comm);
+        break;
+    default:
+        do_fold(o, comm);
+        break;
+    }
+}
+
+/* @return false: it was the last one */
+static bool
+do_order(struct order *o)
+{
+    switch (o->c.op) {
+    case TELPHER_RMA_COMMAND_PUT:
+    case TELPHER_RMA_COMMAND_VALUE:
+        do_put(o);
+        return true;
+    case TELPHER_RMA_COMMAND_NOTIFY: /* of the world */
+        (void)o->rma->calls->notify(o->rma, TELPHER_RMA_WORLD, o->c.to, o->c.tag,
+                                    o->where);
+        return true;
+    case TELPHER_RMA_COMMAND_GET:
+        do_get(o);
+        return true;
+    case TELPHER_RMA_COMMAND_FLUSH:
+        answer(o, o->rma->calls->flush(o->rma, o->c.where, o->where), 0);
+        return true;
+    case TELPHER_RMA_COMMAND_RETURNED:
+        return false;
+    default:
+        do_together(o);
+        return true;
+    }
+}
+
+/* ---- the proxy of a rank ---- */
+
+static bool
+take_one(struct tp_lane *lane, struct tp_link *link)
+{
+    struct tp_rank *rank = lane->rank;
+    telpher_rma_mailbox *box = mailbox_of(rank);
+    uint64_t number = link->next[local_of(rank)];
+    struct order o = {.rma = &lane->api,
+                      .rank = rank,
+                      .link = link,
+                      .beside = box->beside[number % TELPHER_RMA_LINES],
+                      .where = "a GPU's kernel"};
+    telpher_rma_words words;
+    bool more;
+
+    if (!read_line(rank, &words)) {
+        return true;
+    }
+    telpher_rma_link_unpack(&words, &o.c);
+    o.c.from = rank->index;
+    more = do_order(&o);
+    link->next[local_of(rank)] = number + 1;
+    __atomic_store_n(&box->taken, (uint32_t)(number + 1), __ATOMIC_RELEASE);
+    return more;
+}
+
+void
+tp_link_proxy(telpher_rma *rma)
+{
+    struct tp_lane *lane = tp_lane_of(rma);
+    struct tp_link *link = lane->rank->run->link;
+    uint32_t turn = 0;
+
+    while (wait_for_line(lane) == TELPHER_OK && take_one(lane, link)) {
+        if (atomic_load(&lane->rank->run->status) != TELPHER_OK) {
+            return;
+        }
+        if (++turn % AT_ONCE == 0) {
+            tp_lane_yield(lane);
+        }
+    }
+}
