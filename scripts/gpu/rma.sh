@@ -11,7 +11,8 @@
 #            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device
 #   thesis   the same with the sizes of dCUDA's thesis
 #   processes  kernels whose ranks lie in several processes: two on one GPU, and one a GPU, by memory that they open and by
-#            their agents over shared memory and TCP; a process that is killed; latencies beside a flag's to the host and back
+#            their agents over shared memory, TCP, UCX and MPI, as far as they are here (an mpicxx when it is built, mpirun;
+#            LD_LIBRARY_PATH may name another UCX); a process that is killed; latencies beside a flag's to the host and back
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
@@ -51,7 +52,9 @@ registers() { # STUDY
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu"
     compile cuda_bench -maxrregcount=128 "$source/src/rma/cuda_bench.cu"
-    compile cuda_processes "$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c"
+    local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c")
+    compile cuda_processes "${processes[@]}"
+    ! command -v mpicxx >/dev/null || compile cuda_processes_mpi -ccbin mpicxx -DWITH_MPI "${processes[@]}" -ltelpher
     if [ -n "${NVSHMEM:-}" ]; then
         start nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 -rdc=true -I"$NVSHMEM/include" "$source/scripts/gpu/nvshmem.cu" \
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem"
@@ -130,6 +133,17 @@ thesis() {
     done
 }
 
+# can_go_by TRANSPORT: false, with a word, where it is not here
+can_go_by() {
+    case $1 in
+        ucx) ldd "$build/lib/libtelpher-ucx.so" 2>&1 | grep -q "not found\|No such file" || return 0 ;;
+        mpi) ! command -v mpirun >/dev/null || ! [ -x "$programs/cuda_processes_mpi" ] || return 0 ;;
+        *) return 0 ;;
+    esac
+    echo "processes over $1: skipped, no ${1^^}"
+    return 1
+}
+
 processes() {
     local all way run=$source/scripts/gpu/launched
     all=$(nvidia-smi -L 2>/dev/null | wc -l)
@@ -144,10 +158,13 @@ processes() {
         done
         for how in 0 1 2 3; do step "gpus-dies-$how-$way" 60 "$run" "$build" "$all" "$all" shm dies 3 32 "$how"; done
     done
-    for shape in "good 3 128" "litmus 66 64 500" "latency 1 128 1000"; do
+    for way in tcp ucx mpi; do
         [ "$all" -gt 1 ] || break
-        # shellcheck disable=SC2086 # several arguments
-        step "gpus-${shape// /-}-tcp" 60 "$run" "$build" "$all" "$all" tcp $shape
+        can_go_by "$way" || continue
+        for shape in "good 3 128" "litmus 66 64 500" "latency 1 128 1000"; do
+            # shellcheck disable=SC2086 # several arguments
+            step "gpus-${shape// /-}-$way" 60 "$run" "$build" "$all" "$all" "$way" $shape
+        done
     done
     unset TELPHER_RMA_IPC
 }

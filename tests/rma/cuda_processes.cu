@@ -6,8 +6,13 @@
  * poisoned memory), few (some of them), bad (what fails, and who is told), litmus (whether
  * data is there when its notification is), latency (beside a flag's way to the host and back),
  * dies (the last process is killed while the others wait: add -k to the launch).
+ * Compiled with -DWITH_MPI it is started by mpirun and has MPI's own messages.
  * scripts/gpu/rma.sh runs it on GPUs, the tests on processors that play GPUs.
  */
+#ifdef WITH_MPI
+#include <telpher/interop/mpi.h>
+#endif
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +140,7 @@ TELPHER_RMA_KERNEL(kernel_dying)
 
 static uint32_t ranks, lanes = 1;
 static int failures;
+static telpher_context *mpi_context; /* NULL: the launcher's */
 static struct test_data *data; /* a GPU's */
 static struct test_data host; /* what it was, or shall be */
 
@@ -154,6 +160,7 @@ make_job(uint64_t timeout_ns)
 
     p.ranks = ranks;
     p.block[0] = lanes;
+    p.context = mpi_context;
     p.timeout_ns = timeout_ns;
     return join(&p);
 }
@@ -479,29 +486,11 @@ dies(uint32_t how)
     telpher_rma_destroy(job);
 }
 
-int
-main(int argc, char **argv)
+static void
+several(const char *what, uint32_t most)
 {
-    const char *what = argc > 1 ? argv[1] : "good";
-    const uint32_t most = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
-    telpher_rma_job *job;
-    int gpus = 0;
+    telpher_rma_job *job = make_job(0);
 
-    if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
-        printf("skipped: no CUDA device\n");
-        return 77;
-    }
-    cudaSetDevice(telpher_rma_cuda_gpu(0, 1));
-    ranks = argc > 2 ? (uint32_t)atoi(argv[2]) : 2;
-    lanes = argc > 3 ? (uint32_t)atoi(argv[3]) : 1;
-    if (cudaMalloc(&data, sizeof(*data)) != cudaSuccess) {
-        return 1;
-    }
-    if (strcmp(what, "dies") == 0) {
-        dies(most);
-        return failures != 0;
-    }
-    job = make_job(0);
     srand(getpid());
     if (strcmp(what, "good") == 0) {
         good_kernels(job);
@@ -519,7 +508,79 @@ main(int argc, char **argv)
         latency(job, most != 0 ? most : 1000);
     }
     telpher_rma_destroy(job);
-    cudaFree(data);
     printf("process %u: %s %s\n", process, what, failures == 0 ? "good" : "FAILED");
+}
+
+/* Before CUDA is used, which threads of MPI may look for. */
+static int
+start_mpi(int *argc, char ***argv)
+{
+#ifdef WITH_MPI
+    telpher_context_params p = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_error err = {TELPHER_OK, {0}};
+    int provided = MPI_THREAD_SINGLE;
+
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+        provided < MPI_THREAD_SERIALIZED) {
+        printf("skipped: this MPI lets one thread alone call it\n");
+        return 77;
+    }
+    p.transports = "mpi";
+    if (telpher_context_create_mpi(MPI_COMM_WORLD, &p, &mpi_context, &err) !=
+        TELPHER_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+#else
+    (void)argc;
+    (void)argv;
+#endif
+    return 0;
+}
+
+static void
+stop_mpi(void)
+{
+#ifdef WITH_MPI
+    telpher_context_destroy(mpi_context);
+    MPI_Finalize();
+#endif
+}
+
+static int
+on_gpu(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "good";
+    const uint32_t most = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
+    int gpus = 0;
+
+    if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
+        printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    cudaSetDevice(telpher_rma_cuda_gpu(0, 1));
+    ranks = argc > 2 ? (uint32_t)atoi(argv[2]) : 2;
+    lanes = argc > 3 ? (uint32_t)atoi(argv[3]) : 1;
+    if (cudaMalloc(&data, sizeof(*data)) != cudaSuccess) {
+        return 1;
+    }
+    if (strcmp(what, "dies") == 0) {
+        dies(most);
+    } else {
+        several(what, most);
+    }
+    cudaFree(data);
     return failures != 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    int status = start_mpi(&argc, &argv);
+
+    if (status == 0) {
+        status = on_gpu(argc, argv);
+        stop_mpi();
+    }
+    return status;
 }
