@@ -334,6 +334,9 @@ post_for_device(struct tp_lane *lane, struct tp_remote *r,
         if (atomic_load(&lane->rank->run->status) != TELPHER_OK) {
             return TELPHER_ERR_CANCELED;
         }
+        if (telpher_rma_here() == NULL) { /* a worker, which cannot wait */
+            return TELPHER_ERR_AGAIN;
+        }
         tp_lane_yield(lane);
     }
 }

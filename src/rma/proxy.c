@@ -61,39 +61,6 @@ tp_link_has(const struct tp_rank *rank)
     return read_line(rank, &words);
 }
 
-void
-tp_link_scan(struct tp_worker *w)
-{
-    for (uint32_t i = 0; i < w->rank_count; i++) {
-        uint32_t round;
-
-        if (w->ranks[i]->wait.kind == TP_WAIT_DEVICE) {
-            const telpher_rma_line *line = next_line(w->ranks[i], &round);
-
-            if (__atomic_load_n(&line->words[0], __ATOMIC_RELAXED) >> 32 == round) {
-                tp_rank_poke(w->ranks[i]);
-            }
-        }
-    }
-}
-
-void
-tp_link_rest(struct tp_worker *w, bool found)
-{
-    const struct timespec nap = tp_clock_timespec(NAP);
-    tp_ns now = tp_clock_ns();
-
-    if (found) {
-        w->busy = now;
-        return;
-    }
-    if (now - w->busy > BUSY || w->crowded != 0) {
-        nanosleep(&nap, NULL);
-    }
-    tp_link_scan(w); /* it may not have looked at all, on one processor */
-    (void)tp_remote_look(w->run->remote);
-}
-
 static telpher_status
 wait_for_line(struct tp_lane *lane)
 {
@@ -141,7 +108,7 @@ take_where(const struct order *o)
     return where;
 }
 
-static void
+static telpher_status
 do_put(struct order *o)
 {
     const telpher_rma_command *c = &o->c;
@@ -161,14 +128,32 @@ do_put(struct order *o)
     if (near && c->len > (inside ? sizeof(c->local) : o->link->api.beside_max)) {
         tp_run_fail(o->rank->run, TELPHER_ERR_PROTO, "rank %u asked for what cannot be",
                     o->rank->index);
-        return;
+        return TELPHER_ERR_PROTO;
     }
     o->rank->near_source = near;
-    (void)(c->op == TELPHER_RMA_COMMAND_VALUE
+    return c->op == TELPHER_RMA_COMMAND_VALUE
                ? o->rma->calls->put_value_notify(o->rma, &a, o->where)
            : (c->flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0
                ? o->rma->calls->put_notify(o->rma, &a, o->where)
-               : o->rma->calls->put(o->rma, &a, o->where));
+               : o->rma->calls->put(o->rma, &a, o->where);
+}
+
+/* What goes on its way at once, and has no answer. */
+static bool
+is_sent(const struct order *o)
+{
+    return o->c.op == TELPHER_RMA_COMMAND_PUT || o->c.op == TELPHER_RMA_COMMAND_VALUE ||
+           o->c.op == TELPHER_RMA_COMMAND_NOTIFY;
+}
+
+/* Notifications are of the world. @return AGAIN: without credit, and this is no proxy */
+static telpher_status
+do_send(struct order *o)
+{
+    return o->c.op == TELPHER_RMA_COMMAND_NOTIFY
+               ? o->rma->calls->notify(o->rma, TELPHER_RMA_WORLD, o->c.to, o->c.tag,
+                                       o->where)
+               : do_put(o);
 }
 
 static void
@@ -260,15 +245,11 @@ do_together(struct order *o)
 static bool
 do_order(struct order *o)
 {
+    if (is_sent(o)) {
+        (void)do_send(o);
+        return true;
+    }
     switch (o->c.op) {
-    case TELPHER_RMA_COMMAND_PUT:
-    case TELPHER_RMA_COMMAND_VALUE:
-        do_put(o);
-        return true;
-    case TELPHER_RMA_COMMAND_NOTIFY: /* of the world */
-        (void)o->rma->calls->notify(o->rma, TELPHER_RMA_WORLD, o->c.to, o->c.tag,
-                                    o->where);
-        return true;
     case TELPHER_RMA_COMMAND_GET:
         do_get(o);
         return true;
@@ -285,28 +266,48 @@ do_order(struct order *o)
 
 /* ---- the proxy of a rank ---- */
 
+/* @return false: there is none, or not all of it */
 static bool
-take_one(struct tp_lane *lane, struct tp_link *link)
+next_order(struct tp_rank *rank, struct order *ret_order)
 {
-    struct tp_rank *rank = lane->rank;
-    telpher_rma_mailbox *box = mailbox_of(rank);
+    struct tp_link *link = rank->run->link;
     uint64_t number = link->next[local_of(rank)];
-    struct order o = {.rma = &lane->api,
-                      .rank = rank,
-                      .link = link,
-                      .beside = box->beside[number % TELPHER_RMA_LINES],
-                      .where = "a GPU's kernel"};
     telpher_rma_words words;
-    bool more;
 
     if (!read_line(rank, &words)) {
+        return false;
+    }
+    *ret_order =
+        (struct order){.rma = &rank->lanes[0].api,
+                       .rank = rank,
+                       .link = link,
+                       .beside = mailbox_of(rank)->beside[number % TELPHER_RMA_LINES],
+                       .where = "a GPU's kernel"};
+    telpher_rma_link_unpack(&words, &ret_order->c);
+    ret_order->c.from = rank->index;
+    return true;
+}
+
+static void
+order_done(const struct order *o)
+{
+    uint64_t *next = &o->link->next[local_of(o->rank)];
+
+    ++*next;
+    __atomic_store_n(&mailbox_of(o->rank)->taken, (uint32_t)*next, __ATOMIC_RELEASE);
+}
+
+static bool
+take_one(struct tp_rank *rank)
+{
+    struct order o;
+    bool more;
+
+    if (!next_order(rank, &o)) {
         return true;
     }
-    telpher_rma_link_unpack(&words, &o.c);
-    o.c.from = rank->index;
     more = do_order(&o);
-    link->next[local_of(rank)] = number + 1;
-    __atomic_store_n(&box->taken, (uint32_t)(number + 1), __ATOMIC_RELEASE);
+    order_done(&o);
     return more;
 }
 
@@ -314,10 +315,9 @@ void
 tp_link_proxy(telpher_rma *rma)
 {
     struct tp_lane *lane = tp_lane_of(rma);
-    struct tp_link *link = lane->rank->run->link;
     uint32_t turn = 0;
 
-    while (wait_for_line(lane) == TELPHER_OK && take_one(lane, link)) {
+    while (wait_for_line(lane) == TELPHER_OK && take_one(lane->rank)) {
         if (atomic_load(&lane->rank->run->status) != TELPHER_OK) {
             return;
         }
@@ -325,4 +325,59 @@ tp_link_proxy(telpher_rma *rma)
             tp_lane_yield(lane);
         }
     }
+}
+
+/* ---- workers ---- */
+
+/* The worker does itself what waits for nobody, in its proxy's place: 0.2 us less.
+ * @return false: the proxy is to */
+static bool
+take_at_once(struct tp_worker *w, struct tp_rank *rank)
+{
+    struct order o;
+
+    if (!next_order(rank, &o)) {
+        return true; /* the rest of it will be there at the next look */
+    }
+    if (!is_sent(&o) || do_send(&o) == TELPHER_ERR_AGAIN) {
+        return false;
+    }
+    order_done(&o);
+    w->took = true;
+    return true;
+}
+
+void
+tp_link_scan(struct tp_worker *w)
+{
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        uint32_t round;
+
+        if (w->ranks[i]->wait.kind == TP_WAIT_DEVICE) {
+            const telpher_rma_line *line = next_line(w->ranks[i], &round);
+
+            if (__atomic_load_n(&line->words[0], __ATOMIC_RELAXED) >> 32 == round &&
+                !take_at_once(w, w->ranks[i])) {
+                tp_rank_poke(w->ranks[i]);
+            }
+        }
+    }
+}
+
+void
+tp_link_rest(struct tp_worker *w, bool found)
+{
+    const struct timespec nap = tp_clock_timespec(NAP);
+    tp_ns now = tp_clock_ns();
+
+    if (found || w->took) {
+        w->took = false;
+        w->busy = now;
+        return;
+    }
+    if (now - w->busy > BUSY || w->crowded != 0) {
+        nanosleep(&nap, NULL);
+    }
+    tp_link_scan(w); /* it may not have looked at all, on one processor */
+    (void)tp_remote_look(w->run->remote);
 }

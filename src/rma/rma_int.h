@@ -210,6 +210,7 @@ struct tp_worker {
     uint32_t ready_first, ready_count, ready_size;
     tp_ns next_deadline;
     tp_ns busy; /* proxies': when one had a command last */
+    bool took; /* it did one of theirs itself, since it looked at the clock */
     tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
     uint32_t crowded; /* times to sleep at once, since others want the processor */
     uint64_t random;

@@ -87,6 +87,9 @@ tp_lane_suspend(struct tp_lane *lane)
 void
 tp_lane_yield(struct tp_lane *lane)
 {
+    if (current == NULL) { /* a worker, in a proxy's place */
+        return;
+    }
     tp_lane_ready(lane);
     tp_lane_suspend(lane);
 }
