@@ -6,9 +6,10 @@
 #   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
 #            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
 #   tables   latencies and bandwidths beside dCUDA's (tables 5.1, 5.2, 5.4), on one GPU and between two; NVSHMEM's where NVSHMEM=FOLDER has it
+#   groups   what calls of a group cost as it grows, 33 to 528 ranks of 128 and of 32 lanes, on one GPU and on two
 #   studies  the case studies against their serial programs, and dCUDA's reduction
 #   scaling  their times on 1, 2 and 4 devices, as many GPUs as there are, beside the best of two models (streams, a CUDA
-#            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device
+#            graph, NCCL where it is): medians of SAMPLES (20), with as much work on each device (9 devices: a quarter of it)
 #   thesis   the same with the sizes of dCUDA's thesis
 #   processes  kernels whose ranks lie in several processes: two on one GPU, and one a GPU, by memory that they open and by
 #            their agents over shared memory, TCP, UCX and MPI, as far as they are here (an mpicxx when it is built, mpirun;
@@ -16,12 +17,13 @@
 #   memory   the same few under compute-sanitizer, where it is installed
 # Needs lib/libtelpher-rma and lib/libtelpher of the build, bin/telpher for several processes, and the driver. ARCH=sm_90 says what is built for.
 set -uo pipefail
-build=$(cd "$1" && pwd)
+case ${1:--h} in -h | --help) sed -n '3,/^set/{/^#/s/^# \{0,1\}//p}' "$0" && exit 2 ;; esac
+build=$(cd "$1" && pwd) || exit 2
 programs=$build/gpu-rma
 results=${2:-$programs/results}
 source=$(cd "$(dirname "$0")/../.." && pwd)
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables studies scaling thesis processes memory)
+[ ${#parts[@]} -gt 0 ] || parts=(build kernels tables groups studies scaling thesis processes memory)
 mkdir -p "$programs" "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TELPHER_RMA_TIMEOUT=${TELPHER_RMA_TIMEOUT:-5s}
 LINES_SHOWN=${LINES_SHOWN:-4}
@@ -53,6 +55,7 @@ build() {
     compile cuda_test "$source/src/rma/cuda_test.cu"
     compile cuda_bench -maxrregcount=128 "$source/src/rma/cuda_bench.cu"
     local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c")
+    compile groups -maxrregcount=128 "$source/scripts/gpu/groups.cu"
     compile cuda_processes "${processes[@]}"
     ! command -v mpicxx >/dev/null || compile cuda_processes_mpi -ccbin mpicxx -DWITH_MPI "${processes[@]}" -ltelpher
     if [ -n "${NVSHMEM:-}" ]; then
@@ -73,7 +76,14 @@ build() {
     done_all
 }
 
-kernels() { for part in one peers all slots; do step "cuda_test-$part" 120 "$programs/cuda_test" "$part"; done; }
+kernels() {
+    local part all
+    all=$(nvidia-smi -L 2>/dev/null | wc -l)
+    for part in one peers all slots; do
+        [ "$part" != all ] || [ "$all" -gt 1 ] || continue
+        step "cuda_test-$part" 120 "$programs/cuda_test" "$part"
+    done
+}
 
 tables() {
     LINES_SHOWN=80 step cuda_bench 120 "$programs/cuda_bench"
@@ -81,6 +91,8 @@ tables() {
     LINES_SHOWN=80 step queues 30 "$programs/queues"
     [ -z "${NVSHMEM:-}" ] || LD_LIBRARY_PATH=$NVSHMEM/lib:$LD_LIBRARY_PATH NVSHMEM_DISABLE_NVLS=1 step nvshmem 60 "$programs/nvshmem"
 }
+
+groups() { LINES_SHOWN=10 step groups 60 "$programs/groups"; }
 
 studies() {
     for study in stencil particles spmv power experts; do
@@ -188,5 +200,11 @@ memory() {
     done
 }
 
+for part in "${parts[@]}"; do
+    case $part in
+    build | kernels | tables | groups | studies | scaling | thesis | processes | memory) ;;
+    *) echo "rma.sh: no part \"$part\"" && exit 2 ;;
+    esac
+done
 for part in "${parts[@]}"; do "$part"; done
 steps_end
