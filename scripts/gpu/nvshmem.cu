@@ -8,6 +8,7 @@
 #include <nvshmemx.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,7 +72,8 @@ trips(int me, row r, uint8_t *dst, uint8_t *src, uint64_t *signal, uint64_t base
     }
 }
 
-static void
+/* @return 0, or 1 after words */
+static int
 measure(int me)
 {
     static const row rows[] = {
@@ -90,16 +92,25 @@ measure(int me)
     uint8_t *src = (uint8_t *)nvshmem_malloc(BYTES);
     double *us, all[REPEATS];
 
-    if (cudaHostAlloc((void **)&us, sizeof(*us), cudaHostAllocMapped) != cudaSuccess) {
-        return;
+    if (signal == NULL || dst == NULL || src == NULL ||
+        cudaHostAlloc((void **)&us, sizeof(*us), cudaHostAllocMapped) != cudaSuccess) {
+        fprintf(stderr, "nvshmem: no memory\n");
+        return 1;
     }
     for (const row &r : rows) {
         for (double &one : all) {
             nvshmem_barrier_all();
             trips<<<1, r.lanes>>>(me, r, dst, src, signal, base, us);
-            cudaDeviceSynchronize();
+            if (cudaDeviceSynchronize() != cudaSuccess) {
+                fprintf(stderr, "nvshmem: %s fails\n", r.name);
+                return 1;
+            }
             base += r.rounds;
             one = *us;
+            if (one < 0) {
+                fprintf(stderr, "nvshmem: %s: %g words were not there\n", r.name, -one);
+                return 1;
+            }
         }
         std::sort(all, all + REPEATS);
         if (me == 0) {
@@ -108,6 +119,7 @@ measure(int me)
         }
     }
     nvshmem_barrier_all();
+    return 0;
 }
 
 static int
@@ -121,7 +133,9 @@ process(int me, nvshmemx_uniqueid_t id)
         fprintf(stderr, "nvshmem: no start\n");
         return 1;
     }
-    measure(me);
+    if (measure(me) != 0) {
+        return 1; /* the other one waits for ever; the script ends both */
+    }
     nvshmem_finalize();
     return 0;
 }
@@ -130,7 +144,7 @@ int
 main()
 {
     nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
-    int ends[2], status = 0;
+    int ends[2], status = 0, other = 0;
     pid_t child;
 
     if (pipe(ends) != 0 || (child = fork()) < 0) {
@@ -144,6 +158,9 @@ main()
         return 1;
     }
     status = process(0, id);
-    waitpid(child, NULL, 0);
-    return status;
+    if (status != 0) {
+        kill(child, SIGKILL);
+    }
+    waitpid(child, &other, 0);
+    return status != 0 || other != 0;
 }

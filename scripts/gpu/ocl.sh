@@ -91,6 +91,7 @@ start_unix_servers 1 --spin "${SPIN:-auto}"
 tcp=${servers%,*} unix=${servers#*,}
 export TELPHER_SERVERS=$tcp TELPHER_SPIN=${SPIN:-auto}
 for part in $parts; do
+    declare -F "part_$part" >/dev/null || { echo "ocl.sh: no part \"$part\"" && exit 2; }
     "part_$part"
 done
 steps_end

@@ -313,6 +313,7 @@ copies(uint32_t gpus)
     for (int i = 0; i < 2; i++) {
         if (cudaSetDevice(i < (int)gpus ? i : 0) != cudaSuccess ||
             cudaMalloc(&memory[i], len) != cudaSuccess) {
+            failures++;
             return;
         }
     }
@@ -327,7 +328,11 @@ copies(uint32_t gpus)
     }
     cudaEventRecord(ends[1]);
     cudaEventSynchronize(ends[1]);
-    cudaEventElapsedTime(&ms, ends[0], ends[1]);
+    if (cudaEventElapsedTime(&ms, ends[0], ends[1]) != cudaSuccess || ms <= 0) {
+        printf("FAILED: the driver's copy\n");
+        failures++;
+        return;
+    }
     printf("%-8s the driver's copy %25.1f GB/s\n", gpus > 1 ? "peer" : "same",
            20.0 * (double)len / ms * 1e-6);
     cudaFree(memory[0]);
@@ -343,6 +348,10 @@ main(int argc, char **argv)
     int all = argc < 2 || (!small && strcmp(argv[1], "latency") != 0);
     int gpus = 0;
 
+    if (argc > 2 || (all && argc > 1)) {
+        fprintf(stderr, "Usage: %s [latency|small]\n", argv[0]);
+        return 2;
+    }
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
         return 77;

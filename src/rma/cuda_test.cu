@@ -192,6 +192,19 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     fflush(stdout);
 }
 
+static int
+is_part(const char *part)
+{
+    static const char *const parts[] = {"", "one", "peers", "all", "slots"};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strcmp(part, parts[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that, and a
  * number behind that: one part of so many. */
 int
@@ -200,11 +213,19 @@ main(int argc, char **argv)
     const char *part = argc > 1 ? argv[1] : "";
     int gpus = 0;
 
+    if (!is_part(part) || (argc > 2 && strcmp(argv[2], "litmus") != 0)) {
+        fprintf(stderr, "Usage: %s [one|peers|all|slots [litmus [PARTS]]]\n", argv[0]);
+        return 2;
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
     litmus_part = argc > 3 && atoi(argv[3]) > 0 ? (uint32_t)atoi(argv[3]) : 1;
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
+        return 77;
+    }
+    if (gpus < 2 && strcmp(part, "all") == 0) {
+        printf("skipped: one CUDA device\n");
         return 77;
     }
     setenv("TELPHER_RMA_SLOTS", "0", 1);
