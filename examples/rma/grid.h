@@ -36,7 +36,8 @@ struct block {
     uint32_t *columns; /* ENTRIES a row */
     double *values;
     double *x, *y; /* y: power has two, by turns */
-    double *raw; /* power: x without its length, as it came; by turns */
+    double
+        *raw; /* power: x without its length, as it came; by turns. spmv: the other x */
     double *came; /* sums from other devices, a vector for each level of the tree */
     double *squares; /* power: of each rank, in SQUARES parts */
     double *sums, *norm; /* power, two models: of each rank's; of this step */
@@ -193,12 +194,21 @@ place_add_up(const struct place *p)
 
 /* ---- two models: the host copies blocks of vectors, in the same trees ---- */
 
+/** Where x begins, of which there are two by turns, on a device in row @p i: every step has
+ *  another one, so that what came of the one before is known for what it is. */
+TELPHER_RMA_FN_BOTH static inline double *
+grid_turn(const struct grid *g, const struct block *b, uint32_t i, uint32_t turn)
+{
+    return i == 0 && turn % 2 != 0 ? b->raw + g->rows : b->x;
+}
+
+/* The step is x's turn. */
 STUDY_PHASE(multiply_phase)
 {
     struct place p;
 
-    (void)step;
     place_init(&p, rma);
+    p.block.x = grid_turn(p.grid, &p.block, p.i, step);
     place_multiply(&p);
 }
 
@@ -214,24 +224,25 @@ STUDY_PHASE(add_phase)
 }
 
 static inline void
-grid_copy_x(study_host *host, const struct grid *g)
+grid_copy_x(study_host *host, const struct grid *g, uint32_t turn)
 {
     for (uint32_t step = 1; step < g->side; step *= 2) {
         for (uint32_t d = 0;
              d < step * g->side && d + step * g->side < g->side * g->side; d++) {
             study_copy(host, d + step * g->side, g->blocks[d + step * g->side].x, d,
-                       g->blocks[d].x, g->rows * sizeof(double), 0, 1);
+                       grid_turn(g, &g->blocks[d], d / g->side, turn),
+                       g->rows * sizeof(double), 0, 1);
         }
         study_then(host); /* who got it sends it on */
     }
 }
 
-/** A product: x to all rows of devices, then sums in column 0. */
+/** A product: x to all rows of devices, then sums in column 0. @p turn: x's, of two */
 static inline void
-grid_two_model(study_host *host, const struct grid *g)
+grid_two_model(study_host *host, const struct grid *g, uint32_t turn)
 {
-    grid_copy_x(host, g);
-    study_launch(host, multiply_phase, 0);
+    grid_copy_x(host, g, turn);
+    study_launch(host, multiply_phase, turn);
     for (uint32_t step = 1, level = 0; step < g->side; step *= 2, level++) {
         for (uint32_t d = 0; d < g->side * g->side; d++) {
             if (grid_gets_sum(g, d % g->side, step)) {
@@ -313,10 +324,10 @@ grid_free(struct grid *g)
 
 /** The vector, which lies in parts with the first row of devices. */
 static inline void
-grid_vector(const struct grid *g, double *dst)
+grid_vector(const struct grid *g, uint32_t turn, double *dst)
 {
     for (size_t k = 0; k < (size_t)g->side * g->rows; k++) {
-        dst[k] = g->blocks[k / g->rows].x[k % g->rows];
+        dst[k] = grid_turn(g, &g->blocks[k / g->rows], 0, turn)[k % g->rows];
     }
 }
 

@@ -204,7 +204,7 @@ two_model(study_host *host, const struct study *s, void *data)
     const struct grid *g = (const struct grid *)data;
 
     for (uint32_t i = 0; i < s->steps; i++) {
-        grid_two_model(host, g);
+        grid_two_model(host, g, 0);
         study_launch(host, squares_phase, i);
         copy_squares(host, g);
         study_launch_one(host, 0, norm_phase, i);
@@ -262,7 +262,7 @@ make_right(const struct study *s)
     x = right;
     norms = right + all;
     y = STUDY_NEW(double, all);
-    grid_vector(&g, x);
+    grid_vector(&g, 0, x);
     for (uint32_t i = 0; i < g.steps; i++) {
         grid_multiply(&g, x, y);
         norms[i] = serial_norm(&g, y);
@@ -318,7 +318,7 @@ check(const struct study *s, const void *data, const void *serial_data)
     double *x = STUDY_NEW(double, all), *got = STUDY_NEW(double, all);
     int bad;
 
-    grid_vector(g, got);
+    grid_vector(g, 0, got);
     for (uint32_t k = 0; k < all; k++) {
         if (study_has_device(s, k / g->rows)) {
             got[n] = got[k];

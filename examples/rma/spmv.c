@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Case study: a sparse matrix times a vector on a square grid of devices. All numbers are
- * whole, so that the product is exact in any order. */
+ * whole, so that the product is exact in any order. Steps multiply two vectors by turns. */
 #include "grid.h"
 
 TELPHER_RMA_KERNEL(spmv)
 {
     struct place p;
+    double *even, *odd;
 
     place_init(&p, rma);
+    even = grid_turn(p.grid, &p.block, p.i, 0);
+    odd = grid_turn(p.grid, &p.block, p.i, 1);
     place_open(&p, p.block.x, 1);
     telpher_rma_timer_start(rma);
     for (uint32_t i = 0; i < p.grid->steps; i++) {
+        p.block.x = i % 2 == 0 ? even : odd;
         place_get_stripe(&p, p.block.x);
         if (p.i > 0 && place_does(&p, STUDY_SENDS)) { /* all stripes have come */
             telpher_rma_barrier(rma, TELPHER_RMA_DEVICE);
@@ -28,7 +32,7 @@ static void
 two_model(study_host *host, const struct study *s, void *data)
 {
     for (uint32_t i = 0; i < s->steps; i++) {
-        grid_two_model(host, (const struct grid *)data);
+        grid_two_model(host, (const struct grid *)data, i);
     }
     study_settle(host);
 }
@@ -36,7 +40,13 @@ two_model(study_host *host, const struct study *s, void *data)
 static void
 make(const struct study *s, void *ret_data)
 {
-    grid_init((struct grid *)ret_data, s, 4);
+    struct grid *g = (struct grid *)ret_data;
+
+    grid_init(g, s, 4);
+    for (size_t k = 0; k < (size_t)g->side * g->rows; k++) { /* the other vector */
+        g->blocks[k / g->rows].raw[g->rows + k % g->rows] =
+            (double)(1 + study_random(k, 11) % 9);
+    }
 }
 
 static void
@@ -52,10 +62,10 @@ make_right(const struct study *s)
     struct grid fresh;
     double *x, *y;
 
-    grid_init(&fresh, s, 4);
+    make(s, &fresh);
     x = STUDY_NEW(double, (size_t)fresh.side *fresh.rows);
     y = STUDY_NEW(double, (size_t)fresh.side *fresh.rows);
-    grid_vector(&fresh, x);
+    grid_vector(&fresh, s->steps - 1, x);
     grid_multiply(&fresh, x, y);
     grid_free(&fresh);
     study_free(x);
