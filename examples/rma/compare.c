@@ -12,6 +12,9 @@
 enum form { OURS, COMPUTES, SENDS, TWO_MODEL };
 enum { WAYS_MAX = 4, FORMS_MAX = TWO_MODEL + WAYS_MAX };
 
+enum {
+    ENOUGH = 6 /* samples for an interval: of fewer it is all of them, and too small */
+};
 struct interval {
     double median, low, high; /* [ms]; low to high has the median in 95 of 100 cases */
 };
@@ -156,8 +159,9 @@ show(const struct study_program *program, const struct study *s,
     int best = best_of(forms, count);
 
     for (int i = 0; i < count; i++) {
-        printf("%s, %-9s %9.3f ms (95 %%: %.3f to %.3f)\n", program->name, name_of(i),
-               forms[i].median, forms[i].low, forms[i].high);
+        printf("%s, %-9s %9.3f ms (%s: %.3f to %.3f)\n", program->name, name_of(i),
+               forms[i].median, s->samples < ENOUGH ? "all" : "95 %", forms[i].low,
+               forms[i].high);
     }
     printf("%s: two models by %s / ours %.3f, overlap efficiency %.2f\n", program->name,
            name_of(best), forms[best].median / forms[OURS].median, overlap_of(forms));
@@ -216,6 +220,9 @@ study_main(int argc, char **argv, const struct study_program *program)
     }
     study_free(right);
     if (study_processes() > 1) {
+        if (study.samples != 0) {
+            printf("%s: times are compared in one process only\n", program->name);
+        }
         return any_bad;
     }
     printf("%s: %u ranks on %u devices, %s %u, %u steps: %.3f ms; phases and copies "

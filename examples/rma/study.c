@@ -7,14 +7,30 @@
 #include <string.h>
 
 static void
-usage(const char *program, const struct study *s)
+usage(FILE *to, const char *program, const struct study *s)
 {
-    fprintf(stderr,
+    fprintf(to,
             "Usage: %s [RANKS [DEVICES [SIZE [STEPS [LANES [SAMPLES]]]]]]\n"
-            "SIZE: %s. Defaults: %u %u %u %u. DEVICES divide RANKS%s.\n"
-            "SAMPLES: of the times that are compared.\n",
-            program, s->what, s->ranks, s->devices, s->size, s->steps,
-            s->square ? " and are 1, 4, 9, ..." : "");
+            "Computes with ranks that communicate, and in phases with copies between "
+            "them; both\n"
+            "results must be those of a serial program, bit for bit.\n"
+            "  RANKS    of all devices, at most %u (%u)\n"
+            "  DEVICES  that share them out, as many each%s (%u)\n"
+            "  SIZE     %s (%u)\n"
+            "  STEPS    (%u)\n"
+            "  LANES    of a rank, at most %u (%u)\n"
+            "  SAMPLES  of the times of both, which are compared (none); from 6 on "
+            "with the interval\n"
+            "           that has the median in 95 of 100 cases\n",
+            program, TELPHER_RMA_RANKS_MAX, s->ranks, s->square ? ": 1, 4, 9, ..." : "",
+            s->devices, s->what, s->size, s->steps, TELPHER_RMA_LANES_MAX,
+            s->lanes != 0 ? s->lanes : 1);
+}
+
+static void
+refuse(const char *program, const char *words)
+{
+    fprintf(stderr, "%s: %s; %s --help says more\n", program, words, program);
     exit(2);
 }
 
@@ -29,27 +45,64 @@ square_root(uint32_t n)
     return root;
 }
 
+/* A number of the command line; ends the program when it is none. */
+static uint32_t
+parse_number(const char *program, const char *name, const char *text, uint32_t most)
+{
+    char *end, words[128];
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || value < 1 || value > most) {
+        snprintf(words, sizeof(words), "%s is 1 to %u, not \"%.40s\"", name, most,
+                 text);
+        refuse(program, words);
+    }
+    return (uint32_t)value;
+}
+
+static void
+check_devices(const char *program, const struct study *study)
+{
+    char words[128];
+
+    if (study->ranks % study->devices != 0) {
+        snprintf(words, sizeof(words),
+                 "%u devices cannot have as many of %u ranks each", study->devices,
+                 study->ranks);
+        refuse(program, words);
+    }
+    if (study->square &&
+        square_root(study->devices) * square_root(study->devices) != study->devices) {
+        snprintf(words, sizeof(words), "%u devices are no square", study->devices);
+        refuse(program, words);
+    }
+}
+
 void
 study_parse(int argc, char **argv, struct study *study)
 {
-    const struct study defaults = *study;
+    static const char *const names[] = {"RANKS", "DEVICES", "SIZE",
+                                        "STEPS", "LANES",   "SAMPLES"};
+    static const uint32_t most[] = {TELPHER_RMA_RANKS_MAX,
+                                    TELPHER_RMA_RANKS_MAX,
+                                    1000000,
+                                    1000000,
+                                    TELPHER_RMA_LANES_MAX,
+                                    1000000};
     uint32_t *const values[] = {&study->ranks, &study->devices, &study->size,
                                 &study->steps, &study->lanes,   &study->samples};
 
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        usage(stdout, argv[0], study);
+        exit(0);
+    }
+    if (argc > 7) {
+        refuse(argv[0], "too many arguments");
+    }
     for (int i = 1; i < argc; i++) {
-        char *end;
-        unsigned long value = strtoul(argv[i], &end, 10);
-
-        if (i > 6 || *end != '\0' || value < 1 || value > 1000000) {
-            usage(argv[0], &defaults);
-        }
-        *values[i - 1] = (uint32_t)value;
+        *values[i - 1] = parse_number(argv[0], names[i - 1], argv[i], most[i - 1]);
     }
-    if (study->ranks % study->devices != 0 ||
-        (study->square &&
-         square_root(study->devices) * square_root(study->devices) != study->devices)) {
-        usage(argv[0], &defaults);
-    }
+    check_devices(argv[0], study);
 }
 
 #ifdef __CUDACC__
