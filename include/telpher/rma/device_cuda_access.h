@@ -255,7 +255,7 @@ telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len
     TELPHER_RMA_GPU_AGAIN_(
         rma, telpher_rma_gpu_put_few(rma, place, tag, place->base + off, value,
                                      (uint32_t)len, calls[kind], where));
-    return telpher_rma_gpu_found(rma);
+    return telpher_rma_gpu_state_of(rma)->once;
 }
 
 /* Up to 8 bytes and their notification, which one lane carries when it knows the place. What is at
@@ -300,7 +300,7 @@ telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int ki
         telpher_rma_gpu_state_of(rma)->once = status;
     }
     __syncthreads();
-    return telpher_rma_gpu_found(rma);
+    return telpher_rma_gpu_state_of(rma)->once;
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status

@@ -79,54 +79,37 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
     return status;
 }
 
-/* Makes a line, which is to be written. There is room. What lies beside, or was put to another GPU,
- * has made the rank dirty, and is there before the line; with @p own also what else it wrote. */
+/* Writes a line. There is room. What lies beside, or was put to another GPU, has made the rank
+ * dirty, and is there before the line; with @p own also what else it wrote. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_make_line(const telpher_rma *rma, int own, uint32_t first,
-                          uint32_t second, uint64_t off, uint64_t local, uint64_t len)
+telpher_rma_gpu_write_words(const telpher_rma *rma, int own, uint32_t first,
+                            uint32_t second, uint64_t off, uint64_t local, uint64_t len)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const uint64_t round =
-        (uint64_t)telpher_rma_link_round(state->posted, TELPHER_RMA_LINES) << 32;
-    uint64_t *words = state->line;
+    const uint32_t posted = state->posted;
+    const uint64_t round = (uint64_t)telpher_rma_link_round(posted, TELPHER_RMA_LINES)
+                           << 32;
+    uint64_t *at = state->box->lines[posted % TELPHER_RMA_LINES].words;
 
-    state->posted++;
+    state->posted = posted + 1;
     if (own || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
         telpher_rma_gpu_release_all(rma);
     }
-    words[0] = round | first;
-    words[1] = round | second;
-    words[2] = round | (uint32_t)off;
-    words[3] = round | off >> 32;
-    words[4] = round | (uint32_t)local;
-    words[5] = round | local >> 32;
-    words[6] = round | (uint32_t)len;
-    words[7] = round | len >> 32;
-}
-
-/* What lane @p lane of @p lanes writes of it. */
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_write_made(const telpher_rma *rma, uint32_t lane, uint32_t lanes)
-{
-    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint64_t *at = state->box->lines[(state->posted - 1) % TELPHER_RMA_LINES].words;
-
-    for (uint32_t i = 2 * lane; i < 8; i += 2 * lanes) {
-        telpher_rma_gpu_store_both(&at[i], state->line[i], state->line[i + 1]);
-    }
+    telpher_rma_gpu_store_both(at, round | first, round | second);
+    telpher_rma_gpu_store_both(at + 2, round | (uint32_t)off, round | off >> 32);
+    telpher_rma_gpu_store_both(at + 4, round | (uint32_t)local, round | local >> 32);
+    telpher_rma_gpu_store_both(at + 6, round | (uint32_t)len, round | len >> 32);
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_write_line(const telpher_rma *rma, const telpher_rma_command *c)
 {
-    telpher_rma_gpu_make_line(rma, 1, telpher_rma_link_first(c->op, c->flags, c->tag),
-                              telpher_rma_link_second(c->to, (uint32_t)c->where),
-                              c->off, c->local, c->len);
-    telpher_rma_gpu_write_made(rma, 0, 1);
+    telpher_rma_gpu_write_words(rma, 1, telpher_rma_link_first(c->op, c->flags, c->tag),
+                                telpher_rma_link_second(c->to, (uint32_t)c->where),
+                                c->off, c->local, c->len);
 }
 
-/* A line that alone says it all, and is behind what this rank put.
- * @return IN_PROGRESS: it was made */
+/* A line that alone says it all, and is behind what this rank put. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_post_words(const telpher_rma *rma, uint32_t first, uint32_t second,
                            uint64_t off, uint64_t local, uint64_t len, const char *call,
@@ -142,8 +125,8 @@ telpher_rma_gpu_post_words(const telpher_rma *rma, uint32_t first, uint32_t seco
             return status;
         }
     }
-    telpher_rma_gpu_make_line(rma, 0, first, second, off, local, len);
-    return TELPHER_IN_PROGRESS;
+    telpher_rma_gpu_write_words(rma, 0, first, second, off, local, len);
+    return TELPHER_OK;
 }
 
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
@@ -309,25 +292,6 @@ telpher_rma_gpu_post_return(const telpher_rma *rma)
 }
 
 /* ---- all lanes ---- */
-
-/* The first lanes write what one of them has made: it leaves the GPU as one piece then, 0.2 us
- * earlier than in four. */
-TELPHER_RMA_GPU_SLOW_FN_ telpher_status
-telpher_rma_gpu_write_together(const telpher_rma *rma)
-{
-    telpher_rma_gpu_write_made(rma, telpher_rma_gpu_lane(), rma->lanes);
-    __syncthreads();
-    return TELPHER_OK;
-}
-
-/* What one lane has found, or made, when all have met again. */
-TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_found(const telpher_rma *rma)
-{
-    const telpher_status once = telpher_rma_gpu_state_of(rma)->once;
-
-    return once != TELPHER_IN_PROGRESS ? once : telpher_rma_gpu_write_together(rma);
-}
 
 /* Defined with the other accesses. */
 TELPHER_RMA_GPU_FN_ void telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src,

@@ -20,8 +20,7 @@ telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32
     return TELPHER_OK;
 }
 
-/* A notification to a rank that is not at hand, or behind what is under way.
- * @return IN_PROGRESS: a line was made */
+/* A notification to a rank that is not at hand, or behind what is under way. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
                                  uint32_t rank, uint32_t tag, const char *where)
@@ -79,7 +78,7 @@ telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
         }
     }
     __syncthreads();
-    return telpher_rma_gpu_found(rma);
+    return state->once;
 }
 
 /* One fence for all that are near. */
@@ -98,10 +97,6 @@ telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
         if (comm < 0 || tag >= rma->tags || known->key != key ||
             known->rank != ranks[i] || known->far) {
             status = telpher_rma_gpu_notify_otherwise(rma, comm, ranks[i], tag, where);
-            if (status == TELPHER_IN_PROGRESS) {
-                telpher_rma_gpu_write_made(rma, 0, 1);
-                status = TELPHER_OK;
-            }
             continue;
         }
         if (!fenced) {

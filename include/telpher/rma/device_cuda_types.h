@@ -217,7 +217,6 @@ typedef struct telpher_rma_gpu_state {
     telpher_rma_mailbox *box; /* to the agent; NULL = one process */
     telpher_rma_gpu_reply *answer;
     uint32_t posted, room, asked; /* commands; seen done; that are answered */
-    __align__(16) uint64_t line[8]; /* the last one */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
     uint32_t looks; /* whether it looks for some: somebody asked */
