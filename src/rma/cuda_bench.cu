@@ -199,7 +199,7 @@ measure(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes,
         }
         cudaDeviceSynchronize();
         if (telpher_rma_run(job, kernel, bench, &err) != TELPHER_OK) {
-            printf("FAILED: %s\n", telpher_rma_report(job));
+            printf("FAILED: %s\n%s", err.text, telpher_rma_report(job));
             failures++;
             break;
         }

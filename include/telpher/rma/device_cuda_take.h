@@ -69,7 +69,8 @@ telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
     return 1;
 }
 
-/* Takes so many of a tag if they come within a few looks, where no mail comes. */
+/* Takes so many of a tag if they come soon, where no mail comes: what comes over PCIe, or is long,
+ * takes that long. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
@@ -78,7 +79,7 @@ telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
     uint64_t seen;
 
 #pragma unroll 1
-    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_EAGER; polls++) {
+    for (uint32_t polls = 0; polls < TELPHER_RMA_GPU_SOON; polls++) {
         seen = telpher_rma_gpu_load64(at);
         if ((uint32_t)seen - taken >= count) {
             telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
@@ -210,18 +211,6 @@ telpher_rma_gpu_test(telpher_rma *rma, uint32_t tag, uint32_t count, const char 
     return status;
 }
 
-/* The same for a while longer, out of line: what comes over PCIe, or is long, takes that long. */
-TELPHER_RMA_GPU_SLOW_FN_ int
-telpher_rma_gpu_come_later(const telpher_rma *rma, uint32_t tag, uint32_t count)
-{
-    for (uint32_t turn = 0; turn < TELPHER_RMA_GPU_LATER; turn++) {
-        if (telpher_rma_gpu_come_soon(rma, tag, count)) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* What a wait is for, looked at when it does not end at once, and taken. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
@@ -285,10 +274,6 @@ telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t
     if (tag >= rma->tags || sender < 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "wait", where);
     }
-    if (timeout_ns == 0 && !telpher_rma_gpu_state_of(rma)->looks &&
-        telpher_rma_gpu_come_later(rma, tag, count)) {
-        return TELPHER_OK;
-    }
     return telpher_rma_gpu_wait_long(rma, (uint32_t)sender, tag, count, timeout_ns,
                                      where);
 }
@@ -312,9 +297,11 @@ telpher_rma_gpu_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
             telpher_rma_gpu_look_for_mail(rma);
         }
         const int mail = state->looks != 0;
+        const int patient = timeout_ns - 1 >= TELPHER_RMA_GPU_SOON_NS; /* 0, too */
 
         state->once = TELPHER_OK;
-        if (!(known && !mail && telpher_rma_gpu_come_soon(rma, tag, count)) &&
+        if (!(known && !mail && patient &&
+              telpher_rma_gpu_come_soon(rma, tag, count)) &&
             !(known && mail && telpher_rma_gpu_mail_comes(rma, tag, count))) {
             state->once = telpher_rma_gpu_wait_one(rma, comm, from, tag, count,
                                                    timeout_ns, where);

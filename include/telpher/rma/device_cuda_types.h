@@ -20,8 +20,8 @@ enum {
     TELPHER_RMA_GPU_TEXT = 104,
     TELPHER_RMA_GPU_TAGS = 256, /* whose number of those taken a rank has at hand */
     TELPHER_RMA_GPU_EAGER = 32, /* polls that acquire */
-    TELPHER_RMA_GPU_LATER =
-        7, /* times as many before a wait says what it is for: 45 us */
+    TELPHER_RMA_GPU_SOON = 256, /* polls before a wait says what it is for, */
+    TELPHER_RMA_GPU_SOON_NS = 100000, /* which take less than this, about 45 us */
     TELPHER_RMA_GPU_TURNS = 4,
     TELPHER_RMA_GPU_FEW = 2, /* slots of 8 bytes each, for reductions of so few */
     TELPHER_RMA_GPU_BOXES = 8, /* ranks that a rank has small puts under way with */
