@@ -65,6 +65,7 @@ struct tp_device_memory {
     void *base; /**< address that callers know it by */
     uint64_t size; /**< [bytes] */
     void *host; /**< where the CPU and transports may touch byte 0, or NULL */
+    void *by_net; /**< what transports that move this kind know byte 0 by, or NULL */
     uint32_t kind; /**< enum telpher_mem_kind */
 };
 

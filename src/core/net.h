@@ -39,6 +39,9 @@ struct tp_net_bulk;
 struct tp_net_op {
     /** Called exactly once, from progress(). OK, PEER_LOST, CANCELED (dropped there), IO. */
     void (*done)(struct tp_net_op *op, telpher_status status);
+    /** enum telpher_mem_kind of the memory: the host's (0), or one that the transport moves
+     *  itself (tp_net.kinds). */
+    uint32_t kind;
 };
 
 /** For transports: takes *@p op, if there is one, and tells it that its peer is lost.
@@ -145,8 +148,6 @@ struct tp_net_ops {
     /** Says goodbye, so that no peer takes it for a death, and frees. Ops not done: no
      *  callback comes any more. */
     void (*destroy)(struct tp_net *net);
-    /** Device memory it moves itself: a bit per enum telpher_mem_kind. Host is implied. */
-    uint32_t kinds;
 };
 
 /** First member of every transport's object. */
@@ -155,6 +156,10 @@ struct tp_net {
     size_t eager_max; /**< [bytes] of header and data of one eager message, >= 1024 */
     /** [bytes] from which bulk is better than eager, <= eager_max */
     size_t bulk_min;
+    /** Device memory that bulks may come from and go to: a bit per enum telpher_mem_kind.
+     *  Host is implied. */
+    uint32_t kinds;
+    size_t device_min; /**< [bytes] of such a bulk at least */
 };
 
 /** Transports in the order they are tried for a peer, NULL behind the last: defined by the

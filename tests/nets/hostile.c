@@ -220,7 +220,7 @@ static void
 be_hostile(struct world *w)
 {
     struct shm_link *link;
-    struct tp_net_op op = {done};
+    struct tp_net_op op = {.done = done};
 
     world_send(w, 0, "x", 1, NULL, 0);
     UNTIL(w, w->messages >= 2); /* both ways stand */

@@ -283,6 +283,10 @@ void tp_direct_offer(telpher_request *req);
 bool tp_direct_offer_small(telpher_request *req);
 /** Copies out of the sender's memory, if that can be reached. @return false if not */
 bool tp_direct_take(struct tp_parcel *parcel, telpher_request *req);
+/** True if the peer's transport moves the request's device memory itself, as a bulk. */
+bool tp_direct_by_net(const telpher_request *req);
+/** What its transport is told of a bulk's memory. @return its address */
+void *tp_direct_bulk(telpher_request *req);
 
 /* ---- pieces ---- */
 
@@ -416,6 +420,7 @@ struct telpher_context {
     } at_end[TP_COMM_AT_END];
     bool direct; /* TELPHER_DIRECT */
     uint64_t direct_min; /* [bytes] TELPHER_DIRECT_MIN; 0 = measured */
+    uint64_t net_direct_min; /* [bytes] TELPHER_NET_DIRECT_MIN; 0 = never */
     uint64_t kept_max; /* TELPHER_KEPT_MAX */
     bool lend; /* TELPHER_LEND */
 };

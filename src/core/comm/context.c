@@ -284,6 +284,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     ctx->kept_max = s->kept_max;
     ctx->direct = s->direct;
     ctx->direct_min = s->direct_min;
+    ctx->net_direct_min = s->net_direct_min;
     ctx->lend = s->lend;
     if (status == TELPHER_OK) {
         status = add_nets(ctx, transports, &net, err);

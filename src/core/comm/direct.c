@@ -2,7 +2,8 @@
 /*
  * Device memory of another process of this machine (CUDA IPC, shared memory): its owner
  * describes it in the announcement, the receiver opens it and copies by itself. Where that
- * cannot be done the data is pulled in pieces, as between machines.
+ * cannot be done the data is pulled in pieces, as between machines; or the transport moves it
+ * from and to the devices itself.
  */
 #include "core/comm/comm_int.h"
 
@@ -35,6 +36,29 @@ tp_direct_offer_small(telpher_request *req)
         tp_direct_offer(req);
     }
     return req->blob_len != 0;
+}
+
+/* It knows of no stream or queue. While a kernel runs that may wait for the data it is not let
+ * near: it opens memory when it first meets it, and for that drivers wait for kernels. */
+bool
+tp_direct_by_net(const telpher_request *req)
+{
+    const struct tp_net *net = req->peer->net;
+    const telpher_context *ctx = req->ctx;
+
+    return req->place.by_net != NULL && ctx->net_direct_min != 0 &&
+           req->len >= TP_MAX(ctx->net_direct_min, (uint64_t)net->device_min) &&
+           (net->kinds & 1u << req->place.kind) != 0 && req->copy.queue == NULL &&
+           !tp_mems_keeps_open(ctx->mems);
+}
+
+void *
+tp_direct_bulk(telpher_request *req)
+{
+    bool host = req->place.host != NULL;
+
+    req->op.kind = host ? (uint32_t)TELPHER_MEM_HOST : req->place.kind;
+    return host ? req->place.host : req->place.by_net;
 }
 
 static void

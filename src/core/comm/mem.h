@@ -31,6 +31,7 @@ struct tp_mem_place {
         *mem; /**< the device's handle; for host memory NULL, or what can be exported */
     uint64_t offset; /**< [bytes] in mem */
     void *host; /**< address that the CPU and the transports may touch, or NULL */
+    void *by_net; /**< address for transports that move this kind, or NULL */
     uint32_t kind; /**< enum telpher_mem_kind */
 };
 
@@ -145,6 +146,7 @@ void tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place,
 void tp_mems_forget(struct tp_mems *mems, uint32_t rank);
 /** While @p keep is true nothing is closed; then what nobody uses is. */
 void tp_mems_keep_open(struct tp_mems *mems, bool keep);
+bool tp_mems_keeps_open(const struct tp_mems *mems);
 
 /* What the public calls do (include/telpher/mem.h, interop/opencl.h). */
 telpher_status tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes,

@@ -19,6 +19,7 @@ tell(const struct tp_device_memory *memory, uint64_t offset, struct tp_mem_place
         .mem = memory->mem,
         .offset = offset,
         .host = memory->host != NULL ? (char *)memory->host + offset : NULL,
+        .by_net = memory->by_net != NULL ? (char *)memory->by_net + offset : NULL,
         .kind = memory->kind,
     };
 }

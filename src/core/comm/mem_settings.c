@@ -30,9 +30,8 @@ const struct tp_config_entry tp_mems_entries[] = {
      FIELD(mapping)},
     {.name = "SIM",
      .default_text = "",
-     .help = "speed of simulated memory, for tests: latency=5us,bandwidth=1G and "
-             "fail=3, the "
-             "copy that fails",
+     .help = "speed of simulated memory, for tests: latency=5us,bandwidth=1G, fail=3, "
+             "the copy that fails, and net=yes, transports may reach it",
      .parser = &tp_config_string,
      FIELD(sim)},
     {.name = "DOMAINS",

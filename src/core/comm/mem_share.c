@@ -309,6 +309,12 @@ tp_mems_forget(struct tp_mems *mems, uint32_t rank)
     }
 }
 
+bool
+tp_mems_keeps_open(const struct tp_mems *mems)
+{
+    return mems->keeps_open;
+}
+
 void
 tp_mems_keep_open(struct tp_mems *mems, bool keep)
 {

@@ -188,10 +188,10 @@ tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap, telpher_reques
     if (h->how == TP_COMM_STAGED && tp_direct_take(parcel, req)) {
         return TELPHER_IN_PROGRESS;
     }
-    if (h->how == TP_COMM_BULK && req->place.host != NULL) {
+    if (h->how == TP_COMM_BULK && (req->place.host != NULL || tp_direct_by_net(req))) {
         req->state = TP_REQUEST_LANDING;
         req->op.done = landed;
-        net->ops->recv_bulk(net, parcel->bulk, req->place.host, req->len, &req->op);
+        net->ops->recv_bulk(net, parcel->bulk, tp_direct_bulk(req), req->len, &req->op);
     } else {
         tp_piece_pull(parcel, req);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending: what is small travels inside its announcement; what the CPU may touch is
- * announced as bulk; the rest is staged, and the receiver pulls it. Announcements leave in
+ * Sending: what is small travels inside its announcement; what the CPU or the transport may
+ * touch is announced as bulk; the rest is staged, and the receiver pulls it. Announcements leave in
  * the order of the calls, so one that has to wait makes those behind it wait.
  */
 #include "core/comm/comm_int.h"
@@ -108,6 +108,16 @@ begin_small(telpher_request *req)
     }
 }
 
+/* A device's large data: where it is; else the transport takes it; else it is pulled. */
+static void
+begin_staged(telpher_request *req)
+{
+    tp_direct_offer(req);
+    if (req->blob_len == 0 && tp_direct_by_net(req)) {
+        req->header.how = TP_COMM_BULK;
+    }
+}
+
 static enum tp_comm_how
 how_of(const struct tp_peer *peer, const struct tp_mem_place *place, size_t len,
        bool inside)
@@ -132,8 +142,8 @@ announce(telpher_request *req)
         return net->ops->send(net, req->peer->rank, h, sizeof(*h), data, req->len);
     case TP_COMM_BULK:
         req->op.done = bulk_done;
-        status = net->ops->send_bulk(net, req->peer->rank, h, sizeof(*h), data,
-                                     req->len, &req->op);
+        status = net->ops->send_bulk(net, req->peer->rank, h, sizeof(*h),
+                                     tp_direct_bulk(req), req->len, &req->op);
         req->state = status == TELPHER_OK ? TP_REQUEST_BULK : TP_REQUEST_QUEUED;
         return status;
     case TP_COMM_STAGED:
@@ -213,7 +223,7 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
     req->len = len;
     push_pending(peer, req);
     if (header->how == TP_COMM_STAGED) {
-        tp_direct_offer(req);
+        begin_staged(req);
     } else if (header->how == TP_COMM_INSIDE && place->host == NULL && len != 0) {
         begin_small(req);
         req->header.xfer = req->header.how == TP_COMM_INSIDE ? 0 : req->number;

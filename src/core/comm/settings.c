@@ -68,6 +68,15 @@ const struct tp_config_entry tp_comm_entries[] = {
      .parser = &tp_config_size,
      .max = INT64_MAX,
      FIELD(direct_min)},
+    {.name = "NET_DIRECT_MIN",
+     .default_text = "0",
+     .help =
+         "device memory of at least so many bytes goes straight from and to the device "
+         "where a transport can (ucx, with a UCX that knows the device); 0 = always in "
+         "pieces through host memory",
+     .parser = &tp_config_size,
+     .max = INT64_MAX,
+     FIELD(net_direct_min)},
     {.name = "LEND",
      .default_text = "yes",
      .help =

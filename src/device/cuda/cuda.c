@@ -256,8 +256,9 @@ tp_cuda_ask(const struct tp_cuda *c, const void *ptr, struct tp_cuda_pointer *re
 
 /* ---- memory -------------------------------------------------------------------------- */
 
+/* Managed memory may move while a network has its address. */
 static void
-tell(struct tp_cuda_gpu *gpu, CUdeviceptr start, uint64_t size,
+tell(struct tp_cuda_gpu *gpu, CUdeviceptr start, uint64_t size, bool managed,
      struct tp_device_memory *ret)
 {
     *ret = (struct tp_device_memory){
@@ -265,6 +266,7 @@ tell(struct tp_cuda_gpu *gpu, CUdeviceptr start, uint64_t size,
         .mem = (void *)(uintptr_t)start,
         .base = (void *)(uintptr_t)start,
         .size = size,
+        .by_net = managed ? NULL : (void *)(uintptr_t)start,
         .kind = TELPHER_MEM_CUDA,
     };
 }
@@ -283,7 +285,7 @@ cuda_find(struct tp_device *d, const void *ptr, struct tp_device_memory *ret)
     if (gpu == NULL) {
         return false;
     }
-    tell(gpu, pointer.start, pointer.size, ret);
+    tell(gpu, pointer.start, pointer.size, pointer.managed != 0, ret);
     return true;
 }
 
@@ -304,7 +306,7 @@ cuda_alloc(struct tp_device *d, uint64_t bytes, struct tp_device_memory *ret)
         tp_cuda_leave(&c->home);
     }
     if (error == CUDA_SUCCESS) {
-        tell(&c->home, ptr, bytes, ret);
+        tell(&c->home, ptr, bytes, false, ret);
     }
     return tp_cuda_status(error);
 }
@@ -336,7 +338,8 @@ cuda_adopt(struct tp_device *d, void *object, uint64_t bytes, void *queue,
     if (bytes > memory.size - offset) {
         return TELPHER_ERR_INVALID;
     }
-    tell(tp_cuda_gpu_of(memory.device), (uintptr_t)object, bytes, ret);
+    tell(tp_cuda_gpu_of(memory.device), (uintptr_t)object, bytes, memory.by_net == NULL,
+         ret);
     return TELPHER_OK;
 }
 

@@ -99,6 +99,7 @@ test_pointers_are_found(void **state)
     int here;
 
     assert_int_equal(tp_mems_find(s->mems, s->ptr + 10, 20, &place), TELPHER_OK);
+    assert_ptr_equal(place.by_net, s->ptr + 10);
     assert_int_equal(place.kind, TELPHER_MEM_CUDA);
     assert_non_null(place.device);
     assert_null(place.host);

@@ -29,6 +29,7 @@ struct sim {
     tp_ns latency;
     uint64_t bandwidth; /* [bytes/s], 0 = no limit */
     uint64_t until_failure; /* copies to start, 0 = none fails */
+    bool by_net; /* transports may reach it */
 };
 
 struct memory {
@@ -112,6 +113,7 @@ tell(struct tp_device *d, struct memory *m, struct tp_device_memory *ret)
         .mem = m,
         .base = m->base,
         .size = m->size,
+        .by_net = sim_of(d)->by_net ? m->content : NULL,
         .kind = TELPHER_MEM_SIM,
     };
 }
@@ -340,6 +342,7 @@ set_option(struct sim *s, const char *option, struct tp_error *err)
         {"latency=", &tp_config_duration, offsetof(struct sim, latency)},
         {"bandwidth=", &tp_config_size, offsetof(struct sim, bandwidth)},
         {"fail=", &tp_config_u64, offsetof(struct sim, until_failure)},
+        {"net=", &tp_config_bool, offsetof(struct sim, by_net)},
     };
     static const struct tp_config_entry unbounded = {.name = "SIM"};
 
@@ -352,7 +355,7 @@ set_option(struct sim *s, const char *option, struct tp_error *err)
         }
     }
     return tp_error_set(err, TELPHER_ERR_INVALID,
-                        "expected latency=, bandwidth= or fail=, found \"%.60s\"",
+                        "expected latency=, bandwidth=, fail= or net=, found \"%.60s\"",
                         option);
 }
 

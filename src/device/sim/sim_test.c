@@ -206,8 +206,8 @@ test_failure_on_demand(void **state)
 static void
 test_options(void **state)
 {
-    static const char *const wrong[] = {"latency", "speed=1", "latency=fast", "fail=-1",
-                                        "bandwidth=1Q"};
+    static const char *const wrong[] = {"latency", "speed=1",      "latency=fast",
+                                        "fail=-1", "bandwidth=1Q", "net=2"};
     struct tp_device_params params = {.options = ""};
     struct tp_device *d;
     struct tp_error err = {0};
