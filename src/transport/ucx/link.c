@@ -71,7 +71,8 @@ tp_ucx_card_check(const struct ucx_net *n, const void *src, size_t len)
         return false;
     }
     memcpy(&card, src, sizeof(card));
-    return card.magic == UCX_CARD_MAGIC && card.job == n->params.job;
+    return card.magic == UCX_CARD_MAGIC && card.job == n->params.job &&
+           card.version == n->card.version;
 }
 
 void

@@ -152,8 +152,11 @@ net_free(struct ucx_net *n)
 static telpher_status
 make(struct ucx_net *n, struct tp_error *err)
 {
+    unsigned major, minor, patch;
     ucs_status_t status;
 
+    ucp_get_version(&major, &minor, &patch);
+    n->card.version = ucx_version(major, minor);
     n->links = tp_alloc_array(n->params.size, sizeof(struct ucx_link *), "ucx links");
     if (n->links == NULL) {
         return TELPHER_ERR_NO_MEMORY;
@@ -176,6 +179,24 @@ make(struct ucx_net *n, struct tp_error *err)
     return TELPHER_OK;
 }
 
+/* Before 1.19 UCX counted on the CUDA context that is current with its caller, and here none
+ * is. Memory that plays a device's is the host's in truth. */
+static uint32_t
+kinds_of(const struct ucx_net *n)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    uint32_t kinds = 1u << TELPHER_MEM_SIM;
+
+    if (n->card.version >= ucx_version(1, 19) &&
+        ucp_context_query(n->context, &attr) == UCS_OK &&
+        (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0) {
+        kinds |= 1u << TELPHER_MEM_CUDA;
+    }
+    tp_debug(UCX_TOPIC, "%s, which %s memory of CUDA", ucp_get_version_string(),
+             (kinds & 1u << TELPHER_MEM_CUDA) != 0 ? "takes" : "does not take");
+    return kinds;
+}
+
 static telpher_status
 net_create(const struct tp_net_params *params, struct tp_net **ret_net,
            struct tp_error *err)
@@ -186,8 +207,13 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     if (n == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    n->base = (struct tp_net){
-        .ops = &tp_ucx_net, .eager_max = UCX_EAGER, .bulk_min = UCX_EAGER};
+#ifdef TP_UCX_MODULE
+    tp_log_configure_env(); /* a module has a log of its own */
+#endif
+    n->base = (struct tp_net){.ops = &tp_ucx_net,
+                              .eager_max = UCX_EAGER,
+                              .bulk_min = UCX_EAGER,
+                              .device_min = UCX_DIRECT};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->epoll_fd = -1;
@@ -201,6 +227,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
         net_free(n);
         return status;
     }
+    n->base.kinds = kinds_of(n);
     *ret_net = &n->base;
     return TELPHER_OK;
 }
@@ -216,12 +243,32 @@ net_card(struct tp_net *net, uint8_t *dst)
     return sizeof(struct ucx_card) + n->address_len;
 }
 
+/* Otherwise nobody would know why ranks that all have ucx do not reach each other. */
+static void
+tell_of_another(struct ucx_net *n, const uint8_t *src, size_t len)
+{
+    struct ucx_card card;
+
+    if (n->told || len < sizeof(card)) {
+        return;
+    }
+    memcpy(&card, src, sizeof(card));
+    if (card.magic == UCX_CARD_MAGIC && card.version != n->card.version) {
+        n->told = true;
+        tp_warn(UCX_TOPIC,
+                "a rank has UCX %u.%u, here is %u.%u: those do not reach each other",
+                (unsigned)(card.version >> 32), (unsigned)card.version,
+                (unsigned)(n->card.version >> 32), (unsigned)n->card.version);
+    }
+}
+
 static bool
 net_reaches(struct tp_net *net, const uint8_t *src, size_t len)
 {
     struct ucx_net *n = ucx_net(net);
     size_t head = sizeof(struct ucx_card);
 
+    tell_of_another(n, src, len);
     return tp_ucx_card_check(n, src, len) &&
            (len != head + n->address_len ||
             memcmp(src + head, n->address, n->address_len) != 0);

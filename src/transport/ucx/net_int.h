@@ -14,6 +14,7 @@
 #ifndef TELPHER_TRANSPORT_UCX_NET_INT_H
 #define TELPHER_TRANSPORT_UCX_NET_INT_H
 
+#include <telpher/mem.h>
 #include <ucp/api/ucp.h>
 
 #include "base/list.h"
@@ -26,7 +27,9 @@
 enum {
     UCX_EAGER = 7936, /* [bytes] header and data: one fragment of every transport */
     UCX_SLOTS = 64, /* messages of a link that UCX may have kept */
-    UCX_DIRECT = 16384, /* [bytes] of bulk data from which no copy is made on the way */
+    UCX_DIRECT =
+        16384, /* [bytes] of bulk data from which no copy is made on the way, and
+                         * that may be a device's */
     UCX_AM = 0, /* the id of all our messages */
 };
 
@@ -56,8 +59,15 @@ _Static_assert(sizeof(struct ucx_prefix) == 32, "frozen wire layout");
 struct ucx_card {
     uint64_t magic, job;
     struct tp_process process; /* all 0 if it is not known */
+    uint64_t version; /* of the UCX: 1.13 and 1.22 break each other down */
 };
-#define UCX_CARD_MAGIC UINT64_C(0x3158435550544c54) /* "TLTPUCX1" */
+#define UCX_CARD_MAGIC UINT64_C(0x3258435550544c54) /* "TLTPUCX2" */
+
+static inline uint64_t
+ucx_version(unsigned major, unsigned minor)
+{
+    return (uint64_t)major << 32 | minor;
+}
 
 struct ucx_net;
 struct ucx_link;
@@ -134,6 +144,7 @@ struct ucx_net {
     uint32_t under_way; /* slots, bulk data */
     struct tp_list idle_slots, orphans_out, orphans_in;
     bool armed; /* it may have slept */
+    bool told; /* that others have another UCX */
     bool leaving; /* nothing is told any more */
 };
 
@@ -141,6 +152,15 @@ static inline struct ucx_net *
 ucx_net(struct tp_net *net)
 {
     return tp_container_of(net, struct ucx_net, base);
+}
+
+/** What UCX is told of an operation on the memory of @p op. It asks the driver what memory of
+ *  a GPU is, and trusts whoever says that something is the host's. */
+static inline uint32_t
+tp_ucx_attributes(const struct tp_net_op *op)
+{
+    return UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+           (op->kind != TELPHER_MEM_CUDA ? (uint32_t)UCP_OP_ATTR_FIELD_MEMORY_TYPE : 0);
 }
 
 /* ---- link.c ---- */

@@ -157,8 +157,7 @@ receive_direct(struct tp_net_bulk *bulk, void *data)
 {
     struct ucx_net *n = bulk->link->net;
     const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .op_attr_mask = tp_ucx_attributes(bulk->op),
         .cb.recv_am = data_received,
         .user_data = bulk,
         .memory_type = UCS_MEMORY_TYPE_HOST,
@@ -186,6 +185,10 @@ take_data(struct ucx_link *link, const struct ucx_prefix *p, void *data, size_t 
     }
     if (direct) {
         return receive_direct(bulk, data);
+    }
+    if (bulk->op->kind != TELPHER_MEM_HOST) {
+        break_off(link, "a device's data in small");
+        return UCS_OK;
     }
     memcpy(bulk->dst, data, len);
     data_is_in(bulk, UCS_OK);

@@ -201,8 +201,6 @@ tp_ucx_go(struct ucx_link *link, uint32_t id, uint64_t len)
     struct ucx_net *n = link->net;
     struct ucx_out *out = tp_map_get(&link->outs, id);
     ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .flags = len >= UCX_DIRECT ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER,
         .cb.send = data_sent,
         .user_data = out,
@@ -221,6 +219,7 @@ tp_ucx_go(struct ucx_link *link, uint32_t id, uint64_t len)
     out->prefix.len = len;
     out->going = true;
     n->under_way++;
+    param.op_attr_mask = tp_ucx_attributes(out->op) | UCP_OP_ATTR_FIELD_FLAGS;
     request = ucp_am_send_nbx(link->ep, UCX_AM, &out->prefix, sizeof(out->prefix),
                               out->src, (size_t)len, &param);
     if (!UCS_PTR_IS_PTR(request)) {
