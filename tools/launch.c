@@ -87,7 +87,6 @@ parse_count(struct launch_options *o, const char *text)
                : -1;
 }
 
-/** @return -1 to go on, else the exit code. */
 /* @return -1 to go on, or an exit code */
 static int
 parse_timeout(struct launch_options *o, const char *name, const char *text)
@@ -97,6 +96,7 @@ parse_timeout(struct launch_options *o, const char *name, const char *text)
                             : usage_error("launch", "%s \"%s\" is no time", name, text);
 }
 
+/* @return -1 to go on, or the exit code */
 static int
 parse_options(int argc, char **argv, struct launch_options *o)
 {
@@ -384,9 +384,11 @@ signal_all(struct rank *ranks, long count, int sig)
     }
 }
 
-/** Takes one rank that ended off; @p program NULL: says nothing. @return its exit code as a shell gives it */
+/** Takes one rank that ended off, and tells the root; @p program NULL: says nothing.
+ *  @return its exit code as a shell gives it */
 static int
-take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *program)
+take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *program,
+           telpher_root *root)
 {
     int code =
         WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
@@ -394,6 +396,7 @@ take_ended(struct rank *ranks, long count, pid_t pid, int status, const char *pr
     for (long r = 0; r < count; r++) {
         if (ranks[r].pid == pid) {
             ranks[r].pid = 0;
+            telpher_root_rank_ended(root, (uint32_t)r);
             if (program == NULL) {
                 return code; /* we ended it */
             }
@@ -423,7 +426,7 @@ still_running(const struct rank *ranks, long count)
 /** Waits for all. When one fails the others are told to end, and killed if they do not. */
 static int
 wait_all(const struct launch_options *o, struct rank *ranks, long count,
-         const char *program)
+         const char *program, telpher_root *root)
 {
     int code = 0, ending = 0;
 
@@ -432,7 +435,8 @@ wait_all(const struct launch_options *o, struct rank *ranks, long count,
         pid_t pid = waitpid(-1, &status, 0);
 
         if (pid > 0) {
-            failed = take_ended(ranks, count, pid, status, ending ? NULL : program);
+            failed =
+                take_ended(ranks, count, pid, status, ending ? NULL : program, root);
             code = code != 0 || ending ? code : failed;
         }
         if (told == SIGALRM) {
@@ -485,7 +489,7 @@ launch(const struct launch_options *o, char **program)
         signal_all(ranks, started, SIGTERM);
         alarm(KILL_AFTER_S);
     }
-    started = wait_all(o, ranks, started, program[0]);
+    started = wait_all(o, ranks, started, program[0], root);
     telpher_root_stop(root);
     return code != 0 ? code : (int)started;
 }

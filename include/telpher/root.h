@@ -44,6 +44,9 @@ TELPHER_CALL telpher_status telpher_root_start(const char *address, uint32_t siz
 TELPHER_CALL uint16_t telpher_root_port(const telpher_root *root);
 /** The job's secret, for TELPHER_JOB. Lives as long as the root. Since: 0.1. */
 TELPHER_CALL const char *telpher_root_job(const telpher_root *root);
+/** Says that the process of a rank has ended: if it has not come, it never will, and those
+ *  that came are told at once. Any thread. Since: 0.1. */
+TELPHER_CALL void telpher_root_rank_ended(telpher_root *root, uint32_t rank);
 /** Ends it; ranks that are not ready get TELPHER_ERR_PEER_LOST. NULL is fine. Since: 0.1. */
 TELPHER_CALL void telpher_root_stop(telpher_root *root);
 

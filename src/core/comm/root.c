@@ -62,11 +62,15 @@ root_free(struct telpher_root *root)
     if (root->stop_fd >= 0) {
         close(root->stop_fd);
     }
+    if (root->ended_fd >= 0) {
+        close(root->ended_fd);
+    }
     tp_free(root->guests);
     tp_free(root->polls);
     tp_free(root->polled);
     tp_free(root->all);
     tp_free(root->came);
+    tp_free((void *)root->ended);
     tp_free(root);
 }
 
@@ -90,14 +94,17 @@ tp_root_start(const char *address, uint32_t size, const char *job, tp_ns timeout
     root->deadline = tp_clock_deadline(timeout);
     root->listen_fd = -1;
     root->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    root->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     root->guests = tp_alloc_array(root->guest_count, sizeof(*root->guests), "root");
     root->polls =
         tp_alloc_array(root->guest_count + TP_ROOT_POLLS, sizeof(*root->polls), "root");
     root->polled = tp_alloc_array(root->guest_count + TP_ROOT_POLLS,
                                   sizeof(struct tp_root_guest *), "root");
     root->came = tp_alloc_array(size, sizeof(*root->came), "root");
+    root->ended = tp_alloc_array(size, sizeof(*root->ended), "root");
     status = root->guests != NULL && root->polls != NULL && root->polled != NULL &&
-                     root->came != NULL && root->stop_fd >= 0
+                     root->came != NULL && root->ended != NULL && root->stop_fd >= 0 &&
+                     root->ended_fd >= 0
                  ? set_job(root, job, err)
                  : TELPHER_ERR_NO_MEMORY;
     if (status == TELPHER_OK) {
@@ -125,6 +132,15 @@ const char *
 telpher_root_job(const telpher_root *root)
 {
     return root->job_text;
+}
+
+void
+telpher_root_rank_ended(telpher_root *root, uint32_t rank)
+{
+    if (rank < root->size) {
+        atomic_store(&root->ended[rank], true);
+        (void)eventfd_write(root->ended_fd, 1);
+    }
 }
 
 void

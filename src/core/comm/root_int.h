@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/buf.h"
 #include "core/comm/root.h"
@@ -13,7 +14,7 @@
 
 enum {
     TP_ROOT_STRANGERS = 64, /* connections that have not said who they are */
-    TP_ROOT_POLLS = 2, /* descriptors that are looked at beside the guests' */
+    TP_ROOT_POLLS = 3, /* descriptors that are looked at beside the guests' */
     TP_ROOT_WORDS = 200, /* [bytes] */
 };
 
@@ -37,7 +38,8 @@ struct telpher_root {
     uint16_t port;
     uint8_t job[TP_ROOT_JOB_BYTES];
     char job_text[TELPHER_JOB_TEXT_BYTES];
-    int listen_fd, stop_fd;
+    int listen_fd, stop_fd, ended_fd;
+    _Atomic bool *ended; /* by rank: so the launcher says; written before ended_fd */
     tp_ns deadline;
     tp_ns pause_until; /* nobody is let in before */
     bool starved; /* there were no descriptors for all that came */

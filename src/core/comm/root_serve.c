@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@
 
 enum {
     NAMES = 8, /* missing ranks that are named */
-    POLL_STOP = 0, /* then the listening descriptor, then guests */
+    POLL_STOP = 0, /* then the launcher's word, the listening descriptor, then guests */
+    POLL_ENDED,
     POLL_LISTEN,
     POLL_GUESTS = TP_ROOT_POLLS,
 };
@@ -262,6 +264,24 @@ check_hellos(struct telpher_root *root)
     }
 }
 
+/* The launcher says that ranks have ended: who has not come never will. */
+static void
+take_ended(struct telpher_root *root)
+{
+    eventfd_t count;
+    uint32_t r = 0;
+    char words[96];
+
+    (void)eventfd_read(root->ended_fd, &count);
+    while (r < root->size && (!atomic_load(&root->ended[r]) || root->came[r])) {
+        r++;
+    }
+    if (r < root->size) {
+        snprintf(words, sizeof(words), "rank %u ended before it came", r);
+        fail(root, TELPHER_ERR_PEER_LOST, words);
+    }
+}
+
 /* ---- too late ---- */
 
 /* "never came: rank 3, 5 and 2 more", or of those that came, who did not go on. */
@@ -331,6 +351,7 @@ list_polls(struct telpher_root *root)
     size_t n = POLL_GUESTS;
 
     root->polls[POLL_STOP] = (struct pollfd){.fd = root->stop_fd, .events = POLLIN};
+    root->polls[POLL_ENDED] = (struct pollfd){.fd = root->ended_fd, .events = POLLIN};
     root->polls[POLL_LISTEN] =
         (struct pollfd){.fd = pause ? -1 : root->listen_fd, .events = POLLIN};
     for (size_t i = 0; i < root->guest_count; i++) {
@@ -363,6 +384,9 @@ serve(struct telpher_root *root)
             (!push(root, g) || ((events & ~POLLOUT) != 0 && !read_guest(root, g)))) {
             leave(root, g);
         }
+    }
+    if (root->polls[POLL_ENDED].revents != 0) {
+        take_ended(root);
     }
     if (root->polls[POLL_LISTEN].revents != 0) {
         welcome(root);
