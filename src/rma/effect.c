@@ -193,21 +193,22 @@ rank_returned(struct tp_run *run, uint32_t process, const telpher_rma_command *c
 /* ---- gets ---- */
 
 static struct tp_get *
-find_get(struct tp_remote *r, const telpher_rma_command *c)
+find_get(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
 {
     uint32_t index = (uint32_t)c->number;
     struct tp_get *get = index < r->get_count ? &r->gets[index] : NULL;
 
-    return get != NULL && get->rank != NULL &&
+    return get != NULL && get->rank != NULL && get->process == process &&
                    get->serial == (uint32_t)(c->number >> 32) && get->len == c->len
                ? get
                : NULL;
 }
 
 static bool
-end_get(struct tp_remote *r, const struct tp_landing *l, const void *data, size_t len)
+end_get(struct tp_remote *r, uint32_t process, const struct tp_landing *l,
+        const void *data, size_t len)
 {
-    struct tp_get *get = find_get(r, &l->c);
+    struct tp_get *get = find_get(r, process, &l->c);
     struct tp_rank *rank;
 
     if (get == NULL || (data != NULL && len != get->len)) {
@@ -227,18 +228,30 @@ end_get(struct tp_remote *r, const struct tp_landing *l, const void *data, size_
 }
 
 static bool
-end_flush(struct tp_remote *r, const telpher_rma_command *c)
+end_flush(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
 {
     struct tp_rank *rank = find_rank(r->run, c->to);
 
-    if (rank == NULL || atomic_load(&rank->answers) == 0) {
+    if (rank == NULL || rank->unflushed[process] != TP_FLUSHING) {
         return false;
     }
+    rank->unflushed[process] = TP_FLUSHED;
     tp_remote_answer(rank);
     return true;
 }
 
 /* ---- agents ---- */
+
+/* No more is done than was sent, and nothing is undone. */
+static bool
+take_credit(struct tp_process *p, uint32_t done)
+{
+    if (done - p->acked > p->sent - p->acked) {
+        return false;
+    }
+    p->acked = done;
+    return true;
+}
 
 static void
 take_card(struct tp_process *p, uint32_t turn, const uint8_t *card, size_t len)
@@ -248,18 +261,24 @@ take_card(struct tp_process *p, uint32_t turn, const uint8_t *card, size_t len)
     p->card_lens[turn] = p->cards[turn] != NULL ? len : 0;
 }
 
+/* What it says is looked at when this process comes to the launch. */
 static void
-take_hello(struct tp_process *p, const void *body, size_t len)
+take_hello(struct tp_world *w, uint32_t process, const void *body, size_t len)
 {
-    struct tp_hello hello;
+    struct tp_process *p = &w->processes[process];
+    struct tp_hello hello = {.abi = 0};
+    const size_t head = TP_MIN(len, sizeof(hello));
 
-    if (len >= sizeof(hello)) {
-        memcpy(&hello, body, sizeof(hello));
-        hello.kernel[sizeof(hello.kernel) - 1] = '\0';
-        hello.words[sizeof(hello.words) - 1] = '\0';
+    memcpy(&hello, body, head);
+    hello.kernel[sizeof(hello.kernel) - 1] = '\0';
+    hello.words[sizeof(hello.words) - 1] = '\0';
+    if (head < sizeof(hello)) {
+        hello.status = (uint32_t)TELPHER_ERR_VERSION;
+        snprintf(hello.words, sizeof(hello.words), "it has another library");
+    }
+    if ((int32_t)(hello.serial - w->serial) >= 0) { /* else it is over */
         p->hellos[hello.serial % 2] = hello;
-        take_card(p, hello.serial % 2, (const uint8_t *)body + sizeof(hello),
-                  len - sizeof(hello));
+        take_card(p, hello.serial % 2, (const uint8_t *)body + head, len - head);
     }
 }
 
@@ -306,12 +325,11 @@ do_agent(struct tp_remote *r, uint32_t process, struct tp_landing *l, const void
 
     switch (c->op) {
     case TP_AGENT_GOT:
-        return end_get(r, l, data, len);
+        return end_get(r, process, l, data, len);
     case TP_AGENT_FLUSHED:
-        return end_flush(r, c);
+        return end_flush(r, process, c);
     case TP_AGENT_CREDIT:
-        p->acked = (uint32_t)c->number;
-        return true;
+        return take_credit(p, (uint32_t)c->number);
     case TP_AGENT_ARRIVED:
         if (l->data == NULL && len != 0) {
             l->data = tp_memdup(data, len, "arrival");
@@ -388,7 +406,7 @@ tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
                const void *data, size_t len)
 {
     if (l->c.op == TP_AGENT_HELLO) {
-        take_hello(&w->processes[process], data, len);
+        take_hello(w, process, data, len);
     } else if (l->c.op == TP_AGENT_LEFT) {
         w->processes[process].left = l->c.tag;
     } else if (tp_is_of_launch(w, &l->c) && l->status == TELPHER_OK) {
@@ -400,13 +418,14 @@ tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
 }
 
 void *
-tp_effect_place(struct tp_remote *r, const telpher_rma_command *c, size_t len)
+tp_effect_place(struct tp_remote *r, uint32_t process, const telpher_rma_command *c,
+                size_t len)
 {
     const struct tp_get *get;
 
     if (c->op == TELPHER_RMA_COMMAND_PUT) {
         return len == c->len ? find_place(r->run, c) : NULL;
     }
-    get = find_get(r, c);
+    get = find_get(r, process, c);
     return get != NULL && len == get->len ? get->dst : NULL;
 }

@@ -65,13 +65,13 @@ landing_add(struct tp_process *p, const telpher_rma_command *c)
 /* Where the data of a command with a buffer shall lie; it is the landing's if it belongs
  * nowhere yet. */
 static void *
-name_place(struct tp_world *w, struct tp_landing *l, size_t len)
+name_place(struct tp_world *w, uint32_t process, struct tp_landing *l, size_t len)
 {
     if (l->c.op != TP_AGENT_HELLO && !tp_is_of_launch(w, &l->c)) {
         return NULL;
     }
     if (l->c.op == TELPHER_RMA_COMMAND_PUT || l->c.op == TP_AGENT_GOT) {
-        return tp_effect_place(w->run->remote, &l->c, len);
+        return tp_effect_place(w->run->remote, process, &l->c, len);
     }
     if (l->c.op > TP_AGENT_GOT && len <= TP_BODY_MAX) {
         l->data = tp_malloc(len, "message");
@@ -89,6 +89,25 @@ tell_no_memory(struct tp_world *w, uint32_t process)
     }
 }
 
+/* @return false: this cannot be, and the launch has failed */
+static bool
+is_good(struct tp_world *w, const telpher_msg *msg)
+{
+    const size_t head = sizeof(telpher_rma_command);
+
+    if (msg->buffer_count == 0
+            ? msg->params_len >= head && msg->params_len - head <= TP_INLINE_MAX
+            : msg->params_len == head && msg->buffer_count == 1) {
+        return true;
+    }
+    if (w->run != NULL) {
+        tp_run_fail(w->run, TELPHER_ERR_PROTO,
+                    "process %u sent what cannot be: %zu bytes with %u buffers",
+                    msg->from, msg->params_len, msg->buffer_count);
+    }
+    return false;
+}
+
 static void
 on_post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
@@ -97,7 +116,7 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
 
     (void)ctx;
     msg->cookie = NULL;
-    if (msg->params_len != sizeof(telpher_rma_command) || msg->buffer_count != 1) {
+    if (!is_good(w, msg)) {
         return;
     }
     l = landing_add(&w->processes[msg->from], msg->params);
@@ -106,7 +125,7 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
         return;
     }
     msg->cookie = l;
-    msg->buffers[0].data = name_place(w, l, msg->buffers[0].len);
+    msg->buffers[0].data = name_place(w, msg->from, l, msg->buffers[0].len);
     if (msg->buffers[0].data != NULL || !tp_is_of_launch(w, &l->c)) {
         return;
     }
@@ -133,13 +152,11 @@ take_small(struct tp_world *w, const telpher_msg *msg)
         return;
     }
     l = landing_add(p, &now.c);
-    if (l != NULL && len != 0) {
+    if (l != NULL) { /* also of 0 bytes, which are not those of a buffer */
         l->data = tp_memdup(data, len, "landing");
         l->len = len;
-    }
-    if (l != NULL) {
         l->landed = true;
-        l->status = len == 0 || l->data != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+        l->status = l->data != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
     }
     if (l == NULL || l->status != TELPHER_OK) {
         tell_no_memory(w, msg->from);
@@ -164,11 +181,10 @@ on_entry(telpher_context *ctx, telpher_msg *msg, void *user)
     struct tp_landing *l = msg->cookie;
 
     (void)ctx;
-    if (msg->from >= w->count || msg->params_len < sizeof(telpher_rma_command)) {
-        return;
-    }
     if (msg->buffer_count == 0) {
-        take_small(w, msg);
+        if (is_good(w, msg)) {
+            take_small(w, msg);
+        }
     } else if (l != NULL) {
         l->landed = true;
         l->status = msg->status;

@@ -97,12 +97,20 @@ make_hello(const struct tp_world *w, const telpher_rma_job *job,
     return hello;
 }
 
+/* NULL: it has not come. Who has come to a later launch, but not the next one, has left this
+ * one out: it cannot launch any more, and says so each time. */
 static const struct tp_hello *
 hello_of(const struct tp_world *w, uint32_t process)
 {
     const struct tp_hello *hello = &w->processes[process].hellos[w->serial % 2];
 
-    return hello->serial == w->serial ? hello : NULL;
+    return (int32_t)(hello->serial - w->serial) >= 0 ? hello : NULL;
+}
+
+static bool
+says_no(const struct tp_world *w, const struct tp_hello *hello)
+{
+    return (int32_t)hello->status < 0 || hello->serial != w->serial;
 }
 
 /* The first whose hello is missing. */
@@ -137,7 +145,8 @@ static telpher_status
 say_cannot(const struct tp_world *w, uint32_t process, telpher_error *err)
 {
     const struct tp_hello *hello = hello_of(w, process);
-    telpher_status status = (int32_t)hello->status;
+    telpher_status status =
+        (int32_t)hello->status < 0 ? (int32_t)hello->status : TELPHER_ERR_PROTO;
 
     return say(err, status, "process %u cannot launch %s: %s", process, hello->kernel,
                hello->words[0] != '\0' ? hello->words : telpher_status_text(status));
@@ -149,7 +158,7 @@ say_lost(const struct tp_world *w, uint32_t lost, const char *kernel,
 {
     const struct tp_hello *hello = hello_of(w, lost);
 
-    if (hello != NULL && (int32_t)hello->status < 0) {
+    if (hello != NULL && says_no(w, hello)) {
         return say_cannot(w, lost, err);
     }
     return say(err, TELPHER_ERR_PEER_LOST, "process %u is lost%s of %s", lost,
@@ -233,8 +242,7 @@ compare_hellos(const struct tp_world *w, telpher_status own, telpher_error *err)
     const struct tp_hello *a = hello_of(w, 0);
 
     for (uint32_t i = 0; i < w->count; i++) {
-        const struct tp_hello *b = hello_of(w, i);
-        if ((int32_t)b->status < 0) {
+        if (says_no(w, hello_of(w, i))) {
             return own != TELPHER_OK ? own /* it has its words */
                                      : say_cannot(w, i, err);
         }

@@ -169,17 +169,19 @@ tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_command *
 {
     struct tp_quiet own;
 
+    if ((c->op == TP_AGENT_QUIET) != (r->world->process == 0) ||
+        (c->op == TP_AGENT_ASK && process != 0)) {
+        return false; /* process 0 asks, and is told */
+    }
     if (c->op == TP_AGENT_QUIET) {
-        if (r->world->process == 0) {
-            take_word(r, process, c);
-        }
-        return r->world->process == 0;
+        take_word(r, process, c);
+        return true;
     }
     own = look_at_own(r);
     r->quiet[0] = own;
     r->quiet[0].valid = (own.flags & IS_QUIET) != 0; /* else it is told anew */
     tell(r, &own, c->from);
-    return process == 0;
+    return true;
 }
 
 telpher_status

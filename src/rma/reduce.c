@@ -7,6 +7,16 @@
 
 enum { CHUNK = 512 }; /* [bytes] */
 
+/* All members have come to the end: no other process has anything more to do with the memory.
+ * Of a call that failed they may still read it. */
+static void
+forget_fold(const struct tp_lane *lane, struct tp_group *group, telpher_status status)
+{
+    if (group->spread != NULL && status == TELPHER_OK) {
+        tp_group_slot(lane->rank, group)->fold = (telpher_rma_fold){0};
+    }
+}
+
 void
 tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
                 struct tp_result *ret_result)
@@ -27,6 +37,7 @@ tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
     tp_group_slot(lane->rank, group)->fold = *f;
     if (group->spread != NULL) {
         ret_result->status = tp_spread_broadcast(lane, group, f);
+        forget_fold(lane, group, ret_result->status);
         return;
     }
     ret_result->status = tp_group_meet(lane, group, NULL);
@@ -149,6 +160,7 @@ tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
     tp_group_slot(lane->rank, group)->fold = *f;
     tp_races_access(lane->rank, f->src, len, false, call->where);
     ret_result->status = fold_together(lane, group, f);
+    forget_fold(lane, group, ret_result->status);
     if (f->root == TELPHER_RMA_NO_RANK ||
         f->root == group->positions[lane->rank->index]) {
         tp_races_access(lane->rank, f->dst, len, true, call->where);

@@ -31,7 +31,7 @@ tp_remote_put(struct tp_lane *lane, const struct tp_call *call,
         c.flags = TELPHER_RMA_COMMAND_NOTIFIES;
     }
     c.flags |= rank->near_source ? TP_COMMAND_NEAR : 0;
-    rank->unflushed[tp_process_of(rank->run, to->index)] = 1;
+    rank->unflushed[tp_process_of(rank->run, to->index)] = TP_UNFLUSHED;
     ret_result->status = tp_remote_post(lane, call, &c);
 }
 
@@ -138,8 +138,8 @@ tp_remote_flush(struct tp_lane *lane, const struct tp_call *call,
     telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_FLUSH, .from = rank->index};
 
     for (uint32_t i = 0; i < tp_spread_processes(run); i++) {
-        if (rank->unflushed[i] != 0 && ret_result->status == TELPHER_OK) {
-            rank->unflushed[i] = 0;
+        if (rank->unflushed[i] == TP_UNFLUSHED && ret_result->status == TELPHER_OK) {
+            rank->unflushed[i] = TP_FLUSHING;
             c.to = i * run->params.ranks;
             ret_result->status = tp_remote_ask(lane, call, &c);
         }

@@ -91,6 +91,7 @@ struct tp_world {
 /** A get under way. */
 struct tp_get {
     struct tp_rank *rank; /* NULL: not used */
+    uint32_t process; /* who owes the data */
     void *dst;
     uint64_t len;
     uint32_t serial;
@@ -230,7 +231,8 @@ tp_is_of_launch(const struct tp_world *w, const telpher_rma_command *c)
 }
 
 /** Where the data of a put or of an answer to a get belongs, or NULL. */
-void *tp_effect_place(struct tp_remote *r, const telpher_rma_command *c, size_t len);
+void *tp_effect_place(struct tp_remote *r, uint32_t process,
+                      const telpher_rma_command *c, size_t len);
 /** It is there. @p data  what came with it, NULL if it landed where it belongs. */
 void tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
                     const void *data, size_t len);
@@ -297,6 +299,9 @@ bool tp_quiet_take(struct tp_remote *r, uint32_t process, const telpher_rma_comm
 enum { TP_WINDOW_NONE = -1, TP_WINDOW_NO_MEMORY = -2 };
 /** Reserves a number for the group's next window, or says why not. */
 int32_t tp_window_number(struct tp_run *run, struct tp_group *group);
+/** True for what the group's leader may say of a new window: its number, or why there is none. */
+bool tp_window_can_be(const struct tp_run *run, const struct tp_group *group,
+                      int32_t number);
 void tp_window_create_all(struct tp_run *run, struct tp_group *group);
 
 #endif

@@ -126,6 +126,13 @@ struct tp_shared {
     _Alignas(64) char data[];
 };
 
+/** What a rank has put to a process. */
+enum tp_unflushed {
+    TP_FLUSHED = 0, /* it has come */
+    TP_UNFLUSHED, /* it may be under way */
+    TP_FLUSHING /* the process was asked whether it has come, and owes the answer */
+};
+
 /* Of a rank of another process only run, index, remote and returned are set. */
 struct tp_rank {
     struct tp_run *run;
@@ -152,7 +159,7 @@ struct tp_rank {
     _Atomic uint32_t answers; /* that other processes owe to this rank */
     char *scratch; /* of reductions over processes; one of `shared` */
     size_t scratch_len;
-    uint8_t *unflushed; /* by process: something was put there since the last flush */
+    uint8_t *unflushed; /* by process: enum tp_unflushed */
     struct tp_shared *shared;
     uint32_t canceled; /* calls since the run failed */
 };

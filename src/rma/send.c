@@ -206,7 +206,7 @@ take_get(struct tp_remote *r)
 
 /* @return false without memory: the launch has failed */
 static bool
-begin_get(struct tp_remote *r, telpher_rma_command *c)
+begin_get(struct tp_remote *r, uint32_t process, telpher_rma_command *c)
 {
     struct tp_get *get = take_get(r);
 
@@ -216,6 +216,7 @@ begin_get(struct tp_remote *r, telpher_rma_command *c)
         return false;
     }
     get->rank = &r->run->ranks[c->from];
+    get->process = process;
     get->dst = (void *)(uintptr_t)c->local;
     get->len = c->len;
     get->far = !is_near(r, c);
@@ -248,7 +249,7 @@ send_command(struct tp_remote *r, uint32_t process, const telpher_rma_command *c
         c.local = 0;
         c.flags &= (uint16_t)~TP_COMMAND_NEAR;
         send_data(r->world, process, &c, src, (size_t)c.len, is_near(r, command));
-    } else if (c.op != TELPHER_RMA_COMMAND_GET || begin_get(r, &c)) {
+    } else if (c.op != TELPHER_RMA_COMMAND_GET || begin_get(r, process, &c)) {
         c.flags &= (uint16_t)~TP_COMMAND_NEAR;
         check_sent(r->world, process, send_inline(r->world, process, &c, NULL, 0));
     }

@@ -98,7 +98,7 @@ hand_out(const struct folding *fold, uint64_t off, size_t len)
                 brought(fold, i, TELPHER_RMA_COMMAND_PUT, TELPHER_RMA_COMMAND_RESULT,
                         off, len, fold->scratch);
 
-            rank->unflushed[tp_process_of(rank->run, c.to)] = 1;
+            rank->unflushed[tp_process_of(rank->run, c.to)] = TP_UNFLUSHED;
             status = tp_remote_post(fold->lane, &fold->call, &c);
         }
     }

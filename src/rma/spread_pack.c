@@ -114,7 +114,10 @@ read_arrival(const struct tp_run *run, struct tp_group *group, struct tp_arrival
     }
     body->where[TP_WHERE - 1] = '\0';
     if (a->process == tp_spread_leader(run, group) && body->op == TP_OP_WIN_CREATE) {
-        group->result = body->number < TP_WINDOWS_MAX ? body->number : TP_WINDOW_NONE;
+        if (!tp_window_can_be(run, group, body->number)) {
+            return false;
+        }
+        group->result = body->number;
     }
     for (uint32_t i = 0; i < group->size; i++) {
         struct tp_slot *slot = &group->slots[i];

@@ -87,7 +87,10 @@ next_number(const struct tp_spread *s, uint32_t process, uint32_t *at, uint32_t 
         memcpy(&number, a->body + *at * sizeof(number), sizeof(number));
         (*at)++;
     }
-    return number < TP_GROUPS_MAX ? number : -1;
+    return number >= 0 && number < TP_GROUPS_MAX &&
+                   (uint32_t)number % tp_spread_processes(s->run) == process
+               ? number
+               : -1;
 }
 
 /* Makes those groups that have a member here. */

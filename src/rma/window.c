@@ -7,21 +7,38 @@
 #include "rma/link.h"
 #include "rma/remote.h"
 
-/* A closed window of this group, or a new one; those of a spread group have numbers of its
- * first member's process alone. The lock is held. */
+/* A closed window of this group, or a new one. */
+static bool
+is_free(const struct tp_run *run, const struct tp_group *group, uint32_t number)
+{
+    const struct tp_window *window = atomic_load(&run->windows[number]);
+
+    return window == NULL || (window->group == group && !atomic_load(&window->open));
+}
+
+/* Those of a spread group have numbers of its first member's process alone. The lock is held. */
 static int32_t
 find_number(struct tp_run *run, const struct tp_group *group)
 {
     uint32_t step = tp_spread_processes(run), first = tp_spread_leader(run, group);
 
     for (uint32_t i = first % step; i < TP_WINDOWS_MAX; i += step) {
-        const struct tp_window *window = atomic_load(&run->windows[i]);
-
-        if (window == NULL || (window->group == group && !atomic_load(&window->open))) {
+        if (is_free(run, group, i)) {
             return (int32_t)i;
         }
     }
     return TP_WINDOW_NONE;
+}
+
+bool
+tp_window_can_be(const struct tp_run *run, const struct tp_group *group, int32_t number)
+{
+    uint32_t step = tp_spread_processes(run);
+
+    return number == TP_WINDOW_NONE || number == TP_WINDOW_NO_MEMORY ||
+           (number >= 0 && number < TP_WINDOWS_MAX &&
+            (uint32_t)number % step == tp_spread_leader(run, group) % step &&
+            is_free(run, group, (uint32_t)number));
 }
 
 /* The window of that number, closed. The lock is held. */
