@@ -15,6 +15,8 @@ enum litmus_way {
     OWN,
     BURST,
     READS,
+    READS_MET, /* the same, and a barrier of all in the notification's place */
+    FLUSHED,
     WAYS
 };
 enum { BURST_MAX = 20, BURST_BYTES = 48, BURST_APART = 64 };
@@ -193,18 +195,19 @@ litmus_receive(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t
 }
 
 /* Loads whose values are looked at only when the other one has been told that it may write
- * there again. */
+ * there again, by a notification or by a barrier. */
 TELPHER_RMA_FN static void
 reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t other,
             uint32_t round)
 {
     enum { EACH = 4 };
+    const int meets = t->way == READS_MET;
     const uint32_t lane = telpher_rma_lane(rma), lanes = telpher_rma_lanes(rma);
     const uint32_t *in = (const uint32_t *)t->memory[rma->world_rank];
     uint32_t *out = (uint32_t *)(t->memory[rma->world_rank] + LITMUS_BYTES);
     uint32_t got[EACH];
 
-    if (round > 1) {
+    if (round > 1 && !meets) {
         telpher_rma_wait(rma, 5, 1); /* what went there has come, too */
     }
     for (uint32_t k = 0; k < EACH; k++) {
@@ -216,12 +219,44 @@ reads_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t ot
     for (uint32_t k = 0; k < EACH; k++) {
         got[k] = in[k * lanes + lanes - 1 - lane];
     }
-    telpher_rma_notify(rma, TELPHER_RMA_WORLD, other, 5);
+    if (meets) {
+        telpher_rma_barrier(rma, TELPHER_RMA_WORLD);
+    } else {
+        telpher_rma_notify(rma, TELPHER_RMA_WORLD, other, 5);
+    }
     for (uint32_t k = 0; k < EACH; k++) {
         if (got[k] != round * 2654435761u + k * lanes + lanes - 1 - lane) {
             atomicAdd_system(&t->bad, 1);
         }
     }
+}
+
+/* A small put of the first half's; behind a flush who put it reads it back. The others write
+ * to their memory meanwhile, so that much is on the way there. */
+TELPHER_RMA_FN static void
+flushed_round(telpher_rma *rma, struct litmus *t, telpher_rma_win win, uint32_t other,
+              uint32_t round)
+{
+    const uint32_t me = rma->world_rank, off = round % (LITMUS_MAX / 8) * 8;
+    uint32_t *out = (uint32_t *)(t->memory[me] + LITMUS_BYTES);
+    TELPHER_RMA_SHARED(rma, uint64_t, got, 1);
+
+    if (me < other) {
+        telpher_rma_put_value_notify(rma, win, other, off, round * 3ull, 3);
+        telpher_rma_flush(rma, win);
+        telpher_rma_get(rma, win, other, off, got, sizeof(*got));
+        if (telpher_rma_lane(rma) == 0 && *got != round * 3ull) {
+            atomicAdd_system(&t->bad, 1);
+        }
+        telpher_rma_notify(rma, TELPHER_RMA_WORLD, other, 5);
+        return;
+    }
+    for (uint32_t i = telpher_rma_lane(rma); i < LITMUS_BYTES / sizeof(*out);
+         i += telpher_rma_lanes(rma)) {
+        out[i] = round;
+    }
+    telpher_rma_wait(rma, 3, 1);
+    telpher_rma_wait(rma, 5, 1);
 }
 
 /* Rank i plays with rank i + half, all pairs at once. */
@@ -234,8 +269,12 @@ TELPHER_RMA_KERNEL(kernel_litmus)
 
     telpher_rma_win_create(rma, TELPHER_RMA_WORLD, t->memory[me], LITMUS_BYTES, &win);
     for (uint32_t n = 1; n <= t->rounds && me < 2 * half; n++) {
-        if (t->way == READS) {
+        if (t->way == READS || t->way == READS_MET) {
             reads_round(rma, t, win, other, n);
+            continue;
+        }
+        if (t->way == FLUSHED) {
+            flushed_round(rma, t, win, other, n);
             continue;
         }
         if (t->way == BURST) {
@@ -252,6 +291,9 @@ TELPHER_RMA_KERNEL(kernel_litmus)
         if (me >= half) {
             litmus_send(rma, t, win, other, n);
         }
+    }
+    for (uint32_t n = 1; n <= t->rounds && me == 2 * half && t->way == READS_MET; n++) {
+        telpher_rma_barrier(rma, TELPHER_RMA_WORLD); /* who has nobody to play with */
     }
 }
 

@@ -151,6 +151,22 @@ tp_link_gone(struct tp_run *run, uint32_t rank)
     tp_link_push(run->link, &d, NULL, 0);
 }
 
+void
+tp_link_drain(struct tp_run *run)
+{
+    struct tp_link *l = run->link;
+    uint32_t pushed;
+
+    tp_mutex_lock(&l->push);
+    pushed = (uint32_t)l->pushed;
+    tp_mutex_unlock(&l->push);
+    while ((int32_t)(pushed - __atomic_load_n(&l->shared->taken, __ATOMIC_ACQUIRE)) >
+               0 &&
+           !atomic_load(&l->over)) {
+        sched_yield();
+    }
+}
+
 /* ---- groups ---- */
 
 /* The first number that a split's group has. */

@@ -161,6 +161,9 @@ give(struct tp_remote *r, uint32_t process, const telpher_rma_command *c)
         tp_process_of(r->run, c->from) != process) {
         return false;
     }
+    if (is_far(r->run, c)) {
+        tp_link_drain(r->run); /* behind what this process put there */
+    }
     tp_agent_give(r, process, c, at);
     return true;
 }
@@ -170,6 +173,9 @@ answer_flush(struct tp_remote *r, uint32_t process, const telpher_rma_command *c
 {
     const telpher_rma_command flushed = {.op = TP_AGENT_FLUSHED, .to = c->from};
 
+    if (r->run->link != NULL) {
+        tp_link_drain(r->run);
+    }
     tp_agent_send(r->world, process, &flushed, NULL, 0);
     return true;
 }

@@ -44,6 +44,8 @@ void tp_link_put(struct tp_run *run, const void *at, const void *data, size_t le
                  const telpher_rma_command *c);
 void tp_link_notify(struct tp_run *run, const telpher_rma_command *c);
 void tp_link_gone(struct tp_run *run, uint32_t rank);
+/** Waits until all that was written so lies in the GPU's memory, where others read it. */
+void tp_link_drain(struct tp_run *run);
 /** Tells of a group or a window, before any of its members knows its number. A run with too
  *  many fails. */
 void tp_link_group(struct tp_run *run, const struct tp_group *group);

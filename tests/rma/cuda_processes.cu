@@ -375,12 +375,17 @@ litmus(telpher_rma_job *job, uint32_t rounds)
     }
     t->rounds = rounds;
     for (t->way = 0; t->way < WAYS; t->way++) {
+        const uint32_t bad = t->bad;
         telpher_status status;
 
         cudaMemset(block, 0xee, each * ranks);
         status = telpher_rma_run(job, &kernel_litmus, t, NULL);
         if (status != TELPHER_OK) {
             failed("litmus", status, telpher_rma_report(job));
+        }
+        if (t->bad != bad) {
+            printf("process %u: litmus, way %u: %u bytes not there\n", process, t->way,
+                   t->bad - bad);
         }
     }
     printf("process %u: litmus, %llu messages sent, %u bytes not there\n", process,

@@ -18,6 +18,7 @@ typedef struct telpher_rma_gpu_delivery {
     uint32_t base, near, tags; /* the first one, how many */
     uint32_t control;
     uint32_t fresh; /* data was written, and no fence is behind it yet */
+    uint32_t untold; /* the same, of what the host does not know to be done */
     uint32_t found; /* lines: 0 it is over, 1 there is one, 2 which was done */
 } telpher_rma_gpu_delivery;
 
@@ -87,6 +88,19 @@ telpher_rma_gpu_deliver_answer(const telpher_rma_gpu *g, const telpher_rma_comma
     telpher_rma_gpu_store((uint32_t *)&answer->status, (uint32_t)c->len);
     telpher_rma_gpu_deliver_fence(g, domain);
     telpher_rma_gpu_store(&answer->done, telpher_rma_gpu_load(&answer->done) + 1);
+}
+
+/* The host hears how many lines were done. What they wrote is there then for who reads it by the
+ * host, and for who hears from the host that it may. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_deliver_done(telpher_rma_shared *shared, telpher_rma_gpu_delivery *d,
+                             uint64_t next)
+{
+    if (d->untold) {
+        telpher_rma_gpu_release_far();
+        d->untold = d->fresh = 0;
+    }
+    telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
 }
 
 /* The launch has failed elsewhere: all domains' ranks hear of it. */
@@ -172,7 +186,7 @@ telpher_rma_gpu_deliver_line(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
     }
     __syncthreads();
     if (c.op == TELPHER_RMA_DELIVER_DATA && telpher_rma_gpu_lane() == 0) {
-        d->fresh = 1;
+        d->fresh = d->untold = 1;
         if ((c.flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0) {
             telpher_rma_gpu_deliver_notify(g, d, c.to, c.from, c.tag);
         }
@@ -198,7 +212,7 @@ telpher_rma_gpu_deliver_few(const telpher_rma_gpu *g, telpher_rma_gpu_delivery *
             telpher_rma_gpu_write_few((uint8_t *)(line[3] << 32 | (uint32_t)line[2]),
                                       line[5] << 32 | (uint32_t)line[4],
                                       (uint32_t)line[6]);
-            d->fresh = 1;
+            d->fresh = d->untold = 1;
         }
         if (!data || (flags & TELPHER_RMA_COMMAND_NOTIFIES) != 0) {
             telpher_rma_gpu_deliver_notify(g, d, second & 65535, second >> 16,
@@ -358,7 +372,7 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
         d->base = g->base;
         d->near = g->domains == 1 ? g->ranks : 0;
         d->tags = g->tags;
-        d->fresh = 0;
+        d->fresh = d->untold = 0;
     }
     for (;;) {
         uint32_t there = 1;
@@ -381,7 +395,7 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
         do { /* as many as there are by now */
             next += there;
             if (telpher_rma_gpu_lane() == 0) {
-                telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
+                telpher_rma_gpu_deliver_done(shared, d, next);
             }
             there = telpher_rma_gpu_deliver_read(shared, d, next, lanes);
             telpher_rma_gpu_seen(2);
