@@ -53,6 +53,7 @@ registers() { # STUDY
 
 build() {
     compile cuda_test "$source/src/rma/cuda_test.cu"
+    compile cuda_edges "$source/src/rma/cuda_edges.cu"
     compile cuda_bench -maxrregcount=128 "$source/src/rma/cuda_bench.cu"
     local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c")
     compile groups -maxrregcount=128 "$source/scripts/gpu/groups.cu"
@@ -83,6 +84,7 @@ kernels() {
         [ "$part" != all ] || [ "$all" -gt 1 ] || continue
         step "cuda_test-$part" 120 "$programs/cuda_test" "$part"
     done
+    step cuda_edges 60 "$programs/cuda_edges"
 }
 
 tables() {

@@ -5,6 +5,7 @@
  * scripts/gpu/rma.sh builds and runs it; without a GPU it is skipped.
  */
 #include "rma/cuda_litmus.h"
+#include "rma/cuda_run.h"
 #include "rma/test_kernels.c"
 
 #include <stdio.h>
@@ -14,41 +15,6 @@
 /* ---- the host ---- */
 
 static struct test_data *data;
-static int failures;
-
-static void
-say_failed(const char *kernel, uint32_t ranks, uint32_t lanes, telpher_status status,
-           const char *report)
-{
-    failures++;
-    printf("FAILED %s, %u ranks, %u lanes: %s\n%s", kernel, ranks, lanes,
-           telpher_status_name(status), report);
-}
-
-static telpher_status
-run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t devices,
-    uint64_t timeout_ns, telpher_status expected, const char *words, void *user)
-{
-    telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
-    telpher_error err = {TELPHER_OK, {0}};
-    telpher_rma_job *job;
-    telpher_status status;
-
-    p.ranks = ranks;
-    p.block[0] = lanes;
-    p.devices = devices;
-    p.timeout_ns = timeout_ns;
-    if (telpher_rma_create(&p, &job, &err) != TELPHER_OK) {
-        say_failed(kernel->name, ranks, lanes, err.code, err.text);
-        return err.code;
-    }
-    status = telpher_rma_run(job, kernel, user, &err);
-    if (status != expected || strstr(telpher_rma_report(job), words) == NULL) {
-        say_failed(kernel->name, ranks, lanes, status, telpher_rma_report(job));
-    }
-    telpher_rma_destroy(job);
-    return status;
-}
 
 static void
 run_good(uint32_t ranks, uint32_t lanes)
@@ -103,8 +69,48 @@ run_bad(uint32_t lanes)
 
 static int litmus_only;
 static uint32_t litmus_part = 1; /* of so many */
+static uint32_t litmus_ranks = LITMUS_RANKS; /* at most */
 
-/* Millions of messages, between the halves of each shape's ranks. */
+/* Memory of each rank's, of its GPU or of the host. @return 0 if there is not enough */
+static int
+litmus_rooms(struct litmus *t, uint32_t ranks, uint32_t gpus, int hosts)
+{
+    const size_t len = 2 * LITMUS_BYTES;
+    int good = 1;
+
+    for (uint32_t r = 0; r < ranks; r++) {
+        cudaSetDevice((int)((uint64_t)r * gpus / ranks));
+        good &= (hosts ? cudaHostAlloc((void **)&t->memory[r], len,
+                                       cudaHostAllocMapped | cudaHostAllocPortable)
+                       : cudaMalloc(&t->memory[r], len)) == cudaSuccess;
+    }
+    cudaSetDevice(0);
+    return good;
+}
+
+/* Each way from @p first on. @return how many messages that were */
+static uint64_t
+litmus_ways(struct litmus *t, uint32_t first, uint32_t ranks, uint32_t lanes,
+            uint32_t devices)
+{
+    for (t->way = first; t->way < WAYS; t->way++) {
+        const uint32_t bad = t->bad;
+
+        for (uint32_t r = 0; r < ranks; r++) {
+            cudaMemset(t->memory[r], 0xee, 2 * LITMUS_BYTES);
+        }
+        cudaDeviceSynchronize();
+        run(&kernel_litmus, ranks, lanes, devices, 0, TELPHER_OK, "", t);
+        if (t->bad != bad) {
+            printf("litmus, way %u, %u ranks, %u lanes: %u bytes not there\n", t->way,
+                   ranks, lanes, t->bad - bad);
+        }
+    }
+    return (uint64_t)t->rounds * ranks * (WAYS - first);
+}
+
+/* Millions of messages, between the halves of each shape's ranks; some with memory of the
+ * host's, where what is written arrives later. */
 static void
 run_litmus(uint32_t gpus, uint32_t devices)
 {
@@ -118,27 +124,23 @@ run_litmus(uint32_t gpus, uint32_t devices)
         failures++;
         return;
     }
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        const uint32_t ranks = shapes[i][0];
+    for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const uint32_t ranks = shapes[i / 2][0], lanes = shapes[i / 2][1];
+        const int hosts = i % 2;
 
-        memset(t, 0, sizeof(*t));
-        for (uint32_t r = 0; r < ranks; r++) {
-            cudaSetDevice((int)((uint64_t)r * gpus / ranks));
-            cudaMalloc(&t->memory[r], 2 * LITMUS_BYTES);
+        if (ranks > litmus_ranks) {
+            continue;
         }
-        cudaSetDevice(0);
-        t->rounds = (ranks > 2 ? 5000 : shapes[i][1] > 1 ? 20000 : 5000) / litmus_part;
-        for (t->way = 0; t->way < WAYS; t->way++) {
-            for (uint32_t r = 0; r < ranks; r++) {
-                cudaMemset(t->memory[r], 0xee, 2 * LITMUS_BYTES);
-            }
-            cudaDeviceSynchronize();
-            run(&kernel_litmus, ranks, shapes[i][1], devices, 0, TELPHER_OK, "", t);
-            messages += (uint64_t)t->rounds * ranks;
+        memset(t, 0, sizeof(*t));
+        t->rounds = (ranks > 2 ? 5000 : lanes > 1 ? 20000 : 5000) / litmus_part;
+        if (litmus_rooms(t, ranks, gpus, hosts)) {
+            messages += litmus_ways(t, hosts ? READS : PUT_NOTIFY, ranks, lanes, devices);
+        } else {
+            say_failed("litmus", ranks, lanes, TELPHER_ERR_NO_MEMORY, "\n");
         }
         bad += t->bad;
         for (uint32_t r = 0; r < ranks; r++) {
-            cudaFree(t->memory[r]);
+            hosts ? cudaFreeHost(t->memory[r]) : cudaFree(t->memory[r]);
         }
     }
     cudaFreeHost(t);
@@ -195,7 +197,7 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
 static int
 is_part(const char *part)
 {
-    static const char *const parts[] = {"", "one", "peers", "all", "slots"};
+    static const char *const parts[] = {"", "one", "peers", "all", "slots", "refused"};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (strcmp(part, parts[i]) == 0) {
@@ -205,8 +207,21 @@ is_part(const char *part)
     return 0;
 }
 
-/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that, and a
- * number behind that: one part of so many. */
+/* What fails, and what cannot be. */
+static void
+run_refused(void)
+{
+    if (!share_data(1)) {
+        failures++;
+        return;
+    }
+    run_bad(1);
+    run_bad(32);
+    cudaFree(data);
+}
+
+/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that, and
+ * numbers behind that: one part of so many, of at most so many ranks. Or refused. */
 int
 main(int argc, char **argv)
 {
@@ -214,12 +229,13 @@ main(int argc, char **argv)
     int gpus = 0;
 
     if (!is_part(part) || (argc > 2 && strcmp(argv[2], "litmus") != 0)) {
-        fprintf(stderr, "Usage: %s [one|peers|all|slots [litmus [PARTS]]]\n", argv[0]);
+        fprintf(stderr, "Usage: %s [refused|one|peers|all|slots [litmus [PARTS [RANKS]]]]\n", argv[0]);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
     litmus_part = argc > 3 && atoi(argv[3]) > 0 ? (uint32_t)atoi(argv[3]) : 1;
+    litmus_ranks = argc > 4 ? (uint32_t)atoi(argv[4]) : LITMUS_RANKS;
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
         return 77;
@@ -227,6 +243,9 @@ main(int argc, char **argv)
     if (gpus < 2 && strcmp(part, "all") == 0) {
         printf("skipped: one CUDA device\n");
         return 77;
+    }
+    if (strcmp(part, "refused") == 0) {
+        run_refused();
     }
     setenv("TELPHER_RMA_SLOTS", "0", 1);
     if (*part == '\0' || strcmp(part, "one") == 0) {

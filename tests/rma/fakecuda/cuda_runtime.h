@@ -98,6 +98,12 @@ cudaMalloc(T **memory, size_t len)
 {
     return fakecuda_alloc((void **)memory, len);
 }
+template <typename T>
+static inline cudaError_t
+cudaMallocManaged(T **memory, size_t len)
+{
+    return fakecuda_alloc((void **)memory, len);
+}
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaHostAlloc(void **memory, size_t len, unsigned flags);
 cudaError_t cudaFreeHost(void *memory);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One launch of a test on GPUs, and what it should have said; of cuda_test.cu and
+ * cuda_edges.cu. */
+#ifndef TP_RMA_CUDA_RUN_H
+#define TP_RMA_CUDA_RUN_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include <telpher/rma/host.h>
+
+static int failures;
+
+static void
+say_failed(const char *kernel, uint32_t ranks, uint32_t lanes, telpher_status status,
+           const char *report)
+{
+    failures++;
+    printf("FAILED %s, %u ranks, %u lanes: %s\n%s", kernel, ranks, lanes,
+           telpher_status_name(status), report);
+}
+
+static telpher_status
+run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t devices,
+    uint64_t timeout_ns, telpher_status expected, const char *words, void *user)
+{
+    telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
+    telpher_error err = {TELPHER_OK, {0}};
+    telpher_rma_job *job;
+    telpher_status status;
+
+    p.ranks = ranks;
+    p.block[0] = lanes;
+    p.devices = devices;
+    p.timeout_ns = timeout_ns;
+    p.tags = 512;
+    if (telpher_rma_create(&p, &job, &err) != TELPHER_OK) {
+        say_failed(kernel->name, ranks, lanes, err.code, err.text);
+        return err.code;
+    }
+    status = telpher_rma_run(job, kernel, user, &err);
+    if (status != expected || strstr(telpher_rma_report(job), words) == NULL) {
+        say_failed(kernel->name, ranks, lanes, status, telpher_rma_report(job));
+    }
+    telpher_rma_destroy(job);
+    return status;
+}
+
+#endif
