@@ -54,12 +54,11 @@ run_bad(uint32_t lanes)
     run(&kernel_mismatch, 4, lanes, 1, soon, TELPHER_ERR_INVALID, "", data);
     run(&kernel_blocks, 4096, 1024, 1, 0, TELPHER_ERR_LIMIT, "cannot run at once",
         data);
-    for (data->n = 0; data->n <= 26; data->n++) {
+    for (data->n = 0; data->n < REFUSED; data->n++) {
         telpher_status status;
 
         memset(data->statuses, 0, sizeof(data->statuses));
-        status = run(&kernel_refused, 3, lanes, 1, soon,
-                     data->n < 21 ? TELPHER_ERR_RANGE : TELPHER_ERR_INVALID,
+        status = run(&kernel_refused, 3, lanes, 1, soon, refused_status(data->n),
                      "test_kernels.c:", data);
         if (status == TELPHER_OK) {
             printf("refused %u\n", data->n);

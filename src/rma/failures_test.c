@@ -130,7 +130,7 @@ what_cannot_be_is_refused(void **state)
     telpher_rma_params p = shape(3, 1, 1);
 
     (void)state;
-    for (data.n = 0; data.n <= 26; data.n++) {
+    for (data.n = 0; data.n < REFUSED; data.n++) {
         telpher_rma_job *job = make(&p);
         telpher_status status;
         bool seen = false;

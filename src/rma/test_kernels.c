@@ -405,6 +405,19 @@ refused_meeting(telpher_rma *rma, uint64_t n, telpher_rma_win win, uint64_t *x)
         return telpher_rma_win_create(rma, WORLD, NULL, 8, &win);
     case 25:
         return telpher_rma_timer_stop(rma);
+    case 27:
+        return telpher_rma_allreduce(rma, WORLD, x, NULL, 1, TELPHER_RMA_F64,
+                                     TELPHER_RMA_SUM, 0);
+    case 28:
+        return telpher_rma_allreduce(rma, WORLD, (char *)x + 4, x, 1, TELPHER_RMA_F64,
+                                     TELPHER_RMA_SUM, 0);
+    case 29:
+        return telpher_rma_reduce(rma, WORLD, 0, x, (char *)x + 1, 100, TELPHER_RMA_F32,
+                                  TELPHER_RMA_SUM, 0);
+    case 30:
+        return telpher_rma_broadcast(rma, WORLD, TELPHER_RMA_NO_RANK, x, 8);
+    case 31:
+        return telpher_rma_broadcast(rma, WORLD, TELPHER_RMA_NO_RANK, x, 100);
     default:
         return TELPHER_ERR_AGAIN;
     }

@@ -7,6 +7,14 @@
 
 enum { CELLS = 4096, RANKS = 512 };
 
+/** How many kinds of what cannot be kernel_refused has, and what a kind's launch says. */
+enum { REFUSED = 32 };
+static inline telpher_status
+refused_status(uint32_t kind)
+{
+    return kind < 21 || kind >= 30 ? TELPHER_ERR_RANGE : TELPHER_ERR_INVALID;
+}
+
 /** What tests share with kernels. */
 struct test_data {
     uint64_t cells[CELLS];

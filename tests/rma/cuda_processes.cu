@@ -319,13 +319,13 @@ must_fail(telpher_rma_job *job, const telpher_rma_kernel *kernel, telpher_status
 static void
 refused(telpher_rma_job *job)
 {
-    for (uint32_t n = 0; n <= 26; n++) {
+    for (uint32_t n = 0; n < REFUSED; n++) {
         telpher_status status;
 
         memset(&host, 0, sizeof(host));
         host.n = n;
         status = launch(job, &kernel_refused);
-        if (status != (n < 21 ? TELPHER_ERR_RANGE : TELPHER_ERR_INVALID) ||
+        if (status != refused_status(n) ||
             strstr(telpher_rma_report(job), "test_kernels.c:") == NULL) {
             printf("refused %u\n", n);
             failed("kernel_refused", status, telpher_rma_report(job));

@@ -216,17 +216,36 @@ telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
                                            all, "reduce", where);
 }
 
-/* Whether a reduction, or a broadcast as one of bytes, is of few, and good. */
+/* What is wrong with a reduction, or with a broadcast as one of bytes to @p all ranks or not, for
+ * rank @p me of @p ranks. */
+TELPHER_RMA_GPU_FN_ telpher_status
+telpher_rma_gpu_fold_wrong(const telpher_rma_fold *f, int all, uint32_t size,
+                           uint32_t me, uint32_t ranks)
+{
+    const int gets = f->root == TELPHER_RMA_NO_RANK || f->root == me;
+    const uint64_t src = (uint64_t)f->src, dst = gets ? (uint64_t)f->dst : src;
+
+    if (f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
+        (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
+        (f->count != 0 && (src == 0 || dst == 0 || (src | dst) % size != 0))) {
+        return TELPHER_ERR_INVALID;
+    }
+    return f->root < ranks || (all && f->root == TELPHER_RMA_NO_RANK)
+               ? TELPHER_OK
+               : TELPHER_ERR_RANGE;
+}
+
+/* Whether it is of few bytes, in a group that needs no agent, and nothing is wrong. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_is_few(const telpher_rma *rma, int index, const telpher_rma_fold *f,
-                       uint32_t size)
+                       int all, uint32_t size)
 {
+    const telpher_rma_gpu_own *own = telpher_rma_gpu_state_of(rma)->own;
+
     return (uint32_t)index < TELPHER_RMA_GPU_GROUPS &&
-           f->count - 1 < TELPHER_RMA_GPU_FEW_BYTES / size && f->src != NULL &&
-           f->type <= TELPHER_RMA_F64 && f->op <= TELPHER_RMA_MAX &&
-           (f->flags & ~TELPHER_RMA_FIXED_ORDER) == 0 &&
-           (f->root == TELPHER_RMA_NO_RANK ||
-            f->root < telpher_rma_gpu_state_of(rma)->own[index].size);
+           f->count - 1 < TELPHER_RMA_GPU_FEW_BYTES / size &&
+           telpher_rma_gpu_fold_wrong(f, all, size, own[index].me, own[index].size) ==
+               TELPHER_OK;
 }
 
 /* A reduction of at most TELPHER_RMA_GPU_FEW_BYTES, which were checked; all lanes. */
@@ -240,7 +259,9 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
     const telpher_rma_fold *f = &fold;
     __shared__ uint64_t values[TELPHER_RMA_GPU_FEW_PIECE];
     const telpher_rma_gpu_own *own = &telpher_rma_gpu_state_of(rma)->own[index];
-    const uint64_t word = telpher_rma_gpu_word(5, root, count, what);
+    const uint64_t word =
+        telpher_rma_gpu_word(TELPHER_RMA_GPU_REDUCE, root, count, what);
+    telpher_status result;
     uint64_t all;
 
     TELPHER_RMA_GPU_ONCE_(
@@ -269,11 +290,12 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
         telpher_rma_gpu_few_fold<double, double>(rma, index, f, all, values, where);
         break;
     }
-    if (telpher_rma_gpu_lane() == 0) {
+    __syncthreads(); /* behind what each lane waited for */
+    result = telpher_rma_gpu_state_of(rma)->once;
+    if (telpher_rma_gpu_lane() == 0 && result == TELPHER_OK) {
         telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
     }
-    __syncthreads();
-    return telpher_rma_gpu_state_of(rma)->once;
+    return result;
 }
 
 /* One lane: the root's bytes lie in all domains when all have come. */
@@ -297,7 +319,9 @@ telpher_rma_gpu_broadcast_few_one(const telpher_rma *rma, int index,
         state->dirty |= d != state->domain;
     }
     status = telpher_rma_gpu_meet_one(
-        rma, index, telpher_rma_gpu_word(6, f->root, f->count, 0), "broadcast", where);
+        rma, index,
+        telpher_rma_gpu_word(TELPHER_RMA_GPU_BROADCAST, f->root, f->count, 0),
+        "broadcast", where);
     place = telpher_rma_gpu_few_of(rma, state->domain, index, 1) + 2 * at;
     if (status == TELPHER_OK && f->root != state->own[index].me) {
         telpher_rma_gpu_write_few((uint8_t *)f->dst, telpher_rma_gpu_load64(place),

@@ -83,30 +83,25 @@ telpher_rma_gpu_meet_again(telpher_rma *rma, telpher_rma_comm comm, const char *
     return status;
 }
 
-/* What is wrong with a reduction or broadcast, if anything. */
+/* Looked up for groups whose calls are not at hand. */
 TELPHER_RMA_GPU_FN_ telpher_status
-telpher_rma_gpu_fold_wrong(const telpher_rma *rma, telpher_rma_comm comm,
-                           const telpher_rma_fold *f)
+telpher_rma_gpu_fold_refused(const telpher_rma *rma, telpher_rma_comm comm,
+                             const telpher_rma_fold *f, int all, uint32_t size)
 {
-    if (f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
-        (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
-        (f->count != 0 && f->src == NULL)) {
-        return TELPHER_ERR_INVALID;
-    }
-    return f->root != TELPHER_RMA_NO_RANK && f->root >= telpher_rma_gpu_size(rma, comm)
-               ? TELPHER_ERR_RANGE
-               : TELPHER_OK;
+    return telpher_rma_gpu_fold_wrong(f, all, size, telpher_rma_gpu_rank(rma, comm),
+                                      telpher_rma_gpu_size(rma, comm));
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
-                           const telpher_rma_fold *f, uint64_t op, const char *call,
-                           const char *where)
+                           const telpher_rma_fold *f, uint64_t op, uint32_t size,
+                           const char *call, const char *where)
 {
     telpher_rma_gpu_slot *slots;
     const telpher_rma_gpu_slot slot = {
         op, f->root, f->count, (uint64_t)f->type << 16 | f->op, 0, 0, 0, 0, 0};
-    telpher_status wrong = telpher_rma_gpu_fold_wrong(rma, comm, f);
+    telpher_status wrong =
+        telpher_rma_gpu_fold_refused(rma, comm, f, op == TELPHER_RMA_GPU_REDUCE, size);
 
     TELPHER_RMA_GPU_ONCE_(
         rma, wrong != TELPHER_OK
@@ -121,7 +116,8 @@ telpher_rma_gpu_fold_spread(telpher_rma *rma, telpher_rma_comm comm,
                             const telpher_rma_fold *f, uint32_t op, uint32_t size,
                             const char *call, const char *where)
 {
-    telpher_status wrong = telpher_rma_gpu_fold_wrong(rma, comm, f);
+    telpher_status wrong =
+        telpher_rma_gpu_fold_refused(rma, comm, f, op == TELPHER_RMA_LINK_REDUCE, size);
 
     TELPHER_RMA_GPU_ONCE_(rma, wrong != TELPHER_OK
                                    ? telpher_rma_gpu_fail_at(rma, wrong, call, where)
@@ -144,7 +140,7 @@ telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
     int index = telpher_rma_gpu_join_all(rma, comm);
     telpher_status status;
 
-    if (telpher_rma_gpu_is_few(rma, index, f, size)) {
+    if (telpher_rma_gpu_is_few(rma, index, f, 1, size)) {
         return telpher_rma_gpu_reduce_few(rma, index, (uint32_t)f->count, size, f->src,
                                           f->dst, f->root,
                                           (uint32_t)f->type << 16 | f->op, where);
@@ -153,7 +149,8 @@ telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
         return telpher_rma_gpu_fold_spread(rma, comm, f, TELPHER_RMA_LINK_REDUCE, size,
                                            "reduce", where);
     }
-    status = telpher_rma_gpu_fold_begin(rma, comm, f, 5, "reduce", where);
+    status = telpher_rma_gpu_fold_begin(rma, comm, f, TELPHER_RMA_GPU_REDUCE, size,
+                                        "reduce", where);
 
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count; done += chunk) {
         const telpher_rma_gpu_group *group =
@@ -193,7 +190,7 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
     int index = telpher_rma_gpu_join_all(rma, comm);
     telpher_status status;
 
-    if (telpher_rma_gpu_is_few(rma, index, f, 1)) {
+    if (telpher_rma_gpu_is_few(rma, index, f, 0, 1)) {
         return telpher_rma_gpu_broadcast_few(rma, index, f->root, f->dst,
                                              (uint32_t)f->count, where);
     }
@@ -201,7 +198,8 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
         return telpher_rma_gpu_fold_spread(rma, comm, f, TELPHER_RMA_LINK_BROADCAST, 1,
                                            "broadcast", where);
     }
-    status = telpher_rma_gpu_fold_begin(rma, comm, f, 6, "broadcast", where);
+    status = telpher_rma_gpu_fold_begin(rma, comm, f, TELPHER_RMA_GPU_BROADCAST, 1,
+                                        "broadcast", where);
     for (uint64_t done = 0; status == TELPHER_OK && done < f->count;
          done += TELPHER_RMA_GPU_CHUNK) {
         const telpher_rma_gpu_group *group =
@@ -267,8 +265,8 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_split_one(const telpher_rma *rma, telpher_rma_comm comm, int32_t color,
                           int32_t key, telpher_rma_comm *ret_comm, const char *where)
 {
-    const telpher_rma_gpu_slot slot = {
-        4, 0, 0, 0, 0, 0, color, key, TELPHER_RMA_COMM_NONE};
+    const telpher_rma_gpu_slot slot = {TELPHER_RMA_GPU_SPLIT, 0, 0, 0, 0, 0, color, key,
+                                       TELPHER_RMA_COMM_NONE};
     telpher_rma_gpu_slot *slots;
     telpher_status status;
     uint32_t first = 0, me;

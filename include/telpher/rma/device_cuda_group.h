@@ -284,8 +284,9 @@ telpher_rma_gpu_part_one(const telpher_rma *rma, telpher_rma_comm comm,
     if (telpher_rma_gpu_state_of(rma)->domain != 0) {
         telpher_rma_gpu_state_of(rma)->dirty = 1;
     }
-    return telpher_rma_gpu_meet_one(rma, telpher_rma_gpu_join(rma, comm),
-                                    telpher_rma_gpu_word(0, 0, 0, 0), call, where);
+    return telpher_rma_gpu_meet_one(
+        rma, telpher_rma_gpu_join(rma, comm),
+        telpher_rma_gpu_word(TELPHER_RMA_GPU_MEET_AGAIN, 0, 0, 0), call, where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
@@ -300,8 +301,9 @@ telpher_rma_gpu_barrier_one(const telpher_rma *rma, telpher_rma_comm comm,
     }
     return index < 0
                ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_RANGE, "barrier", where)
-               : telpher_rma_gpu_meet_one(rma, index, telpher_rma_gpu_word(1, 0, 0, 0),
-                                          "barrier", where);
+               : telpher_rma_gpu_meet_one(
+                     rma, index, telpher_rma_gpu_word(TELPHER_RMA_GPU_BARRIER, 0, 0, 0),
+                     "barrier", where);
 }
 
 TELPHER_RMA_GPU_FN_ telpher_status
@@ -352,7 +354,8 @@ telpher_rma_gpu_win_create_one(const telpher_rma *rma, telpher_rma_comm comm,
                                void *base, uint64_t len, telpher_rma_win *ret_win,
                                const char *where)
 {
-    const telpher_rma_gpu_slot slot = {2, 0, 0, 0, (uint64_t)base, len, 0, 0, 0};
+    const telpher_rma_gpu_slot slot = {
+        TELPHER_RMA_GPU_WIN_CREATE, 0, 0, 0, (uint64_t)base, len, 0, 0, 0};
     telpher_status status;
     telpher_rma_gpu_slot *slots;
     int index;
@@ -401,7 +404,8 @@ telpher_rma_gpu_win_free_one(const telpher_rma *rma, telpher_rma_win win,
                              const char *where)
 {
     telpher_rma_gpu_window *window = telpher_rma_gpu_window_of(rma, win);
-    const telpher_rma_gpu_slot slot = {3, (uint64_t)win, 0, 0, 0, 0, 0, 0, 0};
+    const telpher_rma_gpu_slot slot = {
+        TELPHER_RMA_GPU_WIN_FREE, (uint64_t)win, 0, 0, 0, 0, 0, 0, 0};
     telpher_rma_gpu_slot *slots;
     telpher_rma_comm comm;
     telpher_status status;

@@ -37,6 +37,17 @@ enum {
     TELPHER_RMA_GPU_GET
 };
 
+/** What ranks of a group meet for. */
+enum {
+    TELPHER_RMA_GPU_MEET_AGAIN, /* in the same call */
+    TELPHER_RMA_GPU_BARRIER,
+    TELPHER_RMA_GPU_WIN_CREATE,
+    TELPHER_RMA_GPU_WIN_FREE,
+    TELPHER_RMA_GPU_SPLIT,
+    TELPHER_RMA_GPU_REDUCE,
+    TELPHER_RMA_GPU_BROADCAST
+};
+
 /** What a rank waits for, for the table. */
 typedef struct telpher_rma_gpu_waiting {
     const char *where, *call;
