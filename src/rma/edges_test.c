@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
+#include <telpher/rma/link.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -334,6 +335,25 @@ a_crash_says_where(void **state)
     assert_non_null(strstr(words, "aborts, behind "));
 }
 
+/* A GPU counts its lines in 32 bits, the host in 64. */
+static void
+rounds_of_a_ring_wrap_alike(void **state)
+{
+    static const uint32_t rings[] = {TELPHER_RMA_LINES, TELPHER_RMA_DELIVERIES};
+    const uint64_t all = (uint64_t)1 << 32;
+
+    (void)state;
+    for (size_t i = 0; i < TP_ARRAY_LEN(rings); i++) {
+        for (uint64_t n = all - 2 * rings[i]; n < all + 2 * rings[i]; n++) {
+            uint32_t round = telpher_rma_link_round(n, rings[i]);
+
+            assert_int_equal(round, telpher_rma_link_round((uint32_t)n, rings[i]));
+            assert_int_not_equal(round, 0); /* as a ring is at first */
+            assert_int_not_equal(round, telpher_rma_link_round(n - rings[i], rings[i]));
+        }
+    }
+}
+
 int
 main(void)
 {
@@ -347,6 +367,7 @@ main(void)
         cmocka_unit_test(who_tests_in_vain_is_told_once),
         cmocka_unit_test(stacks_may_be_more_than_mappings),
         cmocka_unit_test(a_crash_says_where),
+        cmocka_unit_test(rounds_of_a_ring_wrap_alike),
     };
 
     setenv("TELPHER_LOG", "none", 1);

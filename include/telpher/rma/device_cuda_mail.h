@@ -23,28 +23,28 @@
 
 #include <cuda_runtime.h>
 
-/* A slot's second half: where the bytes go, the tag, how many, and the number's rest, which is
- * never 0 and not that of the slot's message before. */
+/* A slot's second half: where the bytes go, the tag, how many, and the message's round. */
 enum {
     TELPHER_RMA_GPU_MAIL_TAG = 48,
     TELPHER_RMA_GPU_MAIL_LEN = 56,
-    TELPHER_RMA_GPU_MAIL_NUMBER = 60,
+    TELPHER_RMA_GPU_MAIL_ROUND = 60,
     TELPHER_RMA_GPU_MAIL_RING = 40 /* in a bell: messages above, sums of ranks below */
 };
 #define TELPHER_RMA_GPU_BEHIND ((uint64_t)1 << 32) /* in a count */
 
-TELPHER_RMA_GPU_FN_ uint64_t
-telpher_rma_gpu_mail_number(uint32_t number)
+/* 4 bits of which time round the slots message @p number goes: never 0, and another than that of
+ * the slot's message before, also where numbers wrap. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_mail_round(uint32_t number)
 {
-    return (uint64_t)(number % 15 + 1) << TELPHER_RMA_GPU_MAIL_NUMBER;
+    return 8 | (number / TELPHER_RMA_GPU_DEPTH & 7);
 }
 
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
 {
-    return (meta ^ telpher_rma_gpu_mail_number(number)) >>
-               TELPHER_RMA_GPU_MAIL_NUMBER ==
-           0;
+    return (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_ROUND) ==
+           telpher_rma_gpu_mail_round(number);
 }
 
 /* What a message adds to its target's bell: one, and who. So when one message is there that
@@ -191,9 +191,9 @@ telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
 {
-    enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_NUMBER - 32 };
+    enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_ROUND - 32 };
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    /* the words of a slot's that have the number */
+    /* the words of a slot's that have the round */
     const uint32_t *mail =
         (const uint32_t *)(g->parts[telpher_rma_gpu_state_of(rma)->domain].mail +
                            (uint64_t)rma->world_rank * g->ranks *
@@ -213,7 +213,7 @@ telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
                                                        4);
         }
         for (uint32_t i = 0; i < N && first + i < g->ranks; i++) {
-            if (words[i] >> SHIFT == taken[i] % 15 + 1) {
+            if (words[i] >> SHIFT == telpher_rma_gpu_mail_round(taken[i])) {
                 telpher_rma_gpu_take_mail(rma, first + i);
             }
         }
@@ -376,7 +376,8 @@ TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_next_mail(telpher_rma_gpu_outbox *out)
 {
     out->next = out->slots + out->sent % TELPHER_RMA_GPU_DEPTH * 2;
-    out->number = telpher_rma_gpu_mail_number(out->sent);
+    out->round = (uint64_t)telpher_rma_gpu_mail_round(out->sent)
+                 << TELPHER_RMA_GPU_MAIL_ROUND;
 }
 
 /* Makes the box a target's, if it may be, and looks how much was taken.
@@ -442,7 +443,7 @@ telpher_rma_gpu_mail_sent(telpher_rma_gpu_state *state, telpher_rma_gpu_outbox *
 
 /* Where the next message to a far target goes, if nothing stands in the way. */
 typedef struct telpher_rma_gpu_mailing {
-    uint64_t *slot, *rung, number;
+    uint64_t *slot, *rung, round;
     int good;
 } telpher_rma_gpu_mailing;
 
@@ -457,7 +458,7 @@ telpher_rma_gpu_may_mail(const telpher_rma *rma, uint32_t target, uint32_t tag,
     const uint32_t dirty = state->dirty & TELPHER_RMA_GPU_PUT_FAR, known = out->target,
                    room = out->sent - out->acked;
 
-    return telpher_rma_gpu_mailing{out->next, (uint64_t *)out->bell, out->number,
+    return telpher_rma_gpu_mailing{out->next, (uint64_t *)out->bell, out->round,
                                    (bell != 0) & (dirty == 0) & (known == target) &
                                        (room < TELPHER_RMA_GPU_DEPTH) &
                                        (tag < TELPHER_RMA_GPU_TAGS) &
@@ -475,7 +476,7 @@ telpher_rma_gpu_mail_to(const telpher_rma *rma, const telpher_rma_gpu_mailing *m
     telpher_rma_gpu_store_both(mailing->slot, value,
                                at | (uint64_t)tag << TELPHER_RMA_GPU_MAIL_TAG |
                                    (uint64_t)len << TELPHER_RMA_GPU_MAIL_LEN |
-                                   mailing->number);
+                                   mailing->round);
     telpher_rma_gpu_add(mailing->rung, telpher_rma_gpu_ring_of(rma->world_rank));
     telpher_rma_gpu_mail_sent(state, &state->out[target % TELPHER_RMA_GPU_BOXES], at,
                               len);

@@ -45,13 +45,16 @@ telpher_rma_gpu_behind(const telpher_rma *rma, uint32_t tag)
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
 {
-    const uint16_t behind = (uint16_t)(seen / TELPHER_RMA_GPU_BEHIND);
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const uint32_t behind = (uint32_t)(seen / TELPHER_RMA_GPU_BEHIND);
 
-    telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
+    telpher_rma_gpu_seen(state->domains);
     if (behind != telpher_rma_gpu_behind(rma, tag)) {
-        telpher_rma_gpu_take_all_mail(rma);
+        if (state->bell != NULL) { /* without small puts the lower half has wrapped */
+            telpher_rma_gpu_take_all_mail(rma);
+        }
         if (tag < TELPHER_RMA_GPU_TAGS) {
-            telpher_rma_gpu_state_of(rma)->behind[tag] = behind;
+            state->behind[tag] = behind;
         }
     }
 }
@@ -168,7 +171,7 @@ telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
     }
     if (came & (telpher_rma_gpu_mail_tag(meta) == tag) &
         ((uint32_t)seen - taken == count - 1) &
-        ((uint16_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
+        ((uint32_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
         telpher_rma_gpu_seen(state->domains);
         telpher_rma_gpu_mail_write(value, meta);
         in->taken = box.taken + 1;
@@ -179,7 +182,7 @@ telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
         return 1;
     }
     if (((uint32_t)seen - taken >= count) &
-        ((uint16_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
+        ((uint32_t)(seen / TELPHER_RMA_GPU_BEHIND) == behind)) {
         telpher_rma_gpu_seen(state->domains);
         telpher_rma_gpu_have_taken(rma, tag, taken + count);
         return 1;

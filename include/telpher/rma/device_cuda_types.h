@@ -187,7 +187,7 @@ typedef struct telpher_rma_gpu_inbox {
 typedef struct __align__(16) telpher_rma_gpu_outbox
 {
     uint64_t *next,
-        number; /* of the next message: its slot, and its number as in there */
+        round; /* of the next message: its slot, and its round as in there */
     uint64_t *slots;
     telpher_rma_gpu_bell *bell;
     uint32_t target, sent, acked, apart;
@@ -236,9 +236,9 @@ typedef struct telpher_rma_gpu_state {
     telpher_rma_gpu_inbox in[TELPHER_RMA_GPU_BOXES];
     telpher_rma_gpu_outbox out[TELPHER_RMA_GPU_BOXES];
     uint32_t taken[TELPHER_RMA_GPU_TAGS];
+    uint32_t behind[TELPHER_RMA_GPU_TAGS]; /* of a count, that came behind small puts */
     uint16_t
         guess[TELPHER_RMA_GPU_TAGS]; /* rank + 1 that sent a small put of it last */
-    uint16_t behind[TELPHER_RMA_GPU_TAGS]; /* of a count, that came behind small puts */
 } telpher_rma_gpu_state;
 
 #endif

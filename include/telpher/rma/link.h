@@ -126,11 +126,12 @@ telpher_rma_link_unpack(const telpher_rma_words *w, telpher_rma_command *ret_com
     ret_command->turn = 0;
 }
 
-/** Which time round a ring of @p lines line @p number is, from 1 on. */
+/** Which time round a ring of @p lines line @p number is, from 1 on; of a number's lower 32 bits,
+ *  since a GPU counts no further. */
 TELPHER_RMA_LINK_FN_ uint32_t
 telpher_rma_link_round(uint64_t number, uint32_t lines)
 {
-    return (uint32_t)(number / lines) + 1;
+    return (uint32_t)number / lines + 1;
 }
 
 /** A rank's, written by it but for `taken` and `brought[1]`. */
