@@ -300,6 +300,18 @@ telpher_rma_gpu_look_for_mail(const telpher_rma *rma)
     }
 }
 
+/* For waits, which often find at once what they wait for and need not look then: who asks is
+ * heard all the same. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_look_seldom(const telpher_rma *rma)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    if (state->bell != NULL && ++state->waits % (state->looks ? 256 : 16) == 0) {
+        telpher_rma_gpu_look_for_some(rma);
+    }
+}
+
 /* ---- the sender ---- */
 
 /* Waits until a target has taken all that this rank sent it. */

@@ -214,6 +214,48 @@ telpher_rma_gpu_test(telpher_rma *rma, uint32_t tag, uint32_t count, const char 
     return status;
 }
 
+/* Whether all other ranks have returned, or wait without an end since before @p before. */
+TELPHER_RMA_GPU_SLOW_FN_ int
+telpher_rma_gpu_nobody_sends(const telpher_rma *rma, uint64_t before)
+{
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    int nobody = 1;
+
+    for (uint32_t r = 0; r < g->world && nobody; r++) {
+        if (r - g->base >= g->ranks) {
+            nobody = telpher_rma_gpu_load(&g->gone[r]) == 4;
+        } else if (r != rma->world_rank) {
+            const telpher_rma_gpu_waiting *w =
+                &g->parts[telpher_rma_gpu_domain(g, r)].waits[r];
+            const uint32_t kind = telpher_rma_gpu_load(&w->kind);
+
+            nobody =
+                kind == 4 || (kind == 8 && telpher_rma_gpu_load64(&w->since) < before);
+        }
+    }
+    return nobody;
+}
+
+/* Looks now and then whether a wait without an end may go on: at every look of a whole deadline,
+ * with what was under way at the first one taken long since, nobody was left to send.
+ * @p looks  in a row that found nobody; @p last  when that was */
+TELPHER_RMA_GPU_SLOW_FN_ telpher_status
+telpher_rma_gpu_look_for_senders(const telpher_rma *rma, uint32_t *looks,
+                                 uint64_t *last, const char *where)
+{
+    enum { LOOKS = 4 };
+    const uint64_t now = telpher_rma_gpu_clock();
+
+    if (now - *last < telpher_rma_gpu_of(rma)->timeout_ns / LOOKS) {
+        return TELPHER_OK;
+    }
+    *looks = telpher_rma_gpu_nobody_sends(rma, *last) ? *looks + 1 : 0;
+    *last = now;
+    return *looks <= LOOKS
+               ? TELPHER_OK
+               : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_DEADLOCK, "wait", where);
+}
+
 /* What a wait is for, looked at when it does not end at once, and taken. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
@@ -221,10 +263,17 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     const uint32_t *sender = NULL; /* 4: it has returned */
-    telpher_rma_gpu_waiting wait = {
-        where, "wait", telpher_rma_gpu_clock(),        1, tag,
-        count, from,   telpher_rma_gpu_taken(rma, tag)};
+    telpher_rma_gpu_waiting wait = {where,
+                                    "wait",
+                                    telpher_rma_gpu_clock(),
+                                    timeout_ns == UINT64_MAX ? 8u : 1u,
+                                    tag,
+                                    count,
+                                    from,
+                                    telpher_rma_gpu_taken(rma, tag)};
     telpher_status status = TELPHER_OK;
+    uint64_t last = wait.since;
+    uint32_t looks = 0;
 
     if (from != TELPHER_RMA_NO_RANK) {
         sender = from - g->base < g->ranks
@@ -238,7 +287,10 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
                             sender, telpher_rma_gpu_state_of(rma)->domains) == 4;
 
         telpher_rma_gpu_look_for_mail(rma);
-        wait.taken = telpher_rma_gpu_taken(rma, tag);
+        if (wait.taken != telpher_rma_gpu_taken(rma, tag)) { /* small puts came */
+            wait.taken = telpher_rma_gpu_taken(rma, tag);
+            telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->taken, wait.taken);
+        }
         if (telpher_rma_gpu_there(rma, tag, count)) {
             telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
             telpher_rma_gpu_take(rma, tag, count);
@@ -247,6 +299,12 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
         status =
             gone ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_PEER_LOST, "wait", where)
                  : telpher_rma_gpu_look(rma, &wait, timeout_ns, polls);
+        if (wait.kind == 8 && status == TELPHER_OK) {
+            status = telpher_rma_gpu_look_for_senders(rma, &looks, &last, where);
+        }
+    }
+    if (status == TELPHER_ERR_TIMEOUT && timeout_ns != 0) { /* it waits no more */
+        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
     }
     return status;
 }
@@ -296,9 +354,7 @@ telpher_rma_gpu_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
             tag < state->tags && (from == TELPHER_RMA_NO_RANK ||
                                   telpher_rma_gpu_sender(rma, comm, from) >= 0);
 
-        if (state->bell != NULL && !state->looks) {
-            telpher_rma_gpu_look_for_mail(rma);
-        }
+        telpher_rma_gpu_look_seldom(rma);
         const int mail = state->looks != 0;
         const int patient = timeout_ns - 1 >= TELPHER_RMA_GPU_SOON_NS; /* 0, too */
 

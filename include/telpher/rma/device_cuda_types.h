@@ -53,7 +53,7 @@ typedef struct telpher_rma_gpu_waiting {
     const char *where, *call;
     uint64_t since;
     /* 0 nothing, 1 tag, 2 any of several, 3 group, 4 has returned, 5 that a rank looks, 6 room,
-     * 7 an answer */
+     * 7 an answer, 8 tag, without an end */
     uint32_t kind;
     uint32_t tag, count, from, taken;
 } telpher_rma_gpu_waiting;
