@@ -315,12 +315,9 @@ telpher_rma_cuda_memory(struct telpher_rma_cuda *c)
     g->stage = (uint8_t *)telpher_rma_cuda_back(
         telpher_rma_cuda_alloc(c, 0, (size_t)2 * g->ranks * TELPHER_RMA_GPU_CHUNK),
         g->base, TELPHER_RMA_GPU_CHUNK);
-    g->timer_starts = (uint64_t *)telpher_rma_cuda_back(
-        telpher_rma_cuda_alloc(c, 0, g->devices * sizeof(uint64_t)), g->first_device,
-        sizeof(uint64_t));
     g->timings = (double *)telpher_rma_cuda_alloc(
         c, 0, TELPHER_RMA_GPU_TIMINGS * sizeof(double));
-    return good && g->stage != NULL && g->timer_starts != NULL && g->timings != NULL &&
+    return good && g->stage != NULL && g->timings != NULL &&
            telpher_rma_cuda_groups(c) && telpher_rma_cuda_windows(c);
 }
 

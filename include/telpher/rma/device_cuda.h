@@ -249,21 +249,20 @@ TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_timer_one(const telpher_rma *rma, int stop, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_home(rma);
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
     telpher_status status;
 
-    /* by device of all processes, as the table is laid out */
-    if (stop && telpher_rma_gpu_load64(&g->timer_starts[rma->device]) == 0) {
+    if (stop && state->timer_start == 0) {
         return telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, "timer", where);
     }
     status = telpher_rma_gpu_barrier_one(rma, TELPHER_RMA_DEVICE, where);
-
-    if (status != TELPHER_OK || rma->device_rank != 0) {
+    if (status != TELPHER_OK) {
         return status;
     }
     if (!stop) {
-        g->timer_starts[rma->device] = telpher_rma_gpu_clock();
-    } else {
-        uint64_t ns = telpher_rma_gpu_clock() - g->timer_starts[rma->device];
+        state->timer_start = telpher_rma_gpu_clock();
+    } else if (rma->device_rank == 0) { /* for all of the device */
+        uint64_t ns = telpher_rma_gpu_clock() - state->timer_start;
         uint32_t at = atomicAdd_system(&g->timing_count, 1);
 
         if (at >= TELPHER_RMA_GPU_TIMINGS) {
@@ -336,6 +335,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     state->mailed = 0;
     state->answered = state->under_way = 0;
     state->looks = state->waits = state->asks = 0;
+    state->timer_start = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
         state->in[i].taken = state->in[i].told = 0;

@@ -150,7 +150,6 @@ typedef struct telpher_rma_gpu {
     uint32_t group_count;
     telpher_rma_gpu_window *windows;
     uint8_t *stage; /* a chunk for each rank, and one for each result */
-    uint64_t *timer_starts;
     double *timings;
     uint32_t timing_count, line_count, lines_lost;
     telpher_rma_gpu_line *lines;
@@ -228,6 +227,7 @@ typedef struct telpher_rma_gpu_state {
     telpher_rma_mailbox *box; /* to the agent; NULL = one process */
     telpher_rma_gpu_reply *answer;
     uint32_t posted, room, asked; /* commands; seen done; that are answered */
+    uint64_t timer_start; /* 0 = never */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
     uint32_t looks; /* whether it looks for some: somebody asked */
