@@ -45,11 +45,13 @@ telpher_rma_gpu_state_of(const telpher_rma *rma)
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_fence(const telpher_rma *rma)
 {
-    if (telpher_rma_gpu_state_of(rma)->domains == 1) {
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    if (state->domains == 1 && state->box == NULL) {
         telpher_rma_gpu_fence_near();
-    } else {
+    } else { /* the host reads this GPU's memory for ranks that the agent alone reaches */
         telpher_rma_gpu_fence_far();
-        telpher_rma_gpu_state_of(rma)->dirty = 0;
+        state->dirty = 0;
     }
 }
 
@@ -277,6 +279,7 @@ telpher_rma_gpu_timer_one(const telpher_rma *rma, int stop, const char *where)
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_timer(telpher_rma *rma, int stop, const char *where)
 {
+    telpher_rma_gpu_have_read();
     TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_timer_one(rma, stop, where));
     return status;
 }

@@ -199,7 +199,7 @@ telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kin
     uint8_t *at = (uint8_t *)place->base + a->off, *local = (uint8_t *)a->local;
     telpher_status status = TELPHER_OK;
 
-    if (kind != TELPHER_RMA_GPU_GET && telpher_rma_gpu_unsettled(rma, place->target)) {
+    if (telpher_rma_gpu_unsettled(rma, place->target)) {
         __syncthreads(); /* all have looked */
         TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_settle_bytes(rma, place->target,
                                                                  (uint64_t)at, a->len,

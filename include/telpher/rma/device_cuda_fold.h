@@ -137,6 +137,7 @@ telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
     uint32_t size = telpher_rma_gpu_fold_size(f->type);
     uint64_t chunk = TELPHER_RMA_GPU_CHUNK / size;
+    telpher_rma_gpu_have_read();
     int index = telpher_rma_gpu_join_all(rma, comm);
     telpher_status status;
 
@@ -187,6 +188,7 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
                           const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    telpher_rma_gpu_have_read();
     int index = telpher_rma_gpu_join_all(rma, comm);
     telpher_status status;
 
@@ -304,6 +306,7 @@ telpher_rma_gpu_split(telpher_rma *rma, telpher_rma_comm comm, int32_t color,
 {
     __shared__ telpher_rma_comm made;
 
+    telpher_rma_gpu_have_read();
     TELPHER_RMA_GPU_ONCE_(
         rma, telpher_rma_gpu_split_one(rma, comm, color, key, &made, where));
     *ret_comm = made;

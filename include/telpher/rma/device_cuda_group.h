@@ -309,6 +309,7 @@ telpher_rma_gpu_barrier_one(const telpher_rma *rma, telpher_rma_comm comm,
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_barrier(telpher_rma *rma, telpher_rma_comm comm, const char *where)
 {
+    telpher_rma_gpu_have_read();
     TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_barrier_one(rma, comm, where));
     return status;
 }
@@ -392,6 +393,7 @@ telpher_rma_gpu_win_create(telpher_rma *rma, telpher_rma_comm comm, void *base,
 {
     __shared__ telpher_rma_win win;
 
+    telpher_rma_gpu_have_read();
     TELPHER_RMA_GPU_ONCE_(
         rma, telpher_rma_gpu_win_create_one(rma, comm, base, len, &win, where));
     *ret_win = win;
@@ -437,6 +439,7 @@ telpher_rma_gpu_win_free_one(const telpher_rma *rma, telpher_rma_win win,
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_win_free(telpher_rma *rma, telpher_rma_win win, const char *where)
 {
+    telpher_rma_gpu_have_read();
     TELPHER_RMA_GPU_ONCE_(rma, telpher_rma_gpu_win_free_one(rma, win, where));
     return status;
 }

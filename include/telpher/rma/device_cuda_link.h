@@ -79,8 +79,9 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
     return status;
 }
 
-/* Writes a line. There is room. What lies beside, or was put to another GPU, has made the rank
- * dirty, and is there before the line; with @p own also what else it wrote. */
+/* Writes a line. There is room. What was put to another GPU has made the rank dirty, and is there
+ * before the line; with @p own so is what else it wrote, beside the line or in memory from where
+ * the host reads it. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_write_words(const telpher_rma *rma, int own, uint32_t first,
                             uint32_t second, uint64_t off, uint64_t local, uint64_t len)
@@ -93,7 +94,8 @@ telpher_rma_gpu_write_words(const telpher_rma *rma, int own, uint32_t first,
 
     state->posted = posted + 1;
     if (own || (state->dirty & TELPHER_RMA_GPU_PUT_FAR) != 0) {
-        telpher_rma_gpu_release_all(rma);
+        telpher_rma_gpu_release_far();
+        state->dirty = 0;
     }
     telpher_rma_gpu_store_both(at, round | first, round | second);
     telpher_rma_gpu_store_both(at + 2, round | (uint32_t)off, round | off >> 32);
@@ -188,7 +190,6 @@ telpher_rma_gpu_ask_all(const telpher_rma *rma, const telpher_rma_command *c,
             break;
         }
     }
-    state->dirty = 1;
     return telpher_rma_gpu_ask(rma, c, &wait, ret_value);
 }
 
@@ -293,7 +294,7 @@ telpher_rma_gpu_post_return(const telpher_rma *rma)
 
 /* ---- all lanes ---- */
 
-/* Defined with the other accesses. */
+/* Defined where bytes are copied. */
 TELPHER_RMA_GPU_FN_ void telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src,
                                               uint64_t len, uint32_t lanes);
 
@@ -380,7 +381,6 @@ telpher_rma_gpu_put_beside(telpher_rma *rma, const telpher_rma_access *a,
                               (const uint8_t *)a->local + done, c.len, rma->lanes);
         __syncthreads();
         if (telpher_rma_gpu_lane() == 0) {
-            state->dirty = 1;
             telpher_rma_gpu_write_line(rma, &c);
         }
         __syncthreads();

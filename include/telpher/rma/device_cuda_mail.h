@@ -13,7 +13,7 @@
  * Nothing passes a slot by: while some of a rank's may not be taken, what it puts otherwise
  * is behind a fence for the system, and its notification goes in a slot of no bytes. Where
  * there is none left the count says so; who sees it in there takes all mail before it goes
- * on. Only a put to bytes that a slot writes waits until that was taken, as do a flush, a
+ * on. Only an access to bytes that a slot writes waits until that was taken, as do a flush, a
  * barrier and the kernel's end; ranks look until all have come to theirs.
  *
  * Everything here is done by one lane.
@@ -57,11 +57,12 @@ telpher_rma_gpu_ring_of(uint32_t source)
 
 /* ---- the target ---- */
 
-/* Says how many of a source's were taken, behind what was written of them. */
+/* Says how many of a source's were taken, behind what was written of them, wherever that lies: a
+ * sender that knows it may tell ranks of any GPU. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
 {
-    telpher_rma_gpu_release_near();
+    telpher_rma_gpu_release_far();
     telpher_rma_gpu_store(in->credit, in->taken + 1);
     in->told = in->taken;
 }
@@ -370,7 +371,7 @@ telpher_rma_gpu_unsettled(const telpher_rma *rma, uint32_t target)
     return state->under_way && out->target == target && out->sent != out->acked;
 }
 
-/* The same for what writes bytes that @p len bytes at @p at are among. */
+/* The same for messages that may write some of the @p len bytes at @p at. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_settle_bytes(const telpher_rma *rma, uint32_t target, uint64_t at,
                              uint64_t len, const char *call, const char *where)
