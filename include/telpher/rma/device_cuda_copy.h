@@ -53,6 +53,24 @@ telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t la
     }
 }
 
+/* Bytes that go over those they come from, in stripes of one a lane: each is read before what is
+ * written over it, from the end that is not written first. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_copy_over(uint8_t *dst, const uint8_t *src, uint64_t len,
+                          uint32_t lanes)
+{
+    for (uint64_t done = 0; done < len; done += lanes) {
+        const uint64_t k = done + telpher_rma_gpu_lane();
+        const uint64_t i = dst < src ? k : len - 1 - k;
+        const uint8_t byte = k < len ? src[i] : 0;
+
+        __syncthreads();
+        if (k < len) {
+            dst[i] = byte;
+        }
+    }
+}
+
 /* What moves bytes by all lanes, or by one when they are few. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
@@ -60,6 +78,8 @@ telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
 {
     if (dst == src) {
         return; /* the same bytes */
+    } else if (len > 8 && (uint64_t)(dst - src) + (len - 1) < 2 * len - 1) {
+        telpher_rma_gpu_copy_over(dst, src, len, rma->lanes);
     } else if (len > 8) {
         telpher_rma_gpu_copy(dst, src, len, rma->lanes);
     } else if (telpher_rma_gpu_lane() == 0) {
