@@ -113,6 +113,10 @@ TELPHER_DCUDA_FN void
 dcuda_gpu_init(dcuda_context_handle dcuda, dcuda_state &gst)
 {
 #if defined(__CUDACC__)
+    if (telpher_rma_gpu_delivers(dcuda)) { /* a block that is no rank */
+        telpher_rma_gpu_deliver(dcuda, &gst.state);
+        telpher_rma_gpu_exit();
+    }
     telpher_rma_gpu_begin(dcuda, &gst.state.rma);
     gst.rma = &gst.state.rma;
     __syncthreads();

@@ -223,6 +223,13 @@ telpher_rma_gpu_let_others(void)
 {
 }
 
+/* This lane runs no further. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_exit(void)
+{
+    asm volatile("exit;" : : : "memory");
+}
+
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_nap(void)
 {

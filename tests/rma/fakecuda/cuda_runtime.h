@@ -136,6 +136,9 @@ bool fakecuda_failed(void);
 /** Allocations, opened memory and streams that there are. */
 size_t fakecuda_left(void);
 
+/** What a lane throws that runs no further. */
+struct fakecuda_exit {
+};
 /** The next lane's turn; comes back when all have been here. */
 void __syncthreads(void);
 /** Whether an address is memory that was allocated here, and not a block's own. */

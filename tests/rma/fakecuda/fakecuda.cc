@@ -188,9 +188,18 @@ struct lanes {
 thread_local lanes *own;
 
 void
+run_lane(const block *b)
+{
+    try {
+        b->entry(b->arg);
+    } catch (const fakecuda_exit &) {
+    }
+}
+
+void
 lane_main()
 {
-    own->of->entry(own->of->arg);
+    run_lane(own->of);
     own->ended[own->running] = 1;
 }
 
@@ -239,7 +248,7 @@ block_main(void *arg)
     gridDim = b->grid;
     threadIdx = dim3(0, 0, 0);
     if (count == 1) {
-        b->entry(b->arg);
+        run_lane(b);
     } else {
         run_lanes(b, count);
     }

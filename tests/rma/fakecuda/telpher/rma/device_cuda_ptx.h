@@ -122,6 +122,12 @@ telpher_rma_gpu_let_others(void)
 }
 
 TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_exit(void)
+{
+    throw fakecuda_exit{};
+}
+
+TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_nap(void)
 {
     __nanosleep(64);
