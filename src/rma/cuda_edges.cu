@@ -272,7 +272,7 @@ TELPHER_RMA_KERNEL(kernel_for_long)
     }
 }
 
-/* Bytes that move to a place over the one where they are, up and down. */
+/* Bytes that move to a place over the one where they are, up and down, in three ways. */
 TELPHER_RMA_KERNEL(kernel_overlap)
 {
     struct edges *d = (struct edges *)telpher_rma_data(rma);
@@ -282,14 +282,22 @@ TELPHER_RMA_KERNEL(kernel_overlap)
     telpher_rma_win win;
 
     telpher_rma_win_create(rma, WORLD, bytes, sizeof(d->cells), &win);
-    for (uint32_t k = 0; k < 8 && rma->world_rank == 0; k++) {
-        const uint32_t off = offs[k / 2], to = k % 2 ? off : 0, from = k % 2 ? 0 : off;
+    for (uint32_t k = 0; k < 24 && rma->world_rank == 0; k++) {
+        const uint32_t off = offs[k / 2 % 4], way = k / 8;
+        const uint32_t to = k % 2 ? off : 0, from = k % 2 ? 0 : off;
 
         for (uint32_t i = lane; i < sizeof(d->cells); i += telpher_rma_lanes(rma)) {
             bytes[i] = (uint8_t)(i * 7 + i / 256);
         }
         telpher_rma_sync(rma);
-        telpher_rma_put(rma, win, 0, to, bytes + from, len);
+        if (way == 0) {
+            telpher_rma_put(rma, win, 0, to, bytes + from, len);
+        } else if (way == 1) {
+            telpher_rma_put_notify(rma, win, 0, to, bytes + from, len, 1);
+            telpher_rma_wait(rma, 1, 1);
+        } else {
+            telpher_rma_get(rma, win, 0, from, bytes + to, len);
+        }
         for (uint32_t i = 0; i < len; i++) {
             must(rma, bytes[to + i] == (uint8_t)((from + i) * 7 + (from + i) / 256));
         }

@@ -199,15 +199,23 @@ telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kin
     uint8_t *at = (uint8_t *)place->base + a->off, *local = (uint8_t *)a->local;
     telpher_status status = TELPHER_OK;
 
-    if (telpher_rma_gpu_unsettled(rma, place->target)) {
+    /* also of small puts that were taken this GPU may have read what was there before */
+    if (kind == TELPHER_RMA_GPU_GET ? place->far && state->under_way
+                                    : telpher_rma_gpu_unsettled(rma, place->target)) {
         __syncthreads(); /* all have looked */
         TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_settle_bytes(rma, place->target,
                                                                  (uint64_t)at, a->len,
                                                                  call, where));
         status = state->once;
     }
-    telpher_rma_gpu_move(rma, kind == TELPHER_RMA_GPU_GET ? local : at,
-                         kind == TELPHER_RMA_GPU_GET ? at : local, a->len);
+    if (telpher_rma_gpu_overlap((uint64_t)at, (uint64_t)local, a->len)) {
+        telpher_rma_gpu_copy_over(kind == TELPHER_RMA_GPU_GET ? local : at,
+                                  kind == TELPHER_RMA_GPU_GET ? at : local, a->len,
+                                  rma->lanes);
+    } else {
+        telpher_rma_gpu_move(rma, kind == TELPHER_RMA_GPU_GET ? local : at,
+                             kind == TELPHER_RMA_GPU_GET ? at : local, a->len);
+    }
     if (kind == TELPHER_RMA_GPU_PUT_NOTIFY) {
         __syncthreads();
     }
@@ -354,8 +362,10 @@ telpher_rma_gpu_access_many(telpher_rma *rma, const telpher_rma_access *a,
     const telpher_rma_gpu_place place = *telpher_rma_gpu_known(rma, a->win, a->rank);
     const uint32_t busy =
         state->under_way | state->by_agent | (place.far & TELPHER_RMA_GPU_AGENTS);
-    const int quick = telpher_rma_gpu_fits(rma, &place, a) & (a->local != NULL) &
-                      ((place.far == 0) | (busy == 0));
+    const int quick =
+        telpher_rma_gpu_fits(rma, &place, a) & (a->local != NULL) &
+        ((place.far == 0) | (busy == 0)) &
+        !telpher_rma_gpu_overlap(place.base + a->off, (uint64_t)a->local, a->len);
     __syncthreads();
     return quick ? telpher_rma_gpu_put_notify_at(rma, place.base + a->off, a->local,
                                                  a->len, &place.counts[a->tag],

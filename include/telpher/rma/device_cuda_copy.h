@@ -71,15 +71,20 @@ telpher_rma_gpu_copy_over(uint8_t *dst, const uint8_t *src, uint64_t len,
     }
 }
 
-/* What moves bytes by all lanes, or by one when they are few. */
+/* Whether some bytes that are written are others' source. */
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_overlap(uint64_t dst, uint64_t src, uint64_t len)
+{
+    return (dst != src) & ((dst - src < len) | (src - dst < len));
+}
+
+/* What moves bytes by all lanes, or by one when they are few; they do not overlap. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
                      uint64_t len)
 {
     if (dst == src) {
         return; /* the same bytes */
-    } else if (len > 8 && (uint64_t)(dst - src) + (len - 1) < 2 * len - 1) {
-        telpher_rma_gpu_copy_over(dst, src, len, rma->lanes);
     } else if (len > 8) {
         telpher_rma_gpu_copy(dst, src, len, rma->lanes);
     } else if (telpher_rma_gpu_lane() == 0) {

@@ -358,6 +358,8 @@ telpher_rma_gpu_settle_all(const telpher_rma *rma, const char *call, const char 
         }
     }
     state->under_way = status != TELPHER_OK;
+    telpher_rma_gpu_seen(
+        state->domains); /* what targets wrote is not what was read before */
     return status;
 }
 
@@ -371,18 +373,24 @@ telpher_rma_gpu_unsettled(const telpher_rma *rma, uint32_t target)
     return state->under_way && out->target == target && out->sent != out->acked;
 }
 
-/* The same for messages that may write some of the @p len bytes at @p at. */
+/* The same for messages that may write some of the @p len bytes at @p at, which then can be
+ * read. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_settle_bytes(const telpher_rma *rma, uint32_t target, uint64_t at,
                              uint64_t len, const char *call, const char *where)
 {
-    telpher_rma_gpu_outbox *out =
-        &telpher_rma_gpu_state_of(rma)->out[target % TELPHER_RMA_GPU_BOXES];
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    telpher_rma_gpu_outbox *out = &state->out[target % TELPHER_RMA_GPU_BOXES];
+    telpher_status status = TELPHER_OK;
 
-    out->acked = telpher_rma_gpu_load(out->credit) - 1;
-    return out->sent == out->acked || at + len <= out->low || at >= out->high
-               ? TELPHER_OK
-               : telpher_rma_gpu_settle(rma, out, call, where);
+    if (telpher_rma_gpu_unsettled(rma, target)) {
+        out->acked = telpher_rma_gpu_load(out->credit) - 1;
+        if (out->sent != out->acked && at + len > out->low && at < out->high) {
+            status = telpher_rma_gpu_settle(rma, out, call, where);
+        }
+    }
+    telpher_rma_gpu_seen(state->domains);
+    return status;
 }
 
 TELPHER_RMA_GPU_FN_ void
