@@ -223,7 +223,8 @@ wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kern
         }
         progress(w);
     }
-    return TELPHER_OK;
+    lost = who_is_lost(w); /* seen together with its hello: nobody looks for it again */
+    return lost < w->count ? say_lost(w, lost, kernel, err) : TELPHER_OK;
 }
 
 static bool

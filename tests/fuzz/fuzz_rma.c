@@ -29,6 +29,7 @@ static void *handler_user, *end_user;
 static void (*end_fn)(void *user);
 static uint32_t own;
 static telpher_status peers;
+static void (*on_progress)(void);
 
 static telpher_context *
 context(void)
@@ -78,7 +79,7 @@ telpher_msg_params_max(const telpher_context *ctx, uint32_t rank)
 
 telpher_status
 telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
-                           telpher_msg_fn entry, void *user)
+                    telpher_msg_fn entry, void *user)
 {
     (void)ctx;
     require(handler == TP_REMOTE_HANDLER);
@@ -91,9 +92,9 @@ telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
 /* What is sent is read. */
 telpher_status
 telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
-                        const void *params, size_t params_len,
-                        const telpher_msg_buffer *buffers, size_t count,
-                        const telpher_xfer_params *xfer, telpher_request **ret_req)
+                 const void *params, size_t params_len,
+                 const telpher_msg_buffer *buffers, size_t count,
+                 const telpher_xfer_params *xfer, telpher_request **ret_req)
 {
     (void)ctx;
     (void)handler;
@@ -127,6 +128,9 @@ telpher_progress_wait(telpher_context *ctx, uint64_t timeout_ns)
 {
     (void)ctx;
     (void)timeout_ns;
+    if (on_progress != NULL) {
+        on_progress();
+    }
     return TELPHER_ERR_TIMEOUT;
 }
 
@@ -323,16 +327,41 @@ finish(struct process *p)
     }
 }
 
+/* All others come to the launch, and end. */
+static void
+greet_and_end(void)
+{
+    const struct tp_world *w = handler_user;
+    struct {
+        telpher_rma_command c;
+        struct tp_hello hello;
+    } it = {.c = {.op = TP_AGENT_HELLO}, .hello = {.serial = w->serial}};
+    telpher_msg msg = {.params = &it, .params_len = sizeof(it)};
+
+    for (msg.from = 0; msg.from < COUNT; msg.from++) {
+        if (msg.from != own) {
+            it.hello = w->processes[own].hellos[w->serial % 2];
+            on_entry(context(), &msg, handler_user);
+        }
+    }
+    peers = TELPHER_ERR_PEER_LOST;
+}
+
 /* What came of hellos is looked at when this process comes to the launch. */
 static void
-come_to_next_launch(struct process *p)
+come_to_next_launch(struct process *p, bool greet)
 {
     const struct tp_coming coming = {.own = TELPHER_OK};
-    telpher_error err;
+    telpher_error err = {TELPHER_OK, {0}};
     size_t len;
 
-    peers = TELPHER_ERR_PEER_LOST;
-    (void)tp_remote_begin(p->job->world, NULL, p->job, &kernel, &coming, &err);
+    on_progress = greet ? greet_and_end : NULL;
+    peers = greet ? TELPHER_OK : TELPHER_ERR_PEER_LOST;
+    if (tp_remote_begin(p->job->world, NULL, p->job, &kernel, &coming, &err) ==
+        TELPHER_OK) {
+        require(!p->job->world->processes[(own + 1) % COUNT].lost);
+    }
+    on_progress = NULL;
     require(memchr(err.text, '\0', sizeof(err.text)) != NULL);
     for (uint32_t i = 0; i < COUNT; i++) {
         const void *card = tp_remote_card(p->job->world, i, &len);
@@ -350,7 +379,9 @@ number(struct input *in, uint64_t small)
 {
     uint8_t how = input_u8(in);
 
-    return how < 128 ? how % small : how < 250 ? (uint64_t)(how - 128) * 16 : UINT64_MAX - how;
+    return how < 128   ? how % small
+           : how < 250 ? (uint64_t)(how - 128) * 16
+                       : UINT64_MAX - how;
 }
 
 static telpher_rma_command
@@ -470,8 +501,9 @@ arrive(struct process *p, struct input *in, uint32_t from)
     const struct tp_group *group = world_of(p);
     const struct tp_slot *mine = &group->slots[own * RANKS];
     const bool first_round = group->spread->phase == 0;
-    struct arrival_body b = {
-        .op = mine->op, .number = (int32_t)(input_u8(in) % 4 * COUNT), .where = "there"};
+    struct arrival_body b = {.op = mine->op,
+                             .number = (int32_t)(input_u8(in) % 4 * COUNT),
+                             .where = "there"};
     uint8_t whole[sizeof(telpher_rma_command) + sizeof(b) + 16 * RANKS] = {0};
     telpher_rma_command c = {.op = TP_AGENT_ARRIVED,
                              .launch = p->job->world->serial,
@@ -612,7 +644,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const uint64_t before = tp_alloc_live();
 
     setenv("TELPHER_LOG", "none", 1);
-    begin(&p, input_u8(&in));
+    const uint8_t flags = input_u8(&in);
+
+    begin(&p, flags);
     while (input_left(&in) > 0) {
         const uint8_t step = input_u8(&in);
         const uint32_t from = (own + 1 + step / 8 % 2) % COUNT;
@@ -639,7 +673,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         }
     }
     finish(&p);
-    come_to_next_launch(&p);
+    come_to_next_launch(&p, (flags & 4) != 0);
     telpher_rma_destroy(p.job);
     end_fn(end_user);
     require(tp_alloc_live() == before || before == 0);

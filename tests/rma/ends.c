@@ -3,8 +3,8 @@
  * usage: telpher launch -k -n 3 -- rma_ends HOW
  *
  * The last process is gone, or late, at some point of its way: before a launch, between two,
- * in the middle by chance, in an exit() of a kernel, or when its own ranks have returned and
- * those of the others run on. The others' launches end in bounds, and say who it was. Or it
+ * in the middle by chance, in an exit() of a kernel, when its own ranks have returned and those
+ * of the others run on, or when it has come to a launch that the others have not come to. The others' launches end in bounds, and say who it was. Or it
  * is doubled by fork(): then nothing happens to anybody but the child.
  */
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum how { BEFORE, BETWEEN, CHANCE, EXITS, ENDING, LATE, FORKED };
+enum how { BEFORE, BETWEEN, CHANCE, EXITS, ENDING, LATE, GREETS, FORKED };
 enum {
     WORLD = TELPHER_RMA_WORLD,
     RANKS = 2,
@@ -101,6 +101,9 @@ come_to_end(int n)
         die_in(100000);
     } else if (how == LATE) {
         sleep(LATE_S);
+    } else if (how == GREETS &&
+               n == 1) { /* the others come later, and find both at once */
+        die_in(50000);
     }
 }
 
@@ -141,6 +144,8 @@ is_right(telpher_rma_job *job)
 
         if (last) {
             come_to_end(n);
+        } else if (how == GREETS && n == 1) {
+            usleep(200000);
         }
         status = telpher_rma_run(job, &kernel_ends, NULL, &err);
         if (getpid() != self) {

@@ -6,7 +6,8 @@
  * "GPU" lies in memory files, which other processes can open. What this cannot show is what a
  * GPU's caches and fences do.
  *
- * FAKE_CUDA_GPUS says how many there are, 2 by default. C++.
+ * FAKE_CUDA_GPUS says how many there are, 2 by default. FAKE_CUDA_KILL=NAME:N ends the process of
+ * rank 1 at its N-th call of a function, or stops it with FAKE_CUDA_STOP=1. C++.
  */
 #ifndef FAKECUDA_CUDA_RUNTIME_H
 #define FAKECUDA_CUDA_RUNTIME_H

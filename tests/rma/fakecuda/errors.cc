@@ -14,26 +14,9 @@
 #include <time.h>
 
 #include "join.h"
+#include "tells.h"
 
-enum { WORLD = TELPHER_RMA_WORLD, RANKS = 2, BOUND_S = 10 };
-
-/* Whether the call that was to fail came, for all processes. */
-struct told {
-    uint64_t failed, sums[8];
-};
-
-TELPHER_RMA_KERNEL(kernel_tells)
-{
-    struct told *t = (struct told *)telpher_rma_data(rma);
-    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
-    telpher_rma_win win;
-
-    telpher_rma_win_create(rma, WORLD, t->sums, sizeof(t->sums), &win);
-    telpher_rma_put_value_notify(rma, win, (me + 1) % size, 0, t->failed, 1);
-    telpher_rma_wait(rma, 1, 1);
-    telpher_rma_broadcast(rma, WORLD, size - 1, &t->failed, sizeof(t->failed));
-    telpher_rma_win_free(rma, win);
-}
+enum { RANKS = 2, BOUND_S = 10 };
 
 static struct told *data; /* a GPU's */
 static int failures;

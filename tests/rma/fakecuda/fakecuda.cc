@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -52,10 +53,32 @@ struct {
 } plan;
 thread_local cudaError_t last;
 
+// FAKE_CUDA_KILL=NAME:N ends the process of rank 1 at that call, FAKE_CUDA_STOP=1 stops it.
+void
+end_here(const char *name)
+{
+    static std::atomic<int> left(-1);
+    const char *where = getenv("FAKE_CUDA_KILL"), *rank = getenv("TELPHER_RANK");
+    const char *stop = getenv("FAKE_CUDA_STOP");
+    const size_t len = strlen(name);
+
+    if (where == nullptr || rank == nullptr || strcmp(rank, "1") != 0 ||
+        strncmp(where, name, len) != 0 || where[len] != ':') {
+        return;
+    }
+    if (left == -1) {
+        left = atoi(where + len + 1);
+    }
+    if (--left == 0) {
+        kill(getpid(), stop != nullptr ? SIGSTOP : SIGKILL);
+    }
+}
+
 // What a call of that name says: an error stays until it is asked for, a sticky one for good.
 cudaError_t
 outcome(const char *name)
 {
+    end_here(name);
     std::lock_guard<std::mutex> hold(plan.lock);
 
     if (!plan.failed && plan.name == name && --plan.left == 0) {
