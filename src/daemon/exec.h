@@ -206,6 +206,8 @@ struct tp_exec {
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
     struct tp_list user_events; /**< not set; done_lock */
     _Atomic uint64_t user_events_open; /**< their number */
+    _Atomic unsigned telling; /**< moves that failed, while the driver is told */
+    struct tp_cond told; /**< there are none; with done_lock */
     _Atomic uint64_t events_made;
     _Atomic(struct tp_exec_hold *) holds; /**< exec_hold.c */
     _Atomic uint64_t progress; /**< counts completions, for the watchdog */
@@ -553,6 +555,11 @@ bool tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m);
 telpher_status tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
                             const struct tp_device_box *box, uint64_t transfer,
                             bool to_client, uint8_t flags);
+/**
+ * Waits until the driver knows of each move that failed of which the client knows. What is
+ * enqueued before stands behind an event that is about to fail. Reader only.
+ */
+void tp_exec_wait_told(struct tp_exec *x);
 /** Ends moves whose gate has failed. Any thread, without locks. */
 void tp_exec_sweep_gates(struct tp_exec *x);
 /** The closed gate that a move waits for, retained; NULL: it waits for none. Any thread. */

@@ -278,6 +278,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     bool failed;
     int32_t error;
 
+    tp_exec_wait_told(x);
     tp_mutex_lock(&x->done_lock);
     failed = q->failed;
     q->failed = false;

@@ -60,7 +60,36 @@ set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
     mv->ev->has_stamps = start_ns != 0;
 }
 
-/* All chunks have moved, or one could not. Any thread. */
+static void
+end_telling(struct tp_exec *x)
+{
+    tp_mutex_lock(&x->done_lock);
+    atomic_fetch_sub(&x->telling, 1);
+    tp_cond_broadcast(&x->told);
+    tp_mutex_unlock(&x->done_lock);
+}
+
+void
+tp_exec_wait_told(struct tp_exec *x)
+{
+    if (tp_likely(atomic_load(&x->telling) == 0)) {
+        return;
+    }
+    tp_mutex_lock(&x->done_lock);
+    while (atomic_load(&x->telling) > 0) {
+        (void)tp_cond_wait(&x->told, &x->done_lock, TP_CLOCK_FOREVER);
+    }
+    tp_mutex_unlock(&x->done_lock);
+}
+
+/*
+ * All chunks have moved, or one could not. Any thread.
+ *
+ * DONE goes before the driver is told: the client takes what it hears of before for not
+ * dependent on this one. And no need to wait until the driver calls back. What the client
+ * sends when it knows of a failure may come while the driver is not told yet: the reader
+ * waits, since behind the user event, or behind what will fail with it, it would fail as well.
+ */
 static void
 finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
@@ -68,10 +97,12 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     struct tp_exec *x = mv->x;
 
     set_stamps(mv, start_ns, end_ns);
-    /* DONE goes first: the client takes what it hears of before for not dependent on this
-     * one. And no need to wait until the driver calls back. */
+    atomic_fetch_add(&x->telling, error != 0);
     tp_exec_event_complete(mv->ev, error);
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
+    if (error != 0) {
+        end_telling(x);
+    }
     tp_exec_user_event_close(mv->ev);
     free_move(mv);
     if (error != 0) {

@@ -133,6 +133,19 @@ call_callbacks(cl_event e, struct td_event_callback *list, cl_int status)
     }
 }
 
+static void wake_dependents(cl_event e);
+
+/* Without a callback, and long before the command would have run. With td_mutex. */
+static void
+fail_at_once(cl_event e)
+{
+    if (e->status > CL_COMPLETE) {
+        e->status = -1;
+        wake_dependents(e);
+        pthread_cond_broadcast(&td_completed);
+    }
+}
+
 /* One command has one event less to wait for. With td_mutex. */
 static void
 count_down(struct td_cmd *cmd, bool failed)
@@ -142,6 +155,9 @@ count_down(struct td_cmd *cmd, bool failed)
     cmd->wait_failed |= failed;
     if (--cmd->missing > 0) {
         return;
+    }
+    if (cmd->wait_failed && td_script()->cascade) {
+        fail_at_once(cmd->event);
     }
     while (*p != NULL) {
         p = &(*p)->next_ready;
@@ -402,6 +418,7 @@ add_dependency(struct td_cmd *cmd, cl_event event, bool listed)
 {
     struct td_dependent *d;
 
+    listed = listed || td_script()->cascade;
     if (event->status <= CL_COMPLETE) {
         cmd->wait_failed |= listed && event->status < 0;
         return true;

@@ -14,9 +14,10 @@
 
 enum { RULES_MAX = 32, LINE_MAX_BYTES = 512 };
 
-enum action { ACT_FAIL, ACT_HANG, ACT_CRASH };
+enum { PAUSE_US = 300000 };
+enum action { ACT_FAIL, ACT_HANG, ACT_CRASH, ACT_PAUSE };
 
-/** One entry of TESTDRV_FAIL, _HANG or _CRASH. */
+/** One entry of TESTDRV_FAIL, _HANG, _CRASH or _PAUSE. */
 struct rule {
     enum action action;
     char function[64]; /* "exec:" before it: the execution of its command */
@@ -195,6 +196,8 @@ read_script(void)
     read_rules("TESTDRV_FAIL", ACT_FAIL);
     read_rules("TESTDRV_HANG", ACT_HANG);
     read_rules("TESTDRV_CRASH", ACT_CRASH);
+    read_rules("TESTDRV_PAUSE", ACT_PAUSE);
+    script.cascade = is("TESTDRV_CASCADE", "1");
     open_log();
 }
 
@@ -255,6 +258,9 @@ apply(const struct rule *r)
         td_hang();
     case ACT_CRASH:
         td_crash();
+    case ACT_PAUSE:
+        usleep(PAUSE_US);
+        return CL_SUCCESS;
     case ACT_FAIL:
         break;
     }

@@ -105,6 +105,7 @@ struct td_script {
     unsigned delay_us; /* of every command */
     bool lazy; /* commands start only after a flush */
     bool in_flush; /* commands run on the thread that flushes or waits */
+    bool cascade; /* what fails takes all behind it with it, at once */
     unsigned vendor; /* CL_DEVICE_VENDOR_ID */
     bool version12;
     bool unified; /* memory is the host's, says the device */
