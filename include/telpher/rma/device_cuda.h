@@ -199,10 +199,10 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
 /* Each knows those before it. */
 /* clang-format off */
 #include <telpher/rma/device_cuda_wait.h>
+#include <telpher/rma/device_cuda_copy.h>
 #include <telpher/rma/device_cuda_mail.h>
 #include <telpher/rma/device_cuda_link.h>
 #include <telpher/rma/device_cuda_group.h>
-#include <telpher/rma/device_cuda_copy.h>
 #include <telpher/rma/device_cuda_access.h>
 #include <telpher/rma/device_cuda_notify.h>
 #include <telpher/rma/device_cuda_take.h>
@@ -339,6 +339,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     state->answered = state->under_way = 0;
     state->looks = state->waits = state->asks = 0;
     state->timer_start = 0;
+    state->listed = 0;
     for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
         state->in[i].source = TELPHER_RMA_NO_RANK;
         state->in[i].taken = state->in[i].told = 0;

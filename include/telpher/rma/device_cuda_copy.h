@@ -53,6 +53,13 @@ telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t la
     }
 }
 
+/* The same out of line, for what is seldom. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_carry(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
+{
+    telpher_rma_gpu_copy(dst, src, len, lanes);
+}
+
 /* Bytes that go over those they come from, in stripes of one a lane: each is read before what is
  * written over it, from the end that is not written first. */
 TELPHER_RMA_GPU_SLOW_FN_ void

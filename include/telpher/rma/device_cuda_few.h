@@ -26,6 +26,34 @@ telpher_rma_gpu_fold_size(uint32_t type)
                : 8;
 }
 
+/* Calls @p fold with an element of a type, and one of what that is computed in: of integers the
+ * same without a sign, to wrap. */
+template <typename F>
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_of_type(uint32_t type, F fold)
+{
+    switch (type) {
+    case TELPHER_RMA_I32:
+        fold((int32_t)0, (uint32_t)0);
+        break;
+    case TELPHER_RMA_U32:
+        fold((uint32_t)0, (uint32_t)0);
+        break;
+    case TELPHER_RMA_I64:
+        fold(0ll, 0ull);
+        break;
+    case TELPHER_RMA_U64:
+        fold(0ull, 0ull);
+        break;
+    case TELPHER_RMA_F32:
+        fold(0.0f, 0.0f);
+        break;
+    default:
+        fold(0.0, 0.0);
+        break;
+    }
+}
+
 template <typename T, typename W>
 TELPHER_RMA_GPU_FN_ T
 telpher_rma_gpu_fold_two(uint32_t op, T a, T b)
@@ -89,6 +117,7 @@ telpher_rma_gpu_few_take(const telpher_rma *rma, const uint64_t *slot, int index
         where,           call, telpher_rma_gpu_clock(), 3,
         (uint32_t)index, 0,    TELPHER_RMA_NO_RANK,     0};
 
+    telpher_rma_gpu_state_of(rma)->listed = 1;
     status = telpher_rma_gpu_failed(rma) ? TELPHER_ERR_CANCELED : TELPHER_OK;
     for (uint32_t polls = TELPHER_RMA_GPU_EAGER - 1; status == TELPHER_OK; polls++) {
         telpher_rma_gpu_load_both(slot, ret_value, &meta);
@@ -258,7 +287,9 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
         src, dst, count, root, (uint16_t)(what >> 16), (uint16_t)what, 0};
     const telpher_rma_fold *f = &fold;
     __shared__ uint64_t values[TELPHER_RMA_GPU_FEW_PIECE];
-    const telpher_rma_gpu_own *own = &telpher_rma_gpu_state_of(rma)->own[index];
+    uint64_t *const numbers = values;
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_own *own = &state->own[index];
     const uint64_t word =
         telpher_rma_gpu_word(TELPHER_RMA_GPU_REDUCE, root, count, what);
     telpher_status result;
@@ -270,40 +301,26 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
         return status;
     }
     all = own->came[(own->met - 1) % 2];
-    switch (f->type) {
-    case TELPHER_RMA_I32:
-        telpher_rma_gpu_few_fold<int32_t, uint32_t>(rma, index, f, all, values, where);
-        break;
-    case TELPHER_RMA_U32:
-        telpher_rma_gpu_few_fold<uint32_t, uint32_t>(rma, index, f, all, values, where);
-        break;
-    case TELPHER_RMA_I64:
-        telpher_rma_gpu_few_fold<int64_t, uint64_t>(rma, index, f, all, values, where);
-        break;
-    case TELPHER_RMA_U64:
-        telpher_rma_gpu_few_fold<uint64_t, uint64_t>(rma, index, f, all, values, where);
-        break;
-    case TELPHER_RMA_F32:
-        telpher_rma_gpu_few_fold<float, float>(rma, index, f, all, values, where);
-        break;
-    default:
-        telpher_rma_gpu_few_fold<double, double>(rma, index, f, all, values, where);
-        break;
-    }
+    telpher_rma_gpu_of_type(f->type, [&](auto element, auto wide) {
+        telpher_rma_gpu_few_fold<decltype(element), decltype(wide)>(rma, index, f, all,
+                                                                    numbers, where);
+    });
     __syncthreads(); /* behind what each lane waited for */
-    result = telpher_rma_gpu_state_of(rma)->once;
-    if (telpher_rma_gpu_lane() == 0 && result == TELPHER_OK) {
+    result = state->once;
+    if (telpher_rma_gpu_lane() == 0 && result == TELPHER_OK && state->listed) {
         telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+        state->listed = 0;
     }
     return result;
 }
 
-/* One lane: the root's bytes lie in all domains when all have come. */
+/* One lane: the root's bytes lie in all the group's domains when all have come. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_broadcast_few_one(const telpher_rma *rma, int index,
                                   const telpher_rma_fold *f, const char *where)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const int apart = telpher_rma_gpu_apart(rma, index);
     const uint64_t at = (uint64_t)f->root * TELPHER_RMA_GPU_FEW;
     const uint32_t low = f->count < 8 ? (uint32_t)f->count : 8;
     const uint32_t high = (uint32_t)f->count - low;
@@ -311,7 +328,10 @@ telpher_rma_gpu_broadcast_few_one(const telpher_rma *rma, int index,
     const uint64_t *place;
     telpher_status status;
 
-    for (uint32_t d = 0; f->root == state->own[index].me && d < state->parts; d++) {
+    for (uint32_t d = apart ? 0 : state->domain;
+         f->root == state->own[index].me &&
+         d < (apart ? state->parts : state->domain + 1);
+         d++) {
         uint64_t *to = telpher_rma_gpu_few_of(rma, d, index, 0) + 2 * at;
 
         to[0] = telpher_rma_gpu_read_few(src, low);

@@ -8,6 +8,7 @@
 #define TELPHER_RMA_DEVICE_CUDA_FOLD_H
 
 #include <cuda_runtime.h>
+
 /* Every lane of every rank has some elements of the chunk; they come from all ranks'
  * places and go to the place of results. */
 template <typename T, typename W>
@@ -31,46 +32,6 @@ telpher_rma_gpu_fold_chunk(const telpher_rma *rma, const telpher_rma_gpu_group *
                        i));
         }
         __stcg((T *)result + i, sum);
-    }
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_fold_any(const telpher_rma *rma, const telpher_rma_gpu_group *group,
-                         uint32_t me, const telpher_rma_fold *f, uint32_t count,
-                         uint8_t *result)
-{
-    switch (f->type) {
-    case TELPHER_RMA_I32:
-        telpher_rma_gpu_fold_chunk<int32_t, uint32_t>(rma, group, me, f->op, count,
-                                                      result);
-        break;
-    case TELPHER_RMA_U32:
-        telpher_rma_gpu_fold_chunk<uint32_t, uint32_t>(rma, group, me, f->op, count,
-                                                       result);
-        break;
-    case TELPHER_RMA_I64:
-        telpher_rma_gpu_fold_chunk<long long, unsigned long long>(rma, group, me, f->op,
-                                                                  count, result);
-        break;
-    case TELPHER_RMA_U64:
-        telpher_rma_gpu_fold_chunk<unsigned long long, unsigned long long>(
-            rma, group, me, f->op, count, result);
-        break;
-    case TELPHER_RMA_F32:
-        telpher_rma_gpu_fold_chunk<float, float>(rma, group, me, f->op, count, result);
-        break;
-    default:
-        telpher_rma_gpu_fold_chunk<double, double>(rma, group, me, f->op, count,
-                                                   result);
-        break;
-    }
-}
-
-TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_bytes(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
-{
-    for (uint64_t i = telpher_rma_gpu_lane(); i < len; i += lanes) {
-        dst[i] = src[i];
     }
 }
 
@@ -161,20 +122,21 @@ telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
         uint8_t *result =
             g->stage + (uint64_t)(g->ranks + group->members[0]) * TELPHER_RMA_GPU_CHUNK;
 
-        telpher_rma_gpu_bytes(
+        telpher_rma_gpu_carry(
             g->stage + (uint64_t)rma->world_rank * TELPHER_RMA_GPU_CHUNK,
             (const uint8_t *)f->src + done * size, count * size, rma->lanes);
         status = telpher_rma_gpu_meet_again(rma, comm, "reduce", where);
         if (status != TELPHER_OK) {
             break;
         }
-        telpher_rma_gpu_fold_any(rma, group, me, f, count, result);
+        telpher_rma_gpu_of_type(f->type, [&](auto element, auto wide) {
+            telpher_rma_gpu_fold_chunk<decltype(element), decltype(wide)>(
+                rma, group, me, f->op, count, result);
+        });
         status = telpher_rma_gpu_meet_again(rma, comm, "reduce", where);
         if (status == TELPHER_OK && (f->root == TELPHER_RMA_NO_RANK || f->root == me)) {
-            for (uint32_t i = telpher_rma_gpu_lane(); i < count * size;
-                 i += rma->lanes) {
-                ((uint8_t *)f->dst)[done * size + i] = __ldcg(result + i);
-            }
+            telpher_rma_gpu_carry((uint8_t *)f->dst + done * size, result, count * size,
+                                  rma->lanes);
         }
         if (status == TELPHER_OK) {
             status = telpher_rma_gpu_meet_again(rma, comm, "reduce", where);
@@ -214,13 +176,12 @@ telpher_rma_gpu_broadcast(telpher_rma *rma, telpher_rma_comm comm,
             g->stage + (uint64_t)group->members[f->root] * TELPHER_RMA_GPU_CHUNK;
 
         if (me == f->root) {
-            telpher_rma_gpu_bytes(place, (const uint8_t *)f->src + done, count,
+            telpher_rma_gpu_carry(place, (const uint8_t *)f->src + done, count,
                                   rma->lanes);
         }
         status = telpher_rma_gpu_meet_again(rma, comm, "broadcast", where);
-        for (uint32_t i = telpher_rma_gpu_lane();
-             status == TELPHER_OK && me != f->root && i < count; i += rma->lanes) {
-            ((uint8_t *)f->dst)[done + i] = __ldcg(place + i);
+        if (status == TELPHER_OK && me != f->root) {
+            telpher_rma_gpu_carry((uint8_t *)f->dst + done, place, count, rma->lanes);
         }
         if (status == TELPHER_OK) {
             status = telpher_rma_gpu_meet_again(rma, comm, "broadcast", where);

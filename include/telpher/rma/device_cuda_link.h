@@ -176,7 +176,11 @@ telpher_rma_gpu_ask_all(const telpher_rma *rma, const telpher_rma_command *c,
                         const char *call, const char *where, uint64_t *ret_value)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    const uint32_t group = c->where <= 1 ? 0 : (uint32_t)c->where - 1;
+    const uint32_t group =
+        c->op == TELPHER_RMA_LINK_WIN_FREE
+            ? telpher_rma_gpu_of(rma)->windows[TELPHER_RMA_GPU_WINDOWS + c->where].group
+        : c->where <= 1 ? 0
+                        : (uint32_t)c->where - 1;
     const telpher_rma_gpu_waiting wait = telpher_rma_gpu_wait_of(3, group, call, where);
     uint32_t place;
     telpher_status status = telpher_rma_gpu_room(rma, &place, call, where);
@@ -293,17 +297,6 @@ telpher_rma_gpu_post_return(const telpher_rma *rma)
 }
 
 /* ---- all lanes ---- */
-
-/* Defined where bytes are copied. */
-TELPHER_RMA_GPU_FN_ void telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src,
-                                              uint64_t len, uint32_t lanes);
-
-/* All lanes copy to or from memory of the host's. */
-TELPHER_RMA_GPU_SLOW_FN_ void
-telpher_rma_gpu_carry(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
-{
-    telpher_rma_gpu_copy(dst, src, len, lanes);
-}
 
 enum { TELPHER_RMA_GPU_IN_LINE = 8 }; /* bytes that a line has room for itself */
 

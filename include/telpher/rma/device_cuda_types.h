@@ -228,6 +228,8 @@ typedef struct telpher_rma_gpu_state {
     telpher_rma_gpu_reply *answer;
     uint32_t posted, room, asked; /* commands; seen done; that are answered */
     uint64_t timer_start; /* 0 = never */
+    uint32_t
+        listed; /* whether lanes put this rank in the table, in a reduction of few bytes */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
     uint64_t mailed; /* small puts taken, as the bell counts */
     uint32_t looks; /* whether it looks for some: somebody asked */
