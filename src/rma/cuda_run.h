@@ -30,7 +30,13 @@ run(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32_t d
     telpher_status status;
 
     p.ranks = ranks;
-    p.block[0] = lanes;
+    if (lanes == 30) { /* in three dimensions */
+        p.block[0] = 3;
+        p.block[1] = 5;
+        p.block[2] = 2;
+    } else {
+        p.block[0] = lanes;
+    }
     p.devices = devices;
     p.timeout_ns = timeout_ns;
     p.tags = 512;

@@ -66,9 +66,9 @@ run_bad(uint32_t lanes)
     }
 }
 
-static int litmus_only;
+static int litmus_only, kernels_only;
 static uint32_t litmus_part = 1; /* of so many */
-static uint32_t litmus_ranks = LITMUS_RANKS; /* at most */
+static uint32_t most_ranks = LITMUS_RANKS;
 
 /* Memory of each rank's, of its GPU or of the host. @return 0 if there is not enough */
 static int
@@ -127,7 +127,7 @@ run_litmus(uint32_t gpus, uint32_t devices)
         const uint32_t ranks = shapes[i / 2][0], lanes = shapes[i / 2][1];
         const int hosts = i % 2;
 
-        if (ranks > litmus_ranks) {
+        if (ranks > most_ranks) {
             continue;
         }
         memset(t, 0, sizeof(*t));
@@ -176,8 +176,11 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     }
     for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
         for (size_t k = 0; k < sizeof(ranks) / sizeof(ranks[0]); k++) {
-            run_good(ranks[k], lanes[i]);
+            if (ranks[k] <= most_ranks) {
+                run_good(ranks[k], lanes[i]);
+            }
         }
+        run_good(7, 30);
         run_bad(lanes[i]);
         printf("%s, %u lanes: %d failures so far\n", name, lanes[i], failures);
         fflush(stdout);
@@ -189,14 +192,16 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
     } else {
         cudaFree(data);
     }
-    run_litmus(gpus, devices);
+    if (!kernels_only) {
+        run_litmus(gpus, devices);
+    }
     fflush(stdout);
 }
 
 static int
 is_part(const char *part)
 {
-    static const char *const parts[] = {"", "one", "peers", "all", "slots", "refused"};
+    static const char *const parts[] = {"", "one", "peers", "all", "slots"};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (strcmp(part, parts[i]) == 0) {
@@ -206,35 +211,25 @@ is_part(const char *part)
     return 0;
 }
 
-/* What fails, and what cannot be. */
-static void
-run_refused(void)
-{
-    if (!share_data(1)) {
-        failures++;
-        return;
-    }
-    run_bad(1);
-    run_bad(32);
-    cudaFree(data);
-}
-
-/* Arguments: one, peers, all, slots; without any all four; litmus behind it: only that, and
- * numbers behind that: one part of so many, of at most so many ranks. Or refused. */
+/* Arguments: one, peers, all, slots; without any all four; litmus or kernels behind it: only
+ * those, and numbers behind that: one part of so many, of at most so many ranks. */
 int
 main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
     int gpus = 0;
 
-    if (!is_part(part) || (argc > 2 && strcmp(argv[2], "litmus") != 0)) {
-        fprintf(stderr, "Usage: %s [refused|one|peers|all|slots [litmus [PARTS [RANKS]]]]\n", argv[0]);
+    litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
+    kernels_only = argc > 2 && strcmp(argv[2], "kernels") == 0;
+    if (!is_part(part) || (argc > 2 && !litmus_only && !kernels_only)) {
+        fprintf(stderr,
+                "Usage: %s [one|peers|all|slots [litmus|kernels [PARTS [RANKS]]]]\n",
+                argv[0]);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    litmus_only = argc > 2 && strcmp(argv[2], "litmus") == 0;
     litmus_part = argc > 3 && atoi(argv[3]) > 0 ? (uint32_t)atoi(argv[3]) : 1;
-    litmus_ranks = argc > 4 ? (uint32_t)atoi(argv[4]) : LITMUS_RANKS;
+    most_ranks = argc > 4 ? (uint32_t)atoi(argv[4]) : LITMUS_RANKS;
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
         return 77;
@@ -242,9 +237,6 @@ main(int argc, char **argv)
     if (gpus < 2 && strcmp(part, "all") == 0) {
         printf("skipped: one CUDA device\n");
         return 77;
-    }
-    if (strcmp(part, "refused") == 0) {
-        run_refused();
     }
     setenv("TELPHER_RMA_SLOTS", "0", 1);
     if (*part == '\0' || strcmp(part, "one") == 0) {
