@@ -32,8 +32,13 @@ tell(telpher_error *err, telpher_status status, const char *text)
 static telpher_status
 check_params(const telpher_rma_params *p, telpher_error *err)
 {
+    const char *wrong = tp_rma_settings_wrong();
     uint64_t lanes = 1;
     char text[128];
+
+    if (wrong != NULL) { /* a check that was misspelt finds nothing */
+        return tell(err, TELPHER_ERR_INVALID, wrong);
+    }
 
     if (p->ranks > TELPHER_RMA_RANKS_MAX || p->tags > TELPHER_RMA_TAGS_MAX) {
         snprintf(text, sizeof(text), "%u ranks and %u tags: there can be %u and %u",

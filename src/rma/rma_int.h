@@ -38,6 +38,8 @@ struct tp_rma_settings {
 
 /** The settings, read once. */
 const struct tp_rma_settings *tp_rma_settings(void);
+/** What is wrong with a TELPHER_RMA_… of the environment; NULL: nothing. */
+const char *tp_rma_settings_wrong(void);
 
 /* ---- lanes ---- */
 

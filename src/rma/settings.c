@@ -50,6 +50,7 @@ static const struct tp_config_entry entries[] = {
 };
 
 static struct tp_rma_settings values;
+static struct tp_error wrong; /* the first setting that is none */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void
@@ -75,7 +76,7 @@ load(void)
         value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody here sets it */
         if (value != NULL &&
             tp_config_set(config, entries[i].name, value, name, &err) != TELPHER_OK) {
-            tp_warn("rma", "%s", tp_error_text(&err));
+            wrong = wrong.code == TELPHER_OK ? err : wrong;
         }
     }
 }
@@ -85,4 +86,11 @@ tp_rma_settings(void)
 {
     pthread_once(&once, load);
     return &values;
+}
+
+const char *
+tp_rma_settings_wrong(void)
+{
+    (void)tp_rma_settings();
+    return wrong.code == TELPHER_OK ? NULL : tp_error_text(&wrong);
 }
