@@ -124,14 +124,15 @@ run_litmus(uint32_t gpus, uint32_t devices)
         return;
     }
     for (size_t i = 0; i < 2 * sizeof(shapes) / sizeof(shapes[0]); i++) {
-        const uint32_t ranks = shapes[i / 2][0], lanes = shapes[i / 2][1];
+        const uint32_t pair = shapes[i / 2][0], lanes = shapes[i / 2][1];
+        const uint32_t ranks = pair < devices ? devices : pair;
         const int hosts = i % 2;
 
         if (ranks > most_ranks) {
             continue;
         }
         memset(t, 0, sizeof(*t));
-        t->rounds = (ranks > 2 ? 5000 : lanes > 1 ? 20000 : 5000) / litmus_part;
+        t->rounds = (pair > 2 ? 5000 : lanes > 1 ? 20000 : 5000) / litmus_part;
         if (litmus_rooms(t, ranks, gpus, hosts)) {
             messages += litmus_ways(t, hosts ? READS : PUT_NOTIFY, ranks, lanes, devices);
         } else {

@@ -103,33 +103,46 @@ TELPHER_RMA_KERNEL(kernel_sizes)
     }
 }
 
-/* Who waits in each way for a process that is killed: n has the way, and a process's ranks. */
+/* Ways to wait for a process that is killed. */
+TELPHER_RMA_FN static telpher_status
+wait_for_the_dead(telpher_rma *rma, uint32_t how, telpher_rma_win win, uint32_t last)
+{
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
+    telpher_status status;
+
+    if (how == 1) {
+        return telpher_rma_barrier(rma, WORLD);
+    }
+    if (how == 2) { /* puts into opened memory do not wait: tests say when it is over */
+        do {
+            status = telpher_rma_put_value_notify(rma, win, last, 0, 1, 1);
+        } while (status == TELPHER_OK &&
+                 (status = telpher_rma_test(rma, 8, 1)) == TELPHER_ERR_AGAIN);
+        return status;
+    }
+    if (how == 3) {
+        do {
+            status = telpher_rma_get(rma, win, last, 0, &d->cells[100], 8);
+        } while (status == TELPHER_OK &&
+                 (status = telpher_rma_test(rma, 8, 1)) == TELPHER_ERR_AGAIN);
+        return status;
+    }
+    return telpher_rma_wait_from(rma, WORLD, last, 3, 1);
+}
+
+/* n has the way, and a process's ranks. It may be killed before there is a window, too. */
 TELPHER_RMA_KERNEL(kernel_dying)
 {
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);
     uint32_t me = telpher_rma_rank(rma, WORLD), last = telpher_rma_size(rma, WORLD) - 1;
     const uint32_t how = d->n & 255, each = d->n >> 8;
-    telpher_status status;
     telpher_rma_win win;
+    telpher_status status =
+        telpher_rma_win_create(rma, WORLD, d->cells, sizeof(d->cells), &win);
 
-    telpher_rma_win_create(rma, WORLD, d->cells, sizeof(d->cells), &win);
-    if (me / each == last / each) {
-        status = telpher_rma_wait(rma, 9, 1);
-    } else if (how == 1) {
-        status = telpher_rma_barrier(rma, WORLD);
-    } else if (how ==
-               2) { /* puts into opened memory do not wait: tests say when it is over */
-        do {
-            status = telpher_rma_put_value_notify(rma, win, last, 0, 1, 1);
-        } while (status == TELPHER_OK &&
-                 (status = telpher_rma_test(rma, 8, 1)) == TELPHER_ERR_AGAIN);
-    } else if (how == 3) {
-        do {
-            status = telpher_rma_get(rma, win, last, 0, &d->cells[100], 8);
-        } while (status == TELPHER_OK &&
-                 (status = telpher_rma_test(rma, 8, 1)) == TELPHER_ERR_AGAIN);
-    } else {
-        status = telpher_rma_wait_from(rma, WORLD, last, 3, 1);
+    if (status == TELPHER_OK) {
+        status = me / each == last / each ? telpher_rma_wait(rma, 9, 1)
+                                          : wait_for_the_dead(rma, how, win, last);
     }
     if (telpher_rma_lane(rma) == 0) {
         d->statuses[me % RANKS] = status;
