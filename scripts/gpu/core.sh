@@ -9,6 +9,7 @@
 #   one      both ranks on one GPU, where they take turns
 #   table    GPU-aware beside host-staging, channels and messages, within the machine
 #   nets     the same between two network namespaces, without shared memory and CUDA IPC
+#   ucx      over UCX: in pieces, and straight from GPU to GPU by a UCX that knows CUDA (LD_LIBRARY_PATH may name it)
 #   host     host memory
 # Needs bin/telpher, bin/telpher-bench and lib/libtelpher of the build, python3, an OpenCL loader, and the driver; nets needs
 # root or user namespaces. DEVICE=sim runs it without a GPU.
@@ -18,7 +19,7 @@ results=${2:-$build/gpu}
 here=$(cd "$(dirname "$0")" && pwd)
 device=${DEVICE:-cuda}
 parts=("${@:3}")
-[ ${#parts[@]} -gt 0 ] || parts=(floors direct pieces one table nets host)
+[ ${#parts[@]} -gt 0 ] || parts=(floors direct pieces one table nets ucx host)
 mkdir -p "$results"
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 bench=$build/bin/telpher-bench
@@ -79,6 +80,30 @@ nets() {
     unset TELPHER_DIRECT TELPHER_LEND TELPHER_TRANSPORTS
 }
 
+ucx() {
+    local log lat=(-d "$device" -i 100 -x 10 -m 16384:16777216) bw=(-d "$device" -W 16 -i 5 -x 1 -m 16384:67108864)
+    export TELPHER_DIRECT=no TELPHER_LEND=no TELPHER_TRANSPORTS=ucx
+    if ! log=$(TELPHER_LOG=ucx:debug timeout 60 "$bench" latency -i 1 -x 1 -m 8:8 2>&1); then
+        echo "ucx: skipped: $log"
+    else
+        step ucx-pieces-latency 60 "$bench" latency "${lat[@]}" D D
+        step ucx-pieces-bw 60 "$bench" bw "${bw[@]}" D D
+        export TELPHER_NET_DIRECT_MIN=16K
+        if [ "$device" = cuda ] && ! grep -q "takes memory of CUDA" <<<"$log"; then
+            echo "ucx, straight: skipped, this UCX does not take memory of CUDA"
+        else
+            step ucx-check 60 "$bench" latency -d "$device" -c -i 2 -x 1 -m 1:268435456 D D
+            step ucx-latency 60 "$bench" latency "${lat[@]}" D D
+            step ucx-bw 60 "$bench" bw "${bw[@]}" D D
+            for ends in "D H" "H D"; do
+                # shellcheck disable=SC2086 # two arguments
+                step "ucx-bw-${ends/ /}" 60 "$bench" bw -d "$device" -W 4 -i 3 -x 1 -m 65536:4194304 $ends
+            done
+        fi
+    fi
+    unset TELPHER_DIRECT TELPHER_LEND TELPHER_TRANSPORTS TELPHER_NET_DIRECT_MIN
+}
+
 host() {
     step host-latency 60 "$bench" latency -i 2000 -x 200
     step host-bw 60 "$bench" bw -i 10 -x 2
@@ -90,7 +115,7 @@ host() {
 
 for part in "${parts[@]}"; do
     case $part in
-    floors | direct | pieces | one | table | nets | host) "$part" ;;
+    floors | direct | pieces | one | table | nets | ucx | host) "$part" ;;
     *) echo "core.sh: no part \"$part\"" && exit 2 ;;
     esac
 done
