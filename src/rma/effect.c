@@ -275,6 +275,7 @@ take_hello(struct tp_world *w, uint32_t process, const void *body, size_t len)
     struct tp_hello hello = {.abi = 0};
     const size_t head = TP_MIN(len, sizeof(hello));
 
+    p->unread = false;
     memcpy(&hello, body, head);
     hello.kernel[sizeof(hello.kernel) - 1] = '\0';
     hello.words[sizeof(hello.words) - 1] = '\0';
@@ -411,7 +412,7 @@ void
 tp_effect_take(struct tp_world *w, uint32_t process, struct tp_landing *l,
                const void *data, size_t len)
 {
-    if (l->c.op == TP_AGENT_HELLO) {
+    if (l->c.op == TP_AGENT_HELLO && l->status == TELPHER_OK) {
         take_hello(w, process, data, len);
     } else if (l->c.op == TP_AGENT_LEFT) {
         w->processes[process].left = l->c.tag;

@@ -81,8 +81,10 @@ name_place(struct tp_world *w, uint32_t process, struct tp_landing *l, size_t le
 }
 
 static void
-tell_no_memory(struct tp_world *w, uint32_t process)
+tell_no_memory(struct tp_world *w, uint32_t process, const telpher_rma_command *c)
 {
+    w->processes[process].unread =
+        w->processes[process].unread || c->op == TP_AGENT_HELLO;
     if (w->run != NULL) {
         tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
                     "no memory for what process %u sends", process);
@@ -121,17 +123,18 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
     }
     l = landing_add(&w->processes[msg->from], msg->params);
     if (l == NULL) {
-        tell_no_memory(w, msg->from);
+        tell_no_memory(w, msg->from, msg->params);
         return;
     }
     msg->cookie = l;
     msg->buffers[0].data = name_place(w, msg->from, l, msg->buffers[0].len);
-    if (msg->buffers[0].data != NULL || !tp_is_of_launch(w, &l->c)) {
+    if (msg->buffers[0].data != NULL ||
+        (l->c.op != TP_AGENT_HELLO && !tp_is_of_launch(w, &l->c))) {
         return;
     }
     if (l->c.op > TP_AGENT_GOT && msg->buffers[0].len <= TP_BODY_MAX) {
-        tell_no_memory(w, msg->from);
-    } else {
+        tell_no_memory(w, msg->from, &l->c);
+    } else if (w->run != NULL) {
         tp_effect_refuse(w->run, msg->from, &l->c);
     }
 }
@@ -159,7 +162,7 @@ take_small(struct tp_world *w, const telpher_msg *msg)
         l->status = l->data != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
     }
     if (l == NULL || l->status != TELPHER_OK) {
-        tell_no_memory(w, msg->from);
+        tell_no_memory(w, msg->from, &now.c);
     }
 }
 
@@ -187,7 +190,7 @@ on_entry(telpher_context *ctx, telpher_msg *msg, void *user)
         }
     } else if (l != NULL) {
         l->landed = true;
-        l->status = msg->status;
+        l->status = msg->buffers[0].data != NULL ? msg->status : TELPHER_ERR_AGAIN;
         tell_broken(w, msg);
         run_landings(w, msg->from);
     }

@@ -177,7 +177,8 @@ repeat_failure(const struct tp_run *run, telpher_error *err)
 }
 
 /* This process cannot go on. Others may already run: they hear that; or come later: they
- * find a hello that says so. Who was waited for in vain is given up. */
+ * find a hello that says so. Who was waited for in vain is given up; then there is no next
+ * launch, nor without who is lost. */
 static void
 step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
           const char *words)
@@ -185,7 +186,7 @@ step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
     const telpher_rma_command failed = {.op = TP_AGENT_FAILED, .tag = (uint32_t)status};
     const telpher_rma_command done = {.op = TP_AGENT_DONE};
 
-    w->broken = true;
+    w->broken = status == TELPHER_ERR_TIMEOUT || status == TELPHER_ERR_PEER_LOST;
     hello->status = (uint32_t)status;
     snprintf(hello->words, sizeof(hello->words), "%.*s", (int)sizeof(hello->words) - 1,
              words);
@@ -215,6 +216,12 @@ wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kern
         }
         if (lost < w->count) {
             return say_lost(w, lost, kernel, err);
+        }
+        if (w->processes[missing].unread) {
+            w->processes[missing].unread = false;
+            return say(err, TELPHER_ERR_NO_MEMORY,
+                       "no memory to read that process %u comes to the launch of %s",
+                       missing, kernel);
         }
         if (tp_clock_passed(deadline)) {
             return say(err, TELPHER_ERR_TIMEOUT,

@@ -267,8 +267,9 @@ begin(struct process *p, uint8_t flags)
     }
     p->job->world->serial = 1;
     p->job->world->run = p->run;
-    if ((flags & 2) != 0) { /* ranks on a GPU, which has not begun to take deliveries */
-        p->link = (struct tp_link){.job = p->job, .run = p->run};
+    if ((flags & 2) !=
+        0) { /* ranks on a GPU, which takes no deliveries, nor is waited for */
+        p->link = (struct tp_link){.job = p->job, .run = p->run, .over = true};
         p->link.api.process = own;
         p->link.shared = calloc(1, telpher_rma_link_size(RANKS));
         require(p->link.shared != NULL);
