@@ -418,6 +418,9 @@ refused_meeting(telpher_rma *rma, uint64_t n, telpher_rma_win win, uint64_t *x)
         return telpher_rma_broadcast(rma, WORLD, TELPHER_RMA_NO_RANK, x, 8);
     case 31:
         return telpher_rma_broadcast(rma, WORLD, TELPHER_RMA_NO_RANK, x, 100);
+    case 32:
+        return telpher_rma_allreduce(rma, WORLD, x, x, UINT64_MAX / 8, TELPHER_RMA_F64,
+                                     TELPHER_RMA_SUM, 0);
     default:
         return TELPHER_ERR_AGAIN;
     }

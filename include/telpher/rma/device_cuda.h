@@ -232,7 +232,7 @@ telpher_rma_gpu_log(telpher_rma *rma, const char *text, int kind, int64_t intege
     line->kind = kind;
     line->integer = integer;
     line->real = real;
-    line->time = telpher_rma_gpu_clock() - g->start;
+    line->time = telpher_rma_gpu_clock() - telpher_rma_gpu_load64(&g->start);
     for (int i = 0; i < TELPHER_RMA_GPU_TEXT - 1 && text[i] != '\0'; i++) {
         line->text[i] = text[i];
     }

@@ -255,7 +255,7 @@ telpher_rma_gpu_fold_wrong(const telpher_rma_fold *f, int all, uint32_t size,
     const uint64_t src = (uint64_t)f->src, dst = gets ? (uint64_t)f->dst : src;
 
     if (f->type > TELPHER_RMA_F64 || f->op > TELPHER_RMA_MAX ||
-        (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 ||
+        (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0 || f->count > SIZE_MAX / 16 ||
         (f->count != 0 && (src == 0 || dst == 0 || (src | dst) % size != 0))) {
         return TELPHER_ERR_INVALID;
     }
