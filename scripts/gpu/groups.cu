@@ -3,7 +3,8 @@
  * What calls of a group cost as it grows: 300 of each in a row, by ranks of 128 lanes and, in
  * brackets, of 32, on one GPU and on two; the table of docs/performance.md. scripts/gpu/rma.sh
  * (part groups) builds and runs it. What comes is looked at in every call that brings something;
- * whether barriers keep ranks back, before they are timed.
+ * whether barriers keep ranks back, before they are timed. With "small" a few ranks of a few
+ * lanes do the same, for tests.
  */
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
@@ -195,9 +196,16 @@ static const struct row {
     {"put_notify 1 KiB to the next one, wait", &kernel_put},
 };
 
-static const struct shape {
+struct shape {
     uint32_t gpus, ranks; /* of each */
-} shapes[SHAPES] = {{1, 33}, {1, 132}, {1, 264}, {1, 528}, {2, 132}, {2, 528}};
+};
+static const struct shape full[SHAPES] = {{1, 33},  {1, 132}, {1, 264},
+                                          {1, 528}, {2, 132}, {2, 528}};
+static const struct shape small[SHAPES] = {{1, 1}, {1, 2}, {1, 3},
+                                           {1, 4}, {2, 1}, {2, 2}};
+static const struct shape *shapes = full;
+static uint32_t lanes[2] = {128, 32};
+static int repeats = REPEATS;
 
 static int
 compare(const void *a, const void *b)
@@ -223,7 +231,7 @@ measure(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32
         printf("FAILED, %u ranks: %s\n", ranks, err.text);
         return -1;
     }
-    for (int i = 0; i < REPEATS; i++) {
+    for (int i = 0; i < repeats; i++) {
         if (telpher_rma_run(job, kernel, groups, &err) != TELPHER_OK) {
             printf("FAILED, %u ranks: %s\n%s", ranks, err.text,
                    telpher_rma_report(job));
@@ -233,8 +241,8 @@ measure(const telpher_rma_kernel *kernel, uint32_t ranks, uint32_t lanes, uint32
         us[i] = groups->us;
     }
     telpher_rma_destroy(job);
-    qsort(us, REPEATS, sizeof(us[0]), compare);
-    return us[REPEATS / 2];
+    qsort(us, repeats, sizeof(us[0]), compare);
+    return us[repeats / 2];
 }
 
 /* The ranks' memory, each on the GPU that it runs on; filled with what no call brings. */
@@ -262,8 +270,6 @@ place_memory(uint32_t ranks, uint32_t gpus)
 static void
 column(uint32_t ranks, uint32_t gpus, double us[][2])
 {
-    static const uint32_t lanes[2] = {128, 32};
-
     for (int i = 0; i < ROWS; i++) {
         for (int k = 0; k < 2; k++) {
             us[i][k] = -1;
@@ -281,9 +287,15 @@ main(int argc, char **argv)
     static double us[SHAPES][ROWS][2];
     int gpus = 0, count = 0;
 
-    if (argc > 1) {
-        fprintf(stderr, "Usage: %s\n", argv[0]);
+    if (argc > 2 || (argc == 2 && strcmp(argv[1], "small") != 0)) {
+        fprintf(stderr, "Usage: %s [small]\n", argv[0]);
         return 2;
+    }
+    if (argc == 2) {
+        shapes = small;
+        lanes[0] = 2;
+        lanes[1] = 1;
+        repeats = 1;
     }
     if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
         printf("skipped: no CUDA device\n");
