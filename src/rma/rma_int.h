@@ -280,6 +280,25 @@ struct telpher_rma_job {
     uint64_t elapsed_ns;
 };
 
+/** Words of a worker's bits. */
+static inline uint32_t
+tp_worker_poke_words(const struct tp_worker *w)
+{
+    return (w->rank_count + 63) / 64;
+}
+
+/** True if something happened that a rank of it may wait for. */
+static inline bool
+tp_worker_is_poked(const struct tp_worker *w)
+{
+    for (uint32_t i = 0; i < tp_worker_poke_words(w); i++) {
+        if (atomic_load(&w->poked[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /** The lane that a handle is. */
 static inline struct tp_lane *
 tp_lane_of(const telpher_rma *rma)
@@ -307,12 +326,20 @@ void tp_lane_ready(struct tp_lane *lane);
 /** Gives up the processor until somebody makes the lane ready. */
 void tp_lane_suspend(struct tp_lane *lane);
 
+/** Wakes every worker, so that it sees that the run has failed. */
+void tp_run_wake(struct tp_run *run);
+
+/* ---- idle.c ---- */
+
+/** The worker has no lane that may run. @return true if it slept */
+bool tp_worker_rest(struct tp_worker *w);
+
+/** It has none, and counts as one that nothing is to be expected of. */
+void tp_worker_idle(struct tp_worker *w);
+
 /** True if no worker can go on by itself. Nobody else may change anything meanwhile.
  *  @param ret_waits  some rank waits */
 bool tp_run_is_still(struct tp_run *run, bool *ret_waits);
-
-/** Wakes every worker, so that it sees that the run has failed. */
-void tp_run_wake(struct tp_run *run);
 
 /* ---- lanes.c ---- */
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers: each runs the lanes of its ranks in turns, looks again at what a rank waits for
- * when it was poked, and sleeps when nothing is left to do. The last one to have nothing to
- * do decides whether anybody can still end a wait.
+ * Workers: each runs the lanes of its ranks in turns, and looks again at what a rank waits for
+ * when it was poked. idle.c is about those with nothing to do.
  */
-#include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,12 +13,8 @@
 
 enum {
     CLOCK_EVERY = 64,
-    LOOK_EVERY = 16, /* turns between looks at the clock, at others */
-    CROWDED = 1024 /* sleeps between such looks */
-};
-#define YIELD_AFTER ((tp_ns)5000) /* [ns] */
-#define YIELD_LONG ((tp_ns)1000000) /* [ns] in which others computed */
-#define SPIN_MAX ((tp_ns)200000) /* [ns] */
+    LOOK_EVERY = 16
+}; /* turns between looks at the clock, at others */
 
 /* The lane that this thread runs. A lane never changes its thread. */
 static _Thread_local struct tp_lane *current;
@@ -120,23 +113,6 @@ tp_run_wake(struct tp_run *run)
     }
 }
 
-static uint32_t
-poke_words(const struct tp_worker *w)
-{
-    return (w->rank_count + 63) / 64;
-}
-
-static bool
-is_poked(const struct tp_worker *w)
-{
-    for (uint32_t i = 0; i < poke_words(w); i++) {
-        if (atomic_load(&w->poked[i]) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- waits ---- */
 
 static void
@@ -173,7 +149,7 @@ look_at(struct tp_rank *rank)
 static void
 take_pokes(struct tp_worker *w)
 {
-    for (uint32_t i = 0; i < poke_words(w); i++) {
+    for (uint32_t i = 0; i < tp_worker_poke_words(w); i++) {
         uint64_t bits = atomic_load_explicit(&w->poked[i], memory_order_relaxed) != 0
                             ? atomic_exchange(&w->poked[i], 0)
                             : 0;
@@ -268,210 +244,6 @@ release_all(struct tp_worker *w, telpher_status status)
     }
 }
 
-/* ---- nothing to do ---- */
-
-/* Of a rank, with its lock: false if it will go on by itself, or another process owes it. */
-static bool
-is_still(const struct tp_wait *wait, bool *ret_waits)
-{
-    *ret_waits = *ret_waits || wait->kind != TP_WAIT_NONE;
-    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM ||
-        wait->kind == TP_WAIT_DEVICE) {
-        return false;
-    }
-    return wait->kind == TP_WAIT_NONE || !wait->own_deadline ||
-           wait->deadline == TP_CLOCK_FOREVER;
-}
-
-/* All workers are idle, so nobody changes what is looked at here, unless it was poked. */
-static bool
-nobody_goes_on(const struct tp_run *run, bool *ret_waits)
-{
-    for (uint32_t i = 0; i < run->worker_count; i++) {
-        if (run->workers[i].live > 0 && is_poked(&run->workers[i])) {
-            return false; /* who has no rank left looks at no poke */
-        }
-    }
-    for (uint32_t i = 0; i < run->params.ranks; i++) {
-        struct tp_rank *rank = &run->ranks[run->first + i];
-        bool still;
-
-        tp_mutex_lock(&rank->lock);
-        still = is_still(&rank->wait, ret_waits);
-        tp_mutex_unlock(&rank->lock);
-        if (!still) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool
-nobody_is_left(const struct tp_run *run)
-{
-    bool waits = false;
-
-    return nobody_goes_on(run, &waits) && waits;
-}
-
-bool
-tp_run_is_still(struct tp_run *run, bool *ret_waits)
-{
-    bool still;
-
-    tp_mutex_lock(&run->idle_lock);
-    still = run->idle == run->worker_count && nobody_goes_on(run, ret_waits);
-    tp_mutex_unlock(&run->idle_lock);
-    return still;
-}
-
-static void
-become_idle(struct tp_worker *w)
-{
-    struct tp_run *run = w->run;
-    bool deadlock;
-
-    tp_mutex_lock(&run->idle_lock);
-    w->idle = true;
-    run->idle++;
-    deadlock = run->idle == run->worker_count && run->remote == NULL &&
-               atomic_load(&run->status) == TELPHER_OK && nobody_is_left(run);
-    tp_mutex_unlock(&run->idle_lock);
-    if (deadlock) {
-        tp_run_fail(run, TELPHER_ERR_DEADLOCK,
-                    "deadlock: all ranks wait or have returned, and nobody is left to "
-                    "end a wait");
-    }
-}
-
-static void
-end_idle(struct tp_worker *w)
-{
-    tp_mutex_lock(&w->run->idle_lock);
-    w->idle = false;
-    w->run->idle--;
-    tp_mutex_unlock(&w->run->idle_lock);
-}
-
-static bool
-has_reason(const struct tp_worker *w)
-{
-    return is_poked(w) || atomic_load(&w->run->status) != TELPHER_OK;
-}
-
-static void
-sleep_until_poked(struct tp_worker *w)
-{
-    while (!has_reason(w)) {
-        tp_ns left = tp_clock_remaining(w->next_deadline);
-        struct timespec timeout = tp_clock_timespec(left);
-
-        if (left == 0) {
-            return;
-        }
-        atomic_store(&w->sleeping, 1);
-        if (!has_reason(w)) {
-            syscall(SYS_futex, &w->sleeping, FUTEX_WAIT_PRIVATE, 1,
-                    left == TP_CLOCK_FOREVER ? NULL : &timeout, NULL, 0);
-        }
-        atomic_store(&w->sleeping, 0);
-    }
-}
-
-/*
- * Gives the processor to who would poke and may want it. If others compute there, each yield
- * is as long as all their turns together, while who sleeps is preferred when it wakes: so no
- * more of them for a while.
- */
-static void
-yield(struct tp_worker *w, tp_ns now)
-{
-    sched_yield();
-    if (tp_clock_ns() - now > YIELD_LONG) {
-        w->crowded = CROWDED;
-    }
-}
-
-/* Looks for a poke for a while. @return true if there was one */
-static bool
-look_out(struct tp_worker *w, tp_ns start)
-{
-    struct tp_remote *r = w->run->remote;
-    tp_ns now = start;
-
-    while (now - start < w->spin && w->crowded == 0) {
-        for (int i = 0; i < CLOCK_EVERY; i++) {
-            if (has_reason(w)) {
-                return true;
-            }
-            if (r != NULL) {
-                tp_remote_look(r);
-            }
-            if (w->run->link != NULL) {
-                tp_link_scan(w);
-            }
-        }
-        now = tp_clock_ns();
-        if (now - start > YIELD_AFTER) {
-            yield(w, now);
-        }
-    }
-    return has_reason(w);
-}
-
-/* @return true if there is something to do */
-static bool
-look_before_sleep(struct tp_worker *w, tp_ns start)
-{
-    struct tp_remote *r = w->run->remote;
-    bool found;
-
-    if (w->crowded != 0) {
-        w->crowded--;
-        if (r != NULL) {
-            tp_remote_call(r);
-        }
-        return false;
-    }
-    if (r != NULL) {
-        tp_remote_look_begin(r);
-    }
-    found = w->spin != 0 && look_out(w, start);
-    if (r != NULL) {
-        tp_remote_look_end(r, !found && w->run->link == NULL);
-    }
-    return found;
-}
-
-/*
- * A wake-up may take longer than the other side looks out, which then sleeps, too, and so
- * on for ever: who slept for a short time looks out for longer the next time.
- * @return true if it slept
- */
-static bool
-rest(struct tp_worker *w)
-{
-    tp_ns start = tp_clock_ns(), took;
-    bool found = look_before_sleep(w, start);
-
-    if (w->run->link != NULL) { /* GPUs wake nobody */
-        tp_link_rest(w, found);
-        return false;
-    }
-    if (found) {
-        return false;
-    }
-    become_idle(w);
-    sleep_until_poked(w);
-    end_idle(w);
-    took = tp_clock_ns() - start;
-    if (w->spin != 0) {
-        w->spin = took < SPIN_MAX ? TP_MIN(2 * took, SPIN_MAX)
-                                  : TP_MAX(w->run->spin, w->spin / 2);
-    }
-    return true;
-}
-
 /* ---- the worker ---- */
 
 static void
@@ -524,7 +296,7 @@ run_lanes(struct tp_worker *w)
         if (lane != NULL) {
             tp_fiber_switch(&w->self, &lane->fiber);
         } else {
-            slept = rest(w);
+            slept = tp_worker_rest(w);
         }
         if (slept || turn % CLOCK_EVERY == 0) {
             check_deadlines(w);
@@ -550,7 +322,7 @@ tp_worker_main(void *worker)
     start_lanes(w);
     run_lanes(w);
     tp_crash_leave(&stack);
-    become_idle(w); /* for ever */
+    tp_worker_idle(w); /* for ever */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         for (uint32_t k = 0; k < w->run->lanes; k++) {
             tp_fiber_fini(&w->ranks[i]->lanes[k].fiber);
