@@ -7,17 +7,20 @@
  * numbers of rma/device_cuda.h to where they wrap. With one GPU its devices are peers.
  * scripts/gpu/rma.sh runs it on GPUs, tests/rma/fakecuda on processors that play them.
  */
+#include "rma/cuda_chance.h"
 #include "rma/cuda_run.h"
 
 #include <stdlib.h>
 #include <telpher/rma/device.h>
 
-enum { WORLD = TELPHER_RMA_WORLD, CELLS = 512, WRAP_BACK = 20, DEPTH = 16 };
+enum { WORLD = TELPHER_RMA_WORLD, CELLS = 128, WRAP_BACK = 20, DEPTH = 16 };
 
 /* What the kernels share, in memory of the host's. */
 struct edges {
+    uint8_t *rooms[CHANCE_RANKS]; /* first: what kernel_chances wants */
     uint64_t cells[CELLS];
-    uint32_t go, bad;
+    uint8_t bytes[CHANCE_RANKS][CHANCE_RANKS * CHANCE_ROOM];
+    uint32_t go;
 };
 
 TELPHER_RMA_FN static void
@@ -43,8 +46,8 @@ use_slots(telpher_rma *rma, telpher_rma_win win)
             telpher_rma_notify(rma, WORLD, 0, 2);
         }
     }
-    must(rma, rma->world_rank != 0 ||
-                  telpher_rma_gpu_state_of(rma)->out[1].target == 1);
+    must(rma,
+         rma->world_rank != 0 || telpher_rma_gpu_state_of(rma)->out[1].target == 1);
     telpher_rma_barrier(rma, WORLD);
 }
 
@@ -306,154 +309,6 @@ TELPHER_RMA_KERNEL(kernel_overlap)
     telpher_rma_win_free(rma, win);
 }
 
-/* ---- steps by chance ---- */
-
-enum { STEPS = 60, ROUNDS = 6, ROOM = 64, PLAYERS = 6, TAGS = 3 };
-
-/* What a rank does in a step: puts bytes to its room at a target's, or tells it, or looks. */
-struct chance {
-    uint32_t to, kind, off, len, tag;
-    uint64_t value;
-};
-enum chance_kind { FEW, MANY, VALUE, SILENT, NOTIFY, GET, FLUSH, KINDS };
-
-TELPHER_RMA_FN static struct chance
-draw(uint32_t from, uint32_t round, uint32_t step, uint32_t size)
-{
-    uint64_t x = ((uint64_t)round << 40 | from << 20 | step) * 0x9e3779b97f4a7c15u;
-    struct chance c;
-
-    x = (x ^ x >> 31) * 0xbf58476d1ce4e5b9u;
-    x ^= x >> 29;
-    c.to = (uint32_t)(x % size);
-    c.kind = (uint32_t)((x >> 8) % (step % 8 == 0 ? KINDS : GET)); /* few of the last two */
-    c.len = c.kind == VALUE                       ? 8
-            : c.kind == NOTIFY || c.kind >= GET   ? 0
-            : c.kind == FEW || (x >> 16) % 2 == 0 ? 1 + (uint32_t)((x >> 20) % 8)
-                                                  : 9 + (uint32_t)((x >> 20) % 32);
-    c.off = (uint32_t)((x >> 32) % (ROOM - c.len)) / (c.kind == VALUE ? 8 : 1) *
-            (c.kind == VALUE ? 8 : 1);
-    c.tag = (x >> 48) % TAGS == 2 ? 300 : 3 + (uint32_t)((x >> 48) % TAGS);
-    c.value = x;
-    return c;
-}
-
-TELPHER_RMA_FN static uint8_t
-chance_byte(const struct chance *c, uint32_t i)
-{
-    return (uint8_t)(c->value >> i % 8 * 8);
-}
-
-/* One lane does to @p room what a step does there. */
-TELPHER_RMA_FN static void
-follow(const struct chance *c, uint8_t *room)
-{
-    for (uint32_t i = 0; i < c->len; i++) {
-        room[c->off + i] = chance_byte(c, i);
-    }
-}
-
-TELPHER_RMA_FN static void
-take_step(telpher_rma *rma, telpher_rma_win win, const struct chance *c, uint8_t *rooms,
-          uint8_t *bytes)
-{
-    const uint64_t off = (uint64_t)rma->world_rank * ROOM;
-
-    telpher_rma_sync(rma);
-    for (uint32_t i = telpher_rma_lane(rma); i < c->len; i += telpher_rma_lanes(rma)) {
-        bytes[i] = chance_byte(c, i);
-    }
-    if (telpher_rma_lane(rma) == 0) {
-        follow(c, rooms + c->to * ROOM);
-    }
-    telpher_rma_sync(rma);
-    if (c->kind == FEW || c->kind == MANY) {
-        telpher_rma_put_notify(rma, win, c->to, off + c->off, bytes, c->len, c->tag);
-    } else if (c->kind == VALUE) {
-        telpher_rma_put_value_notify(rma, win, c->to, off + c->off, c->value, c->tag);
-    } else if (c->kind == SILENT) {
-        telpher_rma_put(rma, win, c->to, off + c->off, bytes, c->len);
-    } else if (c->kind == NOTIFY) {
-        telpher_rma_notify(rma, WORLD, c->to, c->tag);
-    } else if (c->kind == FLUSH) {
-        telpher_rma_flush(rma, win);
-    } else {
-        telpher_rma_get(rma, win, c->to, off, bytes, ROOM);
-        for (uint32_t i = 0; i < ROOM; i++) {
-            must(rma, bytes[i] == rooms[c->to * ROOM + i]);
-        }
-    }
-}
-
-/* What came from a rank in a round: how often each tag, and the bytes. */
-TELPHER_RMA_FN static void
-look_at_room(telpher_rma *rma, uint32_t from, uint32_t round, const uint8_t *room,
-             uint8_t *bytes, uint32_t counts[TAGS])
-{
-    telpher_rma_sync(rma);
-    for (uint32_t r = 0; r <= round; r++) { /* from the first one on */
-        for (uint32_t i = 0; i < STEPS; i++) {
-            const struct chance c = draw(from, r, i, rma->world_size);
-
-            if (c.to == rma->world_rank && telpher_rma_lane(rma) == 0) {
-                follow(&c, bytes);
-            }
-            if (c.to == rma->world_rank && r == round && c.kind != SILENT &&
-                c.kind < GET) {
-                counts[c.tag == 300 ? 2 : c.tag - 3]++;
-            }
-        }
-    }
-    telpher_rma_sync(rma);
-    for (uint32_t i = telpher_rma_lane(rma); i < ROOM; i += telpher_rma_lanes(rma)) {
-        must(rma, room[i] == bytes[i]);
-    }
-}
-
-/* All put to all by chance, each to its own room there; behind the last notification of each all
- * is there, and who gets what it put sees it. */
-TELPHER_RMA_KERNEL(kernel_chances)
-{
-    struct edges *d = (struct edges *)telpher_rma_data(rma);
-    const uint32_t me = rma->world_rank, size = rma->world_size;
-    uint8_t *mine = (uint8_t *)d->cells + (uint64_t)me * PLAYERS * ROOM;
-    TELPHER_RMA_SHARED(rma, uint8_t, rooms, PLAYERS *ROOM);
-    TELPHER_RMA_SHARED(rma, uint8_t, bytes, ROOM);
-    telpher_rma_win win;
-
-    for (uint32_t i = telpher_rma_lane(rma); i < PLAYERS * ROOM;
-         i += telpher_rma_lanes(rma)) {
-        rooms[i] = 0;
-    }
-    telpher_rma_win_create(rma, WORLD, mine, PLAYERS * ROOM, &win);
-    for (uint32_t round = 0; round < ROUNDS && !telpher_rma_gpu_failed(rma); round++) {
-        uint32_t counts[TAGS] = {0, 0, 0};
-
-        for (uint32_t i = 0; i < STEPS; i++) {
-            const struct chance c = draw(me, round, i, size);
-
-            take_step(rma, win, &c, rooms, bytes);
-        }
-        for (uint32_t r = 0; r < size; r++) {
-            telpher_rma_notify(rma, WORLD, r, 7);
-        }
-        telpher_rma_wait(rma, 7, size);
-        for (uint32_t r = 0; r < size; r++) {
-            telpher_rma_sync(rma);
-            if (telpher_rma_lane(rma) == 0) {
-                memset(bytes, 0, ROOM);
-            }
-            look_at_room(rma, r, round, mine + r * ROOM, bytes, counts);
-        }
-        for (uint32_t k = 0; k < TAGS; k++) {
-            telpher_rma_wait(rma, k == 2 ? 300 : 3 + k, counts[k]);
-        }
-        telpher_rma_barrier(rma, WORLD);
-    }
-    must(rma, telpher_rma_test(rma, 3, 1) == TELPHER_ERR_AGAIN);
-    telpher_rma_win_free(rma, win);
-}
-
 /* ---- the host ---- */
 
 static struct edges *data;
@@ -475,6 +330,9 @@ run_edge(const struct edge *e, uint32_t lanes)
     for (uint32_t n = 1; n <= lanes; n = n < lanes ? lanes : n + 1) {
         for (uint32_t k = 0; k < e->times; k++) {
             memset((void *)data, 0, sizeof(*data));
+            for (int r = 0; r < CHANCE_RANKS; r++) {
+                data->rooms[r] = data->bytes[r];
+            }
             run(e->kernel, e->ranks, n, e->devices, e->timeout_ns, e->expected,
                 e->words, data);
         }
@@ -502,8 +360,8 @@ main(int argc, char **argv)
         {"for_ever", &kernel_for_ever, 3, 2, 1, SOON, TELPHER_ERR_DEADLOCK,
          "rank 2: has returned"},
         {"for_long", &kernel_for_long, 3, 2, 1, SOON / 2, TELPHER_OK, ""},
-        {"chances", &kernel_chances, PLAYERS, 3, 3, LATE, TELPHER_OK, ""},
-        {"chances_near", &kernel_chances, PLAYERS, 1, 1, LATE, TELPHER_OK, ""},
+        {"chances", &kernel_chances, CHANCE_RANKS, 3, 3, LATE, TELPHER_OK, ""},
+        {"chances_near", &kernel_chances, CHANCE_RANKS, 1, 1, LATE, TELPHER_OK, ""},
         {"overlap", &kernel_overlap, 2, 1, 1, LATE, TELPHER_OK, ""},
     };
     const uint32_t lanes = argc > 1 ? (uint32_t)atoi(argv[1]) : 32;

@@ -4,7 +4,7 @@
  *
  * Kernels on GPUs whose ranks lie in several processes: good (those of the tests, with
  * poisoned memory), few (some of them), bad (what fails, and who is told), litmus (whether
- * data is there when its notification is), latency (beside a flag's way to the host and back),
+ * data is there when its notification is, and for a few ranks steps by chance), latency (beside a flag's way to the host and back),
  * dies (the last process is killed while the others wait: add -k to the launch).
  * Compiled with -DWITH_MPI it is started by mpirun and has MPI's own messages.
  * scripts/gpu/rma.sh runs it on GPUs, the tests on processors that play GPUs.
@@ -22,6 +22,7 @@
 
 #include "join.h"
 #include "processes.h"
+#include "rma/cuda_chance.h"
 #include "rma/cuda_litmus.h"
 #include "rma/test_kernels.h"
 
@@ -367,6 +368,26 @@ bad_kernels(void)
     telpher_rma_destroy(job);
 }
 
+/* Memory that the others open, and memory that the agents alone reach at first. */
+static void
+chances(telpher_rma_job *job)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        uint8_t *block, **rooms = make_rooms((size_t)CHANCE_RANKS * CHANCE_ROOM, &block);
+        telpher_status status;
+
+        if (shared) {
+            telpher_rma_cuda_share(block);
+        }
+        status = telpher_rma_run(job, &kernel_chances, rooms, NULL);
+        if (status != TELPHER_OK) {
+            failed("chances", status, telpher_rma_report(job));
+        }
+        cudaFree(rooms);
+        cudaFree(block);
+    }
+}
+
 static void
 litmus(telpher_rma_job *job, uint32_t rounds)
 {
@@ -522,6 +543,9 @@ several(const char *what, uint32_t most)
         bad_kernels();
     } else if (strcmp(what, "litmus") == 0) {
         litmus(job, most != 0 ? most : 2500);
+        if (world <= CHANCE_RANKS) {
+            chances(job);
+        }
     } else {
         latency(job, most != 0 ? most : 1000);
     }
