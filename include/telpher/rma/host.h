@@ -110,6 +110,7 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *         TELPHER_ERR_INVALID    lanes of a rank, or ranks of a group, were at different calls;
  *                                processes came with different kernels or numbers
  *         TELPHER_ERR_PEER_LOST  a process was lost, now or in an earlier launch
+ *         TELPHER_ERR_DEVICE     a call of CUDA failed, with its words
  *         and what a call in the kernel returned, or telpher_rma_fail() said
  * Since: 0.1.
  */

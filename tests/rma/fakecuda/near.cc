@@ -4,6 +4,7 @@
  *
  * The second process does not see the first one's GPU, which adds to its counters all the
  * same: it must know, since it has to look at them in another way.
+ * And a card of another process is used only if its numbers can be.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,33 @@ TELPHER_RMA_KERNEL(kernel_near)
     domains[0] = telpher_rma_gpu_state_of(rma)->domains;
 }
 
+/* A card as a process like this one would send it, but for one thing. */
+static int
+cards_are_checked(void)
+{
+    struct telpher_rma_cuda_card mine, card;
+    int good;
+
+    memset(&mine, 0, sizeof(mine));
+    mine.tags = 4;
+    mine.count = 2;
+    mine.senders = 64;
+    mine.regions[0].range.len = 4096;
+    good = telpher_rma_cuda_is_good(&mine, &mine, sizeof(mine)) &&
+           !telpher_rma_cuda_is_good(&mine, NULL, sizeof(mine)) &&
+           !telpher_rma_cuda_is_good(&mine, &mine, sizeof(mine) - 1);
+    for (int n = 0; n < 6; n++) {
+        card = mine;
+        card.machine[0] = n == 0;
+        card.tags += n == 1;
+        card.senders = n == 2 ? UINT64_MAX : card.senders;
+        card.count = n == 3 ? 0 : n == 4 ? 2 + TELPHER_RMA_CUDA_REGIONS : card.count;
+        card.regions[0].range.len -= n == 5;
+        good = good && !telpher_rma_cuda_is_good(&mine, &card, sizeof(card));
+    }
+    return good;
+}
+
 int
 main(void)
 {
@@ -45,7 +73,7 @@ main(void)
     }
     good = telpher_rma_run(job, &kernel_near, data, NULL) == TELPHER_OK;
     cudaMemcpy(domains, data, sizeof(domains), cudaMemcpyDeviceToHost);
-    good = good && domains[0] == 2 && (process != 0 || domains[1] == 1);
+    good = good && cards_are_checked() && domains[0] == 2 && (process != 0 || domains[1] == 1);
     printf("process %u: %s\n", process, good ? "good" : "FAILED");
     telpher_rma_destroy(job);
     cudaFree(data);
