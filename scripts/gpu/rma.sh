@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: scripts/gpu/rma.sh BUILD-FOLDER [RESULTS-FOLDER] [PART…]
-# Kernels whose ranks communicate, on NVIDIA GPUs, in parts of about a minute at most, all of them unless named:
+# Kernels whose ranks communicate, on NVIDIA GPUs, in parts of one to five minutes, all of them unless named:
 #   build    with nvcc, into BUILD-FOLDER/gpu-rma; the rest runs what lies there, also on a machine without a compiler
 #   kernels  the kernels of the tests, 1 to 264 ranks of 1 to 256 lanes, what is refused, who waits for whom, and millions
 #            of messages whose data must be there: on one GPU, on devices of it that are peers, and on all GPUs there are
