@@ -286,18 +286,11 @@ telpher_rma_gpu_timer(telpher_rma *rma, int stop, const char *where)
 
 /* ---- a kernel ---- */
 
+/* What a kernel knows of its rank. */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
+telpher_rma_gpu_begin_handle(telpher_rma_gpu *g, telpher_rma *rma, uint32_t me,
+                             uint32_t device)
 {
-    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    uint32_t me = launch->first + blockIdx.x;
-    uint32_t device =
-        (uint32_t)((uint64_t)(me - launch->base) * launch->devices / launch->ranks);
-    uint32_t domain = telpher_rma_gpu_domain(launch, me);
-    telpher_rma_gpu *g = launch->parts[domain].launch;
-    const telpher_rma_gpu_part *part = &g->parts[domain];
-    uint64_t tags = (uint64_t)me * g->tags;
-
     rma->abi = TELPHER_RMA_ABI;
     rma->struct_size = sizeof(*rma);
     rma->calls = NULL;
@@ -315,26 +308,19 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     rma->block[1] = blockDim.y;
     rma->block[2] = blockDim.z;
     rma->tags = g->tags;
-    state->domain = domain;
-    state->parts = g->domains;
-    state->domains = g->domains + (g->boxes != NULL);
-    state->device = device;
-    state->devices = g->devices;
+}
+
+/* Nothing was put, told or waited for yet. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_begin_empty(telpher_rma_gpu_state *state)
+{
     state->dirty = 0;
-    state->tags = g->tags;
-    state->counts = part->counts + tags;
-    state->senders = part->senders + tags;
-    state->taken_more = part->taken + tags;
-    telpher_rma_gpu_forget_places(rma);
     for (int i = 0; i < TELPHER_RMA_GPU_GROUPS; i++) {
         state->own[i].came[0] = state->own[i].came[1] = 0;
         state->own[i].met = 0;
         state->own[i].size = 0;
     }
-    state->box = g->shared != NULL ? &g->shared->mailboxes[me - g->base] : NULL;
-    state->answer = g->shared != NULL ? &part->answers[me] : NULL;
     state->posted = state->room = state->asked = state->by_agent = 0;
-    state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     state->mailed = 0;
     state->answered = state->under_way = 0;
     state->looks = state->waits = state->asks = 0;
@@ -346,6 +332,35 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
         state->out[i].target = TELPHER_RMA_NO_RANK;
         state->out[i].sent = state->out[i].acked = 0;
     }
+}
+
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint32_t me = launch->first + blockIdx.x;
+    uint32_t device =
+        (uint32_t)((uint64_t)(me - launch->base) * launch->devices / launch->ranks);
+    uint32_t domain = telpher_rma_gpu_domain(launch, me);
+    telpher_rma_gpu *g = launch->parts[domain].launch;
+    const telpher_rma_gpu_part *part = &g->parts[domain];
+    uint64_t tags = (uint64_t)me * g->tags;
+
+    telpher_rma_gpu_begin_handle(g, rma, me, device);
+    telpher_rma_gpu_begin_empty(state);
+    telpher_rma_gpu_forget_places(rma);
+    state->domain = domain;
+    state->parts = g->domains;
+    state->domains = g->domains + (g->boxes != NULL);
+    state->device = device;
+    state->devices = g->devices;
+    state->tags = g->tags;
+    state->counts = part->counts + tags;
+    state->senders = part->senders + tags;
+    state->taken_more = part->taken + tags;
+    state->box = g->shared != NULL ? &g->shared->mailboxes[me - g->base] : NULL;
+    state->answer = g->shared != NULL ? &part->answers[me] : NULL;
+    state->bell = part->mail != NULL ? &part->bells[me] : NULL;
     if (telpher_rma_gpu_load64(&g->parts[0].launch->start) == 0) {
         atomicCAS_system((unsigned long long *)&g->parts[0].launch->start, 0ull,
                          (unsigned long long)telpher_rma_gpu_clock());
