@@ -348,6 +348,43 @@ greet_and_end(void)
     peers = TELPHER_ERR_PEER_LOST;
 }
 
+/* Another has heard of all, and its ranks have failed already. */
+static void
+fail_early(void)
+{
+    const struct tp_world *w = handler_user;
+    struct {
+        telpher_rma_command c;
+        char words[8];
+    } it = {.c = {.op = TP_AGENT_FAILED,
+                  .tag = (uint32_t)TELPHER_ERR_DEVICE,
+                  .launch = w->serial},
+            .words = "early"};
+    telpher_msg msg = {
+        .from = (own + 1) % COUNT, .params = &it, .params_len = sizeof(it)};
+
+    on_entry(context(), &msg, handler_user);
+}
+
+/* A launch that fails before it has begun here is not the last one. */
+static void
+come_to_failed_launch(struct process *p)
+{
+    const struct tp_coming coming = {.own = TELPHER_OK};
+    telpher_error err = {TELPHER_OK, {0}};
+    telpher_status status = TELPHER_OK;
+    struct tp_run *run = tp_run_create(p->job, &kernel, NULL, &status);
+
+    require(run != NULL);
+    on_progress = fail_early;
+    peers = TELPHER_OK;
+    status = tp_remote_begin(p->job->world, run, p->job, &kernel, &coming, &err);
+    on_progress = NULL;
+    require(status == TELPHER_ERR_DEVICE && strstr(err.text, "early") != NULL);
+    require(!p->job->world->broken);
+    tp_run_destroy(run);
+}
+
 /* What came of hellos is looked at when this process comes to the launch. */
 static void
 come_to_next_launch(struct process *p, bool greet)
@@ -674,6 +711,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         }
     }
     finish(&p);
+    if (flags == 8 && len == 1) { /* nothing that came before is in its way */
+        come_to_failed_launch(&p);
+    }
     come_to_next_launch(&p, (flags & 4) != 0);
     telpher_rma_destroy(p.job);
     end_fn(end_user);
