@@ -72,28 +72,30 @@ telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
     uint32_t count = 0, sender = 0;
     const size_t at = (size_t)rank * c->host.tags + w->tag;
 
-    if (w->kind == 0 || w->kind == 4) {
+    if (w->kind == TELPHER_RMA_GPU_RUNS || w->kind == TELPHER_RMA_GPU_RETURNED) {
         fprintf(out, "rank %u: %s\n", rank,
-                w->kind == 4 ? "has returned from the kernel" : "ran");
+                w->kind == TELPHER_RMA_GPU_RETURNED ? "has returned from the kernel"
+                                                    : "ran");
         return;
     }
     telpher_rma_cuda_text(w->where, where);
     telpher_rma_cuda_text(w->call, call);
-    if (w->kind == 5) {
+    if (w->kind == TELPHER_RMA_GPU_IN_SETTLE) {
         fprintf(out, "rank %u: waits in %s until rank %u looks what it sent", rank,
                 call, w->tag);
-    } else if (w->kind == 6) {
+    } else if (w->kind == TELPHER_RMA_GPU_IN_ROOM) {
         fprintf(out, "rank %u: waits in %s for room: %d commands are before it", rank,
                 call, (int)TELPHER_RMA_LINES);
-    } else if (w->kind == 7) {
+    } else if (w->kind == TELPHER_RMA_GPU_IN_ASK) {
         fprintf(out, "rank %u: waits in %s for an answer of another process", rank,
                 call);
-    } else if (w->kind != 3) {
+    } else if (w->kind != TELPHER_RMA_GPU_IN_GROUP) {
         cudaMemcpy(&count, part->counts + at, 4, cudaMemcpyDeviceToHost);
         cudaMemcpy(&sender, part->senders + at, 4, cudaMemcpyDeviceToHost);
         fprintf(out, "rank %u: waits for tag %u%s: %u of %u", rank, w->tag,
-                w->kind == 2 ? " or others" : "", count - w->taken,
-                w->kind == 2 ? 1 : w->count);
+                w->kind == TELPHER_RMA_GPU_IN_WAIT_ANY ? " or others" : "",
+                count - w->taken,
+                w->kind == TELPHER_RMA_GPU_IN_WAIT_ANY ? 1 : w->count);
         if (w->from != TELPHER_RMA_NO_RANK) {
             fprintf(out, " from rank %u", w->from);
         }

@@ -397,7 +397,8 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
         return;
     }
     telpher_rma_gpu_fence(rma);
-    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 4);
+    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                          TELPHER_RMA_GPU_RETURNED);
     if (state->box != NULL) {
         telpher_rma_gpu_post_return(rma);
     }

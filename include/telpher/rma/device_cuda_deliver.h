@@ -129,7 +129,7 @@ telpher_rma_gpu_deliver_one(telpher_rma_gpu *g, const telpher_rma_command *c)
         break;
     case TELPHER_RMA_DELIVER_GONE:
         telpher_rma_gpu_deliver_fence(g, g->domains - 1); /* behind what it sent */
-        telpher_rma_gpu_store(&g->gone[c->from], 4);
+        telpher_rma_gpu_store(&g->gone[c->from], TELPHER_RMA_GPU_RETURNED);
         break;
     case TELPHER_RMA_DELIVER_GROUP:
         telpher_rma_gpu_store(&g->groups[c->where].size, (uint32_t)c->off);

@@ -114,7 +114,7 @@ telpher_rma_gpu_few_take(const telpher_rma *rma, const uint64_t *slot, int index
         }
     }
     const telpher_rma_gpu_waiting wait = {
-        where,           call, telpher_rma_gpu_clock(), 3,
+        where,           call, telpher_rma_gpu_clock(), TELPHER_RMA_GPU_IN_GROUP,
         (uint32_t)index, 0,    TELPHER_RMA_NO_RANK,     0};
 
     telpher_rma_gpu_state_of(rma)->listed = 1;
@@ -308,7 +308,8 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
     __syncthreads(); /* behind what each lane waited for */
     result = state->once;
     if (telpher_rma_gpu_lane() == 0 && result == TELPHER_OK && state->listed) {
-        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                              TELPHER_RMA_GPU_RUNS);
         state->listed = 0;
     }
     return result;

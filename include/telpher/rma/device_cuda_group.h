@@ -195,8 +195,9 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_meet_long(const telpher_rma *rma, int index, const uint64_t *at,
                           uint64_t all, const char *call, const char *where)
 {
-    telpher_rma_gpu_waiting wait = {where,           call, telpher_rma_gpu_clock(), 3,
-                                    (uint32_t)index, 0,    TELPHER_RMA_NO_RANK,     0};
+    telpher_rma_gpu_waiting wait = {
+        where,           call, telpher_rma_gpu_clock(), TELPHER_RMA_GPU_IN_GROUP,
+        (uint32_t)index, 0,    TELPHER_RMA_NO_RANK,     0};
     telpher_status status =
         telpher_rma_gpu_failed(rma) ? TELPHER_ERR_CANCELED : TELPHER_OK;
 
@@ -205,7 +206,8 @@ telpher_rma_gpu_meet_long(const telpher_rma *rma, int index, const uint64_t *at,
 
         if ((uint32_t)seen == (uint32_t)all) {
             telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
-            telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+            telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                                  TELPHER_RMA_GPU_RUNS);
             return seen == all /* else they came, but not for the same */
                        ? TELPHER_OK
                        : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where);

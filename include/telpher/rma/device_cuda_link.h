@@ -61,7 +61,8 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
                      const char *where)
 {
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
-    telpher_rma_gpu_waiting wait = telpher_rma_gpu_wait_of(6, 0, call, where);
+    telpher_rma_gpu_waiting wait =
+        telpher_rma_gpu_wait_of(TELPHER_RMA_GPU_IN_ROOM, 0, call, where);
     telpher_status status =
         telpher_rma_gpu_failed(rma) ? TELPHER_ERR_CANCELED : TELPHER_OK;
     uint32_t polls = 0;
@@ -181,7 +182,8 @@ telpher_rma_gpu_ask_all(const telpher_rma *rma, const telpher_rma_command *c,
             ? telpher_rma_gpu_of(rma)->windows[TELPHER_RMA_GPU_WINDOWS + c->where].group
         : c->where <= 1 ? 0
                         : (uint32_t)c->where - 1;
-    const telpher_rma_gpu_waiting wait = telpher_rma_gpu_wait_of(3, group, call, where);
+    const telpher_rma_gpu_waiting wait =
+        telpher_rma_gpu_wait_of(TELPHER_RMA_GPU_IN_GROUP, group, call, where);
     uint32_t place;
     telpher_status status = telpher_rma_gpu_room(rma, &place, call, where);
 
@@ -260,7 +262,8 @@ telpher_rma_gpu_ask_flush(const telpher_rma *rma, telpher_rma_win win,
 {
     telpher_rma_command c = telpher_rma_gpu_command(TELPHER_RMA_COMMAND_FLUSH,
                                                     win - TELPHER_RMA_GPU_WINDOWS);
-    const telpher_rma_gpu_waiting wait = telpher_rma_gpu_wait_of(7, 0, "flush", where);
+    const telpher_rma_gpu_waiting wait =
+        telpher_rma_gpu_wait_of(TELPHER_RMA_GPU_IN_ASK, 0, "flush", where);
     telpher_status status = TELPHER_OK;
     uint32_t place;
     uint64_t value;
@@ -293,7 +296,8 @@ telpher_rma_gpu_post_return(const telpher_rma *rma)
         telpher_rma_gpu_command(TELPHER_RMA_COMMAND_RETURNED, 0);
 
     (void)telpher_rma_gpu_post(rma, &c, "end", "the kernel's end");
-    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 4);
+    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                          TELPHER_RMA_GPU_RETURNED);
 }
 
 /* ---- all lanes ---- */
@@ -386,7 +390,8 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_ask_get(const telpher_rma *rma, const telpher_rma_command *c,
                         const char *where)
 {
-    const telpher_rma_gpu_waiting wait = telpher_rma_gpu_wait_of(7, 0, "get", where);
+    const telpher_rma_gpu_waiting wait =
+        telpher_rma_gpu_wait_of(TELPHER_RMA_GPU_IN_ASK, 0, "get", where);
     telpher_status status;
     uint32_t place;
     uint64_t value;

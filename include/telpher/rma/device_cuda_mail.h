@@ -320,8 +320,9 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
                        const char *call, const char *where)
 {
-    telpher_rma_gpu_waiting wait = {where,       call, telpher_rma_gpu_clock(), 5,
-                                    out->target, 0,    TELPHER_RMA_NO_RANK,     0};
+    telpher_rma_gpu_waiting wait = {
+        where,       call, telpher_rma_gpu_clock(), TELPHER_RMA_GPU_IN_SETTLE,
+        out->target, 0,    TELPHER_RMA_NO_RANK,     0};
     telpher_status status = TELPHER_OK;
     uint32_t polls = 0;
 

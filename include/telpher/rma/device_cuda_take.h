@@ -223,14 +223,15 @@ telpher_rma_gpu_nobody_sends(const telpher_rma *rma, uint64_t before)
 
     for (uint32_t r = 0; r < g->world && nobody; r++) {
         if (r - g->base >= g->ranks) {
-            nobody = telpher_rma_gpu_load(&g->gone[r]) == 4;
+            nobody = telpher_rma_gpu_load(&g->gone[r]) == TELPHER_RMA_GPU_RETURNED;
         } else if (r != rma->world_rank) {
             const telpher_rma_gpu_waiting *w =
                 &g->parts[telpher_rma_gpu_domain(g, r)].waits[r];
             const uint32_t kind = telpher_rma_gpu_load(&w->kind);
 
-            nobody =
-                kind == 4 || (kind == 8 && telpher_rma_gpu_load64(&w->since) < before);
+            nobody = kind == TELPHER_RMA_GPU_RETURNED ||
+                     (kind == TELPHER_RMA_GPU_IN_WAIT_ALWAYS &&
+                      telpher_rma_gpu_load64(&w->since) < before);
         }
     }
     return nobody;
@@ -262,11 +263,13 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
                           uint32_t count, uint64_t timeout_ns, const char *where)
 {
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    const uint32_t *sender = NULL; /* 4: it has returned */
+    const uint32_t *sender = NULL; /* what it does */
     telpher_rma_gpu_waiting wait = {where,
                                     "wait",
                                     telpher_rma_gpu_clock(),
-                                    timeout_ns == UINT64_MAX ? 8u : 1u,
+                                    timeout_ns == UINT64_MAX
+                                        ? (uint32_t)TELPHER_RMA_GPU_IN_WAIT_ALWAYS
+                                        : (uint32_t)TELPHER_RMA_GPU_IN_WAIT,
                                     tag,
                                     count,
                                     from,
@@ -282,9 +285,10 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
     }
     for (uint32_t polls = TELPHER_RMA_GPU_EAGER - 1; status == TELPHER_OK; polls++) {
         /* a sender whose kernel has returned sends no more; its state is looked at first */
-        uint32_t gone = sender != NULL && polls % TELPHER_RMA_GPU_EAGER == 0 &&
-                        telpher_rma_gpu_acquire(
-                            sender, telpher_rma_gpu_state_of(rma)->domains) == 4;
+        uint32_t gone =
+            sender != NULL && polls % TELPHER_RMA_GPU_EAGER == 0 &&
+            telpher_rma_gpu_acquire(sender, telpher_rma_gpu_state_of(rma)->domains) ==
+                TELPHER_RMA_GPU_RETURNED;
 
         telpher_rma_gpu_look_for_mail(rma);
         if (wait.taken != telpher_rma_gpu_taken(rma, tag)) { /* small puts came */
@@ -292,19 +296,21 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
             telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->taken, wait.taken);
         }
         if (telpher_rma_gpu_there(rma, tag, count)) {
-            telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+            telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                                  TELPHER_RMA_GPU_RUNS);
             telpher_rma_gpu_take(rma, tag, count);
             return TELPHER_OK;
         }
         status =
             gone ? telpher_rma_gpu_fail_at(rma, TELPHER_ERR_PEER_LOST, "wait", where)
                  : telpher_rma_gpu_look(rma, &wait, timeout_ns, polls);
-        if (wait.kind == 8 && status == TELPHER_OK) {
+        if (wait.kind == TELPHER_RMA_GPU_IN_WAIT_ALWAYS && status == TELPHER_OK) {
             status = telpher_rma_gpu_look_for_senders(rma, &looks, &last, where);
         }
     }
     if (status == TELPHER_ERR_TIMEOUT && timeout_ns != 0) { /* it waits no more */
-        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                              TELPHER_RMA_GPU_RUNS);
     }
     return status;
 }
@@ -374,8 +380,9 @@ TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_any_one(const telpher_rma *rma, const uint32_t *tags,
                              uint32_t tag_count, uint32_t *ret_tag, const char *where)
 {
-    telpher_rma_gpu_waiting wait = {where, "wait_any", telpher_rma_gpu_clock(), 2,
-                                    0,     tag_count,  TELPHER_RMA_NO_RANK,     0};
+    telpher_rma_gpu_waiting wait = {
+        where, "wait_any", telpher_rma_gpu_clock(), TELPHER_RMA_GPU_IN_WAIT_ANY,
+        0,     tag_count,  TELPHER_RMA_NO_RANK,     0};
     telpher_status status =
         telpher_rma_gpu_failed(rma) ? TELPHER_ERR_CANCELED : TELPHER_OK;
 
@@ -394,7 +401,8 @@ telpher_rma_gpu_wait_any_one(const telpher_rma *rma, const uint32_t *tags,
                 *ret_tag = tags[i];
                 telpher_rma_gpu_take(rma, tags[i], 1);
                 if (polls >= TELPHER_RMA_GPU_EAGER) {
-                    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+                    telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                                          TELPHER_RMA_GPU_RUNS);
                 }
                 return TELPHER_OK;
             }

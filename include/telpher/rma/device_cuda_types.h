@@ -48,13 +48,24 @@ enum {
     TELPHER_RMA_GPU_BROADCAST
 };
 
+/** What a rank does, for the table. */
+enum telpher_rma_gpu_doing {
+    TELPHER_RMA_GPU_RUNS = 0,
+    TELPHER_RMA_GPU_IN_WAIT, /* for a tag */
+    TELPHER_RMA_GPU_IN_WAIT_ANY, /* for one of several */
+    TELPHER_RMA_GPU_IN_GROUP, /* for the others of a group */
+    TELPHER_RMA_GPU_RETURNED, /* from the kernel */
+    TELPHER_RMA_GPU_IN_SETTLE, /* for a target to look */
+    TELPHER_RMA_GPU_IN_ROOM, /* in the ring to the agent */
+    TELPHER_RMA_GPU_IN_ASK, /* for the agent's answer */
+    TELPHER_RMA_GPU_IN_WAIT_ALWAYS /* for a tag, without an end */
+};
+
 /** What a rank waits for, for the table. */
 typedef struct telpher_rma_gpu_waiting {
     const char *where, *call;
     uint64_t since;
-    /* 0 nothing, 1 tag, 2 any of several, 3 group, 4 has returned, 5 that a rank looks, 6 room,
-     * 7 an answer, 8 tag, without an end */
-    uint32_t kind;
+    uint32_t kind; /* enum telpher_rma_gpu_doing */
     uint32_t tag, count, from, taken;
 } telpher_rma_gpu_waiting;
 
@@ -139,7 +150,7 @@ typedef struct telpher_rma_gpu {
     telpher_rma_shared *shared; /* with the process's agent; NULL = one process */
     uint64_t
         *boxes; /* counts and senders of each rank of the world that is reached; or 0 */
-    uint32_t *gone; /* by rank of the world: it has returned elsewhere */
+    uint32_t *gone; /* by rank of the world: RETURNED, elsewhere */
     void *data;
     uint64_t timeout_ns, start;
     int32_t status; /* the first failure */

@@ -67,7 +67,8 @@ telpher_rma_gpu_waited(const telpher_rma *rma, const uint32_t *at, uint32_t poll
 {
     if (polls >= TELPHER_RMA_GPU_EAGER) {
         telpher_rma_gpu_acquire(at, telpher_rma_gpu_state_of(rma)->domains);
-        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind, 0);
+        telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
+                              TELPHER_RMA_GPU_RUNS);
     }
 }
 
