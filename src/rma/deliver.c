@@ -156,11 +156,14 @@ tp_link_drain(struct tp_run *run)
 {
     struct tp_link *l = run->link;
     uint32_t pushed;
+    bool runs;
 
     tp_mutex_lock(&l->push);
     pushed = (uint32_t)l->pushed;
+    runs = l->runs; /* else nobody has a window yet, so nothing was put */
     tp_mutex_unlock(&l->push);
-    while ((int32_t)(pushed - __atomic_load_n(&l->shared->taken, __ATOMIC_ACQUIRE)) >
+    while (runs &&
+           (int32_t)(pushed - __atomic_load_n(&l->shared->taken, __ATOMIC_ACQUIRE)) >
                0 &&
            !atomic_load(&l->over)) {
         sched_yield();
