@@ -418,7 +418,6 @@ add_dependency(struct td_cmd *cmd, cl_event event, bool listed)
 {
     struct td_dependent *d;
 
-    listed = listed || td_script()->cascade;
     if (event->status <= CL_COMPLETE) {
         cmd->wait_failed |= listed && event->status < 0;
         return true;
@@ -427,7 +426,9 @@ add_dependency(struct td_cmd *cmd, cl_event event, bool listed)
     if (d == NULL) {
         return false;
     }
-    *d = (struct td_dependent){.next = event->dependents, .cmd = cmd, .listed = listed};
+    *d = (struct td_dependent){.next = event->dependents,
+                               .cmd = cmd,
+                               .listed = listed || td_script()->cascade};
     event->dependents = d;
     event->obj.refs++; /* so that a user event released too early is not freed */
     cmd->dep[cmd->num_dep++] = event;
