@@ -92,7 +92,7 @@ open_scene(struct scene *s, cl_command_queue_properties properties)
     s->sleep = clCreateKernel(program, "sleep_ms", &err);
     CHECK(err);
     CHECK(clReleaseProgram(program));
-    s->host = malloc(LARGE);
+    s->host = calloc(1, LARGE);
     MUST(s->host != NULL);
 }
 
