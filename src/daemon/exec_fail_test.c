@@ -26,15 +26,6 @@ open_scene(void **state)
     return result;
 }
 
-static void
-use_new_queue(struct test_scene *c, uint64_t properties)
-{
-    struct tp_wire_queue_create m = {.context = c->context, .properties = properties};
-
-    c->queue = m.queue = test_id(&c->s, TP_WIRE_KIND_QUEUE);
-    test_put(&c->s, TP_WIRE_QUEUE_CREATE, &m);
-}
-
 static uint64_t
 put_fill(struct test_scene *c)
 {
@@ -76,7 +67,7 @@ fail_and_go_on(struct test_scene *c, bool in_order,
 {
     uint64_t transfer = test_id(&c->s, TP_WIRE_KIND_TRANSFER), write, behind, event;
 
-    use_new_queue(c, in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    test_use_new_queue(c, in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     write = test_put_write(c, transfer, TEST_MEMORY);
     behind = in_order ? put_fill(c) : put_marker(c);
     test_put_piece(c, transfer, 0, PIECE, 0);

@@ -30,15 +30,6 @@ open_ordinary(void **state)
 
 /* ---- commands ---- */
 
-static void
-use_new_queue(struct test_scene *c, uint64_t properties)
-{
-    struct tp_wire_queue_create m = {.context = c->context, .properties = properties};
-
-    c->queue = m.queue = test_id(&c->s, TP_WIRE_KIND_QUEUE);
-    test_put(&c->s, TP_WIRE_QUEUE_CREATE, &m);
-}
-
 static uint64_t
 make_user_event(struct test_scene *c)
 {
@@ -141,9 +132,9 @@ test_other_queues(void **state)
     uint64_t user = make_user_event(c), first, second;
 
     first = put_marker(c, user, TP_WIRE_NOTIFY);
-    use_new_queue(c, 0);
+    test_use_new_queue(c, 0);
     second = put_marker(c, first, TP_WIRE_NOTIFY);
-    use_new_queue(c, 0);
+    test_use_new_queue(c, 0);
     test_expect_success(c, put_marker(c, 0, TP_WIRE_NOTIFY));
     expect_reader(c);
     assert_int_equal(test_count(&c->s, TP_WIRE_DONE), 0);
@@ -173,7 +164,7 @@ move_behind_commands(struct test_scene *c, uint64_t properties)
     const size_t half = TEST_MEMORY / 2;
     struct tp_wire_barrier barrier = {0};
 
-    use_new_queue(c, properties);
+    test_use_new_queue(c, properties);
     barrier.queue = c->queue;
     test_fill(c->memory, half, 5);
     memset(c->memory + half, 0, half);
@@ -218,7 +209,7 @@ test_last_fails(void **state)
     uint64_t user, good, bad;
     struct tp_wire_done done;
 
-    use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     user = make_user_event(c);
     good = put_marker(c, 0, TP_WIRE_NOTIFY);
     bad = put_marker(c, user, TP_WIRE_NOTIFY);

@@ -51,3 +51,12 @@ test_driver_log(void)
     assert_non_null(f);
     return f;
 }
+
+void
+test_use_new_queue(struct test_scene *c, uint64_t properties)
+{
+    struct tp_wire_queue_create m = {.context = c->context, .properties = properties};
+
+    c->queue = m.queue = test_id(&c->s, TP_WIRE_KIND_QUEUE);
+    test_put(&c->s, TP_WIRE_QUEUE_CREATE, &m);
+}

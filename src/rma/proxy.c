@@ -27,20 +27,12 @@ mailbox_of(const struct tp_rank *rank)
     return &rank->run->link->shared->mailboxes[local_of(rank)];
 }
 
-static const telpher_rma_line *
-next_line(const struct tp_rank *rank, uint32_t *ret_round)
-{
-    uint64_t next = rank->run->link->next[local_of(rank)];
-
-    *ret_round = telpher_rma_link_round(next, TELPHER_RMA_LINES);
-    return &mailbox_of(rank)->lines[next % TELPHER_RMA_LINES];
-}
-
 static bool
 read_line(const struct tp_rank *rank, telpher_rma_words *ret_words)
 {
-    uint32_t round;
-    const telpher_rma_line *line = next_line(rank, &round);
+    uint64_t next = rank->run->link->next[local_of(rank)];
+    const uint32_t round = telpher_rma_link_round(next, TELPHER_RMA_LINES);
+    const telpher_rma_line *line = &mailbox_of(rank)->lines[next % TELPHER_RMA_LINES];
 
     for (int i = 0; i < 8; i++) {
         uint64_t word = __atomic_load_n(&line->words[i], __ATOMIC_ACQUIRE);
@@ -337,7 +329,7 @@ take_at_once(struct tp_worker *w, struct tp_rank *rank)
     struct order o;
 
     if (!next_order(rank, &o)) {
-        return true; /* the rest of it will be there at the next look */
+        return true; /* or the rest of it will be there at the next look */
     }
     if (!is_sent(&o) || do_send(&o) == TELPHER_ERR_AGAIN) {
         return false;
@@ -351,15 +343,10 @@ void
 tp_link_scan(struct tp_worker *w)
 {
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        uint32_t round;
+        struct tp_rank *rank = w->ranks[i];
 
-        if (w->ranks[i]->wait.kind == TP_WAIT_DEVICE) {
-            const telpher_rma_line *line = next_line(w->ranks[i], &round);
-
-            if (__atomic_load_n(&line->words[0], __ATOMIC_RELAXED) >> 32 == round &&
-                !take_at_once(w, w->ranks[i])) {
-                tp_rank_poke(w->ranks[i]);
-            }
+        if (rank->wait.kind == TP_WAIT_DEVICE && !take_at_once(w, rank)) {
+            tp_rank_poke(rank);
         }
     }
 }
