@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What rma's kernels and their launcher use of CUDA, on processors: a block is a thread, its
- * lanes are taken in turns from one __syncthreads() to the next. So what kernels on GPUs and
- * the agents of several processes do together is tested without a GPU. Memory of a
- * "GPU" lies in memory files, which other processes can open. What this cannot show is what a
- * GPU's caches and fences do.
+ * lanes are taken in turns, in any order, from one __syncthreads() to the next. So what
+ * kernels on GPUs and the agents of several processes do together is tested without a GPU.
+ * Memory of a "GPU" lies in memory files, which other processes can open. What this cannot
+ * show is what a GPU's caches and fences do.
  *
  * FAKE_CUDA_GPUS says how many there are, 2 by default. FAKE_CUDA_KILL=NAME:N ends the process of
  * rank 1 at its N-th call of a function, or stops it with FAKE_CUDA_STOP=1. C++.

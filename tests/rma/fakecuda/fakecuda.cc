@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -226,12 +227,14 @@ lane_main()
     own->ended[own->running] = 1;
 }
 
-// Each lane runs up to its next barrier, one after the other.
+// Each lane runs up to its next barrier, one after the other, from any one on, in either
+// direction: what one lane writes others must not read before the next barrier.
 void
 run_lanes(const block *b, unsigned count)
 {
     lanes all;
     std::vector<char> stacks(static_cast<size_t>(count) * LANE_STACK);
+    std::minstd_rand random(b->index.x + 1);
     bool left = true;
 
     all.contexts.resize(count);
@@ -246,8 +249,11 @@ run_lanes(const block *b, unsigned count)
         makecontext(&all.contexts[i], lane_main, 0);
     }
     while (left) {
+        const unsigned first = static_cast<unsigned>(random()) % count;
+        const unsigned step = random() % 2 == 0 ? 1 : count - 1;
+
         left = false;
-        for (unsigned i = 0; i < count; i++) {
+        for (unsigned n = 0, i = first; n < count; n++, i = (i + step) % count) {
             if (!all.ended[i]) {
                 left = true;
                 all.running = i;
