@@ -34,7 +34,7 @@ time_two_model(const struct study_program *program, const struct study *study,
 {
     study_host *host = study_host_create(study, data, way);
     int recorded = study_record(host);
-    double start;
+    double start, took;
 
     if (recorded) {
         program->two_model(host, study, data);
@@ -47,8 +47,9 @@ time_two_model(const struct study_program *program, const struct study *study,
         program->two_model(host, study, data);
     }
     start = now_ms() - start;
+    took = study_took(host);
     study_host_destroy(host);
-    return start;
+    return took < 0 ? start : took;
 }
 
 /* Runs one form on data of its own; checks the result if @p right is there. */

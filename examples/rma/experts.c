@@ -475,7 +475,7 @@ two_model(study_host *host, const struct study *s, void *data)
         if (s->devices > 1) {
             copy_starts(host, d);
             if (!study_records(host)) {
-                study_settle(host); /* the host looks how many there are */
+                study_look(host); /* how many there are */
             }
             copy_messages(host, d, 0);
         }

@@ -191,9 +191,22 @@ study_then(study_host *host)
 }
 
 void
+study_look(study_host *host)
+{
+    (void)host;
+}
+
+void
 study_settle(study_host *host)
 {
     (void)host;
+}
+
+double
+study_took(const study_host *host)
+{
+    (void)host;
+    return -1;
 }
 
 int

@@ -92,7 +92,13 @@ void study_copy(study_host *host, uint32_t to, void *dst, uint32_t from,
                 const void *src, size_t len, size_t stride, size_t count);
 /** Copies from here on come behind those before. */
 void study_then(study_host *host);
-/** Everything before is done, and the host may look. */
+/** Everything before is done, and the host may look; not while it records. */
+void study_look(study_host *host);
+/** The same, and nothing more comes. */
 void study_settle(study_host *host);
+/** [ms] from the first launch or copy to the last one's end, as the devices have it: what
+ *  begins a launch and tells the host of its end is not in it, as it is not in the ranks'
+ *  own timers. Negative: no device keeps time here. */
+double study_took(const study_host *host);
 
 #endif

@@ -39,6 +39,8 @@ struct study_host {
     struct gpu gpus[GPUS_MAX];
     uint32_t gpu_count;
     uint32_t *gpu_of; /* of each device */
+    cudaEvent_t begin, end; /* on the first GPU */
+    int begun;
     int exchanges; /* copies have come since the last launch */
     uint8_t goes[GPUS_MAX][GPUS_MAX]; /* one from here to there */
     int records;
@@ -280,6 +282,9 @@ study_host_create(const struct study *study, void *data, unsigned way)
     host->data = data;
     check(cudaGetDevice(&host->home), "a GPU");
     place_devices(host);
+    check(cudaSetDevice(host->gpus[0].id), "a GPU");
+    check(cudaEventCreate(&host->begin), "an event");
+    check(cudaEventCreate(&host->end), "an event");
     reach(host);
     host->way = (enum way)find_way(way);
     if (host->way == NCCL) {
@@ -294,6 +299,8 @@ study_host_destroy(study_host *host)
     if (host->graph != NULL) {
         cudaGraphExecDestroy(host->graph);
     }
+    cudaEventDestroy(host->begin);
+    cudaEventDestroy(host->end);
     for (uint32_t i = 0; i < host->gpu_count; i++) {
         cudaEventDestroy(host->gpus[i].before);
         cudaEventDestroy(host->gpus[i].after);
@@ -303,6 +310,37 @@ study_host_destroy(study_host *host)
     free(host);
 }
 
+/* ---- time ---- */
+
+/* In a graph it is taken each time that the graph runs. */
+static void
+note_time(const study_host *host, cudaEvent_t event)
+{
+    check(cudaEventRecordWithFlags(event, host->gpus[0].stream,
+                                   host->records ? cudaEventRecordExternal
+                                                 : cudaEventRecordDefault),
+          "an event");
+}
+
+/* In front of the first launch or copy. */
+static void
+note_begin(study_host *host)
+{
+    if (!host->begun) {
+        host->begun = 1;
+        note_time(host, host->begin);
+    }
+}
+
+double
+study_took(const study_host *host)
+{
+    float ms = 0;
+
+    check(cudaEventElapsedTime(&ms, host->begin, host->end), "a time");
+    return (double)ms;
+}
+
 /* ---- exchanges ---- */
 
 /* All that is before, on all GPUs, has a name that copies can wait for. */
@@ -310,6 +348,7 @@ static void
 begin_exchange(study_host *host)
 {
     host->exchanges = 1;
+    note_begin(host);
     if (host->gpu_count == 1) {
         return;
     }
@@ -409,6 +448,7 @@ void
 study_launch(study_host *host, study_phase phase, uint32_t step)
 {
     end_exchange(host);
+    note_begin(host);
     for (uint32_t i = 0; i < host->gpu_count; i++) {
         launch_on(host, &host->gpus[i], host->gpus[i].first, host->gpus[i].count, phase,
                   step);
@@ -422,6 +462,7 @@ study_launch_one(study_host *host, uint32_t device, study_phase phase, uint32_t 
     uint32_t each = host->shape.ranks / host->shape.devices;
 
     end_exchange(host);
+    note_begin(host);
     launch_on(host, &host->gpus[host->gpu_of[device]], device * each, 1, phase, step);
     check(cudaSetDevice(host->home), "a GPU");
 }
@@ -457,8 +498,9 @@ study_record(study_host *host)
     }
     check(cudaStreamBeginCapture(host->gpus[0].stream, cudaStreamCaptureModeRelaxed),
           "a recording");
-    follow_first(host);
     host->records = 1;
+    note_begin(host);
+    follow_first(host);
     return 1;
 }
 
@@ -474,6 +516,7 @@ end_recording(study_host *host)
     cudaGraph_t graph;
 
     first_follows(host);
+    note_time(host, host->end);
     check(cudaStreamEndCapture(host->gpus[0].stream, &graph), "a recording");
     check(cudaGraphInstantiateWithFlags(&host->graph, graph, 0), "a graph");
     check(cudaGraphDestroy(graph), "a graph");
@@ -490,6 +533,15 @@ study_replay(study_host *host)
 }
 
 void
+study_look(study_host *host)
+{
+    end_exchange(host);
+    for (uint32_t i = 0; i < host->gpu_count; i++) {
+        check(cudaStreamSynchronize(host->gpus[i].stream), "a phase");
+    }
+}
+
+void
 study_settle(study_host *host)
 {
     end_exchange(host);
@@ -497,9 +549,9 @@ study_settle(study_host *host)
         end_recording(host);
         return;
     }
-    for (uint32_t i = 0; i < host->gpu_count; i++) {
-        check(cudaStreamSynchronize(host->gpus[i].stream), "a phase");
-    }
+    first_follows(host);
+    note_time(host, host->end);
+    study_look(host);
 }
 
 #endif
