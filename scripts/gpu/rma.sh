@@ -158,9 +158,16 @@ can_go_by() {
     return 1
 }
 
+# core_floor TRANSPORT: half a round trip of the core alone, between two processes
+core_floor() {
+    [ "$1" != mpi ] || return 0
+    TELPHER_TRANSPORTS=$1 LINES_SHOWN=2 step "core-latency-$1" 60 "$build/bin/telpher-bench" latency -i 5000 -x 500 -m 8:64
+}
+
 processes() {
     local all way run=$source/scripts/gpu/launched
     all=$(nvidia-smi -L 2>/dev/null | wc -l)
+    core_floor shm
     for way in 1 0; do
         export TELPHER_RMA_IPC=$way
         # processes of one GPU take turns there: few messages
@@ -175,6 +182,7 @@ processes() {
     for way in tcp ucx mpi; do
         [ "$all" -gt 1 ] || break
         can_go_by "$way" || continue
+        core_floor "$way"
         for shape in "good 3 128" "litmus 66 64 500" "latency 1 128 1000"; do
             # shellcheck disable=SC2086 # several arguments
             step "gpus-${shape// /-}-$way" 60 "$run" "$build" "$all" "$all" "$way" $shape
