@@ -51,14 +51,14 @@ run_bad(uint32_t lanes)
         "rank 5: has returned from the kernel", data);
     run(&kernel_slow, 3, lanes, 1, soon, TELPHER_ERR_TIMEOUT, "test_kernels.c:", data);
     run(&kernel_lost, 3, lanes, 1, 0, TELPHER_ERR_PEER_LOST, "", data);
-    run(&kernel_mismatch, 4, lanes, 1, soon, TELPHER_ERR_INVALID, "", data);
+    run(&kernel_mismatch, 4, lanes, 1, 0, TELPHER_ERR_INVALID, "", data);
     run(&kernel_blocks, 4096, 1024, 1, 0, TELPHER_ERR_LIMIT, "cannot run at once",
         data);
     for (data->n = 0; data->n < REFUSED; data->n++) {
         telpher_status status;
 
         memset(data->statuses, 0, sizeof(data->statuses));
-        status = run(&kernel_refused, 3, lanes, 1, soon, refused_status(data->n),
+        status = run(&kernel_refused, 3, lanes, 1, 0, refused_status(data->n),
                      "test_kernels.c:", data);
         if (status == TELPHER_OK) {
             printf("refused %u\n", data->n);

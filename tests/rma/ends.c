@@ -178,7 +178,8 @@ main(int argc, char **argv)
     self = getpid();
     how = argc > 1 ? atoi(argv[1]) : 0;
     params.ranks = RANKS;
-    params.timeout_ns = 2000000000;
+    params.timeout_ns =
+        how == LATE ? 2000000000 : 30000000000u; /* nobody waits so long */
     if (telpher_rma_create(&params, &job, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

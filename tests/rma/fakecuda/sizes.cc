@@ -44,7 +44,7 @@ make(uint32_t ranks, uint32_t devices, uint32_t tags)
     params.ranks = ranks;
     params.devices = devices;
     params.tags = tags;
-    params.timeout_ns = 10000000000u;
+    params.timeout_ns = 30000000000u; /* nobody waits for it */
     return join(&params);
 }
 
