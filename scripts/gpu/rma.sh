@@ -52,7 +52,7 @@ registers() { # STUDY
 }
 
 build() {
-    compile cuda_test "$source/src/rma/cuda_test.cu"
+    compile cuda_test "$source"/src/rma/{cuda_test.cu,test_folds.c}
     compile cuda_edges "$source/src/rma/cuda_edges.cu"
     compile cuda_bench -maxrregcount=128 "$source/src/rma/cuda_bench.cu"
     local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source/src/rma/test_kernels.c")

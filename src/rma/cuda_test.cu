@@ -22,7 +22,8 @@ run_good(uint32_t ranks, uint32_t lanes)
     const telpher_rma_kernel *const kernels[] = {
         &kernel_ring,    &kernel_collectives, &kernel_windows,
         &kernel_tags,    &kernel_values,      &kernel_polls,
-        &kernel_patient, &kernel_blocks,      &kernel_groups};
+        &kernel_patient, &kernel_blocks,      &kernel_groups,
+        &kernel_folds};
     const uint64_t n = ranks;
 
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {

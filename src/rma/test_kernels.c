@@ -51,6 +51,30 @@ expect(telpher_rma *rma, int right)
 
 #include "rma/test_fold.h"
 
+/* Bytes at any address, as many as a GPU brings at once, one less, one more, and more. */
+TELPHER_RMA_FN static void
+broadcast_many(telpher_rma *rma, uint8_t *bytes)
+{
+    const uint32_t lens[] = {4095, 4096, 4097, 7990};
+    const uint32_t me = telpher_rma_rank(rma, WORLD);
+
+    for (uint32_t n = 0; n < 4; n++) {
+        const uint32_t root = (n + 1) % telpher_rma_size(rma, WORLD);
+        uint8_t *at = bytes + n;
+
+        telpher_rma_sync(rma);
+        for (uint32_t i = telpher_rma_lane(rma); i < lens[n];
+             i += telpher_rma_lanes(rma)) {
+            at[i] = (uint8_t)(me == root ? i * 7 + root + n : 1);
+        }
+        telpher_rma_broadcast(rma, WORLD, root, at, lens[n]);
+        for (uint32_t i = 0; i < lens[n]; i++) {
+            expect(rma, at[i] == (uint8_t)(i * 7 + root + n));
+        }
+    }
+    telpher_rma_sync(rma);
+}
+
 /* Sums of every size, with the result where the source is; a broadcast from each rank. */
 TELPHER_RMA_KERNEL(kernel_collectives)
 {
@@ -88,6 +112,7 @@ TELPHER_RMA_KERNEL(kernel_collectives)
         }
     }
     fold_few(rma);
+    broadcast_many(rma, (uint8_t *)x);
     telpher_rma_broadcast(rma, WORLD, 0, NULL, 0);
     telpher_rma_barrier(rma, WORLD);
     if (telpher_rma_lane(rma) == 0) {
