@@ -79,7 +79,8 @@ list_server(const char *address, uint64_t timeout_ns, int verbose)
         return failure("%s: %s", address, err.text);
     }
     if (printing.count == 0) {
-        printf("  no OpenCL device: install a driver there, e.g. pocl-opencl-icd\n");
+        printf("  no OpenCL device: install a driver there, e.g. pocl-opencl-icd; "
+               "telpherd's log says if it could not ask\n");
     }
     return 0;
 }

@@ -12,6 +12,7 @@ results=${2:-$build/gpu}
 shift $(($# < 2 ? $# : 2))
 parts=${*:-tests latency bandwidth gigabyte flow}
 mkdir -p "$results"
+results=$(cd "$results" && pwd) || exit
 export LD_LIBRARY_PATH=$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 cd "$(dirname "$0")/../.." || exit
 . scripts/servers.sh

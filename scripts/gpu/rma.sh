@@ -173,7 +173,7 @@ processes() {
         # processes of one GPU take turns there: few messages
         TELPHER_RMA_TIMEOUT=20s step "one-gpu-good-$way" 60 "$run" "$build" 1 2 shm good 2 32 1000
         [ "$all" -gt 1 ] || continue
-        for shape in "good 3 128" "good 66 32 50000" "bad 3 32" "litmus 1 256 20000" "litmus 66 64 2000" "latency 1 128 2000"; do
+        for shape in "good 3 128" "good 66 32 50000" "bad 3 32" "strays 3 32" "litmus 1 256 20000" "litmus 66 64 2000" "latency 1 128 2000"; do
             # shellcheck disable=SC2086 # several arguments
             step "gpus-${shape// /-}-$way" 60 "$run" "$build" "$all" "$all" shm $shape
         done

@@ -5,7 +5,8 @@
  * Kernels on GPUs whose ranks lie in several processes: good (those of the tests, with
  * poisoned memory), few (some of them), bad (what fails, and who is told), litmus (whether
  * data is there when its notification is, and for a few ranks steps by chance), latency (beside a flag's way to the host and back),
- * dies (the last process is killed while the others wait: add -k to the launch).
+ * dies (the last process is killed while the others wait: add -k to the launch), strays (its
+ * kernel writes where nothing is, which ends its GPU's work: on GPUs only).
  * Compiled with -DWITH_MPI it is started by mpirun and has MPI's own messages.
  * scripts/gpu/rma.sh runs it on GPUs, the tests on processors that play GPUs.
  */
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <telpher/rma/host.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "join.h"
@@ -148,6 +150,14 @@ TELPHER_RMA_KERNEL(kernel_dying)
     if (telpher_rma_lane(rma) == 0) {
         d->statuses[me % RANKS] = status;
     }
+}
+
+TELPHER_RMA_KERNEL(kernel_strays)
+{
+    if (telpher_rma_rank(rma, WORLD) == telpher_rma_size(rma, WORLD) - 1) {
+        *(volatile uint32_t *)16 = 1;
+    }
+    telpher_rma_wait(rma, 0, 1);
 }
 
 /* ---- the host ---- */
@@ -525,6 +535,22 @@ dies(uint32_t how)
     telpher_rma_destroy(job);
 }
 
+/* All processes get CUDA's words, long before the deadline. */
+static void
+strays(void)
+{
+    telpher_rma_job *job = make_job(30000000000u);
+    telpher_error err = {TELPHER_OK, {0}};
+    const time_t begin = time(NULL);
+    telpher_status status = telpher_rma_run(job, &kernel_strays, data, &err);
+
+    printf("process %u: %s: %s\n", process, telpher_status_name(status), err.text);
+    must(status < 0 && strstr(err.text, "illegal") != NULL, "CUDA's words");
+    must(time(NULL) - begin < 15, "the time");
+    telpher_rma_destroy(job);
+    printf("process %u: strays %s\n", process, failures == 0 ? "good" : "FAILED");
+}
+
 static void
 several(const char *what, uint32_t most)
 {
@@ -608,6 +634,8 @@ on_gpu(int argc, char **argv)
     }
     if (strcmp(what, "dies") == 0) {
         dies(most);
+    } else if (strcmp(what, "strays") == 0) {
+        strays();
     } else {
         several(what, most);
     }
