@@ -12,7 +12,7 @@
 #   ucx      over UCX: in pieces, and straight from GPU to GPU by a UCX that knows CUDA (LD_LIBRARY_PATH may name it)
 #   host     host memory
 # Needs bin/telpher, bin/telpher-bench and lib/libtelpher of the build, python3, an OpenCL loader, and the driver; nets needs
-# root or user namespaces. DEVICE=sim runs it without a GPU.
+# root or user namespaces. DEVICE=sim runs it without a GPU, ICD=libname has another OpenCL driver than NVIDIA's.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 results=${2:-$build/gpu}
@@ -45,7 +45,8 @@ pieces() {
     step pieces-bw 60 "$bench" bw -d "$device" -W 4 -i 10 -x 2 -m 1048576:67108864 D D
     step pieces-bw-DH 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D H
     step pieces-bw-HD 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 H D
-    step pieces-bw-opencl 60 "$bench" bw -d opencl -W 4 -i 5 -x 1 -m 1048576:67108864 D D
+    echo "${ICD:-libnvidia-opencl.so.1}" >"$results/gpu.icd"
+    OCL_ICD_VENDORS=$results/gpu.icd step pieces-bw-opencl 60 "$bench" bw -d opencl -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     TELPHER_LEND=no step sent-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     TELPHER_TRANSPORTS=tcp TELPHER_LEND=no step tcp-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     step staging-bw 60 "$bench" bw -r channel_host -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
