@@ -152,10 +152,13 @@ TELPHER_RMA_KERNEL(kernel_dying)
     }
 }
 
+/* n is an address where nothing is. */
 TELPHER_RMA_KERNEL(kernel_strays)
 {
+    const struct test_data *d = (const struct test_data *)telpher_rma_data(rma);
+
     if (telpher_rma_rank(rma, WORLD) == telpher_rma_size(rma, WORLD) - 1) {
-        *(volatile uint32_t *)16 = 1;
+        *(volatile uint32_t *)(uintptr_t)d->n = 1;
     }
     telpher_rma_wait(rma, 0, 1);
 }
@@ -542,8 +545,12 @@ strays(void)
     telpher_rma_job *job = make_job(30000000000u);
     telpher_error err = {TELPHER_OK, {0}};
     const time_t begin = time(NULL);
-    telpher_status status = telpher_rma_run(job, &kernel_strays, data, &err);
+    telpher_status status;
 
+    poison(16);
+    must(cudaMemcpy(data, &host, sizeof(host), cudaMemcpyHostToDevice) == cudaSuccess,
+         "a copy");
+    status = telpher_rma_run(job, &kernel_strays, data, &err);
     printf("process %u: %s: %s\n", process, telpher_status_name(status), err.text);
     must(status < 0 && strstr(err.text, "illegal") != NULL, "CUDA's words");
     must(time(NULL) - begin < 15, "the time");
