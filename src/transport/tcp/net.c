@@ -18,6 +18,7 @@
 
 enum {
     FEW = 4, /* connections that are looked at without asking epoll first */
+    LATELY = 64, /* looks without anything after which a connection has its turn only */
     LOOK_EVERY = 64, /* rounds between looks for new connections */
     EVENTS = 64,
     REST_READS = 1024, /* more than a socket holds, each of some 100 KiB */
@@ -287,6 +288,34 @@ run_conn(struct tcp_conn *c)
     return count + tp_tcp_net_read(c);
 }
 
+static bool
+is_lively(const struct tcp_conn *c)
+{
+    return c->quiet < LATELY || c->into != NULL || tp_tcp_net_has_out(c);
+}
+
+/* Each look is a call of the kernel: those where something came lately have one each round,
+ * of the others one has. */
+static unsigned
+run_few(struct tcp_net *n)
+{
+    size_t turn = n->conn_count != 0 ? n->rounds % n->conn_count : 0;
+    unsigned count = 0;
+
+    tp_list_for_each_safe(link, &n->conns)
+    {
+        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+        unsigned came;
+
+        if (turn-- == 0 || is_lively(c)) {
+            came = run_conn(c);
+            c->quiet = came != 0 ? 0 : TP_MIN(c->quiet + 1, LATELY);
+            count += came;
+        }
+    }
+    return count;
+}
+
 static unsigned
 run_epoll(struct tcp_net *n)
 {
@@ -339,10 +368,7 @@ net_progress(struct tp_net *net)
     if (n->conn_count > FEW || n->rounds++ % LOOK_EVERY == 0) {
         count += run_epoll(n);
     } else {
-        tp_list_for_each_safe(link, &n->conns)
-        {
-            count += run_conn(tp_list_entry(link, struct tcp_conn, link));
-        }
+        count += run_few(n);
     }
     count += tp_tcp_net_tell_ended(n);
     return count + bury(n);

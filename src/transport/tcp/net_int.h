@@ -130,6 +130,7 @@ struct tcp_conn {
     tp_ns deadline; /* to be made, then for the hello */
     union tp_tcp_sockaddr address; /* of the peer */
     bool remote; /* on another machine, or in another network name space */
+    unsigned quiet; /* looks since something came, up to those that count */
     unsigned stuck; /* looks for which the peer has had no room for more */
     int probe_fd; /* a second way to a machine that is stuck; -1: none */
     tp_ns probe_since;
