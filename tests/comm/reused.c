@@ -3,7 +3,8 @@
  * usage: comm_reused TRANSPORT
  *
  * Rank 0 gives rank 1 up while that one's device copies out of its memory, or of a chunk that it
- * lent, and uses the memory again as soon as it is told that it may. Rank 1, which does not look
+ * lent, or while its transport may, and uses the memory again as soon as it is told that it may;
+ * or it leaves with its sending not at an end. Rank 1, which does not look
  * meanwhile, has what was sent, or is told that it is lost.
  */
 #include "ranks.h"
@@ -15,6 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -32,8 +34,8 @@ static struct shared {
 } * shared;
 
 static const char *transport;
-static bool lends;
-static enum telpher_mem_kind to_kind;
+static bool lends, leaves;
+static enum telpher_mem_kind from_kind, to_kind;
 static size_t len, other_len;
 
 static uint64_t
@@ -160,6 +162,100 @@ rank(telpher_context *ctx)
     }
 }
 
+/* ---- bulks ---- */
+
+static void
+progress_for(telpher_context *ctx, unsigned ms)
+{
+    struct timespec nap = {.tv_nsec = 1000000};
+
+    for (unsigned i = 0; i < ms; i++) {
+        (void)telpher_progress(ctx);
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+static void
+wait_for(_Atomic uint32_t *flag)
+{
+    while (atomic_load(flag) == 0) {
+        sched_yield();
+    }
+}
+
+/* It has been asked for the data, and has said where it is or sent some of it. */
+static void
+offer_and_give_up(telpher_context *ctx, telpher_channel *ch)
+{
+    void *mem = leaves ? malloc(len) : make(ctx, from_kind, len, BEFORE);
+    void *other = make(ctx, from_kind, len, AFTER);
+    telpher_request *req = NULL;
+    telpher_status status;
+
+    if (leaves) {
+        MUST(mem != NULL);
+        memset(mem, BEFORE, len);
+    }
+    IS(telpher_channel_send(ch, mem, len, NULL, &req), TELPHER_IN_PROGRESS);
+    wait_for(&shared->copies);
+    progress_for(ctx, 200);
+    if (leaves) {
+        telpher_context_destroy(ctx);
+        memset(mem, AFTER, len);
+        atomic_store(&shared->used_again, 1);
+        return;
+    }
+    OK(telpher_peer_give_up(ctx, 1));
+    status = telpher_request_wait(req, RANKS_TIME, NULL);
+    MUST(status == TELPHER_OK ||
+         status == TELPHER_ERR_PEER_LOST); /* OK: all has left */
+    OK(telpher_mem_copy(ctx, mem, other, len));
+    atomic_store(&shared->used_again, 1);
+}
+
+static void
+ask(telpher_context *ctx, telpher_channel *ch)
+{
+    void *mem = make(ctx, to_kind, len, 0);
+    telpher_request *req = NULL;
+    telpher_status status;
+
+    IS(telpher_channel_recv(ch, mem, len, NULL, &req, NULL), TELPHER_IN_PROGRESS);
+    progress_for(ctx, 200);
+    atomic_store(&shared->copies, 1);
+    wait_for(&shared->used_again);
+    status = telpher_request_wait(req, RANKS_TIME, NULL);
+    MUST(status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST);
+    if (status == TELPHER_OK) {
+        check(ctx, mem);
+    }
+}
+
+static void
+rank_of_bulk(uint32_t rank)
+{
+    telpher_context_params params = TELPHER_CONTEXT_PARAMS_INIT;
+    telpher_context *ctx = NULL;
+    telpher_channel *ch = NULL;
+
+    params.transports = transport;
+    params.timeout_ns = RANKS_TIME;
+    OK(telpher_context_create(&params, &ctx, NULL));
+    OK(telpher_channel_open(ctx, 1 - rank, 3, &ch));
+    OK(telpher_barrier(ctx, RANKS_TIME));
+    progress_for(ctx, 100); /* also its last message has left */
+    if (rank == 0) {
+        offer_and_give_up(ctx, ch);
+    } else {
+        ask(ctx, ch);
+    }
+    if (rank != 0 || !leaves) {
+        telpher_context_destroy(ctx);
+    }
+}
+
+/* ---- all ---- */
+
 static void
 run(enum telpher_mem_kind to, size_t bytes, bool by_chunks)
 {
@@ -187,12 +283,46 @@ test_lent(void **state)
     run(TELPHER_MEM_SIM, 2 * CHUNK, true); /* in three pieces */
 }
 
+static void
+run_bulk(enum telpher_mem_kind from, enum telpher_mem_kind to, size_t bytes)
+{
+    memset(shared, 0, sizeof(*shared));
+    from_kind = from;
+    to_kind = to;
+    len = bytes;
+    assert_true(ranks_run_bare(2, UINT32_MAX, rank_of_bulk));
+}
+
+static void
+test_bulk(void **state)
+{
+    static const size_t sizes[] = {100000, 1 << 20, 20 << 20};
+
+    (void)state;
+    setenv("TELPHER_DIRECT", "no", 1);
+    setenv("TELPHER_LEND", "no", 1);
+    setenv("TELPHER_NET_DIRECT_MIN", "1", 1);
+    setenv("TELPHER_SIM", "net=yes", 1);
+    setenv("TELPHER_LEAVE_TIMEOUT", "100ms", 1);
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (unsigned j = 0; j < 2; j++) {
+            leaves = j == 1;
+            run_bulk(TELPHER_MEM_HOST, TELPHER_MEM_HOST, sizes[i]);
+        }
+        leaves = false;
+        run_bulk(TELPHER_MEM_SIM, TELPHER_MEM_SIM, sizes[i]);
+        run_bulk(TELPHER_MEM_SIM, TELPHER_MEM_HOST, sizes[i]);
+        run_bulk(TELPHER_MEM_HOST, TELPHER_MEM_SIM, sizes[i]);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_direct),
         cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_bulk),
     };
 
     transport = ranks_transport(argc, argv);

@@ -4,6 +4,9 @@
  * one, who uses the memory again once it has given the reader up, or left. So each rank has a
  * board that the others of its machine map: a byte for each of them, set before anything lent
  * to it is free. A copy counts if the byte is still 0 when it has ended.
+ *
+ * A transport that reads the sender's memory tells both sides of the end at about the same time,
+ * so there the sender may have left since, with all done: only the giving up counts.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -51,10 +54,12 @@ tp_board_destroy(telpher_context *ctx)
 }
 
 void
-tp_board_post(telpher_context *ctx, uint32_t rank)
+tp_board_post(telpher_context *ctx, uint32_t rank, enum tp_board_word word)
 {
     if (ctx->board != NULL) {
-        atomic_store(&ctx->board[rank], 1);
+        if (atomic_load(&ctx->board[rank]) < word) {
+            atomic_store(&ctx->board[rank], (uint8_t)word);
+        }
         atomic_thread_fence(memory_order_seq_cst); /* before the memory is written */
     }
 }
@@ -90,11 +95,26 @@ tp_board_reach(struct tp_peer *peer)
     return peer->board != NULL;
 }
 
+static enum tp_board_word
+read_word(const struct tp_peer *peer)
+{
+    atomic_thread_fence(memory_order_acquire); /* behind what was read */
+    return (enum tp_board_word)atomic_load(&peer->board[peer->ctx->rank]);
+}
+
 bool
 tp_board_still_lent(const struct tp_peer *peer)
 {
-    atomic_thread_fence(memory_order_acquire); /* behind what was read */
-    return peer->board != NULL && atomic_load(&peer->board[peer->ctx->rank]) == 0;
+    return peer->board != NULL && read_word(peer) == TP_BOARD_LENT;
+}
+
+telpher_status
+tp_board_bulk_ended(const struct tp_peer *peer, telpher_status status)
+{
+    return status == TELPHER_OK && peer->net->reads && peer->board != NULL &&
+                   read_word(peer) >= TP_BOARD_GIVEN_UP
+               ? TELPHER_ERR_PEER_LOST
+               : status;
 }
 
 void

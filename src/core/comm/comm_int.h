@@ -125,6 +125,8 @@ telpher_status tp_request_begun(telpher_request *req, telpher_request **ret_req,
 unsigned tp_request_run_completed(telpher_context *ctx);
 /** Ends all that need @p peer and that nobody else will end. */
 void tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer);
+/** True if memory of ours is being sent to @p peer, which may be reading it. */
+bool tp_request_is_sending(const telpher_context *ctx, const struct tp_peer *peer);
 void tp_request_fini(telpher_context *ctx);
 
 /* ---- peers ---- */
@@ -237,6 +239,9 @@ bool tp_comm_is_too_much(const struct tp_peer *peer, size_t count);
 struct tp_parcel *tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list);
 /** Takes it out of its list and frees it; its data must have been accepted or refused. */
 void tp_parcel_free(struct tp_parcel *parcel);
+/** Has the transport bring a bulk; its end goes through tp_board_bulk_ended. */
+void tp_parcel_fetch(struct tp_peer *peer, struct tp_net_bulk *bulk, void *dst,
+                     size_t len, struct tp_net_op *op);
 /** Nobody wants the data. */
 void tp_parcel_refuse(struct tp_parcel *parcel);
 /**
@@ -268,12 +273,21 @@ telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel
 /** Makes this rank's board, and the name by which others open it; without one nothing is lent. */
 void tp_board_create(telpher_context *ctx, uint8_t ret_name[TP_COMM_BOARD_BYTES]);
 void tp_board_destroy(telpher_context *ctx);
+/** What a board says to a rank. */
+enum tp_board_word {
+    TP_BOARD_LENT, /**< all that was lent to it still is */
+    TP_BOARD_LEFT, /**< nothing is lent any more; all bulks to it had ended */
+    TP_BOARD_GIVEN_UP, /**< in the middle of bulks, perhaps */
+};
 /** What was lent to @p rank is used again from here on. */
-void tp_board_post(telpher_context *ctx, uint32_t rank);
+void tp_board_post(telpher_context *ctx, uint32_t rank, enum tp_board_word word);
 /** Can the peer's board be looked at? Opens it. Without it nothing it lends may be read. */
 bool tp_board_reach(struct tp_peer *peer);
 /** Was what has been read of the peer's memory up to now still lent? */
 bool tp_board_still_lent(const struct tp_peer *peer);
+/** The end of a bulk from @p peer, whose board was tried before it began.
+ *  @return @p status, or PEER_LOST: the data may be what the peer wrote there since */
+telpher_status tp_board_bulk_ended(const struct tp_peer *peer, telpher_status status);
 void tp_board_close(struct tp_peer *peer);
 
 /** Fills the request's blob if the receiver may copy out of its memory by itself. */

@@ -440,6 +440,23 @@ call_at_end(telpher_context *ctx)
     }
 }
 
+/* Copies that end from here on must not send any more. */
+static void
+leave_peers(telpher_context *ctx)
+{
+    for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
+        struct tp_peer *peer = ctx->peers[r];
+
+        tp_board_post(ctx, r,
+                      peer != NULL && tp_request_is_sending(ctx, peer)
+                          ? TP_BOARD_GIVEN_UP
+                          : TP_BOARD_LEFT);
+        if (peer != NULL) {
+            peer->status = TELPHER_ERR_PEER_LOST;
+        }
+    }
+}
+
 void
 telpher_context_destroy(telpher_context *ctx)
 {
@@ -449,12 +466,7 @@ telpher_context_destroy(telpher_context *ctx)
     if (ctx->mems != NULL && !ctx->running) { /* in a callback nothing would move on */
         drain(ctx);
     }
-    for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
-        tp_board_post(ctx, r);
-        if (ctx->peers[r] != NULL) { /* copies that end below must not send any more */
-            ctx->peers[r]->status = TELPHER_ERR_PEER_LOST;
-        }
-    }
+    leave_peers(ctx);
     while (ctx->net_count > 0) {
         struct tp_net *net = ctx->nets[--ctx->net_count].net;
 

@@ -83,11 +83,22 @@ final_status(const telpher_request *req, telpher_status status)
     return status == TELPHER_OK && req->cut ? TELPHER_ERR_TRUNCATED : status;
 }
 
+void
+tp_parcel_fetch(struct tp_peer *peer, struct tp_net_bulk *bulk, void *dst, size_t len,
+                struct tp_net_op *op)
+{
+    if (peer->net->reads) {
+        (void)tp_board_reach(peer); /* afterwards it may be gone with its process */
+    }
+    peer->net->ops->recv_bulk(peer->net, bulk, dst, len, op);
+}
+
 static void
 landed(struct tp_net_op *op, telpher_status status)
 {
     telpher_request *req = tp_container_of(op, telpher_request, op);
 
+    status = tp_board_bulk_ended(req->peer, status);
     tp_request_complete(req, final_status(req, status),
                         status == TELPHER_OK ? req->len : 0);
 }
@@ -161,7 +172,6 @@ tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap, telpher_reques
                  size_t *ret_len)
 {
     const struct tp_comm_header *h = &parcel->header;
-    struct tp_net *net = parcel->peer->net;
     telpher_status status;
 
     req->peer = parcel->peer;
@@ -191,7 +201,8 @@ tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap, telpher_reques
     if (h->how == TP_COMM_BULK && (req->place.host != NULL || tp_direct_by_net(req))) {
         req->state = TP_REQUEST_LANDING;
         req->op.done = landed;
-        net->ops->recv_bulk(net, parcel->bulk, tp_direct_bulk(req), req->len, &req->op);
+        tp_parcel_fetch(parcel->peer, parcel->bulk, tp_direct_bulk(req), req->len,
+                        &req->op);
     } else {
         tp_piece_pull(parcel, req);
     }

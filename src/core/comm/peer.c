@@ -273,7 +273,7 @@ tp_peer_fail(struct tp_peer *peer, telpher_status why)
     }
     tp_warn("comm", "rank %u is given up: %s", peer->rank, telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
-    tp_board_post(peer->ctx, peer->rank);
+    tp_board_post(peer->ctx, peer->rank, TP_BOARD_GIVEN_UP);
     peer->net->ops->give_up(peer->net, peer->rank);
 }
 
@@ -286,7 +286,7 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
             why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     ctx->lost++;
-    tp_board_post(ctx, peer->rank);
+    tp_board_post(ctx, peer->rank, TP_BOARD_GIVEN_UP);
     (void)tp_comm_flush(peer); /* ends what was to be announced */
     tp_channel_lose_peer(ctx, peer); /* first: callbacks must not find what is void */
     tp_gather_lose_peer(peer);

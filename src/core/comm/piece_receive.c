@@ -54,6 +54,7 @@ came(struct tp_net_op *op, telpher_status status)
 {
     struct tp_piece *p = tp_container_of(op, struct tp_piece, op);
 
+    status = tp_board_bulk_ended(p->req->peer, status);
     if (status == TELPHER_OK && p->chunk) {
         if (tp_piece_write(p)) {
             return;
@@ -67,7 +68,6 @@ bool
 tp_piece_fetch(struct tp_piece *p)
 {
     telpher_request *req = p->req;
-    struct tp_net *net = req->peer->net;
     struct tp_net_bulk *bulk = p->bulk;
 
     if (req->place.host != NULL) {
@@ -81,7 +81,7 @@ tp_piece_fetch(struct tp_piece *p)
     }
     p->op.done = came;
     p->bulk = NULL;
-    net->ops->recv_bulk(net, bulk, p->host, p->len, &p->op);
+    tp_parcel_fetch(req->peer, bulk, p->host, p->len, &p->op);
     return true;
 }
 

@@ -202,6 +202,23 @@ tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer)
     }
 }
 
+bool
+tp_request_is_sending(const telpher_context *ctx, const struct tp_peer *peer)
+{
+    for (size_t i = 0; i < ctx->slab_count; i++) {
+        for (size_t j = 0; j < SLAB; j++) {
+            const telpher_request *req = &ctx->slabs[i][j];
+
+            if (req->peer == peer &&
+                (req->state == TP_REQUEST_BULK ||
+                 (req->state == TP_REQUEST_PIECES && req->sends))) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void
 tp_request_fini(telpher_context *ctx)
 {

@@ -174,8 +174,10 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     if (n == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    n->base = (struct tp_net){
-        .ops = &tp_mpi_net, .eager_max = MPI_EAGER, .bulk_min = MPI_EAGER};
+    n->base = (struct tp_net){.ops = &tp_mpi_net,
+                              .eager_max = MPI_EAGER,
+                              .bulk_min = MPI_EAGER,
+                              .reads = true};
     n->params = *params;
     n->calls = *params->two_sided;
     n->calls.retain(n->calls.user);

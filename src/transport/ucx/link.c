@@ -205,9 +205,8 @@ close_by_force(struct ucx_link *link)
     }
 }
 
-/* True while UCX has memory of this link that is the user's. */
-static bool
-is_under_way(const struct ucx_link *link)
+bool
+tp_ucx_is_under_way(const struct ucx_link *link)
 {
     size_t cursor = 0;
     void *value;
@@ -285,6 +284,14 @@ forget_bulks(struct ucx_link *link)
     }
 }
 
+void
+tp_ucx_send_last(struct ucx_link *link)
+{
+    for (unsigned i = 0; link->slots != 0 && i < LAST_ROUNDS; i++) {
+        (void)ucp_worker_progress(link->net->worker);
+    }
+}
+
 static void
 finish(struct ucx_link *link)
 {
@@ -293,14 +300,12 @@ finish(struct ucx_link *link)
 
     if (link->why == TELPHER_ERR_PROTO && link->ep != NULL) {
         (void)tp_ucx_post(link, &bye, NULL, 0, NULL, 0, true);
-        for (unsigned i = 0; link->slots != 0 && i < LAST_ROUNDS; i++) {
-            (void)ucp_worker_progress(n->worker);
-        }
+        tp_ucx_send_last(link);
     }
     link->gone = true;
     unwatch(link);
     close_by_force(link);
-    for (unsigned i = 0; is_under_way(link) && i < LAST_ROUNDS; i++) {
+    for (unsigned i = 0; tp_ucx_is_under_way(link) && i < LAST_ROUNDS; i++) {
         (void)ucp_worker_progress(n->worker);
     }
     lose_outs(link);

@@ -213,7 +213,8 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     n->base = (struct tp_net){.ops = &tp_ucx_net,
                               .eager_max = UCX_EAGER,
                               .bulk_min = UCX_EAGER,
-                              .device_min = UCX_DIRECT};
+                              .device_min = UCX_DIRECT,
+                              .reads = true};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->epoll_fd = -1;
@@ -377,19 +378,27 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
 
 /* ---- leaving ---- */
 
-/* Says goodbye and closes; what was sent goes out first. @return the request, or NULL */
+/* Says goodbye and closes; what was sent goes out first. Data that the peer has not fetched yet
+ * is taken back: UCX ends the process whose endpoint has some when its worker is destroyed.
+ * @return the request, or NULL */
 static void *
 leave(struct ucx_link *link)
 {
     const struct ucx_prefix bye = {.kind = UCX_BYE};
-    const ucp_request_param_t flush = {0};
+    bool force = tp_ucx_is_under_way(link);
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = force ? (uint32_t)UCP_EP_CLOSE_FLAG_FORCE : 0};
     ucs_status_ptr_t request;
 
     if (link->ep == NULL || link->ending) {
         return NULL;
     }
     (void)tp_ucx_post(link, &bye, NULL, 0, NULL, 0, true);
-    request = ucp_ep_close_nbx(link->ep, &flush);
+    if (force) {
+        tp_ucx_send_last(link);
+    }
+    request = ucp_ep_close_nbx(link->ep, &param);
     link->ep = NULL;
     return UCS_PTR_IS_PTR(request) ? request : NULL;
 }
@@ -419,6 +428,9 @@ net_destroy(struct tp_net *net)
         if (requests[r] != NULL) {
             wait_for(n, requests[r], deadline);
         }
+    }
+    while (n->under_way != 0 && !tp_clock_passed(deadline)) {
+        (void)ucp_worker_progress(n->worker);
     }
     tp_free(requests);
     net_free(n);

@@ -178,6 +178,10 @@ void tp_ucx_want(struct ucx_link *link, const void *card, size_t len);
 unsigned tp_ucx_connect_wanted(struct ucx_net *n);
 /** The peer has left (OK), died, or is given up; told in progress. */
 void tp_ucx_end(struct ucx_link *link, telpher_status why);
+/** True while UCX has memory of this link that is the user's. */
+bool tp_ucx_is_under_way(const struct ucx_link *link);
+/** Lets messages that were posted leave, if they can, before the link is closed. */
+void tp_ucx_send_last(struct ucx_link *link);
 /** Tells of those that are over. @return how many */
 unsigned tp_ucx_bury(struct ucx_net *n);
 /** At the end of the net: nothing is told any more. What UCX still has it may call back
