@@ -125,14 +125,15 @@ who_is_missing(const struct tp_world *w)
     return i;
 }
 
-/* Who came may have left because of one who did not: that one is named first. */
+/* Who came may have left because of one who did not: that one is named first. Whose ranks have
+ * returned already is not missed. */
 static uint32_t
 who_is_lost(const struct tp_world *w)
 {
     uint32_t lost = w->count;
 
     for (uint32_t i = w->count; i-- > 0;) {
-        if (w->processes[i].lost &&
+        if (w->processes[i].lost && !w->processes[i].done &&
             (lost == w->count || hello_of(w, i) == NULL || hello_of(w, lost) != NULL)) {
             lost = i;
         }

@@ -4,8 +4,9 @@
  *
  * The last process is gone, or late, at some point of its way: before a launch, between two,
  * in the middle by chance, in an exit() of a kernel, when its own ranks have returned and those
- * of the others run on, or when it has come to a launch that the others have not come to. The others' launches end in bounds, and say who it was. Or it
- * is doubled by fork(): then nothing happens to anybody but the child.
+ * of the others run on, or one of them has not looked who came yet, or when it has come to a
+ * launch that the others have not come to. The others' launches end in bounds, and say who it
+ * was. Or it is doubled by fork(): then nothing happens to anybody but the child.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum how { BEFORE, BETWEEN, CHANCE, EXITS, ENDING, LATE, GREETS, FORKED };
+enum how { BEFORE, BETWEEN, CHANCE, EXITS, ENDING, LATE, GREETS, RETURNED, FORKED };
 enum {
     WORLD = TELPHER_RMA_WORLD,
     RANKS = 2,
@@ -68,6 +69,9 @@ TELPHER_RMA_KERNEL(kernel_ends)
     }
 }
 
+/* Its ranks need nobody. */
+TELPHER_RMA_KERNEL(kernel_returns) { (void)rma; }
+
 static void *
 kill_later(void *us)
 {
@@ -88,6 +92,20 @@ die_in(unsigned us)
     }
 }
 
+/* A child stops this process when it has come to a launch, and lets it look at who came when the
+ * last one has come, run and died. */
+static void
+stop_soon(void)
+{
+    if (fork() == 0) {
+        usleep(300000);
+        kill(self, SIGSTOP);
+        usleep(1000000);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+}
+
 /* Of the last process, before its n-th launch. */
 static void
 come_to_end(int n)
@@ -104,6 +122,22 @@ come_to_end(int n)
     } else if (how == GREETS &&
                n == 1) { /* the others come later, and find both at once */
         die_in(50000);
+    } else if (how == RETURNED && n == 1) {
+        usleep(600000);
+        die_in(400000);
+    }
+}
+
+/* Of the others. */
+static void
+come(telpher_rma_job *job, int n)
+{
+    if (how == GREETS && n == 1) {
+        usleep(200000);
+    } else if (how == RETURNED && n == 1 && telpher_rma_job_process(job) == 0) {
+        stop_soon();
+    } else if (how == RETURNED && n == 1) {
+        usleep(600000);
     }
 }
 
@@ -144,15 +178,18 @@ is_right(telpher_rma_job *job)
 
         if (last) {
             come_to_end(n);
-        } else if (how == GREETS && n == 1) {
-            usleep(200000);
+        } else {
+            come(job, n);
         }
-        status = telpher_rma_run(job, &kernel_ends, NULL, &err);
+        status = telpher_rma_run(
+            job, how == RETURNED && n == 1 ? &kernel_returns : &kernel_ends, NULL,
+            &err);
         if (getpid() != self) {
             _exit(!is_child_right(job, status));
         }
         if (status != TELPHER_OK) {
-            int good = (last && how == LATE) || is_told(job, status, err.text);
+            int good = ((last && how == LATE) || is_told(job, status, err.text)) &&
+                       (how != RETURNED || n == 2);
 
             if (!good) {
                 fprintf(stderr, "launch %d: %s: %s\n%s", n, telpher_status_text(status),
