@@ -275,7 +275,6 @@ take_hello(struct tp_world *w, uint32_t process, const void *body, size_t len)
     struct tp_hello hello = {.abi = 0};
     const size_t head = TP_MIN(len, sizeof(hello));
 
-    p->unread = false;
     memcpy(&hello, body, head);
     hello.kernel[sizeof(hello.kernel) - 1] = '\0';
     hello.words[sizeof(hello.words) - 1] = '\0';

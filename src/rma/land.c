@@ -80,12 +80,13 @@ name_place(struct tp_world *w, uint32_t process, struct tp_landing *l, size_t le
     return l->data;
 }
 
+/* Whoever comes to a launch, perhaps to the next one, spoils that one alone. */
 static void
 tell_no_memory(struct tp_world *w, uint32_t process, const telpher_rma_command *c)
 {
-    w->processes[process].unread =
-        w->processes[process].unread || c->op == TP_AGENT_HELLO;
-    if (w->run != NULL) {
+    if (c->op == TP_AGENT_HELLO) {
+        w->processes[process].unread = c->launch;
+    } else if (w->run != NULL) {
         tp_run_fail(w->run, TELPHER_ERR_NO_MEMORY,
                     "no memory for what process %u sends", process);
     }

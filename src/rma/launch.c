@@ -113,6 +113,15 @@ says_no(const struct tp_world *w, const struct tp_hello *hello)
     return (int32_t)hello->status < 0 || hello->serial != w->serial;
 }
 
+/* It has come, and there was no memory to read its hello. */
+static bool
+is_unread(const struct tp_world *w, uint32_t process)
+{
+    const uint32_t serial = w->processes[process].unread;
+
+    return serial != 0 && (int32_t)(serial - w->serial) >= 0;
+}
+
 /* The first whose hello is missing. */
 static uint32_t
 who_is_missing(const struct tp_world *w)
@@ -185,7 +194,6 @@ step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
           const char *words)
 {
     const telpher_rma_command failed = {.op = TP_AGENT_FAILED, .tag = (uint32_t)status};
-    const telpher_rma_command done = {.op = TP_AGENT_DONE};
 
     w->broken = status == TELPHER_ERR_TIMEOUT || status == TELPHER_ERR_PEER_LOST;
     hello->status = (uint32_t)status;
@@ -193,14 +201,12 @@ step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
              words);
     say_hello(w, hello, NULL, 0);
     tp_agent_tell(w, &failed, words, strlen(words) + 1);
-    tp_agent_tell(w, &done, NULL, 0);
     for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
         if (i != w->process && hello_of(w, i) == NULL) {
             w->processes[i].lost = true;
             telpher_peer_give_up(w->ctx, i);
         }
     }
-    telpher_progress(w->ctx);
 }
 
 static telpher_status
@@ -218,8 +224,7 @@ wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kern
         if (lost < w->count) {
             return say_lost(w, lost, kernel, err);
         }
-        if (w->processes[missing].unread) {
-            w->processes[missing].unread = false;
+        if (is_unread(w, missing)) {
             return say(err, TELPHER_ERR_NO_MEMORY,
                        "no memory to read that process %u comes to the launch of %s",
                        missing, kernel);
@@ -317,6 +322,7 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
                 telpher_error *err)
 {
     struct tp_hello hello;
+    const telpher_rma_command done = {.op = TP_AGENT_DONE};
     telpher_error words = {0};
     telpher_status status;
 
@@ -337,6 +343,9 @@ tp_remote_begin(struct tp_world *w, struct tp_run *run, const telpher_rma_job *j
         status = compare_hellos(w, coming->own, &words);
     }
     if (status != TELPHER_OK) {
+        /* who found all of them good runs, and waits for this one */
+        tp_agent_tell(w, &done, NULL, 0);
+        telpher_progress(w->ctx);
         w->run = NULL;
     }
     if (words.code != TELPHER_OK) {

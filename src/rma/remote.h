@@ -66,8 +66,8 @@ struct tp_process {
     size_t inline_max; /* [bytes] that travel with a command to it */
     bool lost;
     bool done; /* its ranks have returned */
-    bool unread; /* it came to a launch, and there was no memory for what it says */
     uint32_t left; /* serial of the launch that it left last */
+    uint32_t unread; /* of the last it came to without memory for what it says, or 0 */
     struct tp_hello hellos[2]; /* of this launch and the next; serial 0 = none came */
     void *cards[2]; /* that came with them, owned, or NULL */
     size_t card_lens[2];

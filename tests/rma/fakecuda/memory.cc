@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * usage: telpher launch -n 2 -- rma_gpu_memory
+ *        telpher launch -n 3 -- rma_gpu_memory greets
  *
  * The last process's host has no memory for its n-th allocation in a launch on GPUs, whichever
- * that is: the launch ends in all processes in time, and the next one is good.
+ * that is: the launch ends in all processes in time, and the next one is good. Or one
+ * has none to read that another one comes, when that one runs already and a third has not looked.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,9 @@
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
 #include <time.h>
+
+#include <csignal>
+#include <thread>
 
 #include <atomic>
 
@@ -22,11 +27,12 @@ enum { RANKS = 2, BOUND_S = 10 };
 /* ---- memory; calls of this program and of the library in it come here ---- */
 
 static std::atomic<long> left(0); /* allocations up to the one that fails; 0 = it has */
+static std::atomic<bool> all_fail;
 
 static bool
 fails(void)
 {
-    return left > 0 && --left == 0;
+    return all_fail || (left > 0 && --left == 0);
 }
 
 extern "C" {
@@ -83,7 +89,7 @@ one_fails(telpher_rma_job *job, struct told *data, long nth)
     const time_t begin = time(NULL);
     const size_t there = fakecuda_left();
     telpher_error err = {TELPHER_OK, {0}};
-    telpher_status status;
+    telpher_status status, next;
     uint64_t failed;
 
     left = here ? nth : 0;
@@ -96,17 +102,64 @@ one_fails(telpher_rma_job *job, struct told *data, long nth)
     must(fakecuda_left() == there, "something is left", nth, status, err.text);
     must(time(NULL) - begin < BOUND_S, "time", nth, status, err.text);
     cudaMemcpy(&data->failed, &failed, sizeof(failed), cudaMemcpyHostToDevice);
-    status = telpher_rma_run(job, &kernel_tells, data, &err);
-    if (status == TELPHER_ERR_NO_MEMORY) { /* it was for this launch's beginning */
-        status = telpher_rma_run(job, &kernel_tells, data, &err);
+    next = telpher_rma_run(job, &kernel_tells, data, &err);
+    if (status == TELPHER_OK && next == TELPHER_ERR_NO_MEMORY) { /* it was for this one */
+        next = telpher_rma_run(job, &kernel_tells, data, &err);
     }
     cudaMemcpy(&failed, &data->failed, sizeof(failed), cudaMemcpyDeviceToHost);
-    must(status == TELPHER_OK, "the next launch", nth, status, err.text);
-    return status == TELPHER_OK && failed != 0;
+    must(next == TELPHER_OK, "the next launch", nth, next, err.text);
+    return next == TELPHER_OK && failed != 0;
+}
+
+/* A child stops this process from a time on, and then lets it go on, in [us] from now. */
+static void
+stop_between(useconds_t from, useconds_t to)
+{
+    const pid_t self = getpid();
+
+    if (fork() == 0) {
+        usleep(from);
+        kill(self, SIGSTOP);
+        usleep(to - from);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+}
+
+/* Process 1 has said that it comes, and then that it does not go on. Process 0 has seen the first
+ * of these alone, and runs; process 2 sees both at once, and does not. */
+static void
+one_cannot_read(telpher_rma_job *job, struct told *data)
+{
+    const time_t begin = time(NULL);
+    telpher_error err = {TELPHER_OK, {0}};
+    telpher_status status;
+    std::thread later;
+
+    if (process == 1) {
+        stop_between(500000, 800000);
+        later = std::thread([] {
+            usleep(400000);
+            all_fail = true;
+        });
+    } else if (process == 0) {
+        usleep(600000);
+    } else {
+        stop_between(300000, 1300000);
+    }
+    status = telpher_rma_run(job, &kernel_tells, data, &err);
+    if (later.joinable()) {
+        later.join();
+    }
+    all_fail = false;
+    must(status == TELPHER_ERR_NO_MEMORY, "the launch", 0, status, err.text);
+    must(time(NULL) - begin < BOUND_S, "time", 0, status, err.text);
+    status = telpher_rma_run(job, &kernel_tells, data, &err);
+    must(status == TELPHER_OK, "the next launch", 0, status, err.text);
 }
 
 int
-main(void)
+main(int argc, char **)
 {
     telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
@@ -119,12 +172,15 @@ main(void)
     if (cudaMalloc(&data, sizeof(*data)) != cudaSuccess) {
         return 1;
     }
-    while (nth < 1000 && one_fails(job, data, nth)) {
+    if (argc > 1) {
+        one_cannot_read(job, data);
+    }
+    while (argc == 1 && nth < 1000 && one_fails(job, data, nth)) {
         nth++;
     }
     printf("process %u: %ld allocations failed, %s\n", process, nth - 1,
            failures == 0 ? "good" : "FAILED");
     telpher_rma_destroy(job);
     cudaFree(data);
-    return failures != 0 || nth < 50;
+    return failures != 0 || (argc == 1 && nth < 50);
 }
