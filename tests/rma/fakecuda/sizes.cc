@@ -14,7 +14,7 @@
 #include "join.h"
 #include "tells.h"
 
-enum { JOBS = 4, TURNS = 3 };
+enum { JOBS = 5, TURNS = 3 };
 
 /* All members of the world put to all others, and count. */
 TELPHER_RMA_KERNEL(kernel_all)
@@ -66,7 +66,7 @@ int
 main(void)
 {
     telpher_rma_job *jobs[JOBS] = {make(1, 1, 2), make(7, 2, 300), make(2, 1, 1),
-                                   make(3, 3, 64)};
+                                   make(3, 3, 64), make(2, 1, TELPHER_RMA_TAGS_MAX)};
     telpher_error err = {TELPHER_OK, {0}};
     struct told *data;
     size_t left;
