@@ -317,7 +317,8 @@ do_now(struct tp_remote *r, const telpher_rma_command *c)
 }
 
 /* A proxy's command: what its GPU's memory holds for it is free when it was done. Without
- * credit others have their turn; then the rank's own ring fills up, and it waits there. */
+ * credit others have their turn; then the rank's own ring fills up, and it waits there.
+ * @return AGAIN: a worker in the proxy's place did not do it */
 static telpher_status
 post_for_device(struct tp_lane *lane, struct tp_remote *r,
                 const telpher_rma_command *command)
@@ -334,10 +335,9 @@ post_for_device(struct tp_lane *lane, struct tp_remote *r,
         if (atomic_load(&lane->rank->run->status) != TELPHER_OK) {
             return TELPHER_ERR_CANCELED;
         }
-        if (telpher_rma_here() == NULL) { /* a worker, which cannot wait */
+        if (!tp_lane_yield(lane)) {
             return TELPHER_ERR_AGAIN;
         }
-        tp_lane_yield(lane);
     }
 }
 

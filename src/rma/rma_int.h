@@ -317,8 +317,8 @@ void tp_rank_poke(struct tp_rank *rank);
 /** Stops the calling lane until the wait it has filled in ends. @return why it ended */
 telpher_status tp_rank_block(struct tp_lane *lane, const struct tp_wait *wait);
 
-/** Lets others run, and comes back. */
-void tp_lane_yield(struct tp_lane *lane);
+/** Lets others run, and comes back. @return false: a worker is in a proxy's place, and cannot */
+bool tp_lane_yield(struct tp_lane *lane);
 
 /** Puts @p lane among those that may run; its own worker only. */
 void tp_lane_ready(struct tp_lane *lane);

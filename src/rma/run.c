@@ -144,7 +144,7 @@ fill_worker(struct tp_run *run, struct tp_worker *w)
     w->ready_size = w->rank_count * run->lanes;
     w->ranks = tp_alloc_array(w->rank_count, sizeof(struct tp_rank *), "worker");
     w->ready = tp_alloc_array(w->ready_size, sizeof(struct tp_lane *), "worker");
-    w->poked = tp_alloc_array((w->rank_count + 63) / 64, sizeof(uint64_t), "worker");
+    w->poked = tp_alloc_array(tp_worker_poke_words(w), sizeof(uint64_t), "worker");
     if (w->ranks == NULL || w->ready == NULL || w->poked == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }

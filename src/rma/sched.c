@@ -11,10 +11,7 @@
 #include "rma/link.h"
 #include "rma/remote.h"
 
-enum {
-    CLOCK_EVERY = 64,
-    LOOK_EVERY = 16
-}; /* turns between looks at the clock, at others */
+enum { CLOCK_EVERY = 64, LOOK_EVERY = 16 }; /* turns between looks: clock, others */
 
 /* The lane that this thread runs. A lane never changes its thread. */
 static _Thread_local struct tp_lane *current;
@@ -77,14 +74,15 @@ tp_lane_suspend(struct tp_lane *lane)
     current = lane;
 }
 
-void
+bool
 tp_lane_yield(struct tp_lane *lane)
 {
-    if (current == NULL) { /* a worker, in a proxy's place */
-        return;
+    if (current == NULL) {
+        return false;
     }
     tp_lane_ready(lane);
     tp_lane_suspend(lane);
+    return true;
 }
 
 /* ---- pokes ---- */
