@@ -149,6 +149,17 @@ send_bulks(struct world *w, uint32_t peer, unsigned count, size_t len)
     }
 }
 
+/* Reads nothing and answers nobody until both others have done what they do. */
+static void
+stand_still(struct world *w)
+{
+    tp_ns end = tp_clock_deadline(5 * TP_CLOCK_S);
+
+    while (atomic_load(&w->shared->words[1]) != 2 && !tp_clock_passed(end)) {
+        sched_yield();
+    }
+}
+
 static void
 live_and_die(struct world *w)
 {
@@ -175,12 +186,10 @@ live_and_die(struct world *w)
         while (!tp_clock_passed(end)) {
             (void)world_step(w);
         }
-    } else if (state == TAKEN) { /* and answers none of those that ask */
-        tp_ns end = tp_clock_deadline(5 * TP_CLOCK_S);
-
-        while (atomic_load(&w->shared->words[1]) != 2 && !tp_clock_passed(end)) {
-            sched_yield();
-        }
+    } else if (state == TAKEN) { /* what was announced leaves only with progress */
+        UNTIL(w, atomic_load(&w->shared->words[2]) == 2);
+        atomic_store(&w->shared->words[4], 1);
+        stand_still(w);
     } else if (state != FLOODED) {
         tp_ns end = tp_clock_deadline(50 * TP_CLOCK_MS);
 
@@ -188,7 +197,7 @@ live_and_die(struct world *w)
             (void)world_step(w);
         }
     } else {
-        UNTIL(w, atomic_load(&w->shared->words[1]) == 2);
+        stand_still(w);
     }
     atomic_store(&w->shared->numbers[0], tp_clock_ns());
     if (state == REPLACED) {
@@ -204,7 +213,6 @@ flood(struct world *w)
 {
     telpher_status status = TELPHER_OK;
 
-    /* words[2] stops the victim's reading: it waits in a loop of its own */
     for (unsigned i = 0; i < 200 && status == TELPHER_OK; i++) {
         status = w->ops->send(w->net, VICTIM, &i, sizeof(i), the.memory, 1000);
     }
@@ -219,6 +227,8 @@ take_part(struct world *w)
         flood(w);
     } else if (state == TAKEN) {
         UNTIL(w, the.announced == OPS / 2);
+        atomic_fetch_add(&w->shared->words[2], 1);
+        UNTIL(w, atomic_load(&w->shared->words[4]) != 0);
         take_next();
         atomic_fetch_add(&w->shared->words[1], 1);
     } else if (state == ANNOUNCED_TO) {
