@@ -188,7 +188,7 @@ run_all(const char *name, uint32_t gpus, uint32_t devices)
         fflush(stdout);
     }
     memset(data, 0, sizeof(*data));
-    run(&kernel_says, 2, 3, 1, 0, TELPHER_OK, "", data);
+    run(&kernel_says, 2, 3, devices < 2 ? 1 : 2, 0, TELPHER_OK, "", data);
     if (gpus > 1) {
         cudaFreeHost(data);
     } else {

@@ -76,8 +76,8 @@ telpher_rma_cuda_look(void *cuda)
     cudaError_t error = c->error;
 
     if (error == cudaSuccess) {
-        cudaSetDevice(
-            c->domains[0].gpu); /* else this thread begins to use another one */
+        /* else this thread begins to use another one */
+        cudaSetDevice(c->domains[0].gpu);
         telpher_rma_cuda_show_lines(c, c->outcome);
         error = telpher_rma_cuda_ended(c);
         if (error == cudaErrorNotReady) {

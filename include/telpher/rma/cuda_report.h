@@ -107,7 +107,8 @@ telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
     } else {
         fprintf(out, "rank %u: waits in %s of group %u", rank, call, w->tag);
     }
-    fprintf(out, "; since %.3f ms, at %s\n", (double)(now - w->since) * 1e-6, where);
+    fprintf(out, "; since %.3f ms, at %s\n",
+            (double)(now > w->since ? now - w->since : 0) * 1e-6, where);
 }
 
 /* Of this process's ranks, the first ones. */

@@ -221,6 +221,7 @@ telpher_rma_gpu_log(telpher_rma *rma, const char *text, int kind, int64_t intege
 {
     telpher_rma_gpu *g = telpher_rma_gpu_home(rma);
     uint32_t number = atomicAdd_system(&g->line_count, 1);
+    uint64_t now = telpher_rma_gpu_clock(), start = telpher_rma_gpu_load64(&g->start);
     telpher_rma_gpu_line *line;
 
     if (number >= TELPHER_RMA_GPU_LINES) {
@@ -232,7 +233,7 @@ telpher_rma_gpu_log(telpher_rma *rma, const char *text, int kind, int64_t intege
     line->kind = kind;
     line->integer = integer;
     line->real = real;
-    line->time = telpher_rma_gpu_clock() - telpher_rma_gpu_load64(&g->start);
+    line->time = now > start ? now - start : 0; /* another GPU's may be ahead */
     for (int i = 0; i < TELPHER_RMA_GPU_TEXT - 1 && text[i] != '\0'; i++) {
         line->text[i] = text[i];
     }

@@ -76,6 +76,7 @@ struct cudaIpcMemHandle_t {
 };
 
 extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern thread_local unsigned fakecuda_gpu; /* on which a block is */
 
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t error);

@@ -20,6 +20,7 @@
 #include <vector>
 
 thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+thread_local unsigned fakecuda_gpu;
 
 namespace
 {
@@ -198,6 +199,7 @@ struct block {
     entry_fn entry;
     void *arg;
     dim3 index, dim, grid;
+    unsigned gpu;
     std::atomic<int> *live;
 };
 
@@ -272,6 +274,7 @@ block_main(void *arg)
     block *b = static_cast<block *>(arg);
     unsigned count = b->dim.x * b->dim.y * b->dim.z;
 
+    fakecuda_gpu = b->gpu;
     blockIdx = b->index;
     blockDim = b->dim;
     gridDim = b->grid;
@@ -656,6 +659,7 @@ cudaLaunchCooperativeKernel(const void *entry, dim3 grid, dim3 dim, void **args,
                              dim3(i),
                              dim,
                              grid,
+                             static_cast<unsigned>(current),
                              &stream->live};
         pthread_t thread;
 
