@@ -245,6 +245,7 @@ good_kernels(telpher_rma_job *job)
          "the ring's number");
     poison(0);
     run(job, &kernel_collectives);
+    run(job, &kernel_folds);
     must(host.cells[first] == 1 && host.cells[first + ranks - 1] == 1, "collectives");
     poison(0);
     run(job, &kernel_tags);
