@@ -55,8 +55,10 @@ tp_error_set_errno(struct tp_error *err, int saved_errno, const char *fmt, ...)
     va_start(args, fmt);
     tp_error_setv(err, code, fmt, args);
     va_end(args);
-    return tp_error_set(err, code, "%s: %s", err->text,
-                        strerror_r(saved_errno, system_text, sizeof(system_text)));
+    return tp_error_set(err, code, "%s: %s%s", err->text,
+                        strerror_r(saved_errno, system_text, sizeof(system_text)),
+                        saved_errno == EMFILE ? "; `ulimit -n` lets a process have more"
+                                              : "");
 }
 
 telpher_status

@@ -35,7 +35,8 @@ telpher_status tp_error_set(struct tp_error *err, telpher_status code, const cha
 telpher_status tp_error_setv(struct tp_error *err, telpher_status code, const char *fmt,
                              va_list args) TP_PRINTF(3, 0);
 
-/** As tp_error_set() with the code of @p saved_errno; ": " and the system's text follow. */
+/** As tp_error_set() with the code of @p saved_errno; ": " and the system's text follow, and
+ *  what to do where a process has too many descriptors. */
 telpher_status tp_error_set_errno(struct tp_error *err, int saved_errno,
                                   const char *fmt, ...) TP_PRINTF(3, 4);
 

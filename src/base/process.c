@@ -13,24 +13,30 @@
 #include "base/error.h"
 #include "base/hex.h"
 
-bool
+telpher_status
 tp_process_machine(uint8_t ret_machine[TP_PROCESS_MACHINE_BYTES])
 {
     char text[40] = "", digits[33];
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
     size_t count = 0;
+    ssize_t got;
 
-    if (fd >= 0) {
-        close(fd);
+    if (fd < 0) {
+        return tp_error_from_errno(errno) == TELPHER_ERR_LIMIT
+                   ? TELPHER_ERR_LIMIT
+                   : TELPHER_ERR_UNSUPPORTED;
     }
+    got = read(fd, text, sizeof(text) - 1);
+    close(fd);
     for (ssize_t i = 0; i < got && count < 32; i++) {
         if (text[i] != '-') {
             digits[count++] = text[i];
         }
     }
     digits[count] = '\0';
-    return tp_hex_decode(ret_machine, TP_PROCESS_MACHINE_BYTES, digits) == TELPHER_OK;
+    return tp_hex_decode(ret_machine, TP_PROCESS_MACHINE_BYTES, digits) == TELPHER_OK
+               ? TELPHER_OK
+               : TELPHER_ERR_UNSUPPORTED;
 }
 
 static bool
@@ -49,9 +55,12 @@ telpher_status
 tp_process_self(struct tp_process *ret_self)
 {
     struct tp_process self = {.uid = geteuid(), .pid = getpid()};
+    telpher_status status = tp_process_machine(self.machine);
 
-    if (!tp_process_machine(self.machine) ||
-        !inode_of("/proc/self/ns/pid", &self.pid_ns) ||
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (!inode_of("/proc/self/ns/pid", &self.pid_ns) ||
         !inode_of("/proc/self/ns/user", &self.user_ns)) {
         return TELPHER_ERR_UNSUPPORTED;
     }

@@ -13,8 +13,9 @@
 enum { TP_PROCESS_MACHINE_BYTES = 16 };
 
 /** Writes what all processes of this machine share, and no others: the kernel's boot id.
- *  @return false where /proc does not tell */
-bool tp_process_machine(uint8_t ret_machine[TP_PROCESS_MACHINE_BYTES]);
+ *  @return OK; LIMIT, with errno, where there is no descriptor; UNSUPPORTED where /proc does not
+ *          tell */
+telpher_status tp_process_machine(uint8_t ret_machine[TP_PROCESS_MACHINE_BYTES]);
 
 /** Plain numbers, for sending; of the machine's own byte order. */
 struct tp_process {
@@ -24,7 +25,7 @@ struct tp_process {
     int32_t pid;
 };
 
-/** Describes the calling process. @return OK; UNSUPPORTED where /proc does not tell */
+/** Describes the calling process. @return as tp_process_machine() */
 telpher_status tp_process_self(struct tp_process *ret_self);
 
 /** True if the number of each means the same process to the other. One that is all 0, since

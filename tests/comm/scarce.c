@@ -90,6 +90,7 @@ struct party {
     telpher_status entered; /* IN_PROGRESS: not yet */
     uint8_t out[BIG], in[BIG], window[BIG];
     telpher_status status; /* of the first call that failed */
+    telpher_error err; /* of the context's making */
 };
 static struct party parties[RANKS];
 
@@ -207,7 +208,8 @@ be_rank(void *arg)
     p->ch = NULL;
     p->win = NULL;
     p->ctx = NULL;
-    p->status = telpher_context_create(&params, &p->ctx, NULL);
+    p->err = (telpher_error){.code = TELPHER_OK};
+    p->status = telpher_context_create(&params, &p->ctx, &p->err);
     leave_meeting();
     p->status = p->status == TELPHER_OK ? use_channel(p) : p->status;
     p->status = p->status == TELPHER_OK ? use_window(p) : p->status;
@@ -269,6 +271,26 @@ test_memory(void **state)
     assert_true(good);
 }
 
+/* Who has no descriptor left is told so, and what to do; the other, that its partner failed. */
+static bool
+words_are_right(unsigned count)
+{
+    bool good = true;
+
+    for (uint32_t r = 0; r < RANKS; r++) {
+        const telpher_error *err = &parties[r].err;
+
+        if (err->code != TELPHER_OK && strstr(err->text, "allgather") == NULL &&
+            (err->code != TELPHER_ERR_LIMIT ||
+             strstr(err->text, "Too many open files; `ulimit -n`") == NULL)) {
+            fprintf(stderr, "descriptors %u: rank %u: %s: %s\n", count, r,
+                    telpher_status_name(err->code), err->text);
+            good = false;
+        }
+    }
+    return good;
+}
+
 static void
 test_descriptors(void **state)
 {
@@ -286,6 +308,7 @@ test_descriptors(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
         good = run("descriptors", count) && good;
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        good = words_are_right(count) && good;
     } while (!all_well() && ++count < 100);
     assert_true(good && all_well());
     assert_true(count > 0);

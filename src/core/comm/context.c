@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The context: made of transports, memory and peers, and ended; progress.c is in between. */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -156,6 +157,21 @@ agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_err
 }
 
 static telpher_status
+machine_of(uint8_t *ret_machine, struct tp_error *err)
+{
+    static const char words[] = "the machine's name for this boot cannot be read from "
+                                "/proc/sys/kernel/random/boot_id";
+    telpher_status status = tp_process_machine(ret_machine);
+
+    if (status == TELPHER_ERR_LIMIT) {
+        return tp_error_set_errno(err, errno, "%s", words);
+    }
+    return status == TELPHER_OK
+               ? TELPHER_OK
+               : tp_error_set(err, TELPHER_ERR_IO, "%s; is /proc mounted?", words);
+}
+
+static telpher_status
 gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
 {
     uint8_t *card = tp_zalloc(TP_COMM_CARD_MAX, "card");
@@ -165,9 +181,10 @@ gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
     if (card == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    if (!tp_process_machine(card)) {
+    status = machine_of(card, err);
+    if (status != TELPHER_OK) {
         tp_free(card);
-        return tp_error_set(err, TELPHER_ERR_IO, "/proc/sys/kernel/random/boot_id");
+        return status;
     }
     tp_board_create(ctx, card + TP_COMM_MACHINE_BYTES);
     own = tp_peer_write_card(ctx, card);
@@ -230,10 +247,11 @@ check_reach(telpher_context *ctx, struct tp_error *err)
 }
 
 static telpher_context *
-context_alloc(const struct tp_boot *boot)
+context_alloc(const struct tp_boot *boot, struct tp_error *err)
 {
     telpher_context *ctx = tp_zalloc(sizeof(*ctx), "context");
 
+    (void)tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a context");
     if (ctx == NULL) {
         return NULL;
     }
@@ -241,6 +259,9 @@ context_alloc(const struct tp_boot *boot)
     ctx->size = boot->size;
     ctx->spin_ns = SPIN;
     ctx->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ctx->wake_fd < 0) {
+        (void)tp_error_set_errno(err, errno, "eventfd");
+    }
     ctx->board_fd = -1;
     tp_list_init(&ctx->waiting);
     tp_list_init(&ctx->free);
@@ -264,6 +285,7 @@ context_alloc(const struct tp_boot *boot)
         telpher_context_destroy(ctx);
         return NULL;
     }
+    tp_error_init(err);
     return ctx;
 }
 
@@ -319,9 +341,8 @@ create(const telpher_context_params *params, const struct tp_comm_settings *s,
     if (status != TELPHER_OK) {
         return status;
     }
-    ctx = context_alloc(&boot);
-    status = ctx != NULL ? join(s, &transports, mems, &boot, ctx, err)
-                         : TELPHER_ERR_NO_MEMORY;
+    ctx = context_alloc(&boot, err);
+    status = ctx != NULL ? join(s, &transports, mems, &boot, ctx, err) : err->code;
     boot.close(&boot);
     if (status != TELPHER_OK) {
         telpher_context_destroy(ctx);

@@ -20,18 +20,29 @@
 
 /* ---- our own ---- */
 
+/* Who has no descriptor left is told that: what else failed for it is not what is wrong. */
+static telpher_status
+refuse(struct tp_error *err, telpher_status status, const char *words)
+{
+    return status == TELPHER_ERR_LIMIT
+               ? tp_error_set_errno(err, errno, "%s", words)
+               : tp_error_set(err, TELPHER_ERR_UNSUPPORTED, "%s", words);
+}
+
 telpher_status
 tp_shm_describe(struct shm_net *n, struct tp_error *err)
 {
     struct tp_shm_card *card = &n->card;
+    telpher_status status;
 
     if (prctl(PR_GET_DUMPABLE) != 1) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "other processes may not look into this one");
     }
-    if (tp_process_self(&card->process) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
-                            "/proc does not tell the machine and its name spaces");
+    status = tp_process_self(&card->process);
+    if (status != TELPHER_OK) {
+        return refuse(err, status,
+                      "/proc does not tell the machine and its name spaces");
     }
     card->magic = TP_SHM_MAGIC;
     card->job = n->params.job;
@@ -65,15 +76,16 @@ static telpher_status
 try_self(const struct shm_net *n, struct tp_error *err)
 {
     int fd;
+    telpher_status status = tp_process_open(&n->card.process, &fd);
 
-    if (tp_process_open(&n->card.process, &fd) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
-                            "processes cannot be watched (pidfd_open, Linux 5.3)");
+    if (status != TELPHER_OK) {
+        return refuse(err, status,
+                      "processes cannot be watched (pidfd_open, Linux 5.3)");
     }
     close(fd);
-    if (tp_memfd_open(&n->card.door, &fd) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
-                            "/proc does not open memory files of processes");
+    status = tp_memfd_open(&n->card.door, &fd);
+    if (status != TELPHER_OK) {
+        return refuse(err, status, "/proc does not open memory files of processes");
     }
     close(fd);
     return TELPHER_OK;
@@ -103,6 +115,9 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
     }
     if (status == TELPHER_ERR_PERMISSION) { /* a filter's way to say so */
         status = TELPHER_ERR_UNSUPPORTED;
+    }
+    if (status == TELPHER_ERR_LIMIT) {
+        return refuse(err, status, "no memory to share");
     }
     return status == TELPHER_OK ? try_self(n, err)
                                 : tp_error_set(err, status, "no memory to share: %s",

@@ -61,19 +61,21 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->listen_fd = n->spare_fd = -1;
-    n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     tp_list_init(&n->conns);
     tp_list_init(&n->losing);
     tp_list_init(&n->ended);
     tp_list_init(&n->arrived);
     n->peers = tp_alloc_array(params->size, sizeof(struct tcp_peer *), "tcp peers");
-    if (n->peers != NULL && n->epoll_fd >= 0) {
+    n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (n->epoll_fd < 0) {
+        status = tp_error_set_errno(err, errno, "epoll");
+    } else if (n->peers != NULL) {
         status = tp_tcp_net_listen(n, err);
     }
     if (status == TELPHER_OK &&
         ((n->spare_fd = fcntl(n->listen_fd, F_DUPFD_CLOEXEC, 0)) < 0 ||
          epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->listen_fd, &e) != 0)) {
-        status = tp_error_from_errno(errno);
+        status = tp_error_set_errno(err, errno, "waiting for connections");
     }
     if (status != TELPHER_OK) {
         net_free(n);

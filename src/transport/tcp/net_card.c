@@ -29,7 +29,8 @@ read_place(void)
     uint8_t machine[TP_PROCESS_MACHINE_BYTES] = {0};
     uint64_t place = 14695981039346656037u; /* FNV-1a */
 
-    if (!tp_process_machine(machine) || stat("/proc/self/ns/net", &st) != 0) {
+    if (tp_process_machine(machine) != TELPHER_OK ||
+        stat("/proc/self/ns/net", &st) != 0) {
         st = (struct stat){.st_ino = (ino_t)getpid()}; /* like nobody else's */
     }
     for (size_t i = 0; i < sizeof(machine); i++) {
