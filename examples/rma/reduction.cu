@@ -3,7 +3,8 @@
  * dCUDA's example of a distributed reduction, written anew against its headers: every lane
  * has a value, lane 0 of each rank adds up those of its rank, and a binomial tree adds up
  * the ranks. Unlike in the listing, additions and results are one lane's alone; with
- * -DUNGUARDED all lanes add, which TELPHER_RMA_CHECK=races finds.
+ * -DUNGUARDED all lanes add, which TELPHER_RMA_CHECK=races finds. Several processes
+ * (telpher launch) have the same values; that of rank 0 has the sum of them all.
  */
 #include <cstdlib>
 #include <iostream>
@@ -103,9 +104,14 @@ main(int argc, char **argv)
         right += values[i];
     }
     cudaMemcpy(data.data, &values[0], size * sizeof(double), cudaMemcpyHostToDevice);
+    right *= info.process_count;
     try {
         dcuda_host_run(dcuda_host, &data, sizeof(data));
-        std::cout << "Sum = " << data.result << std::endl;
+        if (info.rank_start == 0) {
+            std::cout << "Sum = " << data.result << std::endl;
+        } else {
+            data.result = right; /* rank 0 is another process's */
+        }
         std::cout << "Computation Time: " << dcuda_host_get_timings(dcuda_host)[0]
                   << " ms" << std::endl;
     } catch (const std::exception &failure) {

@@ -39,9 +39,9 @@ struct dcuda_rank_info {
     int rank_count; /**< total number of ranks */
     int rank_responsible; /**< those of this process */
     int rank_start; /**< the first of those */
-    int device_count; /**< devices of this node */
+    int device_count; /**< devices of this process: 1 */
     int device_index;
-    int node_count;
+    int node_count; /**< 1, and 0: nodes are not told from each other */
     int node_index;
     int process_count;
     int process_index;
@@ -55,7 +55,7 @@ telpher_dcuda_check(telpher_status status, const char *text)
     }
 }
 
-/** The program's options are not looked at; ranks are those of one process. */
+/** The program's options are not looked at. */
 inline void
 dcuda_host_init(int, char *[], dcuda_host_context_handle *ctx, dcuda_kernel_t kernel,
                 int threads_per_rank)
@@ -92,7 +92,10 @@ inline void
 dcuda_host_get_rank_info(dcuda_host_context_handle ctx, dcuda_rank_info *rank_info)
 {
     const int ranks = (int)telpher_rma_job_ranks(ctx->job);
-    const dcuda_rank_info info = {ranks, ranks, 0, 1, 0, 1, 0, 1, 0};
+    const int count = (int)telpher_rma_job_processes(ctx->job);
+    const int index = (int)telpher_rma_job_process(ctx->job);
+    const dcuda_rank_info info = {count * ranks, ranks, index * ranks, 1, 0, 1, 0,
+                                  count,         index};
 
     *rank_info = info;
 }
