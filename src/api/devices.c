@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api_int.h"
+#include "base/text.h"
 #include "wire/facts.h"
 
 enum {
@@ -36,7 +37,6 @@ struct strings {
     char version[STRING_BYTES], driver_version[STRING_BYTES];
 };
 
-/* A driver's string goes to people's terminals: control characters become "?". */
 static void
 copy_string(char dst[STRING_BYTES], const struct tp_wire_fact *f)
 {
@@ -44,11 +44,7 @@ copy_string(char dst[STRING_BYTES], const struct tp_wire_fact *f)
 
     memcpy(dst, f->data, len);
     dst[len] = '\0';
-    for (char *c = dst; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == 0x7f) {
-            *c = '?';
-        }
-    }
+    tp_text_tame(dst, false);
 }
 
 /* An integer of 4 or 8 bytes; 0 for anything else. */

@@ -6,22 +6,12 @@
 #include "api/api_int.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "core/client.h"
 #include "transport/tcp/tcp.h"
 
 #define TIMEOUT_DEFAULT (2 * TP_CLOCK_S)
 #define GOODBYE_TIME (100 * TP_CLOCK_MS)
-
-/* What a server says goes to people's terminals: control characters become "?". */
-static void
-clean_text(char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < ' ' || *text == 0x7f) {
-            *text = '?';
-        }
-    }
-}
 
 telpher_status
 tp_api_error(telpher_error *err, telpher_status status, const struct tp_error *words)
@@ -30,7 +20,7 @@ tp_api_error(telpher_error *err, telpher_status status, const struct tp_error *w
         err->code = status;
         snprintf(err->text, sizeof(err->text), "%s",
                  words->text[0] != '\0' ? words->text : telpher_status_text(status));
-        clean_text(err->text);
+        tp_text_tame(err->text, false); /* a server may have said it */
     }
     return status;
 }

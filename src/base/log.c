@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 #define TOPICS_MAX 24
 #define TOPIC_SIZE 16
@@ -96,18 +97,21 @@ add(struct line *line, const char *text, size_t len)
 static void
 add_escaped(struct line *line, const char *message, bool quoted)
 {
-    for (const unsigned char *c = (const unsigned char *)message; *c != '\0'; c++) {
-        char escape[8] = {'\\', (char)*c, '\0'};
+    while (*message != '\0') {
+        size_t len = tp_text_char(message);
+        char escape[8] = {'\\', *message, '\0'};
 
-        if (*c == '\n') {
+        if (*message == '\n') {
             escape[1] = 'n';
-        } else if (*c < 0x20 || *c == 0x7f) {
-            snprintf(escape, sizeof(escape), "\\x%02x", *c);
-        } else if (!quoted || (*c != '"' && *c != '\\')) {
-            add(line, (const char *)c, 1);
-            continue;
+        } else if (len == 0) {
+            snprintf(escape, sizeof(escape), "\\x%02x", (unsigned char)*message);
         }
-        add(line, escape, strlen(escape));
+        if (len == 0 || (quoted && (*message == '"' || *message == '\\'))) {
+            add(line, escape, strlen(escape));
+        } else {
+            add(line, message, len);
+        }
+        message += len != 0 ? len : 1;
     }
 }
 

@@ -5,10 +5,10 @@
  */
 #include "core/client_int.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #define HANDSHAKE_TIME (2 * TP_CLOCK_S)
 
@@ -30,17 +30,6 @@ fill_preface(const struct tp_client_params *params, size_t auth_len, uint64_t fe
     tp_wire_put_preface(raw, &p);
 }
 
-/* What a server says goes to people's terminals: nothing but printable characters. */
-static void
-clean_text(char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (!isprint((unsigned char)*text)) {
-            *text = '?';
-        }
-    }
-}
-
 static telpher_status
 receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
               struct tp_wire_preface_reply *ret_reply)
@@ -52,7 +41,7 @@ receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
         status = tp_wire_get_preface_reply(raw, ret_reply);
     }
     if (status == TELPHER_OK) {
-        clean_text(ret_reply->text);
+        tp_text_tame(ret_reply->text, false);
     }
     return status;
 }
@@ -154,7 +143,7 @@ answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
             "on it; is it an older telpherd, or somebody on the way?",
             params->address);
     }
-    clean_text(reply.text);
+    tp_text_tame(reply.text, false);
     return tp_error_set(err, reply.status, "server %s: %s", params->address,
                         reply.text[0] != '\0' ? reply.text
                                               : telpher_status_text(reply.status));

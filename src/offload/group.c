@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/trace.h"
 #include "offload/offload_int.h"
 
@@ -72,6 +73,7 @@ check_greeting(struct tp_offload_greeting *theirs, struct tp_error *err)
     telpher_status status = tp_offload_greeting_check(theirs, err);
 
     theirs->text[sizeof(theirs->text) - 1] = '\0';
+    tp_text_tame(theirs->text, false);
     if (status == TELPHER_OK && theirs->status != TELPHER_OK) {
         status =
             tp_error_set(err, theirs->status, "the workers refuse: %s", theirs->text);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "structs are sent as they lie in memory");
@@ -223,5 +224,6 @@ telpher_status
 tp_offload_report_check(struct tp_offload_report *report)
 {
     report->text[sizeof(report->text) - 1] = '\0';
+    tp_text_tame(report->text, true); /* a kernel's words may have lines */
     return report->magic == TP_OFFLOAD_MAGIC ? TELPHER_OK : TELPHER_ERR_PROTO;
 }

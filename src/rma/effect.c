@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "rma/link.h"
 #include "rma/remote.h"
 
@@ -278,6 +279,8 @@ take_hello(struct tp_world *w, uint32_t process, const void *body, size_t len)
     memcpy(&hello, body, head);
     hello.kernel[sizeof(hello.kernel) - 1] = '\0';
     hello.words[sizeof(hello.words) - 1] = '\0';
+    tp_text_tame(hello.kernel, false);
+    tp_text_tame(hello.words, false);
     if (head < sizeof(hello)) {
         hello.status = (uint32_t)TELPHER_ERR_VERSION;
         snprintf(hello.words, sizeof(hello.words), "it has another library");
@@ -296,6 +299,7 @@ take_words(const void *body, size_t len)
     if (words != NULL) {
         memcpy(words, body, len);
         words[len] = '\0';
+        tp_text_tame(words, true);
     }
     return words;
 }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "rma/remote.h"
 
 #define NAP ((tp_ns)20000000) /* [ns] between looks for processes that are lost */
@@ -94,6 +95,7 @@ make_hello(const struct tp_world *w, const telpher_rma_job *job,
     memcpy(hello.block, p->block, sizeof(hello.block));
     snprintf(hello.kernel, sizeof(hello.kernel), "%s",
              kernel != NULL && kernel->name != NULL ? kernel->name : "no kernel");
+    tp_text_tame(hello.kernel, false); /* as others read it */
     return hello;
 }
 

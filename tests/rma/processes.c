@@ -220,6 +220,7 @@ static void
 different_launches(void)
 {
     telpher_rma_job *job = make_job(1, process == 0 ? 16 : 32, 0), *same;
+    telpher_rma_kernel odd = kernel_empty;
     telpher_error err = {0};
 
     MUST(telpher_rma_run(job, &kernel_empty, &data, &err) == TELPHER_ERR_INVALID);
@@ -227,6 +228,11 @@ different_launches(void)
     same = make_job(1, 16, 0);
     MUST(telpher_rma_run(same, process == 0 ? &kernel_empty : &kernel_polls, &data,
                          &err) == TELPHER_ERR_INVALID);
+    odd.name = "odd\x1b[2J\xc2\x9bname"; /* which no terminal is to see */
+    MUST(telpher_rma_run(same, process == 0 ? &odd : &kernel_polls, &data, &err) ==
+         TELPHER_ERR_INVALID);
+    MUST(strstr(err.text, "odd?[2J??name") != NULL);
+    run(same, &odd); /* is one like any other */
     run(same, &kernel_polls);
     telpher_rma_destroy(same);
     telpher_rma_destroy(job);
