@@ -24,7 +24,11 @@ static void
 test_left(void **state)
 {
     static const char *const texts[] = {
-        "", "~ plain text!", "gr\xc3\xbc\xc3\x9f", "\xc2\xa0", "\xe2\x82\xac\xf0\x9f\x98\x80",
+        "",
+        "~ plain text!",
+        "gr\xc3\xbc\xc3\x9f",
+        "\xc2\xa0",
+        "\xe2\x82\xac\xf0\x9f\x98\x80",
     };
 
     (void)state;
@@ -38,8 +42,12 @@ test_tamed(void **state)
 {
     (void)state;
     check("a\x1b[2J\r\n\tb\x7f", "a?[2J???b?");
-    check("\x9b" "31m", "?31m"); /* the same of 8 bits */
-    check("\xc2\x9b" "31m", "??31m");
+    check("\x9b"
+          "31m",
+          "?31m"); /* the same of 8 bits */
+    check("\xc2\x9b"
+          "31m",
+          "??31m");
     check("\xc0\x9b\xe0\x82\x9b", "?????"); /* longer forms */
     check("cut\xe2\x82", "cut??");
     check("\xf5\xff\x80", "???");

@@ -18,7 +18,9 @@
 #include "offload/registry.h"
 
 enum {
-    TP_OFFLOAD_VERSION = 1,
+    TP_OFFLOAD_VERSION =
+        2, /**< goes up with every change of what follows; 1 had no arrays, longer
+                             *   headers, no shared memory */
     TP_OFFLOAD_MESSAGE_MAX = 64 * 1024, /**< [bytes] header and what follows it */
     TP_OFFLOAD_TEXT_BYTES = 256
 };

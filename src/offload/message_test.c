@@ -162,12 +162,36 @@ short_reports_are_read(void **state)
     assert_int_equal(tp_offload_report_check(&heard), TELPHER_ERR_PROTO);
 }
 
+/* What is sent changed since version 1, the greeting did not: so each refuses the other. */
+static void
+other_versions_are_refused(void **state)
+{
+    struct tp_offload_greeting greeting;
+    struct tp_error err = {0};
+
+    (void)state;
+    tp_offload_greeting_init(&greeting);
+    assert_int_equal(tp_offload_greeting_check(&greeting, &err), TELPHER_OK);
+    for (uint16_t version = 0; version < 8; version++) {
+        if (version != 2) {
+            greeting.version = version;
+            assert_int_equal(tp_offload_greeting_check(&greeting, &err),
+                             TELPHER_ERR_VERSION);
+            assert_non_null(strstr(err.text, "version"));
+        }
+    }
+    greeting.version = 2;
+    greeting.magic++;
+    assert_int_equal(tp_offload_greeting_check(&greeting, &err), TELPHER_ERR_PROTO);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_that_make_sense_pass),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(results_become_one_report),
         cmocka_unit_test(short_reports_are_read),
     };
