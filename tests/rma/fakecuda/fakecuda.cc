@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <random>
 #include <string>
@@ -296,16 +297,32 @@ struct fakecuda_stream {
     std::atomic<int> live;
 };
 
+// Processors are fewer than blocks. Where others compute, too, a yield is as long as all their
+// turns together: then seldom, since a turn of ours ends by itself.
+static void
+let_blocks_run()
+{
+    static thread_local unsigned calls, every = 16;
+
+    if (++calls % every == 0) {
+        const auto start = std::chrono::steady_clock::now();
+
+        sched_yield();
+        every = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1)
+                    ? 1024
+                    : 16;
+    }
+}
+
 void
 __syncthreads(void)
 {
-    static thread_local unsigned calls;
     lanes *all = own;
 
     if (all != nullptr) {
         swapcontext(&all->contexts[all->running], &all->back);
-    } else if (++calls % 16 == 0) {
-        sched_yield(); // processors are fewer than blocks
+    } else {
+        let_blocks_run();
     }
 }
 
