@@ -183,6 +183,9 @@ wait_for(_Atomic uint32_t *flag)
     }
 }
 
+/* Is there until the process ends, since the other one may read it: no leak. */
+static void *left_behind;
+
 /* It has been asked for the data, and has said where it is or sent some of it. */
 static void
 offer_and_give_up(telpher_context *ctx, telpher_channel *ch)
@@ -202,6 +205,7 @@ offer_and_give_up(telpher_context *ctx, telpher_channel *ch)
     if (leaves) {
         telpher_context_destroy(ctx);
         memset(mem, AFTER, len);
+        left_behind = mem;
         atomic_store(&shared->used_again, 1);
         return;
     }
