@@ -17,6 +17,7 @@
 
 enum { MEETING = 4096 }; /* [bytes] */
 #define WATCH ((tp_ns)50000) /* [ns] between looks at the grid */
+#define LEAVE ((tp_ns)1000000000) /* [ns] */
 
 /* ---- the grid ---- */
 
@@ -137,8 +138,6 @@ serve(telpher_rma_link *api, const telpher_rma_grid *grid)
     return atomic_load(&l->run->status);
 }
 
-#define LEAVE ((tp_ns)1000000000) /* [ns] */
-
 static void
 leave(telpher_rma_link *api)
 {
@@ -164,6 +163,8 @@ begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
       const void *card, size_t card_len)
 {
     struct tp_link *l = (struct tp_link *)api;
+    struct tp_world *w = l->job->world;
+    const bool broken = w->broken; /* then nobody hears of the card */
     const char *report = l->outcome->report;
     char words[TELPHER_ERROR_TEXT_BYTES];
     struct tp_coming coming = {
@@ -178,8 +179,11 @@ begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
     if (l->run != NULL) {
         l->run->link = l;
     }
-    l->status =
-        tp_remote_begin(l->job->world, l->run, l->job, l->kernel, &coming, l->err);
+    l->status = tp_remote_begin(w, l->run, l->job, l->kernel, &coming, l->err);
+    if (l->status != TELPHER_OK) {
+        /* who found all good runs, and has this one's memory open until it hears of it */
+        tp_remote_leave(w, card_len != 0 && !broken ? LEAVE : 0);
+    }
     return l->status;
 }
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <ucontext.h>
@@ -167,6 +168,16 @@ make(void **memory, size_t len, bool device)
     return error;
 }
 
+// A real driver gives the memory to the next who asks, while others still write into it.
+void
+must_be_closed(const piece &p)
+{
+    if (p.device && !p.opened && flock(p.file, LOCK_EX | LOCK_NB) != 0) {
+        fprintf(stderr, "fakecuda: memory is freed that another process has open\n");
+        abort();
+    }
+}
+
 cudaError_t
 drop(void *memory)
 {
@@ -175,6 +186,7 @@ drop(void *memory)
 
     for (size_t i = 0; i < pieces.size(); i++) {
         if (pieces[i].base == memory) {
+            must_be_closed(pieces[i]);
             munmap(memory, pieces[i].len);
             close(pieces[i].file);
             pieces.erase(pieces.begin() + static_cast<long>(i));
@@ -614,6 +626,10 @@ cudaIpcOpenMemHandle(void **memory, cudaIpcMemHandle_t given, unsigned)
     memcpy(&h, &given, sizeof(h));
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", h.pid, h.file);
     file = h.pid != getpid() ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file >= 0 && flock(file, LOCK_SH | LOCK_NB) != 0) { // it is being freed
+        close(file);
+        file = -1;
+    }
     return note(file < 0 ? cudaErrorInvalidValue
                          : add(memory, h.len, file, true, true));
 }
