@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "transport/ucx/net_int.h"
 
-enum { LAST_ROUNDS = 1000 }; /* of progress, for UCX to let go of what it has */
+enum { LAST_ROUNDS = 1000 }; /* of progress, for messages to leave, and UCX to let go */
+#define LET_GO                                                                         \
+    (2 * TP_CLOCK_S) /* for a device or an adapter that is in the middle of it */
 
 telpher_status
 tp_ucx_status(ucs_status_t status)
@@ -292,22 +294,38 @@ tp_ucx_send_last(struct ucx_link *link)
     }
 }
 
+/* From here on UCX is to let go of what it has. */
 static void
-finish(struct ucx_link *link)
+close_link(struct ucx_link *link)
 {
-    struct ucx_net *n = link->net;
     const struct ucx_prefix bye = {.kind = UCX_BYE, .len = 1};
 
     if (link->why == TELPHER_ERR_PROTO && link->ep != NULL) {
         (void)tp_ucx_post(link, &bye, NULL, 0, NULL, 0, true);
         tp_ucx_send_last(link);
     }
-    link->gone = true;
     unwatch(link);
     close_by_force(link);
+    link->closed = true;
+    link->let_go_by = tp_clock_deadline(LET_GO);
+}
+
+/* Who is told of a loss uses its memory again: not while UCX still writes it, or reads it. */
+static bool
+has_let_go(const struct ucx_link *link)
+{
     for (unsigned i = 0; tp_ucx_is_under_way(link) && i < LAST_ROUNDS; i++) {
-        (void)ucp_worker_progress(n->worker);
+        (void)ucp_worker_progress(link->net->worker);
     }
+    return !tp_ucx_is_under_way(link) || tp_clock_passed(link->let_go_by);
+}
+
+static void
+tell_loss(struct ucx_link *link)
+{
+    struct ucx_net *n = link->net;
+
+    link->gone = true;
     lose_outs(link);
     while (lose_bulks(link)) {
     }
@@ -325,8 +343,14 @@ tp_ucx_bury(struct ucx_net *n)
     for (uint32_t r = 0; n->ending != 0 && r < n->params.size; r++) {
         struct ucx_link *link = n->links[r];
 
-        if (link != NULL && link->ending && !link->gone) {
-            finish(link);
+        if (link == NULL || !link->ending || link->gone) {
+            continue;
+        }
+        if (!link->closed) {
+            close_link(link);
+        }
+        if (has_let_go(link)) {
+            tell_loss(link);
             n->ending--;
             count++;
         }

@@ -124,7 +124,8 @@ struct ucx_link {
     struct tp_map outs, bulks; /* ucx_out, tp_net_bulk, by id */
     struct tp_list held;
     uint32_t held_count; /* of those, also with a number that came already */
-    bool ending, gone;
+    bool ending, closed, gone; /* is to end; has no endpoint any more; was told */
+    tp_ns let_go_by; /* when it is told whatever UCX does, once closed */
     telpher_status why;
 };
 
