@@ -135,6 +135,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function,
 void fakecuda_fail(const char *name, unsigned nth, bool sticky);
 /** Whether that call came. */
 bool fakecuda_failed(void);
+/** The GPUs, a bit each, that something was called for since this was asked last. */
+unsigned fakecuda_used(void);
 /** Allocations, opened memory and streams that there are. */
 size_t fakecuda_left(void);
 

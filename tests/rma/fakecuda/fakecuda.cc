@@ -46,6 +46,7 @@ std::mutex lock;
 std::vector<piece> pieces;
 std::atomic<size_t> streams, running; // running: blocks
 thread_local int current;
+std::atomic<unsigned> used; // by GPU, a bit
 
 // ---- what fails on purpose ----
 
@@ -78,11 +79,32 @@ end_here(const char *name)
     }
 }
 
+// Others begin to use the current GPU.
+bool
+asks(const char *name)
+{
+    static const char *const names[] = {
+        "cudaGetDevice",          "cudaSetDevice",
+        "cudaGetDeviceCount",     "cudaGetDeviceProperties",
+        "cudaDeviceGetAttribute", "cudaDeviceGetP2PAttribute",
+        "cudaGetLastError",       "cudaDeviceCanAccessPeer"};
+
+    for (const char *one : names) {
+        if (strcmp(one, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // What a call of that name says: an error stays until it is asked for, a sticky one for good.
 cudaError_t
 outcome(const char *name)
 {
     end_here(name);
+    if (!asks(name)) {
+        used |= 1u << current;
+    }
     std::lock_guard<std::mutex> hold(plan.lock);
 
     if (!plan.failed && plan.name == name && --plan.left == 0) {
@@ -365,6 +387,12 @@ fakecuda_failed(void)
     std::lock_guard<std::mutex> hold(plan.lock);
 
     return plan.failed;
+}
+
+unsigned
+fakecuda_used(void)
+{
+    return used.exchange(0);
 }
 
 size_t

@@ -4,6 +4,7 @@
  *
  * The second process does not see the first one's GPU, which adds to its counters all the
  * same: it must know, since it has to look at them in another way.
+ * The first one's launch uses that GPU alone, which is not the current one, in whatever thread.
  * And a card of another process is used only if its numbers can be.
  */
 #include <stdio.h>
@@ -71,7 +72,9 @@ main(void)
     if (cudaMalloc(&data, sizeof(domains)) != cudaSuccess) {
         return 1;
     }
+    fakecuda_used();
     good = telpher_rma_run(job, &kernel_near, data, NULL) == TELPHER_OK;
+    good = good && fakecuda_used() == (process == 0 ? 2 : 1);
     cudaMemcpy(domains, data, sizeof(domains), cudaMemcpyDeviceToHost);
     good = good && cards_are_checked() && domains[0] == 2 && (process != 0 || domains[1] == 1);
     printf("process %u: %s\n", process, good ? "good" : "FAILED");
