@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -274,15 +275,32 @@ notice(struct world *w)
                             w->shared->card_len[VICTIM]) == TELPHER_ERR_UNREACHABLE);
 }
 
+/* A child that does nothing, and has all that this process has open. */
+static pid_t
+leave_child(struct world *w)
+{
+    pid_t child = fork();
+
+    MUST(w, child >= 0);
+    if (child == 0) {
+        alarm(TIME_S);
+        pause();
+        _exit(0);
+    }
+    return child;
+}
+
 static void
 survive(struct world *w)
 {
     uint32_t other = 2 - w->rank;
+    pid_t child;
 
     world_connect(w, VICTIM);
     world_connect(w, other);
     world_send(w, VICTIM, "x", 1, NULL, 0);
     take_part(w);
+    child = leave_child(w);
     notice(w);
     for (unsigned i = 0; i < FRIENDLY; i++) { /* the others are as before */
         world_send(w, other, &i, sizeof(i), the.memory, i);
@@ -290,6 +308,8 @@ survive(struct world *w)
     UNTIL(w, the.from_other == FRIENDLY);
     atomic_fetch_add(&w->shared->words[3], 1);
     UNTIL(w, atomic_load(&w->shared->words[3]) == 2);
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
 }
 
 static void
