@@ -53,7 +53,8 @@ __wrap_ucp_am_recv_data_nbx(ucp_worker_h worker, void *data, void *dst, size_t l
     late.begun = late.held = true;
     late.dst = dst;
     late.len = len;
-    late.until = how_late == TP_CLOCK_FOREVER ? TP_CLOCK_FOREVER : tp_clock_ns() + how_late;
+    late.until =
+        how_late == TP_CLOCK_FOREVER ? TP_CLOCK_FOREVER : tp_clock_ns() + how_late;
     late.fn = p->cb.recv_am;
     late.user = p->user_data;
     return &late;

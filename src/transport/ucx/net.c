@@ -413,6 +413,28 @@ wait_for(struct ucx_net *n, void *request, tp_ns deadline)
     ucp_request_free(request);
 }
 
+/* UCX ends the process whose worker goes while it still reads or sends for an endpoint that was
+ * closed by force. */
+static void
+let_go(struct ucx_net *n, tp_ns deadline)
+{
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t request;
+
+    for (uint32_t r = 0; r < n->params.size; r++) {
+        if (n->links[r] != NULL) {
+            tp_ucx_close_link(n->links[r]);
+        }
+    }
+    request = ucp_worker_flush_nbx(n->worker, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        wait_for(n, request, deadline);
+    }
+    while (n->under_way != 0 && !tp_clock_passed(deadline)) {
+        (void)ucp_worker_progress(n->worker);
+    }
+}
+
 static void
 net_destroy(struct tp_net *net)
 {
@@ -429,10 +451,8 @@ net_destroy(struct tp_net *net)
             wait_for(n, requests[r], deadline);
         }
     }
-    while (n->under_way != 0 && !tp_clock_passed(deadline)) {
-        (void)ucp_worker_progress(n->worker);
-    }
     tp_free(requests);
+    let_go(n, deadline);
     net_free(n);
 }
 
