@@ -27,14 +27,19 @@ main(void)
 {
     telpher_rma_params params = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
+    telpher_error err;
     uint64_t cells[16] = {0};
 
     params.ranks = 16;
-    if (telpher_rma_create(&params, &job, NULL) != TELPHER_OK ||
-        telpher_rma_run(job, &ring, cells, NULL) != TELPHER_OK) {
+    params.whole = 1; /* in all processes together, if there are several */
+    if (telpher_rma_create(&params, &job, &err) != TELPHER_OK ||
+        telpher_rma_run(job, &ring, cells, &err) != TELPHER_OK) {
+        fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    printf("%u\n", (unsigned)cells[0]); /* 120 */
+    if (telpher_rma_job_process(job) == 0) {
+        printf("%u\n", (unsigned)cells[0]); /* 120 */
+    }
     telpher_rma_destroy(job);
     return 0;
 }
