@@ -211,6 +211,24 @@ step_back(struct tp_world *w, struct tp_hello *hello, telpher_status status,
     }
 }
 
+/* It has failed here, or another process does not go on. Whose kernel has failed had found that all
+ * come, and so will this one. */
+static bool
+is_called_off(const struct tp_world *w)
+{
+    bool refused = false;
+
+    if (w->run == NULL || atomic_load(&w->run->status) == TELPHER_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct tp_hello *hello = hello_of(w, i);
+
+        refused = refused || (hello != NULL && says_no(w, hello));
+    }
+    return refused || !atomic_load(&w->run->remote->told);
+}
+
 static telpher_status
 wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kernel,
                 telpher_error *err)
@@ -220,7 +238,7 @@ wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kern
 
     while ((missing = who_is_missing(w)) < w->count) {
         lost = who_is_lost(w);
-        if (w->run != NULL && atomic_load(&w->run->status) != TELPHER_OK) {
+        if (is_called_off(w)) {
             return repeat_failure(w->run, err);
         }
         if (lost < w->count) {

@@ -328,37 +328,48 @@ finish(struct process *p)
     }
 }
 
-/* All others come to the launch, and end. */
+/* Another comes to the launch, or says that it does not go on. */
 static void
-greet_and_end(void)
+greet_from(uint32_t process, telpher_status status)
 {
     const struct tp_world *w = handler_user;
     struct {
         telpher_rma_command c;
         struct tp_hello hello;
-    } it = {.c = {.op = TP_AGENT_HELLO}, .hello = {.serial = w->serial}};
-    telpher_msg msg = {.params = &it, .params_len = sizeof(it)};
+    } it = {.c = {.op = TP_AGENT_HELLO},
+            .hello = w->processes[own].hellos[w->serial % 2]};
+    telpher_msg msg = {.from = process, .params = &it, .params_len = sizeof(it)};
 
-    for (msg.from = 0; msg.from < COUNT; msg.from++) {
-        if (msg.from != own) {
-            it.hello = w->processes[own].hellos[w->serial % 2];
-            on_entry(context(), &msg, handler_user);
+    it.hello.status = (uint32_t)status;
+    on_entry(context(), &msg, handler_user);
+}
+
+static void
+greet(void)
+{
+    for (uint32_t i = 0; i < COUNT; i++) {
+        if (i != own) {
+            greet_from(i, TELPHER_OK);
         }
     }
+}
+
+/* All others come to the launch, and end. */
+static void
+greet_and_end(void)
+{
+    greet();
     peers = TELPHER_ERR_PEER_LOST;
 }
 
-/* Another has heard of all, and its ranks have failed already. */
 static void
-fail_early(void)
+tell_early(telpher_status status)
 {
     const struct tp_world *w = handler_user;
     struct {
         telpher_rma_command c;
         char words[8];
-    } it = {.c = {.op = TP_AGENT_FAILED,
-                  .tag = (uint32_t)TELPHER_ERR_DEVICE,
-                  .launch = w->serial},
+    } it = {.c = {.op = TP_AGENT_FAILED, .tag = (uint32_t)status, .launch = w->serial},
             .words = "early"};
     telpher_msg msg = {
         .from = (own + 1) % COUNT, .params = &it, .params_len = sizeof(it)};
@@ -366,9 +377,26 @@ fail_early(void)
     on_entry(context(), &msg, handler_user);
 }
 
-/* A launch that fails before it has begun here is not the last one. */
+/* Another has heard of all, and its ranks have failed before this process has. */
 static void
-come_to_failed_launch(struct process *p)
+fail_early(void)
+{
+    tell_early(TELPHER_ERR_PEER_LOST);
+    on_progress = greet;
+}
+
+/* Another does not go on, and the third never comes. */
+static void
+refuse_early(void)
+{
+    greet_from((own + 1) % COUNT, TELPHER_ERR_DEVICE);
+    tell_early(TELPHER_ERR_DEVICE);
+}
+
+/* A launch that fails before it has begun here is not the last one; if it has begun elsewhere
+ * it does so here. */
+static void
+come_to_failed_launch(struct process *p, void (*early)(void), telpher_status expected)
 {
     const struct tp_coming coming = {.own = TELPHER_OK};
     telpher_error err = {TELPHER_OK, {0}};
@@ -376,12 +404,14 @@ come_to_failed_launch(struct process *p)
     struct tp_run *run = tp_run_create(p->job, &kernel, NULL, &status);
 
     require(run != NULL);
-    on_progress = fail_early;
+    on_progress = early;
     peers = TELPHER_OK;
     status = tp_remote_begin(p->job->world, run, p->job, &kernel, &coming, &err);
     on_progress = NULL;
-    require(status == TELPHER_ERR_DEVICE && strstr(err.text, "early") != NULL);
+    require(status == expected && atomic_load(&run->status) != TELPHER_OK);
+    require(strstr(run->report, "early") != NULL);
     require(!p->job->world->broken);
+    p->job->world->run = NULL;
     tp_run_destroy(run);
 }
 
@@ -712,7 +742,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     finish(&p);
     if (flags == 8 && len == 1) { /* nothing that came before is in its way */
-        come_to_failed_launch(&p);
+        come_to_failed_launch(&p, refuse_early, TELPHER_ERR_DEVICE);
+        come_to_failed_launch(&p, fail_early, TELPHER_OK);
     }
     come_to_next_launch(&p, (flags & 4) != 0);
     telpher_rma_destroy(p.job);
