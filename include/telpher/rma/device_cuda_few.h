@@ -40,10 +40,10 @@ telpher_rma_gpu_of_type(uint32_t type, F fold)
         fold((uint32_t)0, (uint32_t)0);
         break;
     case TELPHER_RMA_I64:
-        fold(0ll, 0ull);
+        fold((int64_t)0, (uint64_t)0);
         break;
     case TELPHER_RMA_U64:
-        fold(0ull, 0ull);
+        fold((uint64_t)0, (uint64_t)0);
         break;
     case TELPHER_RMA_F32:
         fold(0.0f, 0.0f);
