@@ -256,6 +256,9 @@ wait_for_hellos(struct tp_world *w, const telpher_rma_job *job, const char *kern
         }
         progress(w);
     }
+    if (is_called_off(w)) { /* it may be this one's hello that others do not get */
+        return repeat_failure(w->run, err);
+    }
     lost = who_is_lost(w); /* seen together with its hello: nobody looks for it again */
     return lost < w->count ? say_lost(w, lost, kernel, err) : TELPHER_OK;
 }
