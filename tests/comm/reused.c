@@ -184,7 +184,7 @@ wait_for(_Atomic uint32_t *flag)
 }
 
 /* Is there until the process ends, since the other one may read it: no leak. */
-static void *left_behind;
+static void *volatile left_behind;
 
 /* It has been asked for the data, and has said where it is or sent some of it. */
 static void
