@@ -74,7 +74,7 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
         }
     }
     if (status == TELPHER_OK && polls != 0) {
-        telpher_rma_gpu_waited(rma, &state->box->taken, polls);
+        telpher_rma_gpu_waited(rma, polls);
     }
     *ret_place = state->posted % TELPHER_RMA_LINES;
     return status;
@@ -164,7 +164,7 @@ telpher_rma_gpu_ask(const telpher_rma *rma, const telpher_rma_command *c,
     if (status != TELPHER_OK) {
         return status;
     }
-    telpher_rma_gpu_waited(rma, at, polls);
+    telpher_rma_gpu_waited(rma, polls);
     *ret_value = telpher_rma_gpu_load64(&state->answer->value);
     status =
         (telpher_status)telpher_rma_gpu_load((const uint32_t *)&state->answer->status);

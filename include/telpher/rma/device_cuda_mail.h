@@ -329,7 +329,7 @@ telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
     while (status == TELPHER_OK) {
         out->acked = telpher_rma_gpu_load(out->credit) - 1;
         if (out->sent == out->acked) {
-            telpher_rma_gpu_waited(rma, out->credit, polls);
+            telpher_rma_gpu_waited(rma, polls);
             return TELPHER_OK;
         }
         if (polls % 16 == 0) { /* it may answer before it has taken all */

@@ -60,13 +60,15 @@ telpher_rma_gpu_look(const telpher_rma *rma, const telpher_rma_gpu_waiting *wait
                : telpher_rma_gpu_look_round(rma, wait, own_timeout, polls);
 }
 
-/* A wait for the word at @p at is over and leaves no trace; one that failed stays in the
- * table. */
+/* A wait for a word is over and leaves no trace; one that failed stays in the table. The word
+ * is not read again to acquire: ptxas 13.0 takes out a load whose value nobody needs, and with
+ * it what the loads and stores behind it have their way to memory from (R0 and R1 then, which
+ * ends the kernel with an illegal instruction or does nothing, as R0 is). */
 TELPHER_RMA_GPU_FN_ void
-telpher_rma_gpu_waited(const telpher_rma *rma, const uint32_t *at, uint32_t polls)
+telpher_rma_gpu_waited(const telpher_rma *rma, uint32_t polls)
 {
     if (polls >= TELPHER_RMA_GPU_EAGER) {
-        telpher_rma_gpu_acquire(at, telpher_rma_gpu_state_of(rma)->domains);
+        telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
         telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
                               TELPHER_RMA_GPU_RUNS);
     }
