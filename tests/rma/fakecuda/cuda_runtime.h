@@ -130,6 +130,19 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function,
                                              unsigned version, unsigned long long flags,
                                              cudaDriverEntryPointQueryResult *found);
 
+/** Of functions of CUDA. */
+template <size_t N>
+inline bool
+fakecuda_is_one_of(const char *name, const char *const (&names)[N])
+{
+    for (const char *one : names) {
+        if (strcmp(one, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /** The @p nth call of function @p name from now on fails; a @p sticky error is what all calls
  *  behind it say, too, as when a kernel has broken its context. NULL: none fails. */
 void fakecuda_fail(const char *name, unsigned nth, bool sticky);

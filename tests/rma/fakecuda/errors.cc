@@ -59,12 +59,7 @@ may_fail(const char *name)
         "cudaDeviceEnablePeerAccess", "cudaDeviceCanAccessPeer",
         "cudaDeviceGetP2PAttribute",  "cudaGetDeviceCount"};
 
-    for (const char *one : names) {
-        if (strcmp(one, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return fakecuda_is_one_of(name, names);
 }
 
 /* What is also called when the launch is over. */

@@ -91,12 +91,7 @@ asks(const char *name)
         "cudaDeviceGetAttribute", "cudaDeviceGetP2PAttribute",
         "cudaGetLastError",       "cudaDeviceCanAccessPeer"};
 
-    for (const char *one : names) {
-        if (strcmp(one, name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return fakecuda_is_one_of(name, names);
 }
 
 // What a call of that name says: an error stays until it is asked for, a sticky one for good.
