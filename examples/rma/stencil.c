@@ -57,25 +57,49 @@ struct place {
     uint32_t lane, lanes;
 };
 
+/* Two points side by side, the first one's index even: what a lane reads and writes at once. */
+struct pair {
+    double a, b;
+} __attribute__((aligned(16)));
+
+TELPHER_RMA_FN static struct pair
+pair_at(const double *field)
+{
+    return *(const struct pair *)field;
+}
+
 /* Rows lie behind one another, so lanes share all points of some rows as if they were one; a lane
- * has a few at a time, on GPUs, so that their loads are under way at once. Of points beyond the
- * end it reads the first again. */
+ * has a few pairs at a time, on GPUs, so that their loads are under way at once. Of pairs beyond
+ * the end it reads the first again. */
 #ifdef __CUDACC__
-enum { AT_ONCE = 4 };
+enum { AT_ONCE = 2 };
 #else
 enum { AT_ONCE = 1 };
 #endif
-#define EACH_POINTS(p, low, high, base, count)                                         \
-    for (uint32_t base = (p)->lane, count = ((high) - (low)) * ROW; base < (count);    \
-         base += (p)->lanes * AT_ONCE)
+#define EACH_PAIRS(p, low, high, base, count)                                          \
+    for (uint32_t base = 2 * (p)->lane, count = ((high) - (low)) * ROW;                \
+         base < (count); base += 2 * (p)->lanes * AT_ONCE)
 
-/* The @p n-th of those points. */
+/* Where the @p n-th of those pairs begins. */
 TELPHER_RMA_FN static uint32_t
-point(const struct place *p, uint32_t base, uint32_t n, uint32_t count)
+pair_of(const struct place *p, uint32_t base, uint32_t n, uint32_t count)
 {
-    uint32_t index = base + n * p->lanes;
+    uint32_t index = base + n * 2 * p->lanes;
 
     return index < count ? index : base;
+}
+
+/* Not the points at a line's ends, which @p first and @p last are. */
+TELPHER_RMA_FN static void
+keep(double *to, struct pair values, int first, int last)
+{
+    if (first) {
+        to[1] = values.b;
+    } else if (last) {
+        to[0] = values.a;
+    } else {
+        *(struct pair *)to = values;
+    }
 }
 
 /* Each of the three does the rows from low up to high. */
@@ -85,21 +109,22 @@ laplacian(const struct place *p, uint32_t low, uint32_t high)
     const double *in = &p->part.in[at(0, low, 0)];
     double *lap = &p->part.lap[at(0, low, 0)];
 
-    EACH_POINTS(p, low, high, base, count)
+    EACH_PAIRS(p, low, high, base, count)
     {
-        double sum[AT_ONCE];
+        struct pair sum[AT_ONCE];
 
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            const double *c = &in[point(p, base, n, count)];
+            const double *from = &in[pair_of(p, base, n, count)];
+            struct pair c = pair_at(from), up = pair_at(from + ROW),
+                        down = pair_at(from - ROW);
 
-            sum[n] = 4.0 * c[0] - (c[1] + c[-1] + c[ROW] + c[-ROW]);
+            sum[n].a = 4.0 * c.a - (c.b + from[-1] + up.a + down.a);
+            sum[n].b = 4.0 * c.b - (from[2] + c.a + up.b + down.b);
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            uint32_t c = point(p, base, n, count), i = c % NX;
+            uint32_t c = pair_of(p, base, n, count);
 
-            if (i != 0 && i != NX - 1) {
-                lap[c] = sum[n];
-            }
+            keep(&lap[c], sum[n], c % NX == 0, c % NX == NX - 2);
         }
     }
 }
@@ -117,23 +142,25 @@ fluxes(const struct place *p, uint32_t low, uint32_t high)
     const double *lap = &p->part.lap[at(0, low, 0)];
     double *flx = &p->part.flx[at(0, low, 0)], *fly = &p->part.fly[at(0, low, 0)];
 
-    EACH_POINTS(p, low, high, base, count)
+    EACH_PAIRS(p, low, high, base, count)
     {
-        double along[AT_ONCE], across[AT_ONCE];
+        struct pair along[AT_ONCE], across[AT_ONCE];
 
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            uint32_t c = point(p, base, n, count);
+            uint32_t c = pair_of(p, base, n, count);
+            struct pair l = pair_at(&lap[c]), l_up = pair_at(&lap[c + ROW]);
+            struct pair i = pair_at(&in[c]), i_up = pair_at(&in[c + ROW]);
 
-            along[n] = limited(lap[c + 1] - lap[c], in[c + 1] - in[c]);
-            across[n] = limited(lap[c + ROW] - lap[c], in[c + ROW] - in[c]);
+            along[n].a = limited(l.b - l.a, i.b - i.a);
+            along[n].b = limited(lap[c + 2] - l.b, in[c + 2] - i.b);
+            across[n].a = limited(l_up.a - l.a, i_up.a - i.a);
+            across[n].b = limited(l_up.b - l.b, i_up.b - i.b);
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            uint32_t c = point(p, base, n, count);
+            uint32_t c = pair_of(p, base, n, count);
 
-            if (c % NX != NX - 1) {
-                flx[c] = along[n];
-                fly[c] = across[n];
-            }
+            keep(&flx[c], along[n], 0, c % NX == NX - 2);
+            keep(&fly[c], across[n], 0, c % NX == NX - 2);
         }
     }
 }
@@ -146,22 +173,22 @@ update(const struct place *p, uint32_t low, uint32_t high)
     const double *fly = &p->part.fly[at(0, low, 0)];
     double *ret = &p->part.out[at(0, low, 0)];
 
-    EACH_POINTS(p, low, high, base, count)
+    EACH_PAIRS(p, low, high, base, count)
     {
-        double out[AT_ONCE];
+        struct pair out[AT_ONCE];
 
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            uint32_t c = point(p, base, n, count);
+            uint32_t c = pair_of(p, base, n, count);
+            struct pair i = pair_at(&in[c]), x = pair_at(&flx[c]);
+            struct pair y = pair_at(&fly[c]), y_down = pair_at(fly + c - ROW);
 
-            out[n] =
-                in[c] - COEFF * ((flx[c] - (flx + c)[-1]) + (fly[c] - (fly + c)[-ROW]));
+            out[n].a = i.a - COEFF * ((x.a - (flx + c)[-1]) + (y.a - y_down.a));
+            out[n].b = i.b - COEFF * ((x.b - x.a) + (y.b - y_down.b));
         }
         for (uint32_t n = 0; n < AT_ONCE; n++) {
-            uint32_t c = point(p, base, n, count), i = c % NX;
+            uint32_t c = pair_of(p, base, n, count);
 
-            if (i != 0 && i != NX - 1) {
-                ret[c] = out[n];
-            }
+            keep(&ret[c], out[n], c % NX == 0, c % NX == NX - 2);
         }
     }
 }
