@@ -246,19 +246,27 @@ neighbours(const struct place *p)
     return (p->me > 0) + (p->me < p->size - 1);
 }
 
-/* A row that a neighbour needs comes first and goes on its way while the others are done; what
- * needs a neighbour's row comes last where that can be. */
+/* Rows before this one are what the neighbour below waits for, or waits for the neighbour. On another
+ * device that is one row, and the others are done while it is on its way. Within a device a message
+ * takes no longer than the turn of a loop in which few lanes have work, so it is all of them. */
+TELPHER_RMA_FN static uint32_t
+lower_rows(const struct place *p)
+{
+    return p->first == 1 ? p->first + 1 : p->last + 1;
+}
+
+/* What a neighbour needs comes first, what needs a neighbour's row comes last where that can be. */
 TELPHER_RMA_FN static void
 step_laplacian(const struct place *p, int computes, int sends)
 {
     if (computes) {
-        laplacian(p, p->first, p->first + 1);
+        laplacian(p, p->first, lower_rows(p));
     }
     if (sends) {
         send_down(p, p->win[0], p->part.lap, LAP_CAME);
     }
     if (computes) {
-        laplacian(p, p->first + 1, p->last + 1);
+        laplacian(p, lower_rows(p), p->last + 1);
     }
     if (sends) {
         wait_above(p, LAP_CAME);
@@ -299,13 +307,13 @@ TELPHER_RMA_FN static void
 step_update(const struct place *p, int computes, int sends)
 {
     if (computes) {
-        update(p, p->first + 1, p->last + 1);
+        update(p, lower_rows(p), p->last + 1);
     }
     if (sends) {
         wait_below(p, FLY_CAME);
     }
     if (computes) {
-        update(p, p->first, p->first + 1);
+        update(p, p->first, lower_rows(p));
     }
     if (sends) {
         send_out(p);
