@@ -99,6 +99,9 @@ void
 tp_link_push(struct tp_link *l, const telpher_rma_command *c, const void *beside,
              size_t len)
 {
+    if (l->shared == NULL) {
+        return; /* refused here, so who keeps to the rules sends nothing */
+    }
     tp_mutex_lock(&l->push);
     if (!l->runs && (l->early_count != 0 || is_full(l))) {
         keep(l, c, beside, len);

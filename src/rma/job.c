@@ -68,9 +68,12 @@ share_out(telpher_rma_params *p, const struct tp_world *world, telpher_error *er
         return TELPHER_OK;
     }
     if (p->ranks % count != 0 || p->devices % count != 0) {
+        bool ranks = p->ranks % count != 0;
+
         snprintf(text, sizeof(text),
-                 "%u ranks on %u devices cannot be shared out among %u processes",
-                 p->ranks, p->devices, count);
+                 "%u %s cannot be shared out among %u processes: not a multiple of %u",
+                 ranks ? p->ranks : p->devices, ranks ? "ranks" : "devices", count,
+                 count);
         return tell(err, TELPHER_ERR_RANGE, text);
     }
     p->ranks /= count;
