@@ -246,13 +246,14 @@ neighbours(const struct place *p)
     return (p->me > 0) + (p->me < p->size - 1);
 }
 
-/* Rows before this one are what the neighbour below waits for, or waits for the neighbour. On another
- * device that is one row, and the others are done while it is on its way. Within a device a message
- * takes no longer than the turn of a loop in which few lanes have work, so it is all of them. */
+/* Up to here rows go with a message from or to the neighbour below: the Laplacian does them
+ * before it tells, the update behind what it is told. If that one is of another device it is one
+ * row, and the others are done meanwhile. Within a device a message takes no longer than the turn
+ * of a loop in which few lanes have work, so it is all of them. */
 TELPHER_RMA_FN static uint32_t
 lower_rows(const struct place *p)
 {
-    return p->first == 1 ? p->first + 1 : p->last + 1;
+    return p->first == 1 && p->me > 0 ? p->first + 1 : p->last + 1;
 }
 
 /* What a neighbour needs comes first, what needs a neighbour's row comes last where that can be. */

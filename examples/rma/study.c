@@ -78,6 +78,18 @@ check_devices(const char *program, const struct study *study)
     }
 }
 
+/* Among what is timed are ranks that compute and wait for nobody. */
+static void
+check_times(const char *program, const struct study *study)
+{
+    const char *check = getenv("TELPHER_RMA_CHECK");
+
+    if (study->samples != 0 && check != NULL && strcmp(check, "none") != 0) {
+        refuse(program, "times with TELPHER_RMA_CHECK would say nothing: unset it, or "
+                        "leave SAMPLES out");
+    }
+}
+
 void
 study_parse(int argc, char **argv, struct study *study)
 {
@@ -103,6 +115,7 @@ study_parse(int argc, char **argv, struct study *study)
         *values[i - 1] = parse_number(argv[0], names[i - 1], argv[i], most[i - 1]);
     }
     check_devices(argv[0], study);
+    check_times(argv[0], study);
 }
 
 #ifdef __CUDACC__
