@@ -13,6 +13,7 @@
 #include <linux/sockios.h>
 
 #include "base/alloc.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "transport/tcp/net_int.h"
 
@@ -38,7 +39,7 @@ net_free(struct tcp_net *n)
     for (int *fd = (int[]){n->listen_fd, n->epoll_fd, n->spare_fd, -2}; *fd != -2;
          fd++) {
         if (*fd >= 0) {
-            close(*fd);
+            tp_descriptor_close(*fd);
         }
     }
     tp_free(n->peers);
@@ -73,7 +74,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
         status = tp_tcp_net_listen(n, err);
     }
     if (status == TELPHER_OK &&
-        ((n->spare_fd = fcntl(n->listen_fd, F_DUPFD_CLOEXEC, 0)) < 0 ||
+        (!tp_tcp_net_spare(n) ||
          epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->listen_fd, &e) != 0)) {
         status = tp_error_set_errno(err, errno, "waiting for connections");
     }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/process.h"
 #include "transport/tcp/net_int.h"
 #include "transport/tcp/tcp_int.h"
@@ -55,6 +56,7 @@ tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err)
     if (status != TELPHER_OK) {
         return status;
     }
+    tp_descriptor_own(n->listen_fd);
     if (getsockname(n->listen_fd, &a.any, &len) != 0) {
         return TELPHER_ERR_IO;
     }

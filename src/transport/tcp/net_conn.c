@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "transport/tcp/net_int.h"
@@ -29,6 +30,7 @@ conn_create(struct tcp_net *n, int fd, const union tp_tcp_sockaddr *address,
         close(fd);
         return NULL;
     }
+    tp_descriptor_own(fd);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     c->net = n;
     c->fd = fd;
@@ -181,6 +183,16 @@ oldest_stranger(struct tcp_net *n)
     return NULL;
 }
 
+bool
+tp_tcp_net_spare(struct tcp_net *n)
+{
+    n->spare_fd = fcntl(n->listen_fd, F_DUPFD_CLOEXEC, 0);
+    if (n->spare_fd >= 0) {
+        tp_descriptor_own(n->spare_fd);
+    }
+    return n->spare_fd >= 0;
+}
+
 /* Without a descriptor to let somebody in, the one who waits would wait for ever: the spare
  * one is lent to it, and it sees at once that it is put out. */
 static bool
@@ -189,13 +201,13 @@ refuse(struct tcp_net *n)
     int fd = -1;
 
     if (n->spare_fd >= 0) {
-        close(n->spare_fd);
+        tp_descriptor_close(n->spare_fd);
         fd = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     }
     if (fd >= 0) {
         close(fd);
     }
-    n->spare_fd = fcntl(n->listen_fd, F_DUPFD_CLOEXEC, 0);
+    tp_tcp_net_spare(n);
     return fd >= 0;
 }
 
@@ -310,7 +322,7 @@ tp_tcp_net_free(struct tcp_conn *c)
     tp_tcp_net_watch_end(c);
     /* a child of fork() may have it, too: then closing it here is not the end of it */
     (void)epoll_ctl(c->net->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-    close(c->fd);
+    tp_descriptor_close(c->fd);
     tp_buf_fini(&c->out);
     tp_free(c->in);
     tp_free(c);

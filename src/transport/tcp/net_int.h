@@ -199,6 +199,8 @@ unsigned tp_tcp_net_addresses(const struct tcp_net *n, const uint8_t *card, size
 /* ---- net_conn.c ---- */
 /** Begins to connect to the peer's next address. */
 telpher_status tp_tcp_net_try(struct tcp_peer *peer);
+/** Takes a descriptor in reserve. @return false if there is none */
+bool tp_tcp_net_spare(struct tcp_net *n);
 void tp_tcp_net_accept(struct tcp_net *n);
 /** The connection is not used any more; freed later in progress. */
 void tp_tcp_net_kill(struct tcp_conn *c, telpher_status why);

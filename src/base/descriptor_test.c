@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/descriptor.h"
+
+/* A child that stays until the write end of *ret_stay is closed. */
+static pid_t
+leave_child(int *ret_stay)
+{
+    int stay[2];
+    char byte;
+    pid_t child;
+
+    assert_int_equal(pipe(stay), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(stay[1]);
+        alarm(20);
+        _exit(read(stay[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(stay[0]);
+    *ret_stay = stay[1];
+    return child;
+}
+
+static void
+end_child(pid_t child, int stay)
+{
+    int status;
+
+    close(stay);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* @return whether the other end sees that @p fd is closed while a child lives */
+static bool
+is_seen(bool owns)
+{
+    int pair[2], stay;
+    pid_t child;
+    char byte;
+    bool seen;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    if (owns) {
+        tp_descriptor_own(pair[0]);
+    }
+    child = leave_child(&stay);
+    assert_int_equal(write(pair[0], "x", 1), 1); /* here it is what it was */
+    assert_int_equal(recv(pair[1], &byte, 1, 0), 1);
+    tp_descriptor_close(pair[0]);
+    /* a child that has not got so far yet ends it a moment later */
+    for (int i = 0; !(seen = recv(pair[1], &byte, 1, MSG_DONTWAIT) == 0) && i < 100;
+         i++) {
+        usleep(1000);
+    }
+    close(pair[1]);
+    end_child(child, stay);
+    return seen;
+}
+
+static void
+test_end_is_seen(void **arg)
+{
+    (void)arg;
+    assert_true(is_seen(true));
+    assert_false(is_seen(false));
+}
+
+/* In the child the number is taken, by what takes all and gives nothing. */
+static void
+test_number_stays(void **arg)
+{
+    int pair[2], other;
+    char byte;
+    pid_t child;
+
+    (void)arg;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    tp_descriptor_own(pair[0]);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        bool good = write(pair[0], "x", 1) == 1 && read(pair[0], &byte, 1) == 0 &&
+                    (fcntl(pair[0], F_GETFD) & FD_CLOEXEC) != 0;
+
+        other = dup(pair[1]);
+        tp_descriptor_close(pair[0]);
+        _exit(good && other != pair[0] && write(other, "y", 1) == 1 ? 0 : 1);
+    }
+    end_child(child, dup(0));
+    assert_int_equal(recv(pair[0], &byte, 1, 0), 1);
+    assert_int_equal(byte, 'y'); /* and no x came out at the other end */
+    assert_int_equal(recv(pair[1], &byte, 1, MSG_DONTWAIT), -1);
+    tp_descriptor_close(pair[0]);
+    close(pair[1]);
+}
+
+/* Closed, it is nobody's: what has its number next is the children's, too. */
+static void
+test_number_again(void **arg)
+{
+    int fd = dup(1), again;
+    pid_t child;
+
+    (void)arg;
+    tp_descriptor_own(fd);
+    tp_descriptor_close(fd);
+    again = open("/dev/zero", O_RDONLY);
+    assert_int_equal(again, fd);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char byte = 1;
+
+        _exit(read(again, &byte, 1) == 1 && byte == 0 ? 0 : 1);
+    }
+    end_child(child, again);
+}
+
+/* Without a number for /dev/null the child does without. */
+static void
+test_no_descriptor(void **arg)
+{
+    int pair[2], stay;
+    struct rlimit was, now;
+    pid_t child;
+    char byte;
+
+    (void)arg;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    tp_descriptor_own(pair[0]);
+    stay = dup(0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+    now = (struct rlimit){.rlim_cur = 3, .rlim_max = was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(fcntl(pair[0], F_GETFD) == -1 && fcntl(pair[1], F_GETFD) >= 0 ? 0 : 1);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+    end_child(child, stay);
+    assert_int_equal(write(pair[0], "x", 1), 1);
+    assert_int_equal(read(pair[1], &byte, 1), 1);
+    tp_descriptor_close(pair[0]);
+    close(pair[1]);
+}
+
+static void
+test_high_number(void **arg)
+{
+    (void)arg;
+    tp_descriptor_own(1 << 20);
+    tp_descriptor_own(INT32_MAX);
+    tp_descriptor_close(INT32_MAX); /* nothing is there */
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_end_is_seen),   cmocka_unit_test(test_number_stays),
+        cmocka_unit_test(test_number_again),  cmocka_unit_test(test_no_descriptor),
+        cmocka_unit_test(test_high_number),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
