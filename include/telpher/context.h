@@ -85,8 +85,8 @@ typedef struct telpher_context_params {
  *         TELPHER_ERR_AUTH, TELPHER_ERR_PROTO   strangers answered in the job's place
  *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_IO
  *
- * A child of fork() has no context: it must neither use nor destroy its parent's. It has the
- * parent's connections until it calls exec: so long others do not see the parent die over tcp.
+ * A child of fork() has no context: it must neither use nor destroy its parent's, whose
+ * connections over tcp are closed in it. So a program that becomes a daemon does that before.
  *
  * Threads: any. Since: 0.1.
  */

@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -14,28 +16,51 @@ enum { FDS = 1 << 20, EACH = 64 };
 static _Atomic uint64_t owned[FDS / EACH];
 static atomic_int used; /* words of it, up to the last that had a bit */
 
-static void
+/* The number of a socket that somebody else has closed may be another's by now. */
+static bool
+is_socket(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static int
+open_nothing(void)
+{
+    return open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+/* @p nothing  -1: no number is free, so the socket gives its own
+ * @return what is /dev/null from now on */
+static int
 let_go(int fd, int nothing)
 {
-    if (nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0) {
+    if (nothing < 0) {
         close(fd);
+        return open_nothing();
     }
+    (void)dup3(nothing, fd, O_CLOEXEC);
+    return nothing;
 }
 
 /* Calls nothing but what a signal's handler may. */
 static void
 in_child(void)
 {
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int spare = open_nothing();
+    int nothing = spare;
 
     for (int i = 0; i < atomic_load(&used); i++) {
         for (uint64_t bits = atomic_exchange(&owned[i], 0); bits != 0;
              bits &= bits - 1) {
-            let_go(i * EACH + __builtin_ctzll(bits), nothing);
+            int fd = i * EACH + __builtin_ctzll(bits);
+
+            nothing = is_socket(fd) ? let_go(fd, nothing) : nothing;
         }
     }
-    if (nothing >= 0) {
-        close(nothing);
+    if (spare >= 0) {
+        close(spare);
     }
 }
 
@@ -51,10 +76,10 @@ tp_descriptor_own(int fd)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int words = fd / EACH + 1, before = atomic_load(&used);
 
+    tp_assert(fd >= 0);
     pthread_once(&once, watch_for_children);
     if (fd < FDS) {
-        while (before < words &&
-               !atomic_compare_exchange_weak(&used, &before, words)) {
+        while (before < words && !atomic_compare_exchange_weak(&used, &before, words)) {
         }
         atomic_fetch_or(&owned[fd / EACH], UINT64_C(1) << fd % EACH);
     }
@@ -63,6 +88,7 @@ tp_descriptor_own(int fd)
 void
 tp_descriptor_close(int fd)
 {
+    tp_assert(fd >= 0);
     if (fd < FDS) { /* first: the number may be another's at once */
         atomic_fetch_and(&owned[fd / EACH], ~(UINT64_C(1) << fd % EACH));
     }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors that are a process's alone: connections by whose end others see that it has ended.
- * A child of fork() would hold them open beyond its parent's death, so in children they are
- * /dev/null. Their numbers stay taken there, so that who closes one closes nothing of others.
+ * Sockets that are a process's alone, by whose end others see that it has ended. A child of fork()
+ * would hold them open beyond its parent's death, so in children they are /dev/null. Their numbers
+ * stay taken there, so that who closes one closes nothing of others.
+ *
+ * A child of another thread that begins at the moment when a socket is made or closed may have it
+ * all the same; so has one of vfork(), which is to call exec.
  */
-#ifndef TELPHER_BASE_DESCRIPTOR_H
-#define TELPHER_BASE_DESCRIPTOR_H
+#ifndef TP_BASE_DESCRIPTOR_H
+#define TP_BASE_DESCRIPTOR_H
 
-/** Children of fork() are not to have what @p fd is from now on. Numbers of a million and more
+/** Children of fork() are not to have the socket @p fd from now on. Numbers of a million and more
  *  stay theirs, too. Any thread. */
 void tp_descriptor_own(int fd);
 

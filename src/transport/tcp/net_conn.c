@@ -320,7 +320,7 @@ tp_tcp_net_free(struct tcp_conn *c)
     c->net->conn_count--;
     c->net->strangers -= c->peer == NULL;
     tp_tcp_net_watch_end(c);
-    /* a child of fork() may have it, too: then closing it here is not the end of it */
+    /* a child of vfork() may have it, too: then closing it here is not the end of it */
     (void)epoll_ctl(c->net->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     tp_descriptor_close(c->fd);
     tp_buf_fini(&c->out);

@@ -16,6 +16,7 @@
 
 #include <linux/tcp.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "transport/tcp/net_int.h"
 #include "transport/tcp/tcp_int.h"
@@ -70,7 +71,7 @@ static void
 end_probe(struct tcp_conn *c)
 {
     if (c->probe_fd >= 0) {
-        close(c->probe_fd);
+        tp_descriptor_close(c->probe_fd);
         c->probe_fd = -1;
     }
 }
@@ -103,6 +104,7 @@ begin_probe(struct tcp_conn *c, tp_ns now)
     if (fd < 0) {
         return; /* another time */
     }
+    tp_descriptor_own(fd);
     keep_alive(fd, c->net->params.lost_after);
     c->probe_fd = fd;
     c->probe_since = now;
