@@ -66,8 +66,6 @@ telpher_status tp_icd_place_on_frame(void *arg, uint16_t type, const uint8_t *bo
 void tp_icd_flush_soon(struct tp_icd_place *place);
 /** Closes the descriptors of a lost place once no thread uses them. Lock held. */
 void tp_icd_place_close_if_left(struct tp_icd_place *place);
-/** In a child of fork(): closes the descriptors of all places, which are the parent's. */
-void tp_icd_places_close_in_child(void);
 /** Makes the thread that reads look around. Lock held. */
 void tp_icd_place_kick(struct tp_icd_place *place);
 /** The place was lost: ends all sinks and sources; see tp_icd_bulk_end. Lock held. */

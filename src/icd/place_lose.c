@@ -182,35 +182,6 @@ tp_icd_place_lose(struct tp_icd_place *place, telpher_status why, const char *te
     tp_icd_unlock();
 }
 
-/*
- * As long as a child has them open, the server does not see the parent go. Only close(2)
- * is called: other threads of the parent may have held any lock.
- */
-void
-tp_icd_places_close_in_child(void)
-{
-    for (size_t i = 0; i < tp_icd.platform->server_count; i++) {
-        const struct tp_icd_server *server = &tp_icd.platform->servers[i];
-
-        if (server->idle != NULL) {
-            (void)close(tp_stream_fd(server->idle));
-        }
-        for (uint32_t p = 0; server->places != NULL && p < server->platform_count;
-             p++) {
-            for (const struct tp_icd_place *place = server->places[p]; place != NULL;
-                 place = place->older) {
-                if (!place->closed) {
-                    (void)close(tp_stream_fd(place->stream));
-                    (void)close(place->kick);
-                }
-                if (!place->closed && place->bulk.stream != NULL) {
-                    (void)close(tp_stream_fd(place->bulk.stream));
-                }
-            }
-        }
-    }
-}
-
 void
 tp_icd_place_close_if_left(struct tp_icd_place *place)
 {

@@ -24,12 +24,11 @@ tp_icd_forked(void)
     return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-/** Runs in a child of fork(): threads are gone, sockets are the parent's. */
+/** Runs in a child of fork(): threads are gone, and so are connections (base/descriptor.h). */
 static void
 in_child(void)
 {
     forked = true;
-    tp_icd_places_close_in_child();
 }
 
 uint64_t

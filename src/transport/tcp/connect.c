@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/refcount.h"
 #include "base/thread.h"
 #include "transport/tcp/tcp_int.h"
@@ -201,6 +202,7 @@ connect_one(const struct sockaddr *sa, socklen_t len, uint64_t deadline_ns, int 
         tp_tcp_close(fd);
         return error;
     }
+    tp_descriptor_own(fd);
     *ret_fd = fd;
     return 0;
 }

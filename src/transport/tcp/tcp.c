@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "transport/tcp/tcp_int.h"
 
 enum {
@@ -50,7 +51,7 @@ tp_tcp_close(int fd)
     int saved_errno = errno;
 
     if (fd >= 0) {
-        close(fd);
+        tp_descriptor_close(fd);
     }
     errno = saved_errno;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -226,6 +227,49 @@ test_port_taken(void **state)
     assert_int_equal(fd, -1);
     assert_non_null(strstr(err.text, "another program has this port"));
     close_ends(&e);
+}
+
+/* A child of fork() that lives on does not hide the client's end from the server. */
+static void
+check_end_is_seen(struct ends *e)
+{
+    int stay[2], status;
+    pid_t child;
+    char byte;
+    size_t len;
+    telpher_status end;
+    tp_ns deadline = tp_clock_deadline(20 * TP_CLOCK_S);
+
+    assert_int_equal(pipe(stay), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(stay[1]);
+        _exit(read(stay[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(stay[0]);
+    tp_conn_destroy(e->client);
+    do {
+        end = e->server->ops->recv(e->server, &byte, 1, &len);
+    } while (end == TELPHER_ERR_AGAIN && !tp_clock_passed(deadline));
+    assert_int_equal(end, TELPHER_ERR_PEER_LOST);
+    close(stay[1]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    tp_conn_destroy(e->server);
+    close(e->listener);
+}
+
+static void
+test_end_beside_a_child(void **state)
+{
+    struct ends e;
+
+    (void)state;
+    assert_true(open_tcp("127.0.0.1", &e));
+    check_end_is_seen(&e);
+    open_unix(&e);
+    check_end_is_seen(&e);
 }
 
 /* ---- listening on a path ---- */
@@ -565,6 +609,7 @@ main(void)
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_port_taken),
+        cmocka_unit_test(test_end_beside_a_child),
         cmocka_unit_test(test_socket_mode),
         cmocka_unit_test(test_stale_socket_is_removed),
         cmocka_unit_test(test_other_files_stay),
