@@ -76,6 +76,8 @@ typedef void (*telpher_device_fn)(void *user, const telpher_device_info *info);
  *         TELPHER_ERR_PROTO        something else than telpherd answers
  *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_PEER_LOST, TELPHER_ERR_NO_MEMORY
  *
+ * In a child of fork() the connection is closed: the child makes its own.
+ *
  * Threads: one at a time per server; different servers are independent. Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_server_connect(const char *address,

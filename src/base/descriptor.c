@@ -31,37 +31,61 @@ open_nothing(void)
     return open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-/* @p nothing  -1: no number is free, so the socket gives its own
- * @return what is /dev/null from now on */
-static int
-let_go(int fd, int nothing)
+/* What takes the numbers, and whether it has one of its own. */
+struct nothing {
+    int fd;
+    bool apart;
+};
+
+/* Where no number is free the first socket gives its own. */
+static void
+let_go(int fd, struct nothing *nothing)
 {
-    if (nothing < 0) {
-        close(fd);
-        return open_nothing();
+    if (nothing->fd < 0) {
+        nothing->fd = open_nothing();
+        nothing->apart = nothing->fd >= 0;
     }
-    (void)dup3(nothing, fd, O_CLOEXEC);
-    return nothing;
+    if (nothing->fd >= 0) {
+        (void)dup3(nothing->fd, fd, O_CLOEXEC);
+    } else {
+        close(fd);
+        nothing->fd = open_nothing();
+    }
 }
 
 /* Calls nothing but what a signal's handler may. */
 static void
-in_child(void)
+let_all_go(void)
 {
-    const int spare = open_nothing();
-    int nothing = spare;
+    struct nothing nothing = {.fd = -1};
 
     for (int i = 0; i < atomic_load(&used); i++) {
-        for (uint64_t bits = atomic_exchange(&owned[i], 0); bits != 0;
-             bits &= bits - 1) {
+        uint64_t bits = atomic_load(&owned[i]);
+
+        if (bits != 0) { /* else the page stays shared with the parent */
+            atomic_store(&owned[i], 0);
+        }
+        for (; bits != 0; bits &= bits - 1) {
             int fd = i * EACH + __builtin_ctzll(bits);
 
-            nothing = is_socket(fd) ? let_go(fd, nothing) : nothing;
+            if (is_socket(fd)) {
+                let_go(fd, &nothing);
+            }
         }
     }
-    if (spare >= 0) {
-        close(spare);
+    if (nothing.apart) {
+        close(nothing.fd);
     }
+}
+
+static void
+in_child(void)
+{
+    int state;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    let_all_go();
+    (void)pthread_setcancelstate(state, NULL);
 }
 
 static void

@@ -197,12 +197,12 @@ connect_one(const struct sockaddr *sa, socklen_t len, uint64_t deadline_ns, int 
     if (fd < 0) {
         return errno;
     }
+    tp_descriptor_own(fd);
     error = connect_fd(fd, sa, len, deadline_ns);
     if (error != 0) {
         tp_tcp_close(fd);
         return error;
     }
-    tp_descriptor_own(fd);
     *ret_fd = fd;
     return 0;
 }

@@ -272,6 +272,33 @@ test_end_beside_a_child(void **state)
     check_end_is_seen(&e);
 }
 
+/* A number that was a connection's is the program's again, and its children's. */
+static void
+test_number_again(void **state)
+{
+    struct ends e;
+    struct stat st;
+    int fd, again, status;
+    pid_t child;
+
+    (void)state;
+    open_unix(&e);
+    fd = e.client->ops->fd(e.client);
+    close_ends(&e);
+    do { /* up to it */
+        again = socket(AF_UNIX, SOCK_STREAM, 0);
+    } while (again >= 0 && again < fd);
+    assert_int_equal(again, fd);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(fstat(again, &st) == 0 && S_ISSOCK(st.st_mode) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(again);
+}
+
 /* ---- listening on a path ---- */
 
 static void
@@ -610,6 +637,7 @@ main(void)
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_port_taken),
         cmocka_unit_test(test_end_beside_a_child),
+        cmocka_unit_test(test_number_again),
         cmocka_unit_test(test_socket_mode),
         cmocka_unit_test(test_stale_socket_is_removed),
         cmocka_unit_test(test_other_files_stay),
