@@ -25,39 +25,30 @@ is_socket(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
+/* @p nothing  the first one's number, which is /dev/null; -1 before
+ * @return it */
 static int
-open_nothing(void)
+let_go(int fd, int nothing)
 {
-    return open("/dev/null", O_RDWR | O_CLOEXEC);
-}
-
-/* What takes the numbers, and whether it has one of its own. */
-struct nothing {
-    int fd;
-    bool apart;
-};
-
-/* Where no number is free the first socket gives its own. */
-static void
-let_go(int fd, struct nothing *nothing)
-{
-    if (nothing->fd < 0) {
-        nothing->fd = open_nothing();
-        nothing->apart = nothing->fd >= 0;
+    if (nothing >= 0) {
+        (void)dup3(nothing, fd, O_CLOEXEC);
+        return nothing;
     }
-    if (nothing->fd >= 0) {
-        (void)dup3(nothing->fd, fd, O_CLOEXEC);
-    } else {
-        close(fd);
-        nothing->fd = open_nothing();
+    close(fd); /* first: no other number may be free */
+    nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing >= 0 && nothing != fd) {
+        (void)dup3(nothing, fd, O_CLOEXEC);
+        close(nothing);
+        nothing = fd;
     }
+    return nothing;
 }
 
 /* Calls nothing but what a signal's handler may. */
 static void
 let_all_go(void)
 {
-    struct nothing nothing = {.fd = -1};
+    int nothing = -1;
 
     for (int i = 0; i < atomic_load(&used); i++) {
         uint64_t bits = atomic_load(&owned[i]);
@@ -68,13 +59,8 @@ let_all_go(void)
         for (; bits != 0; bits &= bits - 1) {
             int fd = i * EACH + __builtin_ctzll(bits);
 
-            if (is_socket(fd)) {
-                let_go(fd, &nothing);
-            }
+            nothing = is_socket(fd) ? let_go(fd, nothing) : nothing;
         }
-    }
-    if (nothing.apart) {
-        close(nothing.fd);
     }
 }
 

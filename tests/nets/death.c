@@ -39,7 +39,7 @@ enum state {
     RECEIVING, /* it receives large data */
     BEREAVING, /* idle, and a child of it lives on */
     TOO_LATE, /* the same, and rank 2 connects only when it is dead */
-    REPLACED, /* last: by another program, which knows nothing of us and lives on for a while */
+    REPLACED, /* by another program, which knows nothing of us and lives on for a while */
     STATES
 };
 static const char *const names[STATES] = {

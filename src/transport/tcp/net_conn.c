@@ -207,7 +207,7 @@ refuse(struct tcp_net *n)
     if (fd >= 0) {
         close(fd);
     }
-    tp_tcp_net_spare(n);
+    (void)tp_tcp_net_spare(n);
     return fd >= 0;
 }
 
