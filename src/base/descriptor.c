@@ -25,23 +25,28 @@ is_socket(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-/* @p nothing  the first one's number, which is /dev/null; -1 before
+/* Above RLIMIT_NOFILE no number can be taken again.
+ * @param nothing  one that is /dev/null since the first socket; -1 before
  * @return it */
 static int
 let_go(int fd, int nothing)
 {
+    int kept;
+
     if (nothing >= 0) {
-        (void)dup3(nothing, fd, O_CLOEXEC);
+        if (dup3(nothing, fd, O_CLOEXEC) < 0) {
+            close(fd);
+        }
         return nothing;
     }
     close(fd); /* first: no other number may be free */
     nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (nothing >= 0 && nothing != fd) {
-        (void)dup3(nothing, fd, O_CLOEXEC);
-        close(nothing);
-        nothing = fd;
+    if (nothing < 0 || nothing == fd) {
+        return nothing;
     }
-    return nothing;
+    kept = dup3(nothing, fd, O_CLOEXEC);
+    close(nothing);
+    return kept;
 }
 
 /* Calls nothing but what a signal's handler may. */

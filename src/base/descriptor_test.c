@@ -145,52 +145,76 @@ test_number_again(void **arg)
     check_number_again(close_past_us);
 }
 
-/* With numbers up to @p limit a child finds that @p pair, whose first one is owned, is
- * /dev/null and what it was, or closed and what it was. */
+/* Two pairs; the first of each is owned. */
+struct pairs {
+    int fd[2][2];
+};
+
+/* In a child: owned ones are /dev/null, or closed, and the others what they were. */
+static bool
+is_right(const struct pairs *p, bool stays)
+{
+    bool right = true;
+    char byte;
+
+    for (int i = 0; i < 2; i++) {
+        right = right && (read(p->fd[i][0], &byte, 1) == 0) == stays &&
+                (fcntl(p->fd[i][0], F_GETFD) >= 0) == stays &&
+                send(p->fd[i][1], "x", 1, MSG_NOSIGNAL) == 1;
+    }
+    return right;
+}
+
 static void
-check_limit(const int *pair, rlim_t limit, bool stays)
+check_limit(const struct pairs *p, int limit, bool stays)
 {
     struct rlimit was, now;
     pid_t child;
     char byte;
 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
-    now = (struct rlimit){.rlim_cur = limit, .rlim_max = was.rlim_max};
+    now = (struct rlimit){.rlim_cur = (rlim_t)limit, .rlim_max = was.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        _exit((read(pair[0], &byte, 1) == 0) == stays &&
-                      (fcntl(pair[0], F_GETFD) >= 0) == stays &&
-                      send(pair[1], "x", 1, MSG_NOSIGNAL) == 1
-                  ? 0
-                  : 1);
+        alarm(10); /* what is still a socket has nothing to read */
+        _exit(is_right(p, stays) ? 0 : 1);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
     end_child(child, dup(0));
-    assert_int_equal(read(pair[0], &byte, 1),
-                     1); /* the child's; here it is what it was */
+    for (int i = 0; i < 2; i++) { /* the child's; here they are what they were */
+        assert_int_equal(read(p->fd[i][0], &byte, 1), 1);
+    }
 }
 
-/* Without a number for /dev/null it takes one of them. */
+/* Without a number for /dev/null it takes one of theirs, if that is below the limit. */
 static void
-test_no_number(void **arg)
+test_few_numbers(void **arg)
 {
-    int pair[2], fill[64], top = 0, count = 0;
+    struct pairs p;
+    int gap = dup(0), fill[64], top, count = 0;
 
     (void)arg;
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    tp_descriptor_own(pair[0]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, p.fd[i]), 0);
+        tp_descriptor_own(p.fd[i][0]);
+    }
     do { /* no gap below the last one */
         top = fill[count++] = dup(0);
-    } while (top < pair[0] || top < pair[1]);
-    check_limit(pair, (rlim_t)top + 1, true);
-    check_limit(pair, 3, false);
+    } while (top < p.fd[1][1]);
+    check_limit(&p, top + 1, true);
+    check_limit(&p, 3, false);
+    close(gap);
+    check_limit(&p, gap + 1, false);
+    check_limit(&p, top + 1, true);
     while (count > 0) {
         close(fill[--count]);
     }
-    tp_descriptor_close(pair[0]);
-    close(pair[1]);
+    for (int i = 0; i < 2; i++) {
+        tp_descriptor_close(p.fd[i][0]);
+        close(p.fd[i][1]);
+    }
 }
 
 int
@@ -200,7 +224,7 @@ main(void)
         cmocka_unit_test(test_end_is_seen),
         cmocka_unit_test(test_number_stays),
         cmocka_unit_test(test_number_again),
-        cmocka_unit_test(test_no_number),
+        cmocka_unit_test(test_few_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
