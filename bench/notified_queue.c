@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <telpher/rma/command.h>
+#include <telpher/rma/detail/command.h>
 
 #include "bench.h"
 #include "notified_job.h"

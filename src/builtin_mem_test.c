@@ -18,8 +18,8 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "base/hex.h"
-#include "core/comm/mem.h"
+#include "base/text/hex.h"
+#include "core/comm/mem/mem.h"
 
 enum { BIG = (3 << 20) + 5, MANY = 24, PIECE = 70001 };
 

@@ -52,10 +52,10 @@ registers() { # STUDY
 }
 
 build() {
-    compile cuda_test "$source"/src/rma/{cuda_test.cu,test_folds.c}
-    compile cuda_edges "$source/src/rma/cuda_edges.cu"
-    compile cuda_bench -maxrregcount=128 "$source/src/rma/cuda_bench.cu"
-    local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source"/src/rma/test_{kernels,folds}.c)
+    compile cuda_test "$source"/src/rma/{gpu/cuda_test.cu,test/test_folds.c}
+    compile cuda_edges "$source/src/rma/gpu/cuda_edges.cu"
+    compile cuda_bench -maxrregcount=128 "$source/src/rma/gpu/cuda_bench.cu"
+    local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source"/src/rma/test/test_{kernels,folds}.c)
     compile groups -maxrregcount=128 "$source/scripts/gpu/groups.cu"
     compile cuda_processes "${processes[@]}"
     ! command -v mpicxx >/dev/null || compile cuda_processes_mpi -ccbin mpicxx -DWITH_MPI "${processes[@]}" -ltelpher

@@ -11,7 +11,7 @@
 #include <telpher/server.h>
 
 #include "base/error.h"
-#include "core/stream.h"
+#include "core/session/stream.h"
 
 /** One connection to a broker. One request is under way at a time. */
 struct telpher_server {

@@ -9,7 +9,7 @@
 
 #include "api/api_int.h"
 #include "base/compiler.h"
-#include "base/settings.h"
+#include "base/config/settings.h"
 #include "core/comm/settings.h"
 
 struct setting {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The settings that libtelpher lists are those of the programs: compared with the tables in
- * src/icd/settings.c, src/daemon/options.c, src/offload/settings.c and src/rma/settings.c,
+ * src/icd/settings.c, src/daemon/broker/options.c, src/offload/settings.c and src/rma/settings.c,
  * which are read as text.
  */
 #include <setjmp.h>
@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "api/api_int.h"
-#include "base/config.h"
-#include "base/spin.h"
+#include "base/config/config.h"
+#include "base/os/spin.h"
 
 enum { ENTRIES_MAX = 64, TEXT_MAX = 512 };
 
@@ -168,7 +168,7 @@ static void
 test_daemon(void **state)
 {
     (void)state;
-    compare(SOURCE_FOLDER "/daemon/options.c", "daemon");
+    compare(SOURCE_FOLDER "/daemon/broker/options.c", "daemon");
 }
 
 static void

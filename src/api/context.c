@@ -4,8 +4,8 @@
 #include <telpher/root.h>
 
 #include "api/api_int.h"
+#include "core/comm/bootstrap/server.h"
 #include "core/comm/comm.h"
-#include "core/comm/root.h"
 
 telpher_status
 telpher_context_create(const telpher_context_params *params, telpher_context **ret_ctx,
@@ -23,7 +23,7 @@ telpher_root_start(const char *address, uint32_t size, const char *job,
 {
     struct tp_error words = {0};
     telpher_status status =
-        tp_root_start(address, size, job, timeout_ns, ret_root, &words);
+        tp_bootstrap_server_start(address, size, job, timeout_ns, ret_root, &words);
 
     return status == TELPHER_OK ? status : tp_api_error(err, status, &words);
 }

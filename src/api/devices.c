@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/api_int.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "wire/facts.h"
 
 enum {

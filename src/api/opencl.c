@@ -2,7 +2,7 @@
 /* OpenCL buffers of programs: include/telpher/interop/opencl.h over core/comm/mem.h. */
 #include <telpher/interop/opencl.h>
 
-#include "core/comm/mem.h"
+#include "core/comm/mem/mem.h"
 #ifdef TP_API_OPENCL
 #include "device/opencl/memory.h"
 #endif
@@ -11,14 +11,15 @@ telpher_status
 telpher_opencl_register(telpher_context *ctx, struct _cl_mem *buffer,
                         struct _cl_command_queue *queue, void **ret_ptr)
 {
-    return tp_mems_register(tp_context_mems(ctx), TELPHER_MEM_OPENCL, buffer, 0, queue,
-                            ret_ptr);
+    return tp_mems_register(tp_comm_context_mems(ctx), TELPHER_MEM_OPENCL, buffer, 0,
+                            queue, ret_ptr);
 }
 
 telpher_status
 telpher_opencl_use(telpher_context *ctx, struct _cl_command_queue *queue)
 {
-    struct tp_device *device = tp_mems_device(tp_context_mems(ctx), TELPHER_MEM_OPENCL);
+    struct tp_device *device =
+        tp_mems_device(tp_comm_context_mems(ctx), TELPHER_MEM_OPENCL);
 
     if (device == NULL) {
         return TELPHER_ERR_UNSUPPORTED;
@@ -37,7 +38,7 @@ telpher_opencl_buffer(telpher_context *ctx, const void *ptr,
 {
     struct _cl_mem *buffer = NULL;
     struct tp_mem_place place;
-    telpher_status status = tp_mems_find(tp_context_mems(ctx), ptr, 0, &place);
+    telpher_status status = tp_mems_find(tp_comm_context_mems(ctx), ptr, 0, &place);
 
 #ifdef TP_API_OPENCL
     if (status == TELPHER_OK && place.kind == TELPHER_MEM_OPENCL) {

@@ -5,9 +5,9 @@
 
 #include "api/api_int.h"
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/text.h"
-#include "core/client.h"
+#include "base/os/clock.h"
+#include "base/text/text.h"
+#include "core/session/client.h"
 #include "transport/tcp/tcp.h"
 
 #define TIMEOUT_DEFAULT (2 * TP_CLOCK_S)

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "api/api_int.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "transport/tcp/tcp.h"
 #include "wire/facts.h"
 

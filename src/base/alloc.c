@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
-#include "base/log.h"
+#include "base/os/effort.h"
+#include "base/trace/log.h"
 
 #if TP_EFFORT_COUNTED
 _Thread_local struct tp_effort tp_effort;

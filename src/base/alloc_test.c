@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 
 static void
 arrays_are_zero_and_checked_for_overflow(void **state)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/memfd.h"
+#include "base/os/memfd.h"
 
 enum { PAGE = 4096 };
 

@@ -23,8 +23,8 @@
 
 #include <telpher/status.h>
 
-#include "base/clock.h"
 #include "base/error.h"
+#include "base/os/clock.h"
 
 enum {
     TP_NET_HEADER_MAX = 128, /**< [bytes] of a message's header */

@@ -11,7 +11,7 @@
 
 #include <sys/uio.h>
 
-#include "core/session.h"
+#include "core/session/session.h"
 #include "transport/tls/tls.h"
 #include "wire/frame.h"
 
@@ -24,7 +24,7 @@ enum {
 enum tp_control_type {
     TP_CONTROL_SESSION = 1, /**< to the executor: serve this session; with the socket */
     TP_CONTROL_BULK = 2, /**< to the executor: a bulk stream of it; with the socket */
-    TP_CONTROL_WORDS = 3, /**< to the broker: text = how this session ends */
+    TP_CONTROL_TEXTS = 3, /**< to the broker: text = how this session ends */
     TP_CONTROL_OVER =
         4, /**< to the broker: the client has gone; the executor only tidies
                               up, and may be ended at any time */

@@ -63,7 +63,7 @@ send_with(int fd, size_t size, size_t count)
 static void
 test_message(void **state)
 {
-    struct tp_control sent = {.type = TP_CONTROL_WORDS, .text = "so it ends"};
+    struct tp_control sent = {.type = TP_CONTROL_TEXTS, .text = "so it ends"};
     struct tp_control got;
     int pair[2], fd;
 

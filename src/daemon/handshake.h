@@ -7,14 +7,14 @@
 #include "daemon/control.h"
 
 /** To the process, with the socket whose preface has been read. */
-struct tp_handshake_ask {
+struct tp_daemon_handshake_ask {
     uint64_t deadline_ns; /**< monotonic */
     bool has_key; /**< only who knows session_key is let in */
     uint8_t session_key[TP_CONN_KEY_BYTES];
 };
 
 /** Its answer. */
-struct tp_handshake_answer {
+struct tp_daemon_handshake_answer {
     telpher_status status;
     struct tp_tls_state tls; /**< if status is OK */
     char

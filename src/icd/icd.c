@@ -7,8 +7,10 @@
  * more of them lie behind the last slot for loaders newer than our headers.
  */
 #include "icd/icd.h"
-#include "icd/commands.h"
+#include "icd/commands/command_buffer.h"
 #include "icd/icd_int.h"
+#include "icd/objects/object.h"
+#include "icd/objects/platform.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,11 @@
 #define TELPHER_ICD_ICD_INT_H
 
 #include "icd/icd.h"
+#include "icd/objects/context.h"
+#include "icd/objects/object.h"
+#include "icd/objects/platform.h"
+#include "icd/program/program.h"
+#include "icd/session/session.h"
 
 /* ---- settings.c ------------------------------------------------------------------ */
 
@@ -80,7 +85,7 @@ cl_ulong tp_icd_timer_resolution(void);
 /** The platform's own extensions: "cl_khr_icd" and what all its devices have. */
 const char *tp_icd_platform_extensions(void);
 
-/* ---- able.c, device.c ------------------------------------------------------------ */
+/* ---- capabilities.c, device.c ------------------------------------------------------------ */
 
 /** @return the driver's text, or @p if_absent. */
 const char *tp_icd_device_text(const struct _cl_device_id *dev, uint32_t param,
@@ -124,15 +129,15 @@ cl_int tp_icd_device_name_versions(const struct _cl_device_id *dev, uint32_t par
  * the request must live until then, also when the place is lost. Without a place: what
  * comes from no single one.
  */
-void tp_icd_settle(struct tp_icd_place *place, struct tp_icd_request *req);
+void tp_icd_settle(struct tp_icd_session *session, struct tp_icd_request *req);
 /** Waits for that. Not under the lock. */
-void tp_icd_await(struct tp_icd_place *place, struct tp_icd_request *req);
+void tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req);
 
 /**
  * Puts a message with the request's id and waits for the reply. Not under the lock.
  * @return OK, or why it was not put: then `reply` was not called
  */
-telpher_status tp_icd_ask(struct tp_icd_place *place, struct tp_icd_request *req,
+telpher_status tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req,
                           uint16_t type, const void *msg);
 
 /**
@@ -141,7 +146,7 @@ telpher_status tp_icd_ask(struct tp_icd_place *place, struct tp_icd_request *req
  * @param own  @p data itself, taken: freed with tp_free() also on failure.
  * @param ret_transfer gives the id for the message that announces it.
  */
-telpher_status tp_icd_blob_send(struct tp_icd_place *place, const uint8_t *data,
+telpher_status tp_icd_blob_send(struct tp_icd_session *session, const uint8_t *data,
                                 size_t len, struct tp_icd_object *keep, uint8_t *own,
                                 uint64_t *ret_transfer);
 
@@ -159,7 +164,7 @@ struct tp_icd_incoming {
  * Takes the content of a reply: inline (a copy) if @p transfer is 0, else the transfer
  * that the server chose. Calls in->then, maybe before it returns. Not under the lock.
  */
-void tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_place *place,
+void tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_session *session,
                          const struct tp_wire_bytes *bytes, uint64_t transfer,
                          uint64_t size);
 void tp_icd_blob_fini(struct tp_icd_incoming *in);
@@ -212,7 +217,8 @@ struct tp_icd_program *tp_icd_program_create(struct _cl_context *ctx, uint32_t c
 int tp_icd_program_device(const struct _cl_program *program,
                           const struct _cl_device_id *dev);
 /** Makes the source or the SPIR-V exist at a place. Under the lock. */
-telpher_status tp_icd_program_ensure(struct _cl_program *program, uint32_t place_index);
+telpher_status tp_icd_program_ensure(struct _cl_program *program,
+                                     uint32_t session_index);
 /** @return the device that a query about a kernel means; NULL: none. */
 const struct _cl_device_id *tp_icd_kernel_device(const struct _cl_kernel *kernel,
                                                  cl_device_id handle);
@@ -226,7 +232,7 @@ const char *tp_icd_program_kernel(const struct tp_icd_program *p, uint32_t index
 /* ---- il.c ----------------------------------------------------------------------------- */
 
 /** Puts PROGRAM_IL and the constants that are set. Under the lock. */
-telpher_status tp_icd_il_put(struct _cl_program *program, uint32_t place_index);
+telpher_status tp_icd_il_put(struct _cl_program *program, uint32_t session_index);
 
 /* ---- argument.c ------------------------------------------------------------------------- */
 
@@ -235,7 +241,7 @@ void tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *f
 /** Copies the values to a clone. Under the lock. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
 cl_int tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from);
 /** Puts a value that is set, after what it names. Under the lock. */
-void tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t place_index);
+void tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index);
 
 /* ---- build.c, binary.c ------------------------------------------------------------------ */
 

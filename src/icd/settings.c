@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of the ICD, read once at the first call. */
 #include "icd/icd_int.h"
-#include "icd/share.h"
+#include "icd/session/shared_memory.h"
 
 #include "base/compiler.h"
-#include "base/config.h"
-#include "base/log.h"
-#include "base/settings.h"
-#include "base/spin.h"
+#include "base/config/config.h"
+#include "base/config/settings.h"
+#include "base/os/spin.h"
+#include "base/trace/log.h"
 #include "build_config.h"
 
 static const char *const platform_names[] = {"telpher", "native", NULL};

@@ -16,7 +16,10 @@
 
 #include "base/alloc.h"
 #include "icd/icd_int.h"
-#include "icd/place.h"
+#include "icd/objects/context.h"
+#include "icd/objects/object.h"
+#include "icd/objects/platform.h"
+#include "icd/session/session_int.h"
 
 /** Records one behind the other. */
 struct world_facts {
@@ -79,7 +82,7 @@ world_keep(struct tp_icd_object *obj)
 /** One server, one device, one lost place, one context. */
 struct world {
     struct tp_icd_server server;
-    struct tp_icd_place place;
+    struct tp_icd_session session;
     struct _cl_device_id device;
     struct _cl_device_id *devices[1];
     struct _cl_context context;
@@ -90,8 +93,8 @@ world_init(struct world *w, const struct world_facts *device_facts)
 {
     memset(w, 0, sizeof(*w));
     w->server.facts = world_parse(device_facts);
-    w->place.server = &w->server;
-    w->place.lost = true;
+    w->session.server = &w->server;
+    w->session.lost = true;
     tp_icd_object_init(&w->device.obj, TP_ICD_DEVICE, 0, world_keep);
     w->device.server = &w->server;
     w->device.type = CL_DEVICE_TYPE_GPU;
@@ -100,8 +103,8 @@ world_init(struct world *w, const struct world_facts *device_facts)
     tp_icd_object_init(&w->context.obj, TP_ICD_CONTEXT, 1, world_keep);
     w->context.devices = w->devices;
     w->context.device_count = 1;
-    w->context.places[0] = &w->place;
-    w->context.place_count = 1;
+    w->context.sessions[0] = &w->session;
+    w->context.session_count = 1;
     tp_list_init(&w->context.destructors);
 }
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "offload/registry.h"
+#include "offload/worker/registry.h"
 
 static struct tp_offload_table table;
 static double seen; /* what the kernel made of its arguments */

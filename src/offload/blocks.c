@@ -21,20 +21,21 @@ telpher_block_first(uint64_t rows, int parts, int i)
     return rows / count * at + rows % count * at / count;
 }
 
-struct tp_block
-tp_block_of(uint64_t rows, int parts, int i)
+struct tp_offload_block
+tp_offload_block_of(uint64_t rows, int parts, int i)
 {
     uint64_t first = telpher_block_first(rows, parts, i);
 
-    return (struct tp_block){first, telpher_block_first(rows, parts, i + 1) - first};
+    return (struct tp_offload_block){first,
+                                     telpher_block_first(rows, parts, i + 1) - first};
 }
 
-struct tp_block
-tp_block_common(struct tp_block a, struct tp_block b)
+struct tp_offload_block
+tp_offload_block_common(struct tp_offload_block a, struct tp_offload_block b)
 {
     uint64_t first = TP_MAX(a.first, b.first);
     uint64_t end = TP_MIN(a.first + a.count, b.first + b.count);
 
-    return end > first ? (struct tp_block){first, end - first}
-                       : (struct tp_block){0, 0};
+    return end > first ? (struct tp_offload_block){first, end - first}
+                       : (struct tp_offload_block){0, 0};
 }

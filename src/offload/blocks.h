@@ -7,14 +7,15 @@
 #include <telpher/kernel.h>
 
 /** Rows first, first + 1, ... of the array. */
-struct tp_block {
+struct tp_offload_block {
     uint64_t first, count;
 };
 
 /** Block @p i of @p parts. */
-struct tp_block tp_block_of(uint64_t rows, int parts, int i);
+struct tp_offload_block tp_offload_block_of(uint64_t rows, int parts, int i);
 
 /** The rows that both have; none: count 0. */
-struct tp_block tp_block_common(struct tp_block a, struct tp_block b);
+struct tp_offload_block tp_offload_block_common(struct tp_offload_block a,
+                                                struct tp_offload_block b);
 
 #endif

@@ -22,7 +22,7 @@ blocks_are_all_rows(void **state)
             uint64_t next = 0, even = sizes[s] / (uint64_t)parts[p];
 
             for (int i = 0; i < parts[p]; i++) {
-                struct tp_block b = tp_block_of(sizes[s], parts[p], i);
+                struct tp_offload_block b = tp_offload_block_of(sizes[s], parts[p], i);
 
                 assert_true(b.first == next);
                 assert_true(b.count == even || b.count == even + 1);
@@ -44,12 +44,12 @@ two_sides_have_all_rows_in_common(void **state)
     for (size_t s = 0; s < TP_ARRAY_LEN(sizes); s++) {
         for (size_t p = 0; p < TP_ARRAY_LEN(parts); p++) {
             for (int i = 0; i < 7; i++) {
-                struct tp_block mine = tp_block_of(sizes[s], 7, i);
+                struct tp_offload_block mine = tp_offload_block_of(sizes[s], 7, i);
                 uint64_t next = mine.first, end = mine.first + mine.count;
 
                 for (int j = 0; j < parts[p]; j++) {
-                    struct tp_block both =
-                        tp_block_common(mine, tp_block_of(sizes[s], parts[p], j));
+                    struct tp_offload_block both = tp_offload_block_common(
+                        mine, tp_offload_block_of(sizes[s], parts[p], j));
 
                     assert_true(both.count == 0 || both.first == next);
                     next += both.count;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "offload/offload_int.h"
 
 enum { CODES = 128 };
@@ -35,7 +35,7 @@ code_of(telpher_status status)
 }
 
 int
-tp_mpi_error(MPI_Comm comm, telpher_status status, const struct tp_error *err)
+tp_offload_mpi_error(MPI_Comm comm, telpher_status status, const struct tp_error *err)
 {
     int code;
 
@@ -50,7 +50,7 @@ tp_mpi_error(MPI_Comm comm, telpher_status status, const struct tp_error *err)
 }
 
 telpher_status
-tp_public_error(telpher_error *dst, const struct tp_error *err)
+tp_offload_public_error(telpher_error *dst, const struct tp_error *err)
 {
     if (dst != NULL && err->code != TELPHER_OK) {
         dst->code = err->code;

@@ -2,7 +2,7 @@
 /* Waiting for what must be looked at: MPI wakes nobody. */
 #include <sched.h>
 
-#include "base/spin.h"
+#include "base/os/spin.h"
 #include "offload/offload_int.h"
 
 /* Sleep begins late: a sleeper is woken 50 us after its time at best. */
@@ -20,7 +20,7 @@ static uint32_t
 yield(tp_ns now)
 {
     sched_yield();
-    return tp_clock_ns() - now < YIELD_ALONE ? TP_IDLE_LOOKS : 0;
+    return tp_clock_ns() - now < YIELD_ALONE ? TP_OFFLOAD_IDLE_LOOKS : 0;
 }
 
 static uint32_t
@@ -40,7 +40,7 @@ wait_auto(tp_ns now, tp_ns waited)
 }
 
 void
-tp_idle_round(struct tp_idle *idle)
+tp_offload_idle_round(struct tp_offload_idle *idle)
 {
     tp_ns now;
 
@@ -53,12 +53,12 @@ tp_idle_round(struct tp_idle *idle)
         idle->start = now;
     }
     switch (tp_offload_settings()->idle) {
-    case TP_IDLE_SPIN:
+    case TP_OFFLOAD_IDLE_SPIN:
         break;
-    case TP_IDLE_YIELD:
+    case TP_OFFLOAD_IDLE_YIELD:
         idle->looks = yield(now);
         break;
-    case TP_IDLE_SLEEP:
+    case TP_OFFLOAD_IDLE_SLEEP:
         tp_clock_sleep(SLEEP_LEAST);
         break;
     default:
@@ -67,9 +67,9 @@ tp_idle_round(struct tp_idle *idle)
 }
 
 telpher_status
-tp_mpi_wait(MPI_Request *request, tp_ns deadline)
+tp_offload_mpi_wait(MPI_Request *request, tp_ns deadline)
 {
-    struct tp_idle idle = TP_IDLE_INIT;
+    struct tp_offload_idle idle = TP_OFFLOAD_IDLE_INIT;
     int done = 0;
 
     for (;;) {
@@ -82,12 +82,12 @@ tp_mpi_wait(MPI_Request *request, tp_ns deadline)
         if (deadline != TP_CLOCK_FOREVER && tp_clock_passed(deadline)) {
             return TELPHER_ERR_TIMEOUT;
         }
-        tp_idle_round(&idle);
+        tp_offload_idle_round(&idle);
     }
 }
 
 bool
-tp_mpi_take_back(MPI_Request *request, bool is_receive)
+tp_offload_mpi_take_back(MPI_Request *request, bool is_receive)
 {
     if (*request == MPI_REQUEST_NULL) {
         return true;
@@ -95,7 +95,8 @@ tp_mpi_take_back(MPI_Request *request, bool is_receive)
     if (is_receive) {
         PMPI_Cancel(request);
     }
-    if (tp_mpi_wait(request, tp_clock_deadline(10 * TP_CLOCK_MS)) == TELPHER_OK) {
+    if (tp_offload_mpi_wait(request, tp_clock_deadline(10 * TP_CLOCK_MS)) ==
+        TELPHER_OK) {
         return true;
     }
     if (*request != MPI_REQUEST_NULL) {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "structs are sent as they lie in memory");

@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "offload/registry.h"
+#include "base/container/buf.h"
+#include "offload/worker/registry.h"
 
 enum {
     TP_OFFLOAD_VERSION =

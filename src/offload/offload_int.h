@@ -10,31 +10,32 @@
 #include <stdbool.h>
 #include <telpher/offload.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/list.h"
-#include "base/process.h"
-#include "base/thread.h"
+#include "base/container/buf.h"
+#include "base/container/list.h"
+#include "base/os/clock.h"
+#include "base/os/process.h"
+#include "base/os/thread.h"
 #include "offload/message.h"
 #include "offload/ring.h"
 
 /** Tags on communicators that only we know, save the greeting's. */
 enum {
-    TP_TAG_GREETING =
+    TP_OFFLOAD_TAG_GREETING =
         32749, /**< on the program's intercommunicator, before the first call */
-    TP_TAG_LAUNCH = 1, /**< parent to worker 0 of a spawned group */
-    TP_TAG_REPORT = 2, /**< worker 0 to a parent */
-    TP_TAG_NAMES = 3, /**< worker 0 to the root */
-    TP_TAG_FORWARD = 4, /**< from worker to worker, down the tree */
-    TP_TAG_MERGE = 5, /**< up the tree */
-    TP_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
-    TP_TAG_POOL = 7, /**< to a worker that waits for a group */
-    TP_TAG_ROWS = 8, /**< of arrays, between any two of the two sides */
-    TP_TAG_LOST = 9, /**< from parent to parent: one has lost the workers */
-    TP_TAG_GROUPS = 16, /**< and up, one a group of this launch: to make it, and for its
+    TP_OFFLOAD_TAG_LAUNCH = 1, /**< parent to worker 0 of a spawned group */
+    TP_OFFLOAD_TAG_REPORT = 2, /**< worker 0 to a parent */
+    TP_OFFLOAD_TAG_NAMES = 3, /**< worker 0 to the root */
+    TP_OFFLOAD_TAG_FORWARD = 4, /**< from worker to worker, down the tree */
+    TP_OFFLOAD_TAG_MERGE = 5, /**< up the tree */
+    TP_OFFLOAD_TAG_BYE = 6, /**< parent 0 to worker 0: both sides disconnect */
+    TP_OFFLOAD_TAG_POOL = 7, /**< to a worker that waits for a group */
+    TP_OFFLOAD_TAG_ROWS = 8, /**< of arrays, between any two of the two sides */
+    TP_OFFLOAD_TAG_LOST = 9, /**< from parent to parent: one has lost the workers */
+    TP_OFFLOAD_TAG_GROUPS =
+        16, /**< and up, one a group of this launch: to make it, and for its
                              launches. Those that came behind its end stay with MPI, which
                              may give its communicator's number to the next group. */
-    TP_TAG_GROUPS_COUNT = 16384
+    TP_OFFLOAD_TAG_GROUPS_COUNT = 16384
 };
 
 /* settings.c */
@@ -44,7 +45,7 @@ struct tp_offload_settings {
     bool thread; /**< ask MPI for threads */
     bool shared; /**< launches by memory, within a machine */
     uint64_t timeout_ns;
-    int idle; /**< enum tp_idle_mode */
+    int idle; /**< enum tp_offload_idle_mode */
     uint64_t limit_bytes; /**< of a launch */
     char *mapping;
 };
@@ -52,29 +53,34 @@ struct tp_offload_settings {
 const struct tp_offload_settings *tp_offload_settings(void);
 
 /* idle.c: how to wait for something that must be looked at */
-enum tp_idle_mode { TP_IDLE_AUTO = 0, TP_IDLE_SPIN, TP_IDLE_YIELD, TP_IDLE_SLEEP };
-enum { TP_IDLE_LOOKS = 16 };
-struct tp_idle {
+enum tp_offload_idle_mode {
+    TP_OFFLOAD_IDLE_AUTO = 0,
+    TP_OFFLOAD_IDLE_SPIN,
+    TP_OFFLOAD_IDLE_YIELD,
+    TP_OFFLOAD_IDLE_SLEEP
+};
+enum { TP_OFFLOAD_IDLE_LOOKS = 16 };
+struct tp_offload_idle {
     tp_ns start;
     uint32_t looks; /**< before the next look at the clock */
 };
-#define TP_IDLE_INIT                                                                   \
+#define TP_OFFLOAD_IDLE_INIT                                                           \
     {                                                                                  \
-        0, TP_IDLE_LOOKS                                                               \
+        0, TP_OFFLOAD_IDLE_LOOKS                                                       \
     }
 /** Passes a little time: spins, yields, sleeps, the longer the wait the more. */
-void tp_idle_round(struct tp_idle *idle);
+void tp_offload_idle_round(struct tp_offload_idle *idle);
 
 /** Takes back memory that MPI has for @p request, which is cancelled if @p is_receive.
  *  @return false when MPI keeps it: the memory must stay, the request is forgotten */
-bool tp_mpi_take_back(MPI_Request *request, bool is_receive);
+bool tp_offload_mpi_take_back(MPI_Request *request, bool is_receive);
 
-/** Waits for @p request by tp_idle_round(). @return TELPHER_ERR_TIMEOUT at @p deadline,
+/** Waits for @p request by tp_offload_idle_round(). @return TELPHER_ERR_TIMEOUT at @p deadline,
  *  with the request still there; TELPHER_ERR_IO when MPI failed */
-telpher_status tp_mpi_wait(MPI_Request *request, tp_ns deadline);
+telpher_status tp_offload_mpi_wait(MPI_Request *request, tp_ns deadline);
 
 /* world.c: what this process is, and what MPI_COMM_WORLD means to it */
-struct tp_world {
+struct tp_offload_world {
     MPI_Comm world; /**< what MPI_COMM_WORLD stands for */
     MPI_Comm base; /**< all processes of the launch; MPI_COMM_NULL when not split */
     MPI_Comm parent; /**< of a worker in split mode */
@@ -83,82 +89,83 @@ struct tp_world {
     int pool_count;
     int *pool; /**< ranks in base of the workers of this launch */
     bool *busy;
-    int tag; /**< of the next group, from TP_TAG_GROUPS */
+    int tag; /**< of the next group, from TP_OFFLOAD_TAG_GROUPS */
 };
-extern struct tp_world tp_world;
-void tp_world_declare_worker(void);
+extern struct tp_offload_world tp_offload_world;
+void tp_offload_world_declare_worker(void);
 /** Before that: may it wait for a program of this launch that is none of MPI's? */
-bool tp_world_may_wait(void);
+bool tp_offload_world_may_wait(void);
 /** After PMPI_Init*(). @p provided is what MPI gave. A worker by setting does not return. */
-void tp_world_init(int provided);
+void tp_offload_world_init(int provided);
 /** Before PMPI_Finalize(): ends groups and pool. */
-void tp_world_fini(void);
+void tp_offload_world_fini(void);
 /** Says @p words and ends the job. */
-_Noreturn void tp_world_abort(const char *words);
+_Noreturn void tp_offload_world_abort(const char *words);
 
 /* pool.c: workers of the launch */
-struct tp_pool_order {
-    int op; /**< enum tp_pool_op */
+struct tp_offload_pool_order {
+    int op; /**< enum tp_offload_pool_op */
     int tag, leader, count;
 };
-enum tp_pool_op { TP_POOL_START = 1, TP_POOL_END };
+enum tp_offload_pool_op { TP_OFFLOAD_POOL_START = 1, TP_OFFLOAD_POOL_END };
 /** Parents: makes @p count waiting workers a group. Collective over @p comm. */
-telpher_status tp_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
-                            struct tp_error *err);
-int tp_pool_idle(void);
+telpher_status tp_offload_pool_take(int count, int root, MPI_Comm comm,
+                                    MPI_Comm *ret_inter, struct tp_error *err);
+int tp_offload_pool_idle(void);
 /** Parents: the workers of a group wait again. */
-void tp_pool_return(const int *workers, int count);
+void tp_offload_pool_return(const int *workers, int count);
 /** Parents: all workers of the launch end. */
-void tp_pool_end(void);
+void tp_offload_pool_end(void);
 /** Workers: serves groups until the end. */
-void tp_pool_serve(void);
+void tp_offload_pool_serve(void);
 
 /* spawn.c */
-telpher_status tp_spawn(const telpher_offload_params *params, int root, MPI_Comm comm,
-                        MPI_Comm *ret_inter, struct tp_error *err);
+telpher_status tp_offload_spawn(const telpher_offload_params *params, int root,
+                                MPI_Comm comm, MPI_Comm *ret_inter,
+                                struct tp_error *err);
 
-/* watchdog.c: says which phase hangs, and ends the job */
-void tp_watchdog_start(const char *phase, tp_ns timeout);
-void tp_watchdog_stop(void);
+/* spawn_watchdog.c: says which phase hangs, and ends the job */
+void tp_offload_watchdog_start(const char *phase, tp_ns timeout);
+void tp_offload_watchdog_stop(void);
 
-/* watch.c: the end of processes of this machine */
+/* process_watch.c: the end of processes of this machine */
 /** Watches @p process, the @p who number @p rank; at its end the job ends, with words. */
-void tp_watch_add(const struct tp_process *process, const char *who, int rank,
-                  const void *group);
+void tp_offload_watch_add(const struct tp_process *process, const char *who, int rank,
+                          const void *group);
 /** Forgets those of @p group. */
-void tp_watch_remove(const void *group);
+void tp_offload_watch_remove(const void *group);
 
 /* worker.c */
 /** Serves the parents of @p inter until they end it. @p world: the workers alone. @p launch_tag:
  *  of the messages from them. */
-telpher_status tp_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
-                               struct tp_error *err);
+telpher_status tp_offload_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
+                                       struct tp_error *err);
 /** How a worker's start goes on in spawn mode. */
-void tp_worker_catch_faults(void);
+void tp_offload_worker_catch_faults(void);
 
 /* tree.c: launches go down a tree of workers, results up */
-enum { TP_TREE_CHILDREN = 32 };
-struct tp_tree {
+enum { TP_OFFLOAD_TREE_CHILDREN = 32 };
+struct tp_offload_tree {
     MPI_Comm comm;
     int rank, size;
     int parent; /**< of worker 0 itself */
     int count; /**< of children, the one with most below first */
-    int children[TP_TREE_CHILDREN];
+    int children[TP_OFFLOAD_TREE_CHILDREN];
 };
 /** Fills in who is above and below, from rank and size. */
-void tp_tree_init(struct tp_tree *tree);
+void tp_offload_tree_init(struct tp_offload_tree *tree);
 /** Merges what the workers below say; at worker 0 all is known then. */
-telpher_status tp_tree_merge(const struct tp_tree *tree,
-                             struct tp_offload_report *report);
+telpher_status tp_offload_tree_merge(const struct tp_offload_tree *tree,
+                                     struct tp_offload_report *report);
 
 /* group.c: workers as their parents see them */
-enum { TP_SEND_SLOTS = 256, TP_REPORT_EVERY = 64 };
-#define TP_WINDOW_BYTES (1024u * 1024)
-#define TP_REPORT_BYTES (256u * 1024)
+enum { TP_OFFLOAD_SEND_SLOTS = 256, TP_OFFLOAD_REPORT_EVERY = 64 };
+#define TP_OFFLOAD_WINDOW_BYTES (1024u * 1024)
+#define TP_OFFLOAD_REPORT_BYTES (256u * 1024)
 /** [bytes] of a message that MPIs send at once: longer ones may need both sides in MPI. */
-#define TP_EAGER_BYTES 3840u
+#define TP_OFFLOAD_EAGER_BYTES 3840u
 
-struct tp_send_slot {
+struct tp_offload_send_slot {
     MPI_Request request;
     struct tp_buf memory; /**< MPI's while there is a request */
     uint32_t len;
@@ -166,17 +173,17 @@ struct tp_send_slot {
 
 /** Launches that wait for credit: records, and what of them was sent. Or a gate, without
  *  records, which is open when a request of other workers is done. */
-struct tp_backlog {
+struct tp_offload_backlog {
     struct tp_list link;
     struct telpher_kernel_request *after; /**< of a gate; else NULL */
     struct tp_buf records;
     uint64_t first, last, total, sent;
 };
 
-enum { TP_AGREED_COUNT = 4 };
+enum { TP_OFFLOAD_AGREED_COUNT = 4 };
 
-struct tp_group {
-    struct tp_list link; /**< in tp_groups */
+struct tp_offload_group {
+    struct tp_list link; /**< in tp_offload_groups */
     MPI_Comm inter, control; /**< the program's; ours */
     MPI_Comm local; /**< ours, the parents alone */
     int mode; /**< enum telpher_offload_mode */
@@ -186,16 +193,17 @@ struct tp_group {
     bool has_ended; /**< the workers have said so, which is the last they say */
     bool lost_is_known; /**< to the other parents */
     unsigned looks; /**< for word of a loss */
-    int64_t said[TP_AGREED_COUNT],
-        agreed[TP_AGREED_COUNT]; /**< what parents find out together (together.c) */
+    int64_t said[TP_OFFLOAD_AGREED_COUNT],
+        agreed
+            [TP_OFFLOAD_AGREED_COUNT]; /**< what parents find out together (agreement.c) */
     MPI_Request agreeing;
-    int *pool; /**< ranks in tp_world.base, in split mode */
+    int *pool; /**< ranks in tp_offload_world.base, in split mode */
     struct tp_offload_names names;
     uint64_t limit_bytes;
     uint64_t next; /**< number of the next call, the same in all parents */
     /* sending, at roots */
-    struct tp_send_slot
-        slots[TP_SEND_SLOTS]; /* message n is in slot n % TP_SEND_SLOTS */
+    struct tp_offload_send_slot slots
+        [TP_OFFLOAD_SEND_SLOTS]; /* message n is in slot n % TP_OFFLOAD_SEND_SLOTS */
     uint64_t sent, acked; /**< messages */
     /* large ones, and those behind many that were not taken, may need us in MPI to leave */
     uint64_t unsent_until; /**< messages up to the last of these */
@@ -207,7 +215,7 @@ struct tp_group {
     struct tp_buf
         scratch; /**< the records of a call; sent from here when they are short */
     struct tp_buf message; /**< a copy of others */
-    struct tp_ring ring; /**< to worker 0, if that is of this machine */
+    struct tp_offload_ring ring; /**< to worker 0, if that is of this machine */
     struct tp_list backlog;
     bool is_sending; /**< the backlog; by way of a gate it may come back to itself */
     /* receiving */
@@ -223,7 +231,7 @@ struct tp_group {
 
 struct telpher_kernel_request {
     struct tp_list link;
-    struct tp_group *group;
+    struct tp_offload_group *group;
     uint64_t number;
     bool done;
     unsigned gates; /**< that look at it */
@@ -234,43 +242,45 @@ struct telpher_kernel_request {
 
 /** Protects groups and all in them. */
 extern struct tp_mutex tp_offload_lock;
-extern struct tp_list tp_groups;
+extern struct tp_list tp_offload_groups;
 
 /** The group of @p inter; made, not attached, when there is none. NULL: no memory. */
-struct tp_group *tp_group_of(MPI_Comm inter, int mode);
+struct tp_offload_group *tp_offload_group_of(MPI_Comm inter, int mode);
 /** The group of @p inter if there is one. */
-struct tp_group *tp_group_find(MPI_Comm inter);
+struct tp_offload_group *tp_offload_group_find(MPI_Comm inter);
 /** Greets the workers. Collective over @p comm. When that fails they may be attached all the same:
  *  some parent then knows none of their kernels. */
-telpher_status tp_group_attach(struct tp_group *group, int root, MPI_Comm comm,
-                               struct tp_error *err);
+telpher_status tp_offload_group_attach(struct tp_offload_group *group, int root,
+                                       MPI_Comm comm, struct tp_error *err);
 /** The group of @p inter, with the lock held; the first call meets the workers, collectively
  *  over @p comm. NULL: with words, without the lock. (launch.c) */
-struct tp_group *tp_group_lock(MPI_Comm inter, int root, MPI_Comm comm,
-                               struct tp_error *err);
+struct tp_offload_group *tp_offload_group_lock(MPI_Comm inter, int root, MPI_Comm comm,
+                                               struct tp_error *err);
 /** [bytes] of the workers' table of kernels in one message. */
-enum { TP_NAMES_PIECE = 4096 };
+enum { TP_OFFLOAD_NAMES_PIECE = 4096 };
 /** Receives the table of kernels at @p root and gives it to all parents. @return the same in all of
  *  them; one that had no memory then knows no kernel */
-telpher_status tp_group_names(struct tp_group *group, int root, struct tp_error *err);
+telpher_status tp_offload_group_names(struct tp_offload_group *group, int root,
+                                      struct tp_error *err);
 /** At one parent, with the lock held: call @p number is that the workers end, behind the
  *  records in group->scratch; @p wants_done: parents have a request for it. */
-telpher_status tp_group_send_end(struct tp_group *group, uint64_t number,
-                                 bool wants_done, struct tp_error *err);
+telpher_status tp_offload_group_send_end(struct tp_offload_group *group,
+                                         uint64_t number, bool wants_done,
+                                         struct tp_error *err);
 
 /* end.c */
 /** The program is about to free @p inter: if that has workers they end. */
-void tp_group_leave(MPI_Comm inter);
+void tp_offload_group_leave(MPI_Comm inter);
 /** The same for all groups there are: MPI_Finalize(). */
-void tp_group_finish_all(void);
+void tp_offload_group_finish_all(void);
 /** Notes that @p comm was disconnected for the program. (pmpi.c) */
-void tp_comm_gone(MPI_Comm comm);
+void tp_offload_comm_gone(MPI_Comm comm);
 /** Frees all of it but what requests need. */
-void tp_group_destroy(struct tp_group *group);
+void tp_offload_group_destroy(struct tp_offload_group *group);
 
-/* together.c: what parents must know alike. Who waits there moves queues of launches. */
+/* agreement.c: what parents must know alike. Who waits there moves queues of launches. */
 /** A call that all parents make, by what must be the same. */
-struct tp_agreement {
+struct tp_offload_agreement {
     uint32_t call; /**< a flag of records, or 0 of what has none */
     int root;
     uint64_t a, b;
@@ -278,140 +288,151 @@ struct tp_agreement {
 /** Whether all parents can make @p call: none of them has an error in @p err, has lost the
  *  workers, or was told to end them. Collective over all parents. @return OK; the same error in
  *  all of them, with words; INVALID when they make different calls */
-telpher_status tp_group_agree(struct tp_group *group, const struct tp_agreement *call,
-                              struct tp_error *err);
+telpher_status tp_offload_group_agree(struct tp_offload_group *group,
+                                      const struct tp_offload_agreement *call,
+                                      struct tp_error *err);
 /** All processes of @p comm come here. */
-void tp_come_together(MPI_Comm comm);
+void tp_offload_agree(MPI_Comm comm);
 /** With the lock held: tells the other parents that the workers are lost, once. */
-void tp_group_tell_lost(struct tp_group *group);
+void tp_offload_group_tell_lost(struct tp_offload_group *group);
 /** With the lock held: do others say so? Looks now and then. */
-void tp_group_hear_lost(struct tp_group *group);
+void tp_offload_group_hear_lost(struct tp_offload_group *group);
 
 /* launch.c */
 /** The kernels of one call, which only its root looks at, one after the other. */
-struct tp_calls {
+struct tp_offload_calls {
     uint32_t count;
     /** Kernel @p i, which may be put together in @p room with @p sizes; NULL: it makes no
      *  sense. */
-    const telpher_launch *(*get)(const struct tp_calls *calls, uint32_t i,
+    const telpher_launch *(*get)(const struct tp_offload_calls *calls, uint32_t i,
                                  telpher_launch *room,
                                  uint64_t sizes[TELPHER_KERNEL_ARGS_MAX]);
 };
 
 /** Appends the records of all kernels of @p calls to group->scratch, up to "" if that is among
  *  them: @p ret_ends. With the lock held. (encode.c) */
-telpher_status tp_encode_all(struct tp_group *group, const struct tp_calls *calls,
-                             bool wants_done, bool *ret_ends, struct tp_error *err);
+telpher_status tp_offload_encode_all(struct tp_offload_group *group,
+                                     const struct tp_offload_calls *calls,
+                                     bool wants_done, bool *ret_ends,
+                                     struct tp_error *err);
 
 /** telpher_offload_launch() for any of the public calls. */
-telpher_status tp_launch(const struct tp_calls *calls, int root, MPI_Comm comm,
-                         MPI_Comm inter, MPIX_Kernel_request *ret_request,
-                         struct tp_error *err);
+telpher_status tp_offload_launch(const struct tp_offload_calls *calls, int root,
+                                 MPI_Comm comm, MPI_Comm inter,
+                                 MPIX_Kernel_request *ret_request,
+                                 struct tp_error *err);
 
 /* send.c: with the lock held */
-enum { TP_PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - TP_OFFLOAD_HEADER_MAX };
+enum { TP_OFFLOAD_PAYLOAD_MAX = TP_OFFLOAD_MESSAGE_MAX - TP_OFFLOAD_HEADER_MAX };
 /** May another message of @p len bytes leave? A single one may always. */
-bool tp_send_has_credit(const struct tp_group *group, uint64_t len);
+bool tp_offload_send_has_credit(const struct tp_offload_group *group, uint64_t len);
 /** Sends one message, for which there is credit: @p header says what @p data is. */
-telpher_status tp_send_message(struct tp_group *group, const uint8_t *data,
-                               struct tp_offload_header *header);
+telpher_status tp_offload_send_message(struct tp_offload_group *group,
+                                       const uint8_t *data,
+                                       struct tp_offload_header *header);
 /** Sends, or queues, the records in group->scratch: call @p number. When that fails the
  *  group is lost, since workers run the calls in their order and would wait for this. */
-telpher_status tp_send_records(struct tp_group *group, uint64_t number,
-                               struct tp_error *err);
+telpher_status tp_offload_send_records(struct tp_offload_group *group, uint64_t number,
+                                       struct tp_error *err);
 /** A call that was refused has its number all the same: says that nothing is to come, also
  *  to other parents that wait for it. */
-void tp_send_nothing(struct tp_group *group, uint64_t number, bool others_wait);
+void tp_offload_send_nothing(struct tp_offload_group *group, uint64_t number,
+                             bool others_wait);
 /** Is a message still in MPI's hands that may need us? Looks, which helps it on its way. */
-bool tp_send_unfinished(struct tp_group *group);
+bool tp_offload_send_unfinished(struct tp_offload_group *group);
 /** @return false when MPI still holds memory of @p group, which must then stay */
-bool tp_send_fini(struct tp_group *group);
+bool tp_offload_send_fini(struct tp_offload_group *group);
 
 /* backlog.c: with the lock held */
 /** Puts the records in group->scratch behind those that wait: call @p number. */
-telpher_status tp_backlog_queue(struct tp_group *group, uint64_t number);
+telpher_status tp_offload_backlog_queue(struct tp_offload_group *group,
+                                        uint64_t number);
 /** What is called from now on waits until @p request of other workers is done. */
-telpher_status tp_send_after(struct tp_group *group,
-                             struct telpher_kernel_request *request);
+telpher_status tp_offload_send_after(struct tp_offload_group *group,
+                                     struct telpher_kernel_request *request);
 /** Sends what may go, takes reports. */
-void tp_send_progress(struct tp_group *group);
-void tp_backlog_fini(struct tp_group *group);
+void tp_offload_send_progress(struct tp_offload_group *group);
+void tp_offload_backlog_fini(struct tp_offload_group *group);
 
 /* reports.c: with the lock held */
-void tp_take_reports(struct tp_group *group);
+void tp_offload_take_reports(struct tp_offload_group *group);
 /** The next request will lack no memory. @return OK; NO_MEMORY */
-telpher_status tp_request_reserve(struct tp_group *group);
+telpher_status tp_offload_request_reserve(struct tp_offload_group *group);
 /** The request for call @p number: a new one, or done already. NULL: no memory. */
-struct telpher_kernel_request *tp_request_create(struct tp_group *group,
-                                                 uint64_t number);
+struct telpher_kernel_request *tp_offload_request_create(struct tp_offload_group *group,
+                                                         uint64_t number);
 /** The program needs @p request, which is done, no longer. */
-void tp_request_release(struct telpher_kernel_request *request);
+void tp_offload_request_release(struct telpher_kernel_request *request);
 /** Everything that waits for @p group ends with @p status, at the other parents, too. */
-void tp_group_lose(struct tp_group *group, telpher_status status);
+void tp_offload_group_lose(struct tp_offload_group *group, telpher_status status);
 
 /* launch.c: requests, with the lock held */
-struct telpher_kernel_request *tp_request_make(struct tp_group *group, uint64_t number,
-                                               struct tp_error *err);
+struct telpher_kernel_request *tp_offload_request_make(struct tp_offload_group *group,
+                                                       uint64_t number,
+                                                       struct tp_error *err);
 /** The call was refused. NULL is fine. */
-void tp_request_drop(struct telpher_kernel_request *request);
+void tp_offload_request_drop(struct telpher_kernel_request *request);
 
 /* order.c: calls that are no kernels. Parents prepare, agree, and make them. */
 /** With the lock held: memory for a call with @p len bytes of arguments, and for a request if
  *  @p wants_done. @return OK; NO_MEMORY with words, unless there are some */
-telpher_status tp_order_prepare(struct tp_group *group, uint64_t len, bool wants_done,
-                                struct tp_error *err);
+telpher_status tp_offload_order_prepare(struct tp_offload_group *group, uint64_t len,
+                                        bool wants_done, struct tp_error *err);
 /** With the lock held: a call that is no kernel, a record of @p flags with @p len bytes of
  *  arguments. All parents make it, @p root sends it; when that fails, which it does
  *  for want of memory only if nothing was prepared, the workers are lost to all of them.
  *  @p ret_request: may be NULL */
-telpher_status tp_order(struct tp_group *group, int root, uint32_t flags,
-                        const void *args, uint64_t len,
-                        MPIX_Kernel_request *ret_request, struct tp_error *err);
+telpher_status tp_offload_order(struct tp_offload_group *group, int root,
+                                uint32_t flags, const void *args, uint64_t len,
+                                MPIX_Kernel_request *ret_request, struct tp_error *err);
 /** Waits for @p request, and frees it. @return as telpher_offload_test() */
-telpher_status tp_request_await(MPIX_Kernel_request *request,
-                                MPIX_Kernel_status *ret_status);
+telpher_status tp_offload_request_await(MPIX_Kernel_request *request,
+                                        MPIX_Kernel_status *ret_status);
 
 /* array.c */
 /** With the lock held: fills @p args with those of @p launch, numbers (in @p ids) in the place
  *  of arrays. @return OK; INVALID when one is none of @p group */
-telpher_status tp_array_args(const struct tp_group *group, const telpher_launch *launch,
-                             const struct tp_offload_signature *sig, void **args,
-                             uint64_t *ids, struct tp_error *err);
+telpher_status tp_offload_array_args(const struct tp_offload_group *group,
+                                     const telpher_launch *launch,
+                                     const struct tp_offload_signature *sig,
+                                     void **args, uint64_t *ids, struct tp_error *err);
 /** With the lock held: the workers of @p group have ended, and their arrays. */
-void tp_array_drop_all(struct tp_group *group);
+void tp_offload_array_drop_all(struct tp_offload_group *group);
 
-/* move.c */
+/* row_counts.c */
 /** Is @p comm an intercommunicator? */
-bool tp_is_inter(MPI_Comm comm);
+bool tp_offload_is_inter(MPI_Comm comm);
 
-/* transfer.c: rows of an array between the sides */
-struct tp_transfer {
+/* row_exchange.c: rows of an array between the sides */
+struct tp_offload_transfer {
     MPI_Comm inter; /**< ours */
     uint64_t rows, row_bytes; /**< of the array */
     void *block; /**< this process's; borrowed */
     bool sends; /**< this side does, the other receives */
     telpher_status (*progress)(void *arg); /**< while it lasts; NULL = nothing */
     void *arg;
-    struct tp_lane *lanes; /**< ours; NULL until prepared */
+    struct tp_offload_lane *lanes; /**< ours; NULL until prepared */
     int peers;
 };
 /** Finds out what goes where. @return OK; INVALID without a block for its rows; NO_MEMORY */
-telpher_status tp_transfer_prepare(struct tp_transfer *transfer, struct tp_error *err);
+telpher_status tp_offload_transfer_prepare(struct tp_offload_transfer *transfer,
+                                           struct tp_error *err);
 /** Moves the rows. Collective over both sides. @return OK; IO when MPI failed; what progress
  *  returned, when that is not OK: then MPI has still to do with the memory */
-telpher_status tp_transfer_run(struct tp_transfer *transfer);
-void tp_transfer_fini(struct tp_transfer *transfer);
+telpher_status tp_offload_transfer_run(struct tp_offload_transfer *transfer);
+void tp_offload_transfer_fini(struct tp_offload_transfer *transfer);
 
-/* mover.c: moves queues while the program computes */
-void tp_mover_wake(void);
+/* progress_thread.c: moves queues while the program computes */
+void tp_offload_progress_thread_wake(void);
 /** With the lock held: moves all queues. @return whether something still waits */
-bool tp_mover_round(void);
-void tp_mover_stop(void);
+bool tp_offload_progress_thread_round(void);
+void tp_offload_progress_thread_stop(void);
 
 /* error.c */
 /** The MPI error code of @p status, after logging @p err and calling the handler of @p comm. */
-int tp_mpi_error(MPI_Comm comm, telpher_status status, const struct tp_error *err);
+int tp_offload_mpi_error(MPI_Comm comm, telpher_status status,
+                         const struct tp_error *err);
 /** Fills the public error. @return its code */
-telpher_status tp_public_error(telpher_error *dst, const struct tp_error *err);
+telpher_status tp_offload_public_error(telpher_error *dst, const struct tp_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "offload/offload_int.h"
 
 /* Threads let launches go on while the program computes, and cost some 0.1 us a call. */
@@ -19,16 +19,17 @@ start(int *argc, char ***argv, int required, int *ret_provided)
     int wanted = tp_offload_settings()->thread ? MPI_THREAD_MULTIPLE : required;
     int rc;
 
-    if (tp_world_may_wait()) {
-        tp_watchdog_start("MPI_Init(): a program of this launch does not call it, or "
-                          "could not be started",
-                          tp_offload_settings()->timeout_ns);
+    if (tp_offload_world_may_wait()) {
+        tp_offload_watchdog_start(
+            "MPI_Init(): a program of this launch does not call it, or "
+            "could not be started",
+            tp_offload_settings()->timeout_ns);
     }
     rc = PMPI_Init_thread(argc, argv, wanted > required ? wanted : required,
                           ret_provided);
-    tp_watchdog_stop();
+    tp_offload_watchdog_stop();
     if (rc == MPI_SUCCESS) {
-        tp_world_init(*ret_provided);
+        tp_offload_world_init(*ret_provided);
     }
     return rc;
 }
@@ -50,17 +51,17 @@ MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 int
 MPI_Finalize(void)
 {
-    tp_world_fini();
+    tp_offload_world_fini();
     return PMPI_Finalize();
 }
 
 int
 MPI_Comm_get_parent(MPI_Comm *parent)
 {
-    if (tp_world.parent == MPI_COMM_NULL) {
+    if (tp_offload_world.parent == MPI_COMM_NULL) {
         return PMPI_Comm_get_parent(parent);
     }
-    *parent = tp_world.parent;
+    *parent = tp_offload_world.parent;
     return MPI_SUCCESS;
 }
 
@@ -78,7 +79,7 @@ attribute_comm(MPI_Comm comm, int key)
     case MPI_APPNUM:
         return comm;
     default:
-        return tp_comm(comm);
+        return tp_offload_comm(comm);
     }
 }
 
@@ -103,7 +104,7 @@ static MPI_Comm gone[GONE_MAX];
 static int gone_count;
 
 void
-tp_comm_gone(MPI_Comm comm)
+tp_offload_comm_gone(MPI_Comm comm)
 {
     if (gone_count < GONE_MAX) {
         gone[gone_count++] = comm;
@@ -123,7 +124,7 @@ forget_gone(MPI_Comm comm)
 }
 
 int
-tp_comm_made(int rc, const MPI_Comm *comm)
+tp_offload_comm_made(int rc, const MPI_Comm *comm)
 {
     if (gone_count != 0 && rc == MPI_SUCCESS) {
         (void)forget_gone(*comm);
@@ -135,7 +136,7 @@ tp_comm_made(int rc, const MPI_Comm *comm)
 static bool
 is_gone(MPI_Comm *comm)
 {
-    tp_group_leave(*comm);
+    tp_offload_group_leave(*comm);
     if (gone_count != 0 && forget_gone(*comm)) {
         *comm = MPI_COMM_NULL;
         return true;
@@ -160,18 +161,18 @@ int
 MPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root,
                MPI_Comm comm, MPI_Comm *intercomm, int errcodes[])
 {
-    MPI_Comm real = tp_comm(comm);
+    MPI_Comm real = tp_offload_comm(comm);
     struct tp_error err = {0};
     telpher_status status;
 
-    if (tp_world.base == MPI_COMM_NULL ||
+    if (tp_offload_world.base == MPI_COMM_NULL ||
         tp_offload_settings()->mode == TELPHER_OFFLOAD_SPAWN) {
         return PMPI_Comm_spawn(command, argv, maxprocs, info, root, real, intercomm,
                                errcodes);
     }
-    status = tp_pool_take(maxprocs, root, real, intercomm, &err);
+    status = tp_offload_pool_take(maxprocs, root, real, intercomm, &err);
     if (status != TELPHER_OK) {
-        return tp_mpi_error(real, status, &err);
+        return tp_offload_mpi_error(real, status, &err);
     }
     for (int i = 0; errcodes != MPI_ERRCODES_IGNORE && i < maxprocs; i++) {
         errcodes[i] = MPI_SUCCESS;

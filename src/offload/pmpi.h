@@ -8,15 +8,15 @@
 #pragma GCC visibility pop
 
 /** What MPI_COMM_WORLD stands for in this process; it itself until MPI_Init. */
-extern MPI_Comm tp_world_comm;
+extern MPI_Comm tp_offload_world_comm;
 
 static inline MPI_Comm
-tp_comm(MPI_Comm comm)
+tp_offload_comm(MPI_Comm comm)
 {
-    return comm == MPI_COMM_WORLD ? tp_world_comm : comm;
+    return comm == MPI_COMM_WORLD ? tp_offload_world_comm : comm;
 }
 
 /** A communicator may get the handle of one that is gone; @p rc is passed on. */
-int tp_comm_made(int rc, const MPI_Comm *comm);
+int tp_offload_comm_made(int rc, const MPI_Comm *comm);
 
 #endif

@@ -54,11 +54,11 @@ def wrapper(name, parameters):
     for number, parameter in enumerate(parameters):
         with_name, own = name_of(parameter, number)
         declared.append(with_name)
-        passed.append(f"tp_comm({own})" if re.match(r"^(const\s+)?MPI_Comm\s+\w+$", with_name) else own)
+        passed.append(f"tp_offload_comm({own})" if re.match(r"^(const\s+)?MPI_Comm\s+\w+$", with_name) else own)
     made = [f"a{n}" for n, p in enumerate(parameters) if re.match(r"^MPI_Comm\s*\*", p)]
     call = f"P{name}({', '.join(passed)})"
     if made:
-        call = f"tp_comm_made({call}, {made[0]})"
+        call = f"tp_offload_comm_made({call}, {made[0]})"
     return f"int {name}({', '.join(declared)})\n{{\n    return {call};\n}}\n"
 
 

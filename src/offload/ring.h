@@ -14,21 +14,22 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
-#include "base/memfd.h"
+#include "base/os/memfd.h"
 
 enum {
-    TP_RING_BYTES = 128 * 1024,
-    TP_RING_MESSAGE_MAX = 32 * 1024, /**< [bytes] of one message */
-    TP_RING_LINE = 64, /**< what messages are aligned to, and 16 behind it */
-    TP_RING_HEAD = 16 /**< [bytes] in front of a message, the first 4 are the mark */
+    TP_OFFLOAD_RING_BYTES = 128 * 1024,
+    TP_OFFLOAD_RING_MESSAGE_MAX = 32 * 1024, /**< [bytes] of one message */
+    TP_OFFLOAD_RING_LINE = 64, /**< what messages are aligned to, and 16 behind it */
+    TP_OFFLOAD_RING_HEAD =
+        16 /**< [bytes] in front of a message, the first 4 are the mark */
 };
 
-struct tp_ring_memory; /* what both see */
+struct tp_offload_ring_memory; /* what both see */
 
 /** One side's view. All 0: no ring. */
-struct tp_ring {
-    struct tp_ring_memory *memory;
-    uint8_t *data; /**< TP_RING_BYTES */
+struct tp_offload_ring {
+    struct tp_offload_ring_memory *memory;
+    uint8_t *data; /**< TP_OFFLOAD_RING_BYTES */
     uint64_t at; /**< [bytes] sent or received so far, of all rounds */
     uint64_t taken; /**< of the sender: what the receiver had taken when last looked */
     uint32_t len; /**< of the receiver: the message that is here */
@@ -36,37 +37,38 @@ struct tp_ring {
 
 /** The sender's side. @p ret_fd: open until the receiver has opened it.
  *  @return OK; NO_MEMORY, LIMIT, IO */
-telpher_status tp_ring_create(struct tp_ring *ring, int *ret_fd,
-                              struct tp_memfd_name *ret_name);
+telpher_status tp_offload_ring_create(struct tp_offload_ring *ring, int *ret_fd,
+                                      struct tp_memfd_name *ret_name);
 
 /** The receiver's. @return OK; a status of tp_memfd_open(), NO_MEMORY */
-telpher_status tp_ring_open(struct tp_ring *ring, const struct tp_memfd_name *name);
+telpher_status tp_offload_ring_open(struct tp_offload_ring *ring,
+                                    const struct tp_memfd_name *name);
 
 /** Either side; the other may go on. Nothing without a ring. */
-void tp_ring_close(struct tp_ring *ring);
+void tp_offload_ring_close(struct tp_offload_ring *ring);
 
-/** Memory for a message of @p len bytes, aligned to 16, which tp_ring_put() sends; NULL
+/** Memory for a message of @p len bytes, aligned to 16, which tp_offload_ring_put() sends; NULL
  *  without room. */
-uint8_t *tp_ring_reserve(struct tp_ring *ring, uint32_t len);
-void tp_ring_put(struct tp_ring *ring, uint32_t len);
+uint8_t *tp_offload_ring_reserve(struct tp_offload_ring *ring, uint32_t len);
+void tp_offload_ring_put(struct tp_offload_ring *ring, uint32_t len);
 
-/** The next message, which is the receiver's until tp_ring_drop(); its length is
+/** The next message, which is the receiver's until tp_offload_ring_drop(); its length is
  *  ring->len. @return OK; AGAIN when there is none; PROTO when it cannot be one */
-telpher_status tp_ring_get(struct tp_ring *ring, uint8_t **ret_data);
-void tp_ring_drop(struct tp_ring *ring);
+telpher_status tp_offload_ring_get(struct tp_offload_ring *ring, uint8_t **ret_data);
+void tp_offload_ring_drop(struct tp_offload_ring *ring);
 
 static inline _Atomic uint32_t *
-tp_ring_mark(const struct tp_ring *ring)
+tp_offload_ring_mark(const struct tp_offload_ring *ring)
 {
-    return (_Atomic uint32_t *)(void *)(ring->data + ring->at % TP_RING_BYTES);
+    return (_Atomic uint32_t *)(void *)(ring->data + ring->at % TP_OFFLOAD_RING_BYTES);
 }
 
 /** Is something there, or wrong? Without a ring never. */
 static inline int
-tp_ring_has(const struct tp_ring *ring)
+tp_offload_ring_has(const struct tp_offload_ring *ring)
 {
     return ring->data != NULL &&
-           atomic_load_explicit(tp_ring_mark(ring), memory_order_relaxed) != 0;
+           atomic_load_explicit(tp_offload_ring_mark(ring), memory_order_relaxed) != 0;
 }
 
 #endif

@@ -16,13 +16,13 @@
 #include "offload/ring.h"
 
 static void
-make(struct tp_ring *sender, struct tp_ring *receiver)
+make(struct tp_offload_ring *sender, struct tp_offload_ring *receiver)
 {
     struct tp_memfd_name name;
     int fd;
 
-    assert_int_equal(tp_ring_create(sender, &fd, &name), TELPHER_OK);
-    assert_int_equal(tp_ring_open(receiver, &name), TELPHER_OK);
+    assert_int_equal(tp_offload_ring_create(sender, &fd, &name), TELPHER_OK);
+    assert_int_equal(tp_offload_ring_open(receiver, &name), TELPHER_OK);
     close(fd);
 }
 
@@ -33,9 +33,9 @@ byte_of(uint32_t number, uint32_t i)
 }
 
 static bool
-put(struct tp_ring *ring, uint32_t number, uint32_t len)
+put(struct tp_offload_ring *ring, uint32_t number, uint32_t len)
 {
-    uint8_t *room = tp_ring_reserve(ring, len);
+    uint8_t *room = tp_offload_ring_reserve(ring, len);
 
     if (room == NULL) {
         return false;
@@ -44,15 +44,15 @@ put(struct tp_ring *ring, uint32_t number, uint32_t len)
     for (uint32_t i = 0; i < len; i++) {
         room[i] = byte_of(number, i);
     }
-    tp_ring_put(ring, len);
+    tp_offload_ring_put(ring, len);
     return true;
 }
 
 static bool
-get(struct tp_ring *ring, uint32_t number, uint32_t len)
+get(struct tp_offload_ring *ring, uint32_t number, uint32_t len)
 {
     uint8_t *data;
-    telpher_status status = tp_ring_get(ring, &data);
+    telpher_status status = tp_offload_ring_get(ring, &data);
 
     if (status == TELPHER_ERR_AGAIN) {
         return false;
@@ -62,21 +62,21 @@ get(struct tp_ring *ring, uint32_t number, uint32_t len)
     for (uint32_t i = 0; i < len; i++) {
         assert_int_equal(data[i], byte_of(number, i));
     }
-    tp_ring_drop(ring);
+    tp_offload_ring_drop(ring);
     return true;
 }
 
 static uint32_t
 len_of(uint32_t number)
 {
-    return number * 7919u % (TP_RING_MESSAGE_MAX + 1);
+    return number * 7919u % (TP_OFFLOAD_RING_MESSAGE_MAX + 1);
 }
 
 /* Full and empty again, many rounds of it. */
 static void
 in_order(void **state)
 {
-    struct tp_ring sender, receiver;
+    struct tp_offload_ring sender, receiver;
     uint32_t sent = 0, received = 0;
 
     (void)state;
@@ -88,7 +88,7 @@ in_order(void **state)
             sent++;
         }
         assert_true(sent > received);
-        while (received < sent - before % 3 && tp_ring_has(&receiver) &&
+        while (received < sent - before % 3 && tp_offload_ring_has(&receiver) &&
                get(&receiver, received, len_of(received))) {
             received++;
         }
@@ -98,30 +98,31 @@ in_order(void **state)
         received++;
     }
     assert_false(get(&receiver, received, 0));
-    tp_ring_close(&sender);
-    tp_ring_close(&receiver);
+    tp_offload_ring_close(&sender);
+    tp_offload_ring_close(&receiver);
 }
 
 static void
-pass_on(struct tp_ring *sender, struct tp_ring *receiver, uint32_t len)
+pass_on(struct tp_offload_ring *sender, struct tp_offload_ring *receiver, uint32_t len)
 {
     assert_true(put(sender, len, len));
-    assert_true(tp_ring_has(receiver));
+    assert_true(tp_offload_ring_has(receiver));
     assert_true(get(receiver, len, len));
     assert_false(get(receiver, len, len));
 }
 
 /* Messages until the ring has @p left bytes to its end. */
 static void
-leave(struct tp_ring *sender, struct tp_ring *receiver, uint64_t left)
+leave(struct tp_offload_ring *sender, struct tp_offload_ring *receiver, uint64_t left)
 {
     uint64_t more;
 
     do {
-        more = (2 * TP_RING_BYTES - left - sender->at % TP_RING_BYTES) % TP_RING_BYTES;
+        more = (2 * TP_OFFLOAD_RING_BYTES - left - sender->at % TP_OFFLOAD_RING_BYTES) %
+               TP_OFFLOAD_RING_BYTES;
         if (more != 0) {
             pass_on(sender, receiver,
-                    (uint32_t)(more < 4096 ? more : 4096) - TP_RING_HEAD);
+                    (uint32_t)(more < 4096 ? more : 4096) - TP_OFFLOAD_RING_HEAD);
         }
     } while (more != 0);
 }
@@ -131,22 +132,23 @@ static void
 to_the_end(void **state)
 {
     static const uint32_t lines[] = {1, 2, 3, 64, 511, 512};
-    struct tp_ring sender, receiver;
+    struct tp_offload_ring sender, receiver;
 
     (void)state;
     make(&sender, &receiver);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        uint32_t left = lines[i] * TP_RING_LINE;
+        uint32_t left = lines[i] * TP_OFFLOAD_RING_LINE;
 
         leave(&sender, &receiver, left);
-        pass_on(&sender, &receiver, left - TP_RING_HEAD);
-        assert_int_equal(sender.at % TP_RING_BYTES, 0);
+        pass_on(&sender, &receiver, left - TP_OFFLOAD_RING_HEAD);
+        assert_int_equal(sender.at % TP_OFFLOAD_RING_BYTES, 0);
         leave(&sender, &receiver, left);
-        pass_on(&sender, &receiver, left - TP_RING_HEAD + 1);
-        assert_int_equal(sender.at % TP_RING_BYTES, left + TP_RING_LINE);
+        pass_on(&sender, &receiver, left - TP_OFFLOAD_RING_HEAD + 1);
+        assert_int_equal(sender.at % TP_OFFLOAD_RING_BYTES,
+                         left + TP_OFFLOAD_RING_LINE);
     }
-    tp_ring_close(&sender);
-    tp_ring_close(&receiver);
+    tp_offload_ring_close(&sender);
+    tp_offload_ring_close(&receiver);
 }
 
 enum { MANY = 20000 };
@@ -167,7 +169,7 @@ send_many(void *arg)
 static void
 at_once(void **state)
 {
-    struct tp_ring sender, receiver;
+    struct tp_offload_ring sender, receiver;
     pthread_t thread;
 
     (void)state;
@@ -181,59 +183,59 @@ at_once(void **state)
         }
     }
     pthread_join(thread, NULL);
-    tp_ring_close(&sender);
-    tp_ring_close(&receiver);
+    tp_offload_ring_close(&sender);
+    tp_offload_ring_close(&receiver);
 }
 
 static void
 no_room(void **state)
 {
-    struct tp_ring sender, receiver, none = {0};
+    struct tp_offload_ring sender, receiver, none = {0};
     unsigned count = 0;
 
     (void)state;
     make(&sender, &receiver);
-    assert_null(tp_ring_reserve(&sender, TP_RING_MESSAGE_MAX + 1));
+    assert_null(tp_offload_ring_reserve(&sender, TP_OFFLOAD_RING_MESSAGE_MAX + 1));
     while (put(&sender, count, 0)) {
         count++;
     }
-    assert_int_equal(count, TP_RING_BYTES / TP_RING_LINE - 1);
-    assert_null(tp_ring_reserve(&sender, 1));
+    assert_int_equal(count, TP_OFFLOAD_RING_BYTES / TP_OFFLOAD_RING_LINE - 1);
+    assert_null(tp_offload_ring_reserve(&sender, 1));
     assert_true(get(&receiver, 0, 0));
     assert_true(put(&sender, 1, 0));
-    assert_false(tp_ring_has(&none));
-    tp_ring_close(&none);
-    tp_ring_close(&sender);
-    tp_ring_close(&receiver);
+    assert_false(tp_offload_ring_has(&none));
+    tp_offload_ring_close(&none);
+    tp_offload_ring_close(&sender);
+    tp_offload_ring_close(&receiver);
 }
 
 /* Whatever the other side writes, what is read is inside. */
 static void
 bad_marks(void **state)
 {
-    static const uint32_t bad[] = {TP_RING_MESSAGE_MAX + 2, UINT32_MAX, UINT32_MAX - 1,
-                                   0x80000000u};
+    static const uint32_t bad[] = {TP_OFFLOAD_RING_MESSAGE_MAX + 2, UINT32_MAX,
+                                   UINT32_MAX - 1, 0x80000000u};
     struct tp_memfd_name name = {.size = 1};
-    struct tp_ring sender, receiver;
+    struct tp_offload_ring sender, receiver;
     uint8_t *data;
 
     (void)state;
-    assert_int_equal(tp_ring_open(&receiver, &name), TELPHER_ERR_INVALID);
+    assert_int_equal(tp_offload_ring_open(&receiver, &name), TELPHER_ERR_INVALID);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         make(&sender, &receiver);
-        *tp_ring_mark(&receiver) = bad[i];
-        assert_int_equal(tp_ring_get(&receiver, &data), TELPHER_ERR_PROTO);
-        tp_ring_close(&sender);
-        tp_ring_close(&receiver);
+        *tp_offload_ring_mark(&receiver) = bad[i];
+        assert_int_equal(tp_offload_ring_get(&receiver, &data), TELPHER_ERR_PROTO);
+        tp_offload_ring_close(&sender);
+        tp_offload_ring_close(&receiver);
     }
     make(&sender, &receiver); /* one that goes over the end */
-    receiver.at = TP_RING_BYTES - TP_RING_LINE;
-    *tp_ring_mark(&receiver) = 100;
-    assert_int_equal(tp_ring_get(&receiver, &data), TELPHER_ERR_PROTO);
-    *tp_ring_mark(&receiver) = 1;
-    assert_int_equal(tp_ring_get(&receiver, &data), TELPHER_OK);
-    tp_ring_close(&sender);
-    tp_ring_close(&receiver);
+    receiver.at = TP_OFFLOAD_RING_BYTES - TP_OFFLOAD_RING_LINE;
+    *tp_offload_ring_mark(&receiver) = 100;
+    assert_int_equal(tp_offload_ring_get(&receiver, &data), TELPHER_ERR_PROTO);
+    *tp_offload_ring_mark(&receiver) = 1;
+    assert_int_equal(tp_offload_ring_get(&receiver, &data), TELPHER_OK);
+    tp_offload_ring_close(&sender);
+    tp_offload_ring_close(&receiver);
 }
 
 int

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
-#include "base/config.h"
-#include "base/log.h"
+#include "base/config/config.h"
+#include "base/trace/log.h"
 #include "offload/offload_int.h"
 
 #define FIELD(member) .offset = offsetof(struct tp_offload_settings, member)
@@ -108,7 +108,7 @@ load(void)
     static struct tp_config *config; /* lives as long as the process */
 
     if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config) != TELPHER_OK) {
-        tp_world_abort("out of memory");
+        tp_offload_world_abort("out of memory");
     }
     load_table(config, entries, TP_ARRAY_LEN(entries));
     load_table(config, shared, TP_ARRAY_LEN(shared));

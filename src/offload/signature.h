@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <telpher/kernel.h>
 
-#include "base/buf.h"
+#include "base/container/buf.h"
 #include "base/error.h"
 
 /** [bytes] what arguments are aligned to in a message; no type may ask for more. */

@@ -3,7 +3,7 @@
 #include "offload/offload_int.h"
 
 void
-tp_tree_init(struct tp_tree *tree)
+tp_offload_tree_init(struct tp_offload_tree *tree)
 {
     int low = tree->rank == 0 ? 1 << 30 : tree->rank & -tree->rank;
 
@@ -17,7 +17,8 @@ tp_tree_init(struct tp_tree *tree)
 }
 
 telpher_status
-tp_tree_merge(const struct tp_tree *tree, struct tp_offload_report *report)
+tp_offload_tree_merge(const struct tp_offload_tree *tree,
+                      struct tp_offload_report *report)
 {
     struct tp_offload_report below;
     MPI_Request request;
@@ -27,9 +28,9 @@ tp_tree_merge(const struct tp_tree *tree, struct tp_offload_report *report)
         telpher_status status;
 
         tp_offload_report_clear(&below);
-        PMPI_Irecv(&below, sizeof(below), MPI_BYTE, tree->children[i], TP_TAG_MERGE,
-                   tree->comm, &request);
-        status = tp_mpi_wait(&request, TP_CLOCK_FOREVER);
+        PMPI_Irecv(&below, sizeof(below), MPI_BYTE, tree->children[i],
+                   TP_OFFLOAD_TAG_MERGE, tree->comm, &request);
+        status = tp_offload_mpi_wait(&request, TP_CLOCK_FOREVER);
         if (status == TELPHER_OK) {
             status = tp_offload_report_check(&below);
         }
@@ -40,7 +41,7 @@ tp_tree_merge(const struct tp_tree *tree, struct tp_offload_report *report)
     }
     if (tree->rank != 0 &&
         PMPI_Send(report, tp_offload_report_len(report), MPI_BYTE, tree->parent,
-                  TP_TAG_MERGE, tree->comm) != MPI_SUCCESS) {
+                  TP_OFFLOAD_TAG_MERGE, tree->comm) != MPI_SUCCESS) {
         return TELPHER_ERR_IO;
     }
     return TELPHER_OK;

@@ -8,26 +8,26 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "base/trace.h"
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
 
-MPI_Comm tp_world_comm = MPI_COMM_WORLD;
-struct tp_world tp_world = {
+MPI_Comm tp_offload_world_comm = MPI_COMM_WORLD;
+struct tp_offload_world tp_offload_world = {
     .world = MPI_COMM_WORLD, .base = MPI_COMM_NULL, .parent = MPI_COMM_NULL};
 
 void
-tp_world_declare_worker(void)
+tp_offload_world_declare_worker(void)
 {
-    tp_world.is_worker = true;
+    tp_offload_world.is_worker = true;
 }
 
 /* Launchers end jobs with words that they have not read yet. */
 #define WORDS_TAKE (50 * TP_CLOCK_MS)
 
 void
-tp_world_abort(const char *words)
+tp_offload_world_abort(const char *words)
 {
     int initialized = 0;
 
@@ -50,7 +50,7 @@ is_one_program(void)
 }
 
 bool
-tp_world_may_wait(void)
+tp_offload_world_may_wait(void)
 {
     const char *size = getenv("OMPI_COMM_WORLD_SIZE");
 
@@ -63,18 +63,18 @@ static int *
 ask_roles(int size)
 {
     int *roles = tp_alloc_array((size_t)size, sizeof(*roles), "roles");
-    int mine = tp_world.is_worker;
+    int mine = tp_offload_world.is_worker;
     tp_ns timeout = tp_offload_settings()->timeout_ns;
     MPI_Request request;
     telpher_status status;
 
     if (roles == NULL) {
-        tp_world_abort("out of memory");
+        tp_offload_world_abort("out of memory");
     }
     PMPI_Iallgather(&mine, 1, MPI_INT, roles, 1, MPI_INT, MPI_COMM_WORLD, &request);
-    status = tp_mpi_wait(&request, tp_clock_deadline(timeout));
+    status = tp_offload_mpi_wait(&request, tp_clock_deadline(timeout));
     if (status != TELPHER_OK) {
-        tp_world_abort(
+        tp_offload_world_abort(
             "start: not all processes of this launch came to say whether they "
             "are workers; link all of them with libtelpher-offload, or set "
             "TELPHER_OFFLOAD=spawn");
@@ -90,14 +90,14 @@ note_pool(const int *roles, int size)
     for (int i = 0; i < size; i++) {
         count += roles[i];
     }
-    tp_world.pool = tp_alloc_array((size_t)count + 1, sizeof(int), "pool");
-    tp_world.busy = tp_alloc_array((size_t)count + 1, sizeof(bool), "pool");
-    if (tp_world.pool == NULL || tp_world.busy == NULL) {
-        tp_world_abort("out of memory");
+    tp_offload_world.pool = tp_alloc_array((size_t)count + 1, sizeof(int), "pool");
+    tp_offload_world.busy = tp_alloc_array((size_t)count + 1, sizeof(bool), "pool");
+    if (tp_offload_world.pool == NULL || tp_offload_world.busy == NULL) {
+        tp_offload_world_abort("out of memory");
     }
     for (int i = 0; i < size; i++) {
         if (roles[i]) {
-            tp_world.pool[tp_world.pool_count++] = i;
+            tp_offload_world.pool[tp_offload_world.pool_count++] = i;
         }
     }
 }
@@ -108,12 +108,12 @@ split(int rank)
 {
     MPI_Comm mine;
 
-    PMPI_Comm_dup(MPI_COMM_WORLD, &tp_world.base);
-    PMPI_Comm_split(tp_world.base, tp_world.is_worker, rank, &mine);
-    PMPI_Comm_set_errhandler(tp_world.base, MPI_ERRORS_RETURN);
+    PMPI_Comm_dup(MPI_COMM_WORLD, &tp_offload_world.base);
+    PMPI_Comm_split(tp_offload_world.base, tp_offload_world.is_worker, rank, &mine);
+    PMPI_Comm_set_errhandler(tp_offload_world.base, MPI_ERRORS_RETURN);
     PMPI_Comm_set_name(mine, "MPI_COMM_WORLD");
-    tp_world.world = mine;
-    tp_world_comm = mine;
+    tp_offload_world.world = mine;
+    tp_offload_world_comm = mine;
 }
 
 static void
@@ -123,7 +123,7 @@ find_role(int rank, int size)
     int *roles;
 
     if (s->workers > 0 && rank >= size - s->workers) {
-        tp_world.is_worker = true;
+        tp_offload_world.is_worker = true;
     }
     if (size == 1 || s->mode == TELPHER_OFFLOAD_SPAWN ||
         (is_one_program() && s->workers == 0)) {
@@ -132,27 +132,29 @@ find_role(int rank, int size)
     roles = ask_roles(size);
     note_pool(roles, size);
     tp_free(roles);
-    if (tp_world.pool_count == size) {
-        tp_world_abort("start: all processes of this launch are workers; who calls "
-                       "kernels? (mpirun -np 1 ./program : -np N telpher-worker)");
+    if (tp_offload_world.pool_count == size) {
+        tp_offload_world_abort(
+            "start: all processes of this launch are workers; who calls "
+            "kernels? (mpirun -np 1 ./program : -np N telpher-worker)");
     }
-    if (tp_world.pool_count > 0) {
+    if (tp_offload_world.pool_count > 0) {
         split(rank);
         tp_info("offload", "%s: one of %d, workers %d",
-                tp_world.is_worker ? "worker" : "parent", size, tp_world.pool_count);
+                tp_offload_world.is_worker ? "worker" : "parent", size,
+                tp_offload_world.pool_count);
     }
 }
 
 void
-tp_world_init(int provided)
+tp_offload_world_init(int provided)
 {
     MPI_Comm parent = MPI_COMM_NULL;
-    bool linked_as_worker = tp_world.is_worker;
+    bool linked_as_worker = tp_offload_world.is_worker;
     int rank, size;
 
     tp_log_configure_env();
     tp_trace_start_env();
-    tp_world.has_threads = provided == MPI_THREAD_MULTIPLE;
+    tp_offload_world.has_threads = provided == MPI_THREAD_MULTIPLE;
     PMPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
         return; /* spawned: its world is its own already */
@@ -160,26 +162,27 @@ tp_world_init(int provided)
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
     find_role(rank, size);
-    if (tp_world.is_worker && !linked_as_worker && tp_world.base != MPI_COMM_NULL) {
+    if (tp_offload_world.is_worker && !linked_as_worker &&
+        tp_offload_world.base != MPI_COMM_NULL) {
         /* the program's main is not for workers */
-        tp_worker_catch_faults();
-        tp_pool_serve();
+        tp_offload_worker_catch_faults();
+        tp_offload_pool_serve();
         PMPI_Finalize();
         exit(0);
     }
 }
 
 void
-tp_world_fini(void)
+tp_offload_world_fini(void)
 {
-    if (!tp_world.is_worker) {
-        tp_group_finish_all();
-        tp_pool_end();
+    if (!tp_offload_world.is_worker) {
+        tp_offload_group_finish_all();
+        tp_offload_pool_end();
     }
-    tp_mover_stop();
-    if (tp_world.base != MPI_COMM_NULL) {
-        tp_world_comm = MPI_COMM_WORLD;
-        PMPI_Comm_free(&tp_world.world);
-        PMPI_Comm_free(&tp_world.base);
+    tp_offload_progress_thread_stop();
+    if (tp_offload_world.base != MPI_COMM_NULL) {
+        tp_offload_world_comm = MPI_COMM_WORLD;
+        PMPI_Comm_free(&tp_offload_world.world);
+        PMPI_Comm_free(&tp_offload_world.base);
     }
 }

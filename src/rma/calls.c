@@ -11,11 +11,11 @@
 
 /* args: length; in: the site */
 void
-tp_do_shared(struct tp_lane *lane, const struct tp_call *call,
-             struct tp_result *ret_result)
+tp_rma_do_shared(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                 struct tp_rma_result *ret_result)
 {
-    struct tp_rank *rank = lane->rank;
-    struct tp_shared *s = rank->shared;
+    struct tp_rma_rank *rank = lane->rank;
+    struct tp_rma_shared *s = rank->shared;
 
     while (s != NULL && s->site != call->in) {
         s = s->next;
@@ -26,28 +26,28 @@ tp_do_shared(struct tp_lane *lane, const struct tp_call *call,
                 : NULL;
         if (s == NULL) {
             ret_result->status =
-                tp_call_refuse(lane, TELPHER_ERR_NO_MEMORY, call, "%llu bytes",
-                               (unsigned long long)call->args[0]);
+                tp_rma_call_refuse(lane, TELPHER_ERR_NO_MEMORY, call, "%llu bytes",
+                                   (unsigned long long)call->args[0]);
             return;
         }
-        *s = (struct tp_shared){rank->shared, call->in, call->args[0]};
+        *s = (struct tp_rma_shared){rank->shared, call->in, call->args[0]};
         memset(s->data, 0, s->len);
         rank->shared = s;
     }
     if (s->len != call->args[0]) {
-        ret_result->status = tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                                            "%llu bytes, which were %zu before",
-                                            (unsigned long long)call->args[0], s->len);
+        ret_result->status = tp_rma_call_refuse(
+            lane, TELPHER_ERR_INVALID, call, "%llu bytes, which were %zu before",
+            (unsigned long long)call->args[0], s->len);
         return;
     }
     ret_result->pointer = s->data;
 }
 
 void
-tp_rank_free_shared(struct tp_rank *rank)
+tp_rma_rank_free_shared(struct tp_rma_rank *rank)
 {
     while (rank->shared != NULL) {
-        struct tp_shared *next = rank->shared->next;
+        struct tp_rma_shared *next = rank->shared->next;
 
         tp_free(rank->shared);
         rank->shared = next;
@@ -55,7 +55,8 @@ tp_rank_free_shared(struct tp_rank *rank)
 }
 
 static void
-do_sync(struct tp_lane *lane, const struct tp_call *call, struct tp_result *ret_result)
+do_sync(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+        struct tp_rma_result *ret_result)
 {
     (void)lane;
     (void)call;
@@ -63,8 +64,8 @@ do_sync(struct tp_lane *lane, const struct tp_call *call, struct tp_result *ret_
 }
 
 static void
-do_lane_sum(struct tp_lane *lane, const struct tp_call *call,
-            struct tp_result *ret_result)
+do_lane_sum(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+            struct tp_rma_result *ret_result)
 {
     (void)call;
     for (uint32_t i = 0; i < lane->rank->run->lanes; i++) {
@@ -75,26 +76,26 @@ do_lane_sum(struct tp_lane *lane, const struct tp_call *call,
 static telpher_status
 call_sync(telpher_rma *rma, const char *where)
 {
-    const struct tp_call call = {TP_OP_SYNC, where, {0}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_SYNC, where, {0}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, do_sync).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, do_sync).status;
 }
 
 static void *
 call_shared(telpher_rma *rma, const void *site, size_t len, const char *where)
 {
-    const struct tp_call call = {TP_OP_SHARED, where, {len}, site};
+    const struct tp_rma_call call = {TP_RMA_OP_SHARED, where, {len}, site};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_shared).pointer;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_shared).pointer;
 }
 
 static double
 call_lane_sum(telpher_rma *rma, double value, const char *where)
 {
-    const struct tp_call call = {TP_OP_LANE_SUM, where, {0}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_LANE_SUM, where, {0}, NULL};
 
-    tp_lane_of(rma)->sum = value;
-    return tp_lane_call(tp_lane_of(rma), &call, do_lane_sum).real;
+    tp_rma_lane_of(rma)->sum = value;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, do_lane_sum).real;
 }
 
 /* ---- questions ---- */
@@ -102,8 +103,8 @@ call_lane_sum(telpher_rma *rma, double value, const char *where)
 static uint32_t
 call_rank(const telpher_rma *rma, telpher_rma_comm comm)
 {
-    const struct tp_rank *rank = tp_lane_of(rma)->rank;
-    const struct tp_group *group = tp_group_find(rank, comm);
+    const struct tp_rma_rank *rank = tp_rma_lane_of(rma)->rank;
+    const struct tp_rma_group *group = tp_rma_group_find(rank, comm);
 
     return group != NULL ? group->positions[rank->index] : TELPHER_RMA_NO_RANK;
 }
@@ -111,7 +112,8 @@ call_rank(const telpher_rma *rma, telpher_rma_comm comm)
 static uint32_t
 call_size(const telpher_rma *rma, telpher_rma_comm comm)
 {
-    const struct tp_group *group = tp_group_find(tp_lane_of(rma)->rank, comm);
+    const struct tp_rma_group *group =
+        tp_rma_group_find(tp_rma_lane_of(rma)->rank, comm);
 
     return group != NULL ? group->size : 0;
 }
@@ -119,7 +121,8 @@ call_size(const telpher_rma *rma, telpher_rma_comm comm)
 static uint64_t
 call_win_size(const telpher_rma *rma, telpher_rma_win win, uint32_t rank)
 {
-    const struct tp_window *window = tp_window_find(tp_lane_of(rma)->rank->run, win);
+    const struct tp_rma_window *window =
+        tp_rma_window_find(tp_rma_lane_of(rma)->rank->run, win);
 
     return window != NULL && rank < window->group->size ? window->parts[rank].len : 0;
 }
@@ -137,9 +140,10 @@ static telpher_status
 call_win_create(telpher_rma *rma, telpher_rma_comm comm, void *base, uint64_t len,
                 telpher_rma_win *ret_win, const char *where)
 {
-    const struct tp_call call = {
-        TP_OP_WIN_CREATE, where, {(uint64_t)comm, (uintptr_t)base, len}, NULL};
-    struct tp_result result = tp_lane_call(tp_lane_of(rma), &call, tp_do_win_create);
+    const struct tp_rma_call call = {
+        TP_RMA_OP_WIN_CREATE, where, {(uint64_t)comm, (uintptr_t)base, len}, NULL};
+    struct tp_rma_result result =
+        tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_win_create);
 
     *ret_win = result.status == TELPHER_OK ? (telpher_rma_win)result.value
                                            : TELPHER_RMA_WIN_NONE;
@@ -149,67 +153,67 @@ call_win_create(telpher_rma *rma, telpher_rma_comm comm, void *base, uint64_t le
 static telpher_status
 call_win_free(telpher_rma *rma, telpher_rma_win win, const char *where)
 {
-    const struct tp_call call = {TP_OP_WIN_FREE, where, {(uint64_t)win}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_WIN_FREE, where, {(uint64_t)win}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_win_free).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_win_free).status;
 }
 
 /* ---- accesses ---- */
 
 static telpher_status
-call_access(telpher_rma *rma, enum tp_op op, const telpher_rma_access *a, tp_call_fn fn,
-            const char *where)
+call_access(telpher_rma *rma, enum tp_rma_op op, const telpher_rma_access *a,
+            tp_rma_call_fn fn, const char *where)
 {
-    const struct tp_call call = {op,
-                                 where,
-                                 {(uintptr_t)a->local, a->off, a->len, a->value,
-                                  (uint64_t)a->win, a->rank, a->tag},
-                                 a};
+    const struct tp_rma_call call = {op,
+                                     where,
+                                     {(uintptr_t)a->local, a->off, a->len, a->value,
+                                      (uint64_t)a->win, a->rank, a->tag},
+                                     a};
 
-    return tp_lane_call(tp_lane_of(rma), &call, fn).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, fn).status;
 }
 
 static telpher_status
 call_put(telpher_rma *rma, const telpher_rma_access *access, const char *where)
 {
-    return call_access(rma, TP_OP_PUT, access, tp_do_put, where);
+    return call_access(rma, TP_RMA_OP_PUT, access, tp_rma_do_put, where);
 }
 
 static telpher_status
 call_put_notify(telpher_rma *rma, const telpher_rma_access *access, const char *where)
 {
-    return call_access(rma, TP_OP_PUT_NOTIFY, access, tp_do_put, where);
+    return call_access(rma, TP_RMA_OP_PUT_NOTIFY, access, tp_rma_do_put, where);
 }
 
 static telpher_status
 call_put_value_notify(telpher_rma *rma, const telpher_rma_access *access,
                       const char *where)
 {
-    return call_access(rma, TP_OP_PUT_VALUE, access, tp_do_put, where);
+    return call_access(rma, TP_RMA_OP_PUT_VALUE, access, tp_rma_do_put, where);
 }
 
 static telpher_status
 call_get(telpher_rma *rma, const telpher_rma_access *access, const char *where)
 {
-    return call_access(rma, TP_OP_GET, access, tp_do_get, where);
+    return call_access(rma, TP_RMA_OP_GET, access, tp_rma_do_get, where);
 }
 
 static telpher_status
 call_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
 {
-    const struct tp_call call = {TP_OP_FLUSH, where, {(uint64_t)win}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_FLUSH, where, {(uint64_t)win}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_flush).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_flush).status;
 }
 
 static telpher_status
 call_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank, uint32_t tag,
             const char *where)
 {
-    const struct tp_call call = {
-        TP_OP_NOTIFY, where, {(uint64_t)comm, rank, tag}, NULL};
+    const struct tp_rma_call call = {
+        TP_RMA_OP_NOTIFY, where, {(uint64_t)comm, rank, tag}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_notify).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_notify).status;
 }
 
 /* ---- waits ---- */
@@ -217,27 +221,28 @@ call_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank, uint32_t tag
 static telpher_status
 call_test(telpher_rma *rma, uint32_t tag, uint32_t count, const char *where)
 {
-    const struct tp_call call = {TP_OP_TEST, where, {tag, count}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_TEST, where, {tag, count}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_test).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_test).status;
 }
 
 static telpher_status
 call_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from, uint32_t tag,
           uint32_t count, uint64_t timeout_ns, const char *where)
 {
-    const struct tp_call call = {
-        TP_OP_WAIT, where, {tag, count, (uint64_t)comm, from, timeout_ns}, NULL};
+    const struct tp_rma_call call = {
+        TP_RMA_OP_WAIT, where, {tag, count, (uint64_t)comm, from, timeout_ns}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_wait).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_wait).status;
 }
 
 static telpher_status
 call_wait_any(telpher_rma *rma, const uint32_t *tags, uint32_t tag_count,
               uint32_t *ret_tag, const char *where)
 {
-    const struct tp_call call = {TP_OP_WAIT_ANY, where, {tag_count}, tags};
-    struct tp_result result = tp_lane_call(tp_lane_of(rma), &call, tp_do_wait_any);
+    const struct tp_rma_call call = {TP_RMA_OP_WAIT_ANY, where, {tag_count}, tags};
+    struct tp_rma_result result =
+        tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_wait_any);
 
     if (result.status == TELPHER_OK) {
         *ret_tag = (uint32_t)result.value;
@@ -250,45 +255,47 @@ call_wait_any(telpher_rma *rma, const uint32_t *tags, uint32_t tag_count,
 static telpher_status
 call_barrier(telpher_rma *rma, telpher_rma_comm comm, const char *where)
 {
-    const struct tp_call call = {TP_OP_BARRIER, where, {(uint64_t)comm}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_BARRIER, where, {(uint64_t)comm}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_barrier).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_barrier).status;
 }
 
 static telpher_status
-call_fold(telpher_rma *rma, enum tp_op op, telpher_rma_comm comm,
-          const telpher_rma_fold *f, tp_call_fn fn, const char *where)
+call_fold(telpher_rma *rma, enum tp_rma_op op, telpher_rma_comm comm,
+          const telpher_rma_fold *f, tp_rma_call_fn fn, const char *where)
 {
-    const struct tp_call call = {op,
-                                 where,
-                                 {(uint64_t)comm, (uintptr_t)f->src, (uintptr_t)f->dst,
-                                  f->count, f->root, f->type, f->op, f->flags},
-                                 f};
+    const struct tp_rma_call call = {op,
+                                     where,
+                                     {(uint64_t)comm, (uintptr_t)f->src,
+                                      (uintptr_t)f->dst, f->count, f->root, f->type,
+                                      f->op, f->flags},
+                                     f};
 
-    return tp_lane_call(tp_lane_of(rma), &call, fn).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, fn).status;
 }
 
 static telpher_status
 call_broadcast(telpher_rma *rma, telpher_rma_comm comm, const telpher_rma_fold *fold,
                const char *where)
 {
-    return call_fold(rma, TP_OP_BROADCAST, comm, fold, tp_do_broadcast, where);
+    return call_fold(rma, TP_RMA_OP_BROADCAST, comm, fold, tp_rma_do_broadcast, where);
 }
 
 static telpher_status
 call_reduce(telpher_rma *rma, telpher_rma_comm comm, const telpher_rma_fold *fold,
             const char *where)
 {
-    return call_fold(rma, TP_OP_REDUCE, comm, fold, tp_do_reduce, where);
+    return call_fold(rma, TP_RMA_OP_REDUCE, comm, fold, tp_rma_do_reduce, where);
 }
 
 static telpher_status
 call_split(telpher_rma *rma, telpher_rma_comm comm, int32_t color, int32_t key,
            telpher_rma_comm *ret_comm, const char *where)
 {
-    const struct tp_call call = {
-        TP_OP_SPLIT, where, {(uint64_t)comm, (uint64_t)color, (uint64_t)key}, NULL};
-    struct tp_result result = tp_lane_call(tp_lane_of(rma), &call, tp_do_split);
+    const struct tp_rma_call call = {
+        TP_RMA_OP_SPLIT, where, {(uint64_t)comm, (uint64_t)color, (uint64_t)key}, NULL};
+    struct tp_rma_result result =
+        tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_split);
 
     *ret_comm = result.status == TELPHER_OK ? (telpher_rma_comm)result.value
                                             : TELPHER_RMA_COMM_NONE;
@@ -300,7 +307,7 @@ call_split(telpher_rma *rma, telpher_rma_comm comm, int32_t color, int32_t key,
 static void
 call_log(telpher_rma *rma, const char *text, int kind, int64_t integer, double real)
 {
-    struct tp_run *run = tp_lane_of(rma)->rank->run;
+    struct tp_rma_run *run = tp_rma_lane_of(rma)->rank->run;
     char number[40] = "", line[512];
 
     if (kind == 1) {
@@ -323,21 +330,21 @@ call_log(telpher_rma *rma, const char *text, int kind, int64_t integer, double r
 static telpher_status
 call_timer(telpher_rma *rma, int stop, const char *where)
 {
-    const struct tp_call call = {TP_OP_TIMER, where, {(uint64_t)stop}, NULL};
+    const struct tp_rma_call call = {TP_RMA_OP_TIMER, where, {(uint64_t)stop}, NULL};
 
-    return tp_lane_call(tp_lane_of(rma), &call, tp_do_timer).status;
+    return tp_rma_lane_call(tp_rma_lane_of(rma), &call, tp_rma_do_timer).status;
 }
 
 static telpher_status
 call_fail(telpher_rma *rma, telpher_status status, const char *where)
 {
-    struct tp_lane *lane = tp_lane_of(rma);
+    struct tp_rma_lane *lane = tp_rma_lane_of(rma);
 
     if (status >= 0) {
         status = TELPHER_ERR_INVALID;
     }
-    tp_run_fail(lane->rank->run, status, "the kernel of rank %u failed at %s",
-                lane->rank->index, where);
+    tp_rma_run_fail(lane->rank->run, status, "the kernel of rank %u failed at %s",
+                    lane->rank->index, where);
     return status;
 }
 

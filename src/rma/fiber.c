@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -42,7 +42,7 @@ void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size
 void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size);
 
 static void
-asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
+asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ever)
 {
     __sanitizer_start_switch_fiber(for_ever ? NULL : &from->asan_fake, to->stack,
                                    to->stack_bytes);
@@ -50,7 +50,7 @@ asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
 
 /* What the first fiber came from is the thread's own stack, which we did not make. */
 static void
-asan_come(struct tp_fiber *self)
+asan_come(struct tp_rma_fiber *self)
 {
     const void *bottom;
     size_t size;
@@ -63,7 +63,7 @@ asan_come(struct tp_fiber *self)
 }
 #else
 static void
-asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
+asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ever)
 {
     (void)from;
     (void)to;
@@ -71,7 +71,7 @@ asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
 }
 
 static void
-asan_come(struct tp_fiber *self)
+asan_come(struct tp_rma_fiber *self)
 {
     (void)self;
 }
@@ -96,7 +96,7 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 
 /* ---- the switch ---- */
 
-static void fiber_main(struct tp_fiber *self);
+static void fiber_main(struct tp_rma_fiber *self);
 
 #if defined(__x86_64__) || defined(__aarch64__)
 /*
@@ -105,10 +105,10 @@ static void fiber_main(struct tp_fiber *self);
  */
 void tp_rma_switch(void **from, void *to) __attribute__((visibility("hidden")));
 void tp_rma_enter(void) __attribute__((visibility("hidden")));
-void tp_rma_main(struct tp_fiber *self) __attribute__((visibility("hidden")));
+void tp_rma_main(struct tp_rma_fiber *self) __attribute__((visibility("hidden")));
 
 void
-tp_rma_main(struct tp_fiber *self)
+tp_rma_main(struct tp_rma_fiber *self)
 {
     fiber_main(self);
 }
@@ -132,7 +132,7 @@ __asm__(".text\n"
         ".size tp_rma_enter,.-tp_rma_enter\n");
 
 static void
-prepare(struct tp_fiber *fiber, char *top)
+prepare(struct tp_rma_fiber *fiber, char *top)
 {
     uint64_t *sp = (uint64_t *)(void *)(top - 16);
 
@@ -147,7 +147,7 @@ prepare(struct tp_fiber *fiber, char *top)
 }
 
 static void
-jump(struct tp_fiber *from, struct tp_fiber *to)
+jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 {
     tp_rma_switch(&from->sp, to->sp);
 }
@@ -174,7 +174,7 @@ __asm__(
     ".size tp_rma_enter,.-tp_rma_enter\n");
 
 static void
-prepare(struct tp_fiber *fiber, char *top)
+prepare(struct tp_rma_fiber *fiber, char *top)
 {
     uint64_t *frame = (uint64_t *)(void *)(top - 176);
 
@@ -185,7 +185,7 @@ prepare(struct tp_fiber *fiber, char *top)
 }
 
 static void
-jump(struct tp_fiber *from, struct tp_fiber *to)
+jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 {
     tp_rma_switch(&from->sp, to->sp);
 }
@@ -196,12 +196,12 @@ jump(struct tp_fiber *from, struct tp_fiber *to)
 static void
 entry(unsigned high, unsigned low)
 {
-    fiber_main((struct tp_fiber *)(((uintptr_t)high << 16 << 16) | low));
+    fiber_main((struct tp_rma_fiber *)(((uintptr_t)high << 16 << 16) | low));
 }
 
 /* The context lies at the top of the stack it is for. */
 static void
-prepare(struct tp_fiber *fiber, char *top)
+prepare(struct tp_rma_fiber *fiber, char *top)
 {
     ucontext_t *context =
         (ucontext_t *)((uintptr_t)(top - sizeof(*context)) & ~(uintptr_t)63);
@@ -217,7 +217,7 @@ prepare(struct tp_fiber *fiber, char *top)
 }
 
 static void
-jump(struct tp_fiber *from, struct tp_fiber *to)
+jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 {
     ucontext_t own;
 
@@ -231,7 +231,7 @@ jump(struct tp_fiber *from, struct tp_fiber *to)
 /* ---- fibers ---- */
 
 static void
-fiber_main(struct tp_fiber *self)
+fiber_main(struct tp_rma_fiber *self)
 {
     asan_come(self);
     self->run(self->arg);
@@ -242,7 +242,7 @@ fiber_main(struct tp_fiber *self)
 }
 
 void
-tp_fiber_switch(struct tp_fiber *from, struct tp_fiber *to)
+tp_rma_fiber_switch(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 {
     asan_leave(from, to, false);
     __tsan_switch_to_fiber(to->tsan, 0);
@@ -251,15 +251,15 @@ tp_fiber_switch(struct tp_fiber *from, struct tp_fiber *to)
 }
 
 void
-tp_fiber_init_thread(struct tp_fiber *self)
+tp_rma_fiber_init_thread(struct tp_rma_fiber *self)
 {
     memset(self, 0, sizeof(*self));
     self->tsan = __tsan_get_current_fiber();
 }
 
 void
-tp_fiber_init(struct tp_fiber *fiber, const struct tp_stacks *stacks, size_t index,
-              void (*run)(void *arg), void *arg)
+tp_rma_fiber_init(struct tp_rma_fiber *fiber, const struct tp_rma_stacks *stacks,
+                  size_t index, void (*run)(void *arg), void *arg)
 {
     memset(fiber, 0, sizeof(*fiber));
     fiber->run = run;
@@ -273,7 +273,7 @@ tp_fiber_init(struct tp_fiber *fiber, const struct tp_stacks *stacks, size_t ind
 }
 
 void
-tp_fiber_fini(struct tp_fiber *fiber)
+tp_rma_fiber_fini(struct tp_rma_fiber *fiber)
 {
     VALGRIND_STACK_DEREGISTER(fiber->valgrind);
     if (fiber->tsan != NULL) {
@@ -283,7 +283,7 @@ tp_fiber_fini(struct tp_fiber *fiber)
 }
 
 bool
-tp_fiber_owns(const struct tp_fiber *fiber, const void *at)
+tp_rma_fiber_owns(const struct tp_rma_fiber *fiber, const void *at)
 {
     const char *p = at;
 
@@ -291,7 +291,7 @@ tp_fiber_owns(const struct tp_fiber *fiber, const void *at)
 }
 
 bool
-tp_fiber_guards(const struct tp_fiber *fiber, const void *at)
+tp_rma_fiber_guards(const struct tp_rma_fiber *fiber, const void *at)
 {
     uintptr_t p = (uintptr_t)at, stack = (uintptr_t)fiber->stack;
 
@@ -301,7 +301,7 @@ tp_fiber_guards(const struct tp_fiber *fiber, const void *at)
 /* ---- stacks ---- */
 
 telpher_status
-tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
+tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
 
@@ -319,7 +319,7 @@ tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
     }
     for (size_t i = 0; i < count; i += count / GUARDS_MAX + 1) {
         if (mprotect(stacks->base + i * stacks->each, GUARD_BYTES, PROT_NONE) != 0) {
-            tp_stacks_fini(stacks);
+            tp_rma_stacks_fini(stacks);
             return TELPHER_ERR_NO_MEMORY;
         }
     }
@@ -327,7 +327,7 @@ tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
 }
 
 void
-tp_stacks_fini(struct tp_stacks *stacks)
+tp_rma_stacks_fini(struct tp_rma_stacks *stacks)
 {
     if (stacks->base != NULL) {
         munmap(stacks->base, stacks->count * stacks->each);

@@ -13,11 +13,11 @@
 
 #include <telpher/status.h>
 
-struct tp_fiber {
+struct tp_rma_fiber {
     void *sp; /* where it goes on; with ucontext, its ucontext_t */
     void (*run)(void *arg);
     void *arg;
-    struct tp_fiber *back; /* the thread's own, to which run() returns */
+    struct tp_rma_fiber *back; /* the thread's own, to which run() returns */
     char *stack; /* lowest address; NULL = a thread's own */
     size_t stack_bytes;
     void *asan_fake, *tsan;
@@ -26,31 +26,32 @@ struct tp_fiber {
 
 /** Memory for the stacks of many fibers, each behind pages that nobody may touch; of very many,
  *  one in several. */
-struct tp_stacks {
+struct tp_rma_stacks {
     char *base;
     size_t count, each; /* [bytes] with the guard */
 };
 
 /** @return TELPHER_OK, TELPHER_ERR_NO_MEMORY (the system gives no more mappings either) */
-telpher_status tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes);
-void tp_stacks_fini(struct tp_stacks *stacks);
+telpher_status tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count,
+                                  size_t bytes);
+void tp_rma_stacks_fini(struct tp_rma_stacks *stacks);
 
 /** Makes @p self stand for the thread that calls. */
-void tp_fiber_init_thread(struct tp_fiber *self);
+void tp_rma_fiber_init_thread(struct tp_rma_fiber *self);
 
 /** Prepares @p fiber to run on stack @p index; nothing runs yet. */
-void tp_fiber_init(struct tp_fiber *fiber, const struct tp_stacks *stacks, size_t index,
-                   void (*run)(void *arg), void *arg);
+void tp_rma_fiber_init(struct tp_rma_fiber *fiber, const struct tp_rma_stacks *stacks,
+                       size_t index, void (*run)(void *arg), void *arg);
 
 /** Frees what the tools hold of a fiber; not of the one that runs. */
-void tp_fiber_fini(struct tp_fiber *fiber);
+void tp_rma_fiber_fini(struct tp_rma_fiber *fiber);
 
 /** Goes on in @p to, from @p from, which runs. */
-void tp_fiber_switch(struct tp_fiber *from, struct tp_fiber *to);
+void tp_rma_fiber_switch(struct tp_rma_fiber *from, struct tp_rma_fiber *to);
 
 /** True if @p at lies on the fiber's stack. */
-bool tp_fiber_owns(const struct tp_fiber *fiber, const void *at);
+bool tp_rma_fiber_owns(const struct tp_rma_fiber *fiber, const void *at);
 /** True if @p at lies where the fiber's stack was used up. */
-bool tp_fiber_guards(const struct tp_fiber *fiber, const void *at);
+bool tp_rma_fiber_guards(const struct tp_rma_fiber *fiber, const void *at);
 
 #endif

@@ -4,7 +4,7 @@
 #include "rma/rma_int.h"
 
 size_t
-tp_fold_size(int type)
+tp_rma_fold_size(int type)
 {
     static const size_t sizes[] = {4, 4, 8, 8, 4, 8};
 
@@ -35,7 +35,7 @@ FOLD(fold_f32, float, float)
 FOLD(fold_f64, double, double)
 
 void
-tp_fold(int type, int op, void *dst, const void *src, size_t count)
+tp_rma_fold(int type, int op, void *dst, const void *src, size_t count)
 {
     switch (type) {
     case TELPHER_RMA_I32:

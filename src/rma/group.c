@@ -8,17 +8,17 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "rma/remote.h"
+#include "rma/processes/remote.h"
 
 /* ---- finding and making ---- */
 
 /* Numbers of groups: 0 the world, then the devices; kernels know a split by its number + 1,
  * since 1 is their own device. */
-struct tp_group *
-tp_group_find(const struct tp_rank *rank, telpher_rma_comm comm)
+struct tp_rma_group *
+tp_rma_group_find(const struct tp_rma_rank *rank, telpher_rma_comm comm)
 {
-    struct tp_run *run = rank->run;
-    struct tp_group *group = NULL;
+    struct tp_rma_run *run = rank->run;
+    struct tp_rma_group *group = NULL;
 
     if (comm == TELPHER_RMA_WORLD) {
         return atomic_load_explicit(&run->groups[0], memory_order_relaxed);
@@ -27,7 +27,7 @@ tp_group_find(const struct tp_rank *rank, telpher_rma_comm comm)
         return atomic_load_explicit(&run->groups[1 + rank->device],
                                     memory_order_relaxed);
     }
-    if (comm > (telpher_rma_comm)run->device_count + 1 && comm <= TP_GROUPS_MAX) {
+    if (comm > (telpher_rma_comm)run->device_count + 1 && comm <= TP_RMA_GROUPS_MAX) {
         group = atomic_load(&run->groups[comm - 1]);
     }
     return group != NULL && group->positions[rank->index] != TELPHER_RMA_NO_RANK ? group
@@ -35,7 +35,7 @@ tp_group_find(const struct tp_rank *rank, telpher_rma_comm comm)
 }
 
 void
-tp_group_destroy(struct tp_group *group)
+tp_rma_group_destroy(struct tp_rma_group *group)
 {
     if (group == NULL) {
         return;
@@ -43,14 +43,14 @@ tp_group_destroy(struct tp_group *group)
     tp_free(group->members);
     tp_free(group->positions);
     tp_free(group->slots);
-    tp_spread_destroy(group->spread);
+    tp_rma_spread_destroy(group->spread);
     tp_free(group);
 }
 
-static struct tp_group *
+static struct tp_rma_group *
 alloc_group(uint32_t world, uint32_t size)
 {
-    struct tp_group *group = tp_zalloc(sizeof(*group), "group");
+    struct tp_rma_group *group = tp_zalloc(sizeof(*group), "group");
 
     if (group == NULL) {
         return NULL;
@@ -60,7 +60,7 @@ alloc_group(uint32_t world, uint32_t size)
     group->positions = tp_alloc_array(world, sizeof(*group->positions), "group");
     group->slots = tp_alloc_array(size, sizeof(*group->slots), "group");
     if (group->members == NULL || group->positions == NULL || group->slots == NULL) {
-        tp_group_destroy(group);
+        tp_rma_group_destroy(group);
         return NULL;
     }
     return group;
@@ -69,7 +69,7 @@ alloc_group(uint32_t world, uint32_t size)
 /* With several processes each gives every count-th number to the groups it leads, but for
  * those that are always there. */
 int32_t
-tp_group_next_number(struct tp_run *run)
+tp_rma_group_next_number(struct tp_rma_run *run)
 {
     tp_assert_locked(&run->table_lock);
     if (run->remote == NULL || run->group_count <= run->device_count) {
@@ -81,14 +81,15 @@ tp_group_next_number(struct tp_run *run)
 
 /* Gives it its number, if there is one left. */
 static telpher_status
-enroll(struct tp_run *run, struct tp_group *group, const char *name, int32_t index,
-       int32_t *ret_index)
+enroll(struct tp_rma_run *run, struct tp_rma_group *group, const char *name,
+       int32_t index, int32_t *ret_index)
 {
     telpher_status status = TELPHER_ERR_LIMIT;
 
     tp_mutex_lock(&run->table_lock);
-    *ret_index = index >= 0 ? index : tp_group_next_number(run);
-    if (*ret_index < TP_GROUPS_MAX && atomic_load(&run->groups[*ret_index]) == NULL) {
+    *ret_index = index >= 0 ? index : tp_rma_group_next_number(run);
+    if (*ret_index < TP_RMA_GROUPS_MAX &&
+        atomic_load(&run->groups[*ret_index]) == NULL) {
         group->number = *ret_index;
         snprintf(group->name, sizeof(group->name), name, *ret_index);
         atomic_store(&run->groups[*ret_index], group);
@@ -99,10 +100,10 @@ enroll(struct tp_run *run, struct tp_group *group, const char *name, int32_t ind
 }
 
 telpher_status
-tp_group_create(struct tp_run *run, const uint32_t *members, uint32_t size,
-                const char *name, int32_t index, int32_t *ret_index)
+tp_rma_group_create(struct tp_rma_run *run, const uint32_t *members, uint32_t size,
+                    const char *name, int32_t index, int32_t *ret_index)
 {
-    struct tp_group *group = alloc_group(run->world, size);
+    struct tp_rma_group *group = alloc_group(run->world, size);
     telpher_status status;
 
     if (group == NULL) {
@@ -114,34 +115,34 @@ tp_group_create(struct tp_run *run, const uint32_t *members, uint32_t size,
         group->positions[members[i]] = i;
         group->local += !run->ranks[members[i]].remote;
     }
-    status = group->local < size ? tp_spread_create(run, group) : TELPHER_OK;
+    status = group->local < size ? tp_rma_spread_create(run, group) : TELPHER_OK;
     if (status == TELPHER_OK) {
         status = enroll(run, group, name, index, ret_index);
     }
     if (status != TELPHER_OK) {
-        tp_group_destroy(group);
+        tp_rma_group_destroy(group);
     } else if (group->spread != NULL) {
-        tp_spread_enrolled(run, group);
+        tp_rma_spread_enrolled(run, group);
     }
     return status;
 }
 
 /* ---- meeting ---- */
 
-struct tp_slot *
-tp_group_slot(const struct tp_rank *rank, struct tp_group *group)
+struct tp_rma_slot *
+tp_rma_group_slot(const struct tp_rma_rank *rank, struct tp_rma_group *group)
 {
     return &group->slots[group->positions[rank->index]];
 }
 
 /* Whether all came for the same; if not, who did not. */
 bool
-tp_group_agrees(const struct tp_group *group, uint32_t *ret_other)
+tp_rma_group_agrees(const struct tp_rma_group *group, uint32_t *ret_other)
 {
-    const struct tp_slot *first = &group->slots[0];
+    const struct tp_rma_slot *first = &group->slots[0];
 
     for (uint32_t i = 1; i < group->size; i++) {
-        const struct tp_slot *slot = &group->slots[i];
+        const struct tp_rma_slot *slot = &group->slots[i];
 
         if (slot->op != first->op ||
             memcmp(slot->args, first->args, sizeof(first->args)) != 0) {
@@ -153,74 +154,77 @@ tp_group_agrees(const struct tp_group *group, uint32_t *ret_other)
 }
 
 void
-tp_group_refuse(struct tp_run *run, const struct tp_group *group, uint32_t other)
+tp_rma_group_refuse(struct tp_rma_run *run, const struct tp_rma_group *group,
+                    uint32_t other)
 {
-    const struct tp_slot *a = &group->slots[0], *b = &group->slots[other];
+    const struct tp_rma_slot *a = &group->slots[0], *b = &group->slots[other];
 
-    tp_run_fail(run, TELPHER_ERR_INVALID,
-                "ranks of %s do not do the same: rank %u %s at %s, rank %u %s at %s%s",
-                group->name, group->members[0], tp_op_name(a->op), a->where,
-                group->members[other], tp_op_name(b->op), b->where,
-                a->op == b->op ? " with other arguments" : "");
+    tp_rma_run_fail(
+        run, TELPHER_ERR_INVALID,
+        "ranks of %s do not do the same: rank %u %s at %s, rank %u %s at %s%s",
+        group->name, group->members[0], tp_rma_op_name(a->op), a->where,
+        group->members[other], tp_rma_op_name(b->op), b->where,
+        a->op == b->op ? " with other arguments" : "");
 }
 
 void
-tp_group_let_go(struct tp_run *run, struct tp_group *group, uint32_t generation,
-                const struct tp_rank *but)
+tp_rma_group_let_go(struct tp_rma_run *run, struct tp_rma_group *group,
+                    uint32_t generation, const struct tp_rma_rank *but)
 {
     atomic_store(&group->arrived, 0);
     atomic_store(&group->generation, generation + 1);
     for (uint32_t i = 0; i < group->size; i++) {
-        struct tp_rank *rank = &run->ranks[group->members[i]];
+        struct tp_rma_rank *rank = &run->ranks[group->members[i]];
 
         if (rank != but && !rank->remote) {
-            tp_rank_poke(rank);
+            tp_rma_rank_poke(rank);
         }
     }
 }
 
 static telpher_status
-wait_for_others(struct tp_lane *lane, struct tp_group *group,
-                const struct tp_slot *slot, uint32_t generation)
+wait_for_others(struct tp_rma_lane *lane, struct tp_rma_group *group,
+                const struct tp_rma_slot *slot, uint32_t generation)
 {
-    struct tp_wait wait = {.kind = TP_WAIT_GROUP,
-                           .op = slot->op,
-                           .where = slot->where,
-                           .from = TELPHER_RMA_NO_RANK,
-                           .group = group,
-                           .generation = generation};
+    struct tp_rma_wait wait = {.kind = TP_RMA_WAIT_GROUP,
+                               .op = slot->op,
+                               .where = slot->where,
+                               .from = TELPHER_RMA_NO_RANK,
+                               .group = group,
+                               .generation = generation};
 
-    if (tp_wait_look(lane->rank, &wait) == TELPHER_OK) {
+    if (tp_rma_wait_look(lane->rank, &wait) == TELPHER_OK) {
         return TELPHER_OK;
     }
-    return tp_rank_block(lane, &wait);
+    return tp_rma_rank_block(lane, &wait);
 }
 
 telpher_status
-tp_group_meet(struct tp_lane *lane, struct tp_group *group, tp_group_fn fn)
+tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
+                  tp_rma_group_fn fn)
 {
-    struct tp_rank *rank = lane->rank;
-    struct tp_slot *slot = tp_group_slot(rank, group);
+    struct tp_rma_rank *rank = lane->rank;
+    struct tp_rma_slot *slot = tp_rma_group_slot(rank, group);
     uint32_t generation = atomic_load(&group->generation), other;
     telpher_status status;
     bool last;
 
-    tp_races_arrive(rank, group);
+    tp_rma_races_arrive(rank, group);
     atomic_store(&slot->arrived, generation + 1);
     last = atomic_fetch_add(&group->arrived, 1) + 1 == group->local;
     if (last && group->spread == NULL) {
         group->status = TELPHER_OK;
-        if (!tp_group_agrees(group, &other)) {
+        if (!tp_rma_group_agrees(group, &other)) {
             group->status = TELPHER_ERR_INVALID;
-            tp_group_refuse(rank->run, group, other);
+            tp_rma_group_refuse(rank->run, group, other);
         } else if (fn != NULL) {
             fn(rank->run, group);
         }
         status = group->status; /* the others may soon come again */
-        tp_group_let_go(rank->run, group, generation, rank);
+        tp_rma_group_let_go(rank->run, group, generation, rank);
     } else {
         if (last) {
-            tp_spread_meet(lane, group, generation, fn);
+            tp_rma_spread_meet(lane, group, generation, fn);
         }
         status = wait_for_others(lane, group, slot, generation);
         if (status != TELPHER_OK) {
@@ -228,24 +232,24 @@ tp_group_meet(struct tp_lane *lane, struct tp_group *group, tp_group_fn fn)
         }
         status = group->status;
     }
-    tp_races_leave(rank, group, generation);
+    tp_rma_races_leave(rank, group, generation);
     return status;
 }
 
-struct tp_group *
-tp_group_begin(struct tp_lane *lane, const struct tp_call *call, const uint64_t args[4],
-               struct tp_result *ret_result)
+struct tp_rma_group *
+tp_rma_group_begin(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                   const uint64_t args[4], struct tp_rma_result *ret_result)
 {
     telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
-    struct tp_group *group = tp_group_find(lane->rank, comm);
-    struct tp_slot *slot;
+    struct tp_rma_group *group = tp_rma_group_find(lane->rank, comm);
+    struct tp_rma_slot *slot;
 
     if (group == NULL) {
         ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
+            tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
         return NULL;
     }
-    slot = tp_group_slot(lane->rank, group);
+    slot = tp_rma_group_slot(lane->rank, group);
     slot->op = call->op;
     slot->where = call->where;
     memcpy(slot->args, args, sizeof(slot->args));
@@ -254,28 +258,28 @@ tp_group_begin(struct tp_lane *lane, const struct tp_call *call, const uint64_t 
 
 /* args: group */
 void
-tp_do_barrier(struct tp_lane *lane, const struct tp_call *call,
-              struct tp_result *ret_result)
+tp_rma_do_barrier(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                  struct tp_rma_result *ret_result)
 {
     static const uint64_t no_args[4];
-    struct tp_group *group = tp_group_begin(lane, call, no_args, ret_result);
+    struct tp_rma_group *group = tp_rma_group_begin(lane, call, no_args, ret_result);
 
     if (group != NULL) {
-        ret_result->status = tp_group_meet(lane, group, NULL);
+        ret_result->status = tp_rma_group_meet(lane, group, NULL);
     }
 }
 
 /* ---- timers ---- */
 
 static void
-start_timer(struct tp_run *run, struct tp_group *group)
+start_timer(struct tp_rma_run *run, struct tp_rma_group *group)
 {
     run->timer_starts[run->ranks[group->members[0]].device % run->params.devices] =
         tp_clock_ns();
 }
 
 static void
-stop_timer(struct tp_run *run, struct tp_group *group)
+stop_timer(struct tp_rma_run *run, struct tp_rma_group *group)
 {
     uint64_t started =
         run->timer_starts[run->ranks[group->members[0]].device % run->params.devices];
@@ -299,21 +303,21 @@ stop_timer(struct tp_run *run, struct tp_group *group)
     }
     tp_mutex_unlock(&run->fail_lock);
     if (group->status != TELPHER_OK) {
-        tp_run_fail(run, group->status, "a timer at %s", group->slots[0].where);
+        tp_rma_run_fail(run, group->status, "a timer at %s", group->slots[0].where);
     }
 }
 
 /* args: 1 = stop */
 void
-tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
-            struct tp_result *ret_result)
+tp_rma_do_timer(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                struct tp_rma_result *ret_result)
 {
     const uint64_t args[4] = {call->args[0]};
-    struct tp_call on_device = *call;
-    struct tp_group *group;
+    struct tp_rma_call on_device = *call;
+    struct tp_rma_group *group;
 
     on_device.args[0] = TELPHER_RMA_DEVICE;
-    group = tp_group_begin(lane, &on_device, args, ret_result);
+    group = tp_rma_group_begin(lane, &on_device, args, ret_result);
     if (group == NULL) {
         return;
     }
@@ -321,10 +325,10 @@ tp_do_timer(struct tp_lane *lane, const struct tp_call *call,
         lane->rank->run
                 ->timer_starts[lane->rank->device % lane->rank->run->params.devices] ==
             0) {
-        ret_result->status = tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                                            "a timer stops that never started");
+        ret_result->status = tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                                "a timer stops that never started");
         return;
     }
     ret_result->status =
-        tp_group_meet(lane, group, call->args[0] != 0 ? stop_timer : start_timer);
+        tp_rma_group_meet(lane, group, call->args[0] != 0 ? stop_timer : start_timer);
 }

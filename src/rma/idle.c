@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "rma/link.h"
-#include "rma/remote.h"
+#include "rma/gpu/link.h"
+#include "rma/processes/remote.h"
 
 enum {
     LOOKS = 64, /* for a poke, between looks at the clock */
@@ -24,28 +24,28 @@ enum {
 
 /* Of a rank, with its lock: false if it will go on by itself, or another process owes it. */
 static bool
-is_still(const struct tp_wait *wait, bool *ret_waits)
+is_still(const struct tp_rma_wait *wait, bool *ret_waits)
 {
-    *ret_waits = *ret_waits || wait->kind != TP_WAIT_NONE;
-    if (wait->kind == TP_WAIT_ANSWER || wait->kind == TP_WAIT_ROOM ||
-        wait->kind == TP_WAIT_DEVICE) {
+    *ret_waits = *ret_waits || wait->kind != TP_RMA_WAIT_NONE;
+    if (wait->kind == TP_RMA_WAIT_ANSWER || wait->kind == TP_RMA_WAIT_ROOM ||
+        wait->kind == TP_RMA_WAIT_DEVICE) {
         return false;
     }
-    return wait->kind == TP_WAIT_NONE || !wait->own_deadline ||
+    return wait->kind == TP_RMA_WAIT_NONE || !wait->own_deadline ||
            wait->deadline == TP_CLOCK_FOREVER;
 }
 
 /* All workers are idle, so nobody changes what is looked at here, unless it was poked. */
 static bool
-nobody_goes_on(const struct tp_run *run, bool *ret_waits)
+nobody_goes_on(const struct tp_rma_run *run, bool *ret_waits)
 {
     for (uint32_t i = 0; i < run->worker_count; i++) {
-        if (run->workers[i].live > 0 && tp_worker_is_poked(&run->workers[i])) {
+        if (run->workers[i].live > 0 && tp_rma_worker_is_poked(&run->workers[i])) {
             return false; /* who has no rank left looks at no poke */
         }
     }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
-        struct tp_rank *rank = &run->ranks[run->first + i];
+        struct tp_rma_rank *rank = &run->ranks[run->first + i];
         bool still;
 
         tp_mutex_lock(&rank->lock);
@@ -59,7 +59,7 @@ nobody_goes_on(const struct tp_run *run, bool *ret_waits)
 }
 
 static bool
-nobody_is_left(const struct tp_run *run)
+nobody_is_left(const struct tp_rma_run *run)
 {
     bool waits = false;
 
@@ -67,7 +67,7 @@ nobody_is_left(const struct tp_run *run)
 }
 
 bool
-tp_run_is_still(struct tp_run *run, bool *ret_waits)
+tp_rma_run_is_still(struct tp_rma_run *run, bool *ret_waits)
 {
     bool still;
 
@@ -78,9 +78,9 @@ tp_run_is_still(struct tp_run *run, bool *ret_waits)
 }
 
 void
-tp_worker_idle(struct tp_worker *w)
+tp_rma_worker_idle(struct tp_rma_worker *w)
 {
-    struct tp_run *run = w->run;
+    struct tp_rma_run *run = w->run;
     bool deadlock;
 
     tp_mutex_lock(&run->idle_lock);
@@ -90,14 +90,15 @@ tp_worker_idle(struct tp_worker *w)
                atomic_load(&run->status) == TELPHER_OK && nobody_is_left(run);
     tp_mutex_unlock(&run->idle_lock);
     if (deadlock) {
-        tp_run_fail(run, TELPHER_ERR_DEADLOCK,
-                    "deadlock: all ranks wait or have returned, and nobody is left to "
-                    "end a wait");
+        tp_rma_run_fail(
+            run, TELPHER_ERR_DEADLOCK,
+            "deadlock: all ranks wait or have returned, and nobody is left to "
+            "end a wait");
     }
 }
 
 static void
-end_idle(struct tp_worker *w)
+end_idle(struct tp_rma_worker *w)
 {
     tp_mutex_lock(&w->run->idle_lock);
     w->idle = false;
@@ -108,13 +109,13 @@ end_idle(struct tp_worker *w)
 /* ---- looking, and sleep ---- */
 
 static bool
-has_reason(const struct tp_worker *w)
+has_reason(const struct tp_rma_worker *w)
 {
-    return tp_worker_is_poked(w) || atomic_load(&w->run->status) != TELPHER_OK;
+    return tp_rma_worker_is_poked(w) || atomic_load(&w->run->status) != TELPHER_OK;
 }
 
 static void
-sleep_until_poked(struct tp_worker *w)
+sleep_until_poked(struct tp_rma_worker *w)
 {
     while (!has_reason(w)) {
         tp_ns left = tp_clock_remaining(w->next_deadline);
@@ -138,7 +139,7 @@ sleep_until_poked(struct tp_worker *w)
  * more of them for a while.
  */
 static void
-yield(struct tp_worker *w, tp_ns now)
+yield(struct tp_rma_worker *w, tp_ns now)
 {
     sched_yield();
     if (tp_clock_ns() - now > YIELD_LONG) {
@@ -148,9 +149,9 @@ yield(struct tp_worker *w, tp_ns now)
 
 /* Looks for a poke for a while. @return true if there was one */
 static bool
-look_out(struct tp_worker *w, tp_ns start)
+look_out(struct tp_rma_worker *w, tp_ns start)
 {
-    struct tp_remote *r = w->run->remote;
+    struct tp_rma_remote *r = w->run->remote;
     tp_ns now = start;
 
     while (now - start < w->spin && w->crowded == 0) {
@@ -159,10 +160,10 @@ look_out(struct tp_worker *w, tp_ns start)
                 return true;
             }
             if (r != NULL) {
-                tp_remote_look(r);
+                tp_rma_remote_look(r);
             }
             if (w->run->link != NULL) {
-                tp_link_scan(w);
+                tp_rma_link_scan(w);
             }
         }
         now = tp_clock_ns();
@@ -175,24 +176,24 @@ look_out(struct tp_worker *w, tp_ns start)
 
 /* @return true if there is something to do */
 static bool
-look_before_sleep(struct tp_worker *w, tp_ns start)
+look_before_sleep(struct tp_rma_worker *w, tp_ns start)
 {
-    struct tp_remote *r = w->run->remote;
+    struct tp_rma_remote *r = w->run->remote;
     bool found;
 
     if (w->crowded != 0) {
         w->crowded--;
         if (r != NULL) {
-            tp_remote_call(r);
+            tp_rma_remote_call(r);
         }
         return false;
     }
     if (r != NULL) {
-        tp_remote_look_begin(r);
+        tp_rma_remote_look_begin(r);
     }
     found = w->spin != 0 && look_out(w, start);
     if (r != NULL) {
-        tp_remote_look_end(r, !found && w->run->link == NULL);
+        tp_rma_remote_look_end(r, !found && w->run->link == NULL);
     }
     return found;
 }
@@ -203,19 +204,19 @@ look_before_sleep(struct tp_worker *w, tp_ns start)
  * @return true if it slept
  */
 bool
-tp_worker_rest(struct tp_worker *w)
+tp_rma_worker_rest(struct tp_rma_worker *w)
 {
     tp_ns start = tp_clock_ns(), took;
     bool found = look_before_sleep(w, start);
 
     if (w->run->link != NULL) { /* GPUs wake nobody */
-        tp_link_rest(w, found);
+        tp_rma_link_rest(w, found);
         return false;
     }
     if (found) {
         return false;
     }
-    tp_worker_idle(w);
+    tp_rma_worker_idle(w);
     sleep_until_poked(w);
     end_idle(w);
     took = tp_clock_ns() - start;

@@ -7,10 +7,10 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/spin.h"
-#include "rma/link.h"
-#include "rma/remote.h"
+#include "base/os/spin.h"
+#include "base/trace/log.h"
+#include "rma/gpu/link.h"
+#include "rma/processes/remote.h"
 
 enum {
     CHECKED_LANES = 8,
@@ -59,7 +59,7 @@ check_params(const telpher_rma_params *p, telpher_error *err)
 
 /* This process's part of what was asked for all. */
 static telpher_status
-share_out(telpher_rma_params *p, const struct tp_world *world, telpher_error *err)
+share_out(telpher_rma_params *p, const struct tp_rma_world *world, telpher_error *err)
 {
     uint32_t count = world != NULL ? world->count : 1;
     char text[128];
@@ -83,7 +83,7 @@ share_out(telpher_rma_params *p, const struct tp_world *world, telpher_error *er
 
 /* What several processes cannot have. */
 static telpher_status
-check_world(const telpher_rma_params *p, const struct tp_world *world,
+check_world(const telpher_rma_params *p, const struct tp_rma_world *world,
             telpher_error *err)
 {
     if (world == NULL) {
@@ -103,7 +103,8 @@ check_world(const telpher_rma_params *p, const struct tp_world *world,
 
 /* Puts the settings where the caller named nothing. */
 static telpher_status
-complete_params(telpher_rma_params *p, const struct tp_world *world, telpher_error *err)
+complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
+                telpher_error *err)
 {
     const struct tp_rma_settings *settings = tp_rma_settings();
     uint32_t processors = tp_spin_processors();
@@ -152,7 +153,7 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
 {
     telpher_rma_params own = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
-    struct tp_world *world = NULL;
+    struct tp_rma_world *world = NULL;
     telpher_status status;
 
     if (params != NULL && params->struct_size < sizeof(params->struct_size)) {
@@ -165,7 +166,7 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
     own.struct_size = sizeof(own);
     status = check_params(&own, err);
     if (status == TELPHER_OK) {
-        status = tp_world_open(own.context, &world, err);
+        status = tp_rma_world_open(own.context, &world, err);
     }
     if (status == TELPHER_OK) {
         status = share_out(&own, world, err);
@@ -258,7 +259,7 @@ telpher_rma_elapsed(const telpher_rma_job *job)
 
 /* The lock is a gate: no worker begins before all are there. */
 static telpher_status
-run_workers(struct tp_run *run)
+run_workers(struct tp_rma_run *run)
 {
     uint32_t started = 1;
     telpher_status status = TELPHER_OK;
@@ -266,7 +267,7 @@ run_workers(struct tp_run *run)
     tp_mutex_lock(&run->idle_lock);
     for (; started < run->worker_count; started++) {
         status = tp_thread_create(&run->workers[started].thread, "tp-rma",
-                                  tp_worker_main, &run->workers[started]);
+                                  tp_rma_worker_main, &run->workers[started]);
         if (status != TELPHER_OK) {
             run->canceled = true;
             break;
@@ -274,7 +275,7 @@ run_workers(struct tp_run *run)
     }
     run->start = tp_clock_ns();
     tp_mutex_unlock(&run->idle_lock);
-    tp_worker_main(&run->workers[0]);
+    tp_rma_worker_main(&run->workers[0]);
     for (uint32_t i = 1; i < started; i++) {
         tp_thread_join(run->workers[i].thread);
     }
@@ -304,42 +305,42 @@ check_kernel(const telpher_rma_kernel *kernel, telpher_error *err)
 }
 
 static telpher_status
-run_watched(struct tp_run *run)
+run_watched(struct tp_rma_run *run)
 {
     telpher_status status;
 
-    tp_crash_watch(run);
+    tp_rma_crash_watch(run);
     status = run_workers(run);
-    tp_crash_forget(run);
+    tp_rma_crash_forget(run);
     return status;
 }
 
 telpher_status
-tp_run_all(struct tp_run *run)
+tp_rma_run_all(struct tp_rma_run *run)
 {
     telpher_status status;
 
     if (run->remote == NULL) {
         return run_watched(run);
     }
-    status = tp_remote_start(run->remote);
+    status = tp_rma_remote_start(run->remote);
     if (status == TELPHER_OK) {
         status = run_watched(run);
-        tp_remote_stop(run->remote);
+        tp_rma_remote_stop(run->remote);
     }
     if (status != TELPHER_OK) { /* the others run already */
-        tp_run_fail(run, status, "process %u has no thread left",
-                    run->remote->world->process);
+        tp_rma_run_fail(run, status, "process %u has no thread left",
+                        run->remote->world->process);
     }
     if (run->link != NULL) {
-        tp_link_settle(run);
+        tp_rma_link_settle(run);
     }
-    tp_remote_end(run);
+    tp_rma_remote_end(run);
     return TELPHER_OK;
 }
 
 telpher_status
-tp_run_finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
+tp_rma_run_finish(telpher_rma_job *job, struct tp_rma_run *run, telpher_error *err)
 {
     telpher_status status = atomic_load(&run->status);
 
@@ -349,20 +350,20 @@ tp_run_finish(telpher_rma_job *job, struct tp_run *run, telpher_error *err)
     run->report = NULL;
     run->timings = NULL;
     job->elapsed_ns = run->end - run->start;
-    tp_run_destroy(run);
+    tp_rma_run_destroy(run);
     if (status != TELPHER_OK) {
-        tp_report_error(err, status,
-                        job->report != NULL ? job->report
-                                            : telpher_status_text(status));
+        tp_rma_report_error(err, status,
+                            job->report != NULL ? job->report
+                                                : telpher_status_text(status));
     }
     return status;
 }
 
-struct tp_run *
-tp_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
-             telpher_status *ret_status, telpher_error *err)
+struct tp_rma_run *
+tp_rma_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+                 telpher_status *ret_status, telpher_error *err)
 {
-    struct tp_run *run = tp_run_create(job, kernel, data, ret_status);
+    struct tp_rma_run *run = tp_rma_run_create(job, kernel, data, ret_status);
 
     if (run == NULL) {
         tell(err, *ret_status,
@@ -379,34 +380,34 @@ static telpher_status
 launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
        telpher_status status, telpher_error *err)
 {
-    struct tp_run *run = NULL;
+    struct tp_rma_run *run = NULL;
 
     if (status == TELPHER_OK) {
-        run = tp_run_begin(job, kernel, data, &status, err);
+        run = tp_rma_run_begin(job, kernel, data, &status, err);
     }
     if (job->world != NULL && atomic_load(&job->world->forked)) {
         status = tell(err, TELPHER_ERR_UNSUPPORTED,
                       "a child of fork() is not one of the job's processes");
     } else if (job->world != NULL) {
-        const struct tp_coming coming = {.own = status, .words = err->text};
+        const struct tp_rma_coming coming = {.own = status, .words = err->text};
 
-        status = tp_remote_begin(job->world, run, job, kernel, &coming, err);
+        status = tp_rma_remote_begin(job->world, run, job, kernel, &coming, err);
     }
     if (status != TELPHER_OK) {
         if (run != NULL) {
             job->report = run->report;
             run->report = NULL;
-            tp_run_destroy(run);
+            tp_rma_run_destroy(run);
         }
         return status;
     }
-    status = tp_run_all(run);
+    status = tp_rma_run_all(run);
     if (status != TELPHER_OK) {
-        tp_run_destroy(run);
+        tp_rma_run_destroy(run);
         return tell(err, status, "the system has no thread left");
     }
-    tp_races_finish(run);
-    return tp_run_finish(job, run, err);
+    tp_rma_races_finish(run);
+    return tp_rma_run_finish(job, run, err);
 }
 
 /* A kernel that brings its launcher was compiled for something else than processors. */
@@ -433,7 +434,7 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
         }
     }
     if (job->world != NULL) {
-        outcome.status = tp_link_launch(job, kernel, data, &outcome, err);
+        outcome.status = tp_rma_link_launch(job, kernel, data, &outcome, err);
     } else {
         kernel->launch(kernel, data, &outcome);
         job->report = outcome.report;
@@ -448,7 +449,7 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
     job->elapsed_ns = outcome.elapsed_ns != 0 ? outcome.elapsed_ns : job->elapsed_ns;
     if (outcome.status != TELPHER_OK && job->world == NULL) {
         tp_rma_log_report(telpher_rma_report(job));
-        tp_report_error(err, outcome.status, telpher_rma_report(job));
+        tp_rma_report_error(err, outcome.status, telpher_rma_report(job));
     }
     return outcome.status;
 }

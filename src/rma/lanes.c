@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/log.h"
-#include "rma/remote.h"
+#include "base/trace/log.h"
+#include "rma/processes/remote.h"
 
 enum { CANCELED_MANY = 1000000 };
 
 const char *
-tp_op_name(enum tp_op op)
+tp_rma_op_name(enum tp_rma_op op)
 {
     static const char *const names[] = {
         "nothing",  "sync",      "shared memory", "lane_sum",  "win_create",
@@ -26,120 +26,123 @@ tp_op_name(enum tp_op op)
 /* ---- all lanes at one call ---- */
 
 static bool
-same_call(const struct tp_call *a, const struct tp_call *b)
+same_call(const struct tp_rma_call *a, const struct tp_rma_call *b)
 {
     return a->op == b->op && memcmp(a->args, b->args, sizeof(a->args)) == 0 &&
            (a->where == b->where || strcmp(a->where, b->where) == 0);
 }
 
 static void
-release(struct tp_rank *rank)
+release(struct tp_rma_rank *rank)
 {
     rank->arrived = 0;
     for (uint32_t i = 0; i < rank->run->lanes; i++) {
         if (rank->lanes[i].parked) {
             rank->lanes[i].parked = false;
-            tp_lane_ready(&rank->lanes[i]);
+            tp_rma_lane_ready(&rank->lanes[i]);
         }
     }
 }
 
 /* What a call gives that is not done, since the run has failed; kernels go on, and need what
  * they share all the same. */
-static struct tp_result
-refused(struct tp_lane *lane, const struct tp_call *call, telpher_status status)
+static struct tp_rma_result
+refused(struct tp_rma_lane *lane, const struct tp_rma_call *call, telpher_status status)
 {
-    struct tp_result result = {status, -1, 0, NULL};
+    struct tp_rma_result result = {status, -1, 0, NULL};
 
-    if (call->op == TP_OP_SHARED) {
-        tp_do_shared(lane, call, &result);
+    if (call->op == TP_RMA_OP_SHARED) {
+        tp_rma_do_shared(lane, call, &result);
     }
     return result;
 }
 
 void
-tp_rank_release(struct tp_rank *rank)
+tp_rma_rank_release(struct tp_rma_rank *rank)
 {
     rank->result = refused(rank->lanes, &rank->call, TELPHER_ERR_CANCELED);
     release(rank);
 }
 
-static struct tp_result
-canceled(struct tp_lane *lane, const struct tp_call *call)
+static struct tp_rma_result
+canceled(struct tp_rma_lane *lane, const struct tp_rma_call *call)
 {
-    struct tp_rank *rank = lane->rank;
+    struct tp_rma_rank *rank = lane->rank;
 
     if (++rank->canceled == CANCELED_MANY) {
         tp_warn("rma",
                 "%s: rank %u does not end, though the launch has failed: %s at %s is "
                 "called on and on",
-                rank->run->kernel->name, rank->index, tp_op_name(call->op),
+                rank->run->kernel->name, rank->index, tp_rma_op_name(call->op),
                 call->where);
     }
-    if (call->op != TP_OP_SHARED) {
-        tp_lane_yield(lane); /* a kernel that asks on and on must not keep others */
+    if (call->op != TP_RMA_OP_SHARED) {
+        tp_rma_lane_yield(lane); /* a kernel that asks on and on must not keep others */
     }
     return refused(lane, call, TELPHER_ERR_CANCELED);
 }
 
-static struct tp_result
-part_ways(struct tp_lane *lane, const struct tp_call *call)
+static struct tp_rma_result
+part_ways(struct tp_rma_lane *lane, const struct tp_rma_call *call)
 {
-    const struct tp_rank *rank = lane->rank;
+    const struct tp_rma_rank *rank = lane->rank;
 
     if (rank->left > 0) {
-        tp_run_fail(rank->run, TELPHER_ERR_INVALID,
-                    "lane %u of rank %u is in %s at %s, which another lane will never "
-                    "reach: it has returned",
-                    lane->api.lane, rank->index, tp_op_name(call->op), call->where);
+        tp_rma_run_fail(
+            rank->run, TELPHER_ERR_INVALID,
+            "lane %u of rank %u is in %s at %s, which another lane will never "
+            "reach: it has returned",
+            lane->api.lane, rank->index, tp_rma_op_name(call->op), call->where);
     } else if (rank->call.op == call->op &&
                strcmp(rank->call.where, call->where) == 0) {
-        tp_run_fail(rank->run, TELPHER_ERR_INVALID,
-                    "lane %u of rank %u has other arguments for %s at %s than the "
-                    "lane before it",
-                    lane->api.lane, rank->index, tp_op_name(call->op), call->where);
+        tp_rma_run_fail(rank->run, TELPHER_ERR_INVALID,
+                        "lane %u of rank %u has other arguments for %s at %s than the "
+                        "lane before it",
+                        lane->api.lane, rank->index, tp_rma_op_name(call->op),
+                        call->where);
     } else {
-        tp_run_fail(rank->run, TELPHER_ERR_INVALID,
-                    "lane %u of rank %u is in %s at %s, another lane in %s at %s",
-                    lane->api.lane, rank->index, tp_op_name(call->op), call->where,
-                    tp_op_name(rank->call.op), rank->call.where);
+        tp_rma_run_fail(rank->run, TELPHER_ERR_INVALID,
+                        "lane %u of rank %u is in %s at %s, another lane in %s at %s",
+                        lane->api.lane, rank->index, tp_rma_op_name(call->op),
+                        call->where, tp_rma_op_name(rank->call.op), rank->call.where);
     }
     return refused(lane, call, TELPHER_ERR_INVALID);
 }
 
 /* What lanes do among themselves is part of a loop that tests. */
 static void
-forget_asks(struct tp_rank *rank, enum tp_op op)
+forget_asks(struct tp_rma_rank *rank, enum tp_rma_op op)
 {
-    if (op != TP_OP_TEST && op != TP_OP_SYNC && op != TP_OP_SHARED &&
-        op != TP_OP_LANE_SUM) {
-        tp_wait_asked(rank);
+    if (op != TP_RMA_OP_TEST && op != TP_RMA_OP_SYNC && op != TP_RMA_OP_SHARED &&
+        op != TP_RMA_OP_LANE_SUM) {
+        tp_rma_wait_asked(rank);
     }
 }
 
-static struct tp_result
-call_once(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
+static struct tp_rma_result
+call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_fn fn)
 {
-    struct tp_rank *rank = lane->rank;
-    struct tp_result result = {TELPHER_OK, -1, 0, NULL};
+    struct tp_rma_rank *rank = lane->rank;
+    struct tp_rma_result result = {TELPHER_OK, -1, 0, NULL};
 
-    tp_races_sync(rank);
+    tp_rma_races_sync(rank);
     if (rank->run->params.check != 0) {
-        tp_lane_yield(lane); /* other ranks may be first */
+        tp_rma_lane_yield(lane); /* other ranks may be first */
     }
-    if (tp_unlikely(rank->asks.kind != TP_WAIT_NONE)) {
+    if (tp_unlikely(rank->asks.kind != TP_RMA_WAIT_NONE)) {
         forget_asks(rank, call->op);
     }
     fn(lane, call, &result);
-    tp_races_sync(rank);
+    tp_rma_races_sync(rank);
     return result;
 }
 
-struct tp_result
-tp_lane_call(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
+struct tp_rma_result
+tp_rma_lane_call(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                 tp_rma_call_fn fn)
 {
-    struct tp_rank *rank = lane->rank;
-    struct tp_result result;
+    struct tp_rma_rank *rank = lane->rank;
+    struct tp_rma_result result;
 
     if (tp_unlikely(atomic_load_explicit(&rank->run->status, memory_order_relaxed) !=
                     TELPHER_OK)) {
@@ -157,7 +160,7 @@ tp_lane_call(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
     }
     if (++rank->arrived < rank->run->lanes) {
         lane->parked = true;
-        tp_lane_suspend(lane);
+        tp_rma_lane_suspend(lane);
         return rank->result;
     }
     result = call_once(lane, call, fn);
@@ -168,31 +171,31 @@ tp_lane_call(struct tp_lane *lane, const struct tp_call *call, tp_call_fn fn)
 
 /* Those who wait for one that has returned, or for anybody's return. */
 static void
-poke_all(struct tp_run *run)
+poke_all(struct tp_rma_run *run)
 {
     for (uint32_t i = 0; i < run->params.ranks; i++) {
-        tp_rank_poke(&run->ranks[run->first + i]);
+        tp_rma_rank_poke(&run->ranks[run->first + i]);
     }
 }
 
 void
-tp_lane_end(struct tp_lane *lane)
+tp_rma_lane_end(struct tp_rma_lane *lane)
 {
-    struct tp_rank *rank = lane->rank;
-    struct tp_run *run = rank->run;
+    struct tp_rma_rank *rank = lane->rank;
+    struct tp_rma_run *run = rank->run;
 
     rank->left++;
     if (rank->arrived > 0 && atomic_load(&run->status) == TELPHER_OK) {
-        tp_run_fail(run, TELPHER_ERR_INVALID,
-                    "lane %u of rank %u has returned; another lane is in %s at %s",
-                    lane->api.lane, rank->index, tp_op_name(rank->call.op),
-                    rank->call.where);
+        tp_rma_run_fail(run, TELPHER_ERR_INVALID,
+                        "lane %u of rank %u has returned; another lane is in %s at %s",
+                        lane->api.lane, rank->index, tp_rma_op_name(rank->call.op),
+                        rank->call.where);
     }
     if (rank->left < run->lanes) {
         return;
     }
     if (run->remote != NULL) {
-        tp_remote_returned(lane);
+        tp_rma_remote_returned(lane);
     }
     rank->worker->live--;
     atomic_store(&rank->returned, true);

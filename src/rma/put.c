@@ -3,53 +3,56 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "rma/remote.h"
+#include "rma/processes/remote.h"
 
 /* What one access is to: found and checked. */
 struct target {
-    struct tp_rank *rank;
+    struct tp_rma_rank *rank;
     char *at;
 };
 
-struct tp_window *
-tp_window_find(struct tp_run *run, telpher_rma_win win)
+struct tp_rma_window *
+tp_rma_window_find(struct tp_rma_run *run, telpher_rma_win win)
 {
-    struct tp_window *window = NULL;
+    struct tp_rma_window *window = NULL;
 
-    if (win >= 0 && win < TP_WINDOWS_MAX) {
+    if (win >= 0 && win < TP_RMA_WINDOWS_MAX) {
         window = atomic_load(&run->windows[win]);
     }
     return window != NULL && atomic_load(&window->open) ? window : NULL;
 }
 
 static telpher_status
-find_target(struct tp_lane *lane, const struct tp_call *call, struct target *ret_target)
+find_target(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+            struct target *ret_target)
 {
     const telpher_rma_access *a = call->in;
-    struct tp_run *run = lane->rank->run;
-    struct tp_window *window = tp_window_find(run, a->win);
-    const struct tp_part *part;
+    struct tp_rma_run *run = lane->rank->run;
+    struct tp_rma_window *window = tp_rma_window_find(run, a->win);
+    const struct tp_rma_part *part;
 
     if (window == NULL ||
         window->group->positions[lane->rank->index] == TELPHER_RMA_NO_RANK) {
-        return tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d", a->win);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d",
+                                  a->win);
     }
     if (a->rank >= window->group->size) {
-        return tp_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                              "rank %u; the window has %u ranks", a->rank,
-                              window->group->size);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                  "rank %u; the window has %u ranks", a->rank,
+                                  window->group->size);
     }
     part = &window->parts[a->rank];
     if (a->off > part->len || a->len > part->len - a->off) {
-        return tp_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                              "bytes %llu to %llu of rank %u, whose part has %llu",
-                              (unsigned long long)a->off,
-                              (unsigned long long)(a->off + a->len), a->rank,
-                              (unsigned long long)part->len);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                  "bytes %llu to %llu of rank %u, whose part has %llu",
+                                  (unsigned long long)a->off,
+                                  (unsigned long long)(a->off + a->len), a->rank,
+                                  (unsigned long long)part->len);
     }
-    if (a->local == NULL && a->len != 0 && call->op != TP_OP_PUT_VALUE) {
-        return tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                              "%llu bytes at no address", (unsigned long long)a->len);
+    if (a->local == NULL && a->len != 0 && call->op != TP_RMA_OP_PUT_VALUE) {
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                  "%llu bytes at no address",
+                                  (unsigned long long)a->len);
     }
     ret_target->rank = &run->ranks[window->group->members[a->rank]];
     ret_target->at = part->base + a->off;
@@ -57,85 +60,86 @@ find_target(struct tp_lane *lane, const struct tp_call *call, struct target *ret
 }
 
 static telpher_status
-check_tag(struct tp_lane *lane, const struct tp_call *call, uint32_t tag)
+check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call, uint32_t tag)
 {
     if (tag >= lane->api.tags) {
-        return tp_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                              "tag %u; the launch has %u tags", tag, lane->api.tags);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                  "tag %u; the launch has %u tags", tag,
+                                  lane->api.tags);
     }
     return TELPHER_OK;
 }
 
 void
-tp_rank_notify(struct tp_rank *to, uint32_t from, uint32_t tag)
+tp_rma_rank_notify(struct tp_rma_rank *to, uint32_t from, uint32_t tag)
 {
     atomic_store_explicit(&to->senders[tag], from + 1, memory_order_relaxed);
     atomic_fetch_add(&to->counts[tag], 1); /* behind everything that was copied */
-    tp_rank_poke(to);
+    tp_rma_rank_poke(to);
 }
 
 static void
-notify(struct tp_rank *from, struct tp_rank *to, uint32_t tag)
+notify(struct tp_rma_rank *from, struct tp_rma_rank *to, uint32_t tag)
 {
-    tp_races_send(from, to, tag);
-    tp_rank_notify(to, from->index, tag);
+    tp_rma_races_send(from, to, tag);
+    tp_rma_rank_notify(to, from->index, tag);
 }
 
 /* Source and target may overlap, or be the same bytes: then nothing moves. */
 static void
-copy(struct tp_lane *lane, const struct tp_call *call, void *dst, const void *src,
-     size_t len)
+copy(struct tp_rma_lane *lane, const struct tp_rma_call *call, void *dst,
+     const void *src, size_t len)
 {
     if (dst == src || len == 0) {
         return;
     }
-    tp_races_access(lane->rank, src, len, false, call->where);
-    tp_races_access(lane->rank, dst, len, true, call->where);
+    tp_rma_races_access(lane->rank, src, len, false, call->where);
+    tp_rma_races_access(lane->rank, dst, len, true, call->where);
     memmove(dst, src, len);
 }
 
 /* put, put_notify and put_value_notify */
 void
-tp_do_put(struct tp_lane *lane, const struct tp_call *call,
-          struct tp_result *ret_result)
+tp_rma_do_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+              struct tp_rma_result *ret_result)
 {
     const telpher_rma_access *a = call->in;
     struct target target;
 
     ret_result->status = find_target(lane, call, &target);
-    if (ret_result->status == TELPHER_OK && call->op != TP_OP_PUT) {
+    if (ret_result->status == TELPHER_OK && call->op != TP_RMA_OP_PUT) {
         ret_result->status = check_tag(lane, call, a->tag);
     }
     if (ret_result->status != TELPHER_OK) {
         return;
     }
-    if (call->op == TP_OP_PUT_VALUE) {
+    if (call->op == TP_RMA_OP_PUT_VALUE) {
         if ((uintptr_t)target.at % sizeof(uint64_t) != 0) {
-            ret_result->status =
-                tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                               "8 bytes at offset %llu do not begin at a multiple of 8",
-                               (unsigned long long)a->off);
+            ret_result->status = tp_rma_call_refuse(
+                lane, TELPHER_ERR_INVALID, call,
+                "8 bytes at offset %llu do not begin at a multiple of 8",
+                (unsigned long long)a->off);
             return;
         }
     }
     if (target.rank->remote) {
-        tp_remote_put(lane, call, target.rank, ret_result);
+        tp_rma_remote_put(lane, call, target.rank, ret_result);
         return;
     }
-    if (call->op == TP_OP_PUT_VALUE) {
-        tp_races_access(lane->rank, target.at, sizeof(uint64_t), true, call->where);
+    if (call->op == TP_RMA_OP_PUT_VALUE) {
+        tp_rma_races_access(lane->rank, target.at, sizeof(uint64_t), true, call->where);
         *(uint64_t *)(void *)target.at = a->value;
     } else {
         copy(lane, call, target.at, a->local, a->len);
     }
-    if (call->op != TP_OP_PUT) {
+    if (call->op != TP_RMA_OP_PUT) {
         notify(lane->rank, target.rank, a->tag);
     }
 }
 
 void
-tp_do_get(struct tp_lane *lane, const struct tp_call *call,
-          struct tp_result *ret_result)
+tp_rma_do_get(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+              struct tp_rma_result *ret_result)
 {
     const telpher_rma_access *a = call->in;
     struct target target;
@@ -145,7 +149,7 @@ tp_do_get(struct tp_lane *lane, const struct tp_call *call,
         return;
     }
     if (target.rank->remote) {
-        tp_remote_get(lane, call, target.rank, ret_result);
+        tp_rma_remote_get(lane, call, target.rank, ret_result);
     } else {
         copy(lane, call, a->local, target.at, a->len);
     }
@@ -153,17 +157,17 @@ tp_do_get(struct tp_lane *lane, const struct tp_call *call,
 
 /* args: group, rank, tag */
 void
-tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
-             struct tp_result *ret_result)
+tp_rma_do_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                 struct tp_rma_result *ret_result)
 {
-    struct tp_rank *rank = lane->rank;
-    const struct tp_group *group =
-        tp_group_find(rank, (telpher_rma_comm)(int64_t)call->args[0]);
+    struct tp_rma_rank *rank = lane->rank;
+    const struct tp_rma_group *group =
+        tp_rma_group_find(rank, (telpher_rma_comm)(int64_t)call->args[0]);
     uint32_t tag = (uint32_t)call->args[2];
-    struct tp_rank *to;
+    struct tp_rma_rank *to;
 
     if (group == NULL || call->args[1] >= group->size) {
-        ret_result->status = tp_call_refuse(
+        ret_result->status = tp_rma_call_refuse(
             lane, TELPHER_ERR_RANGE, call, "no rank %llu in group %d",
             (unsigned long long)call->args[1], (int)(int64_t)call->args[0]);
         return;
@@ -174,7 +178,7 @@ tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
     }
     to = &rank->run->ranks[group->members[call->args[1]]];
     if (to->remote) {
-        tp_remote_notify(lane, call, to, tag, ret_result);
+        tp_rma_remote_notify(lane, call, to, tag, ret_result);
     } else {
         notify(rank, to, tag);
     }
@@ -182,14 +186,14 @@ tp_do_notify(struct tp_lane *lane, const struct tp_call *call,
 
 /* Within a process a put has arrived when it returns. args: window */
 void
-tp_do_flush(struct tp_lane *lane, const struct tp_call *call,
-            struct tp_result *ret_result)
+tp_rma_do_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                struct tp_rma_result *ret_result)
 {
-    if (tp_window_find(lane->rank->run, (telpher_rma_win)(int64_t)call->args[0]) ==
+    if (tp_rma_window_find(lane->rank->run, (telpher_rma_win)(int64_t)call->args[0]) ==
         NULL) {
-        ret_result->status = tp_call_refuse(
+        ret_result->status = tp_rma_call_refuse(
             lane, TELPHER_ERR_RANGE, call, "no window %d", (int)(int64_t)call->args[0]);
     } else if (lane->rank->run->remote != NULL) {
-        tp_remote_flush(lane, call, ret_result);
+        tp_rma_remote_flush(lane, call, ret_result);
     }
 }

@@ -3,62 +3,64 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "rma/remote.h"
+#include "rma/processes/remote.h"
 
 enum { CHUNK = 512 }; /* [bytes] */
 
 /* All members have come to the end: no other process has anything more to do with the memory.
  * Of a call that failed they may still read it. */
 static void
-forget_fold(const struct tp_lane *lane, struct tp_group *group, telpher_status status)
+forget_fold(const struct tp_rma_lane *lane, struct tp_rma_group *group,
+            telpher_status status)
 {
     if (group->spread != NULL && status == TELPHER_OK) {
-        tp_group_slot(lane->rank, group)->fold = (telpher_rma_fold){0};
+        tp_rma_group_slot(lane->rank, group)->fold = (telpher_rma_fold){0};
     }
 }
 
 void
-tp_do_broadcast(struct tp_lane *lane, const struct tp_call *call,
-                struct tp_result *ret_result)
+tp_rma_do_broadcast(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                    struct tp_rma_result *ret_result)
 {
     const telpher_rma_fold *f = call->in;
     const uint64_t args[4] = {f->root, f->count};
-    struct tp_group *group = tp_group_begin(lane, call, args, ret_result);
+    struct tp_rma_group *group = tp_rma_group_begin(lane, call, args, ret_result);
 
     if (group == NULL) {
         return;
     }
     if (f->root >= group->size || (f->dst == NULL && f->count != 0)) {
-        ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "root %u, %llu bytes at %p",
-                           f->root, (unsigned long long)f->count, f->dst);
+        ret_result->status = tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                                "root %u, %llu bytes at %p", f->root,
+                                                (unsigned long long)f->count, f->dst);
         return;
     }
-    tp_group_slot(lane->rank, group)->fold = *f;
+    tp_rma_group_slot(lane->rank, group)->fold = *f;
     if (group->spread != NULL) {
-        ret_result->status = tp_spread_broadcast(lane, group, f);
+        ret_result->status = tp_rma_spread_broadcast(lane, group, f);
         forget_fold(lane, group, ret_result->status);
         return;
     }
-    ret_result->status = tp_group_meet(lane, group, NULL);
+    ret_result->status = tp_rma_group_meet(lane, group, NULL);
     if (ret_result->status != TELPHER_OK) {
         return;
     }
     if (group->slots[f->root].fold.src != f->dst && f->count != 0) {
-        tp_races_access(lane->rank, group->slots[f->root].fold.src, f->count, false,
-                        call->where);
-        tp_races_access(lane->rank, f->dst, f->count, true, call->where);
+        tp_rma_races_access(lane->rank, group->slots[f->root].fold.src, f->count, false,
+                            call->where);
+        tp_rma_races_access(lane->rank, f->dst, f->count, true, call->where);
         memmove(f->dst, group->slots[f->root].fold.src, f->count);
     }
-    ret_result->status = tp_group_meet(lane, group, NULL); /* the root may change it */
+    ret_result->status =
+        tp_rma_group_meet(lane, group, NULL); /* the root may change it */
 }
 
 /* Elements first to last, from all members, to whoever gets the result. */
 static void
-fold_part(const struct tp_group *group, uint64_t first, uint64_t last)
+fold_part(const struct tp_rma_group *group, uint64_t first, uint64_t last)
 {
     const telpher_rma_fold *f = &group->slots[0].fold;
-    size_t size = tp_fold_size(f->type);
+    size_t size = tp_rma_fold_size(f->type);
     _Alignas(16) char sum[CHUNK];
 
     while (first < last) {
@@ -66,8 +68,8 @@ fold_part(const struct tp_group *group, uint64_t first, uint64_t last)
 
         memcpy(sum, (const char *)f->src + first * size, count * size);
         for (uint32_t i = 1; i < group->size; i++) {
-            tp_fold(f->type, f->op, sum,
-                    (const char *)group->slots[i].fold.src + first * size, count);
+            tp_rma_fold(f->type, f->op, sum,
+                        (const char *)group->slots[i].fold.src + first * size, count);
         }
         for (uint32_t i = 0; i < group->size; i++) {
             if ((f->root == TELPHER_RMA_NO_RANK || f->root == i) &&
@@ -81,36 +83,38 @@ fold_part(const struct tp_group *group, uint64_t first, uint64_t last)
 }
 
 static void
-fold_all(struct tp_run *run, struct tp_group *group)
+fold_all(struct tp_rma_run *run, struct tp_rma_group *group)
 {
     (void)run;
     fold_part(group, 0, group->slots[0].fold.count);
 }
 
 static telpher_status
-check_fold(struct tp_lane *lane, const struct tp_call *call,
-           const struct tp_group *group)
+check_fold(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+           const struct tp_rma_group *group)
 {
     const telpher_rma_fold *f = call->in;
     bool gets = f->root == TELPHER_RMA_NO_RANK ||
                 f->root == group->positions[lane->rank->index];
-    size_t size = tp_fold_size(f->type);
+    size_t size = tp_rma_fold_size(f->type);
 
     if (size == 0 || f->op > TELPHER_RMA_MAX || f->count > SIZE_MAX / 16 ||
         (f->flags & ~TELPHER_RMA_FIXED_ORDER) != 0) {
-        return tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                              "no such reduction: type %u, op %u, flags %u, %llu",
-                              f->type, f->op, f->flags, (unsigned long long)f->count);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                  "no such reduction: type %u, op %u, flags %u, %llu",
+                                  f->type, f->op, f->flags,
+                                  (unsigned long long)f->count);
     }
     if (f->root != TELPHER_RMA_NO_RANK && f->root >= group->size) {
-        return tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "root %u of %u ranks",
-                              f->root, group->size);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "root %u of %u ranks",
+                                  f->root, group->size);
     }
     if (f->count != 0 &&
         (f->src == NULL || (gets && f->dst == NULL) || (uintptr_t)f->src % size != 0 ||
          (gets && (uintptr_t)f->dst % size != 0))) {
-        return tp_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                              "%zu-byte elements from %p to %p", size, f->src, f->dst);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                  "%zu-byte elements from %p to %p", size, f->src,
+                                  f->dst);
     }
     return TELPHER_OK;
 }
@@ -118,35 +122,36 @@ check_fold(struct tp_lane *lane, const struct tp_call *call,
 /* Few elements: by the last to come. Many: each member does a part of them, in both cases
  * in the order of the ranks. */
 static telpher_status
-fold_together(struct tp_lane *lane, struct tp_group *group, const telpher_rma_fold *f)
+fold_together(struct tp_rma_lane *lane, struct tp_rma_group *group,
+              const telpher_rma_fold *f)
 {
     uint64_t me = group->positions[lane->rank->index];
     telpher_status status;
 
-    if (f->count * tp_fold_size(f->type) <= TP_FOLD_SMALL) {
-        return tp_group_meet(lane, group, fold_all);
+    if (f->count * tp_rma_fold_size(f->type) <= TP_RMA_FOLD_SMALL) {
+        return tp_rma_group_meet(lane, group, fold_all);
     }
     if (group->spread != NULL) {
-        return tp_spread_fold(lane, group, f);
+        return tp_rma_spread_fold(lane, group, f);
     }
-    status = tp_group_meet(lane, group, NULL);
+    status = tp_rma_group_meet(lane, group, NULL);
     if (status == TELPHER_OK) {
         uint64_t each = f->count / group->size, rest = f->count % group->size;
         uint64_t first = me * each + TP_MIN(me, rest);
 
         fold_part(group, first, first + each + (me < rest));
-        status = tp_group_meet(lane, group, NULL);
+        status = tp_rma_group_meet(lane, group, NULL);
     }
     return status;
 }
 
 void
-tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
-             struct tp_result *ret_result)
+tp_rma_do_reduce(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                 struct tp_rma_result *ret_result)
 {
     const telpher_rma_fold *f = call->in;
     const uint64_t args[4] = {f->root, f->count, (uint64_t)f->type << 16 | f->op};
-    struct tp_group *group = tp_group_begin(lane, call, args, ret_result);
+    struct tp_rma_group *group = tp_rma_group_begin(lane, call, args, ret_result);
     size_t len;
 
     if (group == NULL) {
@@ -156,13 +161,13 @@ tp_do_reduce(struct tp_lane *lane, const struct tp_call *call,
     if (ret_result->status != TELPHER_OK) {
         return;
     }
-    len = f->count * tp_fold_size(f->type);
-    tp_group_slot(lane->rank, group)->fold = *f;
-    tp_races_access(lane->rank, f->src, len, false, call->where);
+    len = f->count * tp_rma_fold_size(f->type);
+    tp_rma_group_slot(lane->rank, group)->fold = *f;
+    tp_rma_races_access(lane->rank, f->src, len, false, call->where);
     ret_result->status = fold_together(lane, group, f);
     forget_fold(lane, group, ret_result->status);
     if (f->root == TELPHER_RMA_NO_RANK ||
         f->root == group->positions[lane->rank->index]) {
-        tp_races_access(lane->rank, f->dst, len, true, call->where);
+        tp_rma_races_access(lane->rank, f->dst, len, true, call->where);
     }
 }

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/log.h"
-#include "rma/remote.h"
+#include "base/trace/log.h"
+#include "rma/processes/remote.h"
 
 enum { ROWS_MAX = 64, NAMES_MAX = 8, WORDS_MAX = 4096 };
 
 static void
-print_missing(FILE *out, const struct tp_run *run, const struct tp_group *group,
+print_missing(FILE *out, const struct tp_rma_run *run, const struct tp_rma_group *group,
               uint32_t generation)
 {
     uint32_t missing = 0;
@@ -30,12 +30,12 @@ print_missing(FILE *out, const struct tp_run *run, const struct tp_group *group,
         fprintf(out, " and %u more", missing - NAMES_MAX);
     }
     if (group->spread != NULL) {
-        tp_spread_print_missing(out, run, group, generation);
+        tp_rma_spread_print_missing(out, run, group, generation);
     }
 }
 
 static void
-print_sender(FILE *out, const struct tp_rank *rank, uint32_t tag, uint32_t from)
+print_sender(FILE *out, const struct tp_rma_rank *rank, uint32_t tag, uint32_t from)
 {
     uint32_t last = atomic_load(&rank->senders[tag]);
 
@@ -50,16 +50,16 @@ print_sender(FILE *out, const struct tp_rank *rank, uint32_t tag, uint32_t from)
 }
 
 static void
-print_tag(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
+print_tag(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *w)
 {
     fprintf(out, "%s tag %u: %u of %u",
-            w->op == TP_OP_TEST ? "tests in vain for" : "waits for", w->tag,
+            w->op == TP_RMA_OP_TEST ? "tests in vain for" : "waits for", w->tag,
             atomic_load(&rank->counts[w->tag]) - rank->taken[w->tag], w->count);
     print_sender(out, rank, w->tag, w->from);
 }
 
 static void
-print_any(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
+print_any(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *w)
 {
     uint32_t known = 0; /* the first tag that ever came, if one did */
 
@@ -78,36 +78,37 @@ print_any(FILE *out, const struct tp_rank *rank, const struct tp_wait *w)
 
 /* The rank's lock is held. */
 static void
-print_wait(FILE *out, const struct tp_rank *rank, const struct tp_wait *w, tp_ns now)
+print_wait(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *w,
+           tp_ns now)
 {
     fprintf(out, "rank %u: ", rank->index);
-    if (w->kind == TP_WAIT_TAG) {
+    if (w->kind == TP_RMA_WAIT_TAG) {
         print_tag(out, rank, w);
-    } else if (w->kind == TP_WAIT_ANY) {
+    } else if (w->kind == TP_RMA_WAIT_ANY) {
         print_any(out, rank, w);
-    } else if (w->kind == TP_WAIT_ANSWER) {
-        fprintf(out, "waits in %s for %u answers of other processes", tp_op_name(w->op),
-                atomic_load(&rank->answers));
-    } else if (w->kind == TP_WAIT_ROOM) {
+    } else if (w->kind == TP_RMA_WAIT_ANSWER) {
+        fprintf(out, "waits in %s for %u answers of other processes",
+                tp_rma_op_name(w->op), atomic_load(&rank->answers));
+    } else if (w->kind == TP_RMA_WAIT_ROOM) {
         fprintf(out,
                 "waits in %s for room: %u commands to other processes are before it",
-                tp_op_name(w->op), (unsigned)TP_RING);
+                tp_rma_op_name(w->op), (unsigned)TP_RMA_RING);
     } else {
-        fprintf(out, "waits in %s", tp_op_name(w->op));
+        fprintf(out, "waits in %s", tp_rma_op_name(w->op));
         print_missing(out, rank->run, w->group, w->generation);
     }
     fprintf(out, "; since %.3f ms, at %s\n", (double)(now - w->since) * 1e-6, w->where);
 }
 
 static void
-print_rank(FILE *out, struct tp_rank *rank, tp_ns now)
+print_rank(FILE *out, struct tp_rma_rank *rank, tp_ns now)
 {
     const char *last = atomic_load_explicit(&rank->last, memory_order_relaxed);
 
     tp_mutex_lock(&rank->lock);
-    if (rank->wait.kind != TP_WAIT_NONE) {
+    if (rank->wait.kind != TP_RMA_WAIT_NONE) {
         print_wait(out, rank, &rank->wait, now);
-    } else if (rank->asks.kind != TP_WAIT_NONE && !atomic_load(&rank->returned)) {
+    } else if (rank->asks.kind != TP_RMA_WAIT_NONE && !atomic_load(&rank->returned)) {
         print_wait(out, rank, &rank->asks, now);
     } else if (atomic_load(&rank->returned)) {
         fprintf(out, "rank %u: has returned from the kernel, last call at %s\n",
@@ -121,7 +122,7 @@ print_rank(FILE *out, struct tp_rank *rank, tp_ns now)
 }
 
 void
-tp_report_table(FILE *out, struct tp_run *run)
+tp_rma_report_table(FILE *out, struct tp_rma_run *run)
 {
     tp_ns now = tp_clock_ns();
     uint32_t rows = TP_MIN(run->params.ranks, (uint32_t)ROWS_MAX);
@@ -153,7 +154,7 @@ tp_rma_log_report(const char *report)
 }
 
 void
-tp_report_words(char *words, size_t max, const char *kernel, const char *report)
+tp_rma_report_text(char *words, size_t max, const char *kernel, const char *report)
 {
     size_t name = strlen(kernel);
 
@@ -164,15 +165,15 @@ tp_report_words(char *words, size_t max, const char *kernel, const char *report)
 }
 
 void
-tp_report_error(telpher_error *err, telpher_status status, const char *report)
+tp_rma_report_error(telpher_error *err, telpher_status status, const char *report)
 {
     err->code = status;
-    tp_report_words(err->text, sizeof(err->text), "", report);
+    tp_rma_report_text(err->text, sizeof(err->text), "", report);
 }
 
 /* Of malloc(); NULL without memory. */
 static char *
-make_report(struct tp_run *run, const char *words, bool with_table)
+make_report(struct tp_rma_run *run, const char *words, bool with_table)
 {
     char *text = NULL;
     size_t size;
@@ -181,7 +182,7 @@ make_report(struct tp_run *run, const char *words, bool with_table)
     if (out != NULL) {
         fprintf(out, "%s: %s\n", run->kernel->name, words);
         if (with_table && run->link == NULL) { /* a GPU's ranks tell at its end */
-            tp_report_table(out, run);
+            tp_rma_report_table(out, run);
         }
         fclose(out);
     }
@@ -189,7 +190,7 @@ make_report(struct tp_run *run, const char *words, bool with_table)
 }
 
 void
-tp_run_warn(struct tp_run *run, const char *words, ...)
+tp_rma_run_warn(struct tp_rma_run *run, const char *words, ...)
 {
     char text[WORDS_MAX], *report;
     va_list args;
@@ -203,7 +204,7 @@ tp_run_warn(struct tp_run *run, const char *words, ...)
 }
 
 static void
-write_report(struct tp_run *run, telpher_status status, const char *words)
+write_report(struct tp_rma_run *run, telpher_status status, const char *words)
 {
     /* with a race all have returned */
     char *text = make_report(run, words, status != TELPHER_ERR_RACE);
@@ -219,20 +220,20 @@ write_report(struct tp_run *run, telpher_status status, const char *words)
 }
 
 static void
-fail(struct tp_run *run, telpher_status status, const char *words)
+fail(struct tp_rma_run *run, telpher_status status, const char *words)
 {
     if (!atomic_exchange(&run->failed, true)) {
         write_report(run, status, words); /* before anything changes by it */
         atomic_store(&run->status, status);
-        tp_run_wake(run);
+        tp_rma_run_wake(run);
         if (run->remote != NULL) {
-            tp_remote_failed(run->remote);
+            tp_rma_remote_failed(run->remote);
         }
     }
 }
 
 void
-tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
+tp_rma_run_fail(struct tp_rma_run *run, telpher_status status, const char *words, ...)
 {
     char text[WORDS_MAX];
     va_list args;
@@ -244,7 +245,7 @@ tp_run_fail(struct tp_run *run, telpher_status status, const char *words, ...)
 }
 
 void
-tp_run_add(struct tp_run *run, const char *words, ...)
+tp_rma_run_add(struct tp_rma_run *run, const char *words, ...)
 {
     char text[WORDS_MAX], *whole = NULL;
     size_t size;
@@ -268,8 +269,8 @@ tp_run_add(struct tp_run *run, const char *words, ...)
 }
 
 telpher_status
-tp_call_refuse(struct tp_lane *lane, telpher_status status, const struct tp_call *call,
-               const char *words, ...)
+tp_rma_call_refuse(struct tp_rma_lane *lane, telpher_status status,
+                   const struct tp_rma_call *call, const char *words, ...)
 {
     char text[WORDS_MAX], whole[WORDS_MAX + 128];
     va_list args;
@@ -278,7 +279,7 @@ tp_call_refuse(struct tp_lane *lane, telpher_status status, const struct tp_call
     vsnprintf(text, sizeof(text), words, args);
     va_end(args);
     snprintf(whole, sizeof(whole), "rank %u, %s at %s: %s", lane->rank->index,
-             tp_op_name(call->op), call->where, text);
+             tp_rma_op_name(call->op), call->where, text);
     fail(lane->rank->run, status, whole);
     return status;
 }

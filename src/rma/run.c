@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/spin.h"
-#include "rma/remote.h"
+#include "base/os/spin.h"
+#include "rma/processes/remote.h"
 #include "rma/rma_int.h"
 
 #define SPIN_FEW ((tp_ns)20000) /* [ns] to spin where processors are few */
@@ -23,7 +23,7 @@ first_of(const telpher_rma_params *p, uint32_t device)
 }
 
 static telpher_status
-make_groups(struct tp_run *run)
+make_groups(struct tp_rma_run *run)
 {
     const telpher_rma_params *p = &run->params;
     uint32_t *members = tp_alloc_array(run->world, sizeof(*members), "groups");
@@ -36,23 +36,23 @@ make_groups(struct tp_run *run)
     for (uint32_t i = 0; i < run->world; i++) {
         members[i] = i;
     }
-    status = tp_group_create(run, members, run->world, "the world", -1, &index);
+    status = tp_rma_group_create(run, members, run->world, "the world", -1, &index);
     for (uint32_t d = 0; d < run->device_count && status == TELPHER_OK; d++) {
         uint32_t process = d / p->devices, own = d % p->devices;
         uint32_t first = first_of(p, own);
 
-        status = tp_group_create(run, members + (size_t)process * p->ranks + first,
-                                 first_of(p, own + 1) - first, "device group %d", -1,
-                                 &index);
+        status = tp_rma_group_create(run, members + (size_t)process * p->ranks + first,
+                                     first_of(p, own + 1) - first, "device group %d",
+                                     -1, &index);
     }
     tp_free(members);
     return status;
 }
 
 static void
-init_lane(struct tp_lane *lane, struct tp_rank *rank, uint32_t index)
+init_lane(struct tp_rma_lane *lane, struct tp_rma_rank *rank, uint32_t index)
 {
-    const struct tp_run *run = rank->run;
+    const struct tp_rma_run *run = rank->run;
     const telpher_rma_params *p = &run->params;
     uint32_t device = rank->device % p->devices, first = first_of(p, device);
 
@@ -76,9 +76,9 @@ init_lane(struct tp_lane *lane, struct tp_rank *rank, uint32_t index)
 }
 
 static void
-init_rank(struct tp_run *run, uint32_t i)
+init_rank(struct tp_rma_run *run, uint32_t i)
 {
-    struct tp_rank *rank = &run->ranks[run->first + i];
+    struct tp_rma_rank *rank = &run->ranks[run->first + i];
     size_t tags = (size_t)i * run->params.tags;
 
     rank->device = run->first / run->params.ranks * run->params.devices +
@@ -87,7 +87,7 @@ init_rank(struct tp_run *run, uint32_t i)
     rank->counts = run->counts + tags;
     rank->senders = run->senders + tags;
     rank->taken = run->taken + tags;
-    rank->unflushed = run->unflushed + (size_t)i * tp_spread_processes(run);
+    rank->unflushed = run->unflushed + (size_t)i * tp_rma_spread_processes(run);
     tp_mutex_init(&rank->lock);
     for (uint32_t k = 0; k < run->lanes; k++) {
         init_lane(&rank->lanes[k], rank, k);
@@ -95,7 +95,7 @@ init_rank(struct tp_run *run, uint32_t i)
 }
 
 static void
-init_ranks(struct tp_run *run)
+init_ranks(struct tp_rma_run *run)
 {
     for (uint32_t i = 0; i < run->world; i++) {
         run->ranks[i].run = run;
@@ -108,14 +108,14 @@ init_ranks(struct tp_run *run)
 }
 
 static telpher_status
-alloc_ranks(struct tp_run *run)
+alloc_ranks(struct tp_rma_run *run)
 {
     const telpher_rma_params *p = &run->params;
     size_t counters = (size_t)p->ranks * p->tags;
 
     run->ranks = tp_alloc_array(run->world, sizeof(*run->ranks), "ranks");
     run->unflushed =
-        tp_alloc_array((size_t)p->ranks * tp_spread_processes(run), 1, "ranks");
+        tp_alloc_array((size_t)p->ranks * tp_rma_spread_processes(run), 1, "ranks");
     run->lane_memory = tp_alloc_array((size_t)p->ranks * run->lanes,
                                       sizeof(*run->lane_memory), "lanes");
     run->counts = tp_alloc_array(counters, sizeof(*run->counts), "counters");
@@ -128,12 +128,13 @@ alloc_ranks(struct tp_run *run)
         return TELPHER_ERR_NO_MEMORY;
     }
     init_ranks(run);
-    return tp_stacks_init(&run->stacks, (size_t)p->ranks * run->lanes, p->stack_bytes);
+    return tp_rma_stacks_init(&run->stacks, (size_t)p->ranks * run->lanes,
+                              p->stack_bytes);
 }
 
 /* Neighbours share a worker. */
 static telpher_status
-fill_worker(struct tp_run *run, struct tp_worker *w)
+fill_worker(struct tp_rma_run *run, struct tp_rma_worker *w)
 {
     uint32_t first =
         (uint32_t)((uint64_t)w->index * run->params.ranks / run->worker_count);
@@ -142,9 +143,9 @@ fill_worker(struct tp_run *run, struct tp_worker *w)
 
     w->rank_count = w->live = last - first;
     w->ready_size = w->rank_count * run->lanes;
-    w->ranks = tp_alloc_array(w->rank_count, sizeof(struct tp_rank *), "worker");
-    w->ready = tp_alloc_array(w->ready_size, sizeof(struct tp_lane *), "worker");
-    w->poked = tp_alloc_array(tp_worker_poke_words(w), sizeof(uint64_t), "worker");
+    w->ranks = tp_alloc_array(w->rank_count, sizeof(struct tp_rma_rank *), "worker");
+    w->ready = tp_alloc_array(w->ready_size, sizeof(struct tp_rma_lane *), "worker");
+    w->poked = tp_alloc_array(tp_rma_worker_poke_words(w), sizeof(uint64_t), "worker");
     if (w->ranks == NULL || w->ready == NULL || w->poked == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -157,7 +158,7 @@ fill_worker(struct tp_run *run, struct tp_worker *w)
 }
 
 static telpher_status
-alloc_workers(struct tp_run *run)
+alloc_workers(struct tp_rma_run *run)
 {
     uint64_t seed = run->params.seed != 0 ? run->params.seed : tp_clock_ns();
     telpher_status status = TELPHER_OK;
@@ -167,7 +168,7 @@ alloc_workers(struct tp_run *run)
         return TELPHER_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < run->worker_count && status == TELPHER_OK; i++) {
-        struct tp_worker *w = &run->workers[i];
+        struct tp_rma_worker *w = &run->workers[i];
 
         w->run = run;
         w->index = i;
@@ -180,25 +181,25 @@ alloc_workers(struct tp_run *run)
 }
 
 void
-tp_run_destroy(struct tp_run *run)
+tp_rma_run_destroy(struct tp_rma_run *run)
 {
-    tp_races_destroy(run->races);
+    tp_rma_races_destroy(run->races);
     for (uint32_t i = 0; run->workers != NULL && i < run->worker_count; i++) {
         tp_free(run->workers[i].ranks);
         tp_free(run->workers[i].ready);
         tp_free(run->workers[i].poked);
     }
-    for (uint32_t i = 0; i < TP_GROUPS_MAX; i++) {
-        tp_group_destroy(run->groups[i]);
+    for (uint32_t i = 0; i < TP_RMA_GROUPS_MAX; i++) {
+        tp_rma_group_destroy(run->groups[i]);
     }
-    for (uint32_t i = 0; i < TP_WINDOWS_MAX; i++) {
+    for (uint32_t i = 0; i < TP_RMA_WINDOWS_MAX; i++) {
         tp_free(run->windows[i]);
     }
     for (uint32_t i = 0; run->ranks != NULL && i < run->params.ranks; i++) {
-        tp_rank_free_shared(&run->ranks[run->first + i]);
+        tp_rma_rank_free_shared(&run->ranks[run->first + i]);
     }
-    tp_remote_destroy(run);
-    tp_stacks_fini(&run->stacks);
+    tp_rma_remote_destroy(run);
+    tp_rma_stacks_fini(&run->stacks);
     tp_free(run->workers);
     tp_free(run->ranks);
     tp_free(run->lane_memory);
@@ -213,7 +214,7 @@ tp_run_destroy(struct tp_run *run)
 }
 
 void
-tp_run_forked(struct tp_run *run)
+tp_rma_run_forked(struct tp_rma_run *run)
 {
     tp_mutex_init(&run->idle_lock);
     tp_mutex_init(&run->fail_lock);
@@ -228,11 +229,11 @@ tp_run_forked(struct tp_run *run)
     atomic_store(&run->status, TELPHER_ERR_CANCELED);
 }
 
-struct tp_run *
-tp_run_create(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
-              telpher_status *ret_status)
+struct tp_rma_run *
+tp_rma_run_create(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
+                  telpher_status *ret_status)
 {
-    struct tp_run *run = tp_zalloc(sizeof(*run), "launch");
+    struct tp_rma_run *run = tp_zalloc(sizeof(*run), "launch");
     telpher_status status;
 
     if (run == NULL) {
@@ -258,13 +259,13 @@ tp_run_create(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data
     tp_mutex_init(&run->idle_lock);
     tp_mutex_init(&run->fail_lock);
     tp_mutex_init(&run->table_lock);
-    status = job->world != NULL ? tp_remote_create(run, job->world) : TELPHER_OK;
+    status = job->world != NULL ? tp_rma_remote_create(run, job->world) : TELPHER_OK;
     status = status == TELPHER_OK ? alloc_ranks(run) : status;
     status = status == TELPHER_OK ? alloc_workers(run) : status;
     status = status == TELPHER_OK ? make_groups(run) : status;
-    status = status == TELPHER_OK ? tp_races_create(run) : status;
+    status = status == TELPHER_OK ? tp_rma_races_create(run) : status;
     if (status != TELPHER_OK) {
-        tp_run_destroy(run);
+        tp_rma_run_destroy(run);
         *ret_status = status;
         return NULL;
     }

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "rma/link.h"
-#include "rma/remote.h"
+#include "rma/gpu/link.h"
+#include "rma/processes/remote.h"
 
 enum { CLOCK_EVERY = 64, LOOK_EVERY = 16 }; /* turns between looks: clock, others */
 
 /* The lane that this thread runs. A lane never changes its thread. */
-static _Thread_local struct tp_lane *current;
+static _Thread_local struct tp_rma_lane *current;
 
 telpher_rma *
 telpher_rma_here(void)
@@ -25,9 +25,9 @@ telpher_rma_here(void)
 /* ---- turns ---- */
 
 void
-tp_lane_ready(struct tp_lane *lane)
+tp_rma_lane_ready(struct tp_rma_lane *lane)
 {
-    struct tp_worker *w = lane->rank->worker;
+    struct tp_rma_worker *w = lane->rank->worker;
     uint32_t at = (w->ready_first + w->ready_count) % w->ready_size;
 
     w->ready[at] = lane;
@@ -35,7 +35,7 @@ tp_lane_ready(struct tp_lane *lane)
 }
 
 static uint64_t
-next_random(struct tp_worker *w)
+next_random(struct tp_rma_worker *w)
 {
     w->random ^= w->random << 13;
     w->random ^= w->random >> 7;
@@ -43,10 +43,10 @@ next_random(struct tp_worker *w)
     return w->random;
 }
 
-static struct tp_lane *
-take_ready(struct tp_worker *w)
+static struct tp_rma_lane *
+take_ready(struct tp_rma_worker *w)
 {
-    struct tp_lane *lane;
+    struct tp_rma_lane *lane;
 
     if (w->ready_count == 0) {
         return NULL;
@@ -67,28 +67,28 @@ take_ready(struct tp_worker *w)
 }
 
 void
-tp_lane_suspend(struct tp_lane *lane)
+tp_rma_lane_suspend(struct tp_rma_lane *lane)
 {
     current = NULL;
-    tp_fiber_switch(&lane->fiber, &lane->rank->worker->self);
+    tp_rma_fiber_switch(&lane->fiber, &lane->rank->worker->self);
     current = lane;
 }
 
 bool
-tp_lane_yield(struct tp_lane *lane)
+tp_rma_lane_yield(struct tp_rma_lane *lane)
 {
     if (current == NULL) {
         return false;
     }
-    tp_lane_ready(lane);
-    tp_lane_suspend(lane);
+    tp_rma_lane_ready(lane);
+    tp_rma_lane_suspend(lane);
     return true;
 }
 
 /* ---- pokes ---- */
 
 static void
-wake(struct tp_worker *w)
+wake(struct tp_rma_worker *w)
 {
     if (atomic_load(&w->sleeping) != 0 && atomic_exchange(&w->sleeping, 0) != 0) {
         syscall(SYS_futex, &w->sleeping, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -96,7 +96,7 @@ wake(struct tp_worker *w)
 }
 
 void
-tp_rank_poke(struct tp_rank *rank)
+tp_rma_rank_poke(struct tp_rma_rank *rank)
 {
     atomic_fetch_or(&rank->worker->poked[rank->local / 64],
                     (uint64_t)1 << (rank->local % 64));
@@ -104,7 +104,7 @@ tp_rank_poke(struct tp_rank *rank)
 }
 
 void
-tp_run_wake(struct tp_run *run)
+tp_rma_run_wake(struct tp_rma_run *run)
 {
     for (uint32_t i = 0; i < run->worker_count; i++) {
         wake(&run->workers[i]);
@@ -114,30 +114,30 @@ tp_run_wake(struct tp_run *run)
 /* ---- waits ---- */
 
 static void
-end_wait(struct tp_rank *rank, telpher_status status)
+end_wait(struct tp_rma_rank *rank, telpher_status status)
 {
     tp_mutex_lock(&rank->lock);
-    rank->wait.kind = TP_WAIT_NONE;
+    rank->wait.kind = TP_RMA_WAIT_NONE;
     tp_mutex_unlock(&rank->lock);
     rank->wait_status = status;
-    tp_lane_ready(rank->waiter);
+    tp_rma_lane_ready(rank->waiter);
 }
 
 /* Only its worker changes what a rank waits for, so it may read it without the lock. */
 static void
-look_at(struct tp_rank *rank)
+look_at(struct tp_rma_rank *rank)
 {
     telpher_status status;
 
-    if (rank->wait.kind == TP_WAIT_NONE ||
+    if (rank->wait.kind == TP_RMA_WAIT_NONE ||
         atomic_load(&rank->run->status) != TELPHER_OK) { /* release_all() comes */
         return;
     }
-    status = tp_wait_look(rank, &rank->wait);
+    status = tp_rma_wait_look(rank, &rank->wait);
     if (status == TELPHER_ERR_PEER_LOST) {
-        tp_run_fail(rank->run, status,
-                    "rank %u waits for rank %u, whose kernel has returned", rank->index,
-                    rank->wait.from);
+        tp_rma_run_fail(rank->run, status,
+                        "rank %u waits for rank %u, whose kernel has returned",
+                        rank->index, rank->wait.from);
     }
     if (status != TELPHER_ERR_AGAIN) {
         end_wait(rank, status);
@@ -145,9 +145,9 @@ look_at(struct tp_rank *rank)
 }
 
 static void
-take_pokes(struct tp_worker *w)
+take_pokes(struct tp_rma_worker *w)
 {
-    for (uint32_t i = 0; i < tp_worker_poke_words(w); i++) {
+    for (uint32_t i = 0; i < tp_rma_worker_poke_words(w); i++) {
         uint64_t bits = atomic_load_explicit(&w->poked[i], memory_order_relaxed) != 0
                             ? atomic_exchange(&w->poked[i], 0)
                             : 0;
@@ -159,10 +159,10 @@ take_pokes(struct tp_worker *w)
 }
 
 telpher_status
-tp_rank_block(struct tp_lane *lane, const struct tp_wait *wait)
+tp_rma_rank_block(struct tp_rma_lane *lane, const struct tp_rma_wait *wait)
 {
-    struct tp_rank *rank = lane->rank;
-    struct tp_worker *w = rank->worker;
+    struct tp_rma_rank *rank = lane->rank;
+    struct tp_rma_worker *w = rank->worker;
 
     if (atomic_load(&rank->run->status) != TELPHER_OK) {
         return TELPHER_ERR_CANCELED;
@@ -177,25 +177,25 @@ tp_rank_block(struct tp_lane *lane, const struct tp_wait *wait)
     w->next_deadline = TP_MIN(w->next_deadline, rank->wait.deadline);
     tp_mutex_unlock(&rank->lock);
     rank->waiter = lane;
-    tp_lane_suspend(lane);
+    tp_rma_lane_suspend(lane);
     rank->waiter = NULL;
     return rank->wait_status;
 }
 
 /* The wait of a rank was too long. */
 static void
-expire(struct tp_rank *rank)
+expire(struct tp_rma_rank *rank)
 {
     if (!rank->wait.own_deadline) {
-        tp_run_fail(rank->run, TELPHER_ERR_TIMEOUT,
-                    "rank %u waited longer than the deadline of %.3f s", rank->index,
-                    (double)rank->run->params.timeout_ns * 1e-9);
+        tp_rma_run_fail(rank->run, TELPHER_ERR_TIMEOUT,
+                        "rank %u waited longer than the deadline of %.3f s",
+                        rank->index, (double)rank->run->params.timeout_ns * 1e-9);
     }
     end_wait(rank, TELPHER_ERR_TIMEOUT);
 }
 
 static void
-check_deadlines(struct tp_worker *w)
+check_deadlines(struct tp_rma_worker *w)
 {
     tp_ns now, next = TP_CLOCK_FOREVER;
 
@@ -204,9 +204,9 @@ check_deadlines(struct tp_worker *w)
         return;
     }
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        struct tp_rank *rank = w->ranks[i];
+        struct tp_rma_rank *rank = w->ranks[i];
 
-        if (rank->wait.kind == TP_WAIT_NONE) {
+        if (rank->wait.kind == TP_RMA_WAIT_NONE) {
             continue;
         }
         if (rank->wait.deadline <= now) {
@@ -228,16 +228,16 @@ is_told(telpher_status status)
 /* The run has failed: no wait goes on, and lanes that wait for others of their rank return.
  * Once is enough, since calls that begin behind this neither wait nor park. */
 static void
-release_all(struct tp_worker *w, telpher_status status)
+release_all(struct tp_rma_worker *w, telpher_status status)
 {
     w->released = true;
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        struct tp_rank *rank = w->ranks[i];
+        struct tp_rma_rank *rank = w->ranks[i];
 
-        if (rank->wait.kind != TP_WAIT_NONE) {
+        if (rank->wait.kind != TP_RMA_WAIT_NONE) {
             end_wait(rank, is_told(status) ? status : TELPHER_ERR_CANCELED);
         } else if (rank->arrived > 0 && rank->arrived < w->run->lanes) {
-            tp_rank_release(rank);
+            tp_rma_rank_release(rank);
         }
     }
 }
@@ -247,37 +247,37 @@ release_all(struct tp_worker *w, telpher_status status)
 static void
 lane_main(void *arg)
 {
-    struct tp_lane *lane = arg;
-    const struct tp_rank *rank = lane->rank;
+    struct tp_rma_lane *lane = arg;
+    const struct tp_rma_rank *rank = lane->rank;
 
     current = lane;
     rank->run->kernel->body(&lane->api);
-    tp_lane_end(lane);
+    tp_rma_lane_end(lane);
     current = NULL;
 }
 
 static void
-start_lanes(struct tp_worker *w)
+start_lanes(struct tp_rma_worker *w)
 {
     for (uint32_t i = 0; i < w->rank_count; i++) {
-        struct tp_rank *rank = w->ranks[i];
+        struct tp_rma_rank *rank = w->ranks[i];
 
         for (uint32_t k = 0; k < w->run->lanes; k++) {
-            tp_fiber_init(&rank->lanes[k].fiber, &w->run->stacks,
-                          (size_t)(rank->index - w->run->first) * w->run->lanes + k,
-                          lane_main, &rank->lanes[k]);
+            tp_rma_fiber_init(&rank->lanes[k].fiber, &w->run->stacks,
+                              (size_t)(rank->index - w->run->first) * w->run->lanes + k,
+                              lane_main, &rank->lanes[k]);
             rank->lanes[k].fiber.back = &w->self;
-            tp_lane_ready(&rank->lanes[k]);
+            tp_rma_lane_ready(&rank->lanes[k]);
         }
     }
 }
 
 static void
-run_lanes(struct tp_worker *w)
+run_lanes(struct tp_rma_worker *w)
 {
     for (unsigned turn = 0; w->live > 0; turn++) {
         telpher_status status = atomic_load(&w->run->status);
-        struct tp_lane *lane;
+        struct tp_rma_lane *lane;
         bool slept = false;
 
         take_pokes(w);
@@ -286,15 +286,15 @@ run_lanes(struct tp_worker *w)
         }
         lane = take_ready(w);
         if (w->run->remote != NULL && turn % LOOK_EVERY == 0) {
-            tp_remote_look(w->run->remote); /* ranks that test, and never wait */
+            tp_rma_remote_look(w->run->remote); /* ranks that test, and never wait */
             if (w->run->link != NULL) {
-                tp_link_scan(w);
+                tp_rma_link_scan(w);
             }
         }
         if (lane != NULL) {
-            tp_fiber_switch(&w->self, &lane->fiber);
+            tp_rma_fiber_switch(&w->self, &lane->fiber);
         } else {
-            slept = tp_worker_rest(w);
+            slept = tp_rma_worker_rest(w);
         }
         if (slept || turn % CLOCK_EVERY == 0) {
             check_deadlines(w);
@@ -303,10 +303,10 @@ run_lanes(struct tp_worker *w)
 }
 
 void *
-tp_worker_main(void *worker)
+tp_rma_worker_main(void *worker)
 {
-    struct tp_worker *w = worker;
-    struct tp_crash_stack stack;
+    struct tp_rma_worker *w = worker;
+    struct tp_rma_crash_stack stack;
     bool canceled;
 
     tp_mutex_lock(&w->run->idle_lock);
@@ -315,15 +315,15 @@ tp_worker_main(void *worker)
     if (canceled) {
         return NULL;
     }
-    tp_crash_enter(w->run, &stack);
-    tp_fiber_init_thread(&w->self);
+    tp_rma_crash_enter(w->run, &stack);
+    tp_rma_fiber_init_thread(&w->self);
     start_lanes(w);
     run_lanes(w);
-    tp_crash_leave(&stack);
-    tp_worker_idle(w); /* for ever */
+    tp_rma_crash_leave(&stack);
+    tp_rma_worker_idle(w); /* for ever */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         for (uint32_t k = 0; k < w->run->lanes; k++) {
-            tp_fiber_fini(&w->ranks[i]->lanes[k].fiber);
+            tp_rma_fiber_fini(&w->ranks[i]->lanes[k].fiber);
         }
     }
     return NULL;

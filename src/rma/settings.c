@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/compiler.h"
-#include "base/config.h"
-#include "base/log.h"
+#include "base/config/config.h"
+#include "base/trace/log.h"
 #include "rma/rma_int.h"
 
 #define FIELD(member) .offset = offsetof(struct tp_rma_settings, member)

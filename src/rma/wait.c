@@ -3,19 +3,19 @@
 #include <sched.h>
 
 #include "base/compiler.h"
-#include "rma/link.h"
-#include "rma/remote.h"
+#include "rma/gpu/link.h"
+#include "rma/processes/remote.h"
 
 enum { CLOCK_EVERY = 1024, YIELD_EVERY = 64 }; /* tests in vain */
 
 static uint32_t
-have(const struct tp_rank *rank, uint32_t tag)
+have(const struct tp_rma_rank *rank, uint32_t tag)
 {
     return atomic_load(&rank->counts[tag]) - rank->taken[tag]; /* wraps, both do */
 }
 
 static telpher_status
-look_for_any(const struct tp_rank *rank, const struct tp_wait *wait)
+look_for_any(const struct tp_rma_rank *rank, const struct tp_rma_wait *wait)
 {
     for (uint32_t i = 0; i < wait->count; i++) {
         if (have(rank, wait->tags[i]) != 0) {
@@ -27,7 +27,7 @@ look_for_any(const struct tp_rank *rank, const struct tp_wait *wait)
 
 /* Whether the sender has returned is looked at first: all that it sent is then counted. */
 static telpher_status
-look_for_tag(const struct tp_rank *rank, const struct tp_wait *wait)
+look_for_tag(const struct tp_rma_rank *rank, const struct tp_rma_wait *wait)
 {
     bool gone = wait->from != TELPHER_RMA_NO_RANK &&
                 atomic_load(&rank->run->ranks[wait->from].returned);
@@ -39,44 +39,45 @@ look_for_tag(const struct tp_rank *rank, const struct tp_wait *wait)
 }
 
 telpher_status
-tp_wait_look(struct tp_rank *rank, const struct tp_wait *wait)
+tp_rma_wait_look(struct tp_rma_rank *rank, const struct tp_rma_wait *wait)
 {
     switch (wait->kind) {
-    case TP_WAIT_TAG:
+    case TP_RMA_WAIT_TAG:
         return look_for_tag(rank, wait);
-    case TP_WAIT_ANY:
+    case TP_RMA_WAIT_ANY:
         return look_for_any(rank, wait);
-    case TP_WAIT_GROUP:
+    case TP_RMA_WAIT_GROUP:
         return atomic_load(&wait->group->generation) != wait->generation
                    ? TELPHER_OK
                    : TELPHER_ERR_AGAIN;
-    case TP_WAIT_ANSWER:
+    case TP_RMA_WAIT_ANSWER:
         return atomic_load(&rank->answers) == 0 ? TELPHER_OK : TELPHER_ERR_AGAIN;
-    case TP_WAIT_ROOM:
-        return tp_remote_has_room(rank->run->remote) ? TELPHER_OK : TELPHER_ERR_AGAIN;
-    case TP_WAIT_DEVICE:
-        return tp_link_has(rank) ? TELPHER_OK : TELPHER_ERR_AGAIN;
-    case TP_WAIT_NONE:
+    case TP_RMA_WAIT_ROOM:
+        return tp_rma_remote_has_room(rank->run->remote) ? TELPHER_OK
+                                                         : TELPHER_ERR_AGAIN;
+    case TP_RMA_WAIT_DEVICE:
+        return tp_rma_link_has(rank) ? TELPHER_OK : TELPHER_ERR_AGAIN;
+    case TP_RMA_WAIT_NONE:
         break;
     }
     return TELPHER_OK;
 }
 
 static void
-take(struct tp_rank *rank, uint32_t tag, uint32_t count)
+take(struct tp_rma_rank *rank, uint32_t tag, uint32_t count)
 {
     rank->taken[tag] += count;
-    tp_races_take(rank, tag, count);
+    tp_rma_races_take(rank, tag, count);
 }
 
 static bool
-check_tag(struct tp_lane *lane, const struct tp_call *call, uint64_t tag,
-          struct tp_result *ret_result)
+check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call, uint64_t tag,
+          struct tp_rma_result *ret_result)
 {
     if (tag >= lane->api.tags) {
-        ret_result->status = tp_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                                            "tag %llu; the launch has %u tags",
-                                            (unsigned long long)tag, lane->api.tags);
+        ret_result->status = tp_rma_call_refuse(
+            lane, TELPHER_ERR_RANGE, call, "tag %llu; the launch has %u tags",
+            (unsigned long long)tag, lane->api.tags);
         return false;
     }
     return true;
@@ -85,24 +86,24 @@ check_tag(struct tp_lane *lane, const struct tp_call *call, uint64_t tag,
 /* ---- tests in vain ---- */
 
 void
-tp_wait_asked(struct tp_rank *rank)
+tp_rma_wait_asked(struct tp_rma_rank *rank)
 {
     tp_mutex_lock(&rank->lock);
-    rank->asks.kind = TP_WAIT_NONE;
+    rank->asks.kind = TP_RMA_WAIT_NONE;
     tp_mutex_unlock(&rank->lock);
     rank->worker->vain = 0;
 }
 
 /* Tests have no deadline, since nobody knows what a kernel does between them. */
 static void
-look_at_clock(struct tp_rank *rank)
+look_at_clock(struct tp_rma_rank *rank)
 {
-    struct tp_run *run = rank->run;
-    const struct tp_wait *w = &rank->asks;
+    struct tp_rma_run *run = rank->run;
+    const struct tp_rma_wait *w = &rank->asks;
 
     if (tp_clock_ns() - w->since > run->params.timeout_ns &&
         !atomic_exchange(&run->asks_told, true)) {
-        tp_run_warn(
+        tp_rma_run_warn(
             run,
             "rank %u has tested for tag %u in vain for longer than the deadline "
             "of %.3f s, which is for waits alone, at %s",
@@ -112,17 +113,17 @@ look_at_clock(struct tp_rank *rank)
 
 /* For reports, and for other threads that want this processor. */
 static void
-ask_in_vain(struct tp_rank *rank, const struct tp_call *call)
+ask_in_vain(struct tp_rma_rank *rank, const struct tp_rma_call *call)
 {
     uint32_t tag = (uint32_t)call->args[0], count = (uint32_t)call->args[1];
-    struct tp_wait *w = &rank->asks;
+    struct tp_rma_wait *w = &rank->asks;
     uint32_t vain = ++rank->worker->vain;
 
-    if (w->kind == TP_WAIT_NONE || w->tag != tag || w->count != count ||
+    if (w->kind == TP_RMA_WAIT_NONE || w->tag != tag || w->count != count ||
         w->where != call->where) {
         tp_mutex_lock(&rank->lock);
-        w->since = w->kind == TP_WAIT_NONE ? tp_clock_ns() : w->since;
-        w->kind = TP_WAIT_TAG;
+        w->since = w->kind == TP_RMA_WAIT_NONE ? tp_clock_ns() : w->since;
+        w->kind = TP_RMA_WAIT_TAG;
         w->op = call->op;
         w->where = call->where;
         w->tag = tag;
@@ -140,10 +141,10 @@ ask_in_vain(struct tp_rank *rank, const struct tp_call *call)
 
 /* args: tag, count */
 void
-tp_do_test(struct tp_lane *lane, const struct tp_call *call,
-           struct tp_result *ret_result)
+tp_rma_do_test(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+               struct tp_rma_result *ret_result)
 {
-    struct tp_rank *rank = lane->rank;
+    struct tp_rma_rank *rank = lane->rank;
 
     if (!check_tag(lane, call, call->args[0], ret_result)) {
         return;
@@ -151,20 +152,20 @@ tp_do_test(struct tp_lane *lane, const struct tp_call *call,
     if (have(rank, (uint32_t)call->args[0]) < call->args[1]) {
         ret_result->status = TELPHER_ERR_AGAIN;
         ask_in_vain(rank, call);
-        tp_lane_yield(lane); /* who would send it may need this thread */
+        tp_rma_lane_yield(lane); /* who would send it may need this thread */
         if (atomic_load(&rank->run->status) != TELPHER_OK) {
             ret_result->status = TELPHER_ERR_CANCELED;
         }
         return;
     }
-    if (rank->asks.kind != TP_WAIT_NONE) {
-        tp_wait_asked(rank);
+    if (rank->asks.kind != TP_RMA_WAIT_NONE) {
+        tp_rma_wait_asked(rank);
     }
     take(rank, (uint32_t)call->args[0], (uint32_t)call->args[1]);
 }
 
 static void
-set_deadline(struct tp_wait *wait, uint64_t timeout_ns)
+set_deadline(struct tp_rma_wait *wait, uint64_t timeout_ns)
 {
     if (timeout_ns != 0) {
         wait->own_deadline = true;
@@ -174,20 +175,20 @@ set_deadline(struct tp_wait *wait, uint64_t timeout_ns)
 
 /* The world rank that a wait names; false if there is none. */
 static bool
-find_sender(struct tp_lane *lane, const struct tp_call *call, uint32_t *ret_from,
-            struct tp_result *ret_result)
+find_sender(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+            uint32_t *ret_from, struct tp_rma_result *ret_result)
 {
-    const struct tp_group *group;
+    const struct tp_rma_group *group;
 
     *ret_from = TELPHER_RMA_NO_RANK;
     if (call->args[3] == TELPHER_RMA_NO_RANK) {
         return true;
     }
-    group = tp_group_find(lane->rank, (telpher_rma_comm)call->args[2]);
+    group = tp_rma_group_find(lane->rank, (telpher_rma_comm)call->args[2]);
     if (group == NULL || call->args[3] >= group->size) {
-        ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no rank %llu in group %d",
-                           (unsigned long long)call->args[3], (int)call->args[2]);
+        ret_result->status = tp_rma_call_refuse(
+            lane, TELPHER_ERR_RANGE, call, "no rank %llu in group %d",
+            (unsigned long long)call->args[3], (int)call->args[2]);
         return false;
     }
     *ret_from = group->members[call->args[3]];
@@ -196,25 +197,26 @@ find_sender(struct tp_lane *lane, const struct tp_call *call, uint32_t *ret_from
 }
 
 static telpher_status
-wait_for(struct tp_lane *lane, const struct tp_wait *wait)
+wait_for(struct tp_rma_lane *lane, const struct tp_rma_wait *wait)
 {
-    struct tp_rank *rank = lane->rank;
-    telpher_status status = tp_wait_look(rank, wait);
+    struct tp_rma_rank *rank = lane->rank;
+    telpher_status status = tp_rma_wait_look(rank, wait);
 
     if (status == TELPHER_ERR_PEER_LOST) {
-        tp_run_fail(rank->run, status,
-                    "rank %u waits for rank %u, whose kernel has returned, at %s",
-                    rank->index, wait->from, wait->where);
+        tp_rma_run_fail(rank->run, status,
+                        "rank %u waits for rank %u, whose kernel has returned, at %s",
+                        rank->index, wait->from, wait->where);
     }
-    return status == TELPHER_ERR_AGAIN ? tp_rank_block(lane, wait) : status;
+    return status == TELPHER_ERR_AGAIN ? tp_rma_rank_block(lane, wait) : status;
 }
 
 /* args: tag, count, group, from, timeout */
 void
-tp_do_wait(struct tp_lane *lane, const struct tp_call *call,
-           struct tp_result *ret_result)
+tp_rma_do_wait(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+               struct tp_rma_result *ret_result)
 {
-    struct tp_wait wait = {.kind = TP_WAIT_TAG, .op = call->op, .where = call->where};
+    struct tp_rma_wait wait = {
+        .kind = TP_RMA_WAIT_TAG, .op = call->op, .where = call->where};
 
     if (!check_tag(lane, call, call->args[0], ret_result) ||
         !find_sender(lane, call, &wait.from, ret_result)) {
@@ -231,19 +233,19 @@ tp_do_wait(struct tp_lane *lane, const struct tp_call *call,
 
 /* args: count; in: the tags */
 void
-tp_do_wait_any(struct tp_lane *lane, const struct tp_call *call,
-               struct tp_result *ret_result)
+tp_rma_do_wait_any(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                   struct tp_rma_result *ret_result)
 {
-    struct tp_wait wait = {.kind = TP_WAIT_ANY,
-                           .op = call->op,
-                           .where = call->where,
-                           .from = TELPHER_RMA_NO_RANK,
-                           .tags = call->in,
-                           .count = (uint32_t)call->args[0]};
+    struct tp_rma_wait wait = {.kind = TP_RMA_WAIT_ANY,
+                               .op = call->op,
+                               .where = call->where,
+                               .from = TELPHER_RMA_NO_RANK,
+                               .tags = call->in,
+                               .count = (uint32_t)call->args[0]};
 
     if (wait.count == 0 || wait.tags == NULL) {
         ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_INVALID, call, "no tag to wait for");
+            tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call, "no tag to wait for");
         return;
     }
     for (uint32_t i = 0; i < wait.count; i++) {

@@ -4,48 +4,50 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "rma/link.h"
-#include "rma/remote.h"
+#include "rma/gpu/link.h"
+#include "rma/processes/remote.h"
 
 /* A closed window of this group, or a new one. */
 static bool
-is_free(const struct tp_run *run, const struct tp_group *group, uint32_t number)
+is_free(const struct tp_rma_run *run, const struct tp_rma_group *group, uint32_t number)
 {
-    const struct tp_window *window = atomic_load(&run->windows[number]);
+    const struct tp_rma_window *window = atomic_load(&run->windows[number]);
 
     return window == NULL || (window->group == group && !atomic_load(&window->open));
 }
 
 /* Those of a spread group have numbers of its first member's process alone. The lock is held. */
 static int32_t
-find_number(struct tp_run *run, const struct tp_group *group)
+find_number(struct tp_rma_run *run, const struct tp_rma_group *group)
 {
-    uint32_t step = tp_spread_processes(run), first = tp_spread_leader(run, group);
+    uint32_t step = tp_rma_spread_processes(run),
+             first = tp_rma_spread_leader(run, group);
 
-    for (uint32_t i = first % step; i < TP_WINDOWS_MAX; i += step) {
+    for (uint32_t i = first % step; i < TP_RMA_WINDOWS_MAX; i += step) {
         if (is_free(run, group, i)) {
             return (int32_t)i;
         }
     }
-    return TP_WINDOW_NONE;
+    return TP_RMA_WINDOW_NONE;
 }
 
 bool
-tp_window_can_be(const struct tp_run *run, const struct tp_group *group, int32_t number)
+tp_rma_window_can_be(const struct tp_rma_run *run, const struct tp_rma_group *group,
+                     int32_t number)
 {
-    uint32_t step = tp_spread_processes(run);
+    uint32_t step = tp_rma_spread_processes(run);
 
-    return number == TP_WINDOW_NONE || number == TP_WINDOW_NO_MEMORY ||
-           (number >= 0 && number < TP_WINDOWS_MAX &&
-            (uint32_t)number % step == tp_spread_leader(run, group) % step &&
+    return number == TP_RMA_WINDOW_NONE || number == TP_RMA_WINDOW_NO_MEMORY ||
+           (number >= 0 && number < TP_RMA_WINDOWS_MAX &&
+            (uint32_t)number % step == tp_rma_spread_leader(run, group) % step &&
             is_free(run, group, (uint32_t)number));
 }
 
 /* The window of that number, closed. The lock is held. */
-static struct tp_window *
-make_place(struct tp_run *run, struct tp_group *group, int32_t number)
+static struct tp_rma_window *
+make_place(struct tp_rma_run *run, struct tp_rma_group *group, int32_t number)
 {
-    struct tp_window *window = atomic_load(&run->windows[number]);
+    struct tp_rma_window *window = atomic_load(&run->windows[number]);
 
     if (window == NULL) {
         window = tp_zalloc(sizeof(*window) + group->size * sizeof(window->parts[0]),
@@ -59,23 +61,23 @@ make_place(struct tp_run *run, struct tp_group *group, int32_t number)
 }
 
 int32_t
-tp_window_number(struct tp_run *run, struct tp_group *group)
+tp_rma_window_number(struct tp_rma_run *run, struct tp_rma_group *group)
 {
     int32_t number;
 
     tp_mutex_lock(&run->table_lock);
     number = find_number(run, group);
     if (number >= 0 && make_place(run, group, number) == NULL) { /* nobody else's now */
-        number = TP_WINDOW_NO_MEMORY;
+        number = TP_RMA_WINDOW_NO_MEMORY;
     }
     tp_mutex_unlock(&run->table_lock);
     return number;
 }
 
 void
-tp_window_create_all(struct tp_run *run, struct tp_group *group)
+tp_rma_window_create_all(struct tp_rma_run *run, struct tp_rma_group *group)
 {
-    struct tp_window *window = NULL;
+    struct tp_rma_window *window = NULL;
 
     tp_mutex_lock(&run->table_lock);
     if (group->spread == NULL) {
@@ -93,78 +95,78 @@ tp_window_create_all(struct tp_run *run, struct tp_group *group)
     }
     tp_mutex_unlock(&run->table_lock);
     if (window != NULL && run->link != NULL) {
-        tp_link_window(run, window, group->result);
+        tp_rma_link_window(run, window, group->result);
     }
     if (window == NULL) {
-        group->status =
-            group->result == TP_WINDOW_NONE ? TELPHER_ERR_LIMIT : TELPHER_ERR_NO_MEMORY;
-        tp_run_fail(run, group->status, "no room for a window of %s at %s", group->name,
-                    group->slots[0].where);
+        group->status = group->result == TP_RMA_WINDOW_NONE ? TELPHER_ERR_LIMIT
+                                                            : TELPHER_ERR_NO_MEMORY;
+        tp_rma_run_fail(run, group->status, "no room for a window of %s at %s",
+                        group->name, group->slots[0].where);
     }
 }
 
 /* args: group, base, length */
 void
-tp_do_win_create(struct tp_lane *lane, const struct tp_call *call,
-                 struct tp_result *ret_result)
+tp_rma_do_win_create(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                     struct tp_rma_result *ret_result)
 {
     telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
-    struct tp_group *group = tp_group_find(lane->rank, comm);
-    struct tp_slot *slot;
+    struct tp_rma_group *group = tp_rma_group_find(lane->rank, comm);
+    struct tp_rma_slot *slot;
 
     if (group == NULL) {
         ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
+            tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
         return;
     }
     if (call->args[2] > UINTPTR_MAX - call->args[1] ||
         (call->args[1] == 0 && call->args[2] != 0)) {
-        ret_result->status = tp_call_refuse(
+        ret_result->status = tp_rma_call_refuse(
             lane, TELPHER_ERR_INVALID, call, "%llu bytes at %p",
             (unsigned long long)call->args[2], (void *)(uintptr_t)call->args[1]);
         return;
     }
-    slot = tp_group_slot(lane->rank, group);
+    slot = tp_rma_group_slot(lane->rank, group);
     slot->op = call->op;
     slot->where = call->where;
     memset(slot->args, 0, sizeof(slot->args));
     slot->base = (char *)(uintptr_t)call->args[1];
     slot->len = call->args[2];
-    ret_result->status = tp_group_meet(lane, group, tp_window_create_all);
+    ret_result->status = tp_rma_group_meet(lane, group, tp_rma_window_create_all);
     ret_result->value = group->result;
 }
 
 static void
-free_all(struct tp_run *run, struct tp_group *group)
+free_all(struct tp_rma_run *run, struct tp_rma_group *group)
 {
     telpher_rma_win win = (telpher_rma_win)(int64_t)group->slots[0].args[0];
-    struct tp_window *window = tp_window_find(run, win);
+    struct tp_rma_window *window = tp_rma_window_find(run, win);
 
     atomic_store(&window->open, false);
     if (run->link != NULL) {
-        tp_link_close(run, window, win);
+        tp_rma_link_close(run, window, win);
     }
 }
 
 /* args: window */
 void
-tp_do_win_free(struct tp_lane *lane, const struct tp_call *call,
-               struct tp_result *ret_result)
+tp_rma_do_win_free(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                   struct tp_rma_result *ret_result)
 {
     telpher_rma_win win = (telpher_rma_win)(int64_t)call->args[0];
-    struct tp_window *window = tp_window_find(lane->rank->run, win);
-    struct tp_slot *slot;
+    struct tp_rma_window *window = tp_rma_window_find(lane->rank->run, win);
+    struct tp_rma_slot *slot;
 
     if (window == NULL ||
         window->group->positions[lane->rank->index] == TELPHER_RMA_NO_RANK) {
         ret_result->status =
-            tp_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d", win);
+            tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d", win);
         return;
     }
-    slot = tp_group_slot(lane->rank, window->group);
+    slot = tp_rma_group_slot(lane->rank, window->group);
     slot->op = call->op;
     slot->where = call->where;
     memset(slot->args, 0, sizeof(slot->args));
     slot->args[0] = call->args[0];
-    ret_result->status = tp_group_meet(lane, window->group, free_all);
+    ret_result->status = tp_rma_group_meet(lane, window->group, free_all);
 }

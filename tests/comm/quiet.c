@@ -21,7 +21,7 @@
 #include <telpher/msg.h>
 #include <telpher/win.h>
 
-#include "base/effort.h"
+#include "base/os/effort.h"
 
 /** Rounds; those counted are 10,000 messages in all four ways. */
 enum { BEFORE = 200, COUNTED = 1250, SMALL = 64, HANDLER = 5, BURST = 20 };

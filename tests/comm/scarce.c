@@ -23,7 +23,7 @@
 #include <telpher/win.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 
 enum { RANKS = 2, BIG = 100000, SMALL = 8, PART_MAX = 8192, HANDLER = 3, CHANNEL = 1 };
 

@@ -4,9 +4,9 @@
 
 #include "fuzz.h"
 
-#include "icd/commands.h"
+#include "icd/commands/command_buffer.h"
 #include "icd/icd_int.h"
-#include "icd/place.h"
+#include "icd/session/session_int.h"
 
 enum {
     QUEUES = 2,
@@ -439,12 +439,12 @@ drop(unsigned arg)
 }
 
 static void
-poll_place(void)
+poll_session(void)
 {
-    struct tp_icd_place *place = tp_icd.platform->servers[0].places[0];
+    struct tp_icd_session *session = tp_icd.platform->servers[0].sessions[0];
 
-    if (place != NULL) {
-        tp_icd_poll(place);
+    if (session != NULL) {
+        tp_icd_poll(session);
     }
 }
 
@@ -528,7 +528,7 @@ call(unsigned what, unsigned arg)
         use_binary(arg);
         break;
     case 21:
-        poll_place();
+        poll_session();
         break;
     case 22:
         make_user_event();
@@ -672,13 +672,13 @@ fuzz_client_facts(uint32_t *ret_len)
 }
 
 void
-fuzz_client_free_share(struct tp_icd_place *place)
+fuzz_client_free_share(struct tp_icd_session *session)
 {
-    const struct tp_icd_piece arena = {.region = place->share.arena};
+    const struct tp_icd_piece arena = {.region = session->share.arena};
 
     if (arena.region != NULL) {
         tp_icd_lock();
-        (void)tp_icd_share_free(place, tp_icd_piece_memory(&arena));
+        (void)tp_icd_share_free(session, tp_icd_piece_memory(&arena));
         tp_icd_unlock();
     }
 }

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/alloc.h"
-#include "core/client.h"
+#include "core/session/client.h"
 #include "transport/tcp/tcp.h"
 
 static void

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "daemon/broker.h"
+#include "base/trace/log.h"
+#include "daemon/broker/broker.h"
 #include "daemon/handshake.h"
 #include "transport/tls/record.h"
 
@@ -434,7 +434,7 @@ step_child_speaks(struct input *in, struct child *child)
 {
     uint8_t how = input_u8(in);
     struct tp_control words = {.type = how & 3};
-    struct tp_handshake_answer answer = {
+    struct tp_daemon_handshake_answer answer = {
         .status = (how & 4) != 0 ? TELPHER_OK : TELPHER_ERR_AUTH,
         .tls = {.suite = (how & 8) != 0 ? TP_TLS_CHACHA : how,
                 .rx.secret = {1},

@@ -6,8 +6,8 @@
  */
 #include "fuzz.h"
 
-#include "daemon/cache.h"
-#include "daemon/cache_entry.h"
+#include "daemon/cache/cache.h"
+#include "daemon/cache/entry.h"
 
 static void
 check_content(const uint8_t *data, size_t len, uint32_t count)

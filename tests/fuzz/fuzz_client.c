@@ -11,6 +11,7 @@
  * none), two bytes of length, and the body. DATA goes by the bulk stream, filled up with zeros.
  */
 #include "fuzz_client.h"
+#include "base/container/map.h"
 
 #include "input.h"
 
@@ -19,11 +20,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/container/buf.h"
+#include "base/os/thread.h"
+#include "base/trace/log.h"
 #include "icd/icd_int.h"
-#include "icd/place.h"
+#include "icd/session/session_int.h"
 
 enum {
     IDS = 64,
@@ -161,8 +162,8 @@ fuzz_client_lose(void)
     const struct tp_icd_server *server = &tp_icd.platform->servers[0];
 
     world.closing = true;
-    for (struct tp_icd_place *p = server->places[0]; p != NULL; p = p->older) {
-        tp_icd_place_lose(p, TELPHER_ERR_PEER_LOST, "the end");
+    for (struct tp_icd_session *p = server->sessions[0]; p != NULL; p = p->older) {
+        tp_icd_session_lose(p, TELPHER_ERR_PEER_LOST, "the end");
     }
 }
 
@@ -455,30 +456,30 @@ prepare_once(void)
 
 /* What stays of a lost session until a process ends. */
 static void
-free_places(void)
+free_sessions(void)
 {
     struct tp_icd_server *server = &tp_icd.platform->servers[0];
-    struct tp_icd_place *place = server->places[0];
+    struct tp_icd_session *session = server->sessions[0];
 
-    server->places[0] = NULL;
-    while (place != NULL) {
-        struct tp_icd_place *older = place->older;
+    server->sessions[0] = NULL;
+    while (session != NULL) {
+        struct tp_icd_session *older = session->older;
 
-        require(place->closed && place->inside == 0 && place->users == 0);
-        require(tp_map_count(&place->events) == 0 &&
-                tp_map_count(&place->requests) == 0);
-        require(tp_map_count(&place->bulk.sinks) == 0 &&
-                tp_map_count(&place->bulk.sources) == 0);
-        tp_map_fini(&place->events);
-        tp_map_fini(&place->requests);
-        tp_map_fini(&place->queues);
-        tp_map_fini(&place->bulk.sinks);
-        tp_map_fini(&place->bulk.sources);
-        tp_stream_destroy(place->stream);
-        tp_stream_destroy(place->bulk.stream);
-        fuzz_client_free_share(place);
-        tp_free(place);
-        place = older;
+        require(session->closed && session->inside == 0 && session->users == 0);
+        require(tp_map_count(&session->events) == 0 &&
+                tp_map_count(&session->requests) == 0);
+        require(tp_map_count(&session->bulk.sinks) == 0 &&
+                tp_map_count(&session->bulk.sources) == 0);
+        tp_map_fini(&session->events);
+        tp_map_fini(&session->requests);
+        tp_map_fini(&session->queues);
+        tp_map_fini(&session->bulk.sinks);
+        tp_map_fini(&session->bulk.sources);
+        tp_stream_destroy(session->stream);
+        tp_stream_destroy(session->bulk.stream);
+        fuzz_client_free_share(session);
+        tp_free(session);
+        session = older;
     }
 }
 
@@ -508,6 +509,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     fuzz_client_end();
     tp_icd_flush_dirty();
     fuzz_client_run_callbacks();
-    free_places();
+    free_sessions();
     return 0;
 }

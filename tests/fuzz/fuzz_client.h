@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tp_icd_place;
+struct tp_icd_session;
 
 /* ---- client_program.c ---- */
 
@@ -19,7 +19,7 @@ void fuzz_client_end(void);
 /** What the server says of its one device; lives for ever. */
 const uint8_t *fuzz_client_facts(uint32_t *ret_len);
 /** Frees what a lost place shares. */
-void fuzz_client_free_share(struct tp_icd_place *place);
+void fuzz_client_free_share(struct tp_icd_session *session);
 
 /* ---- fuzz_client.c ---- */
 

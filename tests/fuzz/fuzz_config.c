@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/compiler.h"
-#include "base/config.h"
+#include "base/config/config.h"
 
 static const char *const colours[] = {"red", "green", NULL};
 

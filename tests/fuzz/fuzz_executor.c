@@ -16,10 +16,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "daemon/control.h"
-#include "daemon/exec.h"
-#include "daemon/transfer_int.h"
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/objects/objects.h"
+#include "daemon/executor/transfer/shared_memory.h"
+#include "daemon/executor/transfer/transfer_int.h"
 #include "transport/loop/loop.h"
 #include "transport/tcp/tcp.h"
 
@@ -147,7 +151,7 @@ prepare_once(void)
     x.limits.program_bytes = MEMORY;
     x.limits.kernels = x.limits.programs = x.limits.queues = 20;
     require(tp_exec_prepare(&x) == TELPHER_OK);
-    tp_transfers_destroy(x.transfers);
+    tp_exec_transfers_destroy(x.transfers);
     x.transfers = NULL;
     tp_buf_init(&answers, 0);
 }
@@ -186,10 +190,10 @@ lost(void *arg, telpher_status status)
 static void
 begin_session(void)
 {
-    static const struct tp_transfers_handler handler = {.piece_done = piece_done,
-                                                        .release = release_piece,
-                                                        .credit = credit,
-                                                        .lost = lost};
+    static const struct tp_exec_transfers_handler handler = {.piece_done = piece_done,
+                                                             .release = release_piece,
+                                                             .credit = credit,
+                                                             .lost = lost};
     struct tp_conn *conn, *far;
     int pair[2];
 
@@ -199,12 +203,12 @@ begin_session(void)
             TELPHER_OK);
     tp_stream_accept_fds(x.stream);
     client = pair[0];
-    require(tp_transfers_create(&handler, &x, &x.transfers) == TELPHER_OK);
-    tp_transfers_set_budget(x.transfers, &x.host);
+    require(tp_exec_transfers_create(&handler, &x, &x.transfers) == TELPHER_OK);
+    tp_exec_transfers_set_budget(x.transfers, &x.host);
     require(tp_loop_pair(&bulk, &far) == TELPHER_OK);
     tp_loop_set_capacity(bulk, 16 * MEMORY);
     tp_loop_set_capacity(far, 16 * MEMORY);
-    require(tp_transfers_add_stream(x.transfers, far, NULL) == TELPHER_OK);
+    require(tp_exec_transfers_add_stream(x.transfers, far, NULL) == TELPHER_OK);
     sent = received = bulk_sent = 0;
     x.ended = false;
 }
@@ -219,7 +223,7 @@ find_waiting_transfer(void)
 
     tp_mutex_lock(&x.transfers->lock);
     while (tp_map_next(&x.transfers->map, &cursor, &id, &value)) {
-        const struct tp_transfer *t = value;
+        const struct tp_exec_transfer *t = value;
 
         if (t->known && t->open && !t->finished && t->error == 0) {
             found = id;
@@ -235,29 +239,29 @@ fail_transfers(void)
     uint64_t id;
 
     while ((id = find_waiting_transfer()) != 0) {
-        tp_transfers_open(x.transfers, id, CL_OUT_OF_RESOURCES);
+        tp_exec_transfers_open(x.transfers, id, CL_OUT_OF_RESOURCES);
     }
 }
 
 /* Content for a bulk stream that broke, which is the end of a process, goes nowhere. */
 static void
-drop_unsent(struct tp_bulk *b)
+drop_unsent(struct tp_exec_bulk *b)
 {
     struct tp_list *first;
 
     tp_mutex_lock(&b->all->lock);
     while (tp_stream_status(b->stream) != TELPHER_OK &&
            (first = tp_list_pop_front(&b->sends)) != NULL) {
-        struct tp_chunk *c = tp_list_entry(first, struct tp_chunk, link);
-        struct tp_transfer *t = c->transfer;
+        struct tp_exec_chunk *c = tp_list_entry(first, struct tp_exec_chunk, link);
+        struct tp_exec_transfer *t = c->transfer;
 
         b->send_bytes -= c->len;
         t->sent += c->len;
         t->holding--;
-        tp_chunk_ended(b->all);
-        tp_chunk_free(c);
-        tp_transfer_poke(t);
-        tp_transfers_drive(b->all);
+        tp_exec_chunk_ended(b->all);
+        tp_exec_chunk_free(c);
+        tp_exec_transfer_poke(t);
+        tp_exec_transfers_drive(b->all);
     }
     tp_mutex_unlock(&b->all->lock);
 }
@@ -281,7 +285,7 @@ fail_all(void)
     }
     fail_transfers();
     drop_unsent(x.transfers->streams[0]);
-    (void)tp_transfers_expire(x.transfers, tp_clock_ns(), 1, CL_OUT_OF_RESOURCES);
+    (void)tp_exec_transfers_expire(x.transfers, tp_clock_ns(), 1, CL_OUT_OF_RESOURCES);
     tp_exec_sweep_failures(&x);
     (void)tp_exec_sweep_holds(&x); /* as the watchdog would */
 }
@@ -337,10 +341,10 @@ say_what_is_left(void)
     void *value;
 
     fprintf(stderr, "left: %llu objects, %zu transfers, %zu builds\n",
-            (unsigned long long)x.object_count, tp_transfers_active(x.transfers),
+            (unsigned long long)x.object_count, tp_exec_transfers_active(x.transfers),
             tp_pool_pending(x.pool));
     while (tp_map_next(&x.transfers->map, &cursor, &id, &value)) {
-        const struct tp_transfer *t = value;
+        const struct tp_exec_transfer *t = value;
 
         fprintf(stderr,
                 "transfer 0x%llx size %llu known %d open %d landing %d finished %d "
@@ -370,7 +374,7 @@ say_what_is_left(void)
 static void
 end_session(void)
 {
-    static struct tp_transfers *old_transfers; /* a thread may be on its way out */
+    static struct tp_exec_transfers *old_transfers; /* a thread may be on its way out */
     static struct tp_stream *old_stream;
     tp_ns deadline = tp_clock_deadline(END_MS * TP_CLOCK_MS);
     size_t cursor = 0;
@@ -380,7 +384,7 @@ end_session(void)
     tp_pool_drain(x.pool);
     fail_all();
     tp_exec_release_all(&x);
-    while (x.object_count != 0 || tp_transfers_active(x.transfers) != 0 ||
+    while (x.object_count != 0 || tp_exec_transfers_active(x.transfers) != 0 ||
            tp_pool_pending(x.pool) != 0) {
         if (tp_clock_passed(deadline)) {
             say_what_is_left();
@@ -392,7 +396,7 @@ end_session(void)
     }
     take_answers();
     tp_exec_region_unref(x.stash.hold);
-    x.stash = (struct tp_transfer_piece){0};
+    x.stash = (struct tp_exec_transfer_piece){0};
     while (tp_map_next(&x.regions, &cursor, NULL, &region)) {
         tp_exec_region_unref(region);
     }
@@ -401,9 +405,9 @@ end_session(void)
     require(tp_map_count(&x.objects) == 0 && tp_list_is_empty(&x.queues));
     require(tp_list_is_empty(&x.gates));
     require(tp_list_is_empty(&x.user_events) && x.user_events_open == 0);
-    tp_transfers_end_streams(x.transfers);
+    tp_exec_transfers_end_streams(x.transfers);
     tp_conn_destroy(bulk);
-    tp_transfers_destroy(old_transfers);
+    tp_exec_transfers_destroy(old_transfers);
     tp_stream_destroy(old_stream);
     old_transfers = x.transfers;
     old_stream = x.stream;

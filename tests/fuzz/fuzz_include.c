@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "base/include.h"
+#include "base/text/include.h"
 
 static enum tp_include_verdict
 judge(void *arg, const struct tp_include *inc, struct tp_buf *out)

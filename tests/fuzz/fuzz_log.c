@@ -2,7 +2,7 @@
 /* Specifications of log levels, as in TELPHER_LOG. */
 #include "fuzz.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 
 /* Each one that is accepted keeps memory for ever, by design: enough is enough. */
 enum { ACCEPTED_MAX = 250000 };

@@ -7,8 +7,8 @@
  */
 #include "fuzz.h"
 
-#include "base/log.h"
-#include "core/comm/mem.h"
+#include "base/trace/log.h"
+#include "core/comm/mem/mem.h"
 
 enum { SIZE = 65536, OFFSET = 256 };
 

@@ -21,8 +21,8 @@
 #include <telpher/win.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/os/clock.h"
+#include "base/trace/log.h"
 #include "core/comm/comm.h"
 #include "transport/tcp/net_int.h"
 #include "wire/comm.h"

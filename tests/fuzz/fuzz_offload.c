@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "base/log.h"
-#include "offload/parts.h"
+#include "base/trace/log.h"
+#include "offload/worker/parts.h"
 
 static void
 plain(int a, double b, char c)

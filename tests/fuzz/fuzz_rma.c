@@ -9,9 +9,9 @@
 #include "input.h"
 
 #include "base/alloc.h"
-#include "base/list.h"
-#include "rma/link_int.h"
-#include "rma/spread.h"
+#include "base/container/list.h"
+#include "rma/gpu/link_int.h"
+#include "rma/processes/spread.h"
 #include <telpher/mem.h>
 
 enum {
@@ -82,7 +82,7 @@ telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
                     telpher_msg_fn entry, void *user)
 {
     (void)ctx;
-    require(handler == TP_REMOTE_HANDLER);
+    require(handler == TP_RMA_REMOTE_HANDLER);
     on_post = post;
     on_entry = entry;
     handler_user = user;
@@ -198,8 +198,8 @@ struct later {
 
 struct process {
     telpher_rma_job *job;
-    struct tp_run *run;
-    struct tp_link link;
+    struct tp_rma_run *run;
+    struct tp_rma_link link;
     uint8_t *parts[RANKS], *brought[RANKS], *got[RANKS];
     struct later later[LATER];
     unsigned later_count, own_steps;
@@ -217,7 +217,7 @@ static const telpher_rma_kernel kernel = {.abi = TELPHER_RMA_ABI,
                                           .name = "fuzz",
                                           .body = body};
 
-static struct tp_group *
+static struct tp_rma_group *
 world_of(const struct process *p)
 {
     return atomic_load(&p->run->groups[0]);
@@ -227,19 +227,19 @@ world_of(const struct process *p)
 static void
 open_window(struct process *p)
 {
-    struct tp_group *group = world_of(p);
+    struct tp_rma_group *group = world_of(p);
 
     for (uint32_t i = 0; i < group->size; i++) {
         const bool here = i / RANKS == own;
 
-        group->slots[i].op = TP_OP_WIN_CREATE;
+        group->slots[i].op = TP_RMA_OP_WIN_CREATE;
         group->slots[i].where = "fuzz.c:1";
         group->slots[i].base =
             here ? (char *)p->parts[i % RANKS] : (char *)(uintptr_t)64;
         group->slots[i].len = PART;
     }
     group->result = 0;
-    tp_window_create_all(p->run, group);
+    tp_rma_window_create_all(p->run, group);
 }
 
 static void
@@ -257,7 +257,7 @@ begin(struct process *p, uint8_t flags)
     params.timeout_ns = 1000000;
     params.context = context();
     require(telpher_rma_create(&params, &p->job, NULL) == TELPHER_OK);
-    p->run = tp_run_create(p->job, &kernel, NULL, &status);
+    p->run = tp_rma_run_create(p->job, &kernel, NULL, &status);
     require(p->run != NULL);
     for (uint32_t i = 0; i < RANKS; i++) {
         p->parts[i] = calloc(1, PART);
@@ -269,7 +269,7 @@ begin(struct process *p, uint8_t flags)
     p->job->world->run = p->run;
     if ((flags & 2) !=
         0) { /* ranks on a GPU, which takes no deliveries, nor is waited for */
-        p->link = (struct tp_link){.job = p->job, .run = p->run, .over = true};
+        p->link = (struct tp_rma_link){.job = p->job, .run = p->run, .over = true};
         p->link.api.process = own;
         p->link.shared = calloc(1, telpher_rma_link_size(RANKS));
         require(p->link.shared != NULL);
@@ -299,8 +299,8 @@ look_at_deliveries(const struct process *p)
 static void
 finish(struct process *p)
 {
-    struct tp_world *w = p->job->world;
-    const struct tp_window *window = atomic_load(&p->run->windows[0]);
+    struct tp_rma_world *w = p->job->world;
+    const struct tp_rma_window *window = atomic_load(&p->run->windows[0]);
 
     for (unsigned i = 0; i < p->later_count; i++) {
         p->later[i].msg.status = TELPHER_ERR_PEER_LOST;
@@ -308,17 +308,17 @@ finish(struct process *p)
     }
     for (uint32_t i = 0; i < COUNT; i++) {
         require(tp_list_is_empty(&w->processes[i].landings));
-        require(w->processes[i].sent - w->processes[i].acked <= TP_CREDIT);
+        require(w->processes[i].sent - w->processes[i].acked <= TP_RMA_CREDIT);
     }
     for (uint32_t i = 0; i < RANKS; i++) {
-        const struct tp_part *part = &window->parts[own * RANKS + i];
+        const struct tp_rma_part *part = &window->parts[own * RANKS + i];
 
         require(part->base == (char *)p->parts[i] && part->len == PART);
         require(atomic_load(&p->run->ranks[own * RANKS + i].answers) <= OWN_MAX);
     }
     look_at_deliveries(p);
     w->run = NULL;
-    tp_run_destroy(p->run);
+    tp_rma_run_destroy(p->run);
     tp_free(p->link.early);
     free(p->link.shared);
     for (uint32_t i = 0; i < RANKS; i++) {
@@ -332,11 +332,11 @@ finish(struct process *p)
 static void
 greet_from(uint32_t process, telpher_status status)
 {
-    const struct tp_world *w = handler_user;
+    const struct tp_rma_world *w = handler_user;
     struct {
         telpher_rma_command c;
-        struct tp_hello hello;
-    } it = {.c = {.op = TP_AGENT_HELLO},
+        struct tp_rma_hello hello;
+    } it = {.c = {.op = TP_RMA_MSG_HELLO},
             .hello = w->processes[own].hellos[w->serial % 2]};
     telpher_msg msg = {.from = process, .params = &it, .params_len = sizeof(it)};
 
@@ -365,12 +365,13 @@ greet_and_end(void)
 static void
 tell_early(telpher_status status)
 {
-    const struct tp_world *w = handler_user;
+    const struct tp_rma_world *w = handler_user;
     struct {
         telpher_rma_command c;
         char words[8];
-    } it = {.c = {.op = TP_AGENT_FAILED, .tag = (uint32_t)status, .launch = w->serial},
-            .words = "early"};
+    } it = {
+        .c = {.op = TP_RMA_MSG_FAILED, .tag = (uint32_t)status, .launch = w->serial},
+        .words = "early"};
     telpher_msg msg = {
         .from = (own + 1) % COUNT, .params = &it, .params_len = sizeof(it)};
 
@@ -398,41 +399,41 @@ refuse_early(void)
 static void
 come_to_failed_launch(struct process *p, void (*early)(void), telpher_status expected)
 {
-    const struct tp_coming coming = {.own = TELPHER_OK};
+    const struct tp_rma_coming coming = {.own = TELPHER_OK};
     telpher_error err = {TELPHER_OK, {0}};
     telpher_status status = TELPHER_OK;
-    struct tp_run *run = tp_run_create(p->job, &kernel, NULL, &status);
+    struct tp_rma_run *run = tp_rma_run_create(p->job, &kernel, NULL, &status);
 
     require(run != NULL);
     on_progress = early;
     peers = TELPHER_OK;
-    status = tp_remote_begin(p->job->world, run, p->job, &kernel, &coming, &err);
+    status = tp_rma_remote_begin(p->job->world, run, p->job, &kernel, &coming, &err);
     on_progress = NULL;
     require(status == expected && atomic_load(&run->status) != TELPHER_OK);
     require(strstr(run->report, "early") != NULL);
     require(!p->job->world->broken);
     p->job->world->run = NULL;
-    tp_run_destroy(run);
+    tp_rma_run_destroy(run);
 }
 
 /* What came of hellos is looked at when this process comes to the launch. */
 static void
 come_to_next_launch(struct process *p, bool greet)
 {
-    const struct tp_coming coming = {.own = TELPHER_OK};
+    const struct tp_rma_coming coming = {.own = TELPHER_OK};
     telpher_error err = {TELPHER_OK, {0}};
     size_t len;
 
     on_progress = greet ? greet_and_end : NULL;
     peers = greet ? TELPHER_OK : TELPHER_ERR_PEER_LOST;
-    if (tp_remote_begin(p->job->world, NULL, p->job, &kernel, &coming, &err) ==
+    if (tp_rma_remote_begin(p->job->world, NULL, p->job, &kernel, &coming, &err) ==
         TELPHER_OK) {
         require(!p->job->world->processes[(own + 1) % COUNT].lost);
     }
     on_progress = NULL;
     require(memchr(err.text, '\0', sizeof(err.text)) != NULL);
     for (uint32_t i = 0; i < COUNT; i++) {
-        const void *card = tp_remote_card(p->job->world, i, &len);
+        const void *card = tp_rma_remote_address(p->job->world, i, &len);
 
         if (card != NULL) {
             touch(card, len);
@@ -480,8 +481,8 @@ content(struct input *in, const telpher_rma_command *c, uint8_t *ret, size_t mos
     const uint8_t *bytes;
     size_t count;
 
-    if (c->op == TP_AGENT_ARRIVED && c->tag == 0) {
-        struct arrival_body b = {.op = input_u8(in) % (TP_OP_TIMER + 2)};
+    if (c->op == TP_RMA_MSG_ARRIVED && c->tag == 0) {
+        struct arrival_body b = {.op = input_u8(in) % (TP_RMA_OP_TIMER + 2)};
 
         for (int i = 0; i < 3; i++) {
             b.args[i] = number(in, 8);
@@ -491,22 +492,22 @@ content(struct input *in, const telpher_rma_command *c, uint8_t *ret, size_t mos
         memcpy(ret, &b, sizeof(b));
         at = sizeof(b);
         len = at + number(in, 128) % 256;
-    } else if (c->op == TP_AGENT_HELLO) {
-        struct tp_hello h = {.serial = (uint32_t)number(in, 8),
-                             .abi = TELPHER_RMA_ABI,
-                             .ranks = RANKS,
-                             .devices = 1,
-                             .tags = 8,
-                             .lanes = 1,
-                             .status = (uint32_t)number(in, 2),
-                             .block = {1, 1, 1},
-                             .kernel = "fuzz"};
+    } else if (c->op == TP_RMA_MSG_HELLO) {
+        struct tp_rma_hello h = {.serial = (uint32_t)number(in, 8),
+                                 .abi = TELPHER_RMA_ABI,
+                                 .ranks = RANKS,
+                                 .devices = 1,
+                                 .tags = 8,
+                                 .lanes = 1,
+                                 .status = (uint32_t)number(in, 2),
+                                 .block = {1, 1, 1},
+                                 .kernel = "fuzz"};
 
         memset(h.words, 'w', input_u8(in) % (sizeof(h.words) + 1));
         memcpy(ret, &h, sizeof(h));
         at = sizeof(h);
         len = number(in, 128) % (at + 128);
-    } else if (c->op > TP_AGENT_GOT) {
+    } else if (c->op > TP_RMA_MSG_GOT) {
         len = number(in, 64) % most;
     }
     len = len < most ? len : most;
@@ -566,19 +567,19 @@ send_buffer(struct process *p, struct input *in, uint32_t from)
 static void
 arrive(struct process *p, struct input *in, uint32_t from)
 {
-    const struct tp_group *group = world_of(p);
-    const struct tp_slot *mine = &group->slots[own * RANKS];
+    const struct tp_rma_group *group = world_of(p);
+    const struct tp_rma_slot *mine = &group->slots[own * RANKS];
     const bool first_round = group->spread->phase == 0;
     struct arrival_body b = {.op = mine->op,
                              .number = (int32_t)(input_u8(in) % 4 * COUNT),
                              .where = "there"};
     uint8_t whole[sizeof(telpher_rma_command) + sizeof(b) + 16 * RANKS] = {0};
-    telpher_rma_command c = {.op = TP_AGENT_ARRIVED,
+    telpher_rma_command c = {.op = TP_RMA_MSG_ARRIVED,
                              .launch = p->job->world->serial,
                              .where = group->number,
                              .tag = group->spread->phase,
                              .number = group->spread->generation};
-    size_t at = sizeof(c), each = mine->op == TP_OP_SPLIT ? 8 : 16, changed;
+    size_t at = sizeof(c), each = mine->op == TP_RMA_OP_SPLIT ? 8 : 16, changed;
     telpher_msg msg = {.struct_size = sizeof(msg), .from = from};
     const uint8_t *bytes;
 
@@ -587,12 +588,12 @@ arrive(struct process *p, struct input *in, uint32_t from)
     if (first_round) {
         memcpy(whole + at, &b, sizeof(b));
         at += sizeof(b);
-        each = mine->op == TP_OP_BARRIER ? 0 : each;
+        each = mine->op == TP_RMA_OP_BARRIER ? 0 : each;
         for (size_t n = input_bytes(in, input_u8(in) % (each + 1), &bytes); n-- > 0;) {
             whole[at + n] = bytes[n];
         }
         at += each * RANKS;
-    } else if (mine->op == TP_OP_SPLIT) {
+    } else if (mine->op == TP_RMA_OP_SPLIT) {
         const int32_t number = (int32_t)(from + COUNT * (1 + input_u8(in) % 4));
 
         memcpy(whole + at, &number, sizeof(number));
@@ -629,9 +630,9 @@ enter_first(struct process *p, telpher_status status)
 static void
 fold_open(struct process *p, uint32_t rank)
 {
-    struct tp_slot *slot = tp_group_slot(&p->run->ranks[rank], world_of(p));
+    struct tp_rma_slot *slot = tp_rma_group_slot(&p->run->ranks[rank], world_of(p));
 
-    slot->op = TP_OP_REDUCE;
+    slot->op = TP_RMA_OP_REDUCE;
     slot->fold = (telpher_rma_fold){.src = p->brought[rank % RANKS],
                                     .dst = p->brought[rank % RANKS],
                                     .count = PART / 8,
@@ -641,31 +642,31 @@ fold_open(struct process *p, uint32_t rank)
 static void
 meet(struct process *p, struct input *in)
 {
-    static const enum tp_op ops[] = {TP_OP_BARRIER, TP_OP_WIN_CREATE, TP_OP_SPLIT,
-                                     TP_OP_REDUCE};
-    struct tp_group *group = world_of(p);
+    static const enum tp_rma_op ops[] = {TP_RMA_OP_BARRIER, TP_RMA_OP_WIN_CREATE,
+                                         TP_RMA_OP_SPLIT, TP_RMA_OP_REDUCE};
+    struct tp_rma_group *group = world_of(p);
     const uint32_t first = own * RANKS;
-    const enum tp_op op = ops[input_u8(in) % 4];
+    const enum tp_rma_op op = ops[input_u8(in) % 4];
 
     if (group->spread->here || atomic_load(&p->run->status) != TELPHER_OK) {
         return; /* our members wait there */
     }
     for (uint32_t i = first; i < first + RANKS; i++) {
-        struct tp_slot *slot = &group->slots[i];
+        struct tp_rma_slot *slot = &group->slots[i];
 
-        *slot = (struct tp_slot){.op = op, .where = "fuzz.c:2", .len = PART};
+        *slot = (struct tp_rma_slot){.op = op, .where = "fuzz.c:2", .len = PART};
         slot->base = (char *)p->got[i % RANKS];
         slot->color = input_u8(in) % 3 - 1;
-        if (op == TP_OP_REDUCE) {
+        if (op == TP_RMA_OP_REDUCE) {
             fold_open(p, i);
             slot->fold.count = 2;
             slot->args[1] = 2;
             slot->args[2] = (uint64_t)TELPHER_RMA_F64 << 16;
         }
     }
-    tp_spread_meet(&p->run->ranks[first].lanes[0], group,
-                   atomic_load(&group->generation),
-                   op == TP_OP_WIN_CREATE ? tp_window_create_all : NULL);
+    tp_rma_spread_meet(&p->run->ranks[first].lanes[0], group,
+                       atomic_load(&group->generation),
+                       op == TP_RMA_OP_WIN_CREATE ? tp_rma_window_create_all : NULL);
 }
 
 static void
@@ -673,8 +674,8 @@ do_own(struct process *p, struct input *in)
 {
     const uint32_t rank = own * RANKS + input_u8(in) % RANKS;
     const uint32_t to = (own + 1) % COUNT * RANKS;
-    struct tp_lane *lane = p->run->ranks[rank].lanes;
-    const struct tp_call call = {TP_OP_GET, "fuzz.c:3", {0}, NULL};
+    struct tp_rma_lane *lane = p->run->ranks[rank].lanes;
+    const struct tp_rma_call call = {TP_RMA_OP_GET, "fuzz.c:3", {0}, NULL};
     telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_GET,
                              .from = rank,
                              .to = to,
@@ -686,12 +687,12 @@ do_own(struct process *p, struct input *in)
     }
     switch (input_u8(in) % 4) { /* the rest is meetings */
     case 0:
-        (void)tp_remote_ask(lane, &call, &c);
+        (void)tp_rma_remote_ask(lane, &call, &c);
         break;
     case 1:
         c.op = TELPHER_RMA_COMMAND_FLUSH;
-        p->run->ranks[rank].unflushed[(own + 1) % COUNT] = TP_FLUSHING;
-        (void)tp_remote_ask(lane, &call, &c);
+        p->run->ranks[rank].unflushed[(own + 1) % COUNT] = TP_RMA_FLUSHING;
+        (void)tp_rma_remote_ask(lane, &call, &c);
         break;
     case 2:
         if (!world_of(p)->spread->here) { /* else it waits in another call */

@@ -2,7 +2,7 @@
 /* Modules of SPIR-V: the first four bytes are the number of the constant looked for. */
 #include "fuzz.h"
 
-#include "base/spirv.h"
+#include "base/text/spirv.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -5,8 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "base/log.h"
-#include "core/stream.h"
+#include "base/trace/log.h"
+#include "core/session/stream.h"
 #include "transport/loop/loop.h"
 
 struct sink {

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/loop/loop.h"
 #include "transport/tls/record.h"
 

@@ -10,8 +10,8 @@
 
 #include "make_corpus.h"
 
-#include "base/sha256.h"
-#include "daemon/cache_entry.h"
+#include "base/text/sha256.h"
+#include "daemon/cache/entry.h"
 #include "wire/facts.h"
 #include "wire/files.h"
 #include "wire/sample.h"

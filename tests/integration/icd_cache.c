@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "cache_folder.h"
-#include "daemon/cache.h"
+#include "daemon/cache/cache.h"
 
 /* ---- a session --------------------------------------------------------------------------- */
 

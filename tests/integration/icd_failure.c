@@ -2,7 +2,7 @@
 /*
  * Commands that fail with a user event, while something else that they wait for is under
  * way: others go on. PoCL 3.1 ends the process of a program that does natively what is done
- * here (src/daemon/exec_hold.c says why). What goes wrong stands still: an alarm ends it.
+ * here (src/daemon/executor/held_events.c says why). What goes wrong stands still: an alarm ends it.
  */
 #include <unistd.h>
 

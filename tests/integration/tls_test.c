@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/os/clock.h"
+#include "base/trace/log.h"
 #include "transport/loop/loop.h"
 #include "transport/tls/record.h"
 

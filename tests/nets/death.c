@@ -20,7 +20,7 @@
 #include "../support/delay.h"
 #include "world.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 
 enum { VICTIM = 1, OPS = 20, BIG = 32 << 20, SMALL = 100000, FRIENDLY = 1000 };
 /** Noticed in this time by promise; the machine may be slow, to others than us as well. */

@@ -15,7 +15,7 @@
 
 #include "world.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 
 enum { LEN = 24 << 20, BEGUN = 0, USED_AGAIN = 1, BEFORE = 0xaa, AFTER = 0x55 };
 

@@ -15,7 +15,7 @@
 
 #include "world.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
 enum { HOSTILE = 1, BIG = 300000, OTHERS = 100 };

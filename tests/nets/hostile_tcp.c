@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/tcp/net_int.h"
 
 enum {

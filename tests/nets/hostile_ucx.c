@@ -15,7 +15,7 @@
 
 #include "world.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
 enum { HOSTILE = 1, HELD = 5000 /* more than are kept of what comes too early */ };

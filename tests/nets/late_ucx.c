@@ -16,7 +16,7 @@
 
 #include "world.h"
 
-#include "base/log.h"
+#include "base/trace/log.h"
 
 enum { LEN = 1 << 20, BEFORE = 0xaa, LATE = 0x55 };
 

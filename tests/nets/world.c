@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/random.h"
+#include "base/os/random.h"
 
 struct start {
     const struct world_params *params;

@@ -2,7 +2,7 @@
 /* In a static program kernels register themselves, too: links.sh. */
 #include <stdio.h>
 
-#include "offload/registry.h"
+#include "offload/worker/registry.h"
 
 struct pair {
     double d;

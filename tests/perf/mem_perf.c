@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/compiler.h"
-#include "base/hex.h"
-#include "core/comm/mem.h"
+#include "base/os/clock.h"
+#include "base/text/hex.h"
+#include "core/comm/mem/mem.h"
 
 enum { BIG = 256 << 20, RUNS = 9, FINDS = 200000, SMALL = 200 };
 

@@ -24,9 +24,9 @@
 
 #include "join.h"
 #include "processes.h"
-#include "rma/cuda_chance.h"
-#include "rma/cuda_litmus.h"
-#include "rma/test_kernels.h"
+#include "rma/gpu/cuda_chance.h"
+#include "rma/gpu/cuda_litmus.h"
+#include "rma/test/test_kernels.h"
 
 enum { WORLD = TELPHER_RMA_WORLD };
 

@@ -12,7 +12,7 @@
 
 #include "join.h"
 #include "processes.h"
-#include "rma/test_kernels.h"
+#include "rma/test/test_kernels.h"
 
 #define MUST(condition)                                                                \
     do {                                                                               \

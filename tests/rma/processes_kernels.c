@@ -2,7 +2,7 @@
 /* Kernels that are about several processes; also for GPUs. */
 #include "processes.h"
 
-#include "rma/test_kernels.h"
+#include "rma/test/test_kernels.h"
 
 enum { WORLD = TELPHER_RMA_WORLD, FLOOD = 3000 };
 

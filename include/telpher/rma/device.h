@@ -38,9 +38,9 @@
     TELPHER_RMA_EXTERN_ const telpher_rma_kernel name
 
 #if defined(__CUDACC__)
-#include <telpher/rma/device_cuda.h>
+#include <telpher/rma/detail/device_cuda.h>
 #else
-#include <telpher/rma/device_cpu.h>
+#include <telpher/rma/detail/device_cpu.h>
 #endif
 
 /** "file.c:41": where a call stands, for reports. */

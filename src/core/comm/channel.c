@@ -18,7 +18,7 @@ enum channel_state {
 
 struct telpher_channel {
     telpher_context *ctx;
-    struct tp_peer *peer;
+    struct tp_comm_peer *peer;
     uint32_t id;
     enum channel_state state;
     uint32_t sent, came; /* counters of both directions */
@@ -35,7 +35,7 @@ key_of(uint32_t rank, uint32_t id)
 }
 
 static struct telpher_channel *
-get_channel(struct tp_peer *peer, uint32_t id)
+get_channel(struct tp_comm_peer *peer, uint32_t id)
 {
     telpher_context *ctx = peer->ctx;
     struct telpher_channel *ch = peer->channel;
@@ -75,7 +75,7 @@ pay(struct telpher_channel *ch)
 }
 
 static void
-consumed(struct telpher_channel *ch, const struct tp_parcel *parcel)
+consumed(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
 {
     if (parcel->header.how == TP_COMM_INSIDE && ++ch->owed >= CREDITS / 2) {
         pay(ch);
@@ -84,11 +84,11 @@ consumed(struct telpher_channel *ch, const struct tp_parcel *parcel)
 
 /* What was kept is dealt with. */
 static void
-drop_kept(struct telpher_channel *ch, struct tp_parcel *parcel)
+drop_kept(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
 {
     ch->held -= parcel->header.how == TP_COMM_INSIDE;
     consumed(ch, parcel);
-    tp_parcel_free(parcel);
+    tp_comm_unexpected_free(parcel);
 }
 
 /* The id of a tag, or UINT32_MAX if it is none. */
@@ -101,26 +101,26 @@ tag_id(uint64_t tag)
 }
 
 static telpher_status
-keep(struct telpher_channel *ch, struct tp_parcel *parcel)
+keep(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
 {
     if (ch->state == CHANNEL_CLOSED) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         consumed(ch, parcel);
         return TELPHER_OK;
     }
     if (ch->state == CHANNEL_NEW && parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_LIMIT;
     }
     if (parcel->header.how == TP_COMM_INSIDE && ch->held++ + ch->owed >= CREDITS) {
         return TELPHER_ERR_PROTO; /* it sends on a credit that it has not */
     }
-    tp_parcel_keep(parcel, &ch->parcels);
+    tp_comm_unexpected_keep(parcel, &ch->parcels);
     return TELPHER_OK;
 }
 
 telpher_status
-tp_channel_on_data(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     uint32_t id = tag_id(parcel->header.a);
     struct telpher_channel *ch =
@@ -141,16 +141,16 @@ tp_channel_on_data(telpher_context *ctx, struct tp_parcel *parcel)
         return keep(ch, parcel);
     }
     req = tp_list_entry(link, telpher_request, link);
-    status = tp_parcel_accept(parcel, req->place.mem, req->len, req, &len);
+    status = tp_comm_unexpected_accept(parcel, req->place.mem, req->len, req, &len);
     consumed(ch, parcel);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_request_complete(req, status, len);
+        tp_comm_request_complete(req, status, len);
     }
     return TELPHER_OK;
 }
 
 telpher_status
-tp_channel_on_credit(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_channel_on_credit(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     uint32_t id = tag_id(parcel->header.a);
     struct telpher_channel *ch =
@@ -172,17 +172,18 @@ lose(struct telpher_channel *ch)
 
     tp_list_for_each_safe(link, &ch->parcels)
     {
-        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+        struct tp_comm_unexpected *parcel =
+            tp_list_entry(link, struct tp_comm_unexpected, link);
 
         gap = gap || parcel->header.how != TP_COMM_INSIDE;
         if (gap) {
-            tp_parcel_free(parcel);
+            tp_comm_unexpected_free(parcel);
         }
     }
 }
 
 void
-tp_channel_lose_peer(telpher_context *ctx, const struct tp_peer *peer)
+tp_comm_channel_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer)
 {
     size_t cursor = 0;
     void *value;
@@ -203,8 +204,8 @@ telpher_channel_open(telpher_context *ctx, uint32_t rank, uint32_t id,
                      telpher_channel **ret_channel)
 {
     telpher_status status = TELPHER_ERR_RANGE;
-    struct tp_peer *peer =
-        id >> TP_COMM_ID_BITS == 0 ? tp_peer_get(ctx, rank, &status) : NULL;
+    struct tp_comm_peer *peer =
+        id >> TP_COMM_ID_BITS == 0 ? tp_comm_peer_get(ctx, rank, &status) : NULL;
     struct telpher_channel *ch;
 
     if (peer == NULL) {
@@ -228,9 +229,10 @@ refuse_all(struct telpher_channel *ch)
     struct tp_list *link;
 
     while ((link = tp_list_first(&ch->parcels)) != NULL) {
-        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+        struct tp_comm_unexpected *parcel =
+            tp_list_entry(link, struct tp_comm_unexpected, link);
 
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         drop_kept(ch, parcel);
     }
 }
@@ -244,8 +246,8 @@ telpher_channel_close(telpher_channel *channel)
         return;
     }
     while ((link = tp_list_first(&channel->posted)) != NULL) {
-        tp_request_complete(tp_list_entry(link, telpher_request, link),
-                            TELPHER_ERR_CANCELED, 0);
+        tp_comm_request_complete(tp_list_entry(link, telpher_request, link),
+                                 TELPHER_ERR_CANCELED, 0);
     }
     refuse_all(channel);
     channel->state = CHANNEL_CLOSED;
@@ -276,16 +278,16 @@ static telpher_status
 take_parcel(struct telpher_channel *ch, telpher_request *req, void *dst, size_t cap,
             telpher_request **ret_req, size_t *ret_len)
 {
-    struct tp_parcel *parcel =
-        tp_list_entry(tp_list_first(&ch->parcels), struct tp_parcel, link);
+    struct tp_comm_unexpected *parcel =
+        tp_list_entry(tp_list_first(&ch->parcels), struct tp_comm_unexpected, link);
     size_t len = 0;
-    telpher_status status = tp_parcel_accept(parcel, dst, cap, req, &len);
+    telpher_status status = tp_comm_unexpected_accept(parcel, dst, cap, req, &len);
 
     drop_kept(ch, parcel);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_request_complete(req, status, len);
+        tp_comm_request_complete(req, status, len);
     }
-    return tp_request_begun(req, ret_req, ret_len);
+    return tp_comm_request_begun(req, ret_req, ret_len);
 }
 
 telpher_status
@@ -307,7 +309,7 @@ telpher_channel_recv(telpher_channel *channel, void *dst, size_t cap,
     if (tp_list_is_empty(&channel->parcels) && channel->peer->status != TELPHER_OK) {
         return TELPHER_ERR_PEER_LOST;
     }
-    req = tp_request_take(channel->ctx, channel->peer, &done);
+    req = tp_comm_request_take(channel->ctx, channel->peer, &done);
     if (req == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -317,11 +319,11 @@ telpher_channel_recv(telpher_channel *channel, void *dst, size_t cap,
     req->place.mem = dst; /* found again when it is known how much comes */
     req->len = cap;
     tp_list_push_back(&channel->posted, &req->link);
-    return tp_request_begun(req, ret_req, ret_len);
+    return tp_comm_request_begun(req, ret_req, ret_len);
 }
 
 void
-tp_channel_fini(telpher_context *ctx)
+tp_comm_channel_fini(telpher_context *ctx)
 {
     size_t cursor = 0;
     void *value;
@@ -331,7 +333,8 @@ tp_channel_fini(telpher_context *ctx)
         struct tp_list *link;
 
         while ((link = tp_list_first(&ch->parcels)) != NULL) {
-            tp_parcel_free(tp_list_entry(link, struct tp_parcel, link));
+            tp_comm_unexpected_free(
+                tp_list_entry(link, struct tp_comm_unexpected, link));
         }
         tp_free(ch);
     }

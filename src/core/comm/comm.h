@@ -4,14 +4,14 @@
  *
  *   request.c  what is under way, from a pool; numbers that peers may name
  *   send.c     announces: inside, bulk, or staged where the CPU cannot touch the memory
- *   parcel.c   what was announced to us: taken at once, or kept until somebody wants it
+ *   unexpected.c   what was announced to us: taken at once, or kept until somebody wants it
  *   direct.c   device memory of another process of the machine, copied out of it
  *   piece*.c   data in pieces through pinned chunks, device copies and network overlapped
  *   peer.c     who is reached by which transport; what happens when one is lost
  *   context.c  made and ended
  *   progress.c progress, waiting
- *   channel.c, window.c, landing.c, message*.c, gather.c   the calls
- *   boot.c, root*.c, pmix.c   how ranks find each other
+ *   channel.c, window.c, delivery.c, message*.c, gather.c   the calls
+ *   bootstrap.c, root*.c, pmix.c   how ranks find each other
  *
  * Threads: all of it belongs to the context's one thread.
  */

@@ -11,12 +11,12 @@
 #include <telpher/msg.h>
 #include <telpher/win.h>
 
-#include "base/clock.h"
-#include "base/list.h"
-#include "base/map.h"
-#include "base/process.h"
+#include "base/container/list.h"
+#include "base/container/map.h"
+#include "base/os/clock.h"
+#include "base/os/process.h"
 #include "core/comm/comm.h"
-#include "core/comm/mem.h"
+#include "core/comm/mem/mem.h"
 #include "core/net.h"
 #include "wire/comm.h"
 
@@ -30,34 +30,34 @@ enum {
     TP_COMM_PIECES = 8, /* pieces of one transfer under way at a time */
 };
 
-struct tp_peer;
+struct tp_comm_peer;
 
 /* ---- memory between two steps ---- */
 
 /** Takes @p bytes, not initialised, aligned to 16; small ones seldom from the heap. Those
  *  not given back live as long as the context. @return NULL without memory */
-void *tp_block_take(telpher_context *ctx, size_t bytes, const char *what);
+void *tp_comm_block_take(telpher_context *ctx, size_t bytes, const char *what);
 /** NULL is fine. */
-void tp_block_give(telpher_context *ctx, void *bytes);
-void tp_block_fini(telpher_context *ctx);
+void tp_comm_block_give(telpher_context *ctx, void *bytes);
+void tp_comm_block_fini(telpher_context *ctx);
 
 /* ---- requests ---- */
 
 /** Where a request stands. */
-enum tp_request_state {
-    TP_REQUEST_FREE,
-    TP_REQUEST_QUEUED, /**< to be announced, behind others of its peer */
-    TP_REQUEST_READING, /**< the same, while its data comes out of a device */
-    TP_REQUEST_BULK, /**< announced, the transport has it */
-    TP_REQUEST_OFFERED, /**< announced; a PULL or a FINISH is to come */
-    TP_REQUEST_POSTED, /**< receives; nothing has come for it */
-    TP_REQUEST_LANDING, /**< receives; the transport or a device has it */
-    TP_REQUEST_PIECES, /**< sends or receives in pieces */
-    TP_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
+enum tp_comm_request_state {
+    TP_COMM_REQUEST_FREE,
+    TP_COMM_REQUEST_QUEUED, /**< to be announced, behind others of its peer */
+    TP_COMM_REQUEST_READING, /**< the same, while its data comes out of a device */
+    TP_COMM_REQUEST_RNDV, /**< announced, the transport has it */
+    TP_COMM_REQUEST_OFFERED, /**< announced; a PULL or a FINISH is to come */
+    TP_COMM_REQUEST_POSTED, /**< receives; nothing has come for it */
+    TP_COMM_REQUEST_DELIVERING, /**< receives; the transport or a device has it */
+    TP_COMM_REQUEST_FRAGMENTS, /**< sends or receives in pieces */
+    TP_COMM_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
 };
 
 /** What the peer asked for with PULL, or what became of a FINISH. */
-struct tp_request_pull {
+struct tp_comm_request_pull {
     uint32_t number; /* of the receiver's request */
     uint32_t piece; /* [bytes] */
     uint64_t len; /* [bytes] wanted */
@@ -66,11 +66,11 @@ struct tp_request_pull {
 struct telpher_request {
     struct tp_list link; /* of peer->pending, channel->posted or ctx->completed */
     telpher_context *ctx;
-    struct tp_peer *peer;
+    struct tp_comm_peer *peer;
     telpher_done_fn on_done;
     void *user;
     uint32_t number; /* what peers call it; changes with every use */
-    uint8_t state; /* enum tp_request_state */
+    uint8_t state; /* enum tp_comm_request_state */
     bool held; /* by the user, until tested */
     bool pulled,
         finished; /* came while the transport had it; finished, of pieces that come: no more will */
@@ -86,7 +86,7 @@ struct telpher_request {
     size_t blob_len;
     size_t len; /* [bytes] of it that are to be moved */
     void *chunk; /* a small one's data beside a device; the mems' */
-    struct tp_request_pull pull;
+    struct tp_comm_request_pull pull;
     uint64_t next; /* [bytes] for which a piece was begun */
     uint64_t moved; /* [bytes] of finished pieces */
     uint32_t pieces; /* under way */
@@ -108,30 +108,32 @@ telpher_status tp_comm_done_init(struct tp_comm_done *done,
                                  telpher_request **ret_req);
 
 /** Takes a request from the pool. @return NULL without memory. */
-telpher_request *tp_request_take(telpher_context *ctx, struct tp_peer *peer,
-                                 const struct tp_comm_done *done);
+telpher_request *tp_comm_request_take(telpher_context *ctx, struct tp_comm_peer *peer,
+                                      const struct tp_comm_done *done);
 /** Gives one back to the pool whose end nobody is to hear of. */
-void tp_request_give(telpher_request *req);
+void tp_comm_request_give(telpher_request *req);
 /** The request that @p peer calls so, in one of the states of @p mask; NULL if none. */
-telpher_request *tp_request_find(telpher_context *ctx, const struct tp_peer *peer,
-                                 uint32_t number, unsigned mask);
+telpher_request *tp_comm_request_find(telpher_context *ctx,
+                                      const struct tp_comm_peer *peer, uint32_t number,
+                                      unsigned mask);
 /** Ends it; its callback runs later in progress. */
-void tp_request_complete(telpher_request *req, telpher_status status, size_t len);
+void tp_comm_request_complete(telpher_request *req, telpher_status status, size_t len);
 /** What a call returns for a request that it just began: IN_PROGRESS and *ret_req, or the
  *  result if it is complete already. */
-telpher_status tp_request_begun(telpher_request *req, telpher_request **ret_req,
-                                size_t *ret_len);
+telpher_status tp_comm_request_begun(telpher_request *req, telpher_request **ret_req,
+                                     size_t *ret_len);
 /** Runs the callbacks of what is complete. */
-unsigned tp_request_run_completed(telpher_context *ctx);
+unsigned tp_comm_request_run_completed(telpher_context *ctx);
 /** Ends all that need @p peer and that nobody else will end. */
-void tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer);
+void tp_comm_request_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer);
 /** True if memory of ours is being sent to @p peer, which may be reading it. */
-bool tp_request_is_sending(const telpher_context *ctx, const struct tp_peer *peer);
-void tp_request_fini(telpher_context *ctx);
+bool tp_comm_request_is_sending(const telpher_context *ctx,
+                                const struct tp_comm_peer *peer);
+void tp_comm_request_fini(telpher_context *ctx);
 
 /* ---- peers ---- */
 
-struct tp_peer {
+struct tp_comm_peer {
     uint32_t rank;
     bool local; /* on this machine */
     bool unreached; /* but what it lends cannot be mapped here */
@@ -143,7 +145,7 @@ struct tp_peer {
     telpher_context *ctx;
     struct tp_net *net;
     struct tp_list pending; /* requests in the order of their announcements */
-    struct tp_list landings; /* what must happen in order: landing.c */
+    struct tp_list landings; /* what must happen in order: delivery.c */
     struct tp_list messages; /* whose buffers are on their way */
     struct tp_list waiting; /* of ctx->waiting, while something is pending */
     struct telpher_channel *channel; /* used last; all live as long as ctx */
@@ -155,36 +157,36 @@ struct tp_peer {
 };
 
 /** The peer of a rank, connected; NULL: *ret_status says why. */
-struct tp_peer *tp_peer_get(telpher_context *ctx, uint32_t rank,
-                            telpher_status *ret_status);
+struct tp_comm_peer *tp_comm_peer_get(telpher_context *ctx, uint32_t rank,
+                                      telpher_status *ret_status);
 /** The same, shorter where it is known already: see below. */
-static inline struct tp_peer *tp_peer_find(telpher_context *ctx, uint32_t rank,
-                                           telpher_status *ret_status);
+static inline struct tp_comm_peer *
+tp_comm_peer_find(telpher_context *ctx, uint32_t rank, telpher_status *ret_status);
 /** Gives a peer up that broke the protocol, or that we cannot serve any more. */
-void tp_peer_fail(struct tp_peer *peer, telpher_status why);
+void tp_comm_peer_fail(struct tp_comm_peer *peer, telpher_status why);
 /** Ends what needs a peer that is gone. */
-void tp_peer_lost(struct tp_peer *peer, telpher_status why);
+void tp_comm_peer_lost(struct tp_comm_peer *peer, telpher_status why);
 /** The transport for a rank, the same from both sides; NULL if none reaches it. */
-struct tp_net *tp_peer_choose(const telpher_context *ctx, uint32_t rank);
+struct tp_net *tp_comm_peer_choose(const telpher_context *ctx, uint32_t rank);
 /** Writes the names of a rank's transports in its order, for words. */
-void tp_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
-                       size_t size);
+void tp_comm_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
+                            size_t size);
 /** Writes this rank's card behind its head, which is there. @return [bytes] of all */
-size_t tp_peer_write_card(telpher_context *ctx, uint8_t *card);
+size_t tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card);
 /** The transports are gone: whatever still ends finds no peer. */
-void tp_peers_close(telpher_context *ctx);
+void tp_comm_peers_close(telpher_context *ctx);
 /** Announces what waits at all peers. */
-unsigned tp_peers_flush(telpher_context *ctx);
+unsigned tp_comm_peers_flush(telpher_context *ctx);
 /** True if something waits for room at some peer, *ret_peer. */
-bool tp_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer);
+bool tp_comm_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer);
 /** Sets local_rank and local_size from the cards. */
-void tp_peers_count_local(telpher_context *ctx);
-void tp_peers_fini(telpher_context *ctx);
+void tp_comm_peers_count_local(telpher_context *ctx);
+void tp_comm_peers_fini(telpher_context *ctx);
 
 /* ---- sending ---- */
 
 /** True if @p len bytes at @p place would travel inside their announcement. */
-bool tp_comm_is_small(const struct tp_peer *peer, size_t len);
+bool tp_comm_is_small(const struct tp_comm_peer *peer, size_t len);
 
 /** For who counts announcements. */
 struct tp_comm_fate {
@@ -197,15 +199,16 @@ struct tp_comm_fate {
  * @param fate  what may become of it and what became; NULL = as it comes.
  * @return OK, or as the public calls
  */
-telpher_status tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header,
-                            const void *src, size_t len, struct tp_comm_fate *fate,
+telpher_status tp_comm_send(struct tp_comm_peer *peer,
+                            const struct tp_comm_header *header, const void *src,
+                            size_t len, struct tp_comm_fate *fate,
                             const struct tp_comm_done *done, telpher_request **ret_req);
 /** A callback for transfers whose end matters to nobody. */
 void tp_comm_ignore(void *user, telpher_status status, size_t len);
 /** Sends a header alone; gives the peer up without memory. */
-void tp_comm_post(struct tp_peer *peer, const struct tp_comm_header *header);
+void tp_comm_post(struct tp_comm_peer *peer, const struct tp_comm_header *header);
 /** Announces what could not be announced before. */
-unsigned tp_comm_flush(struct tp_peer *peer);
+unsigned tp_comm_flush(struct tp_comm_peer *peer);
 
 /**
  * Takes a chunk for data that goes out. Half of a device's chunks stay for what comes in:
@@ -219,9 +222,9 @@ void tp_comm_give_out_chunk(telpher_context *ctx, const struct tp_mem_place *pla
 /* ---- what came ---- */
 
 /** An announcement. In a callback of a transport it lies on the stack, `data` is borrowed. */
-struct tp_parcel {
+struct tp_comm_unexpected {
     struct tp_list link;
-    struct tp_peer *peer;
+    struct tp_comm_peer *peer;
     struct tp_comm_header header;
     const void *data; /* how INSIDE; how STAGED: a blob of the memory */
     size_t data_len;
@@ -231,113 +234,132 @@ struct tp_parcel {
 extern const struct tp_net_events tp_comm_events;
 
 /** True, with words, if @p count announcements of a rank are all that is kept. */
-bool tp_comm_is_too_much(const struct tp_peer *peer, size_t count);
+bool tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count);
 
 /** Copies it, with its data, at the end of @p list. No memory, or more than TELPHER_KEPT_MAX,
  *  fails the peer.
  *  @return the copy, or NULL */
-struct tp_parcel *tp_parcel_keep(const struct tp_parcel *parcel, struct tp_list *list);
+struct tp_comm_unexpected *
+tp_comm_unexpected_keep(const struct tp_comm_unexpected *parcel, struct tp_list *list);
 /** Takes it out of its list and frees it; its data must have been accepted or refused. */
-void tp_parcel_free(struct tp_parcel *parcel);
-/** Has the transport bring a bulk; its end goes through tp_board_bulk_ended. */
-void tp_parcel_fetch(struct tp_peer *peer, struct tp_net_bulk *bulk, void *dst,
-                     size_t len, struct tp_net_op *op);
+void tp_comm_unexpected_free(struct tp_comm_unexpected *parcel);
+/** Has the transport bring a bulk; its end goes through tp_comm_revocation_bulk_ended. */
+void tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_bulk *bulk,
+                              void *dst, size_t len, struct tp_net_op *op);
 /** Nobody wants the data. */
-void tp_parcel_refuse(struct tp_parcel *parcel);
+void tp_comm_unexpected_refuse(struct tp_comm_unexpected *parcel);
 /**
  * Brings the data to @p dst, which has room for @p cap bytes, by a request.
  * @return OK, TRUNCATED: it is there, *ret_len bytes of it; IN_PROGRESS: @p req will be
  *         complete; or an error, with which the data is refused.
  */
-telpher_status tp_parcel_accept(struct tp_parcel *parcel, void *dst, size_t cap,
-                                telpher_request *req, size_t *ret_len);
+telpher_status tp_comm_unexpected_accept(struct tp_comm_unexpected *parcel, void *dst,
+                                         size_t cap, telpher_request *req,
+                                         size_t *ret_len);
 
 /** The kinds' own: take @p parcel, or keep it. PROTO is for what cannot be. */
-telpher_status tp_channel_on_data(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_channel_on_credit(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_message_on_message(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_message_on_buffer(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_window_on_get(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_window_on_got(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_landing_on_flush(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_landing_on_flushed(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_gather_on_step(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_piece_on_pull(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_piece_on_piece(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_lend_on_taken(telpher_context *ctx, struct tp_parcel *parcel);
-telpher_status tp_piece_on_finish(telpher_context *ctx, struct tp_parcel *parcel);
+telpher_status tp_comm_channel_on_data(telpher_context *ctx,
+                                       struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_channel_on_credit(telpher_context *ctx,
+                                         struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_message_on_message(telpher_context *ctx,
+                                          struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_message_on_buffer(telpher_context *ctx,
+                                         struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_window_on_put(telpher_context *ctx,
+                                     struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_window_on_get(telpher_context *ctx,
+                                     struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_window_on_got(telpher_context *ctx,
+                                     struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_delivery_on_flush(telpher_context *ctx,
+                                         struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_delivery_on_flushed(telpher_context *ctx,
+                                           struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_gather_on_step(telpher_context *ctx,
+                                      struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_fragment_on_pull(telpher_context *ctx,
+                                        struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_fragment_on_piece(telpher_context *ctx,
+                                         struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_export_on_taken(telpher_context *ctx,
+                                       struct tp_comm_unexpected *parcel);
+telpher_status tp_comm_fragment_on_finish(telpher_context *ctx,
+                                          struct tp_comm_unexpected *parcel);
 
 /* ---- memory of another process of this machine ---- */
 
 /** Makes this rank's board, and the name by which others open it; without one nothing is lent. */
-void tp_board_create(telpher_context *ctx, uint8_t ret_name[TP_COMM_BOARD_BYTES]);
-void tp_board_destroy(telpher_context *ctx);
+void tp_comm_revocation_create(telpher_context *ctx,
+                               uint8_t ret_name[TP_COMM_BOARD_BYTES]);
+void tp_comm_revocation_destroy(telpher_context *ctx);
 /** What a board says to a rank. */
-enum tp_board_word {
-    TP_BOARD_LENT, /**< all that was lent to it still is */
-    TP_BOARD_LEFT, /**< nothing is lent any more; all bulks to it had ended */
-    TP_BOARD_GIVEN_UP, /**< in the middle of bulks, perhaps */
+enum tp_comm_revocation_word {
+    TP_COMM_REVOCATION_LENT, /**< all that was lent to it still is */
+    TP_COMM_REVOCATION_LEFT, /**< nothing is lent any more; all bulks to it had ended */
+    TP_COMM_REVOCATION_REVOKED, /**< in the middle of bulks, perhaps */
 };
 /** What was lent to @p rank is used again from here on. */
-void tp_board_post(telpher_context *ctx, uint32_t rank, enum tp_board_word word);
+void tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
+                             enum tp_comm_revocation_word word);
 /** Can the peer's board be looked at? Opens it. Without it nothing it lends may be read. */
-bool tp_board_reach(struct tp_peer *peer);
+bool tp_comm_revocation_reach(struct tp_comm_peer *peer);
 /** Was what has been read of the peer's memory up to now still lent? */
-bool tp_board_still_lent(const struct tp_peer *peer);
+bool tp_comm_revocation_still_lent(const struct tp_comm_peer *peer);
 /** The end of a bulk from @p peer, whose board was tried before it began.
  *  @return @p status, or PEER_LOST: the data may be what the peer wrote there since */
-telpher_status tp_board_bulk_ended(const struct tp_peer *peer, telpher_status status);
-void tp_board_close(struct tp_peer *peer);
+telpher_status tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer,
+                                             telpher_status status);
+void tp_comm_revocation_close(struct tp_comm_peer *peer);
 
 /** Fills the request's blob if the receiver may copy out of its memory by itself. */
-void tp_direct_offer(telpher_request *req);
+void tp_comm_direct_offer(telpher_request *req);
 /** The same for data that would fit into its announcement, where that is the shorter way.
  *  @return true if it was done: the data is not to be read */
-bool tp_direct_offer_small(telpher_request *req);
+bool tp_comm_direct_offer_small(telpher_request *req);
 /** Copies out of the sender's memory, if that can be reached. @return false if not */
-bool tp_direct_take(struct tp_parcel *parcel, telpher_request *req);
+bool tp_comm_direct_take(struct tp_comm_unexpected *parcel, telpher_request *req);
 /** True if the peer's transport moves the request's device memory itself, as a bulk. */
-bool tp_direct_by_net(const telpher_request *req);
+bool tp_comm_direct_by_net(const telpher_request *req);
 /** What its transport is told of a bulk's memory. @return its address */
-void *tp_direct_bulk(telpher_request *req);
+void *tp_comm_direct_bulk(telpher_request *req);
 
 /* ---- pieces ---- */
 
 /** The transport is done with a send's bulk: to the end, or to what the peer asked for. */
-void tp_piece_after_bulk(telpher_request *req, telpher_status status);
+void tp_comm_fragment_after_bulk(telpher_request *req, telpher_status status);
 /** Asks the sender of @p parcel to send in pieces to @p req. */
-void tp_piece_pull(struct tp_parcel *parcel, telpher_request *req);
+void tp_comm_fragment_pull(struct tp_comm_unexpected *parcel, telpher_request *req);
 /** Begins what waited for a chunk. */
-unsigned tp_piece_run_starved(telpher_context *ctx);
+unsigned tp_comm_fragment_run_starved(telpher_context *ctx);
 /** Stops a request's pieces. @return true if none is under way: complete it now */
-bool tp_piece_stop(telpher_request *req, telpher_status why);
-void tp_piece_fini(telpher_context *ctx);
+bool tp_comm_fragment_stop(telpher_request *req, telpher_status why);
+void tp_comm_fragment_fini(telpher_context *ctx);
 
 /* ---- in order ---- */
 
 /** Something that must not be seen before what the same peer sent earlier has landed. */
-struct tp_landing {
+struct tp_comm_delivery {
     struct tp_list link;
     bool landed; /* may be run when it is the first */
     /* Both free it; drop, where the peer is lost and it was landed. */
-    void (*run)(struct tp_peer *peer, struct tp_landing *landing);
-    void (*drop)(struct tp_peer *peer, struct tp_landing *landing);
+    void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+    void (*drop)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
 };
 
 /** Runs from the front what has landed. */
-void tp_landing_run(struct tp_peer *peer);
+void tp_comm_delivery_run(struct tp_comm_peer *peer);
 /** Runs at once if nothing is before it; else queues. */
-void tp_landing_add(struct tp_peer *peer, struct tp_landing *landing);
-void tp_landing_lose(struct tp_peer *peer);
+void tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+void tp_comm_delivery_lose(struct tp_comm_peer *peer);
 
-void tp_message_lose_peer(struct tp_peer *peer);
+void tp_comm_message_lose_peer(struct tp_comm_peer *peer);
 /** Gives messages to handlers that came after them. */
-unsigned tp_message_run_unhandled(telpher_context *ctx);
+unsigned tp_comm_message_run_unhandled(telpher_context *ctx);
 /** Frees messages whose buffers never came. */
-void tp_message_fini(telpher_context *ctx);
-void tp_channel_lose_peer(telpher_context *ctx, const struct tp_peer *peer);
-void tp_channel_fini(telpher_context *ctx);
+void tp_comm_message_fini(telpher_context *ctx);
+void tp_comm_channel_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer);
+void tp_comm_channel_fini(telpher_context *ctx);
 
 /* ---- collectives ---- */
 
@@ -349,17 +371,17 @@ telpher_status tp_comm_gather(telpher_context *ctx, const void *mine, size_t len
                               void *all, tp_ns deadline);
 
 /** Frees steps that still lie with a peer that is gone. */
-void tp_gather_lose_peer(const struct tp_peer *peer);
-void tp_gather_fini(telpher_context *ctx);
+void tp_comm_gather_lose_peer(const struct tp_comm_peer *peer);
+void tp_comm_gather_fini(telpher_context *ctx);
 
 /* ---- finding each other ---- */
 
-/** Who we are and how to reach the others; everything is filled by tp_boot_open. */
-struct tp_boot {
+/** Who we are and how to reach the others; everything is filled by tp_bootstrap_open. */
+struct tp_bootstrap {
     uint32_t rank, size;
-    telpher_status (*gather)(struct tp_boot *boot, const void *mine, size_t len,
+    telpher_status (*gather)(struct tp_bootstrap *boot, const void *mine, size_t len,
                              void *all, struct tp_error *err);
-    void (*close)(struct tp_boot *boot);
+    void (*close)(struct tp_bootstrap *boot);
     const telpher_bootstrap *user;
     const telpher_two_sided *two_sided; /* the caller's, or NULL */
     struct tp_conn *conn; /* to the root */
@@ -368,9 +390,9 @@ struct tp_boot {
 };
 
 struct tp_comm_settings;
-telpher_status tp_boot_open(const telpher_context_params *params,
-                            const struct tp_comm_settings *settings,
-                            struct tp_boot *boot, struct tp_error *err);
+telpher_status tp_bootstrap_open(const telpher_context_params *params,
+                                 const struct tp_comm_settings *settings,
+                                 struct tp_bootstrap *boot, struct tp_error *err);
 
 /* ---- the context ---- */
 
@@ -397,9 +419,9 @@ struct telpher_context {
     const struct tp_net *unused; /* to this rank itself: not turned to yet */
     uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
     size_t card_bytes;
-    _Atomic uint8_t *board; /* board.c; NULL: nothing is lent */
+    _Atomic uint8_t *board; /* revocation.c; NULL: nothing is lent */
     int board_fd;
-    struct tp_peer **peers; /* NULL until used */
+    struct tp_comm_peer **peers; /* NULL until used */
     uint32_t lost; /* peers */
     struct tp_list waiting; /* peers with something pending */
     struct tp_mems *mems;
@@ -408,9 +430,9 @@ struct telpher_context {
     size_t slab_count;
     struct tp_list free, completed;
     struct tp_list starved; /* requests that wait for a chunk */
-    struct tp_list pieces; /* not in use: piece.c */
+    struct tp_list pieces; /* not in use: fragment.c */
     struct tp_list all_pieces;
-    struct tp_list blocks, spare; /* in use, and not: block.c */
+    struct tp_list blocks, spare; /* in use, and not: pool_block.c */
     unsigned out_chunks[TELPHER_MEM_KINDS]; /* taken to send, by kind of memory */
     struct tp_list ready; /* pieces that wait for room or for a chunk */
     struct tp_list lent; /* pieces whose receivers have not taken them yet */
@@ -439,12 +461,12 @@ struct telpher_context {
     bool lend; /* TELPHER_LEND */
 };
 
-static inline struct tp_peer *
-tp_peer_find(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
+static inline struct tp_comm_peer *
+tp_comm_peer_find(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
 {
-    struct tp_peer *peer = rank < ctx->size ? ctx->peers[rank] : NULL;
+    struct tp_comm_peer *peer = rank < ctx->size ? ctx->peers[rank] : NULL;
 
-    return tp_likely(peer != NULL) ? peer : tp_peer_get(ctx, rank, ret_status);
+    return tp_likely(peer != NULL) ? peer : tp_comm_peer_get(ctx, rank, ret_status);
 }
 
 /** Progresses until done(arg) or the deadline. @return OK, TIMEOUT, INVALID (in a callback) */

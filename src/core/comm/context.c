@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "base/random.h"
+#include "base/os/random.h"
+#include "base/trace/log.h"
 #include "core/comm/comm_int.h"
 #include "core/comm/settings.h"
 
@@ -110,7 +110,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted,
 
 /* All ranks agree on a number that no other job has: rank 0's. */
 static telpher_status
-agree_on_job(struct tp_boot *boot, uint64_t *ret_job, struct tp_error *err)
+agree_on_job(struct tp_bootstrap *boot, uint64_t *ret_job, struct tp_error *err)
 {
     uint64_t own, *all = tp_alloc_array(boot->size, sizeof(*all), "job numbers");
     telpher_status status =
@@ -135,7 +135,8 @@ not_gathered(struct tp_error *err)
 
 /* The longest card decides how long all of them are. */
 static telpher_status
-agree_on_length(struct tp_boot *boot, size_t own, size_t *ret_len, struct tp_error *err)
+agree_on_length(struct tp_bootstrap *boot, size_t own, size_t *ret_len,
+                struct tp_error *err)
 {
     uint32_t mine = (uint32_t)own;
     uint32_t *all = tp_alloc_array(boot->size, sizeof(*all), "card lengths");
@@ -172,7 +173,7 @@ machine_of(uint8_t *ret_machine, struct tp_error *err)
 }
 
 static telpher_status
-gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
+gather_cards(telpher_context *ctx, struct tp_bootstrap *boot, struct tp_error *err)
 {
     uint8_t *card = tp_zalloc(TP_COMM_CARD_MAX, "card");
     telpher_status status;
@@ -186,8 +187,8 @@ gather_cards(telpher_context *ctx, struct tp_boot *boot, struct tp_error *err)
         tp_free(card);
         return status;
     }
-    tp_board_create(ctx, card + TP_COMM_MACHINE_BYTES);
-    own = tp_peer_write_card(ctx, card);
+    tp_comm_revocation_create(ctx, card + TP_COMM_MACHINE_BYTES);
+    own = tp_comm_peer_write_card(ctx, card);
     status = agree_on_length(boot, own, &ctx->card_bytes, err);
     if (status == TELPHER_OK) {
         ctx->cards = tp_alloc_array(ctx->size, ctx->card_bytes, "cards");
@@ -231,12 +232,12 @@ check_reach(telpher_context *ctx, struct tp_error *err)
     char ours[128], theirs[128];
 
     for (uint32_t r = 0; r < ctx->size; r++) {
-        const struct tp_net *net = tp_peer_choose(ctx, r);
+        const struct tp_net *net = tp_comm_peer_choose(ctx, r);
 
         note_need(ctx, net);
         if (net == NULL) {
-            tp_peer_list_nets(ctx, ctx->rank, ours, sizeof(ours));
-            tp_peer_list_nets(ctx, r, theirs, sizeof(theirs));
+            tp_comm_peer_list_nets(ctx, ctx->rank, ours, sizeof(ours));
+            tp_comm_peer_list_nets(ctx, r, theirs, sizeof(theirs));
             return tp_error_set(err, TELPHER_ERR_UNREACHABLE,
                                 "no transport joins rank %u (%s) and rank %u (%s): do "
                                 "all ranks have the same TELPHER_TRANSPORTS?",
@@ -247,7 +248,7 @@ check_reach(telpher_context *ctx, struct tp_error *err)
 }
 
 static telpher_context *
-context_alloc(const struct tp_boot *boot, struct tp_error *err)
+context_alloc(const struct tp_bootstrap *boot, struct tp_error *err)
 {
     telpher_context *ctx = tp_zalloc(sizeof(*ctx), "context");
 
@@ -276,7 +277,7 @@ context_alloc(const struct tp_boot *boot, struct tp_error *err)
     tp_list_init(&ctx->unhandled);
     tp_list_init(&ctx->steps);
     tp_map_init(&ctx->channels);
-    ctx->peers = tp_alloc_array(ctx->size, sizeof(struct tp_peer *), "peers");
+    ctx->peers = tp_alloc_array(ctx->size, sizeof(struct tp_comm_peer *), "peers");
     ctx->handlers =
         tp_alloc_array(TELPHER_HANDLERS, sizeof(*ctx->handlers), "handlers");
     ctx->scratch = tp_malloc(SCRATCH_BYTES, "scratch");
@@ -291,8 +292,8 @@ context_alloc(const struct tp_boot *boot, struct tp_error *err)
 
 static telpher_status
 join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
-     const struct tp_mems_settings *mems, struct tp_boot *boot, telpher_context *ctx,
-     struct tp_error *err)
+     const struct tp_mems_settings *mems, struct tp_bootstrap *boot,
+     telpher_context *ctx, struct tp_error *err)
 {
     struct tp_net_params net = {.rank = ctx->rank,
                                 .size = ctx->size,
@@ -321,7 +322,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
         struct tp_mems_params params = {.settings = mems};
 
         close_unneeded_nets(ctx);
-        tp_peers_count_local(ctx);
+        tp_comm_peers_count_local(ctx);
         params.local_rank = ctx->local_rank;
         status = tp_mems_create(&params, &ctx->mems, err);
     }
@@ -334,9 +335,9 @@ create(const telpher_context_params *params, const struct tp_comm_settings *s,
        struct tp_error *err)
 {
     struct tp_config_list transports = s->transports;
-    struct tp_boot boot;
+    struct tp_bootstrap boot;
     telpher_context *ctx = NULL;
-    telpher_status status = tp_boot_open(params, s, &boot, err);
+    telpher_status status = tp_bootstrap_open(params, s, &boot, err);
 
     if (status != TELPHER_OK) {
         return status;
@@ -395,7 +396,7 @@ is_busy(const telpher_context *ctx, uint32_t *ret_peer)
             return true;
         }
     }
-    return tp_peers_waiting(ctx, ret_peer);
+    return tp_comm_peers_waiting(ctx, ret_peer);
 }
 
 static void
@@ -466,12 +467,12 @@ static void
 leave_peers(telpher_context *ctx)
 {
     for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
-        struct tp_peer *peer = ctx->peers[r];
+        struct tp_comm_peer *peer = ctx->peers[r];
 
-        tp_board_post(ctx, r,
-                      peer != NULL && tp_request_is_sending(ctx, peer)
-                          ? TP_BOARD_GIVEN_UP
-                          : TP_BOARD_LEFT);
+        tp_comm_revocation_post(ctx, r,
+                                peer != NULL && tp_comm_request_is_sending(ctx, peer)
+                                    ? TP_COMM_REVOCATION_REVOKED
+                                    : TP_COMM_REVOCATION_LEFT);
         if (peer != NULL) {
             peer->status = TELPHER_ERR_PEER_LOST;
         }
@@ -495,18 +496,18 @@ telpher_context_destroy(telpher_context *ctx)
             net->ops->destroy(net);
         }
     }
-    tp_peers_close(ctx);
+    tp_comm_peers_close(ctx);
     tp_mems_destroy(ctx->mems); /* waits for copies, which use requests */
-    tp_gather_fini(ctx);
+    tp_comm_gather_fini(ctx);
     if (ctx->peers != NULL) {
-        tp_message_fini(ctx);
-        tp_channel_fini(ctx);
+        tp_comm_message_fini(ctx);
+        tp_comm_channel_fini(ctx);
     }
-    tp_piece_fini(ctx);
-    tp_request_fini(ctx);
-    tp_peers_fini(ctx);
-    tp_board_destroy(ctx);
-    tp_block_fini(ctx);
+    tp_comm_fragment_fini(ctx);
+    tp_comm_request_fini(ctx);
+    tp_comm_peers_fini(ctx);
+    tp_comm_revocation_destroy(ctx);
+    tp_comm_block_fini(ctx);
     tp_free(ctx->windows);
     tp_free(ctx->handlers);
     tp_free(ctx->scratch);
@@ -545,7 +546,7 @@ telpher_context_local_size(const telpher_context *ctx)
 }
 
 struct tp_mems *
-tp_context_mems(telpher_context *ctx)
+tp_comm_context_mems(telpher_context *ctx)
 {
     return ctx->mems;
 }

@@ -13,7 +13,7 @@ enum {
 };
 
 void
-tp_direct_offer(telpher_request *req)
+tp_comm_direct_offer(telpher_request *req)
 {
     /* who copies out of it knows nothing of the stream or queue that fills it */
     if (!req->ctx->direct || req->ctx->board == NULL || req->place.device == NULL ||
@@ -25,7 +25,7 @@ tp_direct_offer(telpher_request *req)
 }
 
 bool
-tp_direct_offer_small(telpher_request *req)
+tp_comm_direct_offer_small(telpher_request *req)
 {
     telpher_context *ctx = req->ctx;
     bool wanted = ctx->direct_min != 0
@@ -33,7 +33,7 @@ tp_direct_offer_small(telpher_request *req)
                       : tp_mems_move_is_short(ctx->mems, req->place.device);
 
     if (wanted && (req->peer->pulls & 1u << req->place.kind) == 0) {
-        tp_direct_offer(req);
+        tp_comm_direct_offer(req);
     }
     return req->blob_len != 0;
 }
@@ -41,7 +41,7 @@ tp_direct_offer_small(telpher_request *req)
 /* It knows of no stream or queue. While a kernel runs that may wait for the data it is not let
  * near: it opens memory when it first meets it, and for that drivers wait for kernels. */
 bool
-tp_direct_by_net(const telpher_request *req)
+tp_comm_direct_by_net(const telpher_request *req)
 {
     const struct tp_net *net = req->peer->net;
     const telpher_context *ctx = req->ctx;
@@ -53,7 +53,7 @@ tp_direct_by_net(const telpher_request *req)
 }
 
 void *
-tp_direct_bulk(telpher_request *req)
+tp_comm_direct_bulk(telpher_request *req)
 {
     bool host = req->place.host != NULL;
 
@@ -71,7 +71,7 @@ finish(telpher_request *req, telpher_status status)
 
     tp_mems_close(req->ctx->mems, &req->from);
     tp_comm_post(req->peer, &h);
-    tp_request_complete(
+    tp_comm_request_complete(
         req, status == TELPHER_OK && req->cut ? TELPHER_ERR_TRUNCATED : status,
         status == TELPHER_OK ? req->len : 0);
 }
@@ -88,9 +88,9 @@ copied(struct tp_device_copy *copy, int32_t error)
         tp_mems_chunk_give(req->ctx->mems, req->from.device, req->chunk);
         req->chunk = NULL;
     }
-    finish(req, error != 0                       ? TELPHER_ERR_DEVICE
-                : tp_board_still_lent(req->peer) ? TELPHER_OK
-                                                 : TELPHER_ERR_PEER_LOST);
+    finish(req, error != 0                                 ? TELPHER_ERR_DEVICE
+                : tp_comm_revocation_still_lent(req->peer) ? TELPHER_OK
+                                                           : TELPHER_ERR_PEER_LOST);
 }
 
 /* To host memory: what is small by a chunk, since drivers copy to that much faster. What is
@@ -139,18 +139,18 @@ begin(telpher_request *req)
 }
 
 bool
-tp_direct_take(struct tp_parcel *parcel, telpher_request *req)
+tp_comm_direct_take(struct tp_comm_unexpected *parcel, telpher_request *req)
 {
     struct tp_mems *mems = req->ctx->mems;
 
-    if (parcel->data_len == 0 || !tp_board_reach(parcel->peer) ||
+    if (parcel->data_len == 0 || !tp_comm_revocation_reach(parcel->peer) ||
         tp_mems_import(mems, parcel->data, parcel->data_len, parcel->header.len,
                        &req->from) != TELPHER_OK) {
         return false;
     }
     tp_mems_set_owner(mems, &req->from, parcel->peer->rank);
     req->header.xfer = parcel->header.xfer;
-    req->state = TP_REQUEST_LANDING;
+    req->state = TP_COMM_REQUEST_DELIVERING;
     if (!begin(req)) {
         tp_mems_close(mems, &req->from);
         return false;

@@ -13,23 +13,23 @@
 struct gather {
     telpher_context *ctx;
     uint32_t number, round;
-    struct tp_peer *below, *above;
+    struct tp_comm_peer *below, *above;
     uint8_t *dst; /* where the next parts go */
     size_t len;
-    struct tp_parcel *step;
+    struct tp_comm_unexpected *step;
     unsigned under_way; /* transfers of this round */
     telpher_status status;
 };
 
 telpher_status
-tp_gather_on_step(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_gather_on_step(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_LIMIT;
     }
-    return tp_parcel_keep(parcel, &ctx->steps) != NULL ? TELPHER_OK
-                                                       : TELPHER_ERR_NO_MEMORY;
+    return tp_comm_unexpected_keep(parcel, &ctx->steps) != NULL ? TELPHER_OK
+                                                                : TELPHER_ERR_NO_MEMORY;
 }
 
 static void
@@ -52,7 +52,8 @@ has_step(void *arg)
 
     tp_list_for_each(link, &g->ctx->steps)
     {
-        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+        struct tp_comm_unexpected *parcel =
+            tp_list_entry(link, struct tp_comm_unexpected, link);
 
         if (parcel->peer == g->above && parcel->header.a == g->number &&
             parcel->header.b == g->round) {
@@ -93,21 +94,21 @@ take_step(struct gather *g, void *dst, size_t len)
     if (g->step == NULL) {
         return TELPHER_ERR_PEER_LOST;
     }
-    req = tp_request_take(g->ctx, g->above, &done);
+    req = tp_comm_request_take(g->ctx, g->above, &done);
     if (req == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
     if (g->step->header.how == TP_COMM_BROKEN) {
         status = TELPHER_ERR_PEER_LOST;
     } else if (g->step->header.len == len) {
-        status = tp_parcel_accept(g->step, dst, len, req, NULL);
+        status = tp_comm_unexpected_accept(g->step, dst, len, req, NULL);
     }
-    tp_parcel_free(g->step);
+    tp_comm_unexpected_free(g->step);
     if (status == TELPHER_IN_PROGRESS) {
         g->under_way++;
         return TELPHER_OK;
     }
-    tp_request_give(req);
+    tp_comm_request_give(req);
     return status;
 }
 
@@ -120,9 +121,9 @@ run_round(struct gather *g, uint8_t *parts, size_t len, uint32_t have, uint32_t 
     uint32_t distance = have;
 
     g->below =
-        tp_peer_get(ctx, (ctx->rank + ctx->size - distance) % ctx->size, &status);
+        tp_comm_peer_get(ctx, (ctx->rank + ctx->size - distance) % ctx->size, &status);
     g->above = g->below != NULL
-                   ? tp_peer_get(ctx, (ctx->rank + distance) % ctx->size, &status)
+                   ? tp_comm_peer_get(ctx, (ctx->rank + distance) % ctx->size, &status)
                    : NULL;
     if (g->above == NULL) {
         return status;
@@ -137,8 +138,8 @@ run_round(struct gather *g, uint8_t *parts, size_t len, uint32_t have, uint32_t 
     /* what is under way uses our memory: it ends, with the peer if need be */
     end = tp_comm_wait(ctx, is_moved, g, deadline);
     if (end == TELPHER_ERR_TIMEOUT) {
-        tp_peer_fail(g->below, end);
-        tp_peer_fail(g->above, end);
+        tp_comm_peer_fail(g->below, end);
+        tp_comm_peer_fail(g->above, end);
         tp_comm_wait(ctx, is_moved, g, TP_CLOCK_FOREVER);
     }
     if (status == TELPHER_OK) {
@@ -154,8 +155,8 @@ break_off(telpher_context *ctx, uint32_t number, uint32_t round)
     telpher_status status;
 
     for (uint32_t have = 1u << round; have < ctx->size; have *= 2, round++) {
-        struct tp_peer *below =
-            tp_peer_get(ctx, (ctx->rank + ctx->size - have) % ctx->size, &status);
+        struct tp_comm_peer *below =
+            tp_comm_peer_get(ctx, (ctx->rank + ctx->size - have) % ctx->size, &status);
         const struct tp_comm_header h = {
             .kind = TP_COMM_GATHER, .how = TP_COMM_BROKEN, .a = number, .b = round};
 
@@ -210,24 +211,25 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
 }
 
 void
-tp_gather_lose_peer(const struct tp_peer *peer)
+tp_comm_gather_lose_peer(const struct tp_comm_peer *peer)
 {
     tp_list_for_each_safe(link, &peer->ctx->steps)
     {
-        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+        struct tp_comm_unexpected *parcel =
+            tp_list_entry(link, struct tp_comm_unexpected, link);
 
         if (parcel->peer == peer && parcel->header.how != TP_COMM_INSIDE) {
-            tp_parcel_free(parcel);
+            tp_comm_unexpected_free(parcel);
         }
     }
 }
 
 void
-tp_gather_fini(telpher_context *ctx)
+tp_comm_gather_fini(telpher_context *ctx)
 {
     struct tp_list *link;
 
     while ((link = tp_list_first(&ctx->steps)) != NULL) {
-        tp_parcel_free(tp_list_entry(link, struct tp_parcel, link));
+        tp_comm_unexpected_free(tp_list_entry(link, struct tp_comm_unexpected, link));
     }
 }

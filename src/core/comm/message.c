@@ -12,7 +12,7 @@
 /** A message that has not been given to its entry handler. */
 struct incoming {
     struct tp_list link; /* of peer->messages */
-    struct tp_peer *peer;
+    struct tp_comm_peer *peer;
     uint64_t number;
     unsigned left; /* buffers that are not there */
     unsigned under_way; /* transfers that use what post named */
@@ -39,7 +39,7 @@ enter(struct incoming *in)
     tp_list_remove(&in->link);
     in->peer->heads--;
     call(ctx, ctx->handlers[in->msg.handler].entry, &in->msg);
-    tp_block_give(ctx, in);
+    tp_comm_block_give(ctx, in);
 }
 
 /* One use of it less; enters when it was the last and nothing more is to come. */
@@ -66,10 +66,10 @@ buffer_came(void *user, telpher_status status, size_t len)
 }
 
 static struct incoming *
-incoming_create(const struct tp_parcel *parcel, size_t params_len)
+incoming_create(const struct tp_comm_unexpected *parcel, size_t params_len)
 {
     struct incoming *in =
-        tp_block_take(parcel->peer->ctx, sizeof(*in) + params_len, "message");
+        tp_comm_block_take(parcel->peer->ctx, sizeof(*in) + params_len, "message");
 
     if (in != NULL) {
         memset(in, 0, sizeof(*in));
@@ -92,7 +92,7 @@ incoming_create(const struct tp_parcel *parcel, size_t params_len)
 /* Reads the lengths. @return [bytes] of the buffers that are inside, or SIZE_MAX if what the
  * header says is not what came. */
 static size_t
-read_lens(const struct tp_parcel *parcel, uint64_t lens[TELPHER_MSG_BUFFERS])
+read_lens(const struct tp_comm_unexpected *parcel, uint64_t lens[TELPHER_MSG_BUFFERS])
 {
     uint32_t count = (uint32_t)parcel->header.b;
     bool inside = parcel->header.b >> 32 != 0;
@@ -118,7 +118,7 @@ read_lens(const struct tp_parcel *parcel, uint64_t lens[TELPHER_MSG_BUFFERS])
 
 /* Brings a buffer that is here to the place that post named. */
 static telpher_status
-take_buffer(struct incoming *in, uint64_t i, struct tp_parcel *parcel)
+take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *parcel)
 {
     const struct tp_comm_done done = {.fn = buffer_came, .user = in};
     telpher_request *req;
@@ -127,20 +127,20 @@ take_buffer(struct incoming *in, uint64_t i, struct tp_parcel *parcel)
     in->came[i] = true;
     in->under_way++;
     if (in->buffers[i].data == NULL) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         buffer_came(in, TELPHER_OK, 0);
         return TELPHER_OK;
     }
-    req = tp_request_take(parcel->peer->ctx, parcel->peer, &done);
+    req = tp_comm_request_take(parcel->peer->ctx, parcel->peer, &done);
     if (req == NULL) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         in->under_way--;
         return TELPHER_ERR_NO_MEMORY;
     }
-    status =
-        tp_parcel_accept(parcel, in->buffers[i].data, in->buffers[i].len, req, NULL);
+    status = tp_comm_unexpected_accept(parcel, in->buffers[i].data, in->buffers[i].len,
+                                       req, NULL);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_request_complete(req, status, in->buffers[i].len);
+        tp_comm_request_complete(req, status, in->buffers[i].len);
     }
     return TELPHER_OK;
 }
@@ -172,10 +172,10 @@ take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
     in->under_way++; /* the last buffer must not free it under us */
     for (uint32_t i = 0; i < in->msg.buffer_count && status == TELPHER_OK; i++) {
         size_t len = (size_t)lens[i];
-        struct tp_parcel part = {.peer = in->peer,
-                                 .header = {.how = TP_COMM_INSIDE, .len = len},
-                                 .data = data,
-                                 .data_len = len};
+        struct tp_comm_unexpected part = {.peer = in->peer,
+                                          .header = {.how = TP_COMM_INSIDE, .len = len},
+                                          .data = data,
+                                          .data_len = len};
 
         if (!copy_inside(in, i, data, len)) {
             status = take_buffer(in, i, &part);
@@ -187,8 +187,8 @@ take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
 }
 
 static telpher_status
-begin(telpher_context *ctx, const struct tp_parcel *parcel, const uint64_t *lens,
-      size_t inside_len)
+begin(telpher_context *ctx, const struct tp_comm_unexpected *parcel,
+      const uint64_t *lens, size_t inside_len)
 {
     const uint8_t *data = parcel->data;
     uint32_t count = (uint32_t)parcel->header.b;
@@ -211,7 +211,7 @@ begin(telpher_context *ctx, const struct tp_parcel *parcel, const uint64_t *lens
 
 /* Without buffers nothing is kept: parameters are seen where they came. */
 static void
-enter_now(telpher_context *ctx, const struct tp_parcel *parcel)
+enter_now(telpher_context *ctx, const struct tp_comm_unexpected *parcel)
 {
     _Alignas(16) uint8_t aligned[1024];
     telpher_msg msg = {.struct_size = sizeof(msg),
@@ -228,13 +228,13 @@ enter_now(telpher_context *ctx, const struct tp_parcel *parcel)
 }
 
 telpher_status
-tp_message_on_message(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     uint64_t lens[TELPHER_MSG_BUFFERS];
     size_t inside_len = read_lens(parcel, lens);
 
     if (inside_len == SIZE_MAX) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
     if (ctx->handlers[parcel->header.small].entry == NULL ||
@@ -242,8 +242,9 @@ tp_message_on_message(telpher_context *ctx, struct tp_parcel *parcel)
         if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
             return TELPHER_ERR_LIMIT;
         }
-        return tp_parcel_keep(parcel, &ctx->unhandled) != NULL ? TELPHER_OK
-                                                               : TELPHER_ERR_NO_MEMORY;
+        return tp_comm_unexpected_keep(parcel, &ctx->unhandled) != NULL
+                   ? TELPHER_OK
+                   : TELPHER_ERR_NO_MEMORY;
     }
     if ((uint32_t)parcel->header.b == 0 && parcel->header.len <= 1024) {
         enter_now(ctx, parcel);
@@ -266,7 +267,7 @@ tp_message_on_message(telpher_context *ctx, struct tp_parcel *parcel)
 }
 
 static struct incoming *
-find_incoming(const struct tp_peer *peer, uint64_t number)
+find_incoming(const struct tp_comm_peer *peer, uint64_t number)
 {
     tp_list_for_each(link, &peer->messages)
     {
@@ -281,11 +282,12 @@ find_incoming(const struct tp_peer *peer, uint64_t number)
 
 /* True if a message with this number waits for its handler: its buffers wait with it. */
 static bool
-is_unhandled(const telpher_context *ctx, const struct tp_parcel *buffer)
+is_unhandled(const telpher_context *ctx, const struct tp_comm_unexpected *buffer)
 {
     tp_list_for_each(link, &ctx->unhandled)
     {
-        const struct tp_parcel *kept = tp_list_entry(link, struct tp_parcel, link);
+        const struct tp_comm_unexpected *kept =
+            tp_list_entry(link, struct tp_comm_unexpected, link);
 
         if (kept->peer == buffer->peer && kept->header.kind == TP_COMM_MESSAGE &&
             (uint32_t)kept->header.b != 0 && kept->header.a == buffer->header.a) {
@@ -296,29 +298,30 @@ is_unhandled(const telpher_context *ctx, const struct tp_parcel *buffer)
 }
 
 telpher_status
-tp_message_on_buffer(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_message_on_buffer(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     struct incoming *in = find_incoming(parcel->peer, parcel->header.a);
     uint64_t i = parcel->header.b;
 
     if (in == NULL && is_unhandled(ctx, parcel)) {
         if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
-            tp_parcel_refuse(parcel);
+            tp_comm_unexpected_refuse(parcel);
             return TELPHER_ERR_LIMIT;
         }
-        return tp_parcel_keep(parcel, &ctx->unhandled) != NULL ? TELPHER_OK
-                                                               : TELPHER_ERR_NO_MEMORY;
+        return tp_comm_unexpected_keep(parcel, &ctx->unhandled) != NULL
+                   ? TELPHER_OK
+                   : TELPHER_ERR_NO_MEMORY;
     }
     if (in == NULL || i >= in->msg.buffer_count || in->came[i] ||
         parcel->header.len != in->buffers[i].len) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
     return take_buffer(in, i, parcel);
 }
 
 void
-tp_message_lose_peer(struct tp_peer *peer)
+tp_comm_message_lose_peer(struct tp_comm_peer *peer)
 {
     tp_list_for_each_safe(link, &peer->messages)
     {
@@ -335,7 +338,7 @@ tp_message_lose_peer(struct tp_peer *peer)
 
 /* True if a message of a rank that is lost is here all the same. */
 static bool
-is_all_here(const struct tp_parcel *parcel)
+is_all_here(const struct tp_comm_unexpected *parcel)
 {
     return parcel->header.kind == TP_COMM_MESSAGE &&
            ((uint32_t)parcel->header.b == 0 || parcel->header.b >> 32 != 0);
@@ -350,18 +353,19 @@ run_unhandled(telpher_context *ctx)
     tp_list_init(&kept);
     tp_list_splice_back(&kept, &ctx->unhandled);
     while ((link = tp_list_first(&kept)) != NULL) {
-        struct tp_parcel *parcel = tp_list_entry(link, struct tp_parcel, link);
+        struct tp_comm_unexpected *parcel =
+            tp_list_entry(link, struct tp_comm_unexpected, link);
         telpher_status status = TELPHER_OK;
 
         if (parcel->peer->status == TELPHER_OK || is_all_here(parcel)) {
             status = parcel->header.kind == TP_COMM_MESSAGE
-                         ? tp_message_on_message(ctx, parcel)
-                         : tp_message_on_buffer(ctx, parcel);
+                         ? tp_comm_message_on_message(ctx, parcel)
+                         : tp_comm_message_on_buffer(ctx, parcel);
         }
         if (status != TELPHER_OK) {
-            tp_peer_fail(parcel->peer, status);
+            tp_comm_peer_fail(parcel->peer, status);
         }
-        tp_parcel_free(parcel);
+        tp_comm_unexpected_free(parcel);
     }
 }
 
@@ -378,7 +382,7 @@ telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
 }
 
 unsigned
-tp_message_run_unhandled(telpher_context *ctx)
+tp_comm_message_run_unhandled(telpher_context *ctx)
 {
     bool changed = ctx->handlers_changed;
 
@@ -391,17 +395,17 @@ tp_message_run_unhandled(telpher_context *ctx)
 }
 
 void
-tp_message_fini(telpher_context *ctx)
+tp_comm_message_fini(telpher_context *ctx)
 {
     struct tp_list *link;
 
     while ((link = tp_list_first(&ctx->unhandled)) != NULL) {
-        tp_parcel_free(tp_list_entry(link, struct tp_parcel, link));
+        tp_comm_unexpected_free(tp_list_entry(link, struct tp_comm_unexpected, link));
     }
     for (uint32_t r = 0; r < ctx->size; r++) {
         while (ctx->peers[r] != NULL &&
                (link = tp_list_pop_front(&ctx->peers[r]->messages)) != NULL) {
-            tp_block_give(ctx, tp_list_entry(link, struct incoming, link));
+            tp_comm_block_give(ctx, tp_list_entry(link, struct incoming, link));
         }
     }
 }

@@ -21,7 +21,7 @@ struct outgoing {
 };
 
 static size_t
-params_max(const struct tp_peer *peer)
+params_max(const struct tp_comm_peer *peer)
 {
     size_t most = TP_MIN(peer->net->eager_max - sizeof(struct tp_comm_header),
                          peer->net->bulk_min - 1); /* it must never be bulk */
@@ -32,8 +32,8 @@ params_max(const struct tp_peer *peer)
 size_t
 telpher_msg_params_max(const telpher_context *ctx, uint32_t rank)
 {
-    struct tp_net *net = rank < ctx->size ? tp_peer_choose(ctx, rank) : NULL;
-    const struct tp_peer peer = {.net = net};
+    struct tp_net *net = rank < ctx->size ? tp_comm_peer_choose(ctx, rank) : NULL;
+    const struct tp_comm_peer peer = {.net = net};
 
     return net != NULL ? params_max(&peer) : 0;
 }
@@ -48,15 +48,15 @@ buffer_sent(void *user, telpher_status status, size_t len)
         out->status = status;
     }
     if (--out->left == 0) {
-        tp_request_complete(out->req, out->status, out->len);
-        tp_block_give(out->req->ctx, out);
+        tp_comm_request_complete(out->req, out->status, out->len);
+        tp_comm_block_give(out->req->ctx, out);
     }
 }
 
 /* True if all buffers, with the rest, fit into one announcement. */
 static bool
-fits_inside(struct tp_peer *peer, size_t params_len, const telpher_msg_buffer *buffers,
-            size_t count)
+fits_inside(struct tp_comm_peer *peer, size_t params_len,
+            const telpher_msg_buffer *buffers, size_t count)
 {
     size_t total = params_len + count * sizeof(uint64_t);
 
@@ -110,13 +110,13 @@ free_head(void *user, telpher_status status, size_t len)
 
     (void)status;
     (void)len;
-    tp_block_give(kept->ctx, kept);
+    tp_comm_block_give(kept->ctx, kept);
 }
 
 /* The scratch memory is used again at once: what cannot leave now is copied. */
 static telpher_status
-send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void *data,
-          size_t len)
+send_head(struct tp_comm_peer *peer, const struct tp_comm_header *header,
+          const void *data, size_t len)
 {
     struct tp_comm_done done = {.fn = free_head};
     struct tp_net *net = peer->net;
@@ -131,7 +131,7 @@ send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void 
     if (status != TELPHER_ERR_AGAIN) {
         return status;
     }
-    kept = tp_block_take(peer->ctx, sizeof(*kept) + len, "message");
+    kept = tp_comm_block_take(peer->ctx, sizeof(*kept) + len, "message");
     if (kept == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -142,14 +142,14 @@ send_head(struct tp_peer *peer, const struct tp_comm_header *header, const void 
     done.user = kept;
     status = tp_comm_send(peer, &h, kept->bytes, len, NULL, &done, NULL);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_block_give(peer->ctx, kept);
+        tp_comm_block_give(peer->ctx, kept);
     }
     return status < 0 ? status : TELPHER_OK;
 }
 
 static telpher_status
-send_buffers(struct tp_peer *peer, uint32_t number, const telpher_msg_buffer *buffers,
-             size_t count, struct outgoing *out)
+send_buffers(struct tp_comm_peer *peer, uint32_t number,
+             const telpher_msg_buffer *buffers, size_t count, struct outgoing *out)
 {
     const struct tp_comm_done done = {.fn = buffer_sent, .user = out};
     telpher_status status = TELPHER_OK;
@@ -164,7 +164,7 @@ send_buffers(struct tp_peer *peer, uint32_t number, const telpher_msg_buffer *bu
         out->len += status == TELPHER_OK ? buffers[i].len : 0;
     }
     if (status < 0) {
-        tp_peer_fail(peer, status); /* it waits for buffers that do not come */
+        tp_comm_peer_fail(peer, status); /* it waits for buffers that do not come */
         out->status = status;
     }
     buffer_sent(out, out->status, 0);
@@ -172,30 +172,30 @@ send_buffers(struct tp_peer *peer, uint32_t number, const telpher_msg_buffer *bu
 }
 
 static telpher_status
-send_long(struct tp_peer *peer, struct tp_comm_header *h, const void *params,
+send_long(struct tp_comm_peer *peer, struct tp_comm_header *h, const void *params,
           size_t params_len, const telpher_msg_buffer *buffers, size_t count,
           const struct tp_comm_done *done, telpher_request **ret_req)
 {
     telpher_context *ctx = peer->ctx;
-    struct outgoing *out = tp_block_take(ctx, sizeof(*out), "message");
-    telpher_request *req = out != NULL ? tp_request_take(ctx, peer, done) : NULL;
+    struct outgoing *out = tp_comm_block_take(ctx, sizeof(*out), "message");
+    telpher_request *req = out != NULL ? tp_comm_request_take(ctx, peer, done) : NULL;
     telpher_status status;
 
     if (req == NULL) {
-        tp_block_give(ctx, out);
+        tp_comm_block_give(ctx, out);
         return TELPHER_ERR_NO_MEMORY;
     }
     *out = (struct outgoing){.req = req};
-    req->state = TP_REQUEST_LANDING; /* ended by its buffers */
+    req->state = TP_COMM_REQUEST_DELIVERING; /* ended by its buffers */
     status = send_head(peer, h, ctx->scratch,
                        pack(ctx, params, params_len, buffers, count, false));
     if (status != TELPHER_OK) {
-        tp_block_give(ctx, out);
-        tp_request_give(req);
+        tp_comm_block_give(ctx, out);
+        tp_comm_request_give(req);
         return status;
     }
     send_buffers(peer, (uint32_t)h->a, buffers, count, out);
-    return tp_request_begun(req, ret_req, NULL);
+    return tp_comm_request_begun(req, ret_req, NULL);
 }
 
 telpher_status
@@ -207,8 +207,8 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
     struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
     struct tp_comm_done done;
     telpher_status status = TELPHER_ERR_RANGE;
-    struct tp_peer *peer =
-        handler < TELPHER_HANDLERS ? tp_peer_get(ctx, rank, &status) : NULL;
+    struct tp_comm_peer *peer =
+        handler < TELPHER_HANDLERS ? tp_comm_peer_get(ctx, rank, &status) : NULL;
     bool inside;
 
     if (peer == NULL || peer->status != TELPHER_OK) {

@@ -6,7 +6,7 @@
 /* ---- counting ---- */
 
 void
-tp_window_count(telpher_context *ctx, uint64_t b, uint32_t times)
+tp_comm_window_count(telpher_context *ctx, uint64_t b, uint32_t times)
 {
     uint32_t window = (uint32_t)(b >> 32), notification = (uint32_t)b;
     struct telpher_win *win = window < ctx->window_count ? ctx->windows[window] : NULL;
@@ -18,21 +18,21 @@ tp_window_count(telpher_context *ctx, uint64_t b, uint32_t times)
 
 /** All notifications that came behind the same landing. */
 struct tally {
-    struct tp_landing base;
+    struct tp_comm_delivery base;
     struct tp_map times; /* how often, by a header's b */
 };
 
 static void
-drop_tally(struct tp_peer *peer, struct tp_landing *landing)
+drop_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 {
     struct tally *tally = tp_container_of(landing, struct tally, base);
 
     tp_map_fini(&tally->times);
-    tp_block_give(peer->ctx, tally);
+    tp_comm_block_give(peer->ctx, tally);
 }
 
 static void
-run_tally(struct tp_peer *peer, struct tp_landing *landing)
+run_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 {
     struct tally *tally = tp_container_of(landing, struct tally, base);
     size_t cursor = 0;
@@ -40,36 +40,36 @@ run_tally(struct tp_peer *peer, struct tp_landing *landing)
     void *times;
 
     while (tp_map_next(&tally->times, &cursor, &b, &times)) {
-        tp_window_count(peer->ctx, b, (uint32_t)(uintptr_t)times);
+        tp_comm_window_count(peer->ctx, b, (uint32_t)(uintptr_t)times);
     }
     drop_tally(peer, landing);
 }
 
 /* The one that stands last in line; NULL: something else does. */
 static struct tally *
-last_tally(const struct tp_peer *peer)
+last_tally(const struct tp_comm_peer *peer)
 {
-    struct tp_landing *last =
-        tp_list_entry(tp_list_last(&peer->landings), struct tp_landing, link);
+    struct tp_comm_delivery *last =
+        tp_list_entry(tp_list_last(&peer->landings), struct tp_comm_delivery, link);
 
     return last->run == run_tally ? tp_container_of(last, struct tally, base) : NULL;
 }
 
 telpher_status
-tp_window_count_later(struct tp_peer *peer, uint64_t b)
+tp_comm_window_count_later(struct tp_comm_peer *peer, uint64_t b)
 {
     struct tally *tally = last_tally(peer);
     uintptr_t times;
 
     if (tally == NULL) {
-        tally = tp_block_take(peer->ctx, sizeof(*tally), "tally");
+        tally = tp_comm_block_take(peer->ctx, sizeof(*tally), "tally");
         if (tally == NULL) {
             return TELPHER_ERR_NO_MEMORY;
         }
-        tally->base =
-            (struct tp_landing){.landed = true, .run = run_tally, .drop = drop_tally};
+        tally->base = (struct tp_comm_delivery){
+            .landed = true, .run = run_tally, .drop = drop_tally};
         tp_map_init(&tally->times);
-        tp_landing_add(peer, &tally->base); /* not the first: it is not run yet */
+        tp_comm_delivery_add(peer, &tally->base); /* not the first: it is not run yet */
     }
     times = (uintptr_t)tp_map_remove(&tally->times, b);
     return tp_map_put(&tally->times, b, (void *)(times + 1)); /* NOLINT */
@@ -82,9 +82,9 @@ telpher_notify(telpher_win *win, uint32_t rank, uint32_t tag)
 {
     const struct tp_comm_header h = {.kind = TP_COMM_PUT,
                                      .b = tp_comm_window(win->number, tag + 1)};
-    telpher_status status = tp_window_check(win, rank, 0, 0, tag);
-    struct tp_peer *peer =
-        status == TELPHER_OK ? tp_peer_get(win->ctx, rank, &status) : NULL;
+    telpher_status status = tp_comm_window_check(win, rank, 0, 0, tag);
+    struct tp_comm_peer *peer =
+        status == TELPHER_OK ? tp_comm_peer_get(win->ctx, rank, &status) : NULL;
 
     if (peer != NULL) {
         status = peer->status;
@@ -110,7 +110,7 @@ telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
 
 struct notify_wait {
     telpher_win *win;
-    const struct tp_peer *from; /* NULL: anybody */
+    const struct tp_comm_peer *from; /* NULL: anybody */
     const uint32_t *tags; /* all < TELPHER_TAGS */
     size_t tag_count;
     uint32_t count;
@@ -119,7 +119,7 @@ struct notify_wait {
 };
 
 static bool
-nobody_left(const telpher_context *ctx, const struct tp_peer *from)
+nobody_left(const telpher_context *ctx, const struct tp_comm_peer *from)
 {
     return from != NULL ? from->status == TELPHER_ERR_PEER_LOST
                         : ctx->size > 1 && ctx->lost == ctx->size - 1;
@@ -156,7 +156,7 @@ notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
         }
     }
     if (from != TELPHER_ANY_RANK) { /* connected, so that its death is noticed */
-        w->from = tp_peer_find(ctx, from, &status);
+        w->from = tp_comm_peer_find(ctx, from, &status);
         if (w->from == NULL) {
             return status;
         }

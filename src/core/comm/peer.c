@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "core/comm/comm_int.h"
 
 /** One transport's part of a rank's card. */
@@ -21,7 +21,7 @@ struct entry {
 /* A card: the machine, the board, then for each transport {name length, name, length (2),
  * data}. */
 size_t
-tp_peer_write_card(telpher_context *ctx, uint8_t *card)
+tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card)
 {
     uint8_t *end = card + TP_COMM_CARD_HEAD;
 
@@ -94,7 +94,7 @@ find_entry(const telpher_context *ctx, uint32_t rank, const char *name,
 }
 
 void
-tp_peers_count_local(telpher_context *ctx)
+tp_comm_peers_count_local(telpher_context *ctx)
 {
     const uint8_t *mine = ctx->cards + ctx->rank * ctx->card_bytes;
 
@@ -122,7 +122,7 @@ find_net(const telpher_context *ctx, const struct entry *entry)
 }
 
 struct tp_net *
-tp_peer_choose(const telpher_context *ctx, uint32_t rank)
+tp_comm_peer_choose(const telpher_context *ctx, uint32_t rank)
 {
     const uint8_t *end, *at = first_entry(ctx, TP_MIN(ctx->rank, rank), &end);
     struct entry wanted, entry;
@@ -139,7 +139,8 @@ tp_peer_choose(const telpher_context *ctx, uint32_t rank)
 }
 
 void
-tp_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst, size_t size)
+tp_comm_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
+                       size_t size)
 {
     const uint8_t *end, *at = first_entry(ctx, rank, &end);
     struct entry entry;
@@ -157,11 +158,11 @@ tp_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst, size_t s
 }
 
 static telpher_status
-connect_peer(struct tp_peer *peer)
+connect_peer(struct tp_comm_peer *peer)
 {
     struct entry entry;
 
-    peer->net = tp_peer_choose(peer->ctx, peer->rank);
+    peer->net = tp_comm_peer_choose(peer->ctx, peer->rank);
     if (peer->net == NULL ||
         !find_entry(peer->ctx, peer->rank, peer->net->ops->name, &entry)) {
         return TELPHER_ERR_UNREACHABLE;
@@ -184,9 +185,9 @@ any_net(const telpher_context *ctx)
     return ctx->nets[i].net;
 }
 
-/* Who turns to us all the same is told (parcel.c). */
+/* Who turns to us all the same is told (unexpected.c). */
 static void
-note_absence(struct tp_peer *peer, const char *words)
+note_absence(struct tp_comm_peer *peer, const char *words)
 {
     tp_info("comm", "rank %u is lost: %s", peer->rank, words);
     peer->absent = true;
@@ -195,10 +196,10 @@ note_absence(struct tp_peer *peer, const char *words)
     peer->ctx->lost++;
 }
 
-static struct tp_peer *
+static struct tp_comm_peer *
 peer_alloc(telpher_context *ctx, uint32_t rank)
 {
-    struct tp_peer *peer = tp_zalloc(sizeof(*peer), "peer");
+    struct tp_comm_peer *peer = tp_zalloc(sizeof(*peer), "peer");
 
     if (peer == NULL) {
         return NULL;
@@ -215,10 +216,10 @@ peer_alloc(telpher_context *ctx, uint32_t rank)
     return peer;
 }
 
-struct tp_peer *
-tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
+struct tp_comm_peer *
+tp_comm_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
 {
-    struct tp_peer *peer;
+    struct tp_comm_peer *peer;
 
     if (rank >= ctx->size) {
         *ret_status = TELPHER_ERR_RANGE;
@@ -244,41 +245,41 @@ tp_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status)
 }
 
 unsigned
-tp_peers_flush(telpher_context *ctx)
+tp_comm_peers_flush(telpher_context *ctx)
 {
     unsigned count = 0;
 
     tp_list_for_each_safe(link, &ctx->waiting)
     {
-        count += tp_comm_flush(tp_list_entry(link, struct tp_peer, waiting));
+        count += tp_comm_flush(tp_list_entry(link, struct tp_comm_peer, waiting));
     }
     return count;
 }
 
 bool
-tp_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer)
+tp_comm_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer)
 {
     if (tp_list_is_empty(&ctx->waiting)) {
         return false;
     }
-    *ret_peer = tp_list_entry(ctx->waiting.next, struct tp_peer, waiting)->rank;
+    *ret_peer = tp_list_entry(ctx->waiting.next, struct tp_comm_peer, waiting)->rank;
     return true;
 }
 
 void
-tp_peer_fail(struct tp_peer *peer, telpher_status why)
+tp_comm_peer_fail(struct tp_comm_peer *peer, telpher_status why)
 {
     if (peer->status != TELPHER_OK) {
         return;
     }
     tp_warn("comm", "rank %u is given up: %s", peer->rank, telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
-    tp_board_post(peer->ctx, peer->rank, TP_BOARD_GIVEN_UP);
+    tp_comm_revocation_post(peer->ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
     peer->net->ops->give_up(peer->net, peer->rank);
 }
 
 void
-tp_peer_lost(struct tp_peer *peer, telpher_status why)
+tp_comm_peer_lost(struct tp_comm_peer *peer, telpher_status why)
 {
     telpher_context *ctx = peer->ctx;
 
@@ -286,19 +287,20 @@ tp_peer_lost(struct tp_peer *peer, telpher_status why)
             why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     ctx->lost++;
-    tp_board_post(ctx, peer->rank, TP_BOARD_GIVEN_UP);
+    tp_comm_revocation_post(ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
     (void)tp_comm_flush(peer); /* ends what was to be announced */
-    tp_channel_lose_peer(ctx, peer); /* first: callbacks must not find what is void */
-    tp_gather_lose_peer(peer);
-    tp_request_run_completed(ctx); /* what came before its end counts */
-    tp_request_lose_peer(ctx, peer);
-    tp_landing_lose(peer);
-    tp_message_lose_peer(peer);
+    tp_comm_channel_lose_peer(ctx,
+                              peer); /* first: callbacks must not find what is void */
+    tp_comm_gather_lose_peer(peer);
+    tp_comm_request_run_completed(ctx); /* what came before its end counts */
+    tp_comm_request_lose_peer(ctx, peer);
+    tp_comm_delivery_lose(peer);
+    tp_comm_message_lose_peer(peer);
     tp_mems_forget(ctx->mems, peer->rank);
 }
 
 void
-tp_peers_close(telpher_context *ctx)
+tp_comm_peers_close(telpher_context *ctx)
 {
     for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
         if (ctx->peers[r] != NULL) {
@@ -308,12 +310,12 @@ tp_peers_close(telpher_context *ctx)
 }
 
 void
-tp_peers_fini(telpher_context *ctx)
+tp_comm_peers_fini(telpher_context *ctx)
 {
     for (uint32_t r = 0; ctx->peers != NULL && r < ctx->size; r++) {
         if (ctx->peers[r] != NULL) {
-            tp_landing_lose(ctx->peers[r]);
-            tp_board_close(ctx->peers[r]);
+            tp_comm_delivery_lose(ctx->peers[r]);
+            tp_comm_revocation_close(ctx->peers[r]);
             tp_free(ctx->peers[r]);
         }
     }
@@ -338,7 +340,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
         return TELPHER_ERR_RANGE;
     }
     if (ctx->peers[rank] != NULL) {
-        tp_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
+        tp_comm_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
         return TELPHER_OK;
     }
     ctx->peers[rank] = peer_alloc(ctx, rank);
@@ -346,7 +348,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
         return TELPHER_ERR_NO_MEMORY;
     }
     note_absence(ctx->peers[rank], "it is given up");
-    net = tp_peer_choose(ctx, rank);
+    net = tp_comm_peer_choose(ctx, rank);
     if (net != NULL) {
         net->ops->give_up(net, rank); /* it may have turned to us */
     }
@@ -356,7 +358,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
 const char *
 telpher_context_transport(const telpher_context *ctx, uint32_t rank)
 {
-    struct tp_net *net = rank < ctx->size ? tp_peer_choose(ctx, rank) : NULL;
+    struct tp_net *net = rank < ctx->size ? tp_comm_peer_choose(ctx, rank) : NULL;
 
     return net != NULL ? net->ops->name : "";
 }

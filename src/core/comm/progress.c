@@ -24,7 +24,7 @@ telpher_progress(telpher_context *ctx)
         return 0; /* from a callback */
     }
     ctx->running = true;
-    count = tp_unlikely(ctx->handlers_changed) ? tp_message_run_unhandled(ctx) : 0;
+    count = tp_unlikely(ctx->handlers_changed) ? tp_comm_message_run_unhandled(ctx) : 0;
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
@@ -34,13 +34,13 @@ telpher_progress(telpher_context *ctx)
         count += tp_mems_progress(ctx->mems);
     }
     if (!tp_list_is_empty(&ctx->waiting)) {
-        count += tp_peers_flush(ctx);
+        count += tp_comm_peers_flush(ctx);
     }
     if (!tp_list_is_empty(&ctx->ready) || !tp_list_is_empty(&ctx->starved)) {
-        count += tp_piece_run_starved(ctx);
+        count += tp_comm_fragment_run_starved(ctx);
     }
     if (!tp_list_is_empty(&ctx->completed)) {
-        count += tp_request_run_completed(ctx);
+        count += tp_comm_request_run_completed(ctx);
     }
     ctx->running = false;
     ctx->happened += count;

@@ -58,8 +58,8 @@ grow(telpher_context *ctx)
 }
 
 telpher_request *
-tp_request_take(telpher_context *ctx, struct tp_peer *peer,
-                const struct tp_comm_done *done)
+tp_comm_request_take(telpher_context *ctx, struct tp_comm_peer *peer,
+                     const struct tp_comm_done *done)
 {
     telpher_request *req;
     uint32_t use;
@@ -77,7 +77,7 @@ tp_request_take(telpher_context *ctx, struct tp_peer *peer,
     req->held = done != NULL && done->fn == NULL;
     req->pulled = req->finished = req->cut = req->sends = req->heap = req->lends =
         false;
-    req->state = TP_REQUEST_POSTED;
+    req->state = TP_COMM_REQUEST_POSTED;
     req->status = TELPHER_IN_PROGRESS;
     req->chunk = NULL;
     req->blob_len = 0;
@@ -88,17 +88,17 @@ tp_request_take(telpher_context *ctx, struct tp_peer *peer,
 }
 
 void
-tp_request_give(telpher_request *req)
+tp_comm_request_give(telpher_request *req)
 {
     tp_list_remove(&req->link);
     tp_list_remove(&req->starved);
-    req->state = TP_REQUEST_FREE;
+    req->state = TP_COMM_REQUEST_FREE;
     tp_list_push_front(&req->ctx->free, &req->link); /* the warmest is used next */
 }
 
 telpher_request *
-tp_request_find(telpher_context *ctx, const struct tp_peer *peer, uint32_t number,
-                unsigned mask)
+tp_comm_request_find(telpher_context *ctx, const struct tp_comm_peer *peer,
+                     uint32_t number, unsigned mask)
 {
     size_t place = number >> USE_BITS;
     telpher_request *req;
@@ -113,11 +113,11 @@ tp_request_find(telpher_context *ctx, const struct tp_peer *peer, uint32_t numbe
 }
 
 void
-tp_request_complete(telpher_request *req, telpher_status status, size_t len)
+tp_comm_request_complete(telpher_request *req, telpher_status status, size_t len)
 {
     tp_list_remove(&req->link);
     tp_list_remove(&req->starved);
-    req->state = TP_REQUEST_DONE;
+    req->state = TP_COMM_REQUEST_DONE;
     req->status = status;
     req->len = len;
     if (!req->held) {
@@ -126,11 +126,11 @@ tp_request_complete(telpher_request *req, telpher_status status, size_t len)
 }
 
 telpher_status
-tp_request_begun(telpher_request *req, telpher_request **ret_req, size_t *ret_len)
+tp_comm_request_begun(telpher_request *req, telpher_request **ret_req, size_t *ret_len)
 {
     telpher_status status = req->status;
 
-    if (req->state != TP_REQUEST_DONE) {
+    if (req->state != TP_COMM_REQUEST_DONE) {
         if (req->held) {
             *ret_req = req;
         }
@@ -139,12 +139,12 @@ tp_request_begun(telpher_request *req, telpher_request **ret_req, size_t *ret_le
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
-    tp_request_give(req);
+    tp_comm_request_give(req);
     return status;
 }
 
 unsigned
-tp_request_run_completed(telpher_context *ctx)
+tp_comm_request_run_completed(telpher_context *ctx)
 {
     unsigned count = 0;
     struct tp_list *link;
@@ -156,7 +156,7 @@ tp_request_run_completed(telpher_context *ctx)
         telpher_status status = req->status;
         size_t len = req->len;
 
-        tp_request_give(req);
+        tp_comm_request_give(req);
         if (on_done != NULL) {
             on_done(user, status, len);
         }
@@ -170,28 +170,28 @@ tp_request_run_completed(telpher_context *ctx)
 static void
 lose(telpher_request *req)
 {
-    switch ((enum tp_request_state)req->state) {
-    case TP_REQUEST_OFFERED:
-    case TP_REQUEST_POSTED:
-        tp_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
+    switch ((enum tp_comm_request_state)req->state) {
+    case TP_COMM_REQUEST_OFFERED:
+    case TP_COMM_REQUEST_POSTED:
+        tp_comm_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
         break;
-    case TP_REQUEST_PIECES:
-        if (tp_piece_stop(req, TELPHER_ERR_PEER_LOST)) {
-            tp_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
+    case TP_COMM_REQUEST_FRAGMENTS:
+        if (tp_comm_fragment_stop(req, TELPHER_ERR_PEER_LOST)) {
+            tp_comm_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
         }
         break;
-    case TP_REQUEST_QUEUED: /* behind the next */
-    case TP_REQUEST_READING: /* its device copy is under way: send.c ends it */
-    case TP_REQUEST_FREE:
-    case TP_REQUEST_BULK:
-    case TP_REQUEST_LANDING:
-    case TP_REQUEST_DONE:
+    case TP_COMM_REQUEST_QUEUED: /* behind the next */
+    case TP_COMM_REQUEST_READING: /* its device copy is under way: send.c ends it */
+    case TP_COMM_REQUEST_FREE:
+    case TP_COMM_REQUEST_RNDV:
+    case TP_COMM_REQUEST_DELIVERING:
+    case TP_COMM_REQUEST_DONE:
         break;
     }
 }
 
 void
-tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer)
+tp_comm_request_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer)
 {
     for (size_t i = 0; i < ctx->slab_count; i++) {
         for (size_t j = 0; j < SLAB; j++) {
@@ -203,15 +203,15 @@ tp_request_lose_peer(telpher_context *ctx, const struct tp_peer *peer)
 }
 
 bool
-tp_request_is_sending(const telpher_context *ctx, const struct tp_peer *peer)
+tp_comm_request_is_sending(const telpher_context *ctx, const struct tp_comm_peer *peer)
 {
     for (size_t i = 0; i < ctx->slab_count; i++) {
         for (size_t j = 0; j < SLAB; j++) {
             const telpher_request *req = &ctx->slabs[i][j];
 
             if (req->peer == peer &&
-                (req->state == TP_REQUEST_BULK ||
-                 (req->state == TP_REQUEST_PIECES && req->sends))) {
+                (req->state == TP_COMM_REQUEST_RNDV ||
+                 (req->state == TP_COMM_REQUEST_FRAGMENTS && req->sends))) {
                 return true;
             }
         }
@@ -220,7 +220,7 @@ tp_request_is_sending(const telpher_context *ctx, const struct tp_peer *peer)
 }
 
 void
-tp_request_fini(telpher_context *ctx)
+tp_comm_request_fini(telpher_context *ctx)
 {
     for (size_t i = 0; i < ctx->slab_count; i++) {
         tp_free(ctx->slabs[i]);
@@ -235,24 +235,24 @@ telpher_request_test(telpher_request *req, size_t *ret_len)
 {
     telpher_status status = req->status;
 
-    if (req->state != TP_REQUEST_DONE) {
+    if (req->state != TP_COMM_REQUEST_DONE) {
         telpher_progress(req->ctx);
         status = req->status;
     }
-    if (req->state != TP_REQUEST_DONE) {
+    if (req->state != TP_COMM_REQUEST_DONE) {
         return TELPHER_IN_PROGRESS;
     }
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
-    tp_request_give(req);
+    tp_comm_request_give(req);
     return status;
 }
 
 static bool
 is_done(void *arg)
 {
-    return ((telpher_request *)arg)->state == TP_REQUEST_DONE;
+    return ((telpher_request *)arg)->state == TP_COMM_REQUEST_DONE;
 }
 
 telpher_status
@@ -269,9 +269,9 @@ telpher_request_wait(telpher_request *req, uint64_t timeout_ns, size_t *ret_len)
 telpher_status
 telpher_request_cancel(telpher_request *req)
 {
-    if (req->state != TP_REQUEST_POSTED) {
+    if (req->state != TP_COMM_REQUEST_POSTED) {
         return TELPHER_ERR_BUSY;
     }
-    tp_request_complete(req, TELPHER_ERR_CANCELED, 0);
+    tp_comm_request_complete(req, TELPHER_ERR_CANCELED, 0);
     return TELPHER_OK;
 }

@@ -7,7 +7,7 @@
 #include "core/comm/comm_int.h"
 
 bool
-tp_comm_is_small(const struct tp_peer *peer, size_t len)
+tp_comm_is_small(const struct tp_comm_peer *peer, size_t len)
 {
     return len < peer->net->bulk_min &&
            len <= peer->net->eager_max - sizeof(struct tp_comm_header);
@@ -28,7 +28,7 @@ read_done(struct tp_device_copy *copy, int32_t error)
 {
     telpher_request *req = tp_container_of(copy, telpher_request, copy);
 
-    req->state = TP_REQUEST_QUEUED;
+    req->state = TP_COMM_REQUEST_QUEUED;
     if (error != 0) {
         break_off(req, TELPHER_ERR_DEVICE);
     }
@@ -38,7 +38,7 @@ read_done(struct tp_device_copy *copy, int32_t error)
 static void
 bulk_done(struct tp_net_op *op, telpher_status status)
 {
-    tp_piece_after_bulk(tp_container_of(op, telpher_request, op), status);
+    tp_comm_fragment_after_bulk(tp_container_of(op, telpher_request, op), status);
 }
 
 void *
@@ -84,12 +84,12 @@ begin_read(telpher_request *req)
         req->header.how = TP_COMM_STAGED;
         return;
     }
-    req->state = TP_REQUEST_READING;
+    req->state = TP_COMM_REQUEST_READING;
     req->copy.done = read_done;
     status =
         tp_mems_read(req->ctx->mems, &req->place, req->len, req->chunk, &req->copy);
     if (status != TELPHER_OK) {
-        req->state = TP_REQUEST_QUEUED;
+        req->state = TP_COMM_REQUEST_QUEUED;
         break_off(req, status);
     }
 }
@@ -98,13 +98,13 @@ begin_read(telpher_request *req)
 static void
 begin_small(telpher_request *req)
 {
-    if (tp_direct_offer_small(req)) {
+    if (tp_comm_direct_offer_small(req)) {
         req->header.how = TP_COMM_STAGED;
         return;
     }
     begin_read(req);
     if (req->header.how == TP_COMM_STAGED) {
-        tp_direct_offer(req);
+        tp_comm_direct_offer(req);
     }
 }
 
@@ -112,14 +112,14 @@ begin_small(telpher_request *req)
 static void
 begin_staged(telpher_request *req)
 {
-    tp_direct_offer(req);
-    if (req->blob_len == 0 && tp_direct_by_net(req)) {
+    tp_comm_direct_offer(req);
+    if (req->blob_len == 0 && tp_comm_direct_by_net(req)) {
         req->header.how = TP_COMM_BULK;
     }
 }
 
 static enum tp_comm_how
-how_of(const struct tp_peer *peer, const struct tp_mem_place *place, size_t len,
+how_of(const struct tp_comm_peer *peer, const struct tp_mem_place *place, size_t len,
        bool inside)
 {
     if (inside && tp_comm_is_small(peer, len)) {
@@ -143,13 +143,15 @@ announce(telpher_request *req)
     case TP_COMM_BULK:
         req->op.done = bulk_done;
         status = net->ops->send_bulk(net, req->peer->rank, h, sizeof(*h),
-                                     tp_direct_bulk(req), req->len, &req->op);
-        req->state = status == TELPHER_OK ? TP_REQUEST_BULK : TP_REQUEST_QUEUED;
+                                     tp_comm_direct_bulk(req), req->len, &req->op);
+        req->state =
+            status == TELPHER_OK ? TP_COMM_REQUEST_RNDV : TP_COMM_REQUEST_QUEUED;
         return status;
     case TP_COMM_STAGED:
         status = net->ops->send(net, req->peer->rank, h, sizeof(*h), req->blob,
                                 req->blob_len);
-        req->state = status == TELPHER_OK ? TP_REQUEST_OFFERED : TP_REQUEST_QUEUED;
+        req->state =
+            status == TELPHER_OK ? TP_COMM_REQUEST_OFFERED : TP_COMM_REQUEST_QUEUED;
         return status;
     default: /* broken */
         return net->ops->send(net, req->peer->rank, h, sizeof(*h), NULL, 0);
@@ -164,11 +166,11 @@ end_queued(telpher_request *req, telpher_status status)
         status = req->status;
     }
     give_chunk(req);
-    tp_request_complete(req, status, status == TELPHER_OK ? req->len : 0);
+    tp_comm_request_complete(req, status, status == TELPHER_OK ? req->len : 0);
 }
 
 unsigned
-tp_comm_flush(struct tp_peer *peer)
+tp_comm_flush(struct tp_comm_peer *peer)
 {
     unsigned count = 0;
     struct tp_list *link;
@@ -177,7 +179,7 @@ tp_comm_flush(struct tp_peer *peer)
         telpher_request *req = tp_list_entry(link, telpher_request, link);
         telpher_status status;
 
-        if (req->state == TP_REQUEST_READING) {
+        if (req->state == TP_COMM_REQUEST_READING) {
             break;
         }
         status = peer->status == TELPHER_OK ? announce(req) : TELPHER_ERR_PEER_LOST;
@@ -190,7 +192,7 @@ tp_comm_flush(struct tp_peer *peer)
         }
         count++;
         tp_list_remove(link);
-        if (req->state == TP_REQUEST_QUEUED) {
+        if (req->state == TP_COMM_REQUEST_QUEUED) {
             end_queued(req, status);
         }
     }
@@ -201,9 +203,9 @@ tp_comm_flush(struct tp_peer *peer)
 }
 
 static void
-push_pending(struct tp_peer *peer, telpher_request *req)
+push_pending(struct tp_comm_peer *peer, telpher_request *req)
 {
-    req->state = TP_REQUEST_QUEUED;
+    req->state = TP_COMM_REQUEST_QUEUED;
     tp_list_push_back(&peer->pending, &req->link);
     if (!tp_list_is_linked(&peer->waiting)) {
         tp_list_push_back(&peer->ctx->waiting, &peer->waiting);
@@ -215,7 +217,7 @@ static void
 enqueue(telpher_request *req, const struct tp_comm_header *header,
         const struct tp_mem_place *place, size_t len)
 {
-    struct tp_peer *peer = req->peer;
+    struct tp_comm_peer *peer = req->peer;
 
     req->header = *header;
     req->header.xfer = header->how == TP_COMM_INSIDE ? 0 : req->number;
@@ -232,9 +234,9 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
 }
 
 telpher_status
-tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const void *src,
-             size_t len, struct tp_comm_fate *fate, const struct tp_comm_done *done,
-             telpher_request **ret_req)
+tp_comm_send(struct tp_comm_peer *peer, const struct tp_comm_header *header,
+             const void *src, size_t len, struct tp_comm_fate *fate,
+             const struct tp_comm_done *done, telpher_request **ret_req)
 {
     struct tp_net *net = peer->net;
     struct tp_comm_header h = *header;
@@ -258,7 +260,7 @@ tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const vo
             return status;
         }
     }
-    req = tp_request_take(peer->ctx, peer, done);
+    req = tp_comm_request_take(peer->ctx, peer, done);
     if (req == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -267,11 +269,11 @@ tp_comm_send(struct tp_peer *peer, const struct tp_comm_header *header, const vo
         fate->inside = req->header.how == TP_COMM_INSIDE;
         fate->announced = true;
     }
-    return tp_request_begun(req, ret_req, NULL);
+    return tp_comm_request_begun(req, ret_req, NULL);
 }
 
 void
-tp_comm_post(struct tp_peer *peer, const struct tp_comm_header *header)
+tp_comm_post(struct tp_comm_peer *peer, const struct tp_comm_header *header)
 {
     static const struct tp_mem_place nowhere;
     struct tp_net *net = peer->net;
@@ -287,9 +289,9 @@ tp_comm_post(struct tp_peer *peer, const struct tp_comm_header *header)
     if (status != TELPHER_ERR_AGAIN) {
         return; /* OK, or lost, of which we are told by on_lost */
     }
-    req = tp_request_take(peer->ctx, peer, NULL);
+    req = tp_comm_request_take(peer->ctx, peer, NULL);
     if (req == NULL) {
-        tp_peer_fail(peer, TELPHER_ERR_NO_MEMORY);
+        tp_comm_peer_fail(peer, TELPHER_ERR_NO_MEMORY);
         return;
     }
     req->place = nowhere;

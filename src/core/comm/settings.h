@@ -3,8 +3,8 @@
 #ifndef TELPHER_CORE_COMM_SETTINGS_H
 #define TELPHER_CORE_COMM_SETTINGS_H
 
-#include "base/config.h"
-#include "core/comm/mem.h"
+#include "base/config/config.h"
+#include "core/comm/mem/mem.h"
 
 struct tp_comm_settings {
     struct tp_config_list transports; /* in the order they are tried; none = all */

@@ -10,32 +10,32 @@
 
 /** A put or a get in line behind earlier ones. */
 struct arrival {
-    struct tp_landing base;
-    struct tp_peer *peer;
+    struct tp_comm_delivery base;
+    struct tp_comm_peer *peer;
     struct tp_comm_header header;
 };
 
 static void
-run_put(struct tp_peer *peer, struct tp_landing *landing)
+run_put(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 {
     struct arrival *arrival = tp_container_of(landing, struct arrival, base);
 
-    tp_window_count(peer->ctx, arrival->header.b, 1);
-    tp_block_give(peer->ctx, arrival);
+    tp_comm_window_count(peer->ctx, arrival->header.b, 1);
+    tp_comm_block_give(peer->ctx, arrival);
 }
 
 static void
-drop(struct tp_peer *peer, struct tp_landing *landing)
+drop(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 {
-    tp_block_give(peer->ctx, tp_container_of(landing, struct arrival, base));
+    tp_comm_block_give(peer->ctx, tp_container_of(landing, struct arrival, base));
 }
 
 static struct arrival *
-arrival_create(const struct tp_parcel *parcel, bool landed,
-               void (*run)(struct tp_peer *peer, struct tp_landing *landing))
+arrival_create(const struct tp_comm_unexpected *parcel, bool landed,
+               void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing))
 {
     struct arrival *arrival =
-        tp_block_take(parcel->peer->ctx, sizeof(*arrival), "arrival");
+        tp_comm_block_take(parcel->peer->ctx, sizeof(*arrival), "arrival");
 
     if (arrival != NULL) {
         *arrival =
@@ -53,14 +53,14 @@ put_landed(void *user, telpher_status status, size_t len)
 
     (void)len;
     if (!tp_list_is_linked(&arrival->base.link)) { /* its peer was lost meanwhile */
-        tp_block_give(arrival->peer->ctx, arrival);
+        tp_comm_block_give(arrival->peer->ctx, arrival);
         return;
     }
     if (status != TELPHER_OK) {
         arrival->header.b &= ~(uint64_t)UINT32_MAX; /* who waits must not believe it */
     }
     arrival->base.landed = true;
-    tp_landing_run(arrival->peer);
+    tp_comm_delivery_run(arrival->peer);
 }
 
 /* The window that a header names, if the range lies inside; NULL if it is none of ours. */
@@ -80,7 +80,7 @@ find_window(telpher_context *ctx, const struct tp_comm_header *h)
 /* Data that is here, to where the processor may write. It is seen at once, its notification
  * not before what is still landing. */
 static inline telpher_status
-put_now(struct telpher_win *win, const struct tp_parcel *parcel)
+put_now(struct telpher_win *win, const struct tp_comm_unexpected *parcel)
 {
     const struct tp_comm_header *h = &parcel->header;
     uint32_t notification = (uint32_t)h->b;
@@ -94,14 +94,14 @@ put_now(struct telpher_win *win, const struct tp_parcel *parcel)
         return TELPHER_OK;
     }
     if (!tp_list_is_empty(&parcel->peer->landings)) {
-        return tp_window_count_later(parcel->peer, h->b);
+        return tp_comm_window_count_later(parcel->peer, h->b);
     }
     win->counts[notification - 1]++;
     return TELPHER_OK;
 }
 
 telpher_status
-tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_window_on_put(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     const struct tp_comm_header *h = &parcel->header;
     struct telpher_win *win = find_window(ctx, h);
@@ -111,7 +111,7 @@ tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
     telpher_status status;
 
     if (win == NULL) {
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
     if (h->how == TP_COMM_INSIDE && (win->host != NULL || h->len == 0)) {
@@ -119,22 +119,23 @@ tp_window_on_put(telpher_context *ctx, struct tp_parcel *parcel)
     }
     arrival = arrival_create(parcel, false, run_put);
     done.user = arrival;
-    req = arrival != NULL ? tp_request_take(ctx, parcel->peer, &done) : NULL;
+    req = arrival != NULL ? tp_comm_request_take(ctx, parcel->peer, &done) : NULL;
     if (req == NULL) {
-        tp_block_give(ctx, arrival);
-        tp_parcel_refuse(parcel);
+        tp_comm_block_give(ctx, arrival);
+        tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_NO_MEMORY;
     }
-    tp_landing_add(parcel->peer, &arrival->base);
-    status = tp_parcel_accept(parcel, win->base + h->a, (size_t)h->len, req, NULL);
+    tp_comm_delivery_add(parcel->peer, &arrival->base);
+    status =
+        tp_comm_unexpected_accept(parcel, win->base + h->a, (size_t)h->len, req, NULL);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_request_complete(req, status, (size_t)h->len);
+        tp_comm_request_complete(req, status, (size_t)h->len);
     }
     return TELPHER_OK;
 }
 
 static void
-give(struct tp_peer *peer, const struct tp_comm_header *h)
+give(struct tp_comm_peer *peer, const struct tp_comm_header *h)
 {
     static const struct tp_comm_done nobody;
     struct telpher_win *win = find_window(peer->ctx, h);
@@ -144,28 +145,28 @@ give(struct tp_peer *peer, const struct tp_comm_header *h)
     telpher_status status;
 
     if (win == NULL) { /* ended between */
-        tp_peer_fail(peer, TELPHER_ERR_PROTO);
+        tp_comm_peer_fail(peer, TELPHER_ERR_PROTO);
         return;
     }
     done.fn = tp_comm_ignore;
     status =
         tp_comm_send(peer, &got, win->base + h->a, (size_t)h->len, NULL, &done, &req);
     if (status < 0) {
-        tp_peer_fail(peer, status);
+        tp_comm_peer_fail(peer, status);
     }
 }
 
 static void
-run_get(struct tp_peer *peer, struct tp_landing *landing)
+run_get(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 {
     struct arrival *arrival = tp_container_of(landing, struct arrival, base);
 
     give(peer, &arrival->header);
-    tp_block_give(peer->ctx, arrival);
+    tp_comm_block_give(peer->ctx, arrival);
 }
 
 telpher_status
-tp_window_on_get(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_window_on_get(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
     struct arrival *arrival;
 
@@ -180,26 +181,26 @@ tp_window_on_get(telpher_context *ctx, struct tp_parcel *parcel)
     if (arrival == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    tp_landing_add(parcel->peer, &arrival->base);
+    tp_comm_delivery_add(parcel->peer, &arrival->base);
     return TELPHER_OK;
 }
 
 telpher_status
-tp_window_on_got(telpher_context *ctx, struct tp_parcel *parcel)
+tp_comm_window_on_got(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 {
-    telpher_request *req = tp_request_find(
-        ctx, parcel->peer, (uint32_t)parcel->header.a, 1u << TP_REQUEST_POSTED);
+    telpher_request *req = tp_comm_request_find(
+        ctx, parcel->peer, (uint32_t)parcel->header.a, 1u << TP_COMM_REQUEST_POSTED);
     size_t len = 0;
     telpher_status status;
 
     if (req == NULL || parcel->header.len != req->len ||
         tp_list_is_linked(&req->link)) { /* linked: a channel's receive, not a get */
-        tp_parcel_refuse(parcel);
+        tp_comm_unexpected_refuse(parcel);
         return req == NULL ? TELPHER_OK : TELPHER_ERR_PROTO; /* it was canceled */
     }
-    status = tp_parcel_accept(parcel, req->place.mem, req->len, req, &len);
+    status = tp_comm_unexpected_accept(parcel, req->place.mem, req->len, req, &len);
     if (status != TELPHER_IN_PROGRESS) {
-        tp_request_complete(req, status, len);
+        tp_comm_request_complete(req, status, len);
     }
     return TELPHER_OK;
 }
@@ -283,8 +284,8 @@ telpher_win_size(const telpher_win *win, uint32_t rank)
 /* ---- putting ---- */
 
 telpher_status
-tp_window_check(const telpher_win *win, uint32_t rank, uint64_t off, size_t len,
-                uint32_t tag)
+tp_comm_window_check(const telpher_win *win, uint32_t rank, uint64_t off, size_t len,
+                     uint32_t tag)
 {
     uint64_t size = telpher_win_size(win, rank);
 
@@ -303,8 +304,8 @@ put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src, size_t l
                                      .b = tp_comm_window(win->number, notification)};
     struct tp_comm_done done;
     telpher_status status = tp_comm_done_init(&done, params, ret_req);
-    struct tp_peer *peer =
-        status == TELPHER_OK ? tp_peer_find(win->ctx, rank, &status) : NULL;
+    struct tp_comm_peer *peer =
+        status == TELPHER_OK ? tp_comm_peer_find(win->ctx, rank, &status) : NULL;
 
     if (peer == NULL) {
         return status;
@@ -319,7 +320,7 @@ telpher_status
 telpher_put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src,
             size_t len, const telpher_xfer_params *params, telpher_request **ret_req)
 {
-    telpher_status status = tp_window_check(win, rank, dst_off, len, 0);
+    telpher_status status = tp_comm_window_check(win, rank, dst_off, len, 0);
 
     return status == TELPHER_OK ? put(win, rank, dst_off, src, len, 0, params, ret_req)
                                 : status;
@@ -330,7 +331,7 @@ telpher_put_notify(telpher_win *win, uint32_t rank, uint64_t dst_off, const void
                    size_t len, uint32_t tag, const telpher_xfer_params *params,
                    telpher_request **ret_req)
 {
-    telpher_status status = tp_window_check(win, rank, dst_off, len, tag);
+    telpher_status status = tp_comm_window_check(win, rank, dst_off, len, tag);
 
     return status == TELPHER_OK
                ? put(win, rank, dst_off, src, len, tag + 1, params, ret_req)
@@ -347,9 +348,9 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
                                .b = tp_comm_window(win->number, 0)};
     struct tp_comm_done done;
     struct tp_mem_place place;
-    struct tp_peer *peer = NULL;
+    struct tp_comm_peer *peer = NULL;
     telpher_request *req;
-    telpher_status status = tp_window_check(win, rank, src_off, len, 0);
+    telpher_status status = tp_comm_window_check(win, rank, src_off, len, 0);
 
     if (status == TELPHER_OK) {
         status = tp_comm_done_init(&done, params, ret_req);
@@ -358,12 +359,12 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
         status = tp_mems_find(win->ctx->mems, dst, len, &place);
     }
     if (status == TELPHER_OK) {
-        peer = tp_peer_get(win->ctx, rank, &status);
+        peer = tp_comm_peer_get(win->ctx, rank, &status);
     }
     if (peer == NULL || peer->status != TELPHER_OK || len == 0) {
         return peer == NULL ? status : peer->status;
     }
-    req = tp_request_take(win->ctx, peer, &done);
+    req = tp_comm_request_take(win->ctx, peer, &done);
     if (req == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -371,7 +372,7 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
     req->len = len;
     h.xfer = req->number;
     tp_comm_post(peer, &h);
-    return tp_request_begun(req, ret_req, NULL);
+    return tp_comm_request_begun(req, ret_req, NULL);
 }
 
 /* ---- flushing ---- */
@@ -379,13 +380,13 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
 static bool
 is_flushed(void *arg)
 {
-    struct tp_peer *peer = arg;
+    struct tp_comm_peer *peer = arg;
 
     return peer->flushed == peer->flushes || peer->status != TELPHER_OK;
 }
 
 static telpher_status
-flush_one(struct tp_peer *peer, tp_ns deadline)
+flush_one(struct tp_comm_peer *peer, tp_ns deadline)
 {
     const struct tp_comm_header h = {.kind = TP_COMM_FLUSH, .a = ++peer->flushes};
     telpher_status status;

@@ -4,7 +4,7 @@
  * needs to be looked at; an event behind every copy says whether it has ended.
  */
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "device/cuda/cuda_int.h"
 
 /* What lies in a copy's room. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "device/cuda/cuda_int.h"
 
 enum { PAGE = 4096 };

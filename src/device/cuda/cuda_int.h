@@ -6,7 +6,7 @@
 #ifndef TELPHER_DEVICE_CUDA_CUDA_INT_H
 #define TELPHER_DEVICE_CUDA_CUDA_INT_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "device/cuda/api.h"
 #include "device/cuda/cuda.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/comm/mem.h"
+#include "core/comm/mem/mem.h"
 #include "device/cuda/cuda.h"
 #include "tests/support/testcuda/testcuda.h"
 

@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "core/comm/mem.h"
+#include "base/os/clock.h"
+#include "core/comm/mem/mem.h"
 #include "device/cuda/api.h"
 #include "device/cuda/cuda.h"
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
-#include "base/random.h"
+#include "base/os/random.h"
+#include "base/trace/log.h"
 #include "device/cuda/cuda_int.h"
 
 struct blob {

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/memfd.h"
+#include "base/os/memfd.h"
 #include "core/device_file.h"
 
 struct memory {

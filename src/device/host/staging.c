@@ -6,7 +6,7 @@
 #include "device/host/staging.h"
 
 #include "base/alloc.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 enum { PAGE = 4096 };
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
-#include "base/budget.h"
+#include "base/container/budget.h"
 
 struct tp_host_staging;
 

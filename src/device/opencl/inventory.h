@@ -6,7 +6,7 @@
 #ifndef TELPHER_DEVICE_OPENCL_INVENTORY_H
 #define TELPHER_DEVICE_OPENCL_INVENTORY_H
 
-#include "base/buf.h"
+#include "base/container/buf.h"
 #include "device/opencl/api.h"
 
 struct tp_opencl_device {

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "device/opencl/domain.h"
 #include "device/opencl/inventory.h"
 #include "device/opencl/memory_int.h"

@@ -4,7 +4,7 @@
  * call back late, and from threads of their own. A lane is in order, so that only its oldest
  * copy needs to be looked at.
  */
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "device/opencl/memory_int.h"
 
 enum { WAITS_MAX = 2 };

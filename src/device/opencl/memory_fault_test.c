@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "core/comm/mem.h"
+#include "core/comm/mem/mem.h"
 #include "device/opencl/memory.h"
 
 const struct tp_device_maker *const tp_builtin_devices[] = {&tp_opencl_maker, NULL};

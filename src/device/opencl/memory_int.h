@@ -6,7 +6,7 @@
 #ifndef TELPHER_DEVICE_OPENCL_MEMORY_INT_H
 #define TELPHER_DEVICE_OPENCL_MEMORY_INT_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "device/opencl/memory.h"
 
 enum { TP_OPENCL_READ, TP_OPENCL_WRITE, TP_OPENCL_MOVE, TP_OPENCL_QUEUES };

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "core/comm/mem.h"
+#include "base/os/clock.h"
+#include "core/comm/mem/mem.h"
 #include "device/opencl/domain.h"
 #include "device/opencl/inventory.h"
 #include "device/opencl/memory.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 /* clang-format off */
 #define CALLS(X) \

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/thread.h"
+#include "base/os/clock.h"
+#include "base/os/thread.h"
 
 enum { SECONDS = 20, ROUNDS = 2000 };
 

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/list.h"
-#include "base/log.h"
-#include "base/thread.h"
+#include "base/container/list.h"
+#include "base/os/clock.h"
+#include "base/os/thread.h"
+#include "base/trace/log.h"
 
 enum {
     NVIDIA = 0x10de,

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 enum { COUNT = 200 };
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/config.h"
-#include "base/list.h"
-#include "base/memfd.h"
+#include "base/config/config.h"
+#include "base/container/list.h"
+#include "base/os/memfd.h"
 #include "core/device_file.h"
 
 enum { READ, WRITE, MOVE, ENGINES };

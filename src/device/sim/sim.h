@@ -6,7 +6,7 @@
 #ifndef TELPHER_DEVICE_SIM_SIM_H
 #define TELPHER_DEVICE_SIM_SIM_H
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "core/device.h"
 
 /**

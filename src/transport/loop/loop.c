@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/buf.h"
-#include "base/thread.h"
+#include "base/container/buf.h"
+#include "base/os/thread.h"
 
 enum { CAPACITY_DEFAULT = 256 << 10 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/list.h"
+#include "base/container/list.h"
 
 enum { SLOTS = 64, EAGER = 8192 };
 

@@ -3,7 +3,7 @@
  * Streams over the loop transport: every way of cutting bytes, back pressure, limits,
  * threads, and everything that a peer may do wrong.
  */
-#include "core/stream_sample.h"
+#include "core/session/stream_sample.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/mpi/net_int.h"
 
 #define LEAVE_TIME TP_CLOCK_S

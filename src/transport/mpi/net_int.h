@@ -15,8 +15,8 @@
 
 #include <telpher/two_sided.h>
 
-#include "base/list.h"
-#include "base/map.h"
+#include "base/container/list.h"
+#include "base/container/map.h"
 #include "transport/mpi/net.h"
 
 #define MPI_TOPIC "mpi"

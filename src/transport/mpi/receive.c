@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/mpi/net_int.h"
 
 static void

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
 enum {

@@ -16,8 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/memfd.h"
-#include "base/process.h"
+#include "base/os/memfd.h"
+#include "base/os/process.h"
 #include "core/net.h"
 
 #define TP_SHM_MAGIC UINT64_C(0x314d485350544c54) /* "TLTPSHM1" */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
 /* ---- made ---- */

@@ -16,7 +16,7 @@
 #ifndef TELPHER_TRANSPORT_SHM_NET_INT_H
 #define TELPHER_TRANSPORT_SHM_NET_INT_H
 
-#include "base/list.h"
+#include "base/container/list.h"
 #include "transport/shm/layout.h"
 #include "transport/shm/net.h"
 

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/random.h"
+#include "base/os/random.h"
+#include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
 /* ---- our own ---- */

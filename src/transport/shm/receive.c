@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cells and answers in. */
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/address.h"
-#include "core/client.h"
+#include "core/session/address.h"
+#include "core/session/client.h"
 #include "transport/tcp/tcp_int.h"
 
 static telpher_status

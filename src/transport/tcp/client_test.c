@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/test_skips.h"
-#include "core/client.h"
+#include "core/session/client.h"
 #include "transport/tcp/tcp.h"
 
 static char folder[] = "/tmp/client_test_XXXXXX";

@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/descriptor.h"
-#include "base/refcount.h"
-#include "base/thread.h"
+#include "base/container/refcount.h"
+#include "base/os/clock.h"
+#include "base/os/descriptor.h"
+#include "base/os/thread.h"
 #include "transport/tcp/tcp_int.h"
 
 static const struct addrinfo lookup_hints = {

@@ -13,8 +13,8 @@
 #include <linux/sockios.h>
 
 #include "base/alloc.h"
-#include "base/descriptor.h"
-#include "base/log.h"
+#include "base/os/descriptor.h"
+#include "base/trace/log.h"
 #include "transport/tcp/net_int.h"
 
 enum {

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/descriptor.h"
-#include "base/process.h"
+#include "base/os/descriptor.h"
+#include "base/os/process.h"
 #include "transport/tcp/net_int.h"
 #include "transport/tcp/tcp_int.h"
 

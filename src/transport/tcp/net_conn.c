@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/descriptor.h"
-#include "base/log.h"
-#include "base/random.h"
+#include "base/os/descriptor.h"
+#include "base/os/random.h"
+#include "base/trace/log.h"
 #include "transport/tcp/net_int.h"
 
 enum { STRANGERS = 64 }; /* beside all ranks, who may come at the same moment */

@@ -20,9 +20,9 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "base/buf.h"
-#include "base/list.h"
-#include "base/map.h"
+#include "base/container/buf.h"
+#include "base/container/list.h"
+#include "base/container/map.h"
 #include "transport/tcp/net.h"
 
 enum {

@@ -16,8 +16,8 @@
 
 #include <linux/tcp.h>
 
-#include "base/descriptor.h"
-#include "base/log.h"
+#include "base/os/descriptor.h"
+#include "base/trace/log.h"
 #include "transport/tcp/net_int.h"
 #include "transport/tcp/tcp_int.h"
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/descriptor.h"
+#include "base/os/clock.h"
+#include "base/os/descriptor.h"
 #include "transport/tcp/tcp_int.h"
 
 enum {

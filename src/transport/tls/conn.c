@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/tls/record.h"
 #include "transport/tls/words.h"
 

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/hex.h"
-#include "base/random.h"
+#include "base/os/random.h"
+#include "base/text/hex.h"
 #include "transport/tls/tls.h"
 
 enum {

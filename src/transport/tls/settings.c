@@ -7,7 +7,7 @@
 #include <sys/auxv.h>
 
 #include "base/alloc.h"
-#include "base/hex.h"
+#include "base/text/hex.h"
 #include "transport/tls/shake.h"
 
 enum { SECURITY_LEVEL = 2 }; /* of OpenSSL: RSA of 2048 bits and better */

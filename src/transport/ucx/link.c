@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
 enum { LAST_ROUNDS = 1000 }; /* of progress, for messages to leave, and UCX to let go */

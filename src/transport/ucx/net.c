@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
 enum { ROUNDS_OF_WAKING = 64, LOOK_EVERY = 16, EVENTS = 32 };

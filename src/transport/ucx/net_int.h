@@ -17,9 +17,9 @@
 #include <telpher/mem.h>
 #include <ucp/api/ucp.h>
 
-#include "base/list.h"
-#include "base/map.h"
-#include "base/process.h"
+#include "base/container/list.h"
+#include "base/container/map.h"
+#include "base/os/process.h"
 #include "transport/ucx/net.h"
 
 #define UCX_TOPIC "ucx"

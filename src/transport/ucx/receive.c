@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
 /** Messages that may come ahead of an earlier one. */

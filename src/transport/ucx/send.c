@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
+#include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
 _Static_assert(offsetof(struct ucx_slot, header) ==

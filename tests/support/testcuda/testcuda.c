@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/list.h"
-#include "base/memfd.h"
+#include "base/container/list.h"
+#include "base/os/memfd.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processors' half of rma/device.h, which includes it: what macros alone cannot do. */
+#ifndef TELPHER_RMA_DETAIL_DEVICE_CPU_H
+#define TELPHER_RMA_DETAIL_DEVICE_CPU_H
+
+#include <telpher/rma/types.h>
+
+/* In brackets: fail() and log() are macros of some test libraries, and of <tgmath.h>. */
+#define TELPHER_RMA_CALL_(rma, name) ((rma)->calls->name)
+#define TELPHER_RMA_DEVICE_FN_ static inline
+#define TELPHER_RMA_FN
+#define TELPHER_RMA_FN_BOTH
+#define TELPHER_RMA_LANE_(rma) ((rma)->lane)
+
+/* Declared first: in C++ a const would else be known in this source alone. */
+#define TELPHER_RMA_KERNEL_(name)                                                      \
+    static void name##_body(telpher_rma *rma);                                         \
+    TELPHER_RMA_KERNEL_DECLARE_(name);                                                 \
+    const telpher_rma_kernel name = {TELPHER_RMA_ABI,                                  \
+                                     sizeof(telpher_rma),                              \
+                                     sizeof(telpher_rma_calls),                        \
+                                     #name,                                            \
+                                     name##_body,                                      \
+                                     NULL,                                             \
+                                     NULL};                                            \
+    static void name##_body(telpher_rma *rma)
+
+#define TELPHER_RMA_SHARED_(rma, type, name, count)                                    \
+    static const char name##_site = 0;                                                 \
+    type *name = (type *)(rma)->calls->shared(                                         \
+        rma, &name##_site, telpher_rma_bytes_(sizeof(type), (size_t)(count)),          \
+        TELPHER_RMA_HERE)
+
+/* What cannot be counted is too much for anybody. */
+static inline size_t
+telpher_rma_bytes_(size_t size, size_t count)
+{
+    return count <= (size_t)-1 / size ? size * count : (size_t)-1;
+}
+
+static inline uint32_t
+telpher_rma_lane_in_(const telpher_rma *rma, unsigned dim)
+{
+    uint32_t lane = rma->lane;
+
+    for (unsigned i = 0; i < dim; i++) {
+        lane /= rma->block[i];
+    }
+    return lane % rma->block[dim];
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who a process is, for another one that may run on the same machine: whether they can see
+ * each other, and when one has ended.
+ */
+#ifndef TELPHER_BASE_OS_PROCESS_H
+#define TELPHER_BASE_OS_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <telpher/status.h>
+
+enum { TP_PROCESS_MACHINE_BYTES = 16 };
+
+/** Writes what all processes of this machine share, and no others: the kernel's boot id.
+ *  @return OK; LIMIT, with errno, where there is no descriptor; UNSUPPORTED where /proc does not
+ *          tell */
+telpher_status tp_process_machine(uint8_t ret_machine[TP_PROCESS_MACHINE_BYTES]);
+
+/** Plain numbers, for sending; of the machine's own byte order. */
+struct tp_process {
+    uint8_t machine[TP_PROCESS_MACHINE_BYTES]; /**< tp_process_machine() */
+    uint64_t pid_ns, user_ns; /**< inodes of the name spaces */
+    uint32_t uid; /**< effective */
+    int32_t pid;
+};
+
+/** Describes the calling process. @return as tp_process_machine() */
+telpher_status tp_process_self(struct tp_process *ret_self);
+
+/** True if the number of each means the same process to the other. One that is all 0, since
+ *  /proc did not tell, is near nobody. */
+bool tp_process_is_near(const struct tp_process *a, const struct tp_process *b);
+
+/** True if they are near, of one user, and with the same rights. */
+bool tp_process_is_like(const struct tp_process *a, const struct tp_process *b);
+
+/**
+ * Opens a process that is near: the descriptor, to be closed, becomes readable when it ends.
+ * @return OK; NOT_FOUND (it has ended), LIMIT, UNSUPPORTED
+ */
+telpher_status tp_process_open(const struct tp_process *process, int *ret_fd);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What no longer holds. Who copies out of another process's memory cannot be stopped by that
+ * one, who uses the memory again once it has given the reader up, or left. So each rank has a
+ * board that the others of its machine map: a byte for each of them, set before anything lent
+ * to it is free. A copy counts if the byte is still 0 when it has ended.
+ *
+ * A transport that reads the sender's memory tells both sides of the end at about the same time,
+ * so there the sender may have left since, with all done: only the giving up counts.
+ */
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/os/memfd.h"
+#include "base/trace/log.h"
+#include "core/comm/comm_int.h"
+
+void
+tp_comm_revocation_create(telpher_context *ctx, uint8_t ret_name[TP_COMM_BOARD_BYTES])
+{
+    struct tp_memfd_name name = {0};
+    telpher_status status = tp_memfd_create("telpher-board", ctx->size, &ctx->board_fd);
+    void *board;
+
+    _Static_assert(sizeof(name) == TP_COMM_BOARD_BYTES, "as others read it");
+    if (status == TELPHER_OK) {
+        status = tp_memfd_map(ctx->board_fd, ctx->size, &board);
+    }
+    if (status == TELPHER_OK) {
+        ctx->board = board;
+        status = tp_memfd_describe(ctx->board_fd, &name);
+    }
+    if (status != TELPHER_OK) {
+        tp_info("comm", "no memory is lent to other processes: %s",
+                telpher_status_text(status));
+        tp_comm_revocation_destroy(ctx);
+        name = (struct tp_memfd_name){0};
+    }
+    memcpy(ret_name, &name, sizeof(name));
+}
+
+void
+tp_comm_revocation_destroy(telpher_context *ctx)
+{
+    if (ctx->board != NULL) {
+        munmap((void *)ctx->board, ctx->size);
+        ctx->board = NULL;
+    }
+    if (ctx->board_fd >= 0) {
+        close(ctx->board_fd);
+        ctx->board_fd = -1;
+    }
+}
+
+void
+tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
+                        enum tp_comm_revocation_word word)
+{
+    if (ctx->board != NULL) {
+        if (atomic_load(&ctx->board[rank]) < word) {
+            atomic_store(&ctx->board[rank], (uint8_t)word);
+        }
+        atomic_thread_fence(memory_order_seq_cst); /* before the memory is written */
+    }
+}
+
+/* ---- another's ------------------------------------------------------------------------- */
+
+static bool
+open_board(struct tp_comm_peer *peer)
+{
+    const telpher_context *ctx = peer->ctx;
+    struct tp_memfd_name name;
+    telpher_status status;
+    void *board;
+    int fd;
+
+    memcpy(&name, ctx->cards + peer->rank * ctx->card_bytes + TP_COMM_MACHINE_BYTES,
+           sizeof(name));
+    if (name.size != ctx->size || tp_memfd_open(&name, &fd) != TELPHER_OK) {
+        return false;
+    }
+    status = tp_memfd_map(fd, name.size, &board);
+    close(fd);
+    peer->board = status == TELPHER_OK ? board : NULL;
+    return status == TELPHER_OK;
+}
+
+bool
+tp_comm_revocation_reach(struct tp_comm_peer *peer)
+{
+    if (peer->board == NULL && peer->local && !peer->boardless) {
+        peer->boardless = !open_board(peer);
+    }
+    return peer->board != NULL;
+}
+
+static enum tp_comm_revocation_word
+read_word(const struct tp_comm_peer *peer)
+{
+    atomic_thread_fence(memory_order_acquire); /* behind what was read */
+    return (enum tp_comm_revocation_word)atomic_load(&peer->board[peer->ctx->rank]);
+}
+
+bool
+tp_comm_revocation_still_lent(const struct tp_comm_peer *peer)
+{
+    return peer->board != NULL && read_word(peer) == TP_COMM_REVOCATION_LENT;
+}
+
+telpher_status
+tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer, telpher_status status)
+{
+    return status == TELPHER_OK && peer->net->reads && peer->board != NULL &&
+                   read_word(peer) >= TP_COMM_REVOCATION_REVOKED
+               ? TELPHER_ERR_PEER_LOST
+               : status;
+}
+
+void
+tp_comm_revocation_close(struct tp_comm_peer *peer)
+{
+    if (peer->board != NULL) {
+        munmap((void *)peer->board, peer->ctx->size);
+        peer->board = NULL;
+    }
+}

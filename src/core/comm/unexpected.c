@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes: announcements are checked here, sorted by kind, and taken or kept. Data goes
+ * to its place in one step where the CPU may touch it; else it is asked for in pieces.
+ */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "core/comm/comm_int.h"
+
+static void
+refuse(const struct tp_comm_unexpected *parcel, enum tp_comm_end end)
+{
+    const struct tp_comm_header h = {
+        .kind = TP_COMM_FINISH, .small = (uint16_t)end, .a = parcel->header.xfer};
+
+    if (parcel->header.how == TP_COMM_BULK) {
+        struct tp_net *net = parcel->peer->net;
+
+        net->ops->drop_bulk(net, parcel->bulk);
+    }
+    if (parcel->header.how == TP_COMM_BULK || parcel->header.how == TP_COMM_STAGED) {
+        tp_comm_post(parcel->peer, &h);
+    }
+}
+
+void
+tp_comm_unexpected_refuse(struct tp_comm_unexpected *parcel)
+{
+    if (parcel->peer->status == TELPHER_OK) {
+        refuse(parcel, TP_COMM_END_REFUSED);
+    }
+}
+
+bool
+tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count)
+{
+    if (count < peer->ctx->kept_max) {
+        return false;
+    }
+    tp_warn("comm",
+            "rank %u has announced %zu things that nobody here has asked for: no more "
+            "are kept of one rank (TELPHER_KEPT_MAX)",
+            peer->rank, count);
+    return true;
+}
+
+struct tp_comm_unexpected *
+tp_comm_unexpected_keep(const struct tp_comm_unexpected *parcel, struct tp_list *list)
+{
+    size_t len = parcel->data_len;
+    struct tp_comm_unexpected *copy;
+
+    if (tp_comm_is_too_much(parcel->peer, parcel->peer->parcels)) {
+        tp_comm_peer_fail(parcel->peer, TELPHER_ERR_LIMIT);
+        return NULL;
+    }
+    copy = tp_comm_block_take(parcel->peer->ctx, sizeof(*copy) + len, "parcel");
+    if (copy == NULL) {
+        tp_comm_peer_fail(parcel->peer, TELPHER_ERR_NO_MEMORY);
+        return NULL;
+    }
+    *copy = *parcel;
+    if (len != 0) {
+        memcpy(copy + 1, parcel->data, len);
+    }
+    copy->data = copy + 1;
+    copy->peer->parcels++;
+    tp_list_push_back(list, &copy->link);
+    return copy;
+}
+
+void
+tp_comm_unexpected_free(struct tp_comm_unexpected *parcel)
+{
+    tp_list_remove(&parcel->link);
+    parcel->peer->parcels--;
+    tp_comm_block_give(parcel->peer->ctx, parcel);
+}
+
+static telpher_status
+final_status(const telpher_request *req, telpher_status status)
+{
+    return status == TELPHER_OK && req->cut ? TELPHER_ERR_TRUNCATED : status;
+}
+
+void
+tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_bulk *bulk, void *dst,
+                         size_t len, struct tp_net_op *op)
+{
+    if (peer->net->reads) {
+        (void)tp_comm_revocation_reach(
+            peer); /* afterwards it may be gone with its process */
+    }
+    peer->net->ops->recv_bulk(peer->net, bulk, dst, len, op);
+}
+
+static void
+landed(struct tp_net_op *op, telpher_status status)
+{
+    telpher_request *req = tp_container_of(op, telpher_request, op);
+
+    status = tp_comm_revocation_bulk_ended(req->peer, status);
+    tp_comm_request_complete(req, final_status(req, status),
+                             status == TELPHER_OK ? req->len : 0);
+}
+
+static void
+give_chunk(telpher_request *req)
+{
+    if (req->heap) {
+        tp_free(req->chunk);
+    } else {
+        tp_mems_chunk_give(req->ctx->mems, req->place.device, req->chunk);
+    }
+    req->chunk = NULL;
+    req->heap = false;
+}
+
+static void
+written(struct tp_device_copy *copy, int32_t error)
+{
+    telpher_request *req = tp_container_of(copy, telpher_request, copy);
+
+    give_chunk(req);
+    tp_comm_request_complete(
+        req, error == 0 ? final_status(req, TELPHER_OK) : TELPHER_ERR_DEVICE,
+        error == 0 ? req->len : 0);
+}
+
+/* Small data from a message to a device: by a chunk, or without one by the heap. */
+static telpher_status
+write_small(telpher_request *req, const void *data)
+{
+    struct tp_mems *mems = req->ctx->mems;
+    telpher_status status;
+
+    if (req->len <= tp_mems_chunk_bytes(mems, req->place.device)) {
+        req->chunk = tp_mems_chunk_take(mems, req->place.device);
+    }
+    if (req->chunk == NULL) {
+        req->chunk = tp_malloc(req->len, "small write");
+        req->heap = true;
+    }
+    if (req->chunk == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    memcpy(req->chunk, data, req->len);
+    req->copy.done = written;
+    req->state = TP_COMM_REQUEST_DELIVERING;
+    status = tp_mems_write(mems, &req->place, req->len, req->chunk, &req->copy);
+    if (status != TELPHER_OK) {
+        give_chunk(req);
+        return status;
+    }
+    return TELPHER_IN_PROGRESS;
+}
+
+static telpher_status
+accept_inside(struct tp_comm_unexpected *parcel, telpher_request *req)
+{
+    if (req->len == 0) {
+        return final_status(req, TELPHER_OK);
+    }
+    if (req->place.host == NULL) {
+        return write_small(req, parcel->data);
+    }
+    memcpy(req->place.host, parcel->data, req->len);
+    return final_status(req, TELPHER_OK);
+}
+
+telpher_status
+tp_comm_unexpected_accept(struct tp_comm_unexpected *parcel, void *dst, size_t cap,
+                          telpher_request *req, size_t *ret_len)
+{
+    const struct tp_comm_header *h = &parcel->header;
+    telpher_status status;
+
+    req->peer = parcel->peer;
+    req->len = h->len < cap ? (size_t)h->len : cap;
+    req->cut = h->len > cap;
+    status = tp_mems_find(req->ctx->mems, dst, req->len, &req->place);
+    if (status == TELPHER_OK && h->how == TP_COMM_BROKEN) {
+        status = TELPHER_ERR_DEPENDENCY;
+    }
+    if (status != TELPHER_OK) {
+        refuse(parcel, TP_COMM_END_REFUSED);
+        return status;
+    }
+    if (ret_len != NULL) {
+        *ret_len = req->len;
+    }
+    if (h->how == TP_COMM_INSIDE) {
+        return accept_inside(parcel, req);
+    }
+    if (req->len == 0) {
+        refuse(parcel, TP_COMM_END_DONE);
+        return final_status(req, TELPHER_OK);
+    }
+    if (h->how == TP_COMM_STAGED && tp_comm_direct_take(parcel, req)) {
+        return TELPHER_IN_PROGRESS;
+    }
+    if (h->how == TP_COMM_BULK &&
+        (req->place.host != NULL || tp_comm_direct_by_net(req))) {
+        req->state = TP_COMM_REQUEST_DELIVERING;
+        req->op.done = landed;
+        tp_comm_unexpected_fetch(parcel->peer, parcel->bulk, tp_comm_direct_bulk(req),
+                                 req->len, &req->op);
+    } else {
+        tp_comm_fragment_pull(parcel, req);
+    }
+    return TELPHER_IN_PROGRESS;
+}
+
+void
+tp_comm_ignore(void *user, telpher_status status, size_t len)
+{
+    (void)user;
+    (void)status;
+    (void)len;
+}
+
+/* ---- the transports' events ---- */
+
+typedef telpher_status (*kind_fn)(telpher_context *ctx,
+                                  struct tp_comm_unexpected *parcel);
+
+static const struct {
+    kind_fn take;
+    bool has_data; /* len is that of the data that comes */
+} kinds[TP_COMM_KINDS] = {
+    [TP_COMM_CHANNEL] = {tp_comm_channel_on_data, true},
+    [TP_COMM_CREDIT] = {tp_comm_channel_on_credit, false},
+    [TP_COMM_MESSAGE] = {tp_comm_message_on_message, true},
+    [TP_COMM_BUFFER] = {tp_comm_message_on_buffer, true},
+    [TP_COMM_PUT] = {tp_comm_window_on_put, true},
+    [TP_COMM_GET] = {tp_comm_window_on_get, false},
+    [TP_COMM_GOT] = {tp_comm_window_on_got, true},
+    [TP_COMM_FLUSH] = {tp_comm_delivery_on_flush, false},
+    [TP_COMM_FLUSHED] = {tp_comm_delivery_on_flushed, false},
+    [TP_COMM_GATHER] = {tp_comm_gather_on_step, true},
+    [TP_COMM_PULL] = {tp_comm_fragment_on_pull, false},
+    [TP_COMM_PIECE] = {tp_comm_fragment_on_piece, true},
+    [TP_COMM_TAKEN] = {tp_comm_export_on_taken, false},
+    [TP_COMM_FINISH] = {tp_comm_fragment_on_finish, false},
+};
+
+/* True if what the header says of its data is what came. */
+static bool
+is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
+{
+    if (bulk) {
+        return kinds[h->kind].has_data && h->how == TP_COMM_BULK && h->len == len;
+    }
+    if (!kinds[h->kind].has_data) {
+        return h->how == TP_COMM_INSIDE && len == 0;
+    }
+    switch ((enum tp_comm_how)h->how) {
+    case TP_COMM_INSIDE:
+        return h->len == len;
+    case TP_COMM_STAGED:
+        return len <= TP_MEMS_BLOB_MAX;
+    case TP_COMM_LENT:
+        return h->kind == TP_COMM_PIECE && len <= TP_MEMS_BLOB_MAX;
+    default:
+        return h->how == TP_COMM_BROKEN && len == 0;
+    }
+}
+
+/* What comes of a rank that was given up does not count. One that cannot be turned to (no
+ * memory, no descriptors) is given up now: its message would be missed in silence. */
+static void
+ignore(struct tp_comm_link *link, uint32_t from,
+       const struct tp_comm_unexpected *parcel, telpher_status status)
+{
+    struct tp_net *net = link->net;
+    struct tp_comm_peer *peer = parcel->peer;
+
+    if (parcel->bulk != NULL) {
+        net->ops->drop_bulk(net, parcel->bulk);
+    }
+    if (peer == NULL || peer->absent) {
+        tp_warn("comm", "rank %u is given up: %s", from,
+                telpher_status_text(peer == NULL ? status : peer->status));
+        net->ops->give_up(net, from);
+    } else if (peer->net != net) {
+        tp_warn("comm",
+                "rank %u comes by %s, not by %s: do all ranks have the same "
+                "TELPHER_TRANSPORTS?",
+                from, net->ops->name, peer->net->ops->name);
+        net->ops->give_up(net, from);
+        tp_comm_peer_fail(peer, TELPHER_ERR_PROTO);
+    }
+}
+
+static void
+take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header_len,
+     struct tp_comm_unexpected *parcel, uint64_t len)
+{
+    telpher_status status = TELPHER_ERR_PROTO;
+
+    parcel->peer = tp_comm_peer_find(link->ctx, from, &status);
+    if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK ||
+        parcel->peer->net != link->net) {
+        ignore(link, from, parcel, status);
+        return;
+    }
+    status = TELPHER_ERR_PROTO;
+    if (tp_comm_decode(header, header_len, &parcel->header) &&
+        is_whole(&parcel->header, parcel->bulk != NULL, len)) {
+        status = kinds[parcel->header.kind].take(link->ctx, parcel);
+    }
+    if (status != TELPHER_OK) {
+        tp_debug("comm", "rank %u: message of kind %u, how %u, %llu bytes of %llu: %s",
+                 from, parcel->header.kind, parcel->header.how, (unsigned long long)len,
+                 (unsigned long long)parcel->header.len, telpher_status_name(status));
+        tp_comm_peer_fail(parcel->peer, status);
+    }
+}
+
+static void
+on_message(void *user, uint32_t from, const void *header, size_t header_len,
+           const void *data, size_t len)
+{
+    struct tp_comm_unexpected parcel = {.data = data, .data_len = len};
+
+    take(user, from, header, header_len, &parcel, len);
+}
+
+static void
+on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_bulk *bulk)
+{
+    struct tp_comm_unexpected parcel = {.bulk = bulk};
+
+    take(user, from, header, header_len, &parcel, len);
+}
+
+/* Of a rank that was never heard of as well: who turns to it later must know. */
+static void
+on_lost(void *user, uint32_t rank, telpher_status why)
+{
+    struct tp_comm_link *link = user;
+    telpher_status status;
+    struct tp_comm_peer *peer = tp_comm_peer_get(link->ctx, rank, &status);
+
+    if (peer != NULL && peer->net == link->net && !peer->absent) {
+        tp_comm_peer_lost(peer, why);
+    }
+}
+
+const struct tp_net_events tp_comm_events = {on_message, on_bulk, on_lost};

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connecting side of the preface: docs/protocol.md section 2. Each failure says which
+ * server, what happened and, where that is known, what to do.
+ */
+#include "core/session/client_int.h"
+
+#include <string.h>
+
+#include "base/os/clock.h"
+#include "base/text/text.h"
+
+#define HANDSHAKE_TIME (2 * TP_CLOCK_S)
+
+/* The preface, which credentials may follow. */
+static void
+fill_preface(const struct tp_client_params *params, size_t auth_len, uint64_t features,
+             uint8_t raw[TP_WIRE_PREFACE_BYTES])
+{
+    struct tp_wire_preface p = {
+        .version_min = TP_WIRE_VERSION,
+        .version_max = TP_WIRE_VERSION,
+        .stream = params->stream != 0 ? params->stream : TP_WIRE_STREAM_COMMAND,
+        .index = params->index,
+        .features = features,
+        .auth_len = (uint32_t)auth_len,
+    };
+
+    memcpy(p.session, params->session, sizeof(p.session));
+    tp_wire_put_preface(raw, &p);
+}
+
+static telpher_status
+receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
+              struct tp_wire_preface_reply *ret_reply)
+{
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
+    telpher_status status = tp_conn_recv_all(conn, raw, sizeof(raw), deadline_ns);
+
+    if (status == TELPHER_OK) {
+        status = tp_wire_get_preface_reply(raw, ret_reply);
+    }
+    if (status == TELPHER_OK) {
+        tp_text_tame(ret_reply->text, false);
+    }
+    return status;
+}
+
+static telpher_status
+handshake_failed(struct tp_conn *conn, const char *address, telpher_status status,
+                 struct tp_error *err)
+{
+    const char *what = telpher_status_text(status);
+    const char *why = conn->ops->why != NULL ? conn->ops->why(conn) : NULL;
+
+    if (why != NULL) {
+        what = why;
+        status = TELPHER_ERR_AUTH;
+    } else if (status == TELPHER_ERR_PEER_LOST) {
+        what = "it closed the connection during the handshake; is it telpherd?";
+    } else if (status == TELPHER_ERR_TIMEOUT) {
+        what = "connected, but no answer in time; is it telpherd?";
+    } else if (status == TELPHER_ERR_PROTO) {
+        what = "something else than telpherd answers there";
+    }
+    return tp_error_set(err, status, "server %s: %s", address, what);
+}
+
+static telpher_status
+refused(const char *address, const struct tp_wire_preface_reply *reply,
+        const struct tp_error *cookie_err, struct tp_error *err)
+{
+    const char *words =
+        reply->text[0] != '\0' ? reply->text : telpher_status_text(reply->status);
+
+    if (reply->status == TELPHER_ERR_AUTH && cookie_err->code != TELPHER_OK) {
+        return tp_error_set(err, reply->status, "server %s: %s; %s", address, words,
+                            cookie_err->text);
+    }
+    return tp_error_set(
+        err, reply->status, "server %s: %s%s", address, words,
+        reply->status == TELPHER_ERR_AUTH
+            ? "; TELPHER_COOKIE should name the cookie file of that telpherd"
+            : "");
+}
+
+/* Exchanges prefaces on a fresh connection to this machine, or one given up as insecure. */
+static telpher_status
+greet_plain(struct tp_conn *conn, const struct tp_client_params *params,
+            uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
+            struct tp_error *err)
+{
+    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES];
+    struct tp_error cookie_err = {0};
+    bool have_cookie =
+        tp_client_where(conn) == TP_CLIENT_LOOPBACK &&
+        tp_client_load_cookie(params->cookie_path, raw + TP_WIRE_PREFACE_BYTES,
+                              &cookie_err) == TELPHER_OK;
+    size_t auth_len = have_cookie ? TP_WIRE_COOKIE_BYTES : 0;
+    uint64_t features = conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0;
+    telpher_status status;
+
+    fill_preface(params, auth_len, features, raw);
+    status = tp_conn_send_all(conn, raw, TP_WIRE_PREFACE_BYTES + auth_len, deadline_ns);
+    /* who closes at once may have said why before */
+    if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
+        status = receive_reply(conn, deadline_ns, ret_reply);
+    }
+    explicit_bzero(raw, sizeof(raw));
+    if (status != TELPHER_OK) {
+        return handshake_failed(conn, params->address, status, err);
+    }
+    if (ret_reply->status != TELPHER_OK) {
+        return refused(params->address, ret_reply, &cookie_err, err);
+    }
+    return TELPHER_OK;
+}
+
+/*
+ * A server that was asked for TLS has answered in clear, beginning with @p head. It may
+ * refuse; it may not go on: somebody on the way would like that.
+ */
+static telpher_status
+answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
+                  const uint8_t head[5], uint64_t deadline_ns, struct tp_error *err)
+{
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
+    struct tp_wire_preface_reply reply;
+    telpher_status status;
+
+    memcpy(raw, head, 5);
+    status = tp_conn_recv_all(conn, raw + 5, sizeof(raw) - 5, deadline_ns);
+    if (status == TELPHER_OK) {
+        status = tp_wire_get_preface_reply(raw, &reply);
+    }
+    if (status != TELPHER_OK) {
+        return handshake_failed(conn, params->address, status, err);
+    }
+    if (reply.status == TELPHER_OK) {
+        return tp_error_set(
+            err, TELPHER_ERR_AUTH,
+            "server %s: it answers without TLS, and this client insists "
+            "on it; is it an older telpherd, or somebody on the way?",
+            params->address);
+    }
+    tp_text_tame(reply.text, false);
+    return tp_error_set(err, reply.status, "server %s: %s", params->address,
+                        reply.text[0] != '\0' ? reply.text
+                                              : telpher_status_text(reply.status));
+}
+
+/* The preface in clear, TLS, and the preface again, so that nobody can have changed it. */
+static telpher_status
+greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
+              uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
+              struct tp_error *err)
+{
+    uint8_t raw[TP_WIRE_PREFACE_BYTES], head[5] = {0};
+    telpher_status status;
+
+    fill_preface(params, 0, TP_WIRE_FEATURE_TLS, raw);
+    status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
+    if (status != TELPHER_OK) {
+        return handshake_failed(*conn, params->address, status, err);
+    }
+    status = tp_client_secure(params, conn, deadline_ns, head, err);
+    if (status != TELPHER_OK && head[0] != 0) {
+        return answered_in_clear(*conn, params, head, deadline_ns, err);
+    }
+    if (status != TELPHER_OK) {
+        (void)tp_error_prefix(err, "server %s", params->address);
+        return status;
+    }
+    status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
+    if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
+        status = receive_reply(*conn, deadline_ns, ret_reply);
+    }
+    if (status != TELPHER_OK) {
+        return handshake_failed(*conn, params->address, status, err);
+    }
+    return ret_reply->status == TELPHER_OK
+               ? TELPHER_OK
+               : tp_error_set(err, ret_reply->status, "server %s: %s", params->address,
+                              ret_reply->text);
+}
+
+/* The first transport that can carry a session. */
+static const struct tp_transport *
+find_transport(void)
+{
+    for (size_t i = 0; tp_builtin_transports[i] != NULL; i++) {
+        if ((tp_builtin_transports[i]->caps & TP_TRANSPORT_STREAM) != 0) {
+            return tp_builtin_transports[i];
+        }
+    }
+    return NULL;
+}
+
+telpher_status
+tp_client_connect(const struct tp_client_params *params, struct tp_stream **ret_stream,
+                  struct tp_wire_preface_reply *ret_reply, struct tp_error *err)
+{
+    const struct tp_transport *transport = find_transport();
+    uint64_t deadline_ns = params->deadline_ns != 0 ? params->deadline_ns
+                                                    : tp_clock_deadline(HANDSHAKE_TIME);
+    struct tp_wire_preface_reply reply;
+    struct tp_conn *conn;
+    telpher_status status;
+
+    if (transport == NULL) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "this program was built without a transport");
+    }
+    status = transport->connect(params->address, deadline_ns, &conn, err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_client_wants_tls(params, conn)
+                 ? greet_secured(&conn, params, deadline_ns, &reply, err)
+                 : greet_plain(conn, params, deadline_ns, &reply, err);
+    if (status != TELPHER_OK) {
+        goto err_destroy_conn;
+    }
+    status = tp_stream_create(conn, NULL, 0, ret_stream);
+    if (status != TELPHER_OK) {
+        tp_error_set(err, status, "server %s: %s", params->address,
+                     telpher_status_text(status));
+        goto err_destroy_conn;
+    }
+    if (ret_reply != NULL) {
+        *ret_reply = reply;
+    }
+    return TELPHER_OK;
+
+err_destroy_conn:
+    tp_conn_destroy(conn);
+    return status;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a connection is to be secured, and with what. The rule is the server's as well:
+ * TLS wherever the other end is not this machine, unless that was given up in so many words.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/trace/log.h"
+#include "core/session/client_int.h"
+
+static bool
+is_loopback_v6(const struct in6_addr *a)
+{
+    return IN6_IS_ADDR_LOOPBACK(a) ||
+           (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+enum tp_client_where
+tp_client_where(struct tp_conn *conn)
+{
+    union {
+        struct sockaddr sa;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } name = {0};
+    socklen_t len = sizeof(name);
+    int fd = conn->ops->fd(conn);
+    bool loopback = false;
+
+    if (fd < 0) {
+        return TP_CLIENT_INSIDE; /* a connection without a socket is in this process */
+    }
+    if (getpeername(fd, &name.sa, &len) != 0) {
+        return TP_CLIENT_FAR;
+    }
+    if (name.sa.sa_family == AF_UNIX) {
+        return TP_CLIENT_INSIDE;
+    }
+    if (name.sa.sa_family == AF_INET) {
+        loopback = ntohl(name.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    } else if (name.sa.sa_family == AF_INET6) {
+        loopback = is_loopback_v6(&name.v6.sin6_addr);
+    }
+    return loopback ? TP_CLIENT_LOOPBACK : TP_CLIENT_FAR;
+}
+
+static bool
+is_yes(const char *text)
+{
+    return text != NULL &&
+           (strcasecmp(text, "yes") == 0 || strcmp(text, "1") == 0 ||
+            strcasecmp(text, "true") == 0 || strcasecmp(text, "on") == 0);
+}
+
+bool
+tp_client_default_key(char *dst, size_t cap)
+{
+    const char *home = secure_getenv("HOME");
+
+    if (home != NULL && home[0] != '\0' &&
+        snprintf(dst, cap, "%s/.telpher/key", home) < (int)cap &&
+        access(dst, F_OK) == 0) {
+        return true;
+    }
+    return snprintf(dst, cap, "%s", TP_CLIENT_SYSTEM_KEY) < (int)cap &&
+           access(dst, R_OK) == 0;
+}
+
+/* What was given, else the environment, else the default places of a key. */
+static void
+find_files(const struct tp_client_security *given, char *key_path, size_t cap,
+           struct tp_client_security *ret)
+{
+    *ret = given != NULL ? *given
+                         : (struct tp_client_security){
+                               .files = {.ca = secure_getenv("TELPHER_TLS_CA"),
+                                         .cert = secure_getenv("TELPHER_TLS_CERT"),
+                                         .key = secure_getenv("TELPHER_TLS_KEY"),
+                                         .psk = secure_getenv("TELPHER_TLS_PSK")},
+                               .insecure = is_yes(secure_getenv("TELPHER_INSECURE"))};
+    if ((ret->files.psk == NULL || ret->files.psk[0] == '\0') &&
+        (ret->files.ca == NULL || ret->files.ca[0] == '\0') &&
+        tp_client_default_key(key_path, cap)) {
+        ret->files.psk = key_path;
+    }
+}
+
+/* Says it as loudly as a library may, once for the process. */
+static void
+warn_insecure(const char *address)
+{
+    static _Atomic bool warned;
+
+    if (!atomic_exchange(&warned, true)) {
+        tp_warn("core",
+                "INSECURE: the connection to %s is not encrypted, and nobody knows who "
+                "answers there",
+                address);
+    }
+}
+
+bool
+tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
+{
+    char key_path[1024];
+    struct tp_client_security security;
+    enum tp_address_scheme scheme;
+    enum tp_client_where where = tp_client_where(conn);
+
+    (void)tp_address_scheme(params->address, &scheme);
+    if (where == TP_CLIENT_INSIDE || scheme == TP_ADDRESS_TLS) {
+        return scheme == TP_ADDRESS_TLS;
+    }
+    if (where == TP_CLIENT_LOOPBACK) {
+        return false;
+    }
+    find_files(params->security, key_path, sizeof(key_path), &security);
+    if (scheme == TP_ADDRESS_ANY && !security.insecure) {
+        return true;
+    }
+    warn_insecure(params->address);
+    return false;
+}
+
+telpher_status
+tp_client_secure(const struct tp_client_params *params, struct tp_conn **conn,
+                 uint64_t deadline_ns, uint8_t ret_head[5], struct tp_error *err)
+{
+    char key_path[1024], host[256];
+    uint8_t session_key[TP_CONN_KEY_BYTES];
+    struct tp_client_security security;
+    struct tp_secure_request request = {.files = &security.files, .host = host};
+    telpher_status status;
+
+    ret_head[0] = 0;
+    if (tp_builtin_secure == NULL) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "this program was built without TLS");
+    }
+    find_files(params->security, key_path, sizeof(key_path), &security);
+    tp_address_host(params->address, host, sizeof(host));
+    if (params->parent != NULL && tp_stream_session_key(params->parent, session_key)) {
+        request.session_key = session_key;
+    }
+    status =
+        tp_builtin_secure->connect(*conn, &request, deadline_ns, ret_head, conn, err);
+    explicit_bzero(session_key, sizeof(session_key));
+    return status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of a stream: create, break, destroy, and what can be asked of it. */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "core/session/stream_int.h"
+
+static void
+init_numbers(struct tp_stream *s, const struct tp_session_numbers *numbers)
+{
+    if (numbers != NULL) {
+        s->tx_numbers = *numbers;
+        s->rx.numbers = *numbers;
+    }
+    atomic_init(&s->sent, s->tx_numbers.sent);
+    atomic_init(&s->ack_sent, s->tx_numbers.ack_sent);
+    atomic_init(&s->received, s->rx.numbers.received);
+}
+
+telpher_status
+tp_stream_create(struct tp_conn *conn, const struct tp_session_numbers *numbers,
+                 size_t tx_limit, struct tp_stream **ret_stream)
+{
+    static _Atomic unsigned last_id;
+    struct tp_stream *s = tp_zalloc(sizeof(*s), "stream");
+
+    if (s == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    s->rx.buf = tp_malloc(TP_STREAM_RX_BYTES, "receive buffer");
+    if (s->rx.buf == NULL) {
+        tp_free(s);
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    s->rx.cap = TP_STREAM_RX_BYTES;
+    s->conn = conn;
+    s->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+    s->tx_limit = tx_limit;
+    init_numbers(s, numbers);
+    tp_mutex_init(&s->tx_lock);
+    tp_mutex_init(&s->flush_lock);
+    tp_buf_init(&s->tx, 0);
+    tp_buf_init(&s->out, 0);
+    *ret_stream = s;
+    return TELPHER_OK;
+}
+
+void
+tp_stream_destroy(struct tp_stream *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    tp_conn_destroy(s->conn);
+    tp_buf_fini(&s->out);
+    tp_buf_fini(&s->tx);
+    tp_mutex_fini(&s->flush_lock);
+    tp_mutex_fini(&s->tx_lock);
+    tp_free(s->rx.buf);
+    tp_free(s);
+}
+
+telpher_status
+tp_stream_fail(struct tp_stream *s, telpher_status status)
+{
+    telpher_status before = TELPHER_OK;
+
+    if (!atomic_compare_exchange_strong(&s->broken, &before, status)) {
+        return before;
+    }
+    tp_debug("core", "stream %u broken: %s", s->id, telpher_status_text(status));
+    return status;
+}
+
+void
+tp_stream_break(struct tp_stream *s, telpher_status status)
+{
+    tp_stream_fail(s, status < 0 ? status : TELPHER_ERR_CANCELED);
+    if (!atomic_exchange(&s->down, true)) {
+        s->conn->ops->shutdown(s->conn);
+    }
+}
+
+void
+tp_stream_close(struct tp_stream *s)
+{
+    tp_stream_break(s, TELPHER_ERR_PEER_LOST);
+    atomic_store(&s->unsent, TELPHER_ERR_PEER_LOST);
+    s->conn->ops->close(s->conn);
+}
+
+telpher_status
+tp_stream_status(struct tp_stream *s)
+{
+    telpher_status status = atomic_load(&s->broken);
+
+    return status != TELPHER_OK ? status : atomic_load(&s->unsent);
+}
+
+telpher_status
+tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns)
+{
+    if (atomic_load(&s->broken) != TELPHER_OK) {
+        return TELPHER_OK; /* receive says why */
+    }
+    return s->conn->ops->wait(s->conn, TP_WAIT_READ, deadline_ns);
+}
+
+bool
+tp_stream_passes_fds(const struct tp_stream *s)
+{
+    return s->conn->ops->send_fd != NULL;
+}
+
+void
+tp_stream_accept_fds(struct tp_stream *s)
+{
+    if (tp_stream_passes_fds(s)) {
+        s->conn->ops->accept_fds(s->conn);
+    }
+}
+
+int
+tp_stream_take_fd(struct tp_stream *s)
+{
+    return tp_stream_passes_fds(s) ? s->conn->ops->take_fd(s->conn) : -1;
+}
+
+int
+tp_stream_fd(struct tp_stream *s)
+{
+    return s->conn->ops->fd(s->conn);
+}
+
+bool
+tp_stream_session_key(struct tp_stream *s, uint8_t ret_key[TP_CONN_KEY_BYTES])
+{
+    return s->conn->ops->session_key != NULL &&
+           s->conn->ops->session_key(s->conn, ret_key);
+}
+
+struct tp_session_numbers
+tp_stream_numbers(struct tp_stream *s)
+{
+    struct tp_session_numbers n = s->rx.numbers;
+
+    tp_mutex_lock(&s->tx_lock);
+    n.sent = s->tx_numbers.sent;
+    n.ack_sent = s->tx_numbers.ack_sent;
+    tp_mutex_unlock(&s->tx_lock);
+    return n;
+}

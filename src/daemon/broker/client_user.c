@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is at the other end of a connection, as far as quotas go. */
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/broker/broker.h"
+
+/* A network of the sixth version gives each of its machines as many addresses as it
+ * likes: they count as one. */
+enum { V6_NETWORK_BYTES = 8 };
+
+static void
+take_address(struct tp_broker_peer *peer, const struct sockaddr_storage *addr)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
+
+    peer->kind = addr->ss_family;
+    if (addr->ss_family == AF_INET) {
+        memcpy(peer->name, &v4->sin_addr, sizeof(v4->sin_addr));
+    } else if (addr->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+        peer->kind = AF_INET;
+        memcpy(peer->name, (const uint8_t *)&v6->sin6_addr + 12, 4);
+    } else if (addr->ss_family == AF_INET6) {
+        memcpy(peer->name, &v6->sin6_addr, V6_NETWORK_BYTES);
+    }
+}
+
+void
+tp_broker_peer_of(int fd, struct tp_broker_peer *ret_peer)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(addr);
+    struct ucred user;
+    socklen_t user_len = sizeof(user);
+
+    memset(ret_peer, 0, sizeof(*ret_peer));
+    if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0) {
+        return; /* gone already: counts with all such */
+    }
+    if (addr.ss_family != AF_UNIX) {
+        take_address(ret_peer, &addr);
+    } else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &user_len) == 0) {
+        ret_peer->kind = AF_UNIX;
+        memcpy(ret_peer->name, &user.uid, sizeof(user.uid));
+    }
+}
+
+bool
+tp_broker_peer_equal(const struct tp_broker_peer *a, const struct tp_broker_peer *b)
+{
+    return a->kind == b->kind && memcmp(a->name, b->name, sizeof(a->name)) == 0;
+}

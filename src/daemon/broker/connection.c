@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One connection while it is the broker's: preface, credentials, then frames one at a
+ * time, each asked for with its exact length, so that what a client sends behind START
+ * stays in the socket for the executor. Nothing is read while an answer waits to go out.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
+#include "daemon/broker/connection.h"
+
+#define CLOSE_TIME (2 * TP_CLOCK_S) /* for a client to take the last answer */
+
+enum { ROUNDS_MAX = 64 /* reads in a row: other connections wait for this thread */ };
+
+static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
+
+/* Through TLS comes a second one. */
+static bool
+lacks_preface(const struct tp_broker_conn *c)
+{
+    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH ||
+           c->state == TP_BROKER_KNOCK;
+}
+
+bool
+tp_broker_conn_is_stranger(const struct tp_broker_conn *c)
+{
+    return c->tls == NULL && lacks_preface(c);
+}
+
+/* Asks for the next @p need bytes. */
+bool
+tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
+                      size_t need)
+{
+    uint8_t *in = tp_realloc(c->in, need, "connection input");
+
+    if (in == NULL) {
+        return false;
+    }
+    c->in = in;
+    c->in_have = 0;
+    c->in_need = need;
+    c->state = state;
+    return true;
+}
+
+/*
+ * Makes room for one more. Who means well sends the preface at once and is seldom the
+ * oldest, so that strangers who say nothing keep nobody out.
+ */
+static void
+close_oldest_stranger(struct tp_broker *b)
+{
+    tp_list_for_each_safe(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (tp_broker_conn_is_stranger(c)) {
+            tp_info("broker",
+                    "more than %llu connections without a preface, closing the oldest "
+                    "(--max-half-open)",
+                    (unsigned long long)b->options->max_half_open);
+            tp_broker_conn_close(b, c);
+            return;
+        }
+    }
+}
+
+void
+tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener *l)
+{
+    struct tp_broker_conn *c;
+
+    if (b->stranger_count >= b->options->max_half_open) {
+        close_oldest_stranger(b);
+    }
+    c = tp_zalloc(sizeof(*c), "connection");
+    if (c == NULL ||
+        !tp_broker_conn_expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
+        tp_free(c);
+        (void)close(fd);
+        return;
+    }
+    tp_list_init(&c->link);
+    tp_buf_init(&c->out, 0);
+    c->watch = (struct tp_broker_watch){fd, conn_ready};
+    c->wants_cookie = l->wants_cookie;
+    c->wants_tls = l->wants_tls;
+    c->deadline = tp_clock_deadline(b->options->preface_timeout_ns);
+    c->stalled = TP_CLOCK_FOREVER;
+    tp_broker_peer_of(fd, &c->peer);
+    tp_list_push_back(&b->conns, &c->link);
+    b->stranger_count++;
+    if (tp_broker_watch_add(b, &c->watch, EPOLLIN) != TELPHER_OK) {
+        tp_broker_conn_close(b, c);
+    }
+}
+
+void
+tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (tp_broker_conn_is_stranger(c)) {
+        b->stranger_count--;
+    }
+    if (c->session != NULL && c->preface.stream == TP_WIRE_STREAM_COMMAND) {
+        tp_broker_session_close(b, c->session);
+    }
+    tp_broker_door_leave(b, c);
+    if (c->tls != NULL) {
+        (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
+        tp_conn_destroy(c->tls); /* the descriptor is its own */
+    } else {
+        tp_broker_watch_close(b, &c->watch);
+    }
+    tp_list_remove(&c->link);
+    tp_buf_fini(&c->out);
+    tp_free(c->in);
+    tp_free(c);
+}
+
+/* Sends some of what waits. @return bytes; 0 = not now; -1 = the connection is broken */
+static ssize_t
+send_out(struct tp_broker_conn *c)
+{
+    const struct iovec iov = {tp_buf_data(&c->out), tp_buf_len(&c->out)};
+    telpher_status status;
+    size_t taken = 0;
+    ssize_t sent;
+
+    if (c->tls != NULL) {
+        status = c->tls->ops->send(c->tls, &iov, 1, &taken);
+        return status == TELPHER_OK          ? (ssize_t)taken
+               : status == TELPHER_ERR_AGAIN ? 0
+                                             : -1;
+    }
+    sent = send(c->watch.fd, iov.iov_base, iov.iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : sent;
+}
+
+/* Sends what waits. @return false if the connection is broken */
+static bool
+flush_out(struct tp_broker_conn *c)
+{
+    while (tp_buf_len(&c->out) > 0) {
+        ssize_t sent = send_out(c);
+
+        if (sent <= 0) {
+            return sent == 0;
+        }
+        tp_buf_consume(&c->out, (size_t)sent);
+    }
+    tp_buf_trim(&c->out, 4096);
+    return true;
+}
+
+/* Appends a frame to what goes out. @return false when memory is out */
+bool
+tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
+{
+    const struct tp_wire_message *row = tp_wire_message(type);
+    size_t len = TP_WIRE_HEADER_BYTES + row->size(msg);
+    struct tp_wire_header header = {.len = (uint32_t)len, .type = type};
+    uint8_t *tail;
+
+    if (len > TP_WIRE_FRAME_MAX || tp_buf_reserve(&c->out, len, &tail) != TELPHER_OK) {
+        return false;
+    }
+    header.seq = tp_session_next(&c->numbers, &header.ack);
+    tp_wire_put_header(tail, &header);
+    row->put(tail + TP_WIRE_HEADER_BYTES, msg);
+    tp_buf_commit(&c->out, len);
+    tp_trace_frame(row->name, TP_ARG("frame", header.seq), TP_ARG("bytes", len));
+    return true;
+}
+
+/* From now on only what waits still goes out. */
+void
+tp_broker_conn_begin_close(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (tp_broker_conn_is_stranger(c)) {
+        b->stranger_count--;
+    }
+    c->state = TP_BROKER_CLOSING;
+    c->deadline = tp_clock_deadline(CLOSE_TIME);
+}
+
+bool
+tp_broker_conn_goodbye(struct tp_broker *b, struct tp_broker_conn *c,
+                       telpher_status status, const char *text)
+{
+    struct tp_wire_goodbye m = {.status = status,
+                                .text = {(uint32_t)strlen(text), text}};
+
+    tp_info("broker", "a connection is closed: %s", text);
+    if (!tp_broker_conn_put_frame(c, TP_WIRE_GOODBYE, &m)) {
+        return false;
+    }
+    tp_broker_conn_begin_close(b, c);
+    return true;
+}
+
+/* ---- driving ---- */
+
+/* Deals with the bytes asked for, which are all there. @return false to close */
+static bool
+take(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    switch (c->state) {
+    case TP_BROKER_PREFACE:
+        return tp_broker_conn_take_preface(b, c);
+    case TP_BROKER_AUTH:
+        return tp_broker_conn_take_auth(b, c);
+    case TP_BROKER_HEADER:
+        return tp_broker_conn_take_header(b, c);
+    case TP_BROKER_BODY:
+        return tp_broker_conn_take_body(b, c) && tp_broker_conn_next_frame(c);
+    case TP_BROKER_KNOCK:
+    case TP_BROKER_SHAKING:
+    case TP_BROKER_HELD:
+    case TP_BROKER_CLOSING:
+        break;
+    }
+    return false;
+}
+
+/* True while the next frame may be read. */
+static bool
+may_read(const struct tp_broker_conn *c)
+{
+    return c->state != TP_BROKER_HELD && c->state != TP_BROKER_CLOSING &&
+           c->state != TP_BROKER_KNOCK && c->state != TP_BROKER_SHAKING &&
+           tp_buf_len(&c->out) == 0 && c->words_of == NULL && !c->start_pending;
+}
+
+/* Reads up to what is asked for. @return bytes; 0 = nothing there; -1 = end or error */
+static ssize_t
+read_in(struct tp_broker_conn *c)
+{
+    uint8_t *dst = c->in + c->in_have;
+    size_t want = c->in_need - c->in_have, taken = 0;
+    telpher_status status;
+    ssize_t got;
+
+    if (c->tls != NULL) {
+        status = c->tls->ops->recv(c->tls, dst, want, &taken);
+        c->in_have += taken;
+        return status == TELPHER_OK          ? (ssize_t)taken
+               : status == TELPHER_ERR_AGAIN ? 0
+                                             : -1;
+    }
+    got = recv(c->watch.fd, dst, want, MSG_DONTWAIT);
+    if (got > 0) {
+        c->in_have += (size_t)got;
+        return got;
+    }
+    return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+/* A bulk stream whose executor runs is handed to it. @return false: close our copy */
+static bool
+hand_bulk(struct tp_broker_conn *c)
+{
+    if (c->state != TP_BROKER_HELD || c->session->pid == 0) {
+        return true;
+    }
+    (void)tp_broker_session_bulk(c->session, c);
+    return false;
+}
+
+/* Does what can be done now, up to a limit; the loop comes back. @return false to close */
+static bool
+drive(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    for (int round = 0;; round++) {
+        ssize_t got;
+
+        if (!flush_out(c)) {
+            return false;
+        }
+        if (tp_buf_len(&c->out) == 0) {
+            if (c->state == TP_BROKER_CLOSING || !hand_bulk(c)) {
+                return false;
+            }
+            if (c->start_pending) {
+                if (!tp_broker_conn_hand_over(b, c)) {
+                    return false;
+                }
+                continue;
+            }
+        }
+        if (!may_read(c) || round == ROUNDS_MAX) {
+            return true;
+        }
+        got = read_in(c);
+        if (got <= 0) {
+            return got == 0;
+        }
+        if (c->in_have == c->in_need && !take(b, c)) {
+            return false;
+        }
+    }
+}
+
+/* A frame or an answer that is under way must come to an end: whoever sends or takes it a
+ * byte at a time holds a place of the broker's. */
+static void
+note_stall(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    bool half =
+        c->state == TP_BROKER_BODY || (c->state == TP_BROKER_HEADER && c->in_have > 0);
+
+    if (!half && tp_buf_len(&c->out) == 0) {
+        c->stalled = TP_CLOCK_FOREVER;
+    } else if (c->stalled == TP_CLOCK_FOREVER) {
+        c->stalled = tp_clock_deadline(b->options->stall_timeout_ns);
+    }
+}
+
+/* What the loop is to wait for. A socket that can be written to is ready at once. */
+static uint32_t
+events_of(struct tp_broker_conn *c)
+{
+    bool reads = may_read(c);
+    uint32_t events = reads || c->state == TP_BROKER_KNOCK ? (uint32_t)EPOLLIN : 0;
+
+    if (tp_buf_len(&c->out) > 0 ||
+        (reads && c->tls != NULL && tp_tls_has_more(c->tls))) {
+        events |= EPOLLOUT;
+    }
+    return events;
+}
+
+/* Drives a connection and tells the loop what it waits for now. */
+static void
+conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (!drive(b, c)) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    note_stall(b, c);
+    tp_broker_watch_change(b, &c->watch, events_of(c));
+}
+
+void
+tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
+                      telpher_status status, const struct tp_tls_state *state)
+{
+    struct tp_conn *plain;
+
+    b->shaking_count--;
+    c->state = TP_BROKER_CLOSING;
+    if (status != TELPHER_OK ||
+        tp_builtin_transports[0]->adopt(c->watch.fd, &plain) != TELPHER_OK) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    if (tp_tls_wrap(plain, state, NULL, 0, true, &c->tls) != TELPHER_OK) {
+        (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
+        tp_conn_destroy(plain);
+        c->watch.fd = -1;
+    } else if (tp_broker_conn_expect(c, TP_BROKER_PREFACE, TP_WIRE_PREFACE_BYTES)) {
+        c->deadline = tp_clock_deadline(b->options->preface_timeout_ns);
+        conn_drive(b, c);
+        return;
+    }
+    tp_broker_conn_close(b, c);
+}
+
+static void
+conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
+{
+    struct tp_broker_conn *c = tp_container_of(w, struct tp_broker_conn, watch);
+
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    if (c->state == TP_BROKER_KNOCK && !tp_broker_conn_open_door(b, c)) {
+        tp_broker_conn_close(b, c);
+        return;
+    }
+    conn_drive(b, c);
+}
+
+/* The deadline of a connection has passed. */
+static void
+conn_late(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (c->words_of != NULL) {
+        c->words_of = NULL;
+        c->deadline = TP_CLOCK_FOREVER;
+        if (tp_broker_conn_put_words(c, c->words_request, TELPHER_ERR_BUSY,
+                                     "the session still runs")) {
+            conn_drive(b, c);
+            return;
+        }
+    } else if (lacks_preface(c)) {
+        tp_info("broker",
+                "a connection is closed: no preface within %.3g s "
+                "(--preface-timeout)",
+                (double)b->options->preface_timeout_ns / TP_CLOCK_S);
+    } else if (c->state == TP_BROKER_SHAKING) {
+        tp_info("broker",
+                "a connection is closed: no TLS handshake within %.3g s "
+                "(--handshake-timeout)",
+                (double)b->options->handshake_timeout_ns / TP_CLOCK_S);
+    } else if (c->state != TP_BROKER_CLOSING) {
+        tp_info("broker",
+                "a session is closed: its client neither ends its frame nor "
+                "takes its answer within %.3g s (--stall-timeout)",
+                (double)b->options->stall_timeout_ns / TP_CLOCK_S);
+    }
+    tp_broker_conn_close(b, c);
+}
+
+tp_ns
+tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
+{
+    tp_ns next = TP_CLOCK_FOREVER;
+
+    tp_list_for_each_safe(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        tp_ns due = TP_MIN(c->deadline, c->stalled);
+
+        if (due <= now) {
+            conn_late(b, c);
+            next = now; /* what this changed is seen in the next round */
+        } else {
+            next = TP_MIN(next, due);
+        }
+    }
+    return next;
+}
+
+void
+tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
+                      const char *text)
+{
+    tp_list_for_each(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->words_of == s) {
+            c->words_of = NULL;
+            c->deadline = TP_CLOCK_FOREVER;
+            if (tp_broker_conn_put_words(c, c->words_request, TELPHER_OK, text)) {
+                /* sent by the loop: driving it here might free other connections */
+                tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+            }
+        }
+    }
+}
+
+void
+tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s)
+{
+    tp_list_for_each(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->state == TP_BROKER_HELD && c->session == s) {
+            tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+        }
+    }
+}
+
+void
+tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s)
+{
+    tp_list_for_each(pos, &b->conns)
+    {
+        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
+
+        if (c->preface.stream == TP_WIRE_STREAM_BULK && c->session == s) {
+            c->session = NULL;
+            c->state = TP_BROKER_CLOSING;
+            tp_broker_watch_change(b, &c->watch, EPOLLOUT);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection's preface and credentials: what it becomes, or why it is refused. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/os/random.h"
+#include "base/trace/log.h"
+#include "daemon/broker/connection.h"
+
+static bool
+put_reply(struct tp_broker_conn *c, const struct tp_wire_preface_reply *reply)
+{
+    uint8_t *tail;
+
+    if (tp_buf_reserve(&c->out, TP_WIRE_PREFACE_REPLY_BYTES, &tail) != TELPHER_OK) {
+        return false;
+    }
+    tp_wire_put_preface_reply(tail, reply);
+    tp_buf_commit(&c->out, TP_WIRE_PREFACE_REPLY_BYTES);
+    return true;
+}
+
+static bool
+refuse(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
+       const char *text)
+{
+    struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION, .status = status};
+
+    (void)snprintf(reply.text, sizeof(reply.text), "%s", text);
+    tp_info("broker", "a connection is refused: %s", text);
+    if (!put_reply(c, &reply)) {
+        return false;
+    }
+    tp_broker_conn_begin_close(b, c);
+    return true;
+}
+
+/* Memory is shared with clients of this machine, which are those of the Unix socket. */
+static uint64_t
+features_of(const struct tp_broker_conn *c)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t len = sizeof(name);
+    bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
+                    name.ss_family == AF_UNIX;
+
+    return c->preface.features & (is_local ? TP_WIRE_FEATURE_SHARED : 0);
+}
+
+static bool
+accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *session)
+{
+    struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION,
+                                          .status = TELPHER_OK,
+                                          .features = features_of(c),
+                                          .window = TP_WIRE_WINDOW,
+                                          .bulk_max = TP_CONTROL_BULK_MAX,
+                                          .frame_max = TP_WIRE_FRAME_MAX};
+
+    memcpy(reply.session, session, sizeof(reply.session));
+    if (tp_broker_conn_is_stranger(c)) {
+        b->stranger_count--;
+    }
+    c->state = TP_BROKER_HELD; /* no stranger any more; the caller says what now */
+    c->deadline = TP_CLOCK_FOREVER;
+    return put_reply(c, &reply);
+}
+
+static bool
+open_command(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    static const uint8_t none[TP_WIRE_SESSION_BYTES];
+    const char *refusal;
+    telpher_status status;
+
+    if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
+        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "sessions cannot be resumed yet");
+    }
+    refusal = tp_broker_session_refusal(b, &c->peer);
+    if (refusal != NULL) {
+        return refuse(b, c, TELPHER_ERR_LIMIT, refusal);
+    }
+    status = tp_broker_session_open(b, &c->peer, &c->session);
+    if (status != TELPHER_OK) {
+        return refuse(b, c, status, "the server cannot make a session");
+    }
+    c->session->secured =
+        c->tls != NULL && c->tls->ops->session_key(c->tls, c->session->key);
+    memcpy(c->session->who, c->who, sizeof(c->session->who));
+    return accept_preface(b, c, c->session->id) &&
+           tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
+}
+
+/* The session that a bulk stream wants to join, if it comes the way the session came. */
+static struct tp_broker_session *
+session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
+
+    return s != NULL && s->secured == c->wants_tls ? s : NULL;
+}
+
+static bool
+open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = session_of_bulk(b, c);
+    uint32_t index = c->preface.index;
+
+    if (s == NULL) {
+        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
+    }
+    if (index >= TP_CONTROL_BULK_MAX || (s->bulk_mask & (1u << index)) != 0) {
+        return refuse(b, c, TELPHER_ERR_LIMIT, "bulk stream number too high or in use");
+    }
+    s->bulk_mask |= 1u << index;
+    c->session = s;
+    return accept_preface(b, c, s->id);
+}
+
+static bool
+is_authentic(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    return !c->wants_cookie ||
+           (c->preface.auth_len == TP_WIRE_COOKIE_BYTES &&
+            tp_random_equal(c->in, b->cookie, TP_WIRE_COOKIE_BYTES));
+}
+
+bool
+tp_broker_conn_take_auth(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (!is_authentic(b, c)) {
+        return refuse(b, c, TELPHER_ERR_AUTH, "wrong or missing cookie");
+    }
+    if (c->preface.route != 0) {
+        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "routes are not supported yet");
+    }
+    if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
+        return open_command(b, c);
+    }
+    return open_bulk(b, c);
+}
+
+/* From here on the other side speaks TLS: its first byte starts the process for that. */
+static bool
+await_knock(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (c->preface.auth_len != 0) {
+        return refuse(b, c, TELPHER_ERR_PROTO, "credentials go inside of TLS");
+    }
+    if (c->preface.stream == TP_WIRE_STREAM_BULK && session_of_bulk(b, c) == NULL) {
+        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
+    }
+    memcpy(c->clear, c->in, sizeof(c->clear));
+    c->state = TP_BROKER_KNOCK;
+    return true;
+}
+
+/* The handshake has begun to arrive. */
+bool
+tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_broker_session *s = NULL;
+
+    if (c->preface.stream == TP_WIRE_STREAM_BULK) {
+        s = session_of_bulk(b, c);
+        if (s == NULL) {
+            return false; /* it has just ended */
+        }
+    }
+    b->stranger_count--;
+    c->state = TP_BROKER_SHAKING;
+    b->shaking_count++;
+    c->deadline = tp_clock_deadline(b->options->handshake_timeout_ns);
+    return tp_broker_door_open(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
+}
+
+/* Who agrees with us on TLS or on none may go on. @return false and *ret_alive if not */
+static bool
+agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
+{
+    bool asks = (c->preface.features & TP_WIRE_FEATURE_TLS) != 0;
+
+    if (asks == c->wants_tls) {
+        return true;
+    }
+    *ret_alive =
+        asks ? refuse(b, c, TELPHER_ERR_UNSUPPORTED,
+                      "no TLS at this address: telpherd --listen tls://... has it")
+             : refuse(b, c, TELPHER_ERR_REFUSED,
+                      "TLS is wanted here: use tls://, and see TELPHER_TLS_PSK");
+    return false;
+}
+
+/* The preface that came through TLS must be the one that came before it. */
+static bool
+is_unchanged(const struct tp_broker_conn *c)
+{
+    return c->tls == NULL || memcmp(c->clear, c->in, sizeof(c->clear)) == 0;
+}
+
+bool
+tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    telpher_status status = tp_wire_get_preface(c->in, &c->preface);
+    bool alive;
+
+    if (status == TELPHER_ERR_VERSION) {
+        return refuse(b, c, status, "this server speaks protocol version 1 only");
+    }
+    if (status != TELPHER_OK || c->preface.auth_len > TP_WIRE_AUTH_MAX ||
+        (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
+         c->preface.stream != TP_WIRE_STREAM_BULK)) {
+        return refuse(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
+    }
+    if (!is_unchanged(c)) {
+        return refuse(b, c, TELPHER_ERR_AUTH,
+                      "the preface was changed on its way here");
+    }
+    if (!agree_on_tls(b, c, &alive)) {
+        return alive;
+    }
+    if (c->wants_tls && c->tls == NULL) {
+        return await_knock(b, c);
+    }
+    if (c->preface.auth_len == 0) {
+        return tp_broker_conn_take_auth(b, c);
+    }
+    return tp_broker_conn_expect(c, TP_BROKER_AUTH, c->preface.auth_len);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The addresses the broker listens on, and who is let in at each. */
+#include "daemon/broker/broker.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/trace/log.h"
+#include "core/session/address.h"
+#include "core/session/client.h"
+#include "daemon/broker/cookie.h"
+
+static bool
+is_loopback(int fd)
+{
+    struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(addr);
+
+    if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0) {
+        return false;
+    }
+    if (addr.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)&addr;
+
+        return (ntohl(in->sin_addr.s_addr) >> 24) == 127;
+    }
+    return addr.ss_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&addr)->sin6_addr);
+}
+
+static telpher_status
+add_listener(struct tp_broker *b, int fd, const char *path, bool wants_cookie,
+             bool wants_tls)
+{
+    struct tp_broker_listener *l = &b->listeners[b->listener_count];
+
+    *l = (struct tp_broker_listener){.watch = {fd, tp_broker_accept},
+                                     .wants_cookie = wants_cookie,
+                                     .wants_tls = wants_tls};
+    (void)snprintf(l->path, sizeof(l->path), "%s", path);
+    b->listener_count++;
+    return tp_broker_watch_add(b, &l->watch, EPOLLIN);
+}
+
+/* Sees once, before the first address with TLS, that handshakes can succeed. */
+static telpher_status
+check_tls(struct tp_broker *b, const char *address, struct tp_error *err)
+{
+    telpher_status status = TELPHER_OK;
+
+    if (!b->files_checked) {
+        status = tp_tls_check_files(&b->files, err);
+        b->files_checked = status == TELPHER_OK;
+    }
+    return status == TELPHER_OK
+               ? status
+               : tp_error_set(err, status,
+                              "%s: whoever reaches it could run code here, so it needs "
+                              "TLS. %s",
+                              address, tp_error_text(err));
+}
+
+/* Who is let in at an address: who speaks TLS, who knows the cookie, or everybody. */
+static telpher_status
+guard(struct tp_broker *b, const char *address, bool loopback, bool *ret_tls,
+      struct tp_error *err)
+{
+    enum tp_address_scheme scheme;
+
+    (void)tp_address_scheme(address, &scheme);
+    *ret_tls = scheme == TP_ADDRESS_TLS ||
+               (scheme == TP_ADDRESS_ANY && !loopback && !b->options->insecure);
+    if (*ret_tls) {
+        return check_tls(b, address, err);
+    }
+    if (loopback) {
+        return TELPHER_OK;
+    }
+    if (!b->options->insecure) {
+        return tp_error_set(err, TELPHER_ERR_PERMISSION,
+                            "%s is not on loopback: whoever reaches it could run code "
+                            "here, and tcp:// is without TLS; --insecure allows it on "
+                            "test networks",
+                            address);
+    }
+    tp_warn("broker",
+            "INSECURE: listening on %s without encryption or authentication; "
+            "everyone who reaches it may run code as this user",
+            address);
+    return TELPHER_OK;
+}
+
+static telpher_status
+listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
+{
+    telpher_status status;
+    bool loopback, wants_tls;
+    int fd;
+
+    if (b->listener_count == TP_BROKER_LISTENERS_MAX) {
+        return tp_error_set(err, TELPHER_ERR_LIMIT,
+                            "more than %d addresses to listen on",
+                            TP_BROKER_LISTENERS_MAX);
+    }
+    status = tp_builtin_transports[0]->listen(address, &fd, err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    loopback = is_loopback(fd);
+    status = guard(b, address, loopback, &wants_tls, err);
+    if (status != TELPHER_OK) {
+        (void)close(fd);
+        return status;
+    }
+    tp_info("broker", "listening on %s%s", address, wants_tls ? " with TLS" : "");
+    return add_listener(b, fd, "", loopback && !wants_tls, wants_tls);
+}
+
+/* A socket file that nobody serves any more is removed. */
+static void
+remove_stale(const char *path)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct stat st;
+    int fd;
+
+    if (strlen(path) >= sizeof(addr.sun_path) || lstat(path, &st) != 0 ||
+        !S_ISSOCK(st.st_mode)) {
+        return;
+    }
+    memcpy(addr.sun_path, path, strlen(path) + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) {
+        if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 &&
+            errno == ECONNREFUSED) {
+            (void)unlink(path);
+        }
+        (void)close(fd);
+    }
+}
+
+/*
+ * Between the look at a stale socket and the new one no other daemon may do the same: it
+ * would remove ours. @return what to close then; -1: the folder cannot be locked, and
+ * whoever may make a socket there has to take care
+ */
+static int
+lock_folder(const char *path)
+{
+    char folder[108];
+    char *slash;
+    int fd;
+
+    (void)snprintf(folder, sizeof(folder), "%s", path);
+    slash = strrchr(folder, '/');
+    if (slash != NULL) {
+        slash[slash == folder] = '\0';
+    }
+    fd = open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_EX) != 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Lets a group in, if one was named. */
+static telpher_status
+set_group(const char *path, const char *name, struct tp_error *err)
+{
+    const struct group *group;
+
+    if (name[0] == '\0') {
+        return TELPHER_OK;
+    }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the broker has one thread */
+    group = getgrnam(name);
+    if (group == NULL) {
+        return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "there is no group %s", name);
+    }
+    if (chown(path, (uid_t)-1, group->gr_gid) != 0 || chmod(path, 0660) != 0) {
+        return tp_error_set_errno(err, errno, "cannot give %s to group %s", path, name);
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+listen_unix(struct tp_broker *b, struct tp_error *err)
+{
+    char path[108], address[128];
+    telpher_status status;
+    mode_t mask;
+    int folder, fd;
+
+    if (strcmp(b->options->socket, "none") == 0) {
+        return TELPHER_OK;
+    }
+    if (b->options->socket[0] != '\0') {
+        if (snprintf(path, sizeof(path), "%s", b->options->socket) >=
+            (int)sizeof(path)) {
+            return tp_error_set(err, TELPHER_ERR_INVALID,
+                                "socket path is longer than 107 characters");
+        }
+    } else {
+        tp_client_default_socket(path, sizeof(path));
+    }
+    tp_daemon_make_folder(path, 0755);
+    folder = lock_folder(path);
+    remove_stale(path);
+    (void)snprintf(address, sizeof(address), "unix:%s", path);
+    mask = umask(0177);
+    status = tp_builtin_transports[0]->listen(address, &fd, err);
+    (void)umask(mask);
+    if (folder >= 0) {
+        (void)close(folder);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = add_listener(b, fd, path, false, false);
+    if (status == TELPHER_OK) {
+        status = set_group(path, b->options->group, err);
+    }
+    tp_info("broker", "listening on %s", address);
+    return status;
+}
+
+static telpher_status
+load_cookie(struct tp_broker *b, struct tp_error *err)
+{
+    char path[1024];
+
+    if (b->options->listen.count == 0) {
+        return TELPHER_OK;
+    }
+    if (b->options->cookie[0] != '\0') {
+        (void)snprintf(path, sizeof(path), "%s", b->options->cookie);
+    } else {
+        tp_client_default_cookie(path, sizeof(path));
+    }
+    return tp_daemon_cookie_load(path, b->cookie, err);
+}
+
+/* The files for TLS: those named, else the key that lies where keys lie. */
+static void
+find_files(struct tp_broker *b)
+{
+    const struct tp_daemon_options *o = b->options;
+
+    b->files = (struct tp_secure_files){
+        .ca = o->tls_ca, .cert = o->tls_cert, .key = o->tls_key, .psk = o->tls_psk};
+    if (o->tls_psk[0] == '\0' && o->tls_cert[0] == '\0' && o->tls_ca[0] == '\0' &&
+        tp_client_default_key(b->default_key, sizeof(b->default_key))) {
+        b->files.psk = b->default_key;
+    }
+}
+
+telpher_status
+tp_broker_listen_all(struct tp_broker *b, struct tp_error *err)
+{
+    telpher_status status = load_cookie(b, err);
+
+    find_files(b);
+    if (status == TELPHER_OK) {
+        status = listen_unix(b, err);
+    }
+    for (size_t i = 0; i < b->options->listen.count && status == TELPHER_OK; i++) {
+        status = listen_tcp(b, b->options->listen.items[i], err);
+    }
+    if (status == TELPHER_OK && b->listener_count == 0) {
+        status = tp_error_set(err, TELPHER_ERR_INVALID,
+                              "nothing to listen on: --socket none without --listen");
+    }
+    return status;
+}

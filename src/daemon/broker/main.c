@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* telpherd: the daemon that offers a machine's devices. See docs/man/telpherd.8. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "base/config/config.h"
+#include "base/trace/log.h"
+#include "daemon/broker/broker.h"
+#include "daemon/broker/options.h"
+#include "transport/tcp/tcp.h"
+
+/* What can be said of settings without doing what they say. */
+static int
+check(const struct tp_daemon_options *options)
+{
+    struct tp_tcp_address address;
+    struct tp_error err = {0};
+    telpher_status status = TELPHER_OK;
+
+    if (strlen(options->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+        status = tp_error_set(&err, TELPHER_ERR_INVALID,
+                              "socket path is longer than 107 characters");
+    }
+    for (size_t i = 0; i < options->listen.count && status == TELPHER_OK; i++) {
+        status = tp_tcp_parse_address(options->listen.items[i], &address, &err);
+    }
+    if (status != TELPHER_OK) {
+        (void)fprintf(stderr, "telpherd: %s\n", tp_error_text(&err));
+        return EX_CONFIG;
+    }
+    (void)puts("telpherd: settings are good");
+    return EX_OK;
+}
+
+/* Who starts it by hand wants to see that it works. Only if nothing else was asked for, and
+ * nobody is told of it in another way. */
+static void
+talk_at_terminal(const struct tp_daemon_options *options)
+{
+    if (isatty(STDERR_FILENO) && getenv("NOTIFY_SOCKET") == NULL &&
+        tp_config_source_of(options->config, "log") == TP_CONFIG_DEFAULT) {
+        (void)tp_log_configure("warn,broker:info", NULL);
+    }
+}
+
+static int
+run(const struct tp_daemon_options *options)
+{
+    talk_at_terminal(options);
+    return options->check_config ? check(options) : tp_broker_run(options);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct tp_daemon_options options;
+    int exit_status = EX_OK;
+
+    tp_log_set_name("telpherd");
+    switch (tp_daemon_options_load(argc, argv, &options)) {
+    case TP_DAEMON_RUN:
+        exit_status = run(&options);
+        break;
+    case TP_DAEMON_DONE:
+        break;
+    case TP_DAEMON_BAD_USAGE:
+        exit_status = EX_USAGE;
+        break;
+    case TP_DAEMON_BAD_CONFIG:
+        exit_status = EX_CONFIG;
+        break;
+    }
+    tp_daemon_options_fini(&options);
+    return exit_status;
+}

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Command line and settings of telpherd. An option, a line of the file and a variable have
+ * the same name: --kernel-timeout 10s, kernel_timeout = 10s, TELPHER_KERNEL_TIMEOUT=10s.
+ */
+#include "daemon/broker/options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/os/spin.h"
+#include "telpher/version.h"
+
+#define FIELD(member) .offset = offsetof(struct tp_daemon_options, member)
+
+static const struct tp_config_entry entries[] = {
+    {.name = "LISTEN",
+     .default_text = "",
+     .help = "TCP addresses to listen on, [tls://]host[:port]; off loopback with TLS",
+     .parser = &tp_config_words,
+     FIELD(listen)},
+    {.name = "SOCKET",
+     .default_text = "",
+     .help = "path of the Unix socket, none for no such socket; empty = default place",
+     .parser = &tp_config_string,
+     FIELD(socket)},
+    {.name = "GROUP",
+     .default_text = "",
+     .help = "group that may use the Unix socket beside the daemon's user",
+     .parser = &tp_config_string,
+     FIELD(group)},
+    {.name = "DEVICE",
+     .default_text = "",
+     .help = "offer only devices whose name, or \"platform: name\", matches a pattern",
+     .parser = &tp_config_words,
+     FIELD(device)},
+    {.name = "COOKIE",
+     .default_text = "",
+     .help = "cookie file for loopback TCP; empty = default place",
+     .parser = &tp_config_string,
+     FIELD(cookie)},
+    {.name = "EXECUTOR",
+     .default_text = "",
+     .help = "program that runs sessions; empty = beside telpherd, else installed",
+     .parser = &tp_config_string,
+     FIELD(executor)},
+    {.name = "TLS_PSK",
+     .default_text = "",
+     .help = "file of shared keys that let clients in, made by telpher keygen; empty = "
+             "~/.telpher/key or /etc/telpher/key",
+     .parser = &tp_config_string,
+     FIELD(tls_psk)},
+    {.name = "TLS_CERT",
+     .default_text = "",
+     .help = "the server's certificate and its chain (PEM)",
+     .parser = &tp_config_string,
+     FIELD(tls_cert)},
+    {.name = "TLS_KEY",
+     .default_text = "",
+     .help = "private key of that certificate (PEM, mode 0600)",
+     .parser = &tp_config_string,
+     FIELD(tls_key)},
+    {.name = "TLS_CA",
+     .default_text = "",
+     .help = "certificates of the authorities that sign clients' certificates (PEM)",
+     .parser = &tp_config_string,
+     FIELD(tls_ca)},
+    {.name = "HANDSHAKE_TIMEOUT",
+     .default_text = "10s",
+     .help = "time for a client to authenticate with TLS",
+     .parser = &tp_config_duration,
+     .min = 100000000,
+     .max = 600000000000,
+     FIELD(handshake_timeout_ns)},
+    {.name = "MAX_HANDSHAKES",
+     .default_text = "32",
+     .help = "TLS handshakes at the same time; with more the oldest is closed",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 4096,
+     FIELD(max_handshakes)},
+    {.name = "INSECURE",
+     .default_text = "no",
+     .help =
+         "addresses off loopback without TLS: whoever reaches them may run code here",
+     .parser = &tp_config_bool,
+     FIELD(insecure)},
+    {.name = "KERNEL_TIMEOUT",
+     .default_text = "0s",
+     .help = "end a session whose driver makes no progress that long; 0 = never",
+     .parser = &tp_config_duration,
+     FIELD(limits.kernel_timeout_ns)},
+    {.name = "BUILD_TIMEOUT",
+     .default_text = "600s",
+     .help = "end a session whose build takes that long; 0 = never",
+     .parser = &tp_config_duration,
+     FIELD(limits.build_timeout_ns)},
+    {.name = "TRANSFER_TIMEOUT",
+     .default_text = "600s",
+     .help = "give up content that was announced and does not come for that long; 0 = "
+             "never",
+     .parser = &tp_config_duration,
+     FIELD(limits.transfer_timeout_ns)},
+    {.name = "PROBE_TIMEOUT",
+     .default_text = "30s",
+     .help = "time for drivers to tell their devices at start",
+     .parser = &tp_config_duration,
+     FIELD(probe_timeout_ns)},
+    {.name = "PREFACE_TIMEOUT",
+     .default_text = "2s",
+     .help = "time for a connection to say who it is",
+     .parser = &tp_config_duration,
+     .min = 1000000,
+     .max = INT64_C(3600) * 1000000000,
+     FIELD(preface_timeout_ns)},
+    {.name = "STALL_TIMEOUT",
+     .default_text = "30s",
+     .help = "time for the rest of a frame, or for a client to take an answer, before "
+             "its executor runs",
+     .parser = &tp_config_duration,
+     .min = 1000000,
+     .max = INT64_C(3600) * 1000000000,
+     FIELD(stall_timeout_ns)},
+    {.name = "MAX_SESSIONS",
+     .default_text = "512",
+     .help = "sessions at the same time",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 65536,
+     FIELD(max_sessions)},
+    {.name = "MAX_USER_SESSIONS",
+     .default_text = "256",
+     .help =
+         "sessions of one user of the Unix socket, or of one address, at the same time",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 65536,
+     FIELD(max_user_sessions)},
+    {.name = "MAX_HALF_OPEN",
+     .default_text = "64",
+     .help =
+         "connections that have not said who they are; with more the oldest is closed",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 65536,
+     FIELD(max_half_open)},
+    {.name = "MAX_OBJECTS",
+     .default_text = "1000000",
+     .help = "objects and commands under way in one session; one with more is ended",
+     .parser = &tp_config_u64,
+     .min = 1000,
+     .max = 1000000000,
+     FIELD(limits.objects)},
+    {.name = "MAX_CONTEXTS",
+     .default_text = "1024",
+     .help = "contexts of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.contexts)},
+    {.name = "MAX_QUEUES",
+     .default_text = "4096",
+     .help = "queues of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.queues)},
+    {.name = "MAX_BUFFERS",
+     .default_text = "262144",
+     .help = "buffers and other memory objects of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.mems)},
+    {.name = "MAX_PROGRAMS",
+     .default_text = "16384",
+     .help = "programs of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.programs)},
+    {.name = "MAX_KERNELS",
+     .default_text = "262144",
+     .help = "kernels of one session",
+     .parser = &tp_config_u64,
+     .min = 1,
+     .max = 1000000000,
+     FIELD(limits.kernels)},
+    {.name = "MAX_MEMORY",
+     .default_text = "0",
+     .help = "device memory that one session may ask for; 0 = what the driver gives",
+     .parser = &tp_config_size,
+     FIELD(limits.memory_bytes)},
+    {.name = "MAX_HOST_MEMORY",
+     .default_text = "4G",
+     .help = "server memory for content of one session that is under way; 0 = no limit",
+     .parser = &tp_config_size,
+     FIELD(limits.host_bytes)},
+    {.name = "MAX_PROGRAM",
+     .default_text = "256M",
+     .help = "size of a program's source or binaries",
+     .parser = &tp_config_size,
+     .min = 1,
+     .max = 1 << 30,
+     FIELD(limits.program_bytes)},
+    {.name = "MAX_UNREAD",
+     .default_text = "64M",
+     .help = "answers that a client may leave unread; then its session ends",
+     .parser = &tp_config_size,
+     .min = 1 << 20,
+     .max = INT64_C(1) << 40,
+     FIELD(limits.unread_bytes)},
+    {.name = "CACHE",
+     .default_text = "",
+     .help = "folder for programs built before, none for no cache; empty = "
+             "$XDG_CACHE_HOME/telpher or ~/.cache/telpher",
+     .parser = &tp_config_string,
+     FIELD(cache)},
+    {.name = "CACHE_SIZE",
+     .default_text = "256M",
+     .help = "what the cache keeps for each user; the least recently used go",
+     .parser = &tp_config_size,
+     .min = 1 << 20,
+     .max = (int64_t)1 << 40,
+     FIELD(cache_size)},
+    {.name = "SPIN",
+     .default_text = "auto",
+     .help =
+         "how long an executor looks for the next command before it sleeps, at most "
+         "10ms: auto = 50us with at least 4 processors, else 20us",
+     .parser = &tp_config_spin,
+     FIELD(spin_ns)},
+};
+
+/* Variables of our other programs, which may be set where the daemon starts. */
+#define OF_CLIENTS(text)                                                               \
+    {                                                                                  \
+        .name = (text), .default_text = "", .help = "see telpher-opencl(7)",           \
+        .parser = &tp_config_string                                                    \
+    }
+
+static const struct tp_config_entry foreign[] = {
+    OF_CLIENTS("SERVERS"),
+    OF_CLIENTS("CONNECT_TIMEOUT"),
+    OF_CLIENTS("PLATFORM_NAME"),
+    OF_CLIENTS("SHARED_MEMORY"),
+    OF_CLIENTS("SHARED_MEMORY_SIZE"),
+    {.name = "LIBOPENCL",
+     .default_text = "",
+     .help = "see telpherd(8)",
+     .parser = &tp_config_string},
+};
+
+enum { OPT_CHECK = 256, OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_SETTING };
+
+static const struct option long_options[] = {
+    {"listen", required_argument, NULL, OPT_SETTING},
+    {"socket", required_argument, NULL, OPT_SETTING},
+    {"group", required_argument, NULL, OPT_SETTING},
+    {"device", required_argument, NULL, OPT_SETTING},
+    {"cookie", required_argument, NULL, OPT_SETTING},
+    {"executor", required_argument, NULL, OPT_SETTING},
+    {"kernel-timeout", required_argument, NULL, OPT_SETTING},
+    {"probe-timeout", required_argument, NULL, OPT_SETTING},
+    {"build-timeout", required_argument, NULL, OPT_SETTING},
+    {"transfer-timeout", required_argument, NULL, OPT_SETTING},
+    {"preface-timeout", required_argument, NULL, OPT_SETTING},
+    {"stall-timeout", required_argument, NULL, OPT_SETTING},
+    {"max-sessions", required_argument, NULL, OPT_SETTING},
+    {"max-user-sessions", required_argument, NULL, OPT_SETTING},
+    {"max-half-open", required_argument, NULL, OPT_SETTING},
+    {"max-objects", required_argument, NULL, OPT_SETTING},
+    {"max-contexts", required_argument, NULL, OPT_SETTING},
+    {"max-queues", required_argument, NULL, OPT_SETTING},
+    {"max-buffers", required_argument, NULL, OPT_SETTING},
+    {"max-programs", required_argument, NULL, OPT_SETTING},
+    {"max-kernels", required_argument, NULL, OPT_SETTING},
+    {"max-memory", required_argument, NULL, OPT_SETTING},
+    {"max-host-memory", required_argument, NULL, OPT_SETTING},
+    {"max-program", required_argument, NULL, OPT_SETTING},
+    {"max-unread", required_argument, NULL, OPT_SETTING},
+    {"spin", required_argument, NULL, OPT_SETTING},
+    {"cache", required_argument, NULL, OPT_SETTING},
+    {"cache-size", required_argument, NULL, OPT_SETTING},
+    {"log", required_argument, NULL, OPT_SETTING},
+    {"log-format", required_argument, NULL, OPT_SETTING},
+    {"tls-psk", required_argument, NULL, OPT_SETTING},
+    {"tls-cert", required_argument, NULL, OPT_SETTING},
+    {"tls-key", required_argument, NULL, OPT_SETTING},
+    {"tls-ca", required_argument, NULL, OPT_SETTING},
+    {"handshake-timeout", required_argument, NULL, OPT_SETTING},
+    {"max-handshakes", required_argument, NULL, OPT_SETTING},
+    {"insecure", no_argument, NULL, OPT_SETTING},
+    {"config", required_argument, NULL, OPT_CONFIG},
+    {"check-config", no_argument, NULL, OPT_CHECK},
+    {"help", no_argument, NULL, OPT_HELP},
+    {"version", no_argument, NULL, OPT_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+static const char help_text[] =
+    "usage: telpherd [OPTION]...\n"
+    "Offers the OpenCL devices of this machine to programs elsewhere.\n"
+    "\n"
+    "  --listen ADDR            listen on TCP host[:port] (default port 7717), off\n"
+    "                           loopback with TLS; tls://host does so on loopback, "
+    "too;\n"
+    "                           may be given several times\n"
+    "  --socket PATH|none       Unix socket (default: /run/telpher/telpherd.sock, for "
+    "an\n"
+    "                           ordinary user below $XDG_RUNTIME_DIR)\n"
+    "  --group NAME             let this group use the Unix socket, too\n"
+    "  --device PATTERN         offer only matching devices; may be given several "
+    "times\n"
+    "  --cookie FILE            cookie for clients on loopback TCP\n"
+    "  --kernel-timeout TIME    end sessions whose driver makes no progress\n"
+    "                           (default: 0, never)\n"
+    "  --build-timeout TIME     end sessions whose build takes longer\n"
+    "                           (default: 600s)\n"
+    "  --transfer-timeout TIME  give up content that does not come\n"
+    "                           (default: 600s)\n"
+    "  --probe-timeout TIME     time for drivers to tell their devices (default: 30s)\n"
+    "  --preface-timeout TIME   time for connections to say who they are (default: "
+    "2s)\n"
+    "  --stall-timeout TIME     time for the rest of a frame (default: 30s)\n"
+    "  --max-sessions N         sessions at the same time (default: 512)\n"
+    "  --max-user-sessions N    sessions of one user or address (default: 256)\n"
+    "  --max-half-open N        connections that do not say who they are (default: "
+    "64)\n"
+    "  --max-objects N          objects and commands of one session\n"
+    "                           (default: 1000000)\n"
+    "  --max-contexts N         contexts of one session (default: 1024)\n"
+    "  --max-queues N           queues of one session (default: 4096)\n"
+    "  --max-buffers N          memory objects of one session (default: 262144)\n"
+    "  --max-programs N         programs of one session (default: 16384)\n"
+    "  --max-kernels N          kernels of one session (default: 262144)\n"
+    "  --max-memory SIZE        device memory of one session (default: 0, no limit)\n"
+    "  --max-host-memory SIZE   content under way in one session (default: 4G)\n"
+    "  --max-program SIZE       source or binaries of a program (default: 256M)\n"
+    "  --max-unread SIZE        answers a client may leave unread (default: 64M)\n"
+    "  --cache FOLDER|none      keep built programs there (default: "
+    "$XDG_CACHE_HOME/telpher)\n"
+    "  --cache-size SIZE        of that for each user (default: 256M)\n"
+    "  --spin TIME              look for commands so long before sleeping (default: "
+    "auto)\n"
+    "  --tls-psk FILE           keys that let clients in, made by telpher keygen\n"
+    "                           (default: ~/.telpher/key, else /etc/telpher/key)\n"
+    "  --tls-cert FILE          certificate of this server, with\n"
+    "  --tls-key FILE           its private key, and\n"
+    "  --tls-ca FILE            who signs the certificates of clients\n"
+    "  --handshake-timeout TIME time for clients to authenticate (default: 10s)\n"
+    "  --max-handshakes N       of those at the same time (default: 32)\n"
+    "  --insecure               off loopback without TLS: everybody is let in\n"
+    "  --executor PATH          program that runs sessions\n"
+    "  --config FILE            read settings: lines like \"listen = 127.0.0.1\"\n"
+    "  --check-config           check settings and exit\n"
+    "  --log SPEC               warn, info, debug, ... or warn,broker:debug\n"
+    "  --log-format FORM        text or logfmt\n"
+    "  --version, --help\n"
+    "\n"
+    "It stays in the foreground. SIGTERM ends it, SIGHUP asks the drivers again.\n";
+
+/* What the command line says, before it is put to work. */
+struct parsed {
+    const char *config_path;
+    bool seen_listen, seen_device;
+};
+
+static enum tp_daemon_verdict
+complain(enum tp_daemon_verdict verdict, const char *text)
+{
+    (void)fprintf(stderr, "telpherd: %s%s\n", text,
+                  verdict == TP_DAEMON_BAD_USAGE ? "; see telpherd --help" : "");
+    return verdict;
+}
+
+/* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
+
+/* First pass: everything that is no setting. */
+static enum tp_daemon_verdict
+parse_special(int argc, char **argv, struct parsed *p, struct tp_daemon_options *o)
+{
+    int opt;
+
+    optind = 1;
+    while ((opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        switch (opt) {
+        case OPT_HELP:
+            (void)fputs(help_text, stdout);
+            return TP_DAEMON_DONE;
+        case OPT_VERSION:
+            (void)printf("telpherd %s\n", TELPHER_VERSION_STRING);
+            return TP_DAEMON_DONE;
+        case OPT_CONFIG:
+            p->config_path = optarg;
+            break;
+        case OPT_CHECK:
+            o->check_config = true;
+            break;
+        case OPT_SETTING:
+            break;
+        default: /* getopt has told what is wrong */
+            return complain(TP_DAEMON_BAD_USAGE, "not started");
+        }
+    }
+    return optind == argc ? TP_DAEMON_RUN
+                          : complain(TP_DAEMON_BAD_USAGE, "takes no arguments");
+}
+
+/* Gives one option's value; a list grows with each use of its option. */
+static telpher_status
+set_option(struct tp_config *config, const char *name, const char *value,
+           const struct tp_config_list *list, bool *seen, struct tp_error *err)
+{
+    char text[2048] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; *seen && i < list->count; i++) {
+        int n = snprintf(text + len, sizeof(text) - len, "%s,", list->items[i]);
+
+        len += (size_t)n;
+        if (len >= sizeof(text)) {
+            return tp_error_set(err, TELPHER_ERR_LIMIT, "too many values");
+        }
+    }
+    if (snprintf(text + len, sizeof(text) - len, "%s", value) >=
+        (int)(sizeof(text) - len)) {
+        return tp_error_set(err, TELPHER_ERR_LIMIT, "value too long");
+    }
+    *seen = true;
+    return tp_config_set(config, name, text, name, err);
+}
+
+/* Second pass: the settings, which win over file and environment. */
+static enum tp_daemon_verdict
+parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options *o)
+{
+    struct tp_error err = {0};
+    telpher_status status = TELPHER_OK;
+    int opt, index = 0;
+
+    optind = 1;
+    while (status == TELPHER_OK &&
+           (opt = getopt_long(argc, argv, "", long_options, &index)) != -1) {
+        const char *name = long_options[index].name;
+
+        if (opt != OPT_SETTING) {
+            continue;
+        }
+        if (strcmp(name, "listen") == 0) {
+            status =
+                set_option(o->config, name, optarg, &o->listen, &p->seen_listen, &err);
+        } else if (strcmp(name, "device") == 0) {
+            status =
+                set_option(o->config, name, optarg, &o->device, &p->seen_device, &err);
+        } else {
+            status = tp_config_set(o->config, name, optarg != NULL ? optarg : "yes",
+                                   name, &err);
+        }
+    }
+    return status == TELPHER_OK ? TP_DAEMON_RUN
+                                : complain(TP_DAEMON_BAD_USAGE, tp_error_text(&err));
+}
+
+/* NOLINTEND(concurrency-mt-unsafe) */
+
+static enum tp_daemon_verdict
+load_sources(const struct parsed *p, struct tp_daemon_options *o)
+{
+    struct tp_error err = {0};
+    telpher_status status;
+
+    if (p->config_path == NULL) {
+        status = tp_settings_load(o->config, NULL, &err);
+    } else {
+        status = tp_config_load_file(o->config, p->config_path, &err);
+        if (status == TELPHER_OK) {
+            status = tp_config_load_env(o->config, NULL, &err);
+        }
+    }
+    return status == TELPHER_OK ? TP_DAEMON_RUN
+                                : complain(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
+}
+
+enum tp_daemon_verdict
+tp_daemon_options_load(int argc, char **argv, struct tp_daemon_options *ret_options)
+{
+    struct tp_daemon_options *o = ret_options;
+    struct tp_config_room rooms[] = {
+        {"base", tp_settings_entries, tp_settings_entry_count, &o->base},
+        {"daemon", entries, TP_ARRAY_LEN(entries), o},
+        {"other", foreign, TP_ARRAY_LEN(foreign), NULL},
+    };
+    struct parsed p = {.config_path = NULL};
+    struct tp_error err = {0};
+    enum tp_daemon_verdict verdict;
+
+    *o = (struct tp_daemon_options){.config = NULL};
+    if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &o->config) != TELPHER_OK) {
+        return complain(TP_DAEMON_BAD_CONFIG, "out of memory");
+    }
+    verdict = parse_special(argc, argv, &p, o);
+    if (verdict == TP_DAEMON_RUN) {
+        verdict = load_sources(&p, o);
+    }
+    if (verdict == TP_DAEMON_RUN) {
+        verdict = parse_settings(argc, argv, &p, o);
+    }
+    if (verdict == TP_DAEMON_RUN && tp_settings_apply(&o->base, &err) != TELPHER_OK) {
+        verdict = complain(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
+    }
+    return verdict;
+}
+
+void
+tp_daemon_options_fini(struct tp_daemon_options *options)
+{
+    tp_config_destroy(options->config);
+    options->config = NULL;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sessions. One without an executor lives as long as its command stream; once started it
+ * lives as long as its executor, since the broker keeps no copy of its sockets.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/os/random.h"
+#include "base/text/hex.h"
+#include "base/trace/log.h"
+#include "daemon/broker/broker.h"
+
+#define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
+
+/* True if there is room for one more of a peer, or NULL: of all. */
+static bool
+has_room(struct tp_broker *b, const struct tp_broker_peer *peer, size_t max)
+{
+    struct tp_broker_session *over = NULL;
+    size_t count = 0;
+
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (!s->dismissed && (peer == NULL || tp_broker_peer_equal(&s->peer, peer))) {
+            over = over == NULL && s->over && s->pid != 0 ? s : over;
+            count++;
+        }
+    }
+    if (count < max) {
+        return true;
+    }
+    if (over == NULL || kill(over->pid, SIGKILL) != 0) {
+        return false;
+    }
+    over->dismissed = true;
+    return count - 1 < max;
+}
+
+const char *
+tp_broker_session_refusal(struct tp_broker *b, const struct tp_broker_peer *peer)
+{
+    if (!has_room(b, NULL, b->options->max_sessions)) {
+        return "too many sessions; see --max-sessions";
+    }
+    return has_room(b, peer, b->options->max_user_sessions)
+               ? NULL
+               : "too many sessions of yours; see --max-user-sessions";
+}
+
+telpher_status
+tp_broker_session_open(struct tp_broker *b, const struct tp_broker_peer *peer,
+                       struct tp_broker_session **ret_session)
+{
+    struct tp_broker_session *s;
+    telpher_status status;
+
+    s = tp_zalloc(sizeof(*s), "session");
+    if (s == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = tp_random_bytes(s->id, sizeof(s->id));
+    if (status != TELPHER_OK) {
+        tp_free(s);
+        return status;
+    }
+    s->control.fd = -1;
+    s->peer = *peer;
+    tp_list_init(&s->link);
+    tp_list_push_back(&b->sessions, &s->link);
+    b->session_count++;
+    *ret_session = s;
+    return TELPHER_OK;
+}
+
+void
+tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
+{
+    tp_broker_conns_forget(b, s);
+    tp_broker_watch_close(b, &s->control);
+    tp_list_remove(&s->link);
+    b->session_count--;
+    explicit_bzero(s->key, sizeof(s->key));
+    tp_free(s);
+}
+
+struct tp_broker_session *
+tp_broker_session_find(struct tp_broker *b, const uint8_t *id)
+{
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (tp_random_equal(s->id, id, sizeof(s->id))) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+/* Reads what the executor sent. @return false when its end of the pair is closed */
+static bool
+read_control(struct tp_broker *b, struct tp_broker_session *s)
+{
+    struct tp_control msg;
+    telpher_status status = TELPHER_ERR_AGAIN;
+    int fd;
+
+    for (int i = 0; i < TP_BROKER_MESSAGES_MAX; i++) {
+        status = tp_control_receive(s->control.fd, &msg, &fd);
+        if (status != TELPHER_OK) {
+            break;
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        if (msg.type == TP_CONTROL_TEXTS) {
+            memcpy(s->text, msg.text, sizeof(s->text));
+            tp_broker_conns_words(b, s, s->text);
+        } else if (msg.type == TP_CONTROL_OVER) {
+            s->over = true;
+        }
+    }
+    return status != TELPHER_ERR_PEER_LOST;
+}
+
+static void
+control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
+{
+    struct tp_broker_session *s = tp_container_of(w, struct tp_broker_session, control);
+
+    (void)events;
+    if (!read_control(b, s)) {
+        tp_broker_watch_close(b, w); /* SIGCHLD will say the rest */
+    }
+}
+
+/* A folder's name that only who shows the same key or certificate gets. */
+static void
+name_cache_of_key(const char *who, char *dst, size_t size)
+{
+    enum { HEX_MAX = 100 }; /* [bytes] names of folders end at 255 characters */
+    size_t len = strlen(who);
+    const char *tail =
+        len > HEX_MAX ? who + len - HEX_MAX : who; /* where names differ */
+    char hex[TP_HEX_SIZE(HEX_MAX)];
+
+    tp_hex_encode(hex, tail, strlen(tail));
+    (void)snprintf(dst, size, "tls-%s", hex);
+}
+
+/* Sessions share what they build with those of the same user alone. */
+static void
+name_cache(const struct tp_broker_session *s, char *dst, size_t size)
+{
+    uint32_t user;
+
+    if (s->peer.kind == AF_UNIX) {
+        memcpy(&user, s->peer.name, sizeof(user));
+        (void)snprintf(dst, size, "user-%lu", (unsigned long)user);
+    } else if (s->secured) {
+        name_cache_of_key(s->who, dst, size);
+    } else {
+        (void)snprintf(dst, size, "network");
+    }
+}
+
+/* Sends a message with a connection and all that is known of it. */
+static telpher_status
+send_conn(int fd, struct tp_control *msg, struct tp_broker_conn *c)
+{
+    const void *rest = NULL;
+    telpher_status status;
+
+    msg->numbers = c->numbers;
+    if (c->tls != NULL) {
+        msg->rest_len = (uint32_t)tp_tls_export(c->tls, &msg->tls, &rest);
+    }
+    status = tp_control_send_rest(fd, msg, rest, c->watch.fd);
+    explicit_bzero(&msg->tls, sizeof(msg->tls));
+    return status;
+}
+
+/* Sends the session and its connection to a fresh executor. */
+static telpher_status
+send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_conn *c,
+             int fd)
+{
+    struct tp_control msg = {.type = TP_CONTROL_SESSION,
+                             .platform = c->platform,
+                             .device_count = b->device_count};
+
+    memcpy(msg.session, s->id, sizeof(msg.session));
+    name_cache(s, msg.text, sizeof(msg.text));
+    return send_conn(fd, &msg, c);
+}
+
+telpher_status
+tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
+                        struct tp_error *err)
+{
+    struct tp_broker_session *s = c->session;
+    telpher_status status;
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        return tp_error_set(err, TELPHER_ERR_LIMIT, "no descriptor left on the server");
+    }
+    status = send_session(b, s, c, pair[0]);
+    if (status == TELPHER_OK) {
+        status = tp_broker_spawn(b, false, pair[1], &s->pid, err);
+    }
+    (void)close(pair[1]);
+    if (status != TELPHER_OK) {
+        (void)close(pair[0]);
+        s->pid = 0;
+        tp_error("broker", "a session cannot start: %s", tp_error_text(err));
+        return status;
+    }
+    s->control = (struct tp_broker_watch){pair[0], control_ready};
+    (void)tp_broker_watch_add(b, &s->control, EPOLLIN);
+    tp_info("broker", "executor %ld serves a session on platform %u", (long)s->pid,
+            c->platform);
+    c->session = NULL; /* from now on the executor's, see above */
+    tp_broker_conns_started(b, s);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
+{
+    struct tp_control msg = {.type = TP_CONTROL_BULK, .index = c->preface.index};
+
+    memcpy(msg.session, s->id, sizeof(msg.session));
+    return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
+                             : send_conn(s->control.fd, &msg, c);
+}
+
+const struct tp_broker_words *
+tp_broker_words_find(struct tp_broker *b, const uint8_t *id)
+{
+    size_t kept = TP_MIN(b->words_count, (size_t)TP_BROKER_WORDS_MAX);
+
+    for (size_t i = 0; i < kept; i++) {
+        if (tp_random_equal(b->words[i].session, id, TP_WIRE_SESSION_BYTES)) {
+            return &b->words[i];
+        }
+    }
+    return NULL;
+}
+
+/* Notes how a session ended: what its executor said, else what the system says. */
+static const char *
+note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
+{
+    struct tp_broker_words *w = &b->words[b->words_count++ % TP_BROKER_WORDS_MAX];
+
+    memcpy(w->session, s->id, sizeof(w->session));
+    if (s->text[0] != '\0') {
+        memcpy(w->text, s->text, sizeof(w->text));
+    } else {
+        tp_broker_describe_end(wait_status, w->text, sizeof(w->text));
+    }
+    if (s->dismissed ||
+        (s->over && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM)) {
+        tp_info("broker", "executor %ld was stopped while it wrote to the build cache",
+                (long)s->pid);
+    } else if (w->text[0] != '\0') {
+        tp_warn("broker", "session of executor %ld ended: %s", (long)s->pid, w->text);
+    } else {
+        tp_info("broker", "session of executor %ld ended", (long)s->pid);
+    }
+    return w->text;
+}
+
+static void
+session_ended(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
+{
+    if (s->control.fd >= 0) {
+        (void)read_control(b, s);
+    }
+    tp_broker_conns_words(b, s, note_words(b, s, wait_status));
+    s->pid = 0;
+    tp_broker_session_close(b, s);
+}
+
+void
+tp_broker_reap(struct tp_broker *b)
+{
+    int wait_status;
+
+    if (b->probe.pid != 0 && waitpid(b->probe.pid, &wait_status, WNOHANG) > 0) {
+        tp_broker_probe_ended(b, wait_status);
+    }
+    tp_broker_doors_reap(b);
+    tp_list_for_each_safe(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (s->pid != 0 && waitpid(s->pid, &wait_status, WNOHANG) > 0) {
+            session_ended(b, s, wait_status);
+        }
+    }
+}
+
+static bool
+any_executor(struct tp_broker *b)
+{
+    tp_list_for_each(pos, &b->sessions)
+    {
+        if (tp_list_entry(pos, struct tp_broker_session, link)->pid != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+tp_broker_sessions_end(struct tp_broker *b)
+{
+    tp_ns deadline = tp_clock_deadline(END_GRACE);
+
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        tp_broker_watch_close(b, &s->control); /* they take leave of their clients */
+    }
+    while (any_executor(b) && !tp_clock_passed(deadline)) {
+        tp_clock_sleep(5 * TP_CLOCK_MS);
+        tp_broker_reap(b);
+    }
+    tp_list_for_each(pos, &b->sessions)
+    {
+        struct tp_broker_session *s =
+            tp_list_entry(pos, struct tp_broker_session, link);
+
+        if (s->pid != 0) {
+            (void)kill(s->pid, SIGKILL);
+            (void)waitpid(s->pid, NULL, 0);
+            s->pid = 0;
+        }
+    }
+    while (!tp_list_is_empty(&b->sessions)) {
+        struct tp_list *first = tp_list_first(&b->sessions);
+
+        tp_broker_session_close(b,
+                                tp_list_entry(first, struct tp_broker_session, link));
+    }
+}

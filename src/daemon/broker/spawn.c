@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the executor and the handshake program, and telling how one ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "daemon/broker/broker.h"
+
+#define EXECUTOR "telpher-executor"
+#define HANDSHAKER "telpher-handshake"
+
+enum { PATH_BYTES = 1024 };
+
+extern char **environ;
+
+/* Tries folder/between/name. */
+static bool
+try_place(char dst[PATH_BYTES], const char *folder, const char *between,
+          const char *name)
+{
+    int len = snprintf(dst, PATH_BYTES, "%s/%s%s", folder, between, name);
+
+    return len > 0 && len < PATH_BYTES && access(dst, X_OK) == 0;
+}
+
+/* A program is beside telpherd, or where telpherd's are in a build or an installation. */
+static void
+find_program(const char *name, char dst[PATH_BYTES])
+{
+    char self[PATH_BYTES - 100] = "";
+    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char *slash = len > 0 ? strrchr(self, '/') : NULL;
+
+    if (slash != NULL) {
+        *slash = '\0';
+        if (try_place(dst, self, "", name) ||
+            try_place(dst, self, "../libexec/telpher/", name)) {
+            return;
+        }
+    }
+    (void)snprintf(dst, PATH_BYTES, "%s/%s", TELPHER_PROGRAMS_FOLDER, name);
+}
+
+void
+tp_broker_find_programs(struct tp_broker *b)
+{
+    if (b->options->executor[0] != '\0') {
+        (void)snprintf(b->executor, sizeof(b->executor), "%s", b->options->executor);
+    } else {
+        find_program(EXECUTOR, b->executor);
+    }
+    find_program(HANDSHAKER, b->handshaker);
+}
+
+/* The executor's environment: ours, marked so that our own ICD stays out of it. */
+static char **
+make_environment(void)
+{
+    static char mark[] = "TELPHER_EXECUTOR=1";
+    size_t count = 0, n = 0;
+    char **env;
+
+    while (environ[count] != NULL) {
+        count++;
+    }
+    env = tp_alloc_array(count + 2, sizeof(*env), "environment");
+    if (env == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        /* the setting of the same name has done its work */
+        if (strncmp(environ[i], "TELPHER_EXECUTOR=", 17) != 0) {
+            env[n++] = environ[i];
+        }
+    }
+    env[n] = mark;
+    return env;
+}
+
+/* Numbers as text. */
+struct numbers {
+    char limits[TP_DAEMON_LIMIT_COUNT][TP_DAEMON_LIMIT_TEXT];
+    char spin[32], cache_size[32];
+    char cache[1024];
+};
+
+/* The cache's folder; "" = none. */
+static void
+find_cache(const struct tp_daemon_options *o, char *dst, size_t size)
+{
+    /* NOLINTBEGIN(concurrency-mt-unsafe): the broker has one thread */
+    const char *cache_home = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    /* NOLINTEND(concurrency-mt-unsafe) */
+
+    dst[0] = '\0';
+    if (strcmp(o->cache, "none") == 0) {
+        return;
+    }
+    if (o->cache[0] != '\0') {
+        (void)snprintf(dst, size, "%s", o->cache);
+    } else if (cache_home != NULL && cache_home[0] == '/') {
+        (void)snprintf(dst, size, "%s/telpher", cache_home);
+    } else if (home != NULL && home[0] == '/') {
+        (void)snprintf(dst, size, "%s/.cache/telpher", home);
+    }
+}
+
+/* Arguments point into the options and into @p text. */
+static const char **
+make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
+{
+    const struct tp_daemon_options *o = b->options;
+    const char **argv = tp_alloc_array(
+        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 24, sizeof(*argv), "arguments");
+    size_t n = 0;
+
+    if (argv == NULL) {
+        return NULL;
+    }
+    (void)snprintf(text->spin, sizeof(text->spin), "%llu",
+                   (unsigned long long)o->spin_ns);
+    argv[n++] = b->executor;
+    argv[n++] = probe ? "--probe" : "--serve";
+    argv[n++] = "--log";
+    argv[n++] = o->base.log;
+    argv[n++] = "--log-format";
+    argv[n++] = o->base.log_format == 0 ? "text" : "logfmt";
+    for (size_t i = 0; i < TP_DAEMON_LIMIT_COUNT; i++) {
+        tp_daemon_limit_print(&o->limits, i, text->limits[i]);
+        argv[n++] = "--limit";
+        argv[n++] = text->limits[i];
+    }
+    argv[n++] = "--spin-ns";
+    argv[n++] = text->spin;
+    find_cache(o, text->cache, sizeof(text->cache));
+    (void)snprintf(text->cache_size, sizeof(text->cache_size), "%llu",
+                   (unsigned long long)o->cache_size);
+    argv[n++] = "--cache";
+    argv[n++] = text->cache;
+    argv[n++] = "--cache-size";
+    argv[n++] = text->cache_size;
+    for (size_t i = 0; i < o->device.count; i++) {
+        argv[n++] = "--device";
+        argv[n++] = o->device.items[i];
+    }
+    return argv;
+}
+
+/* Default signals, none blocked, and a group of its own: a ^C is the broker's to pass on. */
+static void
+set_attributes(posix_spawnattr_t *attr)
+{
+    sigset_t none, all;
+
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setsigmask(attr, &none);
+    (void)posix_spawnattr_setsigdefault(attr, &all);
+    (void)posix_spawnattr_setpgroup(attr, 0);
+    (void)posix_spawnattr_setflags(
+        attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+}
+
+/* All other descriptors of the broker are close-on-exec. */
+static void
+set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd)
+{
+    (void)posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (probe) {
+        (void)posix_spawn_file_actions_adddup2(actions, fd, 1);
+    } else {
+        (void)posix_spawn_file_actions_adddup2(actions, fd, TP_CONTROL_FD);
+        (void)posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    }
+}
+
+/* Frees @p argv. */
+static telpher_status
+spawn(const char **argv, bool probe, int fd, pid_t *ret_pid, struct tp_error *err)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    char **env = make_environment();
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+
+    if (env != NULL && argv != NULL) {
+        int error;
+
+        (void)posix_spawn_file_actions_init(&actions);
+        (void)posix_spawnattr_init(&attr);
+        set_descriptors(&actions, probe, fd);
+        set_attributes(&attr);
+        error = posix_spawn(ret_pid, argv[0], &actions, &attr,
+                            (char *const *)(uintptr_t)argv, env);
+        status = error == 0
+                     ? TELPHER_OK
+                     : tp_error_set_errno(err, error, "cannot start %s", argv[0]);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        (void)posix_spawnattr_destroy(&attr);
+    }
+    tp_free(env);
+    tp_free(argv);
+    return status;
+}
+
+telpher_status
+tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
+                struct tp_error *err)
+{
+    struct numbers text;
+
+    return spawn(make_arguments(b, probe, &text), probe, fd, ret_pid, err);
+}
+
+telpher_status
+tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_error *err)
+{
+    const struct {
+        const char *option, *value;
+    } pairs[] = {
+        {"--ca", b->files.ca},
+        {"--cert", b->files.cert},
+        {"--key", b->files.key},
+        {"--psk", b->files.psk},
+        {"--log", b->options->base.log},
+        {"--log-format", b->options->base.log_format == 0 ? "text" : "logfmt"},
+    };
+    const char **argv =
+        tp_alloc_array(2 * TP_ARRAY_LEN(pairs) + 2, sizeof(*argv), "arguments");
+    size_t n = 0;
+
+    if (argv == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    argv[n++] = b->handshaker;
+    for (size_t i = 0; i < TP_ARRAY_LEN(pairs); i++) {
+        if (pairs[i].value[0] != '\0') {
+            argv[n++] = pairs[i].option;
+            argv[n++] = pairs[i].value;
+        }
+    }
+    return spawn(argv, false, fd, ret_pid, err);
+}
+
+void
+tp_broker_describe_end(int wait_status, char *dst, size_t size)
+{
+    dst[0] = '\0';
+    if (WIFSIGNALED(wait_status)) {
+        int number = WTERMSIG(wait_status);
+
+        (void)snprintf(dst, size, "executor killed by signal %d (%s)", number,
+                       sigdescr_np(number) != NULL ? sigdescr_np(number) : "unknown");
+    } else if (WEXITSTATUS(wait_status) != 0) {
+        (void)snprintf(dst, size, "executor ended with status %d",
+                       WEXITSTATUS(wait_status));
+    }
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands: from a message into the driver's own queue. */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
+#include "daemon/executor/commands/commands.h"
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/objects/objects.h"
+#include "daemon/executor/program/program.h"
+
+enum {
+    TRACKED_FIRST =
+        4, /* launches of a batch that have an event, unless they are bare */
+    UNTRACKED_MAX = 15, /* in a row that have none */
+};
+enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
+
+/* ---- begin and end ---- */
+
+/* Puts the native events of a wait list into x->waits. @return 0 or the CL error */
+static int32_t
+find_waits(struct tp_exec *x, struct tp_exec_queue *q, const struct tp_wire_u64s *wait)
+{
+    int32_t error = 0;
+
+    for (size_t i = 0; i < wait->count; i++) {
+        uint64_t id = tp_wire_u64_at(wait, i);
+        struct tp_exec_event *ev = tp_wire_id_kind(id) == TP_WIRE_KIND_EVENT
+                                       ? tp_map_get(&x->objects, id)
+                                       : NULL;
+
+        /* without error and native event: the one of this very command */
+        if (ev == NULL || (ev->native == NULL && ev->obj.error == 0)) {
+            return CL_INVALID_EVENT_WAIT_LIST;
+        }
+        /* a driver may wait for ever for an event that has failed already */
+        if (ev->obj.error != 0 || tp_exec_event_status(ev) < 0) {
+            return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+        }
+        x->waits[i] = ev->native;
+        error = error != 0 ? error : tp_exec_queue_wait_for(q, ev);
+    }
+    return error;
+}
+
+/* Room for @p count events and one more. */
+static telpher_status
+reserve_waits(struct tp_exec *x, size_t count)
+{
+    cl_event *waits;
+
+    if (count < x->waits_capacity) {
+        return TELPHER_OK;
+    }
+    waits = tp_realloc_array(x->waits, count + 64, sizeof(*waits), "wait list");
+    if (waits == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    x->waits = waits;
+    x->waits_capacity = count + 64;
+    return TELPHER_OK;
+}
+
+/* Enters the event of a command, if it has one. */
+static telpher_status
+enter_event(struct tp_exec *x, struct tp_exec_event *ev)
+{
+    telpher_status status;
+
+    if (ev->obj.id == 0) {
+        return TELPHER_OK;
+    }
+    if (tp_wire_id_kind(ev->obj.id) != TP_WIRE_KIND_EVENT) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_map_put(&x->objects, ev->obj.id, ev);
+    if (status == TELPHER_OK) {
+        tp_exec_ref(&ev->obj); /* the table's */
+    }
+    return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
+}
+
+telpher_status
+tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
+              uint64_t event, uint64_t queue, uint8_t flags,
+              const struct tp_wire_u64s *wait)
+{
+    struct tp_exec_command c = {.x = x, .wait_count = wait->count};
+    telpher_status status;
+
+    if ((flags & ~TP_WIRE_FLAGS_ALL) != 0 || (event == 0 && flags != 0)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = reserve_waits(x, wait->count);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    c.ev = tp_exec_event_new(x, event);
+    if (c.ev == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = enter_event(x, c.ev);
+    if (status != TELPHER_OK) {
+        tp_exec_unref(&c.ev->obj);
+        return status;
+    }
+    c.ev->call = call;
+    c.ev->queue_id = queue;
+    c.ev->notify = (flags & TP_WIRE_NOTIFY) != 0;
+    c.ev->has_waits = wait->count > 0;
+    c.waits = wait->count > 0 ? x->waits : NULL;
+    c.error = tp_exec_find(x, queue, TP_WIRE_KIND_QUEUE, &c.queue);
+    if (c.error == 0) {
+        tp_exec_ref(&c.queue->obj);
+        c.ev->queue = c.queue;
+        c.error = tp_exec_queue_renew(c.queue);
+        if (atomic_load(&x->user_events_open) > 0) {
+            tp_exec_queue_track(c.queue); /* a command that may fail waits for them */
+        }
+        if (c.error == 0) {
+            c.error = find_waits(x, c.queue, wait);
+        }
+    } else {
+        c.queue = NULL;
+    }
+    *ret = c;
+    return TELPHER_OK;
+}
+
+/*
+ * A command that failed at once. On an in-order queue its DONE must not overtake those
+ * before it, so a marker stands in its place; the event keeps its error.
+ */
+static void
+end_failed(struct tp_exec_command *c)
+{
+    struct tp_exec_event *ev = c->ev;
+    struct tp_exec *x = c->x;
+
+    if (!ev->notify) {
+        tp_exec_failed(x, ev->obj.id != 0 ? ev->obj.id : ev->queue_id, c->error,
+                       ev->call);
+    }
+    tp_debug("executor", "%s for event 0x%llx: %s", ev->call,
+             (unsigned long long)ev->obj.id, tp_opencl_error_name(c->error));
+    ev->obj.error = c->error;
+    if (c->queue != NULL && c->queue->in_order && ev->obj.id != 0 &&
+        x->cl.EnqueueMarkerWithWaitList(c->queue->native, 0, NULL, &ev->native) ==
+            CL_SUCCESS) {
+        tp_exec_dirty(c->queue);
+        tp_exec_event_submitted(ev);
+    } else if (ev->notify) {
+        tp_exec_event_failed(ev);
+    }
+}
+
+telpher_status
+tp_exec_end(struct tp_exec_command *c)
+{
+    if (c->error != 0) {
+        end_failed(c);
+    } else {
+        c->queue->untracked = 0;
+        c->queue->launches = c->ev->notify ? 0 : c->queue->launches;
+        tp_exec_dirty(c->queue);
+        tp_exec_event_submitted(c->ev);
+    }
+    tp_exec_unref(&c->ev->obj); /* ours; the table and the queue have theirs */
+    return TELPHER_OK;
+}
+
+/* ---- kernels ---- */
+
+int32_t
+tp_exec_check_args(const struct tp_exec_kernel *k)
+{
+    for (uint32_t i = 0; i < k->arg_count; i++) {
+        if (k->arg_errors[i] != 0) {
+            return k->arg_errors[i];
+        }
+        if (k->objects[i] != NULL && k->objects[i]->released) {
+            return CL_INVALID_KERNEL_ARGS;
+        }
+    }
+    return 0;
+}
+
+/*
+ * In a long batch, in order, of launches that nobody asks about, most need no event: what
+ * becomes of them shows in the next that has one. The first ones have, so that what comes
+ * after few of them finds the event of the last, but not where a marker costs less; and so
+ * have those that can fail with a user event (held_events.c).
+ */
+static bool
+needs_event(struct tp_exec_command *c)
+{
+    struct tp_exec_queue *q = c->queue;
+
+    if (c->ev->obj.id != 0 || !q->in_order || q->profiling ||
+        atomic_load(&c->x->user_events_open) > 0) {
+        return true;
+    }
+    return (++q->launches <= TRACKED_FIRST && !c->x->bare_launches) ||
+           q->untracked >= UNTRACKED_MAX;
+}
+
+static telpher_status
+end_untracked(struct tp_exec_command *c)
+{
+    c->queue->untracked++;
+    tp_exec_dirty(c->queue);
+    tp_exec_unref(&c->ev->obj);
+    return TELPHER_OK;
+}
+
+/* Sizes of a LAUNCH: offset, global, local, three of each at most. */
+struct sizes {
+    size_t value[9];
+};
+
+bool
+tp_exec_launch_is_proper(const struct tp_wire_launch *m)
+{
+    return m->dims >= 1 && m->dims <= 3 &&
+           (m->sizes.count == 2 * m->dims || m->sizes.count == 3 * m->dims);
+}
+
+telpher_status
+tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_kernel *k;
+    struct sizes s;
+    bool has_local, tracked = true;
+    telpher_status status;
+
+    if (!tp_exec_launch_is_proper(m)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", m->event, m->queue,
+                           m->flags, &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < m->sizes.count; i++) {
+        s.value[i] = tp_wire_u64_at(&m->sizes, i);
+    }
+    has_local = m->sizes.count == 3 * m->dims;
+    if (c.error == 0) {
+        c.error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_check_args(k);
+    }
+    if (c.error == 0) {
+        tracked = needs_event(&c);
+        c.error = x->cl.EnqueueNDRangeKernel(
+            c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
+            has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,
+            tracked ? &c.ev->native : NULL);
+    }
+    return c.error == 0 && !tracked ? end_untracked(&c) : tp_exec_end(&c);
+}
+
+/* ---- copies and the rest ---- */
+
+int32_t
+tp_exec_copy_rect(const struct tp_wire_u64s *rect, const struct tp_exec_mem *src,
+                  const struct tp_exec_mem *dst, size_t ret_values[TP_EXEC_COPY_RECT])
+{
+    size_t *v = ret_values;
+    struct tp_device_box box;
+    int32_t error;
+
+    for (size_t i = 0; i < TP_EXEC_COPY_RECT; i++) {
+        v[i] = tp_wire_u64_at(rect, i);
+    }
+    error = tp_exec_make_rect(
+        (const uint64_t[]){v[0], v[1], v[2], v[6], v[7], v[8], v[9], v[10]}, src->size,
+        &box);
+    return error != 0 ? error
+                      : tp_exec_make_rect((const uint64_t[]){v[3], v[4], v[5], v[6],
+                                                             v[7], v[8], v[11], v[12]},
+                                          dst->size, &box);
+}
+
+static int32_t
+copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect,
+          const struct tp_exec_mem *src, const struct tp_exec_mem *dst)
+{
+    size_t v[TP_EXEC_COPY_RECT];
+    int32_t error = tp_exec_copy_rect(rect, src, dst, v);
+
+    return error != 0
+               ? error
+               : c->x->cl.EnqueueCopyBufferRect(
+                     c->queue->native, src->native, dst->native, v, v + 3, v + 6, v[9],
+                     v[10], v[11], v[12], c->wait_count, c->waits, &c->ev->native);
+}
+
+bool
+tp_exec_copy_is_proper(const struct tp_wire_copy *m)
+{
+    return m->rect.count == 0 || m->rect.count == TP_EXEC_COPY_RECT;
+}
+
+telpher_status
+tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_mem *src, *dst;
+    telpher_status status;
+
+    if (!tp_exec_copy_is_proper(m)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueCopyBuffer", m->event, m->queue, m->flags,
+                           &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find_buffer(x, m->src, &src);
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find_buffer(x, m->dst, &dst);
+    }
+    if (c.error == 0 && m->rect.count != 0) {
+        c.error = copy_rect(&c, &m->rect, src, dst);
+    } else if (c.error == 0) {
+        c.error = x->cl.EnqueueCopyBuffer(c.queue->native, src->native, dst->native,
+                                          m->src_offset, m->dst_offset, m->size,
+                                          c.wait_count, c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+bool
+tp_exec_fill_is_proper(const struct tp_wire_fill *m)
+{
+    return m->pattern.len > 0 && m->pattern.len <= PATTERN_MAX &&
+           (m->pattern.len & (m->pattern.len - 1)) == 0;
+}
+
+telpher_status
+tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
+{
+    struct tp_exec_command c;
+    struct tp_exec_mem *mem;
+    uint8_t pattern[PATTERN_MAX] __attribute__((aligned(PATTERN_MAX)));
+    telpher_status status;
+
+    if (!tp_exec_fill_is_proper(m)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, "clEnqueueFillBuffer", m->event, m->queue, m->flags,
+                           &m->wait);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = tp_exec_find_buffer(x, m->mem, &mem);
+    }
+    if (c.error == 0) {
+        memcpy(pattern, m->pattern.data, m->pattern.len);
+        c.error = x->cl.EnqueueFillBuffer(c.queue->native, mem->native, pattern,
+                                          m->pattern.len, m->offset, m->size,
+                                          c.wait_count, c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+/*
+ * In order, a marker that waits for everything is complete when the command before it is:
+ * it takes that one's event and costs the driver nothing. Not with profiling, where it has
+ * stamps of its own, nor behind a failure. @return NULL if there is no such command
+ */
+static cl_event
+event_of_last(const struct tp_exec_command *c)
+{
+    struct tp_exec_queue *q = c->queue;
+    cl_event native = NULL;
+    struct tp_list *last;
+
+    if (!q->in_order || q->profiling || q->untracked > 0 || c->wait_count > 0) {
+        return NULL;
+    }
+    tp_mutex_lock(&c->x->done_lock);
+    last = tp_list_last(&q->pending);
+    if (last != NULL) {
+        struct tp_exec_event *ev = tp_list_entry(last, struct tp_exec_event, link);
+
+        if (ev->native != NULL && ev->obj.error == 0 && !q->failed &&
+            tp_exec_event_status(ev) >= CL_COMPLETE &&
+            c->x->cl.RetainEvent(ev->native) == CL_SUCCESS) {
+            native = ev->native;
+        }
+    }
+    tp_mutex_unlock(&c->x->done_lock);
+    return native;
+}
+
+telpher_status
+tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
+{
+    struct tp_exec_command c;
+    telpher_status status = tp_exec_begin(x, &c, "clEnqueueMarkerWithWaitList",
+                                          m->event, m->queue, m->flags, &m->wait);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    c.ev->native = c.error == 0 ? event_of_last(&c) : NULL;
+    if (c.error == 0 && c.ev->native == NULL) {
+        c.error = x->cl.EnqueueMarkerWithWaitList(c.queue->native, c.wait_count,
+                                                  c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}
+
+/* Out of order: moves have to know the last barrier, since they run beside the queue. */
+static void
+remember_barrier(struct tp_exec_command *c)
+{
+    if (c->queue->in_order) {
+        return;
+    }
+    tp_exec_queue_forget_barrier(c->queue);
+    c->x->cl.RetainEvent(c->ev->native);
+    c->queue->barrier = c->ev->native;
+    c->ev->is_barrier = true;
+}
+
+telpher_status
+tp_exec_on_barrier(struct tp_exec *x, const struct tp_wire_barrier *m)
+{
+    struct tp_exec_command c;
+    telpher_status status = tp_exec_begin(x, &c, "clEnqueueBarrierWithWaitList",
+                                          m->event, m->queue, m->flags, &m->wait);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = x->cl.EnqueueBarrierWithWaitList(c.queue->native, c.wait_count,
+                                                   c.waits, &c.ev->native);
+    }
+    if (c.error == 0) {
+        remember_barrier(&c);
+    }
+    return tp_exec_end(&c);
+}
+
+/* Finds the buffers of a MIGRATE. @return 0 or the CL error */
+static int32_t
+find_mems(struct tp_exec *x, const struct tp_wire_u64s *ids, cl_mem *mems)
+{
+    for (size_t i = 0; i < ids->count; i++) {
+        struct tp_exec_mem *mem;
+        int32_t error = tp_exec_find(x, tp_wire_u64_at(ids, i), TP_WIRE_KIND_MEM, &mem);
+
+        if (error != 0) {
+            return error;
+        }
+        mems[i] = mem->native;
+    }
+    return 0;
+}
+
+/*
+ * The list of buffers belongs to the event: NVIDIA's driver (580.159) does not copy it but
+ * reads it when the command starts, behind everything the queue waits for.
+ */
+telpher_status
+tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)
+{
+    struct tp_exec_command c;
+    cl_mem *mems;
+    telpher_status status = tp_exec_begin(x, &c, "clEnqueueMigrateMemObjects", m->event,
+                                          m->queue, m->flags, &m->wait);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    mems = tp_alloc_array(m->mems.count + 1u, sizeof(cl_mem), "migrate");
+    c.ev->kept = mems;
+    if (c.error == 0) {
+        c.error = mems == NULL ? CL_OUT_OF_HOST_MEMORY : find_mems(x, &m->mems, mems);
+    }
+    if (c.error == 0) {
+        c.error = x->cl.EnqueueMigrateMemObjects(c.queue->native, m->mems.count, mems,
+                                                 m->migration_flags, c.wait_count,
+                                                 c.waits, &c.ev->native);
+    }
+    return tp_exec_end(&c);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: from the native completion to DONE on the wire.
+ *
+ * A callback sends DONE itself, so that no completion waits behind another. On an in-order
+ * queue the completion of one command proves that of all before it: what failed among
+ * them, or was asked for and has not been told yet, is told first. Completed commands that
+ * nobody asked about are dropped then, or by a sweep every so many commands.
+ *
+ * Not every driver calls back when a command fails, so failures are also looked for.
+ */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
+#include "daemon/executor/commands/commands.h"
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/objects/objects.h"
+#include "daemon/executor/transfer/shared_memory.h"
+
+enum { SWEEP_EVERY = 64 };
+
+struct tp_exec_event *
+tp_exec_event_new(struct tp_exec *x, uint64_t id)
+{
+    struct tp_exec_event *ev = tp_malloc(sizeof(*ev), "event");
+
+    if (ev == NULL) {
+        return NULL;
+    }
+    tp_exec_count(x);
+    memset(ev, 0, offsetof(struct tp_exec_event, small));
+    ev->obj.x = x;
+    ev->obj.id = id;
+    ev->obj.kind = TP_WIRE_KIND_EVENT;
+    tp_refcount_init(&ev->obj.refs);
+    ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
+    tp_list_init(&ev->link);
+    tp_list_init(&ev->dead_link);
+    tp_list_init(&ev->open_link);
+    return ev;
+}
+
+static void
+free_content(struct tp_exec_event *ev)
+{
+    if (ev->content_from != NULL) {
+        tp_host_staging_put(ev->content_from, ev->content);
+    }
+    tp_exec_region_unref(ev->region);
+    ev->region = NULL;
+    ev->content = NULL;
+    ev->content_from = NULL;
+}
+
+/* True if its native event waits for nothing. */
+static bool
+is_user_event(const struct tp_exec_event *ev)
+{
+    return ev->queue == NULL || ev->is_move;
+}
+
+void
+tp_exec_event_free(struct tp_exec_object *o)
+{
+    struct tp_exec_event *ev = tp_container_of(o, struct tp_exec_event, obj);
+
+    free_content(ev);
+    if (ev->native != NULL && (ev->complete || is_user_event(ev))) {
+        o->x->cl.ReleaseEvent(ev->native);
+    } else if (ev->native != NULL) {
+        tp_exec_release_native(o->x, ev->native);
+    }
+    if (ev->hold != NULL) {
+        tp_exec_release_native(o->x, ev->hold);
+    }
+    tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
+    tp_free(ev->kept);
+    tp_free(ev);
+}
+
+cl_int
+tp_exec_event_status(struct tp_exec_event *ev)
+{
+    cl_int status = CL_QUEUED;
+    cl_int error;
+
+    if (ev->native == NULL) {
+        return atomic_load(&ev->obj.error);
+    }
+    error = ev->obj.x->cl.GetEventInfo(ev->native, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                       sizeof(status), &status, NULL);
+    return error != CL_SUCCESS ? error : status;
+}
+
+/* Reads the five stamps of a command. @return false if the driver has none */
+static bool
+read_stamps(struct tp_exec_event *ev)
+{
+    static const cl_profiling_info which[] = {
+        CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
+        CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
+    const struct tp_opencl *cl = &ev->obj.x->cl;
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(which); i++) {
+        cl_ulong ns;
+
+        if (cl->GetEventProfilingInfo(ev->native, which[i], sizeof(ns), &ns, NULL) !=
+            CL_SUCCESS) {
+            return false;
+        }
+        ev->stamps[i] = i == 0 ? ns : TP_MAX(ns, ev->stamps[i - 1]);
+    }
+    /* COMPLETE is of OpenCL 2.0; without children of the command it equals END */
+    ev->stamps[4] = ev->stamps[3];
+    return true;
+}
+
+static void
+put_done(struct tp_exec_event *ev, cl_int status)
+{
+    struct tp_wire_done m = {.event = ev->obj.id, .status = TP_MIN(status, 0)};
+
+    if (m.status == 0 && ev->queue != NULL && ev->queue->profiling &&
+        (ev->has_stamps || read_stamps(ev))) {
+        m.stamps = (struct tp_wire_u64s){TP_ARRAY_LEN(ev->stamps), ev->stamps};
+    }
+    if (m.status == 0 && ev->content_len > 0 && ev->transfer == 0) {
+        m.data = (struct tp_wire_bytes){ev->content_len, ev->content};
+    }
+    tp_exec_put(ev->obj.x, TP_WIRE_DONE, &m);
+}
+
+/*
+ * What a failure is called. PoCL says -1 for all of them, which as a CL error would be
+ * CL_DEVICE_NOT_FOUND; most come from what the command waited for.
+ */
+static cl_int
+true_status(const struct tp_exec_event *ev, cl_int status)
+{
+    if (ev->obj.error != 0) {
+        return ev->obj.error;
+    }
+    if (status == -1) {
+        return ev->has_waits || (ev->queue != NULL && ev->queue->failed)
+                   ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                   : CL_OUT_OF_RESOURCES;
+    }
+    return status;
+}
+
+/* A failure in an in-order queue, or of a barrier, is in the way of what follows. */
+static void
+note_failure(struct tp_exec_event *ev, cl_int native_status)
+{
+    struct tp_exec_queue *q = ev->queue;
+
+    if (native_status < 0 && q != NULL && (q->in_order || ev->is_barrier)) {
+        q->failed = true;
+    }
+}
+
+/*
+ * Tells what has to be told of a completed event, once, and takes it out of the pending
+ * ones. @return true if a reference was given up: unref it without locks
+ */
+static bool
+settle(struct tp_exec_event *ev, cl_int status)
+{
+    bool was_pending = tp_list_is_linked(&ev->link);
+
+    tp_assert_locked(&ev->obj.x->done_lock);
+    if (ev->native != NULL) {
+        note_failure(ev, status);
+        ev->complete = ev->complete || status == CL_COMPLETE;
+    }
+    status = true_status(ev, status);
+    tp_list_remove(&ev->link);
+    if (!ev->done && (ev->notify || status < 0)) {
+        ev->done = true;
+        if (ev->obj.id != 0) {
+            put_done(ev, status);
+        } else if (ev->obj.error == 0) {
+            tp_exec_failed(ev->obj.x, ev->queue_id, status, ev->call);
+        }
+    }
+    if (was_pending) {
+        ev->failed = status < 0;
+        if (ev->transfer == 0) {
+            free_content(ev);
+        }
+        atomic_fetch_add(&ev->obj.x->progress, 1);
+    }
+    return was_pending;
+}
+
+/* Settles a pending event and keeps it in @p dead for tp_exec_unref. */
+static void
+settle_into(struct tp_exec_event *ev, cl_int status, struct tp_list *dead)
+{
+    if (settle(ev, status)) {
+        tp_list_push_back(dead, &ev->dead_link);
+    }
+}
+
+/* What was read goes: of settled events, once no lock is held. */
+static void
+open_all(struct tp_list *dead)
+{
+    tp_list_for_each(pos, dead)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, dead_link);
+
+        if (ev->transfer != 0) {
+            tp_exec_transfers_open(ev->obj.x->transfers, ev->transfer,
+                                   ev->failed ? CL_OUT_OF_RESOURCES : 0);
+        }
+    }
+}
+
+static void
+unref_all(struct tp_list *dead)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(dead)) != NULL) {
+        tp_exec_unref(&tp_list_entry(first, struct tp_exec_event, dead_link)->obj);
+    }
+}
+
+/*
+ * What follows for settled events once no lock is held. Content goes before DONEs, so that a
+ * client which waits for a READ wakes up once, not for DONE and then for content.
+ */
+static void
+finish_all(struct tp_exec *x, struct tp_list *dead)
+{
+    open_all(dead);
+    tp_exec_flush(x);
+    unref_all(dead);
+}
+
+/* In order: all before @p last are complete. */
+static void
+settle_before(struct tp_exec_event *last, struct tp_list *dead)
+{
+    tp_list_for_each_safe(pos, &last->queue->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        cl_int status;
+
+        if (ev == last) {
+            return;
+        }
+        status = tp_exec_event_status(ev);
+        if (status <= CL_COMPLETE) {
+            settle_into(ev, status, dead);
+        }
+    }
+}
+
+/*
+ * Looks for completed commands that nobody asked about, and says when it is worth looking
+ * again: after as many commands as were in vain looked at, so that long lists cost little.
+ */
+static void
+sweep(struct tp_exec_queue *q, struct tp_list *dead)
+{
+    unsigned left = 0;
+
+    tp_list_for_each_safe(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        cl_int status = tp_exec_event_status(ev);
+
+        if (ev->notify || status > CL_COMPLETE) {
+            left++;
+            if (q->in_order) {
+                break; /* those behind it wait for it, or for its DONE */
+            }
+        } else {
+            settle_into(ev, status, dead);
+        }
+    }
+    q->since_sweep = 0;
+    q->sweep_at = TP_MAX(left, (unsigned)SWEEP_EVERY);
+}
+
+void
+tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
+{
+    struct tp_exec *x = ev->obj.x;
+    struct tp_list dead;
+
+    tp_list_init(&dead);
+    tp_exec_printf_drain(x->printf);
+    tp_mutex_lock(&x->done_lock);
+    if (ev->queue != NULL && ev->queue->in_order && tp_list_is_linked(&ev->link)) {
+        settle_before(ev, &dead);
+    }
+    settle_into(ev, status, &dead);
+    tp_mutex_unlock(&x->done_lock);
+    finish_all(x, &dead);
+}
+
+static void CL_CALLBACK
+completed(cl_event native, cl_int status, void *arg)
+{
+    struct tp_exec_event *ev = arg;
+
+    (void)native;
+    tp_assert(atomic_load(&ev->hooked));
+    tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
+    tp_exec_event_complete(ev, status);
+    tp_exec_unref(&ev->obj);
+}
+
+/* The last failed command of a queue in order, any failed one out of order; or NULL. */
+static struct tp_exec_event *
+find_failed(struct tp_exec_queue *q)
+{
+    struct tp_exec_event *found = NULL;
+
+    tp_list_for_each(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+
+        if (tp_exec_event_status(ev) < 0) {
+            found = ev;
+            if (!q->in_order) {
+                return found;
+            }
+        }
+    }
+    return found;
+}
+
+/* Settles all failures of a queue. */
+static void
+sweep_failed(struct tp_exec_queue *q, struct tp_list *dead)
+{
+    struct tp_exec_event *ev;
+
+    while ((ev = find_failed(q)) != NULL) {
+        if (q->in_order) {
+            settle_before(ev, dead);
+        }
+        settle_into(ev, tp_exec_event_status(ev), dead);
+    }
+}
+
+void
+tp_exec_sweep_failures(struct tp_exec *x)
+{
+    struct tp_list dead;
+
+    tp_list_init(&dead);
+    tp_exec_printf_drain(x->printf);
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each(pos, &x->queues)
+    {
+        sweep_failed(tp_list_entry(pos, struct tp_exec_queue, link), &dead);
+    }
+    tp_mutex_unlock(&x->done_lock);
+    finish_all(x, &dead);
+    tp_exec_sweep_gates(x);
+}
+
+void
+tp_exec_event_watch(struct tp_exec_event *ev)
+{
+    cl_int error, status;
+
+    tp_exec_ref(&ev->obj);
+    atomic_store(&ev->hooked, true);
+    status = ev->obj.x->runs_in_flush ? tp_exec_event_status(ev) : CL_QUEUED;
+    if (status <= CL_COMPLETE) {
+        completed(ev->native, status, ev); /* oclgrind would not call back any more */
+        return;
+    }
+    error = ev->obj.x->cl.SetEventCallback(ev->native, CL_COMPLETE, completed, ev);
+    if (error != CL_SUCCESS) {
+        completed(ev->native, error, ev);
+    }
+}
+
+void
+tp_exec_event_submitted(struct tp_exec_event *ev)
+{
+    struct tp_exec *x = ev->obj.x;
+    struct tp_exec_queue *q = ev->queue;
+    struct tp_list dead;
+    bool notify;
+
+    tp_list_init(&dead);
+    tp_exec_ref(&ev->obj);
+    tp_mutex_lock(&x->done_lock);
+    if (++q->since_sweep >= TP_MAX(q->sweep_at, (unsigned)SWEEP_EVERY)) {
+        sweep(q, &dead);
+    }
+    tp_list_push_back(&q->pending, &ev->link);
+    notify = ev->notify;
+    tp_mutex_unlock(&x->done_lock);
+    open_all(&dead);
+    unref_all(&dead);
+    if (notify) {
+        tp_exec_event_watch(ev);
+    }
+}
+
+/* A pending event whose completion nobody hears of; in order the last one speaks for all. */
+static struct tp_exec_event *
+find_unheard(struct tp_exec_queue *q)
+{
+    struct tp_exec_event *found = NULL;
+
+    tp_list_for_each(pos, &q->pending)
+    {
+        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+        bool heard = ev->is_move || atomic_load(&ev->hooked);
+
+        if (!q->in_order && !heard) {
+            return ev;
+        }
+        found = heard ? NULL : ev;
+    }
+    return found;
+}
+
+void
+tp_exec_queue_hear_out(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_exec_event *ev;
+
+    do {
+        tp_mutex_lock(&x->done_lock);
+        ev = find_unheard(q);
+        if (ev != NULL) {
+            tp_exec_ref(&ev->obj);
+        }
+        tp_mutex_unlock(&x->done_lock);
+        if (ev != NULL) {
+            tp_exec_event_watch(ev);
+            tp_exec_unref(&ev->obj);
+        }
+    } while (ev != NULL);
+}
+
+void
+tp_exec_event_failed(struct tp_exec_event *ev)
+{
+    tp_mutex_lock(&ev->obj.x->done_lock);
+    (void)settle(ev, ev->obj.error);
+    tp_mutex_unlock(&ev->obj.x->done_lock);
+}
+
+void
+tp_exec_event_subscribe(struct tp_exec_event *ev)
+{
+    struct tp_exec *x = ev->obj.x;
+    bool asked;
+    cl_int status;
+
+    tp_mutex_lock(&x->done_lock);
+    asked = ev->notify || ev->done;
+    ev->notify = true;
+    tp_mutex_unlock(&x->done_lock);
+    if (asked) {
+        return; /* told already, or about to be */
+    }
+    status = tp_exec_event_status(ev);
+    if (status <= CL_COMPLETE) {
+        tp_exec_event_complete(ev, status);
+    } else {
+        tp_exec_event_watch(ev);
+    }
+}
+
+telpher_status
+tp_exec_on_subscribe(struct tp_exec *x, const struct tp_wire_subscribe *m)
+{
+    for (size_t i = 0; i < m->events.count; i++) {
+        uint64_t id = tp_wire_u64_at(&m->events, i);
+        struct tp_exec_event *ev = tp_wire_id_kind(id) == TP_WIRE_KIND_EVENT
+                                       ? tp_map_get(&x->objects, id)
+                                       : NULL;
+
+        if (ev != NULL) {
+            tp_exec_event_subscribe(ev);
+        } else {
+            struct tp_wire_done done = {.event = id, .status = CL_INVALID_EVENT};
+
+            tp_exec_put(x, TP_WIRE_DONE, &done);
+        }
+    }
+    return TELPHER_OK;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When queues are flushed: after each batch of frames, and every so many commands.
+ *
+ * With some drivers (oclgrind) a clFlush is a clFinish: it runs the queue's commands on our
+ * thread and spins on user events. The reader must not get caught so, since it is who hears
+ * of a client's user event, and since callbacks come when all has run. With a driver like
+ * that, found by where a callback runs, each queue knows its *blockers*: user events that
+ * commands in it wait for, those of moves (large_transfer.c) among them, in the order of the
+ * commands. It is flushed when none is left. What is in front of a blocking move is run by
+ * waiting for the move's gate, which such drivers take as an order to run just that.
+ */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "daemon/executor/commands/commands.h"
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/objects/objects.h"
+
+static void CL_CALLBACK
+probed(cl_event native, cl_int status, void *arg)
+{
+    struct tp_exec *x = arg;
+
+    (void)native;
+    (void)status;
+    if (atomic_load(&x->probing) && pthread_equal(x->prober, pthread_self())) {
+        x->runs_in_flush = true;
+    }
+}
+
+void
+tp_exec_flush_probe(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    cl_event native;
+
+    if (x->was_probed ||
+        x->cl.EnqueueMarkerWithWaitList(q->native, 0, NULL, &native) != CL_SUCCESS) {
+        return;
+    }
+    x->was_probed = true;
+    x->prober = pthread_self();
+    if (x->cl.SetEventCallback(native, CL_COMPLETE, probed, x) == CL_SUCCESS) {
+        atomic_store(&x->probing, true);
+        x->cl.Flush(q->native);
+        atomic_store(&x->probing, false);
+    }
+    x->cl.ReleaseEvent(native); /* its callback may come later; x stays */
+    if (x->runs_in_flush) {
+        tp_info("executor", "the driver runs commands in clFlush");
+    }
+}
+
+/* ---- blockers ---- */
+
+static void
+drop_blockers(struct tp_exec_queue *q, bool all)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < q->blocker_count; i++) {
+        if (!all && tp_exec_event_status(q->blockers[i]) > CL_COMPLETE) {
+            q->blockers[kept++] = q->blockers[i];
+        } else {
+            tp_exec_unref(&q->blockers[i]->obj);
+        }
+    }
+    q->blocker_count = kept;
+}
+
+int32_t
+tp_exec_queue_block(struct tp_exec_queue *q, struct tp_exec_event *ev)
+{
+    struct tp_exec_event **list;
+
+    for (size_t i = 0; i < q->blocker_count; i++) {
+        if (q->blockers[i] == ev) {
+            return 0;
+        }
+    }
+    list = tp_realloc_array(q->blockers, q->blocker_count + 1, sizeof(list[0]),
+                            "blockers");
+    if (list == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_exec_ref(&ev->obj);
+    q->blockers = list;
+    q->blockers[q->blocker_count++] = ev;
+    return 0;
+}
+
+int32_t
+tp_exec_queue_wait_for(struct tp_exec_queue *q, struct tp_exec_event *ev)
+{
+    struct tp_exec_queue *from = ev->queue;
+    int32_t error = 0;
+
+    if (!q->obj.x->runs_in_flush || from == q ||
+        tp_exec_event_status(ev) <= CL_COMPLETE) {
+        return 0;
+    }
+    if (from == NULL) {
+        return tp_exec_queue_block(q, ev);
+    }
+    for (size_t i = 0; error == 0 && i < from->blocker_count; i++) {
+        error = tp_exec_queue_block(q, from->blockers[i]);
+    }
+    return error;
+}
+
+void
+tp_exec_queue_unblock(struct tp_exec_queue *q)
+{
+    drop_blockers(q, true);
+    tp_free(q->blockers);
+    q->blockers = NULL;
+}
+
+/* Runs what the first blocker waits for, if that is a move. @return false: it did not help */
+static bool
+run_gate(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_exec_event *first = q->blockers[0];
+    cl_event gate = first->is_move ? tp_exec_move_gate(x, first) : NULL;
+    cl_event next;
+
+    if (gate == NULL) {
+        return false;
+    }
+    (void)x->cl.WaitForEvents(1, &gate); /* whether it failed, the move finds out */
+    next = tp_exec_move_gate(x, first);
+    if (next != NULL) {
+        x->cl.ReleaseEvent(next);
+    }
+    x->cl.ReleaseEvent(gate);
+    return next != gate;
+}
+
+/* True if a flush would spin. */
+static bool
+is_blocked(struct tp_exec_queue *q)
+{
+    do {
+        drop_blockers(q, false);
+    } while (q->blocker_count > 0 && run_gate(q));
+    return q->blocker_count > 0;
+}
+
+/* ---- flushes ---- */
+
+struct tp_exec_event *
+tp_exec_queue_mark(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_exec_event *ev = atomic_load(&x->object_count) < x->limits.objects
+                                   ? tp_exec_event_new(x, 0)
+                                   : NULL;
+
+    if (ev == NULL) {
+        return NULL;
+    }
+    ev->call = "clEnqueueMarkerWithWaitList";
+    ev->queue = q;
+    ev->queue_id = q->obj.id;
+    tp_exec_ref(&q->obj);
+    if (x->cl.EnqueueMarkerWithWaitList(q->native, 0, NULL, &ev->native) !=
+        CL_SUCCESS) {
+        tp_exec_unref(&ev->obj);
+        return NULL;
+    }
+    q->untracked = 0;
+    tp_exec_event_submitted(ev);
+    return ev;
+}
+
+/* So that the watchdog, and a failure's sweep, see what no event stands for. */
+static void
+mark_bare(struct tp_exec_queue *q)
+{
+    struct tp_exec_event *ev =
+        q->obj.x->bare_launches && q->untracked > 0 ? tp_exec_queue_mark(q) : NULL;
+
+    if (ev != NULL) {
+        tp_exec_unref(&ev->obj);
+    }
+}
+
+/* How many commands of a queue are not over. */
+static size_t
+count_under_way(struct tp_exec_queue *q)
+{
+    size_t count = 0;
+
+    tp_mutex_lock(&q->obj.x->done_lock);
+    tp_list_for_each(pos, &q->pending)
+    {
+        count += tp_exec_event_status(tp_list_entry(pos, struct tp_exec_event, link)) >
+                 CL_COMPLETE;
+    }
+    tp_mutex_unlock(&q->obj.x->done_lock);
+    return count;
+}
+
+/* A last command that fails ends oclgrind's clFlush: those before it are left. */
+static void
+run_rest(struct tp_exec_queue *q)
+{
+    size_t before = SIZE_MAX, left;
+
+    while ((left = count_under_way(q)) != 0 && left < before) {
+        before = left;
+        q->obj.x->cl.Flush(q->native);
+    }
+}
+
+bool
+tp_exec_queue_flush(struct tp_exec_queue *q)
+{
+    if (q->blocker_count > 0 && is_blocked(q)) {
+        return false;
+    }
+    q->since_flush = 0;
+    q->obj.x->cl.Flush(q->native);
+    if (q->obj.x->runs_in_flush) {
+        run_rest(q);
+    }
+    return true;
+}
+
+void
+tp_exec_dirty(struct tp_exec_queue *q)
+{
+    enum { FLUSH_EVERY = 64 };
+
+    if (!tp_list_is_linked(&q->dirty_link)) {
+        tp_list_push_back(&q->obj.x->dirty, &q->dirty_link);
+    }
+    if (++q->since_flush >= FLUSH_EVERY) {
+        q->since_flush = 0;
+        (void)tp_exec_queue_flush(q);
+    }
+}
+
+void
+tp_exec_flush_queues(struct tp_exec *x)
+{
+    struct tp_list *first;
+    struct tp_list blocked;
+
+    if (tp_list_is_empty(&x->dirty)) {
+        return;
+    }
+    tp_list_init(&blocked);
+    tp_exec_watchdog_enter(x);
+    while ((first = tp_list_pop_front(&x->dirty)) != NULL) {
+        struct tp_exec_queue *q =
+            tp_list_entry(first, struct tp_exec_queue, dirty_link);
+
+        mark_bare(q);
+        if (!tp_exec_queue_flush(q)) {
+            tp_list_push_back(&blocked, &q->dirty_link);
+        }
+    }
+    while ((first = tp_list_pop_front(&blocked)) != NULL) {
+        tp_list_push_back(&x->dirty, first);
+    }
+    tp_exec_watchdog_leave(x);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds, compilations, links, programs of built-in kernels, on the pool's threads. */
+#include "daemon/executor/program/build.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/objects/objects.h"
+#include "daemon/executor/program/program.h"
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
+#include "daemon/executor/program/build_cache.h"
+#include "daemon/executor/program/files.h"
+
+#define ARG_INFO "-cl-kernel-arg-info"
+#define LET_GO_TIME (1 * TP_CLOCK_S) /* for a driver to let go of kernels */
+#define LET_GO_TRY (500 * TP_CLOCK_US)
+
+/* ---- a build's life ---- */
+
+void
+tp_exec_build_free(struct tp_exec_build *build)
+{
+    for (cl_uint i = 0; i < build->input_count; i++) {
+        tp_exec_program_end_reading(build->inputs[i]);
+        tp_exec_unref(&build->inputs[i]->obj);
+    }
+    tp_budget_give(&build->program->obj.x->host, build->files_len);
+    tp_exec_unref(&build->program->obj);
+    tp_free(build->inputs);
+    tp_free(build->files);
+    tp_free(build->indices);
+    tp_free(build->devices);
+    tp_free(build->options);
+    tp_free(build->names);
+    tp_free(build->specs);
+    tp_free(build);
+}
+
+/* The devices named, or those of the context if none is. */
+static int32_t
+choose_devices(struct tp_exec_build *build, const struct tp_wire_u64s *named)
+{
+    const struct tp_exec_context *c = build->program->context;
+    cl_uint count = named->count > 0 ? named->count : c->device_count;
+
+    build->indices = tp_alloc_array(count, sizeof(*build->indices), "build");
+    build->devices = tp_alloc_array(count, sizeof(*build->devices), "build");
+    if (build->indices == NULL || build->devices == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (cl_uint i = 0; i < count; i++) {
+        const struct tp_exec_device *d =
+            named->count > 0 ? tp_exec_context_device(c, tp_wire_u64_at(named, i))
+                             : &c->devices[i];
+
+        if (d == NULL) {
+            return CL_INVALID_DEVICE;
+        }
+        build->indices[i] = d->number;
+        build->devices[i] = d->native;
+    }
+    build->device_count = count;
+    return 0;
+}
+
+/* Holds an input as it is. @return 0 or the CL error */
+static int32_t
+add_input(struct tp_exec_build *build, uint64_t id)
+{
+    struct tp_exec *x = build->program->obj.x;
+    struct tp_exec_program *p;
+    int32_t error = tp_exec_find(x, id, TP_WIRE_KIND_PROGRAM, &p);
+
+    if (error != 0) {
+        return error;
+    }
+    tp_mutex_lock(&x->done_lock);
+    if (p->building || p->waiting > 0 || p->native == NULL) {
+        error = CL_INVALID_OPERATION;
+    } else {
+        p->readers++;
+    }
+    tp_mutex_unlock(&x->done_lock);
+    if (error == 0) {
+        tp_exec_ref(&p->obj);
+        build->inputs[build->input_count++] = p;
+    }
+    return error;
+}
+
+static int32_t
+add_inputs(struct tp_exec_build *build, const struct tp_wire_u64s *inputs)
+{
+    int32_t error = 0;
+
+    if (inputs == NULL) {
+        return 0;
+    }
+    build->inputs =
+        tp_alloc_array(inputs->count, sizeof(struct tp_exec_program *), "link");
+    if (build->inputs == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (uint16_t i = 0; i < inputs->count && error == 0; i++) {
+        error = add_input(build, tp_wire_u64_at(inputs, i));
+    }
+    return error;
+}
+
+/* Copies what only the reader may look at in the program, and the names in the message. */
+static int32_t
+copy_rest(struct tp_exec_build *build, const struct tp_wire_bytes *names)
+{
+    const struct tp_buf *specs = &build->program->specs;
+
+    build->spec_count = tp_buf_len(specs) / sizeof(*build->specs);
+    if (build->spec_count > 0) {
+        build->specs = tp_memdup(tp_buf_data(specs), tp_buf_len(specs), "constants");
+    }
+    if (names != NULL) {
+        build->names = tp_strndup(names->data, names->len, "kernel names");
+    }
+    return (build->spec_count > 0 && build->specs == NULL) ||
+                   (names != NULL && build->names == NULL)
+               ? CL_OUT_OF_HOST_MEMORY
+               : 0;
+}
+
+int32_t
+tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *params,
+                  struct tp_exec_build **ret_build)
+{
+    struct tp_exec_build *build = tp_zalloc(sizeof(*build), "build");
+    int32_t error;
+
+    if (build == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_list_init(&build->link);
+    build->kind = params->kind;
+    build->program = p;
+    build->request = params->request;
+    tp_exec_ref(&p->obj);
+    build->options =
+        tp_strndup(params->options->data, params->options->len, "build options");
+    error = build->options == NULL ? CL_OUT_OF_HOST_MEMORY
+                                   : choose_devices(build, params->devices);
+    if (error == 0) {
+        error = copy_rest(build, params->names);
+    }
+    if (error == 0) {
+        error = add_inputs(build, params->inputs);
+    }
+    if (error != 0) {
+        tp_exec_build_free(build);
+        return error;
+    }
+    *ret_build = build;
+    return 0;
+}
+
+/* ---- content that is too large for a frame ---- */
+
+/* It lies here until the client takes it, which counts. */
+struct outgoing {
+    struct tp_exec *x;
+    void *content;
+    uint64_t size;
+};
+
+static void
+content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
+{
+    struct outgoing *out = arg;
+
+    (void)error;
+    (void)start_ns;
+    (void)end_ns;
+    tp_budget_give(&out->x->host, out->size);
+    tp_free(out->content);
+    tp_free(out);
+}
+
+telpher_status
+tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64_t size)
+{
+    struct outgoing *out = tp_zalloc(sizeof(*out), "content");
+    const struct tp_exec_transfer_params params = {.id = transfer,
+                                                   .size = size,
+                                                   .to_client = true,
+                                                   .memory = content,
+                                                   .finished = content_sent,
+                                                   .arg = out};
+    telpher_status status;
+
+    if (out == NULL || !tp_budget_take(&x->host, size)) {
+        /* the client knows of it already: nothing smaller can be given up */
+        tp_exec_die(x, TELPHER_ERR_LIMIT,
+                    "more answers wait for the client than --max-host-memory allows");
+    }
+    *out = (struct outgoing){x, content, size};
+    status = tp_exec_transfers_start(x->transfers, &params);
+    if (status != TELPHER_OK) {
+        content_sent(out, 0, 0, 0);
+    }
+    return status;
+}
+
+/* ---- building ---- */
+
+/* With ours in front, so that kernels can be asked for their arguments. */
+char *
+tp_exec_build_options(const struct tp_exec_build *build)
+{
+    return build->kind == TP_EXEC_LINK || build->program->origin == TP_EXEC_BUILT_IN
+               ? tp_strdup(build->options, "build options")
+               : tp_asprintf("build options", "%s %s", ARG_INFO, build->options);
+}
+
+static int32_t
+run_link(struct tp_exec_build *build, const char *options)
+{
+    struct tp_exec_program *p = build->program;
+    cl_program *inputs = tp_alloc_array(build->input_count, sizeof(*inputs), "link");
+    int32_t error = CL_OUT_OF_HOST_MEMORY;
+
+    for (cl_uint i = 0; inputs != NULL && i < build->input_count; i++) {
+        inputs[i] = build->inputs[i]->native;
+    }
+    if (inputs != NULL && p->native != NULL) { /* of the cache, and of no use */
+        p->obj.x->cl.ReleaseProgram(p->native);
+    }
+    if (inputs != NULL) {
+        p->native = p->obj.x->cl.LinkProgram(
+            p->context->native, build->device_count, build->devices, options,
+            build->input_count, inputs, NULL, NULL, &error);
+        tp_free(inputs);
+    }
+    return error;
+}
+
+static int32_t
+make_built_in(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error;
+
+    p->native = p->obj.x->cl.CreateProgramWithBuiltInKernels(
+        p->context->native, build->device_count, build->devices, build->names, &error);
+    return error;
+}
+
+static int32_t
+run_driver(struct tp_exec_build *build, const char *options)
+{
+    struct tp_exec_program *p = build->program;
+    const struct tp_opencl *cl = &p->obj.x->cl;
+
+    switch (build->kind) {
+    case TP_EXEC_COMPILE:
+        return cl->CompileProgram(p->native, build->device_count, build->devices,
+                                  options, 0, NULL, NULL, NULL, NULL);
+    case TP_EXEC_LINK:
+        return run_link(build, options);
+    case TP_EXEC_MAKE_BUILT_IN:
+        return make_built_in(build);
+    default:
+        return cl->BuildProgram(p->native, build->device_count, build->devices, options,
+                                NULL, NULL);
+    }
+}
+
+/* Takes the files that came for this build. */
+static int32_t
+take_files(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error;
+
+    tp_mutex_lock(&p->obj.x->done_lock);
+    build->files = p->files;
+    build->files_len = p->files_len;
+    error = p->files_error;
+    p->files = NULL;
+    p->files_len = 0;
+    p->files_error = 0;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+    return error;
+}
+
+/* Makes sure that there is something that can be built, and asked for. */
+static int32_t
+prepare(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error = p->obj.error != 0 ? p->obj.error : take_files(build);
+
+    if (error == 0 && tp_exec_options_name_files(build->options)) {
+        error = build->kind == TP_EXEC_COMPILE ? CL_INVALID_COMPILER_OPTIONS
+                : build->kind == TP_EXEC_LINK  ? CL_INVALID_LINKER_OPTIONS
+                                               : CL_INVALID_BUILD_OPTIONS;
+    }
+    if (error == 0 && build->kind != TP_EXEC_LINK &&
+        build->kind != TP_EXEC_MAKE_BUILT_IN &&
+        (p->origin == TP_EXEC_FROM_LINK || (p->text == NULL && p->native == NULL))) {
+        error = CL_INVALID_OPERATION;
+    }
+    return error;
+}
+
+/* True if the driver says why the build failed. */
+static bool
+has_reason(const struct tp_exec_build *build)
+{
+    const struct tp_exec_program *p = build->program;
+    bool found = false;
+
+    for (cl_uint i = 0; i < build->device_count && p->native != NULL && !found; i++) {
+        size_t size = 0;
+        char *log;
+
+        (void)p->obj.x->cl.GetProgramBuildInfo(p->native, build->devices[i],
+                                               CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+        log = tp_zalloc(size + 1, "build log");
+        if (log != NULL && p->obj.x->cl.GetProgramBuildInfo(
+                               p->native, build->devices[i], CL_PROGRAM_BUILD_LOG, size,
+                               log, NULL) == CL_SUCCESS) {
+            found = strcasestr(log, "error") != NULL;
+        }
+        tp_free(log);
+    }
+    return found;
+}
+
+/*
+ * A driver may hold a kernel for a moment longer than anybody can see: PoCL lets go of it
+ * behind the callbacks that tell of its last command's end. Ours are gone, else the build
+ * would not have begun.
+ */
+static int32_t
+run_driver_free(struct tp_exec_build *build, const char *options)
+{
+    tp_ns deadline = tp_clock_deadline(LET_GO_TIME);
+    int32_t error = run_driver(build, options);
+
+    while (error == CL_INVALID_OPERATION && build->program->had_kernels &&
+           !tp_clock_passed(deadline)) {
+        tp_clock_sleep(LET_GO_TRY);
+        error = run_driver(build, options);
+    }
+    build->program->had_kernels = false;
+    return error;
+}
+
+/*
+ * Executors build side by side, and a driver's own cache may not stand that: PoCL 3.1
+ * fails without a word when two processes write the same program. So once more.
+ */
+static int32_t
+run_driver_again(struct tp_exec_build *build, const char *options)
+{
+    int32_t error = run_driver_free(build, options);
+
+    if ((error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE ||
+         error == CL_LINK_PROGRAM_FAILURE) &&
+        !has_reason(build)) {
+        tp_info("executor", "a build failed without a reason: trying again");
+        if (build->kind == TP_EXEC_LINK && build->program->native != NULL) {
+            build->program->obj.x->cl.ReleaseProgram(build->program->native);
+            build->program->native = NULL;
+        }
+        error = run_driver(build, options);
+    }
+    return error;
+}
+
+/* Has the driver do it. */
+static int32_t
+make(struct tp_exec_build *build, const char *options)
+{
+    struct tp_exec_program *p = build->program;
+    struct tp_exec_watchdog *watchdog = p->obj.x->watchdog;
+    int32_t error = p->text != NULL ? tp_exec_text_prepare(build) : 0;
+    size_t watch;
+
+    if (error == 0) {
+        tp_trace_begin("executor", "build");
+        watch = tp_exec_watchdog_build_begin(watchdog);
+        error = run_driver_again(build, options);
+        tp_exec_watchdog_build_end(watchdog, watch);
+        tp_trace_end("executor", "build");
+    }
+    return error;
+}
+
+/* Notes how the program was built, for links of it and for the cache's writer. */
+static void
+note_key(struct tp_exec_build *build, int32_t error)
+{
+    struct tp_exec_program *p = build->program;
+
+    tp_mutex_lock(&p->obj.x->done_lock);
+    build->generation = ++p->generation;
+    p->has_key = error == 0 && build->has_key;
+    memcpy(p->key, build->key, sizeof(p->key));
+    tp_mutex_unlock(&p->obj.x->done_lock);
+}
+
+/* Builds, or finds what was built before; appends the facts. */
+static int32_t
+run_build(struct tp_exec_build *build, struct tp_buf *facts)
+{
+    struct tp_exec_program *p = build->program;
+    int32_t error = prepare(build);
+    char *options;
+
+    if (error != 0) {
+        return error;
+    }
+    options = tp_exec_build_options(build);
+    if (options == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_exec_cache_take_key(build);
+    if (!tp_exec_cache_load(build, options, facts)) {
+        error = make(build, options);
+        if (p->native != NULL &&
+            tp_exec_program_facts(build,
+                                  error == CL_SUCCESS && build->kind != TP_EXEC_COMPILE,
+                                  facts) != TELPHER_OK) {
+            error = CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    tp_exec_text_built(build);
+    note_key(build, error);
+    tp_free(options);
+    return error;
+}
+
+/* Sends the reply; what does not fit in its frame follows as a transfer. */
+static void
+put_build_reply(struct tp_exec_build *build, int32_t error, struct tp_buf *facts)
+{
+    struct tp_exec *x = build->program->obj.x;
+    struct tp_wire_build_reply m = {
+        .request = build->request, .status = error, .size = tp_buf_len(facts)};
+    void *content = NULL;
+
+    if (m.size <= TP_WIRE_BLOB_MAX) {
+        m.facts = (struct tp_wire_bytes){(uint32_t)m.size, tp_buf_data(facts)};
+    } else {
+        m.transfer = tp_exec_transfer_id(x);
+        content = tp_memdup(tp_buf_data(facts), m.size, "build facts");
+        if (content == NULL) {
+            m = (struct tp_wire_build_reply){.request = build->request,
+                                             .status = CL_OUT_OF_HOST_MEMORY};
+        }
+    }
+    tp_exec_put(x, TP_WIRE_BUILD_REPLY, &m);
+    tp_exec_flush(x);
+    if (content != NULL) {
+        (void)tp_exec_send_content(x, m.transfer, content, m.size);
+    }
+}
+
+static void
+build_job(void *arg)
+{
+    struct tp_exec_build *build = arg;
+    struct tp_exec_program *p = build->program;
+    struct tp_buf facts;
+    int32_t error;
+
+    tp_buf_init(&facts, 0);
+    error = run_build(build, &facts);
+    tp_mutex_lock(&p->obj.x->done_lock);
+    p->building = false;
+    tp_mutex_unlock(&p->obj.x->done_lock);
+    if (error == CL_SUCCESS) {
+        tp_exec_cache_note(build, &facts);
+    }
+    put_build_reply(build, error, &facts);
+    tp_buf_fini(&facts);
+    tp_exec_build_free(build);
+}
+
+void
+tp_exec_build_submit(struct tp_exec_build *build)
+{
+    struct tp_exec *x = build->program->obj.x;
+
+    if (tp_pool_submit(x->pool, build_job, build) != TELPHER_OK) {
+        struct tp_buf none;
+
+        tp_buf_init(&none, 0);
+        tp_mutex_lock(&x->done_lock);
+        build->program->building = false;
+        tp_mutex_unlock(&x->done_lock);
+        put_build_reply(build, CL_OUT_OF_HOST_MEMORY, &none);
+        tp_exec_build_free(build);
+    }
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The native program behind a source or SPIR-V: what the driver gets of a source is the
+ * client's text with its includes led to the files that came with the build. It is made again when text or files
+ * are others than last time, and kept else, since it may be built for other devices.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/sha256.h"
+#include "base/trace/log.h"
+#include "daemon/executor/objects/objects.h"
+#include "daemon/executor/program/build.h"
+#include "daemon/executor/program/files.h"
+#include "daemon/executor/program/program.h"
+
+/* A binary of the cache. */
+struct kept {
+    cl_device_id device;
+    uint8_t *data;
+    size_t size;
+};
+
+struct tp_exec_text {
+    uint8_t digest[TP_SHA256_BYTES]; /**< of text, files and constants */
+    struct tp_exec_files *files; /**< the driver may look at them late */
+    char
+        *cached; /**< what the driver was told if native came from the cache, or NULL */
+    enum tp_exec_build_kind kind; /**< then: what was done */
+    struct kept *kept; /**< objects and libraries of the cache, [device_count] */
+    cl_uint device_count; /**< of the context */
+    bool built[]; /**< for which of them */
+};
+
+void
+tp_exec_text_free(struct tp_exec_text *text)
+{
+    if (text != NULL) {
+        tp_exec_files_close(text->files);
+        for (cl_uint i = 0; text->kept != NULL && i < text->device_count; i++) {
+            tp_free(text->kept[i].data);
+        }
+        tp_free(text->kept);
+        tp_free(text->cached);
+        tp_free(text);
+    }
+}
+
+static void
+take_digest(const struct tp_exec_build *build, uint8_t *ret_digest)
+{
+    const struct tp_exec_program *p = build->program;
+    struct tp_sha256 sum;
+
+    tp_sha256_init(&sum);
+    tp_sha256_add_sized(&sum, p->text, p->text_len);
+    tp_sha256_add_sized(&sum, build->files, build->files_len);
+    tp_sha256_add_sized(&sum, build->specs, build->spec_count * sizeof(*build->specs));
+    tp_sha256_end(&sum, ret_digest);
+}
+
+static bool
+builds_for(const struct tp_exec_build *build, uint32_t index)
+{
+    for (cl_uint i = 0; i < build->device_count; i++) {
+        if (build->indices[i] == index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if some other device would lose what was built for it. */
+static bool
+others_lose(const struct tp_exec_build *build, const struct tp_exec_text *old)
+{
+    const struct tp_exec_context *c = build->program->context;
+
+    for (cl_uint i = 0; old != NULL && i < old->device_count; i++) {
+        if (old->built[i] && !builds_for(build, c->devices[i].number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int32_t
+create_native(struct tp_exec_build *build, const struct tp_exec_files *files,
+              cl_program *ret_native)
+{
+    struct tp_exec_program *p = build->program;
+    struct tp_buf out;
+    int32_t error;
+
+    if (p->origin == TP_EXEC_FROM_IL) {
+        return tp_exec_il_create(p, ret_native);
+    }
+    tp_buf_init(&out, 0);
+    error = tp_exec_files_text(files, build->files, build->files_len, p->text,
+                               p->text_len, &out);
+    if (error == 0) {
+        const char *text = (const char *)tp_buf_data(&out);
+        size_t len = tp_buf_len(&out);
+
+        /* a length of 0 would mean: up to the NUL */
+        text = len == 0 ? "" : text;
+        *ret_native = p->obj.x->cl.CreateProgramWithSource(p->context->native, 1, &text,
+                                                           &len, &error);
+    }
+    tp_buf_fini(&out);
+    return error;
+}
+
+/* An empty one for the program's context. */
+static struct tp_exec_text *
+new_text(const struct tp_exec_program *p, const uint8_t *digest)
+{
+    cl_uint count = p->context->device_count;
+    struct tp_exec_text *text =
+        tp_zalloc(sizeof(*text) + count * sizeof(text->built[0]), "program");
+
+    if (text != NULL) {
+        memcpy(text->digest, digest, sizeof(text->digest));
+        text->device_count = count;
+    }
+    return text;
+}
+
+/* Replaces the native program; takes both. */
+static void
+put_native(struct tp_exec_program *p, cl_program native, struct tp_exec_text *text)
+{
+    if (p->native != NULL) {
+        p->obj.x->cl.ReleaseProgram(p->native);
+    }
+    tp_exec_text_free(p->made_of);
+    p->native = native;
+    p->made_of = text;
+}
+
+static int32_t
+renew(struct tp_exec_build *build, const uint8_t *digest)
+{
+    struct tp_exec_text *fresh = new_text(build->program, digest);
+    cl_program native = NULL;
+    int32_t error = fresh == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+
+    if (error == 0 && build->files != NULL) {
+        error = tp_exec_files_open(build->files, build->files_len, &fresh->files);
+    }
+    if (error == 0) {
+        error = create_native(build, fresh->files, &native);
+    }
+    if (error != 0) {
+        tp_exec_text_free(fresh);
+        return error;
+    }
+    put_native(build->program, native, fresh);
+    return 0;
+}
+
+bool
+tp_exec_text_replace(struct tp_exec_build *build, cl_program native)
+{
+    uint8_t digest[TP_SHA256_BYTES];
+    struct tp_exec_text *text;
+
+    take_digest(build, digest);
+    text = new_text(build->program, digest);
+    if (text != NULL) {
+        text->cached = tp_exec_build_options(build);
+        text->kind = build->kind;
+    }
+    if (text == NULL || text->cached == NULL) {
+        tp_exec_text_free(text);
+        return false;
+    }
+    put_native(build->program, native, text);
+    return true;
+}
+
+bool
+tp_exec_text_keep(struct tp_exec_build *build, const size_t *sizes,
+                  const uint8_t *const *binaries)
+{
+    struct tp_exec_text *text = build->program->made_of;
+
+    text->kept = tp_alloc_array(text->device_count, sizeof(*text->kept), "binaries");
+    for (cl_uint i = 0; text->kept != NULL && i < build->device_count; i++) {
+        struct kept *kept = &text->kept[i];
+
+        kept->device = build->devices[i];
+        kept->size = sizes[i];
+        kept->data = tp_memdup(binaries[i], sizes[i], "binaries");
+        if (kept->data == NULL) {
+            return false;
+        }
+    }
+    return text->kept != NULL;
+}
+
+const uint8_t *
+tp_exec_text_kept(const struct tp_exec_program *p, cl_device_id device,
+                  size_t *ret_size)
+{
+    const struct tp_exec_text *text = p->made_of;
+
+    for (cl_uint i = 0; text != NULL && text->kept != NULL && i < text->device_count;
+         i++) {
+        if (text->kept[i].device == device) {
+            *ret_size = text->kept[i].size;
+            return text->kept[i].data;
+        }
+    }
+    return NULL;
+}
+
+/* Has the driver do for one device what the cache had. */
+static int32_t
+make_again(const struct tp_exec_program *p, enum tp_exec_build_kind kind,
+           cl_device_id device, const char *options)
+{
+    const struct tp_opencl *cl = &p->obj.x->cl;
+
+    return kind == TP_EXEC_COMPILE
+               ? cl->CompileProgram(p->native, 1, &device, options, 0, NULL, NULL, NULL,
+                                    NULL)
+               : cl->BuildProgram(p->native, 1, &device, options, NULL, NULL);
+}
+
+/*
+ * A program of binaries cannot be built from source for one of its devices: it is made
+ * anew, and built again for the others as it was.
+ */
+static int32_t
+leave_cache(struct tp_exec_build *build, const uint8_t *digest)
+{
+    struct tp_exec_program *p = build->program;
+    enum tp_exec_build_kind kind = p->made_of->kind;
+    char *options = p->made_of->cached;
+    bool others = others_lose(build, p->made_of);
+    int32_t error;
+
+    p->made_of->cached = NULL;
+    error = renew(build, digest);
+    for (cl_uint i = 0; error == 0 && others && i < p->context->device_count; i++) {
+        const struct tp_exec_device *d = &p->context->devices[i];
+
+        if (!builds_for(build, d->number)) {
+            error = make_again(p, kind, d->native, options);
+            p->made_of->built[i] = error == 0;
+        }
+    }
+    tp_free(options);
+    return error;
+}
+
+/*
+ * Sees to a native program of this text, these files and constants. Constants may change in
+ * a native program, too; Intel's runtime for CPUs does not look at them again, so that is
+ * for the case that another device would lose what was built for it.
+ */
+static int32_t
+prepare(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+    uint8_t digest[TP_SHA256_BYTES];
+
+    take_digest(build, digest);
+    if (p->made_of != NULL && memcmp(p->made_of->digest, digest, sizeof(digest)) == 0) {
+        return p->made_of->cached != NULL ? leave_cache(build, digest) : 0;
+    }
+    if (others_lose(build, p->made_of)) {
+        if (p->origin == TP_EXEC_FROM_IL) {
+            return 0;
+        }
+        tp_info("executor", "a program cannot be built for some devices with other "
+                            "included files than for others");
+        return CL_INVALID_OPERATION;
+    }
+    return renew(build, digest);
+}
+
+int32_t
+tp_exec_text_prepare(struct tp_exec_build *build)
+{
+    int32_t error = prepare(build);
+
+    return error == 0 && build->program->origin == TP_EXEC_FROM_IL
+               ? tp_exec_il_specialize(build)
+               : error;
+}
+
+void
+tp_exec_text_built(struct tp_exec_build *build)
+{
+    const struct tp_exec_context *c = build->program->context;
+    struct tp_exec_text *text = build->program->made_of;
+
+    for (cl_uint i = 0; text != NULL && i < text->device_count; i++) {
+        text->built[i] = text->built[i] || builds_for(build, c->devices[i].number);
+    }
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader: receives frames, hands them to what deals with them, and between two looks
+ * at the socket makes the driver start what was enqueued.
+ */
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/transfer/shared_memory.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
+#include "daemon/control.h"
+#include "device/opencl/watch.h"
+
+#define GOODBYE_TIME (1 * TP_CLOCK_S)
+
+void
+tp_exec_put(struct tp_exec *x, uint16_t type, const void *msg)
+{
+    telpher_status status = tp_stream_put(x->stream, type, msg);
+
+    if (status != TELPHER_OK) {
+        tp_debug("executor", "frame 0x%x not sent: %s", type,
+                 telpher_status_text(status));
+    }
+}
+
+void
+tp_exec_wake(struct tp_exec *x)
+{
+    const uint64_t one = 1;
+
+    (void)!write(x->wake_fd, &one, sizeof(one));
+}
+
+void
+tp_exec_flush(struct tp_exec *x)
+{
+    /* what the socket does not take now is the reader's, which polls for it */
+    if (tp_stream_flush(x->stream) != TELPHER_OK) {
+        tp_exec_wake(x);
+    }
+}
+
+void
+tp_exec_failed(struct tp_exec *x, uint64_t id, int32_t error, const char *call)
+{
+    char text[160];
+    struct tp_wire_failed m = {.id = id, .status = error};
+
+    (void)snprintf(text, sizeof(text), "%s: %s (object 0x%llx)", call,
+                   tp_opencl_error_name(error), (unsigned long long)id);
+    m.text = (struct tp_wire_bytes){(uint32_t)strlen(text), text};
+    tp_debug("executor", "%s", text);
+    tp_exec_put(x, TP_WIRE_FAILED, &m);
+    tp_exec_flush(x);
+}
+
+uint64_t
+tp_exec_transfer_id(struct tp_exec *x)
+{
+    return tp_wire_id(TP_WIRE_KIND_TRANSFER,
+                      (uint64_t)1 << 55 | atomic_fetch_add(&x->next_transfer, 1));
+}
+
+static void
+say_goodbye(struct tp_exec *x, telpher_status status, const char *text)
+{
+    struct tp_wire_goodbye m = {.status = status,
+                                .text = {(uint32_t)strlen(text), text}};
+
+    if (tp_stream_put(x->stream, TP_WIRE_GOODBYE, &m) == TELPHER_OK) {
+        (void)tp_stream_flush_wait(x->stream, tp_clock_deadline(GOODBYE_TIME));
+    }
+}
+
+void
+tp_exec_die(struct tp_exec *x, telpher_status status, const char *text)
+{
+    struct tp_control words = {.type = TP_CONTROL_TEXTS};
+
+    tp_warn("executor", "session ends: %s", text);
+    (void)snprintf(words.text, sizeof(words.text), "%s", text);
+    (void)tp_control_send(TP_CONTROL_FD, &words, -1);
+    say_goodbye(x, status, text);
+    _exit(3);
+}
+
+/* ---- frames ---- */
+
+telpher_status
+tp_exec_on_ping(struct tp_exec *x, const struct tp_wire_ping *m)
+{
+    struct tp_wire_pong pong = {.request = m->request,
+                                .sent_ns = m->sent_ns,
+                                .server_mono_ns = tp_clock_ns(),
+                                .server_real_ns = tp_clock_realtime_ns(),
+                                .data = m->data};
+
+    if (m->data.len > TP_WIRE_BLOB_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_exec_put(x, TP_WIRE_PONG, &pong);
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_on_goodbye(struct tp_exec *x, const struct tp_wire_goodbye *m)
+{
+    (void)m;
+    x->ended = true;
+    return TELPHER_ERR_PEER_LOST;
+}
+
+telpher_status
+tp_exec_on_abort(struct tp_exec *x, const struct tp_wire_abort *m)
+{
+    if (m->status >= 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_exec_transfers_abort(x->transfers, m->transfer, m->status);
+    return TELPHER_OK;
+}
+
+#define HANDLE(NAME, name)                                                             \
+    case TP_WIRE_##NAME: {                                                             \
+        struct tp_wire_##name m;                                                       \
+        return tp_wire_get_##name(body, end, &m) ? tp_exec_on_##name(x, &m)            \
+                                                 : TELPHER_ERR_PROTO;                  \
+    }
+
+static telpher_status
+dispatch(struct tp_exec *x, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    switch (type) {
+        TP_EXEC_MESSAGES(HANDLE)
+    case TP_WIRE_ACK:
+        return TELPHER_OK;
+    default:
+        return TELPHER_ERR_PROTO;
+    }
+}
+
+static telpher_status
+on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_exec *x = arg;
+    telpher_status status;
+
+    if (type != TP_WIRE_RELEASE) { /* which comes behind what is waited for */
+        tp_opencl_watch_leave();
+    }
+    tp_exec_watchdog_enter(x);
+    status = dispatch(x, type, body, end);
+    tp_exec_watchdog_leave(x);
+    if (status == TELPHER_ERR_PROTO) {
+        const struct tp_wire_message *row = tp_wire_message(type);
+
+        tp_info("executor", "the client broke the protocol with message 0x%x (%s)",
+                type, row != NULL ? row->name : "unknown");
+    }
+    return status;
+}
+
+const struct tp_stream_handler tp_exec_handler = {.frame = on_frame};
+
+/* ---- the broker's messages ---- */
+
+telpher_status
+tp_exec_adopt(const struct tp_control *msg, const uint8_t *rest, int fd,
+              struct tp_conn **ret_conn)
+{
+    struct tp_conn *plain;
+    telpher_status status = tp_builtin_transports[0]->adopt(fd, &plain);
+
+    if (status != TELPHER_OK) {
+        (void)close(fd);
+        return status;
+    }
+    if (msg->tls.suite == 0) {
+        *ret_conn = plain;
+        return TELPHER_OK;
+    }
+    status = tp_tls_wrap(plain, &msg->tls, rest, msg->rest_len, false, ret_conn);
+    if (status != TELPHER_OK) {
+        tp_conn_destroy(plain);
+    }
+    return status;
+}
+
+static void
+add_bulk(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest, int fd)
+{
+    struct tp_conn *conn;
+
+    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
+        return;
+    }
+    if (tp_exec_transfers_add_stream(x->transfers, conn, &msg->numbers) != TELPHER_OK) {
+        tp_warn("executor", "bulk stream %u cannot be served", msg->index);
+    }
+}
+
+/* @return false when the broker has gone */
+static bool
+read_control(struct tp_exec *x)
+{
+    uint8_t rest[TP_TLS_PLAIN_MAX];
+    struct tp_control msg;
+    telpher_status status;
+    int fd;
+
+    while ((status = tp_control_receive_rest(TP_CONTROL_FD, &msg, rest, &fd)) ==
+           TELPHER_OK) {
+        if (msg.type == TP_CONTROL_BULK && fd >= 0) {
+            add_bulk(x, &msg, rest, fd);
+        } else if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    return status == TELPHER_ERR_AGAIN;
+}
+
+/* ---- the loop ---- */
+
+/* Spins a little, then sleeps until something is to be done. @return false: broker gone */
+static bool
+wait_for_work(struct tp_exec *x)
+{
+    struct pollfd fds[3] = {
+        {.fd = tp_stream_fd(x->stream), .events = POLLIN},
+        {.fd = TP_CONTROL_FD, .events = POLLIN},
+        {.fd = x->wake_fd, .events = POLLIN},
+    };
+    uint64_t wakes;
+
+    if (tp_stream_pending(x->stream) > 0) {
+        fds[0].events |= POLLOUT;
+    }
+    if (poll(fds, 3, -1) < 0 && errno != EINTR) {
+        return false;
+    }
+    if (fds[2].revents != 0) {
+        (void)!read(x->wake_fd, &wakes, sizeof(wakes));
+        tp_exec_regions_reap(x);
+        tp_exec_flush_queues(x);
+    }
+    if (tp_stream_pending(x->stream) > 0) {
+        (void)tp_stream_flush(x->stream);
+    }
+    return fds[1].revents == 0 || read_control(x);
+}
+
+/* Receives for a moment without sleeping, and looks for ends of commands meanwhile. */
+static telpher_status
+receive_spinning(struct tp_exec *x)
+{
+    tp_ns until = 0;
+    telpher_status status;
+
+    while ((status = tp_stream_receive(x->stream, &tp_exec_handler, x)) ==
+           TELPHER_ERR_AGAIN) {
+        bool found = tp_opencl_watch_look();
+        tp_ns now = tp_clock_ns();
+
+        if (until == 0 || found) {
+            until = now + x->spin_ns;
+        } else if (now >= until) {
+            tp_opencl_watch_leave();
+            break;
+        }
+    }
+    return status;
+}
+
+static telpher_status
+read_until_end(struct tp_exec *x)
+{
+    for (;;) {
+        telpher_status status = receive_spinning(x);
+
+        if (status == TELPHER_OK) {
+            tp_exec_flush_queues(x);
+            tp_exec_flush(x);
+        } else if (status != TELPHER_ERR_AGAIN) {
+            return status;
+        } else if (!wait_for_work(x)) {
+            return TELPHER_ERR_CANCELED;
+        }
+        status = tp_stream_status(x->stream);
+        if (status != TELPHER_OK && status != TELPHER_ERR_PEER_LOST) {
+            return status;
+        }
+    }
+}
+
+int
+tp_exec_serve(struct tp_exec *x)
+{
+    telpher_status status;
+
+    tp_opencl_watch_adopt(x->spin_ns > 0);
+    status = read_until_end(x);
+    tp_opencl_watch_adopt(false);
+
+    switch (status) {
+    case TELPHER_ERR_PEER_LOST:
+        break;
+    case TELPHER_ERR_CANCELED:
+        say_goodbye(x, TELPHER_ERR_PEER_LOST, "the daemon has ended");
+        return 0;
+    case TELPHER_ERR_LIMIT:
+        tp_exec_die(x, status,
+                    "the client does not read what it asked for "
+                    "(--max-unread)");
+    case TELPHER_ERR_PROTO:
+        tp_exec_die(x, status, "the client broke the protocol");
+    default:
+        tp_exec_die(x, status, telpher_status_text(status));
+    }
+    tp_exec_end_session(x);
+    return 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a session has before its first message, and what transfers tell it. */
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/transfer/shared_memory.h"
+#include "device/opencl/watch.h"
+
+enum {
+    STAGING_KEEP = 256, /* chunks of 16 KiB */
+    MIDDLE_KEEP = 8, /* chunks of TP_EXEC_DIRECT_MAX */
+};
+
+#define LOST_GRACE (200 * TP_CLOCK_MS)
+
+static void
+piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
+{
+    struct tp_wire_piece_done m = {.transfer = transfer, .offset = offset, .len = len};
+
+    tp_exec_put(arg, TP_WIRE_PIECE_DONE, &m);
+    tp_exec_flush(arg);
+}
+
+static void
+release(void *arg, void *hold)
+{
+    (void)arg;
+    tp_exec_region_unref(hold);
+}
+
+static void
+credit(void *arg, uint64_t transfer, uint64_t limit)
+{
+    struct tp_wire_credit m = {.transfer = transfer, .limit = limit};
+
+    tp_exec_put(arg, TP_WIRE_CREDIT, &m);
+    tp_exec_flush(arg);
+}
+
+static void
+lost(void *arg, telpher_status status)
+{
+    struct tp_exec *x = arg;
+
+    if (status == TELPHER_ERR_PROTO) {
+        tp_exec_die(x, status, "the client broke the protocol on a bulk stream");
+    }
+    /* the client itself may be gone, which the reader is about to see */
+    tp_clock_sleep(LOST_GRACE);
+    if (tp_stream_status(x->stream) == TELPHER_OK) {
+        tp_exec_die(x, status, "a bulk stream was lost while content was under way");
+    }
+}
+
+static void
+watch(void *arg, bool begins)
+{
+    (void)arg;
+    tp_opencl_watch_adopt(begins);
+}
+
+static bool
+idle(void *arg)
+{
+    (void)arg;
+    return tp_opencl_watch_look();
+}
+
+static void
+leave(void *arg)
+{
+    (void)arg;
+    tp_opencl_watch_leave();
+}
+
+static const struct tp_exec_transfers_handler transfers_handler = {.piece_done =
+                                                                       piece_done,
+                                                                   .release = release,
+                                                                   .credit = credit,
+                                                                   .watch = watch,
+                                                                   .idle = idle,
+                                                                   .leave = leave,
+                                                                   .lost = lost};
+
+telpher_status
+tp_exec_prepare(struct tp_exec *x)
+{
+    telpher_status status;
+
+    tp_mutex_init(&x->done_lock);
+    tp_cond_init(&x->told);
+    tp_list_init(&x->queues);
+    tp_list_init(&x->gates);
+    tp_list_init(&x->user_events);
+    x->memory.max = x->limits.memory_bytes;
+    x->host.max = x->limits.host_bytes;
+    tp_exec_pins_init(x);
+    tp_list_init(&x->dirty);
+    tp_map_init(&x->objects);
+    tp_map_init(&x->regions);
+    x->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    status = x->wake_fd < 0 ? TELPHER_ERR_LIMIT : TELPHER_OK;
+    if (status == TELPHER_OK) {
+        status = tp_pool_create("build", TP_EXEC_POOL_THREADS, &x->pool);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_host_staging_create(TP_WIRE_INLINE_MAX, STAGING_KEEP, &x->staging);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_host_staging_create(TP_EXEC_DIRECT_MAX, MIDDLE_KEEP, &x->middle);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_exec_transfers_create(&transfers_handler, x, &x->transfers);
+    }
+    if (status == TELPHER_OK) {
+        tp_host_staging_set_budget(x->staging, &x->host);
+        tp_host_staging_set_budget(x->middle, &x->host);
+        tp_exec_transfers_set_budget(x->transfers, &x->host);
+        tp_exec_transfers_set_spin(x->transfers, x->bulk_spin_ns);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_exec_printf_create(x, &x->printf);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_exec_watchdog_create(x, &x->watchdog);
+    }
+    return status;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a session whose client has gone: what it built is written if nothing of it
+ * runs any more, and everything is released if it ended well. A kernel that runs ends with
+ * the process. A driver that hangs, in a call of another thread or in ours, is not waited
+ * for: then an alarm ends the process.
+ */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/objects/objects.h"
+#include "daemon/executor/program/build_cache.h"
+
+#define IDLE_TIME                                                                      \
+    (1 * TP_CLOCK_S) /* for what is under way, if there is something to write */
+#define LOOK_EVERY (2 * TP_CLOCK_MS)
+
+enum { END_TIME_S = 10 }; /* for the driver to let go of everything */
+
+void
+tp_exec_queue_track(struct tp_exec_queue *q)
+{
+    struct tp_exec *x = q->obj.x;
+    struct tp_exec_event *ev;
+
+    if (q->native == NULL || q->untracked == 0) {
+        return;
+    }
+    ev = tp_exec_queue_mark(q);
+    if (ev == NULL) {
+        x->lost_sight = true;
+        return;
+    }
+    tp_exec_event_watch(ev);
+    tp_exec_unref(&ev->obj);
+}
+
+static void
+track_queues(struct tp_exec *x)
+{
+    size_t cursor = 0;
+    uint64_t id;
+    void *object;
+
+    while (tp_map_next(&x->objects, &cursor, &id, &object)) {
+        if (tp_wire_id_kind(id) == TP_WIRE_KIND_QUEUE) {
+            struct tp_exec_queue *q =
+                tp_container_of(object, struct tp_exec_queue, obj);
+
+            tp_exec_queue_track(q);
+            if (q->native != NULL) {
+                (void)tp_exec_queue_flush(q);
+            }
+        }
+    }
+}
+
+/* True if the driver still works for the session. */
+static bool
+is_busy(struct tp_exec *x)
+{
+    bool busy =
+        tp_pool_pending(x->pool) > 0 || tp_exec_transfers_active(x->transfers) > 0;
+
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each(pos, &x->queues)
+    {
+        struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
+
+        tp_list_for_each(at, &q->pending)
+        {
+            busy = busy || tp_exec_event_status(tp_list_entry(at, struct tp_exec_event,
+                                                              link)) > CL_COMPLETE;
+        }
+    }
+    tp_mutex_unlock(&x->done_lock);
+    return busy;
+}
+
+/* Waits a little for what is under way. @return true if nothing is, nor can start */
+static bool
+becomes_idle(struct tp_exec *x)
+{
+    tp_ns deadline = tp_clock_deadline(IDLE_TIME);
+
+    track_queues(x);
+    while (is_busy(x)) {
+        if (tp_clock_passed(deadline)) {
+            return false;
+        }
+        tp_clock_sleep(LOOK_EVERY);
+    }
+    return !x->lost_sight;
+}
+
+void
+tp_exec_end_session(struct tp_exec *x)
+{
+    bool write;
+
+    x->ending = true;
+    (void)alarm(END_TIME_S);
+    tp_exec_transfers_end_streams(x->transfers);
+    (void)shutdown(tp_stream_fd(x->stream), SHUT_RDWR); /* it may take a while */
+    write = tp_exec_cache_has_notes(x) && becomes_idle(x);
+    /* no device memory is held while entries are written */
+    if (write || (x->ended && !is_busy(x))) {
+        tp_exec_release_all(x);
+    }
+    if (write) {
+        tp_exec_cache_write(x);
+    }
+}

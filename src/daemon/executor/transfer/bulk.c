@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk streams. Each has a thread that receives, straight into staging or host memory, and
+ * one that sends chunks read from a device; each may wait for the network as it likes.
+ */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "daemon/executor/transfer/transfer_int.h"
+
+#define SPACE_WARNING (10 * TP_CLOCK_S)
+
+enum {
+    OFFER_MAX = 1 << 20
+}; /* [bytes] that who brings them sends, if nothing is in front */
+
+/* ---- receiving ---- */
+
+/* The transfer of a DATA frame; NULL: the frame breaks the protocol. */
+static struct tp_exec_transfer *
+find_incoming(struct tp_exec_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_exec_transfer *t = tp_map_get(&all->map, id);
+
+    if (t == NULL) {
+        if (tp_wire_id_kind(id) != TP_WIRE_KIND_TRANSFER || (id >> 55 & 1) != 0 ||
+            all->unknown_count >= TP_EXEC_TRANSFER_UNKNOWN_MAX) {
+            return NULL;
+        }
+        t = tp_exec_transfer_new(all, id);
+        if (t == NULL) {
+            return NULL;
+        }
+        all->unknown_count++;
+    }
+    if (t->p.to_client || t->p.shared || (t->stream != NULL && t->stream != b) ||
+        offset != t->received || len > t->limit - t->received) {
+        return NULL;
+    }
+    t->stream = b;
+    return t;
+}
+
+/* Before a wait: what this thread looks after is another's from here on. Under lock. */
+static void
+leave_watch(struct tp_exec_bulk *b)
+{
+    if (b->all->spin_ns > 0) {
+        b->all->handler->leave(b->all->arg);
+    }
+}
+
+/*
+ * Waits while too much content has landed and no device has taken it. Not if all of it is
+ * behind closed gates: what opens them may be behind the content that wants to land.
+ */
+static void
+wait_for_space(struct tp_exec_bulk *b)
+{
+    struct tp_exec_transfers *all = b->all;
+
+    while (all->staged >= all->staging_max && all->under_way > 0 && !b->stop) {
+        leave_watch(b);
+        if (tp_cond_wait(&all->space, &all->lock, tp_clock_deadline(SPACE_WARNING)) ==
+            TELPHER_ERR_TIMEOUT) {
+            tp_warn("executor", "content for %llu MiB of writes waits for the device",
+                    (unsigned long long)(all->staged >> 20));
+        }
+    }
+}
+
+/* Room for @p len bytes in the chunk being filled, or in a new one. */
+static void *
+room_in_chunk(struct tp_exec_transfer *t, uint32_t len)
+{
+    if (t->fill != NULL && t->fill->cap - t->fill->len < len) {
+        tp_list_push_back(&t->chunks, &t->fill->link);
+        t->fill = NULL;
+    }
+    if (t->fill == NULL) {
+        uint64_t left = t->known ? t->p.size - t->received : len;
+
+        if (t->known && t->p.eager && t->p.size <= TP_EXEC_TRANSFER_EAGER_MAX) {
+            left = TP_MIN(left, (uint64_t)TP_EXEC_TRANSFER_SMALL_CHUNK);
+        }
+        t->fill = tp_exec_chunk_new(t, t->received, left);
+    }
+    return t->fill == NULL ? NULL : t->fill->data + t->fill->len;
+}
+
+static void *
+land(struct tp_exec_transfer *t, uint32_t len)
+{
+    if (t->discard || t->error != 0) {
+        return NULL;
+    }
+    if (t->known && t->p.device == NULL && t->fill == NULL) {
+        return t->p.memory + t->received;
+    }
+    return room_in_chunk(t, len);
+}
+
+/*
+ * Waits while content of too many transfers is here whose commands are not: the reader may
+ * be behind, in a slow call of the driver.
+ */
+static void
+wait_for_command(struct tp_exec_bulk *b, uint64_t id)
+{
+    struct tp_exec_transfers *all = b->all;
+
+    while (tp_map_get(&all->map, id) == NULL &&
+           all->unknown_count >= TP_EXEC_TRANSFER_UNKNOWN_MAX && !b->stop) {
+        leave_watch(b);
+        (void)tp_cond_wait(&all->space, &all->lock, TP_CLOCK_FOREVER);
+    }
+}
+
+static void *
+data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_exec_bulk *b = arg;
+    struct tp_exec_transfers *all = b->all;
+    struct tp_exec_transfer *t;
+    void *dst = NULL;
+
+    tp_mutex_lock(&all->lock);
+    wait_for_command(b, transfer);
+    wait_for_space(b);
+    t = find_incoming(b, transfer, offset, len);
+    if (t == NULL) {
+        tp_mutex_unlock(&all->lock);
+        tp_stream_break(b->stream, TELPHER_ERR_PROTO);
+        return NULL;
+    }
+    dst = land(t, len);
+    if (dst != NULL) {
+        t->landing = true;
+        t->landing_len = len;
+        b->landing = t;
+    } else {
+        t->received += len; /* dropped; data_end will not come */
+        if (t->error == 0 && !t->discard) {
+            t->error = TP_EXEC_TRANSFER_NO_MEMORY;
+        }
+        tp_exec_transfer_poke(t);
+        tp_exec_transfers_drive(all);
+    }
+    tp_mutex_unlock(&all->lock);
+    return dst;
+}
+
+static void
+data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_exec_bulk *b = arg;
+    struct tp_exec_transfer *t = b->landing;
+
+    (void)transfer;
+    (void)offset;
+    tp_mutex_lock(&b->all->lock);
+    t->landing = false;
+    t->landing_len = 0;
+    b->landing = NULL;
+    t->received += len;
+    if (t->fill != NULL) {
+        t->fill->len += len;
+    }
+    if (t->error == 0 && !t->discard) {
+        tp_exec_transfer_place(t);
+    }
+    tp_exec_transfer_poke(t);
+    tp_exec_transfers_drive(b->all);
+    tp_mutex_unlock(&b->all->lock);
+}
+
+static telpher_status
+bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    (void)arg;
+    (void)body;
+    (void)end;
+    switch (type) {
+    case TP_WIRE_ACK:
+        return TELPHER_OK;
+    case TP_WIRE_GOODBYE:
+        return TELPHER_ERR_PEER_LOST;
+    default:
+        return TELPHER_ERR_PROTO;
+    }
+}
+
+static const struct tp_stream_handler bulk_handler = {
+    .frame = bulk_frame, .data_begin = data_begin, .data_end = data_end};
+
+/* The stream has ended. That matters only if content is still to come or to go. */
+static void
+bulk_lost(struct tp_exec_bulk *b, telpher_status status)
+{
+    struct tp_exec_transfers *all = b->all;
+    bool needed;
+
+    tp_mutex_lock(&all->lock);
+    needed =
+        !all->stop && (all->active_count > 0 || all->unknown_count > 0 ||
+                       !tp_list_is_empty(&b->sends) || status != TELPHER_ERR_PEER_LOST);
+    b->stop = true;
+    tp_cond_signal(&b->wake);
+    tp_mutex_unlock(&all->lock);
+    if (needed) {
+        all->handler->lost(all->arg, status);
+    }
+}
+
+/* Receives what is there. @return AGAIN: nothing, however long it looked */
+static telpher_status
+receive_spinning(struct tp_exec_bulk *b)
+{
+    const struct tp_exec_transfers *all = b->all;
+    telpher_status status;
+    tp_ns until = 0;
+
+    while ((status = tp_stream_receive(b->stream, &bulk_handler, b)) ==
+           TELPHER_ERR_AGAIN) {
+        bool found = all->handler->idle(all->arg);
+        tp_ns now = tp_clock_ns();
+
+        if (until == 0 || found) {
+            until = now + all->spin_ns;
+        } else if (now >= until) {
+            all->handler->leave(all->arg);
+            return status;
+        }
+    }
+    (void)all->handler->idle(all->arg); /* also while content keeps coming */
+    return status;
+}
+
+static void *
+receive(void *arg)
+{
+    struct tp_exec_bulk *b = arg;
+    struct tp_exec_transfers *all = b->all;
+    bool spins = all->spin_ns > 0;
+    telpher_status status;
+
+    if (spins) {
+        all->handler->watch(all->arg, true);
+    }
+    for (;;) {
+        status = spins ? receive_spinning(b)
+                       : tp_stream_receive(b->stream, &bulk_handler, b);
+        if (status == TELPHER_ERR_AGAIN) {
+            (void)tp_stream_wait(b->stream, TP_CLOCK_FOREVER);
+        } else if (status != TELPHER_OK) {
+            break;
+        }
+    }
+    if (spins) {
+        all->handler->watch(all->arg, false);
+    }
+    bulk_lost(b, status);
+    return NULL;
+}
+
+/* ---- sending ---- */
+
+struct tp_exec_bulk *
+tp_exec_bulk_choose(struct tp_exec_transfers *all)
+{
+    struct tp_exec_bulk *best = NULL;
+
+    tp_assert_locked(&all->lock);
+    for (size_t i = 0; i < all->stream_count; i++) {
+        struct tp_exec_bulk *b = all->streams[i];
+
+        if (!b->stop && (best == NULL || b->send_bytes < best->send_bytes)) {
+            best = b;
+        }
+    }
+    return best;
+}
+
+static telpher_status
+send_chunk(struct tp_exec_bulk *b, const struct tp_exec_chunk *c)
+{
+    telpher_status status = TELPHER_OK;
+    uint64_t pos = c->gone;
+
+    while (pos < c->len && status == TELPHER_OK) {
+        uint64_t len = TP_MIN(c->len - pos, (uint64_t)TP_STREAM_SEND_MAX);
+
+        status = tp_stream_send_data(b->stream, c->transfer->p.id, c->pos + pos,
+                                     c->data + pos, (uint32_t)len);
+        pos += len;
+    }
+    return status;
+}
+
+static void
+chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfer *t = c->transfer;
+
+    tp_assert_locked(&b->all->lock);
+    b->send_bytes -= c->len;
+    tp_exec_chunk_ended(b->all);
+    t->sent += c->len;
+    t->holding--;
+    tp_exec_chunk_free(c);
+    tp_exec_transfer_poke(t);
+}
+
+/*
+ * Sends a chunk in this thread, which may be the driver's: it never waits for the network.
+ * @return AGAIN: the sender has to
+ */
+static telpher_status
+offer_chunk(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfers *all = b->all;
+    telpher_status status = TELPHER_OK;
+    bool rest = false;
+
+    b->busy = true;
+    tp_mutex_unlock(&all->lock);
+    while (status == TELPHER_OK && c->gone < c->len) {
+        uint64_t len = TP_MIN(c->len - c->gone, (uint64_t)TP_WIRE_CHUNK_MAX);
+
+        if (rest) {
+            status = TELPHER_ERR_AGAIN; /* the network is slower than we are */
+            break;
+        }
+        status = tp_stream_offer_data(b->stream, c->transfer->p.id, c->pos + c->gone,
+                                      c->data + c->gone, (uint32_t)len);
+        c->gone += status == TELPHER_OK ? len : 0;
+        rest = status == TELPHER_OK && tp_stream_pending(b->stream) > 0;
+    }
+    tp_mutex_lock(&all->lock);
+    b->busy = false;
+    b->rest = b->rest || rest;
+    if (b->rest || !tp_list_is_empty(&b->sends)) {
+        tp_cond_signal(&b->wake);
+    }
+    return status;
+}
+
+void
+tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
+{
+    struct tp_exec_bulk *b = t->stream;
+    telpher_status status = TELPHER_ERR_AGAIN;
+
+    tp_assert_locked(&t->all->lock);
+    b->send_bytes += chunk->len;
+    tp_exec_chunk_begun(t->all);
+    if (chunk->len <= OFFER_MAX && tp_list_is_empty(&b->sends) && !b->busy &&
+        !b->rest && !b->stop) {
+        status = offer_chunk(b, chunk);
+    }
+    if (status == TELPHER_ERR_AGAIN) {
+        tp_list_push_back(&b->sends, &chunk->link);
+        tp_cond_signal(&b->wake);
+        return;
+    }
+    chunk_sent(b, chunk);
+    if (status != TELPHER_OK) {
+        tp_stream_break(b->stream, status); /* the receiver tells */
+    }
+}
+
+/* What the sender has to do next. @return false: nothing. Under lock, which is free meanwhile */
+static bool
+send_next(struct tp_exec_bulk *b, telpher_status *ret_status)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_list *first = b->busy ? NULL : tp_list_pop_front(&b->sends);
+    struct tp_exec_chunk *c = NULL;
+
+    if (b->busy || (first == NULL && !b->rest)) {
+        return false;
+    }
+    b->busy = true;
+    b->rest = false; /* it goes in front of a chunk, in any case */
+    tp_mutex_unlock(&all->lock);
+    if (first != NULL) {
+        c = tp_list_entry(first, struct tp_exec_chunk, link);
+        *ret_status = send_chunk(b, c);
+    } else {
+        *ret_status = tp_stream_flush_wait(b->stream, TP_CLOCK_FOREVER);
+    }
+    tp_mutex_lock(&all->lock);
+    b->busy = false;
+    if (c != NULL) {
+        chunk_sent(b, c);
+        tp_exec_transfers_drive(all);
+    }
+    return true;
+}
+
+static void *
+send_loop(void *arg)
+{
+    struct tp_exec_bulk *b = arg;
+    struct tp_exec_transfers *all = b->all;
+    telpher_status status = TELPHER_OK;
+
+    tp_mutex_lock(&all->lock);
+    while (!b->stop && status == TELPHER_OK) {
+        if (!send_next(b, &status)) {
+            (void)tp_cond_wait(&b->wake, &all->lock, TP_CLOCK_FOREVER);
+        }
+    }
+    tp_mutex_unlock(&all->lock);
+    if (status != TELPHER_OK) {
+        tp_stream_break(b->stream, status); /* the receiver tells */
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static telpher_status
+start_threads(struct tp_exec_bulk *b)
+{
+    telpher_status status = tp_thread_create(&b->sender, "bulk-send", send_loop, b);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    status = tp_thread_create(&b->receiver, "bulk-receive", receive, b);
+    if (status != TELPHER_OK) {
+        tp_mutex_lock(&b->all->lock);
+        b->stop = true;
+        tp_cond_signal(&b->wake);
+        tp_mutex_unlock(&b->all->lock);
+        tp_thread_join(b->sender);
+    }
+    return status;
+}
+
+/* From now on READs may use it, those that waited for one first. */
+static void
+enter(struct tp_exec_bulk *b)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_list *first;
+
+    tp_mutex_lock(&all->lock);
+    all->streams[all->stream_count++] = b;
+    while ((first = tp_list_pop_front(&all->orphans)) != NULL) {
+        tp_exec_transfer_poke(tp_list_entry(first, struct tp_exec_transfer, wait_link));
+    }
+    tp_exec_transfers_drive(all);
+    tp_mutex_unlock(&all->lock);
+}
+
+telpher_status
+tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn,
+                             const struct tp_session_numbers *numbers)
+{
+    struct tp_exec_bulk *b;
+    telpher_status status;
+
+    if (all->stream_count == TP_CONTROL_BULK_MAX) {
+        return TELPHER_ERR_LIMIT;
+    }
+    b = tp_zalloc(sizeof(*b), "bulk stream");
+    if (b == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    b->all = all;
+    tp_list_init(&b->sends);
+    tp_cond_init(&b->wake);
+    status = tp_stream_create(conn, numbers, 0, &b->stream);
+    if (status == TELPHER_OK) {
+        status = start_threads(b);
+        if (status != TELPHER_OK) {
+            tp_stream_destroy(b->stream); /* and the connection: it was taken */
+        }
+    } else {
+        tp_conn_destroy(conn);
+    }
+    if (status != TELPHER_OK) {
+        tp_free(b);
+        return status;
+    }
+    enter(b);
+    return TELPHER_OK;
+}
+
+static void
+end_stream(struct tp_exec_bulk *b)
+{
+    tp_mutex_lock(&b->all->lock);
+    b->stop = true;
+    tp_cond_signal(&b->wake);
+    tp_cond_broadcast(&b->all->space);
+    tp_mutex_unlock(&b->all->lock);
+    tp_stream_break(b->stream, TELPHER_ERR_CANCELED);
+    tp_thread_join(b->receiver);
+    tp_thread_join(b->sender);
+}
+
+void
+tp_exec_transfers_end_streams(struct tp_exec_transfers *all)
+{
+    for (size_t i = 0; i < all->stream_count; i++) {
+        struct tp_exec_bulk *b = all->streams[i];
+
+        if (!b->ended) {
+            end_stream(b);
+            b->ended = true;
+        }
+    }
+}
+
+/* Frees a transfer whose content or command never came, or never went. */
+static void
+free_rest(struct tp_exec_transfer *t)
+{
+    tp_list_remove(&t->wait_link);
+    tp_list_for_each_safe(pos, &t->chunks)
+    {
+        tp_list_remove(pos);
+        tp_exec_chunk_free(tp_list_entry(pos, struct tp_exec_chunk, link));
+    }
+    tp_exec_chunk_free(t->fill);
+    tp_exec_transfer_free_pieces(t);
+    tp_free(t);
+}
+
+/*
+ * close: no caller starts transfers any more. stop: streams end, so nobody pokes a
+ * transfer. destroy: what is left in the table belongs to us alone.
+ */
+void
+tp_exec_transfers_destroy(struct tp_exec_transfers *all)
+{
+    size_t cursor = 0;
+    void *t;
+
+    if (all == NULL) {
+        return;
+    }
+    tp_mutex_lock(&all->lock);
+    all->stop = true;
+    tp_mutex_unlock(&all->lock);
+    tp_exec_transfers_end_streams(all);
+    tp_mutex_lock(&all->lock);
+    for (size_t i = 0; i < all->stream_count; i++) {
+        struct tp_exec_bulk *b = all->streams[i];
+        struct tp_list *first;
+
+        while ((first = tp_list_pop_front(&b->sends)) != NULL) {
+            tp_exec_chunk_free(tp_list_entry(first, struct tp_exec_chunk, link));
+        }
+        tp_stream_destroy(b->stream);
+        tp_cond_fini(&b->wake);
+        tp_free(b);
+    }
+    while (tp_map_next(&all->map, &cursor, NULL, &t)) {
+        free_rest(t);
+    }
+    tp_mutex_unlock(&all->lock);
+    tp_map_fini(&all->map);
+    tp_host_staging_destroy(all->small);
+    tp_host_staging_destroy(all->large);
+    tp_cond_fini(&all->space);
+    tp_mutex_fini(&all->lock);
+    tp_free(all);
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Driving transfers: whatever changes one (content that lands, a copy that is done, a gate
+ * that opens) puts it on the list of those to look at, and the same thread then looks at
+ * them, so that no content waits for a thread to wake. A transfer is looked at by one
+ * thread at a time and is not freed meanwhile, though the lock is free during calls out.
+ */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "daemon/executor/transfer/transfer_int.h"
+
+enum { CREDIT_STEP = 2 << 20 }; /* [bytes] that are worth a CREDIT */
+
+/* ---- device copies ---- */
+
+/* All copies of a chunk are done. Under lock. */
+static void
+chunk_copied(struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfer *t = c->transfer;
+
+    t->flying--;
+    tp_exec_chunk_ended(t->all);
+    t->moved += c->len;
+    if (t->error == 0) {
+        t->error = c->error;
+    }
+    if (t->p.to_client) {
+        c->copied = true;
+    } else if (c->hold != NULL) {
+        tp_list_push_back(&t->used, &c->link);
+    } else {
+        tp_exec_chunk_free(c);
+    }
+    tp_exec_transfer_poke(t);
+}
+
+static void
+note_stamps(struct tp_exec_transfer *t, const struct tp_device_copy *copy)
+{
+    if (copy->start_ns != 0 && (t->start_ns == 0 || copy->start_ns < t->start_ns)) {
+        t->start_ns = copy->start_ns;
+    }
+    t->end_ns = TP_MAX(t->end_ns, copy->end_ns);
+}
+
+/* Any thread of the domain. */
+static void
+piece_done(struct tp_device_copy *copy, int32_t error)
+{
+    struct tp_exec_chunk *c = tp_container_of(copy, struct tp_exec_piece, copy)->chunk;
+    struct tp_exec_transfers *all = c->transfer->all;
+
+    tp_mutex_lock(&all->lock);
+    note_stamps(c->transfer, copy);
+    if (c->error == 0) {
+        c->error = error;
+    }
+    if (--c->pieces == 0) {
+        chunk_copied(c);
+    }
+    tp_exec_transfers_drive(all);
+    tp_mutex_unlock(&all->lock);
+}
+
+/*
+ * Cuts a chunk along rows and slices. @return number of pieces; 0: content of an image was
+ * not cut between elements
+ */
+static unsigned
+cut_chunk(struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfer *t = c->transfer;
+    uint64_t element = t->p.box.element, pos = 0;
+    unsigned n = 0;
+
+    if (element != 0 && (c->pos % element != 0 || c->len % element != 0)) {
+        return 0;
+    }
+    while (pos < c->len) {
+        struct tp_exec_piece *p = &c->parts[n++];
+
+        p->chunk = c;
+        p->copy = (struct tp_device_copy){
+            .mem = t->p.mem, .host = c->data + pos, .done = piece_done};
+        pos += tp_device_box_cut(&t->p.box, c->pos + pos, c->len - pos, &p->copy.box);
+    }
+    return n;
+}
+
+/* Starts the copies of a chunk. The lock is free meanwhile. */
+static void
+submit(struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfer *t = c->transfer;
+    struct tp_exec_transfers *all = t->all;
+    struct tp_device *d = t->p.device;
+    unsigned n = cut_chunk(c), started = 0;
+    int32_t error = n > 0 ? 0 : TP_EXEC_TRANSFER_BAD_CUT;
+
+    c->pieces = n + 1; /* one for this call, so that the chunk outlives it */
+    t->flying++;
+    tp_exec_chunk_begun(all);
+    tp_mutex_unlock(&all->lock);
+    while (started < n && error == 0) {
+        struct tp_device_copy *copy = &c->parts[started].copy;
+
+        error = t->p.to_client ? d->ops->read(d, copy) : d->ops->write(d, copy);
+        started += error == 0;
+    }
+    d->ops->flush(d);
+    tp_mutex_lock(&all->lock);
+    if (c->error == 0) {
+        c->error = error;
+    }
+    c->pieces -= n - started + 1;
+    if (c->pieces == 0) {
+        chunk_copied(c);
+    }
+}
+
+/* ---- ends ---- */
+
+static void
+finish(struct tp_exec_transfer *t)
+{
+    struct tp_exec_transfers *all = t->all;
+    int32_t error = t->error;
+
+    all->active_count--;
+    tp_mutex_unlock(&all->lock);
+    t->p.finished(t->p.arg, error, t->start_ns, t->end_ns);
+    tp_mutex_lock(&all->lock);
+    t->finished = true;
+}
+
+/* After an error: chunks that are in no copy are of no use. */
+static void
+drop_chunks(struct tp_exec_transfer *t)
+{
+    tp_list_for_each_safe(pos, &t->chunks)
+    {
+        struct tp_exec_chunk *c = tp_list_entry(pos, struct tp_exec_chunk, link);
+
+        if (c->pieces == 0) {
+            tp_list_remove(pos);
+            t->holding -= t->p.to_client;
+            tp_exec_chunk_free(c);
+        }
+    }
+    if (!t->landing) {
+        tp_exec_chunk_free(t->fill);
+        t->fill = NULL;
+    }
+    tp_exec_transfer_free_pieces(t);
+}
+
+/* ---- pieces of shared memory ---- */
+
+/* Tells that a piece is used, unless the end of the transfer is about to, and frees it. */
+static void
+give_back(struct tp_exec_chunk *c)
+{
+    struct tp_exec_transfer *t = c->transfer;
+    struct tp_exec_transfers *all = t->all;
+    uint64_t pos = c->pos, len = c->len;
+
+    tp_exec_chunk_free(c);
+    if (t->moved == t->p.size || t->error != 0) {
+        return;
+    }
+    tp_mutex_unlock(&all->lock);
+    all->handler->piece_done(all->arg, t->p.id, pos, len);
+    tp_mutex_lock(&all->lock);
+}
+
+static void
+give_back_used(struct tp_exec_transfer *t)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(&t->used)) != NULL) {
+        give_back(tp_list_entry(first, struct tp_exec_chunk, link));
+    }
+}
+
+/* ---- content that comes ---- */
+
+static void
+give_credit(struct tp_exec_transfer *t)
+{
+    struct tp_exec_transfers *all = t->all;
+    uint64_t through = t->p.device != NULL ? t->moved : t->received;
+    uint64_t limit = TP_MIN(through + TP_WIRE_WINDOW, t->p.size);
+
+    if (t->error != 0) {
+        limit = t->p.size; /* it is dropped anyway */
+    } else if (t->p.credit_first && !t->open) {
+        return;
+    }
+    if (limit <= t->limit || (limit - t->limit < CREDIT_STEP && limit < t->p.size)) {
+        return;
+    }
+    t->limit = limit;
+    tp_mutex_unlock(&all->lock);
+    all->handler->credit(all->arg, t->p.id, limit);
+    tp_mutex_lock(&all->lock);
+}
+
+static bool
+all_arrived(const struct tp_exec_transfer *t)
+{
+    return t->p.device != NULL ? t->moved == t->p.size : t->received == t->p.size;
+}
+
+static void
+advance_incoming(struct tp_exec_transfer *t)
+{
+    struct tp_list *first;
+
+    if (!t->known) {
+        return;
+    }
+    while (t->open && t->error == 0 && t->p.device != NULL &&
+           (first = tp_list_pop_front(&t->chunks)) != NULL) {
+        submit(tp_list_entry(first, struct tp_exec_chunk, link));
+    }
+    if (t->error != 0) {
+        t->discard = true;
+        drop_chunks(t);
+    }
+    if (t->p.shared) {
+        give_back_used(t);
+    } else {
+        give_credit(t);
+    }
+    /* also a failed one keeps its place: it ends when its gate is open, not before */
+    if (t->open && (t->error != 0 || all_arrived(t)) && t->flying == 0 && !t->landing) {
+        drop_chunks(t); /* also what landed while credit was given, without the lock */
+        finish(t);
+    }
+}
+
+/* ---- content that goes ---- */
+
+/* Host memory goes as one chunk that borrows it. */
+static void
+send_memory(struct tp_exec_transfer *t)
+{
+    struct tp_exec_chunk *c = tp_zalloc(sizeof(*c), "chunk");
+
+    if (c == NULL) {
+        t->error = TP_EXEC_TRANSFER_NO_MEMORY;
+        return;
+    }
+    tp_list_init(&c->link);
+    c->transfer = t;
+    c->data = t->p.memory;
+    c->len = t->p.size;
+    t->cut = t->p.size;
+    t->holding++;
+    tp_exec_bulk_queue(t, c);
+}
+
+/* True while other content takes the staging memory: its end will poke this transfer. */
+static bool
+must_wait(struct tp_exec_transfer *t)
+{
+    struct tp_exec_transfers *all = t->all;
+
+    if (all->staged < all->staging_max || all->under_way == 0) {
+        return false;
+    }
+    if (!tp_list_is_linked(&t->wait_link)) {
+        tp_list_push_back(&all->hungry, &t->wait_link);
+    }
+    return true;
+}
+
+static void
+read_more(struct tp_exec_transfer *t)
+{
+    while (t->cut < t->p.size && t->holding < TP_EXEC_TRANSFER_DEPTH && t->error == 0) {
+        uint64_t most = t->p.eager && t->cut < TP_EXEC_TRANSFER_CHUNK
+                            ? TP_EXEC_TRANSFER_SMALL_CHUNK
+                            : TP_EXEC_TRANSFER_CHUNK;
+        uint64_t len = TP_MIN(t->p.size - t->cut, most);
+        struct tp_exec_chunk *c;
+
+        if (must_wait(t)) {
+            return;
+        }
+        c = tp_exec_chunk_new(t, t->cut, len);
+        if (c == NULL) {
+            t->error = TP_EXEC_TRANSFER_NO_MEMORY;
+            return;
+        }
+        c->len = len;
+        t->cut += len;
+        t->holding++;
+        tp_list_push_back(&t->chunks, &c->link);
+        submit(c);
+    }
+}
+
+/* Reads into the pieces there are. */
+static void
+fill_rooms(struct tp_exec_transfer *t)
+{
+    struct tp_list *first;
+
+    while (t->error == 0 && (first = tp_list_pop_front(&t->rooms)) != NULL) {
+        struct tp_exec_chunk *c = tp_list_entry(first, struct tp_exec_chunk, link);
+
+        t->cut += c->len;
+        t->holding++;
+        tp_list_push_back(&t->chunks, &c->link);
+        submit(c);
+    }
+}
+
+/* Chunks may be copied in any order; they are sent in that of the content. */
+static void
+queue_copied(struct tp_exec_transfer *t)
+{
+    struct tp_list *first;
+
+    while (t->error == 0 && (first = tp_list_first(&t->chunks)) != NULL) {
+        struct tp_exec_chunk *c = tp_list_entry(first, struct tp_exec_chunk, link);
+
+        if (!c->copied) {
+            return;
+        }
+        tp_list_remove(first);
+        if (t->p.shared) {
+            t->holding--;
+            give_back(c);
+        } else {
+            tp_exec_bulk_queue(t, c);
+        }
+    }
+}
+
+/* Chooses a stream. @return false if there is none yet: the next one asks again */
+static bool
+has_stream(struct tp_exec_transfer *t)
+{
+    if (t->stream == NULL) {
+        t->stream = tp_exec_bulk_choose(t->all);
+    }
+    if (t->stream == NULL && !tp_list_is_linked(&t->wait_link)) {
+        tp_list_push_back(&t->all->orphans, &t->wait_link);
+    }
+    return t->stream != NULL;
+}
+
+/* Sends host memory. @return true when all of it has gone */
+static bool
+advance_memory(struct tp_exec_transfer *t)
+{
+    if (t->cut == 0) {
+        send_memory(t);
+    }
+    return t->sent == t->p.size;
+}
+
+/* Reads and sends device memory. @return true when all of it has been read */
+static bool
+advance_device(struct tp_exec_transfer *t)
+{
+    if (t->p.shared) {
+        fill_rooms(t);
+    } else {
+        read_more(t);
+    }
+    queue_copied(t);
+    return t->cut == t->p.size;
+}
+
+static void
+advance_outgoing(struct tp_exec_transfer *t)
+{
+    bool over = false, held = false;
+
+    if (!t->open || (t->error == 0 && !t->p.shared && !has_stream(t))) {
+        return;
+    }
+    if (t->error == 0) {
+        over = t->p.device == NULL ? advance_memory(t) : advance_device(t);
+    }
+    if (t->error != 0) {
+        drop_chunks(t);
+        over = true;
+        held = t->p.device == NULL && t->holding > 0; /* a sender still reads it */
+    }
+    if (over && t->flying == 0 && !held) {
+        finish(t);
+    }
+}
+
+/* ---- who drives ---- */
+
+static void
+advance(struct tp_exec_transfer *t)
+{
+    if (t->finished) {
+        return;
+    }
+    if (t->p.to_client) {
+        advance_outgoing(t);
+    } else {
+        advance_incoming(t);
+    }
+}
+
+void
+tp_exec_transfers_drive(struct tp_exec_transfers *all)
+{
+    static _Thread_local bool driving;
+    struct tp_list *first;
+
+    tp_assert_locked(&all->lock);
+    if (driving) {
+        return; /* a call out came back in; the loop below it goes on */
+    }
+    driving = true;
+    while ((first = tp_list_pop_front(&all->ready)) != NULL) {
+        struct tp_exec_transfer *t =
+            tp_list_entry(first, struct tp_exec_transfer, ready_link);
+
+        if (t->driven) {
+            t->again = true; /* by another thread, which will see it */
+            continue;
+        }
+        t->driven = true;
+        do {
+            t->again = false;
+            advance(t);
+        } while (t->again);
+        t->driven = false;
+        tp_exec_transfer_reap(t);
+    }
+    driving = false;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * User events: those of the client, and those that stand for moves (large_transfer.c). Who has
+ * not been set is in a list: it may still fail, and what waits for it with it
+ * (held_events.c).
+ */
+#include "base/trace/log.h"
+#include "daemon/executor/events.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/objects/objects.h"
+
+void
+tp_exec_user_event_open(struct tp_exec_event *ev)
+{
+    struct tp_exec *x = ev->obj.x;
+
+    tp_exec_ref(&ev->obj);
+    tp_mutex_lock(&x->done_lock);
+    tp_list_push_back(&x->user_events, &ev->open_link);
+    tp_mutex_unlock(&x->done_lock);
+    atomic_fetch_add(&x->user_events_open, 1);
+}
+
+void
+tp_exec_user_event_close(struct tp_exec_event *ev)
+{
+    struct tp_exec *x = ev->obj.x;
+    bool was_open;
+
+    tp_mutex_lock(&x->done_lock);
+    was_open = tp_list_is_linked(&ev->open_link);
+    tp_list_remove(&ev->open_link);
+    tp_mutex_unlock(&x->done_lock);
+    if (was_open) {
+        atomic_fetch_sub(&x->user_events_open, 1);
+        tp_exec_unref(&ev->obj);
+    }
+}
+
+/* Nobody can set it any more. */
+void
+tp_exec_event_let_go(struct tp_exec_object *o)
+{
+    struct tp_exec_event *ev = tp_container_of(o, struct tp_exec_event, obj);
+
+    if (ev->queue == NULL) {
+        tp_exec_user_event_close(ev);
+    }
+}
+
+telpher_status
+tp_exec_on_user_event_create(struct tp_exec *x,
+                             const struct tp_wire_user_event_create *m)
+{
+    struct tp_exec_context *c;
+    struct tp_exec_event *ev;
+    int32_t error;
+    telpher_status status =
+        tp_exec_create(x, m->event, TP_WIRE_KIND_EVENT, sizeof(*ev), &ev);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_list_init(&ev->link);
+    tp_list_init(&ev->open_link);
+    ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
+    error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &c);
+    if (error == 0) {
+        ev->native = x->cl.CreateUserEvent(c->native, &error);
+    }
+    if (error == 0) {
+        tp_exec_user_event_open(ev);
+    }
+    tp_exec_poison(&ev->obj, error, "clCreateUserEvent");
+    return TELPHER_OK;
+}
+
+/* A user event has failed, and with it all that waits for it. */
+static void
+user_event_failed(struct tp_exec_event *ev, cl_int status)
+{
+    ev->obj.error = status;
+    tp_exec_event_complete(ev, status);
+    tp_exec_sweep_failures(ev->obj.x);
+}
+
+telpher_status
+tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set *m)
+{
+    struct tp_exec_event *ev = NULL;
+    int32_t error = tp_exec_find(x, m->event, TP_WIRE_KIND_EVENT, &ev);
+
+    if (m->status > 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (error == 0) {
+        error = ev->queue == NULL ? x->cl.SetUserEventStatus(ev->native, m->status)
+                                  : CL_INVALID_EVENT;
+    }
+    if (error != 0) {
+        tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
+                 (unsigned long long)m->event, tp_opencl_error_name(error));
+    } else if (m->status < 0) {
+        user_event_failed(ev, m->status);
+    }
+    if (ev != NULL && ev->queue == NULL) {
+        tp_exec_user_event_close(ev);
+    }
+    return TELPHER_OK;
+}

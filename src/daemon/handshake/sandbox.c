@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process that parses bytes of strangers gives up before it reads the first one:
+ * the user root, all capabilities, new privileges, new descriptors, processes and file
+ * sizes, and all system calls but those that receive, send, wait, and manage memory.
+ *
+ * The filter answers EPERM instead of killing: what a C library tries in passing differs
+ * from one to the next, and nothing is gained by a call that fails.
+ */
+#include "daemon/handshake/sandbox.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+
+enum {
+    NOBODY = 65534,
+    CPU_SECONDS = 2, /* a handshake takes milliseconds */
+};
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+void
+tp_sandbox_begin(void)
+{
+    const struct rlimit none = {0, 0};
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)prctl(PR_SET_DUMPABLE, 0); /* keys are in this memory */
+    (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    (void)setrlimit(RLIMIT_CORE, &none);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static telpher_status
+drop_user(struct tp_error *err)
+{
+    if (geteuid() != 0) {
+        return TELPHER_OK;
+    }
+    if (setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0 ||
+        setresuid(NOBODY, NOBODY, NOBODY) != 0) {
+        return tp_error_set_errno(err, errno, "cannot give up root");
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+drop_capabilities(struct tp_error *err)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+
+    if (syscall(SYS_capset, &header, none) != 0) {
+        return tp_error_set_errno(err, errno, "cannot give up capabilities");
+    }
+    return TELPHER_OK;
+}
+
+static void
+limit(int resource, rlim_t value)
+{
+    const struct rlimit l = {value, value};
+
+    (void)setrlimit((__rlimit_resource_t)resource, &l); /* the filter says it again */
+}
+
+#ifdef ARCHITECTURE
+
+static const int allowed[] = {
+    SYS_read,          SYS_write,        SYS_readv,          SYS_writev,
+    SYS_recvfrom,      SYS_recvmsg,      SYS_sendto,         SYS_sendmsg,
+    SYS_ppoll,         SYS_shutdown,     SYS_close,          SYS_fstat,
+    SYS_brk,           SYS_mmap,         SYS_munmap,         SYS_mremap,
+    SYS_mprotect,      SYS_madvise,      SYS_futex,          SYS_getrandom,
+    SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,   SYS_nanosleep,
+    SYS_getpid,        SYS_gettid,       SYS_sched_yield,    SYS_restart_syscall,
+    SYS_rt_sigreturn,  SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_sigaltstack,
+    SYS_exit,          SYS_exit_group,
+#ifdef SYS_poll
+    SYS_poll,
+#endif
+#ifdef SYS_time
+    SYS_time,
+#endif
+};
+
+static telpher_status
+filter_calls(struct tp_error *err)
+{
+    struct sock_filter code[2 * TP_ARRAY_LEN(allowed) + 5] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    };
+    struct sock_fprog program = {.filter = code};
+    unsigned short n = 4;
+
+    for (size_t i = 0; i < TP_ARRAY_LEN(allowed); i++) {
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                 (unsigned)allowed[i], 0, 1);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+                                             SECCOMP_RET_ERRNO | (EPERM & 0xffff));
+    program.len = n;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 && errno != EINVAL) {
+        return tp_error_set_errno(err, errno, "cannot filter system calls");
+    }
+    return TELPHER_OK; /* EINVAL: a kernel without seccomp; the rest holds */
+}
+
+#else
+
+static telpher_status
+filter_calls(struct tp_error *err)
+{
+    (void)err;
+    return TELPHER_OK; /* the numbers of this processor's calls are not known here */
+}
+
+#endif
+
+telpher_status
+tp_sandbox_enter(tp_ns deadline, struct tp_error *err)
+{
+    telpher_status status = drop_user(err);
+
+    if (status == TELPHER_OK) {
+        status = drop_capabilities(err);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    (void)prctl(PR_SET_DUMPABLE, 0); /* a change of user has set it again */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* and cleared this */
+    (void)alarm((unsigned)(tp_clock_remaining(deadline) / TP_CLOCK_S) + 2);
+    limit(RLIMIT_NOFILE, 0);
+    limit(RLIMIT_NPROC, 0);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_CPU, CPU_SECONDS);
+    return filter_calls(err);
+}

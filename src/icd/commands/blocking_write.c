@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocking writes that return before their command has ended: their memory may be used
+ * again. OpenCL has a blocking call return when its command is complete, so nothing that
+ * the program does afterwards may show that it is not:
+ *
+ *   - commands of the same queue come behind it: out of order it waits for its end
+ *   - a command of another queue gets a barrier in front that waits for such writes
+ *   - commands that wait for a user event of the program may have been enqueued before it
+ *     and be let go behind it: it waits for its end while there is one
+ *   - its event, where the program wants one, says that it is complete: it waits as well
+ *   - what the server holds of such writes is bounded: above that, they wait
+ *
+ * While a context has one queue such a write needs no event. One that has to be waited for
+ * after all gets a marker behind it, as soon as a second queue or a user event is made:
+ * nothing that stands before that marker can depend on what the program does later.
+ *
+ * Writes that do not block are bounded as well: with much content on its way, that of the next
+ * goes when the server asks for it, whose turn it is then.
+ */
+#include "icd/commands/enqueue.h"
+#include "icd/commands/read_write.h"
+#include "icd/icd.h"
+#include "icd/objects/context.h"
+#include "icd/objects/event.h"
+#include "icd/objects/object.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+enum {
+    /* [bytes] at a place, sent in writes that have returned and not ended, */
+    AHEAD_MAX = 64 << 20,
+    /* and in any that have not ended, before the server gives credit for them */
+    WINDOWS_MAX = 256 << 20,
+};
+
+/** True while a write without event may be under way. */
+static bool
+is_bare(const struct _cl_command_queue *q)
+{
+    return q->bare_seq != 0 && q->done_seq < q->bare_seq;
+}
+
+static bool
+may_return(const struct tp_icd_op *op)
+{
+    const struct _cl_command_queue *q = op->q;
+    uint64_t sent = TP_MIN(op->early_size, q->session->window);
+
+    return tp_icd_queue_in_order(q) && q->ctx->user_events == 0 &&
+           (op->early_size <= TP_WIRE_INLINE_MAX ||
+            q->session->ahead + sent <= AHEAD_MAX);
+}
+
+void
+tp_icd_early_decide(struct tp_icd_op *op)
+{
+    op->until_sent = may_return(op);
+    op->copies = op->until_sent && op->early_size <= TP_ICD_COPY_MAX;
+    op->blocking = !op->copies;
+    op->flush = op->copies;
+}
+
+/** @param ev stays until it has ended, or another takes its place. */
+static void
+set_early(struct _cl_command_queue *q, struct _cl_event *ev)
+{
+    struct _cl_event *before = q->early;
+
+    ev->is_early = true;
+    q->early = ev;
+    q->early_no = ++q->ctx->early_count;
+    q->bare_seq = 0; /* it stands for that one, too */
+    if (before != NULL) {
+        before->is_early = false;
+        tp_icd_event_unneed(before);
+    }
+}
+
+/** Has a write without event stand before a marker that has one. */
+static bool
+mark(struct _cl_command_queue *q)
+{
+    struct tp_wire_marker msg = {.queue = q->obj.id};
+    struct _cl_event *ev;
+
+    if (!is_bare(q) || tp_icd_session_lost(q->session)) {
+        return true;
+    }
+    ev = tp_icd_event_create(q, CL_COMMAND_MARKER);
+    if (ev == NULL) {
+        return false;
+    }
+    msg.event = ev->obj.id;
+    tp_icd_put(q->session, TP_WIRE_MARKER, &msg);
+    set_early(q, ev);
+    return true;
+}
+
+void
+tp_icd_early_note(struct tp_icd_op *op)
+{
+    struct _cl_command_queue *q = op->q;
+    struct _cl_event *ev = op->ev;
+
+    if (ev == NULL) {
+        q->bare_seq = q->next_seq + 1;
+        if (q->ctx->queue_count > 1) {
+            (void)mark(q); /* without memory now: when another queue follows it */
+        }
+    } else if (!ev->ended) {
+        set_early(q, ev);
+        ev->unwatched = !op->blocking;
+        if (op->early_size > TP_WIRE_INLINE_MAX) {
+            ev->ahead = TP_MIN(op->early_size, q->session->window);
+            q->session->ahead += ev->ahead;
+        }
+    }
+}
+
+bool
+tp_icd_early_window(struct _cl_event *ev, uint64_t size)
+{
+    uint64_t window = TP_MIN(size, ev->session->window);
+
+    if (ev->session->windows + window > WINDOWS_MAX) {
+        return false;
+    }
+    ev->window = window;
+    ev->session->windows += window;
+    return true;
+}
+
+void
+tp_icd_early_ended(struct _cl_event *ev)
+{
+    ev->session->ahead -= ev->ahead;
+    ev->session->windows -= ev->window;
+    ev->ahead = ev->window = 0;
+    if (ev->is_early) {
+        ev->is_early = false;
+        ev->queue->early = NULL;
+    }
+}
+
+bool
+tp_icd_early_mark(struct _cl_context *ctx)
+{
+    tp_list_for_each(pos, &ctx->queues)
+    {
+        if (!mark(tp_list_entry(pos, struct _cl_command_queue, context_link))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** True if commands of @p q put from now on must wait for writes of another queue. */
+static bool
+must_follow(const struct _cl_command_queue *q, struct _cl_command_queue *other)
+{
+    return other != q && other->session == q->session && mark(other) &&
+           other->early != NULL && other->early_no > q->early_seen;
+}
+
+void
+tp_icd_early_order(struct tp_icd_op *op)
+{
+    struct _cl_command_queue *q = op->q;
+
+    tp_list_for_each(pos, &q->ctx->queues)
+    {
+        struct _cl_command_queue *other =
+            tp_list_entry(pos, struct _cl_command_queue, context_link);
+
+        if (must_follow(q, other)) {
+            tp_icd_put(q->session, TP_WIRE_BARRIER,
+                       &(struct tp_wire_barrier){.queue = q->obj.id,
+                                                 .wait = {1, &other->early->obj.id}});
+        }
+    }
+    q->early_seen = q->ctx->early_count;
+}
+
+void
+tp_icd_early_end(struct _cl_command_queue *q)
+{
+    struct _cl_event *ev;
+
+    tp_icd_lock();
+    (void)mark(q);
+    ev = q->early;
+    if (ev != NULL) {
+        tp_icd_hold(&ev->obj);
+    }
+    tp_icd_unlock();
+    if (ev != NULL) {
+        (void)tp_icd_event_wait(ev);
+        tp_icd_drop(&ev->obj);
+    }
+}

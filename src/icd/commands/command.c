@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The entry points of commands on buffers, and of markers, barriers and migrations: what
+ * each checks and puts. What they share is in enqueue.c and read_write.c.
+ */
+#include "icd/commands/enqueue.h"
+#include "icd/commands/geometry.h"
+#include "icd/commands/read_write.h"
+#include "icd/icd.h"
+#include "icd/objects/memory.h"
+#include "icd/objects/object.h"
+#include "icd/session/session.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- read and write ------------------------------------------------------------------ */
+
+/** True if [offset, offset + size) is all there is. */
+static bool
+is_whole(const struct _cl_mem *mem, size_t offset, size_t size)
+{
+    return mem->parent == NULL && offset == 0 && size == mem->size;
+}
+
+/** USE_WRITE for a command that fills [offset, offset + size) of a buffer. */
+static unsigned
+write_use(const struct _cl_mem *mem, size_t offset, size_t size)
+{
+    return is_whole(mem, offset, size) ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
+                                       : TP_ICD_USE_WRITE;
+}
+
+static cl_int
+check_host_access(const struct tp_icd_op *op, cl_mem buffer, cl_map_flags what)
+{
+    cl_int err = tp_icd_buffer_check(op->q, buffer);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    return tp_icd_mem_host_may(buffer, what) ? CL_SUCCESS : CL_INVALID_OPERATION;
+}
+
+cl_int
+tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content)
+{
+    struct tp_icd_use use = {.mem = content->mem, .how = TP_ICD_USE_READ};
+
+    op->blocking = blocking;
+    op->need_event = true;
+    op->uses = &use;
+    op->use_count = 1;
+    return tp_icd_op_run(op, tp_icd_put_read, content);
+}
+
+/**
+ * A blocking write returns when its memory may be used again: at once if its content is
+ * copied, else when this thread has sent it. It waits for the end all the same if the wait
+ * list may fail, which it must report, if the program gets its event, and where blocking_write.c says
+ * so.
+ */
+cl_int
+tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
+                 bool whole)
+{
+    struct tp_icd_use use = {.mem = content->mem,
+                             .how = whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
+                                          : TP_ICD_USE_WRITE};
+
+    op->blocking = blocking;
+    op->early_size =
+        blocking && op->wait_count == 0 && op->ret_event == NULL ? content->size : 0;
+    op->need_event = content->size > TP_WIRE_INLINE_MAX;
+    op->uses = &use;
+    op->use_count = 1;
+    return tp_icd_op_run(op, tp_icd_put_write, content);
+}
+
+static cl_int
+check_linear(const struct tp_icd_op *op, cl_mem buffer, size_t offset, size_t size,
+             const void *ptr, cl_map_flags what)
+{
+    cl_int err = check_host_access(op, buffer, what);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    return ptr != NULL && tp_icd_range_fits(offset, size, buffer->size)
+               ? CL_SUCCESS
+               : CL_INVALID_VALUE;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                       size_t offset, size_t size, void *ptr, cl_uint wait_count,
+                       const cl_event *wait_list, cl_event *event)
+{
+    struct tp_icd_op op;
+    struct tp_icd_content content;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_READ_BUFFER, wait_count,
+                                wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        err = check_linear(&op, buffer, offset, size, ptr, CL_MAP_READ);
+    }
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    tp_icd_content_set(&content, buffer, offset, size, ptr);
+    return tp_icd_run_read(&op, blocking != CL_FALSE, &content);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                        size_t offset, size_t size, const void *ptr, cl_uint wait_count,
+                        const cl_event *wait_list, cl_event *event)
+{
+    struct tp_icd_op op;
+    struct tp_icd_content content;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_WRITE_BUFFER, wait_count,
+                                wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        err = check_linear(&op, buffer, offset, size, ptr, CL_MAP_WRITE);
+    }
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    tp_icd_content_set(&content, buffer, offset, size, ptr);
+    return tp_icd_run_write(&op, blocking != CL_FALSE, &content,
+                            is_whole(buffer, offset, size));
+}
+
+/** The arguments of a rect command that are not the queue's. */
+struct rect_args {
+    cl_mem buffer;
+    const size_t *buffer_origin, *host_origin, *region;
+    size_t buffer_row_pitch, buffer_slice_pitch, host_row_pitch, host_slice_pitch;
+    const void *ptr;
+};
+
+/** Checks them and fills in what is to be moved. */
+static cl_int
+check_rect(const struct tp_icd_op *op, const struct rect_args *args, cl_map_flags what,
+           struct tp_icd_content *ret_content)
+{
+    struct tp_icd_rect host;
+    size_t first, end;
+    cl_int err = check_host_access(op, args->buffer, what);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    memset(ret_content, 0, sizeof(*ret_content));
+    if (args->ptr == NULL ||
+        !tp_icd_rect_set(&ret_content->rect, args->buffer_origin, args->region,
+                         args->buffer_row_pitch, args->buffer_slice_pitch) ||
+        !tp_icd_rect_set(&host, args->host_origin, args->region, args->host_row_pitch,
+                         args->host_slice_pitch) ||
+        !tp_icd_rect_extent(&ret_content->rect, &first, &end) ||
+        end > args->buffer->size || !tp_icd_rect_extent(&host, &first, &end)) {
+        return CL_INVALID_VALUE;
+    }
+    ret_content->mem = args->buffer;
+    ret_content->size = tp_icd_rect_bytes(&host);
+    ret_content->is_rect = true;
+    ret_content->ptr = (uint8_t *)(uintptr_t)args->ptr + first;
+    ret_content->extent = end - first;
+    memcpy(ret_content->box.region, host.region, sizeof(host.region));
+    ret_content->box.row_pitch = host.row_pitch;
+    ret_content->box.slice_pitch = host.slice_pitch;
+    return CL_SUCCESS;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueReadBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                           const size_t *buffer_origin, const size_t *host_origin,
+                           const size_t *region, size_t buffer_row_pitch,
+                           size_t buffer_slice_pitch, size_t host_row_pitch,
+                           size_t host_slice_pitch, void *ptr, cl_uint wait_count,
+                           const cl_event *wait_list, cl_event *event)
+{
+    const struct rect_args args = {buffer,         buffer_origin,    host_origin,
+                                   region,         buffer_row_pitch, buffer_slice_pitch,
+                                   host_row_pitch, host_slice_pitch, ptr};
+    struct tp_icd_op op;
+    struct tp_icd_content content;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_READ_BUFFER_RECT, wait_count,
+                                wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        err = check_rect(&op, &args, CL_MAP_READ, &content);
+    }
+    return err == CL_SUCCESS ? tp_icd_run_read(&op, blocking != CL_FALSE, &content)
+                             : err;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                            const size_t *buffer_origin, const size_t *host_origin,
+                            const size_t *region, size_t buffer_row_pitch,
+                            size_t buffer_slice_pitch, size_t host_row_pitch,
+                            size_t host_slice_pitch, const void *ptr,
+                            cl_uint wait_count, const cl_event *wait_list,
+                            cl_event *event)
+{
+    const struct rect_args args = {buffer,         buffer_origin,    host_origin,
+                                   region,         buffer_row_pitch, buffer_slice_pitch,
+                                   host_row_pitch, host_slice_pitch, ptr};
+    struct tp_icd_op op;
+    struct tp_icd_content content;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_WRITE_BUFFER_RECT, wait_count,
+                                wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        err = check_rect(&op, &args, CL_MAP_WRITE, &content);
+    }
+    return err == CL_SUCCESS
+               ? tp_icd_run_write(&op, blocking != CL_FALSE, &content, false)
+               : err;
+}
+
+/* ---- copy -------------------------------------------------------------------------------- */
+
+/** What a copy hands over to its put function. */
+struct copy_args {
+    struct _cl_mem *src, *dst;
+    size_t src_offset, dst_offset, size;
+    bool is_rect;
+    struct tp_icd_rect src_rect, dst_rect;
+};
+
+static cl_int
+put_copy(struct tp_icd_op *op, void *arg)
+{
+    const struct copy_args *args = arg;
+    struct tp_wire_copy msg = {.event = tp_icd_op_event_id(op),
+                               .queue = op->q->obj.id,
+                               .src = args->src->obj.id,
+                               .dst = args->dst->obj.id,
+                               .flags = op->flags,
+                               .src_offset = args->src_offset,
+                               .dst_offset = args->dst_offset,
+                               .size = args->size,
+                               .wait = tp_icd_op_ids(op)};
+    uint64_t rect[13];
+
+    if (args->is_rect) {
+        for (int i = 0; i < 3; i++) {
+            rect[i] = args->src_rect.origin[i];
+            rect[3 + i] = args->dst_rect.origin[i];
+            rect[6 + i] = args->src_rect.region[i];
+        }
+        rect[9] = args->src_rect.row_pitch;
+        rect[10] = args->src_rect.slice_pitch;
+        rect[11] = args->dst_rect.row_pitch;
+        rect[12] = args->dst_rect.slice_pitch;
+        msg.rect = (struct tp_wire_u64s){13, rect};
+    }
+    return tp_icd_op_send(op, TP_WIRE_COPY, &msg);
+}
+
+static cl_int
+run_copy(struct tp_icd_op *op, struct copy_args *args, unsigned how)
+{
+    struct tp_icd_use uses[2] = {{.mem = args->src, .how = TP_ICD_USE_READ},
+                                 {.mem = args->dst, .how = how}};
+
+    if (tp_icd_mem_root(args->src) == tp_icd_mem_root(args->dst)) {
+        uses[1].how = TP_ICD_USE_WRITE;
+    }
+    op->uses = uses;
+    op->use_count = 2;
+    return tp_icd_op_run(op, put_copy, args);
+}
+
+static cl_int
+check_both(const struct tp_icd_op *op, cl_mem src, cl_mem dst)
+{
+    cl_int err = tp_icd_buffer_check(op->q, src);
+
+    return err == CL_SUCCESS ? tp_icd_buffer_check(op->q, dst) : err;
+}
+
+static cl_int
+check_copy(const struct tp_icd_op *op, const struct copy_args *args)
+{
+    cl_int err = check_both(op, args->src, args->dst);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if (args->size == 0 ||
+        !tp_icd_range_fits(args->src_offset, args->size, args->src->size) ||
+        !tp_icd_range_fits(args->dst_offset, args->size, args->dst->size)) {
+        return CL_INVALID_VALUE;
+    }
+    if (tp_icd_mem_root(args->src) == tp_icd_mem_root(args->dst) &&
+        tp_icd_ranges_meet(args->src->origin + args->src_offset, args->size,
+                           args->dst->origin + args->dst_offset, args->size)) {
+        return CL_MEM_COPY_OVERLAP;
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
+                size_t dst_offset, size_t size)
+{
+    struct copy_args args = {.src = src,
+                             .dst = dst,
+                             .src_offset = src_offset,
+                             .dst_offset = dst_offset,
+                             .size = size};
+    cl_int err = check_copy(op, &args);
+
+    return err == CL_SUCCESS ? run_copy(op, &args, write_use(dst, dst_offset, size))
+                             : err;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
+                       size_t src_offset, size_t dst_offset, size_t size,
+                       cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER, wait_count,
+                                wait_list, event);
+
+    return err == CL_SUCCESS
+               ? tp_icd_run_copy(&op, src, dst, src_offset, dst_offset, size)
+               : err;
+}
+
+static cl_int
+check_copy_rect(const struct copy_args *args)
+{
+    const struct tp_icd_rect *src = &args->src_rect, *dst = &args->dst_rect;
+    size_t first, src_end, dst_end;
+
+    if (!tp_icd_rect_extent(src, &first, &src_end) || src_end > args->src->size ||
+        !tp_icd_rect_extent(dst, &first, &dst_end) || dst_end > args->dst->size ||
+        (args->src == args->dst &&
+         (src->row_pitch != dst->row_pitch || src->slice_pitch != dst->slice_pitch))) {
+        return CL_INVALID_VALUE;
+    }
+    if (tp_icd_mem_root(args->src) == tp_icd_mem_root(args->dst) &&
+        tp_icd_rects_meet(src, args->src->origin, dst, args->dst->origin)) {
+        return CL_MEM_COPY_OVERLAP;
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                     const struct tp_icd_copy_rect *rect)
+{
+    struct copy_args args = {.src = src, .dst = dst, .is_rect = true};
+    cl_int err = check_both(op, src, dst);
+
+    if (err == CL_SUCCESS &&
+        (!tp_icd_rect_set(&args.src_rect, rect->src_origin, rect->region,
+                          rect->src_row_pitch, rect->src_slice_pitch) ||
+         !tp_icd_rect_set(&args.dst_rect, rect->dst_origin, rect->region,
+                          rect->dst_row_pitch, rect->dst_slice_pitch))) {
+        err = CL_INVALID_VALUE;
+    }
+    if (err == CL_SUCCESS) {
+        err = check_copy_rect(&args);
+    }
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    args.size = tp_icd_rect_bytes(&args.src_rect);
+    return run_copy(op, &args, TP_ICD_USE_WRITE);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
+                           const size_t *src_origin, const size_t *dst_origin,
+                           const size_t *region, size_t src_row_pitch,
+                           size_t src_slice_pitch, size_t dst_row_pitch,
+                           size_t dst_slice_pitch, cl_uint wait_count,
+                           const cl_event *wait_list, cl_event *event)
+{
+    const struct tp_icd_copy_rect rect = {
+        src_origin,      dst_origin,    region,         src_row_pitch,
+        src_slice_pitch, dst_row_pitch, dst_slice_pitch};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER_RECT, wait_count,
+                                wait_list, event);
+
+    return err == CL_SUCCESS ? tp_icd_run_copy_rect(&op, src, dst, &rect) : err;
+}
+
+/* ---- fill ----------------------------------------------------------------------------------- */
+
+struct fill_args {
+    struct _cl_mem *mem;
+    const void *pattern;
+    size_t pattern_size, offset, size;
+};
+
+static cl_int
+put_fill(struct tp_icd_op *op, void *arg)
+{
+    const struct fill_args *args = arg;
+
+    if (args->size == 0) {
+        return tp_icd_op_put_nothing(op, NULL);
+    }
+    return tp_icd_op_send(
+        op, TP_WIRE_FILL,
+        &(struct tp_wire_fill){
+            .event = tp_icd_op_event_id(op),
+            .queue = op->q->obj.id,
+            .mem = args->mem->obj.id,
+            .flags = op->flags,
+            .offset = args->offset,
+            .size = args->size,
+            .wait = tp_icd_op_ids(op),
+            .pattern = {(uint32_t)args->pattern_size, args->pattern}});
+}
+
+static cl_int
+check_fill(const struct tp_icd_op *op, const struct fill_args *args)
+{
+    cl_int err = tp_icd_buffer_check(op->q, args->mem);
+    size_t unit = args->pattern_size;
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if (args->pattern == NULL || unit == 0 || unit > 128 || (unit & (unit - 1)) != 0 ||
+        args->offset % unit != 0 || args->size % unit != 0 ||
+        !tp_icd_range_fits(args->offset, args->size, args->mem->size)) {
+        return CL_INVALID_VALUE;
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
+                size_t pattern_size, size_t offset, size_t size)
+{
+    struct fill_args args = {buffer, pattern, pattern_size, offset, size};
+    struct tp_icd_use use;
+    cl_int err = check_fill(op, &args);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    use = (struct tp_icd_use){buffer, write_use(buffer, offset, size)};
+    op->uses = &use;
+    op->use_count = 1;
+    return tp_icd_op_run(op, put_fill, &args);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
+                       size_t pattern_size, size_t offset, size_t size,
+                       cl_uint wait_count, const cl_event *wait_list, cl_event *event)
+{
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_FILL_BUFFER, wait_count,
+                                wait_list, event);
+
+    return err == CL_SUCCESS
+               ? tp_icd_run_fill(&op, buffer, pattern, pattern_size, offset, size)
+               : err;
+}
+
+/* ---- migrate ----------------------------------------------------------------------------------- */
+
+struct migrate_args {
+    const cl_mem *mems;
+    cl_uint count;
+    cl_mem_migration_flags flags;
+    uint64_t *ids;
+};
+
+static cl_int
+put_migrate(struct tp_icd_op *op, void *arg)
+{
+    struct migrate_args *args = arg;
+
+    for (cl_uint i = 0; i < args->count; i++) {
+        args->ids[i] = args->mems[i]->obj.id;
+    }
+    tp_icd_put(op->q->session, TP_WIRE_MIGRATE,
+               &(struct tp_wire_migrate){.event = tp_icd_op_event_id(op),
+                                         .queue = op->q->obj.id,
+                                         .flags = op->flags,
+                                         .migration_flags = args->flags,
+                                         .mems = {(uint16_t)args->count, args->ids},
+                                         .wait = tp_icd_op_ids(op)});
+    return CL_SUCCESS;
+}
+
+static cl_int
+check_migrate(const struct tp_icd_op *op, const struct migrate_args *args)
+{
+    const cl_mem_migration_flags known =
+        CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED;
+
+    if (args->count == 0 || args->count > UINT16_MAX || args->mems == NULL ||
+        (args->flags & ~known) != 0) {
+        return CL_INVALID_VALUE;
+    }
+    for (cl_uint i = 0; i < args->count; i++) {
+        cl_int err = tp_icd_mem_check(op->q, args->mems[i]);
+
+        /* It moves content, it does not address it. */
+        if (err != CL_SUCCESS && err != CL_MISALIGNED_SUB_BUFFER_OFFSET) {
+            return err;
+        }
+    }
+    return CL_SUCCESS;
+}
+
+/** What a migration needs: the content, unless it goes to the host or is not wanted. */
+static unsigned
+migrate_use(const struct migrate_args *args, const struct _cl_mem *mem)
+{
+    if ((args->flags & CL_MIGRATE_MEM_OBJECT_HOST) != 0) {
+        return 0; /* the host has it when it reads it */
+    }
+    if ((args->flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0) {
+        return mem->parent == NULL ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
+                                   : TP_ICD_USE_WRITE;
+    }
+    return TP_ICD_USE_READ;
+}
+
+static cl_int
+run_migrate(struct tp_icd_op *op, struct migrate_args *args)
+{
+    struct tp_icd_use *uses = tp_alloc_array(args->count, sizeof(*uses), "migration");
+    cl_int err = CL_OUT_OF_HOST_MEMORY;
+
+    args->ids = tp_alloc_array(args->count, sizeof(*args->ids), "migration");
+    if (uses != NULL && args->ids != NULL) {
+        for (cl_uint i = 0; i < args->count; i++) {
+            uses[i] =
+                (struct tp_icd_use){args->mems[i], migrate_use(args, args->mems[i])};
+        }
+        op->uses = uses;
+        op->use_count = args->count;
+        err = tp_icd_op_run(op, put_migrate, args);
+    }
+    tp_free(args->ids);
+    tp_free(uses);
+    return err;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint mem_count,
+                              const cl_mem *mems, cl_mem_migration_flags flags,
+                              cl_uint wait_count, const cl_event *wait_list,
+                              cl_event *event)
+{
+    struct migrate_args args = {.mems = mems, .count = mem_count, .flags = flags};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, wait_count,
+                                wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        err = check_migrate(&op, &args);
+    }
+    return err == CL_SUCCESS ? run_migrate(&op, &args) : err;
+}
+
+/* ---- markers and barriers ------------------------------------------------------------------------- */
+
+static cl_int
+put_marker(struct tp_icd_op *op, void *arg)
+{
+    const cl_command_type *type = arg;
+    struct tp_wire_barrier barrier = {.event = tp_icd_op_event_id(op),
+                                      .queue = op->q->obj.id,
+                                      .flags = op->flags,
+                                      .wait = tp_icd_op_ids(op)};
+    struct tp_wire_marker marker = {.event = barrier.event,
+                                    .queue = barrier.queue,
+                                    .flags = barrier.flags,
+                                    .wait = barrier.wait};
+
+    if (op->wait_count != 0 && op->id_count == 0) {
+        return tp_icd_op_put_nothing(op, NULL); /* all it waits for has been */
+    }
+    return *type == CL_COMMAND_BARRIER ? tp_icd_op_send(op, TP_WIRE_BARRIER, &barrier)
+                                       : tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
+}
+
+cl_int
+tp_icd_run_marker(struct tp_icd_op *op)
+{
+    return tp_icd_op_run(op, put_marker, &op->type);
+}
+
+static cl_int
+enqueue_marker(cl_command_queue queue, cl_command_type type, cl_uint wait_count,
+               const cl_event *wait_list, cl_event *event)
+{
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, type, wait_count, wait_list, event);
+
+    return err == CL_SUCCESS ? tp_icd_run_marker(&op) : err;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint wait_count,
+                               const cl_event *wait_list, cl_event *event)
+{
+    return enqueue_marker(queue, CL_COMMAND_MARKER, wait_count, wait_list, event);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint wait_count,
+                                const cl_event *wait_list, cl_event *event)
+{
+    return enqueue_marker(queue, CL_COMMAND_BARRIER, wait_count, wait_list, event);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueMarker(cl_command_queue queue, cl_event *event)
+{
+    if (tp_icd_check(queue, TP_ICD_QUEUE) != NULL && event == NULL) {
+        return CL_INVALID_VALUE;
+    }
+    return enqueue_marker(queue, CL_COMMAND_MARKER, 0, NULL, event);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueBarrier(cl_command_queue queue)
+{
+    return enqueue_marker(queue, CL_COMMAND_BARRIER, 0, NULL, NULL);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint count, const cl_event *list)
+{
+    cl_int err;
+
+    if (tp_icd_check(queue, TP_ICD_QUEUE) == NULL) {
+        return CL_INVALID_COMMAND_QUEUE;
+    }
+    if (count == 0 || list == NULL) {
+        return CL_INVALID_VALUE;
+    }
+    err = enqueue_marker(queue, CL_COMMAND_BARRIER, count, list, NULL);
+    return err == CL_INVALID_EVENT_WAIT_LIST ? CL_INVALID_EVENT : err;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order through host memory. Content of a WRITE is taken when the command is put, long
+ * before the server runs it. That is right unless something that runs before it fills
+ * that memory: a READ still under way (a halo read from one device and written to
+ * another), or the program itself, which then sets a user event of the wait list. Such
+ * content waits behind a gate; the frame goes at once all the same.
+ *
+ * And the server is done with a READ before its content has landed here. Content of another
+ * READ into the same memory, on another stream or of another queue, could overtake it: that
+ * one waits, at the server, for an event that is set when the first has landed.
+ */
+#include "icd/commands/hazard.h"
+#include "icd/commands/enqueue.h"
+#include "icd/objects/context.h"
+#include "icd/objects/event.h"
+#include "icd/objects/object.h"
+
+#include "base/alloc.h"
+
+/** Under tp_icd.lock. */
+static struct tp_list landings = {&landings, &landings};
+static struct tp_list gates = {&gates, &gates};
+
+/** A READ that waits for a landing. */
+struct follower {
+    struct tp_list link;
+    struct _cl_event *landed; /* held; a user event of ours */
+};
+
+void
+tp_icd_landing_add(struct tp_icd_landing *landing, struct _cl_event *ev,
+                   const void *ptr, size_t len, bool bulk)
+{
+    landing->lo = (uintptr_t)ptr;
+    landing->hi = landing->lo + len;
+    landing->bulk = bulk;
+    landing->ev = ev;
+    tp_list_init(&landing->followers);
+    tp_list_push_back(&landings, &landing->link);
+}
+
+static bool
+meets(const struct tp_icd_landing *landing, const void *ptr, size_t len)
+{
+    return (uintptr_t)ptr < landing->hi && landing->lo < (uintptr_t)ptr + len;
+}
+
+/** An event has ended: gates that waited for it are one step nearer to opening. */
+static void
+pass(struct _cl_event *ev)
+{
+    tp_list_for_each_safe(pos, &gates)
+    {
+        struct tp_icd_gate *gate = tp_list_entry(pos, struct tp_icd_gate, link);
+
+        for (size_t i = 0; i < gate->count; i++) {
+            if (gate->events[i] == ev) {
+                gate->events[i] = gate->events[--gate->count];
+                tp_icd_drop_locked(&ev->obj);
+                break;
+            }
+        }
+        if (gate->count == 0) {
+            tp_list_remove(&gate->link);
+            gate->open(gate);
+        }
+    }
+}
+
+/** Ends the user event of a follower and lets go of it. */
+static void
+let_follow(struct follower *follower)
+{
+    struct _cl_event *landed = follower->landed;
+
+    tp_icd_event_end(landed, CL_COMPLETE);
+    atomic_store(&landed->obj.refs, 0);
+    tp_icd_drop_locked(&landed->obj);
+    tp_free(follower);
+}
+
+void
+tp_icd_landing_end(struct tp_icd_landing *landing)
+{
+    struct tp_list *link;
+
+    tp_list_remove(&landing->link);
+    while ((link = tp_list_pop_front(&landing->followers)) != NULL) {
+        let_follow(tp_list_entry(link, struct follower, link));
+    }
+    pass(landing->ev);
+}
+
+/** True if content of a READ of @p op cannot overtake that of a landing. */
+static bool
+comes_after(const struct tp_icd_op *op, const struct tp_icd_landing *landing, bool bulk)
+{
+    return !bulk && !landing->bulk && landing->ev->queue == op->q &&
+           tp_icd_queue_in_order(op->q);
+}
+
+static cl_int
+follow(struct tp_icd_op *op, struct tp_icd_landing *landing)
+{
+    struct follower *follower = tp_zalloc(sizeof(*follower), "follower");
+
+    if (follower == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    follower->landed = tp_icd_user_event(op->q->ctx);
+    if (follower->landed == NULL) {
+        tp_free(follower);
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_list_push_back(&landing->followers, &follower->link);
+    tp_icd_event_subscribe(landing->ev); /* it lands even if nobody waits for it */
+    tp_icd_op_touch(op, landing->ev->session);
+    return tp_icd_op_wait(op, follower->landed);
+}
+
+cl_int
+tp_icd_landing_order(struct tp_icd_op *op, const void *ptr, size_t len, bool bulk)
+{
+    cl_int err = CL_SUCCESS;
+
+    tp_list_for_each(pos, &landings)
+    {
+        struct tp_icd_landing *landing =
+            tp_list_entry(pos, struct tp_icd_landing, link);
+
+        if (err == CL_SUCCESS && meets(landing, ptr, len) &&
+            !comes_after(op, landing, bulk)) {
+            err = follow(op, landing);
+        }
+    }
+    return err;
+}
+
+static bool
+is_unset_user_event(const struct _cl_event *ev)
+{
+    return ev->queue == NULL && !ev->ended;
+}
+
+/** Reasons to wait; an event may count twice. */
+static size_t
+count_reasons(const struct tp_icd_op *op, const void *ptr, size_t len)
+{
+    size_t count = 0;
+
+    tp_list_for_each(pos, &landings)
+    {
+        count += meets(tp_list_entry(pos, struct tp_icd_landing, link), ptr, len);
+    }
+    for (cl_uint i = 0; i < op->wait_count; i++) {
+        count += is_unset_user_event(op->wait_list[i]);
+    }
+    return count;
+}
+
+bool
+tp_icd_gate_needed(const struct tp_icd_op *op, const void *ptr, size_t len)
+{
+    return count_reasons(op, ptr, len) != 0;
+}
+
+/** Adds an event once; it must become known to have ended although nobody waits. */
+static void
+add_reason(struct tp_icd_gate *gate, struct tp_icd_op *op, struct _cl_event *ev)
+{
+    for (size_t i = 0; i < gate->count; i++) {
+        if (gate->events[i] == ev) {
+            return;
+        }
+    }
+    gate->events[gate->count++] = ev;
+    tp_icd_hold(&ev->obj);
+    if (ev->session != NULL) {
+        tp_icd_event_subscribe(ev);
+        tp_icd_op_touch(op, ev->session);
+    } else {
+        ev->on_end = pass;
+    }
+}
+
+cl_int
+tp_icd_gate_init(struct tp_icd_gate *gate, struct tp_icd_op *op, const void *ptr,
+                 size_t len)
+{
+    size_t count = count_reasons(op, ptr, len);
+
+    gate->events = NULL;
+    gate->count = 0;
+    tp_list_init(&gate->link);
+    if (count == 0) {
+        return CL_SUCCESS;
+    }
+    gate->events = tp_alloc_array(count, sizeof(struct _cl_event *), "gate");
+    if (gate->events == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    tp_list_for_each(pos, &landings)
+    {
+        struct tp_icd_landing *landing =
+            tp_list_entry(pos, struct tp_icd_landing, link);
+
+        if (meets(landing, ptr, len)) {
+            add_reason(gate, op, landing->ev);
+        }
+    }
+    for (cl_uint i = 0; i < op->wait_count; i++) {
+        if (is_unset_user_event(op->wait_list[i])) {
+            add_reason(gate, op, op->wait_list[i]);
+        }
+    }
+    tp_list_push_back(&gates, &gate->link);
+    return CL_SUCCESS;
+}
+
+void
+tp_icd_gate_fini(struct tp_icd_gate *gate)
+{
+    tp_list_remove(&gate->link);
+    while (gate->count != 0) {
+        tp_icd_drop_locked(&gate->events[--gate->count]->obj);
+    }
+    tp_free(gate->events);
+    gate->events = NULL;
+}

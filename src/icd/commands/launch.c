@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernel launches: the checks of an ND range against kernel and device, and the frame. */
+#include "icd/commands/enqueue.h"
+#include "icd/icd.h"
+#include "icd/objects/image.h"
+#include "icd/objects/memory.h"
+#include "icd/objects/object.h"
+#include "icd/program/program.h"
+
+#include "base/alloc.h"
+
+enum { FEW_USES = 16 };
+
+/** The arguments of a launch that are not the queue's. */
+struct launch {
+    struct _cl_kernel *kernel;
+    cl_uint dims;
+    const size_t *offset, *global, *local;
+};
+
+/* ---- checks ----------------------------------------------------------------------------- */
+
+static cl_int
+check_kernel(const struct tp_icd_op *op, struct _cl_kernel *kernel,
+             const struct tp_icd_launch_limits **ret_limits)
+{
+    cl_int err;
+
+    if (kernel == NULL) {
+        return CL_INVALID_KERNEL;
+    }
+    if (kernel->program->ctx != op->q->ctx) {
+        return CL_INVALID_CONTEXT;
+    }
+    err = tp_icd_launch_limits(kernel, op->q->dev, ret_limits);
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        if (!kernel->args[i].set) {
+            return CL_INVALID_KERNEL_ARGS;
+        }
+    }
+    return CL_SUCCESS;
+}
+
+/** True if the launch has no work-items: allowed, and done at once. */
+static bool
+is_empty(const struct launch *launch)
+{
+    for (cl_uint i = 0; i < launch->dims && launch->global != NULL; i++) {
+        if (launch->global[i] == 0) {
+            return true;
+        }
+    }
+    return launch->global == NULL;
+}
+
+static cl_int
+check_range(const struct tp_icd_launch_limits *limits, const struct launch *launch)
+{
+    size_t limit = limits->range;
+
+    for (cl_uint i = 0; i < launch->dims && launch->global != NULL; i++) {
+        size_t end;
+
+        if (launch->global[i] > limit) {
+            return CL_INVALID_GLOBAL_WORK_SIZE;
+        }
+        if (launch->offset != NULL &&
+            (__builtin_add_overflow(launch->offset[i], launch->global[i], &end) ||
+             end > limit)) {
+            return CL_INVALID_GLOBAL_OFFSET;
+        }
+    }
+    return CL_SUCCESS;
+}
+
+static cl_int
+check_items(const struct tp_icd_launch_limits *limits, const struct launch *launch)
+{
+    for (cl_uint i = 0; i < launch->dims; i++) {
+        if (launch->local[i] > limits->items[i]) {
+            return CL_INVALID_WORK_ITEM_SIZE;
+        }
+    }
+    return CL_SUCCESS;
+}
+
+/** The work-group against what the kernel requires and the device can. */
+static cl_int
+check_group(const struct tp_icd_launch_limits *limits, const struct launch *launch)
+{
+    const size_t *required = limits->required;
+    bool fixed = required[0] != 0;
+    size_t items = 1;
+
+    for (cl_uint i = 0; i < launch->dims; i++) {
+        if (launch->local[i] == 0 || (fixed && launch->local[i] != required[i]) ||
+            __builtin_mul_overflow(items, launch->local[i], &items)) {
+            return CL_INVALID_WORK_GROUP_SIZE;
+        }
+    }
+    if (limits->group != 0 && items > limits->group) {
+        return CL_INVALID_WORK_GROUP_SIZE;
+    }
+    for (cl_uint i = 0; i < launch->dims && launch->global != NULL; i++) {
+        if (launch->global[i] % launch->local[i] != 0 && !limits->uneven) {
+            return CL_INVALID_WORK_GROUP_SIZE;
+        }
+    }
+    return CL_SUCCESS;
+}
+
+/** Local memory of the kernel and its arguments against what the device has. */
+static cl_int
+check_local_memory(const struct tp_icd_launch_limits *limits,
+                   const struct _cl_kernel *kernel)
+{
+    size_t used = limits->local_used;
+
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        if (kernel->args[i].kind == TP_WIRE_ARG_LOCAL &&
+            __builtin_add_overflow(used, kernel->args[i].size, &used)) {
+            return CL_OUT_OF_RESOURCES;
+        }
+    }
+    return used > limits->local_has ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
+}
+
+static cl_int
+check_args(const struct tp_icd_op *op, const struct tp_icd_launch_limits *limits,
+           const struct _cl_kernel *kernel)
+{
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        const struct tp_icd_arg *arg = &kernel->args[i];
+
+        if (arg->kind == TP_WIRE_ARG_MEM && arg->mem != NULL) {
+            cl_int err = arg->mem->image != NULL ? tp_icd_image_check(op->q, arg->mem)
+                                                 : tp_icd_mem_check(op->q, arg->mem);
+
+            if (err != CL_SUCCESS) {
+                return err == CL_INVALID_MEM_OBJECT ? CL_INVALID_KERNEL_ARGS : err;
+            }
+        }
+    }
+    return check_local_memory(limits, kernel);
+}
+
+static cl_int
+check_launch(const struct tp_icd_op *op, const struct launch *launch)
+{
+    const struct tp_icd_launch_limits *limits;
+    cl_int err = check_kernel(op, launch->kernel, &limits);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if (launch->dims < 1 || launch->dims > 3) {
+        return CL_INVALID_WORK_DIMENSION;
+    }
+    err = check_range(limits, launch);
+    if (err == CL_SUCCESS && launch->local != NULL) {
+        err = check_items(limits, launch);
+    }
+    if (err == CL_SUCCESS && launch->local != NULL) {
+        err = check_group(limits, launch);
+    }
+    return err == CL_SUCCESS ? check_args(op, limits, launch->kernel) : err;
+}
+
+/* ---- the launch ---------------------------------------------------------------------------- */
+
+static cl_int
+put_launch(struct tp_icd_op *op, void *arg)
+{
+    const struct launch *launch = arg;
+    uint64_t sizes[9] = {0};
+    uint16_t count = (uint16_t)(launch->dims * (launch->local != NULL ? 3 : 2));
+
+    if (is_empty(launch)) {
+        return tp_icd_op_put_nothing(op, NULL);
+    }
+    for (cl_uint i = 0; i < launch->dims; i++) {
+        sizes[i] = launch->offset != NULL ? launch->offset[i] : 0;
+        sizes[launch->dims + i] = launch->global[i];
+        sizes[2 * launch->dims + i] = launch->local != NULL ? launch->local[i] : 0;
+    }
+    tp_icd_kernel_ensure(launch->kernel, op->q->session_index);
+    return tp_icd_op_send(op, TP_WIRE_LAUNCH,
+                          &(struct tp_wire_launch){.event = tp_icd_op_event_id(op),
+                                                   .queue = op->q->obj.id,
+                                                   .kernel = launch->kernel->obj.id,
+                                                   .flags = op->flags,
+                                                   .dims = (uint8_t)launch->dims,
+                                                   .sizes = {count, sizes},
+                                                   .wait = tp_icd_op_ids(op)});
+}
+
+/** What the kernel does with its buffers. */
+static void
+fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
+{
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        const struct tp_icd_arg *arg = &kernel->args[i];
+
+        if (arg->kind == TP_WIRE_ARG_MEM && arg->mem != NULL) {
+            bool reads = arg->read_only || (arg->mem->flags & CL_MEM_READ_ONLY) != 0;
+
+            op->uses[op->use_count++] = (struct tp_icd_use){
+                arg->mem, reads ? TP_ICD_USE_READ : TP_ICD_USE_READ | TP_ICD_USE_WRITE};
+        }
+    }
+}
+
+static cl_int
+run_launch(struct tp_icd_op *op, struct launch *launch)
+{
+    struct tp_icd_use few[FEW_USES];
+    cl_int err = check_launch(op, launch);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    op->uses = few;
+    if (launch->kernel->arg_count > FEW_USES) {
+        op->uses =
+            tp_alloc_array(launch->kernel->arg_count, sizeof(*op->uses), "launch");
+        if (op->uses == NULL) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    if (!is_empty(launch)) {
+        fill_uses(op, launch->kernel);
+    }
+    err = tp_icd_op_run(op, put_launch, launch);
+    if (op->uses != few) {
+        tp_free(op->uses);
+    }
+    return err;
+}
+
+cl_int
+tp_icd_run_launch(struct tp_icd_op *op, cl_kernel kernel,
+                  const struct tp_icd_range *range)
+{
+    struct launch launch = {.kernel = tp_icd_check(kernel, TP_ICD_KERNEL),
+                            .dims = range->dims,
+                            .offset = range->offset,
+                            .global = range->global,
+                            .local = range->local};
+
+    return run_launch(op, &launch);
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
+                          const size_t *offset, const size_t *global,
+                          const size_t *local, cl_uint wait_count,
+                          const cl_event *wait_list, cl_event *event)
+{
+    const struct tp_icd_range range = {dims, offset, global, local};
+    struct tp_icd_op op;
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_NDRANGE_KERNEL, wait_count,
+                                wait_list, event);
+
+    return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint wait_count,
+                 const cl_event *wait_list, cl_event *event)
+{
+    static const size_t one = 1;
+    const struct tp_icd_range range = {1, NULL, &one, &one};
+    struct tp_icd_op op;
+    cl_int err =
+        tp_icd_op_init(&op, queue, CL_COMMAND_TASK, wait_count, wait_list, event);
+
+    return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
+}

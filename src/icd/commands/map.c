@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Map and unmap. A map returns a pointer into the shadow of the object, memory of this
+ * process as large as the object and never moved, or into the program's own memory
+ * (CL_MEM_USE_HOST_PTR). Mapping reads the region, unmapping writes back what was mapped
+ * for writing. All maps of a buffer and its parts are in the list of the root.
+ */
+#include "icd/commands/map.h"
+#include "icd/commands/enqueue.h"
+#include "icd/commands/geometry.h"
+#include "icd/commands/read_write.h"
+#include "icd/icd.h"
+#include "icd/objects/image.h"
+#include "icd/objects/memory.h"
+#include "icd/session/shared_memory.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/alloc.h"
+
+static const cl_map_flags writing = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
+
+/** What a map or an unmap hands over to its put function. */
+struct request {
+    struct tp_icd_map want; /**< map: what is asked for; unmap: what is written back */
+    bool writes; /**< unmap: something is */
+    struct tp_icd_map *map; /**< the map made, or ended */
+};
+
+/* ---- the list of maps; under the lock --------------------------------------------------- */
+
+/** Memory for all maps of a root object. NULL: none left. */
+static uint8_t *
+shadow_of(struct _cl_mem *root)
+{
+    void *memory;
+
+    if (root->shadow == NULL && root->host_ptr != NULL) {
+        root->shadow = root->host_ptr;
+    }
+    if (root->shadow == NULL && root->ctx->session_count == 1) {
+        root->shadow =
+            tp_icd_share_alloc(root->ctx->sessions[0], tp_icd_mem_host_bytes(root));
+        root->shares_shadow = root->shadow != NULL;
+    }
+    if (root->shadow == NULL) {
+        memory = mmap(NULL, tp_icd_mem_host_bytes(root), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        root->shadow = memory == MAP_FAILED ? NULL : memory;
+    }
+    return root->shadow;
+}
+
+/** True if two regions of one image share an element. */
+static bool
+regions_meet(const struct tp_icd_map *a, const struct tp_icd_map *b)
+{
+    for (int i = 0; i < 3; i++) {
+        if (!tp_icd_ranges_meet(a->origin[i], a->region[i], b->origin[i],
+                                b->region[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** True if two maps of one root have a byte in common. */
+static bool
+maps_meet(const struct tp_icd_map *a, const struct tp_icd_map *b)
+{
+    return tp_icd_ranges_meet(a->offset, a->size, b->offset, b->size) &&
+           (a->mem != b->mem || a->mem->image == NULL || regions_meet(a, b));
+}
+
+static bool
+meets_writer(const struct _cl_mem *root, const struct tp_icd_map *want)
+{
+    tp_list_for_each(pos, &root->maps)
+    {
+        const struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
+
+        if ((map->flags & writing) != 0 && maps_meet(map, want)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static cl_int
+add_map(struct request *req)
+{
+    struct _cl_mem *root = tp_icd_mem_root(req->want.mem);
+    uint8_t *shadow = shadow_of(root);
+    struct tp_icd_map *map;
+
+    if (shadow == NULL) {
+        return CL_MAP_FAILURE;
+    }
+    if ((req->want.flags & writing) != 0 && meets_writer(root, &req->want)) {
+        return CL_INVALID_OPERATION;
+    }
+    map = tp_zalloc(sizeof(*map), "map");
+    if (map == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    *map = req->want;
+    map->ptr = shadow + map->offset;
+    tp_list_push_back(&root->maps, &map->link);
+    map->mem->map_count++;
+    req->map = map;
+    return CL_SUCCESS;
+}
+
+/** The content of a map, between its memory and the object. */
+static void
+content_of(const struct tp_icd_map *map, struct tp_icd_content *content)
+{
+    const struct tp_icd_image *image = map->mem->image;
+
+    if (image == NULL) {
+        tp_icd_content_set(content, map->mem, map->offset - map->mem->origin, map->size,
+                           map->ptr);
+    } else {
+        tp_icd_content_set_image(
+            content, map->mem, map->origin, map->region,
+            tp_icd_image_row_step(image, image->row_pitch, image->slice_pitch),
+            image->slice_pitch, map->ptr);
+    }
+    content->hold_mem = true;
+}
+
+static void
+remove_map(struct tp_icd_map *map)
+{
+    map->mem->map_count--;
+    tp_list_remove(&map->link);
+}
+
+/**
+ * Finds the map that an unmap of this pointer ends. Of several with one pointer, those that
+ * write stay until last, so that what the program still writes is not lost.
+ */
+static struct tp_icd_map *
+find_map(struct _cl_mem *mem, const void *ptr)
+{
+    struct tp_icd_map *found = NULL;
+
+    tp_list_for_each(pos, &tp_icd_mem_root(mem)->maps)
+    {
+        struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
+
+        if (map->mem == mem && map->ptr == ptr &&
+            (found == NULL || (found->flags & writing) != 0)) {
+            found = map;
+        }
+    }
+    return found;
+}
+
+/** The region to write back when this pointer is unmapped; NULL: none. */
+static const struct tp_icd_map *
+find_written(struct _cl_mem *mem, const void *ptr)
+{
+    tp_list_for_each(pos, &tp_icd_mem_root(mem)->maps)
+    {
+        const struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
+
+        if (map->mem == mem && map->ptr == ptr && (map->flags & writing) != 0) {
+            return map;
+        }
+    }
+    return NULL;
+}
+
+/* ---- map ------------------------------------------------------------------------------------ */
+
+cl_int
+tp_icd_map_flags_check(const struct _cl_mem *mem, cl_map_flags flags)
+{
+    if ((flags & ~(CL_MAP_READ | writing)) != 0 ||
+        ((flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0 &&
+         (flags & (CL_MAP_READ | CL_MAP_WRITE)) != 0)) {
+        return CL_INVALID_VALUE;
+    }
+    return tp_icd_mem_host_may(mem, flags) ? CL_SUCCESS : CL_INVALID_OPERATION;
+}
+
+static cl_int
+check_map(const struct tp_icd_op *op, cl_mem buffer, cl_map_flags flags, size_t offset,
+          size_t size)
+{
+    cl_int err = tp_icd_buffer_check(op->q, buffer);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if (size == 0 || !tp_icd_range_fits(offset, size, buffer->size)) {
+        return CL_INVALID_VALUE;
+    }
+    return tp_icd_map_flags_check(buffer, flags);
+}
+
+static cl_int
+put_map(struct tp_icd_op *op, void *arg)
+{
+    struct request *req = arg;
+    struct tp_icd_content content;
+    cl_int err = add_map(req);
+
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if ((req->want.flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0) {
+        err = tp_icd_op_put_nothing(op, NULL);
+    } else {
+        content_of(req->map, &content);
+        err = tp_icd_put_read(op, &content);
+    }
+    if (err != CL_SUCCESS) {
+        remove_map(req->map);
+        tp_free(req->map);
+        req->map = NULL;
+    }
+    return err;
+}
+
+/** A blocking map has failed: it never was. */
+static void
+cancel_map(struct request *req)
+{
+    tp_icd_lock();
+    remove_map(req->map);
+    tp_icd_unlock();
+    tp_free(req->map);
+}
+
+cl_int
+tp_icd_map_run(struct tp_icd_op *op, const struct tp_icd_map *want, void **ret_ptr)
+{
+    bool reads = (want->flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
+    struct tp_icd_use use = {.mem = want->mem, .how = TP_ICD_USE_READ};
+    struct request req = {.want = *want};
+    cl_int err;
+
+    op->strict = true;
+    op->need_event = reads;
+    op->uses = &use;
+    op->use_count = reads ? 1 : 0;
+    err = tp_icd_op_run(op, put_map, &req);
+    if (err == CL_SUCCESS) {
+        *ret_ptr = req.map->ptr;
+    } else if (req.map != NULL) {
+        cancel_map(&req);
+    }
+    return err;
+}
+
+void *CL_API_CALL
+tp_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                      cl_map_flags flags, size_t offset, size_t size,
+                      cl_uint wait_count, const cl_event *wait_list, cl_event *event,
+                      cl_int *errcode_ret)
+{
+    struct tp_icd_op op;
+    void *ptr = NULL;
+    cl_int err =
+        tp_icd_op_init(&op, queue, CL_COMMAND_MAP_BUFFER, wait_count, wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        op.blocking = blocking != CL_FALSE;
+        err = check_map(&op, buffer, flags, offset, size);
+    }
+    if (err == CL_SUCCESS) {
+        const struct tp_icd_map want = {.mem = buffer,
+                                        .offset = buffer->origin + offset,
+                                        .size = size,
+                                        .flags = flags};
+
+        err = tp_icd_map_run(&op, &want, &ptr);
+    }
+    if (errcode_ret != NULL) {
+        *errcode_ret = err;
+    }
+    return ptr;
+}
+
+/* ---- unmap ---------------------------------------------------------------------------------- */
+
+static cl_int
+put_unmap(struct tp_icd_op *op, void *arg)
+{
+    struct request *req = arg;
+    struct tp_icd_content content;
+
+    if (!req->writes) {
+        return tp_icd_op_put_nothing(op, NULL);
+    }
+    content_of(&req->want, &content);
+    return tp_icd_put_write(op, &content);
+}
+
+/** Takes the map out of the list; gives what must be written back. */
+static bool
+take_map(struct request *req, struct _cl_mem *mem, const void *ptr)
+{
+    const struct tp_icd_map *written;
+
+    tp_icd_lock();
+    req->map = find_map(mem, ptr);
+    written = find_written(mem, ptr);
+    if (written != NULL) {
+        req->want = *written;
+        req->writes = true;
+    }
+    if (req->map != NULL) {
+        remove_map(req->map);
+    }
+    tp_icd_unlock();
+    return req->map != NULL;
+}
+
+static bool
+is_whole(const struct tp_icd_map *map)
+{
+    const struct _cl_mem *mem = map->mem;
+
+    if (mem->image != NULL) {
+        return tp_icd_image_region_is_whole(mem, map->region);
+    }
+    return mem->parent == NULL && map->size == mem->size;
+}
+
+static void
+put_back_map(struct request *req)
+{
+    tp_icd_lock();
+    tp_list_push_back(&tp_icd_mem_root(req->map->mem)->maps, &req->map->link);
+    req->map->mem->map_count++;
+    tp_icd_unlock();
+}
+
+cl_int CL_API_CALL
+tp_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memobj, void *ptr,
+                           cl_uint wait_count, const cl_event *wait_list,
+                           cl_event *event)
+{
+    struct tp_icd_op op;
+    struct request req = {.writes = false};
+    struct tp_icd_use use = {.mem = memobj, .how = TP_ICD_USE_WRITE};
+    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_UNMAP_MEM_OBJECT, wait_count,
+                                wait_list, event);
+
+    if (err == CL_SUCCESS) {
+        err = tp_icd_mem_check(op.q, memobj);
+    }
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    if (!take_map(&req, memobj, ptr)) {
+        return CL_INVALID_VALUE;
+    }
+    op.uses = &use;
+    op.use_count = req.writes;
+    if (req.writes && is_whole(&req.want)) {
+        use.how |= TP_ICD_USE_WHOLE;
+    }
+    err = tp_icd_op_run(&op, put_unmap, &req);
+    if (err == CL_SUCCESS) {
+        tp_free(req.map);
+    } else {
+        put_back_map(&req);
+    }
+    return err;
+}

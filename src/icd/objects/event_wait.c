@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking for the end of events, waiting for it, and wait lists of commands. */
+#include "icd/icd.h"
+#include "icd/objects/context.h"
+#include "icd/objects/event.h"
+#include "icd/objects/event_int.h"
+#include "icd/objects/object.h"
+#include "icd/session/session.h"
+
+void
+tp_icd_event_set_told(struct _cl_event *ev)
+{
+    if (!ev->told) {
+        ev->told = true;
+        tp_icd_session_count_told(ev->session, 1);
+    }
+}
+
+void
+tp_icd_event_put_subscribe(struct _cl_event *ev)
+{
+    struct tp_wire_subscribe msg = {.events = {.count = 1, .data = &ev->obj.id}};
+
+    if (ev->session != NULL && !ev->told) {
+        tp_icd_put(ev->session, TP_WIRE_SUBSCRIBE, &msg);
+        tp_icd_event_set_told(ev);
+        tp_icd_event_keep(ev);
+    }
+}
+
+void
+tp_icd_event_subscribe(struct _cl_event *ev)
+{
+    if (ev->ended || ev->session == NULL) {
+        return;
+    }
+    tp_icd_event_put_subscribe(ev);
+    if (!ev->expecting) {
+        ev->expecting = true;
+        tp_icd_expect(ev->session);
+    }
+}
+
+cl_int
+tp_icd_event_wait(struct _cl_event *ev)
+{
+    bool ended;
+
+    if (ev->session == NULL) {
+        return tp_icd_event_wait_unread(ev);
+    }
+    tp_icd_lock();
+    ended = ev->ended;
+    if (!ended) {
+        tp_icd_event_put_subscribe(ev);
+    }
+    tp_icd_unlock();
+    if (!ended && tp_icd_wait(ev->session, &ev->ended) != TELPHER_OK) {
+        return tp_icd_event_wait_unread(
+            ev); /* a lost place lets go of the program's memory first */
+    }
+    return ev->status;
+}
+
+/* ---- wait lists ------------------------------------------------------------------------------ */
+
+cl_int
+tp_icd_check_wait_list(const struct _cl_context *ctx, cl_uint count,
+                       const cl_event *list)
+{
+    if ((count == 0) != (list == NULL) || count > UINT16_MAX - 64) {
+        return CL_INVALID_EVENT_WAIT_LIST;
+    }
+    for (cl_uint i = 0; i < count; i++) {
+        struct _cl_event *ev = tp_icd_check(list[i], TP_ICD_EVENT);
+
+        if (ev == NULL) {
+            return CL_INVALID_EVENT_WAIT_LIST;
+        }
+        if (ev->ctx != ctx) {
+            return CL_INVALID_CONTEXT;
+        }
+    }
+    return CL_SUCCESS;
+}
+
+/** Makes a user event of the same id at a place, set when the event itself ends. */
+static void
+make_proxy(struct tp_icd_session *session, struct _cl_context *ctx,
+           struct _cl_event *ev)
+{
+    uint32_t bit = 1U << tp_icd_context_session(ctx, session);
+    struct tp_wire_user_event_create msg = {.event = ev->obj.id,
+                                            .context = ctx->obj.id};
+
+    if ((ev->proxies & bit) != 0) {
+        return;
+    }
+    tp_icd_put(session, TP_WIRE_USER_EVENT_CREATE, &msg);
+    ev->proxies |= bit;
+    if (ev->ended) {
+        struct tp_wire_user_event_set set = {.event = ev->obj.id, .status = ev->status};
+
+        tp_icd_put(session, TP_WIRE_USER_EVENT_SET, &set);
+    } else if (ev->session != NULL) {
+        tp_icd_event_subscribe(ev);
+        tp_icd_session_set_dirty(ev->session);
+    } /* a user event: who may set it holds it; when nobody may, nothing waits for it */
+}
+
+void
+tp_icd_wait_id(struct tp_icd_session *session, struct _cl_context *ctx,
+               struct _cl_event *ev, uint64_t *ids, uint16_t *count)
+{
+    if (ev->ended && ev->status == CL_COMPLETE) {
+        return;
+    }
+    if (ev->session != session) {
+        make_proxy(session, ctx, ev);
+    }
+    ids[(*count)++] = ev->obj.id;
+}
+
+cl_int
+tp_icd_wait_ids(struct tp_icd_session *session, struct _cl_context *ctx, cl_uint count,
+                const cl_event *list, uint64_t *ids, uint16_t *ret_count)
+{
+    uint16_t used = 0;
+
+    for (cl_uint i = 0; i < count; i++) {
+        tp_icd_wait_id(session, ctx, list[i], ids, &used);
+    }
+    *ret_count = used;
+    return CL_SUCCESS;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all handles have in common: the check of a handle, the two reference counts, the
+ * lock of the library, and the answer of a query.
+ */
+#include "icd/objects/object.h"
+#include "base/container/map.h"
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+
+/** Objects whose last hold fell under the lock; linked by dispatch_data. */
+static struct tp_icd_object *dead;
+
+/**
+ * Addresses of all live cl_mem and cl_sampler. A kernel argument is bytes of the program:
+ * whether they are such an object is asked here, without a look at what they may point to.
+ */
+static struct tp_map args;
+static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf */
+
+static bool
+may_be_argument(const struct tp_icd_object *obj)
+{
+    return obj->kind == TP_ICD_MEM || obj->kind == TP_ICD_SAMPLER;
+}
+
+static void
+note_argument(struct tp_icd_object *obj, bool alive)
+{
+    pthread_mutex_lock(&args_lock);
+    if (alive) {
+        (void)tp_map_put(&args, (uintptr_t)obj, obj); /* no room was logged */
+    } else {
+        tp_map_remove(&args, (uintptr_t)obj);
+    }
+    pthread_mutex_unlock(&args_lock);
+}
+
+static bool
+is_argument(const void *handle, enum tp_icd_kind kind)
+{
+    const struct tp_icd_object *obj = NULL;
+    bool found;
+
+    pthread_mutex_lock(&args_lock);
+    if (handle != NULL) {
+        obj = tp_map_get(&args, (uintptr_t)handle);
+    }
+    found = obj != NULL && obj->kind == (uint32_t)kind;
+    pthread_mutex_unlock(&args_lock);
+    return found;
+}
+
+bool
+tp_icd_is_mem(const void *handle)
+{
+    return is_argument(handle, TP_ICD_MEM);
+}
+
+bool
+tp_icd_is_sampler(const void *handle)
+{
+    return is_argument(handle, TP_ICD_SAMPLER);
+}
+
+void
+tp_icd_object_init(struct tp_icd_object *obj, enum tp_icd_kind kind, uint64_t id,
+                   void (*destroy)(struct tp_icd_object *obj))
+{
+    obj->dispatch = tp_icd.dispatch;
+    obj->dispatch_data = NULL;
+    obj->kind = kind;
+    obj->id = id;
+    obj->destroy = destroy;
+    atomic_init(&obj->refs, 1);
+    atomic_init(&obj->holds, 1);
+    if (may_be_argument(obj)) {
+        note_argument(obj, true);
+    }
+}
+
+void *
+tp_icd_check(const void *handle, enum tp_icd_kind kind)
+{
+    const struct tp_icd_object *obj = handle;
+
+    if (obj == NULL || ((uintptr_t)obj & (_Alignof(struct tp_icd_object) - 1)) != 0) {
+        return NULL;
+    }
+    if (obj->kind != (uint32_t)kind || tp_icd_forked()) {
+        return NULL;
+    }
+    return (void *)(uintptr_t)handle;
+}
+
+void
+tp_icd_hold(struct tp_icd_object *obj)
+{
+    atomic_fetch_add_explicit(&obj->holds, 1, memory_order_relaxed);
+}
+
+/** @return true if this was the last hold. */
+static bool
+unhold(struct tp_icd_object *obj)
+{
+    uint32_t old = atomic_fetch_sub_explicit(&obj->holds, 1, memory_order_acq_rel);
+
+    tp_assert(old != 0);
+    return old == 1;
+}
+
+static void
+destroy(struct tp_icd_object *obj)
+{
+    if (may_be_argument(obj)) {
+        note_argument(obj, false);
+    }
+    obj->kind = TP_ICD_DEAD;
+    obj->destroy(obj);
+}
+
+void
+tp_icd_drop(struct tp_icd_object *obj)
+{
+    if (obj != NULL && unhold(obj)) {
+        destroy(obj);
+    }
+}
+
+void
+tp_icd_drop_locked(struct tp_icd_object *obj)
+{
+    if (obj != NULL && unhold(obj)) {
+        obj->dispatch_data = dead;
+        dead = obj;
+    }
+}
+
+void
+tp_icd_retain(struct tp_icd_object *obj)
+{
+    /* A handle that the program let go and got again from a query, while another object
+     * kept this one alive, counts from 0. */
+    if (atomic_fetch_add_explicit(&obj->refs, 1, memory_order_relaxed) == 0) {
+        tp_icd_hold(obj);
+    }
+}
+
+void
+tp_icd_release(struct tp_icd_object *obj)
+{
+    uint32_t old = atomic_load_explicit(&obj->refs, memory_order_relaxed);
+
+    do {
+        if (old == 0) {
+            return; /* released more often than retained */
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+        &obj->refs, &old, old - 1, memory_order_acq_rel, memory_order_relaxed));
+    if (old == 1) {
+        tp_icd_drop(obj);
+    }
+}
+
+void
+tp_icd_lock(void)
+{
+    pthread_mutex_lock(&tp_icd.lock);
+}
+
+void
+tp_icd_unlock(void)
+{
+    struct tp_icd_object *list = dead;
+
+    dead = NULL;
+    pthread_mutex_unlock(&tp_icd.lock);
+    while (list != NULL) {
+        struct tp_icd_object *obj = list;
+
+        list = obj->dispatch_data;
+        destroy(obj);
+    }
+}
+
+cl_int
+tp_icd_answer(size_t value_size, void *value, size_t *size_ret, const void *src,
+              size_t len)
+{
+    if (value != NULL) {
+        if (value_size < len) {
+            return CL_INVALID_VALUE;
+        }
+        if (len != 0) {
+            memcpy(value, src, len);
+        }
+    }
+    if (size_ret != NULL) {
+        *size_ret = len;
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_answer_text(size_t value_size, void *value, size_t *size_ret, const char *text)
+{
+    return tp_icd_answer(value_size, value, size_ret, text, strlen(text) + 1);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts of devices. The server's driver partitions, which costs a round trip; the reply
+ * says in what the parts differ from the device, so that their queries cost none. A part
+ * belongs to the session that made it.
+ */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/objects/callback.h"
+#include "icd/objects/object.h"
+#include "icd/objects/platform.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/container/refcount.h"
+
+/** What the parts made by one call share. */
+struct tp_icd_subs {
+    struct tp_refcount refs; /**< one a part */
+    struct tp_icd_session *session;
+    struct tp_icd_facts *facts; /**< in what they differ from the parent */
+    uint32_t first; /**< number of the first one; the others differ from that */
+};
+
+static _Atomic uint64_t next_number = TP_WIRE_SUB_DEVICE_FIRST;
+
+bool
+tp_icd_sub_device_fact(const struct _cl_device_id *dev, uint32_t param,
+                       struct tp_wire_fact *ret_fact)
+{
+    const struct tp_icd_subs *subs = dev->subs;
+
+    return tp_icd_facts_get(subs->facts, TP_WIRE_FACT_DEVICE, dev->index, dev->platform,
+                            param, ret_fact) ||
+           tp_icd_facts_get(subs->facts, TP_WIRE_FACT_DEVICE, subs->first,
+                            dev->platform, param, ret_fact);
+}
+
+struct tp_icd_session *
+tp_icd_sub_device_session(const struct _cl_device_id *dev)
+{
+    return dev->subs->session;
+}
+
+/* ---- life ---------------------------------------------------------------------------- */
+
+static void
+subs_unref(struct tp_icd_subs *subs)
+{
+    if (tp_refcount_put(&subs->refs)) {
+        tp_icd_facts_destroy(subs->facts);
+        tp_free(subs);
+    }
+}
+
+static void
+sub_device_destroy(struct tp_icd_object *obj)
+{
+    struct _cl_device_id *dev = (struct _cl_device_id *)obj;
+
+    tp_icd_lock();
+    tp_icd_put_release(dev->subs->session, obj->id);
+    tp_icd_unlock();
+    subs_unref(dev->subs);
+    tp_icd_drop(&dev->parent->obj);
+    tp_free(dev);
+}
+
+/** Makes the handle of one part. @return NULL: no memory, the server's part is released */
+static struct _cl_device_id *
+sub_device_create(struct _cl_device_id *parent, struct tp_icd_subs *subs,
+                  uint32_t number)
+{
+    struct _cl_device_id *dev = tp_zalloc(sizeof(*dev), "sub-device");
+    uint64_t id = tp_wire_id(TP_WIRE_KIND_DEVICE, number);
+
+    if (dev == NULL) {
+        tp_icd_lock();
+        tp_icd_put_release(subs->session, id);
+        tp_icd_unlock();
+        return NULL;
+    }
+    tp_icd_object_init(&dev->obj, TP_ICD_DEVICE, id, sub_device_destroy);
+    dev->server = parent->server;
+    dev->platform = parent->platform;
+    dev->parent = parent;
+    dev->subs = subs;
+    dev->index = number;
+    dev->type = parent->type & ~(cl_device_type)CL_DEVICE_TYPE_DEFAULT;
+    tp_refcount_get(&subs->refs);
+    tp_icd_hold(&parent->obj);
+    tp_icd_device_limits(dev);
+    return dev;
+}
+
+cl_int
+tp_clRetainDevice(cl_device_id device)
+{
+    struct _cl_device_id *dev = tp_icd_check(device, TP_ICD_DEVICE);
+
+    if (dev == NULL) {
+        return CL_INVALID_DEVICE;
+    }
+    if (dev->parent != NULL) { /* devices of servers are not counted */
+        tp_icd_retain(&dev->obj);
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_clReleaseDevice(cl_device_id device)
+{
+    struct _cl_device_id *dev = tp_icd_check(device, TP_ICD_DEVICE);
+
+    if (dev == NULL) {
+        return CL_INVALID_DEVICE;
+    }
+    if (dev->parent != NULL) {
+        tp_icd_release(&dev->obj);
+    }
+    return CL_SUCCESS;
+}
+
+/* ---- the request ----------------------------------------------------------------------- */
+
+/** One SUB_DEVICES under way. */
+struct ask {
+    struct tp_icd_request req;
+    struct tp_icd_session *session;
+    uint64_t values[TP_WIRE_SUB_DEVICES_MAX + 1]; /**< type, then its numbers */
+    uint16_t value_count;
+    uint32_t room;
+    cl_int result;
+    uint32_t count; /**< of parts, as the server says */
+    struct tp_icd_facts *facts; /**< NULL until it has made them */
+};
+
+static void
+take_reply(struct ask *ask, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_sub_devices_reply msg;
+
+    if (type != TP_WIRE_SUB_DEVICES_REPLY ||
+        !tp_wire_get_sub_devices_reply(body, end, &msg)) {
+        ask->result =
+            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+        return;
+    }
+    ask->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    ask->count = msg.count;
+    if (ask->result != CL_SUCCESS || ask->room == 0) {
+        return;
+    }
+    if (msg.count == 0 || msg.count > ask->room) {
+        ask->result = tp_icd_cl_error(TELPHER_ERR_PROTO);
+        return;
+    }
+    ask->result = tp_icd_cl_error(
+        tp_icd_facts_create(msg.facts.data, msg.facts.len, &ask->facts));
+}
+
+static void
+on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct ask *ask = req->user;
+
+    take_reply(ask, type, body, end);
+    tp_icd_settle(ask->session, req);
+}
+
+/** Asks the server and waits. @param first number of the first part */
+static cl_int
+ask_server(struct ask *ask, const struct _cl_device_id *dev, uint32_t first)
+{
+    const struct tp_wire_sub_devices msg = {
+        .request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
+        .device = dev->index,
+        .first = first,
+        .room = ask->room,
+        .properties = {ask->value_count, ask->values}};
+    telpher_status status;
+
+    ask->req =
+        (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = ask};
+    status = tp_icd_ask(ask->session, &ask->req, TP_WIRE_SUB_DEVICES, &msg);
+    return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
+}
+
+/* ---- clCreateSubDevices ------------------------------------------------------------------ */
+
+static bool
+can_partition(const struct _cl_device_id *dev, cl_device_partition_property how)
+{
+    cl_device_partition_property list[TP_ICD_PARTITIONS_MAX];
+    size_t count = tp_icd_device_partitions(dev, list), i = 0;
+
+    while (i < count && list[i] != how) {
+        i++;
+    }
+    return i < count;
+}
+
+static const struct _cl_device_id *
+root_of(const struct _cl_device_id *dev)
+{
+    while (dev->parent != NULL) {
+        dev = dev->parent;
+    }
+    return dev;
+}
+
+/** Takes the program's list; never looks behind its first 0. */
+static cl_int
+read_properties(struct ask *ask, const struct _cl_device_id *dev,
+                const cl_device_partition_property *list)
+{
+    bool counts;
+    size_t most;
+
+    if (list == NULL || !can_partition(root_of(dev), list[0])) {
+        return CL_INVALID_VALUE;
+    }
+    if (!can_partition(dev, list[0])) {
+        return CL_DEVICE_PARTITION_FAILED; /* other devices of its kind can be */
+    }
+    counts = list[0] == CL_DEVICE_PARTITION_BY_COUNTS;
+    most = counts ? TP_WIRE_SUB_DEVICES_MAX : 1;
+    ask->values[0] = (uint64_t)list[0];
+    ask->value_count = 1;
+    while (list[ask->value_count] != 0) {
+        if (ask->value_count > most) {
+            return counts ? CL_INVALID_DEVICE_PARTITION_COUNT : CL_INVALID_VALUE;
+        }
+        ask->values[ask->value_count] = (uint64_t)list[ask->value_count];
+        ask->value_count++;
+    }
+    if (ask->value_count == 1) {
+        return counts ? CL_INVALID_DEVICE_PARTITION_COUNT : CL_INVALID_VALUE;
+    }
+    return CL_SUCCESS;
+}
+
+/** Reserves numbers. @return false: all 2^32 have been used */
+static bool
+reserve_numbers(uint32_t count, uint32_t *ret_first)
+{
+    uint64_t first = atomic_fetch_add(&next_number, count);
+
+    *ret_first = (uint32_t)first;
+    return first + count <= UINT32_MAX;
+}
+
+/** Makes the handles of what the server made; all or none. */
+static cl_int
+make_handles(struct ask *ask, struct _cl_device_id *parent, uint32_t first,
+             cl_device_id *devices)
+{
+    struct tp_icd_subs *subs = tp_zalloc(sizeof(*subs), "sub-devices");
+    cl_int err = subs == NULL ? CL_OUT_OF_HOST_MEMORY : CL_SUCCESS;
+    uint32_t made = 0;
+
+    if (subs == NULL) {
+        return err;
+    }
+    tp_refcount_init(&subs->refs);
+    subs->session = ask->session;
+    subs->first = first;
+    subs->facts = ask->facts;
+    ask->facts = NULL;
+    for (uint32_t i = 0; i < ask->count; i++) {
+        struct _cl_device_id *dev = sub_device_create(parent, subs, first + i);
+
+        if (dev == NULL) {
+            err = CL_OUT_OF_HOST_MEMORY;
+        } else {
+            devices[made++] = dev;
+        }
+    }
+    while (err != CL_SUCCESS && made > 0) {
+        tp_icd_release(&devices[--made]->obj);
+    }
+    subs_unref(subs);
+    return err;
+}
+
+static cl_int
+partition(struct ask *ask, struct _cl_device_id *dev, cl_uint num_devices,
+          cl_device_id *devices)
+{
+    telpher_status status = tp_icd_session_of(dev, &ask->session);
+    uint32_t first;
+    cl_int err;
+
+    if (status != TELPHER_OK) {
+        return tp_icd_cl_error(status);
+    }
+    ask->room =
+        devices == NULL ? 0 : TP_MIN(num_devices, (cl_uint)TP_WIRE_SUB_DEVICES_MAX);
+    if (!reserve_numbers(ask->room, &first)) {
+        return CL_OUT_OF_RESOURCES;
+    }
+    err = ask_server(ask, dev, first);
+    if (err == CL_SUCCESS && devices != NULL) {
+        err = make_handles(ask, dev, first, devices);
+    }
+    tp_icd_facts_destroy(ask->facts);
+    return err;
+}
+
+cl_int
+tp_clCreateSubDevices(cl_device_id device,
+                      const cl_device_partition_property *properties,
+                      cl_uint num_devices, cl_device_id *devices,
+                      cl_uint *num_devices_ret)
+{
+    struct _cl_device_id *dev = tp_icd_check(device, TP_ICD_DEVICE);
+    struct ask *ask;
+    cl_int err;
+
+    if (dev == NULL) {
+        return CL_INVALID_DEVICE;
+    }
+    if (devices != NULL && num_devices == 0) {
+        return CL_INVALID_VALUE;
+    }
+    ask = tp_zalloc(sizeof(*ask), "sub-devices");
+    if (ask == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    err = read_properties(ask, dev, properties);
+    if (err == CL_SUCCESS) {
+        err = partition(ask, dev, num_devices, devices);
+    }
+    if (err == CL_SUCCESS && num_devices_ret != NULL) {
+        *num_devices_ret = ask->count;
+    }
+    tp_free(ask);
+    return err;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building, compiling, linking: one request for each place, all on their way at once; the
+ * last reply merges the results, whoever reads it, and then wakes the caller or, if there
+ * is one, runs the callback.
+ */
+#include "icd/program/build.h"
+#include "icd/icd.h"
+#include "icd/objects/callback.h"
+#include "icd/objects/context.h"
+#include "icd/objects/object.h"
+#include "icd/objects/platform.h"
+#include "icd/program/program.h"
+#include "icd/session/session.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "wire/files.h"
+
+void
+tp_icd_build_free(struct tp_icd_build *b)
+{
+    for (uint32_t i = 0; i < TP_ICD_SESSIONS_MAX; i++) {
+        tp_icd_blob_fini(&b->parts[i].facts);
+    }
+    tp_icd_drop(&b->p->pub.obj);
+    tp_icd_includes_fini(&b->includes);
+    tp_free(b->inputs);
+    tp_free(b->selected);
+    tp_free(b);
+}
+
+/* ---- results ----------------------------------------------------------------------------- */
+
+static void
+run_notify(void *arg)
+{
+    struct tp_icd_build *b = arg;
+
+    b->notify(&b->p->pub, b->user);
+    tp_icd_build_free(b);
+}
+
+/** All parts have their results. */
+static void
+merge(struct tp_icd_build *b)
+{
+    bool notify = b->notify != NULL;
+
+    tp_icd_lock();
+    for (uint32_t i = 0; i < b->p->pub.ctx->session_count; i++) {
+        if (b->parts[i].asked) {
+            tp_icd_build_merge_part(b, &b->parts[i]);
+        }
+    }
+    b->p->pub.building = false;
+    tp_icd_unlock();
+    if (!notify) {
+        tp_icd_settle(NULL, &b->merged); /* b is the caller's from here on */
+    } else if (tp_icd_callback(run_notify, b) != TELPHER_OK) {
+        run_notify(b);
+    }
+}
+
+/** One of those that merge() waits for is done. */
+static void
+step(struct tp_icd_build *b)
+{
+    bool last;
+
+    tp_icd_lock();
+    last = --b->open == 0;
+    tp_icd_unlock();
+    if (last) {
+        merge(b);
+    }
+}
+
+/** The part has its result: b may be gone afterwards. */
+static void
+part_end(struct tp_icd_build_part *part)
+{
+    struct tp_icd_build *b = part->build;
+
+    tp_icd_settle(b->p->pub.ctx->sessions[part->session_index], &part->req);
+    step(b);
+}
+
+static void
+on_facts(struct tp_icd_incoming *in)
+{
+    struct tp_icd_build_part *part = in->user;
+
+    if (in->status != TELPHER_OK) {
+        part->result = tp_icd_cl_error(in->status);
+        tp_icd_blob_fini(in);
+    }
+    part_end(part);
+}
+
+static void
+on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct tp_icd_build_part *part = req->user;
+    struct tp_wire_build_reply msg;
+
+    if (type != TP_WIRE_BUILD_REPLY || !tp_wire_get_build_reply(body, end, &msg)) {
+        part->result =
+            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+        part_end(part);
+        return;
+    }
+    part->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    tp_icd_blob_receive(&part->facts,
+                        part->build->p->pub.ctx->sessions[part->session_index],
+                        &msg.facts, msg.transfer, msg.size);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/** Sends the files that the build includes in front of it. Under the lock. */
+static telpher_status
+put_files(struct tp_icd_build *b, struct tp_icd_session *session)
+{
+    const struct tp_buf *records = &b->includes.records;
+    struct tp_wire_program_files msg = {.program = b->p->pub.obj.id,
+                                        .size = tp_buf_len(records)};
+    telpher_status status = TELPHER_OK;
+    uint8_t *copy;
+
+    if (msg.size == 0) {
+        return TELPHER_OK;
+    }
+    if (msg.size > TP_WIRE_FILES_BYTES_MAX) {
+        return TELPHER_ERR_LIMIT;
+    }
+    if (msg.size <= TP_WIRE_BLOB_MAX) {
+        msg.files = (struct tp_wire_bytes){(uint32_t)msg.size, tp_buf_data(records)};
+    } else {
+        copy = tp_memdup(tp_buf_data(records), msg.size, "included files");
+        status = copy == NULL ? TELPHER_ERR_NO_MEMORY
+                              : tp_icd_blob_send(session, copy, msg.size, NULL, copy,
+                                                 &msg.transfer);
+    }
+    if (status == TELPHER_OK) {
+        tp_icd_put(session, TP_WIRE_PROGRAM_FILES, &msg);
+    }
+    return status;
+}
+
+/** Puts what the call asks of one place. Under the lock. */
+static void
+put_request(struct tp_icd_build *b, uint32_t session_index, uint64_t request,
+            const struct tp_wire_u64s *devices)
+{
+    struct _cl_program *program = &b->p->pub;
+    const char *options = b->kind == TP_ICD_LINK       ? b->options
+                          : b->kind == TP_ICD_BUILT_IN ? b->names
+                                                       : b->includes.options;
+    struct tp_wire_bytes text = {.len = (uint32_t)strlen(options), .data = options};
+    const struct tp_wire_program_build build = {request, program->obj.id, *devices,
+                                                text};
+    const struct tp_wire_program_compile compile = {request, program->obj.id, *devices,
+                                                    text};
+    const struct tp_wire_program_link link = {
+        .request = request,
+        .program = program->obj.id,
+        .context = program->ctx->obj.id,
+        .devices = *devices,
+        .inputs = {.count = b->input_count, .data = b->inputs},
+        .options = text,
+    };
+    const struct tp_wire_program_built_in built_in = {
+        request, program->obj.id, program->ctx->obj.id, *devices, text};
+    struct tp_icd_session *session = program->ctx->sessions[session_index];
+
+    switch (b->kind) {
+    case TP_ICD_COMPILE:
+        tp_icd_put(session, TP_WIRE_PROGRAM_COMPILE, &compile);
+        break;
+    case TP_ICD_LINK:
+        tp_icd_put(session, TP_WIRE_PROGRAM_LINK, &link);
+        program->sent |= 1U << session_index;
+        break;
+    case TP_ICD_BUILT_IN:
+        tp_icd_put(session, TP_WIRE_PROGRAM_BUILT_IN, &built_in);
+        program->sent |= 1U << session_index;
+        break;
+    default:
+        tp_icd_put(session, TP_WIRE_PROGRAM_BUILD, &build);
+    }
+}
+
+/** Puts the request of one place for the selected devices there. Under the lock. */
+static telpher_status
+put_part(struct tp_icd_build *b, uint32_t session_index, uint64_t *ids, uint16_t count)
+{
+    struct _cl_program *program = &b->p->pub;
+    struct tp_icd_session *session = program->ctx->sessions[session_index];
+    struct tp_icd_build_part *part = &b->parts[session_index];
+    const struct tp_wire_u64s devices = {.count = count, .data = ids};
+    bool makes = b->kind == TP_ICD_LINK || b->kind == TP_ICD_BUILT_IN;
+    telpher_status status =
+        makes ? TELPHER_OK : tp_icd_program_ensure(program, session_index);
+
+    part->req = (struct tp_icd_request){
+        .id = tp_icd_new_id(TP_WIRE_KIND_REQUEST), .reply = on_reply, .user = part};
+    part->facts = (struct tp_icd_incoming){.then = on_facts, .user = part};
+    if (status == TELPHER_OK) {
+        status = put_files(b, session);
+    }
+    if (status == TELPHER_OK) {
+        status = tp_icd_request_add(session, &part->req);
+    }
+    if (status == TELPHER_OK) {
+        put_request(b, session_index, part->req.id, &devices);
+    }
+    return status;
+}
+
+/** Puts all requests. Under the lock. */
+static void
+put_parts(struct tp_icd_build *b, uint64_t *ids)
+{
+    struct _cl_program *program = &b->p->pub;
+
+    for (uint32_t session = 0; session < program->ctx->session_count; session++) {
+        struct tp_icd_build_part *part = &b->parts[session];
+        telpher_status status;
+        uint16_t count = 0;
+
+        for (uint32_t i = 0; i < program->device_count; i++) {
+            if (b->selected[i] &&
+                tp_icd_context_device_session(program->ctx, program->devices[i]) ==
+                    (int)session) {
+                ids[count++] = program->devices[i]->index;
+            }
+        }
+        if (count == 0) {
+            continue;
+        }
+        part->build = b;
+        part->session_index = session;
+        part->asked = true;
+        status = put_part(b, session, ids, count);
+        if (status == TELPHER_OK) {
+            b->open++;
+        } else {
+            part->result = tp_icd_cl_error(status);
+            part->req.done = true;
+        }
+    }
+}
+
+/** Marks the program as being built with these options. Under the lock. */
+static cl_int
+begin(struct tp_icd_build *b)
+{
+    struct _cl_program *program = &b->p->pub;
+
+    if (program->building || program->kernel_count != 0) {
+        return CL_INVALID_OPERATION;
+    }
+    for (uint32_t i = 0; i < program->device_count; i++) {
+        char *copy;
+
+        if (!b->selected[i]) {
+            continue;
+        }
+        copy = tp_strdup(b->options, "build options");
+        if (copy == NULL) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+        tp_free(program->options[i]);
+        program->options[i] = copy;
+    }
+    for (uint32_t i = 0; i < program->device_count; i++) {
+        if (b->selected[i]) {
+            program->build_status[i] = CL_BUILD_IN_PROGRESS;
+        }
+    }
+    program->building = true;
+    tp_icd_binaries_forget(b->p);
+    return CL_SUCCESS;
+}
+
+/** Waits for the result and gives it. */
+static cl_int
+wait_for(struct tp_icd_build *b)
+{
+    struct _cl_context *ctx = b->p->pub.ctx;
+    cl_int result;
+
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        if (b->parts[i].asked) {
+            tp_icd_await(ctx->sessions[i], &b->parts[i].req);
+        }
+    }
+    tp_icd_await(NULL, &b->merged);
+    result = b->result;
+    tp_icd_build_free(b);
+    return result;
+}
+
+cl_int
+tp_icd_build_run(struct tp_icd_build *b)
+{
+    struct _cl_program *program = &b->p->pub;
+    struct _cl_context *ctx = program->ctx;
+    uint64_t *ids = tp_alloc_array(program->device_count, sizeof(ids[0]), "build");
+    bool notify = b->notify != NULL;
+    cl_int err = CL_OUT_OF_HOST_MEMORY;
+
+    if (ids != NULL) {
+        tp_icd_lock();
+        err = begin(b);
+        if (err == CL_SUCCESS) {
+            b->open = 1;
+            put_parts(b, ids);
+        }
+        tp_icd_unlock();
+        tp_free(ids);
+    }
+    if (err != CL_SUCCESS) {
+        tp_icd_build_free(b);
+        return err;
+    }
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        tp_icd_flush(ctx->sessions[i]);
+    }
+    step(b);
+    return notify ? CL_SUCCESS : wait_for(b); /* with a callback, b may be gone */
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+/** A part of a device runs what was built for the whole. */
+static void
+select_parts(struct tp_icd_build *b)
+{
+    const struct _cl_program *program = &b->p->pub;
+
+    for (uint32_t i = 0; i < program->device_count; i++) {
+        const struct _cl_device_id *dev = program->devices[i]->parent;
+
+        for (; dev != NULL && !b->selected[i]; dev = dev->parent) {
+            int index = tp_icd_program_device(program, dev);
+
+            b->selected[i] = index >= 0 && b->selected[index];
+        }
+    }
+}
+
+/** Marks the devices to build for: those of the list, or all. */
+static cl_int
+select_devices(struct tp_icd_build *b, cl_uint count, const cl_device_id *devices)
+{
+    const struct _cl_program *program = &b->p->pub;
+
+    for (uint32_t i = 0; devices == NULL && i < program->device_count; i++) {
+        b->selected[i] = true;
+    }
+    for (cl_uint i = 0; devices != NULL && i < count; i++) {
+        int index = tp_icd_program_device(program, devices[i]);
+
+        if (index < 0) {
+            return CL_INVALID_DEVICE;
+        }
+        b->selected[index] = true;
+    }
+    select_parts(b);
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_build_create(struct _cl_program *program, const struct tp_icd_build_call *call,
+                    struct tp_icd_build **ret_build)
+{
+    struct tp_icd_build *b = tp_zalloc(sizeof(*b), "build");
+    cl_int err;
+
+    if (b == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    b->kind = call->kind;
+    b->p = tp_icd_program_of(program);
+    b->options = call->options != NULL ? call->options : "";
+    b->notify = call->notify;
+    b->user = call->user;
+    tp_buf_init(&b->includes.records, 0);
+    tp_icd_hold(&program->obj);
+    b->selected =
+        tp_alloc_array(program->device_count, sizeof(b->selected[0]), "build");
+    err = b->selected == NULL ? CL_OUT_OF_HOST_MEMORY
+                              : select_devices(b, call->device_count, call->devices);
+    if (err != CL_SUCCESS) {
+        tp_icd_build_free(b);
+        return err;
+    }
+    *ret_build = b;
+    return CL_SUCCESS;
+}

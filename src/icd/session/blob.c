@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sources, binaries and facts of any size: in a message if they are small, else as a
+ * transfer on the bulk stream beside it.
+ */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/objects/object.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/** [bytes] Binaries or facts of any program are less; a server that says more lies. */
+#define INCOMING_MAX ((uint64_t)1 << 30) /* logs, binaries: far more than any has */
+
+/** Content on its way out. */
+struct outgoing {
+    struct tp_icd_source source;
+    struct tp_icd_object *keep; /**< held until then; may be NULL */
+    uint8_t *own; /**< freed then; may be NULL */
+};
+
+/* ---- out ------------------------------------------------------------------------------ */
+
+static void
+on_sent(struct tp_icd_source *source, telpher_status status)
+{
+    struct outgoing *out = source->user;
+
+    (void)status; /* a lost place is noticed by who waits for the reply */
+    tp_icd_drop(out->keep);
+    tp_free(out->own);
+    tp_free(out);
+}
+
+telpher_status
+tp_icd_blob_send(struct tp_icd_session *session, const uint8_t *data, size_t len,
+                 struct tp_icd_object *keep, uint8_t *own, uint64_t *ret_transfer)
+{
+    struct outgoing *out = tp_zalloc(sizeof(*out), "transfer");
+    telpher_status status = TELPHER_ERR_NO_MEMORY;
+
+    if (out != NULL) {
+        out->keep = keep;
+        out->own = own;
+        out->source = (struct tp_icd_source){
+            .transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER),
+            .src = data,
+            .size = len,
+            .ready = len,
+            .done = on_sent,
+            .user = out,
+        };
+        *ret_transfer = out->source.transfer;
+        if (keep != NULL) {
+            tp_icd_hold(keep);
+        }
+        status = tp_icd_source_add(session, &out->source);
+        if (status == TELPHER_OK) {
+            return TELPHER_OK;
+        }
+        tp_icd_drop_locked(keep);
+    }
+    tp_free(out);
+    tp_free(own);
+    return status;
+}
+
+/* ---- in ------------------------------------------------------------------------------- */
+
+static void
+on_received(struct tp_icd_sink *sink, telpher_status status)
+{
+    struct tp_icd_incoming *in = sink->user;
+
+    in->status = status;
+    in->then(in);
+}
+
+static telpher_status
+copy_inline(struct tp_icd_incoming *in, const struct tp_wire_bytes *bytes)
+{
+    in->size = bytes->len;
+    in->data = tp_memdup(bytes->data, bytes->len, "reply");
+    return in->data == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_OK;
+}
+
+static telpher_status
+expect_transfer(struct tp_icd_incoming *in, struct tp_icd_session *session,
+                uint64_t transfer, uint64_t size)
+{
+    telpher_status status;
+
+    if (size == 0 || size > INCOMING_MAX || !tp_icd_is_servers(transfer)) {
+        return TELPHER_ERR_PROTO;
+    }
+    in->size = size;
+    in->data = tp_malloc(size, "reply");
+    if (in->data == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    in->sink = (struct tp_icd_sink){.transfer = transfer,
+                                    .dst = in->data,
+                                    .size = size,
+                                    .done = on_received,
+                                    .user = in};
+    tp_icd_lock();
+    status = tp_icd_sink_add(session, &in->sink);
+    tp_icd_unlock();
+    return status;
+}
+
+void
+tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_session *session,
+                    const struct tp_wire_bytes *bytes, uint64_t transfer, uint64_t size)
+{
+    telpher_status status = transfer == 0
+                                ? copy_inline(in, bytes)
+                                : expect_transfer(in, session, transfer, size);
+
+    if (transfer != 0 && status == TELPHER_OK) {
+        return; /* on_received goes on, or did: @p in may be gone */
+    }
+    in->status = status;
+    in->then(in);
+}
+
+void
+tp_icd_blob_fini(struct tp_icd_incoming *in)
+{
+    tp_free(in->data);
+    in->data = NULL;
+}
+
+/* ---- requests --------------------------------------------------------------------------- */
+
+static pthread_cond_t settled = PTHREAD_COND_INITIALIZER;
+
+void
+tp_icd_settle(struct tp_icd_session *session, struct tp_icd_request *req)
+{
+    tp_icd_lock();
+    req->done = true;
+    if (session != NULL) {
+        tp_icd_session_wake(session);
+    }
+    pthread_cond_broadcast(&settled);
+    tp_icd_unlock();
+}
+
+void
+tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req)
+{
+    if (session != NULL) {
+        (void)tp_icd_wait(session, &req->done);
+    }
+    /* When the place was lost, the reply says so a little later. */
+    tp_icd_lock();
+    while (!req->done) {
+        pthread_cond_wait(&settled, &tp_icd.lock);
+    }
+    tp_icd_unlock();
+}
+
+telpher_status
+tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req, uint16_t type,
+           const void *msg)
+{
+    telpher_status status;
+
+    tp_icd_lock();
+    status = tp_icd_request_add(session, req);
+    if (status == TELPHER_OK) {
+        tp_icd_put(session, type, msg);
+    }
+    tp_icd_unlock();
+    if (status == TELPHER_OK) {
+        tp_icd_await(session, req);
+    }
+    return status;
+}

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bulk stream of a place: content in (sinks) and out (sources), in chunks.
+ *
+ * One connection, opened when content first travels; one thread receives straight into the
+ * sinks' memory, one sends from the sources' memory, a chunk of each in turn, as far as
+ * its content is ready and the server gave credit. Both threads end with the place. A caller
+ * that blocks until its content is written sends in the latter's place.
+ */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/os/clock.h"
+#include "base/os/thread.h"
+#include "base/trace/log.h"
+
+enum { ANNOUNCE_S = 10 }; /* how long content waits for the reply that announces it */
+
+/** Ended under the lock; their done() is called without it. Under tp_icd.lock. */
+static struct tp_list ended_sinks = {&ended_sinks, &ended_sinks};
+static struct tp_list ended_sources = {&ended_sources, &ended_sources};
+
+bool
+tp_icd_bulk_has_ended(void)
+{
+    return !tp_list_is_empty(&ended_sinks) || !tp_list_is_empty(&ended_sources);
+}
+
+void
+tp_icd_bulk_end(void)
+{
+    for (;;) {
+        struct tp_list *sink, *source = NULL;
+
+        tp_icd_lock();
+        sink = tp_list_pop_front(&ended_sinks);
+        if (sink == NULL) {
+            source = tp_list_pop_front(&ended_sources);
+        }
+        tp_icd_unlock();
+        if (sink != NULL) {
+            struct tp_icd_sink *ended = tp_list_entry(sink, struct tp_icd_sink, link);
+
+            ended->done(ended, ended->ended);
+        } else if (source != NULL) {
+            struct tp_icd_source *ended =
+                tp_list_entry(source, struct tp_icd_source, link);
+
+            ended->done(ended, ended->ended);
+        } else {
+            return;
+        }
+    }
+}
+
+/* ---- receiving --------------------------------------------------------------------- */
+
+/**
+ * The sink of a transfer. Streams race: content that the server chose to send may be here
+ * before the reply that announces it, which another thread reads; it is waited for, up to
+ * a limit, and then the server has broken the protocol: it may not hold up other content
+ * once more. Lock held.
+ */
+static struct tp_icd_sink *
+find_sink(struct tp_icd_session *session, uint64_t transfer)
+{
+    const struct timespec limit =
+        tp_clock_timespec(tp_clock_realtime_ns() + ANNOUNCE_S * TP_CLOCK_S);
+    struct tp_icd_sink *sink = tp_map_get(&session->bulk.sinks, transfer);
+    int late = 0;
+
+    while (sink == NULL && tp_icd_is_servers(transfer) && !session->lost && late == 0) {
+        late = pthread_cond_timedwait(&session->bulk.more, &tp_icd.lock, &limit);
+        sink = tp_map_get(&session->bulk.sinks, transfer);
+    }
+    if (sink == NULL && late != 0) {
+        tp_warn("icd", "%s: content that nothing announces", session->server->address);
+        tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
+    }
+    return sink;
+}
+
+static void *
+on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_icd_session *session = arg;
+    struct tp_icd_sink *sink;
+    void *dst = NULL;
+
+    tp_icd_lock();
+    sink = find_sink(session, transfer);
+    if (sink != NULL && offset == sink->got && len <= sink->size - sink->got) {
+        session->bulk.filling = sink;
+        dst = sink->dst + offset;
+    } else if (sink != NULL) { /* what is missing would never come */
+        tp_warn("icd", "%s: content out of order or too long",
+                session->server->address);
+        tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
+    }
+    tp_icd_unlock();
+    return dst;
+}
+
+static void
+on_data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
+{
+    struct tp_icd_session *session = arg;
+    struct tp_icd_sink *sink = session->bulk.filling;
+    telpher_status status = TELPHER_OK;
+    bool ended;
+
+    if (sink->piece != NULL) {
+        sink->piece(sink, offset, len);
+    }
+    tp_icd_lock();
+    session->bulk.filling = NULL;
+    sink->got = offset + len;
+    status = sink->ended;
+    ended = status != TELPHER_OK || sink->got == sink->size;
+    if (ended) {
+        tp_map_remove(&session->bulk.sinks, transfer);
+    }
+    tp_icd_unlock();
+    if (ended) {
+        sink->done(sink, status);
+    }
+}
+
+static telpher_status
+on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    (void)arg, (void)body, (void)end;
+    return type == TP_WIRE_ACK || type == TP_WIRE_GOODBYE ? TELPHER_OK
+                                                          : TELPHER_ERR_PROTO;
+}
+
+/** Receives what is there, or comes while callers that wait would spin, too. */
+static telpher_status
+receive_spinning(struct tp_icd_session *session, struct tp_stream *stream)
+{
+    static const struct tp_stream_handler handler = {
+        .frame = on_frame, .data_begin = on_data_begin, .data_end = on_data_end};
+    tp_ns until = tp_clock_deadline(tp_icd_settings.spin_ns);
+    telpher_status status;
+
+    do {
+        status = tp_stream_receive(stream, &handler, session);
+    } while (status == TELPHER_ERR_AGAIN && tp_icd_settings.spin_ns > 0 &&
+             !tp_clock_passed(until));
+    return status;
+}
+
+static void
+receive_all(struct tp_icd_session *session, struct tp_stream *stream)
+{
+    telpher_status status = TELPHER_OK;
+
+    while (status == TELPHER_OK || status == TELPHER_ERR_AGAIN) {
+        status = receive_spinning(session, stream);
+        if (status == TELPHER_ERR_AGAIN) {
+            (void)tp_stream_wait(stream, TP_CLOCK_FOREVER);
+        }
+        tp_icd_flush_dirty();
+    }
+    tp_icd_session_lose(session, status, NULL);
+}
+
+/** A sink that was being filled when the stream broke ends here, not before. */
+static void
+end_filling(struct tp_icd_session *session)
+{
+    struct tp_icd_sink *sink;
+
+    tp_icd_lock();
+    sink = session->bulk.filling;
+    session->bulk.filling = NULL;
+    tp_icd_unlock();
+    if (sink != NULL) {
+        sink->done(sink, TELPHER_ERR_PEER_LOST);
+    }
+    tp_icd_flush_dirty();
+}
+
+static telpher_status
+connect_bulk(struct tp_icd_session *session)
+{
+    struct tp_client_params params = {.address = session->server->address,
+                                      .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security,
+                                      .parent = session->stream,
+                                      .stream = TP_WIRE_STREAM_BULK};
+    struct tp_error err = {0};
+    struct tp_stream *stream;
+    telpher_status status;
+
+    memcpy(params.session, session->session_id, sizeof(params.session));
+    status = tp_client_connect(&params, &stream, NULL, &err);
+    if (status != TELPHER_OK) {
+        tp_icd_session_lose(session, status, tp_error_text(&err));
+        return status;
+    }
+    tp_icd_lock();
+    session->bulk.stream = stream;
+    if (session->lost) { /* meanwhile; nobody else breaks this stream */
+        tp_stream_break(stream, TELPHER_ERR_PEER_LOST);
+    }
+    pthread_cond_broadcast(&session->bulk.more);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static void *
+receiver_main(void *arg)
+{
+    struct tp_icd_session *session = arg;
+
+    if (connect_bulk(session) == TELPHER_OK) {
+        receive_all(session, session->bulk.stream);
+        end_filling(session);
+    }
+    tp_icd_lock();
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+    return NULL;
+}
+
+/* ---- sending ------------------------------------------------------------------------- */
+
+/** [bytes] of a source that may go now. */
+static uint64_t
+sendable(const struct tp_icd_source *source)
+{
+    uint64_t limit = source->ready < source->credit ? source->ready : source->credit;
+
+    return limit > source->sent ? limit - source->sent : 0;
+}
+
+/** The next source whose turn it is and that has something to send; NULL if there is none,
+ *  or a thread is sending, which goes on. */
+static struct tp_icd_source *
+next_source(struct tp_icd_bulk *bulk)
+{
+    if (bulk->stream == NULL || bulk->sending != NULL) {
+        return NULL;
+    }
+    tp_list_for_each(link, &bulk->turn)
+    {
+        struct tp_icd_source *source = tp_list_entry(link, struct tp_icd_source, link);
+
+        if (sendable(source) != 0) {
+            return source;
+        }
+    }
+    return NULL;
+}
+
+/** Sends a chunk of a source, or several if it is alone. Lock held on entry and return, not
+ *  in between. */
+static void
+send_chunk(struct tp_icd_session *session, struct tp_icd_source *source)
+{
+    struct tp_icd_bulk *bulk = &session->bulk;
+    uint64_t len = sendable(source), most = TP_WIRE_CHUNK_MAX;
+    telpher_status status;
+    bool ended;
+
+    bulk->sending = source;
+    tp_list_remove(&source->link);
+    if (tp_list_is_empty(&bulk->turn)) {
+        most = TP_STREAM_SEND_MAX;
+    }
+    len = len < most ? len : most;
+    tp_icd_unlock();
+    status = tp_stream_send_data(bulk->stream, source->transfer, source->sent,
+                                 source->src + source->sent, (uint32_t)len);
+    if (status != TELPHER_OK) {
+        tp_icd_session_lose(session, status, NULL);
+    }
+    tp_icd_lock();
+    bulk->sending = NULL;
+    source->sent += len;
+    status = status == TELPHER_OK ? source->ended : status;
+    ended = status != TELPHER_OK || source->sent == source->size;
+    if (!ended) {
+        tp_list_push_back(&bulk->turn, &source->link);
+        return;
+    }
+    source->ended = TELPHER_ERR_CANCELED; /* for an abort that comes before done() */
+    tp_map_remove(&bulk->sources, source->transfer);
+    tp_icd_unlock();
+    source->done(source, status);
+    tp_icd_flush_dirty();
+    tp_icd_lock();
+}
+
+static void *
+sender_main(void *arg)
+{
+    struct tp_icd_session *session = arg;
+    struct tp_icd_bulk *bulk = &session->bulk;
+
+    tp_icd_lock();
+    while (!session->lost) {
+        struct tp_icd_source *source = next_source(bulk);
+
+        if (source == NULL) {
+            pthread_cond_wait(&bulk->more, &tp_icd.lock);
+        } else {
+            send_chunk(session, source);
+        }
+    }
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+    return NULL;
+}
+
+/** True if the transfer has something to send, and nobody is sending. Lock held. */
+static bool
+may_push(const struct tp_icd_session *session, uint64_t transfer)
+{
+    const struct tp_icd_source *source = tp_map_get(&session->bulk.sources, transfer);
+
+    return !session->lost && source != NULL && source->pieces == NULL &&
+           session->bulk.stream != NULL && session->bulk.sending == NULL &&
+           sendable(source) != 0;
+}
+
+void
+tp_icd_bulk_push(struct tp_icd_session *session, uint64_t transfer)
+{
+    tp_icd_lock();
+    session->inside++;
+    while (may_push(session, transfer)) {
+        send_chunk(session, next_source(&session->bulk));
+    }
+    if (next_source(&session->bulk) != NULL) {
+        pthread_cond_broadcast(&session->bulk.more); /* what is left is the thread's */
+    }
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+}
+
+/* ---- sinks and sources ------------------------------------------------------------------ */
+
+/** Starts the threads at the first transfer. Lock held. */
+static telpher_status
+ensure_open(struct tp_icd_session *session)
+{
+    struct tp_icd_bulk *bulk = &session->bulk;
+    telpher_status status = TELPHER_OK;
+
+    if (session->lost) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    if (bulk->open) {
+        return TELPHER_OK;
+    }
+    if (!bulk->has_sender) {
+        status = tp_icd_thread_start("telpher-send", sender_main, session);
+        bulk->has_sender = status == TELPHER_OK;
+        session->inside += bulk->has_sender;
+    }
+    if (status == TELPHER_OK) {
+        status = tp_icd_thread_start("telpher-bulk", receiver_main, session);
+        session->inside += status == TELPHER_OK;
+    }
+    bulk->open = status == TELPHER_OK;
+    return status;
+}
+
+telpher_status
+tp_icd_sink_add(struct tp_icd_session *session, struct tp_icd_sink *sink)
+{
+    telpher_status status = sink->pieces == NULL ? ensure_open(session)
+                            : session->lost      ? TELPHER_ERR_PEER_LOST
+                                                 : TELPHER_OK;
+
+    sink->got = 0;
+    sink->ended = TELPHER_OK;
+    if (status == TELPHER_OK &&
+        tp_map_get(&session->bulk.sinks, sink->transfer) != NULL) {
+        status = TELPHER_ERR_PROTO; /* the server chose an id that is in use */
+    }
+    if (status == TELPHER_OK) {
+        status = tp_map_put(&session->bulk.sinks, sink->transfer, sink);
+        pthread_cond_broadcast(&session->bulk.more); /* see find_sink */
+    }
+    return status;
+}
+
+telpher_status
+tp_icd_source_add(struct tp_icd_session *session, struct tp_icd_source *source)
+{
+    telpher_status status = source->pieces == NULL ? ensure_open(session)
+                            : session->lost        ? TELPHER_ERR_PEER_LOST
+                                                   : TELPHER_OK;
+
+    if (status == TELPHER_OK) {
+        status = tp_map_put(&session->bulk.sources, source->transfer, source);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    source->sent = 0;
+    source->pushing = false;
+    source->ended = TELPHER_OK;
+    source->credit = session->window;
+    if (source->pieces != NULL) {
+        tp_list_push_back(&session->share.turn, &source->link);
+        return TELPHER_OK;
+    }
+    tp_list_push_back(&session->bulk.turn, &source->link);
+    if (!source->by_caller || session->bulk.stream == NULL) {
+        pthread_cond_broadcast(&session->bulk.more);
+    }
+    return TELPHER_OK;
+}
+
+void
+tp_icd_source_ready(struct tp_icd_session *session, struct tp_icd_source *source,
+                    uint64_t ready)
+{
+    source->ready = ready;
+    if (source->pieces != NULL) {
+        tp_icd_session_set_dirty(session);
+    }
+    pthread_cond_broadcast(&session->bulk.more);
+}
+
+void
+tp_icd_bulk_credit(struct tp_icd_session *session, const struct tp_wire_credit *msg)
+{
+    struct tp_icd_source *source = tp_map_get(&session->bulk.sources, msg->transfer);
+
+    if (source != NULL && msg->limit > source->credit) {
+        source->credit = msg->limit;
+        pthread_cond_broadcast(&session->bulk.more);
+    }
+}
+
+/** Ends a source, now or when its chunk on the way has gone. Lock held. */
+static void
+end_source(struct tp_icd_session *session, struct tp_icd_source *source,
+           telpher_status status)
+{
+    source->ended = status;
+    if (session->bulk.sending != source && !source->pushing) {
+        tp_list_remove(&source->link);
+        tp_map_remove(&session->bulk.sources, source->transfer);
+        tp_list_push_back(&ended_sources, &source->link);
+    }
+}
+
+/** Ends a sink, now or when its chunk on the way has come. Lock held. */
+static void
+end_sink(struct tp_icd_session *session, struct tp_icd_sink *sink,
+         telpher_status status)
+{
+    sink->ended = status;
+    tp_map_remove(&session->bulk.sinks, sink->transfer);
+    if (session->bulk.filling != sink && session->share.landing != sink) {
+        tp_list_push_back(&ended_sinks, &sink->link);
+    }
+}
+
+void
+tp_icd_source_abort(struct tp_icd_session *session, struct tp_icd_source *source,
+                    cl_int cl_status)
+{
+    struct tp_wire_abort msg = {.transfer = source->transfer, .status = cl_status};
+
+    if (source->ended == TELPHER_OK) {
+        tp_icd_put(session, TP_WIRE_ABORT, &msg);
+        tp_icd_session_set_dirty(session);
+        end_source(session, source, TELPHER_ERR_CANCELED);
+    }
+}
+
+void
+tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
+                   telpher_status status)
+{
+    struct tp_icd_sink *sink = tp_map_get(&session->bulk.sinks, transfer);
+    struct tp_icd_source *source = tp_map_get(&session->bulk.sources, transfer);
+
+    if (sink != NULL) {
+        end_sink(session, sink, status);
+    }
+    if (source != NULL) {
+        end_source(session, source, status);
+    }
+}
+
+/** All sources of a list. Lock held. */
+static void
+end_turn(struct tp_icd_session *session, struct tp_list *turn)
+{
+    tp_list_for_each_safe(pos, turn)
+    {
+        end_source(session, tp_list_entry(pos, struct tp_icd_source, link),
+                   TELPHER_ERR_PEER_LOST);
+    }
+}
+
+void
+tp_icd_bulk_lose(struct tp_icd_session *session)
+{
+    struct tp_icd_bulk *bulk = &session->bulk;
+    struct tp_icd_sink *sink;
+    uint64_t id;
+    size_t cursor = 0;
+
+    while (tp_map_next(&bulk->sinks, &cursor, &id, (void **)&sink)) {
+        end_sink(session, sink, TELPHER_ERR_PEER_LOST);
+        cursor = 0;
+    }
+    end_turn(session, &bulk->turn);
+    if (bulk->sending != NULL) { /* out of the list for its turn */
+        end_source(session, bulk->sending, TELPHER_ERR_PEER_LOST);
+    }
+    end_turn(session, &session->share.turn);
+    if (bulk->stream != NULL) {
+        tp_stream_break(bulk->stream, TELPHER_ERR_PEER_LOST);
+    }
+    pthread_cond_broadcast(&bulk->more);
+}

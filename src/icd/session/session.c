@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A place: the session with one executor. Opening it, and what is known of it by id.
+ *
+ *   session_send.c    what goes there        session_frames.c  what comes from there
+ *   session_read.c    who reads              session_lost.c    the session broke
+ */
+#include "icd/session/session.h"
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/objects/context.h"
+#include "icd/objects/event.h"
+#include "icd/objects/platform.h"
+#include "icd/session/session_int.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+
+/** Serializes the opening of places; taken before tp_icd.lock. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- requests, events, queues ----------------------------------------------------------- */
+
+telpher_status
+tp_icd_request_add(struct tp_icd_session *session, struct tp_icd_request *req)
+{
+    telpher_status status;
+
+    if (session->lost) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    status = tp_map_put(&session->requests, req->id, req);
+    if (status == TELPHER_OK) {
+        tp_icd_expect(session);
+    }
+    return status;
+}
+
+telpher_status
+tp_icd_session_add_event(struct tp_icd_session *session, struct _cl_event *ev)
+{
+    return tp_map_put(&session->events, ev->obj.id, ev);
+}
+
+void
+tp_icd_session_remove_event(struct tp_icd_session *session, struct _cl_event *ev)
+{
+    tp_map_remove(&session->events, ev->obj.id);
+}
+
+void
+tp_icd_session_add_queue(struct tp_icd_session *session, struct _cl_command_queue *q)
+{
+    /* Without room the queue only misses errors of commands that have no event. */
+    (void)tp_map_put(&session->queues, q->obj.id, q);
+}
+
+void
+tp_icd_session_remove_queue(struct tp_icd_session *session, struct _cl_command_queue *q)
+{
+    tp_map_remove(&session->queues, q->obj.id);
+}
+
+void
+tp_icd_session_use(struct tp_icd_session *session, bool begins)
+{
+    tp_icd_lock();
+    session->users += begins;
+    session->was_used = session->was_used || begins;
+    session->users -= !begins && session->users != 0;
+    tp_icd_unlock();
+}
+
+bool
+tp_icd_session_lost(const struct tp_icd_session *session)
+{
+    return session->lost;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static struct tp_icd_session *
+session_alloc(struct _cl_device_id *dev)
+{
+    struct tp_icd_session *session = tp_zalloc(sizeof(*session), "place");
+
+    if (session == NULL) {
+        return NULL;
+    }
+    session->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (session->kick < 0) {
+        tp_free(session);
+        return NULL;
+    }
+    tp_icd_flush_soon(session);
+    session->server = dev->server;
+    session->platform = dev->platform;
+    pthread_cond_init(&session->turn, NULL);
+    pthread_cond_init(&session->wanted, NULL);
+    pthread_cond_init(&session->bulk.more, NULL);
+    tp_list_init(&session->bulk.turn);
+    return session;
+}
+
+static telpher_status
+refuse_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    (void)arg, (void)type, (void)body, (void)end;
+    return TELPHER_ERR_PROTO;
+}
+
+/** Takes the session of discovery if it is still alive; else opens another. */
+static telpher_status
+open_stream(struct tp_icd_session *session, uint64_t *ret_features,
+            struct tp_error *err)
+{
+    static const struct tp_stream_handler refuse = {.frame = refuse_frame};
+    struct tp_icd_server *server = session->server;
+    struct tp_client_params params = {.address = server->address,
+                                      .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security};
+    struct tp_wire_preface_reply reply;
+    telpher_status status;
+
+    session->window = TP_WIRE_WINDOW;
+    if (server->idle != NULL) {
+        struct tp_stream *idle = server->idle;
+
+        server->idle = NULL;
+        if (tp_stream_receive(idle, &refuse, NULL) == TELPHER_ERR_AGAIN) {
+            session->stream = idle;
+            memcpy(session->session_id, server->idle_session,
+                   sizeof(session->session_id));
+            *ret_features = server->idle_features;
+            return TELPHER_OK;
+        }
+        tp_stream_destroy(idle);
+    }
+    status = tp_client_connect(&params, &session->stream, &reply, err);
+    if (status == TELPHER_OK) {
+        status = tp_icd_recognize(server, session->stream, err);
+        if (status != TELPHER_OK) {
+            tp_stream_destroy(session->stream);
+            return status;
+        }
+        memcpy(session->session_id, reply.session, sizeof(session->session_id));
+        session->window = reply.window;
+        *ret_features = reply.features;
+    }
+    return status;
+}
+
+static telpher_status
+open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
+{
+    struct tp_wire_start start = {.platform = dev->platform};
+    struct tp_icd_session *session = session_alloc(dev);
+    struct tp_error err = {0};
+    uint64_t features;
+    telpher_status status;
+
+    if (session == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    status = open_stream(session, &features, &err);
+    if (status != TELPHER_OK) {
+        err.code = status;
+        tp_error("icd", "server %s gives no session: %s", dev->server->address,
+                 tp_error_text(&err));
+        close(session->kick);
+        tp_free(session);
+        return status;
+    }
+    tp_icd_lock();
+    tp_icd_share_init(session, tp_icd_settings.shared_memory &&
+                                   (features & TP_WIRE_FEATURE_SHARED) != 0 &&
+                                   tp_stream_passes_fds(session->stream));
+    tp_icd_put(session, TP_WIRE_START, &start);
+    session->older = dev->server->sessions[dev->platform];
+    dev->server->sessions[dev->platform] = session;
+    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
+        struct _cl_device_id *other = tp_icd.platform->devices[i];
+
+        if (other->server == dev->server && other->platform == dev->platform) {
+            other->available = CL_TRUE;
+        }
+    }
+    tp_icd_unlock();
+    tp_icd_flush(session);
+    *ret_session = session;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_icd_session_of(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
+{
+    struct tp_icd_session *session;
+    telpher_status status = TELPHER_OK;
+
+    if (dev->parent != NULL) { /* it exists in that session only */
+        *ret_session = tp_icd_sub_device_session(dev);
+        return tp_icd_session_lost(*ret_session) ? TELPHER_ERR_PEER_LOST : TELPHER_OK;
+    }
+    pthread_mutex_lock(&opening);
+    tp_icd_lock();
+    session = dev->server->sessions[dev->platform];
+    tp_icd_unlock();
+    /* A lost place stays with the objects that were made there; new contexts get a new
+     * one if the server answers again. */
+    if (session != NULL && !session->lost) {
+        *ret_session = session;
+    } else {
+        status = open_session(dev, ret_session);
+    }
+    pthread_mutex_unlock(&opening);
+    return status;
+}

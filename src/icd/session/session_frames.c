@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes from a place: one function for each type of frame. */
+#include "icd/icd.h"
+#include "icd/objects/context.h"
+#include "icd/objects/event.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/trace/log.h"
+
+static telpher_status
+on_done(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_done msg;
+    struct _cl_event *ev;
+    uint64_t transfer = 0; /* content that is in shared memory now */
+
+    if (!tp_wire_get_done(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    ev = tp_map_get(&session->events, msg.event);
+    if (ev != NULL) {
+        transfer = ev->parts != 0 && msg.status == CL_COMPLETE ? ev->transfer : 0;
+        tp_icd_event_on_done(ev, &msg);
+    }
+    tp_icd_unlock();
+    if (transfer != 0) {
+        tp_icd_pieces_land(session, transfer, 0, 0);
+    }
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_share_reply(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_share_reply msg;
+
+    if (!tp_wire_get_share_reply(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_share_on_reply(session, &msg);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+/** A piece of a READ is there, or one of a WRITE has been taken. */
+static telpher_status
+on_piece_done(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_piece_done msg;
+
+    if (!tp_wire_get_piece_done(body, end, &msg) || msg.len == 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_pieces_taken(session, msg.transfer, msg.offset);
+    tp_icd_unlock();
+    tp_icd_pieces_land(session, msg.transfer, msg.offset, msg.len);
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_failed(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_failed msg;
+    struct _cl_command_queue *q;
+
+    if (!tp_wire_get_failed(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    /* The program hears of it: from what uses the object, from finish, by its callback. */
+    tp_info("icd", "%s: error %d: %.*s", session->server->address, msg.status,
+            (int)msg.text.len, (const char *)msg.text.data);
+    msg.status = msg.status < 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    tp_icd_lock();
+    q = tp_map_get(&session->queues, msg.id);
+    if (q != NULL) {
+        char text[256];
+
+        snprintf(text, sizeof(text), "%.*s", (int)msg.text.len,
+                 (const char *)msg.text.data);
+        q->async_error = q->async_error == CL_SUCCESS ? msg.status : q->async_error;
+        tp_icd_context_notify(q->ctx, text);
+    }
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_reply(struct tp_icd_session *session, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct tp_icd_request *req;
+    uint64_t id;
+
+    if (end - body < (ptrdiff_t)sizeof(id)) {
+        return TELPHER_ERR_PROTO;
+    }
+    memcpy(&id, body, sizeof(id)); /* every reply begins with its request */
+    tp_icd_lock();
+    req = tp_map_remove(&session->requests, id);
+    tp_icd_unlock();
+    if (req == NULL) {
+        return TELPHER_ERR_PROTO;
+    }
+    req->reply(req, type, body, end);
+    tp_icd_lock();
+    tp_icd_unexpect(session);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_printf(const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_printf msg;
+
+    if (!tp_wire_get_printf(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    (void)fwrite(msg.text.data, 1, msg.text.len, stdout);
+    (void)fflush(stdout);
+    return TELPHER_OK;
+}
+
+static telpher_status
+on_started(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_started msg;
+
+    if (!tp_wire_get_started(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    if (msg.status == TELPHER_OK) {
+        return TELPHER_OK;
+    }
+    tp_error("icd", "%s: no executor: %.*s", session->server->address,
+             (int)msg.text.len, (const char *)msg.text.data);
+    return TELPHER_ERR_REFUSED; /* whatever number the server gave */
+}
+
+static telpher_status
+on_goodbye(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_goodbye msg;
+    char text[256];
+
+    if (!tp_wire_get_goodbye(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    snprintf(text, sizeof(text), "%.*s", (int)msg.text.len,
+             (const char *)msg.text.data);
+    tp_icd_session_lose(session, TELPHER_ERR_PEER_LOST, text);
+    return TELPHER_ERR_PEER_LOST;
+}
+
+static telpher_status
+on_credit(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_credit msg;
+
+    if (!tp_wire_get_credit(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_bulk_credit(session, &msg);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
+                        const uint8_t *end)
+{
+    struct tp_icd_session *session = arg;
+
+    switch (type) {
+    case TP_WIRE_DONE:
+        return on_done(session, body, end);
+    case TP_WIRE_PRINTF:
+        return on_printf(body, end);
+    case TP_WIRE_CREDIT:
+        return on_credit(session, body, end);
+    case TP_WIRE_SHARE_REPLY:
+        return on_share_reply(session, body, end);
+    case TP_WIRE_PIECE_DONE:
+        return on_piece_done(session, body, end);
+    case TP_WIRE_FAILED:
+        return on_failed(session, body, end);
+    case TP_WIRE_BUILD_REPLY:
+    case TP_WIRE_BINARY_REPLY:
+    case TP_WIRE_BINARIES_REPLY:
+    case TP_WIRE_SUB_DEVICES_REPLY:
+    case TP_WIRE_DEVICE_TIMER_REPLY:
+    case TP_WIRE_SUB_GROUP_INFO_REPLY:
+        return on_reply(session, type, body, end);
+    case TP_WIRE_STARTED:
+        return on_started(session, body, end);
+    case TP_WIRE_GOODBYE:
+        return on_goodbye(session, body, end);
+    case TP_WIRE_ACK:
+        return TELPHER_OK;
+    default:
+        return TELPHER_ERR_PROTO;
+    }
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session of a place broke: what depends on it ends, and the program hears why. */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/objects/event.h"
+#include "icd/objects/platform.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/os/clock.h"
+#include "base/trace/log.h"
+
+enum {
+    CONNECT_MS = 2000, /* how long a lost place waits for a broker: as any client */
+    /* and for its reason, once it is there: longer than it waits for the end of a process
+       that has gone already, as far as we can see (conn.c) */
+    WORDS_MS = 2500,
+};
+
+/** Threads that are about to say why a place was lost. */
+static _Atomic unsigned explaining;
+
+/** What a LAST_WORDS exchange fills in. */
+struct last_words {
+    bool came;
+    char text[200];
+};
+
+static telpher_status
+on_last_words(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    struct last_words *words = arg;
+    struct tp_wire_last_words_reply msg;
+
+    if (type != TP_WIRE_LAST_WORDS_REPLY ||
+        !tp_wire_get_last_words_reply(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    snprintf(words->text, sizeof(words->text), "%.*s", (int)msg.text.len,
+             (const char *)msg.text.data);
+    words->came = true;
+    return TELPHER_OK;
+}
+
+/** Asks the broker, on a connection of its own, how the session ended. Bounded in time. */
+static void
+ask_last_words(const struct tp_icd_session *session, struct last_words *words)
+{
+    static const struct tp_stream_handler ask = {.frame = on_last_words};
+    uint64_t deadline = tp_clock_deadline(CONNECT_MS * TP_CLOCK_MS);
+    struct tp_client_params params = {.address = session->server->address,
+                                      .cookie_path = tp_icd_settings.cookie,
+                                      .security = &tp_icd_settings.security,
+                                      .deadline_ns = deadline};
+    struct tp_wire_last_words msg = {
+        .request = 1,
+        .session = {.len = TP_WIRE_SESSION_BYTES, .data = session->session_id}};
+    struct tp_stream *stream;
+
+    if (tp_client_connect(&params, &stream, NULL, NULL) != TELPHER_OK) {
+        snprintf(words->text, sizeof(words->text), "the server does not answer");
+        return;
+    }
+    deadline = tp_clock_deadline(WORDS_MS * TP_CLOCK_MS);
+    if (tp_stream_put(stream, TP_WIRE_LAST_WORDS, &msg) == TELPHER_OK &&
+        tp_stream_flush_wait(stream, deadline) == TELPHER_OK) {
+        while (!words->came && tp_stream_wait(stream, deadline) == TELPHER_OK) {
+            telpher_status status = tp_stream_receive(stream, &ask, words);
+
+            if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
+                break;
+            }
+        }
+    }
+    tp_stream_destroy(stream);
+}
+
+/** @param used some context has it: else the program has nothing to lose. */
+static void
+say_lost(const struct tp_icd_session *session, bool used, telpher_status why,
+         const char *text)
+{
+    struct last_words words = {0};
+
+    if (!used) {
+        tp_info("icd", "%s: session ended while unused: %s", session->server->address,
+                telpher_status_text(why));
+        return;
+    }
+    if (text == NULL && why == TELPHER_ERR_PEER_LOST) {
+        ask_last_words(session, &words);
+        text = words.text;
+    }
+    tp_error("icd",
+             "%s: session lost: %s%s%s; its devices are unavailable and what depends "
+             "on them fails",
+             session->server->address, telpher_status_text(why),
+             text != NULL && text[0] != '\0' ? ": " : "", text != NULL ? text : "");
+}
+
+/** Ends every event that waits for this place. Lock held. */
+static void
+end_events(struct tp_icd_session *session)
+{
+    for (;;) {
+        struct _cl_event *ev;
+        uint64_t id;
+        size_t cursor = 0;
+
+        if (!tp_map_next(&session->events, &cursor, &id, (void **)&ev)) {
+            return;
+        }
+        tp_map_remove(&session->events, id);
+        tp_icd_event_lose(ev);
+    }
+}
+
+/** Answers every request with "nothing". No lock held. */
+static void
+end_requests(struct tp_icd_session *session)
+{
+    for (;;) {
+        struct tp_icd_request *req = NULL;
+        uint64_t id;
+        size_t cursor = 0;
+
+        tp_icd_lock();
+        if (tp_map_next(&session->requests, &cursor, &id, (void **)&req)) {
+            tp_map_remove(&session->requests, id);
+        }
+        tp_icd_unlock();
+        if (req == NULL) {
+            return;
+        }
+        req->status = TELPHER_ERR_PEER_LOST;
+        req->reply(req, 0, NULL, NULL);
+    }
+}
+
+static void
+mark_devices(struct tp_icd_session *session)
+{
+    for (size_t i = 0; i < tp_icd.platform->device_count; i++) {
+        struct _cl_device_id *dev = tp_icd.platform->devices[i];
+
+        if (dev->server == session->server && dev->platform == session->platform) {
+            dev->available = CL_FALSE;
+        }
+    }
+}
+
+void
+tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
+                    const char *text)
+{
+    bool first, used;
+
+    tp_icd_lock();
+    used = session->users != 0 || !session->was_used; /* or a context is being made */
+    first = !session->lost;
+    explaining += first;
+    session->inside += first;
+    session->lost = true;
+    if (first) { /* together: who sees a lost place finds its events ended */
+        mark_devices(session);
+        tp_icd_bulk_lose(session);
+        end_events(session);
+        pthread_cond_broadcast(&session->turn);
+        pthread_cond_broadcast(&session->wanted);
+        tp_icd_session_kick(session);
+    }
+    tp_icd_unlock();
+    if (!first) {
+        return;
+    }
+    tp_stream_break(session->stream, why);
+    end_requests(session);
+    tp_icd_flush_dirty(); /* other places wait for what ended here */
+    say_lost(session, used, why, text);
+    explaining--;
+    tp_icd_lock();
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+}
+
+void
+tp_icd_session_close_if_left(struct tp_icd_session *session)
+{
+    if (!session->lost || session->closed || session->reading || session->inside != 0) {
+        return;
+    }
+    session->closed = true;
+    tp_stream_close(session->stream);
+    if (session->bulk.stream != NULL) {
+        tp_stream_close(session->bulk.stream);
+    }
+    close(session->kick);
+    session->kick = -1;
+}
+
+/**
+ * A program that ends at the first error shall not end before we have said what happened.
+ * Takes no lock: a child of fork() comes here, too.
+ */
+__attribute__((destructor)) static void
+wait_for_words(void)
+{
+    uint64_t deadline = tp_clock_deadline((CONNECT_MS + WORDS_MS + 100) * TP_CLOCK_MS);
+
+    while (explaining != 0 && !tp_icd_forked() && !tp_clock_passed(deadline)) {
+        tp_clock_sleep(5 * TP_CLOCK_MS);
+    }
+}

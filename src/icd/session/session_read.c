@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who reads the stream of a place.
+ *
+ * One thread at a time reads. A caller that waits reads by itself, so that an answer
+ * needs no second thread; when several wait, one reads and wakes the others. Only when
+ * something is expected that no caller waits for (a callback, content, many answers) does a
+ * background thread read; a caller that then needs an answer calls it back and takes over.
+ */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/os/clock.h"
+#include "base/os/thread.h"
+
+enum {
+    TOLD_MAX = 64, /* DONEs on their way before the background thread reads */
+};
+
+static const struct tp_stream_handler handler = {.frame = tp_icd_session_on_frame};
+
+static void
+drain_kick(struct tp_icd_session *session)
+{
+    uint64_t count;
+
+    while (read(session->kick, &count, sizeof(count)) < 0 && errno == EINTR) {
+    }
+}
+
+/** Sleeps until the stream or a kick has something. */
+static void
+sleep_on(struct tp_icd_session *session)
+{
+    struct pollfd fds[2] = {{.fd = tp_stream_fd(session->stream), .events = POLLIN},
+                            {.fd = session->kick, .events = POLLIN}};
+
+    if (poll(fds, 2, -1) > 0 && (fds[1].revents & POLLIN) != 0) {
+        drain_kick(session);
+    }
+}
+
+/**
+ * Looks at the stream for a moment without sleeping, until kicked once more.
+ * @return AGAIN if nothing came, else as tp_stream_receive
+ */
+static telpher_status
+receive_spinning(struct tp_icd_session *session, unsigned kicks)
+{
+    tp_ns until = tp_clock_deadline(tp_icd_settings.spin_ns);
+    telpher_status status;
+
+    do {
+        status = tp_stream_receive(session->stream, &handler, session);
+    } while (status == TELPHER_ERR_AGAIN && atomic_load(&session->kicks) == kicks &&
+             !tp_clock_passed(until));
+    return status;
+}
+
+/**
+ * One round as the reader: sleeps until something is there, takes it. Lock held on entry
+ * and on return, not in between; nobody else reads.
+ */
+static void
+read_round(struct tp_icd_session *session, bool may_sleep)
+{
+    bool may_spin =
+        may_sleep && tp_icd_settings.spin_ns > 0 && !session->background_runs;
+    unsigned kicks = atomic_load(&session->kicks);
+    telpher_status status;
+
+    session->reading = true;
+    session->reader = pthread_self();
+    tp_icd_unlock();
+    status = may_spin ? receive_spinning(session, kicks) : TELPHER_ERR_AGAIN;
+    if (status == TELPHER_ERR_AGAIN) {
+        if (may_sleep) {
+            sleep_on(session);
+        }
+        status = tp_stream_receive(session->stream, &handler, session);
+    }
+    if (status != TELPHER_OK && status != TELPHER_ERR_AGAIN) {
+        tp_icd_session_lose(session, status, NULL);
+    }
+    tp_icd_lock();
+    if (tp_icd_is_dirty()) {
+        tp_icd_unlock();
+        tp_icd_flush_dirty();
+        tp_icd_lock();
+    }
+    session->reading = false;
+    tp_icd_session_close_if_left(session);
+    if (session->waiting != 0) {
+        pthread_cond_broadcast(&session->turn);
+    }
+}
+
+static bool
+background_needed(const struct tp_icd_session *session)
+{
+    return (session->expected != 0 || session->told > TOLD_MAX) && !session->reading &&
+           session->claims == 0;
+}
+
+static void *
+background_main(void *arg)
+{
+    struct tp_icd_session *session = arg;
+
+    tp_icd_lock();
+    while (!session->lost) {
+        if (!background_needed(session)) {
+            pthread_cond_wait(&session->wanted, &tp_icd.lock);
+            continue;
+        }
+        session->background_runs = true;
+        read_round(session, true);
+        session->background_runs = false;
+    }
+    tp_icd_unlock();
+    return NULL;
+}
+
+/** Lets the background thread read if something is expected. Lock held. */
+static void
+call_background(struct tp_icd_session *session)
+{
+    if (session->lost || session->background_runs || !background_needed(session)) {
+        return;
+    }
+    if (!session->has_background) {
+        session->has_background =
+            tp_icd_thread_start("telpher-read", background_main, session) == TELPHER_OK;
+    }
+    pthread_cond_signal(&session->wanted);
+}
+
+telpher_status
+tp_icd_thread_start(const char *name, void *(*run)(void *arg), void *arg)
+{
+    pthread_t thread;
+    telpher_status status = tp_thread_create(&thread, name, run, arg);
+
+    if (status == TELPHER_OK) {
+        pthread_detach(thread); /* it leaves when the place is lost; nobody waits */
+    }
+    return status;
+}
+
+void
+tp_icd_expect(struct tp_icd_session *session)
+{
+    session->expected++;
+    call_background(session);
+}
+
+void
+tp_icd_unexpect(struct tp_icd_session *session)
+{
+    session->expected -= session->expected != 0;
+}
+
+void
+tp_icd_session_count_told(struct tp_icd_session *session, int by)
+{
+    session->told += (unsigned)by;
+    if (by > 0 && session->told == TOLD_MAX + 1) {
+        call_background(session);
+    }
+}
+
+void
+tp_icd_session_kick(struct tp_icd_session *session)
+{
+    uint64_t one = 1;
+    ssize_t done;
+
+    atomic_fetch_add(&session->kicks, 1);
+    if (session->closed) {
+        return; /* nobody reads */
+    }
+    done = write(session->kick, &one, sizeof(one));
+    (void)done; /* a full counter kicks as well */
+}
+
+void
+tp_icd_session_wake(struct tp_icd_session *session)
+{
+    if (session->waiting != 0) {
+        pthread_cond_broadcast(&session->turn);
+    }
+    if (session->reading && !pthread_equal(session->reader, pthread_self())) {
+        tp_icd_session_kick(session);
+    }
+}
+
+/** Waits for the thread that reads to answer, or to step back if it is the background. */
+static void
+wait_turn(struct tp_icd_session *session)
+{
+    bool claim = session->background_runs;
+
+    if (claim) {
+        session->claims++;
+        tp_icd_session_kick(session);
+    }
+    session->waiting++;
+    pthread_cond_wait(&session->turn, &tp_icd.lock);
+    session->waiting--;
+    session->claims -= claim;
+}
+
+telpher_status
+tp_icd_wait(struct tp_icd_session *session, const bool *flag)
+{
+    telpher_status status;
+
+    tp_icd_flush(session);
+    tp_icd_flush_soon(session);
+    tp_icd_lock();
+    while (!*flag && !session->lost) {
+        if (session->reading) {
+            wait_turn(session);
+        } else {
+            read_round(session, true);
+        }
+    }
+    if (session->waiting != 0) {
+        pthread_cond_broadcast(&session->turn);
+    } else {
+        call_background(session);
+    }
+    status = *flag ? TELPHER_OK : TELPHER_ERR_PEER_LOST;
+    tp_icd_unlock();
+    return status;
+}
+
+void
+tp_icd_poll(struct tp_icd_session *session)
+{
+    tp_icd_lock();
+    if (!session->reading && !session->lost) {
+        read_round(session, false);
+        call_background(session);
+    }
+    tp_icd_unlock();
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes to a place: frames gather in its stream until somebody flushes. */
+#include "icd/icd.h"
+#include "icd/session/session.h"
+#include "icd/session/session_int.h"
+
+#include "base/os/clock.h"
+
+#define FLUSH_TIME                                                                     \
+    (60 * TP_CLOCK_S) /* for a server to read, before it counts as lost */
+
+enum {
+    FLUSH_FIRST = 512, /* [bytes] gathered frames that go without being asked for, */
+    FLUSH_MOST =
+        16384, /* twice as many each time: the server starts soon, a batch is cheap */
+    DIRTY_MAX = 64, /* places that another thread's flush may owe */
+};
+
+/** Places with frames put by a thread that could not flush. Under tp_icd.lock. */
+static struct tp_icd_session *dirty[DIRTY_MAX];
+static unsigned dirty_count;
+
+static void
+put_releases(struct tp_icd_session *session)
+{
+    struct tp_wire_release msg = {
+        .ids = {.count = (uint16_t)session->release_count, .data = session->release}};
+
+    if (session->release_count != 0) {
+        session->release_count = 0;
+        /* Without memory the ids only stay until the session ends. */
+        (void)tp_stream_put(session->stream, TP_WIRE_RELEASE, &msg);
+    }
+}
+
+void
+tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
+{
+    telpher_status status;
+
+    if (session->lost) {
+        return;
+    }
+    status = tp_stream_put(session->stream, type, msg);
+    if (status == TELPHER_ERR_NO_MEMORY || status == TELPHER_ERR_LIMIT) {
+        /* The server would miss a frame that others refer to: that is the end of the
+         * session. Whoever reads or flushes finds it, as any other broken stream. */
+        tp_stream_break(session->stream, status);
+    }
+}
+
+void
+tp_icd_put_release(struct tp_icd_session *session, uint64_t id)
+{
+    if (session->lost) {
+        return;
+    }
+    session->release[session->release_count++] = id;
+    if (session->release_count ==
+        sizeof(session->release) / sizeof(session->release[0])) {
+        put_releases(session);
+    }
+}
+
+void
+tp_icd_flush(struct tp_icd_session *session)
+{
+    telpher_status status;
+    bool unsent;
+
+    tp_icd_lock();
+    if (session->lost) {
+        tp_icd_unlock();
+        return;
+    }
+    put_releases(session);
+    unsent = session->share.unsent;
+    session->inside++;
+    tp_icd_unlock();
+    status = tp_stream_flush(session->stream);
+    if (status == TELPHER_ERR_AGAIN) {
+        status = tp_stream_flush_wait(session->stream, tp_clock_deadline(FLUSH_TIME));
+    }
+    if (status == TELPHER_OK && unsent) {
+        tp_icd_share_send(session);
+    }
+    if (status != TELPHER_OK) {
+        tp_icd_session_lose(session, status,
+                            status == TELPHER_ERR_TIMEOUT ? "it does not read" : NULL);
+    }
+    tp_icd_lock();
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+}
+
+void
+tp_icd_flush_soon(struct tp_icd_session *session)
+{
+    atomic_store_explicit(&session->flush_at, FLUSH_FIRST, memory_order_relaxed);
+}
+
+void
+tp_icd_flush_if_full(struct tp_icd_session *session)
+{
+    size_t at = atomic_load_explicit(&session->flush_at, memory_order_relaxed);
+
+    if (tp_stream_pending(session->stream) >= at) {
+        atomic_store_explicit(&session->flush_at, at < FLUSH_MOST ? 2 * at : at,
+                              memory_order_relaxed);
+        tp_icd_flush(session);
+    }
+}
+
+void
+tp_icd_session_set_dirty(struct tp_icd_session *session)
+{
+    if (!session->dirty && dirty_count < DIRTY_MAX) {
+        session->dirty = true;
+        dirty[dirty_count++] = session;
+    }
+}
+
+bool
+tp_icd_is_dirty(void)
+{
+    return dirty_count != 0 || tp_icd_bulk_has_ended();
+}
+
+void
+tp_icd_flush_dirty(void)
+{
+    tp_icd_bulk_end();
+    for (;;) {
+        struct tp_icd_session *session = NULL;
+        bool pushes = false;
+
+        tp_icd_lock();
+        if (dirty_count != 0) {
+            session = dirty[--dirty_count];
+            session->dirty = false;
+            pushes = !tp_list_is_empty(&session->share.turn);
+        }
+        tp_icd_unlock();
+        if (session == NULL) {
+            return;
+        }
+        tp_icd_flush(session);
+        if (pushes) {
+            tp_icd_pieces_push(session);
+        }
+    }
+}

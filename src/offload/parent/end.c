@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How workers, as their parents see them, end: all parents together. */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "offload/offload_int.h"
+
+/* All kernels have ended, and no report is on its way: the end's is the last. What was called
+ * behind another parent's end is not waited for. With the lock held. */
+static void
+await_end(struct tp_offload_group *g)
+{
+    struct tp_offload_idle idle = TP_OFFLOAD_IDLE_INIT;
+
+    while (!g->lost && !g->has_ended) {
+        tp_offload_send_progress(g);
+        (void)
+            tp_offload_progress_thread_round(); /* kernels may wait for those of other workers */
+        tp_mutex_unlock(&tp_offload_lock);
+        tp_offload_idle_round(&idle);
+        tp_mutex_lock(&tp_offload_lock);
+    }
+}
+
+telpher_status
+tp_offload_group_send_end(struct tp_offload_group *g, uint64_t number, bool wants_done,
+                          struct tp_error *err)
+{
+    struct tp_offload_record end = {.kernel = TP_OFFLOAD_NO_KERNEL,
+                                    .flags = TP_OFFLOAD_END |
+                                             (wants_done ? TP_OFFLOAD_DONE : 0)};
+    telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
+
+    g->ended = true; /* the last message asks for a report: what failed is not lost */
+    if (status == TELPHER_OK) {
+        status = tp_offload_send_records(g, number, err);
+    } else {
+        tp_offload_group_lose(g, status);
+    }
+    if (status == TELPHER_OK && g->mode == TELPHER_OFFLOAD_SPLIT) {
+        tp_offload_pool_return(g->pool, g->workers);
+    }
+    return status;
+}
+
+/* Nothing of ours is under way any more: the program's communicator goes, too. */
+static void
+disconnect(struct tp_offload_group *g)
+{
+    MPI_Comm inter = g->inter;
+    char bye = 0;
+
+    if (g->report_request != MPI_REQUEST_NULL) {
+        PMPI_Cancel(&g->report_request);
+        PMPI_Wait(&g->report_request, MPI_STATUS_IGNORE);
+    }
+    (void)tp_offload_send_fini(
+        g); /* all acknowledged, save what was called behind the end */
+    if (g->mode == TELPHER_OFFLOAD_SPLIT) {
+        PMPI_Comm_free(&g->control);
+        PMPI_Comm_free(&inter);
+        tp_offload_pool_return(g->pool, g->workers);
+        return;
+    }
+    if (g->rank == 0) {
+        PMPI_Send(&bye, 1, MPI_BYTE, 0, TP_OFFLOAD_TAG_BYE, g->control);
+    }
+    PMPI_Comm_disconnect(&g->control);
+    PMPI_Comm_disconnect(&inter);
+}
+
+/* All parents together: whoever ended the workers did so before. */
+static telpher_status
+end_together(struct tp_offload_group *g, struct tp_error *err)
+{
+    const struct tp_offload_agreement call = {.call = TP_OFFLOAD_END};
+    telpher_status status = tp_offload_group_agree(g, &call, err);
+
+    tp_mutex_lock(&tp_offload_lock);
+    tp_offload_watch_remove(g);
+    if (g->ended && !g->lost) {
+        status = TELPHER_OK;
+    } else if (status == TELPHER_OK && g->rank == 0) {
+        status = tp_offload_group_send_end(g, g->next++, false, err);
+    }
+    if (status == TELPHER_OK) {
+        await_end(g);
+    }
+    tp_mutex_unlock(&tp_offload_lock);
+    if (status == TELPHER_OK && g->lost) {
+        status = tp_error_set(err, g->status, "the workers are lost");
+    }
+    if (status == TELPHER_OK) {
+        MPI_Comm inter = g->inter;
+
+        disconnect(g);
+        tp_offload_comm_gone(inter);
+    }
+    return status;
+}
+
+/* Workers that are there, but nobody can tell. */
+static bool left_behind;
+
+/* Only groups of this launch may be there that nobody has met: theirs are all parents. */
+static void
+finish(struct tp_offload_group *g)
+{
+    struct tp_error err = {0};
+    telpher_status status = TELPHER_OK;
+
+    if (!g->attached) {
+        status = tp_offload_group_attach(g, 0, tp_offload_world.world, &err);
+    }
+    if (g->attached) {
+        tp_error_init(&err);
+        status = end_together(g, &err);
+    }
+    if (status != TELPHER_OK) {
+        tp_warn("offload", "workers could not be ended: %s", tp_error_text(&err));
+    }
+    if (status != TELPHER_OK && g->attached) {
+        left_behind = true;
+        tp_offload_comm_gone(
+            g->inter); /* the other side would not come to disconnect */
+    }
+    tp_offload_group_destroy(g);
+}
+
+void
+tp_offload_group_leave(MPI_Comm inter)
+{
+    struct tp_offload_group *g;
+
+    tp_mutex_lock(&tp_offload_lock);
+    g = inter == MPI_COMM_NULL ? NULL : tp_offload_group_find(inter);
+    tp_mutex_unlock(&tp_offload_lock);
+    if (g != NULL) {
+        finish(g);
+    }
+}
+
+void
+tp_offload_group_finish_all(void)
+{
+    while (!tp_list_is_empty(&tp_offload_groups)) {
+        finish(tp_list_entry(tp_list_first(&tp_offload_groups), struct tp_offload_group,
+                             link));
+    }
+    if (left_behind) { /* MPI_Finalize() would wait for them */
+        tp_offload_world_abort(
+            "workers were lost and cannot be ended; the job is ended");
+    }
+}
+
+/* Groups of which MPI still holds memory. */
+static struct tp_list left_to_mpi = {&left_to_mpi, &left_to_mpi};
+
+/* With the lock held. */
+static bool
+take_back_all(struct tp_offload_group *g)
+{
+    bool sent = tp_offload_send_fini(g);
+    bool report = tp_offload_mpi_take_back(&g->report_request, true);
+    bool greeting = tp_offload_mpi_take_back(&g->greeting_heard, true);
+    bool agreed = g->agreeing == MPI_REQUEST_NULL; /* nobody may cancel it */
+
+    return tp_offload_mpi_take_back(&g->greeting_sent, false) && sent && report &&
+           greeting && agreed;
+}
+
+void
+tp_offload_group_destroy(struct tp_offload_group *g)
+{
+    bool all_back;
+
+    tp_mutex_lock(&tp_offload_lock);
+    tp_offload_watch_remove(g);
+    tp_list_remove(&g->link);
+    g->lost_is_known = true; /* all parents are here, or know */
+    tp_offload_group_lose(g, TELPHER_ERR_PEER_LOST);
+    tp_offload_array_drop_all(g);
+    tp_free(g->spare);
+    all_back = take_back_all(g);
+    if (!all_back) {
+        tp_list_push_back(&left_to_mpi, &g->link);
+    }
+    tp_mutex_unlock(&tp_offload_lock);
+    if (g->local != MPI_COMM_NULL && all_back) {
+        PMPI_Comm_free(&g->local);
+    }
+    tp_offload_ring_close(&g->ring);
+    tp_offload_names_fini(&g->names);
+    tp_free(g->pool);
+    if (all_back) {
+        tp_free(g);
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels of this process: registered in the program, then those of plugins, then
+ * those that telpher-worker-cc found in the program. A library's function is none.
+ *
+ * Threads: kernels come before main or from tp_offload_load(); the worker's thread reads.
+ */
+#ifndef TELPHER_OFFLOAD_WORKER_REGISTRY_H
+#define TELPHER_OFFLOAD_WORKER_REGISTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <telpher/kernel.h>
+
+#include "base/container/buf.h"
+#include "base/error.h"
+#include "offload/signature.h"
+
+struct tp_offload_call; /* prepared for libffi */
+
+/** Where a kernel was found: what comes first counts. */
+enum tp_offload_source {
+    TP_OFFLOAD_REGISTERED = 0,
+    TP_OFFLOAD_PLUGIN,
+    TP_OFFLOAD_DERIVED /**< from the program's debug information */
+};
+
+/** A kernel ready to be called. */
+struct tp_offload_kernel {
+    const telpher_kernel *kernel;
+    enum tp_offload_source source;
+    struct tp_offload_signature sig;
+    struct tp_offload_call *call; /**< NULL when kernel->invoke is set */
+};
+
+/** All kernels, one of each name, in the order in which they are announced. */
+struct tp_offload_table {
+    struct tp_offload_kernel *kernels;
+    uint32_t count;
+};
+
+/** Collects what is registered by now. @return OK, NO_MEMORY */
+telpher_status tp_offload_table_create(struct tp_offload_table *ret_table);
+void tp_offload_table_destroy(struct tp_offload_table *table);
+
+/** Index of the kernel @p name, or -1. */
+int64_t tp_offload_table_find(const struct tp_offload_table *table, const char *name);
+
+/** Calls a kernel; 0 for one that returns nothing. */
+int tp_offload_kernel_invoke(const struct tp_offload_kernel *kernel, void *const *args);
+
+/**
+ * Loads a plugin: a shared library whose kernels register themselves. It stays loaded.
+ * @return OK; NOT_FOUND (the loader's words in @p err, or no kernel in it)
+ */
+telpher_status tp_offload_load(const char *path, struct tp_error *err);
+
+/**
+ * Is @p name a function that the program or a plugin exports, though nobody said how it is
+ * called? Functions of libraries are not looked at.
+ */
+bool tp_offload_unsigned(const char *name);
+
+/** What telpher_kernel_error() was given since the last call of this; "" if nothing. */
+const char *tp_offload_error_take(void);
+
+/* call.c: libffi */
+telpher_status tp_offload_call_create(const struct tp_offload_signature *sig,
+                                      struct tp_offload_call **ret_call,
+                                      struct tp_error *err);
+void tp_offload_call_destroy(struct tp_offload_call *call);
+int tp_offload_call_run(const struct tp_offload_call *call, void (*function)(void),
+                        void *const *args);
+
+#endif

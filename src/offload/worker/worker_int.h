@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of a worker share. */
+#ifndef TELPHER_OFFLOAD_WORKER_WORKER_INT_H
+#define TELPHER_OFFLOAD_WORKER_WORKER_INT_H
+
+#include "offload/offload_int.h"
+#include "offload/worker/parts.h"
+
+enum { WORKER_RECEIVES = 4, WORKER_REPORTS = 64 };
+
+/** A message, and its way on to other workers. */
+struct incoming {
+    struct tp_list link; /**< of one that waits for its turn */
+    uint8_t *data;
+    uint64_t len;
+    int source; /**< rank of who sent it */
+    MPI_Request request; /**< of the receive */
+    MPI_Request forwards[TP_OFFLOAD_TREE_CHILDREN];
+};
+
+/** A report on its way to a parent, which may be late to take it. */
+struct outgoing {
+    struct tp_offload_report report;
+    MPI_Request request;
+};
+
+struct worker {
+    MPI_Comm inter, world; /**< the program's */
+    MPI_Comm control; /**< ours, to the parents */
+    struct tp_offload_tree tree;
+    int parents, local_rank, local_size, launch_tag;
+    struct tp_offload_table table;
+    struct tp_offload_parts parts;
+    uint64_t next; /**< number of the call whose turn it is */
+    uint64_t call; /**< of the record that runs */
+    uint32_t root; /**< parent whose launch runs */
+    uint64_t *consumed; /**< at worker 0: messages of each parent */
+    struct tp_offload_report since_report;
+    struct outgoing reports[WORKER_REPORTS]; /**< at worker 0; used by turns */
+    unsigned reports_sent;
+    bool left_to_mpi; /**< it still holds a report: this memory stays */
+    const char *running; /**< name of the kernel, static; NULL between them */
+    bool ended;
+    uint32_t end_flags; /**< of the record that said so */
+    struct incoming ring[WORKER_RECEIVES];
+    struct tp_offload_ring shared; /**< at worker 0: from a parent of this machine */
+    struct incoming by_memory; /**< what came by it */
+    struct tp_list held;
+    uint64_t held_bytes;
+    uint64_t held_max; /**< what all parents together may have under way */
+    uint8_t *pieces; /**< of a launch in several messages */
+    uint64_t pieces_have, pieces_total;
+};
+
+/** Name of the kernel that runs, or NULL. For signal handlers. */
+const char *tp_offload_worker_kernel_name(void);
+
+/* greeting.c */
+telpher_status tp_offload_worker_greet(struct worker *w, struct tp_error *err);
+/** Announces the kernels: worker 0 to parent @p root. */
+telpher_status tp_offload_worker_announce(struct worker *w, int root,
+                                          struct tp_error *err);
+void tp_offload_worker_fini(struct worker *w);
+
+/* receive.c */
+telpher_status tp_offload_worker_receive(struct worker *w);
+
+/* worker_arrays.c */
+/** Does what a record of TP_OFFLOAD_ARRAY says. */
+telpher_status tp_offload_worker_array(struct worker *w,
+                                       const struct tp_offload_record *record,
+                                       const uint8_t *args);
+
+/* worker.c */
+/** Tells all parents, who have a request unless it is the end: how it ended in all workers. */
+telpher_status tp_offload_worker_tell_done(struct worker *w, uint64_t request,
+                                           struct tp_offload_report *report);
+telpher_status tp_offload_worker_consume(struct worker *w,
+                                         const struct tp_offload_header *h,
+                                         const uint8_t *data);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What commands of other processes do here. Everything is checked against what this process
+ * knows before it is used. The role is held, or no launch runs.
+ */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/text.h"
+#include "rma/gpu/link.h"
+#include "rma/processes/remote.h"
+
+/* ---- what a command names ---- */
+
+static struct tp_rma_rank *
+find_rank(struct tp_rma_run *run, uint32_t rank)
+{
+    return rank >= run->first && rank - run->first < run->params.ranks
+               ? &run->ranks[rank]
+               : NULL;
+}
+
+void
+tp_rma_command_refuse(struct tp_rma_run *run, uint32_t process,
+                      const telpher_rma_command *c)
+{
+    tp_rma_run_fail(
+        run, TELPHER_ERR_PROTO,
+        "process %u sent what cannot be: %u from rank %u to rank %u, %llu bytes "
+        "at %llu of %d",
+        process, c->op, c->from, c->to, (unsigned long long)c->len,
+        (unsigned long long)c->off, c->where);
+}
+
+/* A member's memory in a reduction. */
+static char *
+find_brought(struct tp_rma_run *run, const telpher_rma_command *c, uint64_t *ret_len)
+{
+    const struct tp_rma_group *group = c->where >= 0 && c->where < TP_RMA_GROUPS_MAX
+                                           ? atomic_load(&run->groups[c->where])
+                                           : NULL;
+    const telpher_rma_fold *f;
+    size_t size;
+
+    if (group == NULL || group->positions[c->to] == TELPHER_RMA_NO_RANK) {
+        return NULL;
+    }
+    f = &group->slots[group->positions[c->to]].fold;
+    size = group->slots[group->positions[c->to]].op == TP_RMA_OP_REDUCE
+               ? tp_rma_fold_size(f->type)
+               : 1;
+    *ret_len = f->count * size;
+    return (c->flags & TELPHER_RMA_COMMAND_SOURCE) != 0 ? (char *)(uintptr_t)f->src
+                                                        : f->dst;
+}
+
+/* The memory of this process that a command is about; NULL if there is none. */
+static char *
+find_place(struct tp_rma_run *run, const telpher_rma_command *c)
+{
+    uint64_t len = 0;
+    char *base = NULL;
+
+    if (find_rank(run, c->to) == NULL) {
+        return NULL;
+    }
+    if ((c->flags & (TELPHER_RMA_COMMAND_SOURCE | TELPHER_RMA_COMMAND_RESULT)) != 0) {
+        base = find_brought(run, c, &len);
+    } else {
+        const struct tp_rma_window *w = tp_rma_window_find(run, c->where);
+
+        if (w != NULL && w->group->positions[c->to] != TELPHER_RMA_NO_RANK) {
+            base = w->parts[w->group->positions[c->to]].base;
+            len = w->parts[w->group->positions[c->to]].len;
+        }
+    }
+    return base != NULL && c->off <= len && c->len <= len - c->off ? base + c->off
+                                                                   : NULL;
+}
+
+/* ---- effects ---- */
+
+static bool
+notify(struct tp_rma_run *run, const telpher_rma_command *c)
+{
+    struct tp_rma_rank *to = find_rank(run, c->to);
+
+    if (to == NULL || c->tag >= run->params.tags || c->from >= run->world) {
+        return false;
+    }
+    if (run->link != NULL) {
+        tp_rma_link_notify(run, c);
+    } else {
+        tp_rma_rank_notify(to, c->from, c->tag);
+    }
+    return true;
+}
+
+/* True if the place a command names is memory of a GPU's. */
+static bool
+is_far(const struct tp_rma_run *run, const telpher_rma_command *c)
+{
+    return run->link != NULL &&
+           (c->flags & (TELPHER_RMA_COMMAND_SOURCE | TELPHER_RMA_COMMAND_RESULT)) == 0;
+}
+
+static bool
+is_notable(const struct tp_rma_run *run, const telpher_rma_command *c)
+{
+    return c->tag < run->params.tags && c->from < run->world;
+}
+
+static bool
+put(struct tp_rma_run *run, const struct tp_rma_delivery *l, const void *data,
+    size_t len)
+{
+    const telpher_rma_command *c = &l->c;
+    char *at = find_place(run, c);
+
+    if ((at == NULL && c->len != 0) || (data != NULL && len != c->len)) {
+        return false;
+    }
+    if (data != NULL && len != 0 && is_far(run, c)) {
+        if (!is_notable(run, c)) {
+            return false;
+        }
+        tp_rma_link_put(run, at, data, len, c);
+        return true;
+    }
+    if (data != NULL && len != 0) {
+        memcpy(at, data, len);
+    }
+    return (c->flags & TELPHER_RMA_COMMAND_NOTIFIES) == 0 || notify(run, c);
+}
+
+static bool
+put_value(struct tp_rma_run *run, const telpher_rma_command *c)
+{
+    char *at = find_place(run, c);
+
+    if (at == NULL || c->len != sizeof(uint64_t) ||
+        (uintptr_t)at % sizeof(uint64_t) != 0) {
+        return false;
+    }
+    if (run->link != NULL && is_notable(run, c)) {
+        telpher_rma_command d = *c;
+
+        d.flags |= TELPHER_RMA_COMMAND_NOTIFIES;
+        tp_rma_link_put(run, at, &c->local, sizeof(c->local), &d);
+        return true;
+    }
+    if (run->link == NULL) {
+        *(uint64_t *)(void *)at = c->local;
+    }
+    return notify(run, c);
+}
+
+static bool
+give(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    const char *at = find_place(r->run, c);
+
+    if (at == NULL || c->from >= r->run->world ||
+        tp_rma_process_of(r->run, c->from) != process) {
+        return false;
+    }
+    if (is_far(r->run, c)) {
+        tp_rma_link_drain(r->run); /* behind what this process put there */
+    }
+    tp_rma_progress_give(r, process, c, at);
+    return true;
+}
+
+static bool
+answer_flush(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    const telpher_rma_command flushed = {.op = TP_RMA_MSG_FLUSHED, .to = c->from};
+
+    if (r->run->link != NULL) {
+        tp_rma_link_drain(r->run);
+    }
+    tp_rma_progress_send(r->world, process, &flushed, NULL, 0);
+    return true;
+}
+
+static bool
+rank_returned(struct tp_rma_run *run, uint32_t process, const telpher_rma_command *c)
+{
+    if (c->from >= run->world || tp_rma_process_of(run, c->from) != process) {
+        return false;
+    }
+    atomic_store(&run->ranks[c->from].returned, true);
+    if (run->link != NULL) {
+        tp_rma_link_gone(run, c->from);
+    }
+    for (uint32_t i = 0; atomic_load(&run->any_from) && i < run->params.ranks; i++) {
+        tp_rma_rank_poke(&run->ranks[run->first + i]);
+    }
+    return true;
+}
+
+/* ---- gets ---- */
+
+static struct tp_rma_get *
+find_get(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    uint32_t index = (uint32_t)c->number;
+    struct tp_rma_get *get = index < r->get_count ? &r->gets[index] : NULL;
+
+    return get != NULL && get->rank != NULL && get->process == process &&
+                   get->serial == (uint32_t)(c->number >> 32) && get->len == c->len
+               ? get
+               : NULL;
+}
+
+static bool
+end_get(struct tp_rma_remote *r, uint32_t process, const struct tp_rma_delivery *l,
+        const void *data, size_t len)
+{
+    struct tp_rma_get *get = find_get(r, process, &l->c);
+    struct tp_rma_rank *rank;
+
+    if (get == NULL || (data != NULL && len != get->len)) {
+        return false;
+    }
+    rank = get->rank;
+    if (data != NULL && len != 0 && get->dst != NULL && get->far) {
+        const telpher_rma_command c = {.to = rank->index, .from = l->c.from};
+
+        tp_rma_link_put(r->run, get->dst, data, len, &c);
+    } else if (data != NULL && len != 0 && get->dst != NULL) {
+        memcpy(get->dst, data, len);
+    }
+    get->rank = NULL;
+    tp_rma_remote_answer(rank);
+    return true;
+}
+
+static bool
+end_flush(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
+{
+    struct tp_rma_rank *rank = find_rank(r->run, c->to);
+
+    if (rank == NULL || rank->unflushed[process] != TP_RMA_FLUSHING) {
+        return false;
+    }
+    rank->unflushed[process] = TP_RMA_FLUSHED;
+    tp_rma_remote_answer(rank);
+    return true;
+}
+
+/* ---- agents ---- */
+
+/* No more is done than was sent, and nothing is undone. */
+static bool
+take_credit(struct tp_rma_process *p, uint32_t done)
+{
+    if (done - p->acked > p->sent - p->acked) {
+        return false;
+    }
+    p->acked = done;
+    return true;
+}
+
+static void
+take_card(struct tp_rma_process *p, uint32_t turn, const uint8_t *card, size_t len)
+{
+    tp_free(p->cards[turn]);
+    p->cards[turn] = len != 0 ? tp_memdup(card, len, "card") : NULL;
+    p->card_lens[turn] = p->cards[turn] != NULL ? len : 0;
+}
+
+/* What it says is looked at when this process comes to the launch. */
+static void
+take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t len)
+{
+    struct tp_rma_process *p = &w->processes[process];
+    struct tp_rma_hello hello = {.abi = 0};
+    const size_t head = TP_MIN(len, sizeof(hello));
+
+    memcpy(&hello, body, head);
+    hello.kernel[sizeof(hello.kernel) - 1] = '\0';
+    hello.words[sizeof(hello.words) - 1] = '\0';
+    tp_text_tame(hello.kernel, false);
+    tp_text_tame(hello.words, false);
+    if (head < sizeof(hello)) {
+        hello.status = (uint32_t)TELPHER_ERR_VERSION;
+        snprintf(hello.words, sizeof(hello.words), "it has another library");
+    }
+    if ((int32_t)(hello.serial - w->serial) >= 0) { /* else it is over */
+        p->hellos[hello.serial % 2] = hello;
+        take_card(p, hello.serial % 2, (const uint8_t *)body + head, len - head);
+    }
+}
+
+static char *
+take_words(const void *body, size_t len)
+{
+    char *words = tp_malloc(len + 1, "words");
+
+    if (words != NULL) {
+        memcpy(words, body, len);
+        words[len] = '\0';
+        tp_text_tame(words, true);
+    }
+    return words;
+}
+
+static void
+take_failure(struct tp_rma_run *run, uint32_t process, const telpher_rma_command *c,
+             const void *body, size_t len)
+{
+    int32_t status = (int32_t)c->tag;
+    char *words = take_words(body, len);
+
+    atomic_store(&run->remote->told, true); /* who failed has told all */
+    tp_rma_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s",
+                    process, words != NULL ? words : telpher_status_text(status));
+    tp_free(words);
+}
+
+static void
+take_done(struct tp_rma_process *p, const void *body, size_t len)
+{
+    p->done = true;
+    tp_free(p->table);
+    p->table = len > 1 ? take_words(body, len) : NULL;
+}
+
+/* @return false: this cannot be */
+static bool
+do_agent(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *l,
+         const void *data, size_t len)
+{
+    struct tp_rma_process *p = &r->world->processes[process];
+    const telpher_rma_command *c = &l->c;
+
+    switch (c->op) {
+    case TP_RMA_MSG_GOT:
+        return end_get(r, process, l, data, len);
+    case TP_RMA_MSG_FLUSHED:
+        return end_flush(r, process, c);
+    case TP_RMA_MSG_CREDIT:
+        return take_credit(p, (uint32_t)c->number);
+    case TP_RMA_MSG_ARRIVED:
+        if (l->data == NULL && len != 0) {
+            l->data = tp_memdup(data, len, "arrival");
+        }
+        tp_rma_spread_arrived(r, process, c, l->data, len);
+        l->data = NULL;
+        return true;
+    case TP_RMA_MSG_DONE:
+        take_done(p, data, len);
+        return true;
+    case TP_RMA_MSG_QUIET:
+    case TP_RMA_MSG_ASK:
+        return tp_rma_deadlock_take(r, process, c);
+    case TP_RMA_MSG_FAILED:
+        take_failure(r->run, process, c, data, len);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void
+count_consumed(struct tp_rma_remote *r, uint32_t process)
+{
+    struct tp_rma_process *p = &r->world->processes[process];
+    const telpher_rma_command credit = {.op = TP_RMA_MSG_CREDIT,
+                                        .number = p->consumed + 1};
+
+    p->consumed++;
+    if (p->consumed - p->told >= TP_RMA_CREDIT_EACH) {
+        p->told = p->consumed;
+        tp_rma_progress_send(r->world, process, &credit, NULL, 0);
+    }
+}
+
+static bool
+do_command(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *l,
+           const void *data, size_t len)
+{
+    const telpher_rma_command *c = &l->c;
+    bool good;
+
+    if (c->op >= TELPHER_RMA_COMMAND_AGENTS) {
+        return do_agent(r, process, l, data, len);
+    }
+    switch (c->op) {
+    case TELPHER_RMA_COMMAND_PUT:
+        good = put(r->run, l, data, len);
+        break;
+    case TELPHER_RMA_COMMAND_VALUE:
+        good = put_value(r->run, c);
+        break;
+    case TELPHER_RMA_COMMAND_NOTIFY:
+        good = notify(r->run, c);
+        break;
+    case TELPHER_RMA_COMMAND_GET:
+        good = give(r, process, c);
+        break;
+    case TELPHER_RMA_COMMAND_FLUSH:
+        good = answer_flush(r, process, c);
+        break;
+    case TELPHER_RMA_COMMAND_RETURNED:
+        good = rank_returned(r->run, process, c);
+        break;
+    default:
+        good = false;
+    }
+    count_consumed(r, process);
+    return good;
+}
+
+void
+tp_rma_command_take(struct tp_rma_world *w, uint32_t process, struct tp_rma_delivery *l,
+                    const void *data, size_t len)
+{
+    if (l->c.op == TP_RMA_MSG_HELLO && l->status == TELPHER_OK) {
+        take_hello(w, process, data, len);
+    } else if (l->c.op == TP_RMA_MSG_LEFT) {
+        w->processes[process].left = l->c.tag;
+    } else if (tp_rma_is_of_launch(w, &l->c) && l->status == TELPHER_OK) {
+        w->run->remote->came += tp_rma_deadlock_counts(l->c.op);
+        if (!do_command(w->run->remote, process, l, data, len)) {
+            tp_rma_command_refuse(w->run, process, &l->c);
+        }
+    }
+}
+
+void *
+tp_rma_command_place(struct tp_rma_remote *r, uint32_t process,
+                     const telpher_rma_command *c, size_t len)
+{
+    const struct tp_rma_get *get;
+
+    if (c->op == TELPHER_RMA_COMMAND_PUT) {
+        return len == c->len ? find_place(r->run, c) : NULL;
+    }
+    get = find_get(r, process, c);
+    return get != NULL && len == get->len ? get->dst : NULL;
+}

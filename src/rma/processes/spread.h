@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside groups over several processes: spread.c how they meet, spread_pack.c what members
+ * bring along, spread_split.c how they part. All of it needs the role.
+ */
+#ifndef TELPHER_RMA_PROCESSES_SPREAD_H
+#define TELPHER_RMA_PROCESSES_SPREAD_H
+
+#include "rma/processes/remote.h"
+
+/* What a process tells. The payload follows. */
+struct arrival_body {
+    uint64_t args[4];
+    uint32_t op;
+    int32_t number; /* the leader's: of a window */
+    char where[TP_RMA_WHERE];
+};
+
+struct tp_rma_arrival {
+    struct tp_list link;
+    uint32_t process;
+    int32_t group;
+    uint32_t generation, phase;
+    uint8_t *body; /* owned */
+    size_t len;
+};
+
+struct tp_rma_spread {
+    struct tp_rma_run *run;
+    uint8_t *has; /* by process: members */
+    uint32_t others; /* processes beside this one */
+    _Atomic uint32_t *heard; /* by process: generation it came to last, plus 1 */
+    /* The rest needs the role. */
+    struct tp_rma_arrival **came; /* by process, of this generation and phase */
+    uint32_t came_count;
+    bool here; /* this process's members have come */
+    uint32_t generation, phase;
+    tp_rma_group_fn fn;
+    struct tp_rma_wish *wishes; /* of a split, between its rounds */
+    int32_t *numbers; /* that this process gave to its groups */
+};
+
+static inline uint32_t
+tp_rma_own_process(const struct tp_rma_run *run)
+{
+    return run->remote->world->process;
+}
+
+/** True if a member lies in @p process. */
+static inline bool
+tp_rma_spread_is_of(const struct tp_rma_run *run, const struct tp_rma_group *group,
+                    uint32_t member, uint32_t process)
+{
+    return tp_rma_process_of(run, group->members[member]) == process;
+}
+
+/** Tells the group's other processes that this one has come to a round, with a body. */
+void tp_rma_spread_tell(struct tp_rma_remote *r, const struct tp_rma_group *group,
+                        uint32_t phase, const void *body, size_t len);
+
+/* ---- spread_pack.c ---- */
+
+/** What this process's members bring along, all as @p one does; of tp_malloc(). NULL without
+ *  memory. A window gets its number here, if this process leads. */
+uint8_t *tp_rma_spread_pack(const struct tp_rma_run *run, struct tp_rma_group *group,
+                            const struct tp_rma_slot *one, size_t *ret_len);
+/** Fills the slots of the other processes' members from what came. @return false: that
+ *  cannot be, and the launch has failed */
+bool tp_rma_spread_read(struct tp_rma_run *run, struct tp_rma_group *group);
+
+/* ---- spread_split.c ---- */
+
+/** First round: this process tells the numbers of those new groups that it leads. */
+void tp_rma_spread_begin_split(struct tp_rma_remote *r, struct tp_rma_group *group);
+/** Second: all numbers are known. */
+void tp_rma_spread_end_split(struct tp_rma_run *run, struct tp_rma_group *group);
+
+#endif
