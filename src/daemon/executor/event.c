@@ -17,6 +17,7 @@
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/quirks.h"
 #include "daemon/executor/transfer/shared_memory.h"
 
 enum { SWEEP_EVERY = 64 };
@@ -374,7 +375,9 @@ tp_exec_event_watch(struct tp_exec_event *ev)
 
     tp_exec_ref(&ev->obj);
     atomic_store(&ev->hooked, true);
-    status = ev->obj.x->runs_in_flush ? tp_exec_event_status(ev) : CL_QUEUED;
+    status = tp_exec_has_quirk(ev->obj.x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)
+                 ? tp_exec_event_status(ev)
+                 : CL_QUEUED;
     if (status <= CL_COMPLETE) {
         completed(ev->native, status, ev); /* oclgrind would not call back any more */
         return;

@@ -105,8 +105,8 @@ struct tp_exec {
     _Atomic uint64_t
         calls; /**< odd while the reader is in the driver; only it changes */
     _Atomic uint64_t next_transfer; /**< counter for ids that we choose */
-    _Atomic bool
-        runs_in_flush; /**< the driver, its commands; only the reader sets it */
+    _Atomic uint32_t
+        quirks; /**< of the driver, bits by enum tp_exec_quirk; only the reader sets them */
     bool
         bare_launches; /**< those that nobody asks about have no event: an event costs the
                              driver more than a marker behind them */

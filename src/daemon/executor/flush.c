@@ -16,6 +16,7 @@
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/quirks.h"
 
 static void CL_CALLBACK
 probed(cl_event native, cl_int status, void *arg)
@@ -25,7 +26,7 @@ probed(cl_event native, cl_int status, void *arg)
     (void)native;
     (void)status;
     if (atomic_load(&x->probing) && pthread_equal(x->prober, pthread_self())) {
-        x->runs_in_flush = true;
+        tp_exec_found_quirk(x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS);
     }
 }
 
@@ -47,9 +48,6 @@ tp_exec_flush_probe(struct tp_exec_queue *q)
         atomic_store(&x->probing, false);
     }
     x->cl.ReleaseEvent(native); /* its callback may come later; x stays */
-    if (x->runs_in_flush) {
-        tp_info("executor", "the driver runs commands in clFlush");
-    }
 }
 
 /* ---- blockers ---- */
@@ -96,7 +94,7 @@ tp_exec_queue_wait_for(struct tp_exec_queue *q, struct tp_exec_event *ev)
     struct tp_exec_queue *from = ev->queue;
     int32_t error = 0;
 
-    if (!q->obj.x->runs_in_flush || from == q ||
+    if (!tp_exec_has_quirk(q->obj.x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS) || from == q ||
         tp_exec_event_status(ev) <= CL_COMPLETE) {
         return 0;
     }
@@ -223,7 +221,7 @@ tp_exec_queue_flush(struct tp_exec_queue *q)
     }
     q->since_flush = 0;
     q->obj.x->cl.Flush(q->native);
-    if (q->obj.x->runs_in_flush) {
+    if (tp_exec_has_quirk(q->obj.x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
         run_rest(q);
     }
     return true;

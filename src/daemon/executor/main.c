@@ -23,8 +23,7 @@
 #include "daemon/control.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/program/build_cache.h"
-#include "device/opencl/serial.h"
-#include "device/opencl/watch.h"
+#include "daemon/executor/quirks.h"
 #include "telpher/version.h"
 
 enum {
@@ -35,7 +34,7 @@ enum {
 #define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: what a wake-up costs */
 
 struct arguments {
-    bool probe, serve, version;
+    bool probe, serve, printed;
     struct tp_daemon_limits limits;
     uint64_t spin_ns;
     struct tp_exec_cache_params cache;
@@ -154,29 +153,6 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     return EX_OK;
 }
 
-/* A driver that is not made for threads. */
-static void
-take_turns(struct tp_exec *x)
-{
-    if (tp_opencl_serialize(&x->cl, x->inventory.platforms[x->platform])) {
-        tp_info("executor", "one call of the driver at a time");
-    }
-}
-
-/* A driver that calls back late is watched. */
-static void
-watch_events(struct tp_exec *x)
-{
-    for (uint32_t i = 0; i < x->inventory.device_count; i++) {
-        if (x->inventory.devices[i].platform == x->platform) {
-            (void)tp_opencl_watch_slow(&x->cl, x->inventory.devices[i].id);
-            /* the same driver: an event makes a launch 1.3 us longer, a marker 0.8 us */
-            x->bare_launches = tp_opencl_watches();
-            return;
-        }
-    }
-}
-
 /* Drivers and everything else a session needs. */
 static telpher_status
 start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
@@ -191,8 +167,7 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
                          "send it SIGHUP and connect again");
     }
     if (status == TELPHER_OK) {
-        take_turns(x);
-        watch_events(x);
+        tp_exec_quirks_init(x);
         x->spin_ns = tp_spin_time(a->spin_ns, SPIN_FEW);
         x->bulk_spin_ns = tp_spin_time(a->spin_ns, 0);
         status = tp_exec_prepare(x);
@@ -249,6 +224,7 @@ static const struct option long_options[] = {
     {"cache", required_argument, NULL, 'c'},
     {"cache-size", required_argument, NULL, 'C'},
     {"device", required_argument, NULL, 'd'},
+    {"quirks", no_argument, NULL, 'q'},
     {"version", no_argument, NULL, 'v'},
     {NULL, 0, NULL, 0},
 };
@@ -287,9 +263,13 @@ take_option(struct arguments *a, int opt)
         }
         a->patterns[a->pattern_count++] = optarg;
         return EX_OK;
+    case 'q':
+        tp_exec_quirks_print(stdout);
+        a->printed = true;
+        return EX_OK;
     case 'v':
         (void)printf("telpher-executor %s\n", TELPHER_VERSION_STRING);
-        a->version = true;
+        a->printed = true;
         return EX_OK;
     default:
         return EX_USAGE;
@@ -323,7 +303,7 @@ main(int argc, char **argv)
         exit_status = take_option(&a, opt);
     }
     /* NOLINTEND(concurrency-mt-unsafe) */
-    if (exit_status == EX_OK && a.version) {
+    if (exit_status == EX_OK && a.printed) {
         return EX_OK;
     }
     if (exit_status != EX_OK || a.probe == a.serve) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drivers that take one call at a time. */
+/* One call at a time, for drivers that are not thread safe. */
 #ifndef TELPHER_DEVICE_OPENCL_SERIAL_H
 #define TELPHER_DEVICE_OPENCL_SERIAL_H
 
@@ -8,11 +8,10 @@
 #include "device/opencl/api.h"
 
 /**
- * Puts functions of our own into the table, which take turns, if the platform's driver is
- * known not to be made for threads: oclgrind. Callbacks of events then come on the thread
- * whose call they came from, when that call is over. Call once, before other threads use
- * the table. @return true if it did
+ * Replaces the functions of the table by ones that take turns, for a driver that is not
+ * thread safe. Event callbacks then run on the thread whose call they came from, after
+ * that call has returned. Call once, before other threads use the table.
  */
-bool tp_opencl_serialize(struct tp_opencl *cl, cl_platform_id platform);
+void tp_opencl_serialize(struct tp_opencl *cl);
 
 #endif

@@ -23,7 +23,6 @@
 #include "base/trace/log.h"
 
 enum {
-    NVIDIA = 0x10de,
     OWN_MAX = 4, /* events that a caller looks after */
 };
 
@@ -219,24 +218,11 @@ set_callback(cl_event event, cl_int when, tp_opencl_callback fn, void *arg)
     return CL_SUCCESS;
 }
 
-static bool
-is_slow(const struct tp_opencl *cl, cl_device_id device)
-{
-    cl_uint vendor = 0;
-
-    return cl->GetDeviceInfo(device, CL_DEVICE_VENDOR_ID, sizeof(vendor), &vendor,
-                             NULL) == CL_SUCCESS &&
-           vendor == NVIDIA;
-}
-
 telpher_status
-tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device)
+tp_opencl_watch_start(struct tp_opencl *cl)
 {
     telpher_status status;
 
-    if (!is_slow(cl, device) || watch.cl != NULL) {
-        return TELPHER_OK;
-    }
     watch.cl = cl;
     watch.spins = sysconf(_SC_NPROCESSORS_ONLN) > 2;
     tp_list_init(&watch.fresh);

@@ -10,18 +10,18 @@
 typedef void(CL_CALLBACK *tp_opencl_callback)(cl_event event, cl_int status, void *arg);
 
 /**
- * Puts a SetEventCallback of our own into the table if the device's driver is known to be
- * slow. It takes CL_COMPLETE only and calls back on a thread of its own, which lives as
- * long as the process. Call once, before other threads use the table; @p cl is kept.
- * @return OK (also if nothing was to do), LIMIT: no thread; the driver's own is used
+ * Replaces SetEventCallback in the table, for a driver whose callbacks come late. The new
+ * one takes CL_COMPLETE only and calls back on a thread of its own, which lives as long as
+ * the process. Call once, before other threads use the table; @p cl is kept.
+ * @return OK; LIMIT: no thread, the driver's own is used
  */
-telpher_status tp_opencl_watch_slow(struct tp_opencl *cl, cl_device_id device);
+telpher_status tp_opencl_watch_start(struct tp_opencl *cl);
 
 /** @return true if the callbacks are ours */
 bool tp_opencl_watches(void);
 /**
  * The calling thread will look after the events it asks about, or no longer, whenever it
- * has nothing else to do. After tp_opencl_watch_slow(); with drivers that call back in time
+ * has nothing else to do. After tp_opencl_watch_start(); with drivers that call back in time
  * this and the next two do nothing. It must leave them before it waits for anything else.
  */
 void tp_opencl_watch_adopt(bool adopt);

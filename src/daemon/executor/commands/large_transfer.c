@@ -15,6 +15,7 @@
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/quirks.h"
 
 struct move {
     struct tp_exec *x;
@@ -111,7 +112,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     if (error != 0) {
         tp_exec_sweep_failures(x);
     }
-    if (x->runs_in_flush) {
+    if (tp_exec_has_quirk(x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
         tp_exec_wake(x); /* its queue may have to be flushed now */
     }
 }
@@ -324,7 +325,7 @@ enqueue_hold(struct tp_exec_command *c)
         c->ev->native = NULL;
         return error;
     }
-    if (c->x->runs_in_flush) {
+    if (tp_exec_has_quirk(c->x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
         error = tp_exec_queue_block(q, c->ev);
     }
     if (error == CL_SUCCESS && q->in_order) {

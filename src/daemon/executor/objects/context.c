@@ -8,6 +8,7 @@
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/build_cache.h"
+#include "daemon/executor/quirks.h"
 
 enum {
     QUEUE_PROPERTIES =
@@ -287,7 +288,7 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     failed = q->failed;
     q->failed = false;
     tp_mutex_unlock(&x->done_lock);
-    if (!failed || x->runs_in_flush) {
+    if (!failed || tp_exec_has_quirk(x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
         return 0; /* what runs in a flush does not get stuck, but needs its queue */
     }
     error = tp_opencl_queue_create(&x->cl, q->context->native, d->native, d->version,
