@@ -167,9 +167,12 @@ tp_exec_quirks_print(FILE *out)
     for (int i = 0; i < TP_EXEC_QUIRK_COUNT; i++) {
         const struct tp_exec_quirk_row *row = &rows[i];
 
-        (void)fprintf(out, "%s\n  driver   %s%s\n  symptom  %s\n  remedy   %s\n  source   %s\n  test     %s\n",
-                      row->id, row->driver,
-                      row->match == TP_EXEC_ANY_DRIVER ? " (the remedy is applied to all)" : "",
-                      row->symptom, row->remedy, row->where, row->test);
+        (void)fprintf(
+            out,
+            "%s\n  driver   %s%s\n  symptom  %s\n  remedy   %s\n  source   %s\n  test  "
+            "   %s\n",
+            row->id, row->driver,
+            row->match == TP_EXEC_ANY_DRIVER ? " (the remedy is applied to all)" : "",
+            row->symptom, row->remedy, row->where, row->test);
     }
 }

@@ -19,8 +19,8 @@ static const char *platform_name;
 static cl_uint vendor;
 
 static CL_API_ENTRY cl_int CL_API_CALL
-fake_platform_info(cl_platform_id platform, cl_platform_info param, size_t size, void *value,
-                   size_t *size_ret)
+fake_platform_info(cl_platform_id platform, cl_platform_info param, size_t size,
+                   void *value, size_t *size_ret)
 {
     (void)platform, (void)size_ret;
     assert_int_equal(param, CL_PLATFORM_NAME);
