@@ -53,6 +53,13 @@ def command_name(pid):
         return ""
 
 
+def processor_time(pid):
+    """[s] that a process has used, of user and system."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def preface(session=bytes(16), stream=1, features=FEATURE_TLS, auth_len=0, index=0):
     return struct.pack("<8sHHIQ16sQIIQ", b"TELPHER\n", 1, 1, stream, features, session, 0, index, auth_len, 0)
 
@@ -430,6 +437,9 @@ class Limits(Base):
             self.assertEqual(now["NoNewPrivs"].strip(), "1")
             for name in ("CapEff", "CapPrm", "CapInh"):
                 self.assertEqual(int(now[name], 16), 0)
+            before = processor_time(pid)
+            time.sleep(1)
+            self.assertLess(processor_time(pid) - before, 0.1, "it sleeps while the client is silent")
             if os.geteuid() == 0:
                 self.assertEqual(now["Uid"].split(), ["65534"] * 4)
                 self.assertEqual(now["Groups"].strip(), "")
