@@ -381,6 +381,14 @@ class Certificates(Base):
                         pass
                 except ConnectionResetError:
                     pass
+        forged = {b"\x17\x03\x03\x00\x20" + b"x" * 32: "BAD_RECORD_MAC",
+                  b"\x17\x03\x03\x41\x01": "RECORD_OVERFLOW", b"\x16\x03\x03\x00\x20": "UNEXPECTED_MESSAGE"}
+        for record, alert in forged.items():
+            with self.open_tls(server, preface()) as s:
+                os.write(s.fileno(), record)
+                with self.assertRaisesRegex(ssl.SSLError, alert):
+                    while s.recv(4096):
+                        pass
         cut = self.open_tls(server, preface())
         raw = cut.detach()
         os.write(raw, b"\x17\x03\x03\x01\x00" + b"x" * 10)

@@ -53,14 +53,15 @@ test_records(void **state)
         open_halves(suites[i], &out, &in);
         for (unsigned n = 0; n < 4; n++) {
             uint8_t type = 0;
-            size_t len = 0;
+            size_t body = 0, len = 0;
 
             assert_int_equal(
                 tp_tls_seal(&out, TP_TLS_APPLICATION, iov, 1, sizeof(text) - 1, record),
                 TELPHER_OK);
-            assert_int_equal(tp_tls_body_len(record),
-                             sizeof(text) - 1 + TP_TLS_EXTRA_BYTES);
-            assert_int_equal(tp_tls_open(&in, record, got, &type, &len), TELPHER_OK);
+            assert_int_equal(tp_tls_read_header(record, &body), TP_TLS_NO_ALERT);
+            assert_int_equal(body, sizeof(text) - 1 + TP_TLS_EXTRA_BYTES);
+            assert_int_equal(tp_tls_open(&in, record, body, got, &type, &len),
+                             TELPHER_OK);
             assert_int_equal(type, TP_TLS_APPLICATION);
             assert_int_equal(len, sizeof(text) - 1);
             assert_memory_equal(got, text + 1, len);
@@ -74,25 +75,60 @@ test_records(void **state)
     }
 }
 
-/* The key schedule against the values of RFC 8448 section 3, server handshake keys. */
+/* RFC 8448 section 3: the client's first record of application data, 50 bytes 0, 1, ... */
 static void
-test_key_schedule(void **state)
+test_published_record(void **state)
 {
-    static const uint8_t secret[] = {0xb6, 0x7b, 0x7d, 0x69, 0x0c, 0xc1, 0x6c, 0x4e,
-                                     0x75, 0xe5, 0x42, 0x13, 0xcb, 0x2d, 0x37, 0xb4,
-                                     0xe9, 0xc9, 0x12, 0xbc, 0xde, 0xd9, 0x10, 0x5d,
-                                     0x42, 0xbe, 0xfd, 0x59, 0xd3, 0x91, 0xad, 0x38};
-    static const uint8_t iv[] = {0x5d, 0x31, 0x3e, 0xb2, 0x67, 0x12,
-                                 0x76, 0xee, 0x13, 0x00, 0x0b, 0x30};
-    struct tp_tls_direction d = {.seq = 0};
+    static const struct tp_tls_direction d = {
+        .secret = {0x9e, 0x40, 0x64, 0x6c, 0xe7, 0x9a, 0x7f, 0x9d, 0xc0, 0x5a, 0xf8,
+                   0x88, 0x9b, 0xce, 0x65, 0x52, 0x87, 0x5a, 0xfa, 0x0b, 0x06, 0xdf,
+                   0x00, 0x87, 0xf7, 0x92, 0xeb, 0xb7, 0xc1, 0x75, 0x04, 0xa5}};
+    static const uint8_t published[72] = {
+        0x17, 0x03, 0x03, 0x00, 0x43, 0xa2, 0x3f, 0x70, 0x54, 0xb6, 0x2c, 0x94,
+        0xd0, 0xaf, 0xfa, 0xfe, 0x82, 0x28, 0xba, 0x55, 0xcb, 0xef, 0xac, 0xea,
+        0x42, 0xf9, 0x14, 0xaa, 0x66, 0xbc, 0xab, 0x3f, 0x2b, 0x98, 0x19, 0xa8,
+        0xa5, 0xb4, 0x6b, 0x39, 0x5b, 0xd5, 0x4a, 0x9a, 0x20, 0x44, 0x1e, 0x2b,
+        0x62, 0x97, 0x4e, 0x1f, 0x5a, 0x62, 0x92, 0xa2, 0x97, 0x70, 0x14, 0xbd,
+        0x1e, 0x3d, 0xea, 0xe6, 0x3a, 0xee, 0xbb, 0x21, 0x69, 0x49, 0x15, 0xe4};
+    uint8_t content[50], record[sizeof(published)];
+    const struct iovec iov = {content, sizeof(content)};
     struct tp_tls_half half;
 
     (void)state;
-    memcpy(d.secret, secret, sizeof(secret));
+    for (size_t i = 0; i < sizeof(content); i++) {
+        content[i] = (uint8_t)i;
+    }
     assert_int_equal(tp_tls_half_init(&half, tp_openssl(NULL), TP_TLS_AES128, &d, true),
                      TELPHER_OK);
-    assert_memory_equal(half.iv, iv, sizeof(iv));
+    assert_int_equal(
+        tp_tls_seal(&half, TP_TLS_APPLICATION, &iov, 0, sizeof(content), record),
+        TELPHER_OK);
+    assert_memory_equal(record, published, sizeof(published));
     tp_tls_half_fini(&half);
+}
+
+/* The header is authenticated, and legacy_record_version is ignored apart from that. */
+static void
+test_headers(void **state)
+{
+    static const struct {
+        uint8_t header[TP_TLS_HEADER_BYTES];
+        enum tp_tls_alert alert;
+    } cases[] = {
+        {{23, 3, 3, 0x40, 0x11}, TP_TLS_NO_ALERT},
+        {{23, 3, 1, 0, 17}, TP_TLS_NO_ALERT},
+        {{23, 3, 3, 0x40, 0x12}, TP_TLS_RECORD_OVERFLOW},
+        {{23, 3, 3, 0, 16}, TP_TLS_BAD_RECORD_MAC},
+        {{20, 3, 3, 0, 17}, TP_TLS_UNEXPECTED_MESSAGE},
+        {{22, 3, 3, 0, 17}, TP_TLS_UNEXPECTED_MESSAGE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < TP_ARRAY_LEN(cases); i++) {
+        size_t len;
+
+        assert_int_equal(tp_tls_read_header(cases[i].header, &len), cases[i].alert);
+    }
 }
 
 static void
@@ -101,19 +137,21 @@ test_forged_records(void **state)
     uint8_t record[64], got[64], type;
     char text[] = "content";
     const struct iovec iov = {text, sizeof(text)};
-    size_t record_len = TP_TLS_HEADER_BYTES + sizeof(text) + TP_TLS_EXTRA_BYTES, len;
+    size_t record_len = TP_TLS_HEADER_BYTES + sizeof(text) + TP_TLS_EXTRA_BYTES;
 
     (void)state;
     for (size_t i = 0; i < record_len; i++) {
         struct tp_tls_half out, in;
+        size_t body, len;
 
         open_halves(TP_TLS_AES128, &out, &in);
         assert_int_equal(
             tp_tls_seal(&out, TP_TLS_APPLICATION, &iov, 0, sizeof(text), record),
             TELPHER_OK);
         record[i] ^= 0x10;
-        if (tp_tls_body_len(record) == sizeof(text) + TP_TLS_EXTRA_BYTES) {
-            assert_int_equal(tp_tls_open(&in, record, got, &type, &len),
+        if (tp_tls_read_header(record, &body) == TP_TLS_NO_ALERT &&
+            body == sizeof(text) + TP_TLS_EXTRA_BYTES) {
+            assert_int_equal(tp_tls_open(&in, record, body, got, &type, &len),
                              TELPHER_ERR_PROTO);
         }
         tp_tls_half_fini(&out);
@@ -121,7 +159,7 @@ test_forged_records(void **state)
     }
 }
 
-/* Zeros behind the content type are padding; nothing but zeros is no record. */
+/* Zeros after the content type are padding; a record of zeros has no type. */
 static void
 test_padding(void **state)
 {
@@ -129,6 +167,7 @@ test_padding(void **state)
     char padded[] = {'h', 'i', TP_TLS_APPLICATION, 0, 0, 0};
     char zeros[6] = {0};
     const struct iovec good = {padded, sizeof(padded)}, bad = {zeros, sizeof(zeros)};
+    const size_t body = sizeof(padded) + TP_TLS_EXTRA_BYTES;
     struct tp_tls_half out, in;
     size_t len = 0;
 
@@ -136,11 +175,12 @@ test_padding(void **state)
     open_halves(TP_TLS_CHACHA, &out, &in);
     assert_int_equal(tp_tls_seal(&out, 0, &good, 0, sizeof(padded), record),
                      TELPHER_OK);
-    assert_int_equal(tp_tls_open(&in, record, got, &type, &len), TELPHER_OK);
+    assert_int_equal(tp_tls_open(&in, record, body, got, &type, &len), TELPHER_OK);
     assert_int_equal(type, TP_TLS_APPLICATION);
     assert_int_equal(len, 2);
     assert_int_equal(tp_tls_seal(&out, 0, &bad, 0, sizeof(zeros), record), TELPHER_OK);
-    assert_int_equal(tp_tls_open(&in, record, got, &type, &len), TELPHER_ERR_PROTO);
+    assert_int_equal(tp_tls_open(&in, record, body, got, &type, &len), TELPHER_OK);
+    assert_int_equal(type, 0);
     tp_tls_half_fini(&out);
     tp_tls_half_fini(&in);
 }
@@ -398,6 +438,32 @@ receive_all(struct tp_conn *c)
     return status;
 }
 
+/* Ends b. @return the alert that it sent last, TP_TLS_NO_ALERT if none */
+static int
+alert_of_b(struct ends *e)
+{
+    uint8_t record[64], text[64], type;
+    struct tp_tls_half half;
+    size_t n = 0, body, len;
+
+    e->b->ops->shutdown(e->b);
+    if (e->plain_a->ops->recv(e->plain_a, record, sizeof(record), &n) != TELPHER_OK) {
+        return TP_TLS_NO_ALERT;
+    }
+    assert_int_equal(
+        tp_tls_half_init(&half, tp_openssl(NULL), TP_TLS_AES128, &state_a.rx, false),
+        TELPHER_OK);
+    assert_int_equal(tp_tls_read_header(record, &body), TP_TLS_NO_ALERT);
+    assert_int_equal(n, TP_TLS_HEADER_BYTES + body);
+    assert_int_equal(tp_tls_open(&half, record, body, text, &type, &len), TELPHER_OK);
+    tp_tls_half_fini(&half);
+    assert_int_equal(type, TP_TLS_ALERT);
+    assert_int_equal(len, 2);
+    assert_int_equal(text[0], text[1] == TP_TLS_CLOSE_NOTIFY ? 1 : 2);
+    return text[1];
+}
+
+/* What ends a connection, and the alert that answers it (RFC 8446 section 6). */
 static void
 test_bad_messages(void **state)
 {
@@ -406,17 +472,38 @@ test_bad_messages(void **state)
         uint8_t bytes[6];
         size_t len;
         telpher_status status;
+        enum tp_tls_alert answer;
     } cases[] = {
-        {TP_TLS_ALERT, {1, 0}, 2, TELPHER_ERR_PEER_LOST},
-        {TP_TLS_ALERT, {2, 48}, 2, TELPHER_ERR_PEER_LOST},
-        {TP_TLS_ALERT, {1}, 1, TELPHER_ERR_PROTO},
-        {TP_TLS_HANDSHAKE, {24, 0, 0, 1, 2}, 5, TELPHER_ERR_PROTO},
-        {TP_TLS_HANDSHAKE, {24, 0, 0, 1, 0, 0}, 6, TELPHER_ERR_PROTO},
-        {TP_TLS_HANDSHAKE, {24, 0, 0}, 3, TELPHER_ERR_PROTO},
-        {TP_TLS_HANDSHAKE, {4, 0, 0, 1, 0}, 5, TELPHER_ERR_PROTO},
-        {TP_TLS_CHANGE_CIPHER, {1}, 1, TELPHER_ERR_PROTO},
-        {99, {1}, 1, TELPHER_ERR_PROTO},
+        {TP_TLS_ALERT, {1, 0}, 2, TELPHER_ERR_PEER_LOST, TP_TLS_CLOSE_NOTIFY},
+        {TP_TLS_ALERT, {2, 48}, 2, TELPHER_ERR_PEER_LOST, TP_TLS_NO_ALERT},
+        {TP_TLS_ALERT, {1, 48}, 2, TELPHER_ERR_PEER_LOST, TP_TLS_NO_ALERT},
+        {TP_TLS_ALERT, {1}, 1, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_ALERT, {0}, 0, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_ALERT, {1, 0, 1, 0}, 4, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_HANDSHAKE,
+         {24, 0, 0, 1, 2},
+         5,
+         TELPHER_ERR_PROTO,
+         TP_TLS_ILLEGAL_PARAMETER},
+        {TP_TLS_HANDSHAKE,
+         {24, 0, 0, 1, 0, 0},
+         6,
+         TELPHER_ERR_PROTO,
+         TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_HANDSHAKE, {24, 0, 0}, 3, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_HANDSHAKE, {0}, 0, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_HANDSHAKE,
+         {4, 0, 0, 1, 0},
+         5,
+         TELPHER_ERR_PROTO,
+         TP_TLS_UNEXPECTED_MESSAGE},
+        {TP_TLS_CHANGE_CIPHER, {1}, 1, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {99, {1}, 1, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE},
+        {0, {0}, 3, TELPHER_ERR_PROTO, TP_TLS_UNEXPECTED_MESSAGE}, /* only padding */
     };
+
+    const struct iovec text = {"text", 4};
+    size_t n;
 
     (void)state;
     for (size_t i = 0; i < TP_ARRAY_LEN(cases); i++) {
@@ -427,6 +514,10 @@ test_bad_messages(void **state)
         assert_int_equal(receive_all(e.b), cases[i].status);
         assert_int_equal(receive_all(e.b), cases[i].status);
         assert_true((e.b->ops->why(e.b) != NULL) == (cases[i].bytes[1] == 48));
+        if (cases[i].answer != TP_TLS_CLOSE_NOTIFY) { /* RFC 8446: nothing but it */
+            assert_int_equal(e.b->ops->send(e.b, &text, 1, &n), TELPHER_ERR_PEER_LOST);
+        }
+        assert_int_equal(alert_of_b(&e), cases[i].answer);
         tp_tls_half_fini(&half);
         close_ends(&e);
     }
@@ -443,6 +534,7 @@ test_empty_records(void **state)
         put_record(&e, &half, TP_TLS_APPLICATION, "", 0);
     }
     assert_int_equal(receive_all(e.b), TELPHER_ERR_PROTO);
+    assert_int_equal(alert_of_b(&e), TP_TLS_UNEXPECTED_MESSAGE);
     tp_tls_half_fini(&half);
     close_ends(&e);
 }
@@ -450,21 +542,54 @@ test_empty_records(void **state)
 static void
 test_garbage(void **state)
 {
-    static const char *const garbage[] = {"GET / HTTP/1.1\r\n\r\n", "TELPHER\n",
-                                          "\x17\x03\x03\x00\x10 0123456789abcdef",
-                                          "\x17\x03\x03\x41\x01 too long to be one"};
+    static const struct {
+        const char *bytes;
+        enum tp_tls_alert answer;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\n\r\n__", TP_TLS_UNEXPECTED_MESSAGE},
+        {"TELPHER\nTELPHER\n____", TP_TLS_UNEXPECTED_MESSAGE},
+        {"\x17\x03\x03\x00\x11 0123456789abcdef", TP_TLS_BAD_RECORD_MAC},
+        {"\x17\x03\x03\x40\x12 too long a body", TP_TLS_RECORD_OVERFLOW},
+    };
 
     (void)state;
-    for (size_t i = 0; i < TP_ARRAY_LEN(garbage); i++) {
+    for (size_t i = 0; i < TP_ARRAY_LEN(cases); i++) {
         struct ends e = open_ends(false);
 
-        /* from index 2 on a 0 byte is in the middle: five bytes of header, then text */
-        assert_int_equal(tp_conn_send_all(e.plain_a, garbage[i], i < 2 ? 8 : 20,
+        assert_int_equal(tp_conn_send_all(e.plain_a, cases[i].bytes, 22 - (i == 3),
                                           tp_clock_deadline(LIMIT)),
                          TELPHER_OK);
         assert_int_equal(receive_all(e.b), TELPHER_ERR_PROTO);
+        assert_int_equal(alert_of_b(&e), cases[i].answer);
         close_ends(&e);
     }
+}
+
+static int
+fail_to_encrypt(EVP_CIPHER_CTX *ctx, unsigned char *out, int *out_len,
+                const unsigned char *in, int in_len)
+{
+    (void)ctx, (void)out, (void)out_len, (void)in, (void)in_len;
+    return 0;
+}
+
+/* After an error of OpenSSL nothing is sent any more: a nonce could be used twice. */
+static void
+test_failed_sealing(void **state)
+{
+    struct tp_openssl *o = (struct tp_openssl *)(uintptr_t)tp_openssl(NULL);
+    __typeof__(o->EVP_CipherUpdate) update = o->EVP_CipherUpdate;
+    const struct iovec text = {"text", 4};
+    struct ends e = open_ends(false);
+    size_t n;
+
+    (void)state;
+    o->EVP_CipherUpdate = fail_to_encrypt;
+    assert_int_equal(e.b->ops->send(e.b, &text, 1, &n), TELPHER_ERR_PEER_LOST);
+    o->EVP_CipherUpdate = update;
+    assert_int_equal(e.b->ops->send(e.b, &text, 1, &n), TELPHER_ERR_PEER_LOST);
+    assert_int_equal(alert_of_b(&e), TP_TLS_NO_ALERT);
+    close_ends(&e);
 }
 
 /* A record that is cut by the end of the connection is nothing, and an end. */
@@ -836,7 +961,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_records),
-        cmocka_unit_test(test_key_schedule),
+        cmocka_unit_test(test_published_record),
+        cmocka_unit_test(test_headers),
         cmocka_unit_test(test_forged_records),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_content),
@@ -846,6 +972,7 @@ main(void)
         cmocka_unit_test(test_bad_messages),
         cmocka_unit_test(test_empty_records),
         cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_failed_sealing),
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_right_key),

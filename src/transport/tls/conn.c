@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection whose handshake is over: bytes to records and back, around another
- * connection. The sending half belongs to one thread at a time, the receiving half to
- * another; `owes_update` and `ending` are all they share.
+ * A connection after its handshake: turns content into records and back, on top of another
+ * connection. One thread sends while another receives; the two halves share the atomic
+ * members of struct tls only.
  *
- * Sending seals a batch of records and counts its bytes as taken when the last of them has
- * gone: what was sealed is never sealed again. Receiving opens records straight into the
- * caller's memory where a whole one fits, else in place, and keeps the rest.
+ * Sending seals a batch of records. It counts the batch as sent when its last byte has left,
+ * so it never seals a byte twice. Receiving decrypts a record into the caller's memory if
+ * all of it fits there, else in place, and keeps the rest for the next call.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -17,31 +17,30 @@
 #include "transport/tls/words.h"
 
 enum {
-    RX_RECORDS = 8, /* of the largest size, received at once */
-    TX_RECORDS = 4, /* sealed at once: what the processor's near cache holds */
+    RX_RECORDS = 8, /* of the largest size, in one read */
+    TX_RECORDS = 4, /* in a batch: they fit into the L2 cache */
     TX_RECORD_MAX = TP_TLS_HEADER_BYTES + TP_TLS_PLAIN_MAX + TP_TLS_EXTRA_BYTES,
     SMALL_RECORD_MAX = 64, /* sealed: an alert, a KeyUpdate */
     KEY_UPDATE = 24,
-    CLOSE_NOTIFY = 0,
-    EMPTY_MAX = 32, /* records without content in a row; no peer of ours sends two */
+    EMPTY_MAX = 32, /* records without content in a row */
 };
 
 struct tls_rx {
     struct tp_tls_half half;
     uint8_t *buf;
-    size_t cap, start, end; /* records not opened yet */
-    const uint8_t *plain; /* of an opened one, in buf in front of them: not taken yet */
+    size_t cap, start, end; /* bytes [start, end) of buf are records, still sealed */
+    const uint8_t *plain; /* content opened in place that no call has taken yet */
     size_t plain_len;
-    unsigned empty; /* records without content since there was one with */
-    telpher_status failed; /* comes again from every later call */
+    unsigned empty; /* records without content since the last one with content */
+    telpher_status failed; /* every later call returns it */
     const char *why;
 };
 
 struct tls_tx {
     struct tp_tls_half half;
     uint8_t *buf;
-    size_t start, end; /* sealed, not sent */
-    size_t content; /* [bytes] of the caller that are in it */
+    size_t start, end; /* bytes [start, end) of buf are sealed and not sent */
+    size_t content; /* [bytes] of the caller in this batch */
 };
 
 struct tls {
@@ -51,8 +50,11 @@ struct tls {
     uint8_t session_key[TP_CONN_KEY_BYTES];
     struct tls_rx rx;
     struct tls_tx tx;
-    _Atomic bool owes_update; /* the peer wants to see new keys of ours */
-    _Atomic bool sealing; /* who sets it may use tx; at the end nobody clears it */
+    _Atomic bool owes_update; /* the peer has requested a KeyUpdate */
+    _Atomic bool
+        tx_taken; /* the thread that set it owns tx; stays set after an error */
+    _Atomic uint8_t
+        last_alert; /* enum tp_tls_alert; anything but CLOSE_NOTIFY: failed */
     bool exported;
 };
 
@@ -77,7 +79,7 @@ append_record(struct tls *t, enum tp_tls_type type, const struct iovec *iov,
     return status;
 }
 
-/* Tells the peer that new keys follow, and goes on to them. */
+/* Sends a KeyUpdate; records after it have new keys. */
 static telpher_status
 update_keys(struct tls *t)
 {
@@ -89,9 +91,9 @@ update_keys(struct tls *t)
     return status == TELPHER_OK ? tp_tls_half_rekey(&t->tx.half) : status;
 }
 
-/* Room for one batch, a KeyUpdate and the last alert. */
+/* Room for a batch, a KeyUpdate and the last alert. */
 static telpher_status
-make_tx_room(struct tls *t)
+allocate_output(struct tls *t)
 {
     size_t records = t->frugal ? 1 : TX_RECORDS;
 
@@ -102,12 +104,12 @@ make_tx_room(struct tls *t)
     return t->tx.buf != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
 }
 
-/* Seals the next bytes of the caller, as many as fit into a batch. */
+/* Seals the next bytes of the caller: as many as fit into a batch. */
 static telpher_status
 seal_batch(struct tls *t, const struct iovec *iov, size_t total)
 {
     size_t left = t->frugal ? 1 : TX_RECORDS;
-    telpher_status status = make_tx_room(t);
+    telpher_status status = allocate_output(t);
 
     if (status == TELPHER_OK && (t->tx.half.d.seq >= TP_TLS_REKEY_RECORDS ||
                                  atomic_exchange(&t->owes_update, false))) {
@@ -122,7 +124,7 @@ seal_batch(struct tls *t, const struct iovec *iov, size_t total)
     return status;
 }
 
-/* Sends what is sealed. OK when all has gone. */
+/* Sends sealed records. @return OK when none is left */
 static telpher_status
 send_sealed(struct tls *t)
 {
@@ -145,12 +147,12 @@ send_sealed(struct tls *t)
 }
 
 static telpher_status
-send_locked(struct tls *t, const struct iovec *iov, size_t total, size_t *ret_sent)
+send_content(struct tls *t, const struct iovec *iov, size_t total, size_t *ret_sent)
 {
     telpher_status status = TELPHER_OK;
 
     if (t->tx.content > total) {
-        return TELPHER_ERR_PEER_LOST; /* the caller sends other bytes than before */
+        return TELPHER_ERR_PEER_LOST; /* not the bytes of the call that got AGAIN */
     }
     if (t->tx.start == t->tx.end) {
         status = seal_batch(t, iov, total);
@@ -178,23 +180,29 @@ tls_send(struct tp_conn *c, const struct iovec *iov, int count, size_t *ret_sent
     if (total == 0) {
         return TELPHER_ERR_AGAIN;
     }
-    if (atomic_exchange(&t->sealing, true)) {
-        return TELPHER_ERR_PEER_LOST; /* shut down */
+    if (atomic_load(&t->last_alert) != TP_TLS_CLOSE_NOTIFY ||
+        atomic_exchange(&t->tx_taken, true)) {
+        return TELPHER_ERR_PEER_LOST;
     }
-    status = send_locked(t, iov, total, ret_sent);
-    atomic_store(&t->sealing, false);
+    status = send_content(t, iov, total, ret_sent);
+    if (status == TELPHER_OK || status == TELPHER_ERR_AGAIN ||
+        status == TELPHER_ERR_NO_MEMORY) {
+        atomic_store(&t->tx_taken, false); /* else a nonce could be used twice */
+    }
     return status;
 }
 
-/* Takes leave, if nobody is sending and nothing is half sent. */
+/* Sends the last alert, unless a thread is sending or a record is half sent. */
 static void
-say_close(struct tls *t)
+send_last_alert(struct tls *t)
 {
-    uint8_t message[2] = {1 /* warning */, CLOSE_NOTIFY};
+    uint8_t alert = atomic_load(&t->last_alert);
+    uint8_t message[2] = {alert == TP_TLS_CLOSE_NOTIFY ? 1 : 2 /* fatal */, alert};
     const struct iovec iov = {message, sizeof(message)};
 
-    if (!t->exported && !atomic_exchange(&t->sealing, true) &&
-        t->tx.start == t->tx.end && make_tx_room(t) == TELPHER_OK &&
+    if (!t->exported && alert != TP_TLS_NO_ALERT &&
+        !atomic_exchange(&t->tx_taken, true) && t->tx.start == t->tx.end &&
+        allocate_output(t) == TELPHER_OK &&
         append_record(t, TP_TLS_ALERT, &iov, 0, sizeof(message)) == TELPHER_OK) {
         (void)send_sealed(t);
     }
@@ -203,81 +211,105 @@ say_close(struct tls *t)
 /* ---- receiving ---- */
 
 static telpher_status
-fail(struct tls *t, telpher_status status)
+fail_receiving(struct tls *t, telpher_status status)
 {
     t->rx.failed = status;
     return status;
 }
 
 static telpher_status
-bad_record(struct tls *t, const char *what)
+refuse_record(struct tls *t, enum tp_tls_alert alert, const char *what)
 {
     tp_warn("tls", "the peer sent %s", what);
-    return fail(t, TELPHER_ERR_PROTO);
+    atomic_store(&t->last_alert, (uint8_t)alert);
+    return fail_receiving(t, TELPHER_ERR_PROTO);
 }
 
-/* What comes after the handshake beside content: alerts, new keys, tickets. */
 static telpher_status
-take_control(struct tls *t, uint8_t type, const uint8_t *msg, size_t len)
+accept_alert(struct tls *t, uint8_t alert)
 {
+    if (alert != TP_TLS_CLOSE_NOTIFY) {
+        atomic_store(&t->last_alert, TP_TLS_NO_ALERT);
+        t->rx.why = tp_tls_alert_words(alert);
+        tp_debug("tls", "alert %u: %s", alert, t->rx.why);
+    }
+    return fail_receiving(t, TELPHER_ERR_PEER_LOST);
+}
+
+static telpher_status
+accept_key_update(struct tls *t, uint8_t request)
+{
+    if (request > 1) {
+        return refuse_record(t, TP_TLS_ILLEGAL_PARAMETER, "a KeyUpdate out of range");
+    }
+    if (request == 1) {
+        atomic_store(&t->owes_update, true);
+    }
+    return tp_tls_half_rekey(&t->rx.half) == TELPHER_OK
+               ? TELPHER_OK
+               : fail_receiving(t, TELPHER_ERR_PEER_LOST);
+}
+
+/* A record of another type than application data. */
+static telpher_status
+accept_control(struct tls *t, uint8_t type, const uint8_t *msg, size_t len)
+{
+    static const uint8_t key_update[] = {KEY_UPDATE, 0, 0, 1};
+
     if (type == TP_TLS_ALERT && len == 2) {
-        if (msg[1] != CLOSE_NOTIFY) {
-            t->rx.why = tp_tls_alert_words(msg[1]);
-            tp_debug("tls", "alert %u: %s", msg[1], t->rx.why);
-        }
-        return fail(t, TELPHER_ERR_PEER_LOST);
+        return accept_alert(t, msg[1]);
     }
-    if (type == TP_TLS_HANDSHAKE && len == 5 && msg[0] == KEY_UPDATE && msg[1] == 0 &&
-        msg[2] == 0 && msg[3] == 1 && msg[4] <= 1) {
-        if (msg[4] == 1) {
-            atomic_store(&t->owes_update, true);
-        }
-        return tp_tls_half_rekey(&t->rx.half) == TELPHER_OK
-                   ? TELPHER_OK
-                   : fail(t, TELPHER_ERR_PEER_LOST);
+    if (type == TP_TLS_HANDSHAKE && len == sizeof(key_update) + 1 &&
+        memcmp(msg, key_update, sizeof(key_update)) == 0) {
+        return accept_key_update(t, msg[4]);
     }
-    return bad_record(t, "a TLS message that does not belong here");
+    return refuse_record(t, TP_TLS_UNEXPECTED_MESSAGE, "an unexpected TLS message");
 }
 
-/* A whole record at the start of the buffer, or what must be [bytes] before there is. */
+/*
+ * Looks at the record at the start of the buffer. *ret_missing: bytes to receive before its
+ * header, then the record, is complete. *ret_body is valid if the header is complete.
+ */
 static telpher_status
-look_at_record(struct tls *t, size_t *ret_missing)
+inspect_record(struct tls *t, size_t *ret_missing, size_t *ret_body)
 {
-    size_t have = t->rx.end - t->rx.start, body;
+    size_t have = t->rx.end - t->rx.start, len;
+    enum tp_tls_alert alert;
 
     if (have < TP_TLS_HEADER_BYTES) {
         *ret_missing = TP_TLS_HEADER_BYTES - have;
         return TELPHER_OK;
     }
-    body = tp_tls_body_len(t->rx.buf + t->rx.start);
-    if (body == 0) {
-        return bad_record(t, "something that is no TLS record");
+    alert = tp_tls_read_header(t->rx.buf + t->rx.start, ret_body);
+    if (alert != TP_TLS_NO_ALERT) {
+        return refuse_record(t, alert, "bytes that are no TLS record");
     }
-    body += TP_TLS_HEADER_BYTES;
-    *ret_missing = have < body ? body - have : 0;
+    len = TP_TLS_HEADER_BYTES + *ret_body;
+    *ret_missing = have < len ? len - have : 0;
     return TELPHER_OK;
 }
 
-/* Opens the record at the start of the buffer, into @p dst if it is sure to fit there. */
+/* Opens the record at the start of the buffer, into @p dst if all of it fits there. */
 static telpher_status
-open_record(struct tls *t, uint8_t *dst, size_t cap, size_t *ret_got)
+open_record(struct tls *t, size_t body, uint8_t *dst, size_t cap, size_t *ret_got)
 {
-    uint8_t *record = t->rx.buf + t->rx.start;
-    size_t body = tp_tls_body_len(record), len;
+    uint8_t *record = t->rx.buf + t->rx.start, type;
     bool direct = body - TP_TLS_EXTRA_BYTES <= cap;
-    uint8_t *place = direct ? dst : record + TP_TLS_HEADER_BYTES, type;
-    telpher_status status = tp_tls_open(&t->rx.half, record, place, &type, &len);
+    uint8_t *place = direct ? dst : record + TP_TLS_HEADER_BYTES;
+    size_t len;
 
-    if (status != TELPHER_OK) {
-        return bad_record(t, "a TLS record that is damaged or forged");
+    if (tp_tls_open(&t->rx.half, record, body, place, &type, &len) != TELPHER_OK) {
+        return refuse_record(t, TP_TLS_BAD_RECORD_MAC,
+                             "a damaged or forged TLS record");
     }
     t->rx.start += TP_TLS_HEADER_BYTES + body;
     t->rx.empty = type == TP_TLS_APPLICATION && len > 0 ? 0 : t->rx.empty + 1;
     if (t->rx.empty > EMPTY_MAX) {
-        return bad_record(t, "TLS records without content, one after the other");
+        return refuse_record(t, TP_TLS_UNEXPECTED_MESSAGE,
+                             "too many TLS records without content");
     }
     if (type != TP_TLS_APPLICATION) {
-        return take_control(t, type, place, len);
+        return accept_control(t, type, place, len);
     }
     if (direct) {
         *ret_got += len;
@@ -288,9 +320,9 @@ open_record(struct tls *t, uint8_t *dst, size_t cap, size_t *ret_got)
     return TELPHER_OK;
 }
 
-/* Gives memory back that nothing is in. */
+/* Rewinds an empty buffer; a frugal connection frees it. */
 static void
-tidy_rx(struct tls *t)
+release_input(struct tls *t)
 {
     if (t->rx.start == t->rx.end && t->rx.plain_len == 0) {
         t->rx.start = t->rx.end = 0;
@@ -301,19 +333,25 @@ tidy_rx(struct tls *t)
     }
 }
 
-/* Receives more; all opened content has been taken. @p missing bytes make a record. */
 static telpher_status
-fill(struct tls *t, size_t missing, bool *ret_drained)
+allocate_input(struct tls *t)
 {
-    size_t want, got = 0;
-    telpher_status status;
-
     if (t->rx.buf == NULL) {
         t->rx.cap = (t->frugal ? 1 : RX_RECORDS) * (size_t)TP_TLS_RECORD_MAX;
         t->rx.buf = tp_malloc(t->rx.cap, "TLS input");
-        if (t->rx.buf == NULL) {
-            return TELPHER_ERR_NO_MEMORY;
-        }
+    }
+    return t->rx.buf != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+}
+
+/* Receives @p missing bytes or more. No opened content may wait in the buffer. */
+static telpher_status
+receive_bytes(struct tls *t, size_t missing, bool *ret_drained)
+{
+    telpher_status status = allocate_input(t);
+    size_t want, got = 0;
+
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (t->rx.cap - t->rx.end < missing) {
         memmove(t->rx.buf, t->rx.buf + t->rx.start, t->rx.end - t->rx.start);
@@ -328,7 +366,7 @@ fill(struct tls *t, size_t missing, bool *ret_drained)
 }
 
 static size_t
-take_plain(struct tls *t, uint8_t *dst, size_t cap)
+copy_plain(struct tls *t, uint8_t *dst, size_t cap)
 {
     size_t len = TP_MIN(cap, t->rx.plain_len);
 
@@ -338,31 +376,32 @@ take_plain(struct tls *t, uint8_t *dst, size_t cap)
     return len;
 }
 
-/* One step towards more content. *ret_drained says that the connection has no more. */
+/* One step towards more content. *ret_drained: the connection below had no more. */
 static telpher_status
 receive_step(struct tls *t, uint8_t *dst, size_t cap, size_t *ret_got,
              bool *ret_drained)
 {
-    size_t missing;
+    size_t missing, body;
     telpher_status status;
 
     if (t->rx.plain_len > 0) {
-        *ret_got += take_plain(t, dst, cap);
+        *ret_got += copy_plain(t, dst, cap);
         return TELPHER_OK;
     }
-    status = look_at_record(t, &missing);
+    status = inspect_record(t, &missing, &body);
     if (status != TELPHER_OK) {
         return status;
     }
     if (missing == 0) {
-        return open_record(t, dst, cap, ret_got);
+        return open_record(t, body, dst, cap, ret_got);
     }
     if (*ret_drained) {
         return TELPHER_ERR_AGAIN;
     }
-    status = fill(t, missing, ret_drained);
-    return status == TELPHER_OK || status == TELPHER_ERR_AGAIN ? status
-                                                               : fail(t, status);
+    status = receive_bytes(t, missing, ret_drained);
+    return status == TELPHER_OK || status == TELPHER_ERR_AGAIN
+               ? status
+               : fail_receiving(t, status);
 }
 
 static telpher_status
@@ -376,10 +415,10 @@ tls_recv(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got)
     while (status == TELPHER_OK && got < cap) {
         status = receive_step(t, (uint8_t *)buf + got, cap - got, &got, &drained);
     }
-    tidy_rx(t);
+    release_input(t);
     if (got > 0) {
         *ret_got = got;
-        return TELPHER_OK; /* a failure comes with the next call */
+        return TELPHER_OK; /* the next call returns an error */
     }
     return status;
 }
@@ -388,14 +427,14 @@ bool
 tp_tls_has_more(struct tp_conn *conn)
 {
     struct tls *t = tls_of(conn);
-    size_t missing = 1;
+    size_t missing = 1, body;
 
     return t->rx.plain_len > 0 || t->rx.failed != TELPHER_OK ||
            (t->rx.end > t->rx.start &&
-            (look_at_record(t, &missing) != TELPHER_OK || missing == 0));
+            (inspect_record(t, &missing, &body) != TELPHER_OK || missing == 0));
 }
 
-/* ---- the rest of a connection ---- */
+/* ---- the other operations ---- */
 
 static telpher_status
 tls_wait(struct tp_conn *c, unsigned events, uint64_t deadline_ns)
@@ -421,7 +460,7 @@ tls_shutdown(struct tp_conn *c)
 {
     struct tls *t = tls_of(c);
 
-    say_close(t);
+    send_last_alert(t);
     t->plain->ops->shutdown(t->plain);
 }
 
@@ -430,7 +469,7 @@ tls_close(struct tp_conn *c)
 {
     struct tls *t = tls_of(c);
 
-    say_close(t);
+    send_last_alert(t);
     t->plain->ops->close(t->plain);
 }
 
@@ -439,7 +478,7 @@ tls_destroy(struct tp_conn *c)
 {
     struct tls *t = tls_of(c);
 
-    say_close(t);
+    send_last_alert(t);
     tp_tls_half_fini(&t->rx.half);
     tp_tls_half_fini(&t->tx.half);
     tp_conn_destroy(t->plain);
@@ -475,14 +514,12 @@ static const struct tp_conn_ops tls_ops = {
 };
 
 static telpher_status
-keep_rest(struct tls *t, const void *rest, size_t len)
+store_rest(struct tls *t, const void *rest, size_t len)
 {
     if (len == 0) {
         return TELPHER_OK;
     }
-    t->rx.cap = (t->frugal ? 1 : RX_RECORDS) * (size_t)TP_TLS_RECORD_MAX;
-    t->rx.buf = tp_malloc(t->rx.cap, "TLS input");
-    if (t->rx.buf == NULL) {
+    if (allocate_input(t) != TELPHER_OK) {
         return TELPHER_ERR_NO_MEMORY;
     }
     memcpy(t->rx.buf, rest, len);
@@ -492,29 +529,17 @@ keep_rest(struct tls *t, const void *rest, size_t len)
     return TELPHER_OK;
 }
 
-static telpher_status
-init(struct tls *t, const struct tp_tls_state *state, const void *rest, size_t rest_len)
-{
-    const struct tp_openssl *o = tp_openssl(NULL);
-    telpher_status status;
-
-    if (o == NULL) {
-        return TELPHER_ERR_UNSUPPORTED;
-    }
-    status = tp_tls_half_init(&t->rx.half, o, state->suite, &state->rx, false);
-    if (status == TELPHER_OK) {
-        status = tp_tls_half_init(&t->tx.half, o, state->suite, &state->tx, true);
-    }
-    return status == TELPHER_OK ? keep_rest(t, rest, rest_len) : status;
-}
-
 telpher_status
 tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void *rest,
             size_t rest_len, bool frugal, struct tp_conn **ret_conn)
 {
-    struct tls *t;
+    const struct tp_openssl *o = tp_openssl(NULL);
     telpher_status status;
+    struct tls *t;
 
+    if (o == NULL) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
     if (rest_len > TP_TLS_PLAIN_MAX) {
         return TELPHER_ERR_PROTO;
     }
@@ -527,15 +552,29 @@ tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void 
     t->frugal = frugal;
     atomic_init(&t->owes_update, state->owes_update);
     memcpy(t->session_key, state->session_key, sizeof(t->session_key));
-    status = init(t, state, rest, rest_len);
+    status = tp_tls_half_init(&t->rx.half, o, state->suite, &state->rx, false);
     if (status != TELPHER_OK) {
-        tp_tls_half_fini(&t->rx.half);
-        tp_tls_half_fini(&t->tx.half);
-        tp_free(t);
-        return status;
+        goto err_free;
+    }
+    status = tp_tls_half_init(&t->tx.half, o, state->suite, &state->tx, true);
+    if (status != TELPHER_OK) {
+        goto err_fini_rx;
+    }
+    status = store_rest(t, rest, rest_len);
+    if (status != TELPHER_OK) {
+        goto err_fini_tx;
     }
     *ret_conn = &t->base;
     return TELPHER_OK;
+
+err_fini_tx:
+    tp_tls_half_fini(&t->tx.half);
+err_fini_rx:
+    tp_tls_half_fini(&t->rx.half);
+err_free:
+    explicit_bzero(t, sizeof(*t));
+    tp_free(t);
+    return status;
 }
 
 size_t

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record layer: see record.h. */
+/* Seals and opens records of TLS 1.3: see record.h. */
 #include "transport/tls/record.h"
 
 #include <string.h>
 
-/* HKDF-Expand-Label (RFC 8446 section 7.1) with an empty context, up to one hash long. */
+/* HKDF-Expand-Label (RFC 8446 section 7.1) with an empty context; len <= one hash. */
 static telpher_status
-expand(const struct tp_openssl *o, const uint8_t secret[TP_TLS_SECRET_BYTES],
-       const char *label, uint8_t *dst, size_t len)
+expand_label(const struct tp_openssl *o, const uint8_t secret[TP_TLS_SECRET_BYTES],
+             const char *label, uint8_t *dst, size_t len)
 {
     uint8_t info[64], out[TP_TLS_SECRET_BYTES];
     size_t label_len = strlen(label), n = 0, out_len = 0;
@@ -18,8 +18,8 @@ expand(const struct tp_openssl *o, const uint8_t secret[TP_TLS_SECRET_BYTES],
     memcpy(info + n, "tls13 ", 6);
     memcpy(info + n + 6, label, label_len);
     n += 6 + label_len;
-    info[n++] = 0; /* no context */
-    info[n++] = 1; /* first and only block of HKDF-Expand */
+    info[n++] = 0; /* length of the context */
+    info[n++] = 1; /* number of the block of HKDF-Expand */
     if (o->EVP_Q_mac(o->lib, "HMAC", NULL, "SHA256", NULL, secret, TP_TLS_SECRET_BYTES,
                      info, n, out, sizeof(out), &out_len) == NULL ||
         out_len < len) {
@@ -30,16 +30,16 @@ expand(const struct tp_openssl *o, const uint8_t secret[TP_TLS_SECRET_BYTES],
     return TELPHER_OK;
 }
 
-/* Key and first nonce of the secret. */
+/* Derives the key and the IV from the secret. */
 static telpher_status
-take_keys(struct tp_tls_half *h)
+derive_keys(struct tp_tls_half *h)
 {
     uint8_t key[TP_TLS_SECRET_BYTES];
     size_t key_len = h->suite == TP_TLS_AES128 ? 16 : 32;
-    telpher_status status = expand(h->o, h->d.secret, "key", key, key_len);
+    telpher_status status = expand_label(h->o, h->d.secret, "key", key, key_len);
 
     if (status == TELPHER_OK) {
-        status = expand(h->o, h->d.secret, "iv", h->iv, sizeof(h->iv));
+        status = expand_label(h->o, h->d.secret, "iv", h->iv, sizeof(h->iv));
     }
     if (status == TELPHER_OK &&
         h->o->EVP_CipherInit_ex(h->ctx,
@@ -65,7 +65,7 @@ tp_tls_half_init(struct tp_tls_half *h, const struct tp_openssl *o, uint16_t sui
     if (h->ctx == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    status = take_keys(h);
+    status = derive_keys(h);
     if (status != TELPHER_OK) {
         tp_tls_half_fini(h);
     }
@@ -84,14 +84,17 @@ tp_tls_half_fini(struct tp_tls_half *h)
 telpher_status
 tp_tls_half_rekey(struct tp_tls_half *h)
 {
-    telpher_status status =
-        expand(h->o, h->d.secret, "traffic upd", h->d.secret, sizeof(h->d.secret));
+    telpher_status status = expand_label(h->o, h->d.secret, "traffic upd", h->d.secret,
+                                         sizeof(h->d.secret));
 
+    if (status != TELPHER_OK) {
+        return status;
+    }
     h->d.seq = 0;
-    return status == TELPHER_OK ? take_keys(h) : status;
+    return derive_keys(h);
 }
 
-/* Sets up for the next record: its nonce, and its header as additional data. */
+/* Sets the nonce of the next record, and its header as additional data. */
 static bool
 begin_record(struct tp_tls_half *h, const uint8_t header[TP_TLS_HEADER_BYTES])
 {
@@ -106,9 +109,9 @@ begin_record(struct tp_tls_half *h, const uint8_t header[TP_TLS_HEADER_BYTES])
            h->o->EVP_CipherUpdate(h->ctx, NULL, &n, header, TP_TLS_HEADER_BYTES) == 1;
 }
 
-/* @return false if OpenSSL refuses, or counts otherwise than a stream cipher does */
+/* Encrypts or decrypts. @return false if OpenSSL fails or holds bytes back */
 static bool
-crypt(struct tp_tls_half *h, uint8_t *dst, const uint8_t *src, size_t len)
+crypt_bytes(struct tp_tls_half *h, uint8_t *dst, const uint8_t *src, size_t len)
 {
     int n = 0;
 
@@ -116,10 +119,10 @@ crypt(struct tp_tls_half *h, uint8_t *dst, const uint8_t *src, size_t len)
                         (size_t)n == len);
 }
 
-/* Bytes [skip, skip + len) of the list, piece by piece. */
+/* The same for bytes [skip, skip + len) of the list. */
 static bool
-crypt_pieces(struct tp_tls_half *h, const struct iovec *iov, size_t skip, size_t len,
-             uint8_t *dst)
+crypt_list(struct tp_tls_half *h, const struct iovec *iov, size_t skip, size_t len,
+           uint8_t *dst)
 {
     while (skip >= iov->iov_len && len > 0) {
         skip -= iov->iov_len;
@@ -128,7 +131,7 @@ crypt_pieces(struct tp_tls_half *h, const struct iovec *iov, size_t skip, size_t
     for (; len > 0; iov++, skip = 0) {
         size_t part = iov->iov_len - skip < len ? iov->iov_len - skip : len;
 
-        if (!crypt(h, dst, (const uint8_t *)iov->iov_base + skip, part)) {
+        if (!crypt_bytes(h, dst, (const uint8_t *)iov->iov_base + skip, part)) {
             return false;
         }
         dst += part;
@@ -149,8 +152,8 @@ tp_tls_seal(struct tp_tls_half *h, enum tp_tls_type type, const struct iovec *io
     dst[1] = dst[2] = 3;
     dst[3] = (uint8_t)(body_len >> 8);
     dst[4] = (uint8_t)body_len;
-    if (!begin_record(h, dst) || !crypt_pieces(h, iov, skip, len, body) ||
-        !crypt(h, body + len, &last, 1) ||
+    if (!begin_record(h, dst) || !crypt_list(h, iov, skip, len, body) ||
+        !crypt_bytes(h, body + len, &last, 1) ||
         h->o->EVP_CipherFinal_ex(h->ctx, body + len + 1, &n) != 1 ||
         h->o->EVP_CIPHER_CTX_ctrl(h->ctx, EVP_CTRL_AEAD_GET_TAG, TP_TLS_TAG_BYTES,
                                   body + len + 1) != 1) {
@@ -160,50 +163,41 @@ tp_tls_seal(struct tp_tls_half *h, enum tp_tls_type type, const struct iovec *io
     return TELPHER_OK;
 }
 
-size_t
-tp_tls_body_len(const uint8_t header[TP_TLS_HEADER_BYTES])
+enum tp_tls_alert
+tp_tls_read_header(const uint8_t header[TP_TLS_HEADER_BYTES], size_t *ret_len)
 {
     size_t len = (size_t)header[3] << 8 | header[4];
 
-    return header[0] == TP_TLS_APPLICATION && header[1] == 3 && header[2] == 3 &&
-                   len >= TP_TLS_EXTRA_BYTES && len <= TP_TLS_BODY_MAX
-               ? len
-               : 0;
-}
-
-/* The content type is the last byte that is not zero: @p last, or with padding before. */
-static telpher_status
-strip_padding(const uint8_t *dst, size_t len, uint8_t last, uint8_t *ret_type,
-              size_t *ret_len)
-{
-    while (last == 0 && len > 0) {
-        last = dst[--len];
+    if (header[0] != TP_TLS_APPLICATION) {
+        return TP_TLS_UNEXPECTED_MESSAGE;
     }
-    if (last == 0 || len > TP_TLS_PLAIN_MAX) {
-        return TELPHER_ERR_PROTO;
+    if (len > TP_TLS_BODY_MAX) {
+        return TP_TLS_RECORD_OVERFLOW;
     }
-    *ret_type = last;
     *ret_len = len;
-    return TELPHER_OK;
+    return len < TP_TLS_EXTRA_BYTES ? TP_TLS_BAD_RECORD_MAC : TP_TLS_NO_ALERT;
 }
 
 telpher_status
-tp_tls_open(struct tp_tls_half *h, const uint8_t *record, uint8_t *dst,
+tp_tls_open(struct tp_tls_half *h, uint8_t *record, size_t body_len, uint8_t *dst,
             uint8_t *ret_type, size_t *ret_len)
 {
-    size_t len = tp_tls_body_len(record) - TP_TLS_EXTRA_BYTES;
-    const uint8_t *body = record + TP_TLS_HEADER_BYTES;
-    uint8_t last, rest[TP_TLS_TAG_BYTES];
+    size_t len = body_len - TP_TLS_EXTRA_BYTES;
+    uint8_t *body = record + TP_TLS_HEADER_BYTES, *tag = body + len + 1, type;
     int n;
 
-    memcpy(rest, body + len + 1, sizeof(rest));
-    if (!begin_record(h, record) || !crypt(h, dst, body, len) ||
-        !crypt(h, &last, body + len, 1) ||
+    if (!begin_record(h, record) || !crypt_bytes(h, dst, body, len) ||
+        !crypt_bytes(h, &type, body + len, 1) ||
         h->o->EVP_CIPHER_CTX_ctrl(h->ctx, EVP_CTRL_AEAD_SET_TAG, TP_TLS_TAG_BYTES,
-                                  rest) != 1 ||
-        h->o->EVP_CipherFinal_ex(h->ctx, rest, &n) != 1) {
+                                  tag) != 1 ||
+        h->o->EVP_CipherFinal_ex(h->ctx, tag, &n) != 1) {
         return TELPHER_ERR_PROTO;
     }
     h->d.seq++;
-    return strip_padding(dst, len, last, ret_type, ret_len);
+    while (type == 0 && len > 0) { /* padding comes after the type */
+        type = dst[--len];
+    }
+    *ret_type = type;
+    *ret_len = len;
+    return TELPHER_OK;
 }

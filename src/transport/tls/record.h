@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of TLS 1.3 (RFC 8446 section 5): sealing and opening one, new keys. No I/O, no
- * allocation but in init. Cipher suites: TLS_AES_128_GCM_SHA256 and
- * TLS_CHACHA20_POLY1305_SHA256, so that every secret has 32 bytes.
+ * Seals and opens single records of TLS 1.3 (RFC 8446 section 5) and derives their keys.
+ * No I/O; only init allocates. Cipher suites: TLS_AES_128_GCM_SHA256 and
+ * TLS_CHACHA20_POLY1305_SHA256, so every secret has 32 bytes. docs/decisions/0022 compares
+ * this file and conn.c with the RFC clause by clause.
  *
  * Threads: one at a time for each direction.
  */
@@ -16,11 +17,10 @@ enum {
     TP_TLS_HEADER_BYTES = 5,
     TP_TLS_TAG_BYTES = 16,
     TP_TLS_IV_BYTES = 12,
-    TP_TLS_EXTRA_BYTES = TP_TLS_TAG_BYTES + 1, /**< what sealing adds to the content */
-    TP_TLS_BODY_MAX =
-        TP_TLS_PLAIN_MAX + 256, /**< what a peer may send after a header */
+    TP_TLS_EXTRA_BYTES = TP_TLS_TAG_BYTES + 1, /**< sealing adds a tag and a type */
+    TP_TLS_BODY_MAX = TP_TLS_PLAIN_MAX + TP_TLS_EXTRA_BYTES, /**< padding included */
     TP_TLS_RECORD_MAX = TP_TLS_HEADER_BYTES + TP_TLS_BODY_MAX,
-    TP_TLS_REKEY_RECORDS = 1 << 24, /**< of one key: RFC 8446 section 5.5 */
+    TP_TLS_REKEY_RECORDS = 1 << 24, /**< records of one key: RFC 8446 section 5.5 */
 };
 
 enum tp_tls_type {
@@ -30,12 +30,21 @@ enum tp_tls_type {
     TP_TLS_APPLICATION = 23,
 };
 
+enum tp_tls_alert {
+    TP_TLS_CLOSE_NOTIFY = 0,
+    TP_TLS_UNEXPECTED_MESSAGE = 10,
+    TP_TLS_BAD_RECORD_MAC = 20,
+    TP_TLS_RECORD_OVERFLOW = 22,
+    TP_TLS_ILLEGAL_PARAMETER = 47,
+    TP_TLS_NO_ALERT = 255, /**< never sent */
+};
+
 enum tp_tls_suite {
     TP_TLS_AES128 = 0x1301,
     TP_TLS_CHACHA = 0x1303,
 };
 
-/** One direction, with its keys ready. */
+/** One direction of a connection, with its keys ready. */
 struct tp_tls_half {
     const struct tp_openssl *o;
     EVP_CIPHER_CTX *ctx;
@@ -45,35 +54,45 @@ struct tp_tls_half {
     uint8_t iv[TP_TLS_IV_BYTES];
 };
 
-/** @return OK, PROTO (no suite of ours), NO_MEMORY, UNSUPPORTED (OpenSSL refuses) */
+/** @return OK, PROTO (unknown suite), NO_MEMORY, UNSUPPORTED (OpenSSL refuses) */
 telpher_status tp_tls_half_init(struct tp_tls_half *h, const struct tp_openssl *o,
                                 uint16_t suite, const struct tp_tls_direction *d,
                                 bool sealing);
-/** Wipes. Fine after an init that failed, and twice. */
+/** Wipes the keys. May follow a failed init or another fini. */
 void tp_tls_half_fini(struct tp_tls_half *h);
-/** Goes on to the next secret: the records after a KeyUpdate. */
+/**
+ * Changes to the next secret: the records after a KeyUpdate.
+ * @return OK, UNSUPPORTED (OpenSSL refuses): this direction must not be used again
+ */
 telpher_status tp_tls_half_rekey(struct tp_tls_half *h);
 
 /**
  * Seals bytes [skip, skip + len) of @p iov as one record.
- * @param len [bytes] at most TP_TLS_PLAIN_MAX, all there.
- * @param dst room for TP_TLS_HEADER_BYTES + len + TP_TLS_EXTRA_BYTES, all written.
+ * @param len [bytes] at most TP_TLS_PLAIN_MAX; @p iov has at least skip + len.
+ * @param dst gives TP_TLS_HEADER_BYTES + len + TP_TLS_EXTRA_BYTES.
+ * @return OK, UNSUPPORTED (OpenSSL refuses): this direction must not be used again
  */
 telpher_status tp_tls_seal(struct tp_tls_half *h, enum tp_tls_type type,
                            const struct iovec *iov, size_t skip, size_t len,
                            uint8_t *dst);
 
-/** Length of the body of a record from its header; 0: not a header of a sealed record. */
-size_t tp_tls_body_len(const uint8_t header[TP_TLS_HEADER_BYTES]);
+/**
+ * Reads the header of a record.
+ * @param ret_len gives the length of the body [bytes].
+ * @return TP_TLS_NO_ALERT, or why this cannot be a sealed record
+ */
+enum tp_tls_alert tp_tls_read_header(const uint8_t header[TP_TLS_HEADER_BYTES],
+                                     size_t *ret_len);
 
 /**
  * Opens a whole record.
- * @param record header and body; the body has tp_tls_body_len() bytes.
- * @param dst    room for the body less TP_TLS_EXTRA_BYTES; may be the body's own place.
- *               Holds rubbish if the record is forged.
- * @return OK, PROTO (forged, cut, or no content type in it)
+ * @param body_len as tp_tls_read_header() gave it.
+ * @param dst      room for body_len - TP_TLS_EXTRA_BYTES; may be the start of the body.
+ *                 Undefined if the record is forged.
+ * @param ret_type gives the content type; 0 if the record consists of padding.
+ * @return OK, PROTO (forged or damaged)
  */
-telpher_status tp_tls_open(struct tp_tls_half *h, const uint8_t *record, uint8_t *dst,
-                           uint8_t *ret_type, size_t *ret_len);
+telpher_status tp_tls_open(struct tp_tls_half *h, uint8_t *record, size_t body_len,
+                           uint8_t *dst, uint8_t *ret_type, size_t *ret_len);
 
 #endif
