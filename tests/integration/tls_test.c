@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: records, connections in every cut, handshakes with shared keys, files of keys. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 #include "base/os/clock.h"
 #include "base/trace/log.h"
 #include "transport/loop/loop.h"
-#include "transport/tls/record.h"
+#include "transport/tls/shake.h"
 
 #define LIMIT (20 * TP_CLOCK_S)
 
@@ -743,6 +744,77 @@ test_right_key(void **state)
     check_talk(client, &s);
 }
 
+/* Sends what OpenSSL has written to the connection below. */
+static void
+flush_openssl(struct tp_tls_shake *s)
+{
+    uint8_t buf[512];
+    int n = s->o->BIO_read(s->out, buf, sizeof(buf));
+
+    assert_true(n > 0);
+    assert_int_equal(
+        tp_conn_send_all(s->conn, buf, (size_t)n, tp_clock_deadline(LIMIT)),
+        TELPHER_OK);
+}
+
+/* Asks OpenSSL for a new key, and the peer for one, then talks both ways. */
+static void
+talk_after_key_update(struct tp_tls_shake *client, struct tp_conn *server)
+{
+    void *ssl = dlopen("libssl.so.3", RTLD_NOW);
+    int (*key_update)(SSL *, int);
+    int (*write_content)(SSL *, const void *, int);
+    int (*read_content)(SSL *, void *, int);
+    uint64_t deadline = tp_clock_deadline(LIMIT);
+    uint8_t got[512];
+    size_t n = 0;
+
+    assert_non_null(ssl);
+    *(void **)&key_update = dlsym(ssl, "SSL_key_update");
+    *(void **)&write_content = dlsym(ssl, "SSL_write");
+    *(void **)&read_content = dlsym(ssl, "SSL_read");
+    assert_int_equal(key_update(client->ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(write_content(client->ssl, "question", 8), 8);
+    flush_openssl(client);
+    assert_int_equal(tp_conn_recv_all(server, got, 8, deadline), TELPHER_OK);
+    assert_memory_equal(got, "question", 8);
+    assert_int_equal(tp_conn_send_all(server, "answer", 6, deadline), TELPHER_OK);
+    assert_int_equal(client->conn->ops->recv(client->conn, got, sizeof(got), &n),
+                     TELPHER_OK);
+    assert_int_equal(client->o->BIO_write(client->in, got, (int)n), (int)n);
+    assert_int_equal(read_content(client->ssl, got, sizeof(got)), 6);
+    assert_memory_equal(got, "answer", 6);
+    (void)dlclose(ssl);
+}
+
+/* The keys after a KeyUpdate are those of OpenSSL, in both directions. */
+static void
+test_key_update_with_openssl(void **state)
+{
+    const char *path = make_key("right", "alice");
+    const struct tp_secure_files files = {.psk = path};
+    struct server s = {.files.psk = path};
+    struct tp_conn *plain, *server;
+    struct tp_tls_shake client;
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(tp_loop_pair(&plain, &s.conn), TELPHER_OK);
+    assert_int_equal(pthread_create(&thread, NULL, serve, &s), 0);
+    assert_int_equal(tp_tls_shake_init(&client, false, &files, NULL, NULL), TELPHER_OK);
+    assert_int_equal(
+        tp_tls_shake_run(&client, plain, NULL, tp_clock_deadline(LIMIT), NULL),
+        TELPHER_OK);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(tp_tls_wrap(s.conn, &s.state, NULL, 0, true, &server), TELPHER_OK);
+    for (int i = 0; i < 3; i++) {
+        talk_after_key_update(&client, server);
+    }
+    tp_tls_shake_fini(&client);
+    tp_conn_destroy(server);
+    tp_conn_destroy(plain);
+}
+
 static void
 test_wrong_key(void **state)
 {
@@ -976,6 +1048,7 @@ main(void)
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_right_key),
+        cmocka_unit_test(test_key_update_with_openssl),
         cmocka_unit_test(test_wrong_key),
         cmocka_unit_test(test_session_key),
         cmocka_unit_test(test_no_key),
