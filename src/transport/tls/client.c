@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connecting side: from a plain connection behind its preface to a secured one. */
+/* The client's side: secures a connection whose preface has been sent. */
 #include <string.h>
 
 #include "transport/tls/shake.h"
 
-/* A client without anything to show is told what to do before the server refuses it. */
+/* Reports missing keys here: the server's refusal could not say what to do. */
 static telpher_status
 check_request(const struct tp_secure_request *request, struct tp_error *err)
 {
@@ -13,11 +13,10 @@ check_request(const struct tp_secure_request *request, struct tp_error *err)
     if (request->session_key != NULL || tp_tls_is_set(f->psk) || tp_tls_is_set(f->ca)) {
         return TELPHER_OK;
     }
-    return tp_error_set(
-        err, TELPHER_ERR_AUTH,
-        "there is no key to connect with: copy the server's key file "
-        "(made there with `telpher keygen`) to ~/.telpher/key or name it "
-        "in TELPHER_TLS_PSK");
+    return tp_error_set(err, TELPHER_ERR_AUTH,
+                        "there is no key to connect with: copy the server's key file "
+                        "(made there with `telpher keygen`) to ~/.telpher/key, or set "
+                        "TELPHER_TLS_PSK to its path");
 }
 
 static telpher_status

@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "transport/tls/record.h"
-#include "transport/tls/words.h"
 
 enum {
     RX_RECORDS = 8, /* of the largest size, in one read */
@@ -230,7 +229,7 @@ accept_alert(struct tls *t, uint8_t alert)
 {
     if (alert != TP_TLS_CLOSE_NOTIFY) {
         atomic_store(&t->last_alert, TP_TLS_NO_ALERT);
-        t->rx.why = tp_tls_alert_words(alert);
+        t->rx.why = tp_tls_alert_text(alert);
         tp_debug("tls", "alert %u: %s", alert, t->rx.why);
     }
     return fail_receiving(t, TELPHER_ERR_PEER_LOST);

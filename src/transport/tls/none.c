@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the place of TLS where Telpher was built without OpenSSL's headers: says so. */
+/* Replaces TLS in builds without OpenSSL's headers: every call reports that. */
 #include <string.h>
 
 #include "transport/tls/tls.h"
 
 static telpher_status
-not_built(struct tp_error *err)
+report_not_built(struct tp_error *err)
 {
     return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                         "this Telpher was built without TLS: install the package "
@@ -13,16 +13,16 @@ not_built(struct tp_error *err)
 }
 
 static telpher_status
-no_connect(struct tp_conn *plain, const struct tp_secure_request *request,
-           uint64_t deadline_ns, uint8_t ret_head[5], struct tp_conn **ret_conn,
-           struct tp_error *err)
+refuse_connect(struct tp_conn *plain, const struct tp_secure_request *request,
+               uint64_t deadline_ns, uint8_t ret_head[5], struct tp_conn **ret_conn,
+               struct tp_error *err)
 {
     (void)plain, (void)request, (void)deadline_ns, (void)ret_conn;
     memset(ret_head, 0, 5);
-    return not_built(err);
+    return report_not_built(err);
 }
 
-const struct tp_secure tp_tls_secure = {.connect = no_connect};
+const struct tp_secure tp_tls_secure = {.connect = refuse_connect};
 
 telpher_status
 tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void *rest,
@@ -54,7 +54,7 @@ tp_tls_acceptor_create(const struct tp_secure_files *files, const uint8_t *sessi
                        struct tp_tls_shake **ret_acceptor, struct tp_error *err)
 {
     (void)files, (void)session_key, (void)ret_acceptor;
-    return not_built(err);
+    return report_not_built(err);
 }
 
 telpher_status
@@ -63,7 +63,7 @@ tp_tls_acceptor_run(struct tp_tls_shake *acceptor, struct tp_conn *conn,
                     char ret_who[TP_TLS_WHO_BYTES], struct tp_error *err)
 {
     (void)acceptor, (void)conn, (void)deadline_ns, (void)ret_state, (void)ret_who;
-    return not_built(err);
+    return report_not_built(err);
 }
 
 void
@@ -76,5 +76,5 @@ telpher_status
 tp_tls_check_files(const struct tp_secure_files *files, struct tp_error *err)
 {
     (void)files;
-    return not_built(err);
+    return report_not_built(err);
 }

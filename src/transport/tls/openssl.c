@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading OpenSSL: see openssl.h. The libraries stay, since code of theirs may run. */
+/* Loads OpenSSL: see openssl.h. Never unloads it: its code may be running. */
 #include "transport/tls/openssl.h"
 
 #include <dlfcn.h>
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 static telpher_status
-missing(struct tp_error *err)
+report_missing(struct tp_error *err)
 {
     const char *why = dlerror(); /* NOLINT(concurrency-mt-unsafe): glibc's is not */
 
@@ -17,7 +17,7 @@ missing(struct tp_error *err)
 }
 
 static void *
-find(void *library, const char *name, bool *ok)
+find_symbol(void *library, const char *name, bool *ok)
 {
     void *address = dlsym(library, name);
 
@@ -30,8 +30,8 @@ find_all(void *crypto, void *ssl, struct tp_openssl *o)
 {
     bool ok = true;
 
-#define FIND_CRYPTO(name) *(void **)(&o->name) = find(crypto, #name, &ok);
-#define FIND_SSL(name) *(void **)(&o->name) = find(ssl, #name, &ok);
+#define FIND_CRYPTO(name) *(void **)(&o->name) = find_symbol(crypto, #name, &ok);
+#define FIND_SSL(name) *(void **)(&o->name) = find_symbol(ssl, #name, &ok);
     TP_OPENSSL_CRYPTO(FIND_CRYPTO)
     TP_OPENSSL_SSL(FIND_SSL)
 #undef FIND_CRYPTO
@@ -40,9 +40,9 @@ find_all(void *crypto, void *ssl, struct tp_openssl *o)
 }
 
 static telpher_status
-begin(struct tp_openssl *o, struct tp_error *err)
+fetch_ciphers(struct tp_openssl *o, struct tp_error *err)
 {
-    /* our threads may still decrypt while the program exits */
+    /* no exit handler: our threads may still decrypt while the program exits */
     (void)o->OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
     o->lib = o->OSSL_LIB_CTX_new();
     if (o->lib != NULL) {
@@ -65,9 +65,9 @@ tp_openssl_open(const char *crypto, const char *ssl, struct tp_openssl *ret_o,
         crypto_library != NULL ? dlopen(ssl, RTLD_NOW | RTLD_LOCAL) : NULL;
 
     if (ssl_library == NULL || !find_all(crypto_library, ssl_library, ret_o)) {
-        return missing(err);
+        return report_missing(err);
     }
-    return begin(ret_o, err);
+    return fetch_ciphers(ret_o, err);
 }
 
 static struct tp_openssl the_library;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenSSL 3 as a table of functions, filled at first use: a program that never needs TLS
- * never loads it. It works in a library context of its own, so that the settings and the
- * end of a program that uses OpenSSL itself are not ours.
+ * A table of OpenSSL 3's functions, loaded at first use: a program without TLS connections
+ * does not load it. Has its own library context, apart from the one that the program may
+ * use and configure.
  */
 #ifndef TELPHER_TRANSPORT_TLS_OPENSSL_H
 #define TELPHER_TRANSPORT_TLS_OPENSSL_H
@@ -106,12 +106,12 @@ struct tp_openssl {
 };
 
 /**
- * Loads the library, once for the process. Any thread.
- * @return NULL: it is not here, and @p err says what to install
+ * Loads the library once for the process. Any thread.
+ * @return NULL if it is not installed: @p err says what to install
  */
 const struct tp_openssl *tp_openssl(struct tp_error *err);
 
-/** Fills @p ret_o from two libraries by name; for tests, else call tp_openssl. */
+/** Loads two libraries by name; tests only, else call tp_openssl(). */
 telpher_status tp_openssl_open(const char *crypto, const char *ssl,
                                struct tp_openssl *ret_o, struct tp_error *err);
 

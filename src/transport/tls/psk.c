@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of shared keys: lines of a name and 64 hexadecimal digits. A key file is as good
- * as a login, so one that others can read is refused, as ssh does.
+ * Files of shared keys: lines of a name and 64 hexadecimal digits. A key file grants access
+ * like a password, so files that other users can read are refused, as ssh does.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -30,7 +30,8 @@ check_mode(int fd, const char *path, struct tp_error *err)
         return tp_error_set_errno(err, errno, "key file %s", path);
     }
     if (!S_ISREG(st.st_mode)) {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "key file %s is no file", path);
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "key file %s is not a regular file", path);
     }
     if ((st.st_mode & (S_IRWXO | S_IWGRP)) != 0 ||
         ((st.st_mode & S_IRGRP) != 0 && st.st_uid != 0)) {
@@ -45,8 +46,8 @@ check_mode(int fd, const char *path, struct tp_error *err)
 static telpher_status
 open_private(const char *path, int *ret_fd, struct tp_error *err)
 {
-    int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not for a FIFO's writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC |
+                            O_NONBLOCK); /* do not wait for the writer of a FIFO */
     telpher_status status;
 
     if (fd < 0) {
@@ -73,7 +74,7 @@ tp_tls_check_private(const char *path, struct tp_error *err)
     return status;
 }
 
-/* The whole file as text; the caller wipes and frees *ret_len + 1 bytes. */
+/* Reads the whole file; the caller wipes and frees *ret_len + 1 bytes. */
 static telpher_status
 read_text(const char *path, char **ret_text, size_t *ret_len, struct tp_error *err)
 {
@@ -96,7 +97,7 @@ read_text(const char *path, char **ret_text, size_t *ret_len, struct tp_error *e
         tp_free(text);
         return tp_error_set(err,
                             text == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_INVALID,
-                            "key file %s cannot be read as text", path);
+                            "key file %s: cannot be read, or is not text", path);
     }
     *ret_text = text;
     *ret_len = len;
@@ -116,7 +117,7 @@ is_name(const char *name)
     return len > 0 && len <= TP_TLS_NAME_MAX;
 }
 
-/* One line, without its end. *ret_any says whether there is a key in it. */
+/* Parses a line without its newline. *ret_any: it has a key. */
 static telpher_status
 parse_line(char *line, struct tp_tls_psk *ret_psk, bool *ret_any)
 {
@@ -152,8 +153,8 @@ count_lines(const char *text)
 }
 
 static telpher_status
-parse(const char *path, char *text, struct tp_tls_psk *list, size_t *ret_count,
-      struct tp_error *err)
+parse_text(const char *path, char *text, struct tp_tls_psk *list, size_t *ret_count,
+           struct tp_error *err)
 {
     char *next = text;
     size_t count = 0;
@@ -165,8 +166,8 @@ parse(const char *path, char *text, struct tp_tls_psk *list, size_t *ret_count,
         if (parse_line(line, &list[count], &any) != TELPHER_OK) {
             return tp_error_set(
                 err, TELPHER_ERR_INVALID,
-                "key file %s, line %u: a name and 64 hexadecimal digits "
-                "belong here, as `telpher keygen` writes them",
+                "key file %s, line %u: not a name and 64 hexadecimal digits as "
+                "`telpher keygen` writes them",
                 path, number);
         }
         count += any;
@@ -194,8 +195,8 @@ tp_tls_psk_load(const char *path, struct tp_tls_psk **ret_list, size_t *ret_coun
     }
     lines = count_lines(text);
     list = tp_alloc_array(lines, sizeof(*list), "keys");
-    status =
-        list != NULL ? parse(path, text, list, ret_count, err) : TELPHER_ERR_NO_MEMORY;
+    status = list != NULL ? parse_text(path, text, list, ret_count, err)
+                          : TELPHER_ERR_NO_MEMORY;
     explicit_bzero(text, len);
     tp_free(text);
     if (status != TELPHER_OK) {
@@ -209,7 +210,7 @@ tp_tls_psk_load(const char *path, struct tp_tls_psk **ret_list, size_t *ret_coun
     return TELPHER_OK;
 }
 
-/* ---- making ---- */
+/* ---- new keys ---- */
 
 static telpher_status
 write_key(int fd, const char *name, const uint8_t key[TP_TLS_SECRET_BYTES])
@@ -220,7 +221,7 @@ write_key(int fd, const char *name, const uint8_t key[TP_TLS_SECRET_BYTES])
 
     tp_hex_encode(hex, key, TP_TLS_SECRET_BYTES);
     len = snprintf(text, sizeof(text),
-                   "# Shared key of Telpher: who has it may run code on the server.\n"
+                   "# Shared key of Telpher: its owner can run code on the server.\n"
                    "%s %s\n",
                    name, hex);
     good = write(fd, text, (size_t)len) == len && fsync(fd) == 0;
@@ -237,15 +238,15 @@ create_file(const char *path, const char *name, const uint8_t key[TP_TLS_SECRET_
 
     if (fd < 0 && errno == EEXIST) {
         return tp_error_set(err, TELPHER_ERR_EXISTS,
-                            "%s exists; a key is not overwritten: remove it or choose "
+                            "%s exists and is not overwritten: remove it or choose "
                             "another file",
                             path);
     }
     if (fd < 0) {
-        return tp_error_set_errno(err, errno, "making %s", path);
+        return tp_error_set_errno(err, errno, "cannot create %s", path);
     }
     if (write_key(fd, name, key) != TELPHER_OK) {
-        (void)tp_error_set_errno(err, errno, "writing %s", path);
+        (void)tp_error_set_errno(err, errno, "cannot write %s", path);
         (void)close(fd);
         (void)unlink(path);
         return TELPHER_ERR_IO;
@@ -268,7 +269,8 @@ tp_tls_psk_create(const char *path, const char *name, struct tp_error *err)
     }
     if (tp_random_bytes(key, sizeof(key)) != TELPHER_OK ||
         tp_random_bytes(random, sizeof(random)) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_IO, "the system gives no random numbers");
+        return tp_error_set(err, TELPHER_ERR_IO,
+                            "cannot read random numbers from the kernel");
     }
     tp_hex_encode(digits, random, sizeof(random));
     (void)snprintf(made, sizeof(made), "key-%s", digits);

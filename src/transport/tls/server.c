@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The accepting side, for the process that does handshakes and nothing else. */
+/* The server's side, for telpher-handshake. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ tp_tls_acceptor_destroy(struct tp_tls_shake *acceptor)
     }
 }
 
-/* The name of the key, or the subject of the certificate; only what prints. */
+/* Writes the name of the key or the subject of the certificate, printable. */
 static void
 name_peer(struct tp_tls_shake *s, char ret_who[TP_TLS_WHO_BYTES])
 {
@@ -65,9 +65,9 @@ tp_tls_acceptor_run(struct tp_tls_shake *s, struct tp_conn *conn, uint64_t deadl
 {
     telpher_status status = tp_tls_shake_run(s, conn, NULL, deadline_ns, err);
 
-    if (status == TELPHER_ERR_UNSUPPORTED) { /* a second preface instead of TLS */
+    if (status == TELPHER_ERR_UNSUPPORTED) { /* s->clear */
         return tp_error_set(err, TELPHER_ERR_PROTO,
-                            "the client does not go on with TLS");
+                            "the client sent a second preface instead of TLS");
     }
     if (status == TELPHER_OK) {
         status = tp_tls_shake_state(s, ret_state);

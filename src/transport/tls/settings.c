@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From files to a context of OpenSSL. TLS 1.3 alone, two cipher suites, no tickets, no
- * early data; the peer is always authenticated, by a shared key or by a certificate.
+ * Configures OpenSSL from key and certificate files: TLS 1.3 only, two cipher suites, no
+ * tickets, no early data. A shared key or a certificate always authenticates the peer.
  */
 #include <string.h>
 #include <sys/auxv.h>
@@ -10,7 +10,7 @@
 #include "base/text/hex.h"
 #include "transport/tls/shake.h"
 
-enum { SECURITY_LEVEL = 2 }; /* of OpenSSL: RSA of 2048 bits and better */
+enum { SECURITY_LEVEL = 2 }; /* OpenSSL: RSA keys of at least 2048 bits */
 
 static struct tp_tls_shake *
 shake_of(const struct tp_openssl *o, const SSL *ssl)
@@ -18,7 +18,7 @@ shake_of(const struct tp_openssl *o, const SSL *ssl)
     return o->SSL_get_ex_data(ssl, 0);
 }
 
-/* Callbacks know the connection only; the table is the same for all. */
+/* For callbacks, which get the connection only. */
 static struct tp_tls_shake *
 find_shake(const SSL *ssl)
 {
@@ -27,7 +27,7 @@ find_shake(const SSL *ssl)
 
 /* ---- secrets ---- */
 
-/* A line "LABEL RANDOM SECRET" of the key log, which nobody else sees. */
+/* Callback: a line "LABEL RANDOM SECRET" of the key log. OpenSSL writes it nowhere else. */
 static void
 note_secret(const SSL *ssl, const char *line)
 {
@@ -60,7 +60,7 @@ note_alert(const SSL *ssl, int where, int value)
 /* ---- shared keys ---- */
 
 static SSL_SESSION *
-session_of_key(const struct tp_openssl *o, SSL *ssl, const uint8_t *key)
+make_psk_session(const struct tp_openssl *o, SSL *ssl, const uint8_t *key)
 {
     static const unsigned char suite[] = {TP_TLS_AES128 >> 8, TP_TLS_AES128 & 0xff};
     SSL_SESSION *session = o->SSL_SESSION_new();
@@ -75,7 +75,7 @@ session_of_key(const struct tp_openssl *o, SSL *ssl, const uint8_t *key)
     return session;
 }
 
-/* Keeps the name that a client gave, for the log: what prints, and no more. */
+/* Keeps the name of the client's key for the log, without control characters. */
 static void
 note_name(struct tp_tls_shake *s, const unsigned char *name, size_t len)
 {
@@ -97,11 +97,11 @@ find_psk(SSL *ssl, const unsigned char *name, size_t len, SSL_SESSION **ret_sess
     for (size_t i = 0; i < s->psk_count; i++) {
         if (strlen(s->psks[i].name) == len && memcmp(s->psks[i].name, name, len) == 0) {
             s->psk_known = true;
-            *ret_session = session_of_key(s->o, ssl, s->psks[i].key);
+            *ret_session = make_psk_session(s->o, ssl, s->psks[i].key);
             return *ret_session != NULL;
         }
     }
-    return 1; /* unknown: on to certificates, if there are any */
+    return 1; /* unknown key: OpenSSL continues with certificates */
 }
 
 static int
@@ -111,7 +111,7 @@ use_psk(SSL *ssl, const EVP_MD *md, const unsigned char **ret_name, size_t *ret_
     struct tp_tls_shake *s = find_shake(ssl);
 
     (void)md; /* both suites have the same hash */
-    *ret_session = session_of_key(s->o, ssl, s->psks[0].key);
+    *ret_session = make_psk_session(s->o, ssl, s->psks[0].key);
     *ret_name = (const unsigned char *)s->psks[0].name;
     *ret_len = strlen(s->psks[0].name);
     return *ret_session != NULL;
@@ -146,16 +146,16 @@ set_psk(struct tp_tls_shake *s, const uint8_t *session_key, struct tp_error *err
 /* ---- certificates ---- */
 
 static const char *
-why_not(const struct tp_openssl *o)
+openssl_error_text(const struct tp_openssl *o)
 {
     const char *why = o->ERR_reason_error_string(o->ERR_peek_last_error());
 
     return why != NULL ? why : "unknown reason";
 }
 
-/* A key with a password cannot be used: nobody is there to be asked. */
+/* Callback: a server cannot ask for the password of a key. */
 static int
-no_password(char *buf, int size, int writing, void *arg)
+refuse_password(char *buf, int size, int writing, void *arg)
 {
     (void)buf, (void)size, (void)writing, (void)arg;
     return 0;
@@ -199,8 +199,8 @@ set_own_certificate(struct tp_tls_shake *s, struct tp_error *err)
 
     if (tp_tls_is_set(f->cert) != tp_tls_is_set(f->key)) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "TLS: a certificate needs its key and a key its "
-                            "certificate: set both, tls_cert and tls_key");
+                            "TLS: a certificate needs its key and a key needs its "
+                            "certificate: set both tls_cert and tls_key");
     }
     if (!tp_tls_is_set(f->cert)) {
         return TELPHER_OK;
@@ -209,17 +209,17 @@ set_own_certificate(struct tp_tls_shake *s, struct tp_error *err)
     if (status != TELPHER_OK) {
         return status;
     }
-    s->o->SSL_CTX_set_default_passwd_cb(s->ctx, no_password);
+    s->o->SSL_CTX_set_default_passwd_cb(s->ctx, refuse_password);
     if (s->o->SSL_CTX_use_certificate_chain_file(s->ctx, f->cert) != 1) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "TLS: %s is no certificate that can be used: %s", f->cert,
-                            why_not(s->o));
+                            "TLS: cannot use certificate %s: %s", f->cert,
+                            openssl_error_text(s->o));
     }
     if (s->o->SSL_CTX_use_PrivateKey_file(s->ctx, f->key, SSL_FILETYPE_PEM) != 1 ||
         s->o->SSL_CTX_check_private_key(s->ctx) != 1) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
                             "TLS: %s is not the key of %s, or has a password: %s",
-                            f->key, f->cert, why_not(s->o));
+                            f->key, f->cert, openssl_error_text(s->o));
     }
     return TELPHER_OK;
 }
@@ -233,7 +233,7 @@ set_authority(struct tp_tls_shake *s, struct tp_error *err)
         s->o->SSL_CTX_load_verify_file(s->ctx, s->files->ca) != 1) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
                             "TLS: %s holds no certificate of an authority: %s",
-                            s->files->ca, why_not(s->o));
+                            s->files->ca, openssl_error_text(s->o));
     }
     return TELPHER_OK;
 }
@@ -256,9 +256,9 @@ set_certificates(struct tp_tls_shake *s, struct tp_error *err)
     }
     if (!tp_tls_is_set(s->files->cert) && s->psk_count == 0) {
         return tp_error_set(err, TELPHER_ERR_NOT_FOUND,
-                            "TLS: nothing to know clients by; make a key with `telpher "
-                            "keygen` and name it in --tls-psk, or give --tls-cert, "
-                            "--tls-key and --tls-ca");
+                            "TLS: no keys to authenticate clients; make a key with "
+                            "`telpher keygen` and name it in --tls-psk, or set "
+                            "--tls-cert, --tls-key and --tls-ca");
     }
     return TELPHER_OK;
 }
@@ -266,7 +266,7 @@ set_certificates(struct tp_tls_shake *s, struct tp_error *err)
 /* ---- the context ---- */
 
 static bool
-has_aes(void)
+cpu_has_aes(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_supports("aes");
@@ -282,8 +282,8 @@ make_context(struct tp_tls_shake *s)
 {
     const struct tp_openssl *o = s->o;
     static const unsigned char context[] =
-        "telpher"; /* a server's shared keys need one */
-    const char *suites = has_aes()
+        "telpher"; /* OpenSSL requires one for shared keys */
+    const char *suites = cpu_has_aes()
                              ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
                              : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
 
@@ -321,10 +321,11 @@ tp_tls_shake_init(struct tp_tls_shake *s, bool server,
     if (s->o == NULL) {
         return TELPHER_ERR_UNSUPPORTED;
     }
-    (void)s->o->ERR_set_mark(); /* the program may have errors of its own there */
+    (void)s->o->ERR_set_mark(); /* keep the program's own errors */
     status = make_context(s);
     if (status != TELPHER_OK) {
-        return tp_error_set(err, status, "TLS cannot be set up: %s", why_not(s->o));
+        return tp_error_set(err, status, "cannot set up TLS: %s",
+                            openssl_error_text(s->o));
     }
     status = set_psk(s, session_key, err);
     return status == TELPHER_OK ? set_certificates(s, err) : status;

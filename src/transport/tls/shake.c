@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Driving a handshake. OpenSSL works on memory; here records go between it and the
- * connection, one at a time and each with its exact length, so that nothing behind the
- * handshake is read.
+ * Drives a handshake of OpenSSL over memory. Passes records between OpenSSL and the
+ * connection one at a time and with their exact length: bytes after the handshake stay in
+ * the socket for the next process.
  */
 #include "transport/tls/shake.h"
 
@@ -12,7 +12,7 @@
 
 /* Sends what OpenSSL has written. */
 static telpher_status
-flush(struct tp_tls_shake *s)
+send_output(struct tp_tls_shake *s)
 {
     uint8_t buf[4096];
     int n;
@@ -28,9 +28,9 @@ flush(struct tp_tls_shake *s)
     return TELPHER_OK;
 }
 
-/* Length of the body, from the header of a record of a handshake; 0: it is none. */
+/* @return length of the body after a handshake record's header; 0: not a record */
 static size_t
-body_len(const uint8_t *head)
+read_body_len(const uint8_t *head)
 {
     size_t len = (size_t)head[3] << 8 | head[4];
 
@@ -42,7 +42,7 @@ body_len(const uint8_t *head)
 
 /* Receives one record and gives it to OpenSSL. */
 static telpher_status
-feed(struct tp_tls_shake *s)
+receive_record(struct tp_tls_shake *s)
 {
     uint8_t body[TP_TLS_BODY_MAX];
     telpher_status status =
@@ -52,7 +52,7 @@ feed(struct tp_tls_shake *s)
     if (status != TELPHER_OK) {
         return status;
     }
-    len = body_len(s->head);
+    len = read_body_len(s->head);
     if (len == 0) {
         s->clear = memcmp(s->head, "TELPH", sizeof(s->head)) == 0;
         return s->clear ? TELPHER_ERR_UNSUPPORTED : TELPHER_ERR_PROTO;
@@ -67,13 +67,13 @@ feed(struct tp_tls_shake *s)
 }
 
 static telpher_status
-drive(struct tp_tls_shake *s)
+drive_handshake(struct tp_tls_shake *s)
 {
     for (;;) {
         int rc = s->o->SSL_do_handshake(s->ssl);
-        /* SSL_get_error would look at errors of the program, too */
+        /* SSL_get_error would also report errors of the program */
         bool wants = rc != 1 && !s->alerted && s->o->SSL_want(s->ssl) == SSL_READING;
-        telpher_status status = flush(s); /* an alert as well */
+        telpher_status status = send_output(s); /* also an alert */
 
         if (rc != 1 && !wants) {
             return TELPHER_ERR_AUTH;
@@ -81,14 +81,14 @@ drive(struct tp_tls_shake *s)
         if (status != TELPHER_OK || rc == 1) {
             return status;
         }
-        status = feed(s);
+        status = receive_record(s);
         if (status != TELPHER_OK) {
             return status;
         }
     }
 }
 
-/* What the certificate of the peer must be for, if one is shown. */
+/* The peer's certificate, if it shows one, must be for @p host. */
 static bool
 set_host(struct tp_tls_shake *s, const char *host)
 {
@@ -113,7 +113,7 @@ make_ssl(struct tp_tls_shake *s, const char *host)
         (void)s->o->BIO_free(s->out);
         return TELPHER_ERR_NO_MEMORY;
     }
-    s->o->SSL_set_bio(s->ssl, s->in, s->out); /* they are its own now */
+    s->o->SSL_set_bio(s->ssl, s->in, s->out); /* takes both */
     if (s->server) {
         s->o->SSL_set_accept_state(s->ssl);
     } else {
@@ -124,7 +124,7 @@ make_ssl(struct tp_tls_shake *s, const char *host)
                : TELPHER_ERR_NO_MEMORY;
 }
 
-/* Whether the peer has shown who it is. OpenSSL has seen to it; this looks again. */
+/* Checks again that OpenSSL has authenticated the peer. */
 static bool
 is_authenticated(struct tp_tls_shake *s)
 {
@@ -132,7 +132,7 @@ is_authenticated(struct tp_tls_shake *s)
     bool good;
 
     if (s->o->SSL_session_reused(s->ssl) == 1) {
-        return s->psk_count > 0; /* by a shared key: nothing else can be taken up */
+        return s->psk_count > 0; /* without tickets: a shared key, not an old session */
     }
     cert = s->o->SSL_get1_peer_certificate(s->ssl);
     good = cert != NULL && s->o->SSL_get_verify_result(s->ssl) == X509_V_OK;
@@ -150,7 +150,7 @@ tp_tls_shake_run(struct tp_tls_shake *s, struct tp_conn *conn, const char *host,
     s->deadline_ns = deadline_ns;
     status = make_ssl(s, host);
     if (status == TELPHER_OK) {
-        status = drive(s);
+        status = drive_handshake(s);
     }
     if (status == TELPHER_OK && s->o->BIO_ctrl_pending(s->in) != 0) {
         status = TELPHER_ERR_PROTO;
