@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS handshakes, each in a process of its own (telpher-handshake): the broker parses no
- * TLS of strangers. Limited in number and time; with too many the oldest goes, so that who
- * means well, and is done in milliseconds, always gets in.
+ * Starts one telpher-handshake process per TLS handshake, so that the broker parses no TLS
+ * of unauthenticated clients. Their number and time are limited; at the limit the oldest is
+ * closed: an honest client needs milliseconds and still gets its turn.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,29 +18,29 @@
 #include "daemon/broker/broker.h"
 #include "daemon/handshake.h"
 
-#define COMPLAINTS_TIME (60 * TP_CLOCK_S)
+#define REJECTIONS_TIME (60 * TP_CLOCK_S)
 
-enum { COMPLAINTS_MAX = 10 }; /* warnings in that time; the rest is information */
+enum { REJECTIONS_MAX = 10 }; /* warnings in that time; more are logged as info */
 
-/* Strangers can make failures at will: they must not fill the log. */
+/* Unauthenticated clients can fail as often as they like: do not let them fill the log. */
 static void
-complain(const char *text)
+log_rejection(const char *text)
 {
     static tp_ns since;
     static unsigned count;
 
-    if (since == 0 || tp_clock_ns() - since > COMPLAINTS_TIME) {
+    if (since == 0 || tp_clock_ns() - since > REJECTIONS_TIME) {
         since = tp_clock_ns();
         count = 0;
     }
-    if (++count <= COMPLAINTS_MAX) {
-        tp_warn("broker", "a client is not let in: %s", text);
+    if (++count <= REJECTIONS_MAX) {
+        tp_warn("broker", "rejected client: %s", text);
     } else {
-        tp_info("broker", "a client is not let in: %s", text);
+        tp_info("broker", "rejected client: %s", text);
     }
 }
 
-/* The connection is no longer this door's. @return it, or NULL */
+/* Detaches the connection from its handshake. @return it, or NULL */
 static struct tp_broker_conn *
 release_conn(struct tp_broker_door *door)
 {
@@ -68,21 +68,21 @@ door_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
         len != sizeof(answer)) {
         answer.status = TELPHER_ERR_PEER_LOST;
         (void)snprintf(answer.text, sizeof(answer.text),
-                       "the process of its TLS handshake ended without a word");
+                       "its telpher-handshake process ended without an answer");
     }
     if (fd >= 0) {
         (void)close(fd);
     }
-    tp_broker_watch_close(b, w); /* SIGCHLD will say the rest */
+    tp_broker_watch_close(b, w); /* SIGCHLD does the rest */
     if (c == NULL) {
         return;
     }
     answer.text[sizeof(answer.text) - 1] = answer.who[sizeof(answer.who) - 1] = '\0';
     if (answer.status == TELPHER_OK) {
-        tp_info("broker", "a client is authenticated: %s", answer.who);
+        tp_info("broker", "client authenticated: %s", answer.who);
         memcpy(c->who, answer.who, sizeof(c->who));
     } else {
-        complain(answer.text);
+        log_rejection(answer.text);
     }
     tp_broker_conn_shaken(b, c, answer.status, &answer.tls);
     explicit_bzero(&answer, sizeof(answer));
@@ -97,17 +97,20 @@ close_oldest(struct tp_broker *b)
             tp_list_entry(pos, struct tp_broker_door, link)->conn;
 
         if (c != NULL) {
-            tp_info("broker", "more than %llu TLS handshakes, closing the oldest",
-                    (unsigned long long)b->options->max_handshakes);
+            tp_info(
+                "broker",
+                "more than %llu TLS handshakes (--max-handshakes), closing the oldest",
+                (unsigned long long)b->options->max_handshakes);
             tp_broker_conn_close(b, c);
             return;
         }
     }
 }
 
-/* Starts the process with the socket waiting for it. */
+/* Starts the process; its request and the client's socket wait in the socket pair. */
 static telpher_status
-start(struct tp_broker *b, struct tp_broker_door *door, const uint8_t *session_key)
+start_process(struct tp_broker *b, struct tp_broker_door *door,
+              const uint8_t *session_key)
 {
     struct tp_daemon_handshake_ask ask = {.deadline_ns = door->conn->deadline,
                                           .has_key = session_key != NULL};
@@ -117,7 +120,7 @@ start(struct tp_broker *b, struct tp_broker_door *door, const uint8_t *session_k
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        tp_warn("broker", "no descriptor left for a TLS handshake; raise LimitNOFILE");
+        tp_warn("broker", "no descriptor left for a TLS handshake: raise LimitNOFILE");
         return TELPHER_ERR_LIMIT;
     }
     if (session_key != NULL) {
@@ -131,7 +134,7 @@ start(struct tp_broker *b, struct tp_broker_door *door, const uint8_t *session_k
     (void)close(pair[1]);
     if (status != TELPHER_OK) {
         (void)close(pair[0]);
-        tp_error("broker", "no TLS handshake is possible: %s", tp_error_text(&err));
+        tp_error("broker", "cannot start a TLS handshake: %s", tp_error_text(&err));
         return status;
     }
     door->control = (struct tp_broker_watch){pair[0], door_ready};
@@ -154,7 +157,7 @@ tp_broker_door_open(struct tp_broker *b, struct tp_broker_conn *c,
     door->control.fd = -1;
     door->conn = c;
     tp_list_init(&door->link);
-    status = start(b, door, session_key);
+    status = start_process(b, door, session_key);
     if (door->pid == 0) {
         tp_free(door);
         return status;
@@ -179,12 +182,12 @@ tp_broker_door_leave(struct tp_broker *b, struct tp_broker_conn *c)
     }
 }
 
-/* Its process has been collected. */
+/* Removes a handshake whose process has been reaped. */
 static void
-forget(struct tp_broker *b, struct tp_broker_door *door)
+remove_door(struct tp_broker *b, struct tp_broker_door *door)
 {
     if (door->control.fd >= 0) {
-        door_ready(b, &door->control, 0); /* an answer that was not read yet */
+        door_ready(b, &door->control, 0); /* read its answer, if any */
     }
     tp_list_remove(&door->link);
     tp_free(door);
@@ -198,7 +201,7 @@ tp_broker_doors_reap(struct tp_broker *b)
         struct tp_broker_door *door = tp_list_entry(pos, struct tp_broker_door, link);
 
         if (waitpid(door->pid, NULL, WNOHANG) > 0) {
-            forget(b, door);
+            remove_door(b, door);
         }
     }
 }
@@ -213,6 +216,6 @@ tp_broker_doors_end(struct tp_broker *b)
         (void)kill(door->pid, SIGKILL);
         (void)waitpid(door->pid, NULL, 0);
         (void)release_conn(door);
-        forget(b, door);
+        remove_door(b, door);
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * telpher-handshake: started by telpherd only, once a connection. Reads the keys, gives up
- * everything else it could do, authenticates the client whose socket came on descriptor 3,
- * and hands the connection's secrets back. It knows of no device and loads no driver.
+ * telpher-handshake: telpherd starts it once per TLS connection. Reads the keys, enters the
+ * sandbox, authenticates the client whose socket came on descriptor 3, and returns the
+ * secrets of the connection. It knows no device and loads no driver.
  */
 #include <getopt.h>
 #include <poll.h>
@@ -27,9 +27,9 @@ static const struct option long_options[] = {
 
 /* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
 
-/* @return false: the command line is none of telpherd's */
+/* @return false if telpherd would not write this command line */
 static bool
-take_options(int argc, char **argv, struct tp_secure_files *files)
+parse_options(int argc, char **argv, struct tp_secure_files *files)
 {
     int opt;
 
@@ -76,7 +76,7 @@ receive_ask(struct tp_daemon_handshake_ask *ret_ask, int *ret_fd)
            len == sizeof(*ret_ask) && *ret_fd >= 0;
 }
 
-/* Keys first, then the sandbox, then the stranger. */
+/* Opens the key files, then enters the sandbox, then reads bytes of the client. */
 static telpher_status
 shake_hands(const struct tp_secure_files *files,
             const struct tp_daemon_handshake_ask *ask, struct tp_conn *conn,
@@ -109,7 +109,7 @@ main(int argc, char **argv)
     int fd = -1;
 
     tp_sandbox_begin();
-    if (!take_options(argc, argv, &files) || !receive_ask(&ask, &fd)) {
+    if (!parse_options(argc, argv, &files) || !receive_ask(&ask, &fd)) {
         (void)fprintf(stderr,
                       "telpher-handshake %s is started by telpherd; see telpherd(8)\n",
                       TELPHER_VERSION_STRING);
@@ -125,5 +125,5 @@ main(int argc, char **argv)
                                      : telpher_status_text(answer.status));
     }
     (void)tp_control_send_pieces(TP_CONTROL_FD, &iov, 1, -1);
-    _exit(EX_OK); /* nothing is worth tidying, and the filter allows little of it */
+    _exit(EX_OK); /* no cleanup: the filter forbids most of it */
 }

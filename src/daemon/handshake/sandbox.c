@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process that parses bytes of strangers gives up before it reads the first one:
- * the user root, all capabilities, new privileges, new descriptors, processes and file
- * sizes, and all system calls but those that receive, send, wait, and manage memory.
+ * Removes what a process that parses bytes of unauthenticated clients does not need: the
+ * user root, all capabilities, new privileges, new descriptors, processes and file sizes,
+ * and all system calls except those that receive, send, wait, and manage memory.
  *
- * The filter answers EPERM instead of killing: what a C library tries in passing differs
- * from one to the next, and nothing is gained by a call that fails.
+ * The filter returns EPERM instead of killing: C libraries differ in the optional calls
+ * they try, and a call that fails does no harm.
  */
 #include "daemon/handshake/sandbox.h"
 
@@ -77,7 +77,7 @@ limit(int resource, rlim_t value)
 {
     const struct rlimit l = {value, value};
 
-    (void)setrlimit((__rlimit_resource_t)resource, &l); /* the filter says it again */
+    (void)setrlimit((__rlimit_resource_t)resource, &l); /* the filter forbids it too */
 }
 
 #ifdef ARCHITECTURE
@@ -123,7 +123,7 @@ filter_calls(struct tp_error *err)
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0 && errno != EINVAL) {
         return tp_error_set_errno(err, errno, "cannot filter system calls");
     }
-    return TELPHER_OK; /* EINVAL: a kernel without seccomp; the rest holds */
+    return TELPHER_OK; /* EINVAL: a kernel without seccomp; the rest applies */
 }
 
 #else
@@ -132,7 +132,7 @@ static telpher_status
 filter_calls(struct tp_error *err)
 {
     (void)err;
-    return TELPHER_OK; /* the numbers of this processor's calls are not known here */
+    return TELPHER_OK; /* no table of system calls for this processor */
 }
 
 #endif
@@ -148,8 +148,8 @@ tp_sandbox_enter(tp_ns deadline, struct tp_error *err)
     if (status != TELPHER_OK) {
         return status;
     }
-    (void)prctl(PR_SET_DUMPABLE, 0); /* a change of user has set it again */
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* and cleared this */
+    (void)prctl(PR_SET_DUMPABLE, 0); /* setresuid has set it again */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* and cleared this one */
     (void)alarm((unsigned)(tp_clock_remaining(deadline) / TP_CLOCK_S) + 2);
     limit(RLIMIT_NOFILE, 1); /* poll() of one socket fails with EINVAL below 1 */
     limit(RLIMIT_NPROC, 0);
