@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is installed where. A target that is not built is left out.
-include(CMakePackageConfigHelpers)
-
 # The build folder is laid out like an installation, so that programs find each other the same way in both:
 # ../libexec/telpher and ../lib from where they are.
 foreach(place IN ITEMS telpher:bin telpherd:bin telpher-bench:bin telpher-executor:libexec/telpher
@@ -33,45 +31,35 @@ foreach(library IN ITEMS telpher_api telpher-opencl)
   endif()
 endforeach()
 
-if(TARGET telpher_api)
-  set_target_properties(telpher_api PROPERTIES EXPORT_NAME telpher)
-  install(TARGETS telpher_api EXPORT telpher
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(DIRECTORY include/telpher ${PROJECT_BINARY_DIR}/include/telpher
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-  set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/telpher)
-  install(EXPORT telpher FILE telpherTargets.cmake NAMESPACE telpher:: DESTINATION ${package_dir})
-  configure_package_config_file(cmake/telpherConfig.cmake.in
-    ${PROJECT_BINARY_DIR}/telpherConfig.cmake INSTALL_DESTINATION ${package_dir})
-  write_basic_package_version_file(${PROJECT_BINARY_DIR}/telpherConfigVersion.cmake
-    COMPATIBILITY SameMinorVersion)
-  install(FILES ${PROJECT_BINARY_DIR}/telpherConfig.cmake
-    ${PROJECT_BINARY_DIR}/telpherConfigVersion.cmake DESTINATION ${package_dir})
-  configure_file(cmake/telpher.pc.in telpher.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/telpher.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()
+# Libraries are found from the program that needs them, wherever the prefix lies; an MPI where it was found.
+function(telpher_rpath way)
+  foreach(target IN LISTS ARGN)
+    if(TARGET ${target})
+      set_target_properties(${target} PROPERTIES INSTALL_RPATH "${way}" INSTALL_RPATH_USE_LINK_PATH ON)
+    endif()
+  endforeach()
+endfunction()
+telpher_rpath("\$ORIGIN" telpher-rma)
+telpher_rpath("\$ORIGIN/${TELPHER_BIN_TO_LIB}" telpher telpher-bench)
+foreach(mpi IN LISTS TELPHER_MPIS)
+  telpher_rpath("" telpher-offload-${mpi})
+  telpher_rpath("\$ORIGIN/${TELPHER_BIN_TO_LIB}" telpher-worker.${mpi})
+  telpher_rpath("\$ORIGIN/${TELPHER_LIBEXEC_TO_LIB}" telpher-bench-launch-${mpi})
+endforeach()
 
-# The loader dlopens what the .icd file says; a full path needs no ldconfig. Nobody links to the ICD, so
-# it gets no plain libtelpher-opencl.so.
+include(cmake/Packages.cmake) # for CMake and pkg-config
+
+# Nobody links to the ICD, so it gets no plain libtelpher-opencl.so.
 if(TARGET telpher-opencl)
   install(TARGETS telpher-opencl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
-  file(WRITE ${PROJECT_BINARY_DIR}/telpher.icd
-    "${CMAKE_INSTALL_FULL_LIBDIR}/libtelpher-opencl.so.${TELPHER_SONAME_VERSION}\n")
-  install(FILES ${PROJECT_BINARY_DIR}/telpher.icd
-    DESTINATION ${TELPHER_SYSCONFDIR}/OpenCL/vendors)
 endif()
-
-if(TARGET telpherd)
-  install(FILES packaging/telpherd.conf DESTINATION ${TELPHER_SYSCONFDIR}/telpher)
-  if(TELPHER_HAVE_SYSTEMD)
-    configure_file(packaging/systemd/telpherd.service.in telpherd.service @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/telpherd.service DESTINATION lib/systemd/system)
-    install(FILES packaging/systemd/telpher.sysusers DESTINATION lib/sysusers.d RENAME telpher.conf)
-    install(FILES packaging/systemd/telpher.tmpfiles DESTINATION lib/tmpfiles.d RENAME telpher.conf)
-  endif()
+if(TARGET telpherd AND TELPHER_HAVE_SYSTEMD)
+  install(FILES packaging/systemd/telpher.sysusers DESTINATION lib/sysusers.d RENAME telpher.conf)
+  install(FILES packaging/systemd/telpher.tmpfiles DESTINATION lib/tmpfiles.d RENAME telpher.conf)
 endif()
+# What names the prefix, or lies in /etc for some prefixes, is written when the prefix is known.
+configure_file(cmake/InstallPrefix.cmake.in InstallPrefix.cmake @ONLY)
+install(SCRIPT ${PROJECT_BINARY_DIR}/InstallPrefix.cmake)
 
 if(TELPHER_HAVE_MAN)
   foreach(page IN ITEMS telpher.1 telpher-worker.1 telpher-worker-cc.1 telpher-bench.1 telpherd.8 telpherd.conf.5 telpher-opencl.7)
@@ -91,7 +79,7 @@ set(CPACK_PACKAGE_VENDOR Telpher)
 set(CPACK_PACKAGE_CONTACT "The Telpher authors <telpher@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_STRIP_FILES ON)
-set(CPACK_SET_DESTDIR ON) # files of /etc have absolute destinations
+set(CPACK_SET_DESTDIR ON) # /etc is outside of the prefix
 set(CPACK_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)

@@ -21,11 +21,12 @@ print_help(void)
 }
 
 static void
-print_artefact(const char *what, const char *relative, const char *installed)
+print_artefact(const char *what, const char *in_build, const char *installed,
+               const char *name)
 {
     char path[4096];
 
-    if (find_artefact(relative, installed, path, sizeof(path)) == 0) {
+    if (find_artefact(in_build, installed, name, path, sizeof(path)) == 0) {
         printf("  %-16s %s\n", what, path);
     } else {
         printf("  %-16s not installed\n", what);
@@ -47,13 +48,12 @@ static void
 print_build(void)
 {
     printf("telpher %s\n\ninstalled\n", telpher_version());
-    print_artefact("OpenCL library",
-                   "../lib/libtelpher-opencl.so." TP_BUILD_SONAME_VERSION,
-                   TP_BUILD_LIBDIR "/libtelpher-opencl.so." TP_BUILD_SONAME_VERSION);
-    print_artefact("daemon", "telpherd", TP_BUILD_BINDIR "/telpherd");
-    print_artefact("executor", "../libexec/telpher/telpher-executor",
-                   TP_BUILD_LIBEXECDIR "/telpher-executor");
-    print_artefact("benchmark", "telpher-bench", TP_BUILD_BINDIR "/telpher-bench");
+    print_artefact("OpenCL library", "../lib", TP_BUILD_BIN_TO_LIB,
+                   "libtelpher-opencl.so." TP_BUILD_SONAME_VERSION);
+    print_artefact("daemon", ".", ".", "telpherd");
+    print_artefact("executor", "../libexec/telpher", TP_BUILD_BIN_TO_LIBEXEC,
+                   "telpher-executor");
+    print_artefact("benchmark", ".", ".", "telpher-bench");
     print_library("OpenCL loader", "libOpenCL.so.1",
                   "not found: install ocl-icd-libopencl1");
 }

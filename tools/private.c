@@ -16,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "build_config.h"
-
 enum {
     START_MS = 45000, /* drivers may take long to load the first time */
     STOP_MS = 5000,
@@ -108,9 +106,8 @@ private_daemon_start(const char *dir, struct private_daemon *ret_daemon)
     int notify, ready;
     pid_t pid;
 
-    if (find_artefact("telpherd", TP_BUILD_BINDIR "/telpherd", program,
-                      sizeof(program)) != 0) {
-        failure("no telpherd beside this program or at %s: install the server, or name "
+    if (find_artefact(".", ".", "telpherd", program, sizeof(program)) != 0) {
+        failure("no telpherd beside this program, at %s: install the server, or name "
                 "one with -s HOST",
                 program);
         return -1;

@@ -84,12 +84,11 @@ static int
 write_icd(const char *dir)
 {
     static const char name[] = "libtelpher-opencl.so." TP_BUILD_SONAME_VERSION;
-    char relative[PATH_MAX], installed[PATH_MAX], library[PATH_MAX], path[PATH_MAX];
+    char library[PATH_MAX], path[PATH_MAX];
     FILE *file;
 
-    snprintf(relative, sizeof(relative), "../lib/%s", name);
-    snprintf(installed, sizeof(installed), "%s/%s", TP_BUILD_LIBDIR, name);
-    if (find_artefact(relative, installed, library, sizeof(library)) != 0) {
+    if (find_artefact("../lib", TP_BUILD_BIN_TO_LIB, name, library, sizeof(library)) !=
+        0) {
         failure("the OpenCL library %s is missing: is Telpher installed whole?",
                 library);
         return -1;

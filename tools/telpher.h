@@ -44,10 +44,10 @@ int addresses_parse(const char *subcommand, const char *text,
                     struct addresses *ret_list);
 void addresses_free(struct addresses *list);
 
-/** Where an artefact of this installation is: beside this program or where it was
- *  installed. @return 0, or -1 if it is in neither place (ret_path names the last). */
-int find_artefact(const char *relative, const char *installed, char *ret_path,
-                  size_t cap);
+/** Finds the file @p name of this build or installation in one of two folders, which are
+ *  relative to this program's. @return 0, or -1 if it is in neither (ret_path names the last). */
+int find_artefact(const char *in_build, const char *installed, const char *name,
+                  char *ret_path, size_t cap);
 
 /** A telpherd of our own on a Unix socket, for as long as we live. */
 struct private_daemon {

@@ -135,20 +135,25 @@ addresses_free(struct addresses *list)
 }
 
 int
-find_artefact(const char *relative, const char *installed, char *ret_path, size_t cap)
+find_artefact(const char *in_build, const char *installed, const char *name,
+              char *ret_path, size_t cap)
 {
+    const char *const ways[] = {in_build, installed};
     char exe[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    const char *folder;
 
-    if (len > 0) {
-        exe[len] = '\0';
-        if ((size_t)snprintf(ret_path, cap, "%s/%s", dirname(exe), relative) < cap &&
+    if (len < 0) {
+        snprintf(ret_path, cap, "%s", name);
+        return -1;
+    }
+    exe[len] = '\0';
+    folder = dirname(exe);
+    for (int i = 0; i < 2; i++) {
+        if ((size_t)snprintf(ret_path, cap, "%s/%s/%s", folder, ways[i], name) < cap &&
             access(ret_path, R_OK) == 0) {
             return 0;
         }
     }
-    return (size_t)snprintf(ret_path, cap, "%s", installed) < cap &&
-                   access(ret_path, R_OK) == 0
-               ? 0
-               : -1;
+    return -1;
 }

@@ -3,12 +3,14 @@
 #include "icd/icd_int.h"
 #include "icd/session/shared_memory.h"
 
+#include <limits.h>
+
 #include "base/compiler.h"
 #include "base/config/config.h"
 #include "base/config/settings.h"
 #include "base/os/spin.h"
+#include "base/prefix.h"
 #include "base/trace/log.h"
-#include "build_config.h"
 
 static const char *const platform_names[] = {"telpher", "native", NULL};
 
@@ -155,12 +157,14 @@ tp_icd_settings_load(void)
         {"telpherd", foreign, TP_ARRAY_LEN(foreign), NULL},
     };
     struct tp_error err = {0};
+    char file[PATH_MAX];
+    telpher_status status;
 
     if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &config) != TELPHER_OK) {
         return;
     }
-    report(tp_settings_load(config, TP_BUILD_SYSCONFDIR "/telpher/telpher.conf", &err),
-           &err);
+    status = tp_prefix_own_settings_file("telpher/telpher.conf", file, sizeof(file));
+    report(tp_settings_load(config, status == TELPHER_OK ? file : NULL, &err), &err);
     tp_icd_settings.security =
         (struct tp_client_security){.files = {.ca = tp_icd_settings.tls_ca,
                                               .cert = tp_icd_settings.tls_cert,

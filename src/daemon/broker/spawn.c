@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/trace/log.h"
+#include "build_config.h"
 #include "daemon/broker/broker.h"
 
 #define EXECUTOR "telpher-executor"
@@ -31,7 +32,8 @@ try_place(char dst[PATH_BYTES], const char *folder, const char *between,
     return len > 0 && len < PATH_BYTES && access(dst, X_OK) == 0;
 }
 
-/* A program is beside telpherd, or where telpherd's are in a build or an installation. */
+/* A program lies beside telpherd, or where the build or the installation of this telpherd has
+ * its own. */
 static void
 find_program(const char *name, char dst[PATH_BYTES])
 {
@@ -41,12 +43,11 @@ find_program(const char *name, char dst[PATH_BYTES])
 
     if (slash != NULL) {
         *slash = '\0';
-        if (try_place(dst, self, "", name) ||
-            try_place(dst, self, "../libexec/telpher/", name)) {
-            return;
-        }
     }
-    (void)snprintf(dst, PATH_BYTES, "%s/%s", TELPHER_PROGRAMS_FOLDER, name);
+    if (!try_place(dst, self, "", name) &&
+        !try_place(dst, self, "../libexec/telpher/", name)) {
+        (void)try_place(dst, self, TP_BUILD_BIN_TO_LIBEXEC "/", name);
+    }
 }
 
 void

@@ -11,29 +11,34 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/compiler.h"
 #include "base/trace/log.h"
 #include "build_config.h"
 #include "offload/offload_int.h"
 
 enum { PATH_SIZE = 4096 };
 
-/* telpher-worker lies in ../bin from the library, or where it was installed. */
+/* Finds the worker program from the library's folder, in a build and in an installation. */
 static bool
 find_worker(char path[PATH_SIZE])
 {
+    static const char *const ways[] = {"../bin", TP_BUILD_LIB_TO_BIN};
     Dl_info self;
     const char *slash;
 
-    if (dladdr((const void *)(uintptr_t)find_worker, &self) != 0 &&
-        (slash = strrchr(self.dli_fname, '/')) != NULL) {
-        snprintf(path, PATH_SIZE, "%.*s/../bin/telpher-worker.%s",
-                 (int)(slash - self.dli_fname), self.dli_fname, TP_OFFLOAD_MPI);
+    if (dladdr((const void *)(uintptr_t)find_worker, &self) == 0 ||
+        (slash = strrchr(self.dli_fname, '/')) == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < TP_ARRAY_LEN(ways); i++) {
+        snprintf(path, PATH_SIZE, "%.*s/%s/telpher-worker.%s",
+                 (int)(slash - self.dli_fname), self.dli_fname, ways[i],
+                 TP_OFFLOAD_MPI);
         if (access(path, X_OK) == 0) {
             return true;
         }
     }
-    snprintf(path, PATH_SIZE, "%s/telpher-worker.%s", TP_BUILD_BINDIR, TP_OFFLOAD_MPI);
-    return access(path, X_OK) == 0;
+    return false;
 }
 
 /* A name without a slash is looked for as the shell does. */
