@@ -64,6 +64,7 @@ build() {
             -L"$NVSHMEM/lib" -lnvshmem_device -l:libnvshmem_host.so.3 -lcuda -o "$programs/nvshmem"
     fi
     start nvcc -O2 -arch="${ARCH:-sm_90}" -std=c++17 "$source/scripts/gpu/queues.cu" -o "$programs/queues"
+    compile dcuda "$source/tests/rma/fakecuda/dcuda.cc"
     compile reduction "$source/examples/rma/reduction.cu"
     for study in stencil particles spmv power experts; do
         # shellcheck disable=SC2046 # several arguments
@@ -85,6 +86,7 @@ kernels() {
         step "cuda_test-$part" 120 "$programs/cuda_test" "$part"
     done
     step cuda_edges 60 "$programs/cuda_edges"
+    for lanes in 1 32 128; do step "dcuda-$lanes" 20 "$programs/dcuda" "$lanes"; done
 }
 
 tables() {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dCUDA's names for what kernels call, as in section 3.3.2 of its thesis; C++. Tags are 0 to
+ * dCUDA's names for what kernels call, as in section 3.3.2 of its thesis, and
+ * dcuda_get_notify(), which the version before it had; C++. Tags are 0 to
  * 255 as there. What fails ends the launch, and dcuda_host_run() throws.
  *
  * Under a host's compiler kernels are plain functions: threadIdx, blockIdx, blockDim,
@@ -203,6 +204,16 @@ dcuda_put_notify(dcuda_state &gst, dcuda_win win, int rank, int offset, int size
                             (uint64_t)size, (uint32_t)tag, gst.where);
 }
 
+/** Of dCUDA's first version: reads into @p buffer, which has the bytes when this returns, and
+ *  tells @p rank by a notification that its bytes have been read. */
+TELPHER_DCUDA_FN void
+dcuda_get_notify(dcuda_state &gst, dcuda_win win, int rank, int offset, int size,
+                 void *buffer, int tag)
+{
+    telpher_rma_get_notify_(gst.rma, win, (uint32_t)rank, (uint64_t)offset, buffer,
+                            (uint64_t)size, (uint32_t)tag, gst.where);
+}
+
 TELPHER_DCUDA_FN void
 dcuda_win_flush(dcuda_state &gst, dcuda_win win)
 {
@@ -333,6 +344,8 @@ dcuda_log_get(dcuda_state &gst)
 #define dcuda_put(gst, ...) dcuda_put((gst).at(TELPHER_RMA_HERE), __VA_ARGS__)
 #define dcuda_put_notify(gst, ...)                                                     \
     dcuda_put_notify((gst).at(TELPHER_RMA_HERE), __VA_ARGS__)
+#define dcuda_get_notify(gst, ...)                                                     \
+    dcuda_get_notify((gst).at(TELPHER_RMA_HERE), __VA_ARGS__)
 #define dcuda_win_flush(gst, win) dcuda_win_flush((gst).at(TELPHER_RMA_HERE), win)
 #define dcuda_test_notifications(gst, ...)                                             \
     dcuda_test_notifications((gst).at(TELPHER_RMA_HERE), __VA_ARGS__)

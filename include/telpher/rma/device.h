@@ -137,6 +137,10 @@
 /** Reads bytes [off .. off + len) of @p rank's part; they are in @p dst when it returns. */
 #define telpher_rma_get(rma, win, rank, off, dst, len)                                 \
     telpher_rma_get_(rma, win, rank, off, dst, len, TELPHER_RMA_HERE)
+/** The same, and then one notification of @p tag to @p rank: its bytes have been read, and it
+ *  may change them. */
+#define telpher_rma_get_notify(rma, win, rank, off, dst, len, tag)                     \
+    telpher_rma_get_notify_(rma, win, rank, off, dst, len, tag, TELPHER_RMA_HERE)
 /** Waits until all that this rank put into the window has arrived, and what it wrote by itself
  *  can be read by ranks of other devices, whom a notification tells of it. */
 #define telpher_rma_flush(rma, win)                                                    \

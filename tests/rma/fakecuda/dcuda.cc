@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: telpher launch -n PROCESSES -- rma_gpu_dcuda LANES
+ * usage: [telpher launch -n PROCESSES --] rma_gpu_dcuda | rma_dcuda LANES
  *
- * A kernel of dCUDA's names on GPUs of several processes: a number goes round all ranks, each
- * adding its own. The kernel's grid has a block more, which is none of them.
+ * A kernel of dCUDA's names, on GPUs (real, or emulated with a block more in the grid, which is
+ * no rank) and on processors, in one process or several: a number goes round all ranks, each
+ * adding its own. Then each reads the next one's, which changes it as soon as it was read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 static const int RANKS = 3; /* of a process */
 
 struct ring {
-    int cells[RANKS], sum;
+    int cells[RANKS], read[RANKS], sum;
 };
 
 __global__ void
@@ -44,8 +45,22 @@ kernel_ring(dcuda_context_handle dcuda)
         dcuda_wait_notifications(gst, 1, 1);
         data->sum = data->cells[0];
     }
+    dcuda_comm_barrier(gst, DCUDA_COMM_WORLD);
+    dcuda_get_notify(gst, win, (rank + 1) % size, 0, sizeof(int), &data->read[local],
+                     2);
+    dcuda_wait_notifications(gst, 2, 1);
+    if (threadIdx.x == 0) {
+        data->cells[local] = -1;
+    }
     dcuda_win_free(gst, win);
     dcuda_gpu_finish(gst);
+}
+
+/* What rank k was left with by those before it; the first one has the whole sum. */
+static int
+left_in(int k, int world)
+{
+    return k == 0 ? world * (world - 1) / 2 : k * (k + 1) / 2;
 }
 
 int
@@ -62,7 +77,12 @@ main(int argc, char **argv)
     dcuda_host_init(argc, argv, &host, kernel_ring, argc > 1 ? atoi(argv[1]) : 1);
     dcuda_host_run(host, &data, sizeof(data));
     dcuda_host_finish(host);
-    good = process != 0 || data.sum == world * (world - 1) / 2;
+    good = process != 0 || data.sum == left_in(0, world);
+    for (int i = 0; i < RANKS; i++) {
+        const int next = (process * RANKS + i + 1) % world;
+
+        good = good && data.read[i] == left_in(next, world) && data.cells[i] == -1;
+    }
     printf("process %d: %s\n", process, good ? "good" : "FAILED");
     return !good;
 }

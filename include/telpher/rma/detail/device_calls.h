@@ -67,6 +67,20 @@ telpher_rma_get_(telpher_rma *rma, telpher_rma_win win, uint32_t rank, uint64_t 
     return TELPHER_RMA_CALL_(rma, get)(rma, &a, where);
 }
 
+/* A put of no bytes notifies the rank by its number in the window's group. */
+TELPHER_RMA_DEVICE_FN_ telpher_status
+telpher_rma_get_notify_(telpher_rma *rma, telpher_rma_win win, uint32_t rank,
+                        uint64_t off, void *dst, uint64_t len, uint32_t tag,
+                        const char *where)
+{
+    const telpher_status status =
+        telpher_rma_get_(rma, win, rank, off, dst, len, where);
+
+    return status != TELPHER_OK
+               ? status
+               : telpher_rma_put_notify_(rma, win, rank, off, dst, 0, tag, where);
+}
+
 TELPHER_RMA_DEVICE_FN_ telpher_status
 telpher_rma_broadcast_(telpher_rma *rma, telpher_rma_comm comm, uint32_t root,
                        void *buffer, uint64_t len, const char *where)
