@@ -284,9 +284,10 @@ run_workers(struct tp_rma_run *run)
 }
 
 static telpher_status
-check_kernel(const telpher_rma_kernel *kernel, telpher_error *err)
+check_kernel(const telpher_rma_job *job, const telpher_rma_kernel *kernel,
+             telpher_error *err)
 {
-    char text[160];
+    char text[TELPHER_ERROR_TEXT_BYTES];
 
     if (kernel == NULL || (kernel->body == NULL && kernel->launch == NULL)) {
         return tell(err, TELPHER_ERR_INVALID, "no kernel");
@@ -300,6 +301,10 @@ check_kernel(const telpher_rma_kernel *kernel, telpher_error *err)
             kernel->abi, kernel->state_size, kernel->calls_size, TELPHER_RMA_ABI,
             sizeof(telpher_rma), sizeof(telpher_rma_calls));
         return tell(err, TELPHER_ERR_VERSION, text);
+    }
+    if ((job->params.check & TELPHER_RMA_CHECK_RACES) != 0 && kernel->launch == NULL &&
+        tp_races_check_kernel(kernel, text, sizeof(text)) != TELPHER_OK) {
+        return tell(err, TELPHER_ERR_UNSUPPORTED, text);
     }
     return TELPHER_OK;
 }
@@ -478,7 +483,7 @@ telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *da
 
     err = err != NULL ? err : &own;
     (void)tell(err, TELPHER_OK, "");
-    status = check_kernel(kernel, err);
+    status = check_kernel(job, kernel, err);
     if (status != TELPHER_OK && job->world == NULL) {
         return status;
     }

@@ -110,6 +110,8 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *         TELPHER_ERR_INVALID    lanes of a rank, or ranks of a group, were at different calls;
  *                                processes came with different kernels or numbers
  *         TELPHER_ERR_PEER_LOST  a process was lost, now or in an earlier launch
+ *         TELPHER_ERR_UNSUPPORTED  a check for races of a kernel whose accesses it would not
+ *                                see: compiled without -fsanitize=thread, or linked with it
  *         TELPHER_ERR_DEVICE     a call of CUDA failed, with its words
  *         and what a call in the kernel returned, or telpher_rma_fail() said
  * Since: 0.1.
@@ -141,7 +143,8 @@ TELPHER_CALL uint64_t telpher_rma_elapsed(const telpher_rma_job *job);
 TELPHER_CALL telpher_rma *telpher_rma_here(void);
 
 /** For libtelpher-rma-check.a: the lane that calls read (write = 0) or wrote @p len bytes.
- *  @p atomic accesses order others and race only with plain ones. Since: 0.1. */
+ *  @p atomic accesses order others and race only with plain ones. No bytes at NULL: the
+ *  program has instrumented sources. Since: 0.1. */
 TELPHER_CALL void telpher_rma_seen(const void *at, size_t len, int write, int atomic,
                                    const void *code);
 

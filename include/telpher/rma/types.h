@@ -159,11 +159,18 @@ typedef struct telpher_rma_outcome {
     struct telpher_rma_link *link; /**< of several processes; NULL = one (rma/link.h) */
 } telpher_rma_outcome;
 
+/** How a kernel was compiled; 0 = not known. */
+enum telpher_rma_kernel_flags {
+    TELPHER_RMA_KERNEL_INSTRUMENTED = 1, /**< with -fsanitize=thread */
+    TELPHER_RMA_KERNEL_PLAIN = 2 /**< without */
+};
+
 /** A kernel, made by TELPHER_RMA_KERNEL() in the source that defines it. */
 typedef struct telpher_rma_kernel {
     uint32_t abi; /**< of the headers it was compiled with */
     uint32_t state_size; /**< sizeof(telpher_rma) there */
     uint32_t calls_size; /**< sizeof(telpher_rma_calls) there */
+    uint32_t flags; /**< enum telpher_rma_kernel_flags */
     const char *name;
     void (*body)(telpher_rma *rma); /**< for processors; NULL = it has a launcher */
     const void *entry; /**< for GPUs: what the launcher starts */

@@ -384,13 +384,40 @@ order_by_atomic(struct tp_rma_races *races, struct tp_rma_rank *rank, const void
     }
 }
 
+static atomic_bool has_hooks; /* libtelpher-rma-check.a is in this program */
+
+telpher_status
+tp_races_check_kernel(const telpher_rma_kernel *kernel, char *text, size_t size)
+{
+    if (kernel->flags == TELPHER_RMA_KERNEL_PLAIN) {
+        snprintf(
+            text, size,
+            "check for races: kernel %s was compiled without -fsanitize=thread, so "
+            "its accesses would not be seen; compile it with that option, and link "
+            "with -ltelpher-rma-check and without the option",
+            kernel->name);
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    if (!atomic_load(&has_hooks)) {
+        snprintf(text, size,
+                 "check for races: the accesses of kernel %s would not be seen; link "
+                 "with -ltelpher-rma-check and without -fsanitize=thread, with which "
+                 "kernels are compiled",
+                 kernel->name);
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    return TELPHER_OK;
+}
+
 void
 telpher_rma_seen(const void *at, size_t len, int write, int atomic, const void *code)
 {
     struct tp_rma_lane *lane = (struct tp_rma_lane *)(void *)telpher_rma_here();
     struct tp_rma_races *races = lane != NULL ? lane->rank->run->races : NULL;
 
-    if (races != NULL && !tp_rma_fiber_owns(&lane->fiber, at)) {
+    if (at == NULL && len == 0) {
+        atomic_store(&has_hooks, true);
+    } else if (races != NULL && !tp_rma_fiber_owns(&lane->fiber, at)) {
         struct tp_rma_rank *rank = lane->rank;
         struct access new = {
             .code = code,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <telpher/rma/host.h>
 
+#include "base/alloc.h"
 #include "base/compiler.h"
 #include "rma/test/test_kernels.h"
 
@@ -53,6 +54,8 @@ a_right_kernel_has_no_race(void **state)
         run(&kernel_halo, 3, lanes[i], TELPHER_OK, "");
         run(&kernel_halo, 17, lanes[i], TELPHER_OK, "");
         run(&kernel_ring, 5, lanes[i], TELPHER_OK, "");
+        run(&kernel_reads_and_tells, 1, lanes[i], TELPHER_OK, "");
+        run(&kernel_reads_and_tells, 7, lanes[i], TELPHER_OK, "");
         run(&kernel_blocks, 2, lanes[i], TELPHER_OK, "");
         run(&kernel_groups, 6, lanes[i], TELPHER_OK, "");
         run(&kernel_collectives, 4, lanes[i], TELPHER_OK, "");
@@ -121,6 +124,62 @@ what_follows_a_failure_is_no_race(void **state)
     telpher_rma_destroy(job);
 }
 
+/* Beside kernels that are instrumented, one that is not. */
+static void
+a_plain_kernel_beside_them_is_refused(void **state)
+{
+    telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_kernel plain = kernel_halo;
+    telpher_rma_job *job;
+    telpher_error err;
+
+    (void)state;
+    assert_int_equal(kernel_halo.flags, TELPHER_RMA_KERNEL_INSTRUMENTED);
+    plain.flags = TELPHER_RMA_KERNEL_PLAIN;
+    p.ranks = 3;
+    p.check = TELPHER_RMA_CHECK_RACES;
+    assert_int_equal(telpher_rma_create(&p, &job, NULL), TELPHER_OK);
+    assert_int_equal(telpher_rma_run(job, &plain, &data, &err),
+                     TELPHER_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "kernel_halo was compiled without"));
+    assert_int_equal(telpher_rma_run(job, &kernel_halo, &data, &err), TELPHER_OK);
+    telpher_rma_destroy(job);
+}
+
+static void
+memory_that_runs_out_is_told(void **state)
+{
+    telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_job *job;
+    uint64_t live = tp_alloc_live();
+    int failures = 0;
+
+    (void)state;
+    p.ranks = 5;
+    p.block[0] = 2;
+    p.workers = 2;
+    p.check = TELPHER_RMA_CHECK_RACES;
+    assert_int_equal(telpher_rma_create(&p, &job, NULL), TELPHER_OK);
+    for (uint64_t nth = 1;; nth++) {
+        telpher_status status;
+
+        data.n = 3;
+        memset(data.cells, 0, sizeof(data.cells));
+        tp_alloc_fail_nth(nth);
+        status = telpher_rma_run(job, &kernel_ring, &data, NULL);
+        if (!tp_alloc_failed()) {
+            tp_alloc_fail_nth(0);
+            assert_int_equal(status, TELPHER_OK);
+            break;
+        }
+        assert_true(status == TELPHER_ERR_NO_MEMORY || status == TELPHER_OK);
+        failures += status == TELPHER_ERR_NO_MEMORY;
+    }
+    assert_true(failures > 15);
+    telpher_rma_destroy(job);
+    assert_int_equal(tp_alloc_live(), live);
+}
+
 int
 main(void)
 {
@@ -132,6 +191,8 @@ main(void)
         cmocka_unit_test(a_read_before_its_notification_is_found),
         cmocka_unit_test(a_race_is_told_beside_another_failure),
         cmocka_unit_test(what_follows_a_failure_is_no_race),
+        cmocka_unit_test(a_plain_kernel_beside_them_is_refused),
+        cmocka_unit_test(memory_that_runs_out_is_told),
     };
 
     setenv("TELPHER_LOG", "none", 1);

@@ -319,35 +319,28 @@ kernels_say_things(void **state)
     assert_string_equal(lines, ": here: count -7: third 0.25");
 }
 
+/* Its accesses would not be seen. */
 static void
-memory_that_runs_out_is_told(void **state)
+a_plain_kernel_is_not_checked_for_races(void **state)
 {
-    telpher_rma_params p = shape(5, 2, 2);
+    telpher_rma_params p = TELPHER_RMA_PARAMS_INIT;
+    telpher_rma_kernel kernel = kernel_empty;
+    telpher_error err;
     telpher_rma_job *job;
-    uint64_t live = tp_alloc_live();
-    int failures = 0;
 
     (void)state;
+    p.ranks = 2;
     p.check = TELPHER_RMA_CHECK_RACES;
+    kernel.flags = TELPHER_RMA_KERNEL_PLAIN;
     job = make(&p);
-    for (uint64_t nth = 1;; nth++) {
-        telpher_status status;
-
-        data.n = 3;
-        memset(data.cells, 0, sizeof(data.cells));
-        tp_alloc_fail_nth(nth);
-        status = telpher_rma_run(job, &kernel_ring, &data, NULL);
-        if (!tp_alloc_failed()) {
-            tp_alloc_fail_nth(0);
-            assert_int_equal(status, TELPHER_OK);
-            break;
-        }
-        assert_true(status == TELPHER_ERR_NO_MEMORY || status == TELPHER_OK);
-        failures += status == TELPHER_ERR_NO_MEMORY;
-    }
-    assert_true(failures > 15);
+    assert_int_equal(telpher_rma_run(job, &kernel, &data, &err),
+                     TELPHER_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "compiled without -fsanitize=thread"));
+    kernel.flags = TELPHER_RMA_KERNEL_INSTRUMENTED; /* but nothing hears of it */
+    assert_int_equal(telpher_rma_run(job, &kernel, &data, &err),
+                     TELPHER_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "link with -ltelpher-rma-check"));
     telpher_rma_destroy(job);
-    assert_int_equal(tp_alloc_live(), live);
 }
 
 int
@@ -370,7 +363,7 @@ main(void)
         cmocka_unit_test(a_kernel_cannot_run_kernels),
         cmocka_unit_test(a_kernel_may_bring_its_launcher),
         cmocka_unit_test(kernels_say_things),
-        cmocka_unit_test(memory_that_runs_out_is_told),
+        cmocka_unit_test(a_plain_kernel_is_not_checked_for_races),
     };
 
     setenv("TELPHER_LOG", "none", 1);

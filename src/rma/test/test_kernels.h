@@ -52,6 +52,7 @@ TELPHER_RMA_KERNEL_DECLARE(kernel_folds);
 
 /* test_races.c */
 TELPHER_RMA_KERNEL_DECLARE(kernel_halo);
+TELPHER_RMA_KERNEL_DECLARE(kernel_reads_and_tells);
 TELPHER_RMA_KERNEL_DECLARE(kernel_no_credit);
 TELPHER_RMA_KERNEL_DECLARE(kernel_no_barrier);
 TELPHER_RMA_KERNEL_DECLARE(kernel_all_lanes_add);

@@ -64,6 +64,32 @@ TELPHER_RMA_KERNEL(kernel_no_credit)
     telpher_rma_barrier(rma, WORLD);
 }
 
+/* Each rank reads its neighbour's cell, which changes it when it is told of that. */
+TELPHER_RMA_KERNEL(kernel_reads_and_tells)
+{
+    struct test_data *d = (struct test_data *)telpher_rma_data(rma);
+    uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
+    uint64_t *cell = &d->cells[me], *read = &d->cells[N + me];
+    telpher_rma_win win;
+
+    if (telpher_rma_lane(rma) == 0) {
+        *cell = me + 1;
+    }
+    telpher_rma_win_create(rma, WORLD, cell, 8, &win);
+    for (uint32_t i = 0; i < 3; i++) {
+        telpher_rma_barrier(rma, WORLD);
+        telpher_rma_get_notify(rma, win, (me + 1) % size, 0, read, 8, 5);
+        telpher_rma_wait(rma, 5, 1);
+        if (telpher_rma_lane(rma) == 0) {
+            if (*read != (me + 1) % size + 1 + i) {
+                telpher_rma_fail(rma, TELPHER_ERR_PROTO);
+            }
+            ++*cell;
+        }
+    }
+    telpher_rma_win_free(rma, win);
+}
+
 /* A lane reads what another has written, without a barrier. */
 TELPHER_RMA_KERNEL(kernel_no_barrier)
 {

@@ -12,6 +12,18 @@
 #define TELPHER_RMA_FN_BOTH
 #define TELPHER_RMA_LANE_(rma) ((rma)->lane)
 
+/* Whether the compiler announces the accesses of this source (TELPHER_RMA_CHECK_RACES). */
+#if defined(__SANITIZE_THREAD__)
+#define TELPHER_RMA_KERNEL_FLAGS_ TELPHER_RMA_KERNEL_INSTRUMENTED
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TELPHER_RMA_KERNEL_FLAGS_ TELPHER_RMA_KERNEL_INSTRUMENTED
+#endif
+#endif
+#if !defined(TELPHER_RMA_KERNEL_FLAGS_)
+#define TELPHER_RMA_KERNEL_FLAGS_ TELPHER_RMA_KERNEL_PLAIN
+#endif
+
 /* Declared first: in C++ a const would else be known in this source alone. */
 #define TELPHER_RMA_KERNEL_(name)                                                      \
     static void name##_body(telpher_rma *rma);                                         \
@@ -19,6 +31,7 @@
     const telpher_rma_kernel name = {TELPHER_RMA_ABI,                                  \
                                      sizeof(telpher_rma),                              \
                                      sizeof(telpher_rma_calls),                        \
+                                     TELPHER_RMA_KERNEL_FLAGS_,                        \
                                      #name,                                            \
                                      name##_body,                                      \
                                      NULL,                                             \

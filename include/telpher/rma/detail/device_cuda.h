@@ -243,6 +243,7 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
     const telpher_rma_kernel name = {TELPHER_RMA_ABI,                                  \
                                      sizeof(telpher_rma),                              \
                                      sizeof(telpher_rma_calls),                        \
+                                     0,                                                \
                                      #name,                                            \
                                      NULL,                                             \
                                      (const void *)name##_entry,                       \
