@@ -186,6 +186,8 @@ struct tp_offload_group {
     struct tp_list link; /**< in tp_offload_groups */
     MPI_Comm inter, control; /**< the program's; ours */
     MPI_Comm local; /**< ours, the parents alone */
+    MPI_Comm
+        checked; /**< last communicator of a call that was found right; the program's */
     int mode; /**< enum telpher_offload_mode */
     int rank, parents, workers;
     int launch_tag;
@@ -256,6 +258,10 @@ telpher_status tp_offload_group_attach(struct tp_offload_group *group, int root,
  *  over @p comm. NULL: with words, without the lock. (launch.c) */
 struct tp_offload_group *tp_offload_group_lock(MPI_Comm inter, int root, MPI_Comm comm,
                                                struct tp_error *err);
+/** With the lock held: whether @p comm, of a call, is that of the parents. @return OK, or INVALID
+ *  with words. A call that is refused is one all the same: other parents count it. (launch.c) */
+telpher_status tp_group_check_comm(struct tp_offload_group *group, MPI_Comm comm,
+                                   struct tp_error *err);
 /** [bytes] of the workers' table of kernels in one message. */
 enum { TP_OFFLOAD_NAMES_PIECE = 4096 };
 /** Receives the table of kernels at @p root and gives it to all parents. @return the same in all of
@@ -269,8 +275,8 @@ telpher_status tp_offload_group_send_end(struct tp_offload_group *group,
                                          struct tp_error *err);
 
 /* end.c */
-/** The program is about to free @p inter: if that has workers they end. */
-void tp_offload_group_leave(MPI_Comm inter);
+/** The program is about to free @p comm: if that has workers they end. */
+void tp_offload_group_leave(MPI_Comm comm);
 /** The same for all groups there are: MPI_Finalize(). */
 void tp_offload_group_finish_all(void);
 /** Notes that @p comm was disconnected for the program. (pmpi.c) */

@@ -98,6 +98,19 @@ MPI_Attr_get(MPI_Comm comm, int key, void *value, int *flag)
     return MPI_Comm_get_attr(comm, key, value, flag);
 }
 
+/* Errors of calls without a communicator go to the handler of the real MPI_COMM_WORLD. */
+int
+MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler)
+{
+    int rc = MPI_SUCCESS;
+
+    if (comm == MPI_COMM_WORLD && tp_offload_comm(comm) != comm) {
+        rc = PMPI_Comm_set_errhandler(comm, handler);
+    }
+    return rc == MPI_SUCCESS ? PMPI_Comm_set_errhandler(tp_offload_comm(comm), handler)
+                             : rc;
+}
+
 /* Intercommunicators that MPIX_Kernel_call("") disconnected, which programs may do again. */
 enum { GONE_MAX = 64 };
 static MPI_Comm gone[GONE_MAX];

@@ -10,7 +10,8 @@ import sys
 
 # written by hand in pmpi.c
 OWN = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize", "MPI_Comm_get_parent", "MPI_Comm_spawn",
-       "MPI_Comm_get_attr", "MPI_Attr_get", "MPI_Comm_free", "MPI_Comm_disconnect"}
+       "MPI_Comm_get_attr", "MPI_Attr_get", "MPI_Comm_free", "MPI_Comm_disconnect",
+       "MPI_Comm_set_errhandler"}
 # they end the whole job, or do not look at the communicator
 LEFT = {"MPI_Abort", "MPI_Pcontrol"}
 ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)")

@@ -104,7 +104,7 @@ MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[], MPI_Comm comm
     }
     status = g->lost                         ? g->status
              : count > 0 && requests == NULL ? TELPHER_ERR_INVALID
-                                             : TELPHER_OK;
+                                             : tp_group_check_comm(g, comm, &err);
     for (int i = 0; i < count && status == TELPHER_OK; i++) {
         if (requests[i] != MPIX_KERNEL_REQUEST_NULL) {
             status = tp_offload_send_after(g, requests[i]);
@@ -114,8 +114,10 @@ MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[], MPI_Comm comm
     if (status == TELPHER_OK) {
         return MPI_SUCCESS;
     }
-    (void)tp_error_set(&err, status, "workers cannot wait for others: %s",
-                       telpher_status_text(status));
+    if (err.code == TELPHER_OK) {
+        (void)tp_error_set(&err, status, "workers cannot wait for others: %s",
+                           telpher_status_text(status));
+    }
     return tp_offload_mpi_error(intercomm, status, &err);
 }
 

@@ -126,13 +126,28 @@ finish(struct tp_offload_group *g)
     tp_offload_group_destroy(g);
 }
 
+/* The MPI may give its handle to another communicator. With the lock held. */
+static void
+forget_checked(MPI_Comm comm)
+{
+    tp_list_for_each(link, &tp_offload_groups)
+    {
+        struct tp_offload_group *g = tp_list_entry(link, struct tp_offload_group, link);
+
+        if (g->checked == comm) {
+            g->checked = MPI_COMM_NULL;
+        }
+    }
+}
+
 void
-tp_offload_group_leave(MPI_Comm inter)
+tp_offload_group_leave(MPI_Comm comm)
 {
     struct tp_offload_group *g;
 
     tp_mutex_lock(&tp_offload_lock);
-    g = inter == MPI_COMM_NULL ? NULL : tp_offload_group_find(inter);
+    forget_checked(comm);
+    g = comm == MPI_COMM_NULL ? NULL : tp_offload_group_find(comm);
     tp_mutex_unlock(&tp_offload_lock);
     if (g != NULL) {
         finish(g);

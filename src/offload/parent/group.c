@@ -42,6 +42,7 @@ tp_offload_group_of(MPI_Comm inter, int mode)
     g->inter = inter;
     g->control = MPI_COMM_NULL;
     g->local = MPI_COMM_NULL;
+    g->checked = MPI_COMM_NULL;
     g->mode = mode;
     g->launch_tag = TP_OFFLOAD_TAG_LAUNCH;
     g->report_request = MPI_REQUEST_NULL;

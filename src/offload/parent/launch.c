@@ -4,22 +4,16 @@
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
 
-/* Nobody else would answer: the parents are those of the intercommunicator, in its order. */
+/* The parents are those of the intercommunicator, in its order: others would not answer. */
 static telpher_status
-check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
+check_parents(MPI_Comm comm, int parents, int mine, struct tp_error *err)
 {
-    int size, rank, parents, mine;
+    int size, rank;
 
-    if (!tp_offload_is_inter(inter)) {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "no intercommunicator with workers was given");
-    }
     if (comm == MPI_COMM_NULL || tp_offload_is_inter(comm)) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
                             "no communicator of the parents was given");
     }
-    PMPI_Comm_size(inter, &parents);
-    PMPI_Comm_rank(inter, &mine);
     PMPI_Comm_size(comm, &size);
     PMPI_Comm_rank(comm, &rank);
     if (size != parents || rank != mine) {
@@ -29,6 +23,36 @@ check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
                             mine, parents, rank, size);
     }
     return TELPHER_OK;
+}
+
+static telpher_status
+check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
+{
+    int parents, mine;
+
+    if (!tp_offload_is_inter(inter)) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "no intercommunicator with workers was given");
+    }
+    PMPI_Comm_size(inter, &parents);
+    PMPI_Comm_rank(inter, &mine);
+    return check_parents(comm, parents, mine, err);
+}
+
+telpher_status
+tp_group_check_comm(struct tp_offload_group *g, MPI_Comm comm, struct tp_error *err)
+{
+    telpher_status status;
+
+    comm = tp_offload_comm(comm);
+    if (comm != MPI_COMM_NULL && comm == g->checked) {
+        return TELPHER_OK;
+    }
+    status = check_parents(comm, g->parents, g->rank, err);
+    if (status == TELPHER_OK) {
+        g->checked = comm;
+    }
+    return status;
 }
 
 /* The first call meets the workers. */
@@ -146,12 +170,13 @@ tp_offload_request_drop(struct telpher_kernel_request *r)
  * call, whatever becomes of it. */
 static telpher_status
 launch_locked(struct tp_offload_group *g, const struct tp_offload_calls *calls,
-              int root, MPIX_Kernel_request *ret_request, struct tp_error *err)
+              int root, MPI_Comm comm, MPIX_Kernel_request *ret_request,
+              struct tp_error *err)
 {
     struct telpher_kernel_request *request = NULL;
     bool wants_done = ret_request != NULL && calls->count > 0;
     uint64_t number = g->next++;
-    telpher_status status = TELPHER_OK;
+    telpher_status status;
 
     if (g->lost) {
         return tp_error_set(err, g->status, "the workers are lost");
@@ -159,7 +184,8 @@ launch_locked(struct tp_offload_group *g, const struct tp_offload_calls *calls,
     if (wants_done && g->has_ended) {
         return ended(err);
     }
-    if (wants_done) {
+    status = tp_group_check_comm(g, comm, err);
+    if (status == TELPHER_OK && wants_done) {
         request = tp_offload_request_make(g, number, err);
         status = err->code;
     }
@@ -189,7 +215,7 @@ tp_offload_launch(const struct tp_offload_calls *calls, int root, MPI_Comm comm,
     if (g == NULL) {
         return err->code;
     }
-    status = launch_locked(g, calls, root, ret_request, err);
+    status = launch_locked(g, calls, root, comm, ret_request, err);
     tp_mutex_unlock(&tp_offload_lock);
     return status;
 }

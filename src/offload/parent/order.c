@@ -158,6 +158,7 @@ telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm interco
     if (g == NULL) {
         return tp_offload_public_error(err, &why);
     }
+    (void)tp_group_check_comm(g, comm, &why);
     tp_mutex_unlock(&tp_offload_lock);
     status = prepare_load(g, path, root, &why);
     if (status == TELPHER_OK) {
