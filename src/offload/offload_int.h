@@ -45,6 +45,7 @@ struct tp_offload_settings {
     bool thread; /**< ask MPI for threads */
     bool shared; /**< launches by memory, within a machine */
     uint64_t timeout_ns;
+    uint64_t kernel_warning_ns, kernel_timeout_ns; /**< 0 = none */
     int idle; /**< enum tp_offload_idle_mode */
     uint64_t limit_bytes; /**< of a launch */
     char *mapping;
@@ -127,6 +128,13 @@ telpher_status tp_offload_spawn(const telpher_offload_params *params, int root,
 /* spawn_watchdog.c: says which phase hangs, and ends the job */
 void tp_offload_watchdog_start(const char *phase, tp_ns timeout);
 void tp_offload_watchdog_stop(void);
+
+/* long_kernel.c: kernels that do not return */
+/** In worker number @p rank: watches what it runs from now on. */
+void tp_offload_long_kernel_watch(int rank);
+/** Before and after each kernel. @p name lives as long as the process. */
+void tp_offload_long_kernel_begin(const char *name);
+void tp_offload_long_kernel_end(void);
 
 /* process_watch.c: the end of processes of this machine */
 /** Watches @p process, the @p who number @p rank; at its end the job ends, with words. */

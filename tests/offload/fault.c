@@ -55,6 +55,12 @@ main(int argc, char **argv)
         usleep(200000);
         abort();
     }
+    if (strcmp(name, "stuck") == 0) {
+        MPIX_Kernel_call("waits", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+        MPIX_Kernel_call("", 0, NULL, NULL, 0, MPI_COMM_WORLD, inter);
+        MPI_Finalize();
+        return 3;
+    }
     if (strcmp(name, "unnoticed") == 0) {
         int result = 7, two[] = {sizeof(how), sizeof(result)};
         void *both[] = {&how, &result};

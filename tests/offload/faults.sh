@@ -34,6 +34,9 @@ if [ "$how" = split ]; then
     expect "kernel crashes called exit" split "$worker" exit
     expect "$killed" split "$worker" killed
     expect "$aborted" split "$worker" abort
+    TELPHER_OFFLOAD_KERNEL_TIMEOUT=2s expect "worker 0: kernel waits has run for [0-9.]+ s, longer than TELPHER_OFFLOAD_KERNEL_TIMEOUT" split "$worker" stuck
+    TELPHER_OFFLOAD_KERNEL_WARNING=300ms TELPHER_OFFLOAD_KERNEL_TIMEOUT=2s \
+        expect "worker 0: kernel waits has run for 0.[0-9]+ s; TELPHER_OFFLOAD_KERNEL_TIMEOUT bounds that \(2 s" split "$worker" stuck
     expect "no kernel no_such_kernel" split "$worker" unknown
     expect "kernel fails_at: result 7 in worker 0: worker 0 has no luck" split "$worker" unnoticed
     expect "no/such/worker" split /no/such/worker missing
