@@ -160,14 +160,13 @@ telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm interco
     }
     (void)tp_group_check_comm(g, comm, &why);
     tp_mutex_unlock(&tp_offload_lock);
-    status = prepare_load(g, path, root, &why);
-    if (status == TELPHER_OK) {
-        tp_mutex_lock(&tp_offload_lock);
-        status =
-            tp_offload_order(g, root, TP_OFFLOAD_LOAD | TP_OFFLOAD_DONE, path,
-                             g->rank == root ? strlen(path) + 1 : 0, &request, &why);
-        tp_mutex_unlock(&tp_offload_lock);
+    if (prepare_load(g, path, root, &why) != TELPHER_OK) {
+        return tp_offload_public_error(err, &why);
     }
+    tp_mutex_lock(&tp_offload_lock);
+    status = tp_offload_order(g, root, TP_OFFLOAD_LOAD | TP_OFFLOAD_DONE, path,
+                              g->rank == root ? strlen(path) + 1 : 0, &request, &why);
+    tp_mutex_unlock(&tp_offload_lock);
     if (status == TELPHER_OK) {
         (void)hear_loaded(g, request, root, &why);
     }

@@ -93,19 +93,13 @@ telpher_offload_start(const telpher_offload_params *params, int root, MPI_Comm c
     telpher_offload_params own = TELPHER_OFFLOAD_PARAMS_INIT;
     struct tp_error why = {0};
     MPI_Comm inter = MPI_COMM_NULL;
-    telpher_status status;
 
     if (params != NULL) {
         memcpy(&own, params, TP_MIN(sizeof(own), params->struct_size));
     }
-    status = check_start(&own, root, tp_offload_comm(comm), &why);
-    if (status == TELPHER_OK) {
-        status = get_workers(&own, root, tp_offload_comm(comm), &inter, &why);
-    }
-    if (status == TELPHER_OK) {
-        status = greet(inter, root, comm, &why);
-    }
-    if (status != TELPHER_OK) {
+    if (check_start(&own, root, tp_offload_comm(comm), &why) != TELPHER_OK ||
+        get_workers(&own, root, tp_offload_comm(comm), &inter, &why) != TELPHER_OK ||
+        greet(inter, root, comm, &why) != TELPHER_OK) {
         return tp_offload_public_error(err, &why);
     }
     tp_info("offload", "workers by %s",

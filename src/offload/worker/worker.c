@@ -346,24 +346,26 @@ tp_offload_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
     w->world = world;
     w->launch_tag = launch_tag;
     status = tp_offload_worker_greet(w, err);
-    if (status == TELPHER_OK) {
-        name_process(w);
-        tp_offload_long_kernel_watch(w->tree.rank);
-        current = w;
-        if (tp_offload_world.base != MPI_COMM_NULL) {
-            tp_offload_world.parent = inter;
-            tp_offload_world_comm = world;
-        }
-        status = tp_offload_worker_receive(w);
-        end_reports(w, status == TELPHER_OK);
-        if (status != TELPHER_OK) {
-            (void)tp_error_set(err, status, "worker %d stops: %s", w->tree.rank,
-                               telpher_status_text(status));
-        }
+    if (status != TELPHER_OK) {
+        goto fini;
+    }
+    name_process(w);
+    tp_offload_long_kernel_watch(w->tree.rank);
+    current = w;
+    if (tp_offload_world.base != MPI_COMM_NULL) {
+        tp_offload_world.parent = inter;
+        tp_offload_world_comm = world;
+    }
+    status = tp_offload_worker_receive(w);
+    end_reports(w, status == TELPHER_OK);
+    if (status != TELPHER_OK) {
+        (void)tp_error_set(err, status, "worker %d stops: %s", w->tree.rank,
+                           telpher_status_text(status));
     }
     current = NULL;
     tp_offload_world_comm = before;
     tp_offload_world.parent = MPI_COMM_NULL;
+fini:
     tp_offload_worker_fini(w);
     if (!w->left_to_mpi) {
         tp_free(w);
