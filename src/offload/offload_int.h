@@ -268,7 +268,7 @@ struct tp_offload_group *tp_offload_group_lock(MPI_Comm inter, int root, MPI_Com
                                                struct tp_error *err);
 /** With the lock held: whether @p comm, of a call, is that of the parents. @return OK, or INVALID
  *  with words. A call that is refused is one all the same: other parents count it. (launch.c) */
-telpher_status tp_group_check_comm(struct tp_offload_group *group, MPI_Comm comm,
+telpher_status tp_offload_group_check_comm(struct tp_offload_group *group, MPI_Comm comm,
                                    struct tp_error *err);
 /** [bytes] of the workers' table of kernels in one message. */
 enum { TP_OFFLOAD_NAMES_PIECE = 4096 };

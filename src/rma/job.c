@@ -303,7 +303,7 @@ check_kernel(const telpher_rma_job *job, const telpher_rma_kernel *kernel,
         return tell(err, TELPHER_ERR_VERSION, text);
     }
     if ((job->params.check & TELPHER_RMA_CHECK_RACES) != 0 && kernel->launch == NULL &&
-        tp_races_check_kernel(kernel, text, sizeof(text)) != TELPHER_OK) {
+        tp_rma_races_check_kernel(kernel, text, sizeof(text)) != TELPHER_OK) {
         return tell(err, TELPHER_ERR_UNSUPPORTED, text);
     }
     return TELPHER_OK;

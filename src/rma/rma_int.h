@@ -536,7 +536,7 @@ void tp_rma_crash_leave(struct tp_rma_crash_stack *stack);
 /* ---- races.c: nothing happens where races are not looked for ---- */
 telpher_status tp_rma_races_create(struct tp_rma_run *run);
 /** Whether the accesses of @p kernel would be seen; else UNSUPPORTED, with words in @p text. */
-telpher_status tp_races_check_kernel(const telpher_rma_kernel *kernel, char *text,
+telpher_status tp_rma_races_check_kernel(const telpher_rma_kernel *kernel, char *text,
                                      size_t size);
 void tp_rma_races_destroy(struct tp_rma_races *races);
 /** A call of the rank reads or writes for all lanes together. */

@@ -172,7 +172,7 @@ telpher_array_create(uint64_t rows, uint64_t row_bytes, int root, MPI_Comm comm,
     if (g == NULL) {
         return tp_offload_public_error(err, &why);
     }
-    (void)tp_group_check_comm(g, comm, &why);
+    (void)tp_offload_group_check_comm(g, comm, &why);
     tp_mutex_unlock(&tp_offload_lock);
     array = tp_zalloc(sizeof(*array), "array");
     if (array == NULL) { /* the other parents hear of it before they have theirs */

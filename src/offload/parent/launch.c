@@ -40,7 +40,7 @@ check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
 }
 
 telpher_status
-tp_group_check_comm(struct tp_offload_group *g, MPI_Comm comm, struct tp_error *err)
+tp_offload_group_check_comm(struct tp_offload_group *g, MPI_Comm comm, struct tp_error *err)
 {
     telpher_status status;
 
@@ -184,7 +184,7 @@ launch_locked(struct tp_offload_group *g, const struct tp_offload_calls *calls,
     if (wants_done && g->has_ended) {
         return ended(err);
     }
-    status = tp_group_check_comm(g, comm, err);
+    status = tp_offload_group_check_comm(g, comm, err);
     if (status == TELPHER_OK && wants_done) {
         request = tp_offload_request_make(g, number, err);
         status = err->code;

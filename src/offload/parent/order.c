@@ -158,7 +158,7 @@ telpher_offload_load(const char *path, int root, MPI_Comm comm, MPI_Comm interco
     if (g == NULL) {
         return tp_offload_public_error(err, &why);
     }
-    (void)tp_group_check_comm(g, comm, &why);
+    (void)tp_offload_group_check_comm(g, comm, &why);
     tp_mutex_unlock(&tp_offload_lock);
     if (prepare_load(g, path, root, &why) != TELPHER_OK) {
         return tp_offload_public_error(err, &why);

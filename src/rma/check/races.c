@@ -387,7 +387,7 @@ order_by_atomic(struct tp_rma_races *races, struct tp_rma_rank *rank, const void
 static atomic_bool has_hooks; /* libtelpher-rma-check.a is in this program */
 
 telpher_status
-tp_races_check_kernel(const telpher_rma_kernel *kernel, char *text, size_t size)
+tp_rma_races_check_kernel(const telpher_rma_kernel *kernel, char *text, size_t size)
 {
     if (kernel->flags == TELPHER_RMA_KERNEL_PLAIN) {
         snprintf(
