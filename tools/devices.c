@@ -88,7 +88,7 @@ list_server(const char *address, uint64_t timeout_ns, int verbose)
 static int
 list_servers(const char *servers, uint64_t timeout_ns, int verbose)
 {
-    const char *environment = getenv("TELPHER_SERVERS");
+    const char *environment = telpher_config_get("TELPHER_SERVERS");
     struct addresses list;
     int code = addresses_parse("devices", servers, &list);
 

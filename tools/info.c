@@ -88,7 +88,7 @@ static void
 print_servers(void)
 {
     struct addresses list;
-    const char *set = getenv("TELPHER_SERVERS");
+    const char *set = telpher_config_get("TELPHER_SERVERS");
 
     printf("\nservers (%s)\n", set == NULL || set[0] == '\0'
                                    ? "TELPHER_SERVERS is not set; this machine's daemon"

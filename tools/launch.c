@@ -497,7 +497,7 @@ launch(const struct launch_options *o, char **program)
 int
 command_launch(int argc, char **argv)
 {
-    const char *timeout = getenv("TELPHER_START_TIMEOUT");
+    const char *timeout = telpher_config_get("TELPHER_START_TIMEOUT");
     struct launch_options o = {.timeout_s = 60};
     int code = timeout != NULL && timeout[0] != '\0'
                    ? parse_timeout(&o, "TELPHER_START_TIMEOUT", timeout)

@@ -265,7 +265,7 @@ command_run(int argc, char **argv)
         return code;
     }
     if (o.servers == NULL) {
-        o.servers = getenv("TELPHER_SERVERS");
+        o.servers = telpher_config_get("TELPHER_SERVERS");
     }
     if (o.servers == NULL || o.servers[0] == '\0') {
         o.servers = "local";

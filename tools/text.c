@@ -111,7 +111,7 @@ addresses_parse(const char *subcommand, const char *text, struct addresses *ret_
 
     ret_list->count = 0;
     if (text == NULL) {
-        text = getenv("TELPHER_SERVERS");
+        text = telpher_config_get("TELPHER_SERVERS");
     }
     if (text == NULL || text[0] == '\0') {
         text = "local";

@@ -95,6 +95,23 @@ TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params 
                                                    telpher_error *err);
 
 /**
+ * Text of the last call that failed: what failed, on what, why, and what to do.
+ *
+ * With a context: of the last call on it, or on a channel, window, request or memory of it,
+ * that returned an error; calls that succeed leave the text alone. TELPHER_ERR_AGAIN is no
+ * failure. A request that ended with an error sets it when telpher_request_test() or
+ * telpher_request_wait() returns that error.
+ * With NULL: of the last call of this thread that failed without a context, such as
+ * telpher_context_create() and telpher_server_connect().
+ *
+ * @return the text, "" if nothing has failed; never NULL. Valid until the next call that fails,
+ *         and no longer than @p ctx.
+ *
+ * Threads: the context's; with NULL any. Cost: none in calls that succeed. Since: 0.1.
+ */
+TELPHER_CALL const char *telpher_last_error(const telpher_context *ctx);
+
+/**
  * Leaves the job. Not collective: others that still need this rank get
  * TELPHER_ERR_PEER_LOST. What was sent, as far as its requests are complete, arrives also at
  * ranks that do not look for a while: until they, or their kernels, have taken it this call

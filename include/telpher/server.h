@@ -151,7 +151,7 @@ typedef struct telpher_config_info {
     const char *name; /**< the variable: "TELPHER_LOG" */
     const char *type; /**< "string", "duration", … */
     const char *default_text; /**< as it would be written */
-    const char *value; /**< text in this process's environment, NULL = not set */
+    const char *value; /**< text in the environment or the file; NULL = not set */
     const char *help; /**< one line */
 } telpher_config_info;
 
@@ -164,6 +164,17 @@ typedef void (*telpher_config_fn)(void *user, const telpher_config_info *info);
  * Threads: any, while none changes the environment. Since: 0.1.
  */
 TELPHER_CALL void telpher_config_describe(telpher_config_fn on_setting, void *user);
+
+/**
+ * The text of one setting, as the libraries see it: from the environment, else from the file
+ * that TELPHER_CONFIG names. Also warns, once in a process, of unknown TELPHER_* variables.
+ *
+ * @param name  "TELPHER_SERVERS", or the same without TELPHER_.
+ * @return the text, valid until the environment changes; NULL = set in neither place.
+ *
+ * Threads: any, while none changes the environment. Since: 0.1.
+ */
+TELPHER_CALL const char *telpher_config_get(const char *name);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #ifndef TELPHER_API_INT_H
 #define TELPHER_API_INT_H
 
+#include <telpher/context.h>
 #include <telpher/server.h>
 
 #include "base/error.h"
@@ -32,9 +33,16 @@ struct telpher_server {
     size_t facts_bytes;
 };
 
-/** Fills the caller's error (NULL is fine) from ours and returns @p status. */
+/** Fills the caller's error (NULL is fine) from ours, keeps it for telpher_last_error(NULL)
+ *  and returns @p status. */
 telpher_status tp_api_error(telpher_error *err, telpher_status status,
                             const struct tp_error *words);
+
+/** Sets the context's text if @p status is an error: "cannot <what> <kind>: <why>". */
+telpher_status tp_api_memory_failed(const telpher_context *ctx, telpher_status status,
+                                    const char *what, uint32_t kind);
+/** "CUDA memory" for TELPHER_MEM_CUDA. */
+const char *tp_api_kind_name(uint32_t kind);
 
 /**
  * Calls @p on_device for every device that @p facts tell of, after all have been checked.

@@ -1,67 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Settings of all of Telpher, for `telpher info`. Those of base and of core/comm are linked in; those of
- * the OpenCL library, of the daemon, of kernel offload and of rma, which are other files, are listed here again, and
- * a test compares with their tables.
- */
+/* The settings of all of Telpher, for `telpher info`, and the value of a single one. */
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "api/api_int.h"
-#include "base/compiler.h"
 #include "base/config/settings.h"
-#include "core/comm/settings.h"
-
-struct setting {
-    const char *room, *name, *type, *default_text, *help;
-};
-
-static const struct setting elsewhere[] = {
-#define SETTING(room, name, type, default_text, help)                                  \
-    {room, name, type, default_text, help},
-#include "api/settings.def"
-#undef SETTING
-};
 
 static void
-describe(const struct setting *s, telpher_config_fn on_setting, void *user)
+describe(const char *room, const struct tp_config_entry *e,
+         telpher_config_fn on_setting, void *user)
 {
     char name[64];
-    telpher_config_info info = {
+    const telpher_config_info info = {
         .struct_size = sizeof(info),
-        .room = s->room,
+        .room = room,
         .name = name,
-        .type = s->type,
-        .default_text = s->default_text,
-        .help = s->help,
+        .type = e->parser->type,
+        .default_text = e->default_text,
+        .value = tp_settings_get(e->name),
+        .help = e->help,
     };
 
-    snprintf(name, sizeof(name), "TELPHER_%s", s->name);
-    info.value = getenv(name);
+    (void)snprintf(name, sizeof(name), "TELPHER_%s", e->name);
     on_setting(user, &info);
-}
-
-static void
-describe_table(const char *room, const struct tp_config_entry *entries, size_t count,
-               telpher_config_fn on_setting, void *user)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct tp_config_entry *e = &entries[i];
-        const struct setting s = {room, e->name, e->parser->type, e->default_text,
-                                  e->help};
-
-        describe(&s, on_setting, user);
-    }
 }
 
 void
 telpher_config_describe(telpher_config_fn on_setting, void *user)
 {
-    describe_table("base", tp_settings_entries, tp_settings_entry_count, on_setting,
-                   user);
-    describe_table("comm", tp_comm_entries, tp_comm_entry_count, on_setting, user);
-    describe_table("mem", tp_mems_entries, tp_mems_entry_count, on_setting, user);
-    for (size_t i = 0; i < TP_ARRAY_LEN(elsewhere); i++) {
-        describe(&elsewhere[i], on_setting, user);
+    for (size_t i = 0; i < tp_settings_known_count; i++) {
+        const struct tp_config_room *room = &tp_settings_known[i];
+
+        for (size_t j = 0; j < room->entry_count; j++) {
+            describe(room->name, &room->entries[j], on_setting, user);
+        }
     }
+}
+
+const char *
+telpher_config_get(const char *name)
+{
+    tp_settings_start();
+    return tp_settings_get(strncmp(name, "TELPHER_", 8) == 0 ? name + 8 : name);
 }

@@ -2,6 +2,8 @@
 /* OpenCL buffers of programs: include/telpher/interop/opencl.h over core/comm/mem.h. */
 #include <telpher/interop/opencl.h>
 
+#include "api/api_int.h"
+#include "core/comm/last_error.h"
 #include "core/comm/mem/mem.h"
 #ifdef TP_API_OPENCL
 #include "device/opencl/memory.h"
@@ -11,8 +13,11 @@ telpher_status
 telpher_opencl_register(telpher_context *ctx, struct _cl_mem *buffer,
                         struct _cl_command_queue *queue, void **ret_ptr)
 {
-    return tp_mems_register(tp_comm_context_mems(ctx), TELPHER_MEM_OPENCL, buffer, 0,
-                            queue, ret_ptr);
+    return tp_api_memory_failed(ctx,
+                                tp_mems_register(tp_comm_context_mems(ctx),
+                                                 TELPHER_MEM_OPENCL, buffer, 0, queue,
+                                                 ret_ptr),
+                                "register a buffer as", TELPHER_MEM_OPENCL);
 }
 
 telpher_status
@@ -20,16 +25,15 @@ telpher_opencl_use(telpher_context *ctx, struct _cl_command_queue *queue)
 {
     struct tp_device *device =
         tp_mems_device(tp_comm_context_mems(ctx), TELPHER_MEM_OPENCL);
+    telpher_status status = TELPHER_ERR_UNSUPPORTED;
 
-    if (device == NULL) {
-        return TELPHER_ERR_UNSUPPORTED;
-    }
 #ifdef TP_API_OPENCL
-    return tp_opencl_memory_use(device, queue);
+    status = device != NULL ? tp_opencl_memory_use(device, queue) : status;
 #else
+    (void)device;
     (void)queue;
-    return TELPHER_ERR_UNSUPPORTED;
 #endif
+    return tp_api_memory_failed(ctx, status, "use a queue for", TELPHER_MEM_OPENCL);
 }
 
 telpher_status
@@ -46,7 +50,8 @@ telpher_opencl_buffer(telpher_context *ctx, const void *ptr,
     }
 #endif
     if (status != TELPHER_OK || buffer == NULL) {
-        return TELPHER_ERR_NOT_FOUND;
+        return tp_comm_error(ctx, TELPHER_ERR_NOT_FOUND,
+                             "%p lies in no OpenCL buffer of this context", ptr);
     }
     *ret_buffer = buffer;
     if (ret_offset != NULL) {

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/os/clock.h"
 #include "base/text/text.h"
+#include "core/comm/last_error.h"
 #include "core/session/client.h"
 #include "transport/tcp/tcp.h"
 
@@ -16,11 +17,15 @@
 telpher_status
 tp_api_error(telpher_error *err, telpher_status status, const struct tp_error *words)
 {
+    struct tp_error own = {.code = status};
+
+    snprintf(own.text, sizeof(own.text), "%s",
+             words->text[0] != '\0' ? words->text : telpher_status_text(status));
+    tp_text_tame(own.text, false); /* a server may have said it */
+    tp_comm_keep_error(&own);
     if (err != NULL) {
         err->code = status;
-        snprintf(err->text, sizeof(err->text), "%s",
-                 words->text[0] != '\0' ? words->text : telpher_status_text(status));
-        tp_text_tame(err->text, false); /* a server may have said it */
+        memcpy(err->text, own.text, sizeof(err->text));
     }
     return status;
 }

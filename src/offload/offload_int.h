@@ -48,7 +48,6 @@ struct tp_offload_settings {
     uint64_t kernel_warning_ns, kernel_timeout_ns; /**< 0 = none */
     int idle; /**< enum tp_offload_idle_mode */
     uint64_t limit_bytes; /**< of a launch */
-    char *mapping;
 };
 /** The settings, loaded at the first call; never NULL. */
 const struct tp_offload_settings *tp_offload_settings(void);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/config/settings.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
 #include "offload/offload_int.h"
@@ -152,7 +153,7 @@ tp_offload_world_init(int provided)
     bool linked_as_worker = tp_offload_world.is_worker;
     int rank, size;
 
-    tp_log_configure_env();
+    tp_settings_start();
     tp_trace_start_env();
     tp_offload_world.has_threads = provided == MPI_THREAD_MULTIPLE;
     PMPI_Comm_get_parent(&parent);

@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "base/error.h"
 #include "base/os/spin.h"
+#include "base/params.h"
 #include "base/trace/log.h"
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
@@ -154,14 +155,14 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
     telpher_rma_params own = TELPHER_RMA_PARAMS_INIT;
     telpher_rma_job *job;
     struct tp_rma_world *world = NULL;
+    struct tp_error why = {0};
     telpher_status status;
 
-    if (params != NULL && params->struct_size < sizeof(params->struct_size)) {
-        return tell(err, TELPHER_ERR_INVALID,
-                    "struct_size is not set: begin with TELPHER_RMA_PARAMS_INIT");
-    }
-    if (params != NULL) {
-        memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
+    status =
+        tp_params_copy(&own, sizeof(own), params, offsetof(telpher_rma_params, context),
+                       "TELPHER_RMA_PARAMS_INIT", &why);
+    if (status != TELPHER_OK) {
+        return tell(err, status, why.text);
     }
     own.struct_size = sizeof(own);
     status = check_params(&own, err);

@@ -13,6 +13,7 @@
 #include "rma/gpu/link_int.h"
 #include "rma/processes/spread.h"
 #include <telpher/mem.h>
+#include <telpher/server.h>
 
 enum {
     COUNT = 3, /* processes */
@@ -138,6 +139,13 @@ void
 telpher_wake(telpher_context *ctx)
 {
     (void)ctx;
+}
+
+const char *
+telpher_config_get(const char *name)
+{
+    (void)name;
+    return NULL;
 }
 
 /* What no input comes to. */

@@ -20,6 +20,7 @@
 #include "../support/delay.h"
 #include "world.h"
 
+#include "base/config/settings.h"
 #include "base/trace/log.h"
 
 enum { VICTIM = 1, OPS = 20, BIG = 32 << 20, SMALL = 100000, FRIENDLY = 1000 };
@@ -386,7 +387,7 @@ main(int argc, char **argv)
     unsigned count = 0;
 
     transport = argc > 1 ? argv[1] : "shm";
-    tp_log_configure_env();
+    tp_settings_configure_log();
     if (!world_has(transport)) {
         return 77;
     }

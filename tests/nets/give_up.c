@@ -15,6 +15,7 @@
 
 #include "world.h"
 
+#include "base/config/settings.h"
 #include "base/trace/log.h"
 
 enum { LEN = 24 << 20, BEGUN = 0, USED_AGAIN = 1, BEFORE = 0xaa, AFTER = 0x55 };
@@ -126,7 +127,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_large_data)};
 
     transport = argc > 1 ? argv[1] : "shm";
-    tp_log_configure_env();
+    tp_settings_configure_log();
     if (!world_has(transport)) {
         return 77;
     }

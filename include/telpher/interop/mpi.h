@@ -215,6 +215,10 @@ telpher_context_create_mpi(MPI_Comm comm, const telpher_context_params *params,
     telpher_status status;
     int rank, size;
 
+    if (params != NULL && params->struct_size != sizeof(own)) { /* of this header */
+        own.struct_size = 0; /* refused with a text that says what to do */
+        return telpher_context_create(&own, ret_ctx, err);
+    }
     if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS ||
         MPI_Comm_size(comm, &size) != MPI_SUCCESS) {
         return TELPHER_ERR_INVALID;
@@ -224,9 +228,7 @@ telpher_context_create_mpi(MPI_Comm comm, const telpher_context_params *params,
         return TELPHER_ERR_IO;
     }
     if (params != NULL) {
-        memcpy(&own, params,
-               params->struct_size < sizeof(own) ? params->struct_size : sizeof(own));
-        own.struct_size = sizeof(own); /* what is set below counts in any case */
+        own = *params;
     }
     bootstrap.struct_size = sizeof(bootstrap);
     bootstrap.rank = (uint32_t)rank;

@@ -28,28 +28,27 @@ fold(char c)
     return c == '-' ? '_' : (char)toupper((unsigned char)c);
 }
 
-static bool
-same_name(const char *a, const char *b)
+bool
+tp_config_same_name(const char *a, const char *b)
 {
     for (; *a != '\0' && fold(*a) == fold(*b); a++, b++) {
     }
     return *a == *b;
 }
 
-static struct tp_config_setting *
-find_setting(const struct tp_config *config, const char *name)
+struct tp_config_setting *
+tp_config_find(const struct tp_config *config, const char *name)
 {
     for (size_t i = 0; i < config->setting_count; i++) {
-        if (same_name(config->settings[i].entry->name, name)) {
+        if (tp_config_same_name(config->settings[i].entry->name, name)) {
             return &config->settings[i];
         }
     }
     return NULL;
 }
 
-/* Number of letters to insert, remove or change to get from @p a to @p b. */
-static unsigned
-edit_distance(const char *a, const char *b)
+unsigned
+tp_config_distance(const char *a, const char *b)
 {
     unsigned row[NAME_MAX_LEN + 2];
     size_t len = strlen(b);
@@ -74,22 +73,28 @@ edit_distance(const char *a, const char *b)
     return row[len];
 }
 
+unsigned
+tp_config_far(const char *name)
+{
+    return (unsigned)(strlen(name) / 3 + 2);
+}
+
 /* The known name nearest to @p name, NULL when none is near. */
 static const char *
 nearest_name(const struct tp_config *config, const char *name)
 {
-    unsigned best = (unsigned)(strlen(name) / 3 + 2);
+    unsigned best = tp_config_far(name);
     const char *nearest = NULL;
 
     for (size_t i = 0; i < config->setting_count; i++) {
-        unsigned distance = edit_distance(name, config->settings[i].entry->name);
+        unsigned distance = tp_config_distance(name, config->settings[i].entry->name);
 
         if (distance < best) {
             best = distance;
             nearest = config->settings[i].entry->name;
         }
     }
-    return nearest;
+    return tp_config_nearest_known(name, &best, nearest);
 }
 
 /* ---- values ---- */
@@ -253,7 +258,7 @@ static telpher_status
 set_named(struct tp_config *config, const char *name, const char *text,
           enum tp_config_source source, const char *origin, struct tp_error *err)
 {
-    struct tp_config_setting *setting = find_setting(config, name);
+    struct tp_config_setting *setting = tp_config_find(config, name);
     telpher_status status;
 
     if (setting == NULL) {
@@ -282,25 +287,12 @@ tp_config_set(struct tp_config *config, const char *name, const char *text,
 enum tp_config_source
 tp_config_source_of(const struct tp_config *config, const char *name)
 {
-    const struct tp_config_setting *setting = find_setting(config, name);
+    const struct tp_config_setting *setting = tp_config_find(config, name);
 
     return setting != NULL ? setting->source : TP_CONFIG_DEFAULT;
 }
 
 /* ---- environment ---- */
-
-static void
-warn_unknown_variable(const struct tp_config *config, const char *name)
-{
-    const char *nearest = nearest_name(config, name);
-
-    if (nearest != NULL) {
-        tp_warn("base", "unknown variable " PREFIX "%s; did you mean " PREFIX "%s?",
-                name, nearest);
-    } else {
-        tp_warn("base", "unknown variable " PREFIX "%s", name);
-    }
-}
 
 /* One "TELPHER_NAME=value". */
 static telpher_status
@@ -319,9 +311,8 @@ load_variable(struct tp_config *config, const char *variable, struct tp_error *e
     if (name == NULL) {
         return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }
-    setting = find_setting(config, name);
+    setting = tp_config_find(config, name);
     if (setting == NULL) {
-        warn_unknown_variable(config, name);
         status = TELPHER_OK;
     } else {
         status = assign(setting, equals + 1, TP_CONFIG_ENV, "environment", err);
@@ -419,6 +410,9 @@ load_line(struct tp_config *config, char *line, const char *origin,
     status = read_value(equals, err);
     if (status != TELPHER_OK) {
         return status;
+    }
+    if (tp_config_find(config, key) == NULL && tp_config_is_known(key)) {
+        return TELPHER_OK;
     }
     status = set_named(config, key, equals, TP_CONFIG_FILE, origin, err);
     /* For a file, a name that does not exist is a mistake in the file. */

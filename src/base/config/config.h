@@ -9,6 +9,9 @@
  *         {.name = "TCP_TIMEOUT", .default_text = "5s", .help = "…",
  *          .parser = &tp_config_duration, .offset = offsetof(struct tcp_config, timeout_ns)},
  *     };
+ *
+ * Telpher's own tables are declared in base/settings/, one file a component (TP_SETTING).
+ *
  *     struct tcp_config values;
  *     struct tp_config_room rooms[] = {{"tcp", entries, 1, &values}};
  *
@@ -57,6 +60,21 @@ struct tp_config_entry {
         *choices; /**< for tp_config_choice: words, NULL behind the last */
 };
 
+/**
+ * One line of a file in base/settings/ as an entry; SETTINGS_OF is the struct of the values:
+ *
+ *     #define SETTINGS_OF struct tp_comm_settings
+ *     #define SETTING TP_SETTING
+ *     #include "base/settings/comm.def"
+ */
+#define TP_SETTING(setting, type, text, about, member, ...)                            \
+    {.name = #setting,                                                                 \
+     .default_text = (text),                                                           \
+     .help = (about),                                                                  \
+     .parser = &tp_config_##type,                                                      \
+     .offset = offsetof(SETTINGS_OF, member),                                          \
+     __VA_ARGS__},
+
 /** Several words; items are owned by the setting. */
 struct tp_config_list {
     char **items;
@@ -74,10 +92,7 @@ extern const struct tp_config_parser
 extern const struct tp_config_parser tp_config_words; /**< tp_config_list: a,b,c */
 extern const struct tp_config_parser tp_config_choice; /**< int: index in choices */
 
-/**
- * One room's settings. With @p values NULL they belong to another program of ours: known,
- * so that nobody is warned of them, and shown in documentation, but not loaded.
- */
+/** One room's settings. With @p values NULL each value is kept as text only, unparsed. */
 struct tp_config_room {
     const char *name;
     const struct tp_config_entry *entries;
@@ -107,6 +122,7 @@ void tp_config_destroy(struct tp_config *config);
 
 /**
  * Loads `key = value` lines; "#" begins a comment, quotes keep blanks and "#" in a value.
+ * A setting of another component of Telpher is skipped; an unknown name is an error.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_INVALID, TELPHER_ERR_RANGE   @p err names file, line and the fix;
@@ -125,8 +141,8 @@ telpher_status tp_config_load_text(struct tp_config *config, const char *text,
 
 /**
  * Loads TELPHER_… from @p environment (NULL = the process's own). A variable with a wrong
- * value is left out, the others count, and @p err tells of the first. A variable that
- * nobody knows gives one warning, with what was probably meant. With NULL, a program that
+ * value is left out, the others count, and @p err tells of the first. Other variables are
+ * skipped: tp_settings_start() warns of unknown ones. With NULL, a program that
  * runs with more rights than its user (set-user-id) loads nothing.
  *
  * @return TELPHER_OK, TELPHER_ERR_INVALID, TELPHER_ERR_RANGE, TELPHER_ERR_NO_MEMORY

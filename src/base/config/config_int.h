@@ -21,4 +21,21 @@ struct tp_config {
     size_t setting_count;
 };
 
+/** The setting @p name ("-" and small letters are accepted), or NULL. */
+struct tp_config_setting *tp_config_find(const struct tp_config *config,
+                                         const char *name);
+
+/** True if some component of Telpher has the setting @p name: known_settings.c. */
+bool tp_config_is_known(const char *name);
+/** The known setting nearest to @p name that is nearer than *distance, which is lowered;
+ *  else @p nearest. */
+const char *tp_config_nearest_known(const char *name, unsigned *distance,
+                                    const char *nearest);
+/** Letters to insert, remove or change to get from @p a to @p b. */
+unsigned tp_config_distance(const char *a, const char *b);
+/** True if both names mean the same setting. */
+bool tp_config_same_name(const char *a, const char *b);
+/** The largest distance + 1 at which a name is offered as what was meant. */
+unsigned tp_config_far(const char *name);
+
 #endif

@@ -300,10 +300,60 @@ wrong_variables_do_not_stop_the_others(void **state)
                         "found \"big\"");
     assert_int_equal(values.number, 4);
     assert_true(values.flag);
+    assert_string_equal(warnings, ""); /* tp_settings_start() warns, not each load */
+}
+
+static void
+unknown_variables_give_a_warning(void **state)
+{
+    (void)state;
+    warnings[0] = '\0';
+    setenv("TELPHER_SERVER", "x", 1);
+    setenv("TELPHER_OFLOAD_WORKERS", "x", 1); /* of another library */
+    setenv("TELPHER_ZZZZZZZZ", "x", 1);
+    setenv("TELPHER_RMA_RANKS", "2", 1);
+    tp_log_set_sink(keep_warning, NULL);
+    tp_settings_start();
+    unsetenv("TELPHER_SERVER");
+    setenv("TELPHER_SERVRES", "x", 1);
+    tp_settings_start(); /* only the first call in a process warns */
+    tp_log_set_sink(NULL, NULL);
     assert_non_null(strstr(warnings, "unknown variable TELPHER_SERVER; did you mean "
                                      "TELPHER_SERVERS?\n"));
+    assert_non_null(strstr(warnings, "unknown variable TELPHER_OFLOAD_WORKERS; did you "
+                                     "mean TELPHER_OFFLOAD_WORKERS?\n"));
     assert_non_null(strstr(warnings, "unknown variable TELPHER_ZZZZZZZZ\n"));
-    assert_null(strstr(warnings, "FOREIGN"));
+    assert_null(strstr(warnings, "RMA_RANKS"));
+    assert_null(strstr(warnings, "SERVRES"));
+    unsetenv("TELPHER_OFLOAD_WORKERS");
+    unsetenv("TELPHER_ZZZZZZZZ");
+    unsetenv("TELPHER_RMA_RANKS");
+    unsetenv("TELPHER_SERVRES");
+}
+
+/* A file may hold settings of several components: each takes its own. */
+static void
+single_values_come_from_environment_then_file(void **state)
+{
+    char path[] = "/tmp/telpher_config_test.XXXXXX";
+    int fd = mkstemp(path);
+    static const char text[] = "servers = one\nrma_ranks = 3\nlog_format = text\n";
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    close(fd);
+    setenv("TELPHER_CONFIG", path, 1);
+    assert_int_equal(tp_settings_load(config, NULL, &err), TELPHER_OK);
+    assert_int_equal(values.words.count, 1);
+    assert_string_equal(tp_settings_get("SERVERS"), "one");
+    assert_string_equal(tp_settings_get("RMA_RANKS"), "3");
+    assert_null(tp_settings_get("RMA_CHECK"));
+    setenv("TELPHER_RMA_RANKS", "4", 1);
+    assert_string_equal(tp_settings_get("RMA_RANKS"), "4");
+    unsetenv("TELPHER_RMA_RANKS");
+    unsetenv("TELPHER_CONFIG");
+    unlink(path);
 }
 
 static void
@@ -400,6 +450,9 @@ main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(wrong_variables_do_not_stop_the_others, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(single_values_come_from_environment_then_file,
+                                        set_up, tear_down),
+        cmocka_unit_test(unknown_variables_give_a_warning),
         cmocka_unit_test_setup_teardown(everything_is_printed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lack_of_memory_leaks_and_breaks_nothing, set_up,
                                         tear_down),

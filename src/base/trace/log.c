@@ -351,17 +351,6 @@ tp_log_configure(const char *spec, struct tp_error *err)
     return TELPHER_OK;
 }
 
-void
-tp_log_configure_env(void)
-{
-    struct tp_error err = {0};
-
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as any program, none sets variables now */
-    if (tp_log_configure(getenv("TELPHER_LOG"), &err) != TELPHER_OK) {
-        tp_warn("base", "TELPHER_LOG is ignored: %s", tp_error_text(&err));
-    }
-}
-
 telpher_status
 tp_log_set_format(enum tp_log_format format)
 {

@@ -91,9 +91,6 @@ bool tp_log_enabled(enum tp_log_level level, const char *topic);
  */
 telpher_status tp_log_configure(const char *spec, struct tp_error *err);
 
-/** tp_log_configure() with $TELPHER_LOG; a wrong value gives one warning, no more. */
-void tp_log_configure_env(void);
-
 /** Chooses how lines look. */
 telpher_status tp_log_set_format(enum tp_log_format format);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/config/settings.h"
 #include "base/trace/log.h"
 
 /* What the sink has received last, and how often it was called. */
@@ -166,11 +167,11 @@ wrong_variable_gives_one_warning(void **state)
 {
     (void)state;
     setenv("TELPHER_LOG", "loud", 1);
-    tp_log_configure_env();
+    tp_settings_configure_log();
     assert_int_equal(got.count, 1);
     assert_non_null(strstr(got.line, "TELPHER_LOG is ignored: \"loud\""));
     setenv("TELPHER_LOG", "info", 1);
-    tp_log_configure_env();
+    tp_settings_configure_log();
     assert_true(tp_log_enabled(TP_LOG_INFO, "x"));
     unsetenv("TELPHER_LOG");
 }

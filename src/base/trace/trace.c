@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/config/settings.h"
 #include "base/os/thread.h"
 #include "base/trace/log.h"
 #include "base/trace/trace_int.h"
@@ -212,7 +213,7 @@ void
 tp_trace_start_env(void)
 {
     /* Not for a set-user-id program: its user must not make it write files. */
-    const char *path = secure_getenv("TELPHER_TRACE");
+    const char *path = tp_settings_get("TRACE");
     struct tp_error err = {0};
 
     if (path != NULL && path[0] != '\0' &&

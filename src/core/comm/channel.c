@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 
 enum {
     CREDITS = 64, /* messages inside announcements that were not consumed */
@@ -203,20 +204,27 @@ telpher_status
 telpher_channel_open(telpher_context *ctx, uint32_t rank, uint32_t id,
                      telpher_channel **ret_channel)
 {
-    telpher_status status = TELPHER_ERR_RANGE;
-    struct tp_comm_peer *peer =
-        id >> TP_COMM_ID_BITS == 0 ? tp_comm_peer_get(ctx, rank, &status) : NULL;
+    telpher_status status;
+    struct tp_comm_peer *peer;
     struct telpher_channel *ch;
 
-    if (peer == NULL) {
-        return status;
+    if (id >> TP_COMM_ID_BITS != 0) {
+        return tp_comm_error(ctx, TELPHER_ERR_RANGE,
+                             "opening channel %u to rank %u: ids are below %u", id,
+                             rank, 1u << TP_COMM_ID_BITS);
     }
-    ch = get_channel(peer, id);
+    peer = tp_comm_peer_get(ctx, rank, &status);
+    ch = peer != NULL ? get_channel(peer, id) : NULL;
     if (ch == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+        return tp_comm_failed(ctx, peer == NULL ? status : TELPHER_ERR_NO_MEMORY, rank,
+                              "opening channel %u to rank %u", id, rank);
     }
     if (ch->state == CHANNEL_OPEN) {
-        return TELPHER_ERR_EXISTS;
+        return tp_comm_error(
+            ctx, TELPHER_ERR_EXISTS,
+            "channel %u to rank %u is open already: take another id, or "
+            "close it first",
+            id, rank);
     }
     ch->state = CHANNEL_OPEN;
     *ret_channel = ch;
@@ -253,6 +261,26 @@ telpher_channel_close(telpher_channel *channel)
     channel->state = CHANNEL_CLOSED;
 }
 
+static telpher_status
+send_failed(const telpher_channel *channel, telpher_status status, size_t len)
+{
+    const uint32_t rank = channel->peer->rank;
+
+    return tp_comm_failed(channel->ctx, status, rank,
+                          "sending %zu bytes to rank %u on channel %u", len, rank,
+                          channel->id);
+}
+
+static telpher_status
+receive_failed(const telpher_channel *channel, telpher_status status, size_t cap)
+{
+    const uint32_t rank = channel->peer->rank;
+
+    return tp_comm_failed(channel->ctx, status, rank,
+                          "receiving up to %zu bytes from rank %u on channel %u", cap,
+                          rank, channel->id);
+}
+
 telpher_status
 telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
                      const telpher_xfer_params *params, telpher_request **ret_req)
@@ -261,16 +289,17 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
                                .a = tp_comm_tag(channel->id, channel->sent)};
     struct tp_comm_done done;
     struct tp_comm_fate fate = {.inside = channel->inside < CREDITS};
-    telpher_status status = tp_comm_done_init(&done, params, ret_req);
+    telpher_status status = tp_comm_done_init(channel->ctx, &done, params, ret_req);
 
-    if (status == TELPHER_OK) {
-        status = tp_comm_send(channel->peer, &h, src, len, &fate, &done, ret_req);
+    if (tp_unlikely(status != TELPHER_OK)) {
+        return status;
     }
+    status = tp_comm_send(channel->peer, &h, src, len, &fate, &done, ret_req);
     if (fate.announced) {
         channel->sent++;
         channel->inside += fate.inside;
     }
-    return status;
+    return tp_likely(status >= 0) ? status : send_failed(channel, status, len);
 }
 
 /* Takes what is there already. */
@@ -298,20 +327,21 @@ telpher_channel_recv(telpher_channel *channel, void *dst, size_t cap,
     struct tp_comm_done done;
     struct tp_mem_place place;
     telpher_request *req;
-    telpher_status status = tp_comm_done_init(&done, params, ret_req);
+    telpher_status status = tp_comm_done_init(channel->ctx, &done, params, ret_req);
 
-    if (status == TELPHER_OK) {
-        status = tp_mems_find(channel->ctx->mems, dst, cap, &place);
-    }
-    if (status != TELPHER_OK) {
+    if (tp_unlikely(status != TELPHER_OK)) {
         return status;
     }
+    status = tp_mems_find(channel->ctx->mems, dst, cap, &place);
+    if (status != TELPHER_OK) {
+        return receive_failed(channel, status, cap);
+    }
     if (tp_list_is_empty(&channel->parcels) && channel->peer->status != TELPHER_OK) {
-        return TELPHER_ERR_PEER_LOST;
+        return receive_failed(channel, TELPHER_ERR_PEER_LOST, cap);
     }
     req = tp_comm_request_take(channel->ctx, channel->peer, &done);
     if (req == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+        return receive_failed(channel, TELPHER_ERR_NO_MEMORY, cap);
     }
     if (!tp_list_is_empty(&channel->parcels)) {
         return take_parcel(channel, req, dst, cap, ret_req, ret_len);

@@ -102,8 +102,9 @@ struct tp_comm_done {
     void *queue;
 };
 
-/** Checks a user's params. @return OK, INVALID (nobody would ever hear of the end) */
-telpher_status tp_comm_done_init(struct tp_comm_done *done,
+/** Checks a caller's params. @return OK, INVALID with text: no callback and no request, or
+ *  struct_size */
+telpher_status tp_comm_done_init(telpher_context *ctx, struct tp_comm_done *done,
                                  const telpher_xfer_params *params,
                                  telpher_request **ret_req);
 
@@ -142,6 +143,7 @@ struct tp_comm_peer {
         pulls; /* kinds of memory, a bit each, that it does not copy from directly */
     bool absent; /* was gone when it was turned to for the first time */
     telpher_status status; /* OK, or what befell it */
+    const char *lost_why; /* static text; NULL while status is OK */
     telpher_context *ctx;
     struct tp_net *net;
     struct tp_list pending; /* requests in the order of their announcements */
@@ -450,6 +452,7 @@ struct telpher_context {
     struct tp_list steps; /* parcels */
     tp_ns spin_ns, leave_ns;
     int wake_fd; /* telpher_wake() */
+    struct tp_error error; /* telpher_last_error() */
     struct {
         void (*fn)(void *user);
         void *user;

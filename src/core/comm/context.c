@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The context: made of transports, memory and peers, and ended; progress.c is in between. */
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/config/settings.h"
 #include "base/os/random.h"
+#include "base/params.h"
 #include "base/trace/log.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 #include "core/comm/settings.h"
 
 #define SPIN TP_CLOCK_MS /* before a wait sleeps */
@@ -355,9 +357,6 @@ create(const telpher_context_params *params, const struct tp_comm_settings *s,
     return TELPHER_OK;
 }
 
-/* Each time costs memory that is kept for ever. */
-static pthread_once_t log_once = PTHREAD_ONCE_INIT;
-
 telpher_status
 tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
                struct tp_error *err)
@@ -369,11 +368,13 @@ tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
     struct tp_error words = {0};
     telpher_status status;
 
-    if (params != NULL) {
-        memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
-    }
     err = err != NULL ? err : &words;
-    (void)pthread_once(&log_once, tp_log_configure_env);
+    status = tp_params_copy(&own, sizeof(own), params, sizeof(own),
+                            "TELPHER_CONTEXT_PARAMS_INIT", err);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_settings_start();
     status = tp_comm_settings_load(&s, &mems, own.transports, &config, err);
     if (status == TELPHER_OK) {
         status = create(&own, &s, &mems, ret_ctx, err);
@@ -449,7 +450,9 @@ telpher_context_at_end(telpher_context *ctx, void (*fn)(void *user), void *user)
             return TELPHER_OK;
         }
     }
-    return TELPHER_ERR_LIMIT;
+    return tp_comm_error(ctx, TELPHER_ERR_LIMIT,
+                         "a context calls at most %d functions at its end",
+                         TP_COMM_AT_END);
 }
 
 static void

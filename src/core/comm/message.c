@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 
 /* ---- what came ---- */
 
@@ -374,7 +375,9 @@ telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
                     telpher_msg_fn entry, void *user)
 {
     if (handler >= TELPHER_HANDLERS) {
-        return TELPHER_ERR_RANGE;
+        return tp_comm_error(ctx, TELPHER_ERR_RANGE,
+                             "there is no handler %u: numbers are below %d", handler,
+                             TELPHER_HANDLERS);
     }
     ctx->handlers[handler] = (struct tp_comm_handler){post, entry, user};
     ctx->handlers_changed = true; /* progress gives it what came before */

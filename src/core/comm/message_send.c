@@ -6,6 +6,7 @@
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 
 enum {
     SCRATCH = 16 << 10, /* [bytes] of a message with its buffers inside */
@@ -198,6 +199,42 @@ send_long(struct tp_comm_peer *peer, struct tp_comm_header *h, const void *param
     return tp_comm_request_begun(req, ret_req, NULL);
 }
 
+static telpher_status
+send_failed(const telpher_context *ctx, telpher_status status, uint32_t rank,
+            uint32_t handler)
+{
+    return tp_comm_failed(ctx, status, rank,
+                          "sending a message to handler %u of rank %u", handler, rank);
+}
+
+static telpher_status
+check_message(const struct tp_comm_peer *peer, uint32_t handler, size_t params_len,
+              size_t buffer_count)
+{
+    const telpher_context *ctx = peer->ctx;
+
+    if (handler >= TELPHER_HANDLERS) {
+        return tp_comm_error(ctx, TELPHER_ERR_RANGE,
+                             "a message to rank %u names handler %u: numbers are below "
+                             "%d",
+                             peer->rank, handler, TELPHER_HANDLERS);
+    }
+    if (params_len > params_max(peer)) {
+        return tp_comm_error(
+            ctx, TELPHER_ERR_RANGE,
+            "a message to rank %u has %zu bytes of parameters, at most "
+            "%zu are possible: send more as a buffer",
+            peer->rank, params_len, params_max(peer));
+    }
+    if (buffer_count > TELPHER_MSG_BUFFERS) {
+        return tp_comm_error(ctx, TELPHER_ERR_RANGE,
+                             "a message to rank %u has %zu buffers, at most %d are "
+                             "possible",
+                             peer->rank, buffer_count, TELPHER_MSG_BUFFERS);
+    }
+    return TELPHER_OK;
+}
+
 telpher_status
 telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
                  const void *params, size_t params_len,
@@ -206,31 +243,34 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
 {
     struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
     struct tp_comm_done done;
-    telpher_status status = TELPHER_ERR_RANGE;
-    struct tp_comm_peer *peer =
-        handler < TELPHER_HANDLERS ? tp_comm_peer_get(ctx, rank, &status) : NULL;
+    telpher_status status;
+    struct tp_comm_peer *peer = tp_comm_peer_get(ctx, rank, &status);
     bool inside;
 
     if (peer == NULL || peer->status != TELPHER_OK) {
-        return peer == NULL ? status : TELPHER_ERR_PEER_LOST;
+        status = peer == NULL ? status : TELPHER_ERR_PEER_LOST;
+        return send_failed(ctx, status, rank, handler);
     }
-    if (params_len > params_max(peer) || buffer_count > TELPHER_MSG_BUFFERS) {
-        return TELPHER_ERR_RANGE;
+    status = check_message(peer, handler, params_len, buffer_count);
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (buffer_count == 0) {
-        return send_head(peer, &h, params, params_len);
+        status = send_head(peer, &h, params, params_len);
+        return tp_likely(status >= 0) ? status
+                                      : send_failed(ctx, status, rank, handler);
     }
-    status = tp_comm_done_init(&done, xfer, ret_req);
+    status = tp_comm_done_init(ctx, &done, xfer, ret_req);
     if (status != TELPHER_OK) {
         return status;
     }
     inside = fits_inside(peer, params_len, buffers, buffer_count);
     h.a = peer->next_message++;
     h.b = tp_comm_buffers((uint32_t)buffer_count, inside);
-    if (!inside) {
-        return send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
-                         ret_req);
-    }
-    return send_head(peer, &h, ctx->scratch,
-                     pack(ctx, params, params_len, buffers, buffer_count, true));
+    status = inside
+                 ? send_head(peer, &h, ctx->scratch,
+                             pack(ctx, params, params_len, buffers, buffer_count, true))
+                 : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
+                             ret_req);
+    return tp_likely(status >= 0) ? status : send_failed(ctx, status, rank, handler);
 }

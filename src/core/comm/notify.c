@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notifications of windows: sent, counted in order behind what is landing, waited for. */
 #include "base/alloc.h"
+#include "core/comm/last_error.h"
 #include "core/comm/window_int.h"
 
 /* ---- counting ---- */
@@ -90,16 +91,26 @@ telpher_notify(telpher_win *win, uint32_t rank, uint32_t tag)
         status = peer->status;
         tp_comm_post(peer, &h);
     }
-    return status;
+    return tp_likely(status >= 0) || rank >= win->ctx->size || tag >= TELPHER_TAGS
+               ? status
+               : tp_comm_failed(win->ctx, status, rank, "notifying rank %u with tag %u",
+                                rank, tag);
 }
 
 /* ---- waiting ---- */
+
+static telpher_status
+no_such_tag(const telpher_win *win, uint32_t tag)
+{
+    return tp_comm_error(win->ctx, TELPHER_ERR_RANGE,
+                         "there is no tag %u: tags are below %d", tag, TELPHER_TAGS);
+}
 
 telpher_status
 telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
 {
     if (tag >= TELPHER_TAGS) {
-        return TELPHER_ERR_RANGE;
+        return no_such_tag(win, tag);
     }
     if (win->counts[tag] < count) {
         return TELPHER_ERR_AGAIN;
@@ -152,17 +163,22 @@ notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
 
     for (size_t i = 0; i < w->tag_count; i++) {
         if (w->tags[i] >= TELPHER_TAGS) {
-            return TELPHER_ERR_RANGE;
+            return no_such_tag(w->win, w->tags[i]);
         }
     }
     if (from != TELPHER_ANY_RANK) { /* connected, so that its death is noticed */
         w->from = tp_comm_peer_find(ctx, from, &status);
         if (w->from == NULL) {
-            return status;
+            return tp_comm_failed(ctx, status, from, "waiting for a notification");
         }
     }
     status = tp_comm_wait(ctx, is_notified, w, tp_clock_deadline(timeout_ns));
-    return status == TELPHER_OK ? w->status : status;
+    status = status == TELPHER_OK ? w->status : status;
+    return tp_likely(status >= 0)
+               ? status
+               : tp_comm_failed(ctx, status, from,
+                                "waiting for %u notifications with tag %u", w->count,
+                                w->tag_count != 0 ? w->tags[0] : 0);
 }
 
 telpher_status

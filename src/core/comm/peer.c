@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 
 /** One transport's part of a rank's card. */
 struct entry {
@@ -192,6 +193,7 @@ note_absence(struct tp_comm_peer *peer, const char *words)
     tp_info("comm", "rank %u is lost: %s", peer->rank, words);
     peer->absent = true;
     peer->status = TELPHER_ERR_PEER_LOST;
+    peer->lost_why = words;
     peer->net = any_net(peer->ctx); /* nothing goes by it */
     peer->ctx->lost++;
 }
@@ -274,6 +276,7 @@ tp_comm_peer_fail(struct tp_comm_peer *peer, telpher_status why)
     }
     tp_warn("comm", "rank %u is given up: %s", peer->rank, telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
+    peer->lost_why = telpher_status_text(why);
     tp_comm_revocation_post(peer->ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
     peer->net->ops->give_up(peer->net, peer->rank);
 }
@@ -286,6 +289,10 @@ tp_comm_peer_lost(struct tp_comm_peer *peer, telpher_status why)
     tp_info("comm", "rank %u %s: %s", peer->rank,
             why == TELPHER_OK ? "has left" : "is lost", telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
+    if (peer->lost_why == NULL) {
+        peer->lost_why =
+            why == TELPHER_OK ? "it has left the job" : telpher_status_text(why);
+    }
     ctx->lost++;
     tp_comm_revocation_post(ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
     (void)tp_comm_flush(peer); /* ends what was to be announced */
@@ -325,10 +332,11 @@ tp_comm_peers_fini(telpher_context *ctx)
 telpher_status
 telpher_peer_status(const telpher_context *ctx, uint32_t rank)
 {
-    if (rank >= ctx->size) {
-        return TELPHER_ERR_RANGE;
-    }
-    return ctx->peers[rank] != NULL ? ctx->peers[rank]->status : TELPHER_OK;
+    const struct tp_comm_peer *peer = rank < ctx->size ? ctx->peers[rank] : NULL;
+    telpher_status status = rank < ctx->size ? TELPHER_OK : TELPHER_ERR_RANGE;
+
+    status = peer != NULL ? peer->status : status;
+    return tp_comm_failed(ctx, status, rank, "state of rank %u", rank);
 }
 
 telpher_status
@@ -337,7 +345,10 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
     struct tp_net *net;
 
     if (rank >= ctx->size || rank == ctx->rank) {
-        return TELPHER_ERR_RANGE;
+        return rank == ctx->rank
+                   ? tp_comm_error(ctx, TELPHER_ERR_RANGE,
+                                   "rank %u cannot give itself up", rank)
+                   : tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank, "giving a rank up");
     }
     if (ctx->peers[rank] != NULL) {
         tp_comm_peer_fail(ctx->peers[rank], TELPHER_ERR_CANCELED);
@@ -345,7 +356,8 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
     }
     ctx->peers[rank] = peer_alloc(ctx, rank);
     if (ctx->peers[rank] == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+        return tp_comm_failed(ctx, TELPHER_ERR_NO_MEMORY, rank, "giving rank %u up",
+                              rank);
     }
     note_absence(ctx->peers[rank], "it is given up");
     net = tp_comm_peer_choose(ctx, rank);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 
 #define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
 /* Who has looked in vain for so long may be what keeps the other from running. */
@@ -147,7 +148,9 @@ telpher_progress_wait(telpher_context *ctx, uint64_t timeout_ns)
 {
     struct anything a = {.ctx = ctx, .before = ctx->happened};
 
-    return tp_comm_wait(ctx, has_happened, &a, tp_clock_deadline(timeout_ns));
+    return tp_comm_failed(
+        ctx, tp_comm_wait(ctx, has_happened, &a, tp_clock_deadline(timeout_ns)),
+        TELPHER_ANY_RANK, "waiting for progress");
 }
 
 unsigned
@@ -173,5 +176,7 @@ telpher_wake(telpher_context *ctx)
 telpher_status
 telpher_barrier(telpher_context *ctx, uint64_t timeout_ns)
 {
-    return tp_comm_gather(ctx, NULL, 0, NULL, tp_clock_deadline(timeout_ns));
+    return tp_comm_failed(
+        ctx, tp_comm_gather(ctx, NULL, 0, NULL, tp_clock_deadline(timeout_ns)),
+        TELPHER_ANY_RANK, "barrier of %u ranks", ctx->size);
 }

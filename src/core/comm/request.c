@@ -4,7 +4,9 @@
  * their place, and a count of uses in the low bits tells an old number from a new one.
  */
 #include "base/alloc.h"
+#include "base/params.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/last_error.h"
 
 enum {
     SLAB = 64, /* requests */
@@ -15,18 +17,26 @@ enum {
 #define USE_MASK ((1u << USE_BITS) - 1)
 
 telpher_status
-tp_comm_done_init(struct tp_comm_done *done, const telpher_xfer_params *params,
-                  telpher_request **ret_req)
+tp_comm_done_init(telpher_context *ctx, struct tp_comm_done *done,
+                  const telpher_xfer_params *params, telpher_request **ret_req)
 {
     telpher_xfer_params own = {0};
+    telpher_status status = tp_params_copy(&own, sizeof(own), params, sizeof(own),
+                                           "TELPHER_XFER_PARAMS_INIT", &ctx->error);
 
-    if (params != NULL) {
-        memcpy(&own, params, TP_MIN(params->struct_size, sizeof(own)));
+    if (tp_unlikely(status != TELPHER_OK)) {
+        return status;
     }
     done->fn = own.on_done;
     done->user = own.user;
     done->queue = own.queue;
-    return done->fn == NULL && ret_req == NULL ? TELPHER_ERR_INVALID : TELPHER_OK;
+    if (tp_unlikely(done->fn == NULL && ret_req == NULL)) {
+        return tp_comm_error(
+            ctx, TELPHER_ERR_INVALID,
+            "neither params->on_done nor ret_req is given: one of them "
+            "has to report the transfer's end");
+    }
+    return TELPHER_OK;
 }
 
 static bool
@@ -139,6 +149,10 @@ tp_comm_request_begun(telpher_request *req, telpher_request **ret_req, size_t *r
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
+    if (tp_unlikely(status < 0)) {
+        (void)tp_comm_failed(req->ctx, status, req->peer->rank, "transfer with rank %u",
+                             req->peer->rank);
+    }
     tp_comm_request_give(req);
     return status;
 }
@@ -245,6 +259,10 @@ telpher_request_test(telpher_request *req, size_t *ret_len)
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
+    if (tp_unlikely(status < 0)) {
+        (void)tp_comm_failed(req->ctx, status, req->peer->rank, "transfer with rank %u",
+                             req->peer->rank);
+    }
     tp_comm_request_give(req);
     return status;
 }
@@ -263,14 +281,21 @@ telpher_request_wait(telpher_request *req, uint64_t timeout_ns, size_t *ret_len)
     if (!is_done(req)) {
         status = tp_comm_wait(req->ctx, is_done, req, tp_clock_deadline(timeout_ns));
     }
-    return status == TELPHER_OK ? telpher_request_test(req, ret_len) : status;
+    return status == TELPHER_OK
+               ? telpher_request_test(req, ret_len)
+               : tp_comm_failed(req->ctx, status, req->peer->rank,
+                                "waiting for a transfer with rank %u", req->peer->rank);
 }
 
 telpher_status
 telpher_request_cancel(telpher_request *req)
 {
     if (req->state != TP_COMM_REQUEST_POSTED) {
-        return TELPHER_ERR_BUSY;
+        return tp_comm_error(
+            req->ctx, TELPHER_ERR_BUSY,
+            "cannot cancel this transfer with rank %u: it is no receive, "
+            "or its data has come; wait for it",
+            req->peer->rank);
     }
     tp_comm_request_complete(req, TELPHER_ERR_CANCELED, 0);
     return TELPHER_OK;

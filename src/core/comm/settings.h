@@ -23,7 +23,7 @@ struct tp_comm_settings {
 extern const struct tp_config_entry tp_comm_entries[];
 extern const size_t tp_comm_entry_count;
 
-/** Loads defaults, then what the environment says, then @p transports if it is not NULL.
+/** Loads defaults, the file, the environment, then @p transports if it is not NULL.
  *  @return INVALID, with the fix in err */
 telpher_status tp_comm_settings_load(struct tp_comm_settings *comm,
                                      struct tp_mems_settings *mems,

@@ -3,7 +3,10 @@
  * Windows: puts are checked at the origin and again where they arrive; a notification is
  * counted when all that the same rank put before has landed.
  */
+#include <inttypes.h>
+
 #include "base/alloc.h"
+#include "core/comm/last_error.h"
 #include "core/comm/window_int.h"
 
 /* ---- what came ---- */
@@ -223,6 +226,13 @@ enroll(telpher_context *ctx, struct telpher_win *win)
     return TELPHER_OK;
 }
 
+static telpher_status
+create_failed(const telpher_context *ctx, telpher_status status, size_t len)
+{
+    return tp_comm_failed(ctx, status, TELPHER_ANY_RANK,
+                          "creating a window of %zu bytes with all ranks", len);
+}
+
 telpher_status
 telpher_win_create(telpher_context *ctx, void *base, size_t len, uint64_t timeout_ns,
                    telpher_win **ret_win)
@@ -234,11 +244,11 @@ telpher_win_create(telpher_context *ctx, void *base, size_t len, uint64_t timeou
     telpher_status status = tp_mems_find(ctx->mems, base, len, &place);
 
     if (status != TELPHER_OK) {
-        return status;
+        return create_failed(ctx, status, len);
     }
     win = tp_zalloc(sizeof(*win), "window");
     if (win == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+        return create_failed(ctx, TELPHER_ERR_NO_MEMORY, len);
     }
     win->ctx = ctx;
     win->base = base;
@@ -255,7 +265,7 @@ telpher_win_create(telpher_context *ctx, void *base, size_t len, uint64_t timeou
     }
     if (status != TELPHER_OK) {
         telpher_win_destroy(win);
-        return status;
+        return create_failed(ctx, status, len);
     }
     *ret_win = win;
     return TELPHER_OK;
@@ -289,10 +299,21 @@ tp_comm_window_check(const telpher_win *win, uint32_t rank, uint64_t off, size_t
 {
     uint64_t size = telpher_win_size(win, rank);
 
-    return rank < win->ctx->size && off <= size && len <= size - off &&
-                   tag < TELPHER_TAGS
-               ? TELPHER_OK
-               : TELPHER_ERR_RANGE;
+    if (tp_likely(rank < win->ctx->size && off <= size && len <= size - off &&
+                  tag < TELPHER_TAGS)) {
+        return TELPHER_OK;
+    }
+    if (rank >= win->ctx->size) {
+        return tp_comm_failed(win->ctx, TELPHER_ERR_RANGE, rank, "access to a window");
+    }
+    return tag >= TELPHER_TAGS
+               ? tp_comm_error(win->ctx, TELPHER_ERR_RANGE,
+                               "there is no tag %u: tags are below %d", tag,
+                               TELPHER_TAGS)
+               : tp_comm_error(win->ctx, TELPHER_ERR_RANGE,
+                               "bytes %" PRIu64 " to %" PRIu64 " are outside rank %u's "
+                               "window of %" PRIu64 " bytes",
+                               off, off + len, rank, size);
 }
 
 static telpher_status
@@ -303,17 +324,22 @@ put(telpher_win *win, uint32_t rank, uint64_t dst_off, const void *src, size_t l
                                      .a = dst_off,
                                      .b = tp_comm_window(win->number, notification)};
     struct tp_comm_done done;
-    telpher_status status = tp_comm_done_init(&done, params, ret_req);
-    struct tp_comm_peer *peer =
-        status == TELPHER_OK ? tp_comm_peer_find(win->ctx, rank, &status) : NULL;
+    telpher_status status = tp_comm_done_init(win->ctx, &done, params, ret_req);
+    struct tp_comm_peer *peer;
 
-    if (peer == NULL) {
+    if (tp_unlikely(status != TELPHER_OK)) {
         return status;
     }
-    if (len == 0 && notification == 0) {
-        return peer->status;
+    peer = tp_comm_peer_find(win->ctx, rank, &status);
+    if (peer != NULL) {
+        status = len == 0 && notification == 0
+                     ? peer->status
+                     : tp_comm_send(peer, &h, src, len, NULL, &done, ret_req);
     }
-    return tp_comm_send(peer, &h, src, len, NULL, &done, ret_req);
+    return tp_likely(status >= 0)
+               ? status
+               : tp_comm_failed(win->ctx, status, rank,
+                                "putting %zu bytes into rank %u's window", len, rank);
 }
 
 telpher_status
@@ -338,6 +364,13 @@ telpher_put_notify(telpher_win *win, uint32_t rank, uint64_t dst_off, const void
                : status;
 }
 
+static telpher_status
+get_failed(const telpher_win *win, telpher_status status, uint32_t rank, size_t len)
+{
+    return tp_comm_failed(win->ctx, status, rank,
+                          "getting %zu bytes from rank %u's window", len, rank);
+}
+
 telpher_status
 telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t len,
             const telpher_xfer_params *params, telpher_request **ret_req)
@@ -353,20 +386,21 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
     telpher_status status = tp_comm_window_check(win, rank, src_off, len, 0);
 
     if (status == TELPHER_OK) {
-        status = tp_comm_done_init(&done, params, ret_req);
+        status = tp_comm_done_init(win->ctx, &done, params, ret_req);
     }
-    if (status == TELPHER_OK) {
-        status = tp_mems_find(win->ctx->mems, dst, len, &place);
+    if (tp_unlikely(status != TELPHER_OK)) {
+        return status;
     }
+    status = tp_mems_find(win->ctx->mems, dst, len, &place);
     if (status == TELPHER_OK) {
         peer = tp_comm_peer_get(win->ctx, rank, &status);
     }
     if (peer == NULL || peer->status != TELPHER_OK || len == 0) {
-        return peer == NULL ? status : peer->status;
+        return get_failed(win, peer == NULL ? status : peer->status, rank, len);
     }
     req = tp_comm_request_take(win->ctx, peer, &done);
     if (req == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+        return get_failed(win, TELPHER_ERR_NO_MEMORY, rank, len);
     }
     req->place.mem = dst;
     req->len = len;
@@ -404,11 +438,12 @@ telpher_win_flush(telpher_win *win, uint32_t rank, uint64_t timeout_ns)
     telpher_status status = TELPHER_OK;
 
     if (rank != TELPHER_ANY_RANK && rank >= ctx->size) {
-        return TELPHER_ERR_RANGE;
+        return tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank, "flushing a window");
     }
     for (uint32_t r = 0; r < ctx->size && status == TELPHER_OK; r++) {
         if (ctx->peers[r] != NULL && (rank == r || rank == TELPHER_ANY_RANK)) {
-            status = flush_one(ctx->peers[r], deadline);
+            status = tp_comm_failed(ctx, flush_one(ctx->peers[r], deadline), r,
+                                    "flushing what was put into rank %u's window", r);
         }
     }
     return status;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/config/settings.h"
 #include "core/session/client_int.h"
 
 #define SYSTEM_DIR "/run/telpher"
@@ -158,7 +159,7 @@ tp_client_load_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES]
                       struct tp_error *err)
 {
     const char *named =
-        path != NULL && path[0] != '\0' ? path : secure_getenv("TELPHER_COOKIE");
+        path != NULL && path[0] != '\0' ? path : tp_settings_get("COOKIE");
 
     if (named == NULL || named[0] == '\0') {
         return search_cookie(ret_cookie, err);

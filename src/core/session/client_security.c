@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/config/settings.h"
 #include "base/trace/log.h"
 #include "core/session/client_int.h"
 
@@ -81,11 +82,11 @@ find_files(const struct tp_client_security *given, char *key_path, size_t cap,
 {
     *ret = given != NULL ? *given
                          : (struct tp_client_security){
-                               .files = {.ca = secure_getenv("TELPHER_TLS_CA"),
-                                         .cert = secure_getenv("TELPHER_TLS_CERT"),
-                                         .key = secure_getenv("TELPHER_TLS_KEY"),
-                                         .psk = secure_getenv("TELPHER_TLS_PSK")},
-                               .insecure = is_yes(secure_getenv("TELPHER_INSECURE"))};
+                               .files = {.ca = tp_settings_get("TLS_CA"),
+                                         .cert = tp_settings_get("TLS_CERT"),
+                                         .key = tp_settings_get("TLS_KEY"),
+                                         .psk = tp_settings_get("TLS_PSK")},
+                               .insecure = is_yes(tp_settings_get("INSECURE"))};
     if ((ret->files.psk == NULL || ret->files.psk[0] == '\0') &&
         (ret->files.ca == NULL || ret->files.ca[0] == '\0') &&
         tp_client_default_key(key_path, cap)) {

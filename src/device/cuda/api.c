@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/config/settings.h"
 
 #define LIBRARY "libcuda.so.1"
 
@@ -14,7 +15,7 @@ static const char *
 library_name(void)
 {
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): nothing of ours sets variables */
-    const char *name = secure_getenv("TELPHER_LIBCUDA");
+    const char *name = tp_settings_get("LIBCUDA");
 
     return name != NULL && name[0] != '\0' ? name : LIBRARY;
 }

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/config/settings.h"
+
 #define LIBRARY "libOpenCL.so.1"
 
 static const char *
 library_name(void)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread so far */
-    const char *name = getenv("TELPHER_LIBOPENCL");
+    const char *name = tp_settings_get("LIBOPENCL");
 
     return name != NULL && name[0] != '\0' ? name : LIBRARY;
 }

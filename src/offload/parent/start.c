@@ -2,6 +2,7 @@
 /* Workers for programs that ask for some: spawned, or of the same launch. */
 #include <string.h>
 
+#include "base/params.h"
 #include "base/trace/log.h"
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
@@ -94,10 +95,9 @@ telpher_offload_start(const telpher_offload_params *params, int root, MPI_Comm c
     struct tp_error why = {0};
     MPI_Comm inter = MPI_COMM_NULL;
 
-    if (params != NULL) {
-        memcpy(&own, params, TP_MIN(sizeof(own), params->struct_size));
-    }
-    if (check_start(&own, root, tp_offload_comm(comm), &why) != TELPHER_OK ||
+    if (tp_params_copy(&own, sizeof(own), params, sizeof(own),
+                       "TELPHER_OFFLOAD_PARAMS_INIT", &why) != TELPHER_OK ||
+        check_start(&own, root, tp_offload_comm(comm), &why) != TELPHER_OK ||
         get_workers(&own, root, tp_offload_comm(comm), &inter, &why) != TELPHER_OK ||
         greet(inter, root, comm, &why) != TELPHER_OK) {
         return tp_offload_public_error(err, &why);

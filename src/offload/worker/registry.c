@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/params.h"
 #include "base/trace/log.h"
 
 /** In the order of coming. */
@@ -30,8 +31,9 @@ is_sensible(const telpher_kernel *kernel)
     struct tp_error err = {0};
     const char *name = kernel->name;
 
-    if (kernel->struct_size < sizeof(*kernel) || name == NULL || name[0] == '\0' ||
-        strlen(name) > TELPHER_KERNEL_NAME_MAX || strpbrk(name, "\n\t") != NULL) {
+    if (!tp_params_size_is_valid(kernel->struct_size, sizeof(*kernel)) ||
+        name == NULL || name[0] == '\0' || strlen(name) > TELPHER_KERNEL_NAME_MAX ||
+        strpbrk(name, "\n\t") != NULL) {
         tp_warn("offload", "a kernel without a proper name is left out");
         return false;
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/config/settings.h"
 #include "base/os/mapping.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
@@ -47,12 +48,13 @@ int
 telpher_worker_device(int devices)
 {
     uint32_t rank = (uint32_t)telpher_worker_local_rank(), wanted;
+    const char *mapping = tp_settings_get("MAPPING"); /* as ranks of a job read it */
     struct tp_error err = {0};
 
     if (devices < 1) {
         return -1;
     }
-    if (tp_mapping_read(tp_offload_settings()->mapping, rank, &wanted, &err) !=
+    if (tp_mapping_read(mapping != NULL ? mapping : "", rank, &wanted, &err) !=
         TELPHER_OK) {
         tp_error("offload", "%s", tp_error_text(&err));
         return -1;

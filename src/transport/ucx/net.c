@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/config/settings.h"
 #include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
@@ -208,7 +209,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
         return TELPHER_ERR_NO_MEMORY;
     }
 #ifdef TP_UCX_MODULE
-    tp_log_configure_env(); /* a module has a log of its own */
+    tp_settings_configure_log(); /* a module has a log of its own */
 #endif
     n->base = (struct tp_net){.ops = &tp_ucx_net,
                               .eager_max = UCX_EAGER,

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/params.h"
 #include "base/text/hex.h"
 #include "core/comm/bootstrap/pmix.h"
 #include "core/comm/bootstrap/server.h"
@@ -50,7 +51,7 @@ gather_user(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
 static telpher_status
 check_two_sided(const telpher_two_sided *calls, struct tp_error *err)
 {
-    if (calls->struct_size < sizeof(*calls)) {
+    if (!tp_params_size_is_valid(calls->struct_size, sizeof(*calls))) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
                             "the bootstrap's two_sided has struct_size %u, not %zu",
                             calls->struct_size, sizeof(*calls));
@@ -71,6 +72,13 @@ check_user(struct tp_bootstrap *boot, struct tp_error *err)
     const telpher_bootstrap *user = boot->user;
     telpher_status status = TELPHER_OK;
 
+    if (!tp_params_size_is_valid(user->struct_size,
+                                 offsetof(telpher_bootstrap, two_sided))) {
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "the bootstrap has struct_size %u, not %zu: set it to "
+                            "sizeof(telpher_bootstrap)",
+                            user->struct_size, sizeof(*user));
+    }
     if (user->struct_size >=
         offsetof(telpher_bootstrap, two_sided) + sizeof(user->two_sided)) {
         boot->two_sided = user->two_sided;

@@ -122,9 +122,6 @@ tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
     const struct tp_device_memory *hit;
     telpher_mem_info info = {.base = (void *)(uintptr_t)ptr};
 
-    if (ret_info->struct_size < sizeof(uint32_t)) {
-        return TELPHER_ERR_INVALID;
-    }
     info.struct_size = TP_MIN(ret_info->struct_size, sizeof(info));
     (void)tp_mems_find(mems, ptr, 0, &place);
     info.kind = place.kind;
