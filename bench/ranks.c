@@ -371,8 +371,7 @@ ranks_main(const char *program, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (way->job == &ranks_telpher_job && getenv("TELPHER_ROOT") == NULL &&
-        getenv("PMIX_RANK") == NULL) {
+    if (way->job == &ranks_telpher_job && !telpher_is_launched()) {
         return launch_self(program, argc, argv);
     }
     return run_pattern(pattern, way, &o);

@@ -30,7 +30,8 @@ ranks_check(const struct ranks_pair *p, telpher_status status, const char *what)
 {
     if (status != TELPHER_OK && status != TELPHER_IN_PROGRESS) {
         fprintf(stderr, "telpher-bench: rank %u: %s: %s\n", p->rank, what,
-                telpher_status_text(status));
+                telpher_last_error(p->ctx)[0] != '\0' ? telpher_last_error(p->ctx)
+                                                      : telpher_status_text(status));
         exit(EXIT_FAILURE);
     }
 }

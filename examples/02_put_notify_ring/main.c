@@ -13,11 +13,13 @@
 enum { COUNT = 1000, TAG = 1 };
 #define LIMIT UINT64_C(30000000000) /* [ns] */
 
+static telpher_context *job;
+
 static void
 must(telpher_status status, const char *what)
 {
     if (status != TELPHER_OK) {
-        fprintf(stderr, "%s: %s\n", what, telpher_status_text(status));
+        fprintf(stderr, "%s: %s\n", what, telpher_last_error(job));
         exit(EXIT_FAILURE);
     }
 }
@@ -44,18 +46,17 @@ int
 main(void)
 {
     static uint32_t in[COUNT], out[COUNT];
-    telpher_context *ctx;
     telpher_error err = {0};
     telpher_win *win;
     uint32_t rank, size, rounds = 10;
 
-    if (telpher_context_create(NULL, &ctx, &err) != TELPHER_OK) {
+    if (telpher_context_create(NULL, &job, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return EXIT_FAILURE;
     }
-    rank = telpher_context_rank(ctx);
-    size = telpher_context_size(ctx);
-    must(telpher_win_create(ctx, in, sizeof(in), LIMIT, &win), "window");
+    rank = telpher_context_rank(job);
+    size = telpher_context_size(job);
+    must(telpher_win_create(job, in, sizeof(in), LIMIT, &win), "window");
     for (uint32_t round = 0; round < rounds; round++) {
         if (rank == 0) {
             hand_on(win, 1 % size, in, out);
@@ -74,8 +75,8 @@ main(void)
         }
         printf("%u ranks, %u rounds: every number is %u\n", size, rounds, in[0]);
     }
-    must(telpher_barrier(ctx, LIMIT), "barrier");
+    must(telpher_barrier(job, LIMIT), "barrier");
     telpher_win_destroy(win);
-    telpher_context_destroy(ctx);
+    telpher_context_destroy(job);
     return EXIT_SUCCESS;
 }

@@ -22,11 +22,13 @@ struct sums {
     uint32_t came;
 };
 
+static telpher_context *job;
+
 static void
 must(telpher_status status, const char *what)
 {
     if (status != TELPHER_OK) {
-        fprintf(stderr, "%s: %s\n", what, telpher_status_text(status));
+        fprintf(stderr, "%s: %s\n", what, telpher_last_error(job));
         exit(EXIT_FAILURE);
     }
 }
@@ -100,31 +102,30 @@ int
 main(int argc, char **argv)
 {
     static struct sums sums;
-    telpher_context *ctx;
     telpher_error err = {0};
     uint32_t rank, size, kind = kind_of(argc > 1 ? argv[1] : "host");
     double expected;
 
-    if (telpher_context_create(NULL, &ctx, &err) != TELPHER_OK) {
+    if (telpher_context_create(NULL, &job, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return EXIT_FAILURE;
     }
-    rank = telpher_context_rank(ctx);
-    size = telpher_context_size(ctx);
+    rank = telpher_context_rank(job);
+    size = telpher_context_size(job);
     for (uint32_t r = 0; rank == 0 && r < size && r < RANKS_MAX; r++) {
         sums.vectors[r] = malloc(COUNT * sizeof(double));
     }
-    must(telpher_msg_handler(ctx, VECTOR, on_post, on_entry, &sums), "handler");
-    send_vector(ctx, kind);
+    must(telpher_msg_handler(job, VECTOR, on_post, on_entry, &sums), "handler");
+    send_vector(job, kind);
     while (rank == 0 && sums.came < size) {
-        must(telpher_progress_wait(ctx, LIMIT), "messages");
+        must(telpher_progress_wait(job, LIMIT), "messages");
     }
-    must(telpher_barrier(ctx, LIMIT), "barrier");
+    must(telpher_barrier(job, LIMIT), "barrier");
     expected = 0.5 * COUNT * size * (size - 1) / 2;
     if (rank == 0) {
         printf("%u vectors, their sum is %g\n", sums.came, sums.total);
     }
-    telpher_context_destroy(ctx);
+    telpher_context_destroy(job);
     for (uint32_t r = 0; r < RANKS_MAX; r++) {
         free(sums.vectors[r]);
     }

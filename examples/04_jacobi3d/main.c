@@ -21,11 +21,13 @@ struct slab {
     double *now, *next; /* (count + 2) planes */
 };
 
+static telpher_context *job;
+
 static void
 must(telpher_status status, const char *what)
 {
     if (status != TELPHER_OK) {
-        fprintf(stderr, "%s: %s\n", what, telpher_status_text(status));
+        fprintf(stderr, "%s: %s\n", what, telpher_last_error(job));
         exit(EXIT_FAILURE);
     }
 }
@@ -199,18 +201,17 @@ main(int argc, char **argv)
 {
     int edge = argc > 1 ? atoi(argv[1]) : 48, steps = argc > 2 ? atoi(argv[2]) : 50;
     struct border below = {0}, above = {0};
-    telpher_context *ctx;
     telpher_error err = {0};
     uint32_t rank, size;
     struct slab slab;
     int first, end, code;
 
-    if (telpher_context_create(NULL, &ctx, &err) != TELPHER_OK) {
+    if (telpher_context_create(NULL, &job, &err) != TELPHER_OK) {
         fprintf(stderr, "%s\n", err.text);
         return EXIT_FAILURE;
     }
-    rank = telpher_context_rank(ctx);
-    size = telpher_context_size(ctx);
+    rank = telpher_context_rank(job);
+    size = telpher_context_size(job);
     if (steps < 1 || edge < 3 || (uint32_t)edge - 2 < size) {
         fprintf(stderr, "an edge of at least %u points and a step, please\n", size + 2);
         return 2;
@@ -219,15 +220,15 @@ main(int argc, char **argv)
     end = 1 + (int)((long)(edge - 2) * (rank + 1) / size);
     slab = slab_create(edge, first, end - first);
     if (rank > 0) {
-        must(telpher_channel_open(ctx, rank - 1, 1, &below.channel), "channel");
+        must(telpher_channel_open(job, rank - 1, 1, &below.channel), "channel");
     }
     if (rank + 1 < size) {
-        must(telpher_channel_open(ctx, rank + 1, 1, &above.channel), "channel");
+        must(telpher_channel_open(job, rank + 1, 1, &above.channel), "channel");
     }
     run(&slab, &below, &above, steps);
-    code = rank == 0 ? compare(ctx, &slab, steps) : give_planes(ctx, &slab);
-    must(telpher_barrier(ctx, LIMIT), "barrier");
+    code = rank == 0 ? compare(job, &slab, steps) : give_planes(job, &slab);
+    must(telpher_barrier(job, LIMIT), "barrier");
     slab_destroy(&slab);
-    telpher_context_destroy(ctx);
+    telpher_context_destroy(job);
     return code;
 }

@@ -71,7 +71,9 @@ typedef struct telpher_context_params {
  *
  * Who the ranks are comes from, in this order: @p params->bootstrap; the variables that
  * `telpher launch` sets (TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT); PMIx of `mpirun`,
- * `prterun` or `srun`. With none of them the process is rank 0 of 1.
+ * `prterun` or `srun`; PMI-1 of MPICH's `mpiexec` (PMI_FD). With none of them the process is
+ * rank 0 of 1. It is also, if TELPHER_SIZE is 1, whatever the launcher. Where a launcher has
+ * started several processes that cannot be joined the call fails.
  *
  * @param params   NULL = defaults; read before return, never kept.
  * @param ret_ctx  gives the context; end it with telpher_context_destroy().
@@ -82,6 +84,10 @@ typedef struct telpher_context_params {
  *         TELPHER_ERR_TIMEOUT      some rank never arrived; @p err names it
  *         TELPHER_ERR_UNREACHABLE  no transport joins this rank and another
  *         TELPHER_ERR_PEER_LOST    a rank died meanwhile
+ *         TELPHER_ERR_UNSUPPORTED  the launcher started several processes and serves
+ *                                  neither PMIx nor PMI-1
+ *         TELPHER_ERR_BUSY         the launcher's connection is used by this process's MPI:
+ *                                  interop/mpi.h makes contexts from communicators
  *         TELPHER_ERR_AUTH, TELPHER_ERR_PROTO   strangers answered in the job's place
  *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_IO
  *
@@ -93,6 +99,12 @@ typedef struct telpher_context_params {
 TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params *params,
                                                    telpher_context **ret_ctx,
                                                    telpher_error *err);
+
+/**
+ * Not 0 if a launcher started this process as a rank of a job, also one that
+ * telpher_context_create() cannot join. Threads: any. Since: 0.1.
+ */
+TELPHER_CALL int telpher_is_launched(void);
 
 /**
  * Text of the last call that failed: what failed, on what, why, and what to do.

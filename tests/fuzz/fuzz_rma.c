@@ -141,6 +141,12 @@ telpher_wake(telpher_context *ctx)
     (void)ctx;
 }
 
+int
+telpher_is_launched(void)
+{
+    return 0;
+}
+
 const char *
 telpher_config_get(const char *name)
 {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <telpher/server.h>
+
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/os/thread.h"
@@ -51,12 +53,12 @@ watch_for_children(void)
 static bool
 has_launcher(void)
 {
-    const char *root = getenv("TELPHER_ROOT"), *size = getenv("TELPHER_SIZE");
+    const char *root = telpher_config_get("ROOT"), *size = telpher_config_get("SIZE");
 
-    if (root != NULL && root[0] != '\0') {
-        return size == NULL || strcmp(size, "1") != 0;
+    if (root != NULL && root[0] != '\0' && size != NULL && strcmp(size, "1") == 0) {
+        return false; /* a job of one process needs no context */
     }
-    return getenv("PMIX_RANK") != NULL && getenv("PMIX_NAMESPACE") != NULL;
+    return telpher_is_launched() != 0;
 }
 
 /* The launcher's job: a process joins it once, and leaves it at its end. */

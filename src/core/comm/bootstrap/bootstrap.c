@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a rank learns who it is and what the others gave: from the caller's bootstrap, from a
- * root, or, alone, from itself.
+ * How a rank learns its number and what the others gave: from the caller's bootstrap, from a
+ * bootstrap server, or from the launcher (launcher.c); without any it is alone.
  */
 #include <stdlib.h>
 
 #include "base/params.h"
 #include "base/text/hex.h"
-#include "core/comm/bootstrap/pmix.h"
 #include "core/comm/bootstrap/server.h"
 #include "core/comm/comm_int.h"
+#include "core/comm/launcher.h"
 #include "core/comm/settings.h"
 #include "core/transport.h"
 
@@ -249,6 +249,6 @@ tp_bootstrap_open(const telpher_context_params *params,
     if (s->root[0] != '\0') {
         return open_root(s, timeout, boot, err);
     }
-    boot->deadline = tp_clock_deadline(timeout); /* nobody else's words come */
-    return tp_pmix_is_there() ? tp_pmix_open(boot, err) : TELPHER_OK;
+    boot->deadline = tp_clock_deadline(timeout); /* no server reports who is missing */
+    return tp_launcher_open(boot, err);
 }
