@@ -18,6 +18,8 @@
 
 #include "build_config.h"
 
+#define CHECK_NS 1500000000 /* for a server to answer, as the OpenCL library waits */
+
 struct run_options {
     const char *servers; /* NULL = local */
     const char *trace, *log;
@@ -196,8 +198,65 @@ exec_program(char **argv)
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
+static void
+count_device(void *user, const telpher_device_info *info)
+{
+    (void)info;
+    ++*(unsigned *)user;
+}
+
+/** Devices of one server; if there are none @p why says so, in one line. */
+static unsigned
+count_devices(const char *address, char *why, size_t cap)
+{
+    telpher_server *server;
+    telpher_error err = {0};
+    unsigned count = 0;
+
+    if (telpher_server_connect(address, CHECK_NS, &server, &err) != TELPHER_OK) {
+        snprintf(why, cap, "%s", err.text);
+        return 0;
+    }
+    if (telpher_server_devices(server, count_device, &count, &err) != TELPHER_OK) {
+        snprintf(why, cap, "%s: %s", address, err.text);
+    } else if (count == 0) {
+        snprintf(why, cap,
+                 "%s has no OpenCL device: install a driver there, such as "
+                 "pocl-opencl-icd, and see telpherd's log",
+                 address[0] == '/' ? "this machine" : address);
+    }
+    telpher_server_close(server);
+    return count;
+}
+
+/** The program only sees that it has no device: here is why. It runs meanwhile. */
+static void
+warn_without_devices(const char *servers)
+{
+    struct addresses list;
+    unsigned count = 0;
+    char why[512] = "";
+
+    if (addresses_parse("run", servers, &list) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < list.count && count == 0; i++) {
+        char reason[sizeof(why)];
+
+        count += count_devices(list.item[i], reason, sizeof(reason));
+        if (why[0] == '\0') {
+            snprintf(why, sizeof(why), "%s", reason);
+        }
+    }
+    if (count == 0) {
+        failure("the program has no device: %s%s", why,
+                list.count > 1 ? " (nor have the other servers: telpher devices)" : "");
+    }
+    addresses_free(&list);
+}
+
 static int
-run_program(char **argv)
+run_program(char **argv, const char *servers)
 {
     int status = 0;
     pid_t pid = fork();
@@ -210,6 +269,7 @@ run_program(char **argv)
     }
     child_pid = pid;
     set_signals();
+    warn_without_devices(servers);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
@@ -246,7 +306,7 @@ run_in(const char *dir, const struct run_options *o, char **program)
     }
     if (join_servers(o, daemon.socket, servers, sizeof(servers)) == 0) {
         set_environment(o, servers, dir);
-        code = run_program(program);
+        code = run_program(program, servers);
     }
     private_daemon_stop(&daemon);
     return code;

@@ -70,7 +70,7 @@ tp_error_prefix(struct tp_error *err, const char *fmt, ...)
     if (err == NULL) {
         return TELPHER_OK;
     }
-    memcpy(rest, err->text, sizeof(rest));
+    (void)snprintf(rest, sizeof(rest), "%s", tp_error_text(err));
     va_start(args, fmt);
     set_text(err, fmt, args);
     va_end(args);

@@ -40,7 +40,8 @@ telpher_status tp_error_setv(struct tp_error *err, telpher_status code, const ch
 telpher_status tp_error_set_errno(struct tp_error *err, int saved_errno,
                                   const char *fmt, ...) TP_PRINTF(3, 4);
 
-/** Puts "text: " before the text that is there; keeps and returns the code. */
+/** Puts "text: " before the text that is there, or before the code's; keeps and returns the
+ *  code. */
 telpher_status tp_error_prefix(struct tp_error *err, const char *fmt, ...)
     TP_PRINTF(2, 3);
 

@@ -62,7 +62,7 @@ tp_offload_idle_round(struct tp_offload_idle *idle)
         tp_clock_sleep(SLEEP_LEAST);
         break;
     default:
-        idle->looks = wait_auto(now, now - idle->start);
+        idle->looks = wait_auto(now, tp_clock_between(idle->start, now));
     }
 }
 

@@ -98,7 +98,7 @@ read_line(struct tp_offload_names *names, char *line, char *end, struct tp_error
     }
     status = tp_offload_signature_read(tab + 1, (size_t)(end - tab - 1), &k->sig, err);
     if (status != TELPHER_OK) {
-        (void)tp_error_prefix(err, "kernel %s, as announced: ", line);
+        (void)tp_error_prefix(err, "kernel %s, as announced", line);
         return TELPHER_ERR_PROTO;
     }
     *slot = ++names->count;

@@ -265,7 +265,7 @@ tp_offload_signature_of(const telpher_kernel *kernel,
         telpher_status status = take_arg(&kernel->args[i], &ret_sig->args[i], err);
 
         if (status != TELPHER_OK) {
-            return tp_error_prefix(err, "argument %u: ", i + 1);
+            return tp_error_prefix(err, "argument %u", i + 1);
         }
     }
     tp_offload_signature_lay_out(ret_sig);

@@ -97,7 +97,8 @@ print_wait(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *
         fprintf(out, "waits in %s", tp_rma_op_name(w->op));
         print_missing(out, rank->run, w->group, w->generation);
     }
-    fprintf(out, "; since %.3f ms, at %s\n", (double)(now - w->since) * 1e-6, w->where);
+    fprintf(out, "; since %.3f ms, at %s\n",
+            (double)tp_clock_between(w->since, now) * 1e-6, w->where);
 }
 
 static void

@@ -101,7 +101,7 @@ look_at_clock(struct tp_rma_rank *rank)
     struct tp_rma_run *run = rank->run;
     const struct tp_rma_wait *w = &rank->asks;
 
-    if (tp_clock_ns() - w->since > run->params.timeout_ns &&
+    if (tp_clock_between(w->since, tp_clock_ns()) > run->params.timeout_ns &&
         !atomic_exchange(&run->asks_told, true)) {
         tp_rma_run_warn(
             run,

@@ -254,6 +254,16 @@ unknown_setting(const struct tp_config *config, const char *name, struct tp_erro
                         name, lower);
 }
 
+/* True for "--kernel-timeout", which is put before an error's text anyway, and the setting
+ * KERNEL_TIMEOUT. */
+static bool
+names_setting(const char *origin, const char *name)
+{
+    origin += strspn(origin, "-");
+    origin += strncmp(origin, PREFIX, PREFIX_LEN) == 0 ? PREFIX_LEN : 0;
+    return tp_config_same_name(origin, name);
+}
+
 static telpher_status
 set_named(struct tp_config *config, const char *name, const char *text,
           enum tp_config_source source, const char *origin, struct tp_error *err)
@@ -265,7 +275,8 @@ set_named(struct tp_config *config, const char *name, const char *text,
         return unknown_setting(config, name, err);
     }
     status = assign(setting, text, source, origin, err);
-    if (status != TELPHER_OK && status != TELPHER_ERR_NO_MEMORY) {
+    if (status != TELPHER_OK && status != TELPHER_ERR_NO_MEMORY &&
+        !names_setting(origin, name)) {
         tp_error_prefix(err, "%s", name);
     }
     return status;

@@ -178,9 +178,12 @@ messages_name_the_fix(void **state)
     (void)state;
     tp_config_set(config, "color", "blue", "--color", &err);
     assert_string_equal(err.text,
-                        "--color: color: expected one of red, green, found \"blue\"");
+                        "--color: expected one of red, green, found \"blue\"");
+    tp_config_set(config, "color", "blue", "params", &err); /* no name in it */
+    assert_string_equal(err.text,
+                        "params: color: expected one of red, green, found \"blue\"");
     tp_config_set(config, "number", "11", "--number", &err);
-    assert_string_equal(err.text, "--number: number: \"11\" is not between -10 and 10");
+    assert_string_equal(err.text, "--number: \"11\" is not between -10 and 10");
     assert_int_equal(tp_config_set(config, "servrs", "x", "--servrs", &err),
                      TELPHER_ERR_NOT_FOUND);
     assert_string_equal(

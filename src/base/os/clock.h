@@ -33,6 +33,14 @@ tp_clock_add(tp_ns a, tp_ns b)
     return a > TP_CLOCK_FOREVER - b ? TP_CLOCK_FOREVER : a + b;
 }
 
+/** Time from @p start to @p now, 0 if @p start is later: another thread may have taken it
+ *  after @p now was read. */
+static inline tp_ns
+tp_clock_between(tp_ns start, tp_ns now)
+{
+    return now > start ? now - start : 0;
+}
+
 /** The deadline @p timeout from now. */
 tp_ns tp_clock_deadline(tp_ns timeout);
 

@@ -69,10 +69,10 @@ stands_still(struct tp_exec_watchdog *w, struct tp_exec_event *ev, cl_int status
         if (ev->seen_running == 0) {
             ev->seen_running = now;
         }
-        return now - ev->seen_running >= w->timeout;
+        return tp_clock_between(ev->seen_running, now) >= w->timeout;
     }
     return !ev->has_waits && ev->queue->in_order &&
-           now - w->progress_time >= w->timeout;
+           tp_clock_between(w->progress_time, now) >= w->timeout;
 }
 
 /* Looks at all queues. @return the call that stands still, or NULL */
@@ -134,7 +134,7 @@ look_at_call(struct tp_exec_watchdog *w, tp_ns now)
     if (call % 2 == 0) {
         return false;
     }
-    took = now - w->call_time;
+    took = tp_clock_between(w->call_time, now);
     if (w->timeout != 0 && took >= w->timeout) {
         give_up(w, "a call into the driver", w->timeout, "--kernel-timeout");
     }
@@ -156,7 +156,7 @@ look_at_builds(struct tp_exec_watchdog *w, tp_ns now)
         tp_ns start = atomic_load(&w->builds[i]);
 
         any = any || start != 0;
-        if (limit != 0 && start != 0 && now > start && now - start >= limit) {
+        if (limit != 0 && start != 0 && tp_clock_between(start, now) >= limit) {
             give_up(w, "a build", limit, "--build-timeout");
         }
     }

@@ -99,7 +99,7 @@ read_clocks(struct _cl_device_id *dev, cl_ulong *ret_device_ns, cl_ulong *ret_ho
         tp_ns took;
 
         err = exchange(&ask, dev);
-        took = ask.received_ns - ask.sent_ns;
+        took = tp_clock_between(ask.sent_ns, ask.received_ns);
         if (err == CL_SUCCESS && took < shortest) {
             shortest = took;
             *ret_device_ns = ask.device_ns;

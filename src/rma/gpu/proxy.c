@@ -362,7 +362,7 @@ tp_rma_link_rest(struct tp_rma_worker *w, bool found)
         w->busy = now;
         return;
     }
-    if (now - w->busy > BUSY || w->crowded != 0) {
+    if (tp_clock_between(w->busy, now) > BUSY || w->crowded != 0) {
         nanosleep(&nap, NULL);
     }
     tp_rma_link_scan(w); /* it may not have looked at all, on one processor */

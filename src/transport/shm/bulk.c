@@ -129,7 +129,7 @@ is_alive(struct shm_link *link)
     struct shm_net *n = link->net;
     tp_ns now = tp_clock_ns();
 
-    if (now - n->looked_at < FRESH) {
+    if (tp_clock_between(n->looked_at, now) < FRESH) {
         return true;
     }
     if (tp_shm_is_dead(link)) {

@@ -128,7 +128,7 @@ look_at_probe(struct tcp_conn *c, tp_ns now)
         return true;
     }
     if (info.tcpi_state == TCP_IS_ASKING) {
-        return now - c->probe_since < time;
+        return tp_clock_between(c->probe_since, now) < time;
     }
     (void)getsockopt(c->probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
     end_probe(c); /* the next look asks again */

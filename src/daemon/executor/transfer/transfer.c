@@ -431,7 +431,7 @@ is_overdue(struct tp_exec_transfer *t, uint64_t now_ns, uint64_t timeout_ns)
         t->seen_ns = now_ns;
         t->seen_received = t->received;
     }
-    return now_ns - t->seen_ns >= timeout_ns;
+    return tp_clock_between(t->seen_ns, now_ns) >= timeout_ns;
 }
 
 size_t
