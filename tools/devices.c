@@ -130,7 +130,7 @@ command_devices(int argc, char **argv)
             print_help();
             return 0;
         } else {
-            return usage_error("devices", "unknown option");
+            return usage_error("devices", "unknown option, or one without its value");
         }
     }
     if (timeout_ns == 0) {

@@ -139,7 +139,7 @@ command_info(int argc, char **argv)
             return 0;
         }
         if (c != 'c' && c != 'b') {
-            return usage_error("info", "unknown option");
+            return usage_error("info", "unknown option, or one without its value");
         }
         only = c;
     }

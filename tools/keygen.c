@@ -58,7 +58,7 @@ command_keygen(int argc, char **argv)
             print_help();
             return 0;
         default:
-            return usage_error("keygen", "unknown option");
+            return usage_error("keygen", "unknown option, or one without its value");
         }
     }
     if (argc - optind > 1) {

@@ -54,6 +54,8 @@ print_help(void)
         "  -l, --label            begin each line of output with the rank\n"
         "  -k, --keep-going       when a rank fails, let the others go on\n"
         "  -h, --help\n\n"
+        "  telpher launch -n 4 -- ./program\n"
+        "  telpher launch -n 8 -H host1,host2 -- ./program    four on each\n\n"
         "Rank 0 has the standard input. The exit code is that of the first rank that\n"
         "failed, 128 + N if signal N ended it; 127 if PROGRAM is not found, 126 if it\n"
         "cannot be run. Ranks see TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT and\n"
@@ -80,6 +82,9 @@ parse_count(struct launch_options *o, const char *text)
 {
     char *end;
 
+    if (strcmp(text, "p") == 0) {
+        return usage_error("launch", "-np is mpirun's: write -n 4, for example");
+    }
     o->ranks = strtol(text, &end, 10);
     return *end != '\0' || o->ranks < 1 || o->ranks > RANKS_MAX
                ? usage_error("launch", "--ranks is 1 to %d, not \"%s\"", RANKS_MAX,
@@ -139,7 +144,7 @@ parse_options(int argc, char **argv, struct launch_options *o)
             print_help();
             return 0;
         default:
-            return usage_error("launch", "unknown option");
+            return usage_error("launch", "unknown option, or one without its value");
         }
     }
     if (code < 0 && optind == argc) {

@@ -21,10 +21,11 @@ static const struct {
 static void
 print_help(void)
 {
-    printf(
-        "usage: telpher COMMAND [OPTION]... [ARG]...\n\n"
-        "Makes OpenCL devices of other machines usable as if they sat in this one.\n\n"
-        "commands:\n");
+    printf("usage: telpher COMMAND [OPTION]... [ARG]...\n\n"
+           "Makes OpenCL devices of other machines usable as if they sat in this one, "
+           "and\n"
+           "starts programs whose ranks communicate.\n\n"
+           "commands:\n");
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         printf("  %-9s %s\n", commands[i].name, commands[i].help);
     }
@@ -38,12 +39,15 @@ print_help(void)
            "  telpher keygen\n"
            "  telpherd --listen 0.0.0.0\n"
            "and here, with a copy of there's ~/.telpher/key in the same place:\n"
-           "  telpher run -s HOST -- PROGRAM\n");
+           "  telpher run -s HOST -- PROGRAM\n"
+           "Four ranks of a program that uses libtelpher:\n"
+           "  telpher launch -n 4 -- PROGRAM\n");
 }
 
 int
 main(int argc, char **argv)
 {
+    (void)telpher_config_get("TELPHER_SERVERS"); /* warns of misspelt variables */
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help();

@@ -187,7 +187,7 @@ command_ping(int argc, char **argv)
             print_help();
             return 0;
         } else {
-            return usage_error("ping", "unknown option");
+            return usage_error("ping", "unknown option, or one without its value");
         }
     }
     if (o.count < 1 || o.count > COUNT_MAX || o.size > TELPHER_PING_MAX_BYTES ||

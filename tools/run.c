@@ -75,7 +75,7 @@ parse_options(int argc, char **argv, struct run_options *o)
             print_help();
             return 0;
         default:
-            return usage_error("run", "unknown option");
+            return usage_error("run", "unknown option, or one without its value");
         }
     }
     return optind == argc ? usage_error("run", "no program given") : -1;

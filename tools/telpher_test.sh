@@ -41,6 +41,12 @@ expect launch-signal 137 'signal 9' "$telpher" launch -n 2 -- sh -c 'kill -KILL 
 expect launch-not-found 127 'No such file' "$telpher" launch -n 2 -- "$work/none"
 expect launch-bad-timeout 2 'TELPHER_START_TIMEOUT "soon" is no time' env TELPHER_START_TIMEOUT=soon "$telpher" launch -- true
 expect launch-timeout 0 '^7.000s$' env TELPHER_START_TIMEOUT=7s "$telpher" launch -- sh -c 'echo $TELPHER_START_TIMEOUT'
+expect launch-like-mpirun 2 'write -n 4' "$telpher" launch -np 4 true
+expect misspelt 1 'TELPHER_SERVER; did you mean TELPHER_SERVERS' env TELPHER_SERVER=x "$telpher" devices -t 500ms "unix:$work/nobody.sock"
+echo "servers = unix:$work/nobody.sock" >"$work/telpher.conf"
+expect config-file 1 'nobody.sock' env TELPHER_CONFIG="$work/telpher.conf" "$telpher" devices -t 500ms
+expect run-unreachable 0 'the program has no device: .*nobody.sock' "$telpher" run -s "unix:$work/nobody.sock" -- true
+expect run-no-driver 0 'no device: this machine has no OpenCL device' env OCL_ICD_VENDORS=/nonexistent "$telpher" run -- true
 expect run-nothing 2 'no program given' "$telpher" run
 expect run-bad-list 2 'telpher run: ' "$telpher" run -s 'a,,b' -- true
 expect run-true 0 '' "$telpher" run -- true

@@ -11,7 +11,8 @@
  *   context.c  made and ended
  *   progress.c progress, waiting
  *   channel.c, window.c, delivery.c, message*.c, gather.c   the calls
- *   bootstrap.c, root*.c, pmix.c   how ranks find each other
+ *   bootstrap.c, root*.c, launcher.c, pmix.c, pmi.c   how ranks find each other
+ *   last_error.c   texts of failed calls
  *
  * Threads: all of it belongs to the context's one thread.
  */
