@@ -147,7 +147,7 @@ ping_server(const char *address, const struct ping_options *o)
     }
     status = ping_all(server, o, address, rtts, &offset);
     if (status != TELPHER_OK) {
-        code = failure("%s: %s", address, telpher_status_text(status));
+        code = failure("%s", telpher_last_error(NULL));
         goto out;
     }
     print_summary(o, rtts, offset);

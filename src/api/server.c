@@ -161,11 +161,15 @@ telpher_server_ping(telpher_server *server, size_t payload_bytes, uint64_t *ret_
     telpher_status status;
 
     if (payload_bytes > TELPHER_PING_MAX_BYTES) {
-        return TELPHER_ERR_RANGE;
+        (void)tp_error_set(&server->err, TELPHER_ERR_RANGE,
+                           "a ping carries at most %d bytes, not %zu",
+                           TELPHER_PING_MAX_BYTES, payload_bytes);
+        return tp_api_error(NULL, TELPHER_ERR_RANGE, &server->err);
     }
     payload = tp_malloc(payload_bytes, "ping payload");
     if (payload == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
+        (void)tp_error_set(&server->err, TELPHER_ERR_NO_MEMORY, "no memory for a ping");
+        return tp_api_error(NULL, TELPHER_ERR_NO_MEMORY, &server->err);
     }
     for (size_t i = 0; i < payload_bytes; i++) {
         payload[i] = (uint8_t)(i * 37 + i / 255);
@@ -180,7 +184,7 @@ telpher_server_ping(telpher_server *server, size_t payload_bytes, uint64_t *ret_
     status = request(server, TP_WIRE_PING, &m);
     tp_free(payload);
     if (status != TELPHER_OK) {
-        return status;
+        return tp_api_error(NULL, status, &server->err);
     }
     *ret_rtt_ns = server->pong_ns - start_ns;
     if (ret_server_mono_ns != NULL) {

@@ -68,7 +68,7 @@ cannot_join(const struct launcher *l, const char *why, struct tp_error *err)
 {
     return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                         "%s started this process (%s=%.12s), %s: use `telpher launch`, "
-                        "PMIx (srun --mpi=pmix) or telpher_mpi_context_create(); "
+                        "PMIx (srun --mpi=pmix) or telpher_context_create_mpi(); "
                         "TELPHER_SIZE=1 makes each process a job",
                         l->name, l->size, text_of(l->size), why);
 }

@@ -275,7 +275,7 @@ tp_pmi_open(struct tp_bootstrap *boot, struct tp_error *err)
             err, TELPHER_ERR_BUSY,
             "this process's MPI uses the launcher's connection (PMI_FD): "
             "create the context from a communicator, with "
-            "telpher_mpi_context_create() of telpher/interop/mpi.h");
+            "telpher_context_create_mpi() of telpher/interop/mpi.h");
     }
     if (pmi.broken) {
         return tp_error_set(err, TELPHER_ERR_IO,
