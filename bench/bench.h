@@ -128,9 +128,6 @@ double bench_now_us(void);
  * the program. Returns false if it cannot listen. */
 bool bench_floor_serve(const char *address);
 
-/** `plot FILE.json... -o OUT.png`; returns an exit status. */
-int bench_plot_main(int argc, char **argv);
-
 /** `RUNTIME OPTION...`; argv[0] is the runtime's name. Returns an exit status. */
 int bench_run_main(const struct bench_runtime *runtime, int argc, char **argv);
 

@@ -2,6 +2,7 @@
 /* telpher-bench: the benchmarks of the project. Here is only the choice of the
  * command. */
 #include "bench.h"
+#include "helper.h"
 #include "launch.h"
 #include "notified.h"
 #include "ranks.h"
@@ -46,7 +47,7 @@ run_command(int argc, char **argv)
         return notified_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "plot") == 0) {
-        return bench_plot_main(argc - 1, argv + 1);
+        return bench_helper_script("telpher-bench-plot.py", argc - 1, argv + 1);
     }
     for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
         if (strcmp(argv[1], runtimes[i]->name) == 0) {

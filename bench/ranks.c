@@ -2,14 +2,13 @@
 /* Patterns between ranks, and their tables. */
 #include "ranks.h"
 
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench.h"
+#include "helper.h"
 #include "stats.h"
 
 enum { LARGE = 8192 };
@@ -328,32 +327,26 @@ failed(const char *what, const char *text)
     return 2;
 }
 
-/* Becomes `telpher launch -n 2` of ourselves; the telpher command lies beside us. */
+/* Becomes `telpher launch -n 2` of this program. */
 static int
 launch_self(const char *program, int argc, char **argv)
 {
-    static char self[PATH_MAX], folder[PATH_MAX], launcher[PATH_MAX + 16];
+    static char self[PATH_MAX];
     char **args = calloc((size_t)argc + 8, sizeof(*args));
     char **at = args;
-    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-    if (len < 0 || args == NULL) {
+    bench_helper_path("telpher-bench", self, sizeof(self));
+    if (args == NULL) {
         return failed("starting two ranks", program);
     }
-    memcpy(folder, self, sizeof(folder)); /* dirname changes it */
-    snprintf(launcher, sizeof(launcher), "%s/telpher", dirname(folder));
-    *at++ = launcher;
+    *at++ = (char *)"telpher";
     *at++ = (char *)"launch";
     *at++ = (char *)"-n";
     *at++ = (char *)"2";
     *at++ = (char *)"--";
     *at++ = self;
-    for (int i = 0; i < argc; i++) {
-        *at++ = argv[i];
-    }
-    execv(launcher, args);
-    free(args);
-    return failed("the telpher command is not beside this program", launcher);
+    memcpy(at, argv, (size_t)argc * sizeof(*at));
+    return bench_helper_exec("telpher", args, "telpher");
 }
 
 int

@@ -7,13 +7,13 @@
 #include "ranks.h"
 
 #include <dlfcn.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "helper.h"
 #include "mpi_module.h"
 
 #ifndef BENCH_LIBRARY_OPENMPI
@@ -114,12 +114,12 @@ load_library(const struct flavour *f)
 static void
 load_module(const struct flavour *f)
 {
-    char self[PATH_MAX] = "", path[PATH_MAX + 64];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    char relative[64], path[PATH_MAX + 64];
     void *module;
 
-    snprintf(path, sizeof(path), "%s/../libexec/telpher/telpher-bench-%s.so",
-             len > 0 ? dirname(self) : ".", f->name);
+    snprintf(relative, sizeof(relative), "../libexec/telpher/telpher-bench-%s.so",
+             f->name);
+    bench_helper_path(relative, path, sizeof(path));
     if (access(path, R_OK) != 0) {
         fail("telpher-bench was built without this MPI, there is no", path);
     }

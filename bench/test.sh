@@ -28,6 +28,9 @@ row() {
         '$1 == name && NF == columns && $2 > 0 && $NF == "Pass" { found = 1 }
          END { exit !found }' "$dir/out" || die "no good row $1 of $2 columns"
 }
+has_matplotlib() {
+    python3 -c 'import matplotlib' 2>/dev/null || /usr/bin/python3 -c 'import matplotlib' 2>/dev/null
+}
 
 options() {
     expect 0 "$bench" --version
@@ -63,11 +66,19 @@ options() {
     expect 2 "$bench" plot
     echo '{}' >"$dir/empty.json"
     expect 1 "$bench" plot "$dir/empty.json" -o "$dir/out.png"
-    if ! command -v gnuplot >/dev/null; then
-        echo '{"target": "Subject", "test": "a", "validated": true}' >"$dir/one.json"
+    echo '{"target": "Subject", "test": "a", "validated": true}' >"$dir/short.json"
+    expect 1 "$bench" plot "$dir/short.json" -o "$dir/out.png"
+    echo '{"target": "Subject", "test": "a", "pattern": "latency", "validated": true, "median_us": 2}' >"$dir/one.json"
+    if has_matplotlib; then
+        expect 0 "$bench" plot "$dir/one.json" --out "$dir/one.png"
+        head -c 8 "$dir/one.png" | grep -q PNG || die "no PNG"
+    else
         expect 1 "$bench" plot "$dir/one.json" -o "$dir/out.png"
-        grep -q 'needs gnuplot' "$dir/err" || die "no clear message without gnuplot"
+        grep -q 'python3-matplotlib' "$dir/err" || die "no package named without matplotlib"
     fi
+    mkdir "$dir/empty"
+    PATH=$dir/empty expect 1 "$bench" plot "$dir/one.json" -o "$dir/out.png"
+    grep -q 'install the package python3' "$dir/err" || die "no package named without Python"
 }
 
 floor() {
@@ -106,7 +117,7 @@ ocl() {
     grep -q '^# Size  *Bandwidth (MB/s)' "$dir/out" || die "no OSU-like heading"
     ! grep -q '"validated": false' "$dir/ocl.json" || die "something was not validated"
     test "$(grep -c '"target": "Subject", "test"' "$dir/ocl.json")" -eq 22 || die "JSON lacks series"
-    if command -v gnuplot >/dev/null; then
+    if has_matplotlib; then
         expect 0 "$bench" plot "$dir/ocl.json" -o "$dir/ocl.svg"
         grep -q '<svg' "$dir/ocl.svg" || die "no plot"
     fi
@@ -166,7 +177,7 @@ notified() {
     expect 2 "$bench" notified -t pigeon
     expect 2 "$bench" notified -t shm,
     expect 2 "$bench" notified stray
-    if command -v gnuplot >/dev/null; then
+    if has_matplotlib; then
         expect 0 "$bench" plot "$dir/notified.json" -o "$dir/notified.svg"
         grep -q 'Table 5.2' "$dir/notified.svg" || die "no table in the picture"
         for devices in 1 4; do
@@ -229,7 +240,7 @@ launch() {
         test "$(grep -Ec '^[12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' "$dir/out")" -eq 12 || die "rows of the table, $flavour"
     done
     test "$ran" = 1 || { echo "skipped: no MPI with kernel offload (packages libopenmpi-dev, libmpich-dev, libffi-dev)"; exit 77; }
-    if command -v gnuplot >/dev/null; then
+    if has_matplotlib; then
         expect 0 "$bench" plot "$dir/joined.json" -o "$dir/launch.svg"
         grep -q 'MPIX_Kernel_call_multiple' "$dir/launch.svg" || die "no plot"
     fi
