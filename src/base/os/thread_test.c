@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/container/mpsc.h"
 #include "base/container/pool.h"
 #include "base/container/refcount.h"
 #include "base/os/thread.h"
@@ -181,77 +180,6 @@ pool_survives_lack_of_memory(void **state)
     assert_int_equal(tp_alloc_live(), before);
 }
 
-/* ---- queue ---- */
-
-#define PRODUCERS 4
-#define PER_PRODUCER 20000
-
-struct letter {
-    struct tp_mpsc_node node;
-    int producer;
-    int number;
-};
-
-static struct tp_mpsc queue;
-static struct letter letters[PRODUCERS][PER_PRODUCER];
-
-static void *
-produce(void *arg)
-{
-    struct letter *mine = arg;
-
-    for (int i = 0; i < PER_PRODUCER; i++) {
-        mine[i].number = i;
-        mine[i].producer = (int)(mine - letters[0]) / PER_PRODUCER;
-        tp_mpsc_push(&queue, &mine[i].node);
-    }
-    return NULL;
-}
-
-static void
-queue_loses_nothing_and_keeps_each_producers_order(void **state)
-{
-    pthread_t threads[PRODUCERS];
-    int next[PRODUCERS] = {0};
-
-    (void)state;
-    tp_mpsc_init(&queue);
-    for (int i = 0; i < PRODUCERS; i++) {
-        assert_int_equal(tp_thread_create(&threads[i], "producer", produce, letters[i]),
-                         TELPHER_OK);
-    }
-    for (int got = 0; got < PRODUCERS * PER_PRODUCER;) {
-        struct tp_mpsc_node *node = tp_mpsc_pop(&queue);
-
-        if (node != NULL) {
-            struct letter *letter = tp_container_of(node, struct letter, node);
-
-            assert_int_equal(letter->number, next[letter->producer]++);
-            got++;
-        }
-    }
-    for (int i = 0; i < PRODUCERS; i++) {
-        tp_thread_join(threads[i]);
-    }
-    assert_true(tp_mpsc_is_empty(&queue));
-}
-
-static void
-push_says_when_to_wake(void **state)
-{
-    struct tp_mpsc_node nodes[3];
-
-    (void)state;
-    tp_mpsc_init(&queue);
-    assert_true(tp_mpsc_push(&queue, &nodes[0]));
-    assert_false(tp_mpsc_push(&queue, &nodes[1]));
-    assert_ptr_equal(tp_mpsc_pop(&queue), &nodes[0]);
-    assert_true(tp_mpsc_push(&queue, &nodes[2]));
-    assert_ptr_equal(tp_mpsc_pop(&queue), &nodes[1]);
-    assert_ptr_equal(tp_mpsc_pop(&queue), &nodes[2]);
-    assert_null(tp_mpsc_pop(&queue));
-}
-
 /* ---- reference counts ---- */
 
 static void
@@ -301,8 +229,6 @@ main(void)
         cmocka_unit_test(pool_runs_every_job_once),
         cmocka_unit_test(closed_pool_refuses_and_finishes_its_jobs),
         cmocka_unit_test(pool_survives_lack_of_memory),
-        cmocka_unit_test(queue_loses_nothing_and_keeps_each_producers_order),
-        cmocka_unit_test(push_says_when_to_wake),
         cmocka_unit_test(last_reference_is_told),
         cmocka_unit_test(broken_invariant_aborts),
     };
