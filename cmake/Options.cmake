@@ -46,6 +46,7 @@ find_path(TELPHER_CL_INCLUDE CL/cl_icd.h)
 mark_as_advanced(TELPHER_CL_INCLUDE)
 pkg_check_modules(OPENCL QUIET IMPORTED_TARGET OpenCL)
 pkg_check_modules(OPENSSL QUIET openssl>=3)
+pkg_check_modules(MD QUIET IMPORTED_TARGET libmd)
 pkg_check_modules(UCX QUIET IMPORTED_TARGET ucx>=1.13)
 pkg_check_modules(PMIX QUIET pmix)
 pkg_check_modules(LIBDW QUIET IMPORTED_TARGET libdw)
@@ -57,8 +58,12 @@ endif()
 
 telpher_part(icd ICD "${TELPHER_CL_INCLUDE}" "no CL/cl_icd.h (package opencl-headers)")
 # telpherd, its executor and the room that talks to native OpenCL drivers
-telpher_part(opencl-server OPENCL_SERVER "${TELPHER_CL_INCLUDE}"
-  "no CL/cl.h (package opencl-headers)")
+set(telpher_opencl_server OFF)
+if(TELPHER_CL_INCLUDE AND MD_FOUND)
+  set(telpher_opencl_server ON)
+endif()
+telpher_part(opencl-server OPENCL_SERVER "${telpher_opencl_server}"
+  "no CL/cl.h (package opencl-headers) or libmd (package libmd-dev)")
 telpher_part(tls TLS "${OPENSSL_FOUND}" "no headers of OpenSSL 3 (package libssl-dev)")
 # UCX's hooks into memory calls and the thread sanitizer's make each other crash.
 if(TELPHER_SANITIZE MATCHES thread)

@@ -10,8 +10,8 @@
 
 #include "make_corpus.h"
 
-#include "base/text/sha256.h"
 #include "daemon/cache/entry.h"
+#include "daemon/cache/digest.h"
 #include "wire/facts.h"
 #include "wire/files.h"
 #include "wire/sample.h"
@@ -280,12 +280,12 @@ save_cache_file(const char *name, const uint8_t *content, size_t len)
 {
     static const uint8_t key[TP_SHA256_BYTES];
     uint8_t raw[512] = "TPCACHE1";
-    struct tp_sha256 sum;
+    SHA256_CTX sum;
 
-    tp_sha256_init(&sum);
+    SHA256Init(&sum);
     tp_sha256_add(&sum, key, sizeof(key));
     tp_sha256_add(&sum, content, len);
-    tp_sha256_end(&sum, raw + 8);
+    SHA256Final(raw + 8, &sum);
     memcpy(raw + 8 + TP_SHA256_BYTES, content, len);
     save("cache", name, raw, 8 + TP_SHA256_BYTES + len);
 }

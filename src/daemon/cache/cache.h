@@ -13,7 +13,7 @@
 #include <telpher/status.h>
 
 #include "base/error.h"
-#include "base/text/sha256.h"
+#include "daemon/cache/digest.h"
 
 struct tp_cache;
 

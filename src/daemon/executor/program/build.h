@@ -3,7 +3,7 @@
 #ifndef TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_H
 #define TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_H
 
-#include "base/text/sha256.h"
+#include "daemon/cache/digest.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/program/program.h"
 

@@ -16,7 +16,7 @@
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    struct tp_sha256 *sum = arg;
+    SHA256_CTX *sum = arg;
     struct stat st;
 
     (void)size;
@@ -39,7 +39,7 @@ names_drivers(const char *variable)
 
 /* Variables that drivers listen to. */
 static void
-add_environment(struct tp_sha256 *sum)
+add_environment(SHA256_CTX *sum)
 {
     static const char *const begins[] = {"POCL_", "OCL",   "CL_",    "CUDA_",
                                          "NV",    "GPU_",  "AMD_",   "IGC",
@@ -58,16 +58,16 @@ add_environment(struct tp_sha256 *sum)
 void
 tp_exec_cache_take_drivers(struct tp_exec_cache *cache)
 {
-    struct tp_sha256 sum;
+    SHA256_CTX sum;
 
-    tp_sha256_init(&sum);
+    SHA256Init(&sum);
     (void)dl_iterate_phdr(add_library, &sum);
     add_environment(&sum);
-    tp_sha256_end(&sum, cache->drivers);
+    SHA256Final(cache->drivers, &sum);
 }
 
 static void
-add_device(struct tp_exec *x, const struct tp_exec_device *d, struct tp_sha256 *sum)
+add_device(struct tp_exec *x, const struct tp_exec_device *d, SHA256_CTX *sum)
 {
     static const cl_device_info params[] = {
         CL_DEVICE_NAME,      CL_DEVICE_VENDOR,           CL_DEVICE_VERSION,
@@ -109,7 +109,7 @@ is_for_all(const struct tp_exec_build *build)
 
 /* What is built: text and files, or programs with keys. @return false: no key */
 static bool
-add_origin(const struct tp_exec_build *build, struct tp_sha256 *sum)
+add_origin(const struct tp_exec_build *build, SHA256_CTX *sum)
 {
     const struct tp_exec_program *p = build->program;
 
@@ -132,12 +132,12 @@ tp_exec_cache_take_key(struct tp_exec_build *build)
 {
     static const char format[] = "telpher build 1 " TELPHER_VERSION_STRING;
     struct tp_exec *x = build->program->obj.x;
-    struct tp_sha256 sum;
+    SHA256_CTX sum;
 
     if (x->cache == NULL || !is_for_all(build)) {
         return;
     }
-    tp_sha256_init(&sum);
+    SHA256Init(&sum);
     tp_sha256_add_sized(&sum, format, sizeof(format));
     tp_sha256_add(&sum, x->cache->drivers, sizeof(x->cache->drivers));
     tp_sha256_add(&sum, &build->kind, sizeof(build->kind));
@@ -149,5 +149,5 @@ tp_exec_cache_take_key(struct tp_exec_build *build)
         add_device(x, d, &sum);
     }
     build->has_key = add_origin(build, &sum);
-    tp_sha256_end(&sum, build->key);
+    SHA256Final(build->key, &sum);
 }

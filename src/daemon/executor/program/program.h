@@ -5,7 +5,7 @@
 
 #include "base/container/buf.h"
 #include "base/container/map.h"
-#include "base/text/sha256.h"
+#include "daemon/cache/digest.h"
 #include "daemon/executor/objects/objects.h"
 
 /* ---- program.c, build.c, binary_load.c ---- */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text/sha256.h"
 #include "base/trace/log.h"
+#include "daemon/cache/digest.h"
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/build.h"
 #include "daemon/executor/program/files.h"
@@ -50,13 +50,13 @@ static void
 take_digest(const struct tp_exec_build *build, uint8_t *ret_digest)
 {
     const struct tp_exec_program *p = build->program;
-    struct tp_sha256 sum;
+    SHA256_CTX sum;
 
-    tp_sha256_init(&sum);
+    SHA256Init(&sum);
     tp_sha256_add_sized(&sum, p->text, p->text_len);
     tp_sha256_add_sized(&sum, build->files, build->files_len);
     tp_sha256_add_sized(&sum, build->specs, build->spec_count * sizeof(*build->specs));
-    tp_sha256_end(&sum, ret_digest);
+    SHA256Final(ret_digest, &sum);
 }
 
 static bool
