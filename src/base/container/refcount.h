@@ -29,22 +29,6 @@ tp_refcount_get(struct tp_refcount *ref)
     tp_assert(old != 0 && old < INT32_MAX);
 }
 
-/** Adds a reference unless the last one is gone: for lookups in tables that keep none. */
-static inline bool
-tp_refcount_try_get(struct tp_refcount *ref)
-{
-    uint32_t old = atomic_load_explicit(&ref->count, memory_order_relaxed);
-
-    do {
-        if (old == 0) {
-            return false;
-        }
-        tp_assert(old < INT32_MAX);
-    } while (!atomic_compare_exchange_weak_explicit(
-        &ref->count, &old, old + 1, memory_order_acquire, memory_order_relaxed));
-    return true;
-}
-
 /** Drops a reference; true means that it was the last and the caller must destroy. */
 static inline bool
 tp_refcount_put(struct tp_refcount *ref)
@@ -53,13 +37,6 @@ tp_refcount_put(struct tp_refcount *ref)
 
     tp_assert(old != 0);
     return old == 1;
-}
-
-/** The count at this moment: for queries and tests, not for decisions. */
-static inline uint32_t
-tp_refcount_value(const struct tp_refcount *ref)
-{
-    return atomic_load_explicit(&ref->count, memory_order_relaxed);
 }
 
 #endif

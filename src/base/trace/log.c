@@ -47,12 +47,6 @@ static pthread_mutex_t change_lock =
 
 _Atomic int tp_log_highest = TP_LOG_WARN;
 
-const char *
-tp_log_level_name(enum tp_log_level level)
-{
-    return (size_t)level < TP_ARRAY_LEN(level_names) ? level_names[level] : "none";
-}
-
 static int
 level_of(const struct log_config *config, const char *topic)
 {

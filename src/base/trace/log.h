@@ -100,7 +100,4 @@ void tp_log_set_name(const char *name);
 
 telpher_status tp_log_set_sink(tp_log_sink sink, void *user);
 
-/** "error" … "data", "none"; lives for ever. */
-const char *tp_log_level_name(enum tp_log_level level);
-
 #endif

@@ -55,12 +55,6 @@ int tp_offload_kernel_invoke(const struct tp_offload_kernel *kernel, void *const
  */
 telpher_status tp_offload_load(const char *path, struct tp_error *err);
 
-/**
- * Is @p name a function that the program or a plugin exports, though nobody said how it is
- * called? Functions of libraries are not looked at.
- */
-bool tp_offload_unsigned(const char *name);
-
 /** What telpher_kernel_error() was given since the last call of this; "" if nothing. */
 const char *tp_offload_error_take(void);
 

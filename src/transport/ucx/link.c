@@ -12,24 +12,6 @@ enum { LAST_ROUNDS = 1000 }; /* of progress, for messages to leave, and UCX to l
 #define LET_GO                                                                         \
     (2 * TP_CLOCK_S) /* for a device or an adapter that is in the middle of it */
 
-telpher_status
-tp_ucx_status(ucs_status_t status)
-{
-    switch (status) {
-    case UCS_OK:
-        return TELPHER_OK;
-    case UCS_ERR_NO_MEMORY:
-        return TELPHER_ERR_NO_MEMORY;
-    case UCS_ERR_UNREACHABLE:
-        return TELPHER_ERR_UNREACHABLE;
-    case UCS_ERR_NO_DEVICE:
-    case UCS_ERR_UNSUPPORTED:
-        return TELPHER_ERR_UNSUPPORTED;
-    default:
-        return TELPHER_ERR_IO;
-    }
-}
-
 struct ucx_link *
 tp_ucx_link(struct ucx_net *n, uint32_t rank)
 {

@@ -190,7 +190,6 @@ unsigned tp_ucx_bury(struct ucx_net *n);
 void tp_ucx_close_link(struct ucx_link *link);
 /** After that. */
 void tp_ucx_free_link(struct ucx_link *link);
-telpher_status tp_ucx_status(ucs_status_t status);
 
 /* ---- send.c ---- */
 /**
