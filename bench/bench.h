@@ -115,12 +115,6 @@ const char *bench_reason(void);
 bool bench_measure_raw(const struct bench_runtime *runtime, const struct bench_case *c,
                        const struct bench_settings *settings);
 
-/** Reads a whole number. @return false if it is none, or outside the bounds */
-bool bench_parse_int(const char *text, int least, int most, int *ret_value);
-/** Reads "[MIN:]MAX" of -m, in bytes or with K, M, G; what is not said stays, but MIN is not
- *  above MAX. @return false if it has no meaning, or MIN is below @p least */
-bool bench_parse_sizes(const char *text, size_t least, size_t *min, size_t *max);
-
 /** [us] since some fixed point, monotonic. */
 double bench_now_us(void);
 

@@ -5,6 +5,7 @@
 #include "ranks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int
 launch_main(int argc, char **argv)
@@ -12,8 +13,14 @@ launch_main(int argc, char **argv)
     struct launch_options o;
     char program[64], package[32];
     const char *mpi;
-    int code = launch_parse_options(argc, argv, &o);
+    int code;
 
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--figures") == 0) {
+            return bench_helper_script("telpher-bench-figures.py", argc, argv);
+        }
+    }
+    code = launch_parse_options(argc, argv, &o);
     if (code >= 0) {
         return code;
     }

@@ -2,6 +2,7 @@
 /* telpher-bench: the benchmarks of the project. Here is only the choice of the
  * command. */
 #include "bench.h"
+#include "compare.h"
 #include "helper.h"
 #include "launch.h"
 #include "notified.h"
@@ -25,6 +26,8 @@ static const char usage[] =
     "and between several pairs:\n"
     "  multi_lat   half a round trip\n"
     "  mbw_mr      bandwidth and message rate\n\n"
+    "Between two ranks of an MPI program:\n"
+    "  compare     a channel over shared memory beside that MPI, by turns\n\n"
     "With parents and workers of an MPI program:\n"
     "  launch      what it costs to start kernels on the workers\n\n"
     "Between ranks of a kernel, light threads here:\n"
@@ -39,6 +42,9 @@ run_command(int argc, char **argv)
 
     if (ranks_is_pattern(argv[1])) {
         return ranks_main(argv[0], argc - 1, argv + 1);
+    }
+    if (strcmp(argv[1], "compare") == 0) {
+        return compare_main(argc - 1, argv + 1);
     }
     if (strcmp(argv[1], "launch") == 0) {
         return launch_main(argc - 1, argv + 1);

@@ -18,6 +18,7 @@
 
 #include "bench.h"
 #include "notified_job.h"
+#include "options.h"
 #include "stats.h"
 
 enum { SAMPLES_MAX = 100000 };
@@ -233,98 +234,55 @@ run(struct notified *n)
 
 /* ---- the command line ---- */
 
-static const char help[] =
+static const char usage[] =
     "usage: telpher-bench notified [OPTION]...\n\n"
-    "Puts and notifications between ranks of a kernel (libtelpher-rma), in one "
-    "process\nand in two: tables 5.1 to 5.4 of dCUDA's thesis, its figures beside.\n"
-    "Under an mpirun of two processes the rows over that MPI.\n\n"
-    "  -i, --iterations N    samples of each row; default 200\n"
-    "  -x, --warmup N        samples before that do not count; default 20\n"
-    "  -r, --ranks N         ranks of the bandwidth test, 2 or more; default 52\n"
-    "  -m, --message-size N  bytes of its messages, or 64K, 1M; default 64K\n"
-    "  -t, --transports LIST between two processes; default shm,ucx,tcp if there\n"
-    "      --mpi NAME        openmpi or mpich, where the launcher does not say\n"
-    "  -f, --format text|json   json: one object a line\n"
-    "  -h, --help\n";
+    "Puts and notifications between ranks of a kernel (libtelpher-rma), in one\n"
+    "process and in two: tables 5.1 to 5.4 of dCUDA's thesis, its figures beside.\n"
+    "Under an mpirun of two processes the rows over that MPI.\n\n";
 
-enum { MPI = 256 };
-
-static int
-bad(const char *what, const char *text)
+static bool
+read_bytes(void *place, const char *text)
 {
-    fprintf(stderr, "telpher-bench: %s: \"%s\"\n", what, text);
-    return 2;
+    const char *end;
+
+    return bench_parse_size(text, &end, place) && *end == '\0' &&
+           *(size_t *)place >= 1 && *(size_t *)place <= (size_t)1 << 30;
 }
 
-static int
-parse(int c, const char *text, struct notified *n)
+static bool
+read_transports(void *place, const char *text)
 {
-    size_t least = 1;
-
-    switch (c) {
-    case 'i':
-        return bench_parse_int(text, 1, SAMPLES_MAX, &n->samples)
-                   ? -1
-                   : bad("-i is a number from 1 to 100000", text);
-    case 'x':
-        return bench_parse_int(text, 0, SAMPLES_MAX, &n->warmup)
-                   ? -1
-                   : bad("-x is a number up to 100000", text);
-    case 'r':
-        return bench_parse_int(text, 2, TELPHER_RMA_RANKS_MAX, &n->ranks)
-                   ? -1
-                   : bad("-r is a number from 2 to 4096", text);
-    case 'm':
-        return strchr(text, ':') == NULL &&
-                       bench_parse_sizes(text, 1, &least, &n->bytes) &&
-                       n->bytes <= (size_t)1 << 30
-                   ? -1
-                   : bad("-m is a size up to 1G", text);
-    case 't':
-        n->transports = text;
-        return notified_are_ways(text) ? -1 : bad("-t is of shm, ucx and tcp", text);
-    case MPI:
-        n->mpi = text;
-        return -1;
-    case 'f':
-        n->json = strcmp(text, "json") == 0;
-        return n->json || strcmp(text, "text") == 0 ? -1
-                                                    : bad("-f is text or json", text);
-    case 'h':
-        fputs(help, stdout);
-        return EXIT_SUCCESS;
-    default:
-        fputs(help, stderr);
-        return 2;
-    }
+    *(const char **)place = text;
+    return notified_are_ways(text);
 }
 
 int
 notified_main(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"iterations", required_argument, NULL, 'i'},
-        {"warmup", required_argument, NULL, 'x'},
-        {"ranks", required_argument, NULL, 'r'},
-        {"message-size", required_argument, NULL, 'm'},
-        {"transports", required_argument, NULL, 't'},
-        {"mpi", required_argument, NULL, MPI},
-        {"format", required_argument, NULL, 'f'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     struct notified n = {.samples = 200, .warmup = 20, .ranks = 52, .bytes = 64 << 10};
-    int c;
+    const struct bench_option options[] = {
+        BENCH_INT_OPTION('i', "iterations", "N", "samples of each row (200)",
+                         &n.samples, 1, SAMPLES_MAX),
+        BENCH_INT_OPTION('x', "warmup", "N", "samples before that do not count (20)",
+                         &n.warmup, 0, SAMPLES_MAX),
+        BENCH_INT_OPTION('r', "ranks", "N", "ranks of the bandwidth test (52)",
+                         &n.ranks, 2, TELPHER_RMA_RANKS_MAX),
+        BENCH_CALL_OPTION('m', "message-size", "N",
+                          "bytes of its messages, or 64K, 1M, up to 1G (64K)", &n.bytes,
+                          read_bytes),
+        BENCH_CALL_OPTION('t', "transports", "LIST",
+                          "between two processes, of shm,ucx,tcp (those there are)",
+                          &n.transports, read_transports),
+        BENCH_TEXT_OPTION(0, "mpi", "NAME",
+                          "openmpi or mpich, where the launcher does not say", &n.mpi),
+        BENCH_CALL_OPTION('f', "format", "text|json", "json: one object a line",
+                          &n.json, bench_parse_json),
+    };
+    int code = bench_options_read(argc, argv, usage, "", options,
+                                  sizeof(options) / sizeof(options[0]));
 
-    while ((c = getopt_long(argc, argv, "i:x:r:m:t:f:h", longs, NULL)) != -1) {
-        int code = parse(c, optarg, &n);
-
-        if (code >= 0) {
-            return code;
-        }
+    if (code < 0 && optind < argc) {
+        code = bench_options_wrong("notified", "unexpected argument", argv[optind]);
     }
-    if (optind < argc) {
-        return bad("no such argument", argv[optind]);
-    }
-    return run(&n);
+    return code < 0 ? run(&n) : code;
 }

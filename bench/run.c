@@ -1,103 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commands `ocl` and `floor`: options, targets, measuring, output. */
 #include "ocl_create.h"
+#include "options.h"
 #include "results.h"
 
 #include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage_head[] =
-    "Usage: telpher-bench %s [OPTION]...\n"
-    "%s\n\n"
-    "What is measured\n"
-    "  --tests LIST            tests, or beginnings of their names, comma separated "
-    "(all)\n"
-    "  --list                  list the tests\n"
-    "  -m, --size [MIN:]MAX    sizes of the bandwidth tests in bytes, or with K, M, G\n"
-    "                          (1K:64M); also --message-size\n"
-    "  -i, --iterations N      measured iterations; a tenth of it from 1 MiB on and "
-    "for slow\n"
-    "                          or batched tests, but at least 3 (200)\n"
-    "  -x, --warmup N          iterations before that, not measured (20)\n"
-    "  --batch N               commands of one batch in kernel_batch and event_chain "
-    "(1000)\n"
-    "  -W, --window-size N     transfers in flight in bandwidth tests (1: blocking "
-    "calls)\n"
-    "  -c, --validation        check every byte of every iteration, not only of the "
-    "last\n"
-    "  --timeout SECONDS       per test, after which it has failed (60)\n";
+enum { COUNT_MAX = 10000000 };
+#define HEAD "Usage: telpher-bench %s [OPTION]...\n%s\n"
 
-static const char usage_ocl[] =
-    "  --platform NAME         part of an OpenCL platform's name; !NAME: the first one "
-    "without\n"
-    "                          NAME in it (the first)\n"
-    "  --device N              index of its device (0)\n"
-    "  --memory NAME           host memory of the bandwidth tests: host, pinned "
-    "(host)\n\n"
-    "With what it is compared: targets are measured in turns, each test in its own "
-    "process\n"
-    "  --native PLATFORM       the native driver, by its platform's name; under "
-    "`telpher run`\n"
-    "                          among the system's drivers\n"
-    "  --vs native             the same; any platform but the one measured\n"
-    "  --pinned                with either: the native driver's bandwidth with pinned "
-    "memory, too\n"
-    "  --peer PATH             another OpenCL driver: its .icd file or library, loaded "
-    "alone\n"
-    "  --env LABEL:NAME=VALUE  a variable for Subject, Native or Peer alone; another "
-    "LABEL "
-    "is\n"
-    "                          the subject once more, with that variable; may be "
-    "repeated\n"
-    "  --rounds N              turns (3; 1 when nothing is compared)\n"
-    "  --floor-host ADDR:PORT  take the floors over a link, from `telpher-bench floor "
-    "--serve`\n"
-    "                          there (another core of this machine)\n"
-    "  --no-floor              no floors\n";
-
-static const char usage_floor[] =
-    "  --floor-host ADDR:PORT  the other end (another core of this machine)\n"
-    "  --serve                 be the other end, for anyone who can reach it, until a "
-    "signal\n"
-    "  --listen ADDR:PORT      where (127.0.0.1:7718)\n";
-
-static const char usage_tail[] =
-    "\nOutput\n"
-    "  -f, --full              when comparing, all percentiles too\n"
-    "  --json FILE             write everything as JSON\n"
-    "  --raw TEST              measure in this process, print bare samples in "
-    "microseconds\n"
-    "  -h, --help              this text\n"
-    "  -v, --version           the version\n"
+static const char tail[] =
     "Latency and bandwidth are medians; P90 and P99 of a bandwidth are those of its "
     "time.\n"
     "Exit status: 0 if every test ran and every result was right, else 1; 2: wrong "
     "usage.\n";
-
-enum option_id {
-    OPT_PLATFORM = 256,
-    OPT_DEVICE,
-    OPT_TESTS,
-    OPT_LIST,
-    OPT_MEMORY,
-    OPT_TIMEOUT,
-    OPT_NATIVE,
-    OPT_VS,
-    OPT_PEER,
-    OPT_ROUNDS,
-    OPT_FLOOR_HOST,
-    OPT_NO_FLOOR,
-    OPT_SERVE,
-    OPT_LISTEN,
-    OPT_JSON,
-    OPT_RAW,
-    OPT_ENV,
-    OPT_BATCH,
-    OPT_DISCOVER,
-    OPT_PINNED
-};
 
 struct arguments {
     const struct bench_runtime *runtime;
@@ -111,223 +31,39 @@ struct arguments {
 static int
 wrong_usage(const struct arguments *a, const char *what, const char *value)
 {
-    fprintf(stderr, "telpher-bench: %s%s\nTry 'telpher-bench %s --help'.\n", what,
-            value, a->runtime->name);
-    return 2;
+    return bench_options_wrong(a->runtime->name, what, value);
 }
 
 /* --- options -------------------------------------------------------------------- */
 
-bool
-bench_parse_int(const char *text, int least, int most, int *ret_value)
-{
-    char *end;
-    const long value = strtol(text, &end, 10);
-
-    if (end == text || *end != '\0' || value < least || value > most) {
-        return false;
-    }
-    *ret_value = (int)value;
-    return true;
-}
-
-/* "64K" and the like; *end is left behind it. */
 static bool
-parse_bytes(const char *text, const char **ret_end, size_t *ret_bytes)
+read_sizes(void *place, const char *text)
 {
-    static const char suffixes[] = "KMG";
-    char *end;
-    unsigned long long value = strtoull(text, &end, 10);
-    const char *suffix = *end != '\0' ? strchr(suffixes, *end) : NULL;
+    struct bench_settings *s = place;
 
-    if (end == text || value > (1ull << 40)) {
-        return false;
-    }
-    if (suffix != NULL) {
-        value <<= 10 * (suffix - suffixes + 1);
-        end++;
-    }
-    *ret_end = end;
-    *ret_bytes = (size_t)value;
-    return value <= (1ull << 34);
-}
-
-bool
-bench_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
-{
-    const char *end;
-
-    if (!parse_bytes(text, &end, max)) {
-        return false;
-    }
-    if (*end == ':') {
-        *min = *max;
-        if (!parse_bytes(end + 1, &end, max)) {
-            return false;
-        }
-    } else if (*min > *max) {
-        *min = *max;
-    }
-    return *end == '\0' && *min >= least && *min <= *max && *max != 0;
+    return bench_parse_sizes(text, 1, &s->min_bytes, &s->max_bytes);
 }
 
 static bool
-set_number(struct arguments *a, int option, const char *value)
+read_native(void *place, const char *text)
 {
-    struct bench_settings *s = &a->settings;
-
-    switch (option) {
-    case 'i':
-        return bench_parse_int(value, 1, 10000000, &s->iterations);
-    case 'x':
-        return bench_parse_int(value, 0, 10000000, &s->warmup);
-    case 'W':
-        return bench_parse_int(value, 1, 1024, &s->window);
-    case 'm':
-        return bench_parse_sizes(value, 1, &s->min_bytes, &s->max_bytes);
-    case OPT_DEVICE:
-        return bench_parse_int(value, 0, 1023, &s->device);
-    case OPT_TIMEOUT:
-        return bench_parse_int(value, 1, INT_MAX / 1000, &a->timeout_s);
-    case OPT_ROUNDS:
-        return bench_parse_int(value, 1, 1000, &a->rounds);
-    case OPT_BATCH:
-        return bench_parse_int(value, 1, 1000000, &s->batch);
-    default:
-        return false;
-    }
+    *(const char **)place = "!"; /* any platform but the subject's */
+    return strcmp(text, "native") == 0;
 }
 
 static bool
-add_env(struct arguments *a, const char *value)
+add_env(void *place, const char *text)
 {
-    const char *colon = strchr(value, ':');
+    struct bench_choice *choice = place;
+    const char *colon = strchr(text, ':');
     const char *equals = colon != NULL ? strchr(colon, '=') : NULL;
 
-    if (equals == NULL || colon == value || equals == colon + 1 ||
-        a->choice.env_count == BENCH_MAX_ENV) {
+    if (equals == NULL || colon == text || equals == colon + 1 ||
+        choice->env_count == BENCH_MAX_ENV) {
         return false;
     }
-    a->choice.env[a->choice.env_count++] = value;
+    choice->env[choice->env_count++] = text;
     return true;
-}
-
-static void
-set_text(struct arguments *a, int option, const char *value)
-{
-    const char **const places[] = {
-        [OPT_PLATFORM - OPT_PLATFORM] = &a->settings.platform,
-        [OPT_TESTS - OPT_PLATFORM] = &a->tests,
-        [OPT_MEMORY - OPT_PLATFORM] = &a->settings.memory,
-        [OPT_NATIVE - OPT_PLATFORM] = &a->choice.native,
-        [OPT_PEER - OPT_PLATFORM] = &a->choice.peer,
-        [OPT_FLOOR_HOST - OPT_PLATFORM] = &a->settings.floor_host,
-        [OPT_LISTEN - OPT_PLATFORM] = &a->listen,
-        [OPT_JSON - OPT_PLATFORM] = &a->json,
-        [OPT_RAW - OPT_PLATFORM] = &a->raw,
-    };
-
-    *places[option - OPT_PLATFORM] = value;
-}
-
-static void
-set_flag(struct arguments *a, int option)
-{
-    a->settings.validation = a->settings.validation || option == 'c';
-    a->full = a->full || option == 'f';
-    a->list = a->list || option == OPT_LIST;
-    a->choice.no_floor = a->choice.no_floor || option == OPT_NO_FLOOR;
-    a->serve = a->serve || option == OPT_SERVE;
-    a->discover = a->discover || option == OPT_DISCOVER;
-    a->choice.pinned = a->choice.pinned || option == OPT_PINNED;
-}
-
-static void
-print_usage(const struct arguments *a)
-{
-    const bool ocl = a->runtime == &bench_ocl;
-
-    printf(usage_head, a->runtime->name,
-           ocl ? "Measures an OpenCL driver, beside the floors of this machine or link."
-               : "Measures what plain TCP and memcpy cost: the floors of everything "
-                 "else.");
-    fputs(ocl ? usage_ocl : usage_floor, stdout);
-    fputs(usage_tail, stdout);
-}
-
-/* Options of one runtime only are refused by the other. */
-static const struct option long_options[] = {
-    {"size", required_argument, NULL, 'm'},
-    {"message-size", required_argument, NULL, 'm'},
-    {"iterations", required_argument, NULL, 'i'},
-    {"warmup", required_argument, NULL, 'x'},
-    {"window-size", required_argument, NULL, 'W'},
-    {"validation", no_argument, NULL, 'c'},
-    {"full", no_argument, NULL, 'f'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'v'},
-    {"platform", required_argument, NULL, OPT_PLATFORM},
-    {"device", required_argument, NULL, OPT_DEVICE},
-    {"tests", required_argument, NULL, OPT_TESTS},
-    {"list", no_argument, NULL, OPT_LIST},
-    {"memory", required_argument, NULL, OPT_MEMORY},
-    {"timeout", required_argument, NULL, OPT_TIMEOUT},
-    {"native", required_argument, NULL, OPT_NATIVE},
-    {"vs", required_argument, NULL, OPT_VS},
-    {"peer", required_argument, NULL, OPT_PEER},
-    {"env", required_argument, NULL, OPT_ENV},
-    {"batch", required_argument, NULL, OPT_BATCH},
-    {"rounds", required_argument, NULL, OPT_ROUNDS},
-    {"floor-host", required_argument, NULL, OPT_FLOOR_HOST},
-    {"no-floor", no_argument, NULL, OPT_NO_FLOOR},
-    {"serve", no_argument, NULL, OPT_SERVE},
-    {"listen", required_argument, NULL, OPT_LISTEN},
-    {"json", required_argument, NULL, OPT_JSON},
-    {"raw", required_argument, NULL, OPT_RAW},
-    {"discover", no_argument, NULL, OPT_DISCOVER},
-    {"pinned", no_argument, NULL, OPT_PINNED},
-    {NULL, 0, NULL, 0},
-};
-
-/* Returns -1 to go on, else the exit status. */
-static int
-set_option(struct arguments *a, int option, const char *value)
-{
-    switch (option) {
-    case 'h':
-        print_usage(a);
-        return EXIT_SUCCESS;
-    case 'v':
-        printf("telpher-bench %s\n", BENCH_VERSION);
-        return EXIT_SUCCESS;
-    case '?':
-        return wrong_usage(a, "wrong option", "");
-    case OPT_VS:
-        if (strcmp(value, "native") != 0) {
-            return wrong_usage(a, "--vs knows only native, not ", value);
-        }
-        a->choice.native = "!";
-        return -1;
-    case OPT_ENV:
-        return add_env(a, value) ? -1 : wrong_usage(a, "not LABEL:NAME=VALUE: ", value);
-    case 'i':
-    case 'x':
-    case 'W':
-    case 'm':
-    case OPT_DEVICE:
-    case OPT_TIMEOUT:
-    case OPT_ROUNDS:
-    case OPT_BATCH:
-        return set_number(a, option, value) ? -1
-                                            : wrong_usage(a, "bad number: ", value);
-    default:
-        if (value != NULL) {
-            set_text(a, option, value);
-        } else {
-            set_flag(a, option);
-        }
-        return -1;
-    }
 }
 
 static int
@@ -340,34 +76,132 @@ check_arguments(const struct arguments *a)
     }
     if (!any &&
         a->raw == NULL) { /* a floor's process gets the list of another runtime */
-        return wrong_usage(a, "no such test: ", a->tests);
+        return wrong_usage(a, "no such test", a->tests);
     }
     if (a->runtime->memory_count > 0 &&
         bench_find_memory(a->runtime, a->settings.memory) == NULL) {
-        return wrong_usage(a, "no such memory: ", a->settings.memory);
+        return wrong_usage(a, "no such memory", a->settings.memory);
     }
     if (a->raw != NULL && bench_find_case(a->runtime, a->raw) == NULL) {
-        return wrong_usage(a, "no such test: ", a->raw);
+        return wrong_usage(a, "no such test", a->raw);
     }
     return -1;
 }
 
+/* Both commands take all options, since a process that measures floors gets those of the
+ * other; the help text leaves out what has no use in it. */
 static int
 parse(struct arguments *a, int argc, char **argv)
 {
-    int option;
+    const bool ocl = a->runtime == &bench_ocl;
+    struct bench_settings *s = &a->settings;
+    struct bench_choice *c = &a->choice;
+#define FOR(condition, text) ((condition) ? (text) : NULL)
+    const struct bench_option options[] = {
+        BENCH_HEADING("What is measured"),
+        BENCH_TEXT_OPTION(0, "tests", "LIST",
+                          "tests, or beginnings of their names, comma separated (all)",
+                          &a->tests),
+        BENCH_FLAG_OPTION(0, "list", "list the tests", &a->list),
+        BENCH_CALL_OPTION('m', "size", "[MIN:]MAX",
+                          "sizes of the bandwidth tests in bytes, or with K, M, G\n"
+                          "(1K:64M); also --message-size",
+                          s, read_sizes),
+        BENCH_CALL_OPTION(0, "message-size", "[MIN:]MAX", NULL, s, read_sizes),
+        BENCH_INT_OPTION(
+            'i', "iterations", "N",
+            "measured iterations; a tenth of it from 1 MiB on and for slow\n"
+            "or batched tests, but at least 3 (200)",
+            &s->iterations, 1, COUNT_MAX),
+        BENCH_INT_OPTION('x', "warmup", "N",
+                         "iterations before that, not measured (20)", &s->warmup, 0,
+                         COUNT_MAX),
+        BENCH_INT_OPTION(0, "batch", "N",
+                         "commands of one batch in kernel_batch and event_chain (1000)",
+                         &s->batch, 1, 1000000),
+        BENCH_INT_OPTION('W', "window-size", "N",
+                         "transfers in flight in bandwidth tests (1: blocking calls)",
+                         &s->window, 1, 1024),
+        BENCH_FLAG_OPTION('c', "validation",
+                          "check every byte of every iteration, not only of the last",
+                          &s->validation),
+        BENCH_INT_OPTION(0, "timeout", "SECONDS",
+                         "per test, after which it has failed (60)", &a->timeout_s, 1,
+                         INT_MAX / 1000),
+        BENCH_TEXT_OPTION(
+            0, "platform", "NAME",
+            FOR(ocl, "part of an OpenCL platform's name; !NAME: the first one\n"
+                     "without NAME in it (the first)"),
+            &s->platform),
+        BENCH_INT_OPTION(0, "device", "N", FOR(ocl, "index of its device (0)"),
+                         &s->device, 0, 1023),
+        BENCH_TEXT_OPTION(
+            0, "memory", "NAME",
+            FOR(ocl, "host memory of the bandwidth tests: host, pinned (host)"),
+            &s->memory),
+        {.help = FOR(ocl, "With what it is compared: targets are measured in turns, "
+                          "each test in its own\n"
+                          "process")},
+        BENCH_TEXT_OPTION(0, "native", "PLATFORM",
+                          FOR(ocl, "the native driver, by its platform's name; under\n"
+                                   "`telpher run` among the system's drivers"),
+                          &c->native),
+        BENCH_CALL_OPTION(0, "vs", "native",
+                          FOR(ocl, "the same; any platform but the one measured"),
+                          &c->native, read_native),
+        BENCH_FLAG_OPTION(0, "pinned",
+                          FOR(ocl,
+                              "with either: the native driver's bandwidth with pinned\n"
+                              "memory, too"),
+                          &c->pinned),
+        BENCH_TEXT_OPTION(
+            0, "peer", "PATH",
+            FOR(ocl, "another OpenCL driver: its .icd file or library, loaded\nalone"),
+            &c->peer),
+        BENCH_CALL_OPTION(
+            0, "env", "LABEL:NAME=VALUE",
+            FOR(ocl, "a variable for Subject, Native or Peer alone; another LABEL\n"
+                     "is the subject once more, with that variable; may be\nrepeated"),
+            c, add_env),
+        BENCH_INT_OPTION(0, "rounds", "N",
+                         FOR(ocl, "turns (3; 1 when nothing is compared)"), &a->rounds,
+                         1, 1000),
+        BENCH_TEXT_OPTION(
+            0, "floor-host", "ADDR:PORT",
+            ocl ? "take the floors over a link, from `telpher-bench floor\n"
+                  "--serve` there (another core of this machine)"
+                : "the other end (another core of this machine)",
+            &s->floor_host),
+        BENCH_FLAG_OPTION(0, "no-floor", FOR(ocl, "no floors"), &c->no_floor),
+        BENCH_FLAG_OPTION(
+            0, "serve",
+            FOR(!ocl, "be the other end, for anyone who can reach it, until a\nsignal"),
+            &a->serve),
+        BENCH_TEXT_OPTION(0, "listen", "ADDR:PORT", FOR(!ocl, "where (127.0.0.1:7718)"),
+                          &a->listen),
+        BENCH_HEADING("Output"),
+        BENCH_FLAG_OPTION('f', "full", "when comparing, all percentiles too", &a->full),
+        BENCH_TEXT_OPTION(0, "json", "FILE", "write everything as JSON", &a->json),
+        BENCH_TEXT_OPTION(0, "raw", "TEST",
+                          "measure in this process, print bare samples in microseconds",
+                          &a->raw),
+        BENCH_FLAG_OPTION(0, "discover", NULL, &a->discover),
+    };
+    char usage[256];
     int status;
 
-    optind = 1;
-    while ((option = getopt_long(argc, argv, "m:i:x:W:cfhv", long_options, NULL)) !=
-           -1) {
-        status = set_option(a, option, optarg);
-        if (status >= 0) {
-            return status;
-        }
+    snprintf(
+        usage, sizeof(usage), HEAD, a->runtime->name,
+        ocl ? "Measures an OpenCL driver, beside the floors of this machine or link."
+            : "Measures what plain TCP and memcpy cost: the floors of everything "
+              "else.");
+    status = bench_options_read(argc, argv, usage, tail, options,
+                                sizeof(options) / sizeof(options[0]));
+    if (status >= 0) {
+        return status;
     }
     if (optind < argc) {
-        return wrong_usage(a, "unexpected argument: ", argv[optind]);
+        return wrong_usage(a, "unexpected argument", argv[optind]);
     }
     return check_arguments(a);
 }
@@ -402,7 +236,7 @@ measure_and_report(const struct arguments *a, int argc, char **argv)
     bool good;
 
     if (!bench_targets_make(&results, &a->choice)) {
-        return wrong_usage(a, bench_reason(), "");
+        return wrong_usage(a, bench_reason(), "--env");
     }
     if (rounds == 0) {
         rounds = results.target_count > 1 ? 3 : 1;

@@ -59,6 +59,9 @@ options() {
     test "$(wc -l <"$dir/out")" -ge 18 || die "too few tests listed"
     expect 0 "$bench" launch --help
     grep -q '^usage: mpirun .*telpher-bench launch' "$dir/out" || die "no usage of launch"
+    expect 0 "$bench" launch --figures --help
+    grep -q '^usage: telpher-bench launch --figures' "$dir/out" || die "no usage of launch --figures"
+    expect 1 "$bench" launch --figures --jobs 1by1
     expect 2 "$bench" launch -w 0
     expect 2 "$bench" launch -n 257
     expect 2 "$bench" launch -f xml
@@ -223,12 +226,14 @@ launch() {
     ran=0
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 HWLOC_COMPONENTS=-opencl,-gl
+    count=0
     for flavour in openmpi mpich; do
         test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-launch-$flavour" || continue
         launch="mpirun.$flavour"
         command -v "$launch" >/dev/null || continue
         test "$flavour" = mpich || launch="$launch --oversubscribe"
         ran=1
+        count=$((count + 1))
         expect 0 $launch -n 2 "$bench" launch -w 1 -i 2 -x 0 -n 4 -f json
         for way in single hand_single paper_single batch hand_batch paper_batch; do
             test "$(grep -c "\"way\": \"$way\", \"kernels\": [124], .*\"launch_us\": [0-9]" "$dir/out")" -eq 3 ||
@@ -240,9 +245,48 @@ launch() {
         test "$(grep -Ec '^[12] +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$' "$dir/out")" -eq 12 || die "rows of the table, $flavour"
     done
     test "$ran" = 1 || { echo "skipped: no MPI with kernel offload (packages libopenmpi-dev, libmpich-dev, libffi-dev)"; exit 77; }
+    expect 0 "$bench" launch --figures --launches 1 --iterations 1 --spawns 2 --jobs 1x1,1x2 --json "$dir/figures.json"
+    test "$(grep -c ', one parent, one worker:$' "$dir/out")" -ge "$count" || die "no table of 1:1"
+    test "$(grep -c '^| 1:[12] |' "$dir/out")" -ge $((2 * count)) || die "no rows of 1:1 and 1:2"
     if has_matplotlib; then
         expect 0 "$bench" plot "$dir/joined.json" -o "$dir/launch.svg"
         grep -q 'MPIX_Kernel_call_multiple' "$dir/launch.svg" || die "no plot"
+        expect 0 "$bench" launch --figures --from "$dir/figures.json" -o "$dir/figures.svg"
+        grep -q 'parents:workers 1:2' "$dir/figures.svg" || die "no picture of 1:2"
+    fi
+}
+
+# A channel beside every MPI in one pair of processes: a row for each size, in each format, and the picture.
+compare() {
+    ran=0
+    expect 2 "$bench" compare -m 8,
+    expect 2 "$bench" compare -n 0
+    expect 2 "$bench" compare -f xml
+    expect 1 env -u OMPI_COMM_WORLD_SIZE -u PMI_SIZE "$bench" compare
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    for flavour in openmpi mpich; do
+        test -e "$(dirname "$bench")/../libexec/telpher/telpher-bench-$flavour.so" || continue
+        launch="mpirun.$flavour"
+        command -v "$launch" >/dev/null || continue
+        test "$flavour" = mpich || launch="$launch --oversubscribe"
+        ran=1
+        expect 0 $launch -n 2 "$bench" compare -n 4 -i 20 -m 8,64K
+        # size, channel, MPI, ratio within its interval, floors
+        awk '/^[0-9]/ && NF == 8 && $2 > 0 && $3 > 0 && $5 <= $4 && $4 <= $6 && $7 > 0 { rows++ } END { exit rows != 2 }' "$dir/out" ||
+            die "rows of the table, $flavour"
+        expect 0 $launch -n 2 "$bench" compare -n 3 -i 20 -m 8,4K --busy --fresh -f csv
+        test "$(grep -Ec '^(8|4096),([0-9.]+,){7}3,1,1,' "$dir/out")" -eq 2 || die "rows of CSV, $flavour"
+        expect 0 $launch -n 2 "$bench" compare -n 3 -i 20 -m 8,4K -f json
+        test "$(grep -c '^{"pattern": "compare", "bytes": .*"busy": false, "fresh": false, "mpi": "' "$dir/out")" -eq 2 || die "rows of JSON, $flavour"
+        expect 1 $launch -n 1 "$bench" compare
+    done
+    test "$ran" = 1 || { echo "skipped: built for no MPI that has its mpirun here (packages libopenmpi-dev, libmpich-dev)"; exit 77; }
+    expect 0 $launch -n 2 "$bench" compare -n 3 -i 20 -m 8,4K -f json
+    if has_matplotlib; then
+        cp "$dir/out" "$dir/compare.json"
+        expect 0 "$bench" plot "$dir/compare.json" -o "$dir/compare.svg"
+        grep -q 'Telpher channel' "$dir/compare.svg" || die "no picture"
     fi
 }
 

@@ -1,27 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what it costs to start kernels over MPI, in many launches of mpirun, and writes the tables of docs/performance.md.
-
-    scripts/bench-offload BUILD [--launches N] [--jobs 1x1,2x4] [--json FILE] [--write] [--plot FILE.png]
+"""Measures what it costs to start kernels over MPI, in many launches of mpirun; `telpher-bench launch --figures` runs this.
 
 Each launch is one `telpher-bench launch` under each MPI that it was built for: MPIX_Kernel_call, its batch, and protocols by
 hand take turns in windows of time, for 1 to 256 kernels. Figures are medians over the launches of a launch's median, since
-what differs from launch to launch (places, memory, connections) does not differ within one. Nothing is built here, and
-nothing needs a network: on another machine bin, lib and libexec of BUILD are enough.
-
-  --launches N    default 10
-  --minutes M     begin no launch that would end later; default 30
-  --jobs LIST     parents x workers, default those of 1x1 1x2 1x4 1x8 2x2 4x4 8x8 2x4 4x8 2x8 that have a processor each
-  --mpi LIST      of openmpi, mpich
-  --modes LIST    of split, spawn; default both, where the MPI can spawn
-  --iterations N  windows of each kind in a launch; default 30
-  --spawns N      the longest sequence of real spawns, in the first 3 launches; default 16
-  --bind WORD     what mpirun is told: core, none; default core where there are enough
-  --timeout S     of one launch; default 120
-  --json FILE     all figures; telpher-bench plot draws the paper's figures 3 and 4 from it
-  --from FILE     measure nothing, show the figures of this one
-  --plot FILE     that picture
-  --write         put the tables into docs/performance.md instead of showing them
+places, memory and connections differ from launch to launch and not within one.
 """
 import argparse
 import json
@@ -33,10 +16,29 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
-PAGE = "docs/performance.md"
-JOBS = ["1x1", "1x2", "1x4", "1x8", "2x2", "4x4", "8x8", "2x4", "4x8", "2x8"]
+USAGE = """usage: telpher-bench launch --figures [OPTION]...
+
+Starts many launches under each MPI that is here, prints tables, and draws figures 3 and 4 of the paper of kernel offload.
+
+  --figures       many launches instead of one
+  -o, --out FILE  the picture, .png or .svg (none)
+  --json FILE     all figures; telpher-bench plot draws the picture from it
+  --from FILE     measure nothing, show the figures of this one
+  --jobs LIST     PARENTSxWORKERS with commas between them (1x1,1x2)
+  --mpi LIST      of openmpi, mpich (both)
+  --modes LIST    of split, spawn (both, where the MPI can spawn)
+  --launches N    of each kind (10)
+  --minutes M     begin no launch that would end later (30)
+  --iterations N  windows of each kind in a launch (30)
+  --spawns N      the longest sequence of real spawns, in the first 3 launches (16)
+  --bind WORD     where mpirun binds processes: core, none (core where there are enough)
+  --timeout S     of one launch (120)
+  -h, --help      this text
+"""
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 TIMES = ["inject_us", "launch_us", "done_us"]
 
 
@@ -53,23 +55,21 @@ def command(args, mpi, mode, job, round_number):
         line += ["--oversubscribe", "--bind-to", bind]
     elif bind != "none":
         line += ["-bind-to", bind]
-    line += ["-np", str(count), program(args, mpi), "-f", "json", "-w", str(workers), "-i", str(args.iterations),
+    line += ["-np", str(count), program(mpi), "-f", "json", "-w", str(workers), "-i", str(args.iterations),
              "--seed", str(round_number * 1000)]
     if mode == "spawn":
         line += ["--spawn"] + (["--spawns", str(args.spawns)] if round_number < 3 else [])
     return line
 
 
-def program(args, mpi):
-    """What telpher-bench launch becomes; it needs that MPI, libffi and build/lib alone."""
-    return os.path.abspath(f"{args.build}/libexec/telpher/telpher-bench-launch-{mpi}")
+def program(mpi):
+    """The program that telpher-bench launch becomes; it is installed beside this script."""
+    return os.path.join(FOLDER, f"telpher-bench-launch-{mpi}")
 
 
 def launch(args, mpi, mode, job, round_number):
     """The objects that a launch wrote, and whether it hung."""
-    libraries = [os.path.abspath(f"{args.build}/lib")] + [p for p in [os.environ.get("LD_LIBRARY_PATH")] if p]
-    env = {**os.environ, "HWLOC_COMPONENTS": "-opencl,-gl", "TELPHER_OFFLOAD_TIMEOUT": "30s",
-           "LD_LIBRARY_PATH": ":".join(libraries)}  # the folder may have been moved to this machine
+    env = {**os.environ, "HWLOC_COMPONENTS": "-opencl,-gl", "TELPHER_OFFLOAD_TIMEOUT": "30s"}
     line = command(args, mpi, mode, job, round_number)
     process = subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     hung = False
@@ -86,7 +86,7 @@ def launch(args, mpi, mode, job, round_number):
     hung = hung or "no end in" in errors
     if process.returncode != 0 or hung:
         why = "it hung" if hung else errors.strip()[-400:]
-        print(f"bench-offload: {mpi} {mode} {job}, launch {round_number}: {why}", file=sys.stderr)
+        print(f"telpher-bench: launch: {mpi} {mode} {job}, launch {round_number}: {why}", file=sys.stderr)
     return [json.loads(row) for row in text.splitlines() if row.startswith("{")], hung
 
 
@@ -117,7 +117,7 @@ def measure(args):
                 hangs[" ".join(kind)] = hangs.get(" ".join(kind), 0) + 1
             took[kind] = time.time() - start
         done += 1
-        print(f"bench-offload: launch {done} of all done after {time.time() - begin:.0f} s", file=sys.stderr)
+        print(f"telpher-bench: launch: launch {done} of all done after {time.time() - begin:.0f} s", file=sys.stderr)
         if time.time() - begin > args.minutes * 60:
             break
     return {"machine": machine(), "hangs": hangs, "results": join(rows)}
@@ -152,9 +152,8 @@ def join(rows):
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         model = re.search(r"model name\s*: (.*)", file.read())
-    commit = subprocess.run(["git", "log", "-1", "--format=%h of %cs"], capture_output=True, text=True, check=False).stdout.strip()
     return {"model": model.group(1) if model else os.uname().machine, "processors": os.cpu_count(),
-            "load": round(os.getloadavg()[0], 1), "linux": os.uname().release, "commit": commit}
+            "load": round(os.getloadavg()[0], 1), "linux": os.uname().release}
 
 
 def save(path, result):
@@ -174,10 +173,6 @@ def number(value):
     return "" if value is None else f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def bold(text, missed):
-    return f"**{text}**" if missed else text
-
-
 class Results:
     def __init__(self, rows):
         self.rows = rows
@@ -190,14 +185,12 @@ class Results:
         return found[0].get(field) if found else None
 
 
-def ratio_text(mine, other, goal):
-    if mine is None or not other:
-        return ""
-    return bold(f"{mine / other:.2f}", mine / other > goal)
+def ratio_text(mine, other):
+    return f"{mine / other:.2f}" if mine is not None and other else ""
 
 
 def one_worker_table(results, mpi, mode):
-    """All counts for 1x1, where the goals are."""
+    """All counts of kernels for 1x1."""
     rows = []
     for n in (1 << k for k in range(9)):
         def v(way, field="launch_us", n=n):
@@ -206,10 +199,9 @@ def one_worker_table(results, mpi, mode):
         if single is None or batch is None:
             continue
         inject = v("single", "inject_us")
-        rows.append([str(n), bold(number(inject / n), mode == "split" and inject / n > 2), number(single),
-                     bold(number(single / n), single / n > 3), number(v("hand_single")), number(v("paper_single")),
-                     ratio_text(single, v("hand_single"), 1.1), number(v("batch", "inject_us")), number(batch),
-                     bold(number(batch / n), n == 256 and batch / n > 0.25), number(v("hand_batch")), number(v("paper_batch")),
+        rows.append([str(n), number(inject / n), number(single), number(single / n), number(v("hand_single")),
+                     number(v("paper_single")), ratio_text(single, v("hand_single")), number(v("batch", "inject_us")),
+                     number(batch), number(batch / n), number(v("hand_batch")), number(v("paper_batch")),
                      number(v("single", "done_us")), number(v("batch", "done_us"))])
     head = ["kernels", "inject / call", "launch", "/ kernel", "by hand", "two bcasts", "/ by hand", "batch: inject", "launch",
             "/ kernel", "by hand", "two bcasts", "done", "batch: done"]
@@ -227,9 +219,8 @@ def jobs_table(results, mpi, mode):
                                      way=way, kernels=n)
             if v("single") is None:
                 continue
-            row += [number(v("single")), ratio_text(v("single"), v("hand_single"), 1.1 if workers == 1 else 1e9),
-                    ratio_text(v("single"), v("paper_single"), 1.0 if workers > 1 else 1e9), number(v("batch")),
-                    ratio_text(v("batch"), v("paper_batch"), 1e9)]
+            row += [number(v("single")), ratio_text(v("single"), v("hand_single")), ratio_text(v("single"), v("paper_single")),
+                    number(v("batch")), ratio_text(v("batch"), v("paper_batch"))]
         rows.append(row)
     head = ["parents:workers"]
     for n in (1, 16, 256):
@@ -256,8 +247,8 @@ def spawn_table(results, mpi):
 def tables(result):
     m, results = result["machine"], Results(result["results"])
     launches = max((r["launches"] for r in result["results"]), default=0)
-    lines = [f"{m['model']}, {m['processors']} processors, load {m['load']}, Linux {m['linux']}, Telpher {m['commit']}; "
-             f"medians over up to {launches} launches of mpirun, in us. Bold: the goal is missed."]
+    lines = [f"{m['model']}, {m['processors']} processors, load {m['load']}, Linux {m['linux']}; "
+             f"medians over up to {launches} launches of mpirun, in us."]
     for mpi in sorted({r["launcher"] for r in result["results"]}):
         name = next(r["mpi"] for r in result["results"] if r["launcher"] == mpi)
         for mode in ("split", "spawn"):
@@ -277,62 +268,49 @@ def tables(result):
     return lines
 
 
-def write_page(lines):
-    with open(PAGE, encoding="utf-8") as file:
-        text = file.read()
-    begin, end = "<!-- offload -->\n", "<!-- end of offload -->"
-    before, rest = text.split(begin, 1)
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(before + begin + "\n".join(lines) + "\n" + end + rest.split(end, 1)[1])
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        sys.exit(f"telpher-bench: launch --figures: {message}")
 
 
 def parse_args():
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip(), description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    quiet = {"help": argparse.SUPPRESS}
-    parser.add_argument("build", nargs="?")
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--figures", action="store_true")
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("-o", "--out")
+    parser.add_argument("--from", dest="source")
     for name, kind, default in (("launches", int, 10), ("minutes", float, 30), ("iterations", int, 30), ("spawns", int, 16),
-                                ("timeout", int, 120)):
-        parser.add_argument("--" + name, type=kind, default=default, **quiet)
-    for name in ("jobs", "bind", "json", "plot"):
-        parser.add_argument("--" + name, **quiet)
-    parser.add_argument("--mpi", default="openmpi,mpich", **quiet)
-    parser.add_argument("--modes", default="split,spawn", **quiet)
-    parser.add_argument("--from", dest="source", **quiet)
-    parser.add_argument("--write", action="store_true", **quiet)
+                                ("timeout", int, 120), ("jobs", str, "1x1,1x2"), ("mpi", str, "openmpi,mpich"),
+                                ("modes", str, "split,spawn"), ("bind", str, None), ("json", str, None)):
+        parser.add_argument("--" + name, type=kind, default=default)
     args = parser.parse_args()
-    if args.source is None and args.build is None:
-        parser.error("which build folder?")
-    fitting = [j for j in JOBS if sum(int(n) for n in j.split("x")) <= os.cpu_count()]
-    args.jobs = args.jobs.split(",") if args.jobs else fitting or ["1x1"]
+    args.jobs, args.modes = args.jobs.split(","), args.modes.split(",")
     if not all(re.fullmatch(r"[1-9]\d*x[1-9]\d*", job) for job in args.jobs):
-        parser.error("jobs are PARENTSxWORKERS")
-    args.modes = args.modes.split(",")
-    args.mpi = [m for m in args.mpi.split(",")
-                if args.build and os.path.exists(program(args, m)) and
-                (shutil.which(f"mpirun.{m}") or shutil.which("mpirun"))]
+        parser.error("--jobs takes PARENTSxWORKERS with commas between them")
+    if not set(args.modes) <= {"split", "spawn"}:
+        parser.error("--modes takes split, spawn")
+    args.mpi = [m for m in args.mpi.split(",") if os.path.exists(program(m)) and (shutil.which(f"mpirun.{m}") or shutil.which("mpirun"))]
     return args
 
 
 def main():
     args = parse_args()
+    if args.help:
+        sys.stdout.write(USAGE)
+        return
     if args.source is not None:
         with open(args.source, encoding="utf-8") as file:
             result = json.load(file)
     elif not args.mpi:
-        sys.exit("bench-offload: telpher-bench was built for no MPI that has its mpirun here")
+        sys.exit("telpher-bench: launch --figures: no MPI here that this was built for (packages telpher-openmpi, telpher-mpich)")
     else:
         result = measure(args)
-    path = args.json or args.source or "offload.json"
-    if args.json or (args.plot and not args.source):
+    with tempfile.TemporaryDirectory() as folder:
+        path = args.json or os.path.join(folder, "launch.json")
         save(path, result)
-    if args.write:
-        write_page(tables(result))
-    else:
         print("\n".join(tables(result)))
-    if args.plot:
-        bench = f"{args.build}/bin/telpher-bench" if args.build else "telpher-bench"
-        subprocess.run([bench, "plot", path, "-o", args.plot], check=True)
+        if args.out:
+            subprocess.run([sys.executable, os.path.join(FOLDER, "telpher-bench-plot.py"), path, "-o", args.out], check=True)
 
 
 if __name__ == "__main__":

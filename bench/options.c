@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command lines from tables; see options.h. */
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 48, HELP_COLUMN = 26, FIRST_CODE = 256 };
+
+int
+bench_options_wrong(const char *command, const char *what, const char *text)
+{
+    fprintf(stderr, "telpher-bench: %s: %s: \"%s\"\nTry 'telpher-bench %s --help'.\n",
+            command, what, text, command);
+    return 2;
+}
+
+/* ---- help ---- */
+
+static void
+print_option(const struct bench_option *o)
+{
+    const char *text = o->help;
+    int used;
+
+    if (o->name == NULL) {
+        printf("\n%s\n", text);
+        return;
+    }
+    printf("  %c%c%c ", o->letter != 0 ? '-' : ' ', o->letter != 0 ? o->letter : ' ',
+           o->letter != 0 ? ',' : ' ');
+    used = 6 + printf("--%s%s%s", o->name, o->argument != NULL ? " " : "",
+                      o->argument != NULL ? o->argument : "");
+    for (size_t len; *text != '\0'; text += len + (text[len] == '\n')) {
+        len = strcspn(text, "\n");
+        if (used >= HELP_COLUMN) {
+            printf("\n");
+            used = 0;
+        }
+        printf("%*s%.*s\n", HELP_COLUMN - used, "", (int)len, text);
+        used = 0;
+    }
+}
+
+static void
+print_help(const char *usage, const char *tail, const struct bench_option *options,
+           size_t count)
+{
+    static const struct bench_option last[] = {
+        {.letter = 'h', .name = "help", .help = "this text"},
+        {.letter = 'v', .name = "version", .help = "the version"}};
+
+    fputs(usage, stdout);
+    for (size_t i = 0; i < count; i++) {
+        if (options[i].help != NULL) {
+            print_option(&options[i]);
+        }
+    }
+    print_option(&last[0]);
+    print_option(&last[1]);
+    fputs(tail, stdout);
+}
+
+/* ---- values ---- */
+
+bool
+bench_parse_int(const char *text, int least, int most, int *ret_value)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value < least || value > most) {
+        return false;
+    }
+    *ret_value = (int)value;
+    return true;
+}
+
+bool
+bench_parse_size(const char *text, const char **ret_end, size_t *ret_bytes)
+{
+    static const char suffixes[] = "KMG";
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *suffix = *end != '\0' ? strchr(suffixes, *end) : NULL;
+
+    if (end == text || value > (1ull << 40)) {
+        return false;
+    }
+    if (suffix != NULL) {
+        value <<= 10 * (suffix - suffixes + 1);
+        end++;
+    }
+    *ret_end = end;
+    *ret_bytes = (size_t)value;
+    return value <= (1ull << 34);
+}
+
+bool
+bench_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
+{
+    const char *end;
+
+    if (!bench_parse_size(text, &end, max)) {
+        return false;
+    }
+    if (*end == ':') {
+        *min = *max;
+        if (!bench_parse_size(end + 1, &end, max)) {
+            return false;
+        }
+    } else if (*min > *max) {
+        *min = *max;
+    }
+    return *end == '\0' && *min >= least && *min <= *max && *max != 0;
+}
+
+bool
+bench_parse_json(void *place, const char *text)
+{
+    *(bool *)place = strcmp(text, "json") == 0;
+    return *(bool *)place || strcmp(text, "text") == 0;
+}
+
+static bool
+set(const struct bench_option *o, const char *text)
+{
+    switch (o->kind) {
+    case BENCH_FLAG:
+        *(bool *)o->place = true;
+        return true;
+    case BENCH_TEXT:
+        *(const char **)o->place = text;
+        return true;
+    case BENCH_INT:
+        return bench_parse_int(text, o->least, o->most, o->place);
+    case BENCH_CALL:
+        return o->read(o->place, text);
+    }
+    return false;
+}
+
+/* ---- the table ---- */
+
+/* An option has its letter as getopt's code, or FIRST_CODE and its index. */
+static void
+make_getopt(const struct bench_option *options, size_t count, struct option *longs,
+            char *letters)
+{
+    *longs++ = (struct option){"help", no_argument, NULL, 'h'};
+    *longs++ = (struct option){"version", no_argument, NULL, 'v'};
+    *letters++ = 'h';
+    *letters++ = 'v';
+    for (size_t i = 0; i < count; i++) {
+        const struct bench_option *o = &options[i];
+
+        if (o->name != NULL) {
+            *longs++ = (struct option){
+                o->name, o->argument != NULL ? required_argument : no_argument, NULL,
+                o->letter != 0 ? o->letter : FIRST_CODE + (int)i};
+        }
+        if (o->letter != 0) {
+            *letters++ = o->letter;
+            *letters = ':';
+            letters += o->argument != NULL;
+        }
+    }
+    *longs = (struct option){NULL, 0, NULL, 0};
+    *letters = '\0';
+}
+
+static const struct bench_option *
+find(const struct bench_option *options, size_t count, int code)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (code == FIRST_CODE + (int)i ||
+            (options[i].letter != 0 && options[i].letter == code)) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+int
+bench_options_read(int argc, char **argv, const char *usage, const char *tail,
+                   const struct bench_option *options, size_t count)
+{
+    struct option longs[OPTIONS_MAX + 3];
+    char letters[2 * OPTIONS_MAX + 3];
+    int code;
+
+    make_getopt(options, count < OPTIONS_MAX ? count : OPTIONS_MAX, longs, letters);
+    optind = 1;
+    while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct bench_option *o = find(options, count, code);
+
+        if (code == 'h') {
+            print_help(usage, tail, options, count);
+            return EXIT_SUCCESS;
+        }
+        if (code == 'v') {
+            printf("telpher-bench %s\n", BENCH_VERSION);
+            return EXIT_SUCCESS;
+        }
+        if (o == NULL) {
+            return 2;
+        }
+        if (!set(o, optarg)) {
+            fprintf(stderr, "telpher-bench: %s: --%s takes %s, not \"%s\"\n", argv[0],
+                    o->name, o->argument, optarg);
+            return 2;
+        }
+    }
+    return -1;
+}
