@@ -160,6 +160,7 @@ struct tp_net {
      *  Host is implied. */
     uint32_t kinds;
     size_t device_min; /**< [bytes] of such a bulk at least */
+    bool whole; /**< recv_bulk() receives all that was announced, or nothing */
     /** Who receives a bulk may read it out of the sender's memory, without a word of the sender,
      *  which may have given it up meanwhile. */
     bool reads;

@@ -19,7 +19,7 @@
 
 #include "device/sim/sim.h"
 
-enum { LEAST = 16384, BIG = 3000001, SLOTS = 4 };
+enum { LEAST = 7936, BIG = 3000001, SLOTS = 4 };
 
 static const char *transport;
 static enum telpher_mem_kind device = TELPHER_MEM_SIM;
@@ -147,7 +147,7 @@ use(const char *least)
 static void
 sizes(telpher_context *ctx)
 {
-    static const size_t lens[] = {8000,  LEAST - 1, LEAST,   LEAST + 1,
+    static const size_t lens[] = {7000,  LEAST - 1, LEAST,   LEAST + 1,
                                   99999, 1 << 20,   BIG - 1, BIG};
     static const unsigned pairs[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
     struct side s = open_side(ctx);

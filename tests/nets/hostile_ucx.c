@@ -2,8 +2,8 @@
 /*
  * usage: nets_hostile_ucx
  *
- * Rank 1 of 2 knows the job and sends what no rank sends. Rank 0 gives it up, once, with the
- * reason, and keeps no more of it than it says; rank 1 is told.
+ * Rank 1 of 2 knows the job and breaks the protocol. Rank 0 closes the connection, reports the
+ * loss once with PROTO, and keeps no more early messages than its limit; rank 1 is told.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,39 +18,74 @@
 #include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
-enum { HOSTILE = 1, HELD = 5000 /* more than are kept of what comes too early */ };
+enum { HOSTILE = 1, EARLY = 5000 /* more early messages than are kept */ };
 
 struct nonsense {
     const char *name;
-    struct ucx_prefix prefix; /* its number counts from the next */
+    struct ucx_prefix prefix; /* its number is relative to the next one */
     unsigned count;
-    bool next; /* each has its own number */
+    bool by_rndv; /* sent by UCX's rendezvous, else eager */
+    bool after_bulk; /* names the number of a valid message that rank 0 keeps */
 };
 
 static const struct nonsense nonsenses[] = {
-    {"number", {.kind = UCX_MESSAGE, .number = 1 << 20}, 1, false},
-    {"number, many times", {.kind = UCX_MESSAGE, .number = 5}, HELD, false},
-    {"length", {.kind = UCX_MESSAGE, .len = 5}, 1, false},
-    {"bulk of nothing", {.kind = UCX_BULK, .id = 1}, 1, false},
-    {"bulk, twice", {.kind = UCX_BULK, .id = 1, .len = 100000}, 2, true},
-    {"go to nothing", {.kind = UCX_GO, .id = 77, .len = 1}, 1, false},
-    {"drop of nothing", {.kind = UCX_DROP, .id = 77}, 1, false},
-    {"data of nothing", {.kind = UCX_DATA, .id = 77}, 1, false},
-    {"small data for a device", {.kind = UCX_DATA, .id = 1, .len = 1}, 1, false},
+    {"number", {.kind = UCX_EAGER, .number = 1 << 20}, 1, false, false},
+    {"number, many times", {.kind = UCX_EAGER, .number = 5}, EARLY, false, false},
+    {"number of a rendezvous", {.kind = UCX_RNDV, .number = 1 << 20}, 1, true, false},
+    {"early rendezvous", {.kind = UCX_RNDV, .number = 5}, EARLY, true, false},
+    {"same rendezvous twice", {.kind = UCX_RNDV}, 2, true, false},
+    {"length", {.kind = UCX_EAGER, .len = 5}, 1, false, false},
+    {"rendezvous sent eagerly", {.kind = UCX_RNDV, .len = 1}, 1, false, false},
+    {"eager by rendezvous", {.kind = UCX_EAGER, .len = 1}, 1, true, false},
+    {"bye by rendezvous", {.kind = UCX_BYE}, 1, true, false},
+    {"reject of nothing", {.kind = UCX_REJECT}, 1, false, false},
+    {"reject of what it sent", {.kind = UCX_REJECT, .number = -1}, 1, false, true},
 };
 enum { NONSENSES = sizeof(nonsenses) / sizeof(nonsenses[0]) };
 
 static const struct nonsense *nonsense;
 
-/* What is for a device comes by UCX's own hands, never in our message. */
 static void
-send_small(struct ucx_link *link)
+on_sent(void *request, ucs_status_t status, void *user)
 {
-    const struct ucx_prefix bulk = {
-        .kind = UCX_BULK, .number = link->sent, .id = 1, .len = 1};
+    (void)status;
+    free(user);
+    ucp_request_free(request);
+}
 
-    (void)tp_ucx_post(link, &bulk, "h", 1, NULL, 0, true);
-    (void)tp_ucx_post(link, &nonsense->prefix, NULL, 0, "x", 1, true);
+/* UCX has it until it is rejected, or the connection ends. */
+static void
+send_by_rndv(struct ucx_link *link, struct ucx_prefix prefix)
+{
+    struct ucx_prefix *sent = malloc(sizeof(*sent));
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_RNDV,
+                                       .cb.send = on_sent,
+                                       .user_data = sent};
+
+    prefix.job = link->net->params.job;
+    prefix.from = link->net->params.rank;
+    if (sent != NULL) {
+        *sent = prefix;
+        (void)ucp_am_send_nbx(link->ep, UCX_AM, sent, sizeof(*sent), "x", 1, &param);
+    }
+}
+
+static void
+send_eager(struct world *w, struct ucx_link *link, struct ucx_prefix prefix)
+{
+    telpher_status status;
+
+    UNTIL(w, (status = tp_ucx_post(link, prefix, "h", 1, NULL, 0, false)) !=
+                 TELPHER_ERR_AGAIN);
+}
+
+static void
+ignore_end(struct tp_net_op *op, telpher_status status)
+{
+    (void)op, (void)status;
 }
 
 static void
@@ -58,26 +93,29 @@ be_hostile(struct world *w)
 {
     struct ucx_link *link = ucx_net(w->net)->links[0];
 
-    if (nonsense->prefix.len == 1 && nonsense->prefix.kind == UCX_DATA) {
-        send_small(link);
-        UNTIL(w, w->lost[0] != 0);
-        return;
+    if (nonsense->after_bulk) {
+        static struct tp_net_op op = {.done = ignore_end};
+
+        MUST(w, w->ops->send_bulk(w->net, 0, "h", 1, "x", 1, &op) == TELPHER_OK);
     }
     for (unsigned i = 0; i < nonsense->count && w->lost[0] == 0; i++) {
         struct ucx_prefix prefix = nonsense->prefix;
-        telpher_status status;
 
-        prefix.number += link->sent + (nonsense->next ? i : 0);
-        UNTIL(w, (status = tp_ucx_post(link, &prefix, "h", 1, NULL, 0, false)) !=
-                     TELPHER_ERR_AGAIN);
+        prefix.number += link->sent;
+        if (nonsense->by_rndv) {
+            send_by_rndv(link, prefix);
+            (void)world_step(w);
+        } else {
+            send_eager(w, link, prefix);
+        }
     }
-    UNTIL(w, w->lost[0] != 0); /* that is what it gets */
+    UNTIL(w, w->lost[0] != 0);
 }
 
 static void
 rank(struct world *w)
 {
-    (void)tp_log_configure("error", NULL); /* that it sent nonsense is no news */
+    (void)tp_log_configure("error", NULL); /* the warnings are expected */
     world_connect(w, 1 - w->rank);
     world_send(w, 1 - w->rank, "x", 1, NULL, 0);
     UNTIL(w, w->messages >= 1);
@@ -89,29 +127,12 @@ rank(struct world *w)
     }
 }
 
-static void
-wanted_done(struct tp_net_op *op, telpher_status status)
-{
-    (void)op;
-    if (status != TELPHER_ERR_PEER_LOST) {
-        abort();
-    }
-}
-
-/* Kept: nobody wants it now; but one is for a device. */
+/* Neither received nor rejected. */
 static void
 on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
         uint64_t len, struct tp_net_bulk *bulk)
 {
-    (void)w;
-    (void)from;
-    (void)header;
-    (void)header_len;
-    if (len == 1) { /* which would not live to tell of a processor's touch */
-        static struct tp_net_op op = {.done = wanted_done, .kind = TELPHER_MEM_SIM};
-
-        w->ops->recv_bulk(w->net, bulk, (void *)(uintptr_t)4096, 1, &op);
-    }
+    (void)w, (void)from, (void)header, (void)header_len, (void)len, (void)bulk;
 }
 
 static void
@@ -135,14 +156,14 @@ other_version(struct world *w)
 {
     uint8_t bytes[TP_NET_CARD_MAX];
     size_t len = w->shared->card_len[1 - w->rank];
-    struct ucx_card card;
+    struct ucx_address address;
 
     (void)tp_log_configure("error", NULL);
     memcpy(bytes, w->shared->cards[1 - w->rank], len);
     MUST(w, w->ops->reaches(w->net, bytes, len));
-    memcpy(&card, bytes, sizeof(card));
-    card.version++;
-    memcpy(bytes, &card, sizeof(card));
+    memcpy(&address, bytes, sizeof(address));
+    address.version++;
+    memcpy(bytes, &address, sizeof(address));
     MUST(w, !w->ops->reaches(w->net, bytes, len));
 }
 

@@ -359,9 +359,11 @@ late_done(struct tp_net_op *op, telpher_status status)
 }
 
 static size_t
-late_want(unsigned i)
+late_want(const struct world *w, unsigned i)
 {
-    return i % 3 == 0 ? BULK_BYTES : i % 3 == 1 ? 1 + i * 61 : 0;
+    size_t part = w->net->whole ? BULK_BYTES : 1 + i * 61;
+
+    return i % 3 == 0 ? BULK_BYTES : i % 3 == 1 ? part : 0;
 }
 
 static void
@@ -372,7 +374,7 @@ late_take(struct world *w, struct late *l)
     UNTIL(w, l->came == BULKS);
     for (unsigned k = 0; k < BULKS; k++) { /* in another order than they came */
         unsigned i = (k * 7) % BULKS;
-        size_t want = late_want(i);
+        size_t want = late_want(w, i);
 
         if (want == 0) {
             w->ops->drop_bulk(w->net, l->bulks[i]);
@@ -386,7 +388,7 @@ late_take(struct world *w, struct late *l)
     UNTIL(w, l->ended == BULKS - dropped);
     for (unsigned i = 0; i < BULKS; i++) {
         const uint8_t *at = l->memory + (size_t)i * BULK_BYTES;
-        size_t want = late_want(i);
+        size_t want = late_want(w, i);
 
         MUST(w, want == 0 || l->status[i] == TELPHER_OK);
         MUST(w, is_filled(at, want, i));
@@ -408,8 +410,8 @@ late_give(struct world *w, struct late *l)
     }
     UNTIL(w, l->ended == BULKS);
     for (unsigned i = 0; i < BULKS; i++) {
-        MUST(w,
-             l->status[i] == (late_want(i) == 0 ? TELPHER_ERR_CANCELED : TELPHER_OK));
+        MUST(w, l->status[i] ==
+                    (late_want(w, i) == 0 ? TELPHER_ERR_CANCELED : TELPHER_OK));
     }
 }
 

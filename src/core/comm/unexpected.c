@@ -199,7 +199,7 @@ tp_comm_unexpected_accept(struct tp_comm_unexpected *parcel, void *dst, size_t c
     if (h->how == TP_COMM_STAGED && tp_comm_direct_take(parcel, req)) {
         return TELPHER_IN_PROGRESS;
     }
-    if (h->how == TP_COMM_BULK &&
+    if (h->how == TP_COMM_BULK && !(req->cut && parcel->peer->net->whole) &&
         (req->place.host != NULL || tp_comm_direct_by_net(req))) {
         req->state = TP_COMM_REQUEST_DELIVERING;
         req->op.done = landed;

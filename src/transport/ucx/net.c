@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport ucx: the table, progress, leaving. */
+/* Transport ucx: its table of functions; creation, progress, leaving. */
 #include "transport/ucx/net.h"
 
 #include <stdio.h>
@@ -12,22 +12,22 @@
 #include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
-enum { ROUNDS_OF_WAKING = 64, LOOK_EVERY = 16, EVENTS = 32 };
-#define GOODBYE_TIME (100 * TP_CLOCK_MS)
+enum { WAKE_ROUNDS = 64, LOOK_ROUNDS = 16, EVENTS = 32 };
+#define CLOSE_TIME (100 * TP_CLOCK_MS)
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 /*
- * A peer's death is to be noticed, and shared memory used nevertheless: by its own defaults
- * UCX gives up the second for the first. Not through the environment, which is the user's;
- * therefore without UCX_CMA_MEMORY_INVALIDATE=y, which this call does not reach, and large
- * data within a machine is copied twice. Transport shm does that better.
+ * MM_ERROR_HANDLING: by default UCX does not use shared memory for endpoints that report the
+ * peer's death. Large data within a machine is nevertheless copied twice, since one copy needs
+ * UCX_CMA_MEMORY_INVALIDATE=y, which ucp_config_modify() does not reach. Setting the environment
+ * is left to the user; transport shm copies once.
  *
- * Eager messages are copied: UCX 1.13's TCP, and later ones', completes one sent without a
- * copy twice when the connection breaks in the middle of it, and ends the process for that.
+ * ZCOPY_THRESH: UCX's TCP (1.13 to 1.22) completes an eager message sent without a copy twice
+ * when the connection breaks in the middle of it, and aborts the process.
  */
 static ucs_status_t
-configure(ucp_config_t *config, tp_ns lost_after)
+modify_config(ucp_config_t *config, tp_ns lost_after)
 {
     char interval[32];
     const char *const settings[][2] = {
@@ -46,7 +46,7 @@ configure(ucp_config_t *config, tp_ns lost_after)
 }
 
 static ucs_status_t
-make_context(struct ucx_net *n)
+create_context(struct ucx_net *n)
 {
     const ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
@@ -59,7 +59,7 @@ make_context(struct ucx_net *n)
     if (status != UCS_OK) {
         return status;
     }
-    status = configure(config, n->params.lost_after);
+    status = modify_config(config, n->params.lost_after);
     if (status == UCS_OK) {
         status = ucp_init(&params, config, &n->context);
     }
@@ -68,7 +68,7 @@ make_context(struct ucx_net *n)
 }
 
 static ucs_status_t
-make_worker(struct ucx_net *n)
+create_worker(struct ucx_net *n)
 {
     const ucp_worker_params_t params = {.field_mask =
                                             UCP_WORKER_PARAM_FIELD_THREAD_MODE,
@@ -89,7 +89,8 @@ make_worker(struct ucx_net *n)
         status = ucp_worker_set_am_recv_handler(n->worker, &handler);
     }
     if (status == UCS_OK) {
-        status = ucp_worker_get_address(n->worker, &n->address, &n->address_len);
+        status = ucp_worker_get_address(n->worker, &n->worker_address,
+                                        &n->worker_address_len);
     }
     if (status == UCS_OK) {
         status = ucp_worker_get_efd(n->worker, &fd);
@@ -104,32 +105,30 @@ make_worker(struct ucx_net *n)
 }
 
 static void
-free_orphans(struct ucx_net *n)
+free_list(struct tp_list *list)
 {
-    struct tp_list *at;
-
-    while ((at = tp_list_pop_front(&n->idle_slots)) != NULL) {
-        tp_free(tp_list_entry(at, struct ucx_slot, link));
-    }
-    while ((at = tp_list_pop_front(&n->orphans_out)) != NULL) {
-        tp_free(tp_list_entry(at, struct ucx_out, all));
-    }
-    while ((at = tp_list_pop_front(&n->orphans_in)) != NULL) {
-        tp_free(tp_list_entry(at, struct tp_net_bulk, all));
+    for (struct tp_list *at; (at = tp_list_pop_front(list)) != NULL;) {
+        tp_free(tp_list_entry(at, struct tp_net_bulk, list));
     }
 }
 
-/* The links outlive the worker, whose end calls back for what was under way. */
 static void
-net_free(struct ucx_net *n)
+close_links(struct ucx_net *n)
 {
     for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
         if (n->links[r] != NULL) {
             tp_ucx_close_link(n->links[r]);
         }
     }
-    if (n->address != NULL) {
-        ucp_worker_release_address(n->worker, n->address);
+}
+
+/* Links are freed after the worker, whose destruction calls back for what was under way. */
+static void
+free_net(struct ucx_net *n)
+{
+    close_links(n);
+    if (n->worker_address != NULL) {
+        ucp_worker_release_address(n->worker, n->worker_address);
     }
     if (n->worker != NULL) {
         ucp_worker_destroy(n->worker);
@@ -141,60 +140,59 @@ net_free(struct ucx_net *n)
         close(n->epoll_fd);
     }
     for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
-        if (n->links[r] != NULL) {
-            tp_ucx_free_link(n->links[r]);
-        }
+        tp_free(n->links[r]);
     }
-    free_orphans(n);
+    free_list(&n->ended);
+    free_list(&n->orphans);
+    tp_ucx_free_buffers(n);
     tp_free(n->links);
     tp_free(n);
 }
 
 static telpher_status
-make(struct ucx_net *n, struct tp_error *err)
+init_ucx(struct ucx_net *n, struct tp_error *err)
 {
     unsigned major, minor, patch;
     ucs_status_t status;
 
     ucp_get_version(&major, &minor, &patch);
-    n->card.version = ucx_version(major, minor);
+    n->address.version = ucx_version(major, minor);
     n->links = tp_alloc_array(n->params.size, sizeof(struct ucx_link *), "ucx links");
     if (n->links == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    status = make_context(n);
+    status = create_context(n);
     if (status == UCS_OK) {
-        status = make_worker(n);
+        status = create_worker(n);
     }
     if (status != UCS_OK) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED, "UCX: %s",
                             ucs_status_string(status));
     }
-    if (n->address_len > TP_NET_CARD_MAX - sizeof(struct ucx_card)) {
-        return tp_error_set(
-            err, TELPHER_ERR_UNSUPPORTED,
-            "the address that UCX gives is %zu bytes long; fewer devices "
-            "in UCX_NET_DEVICES or UCX_TLS make it shorter",
-            n->address_len);
+    if (n->worker_address_len > TP_NET_CARD_MAX - sizeof(struct ucx_address)) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "UCX's worker address has %zu bytes; name fewer devices in "
+                            "UCX_NET_DEVICES or UCX_TLS",
+                            n->worker_address_len);
     }
     return TELPHER_OK;
 }
 
-/* Before 1.19 UCX counted on the CUDA context that is current with its caller, and here none
- * is. Memory that plays a device's is the host's in truth. */
+/* Before 1.19 UCX relied on the caller's current CUDA context, and here there is none. Emulated
+ * device memory is host memory. */
 static uint32_t
-kinds_of(const struct ucx_net *n)
+find_kinds(const struct ucx_net *n)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     uint32_t kinds = 1u << TELPHER_MEM_SIM;
 
-    if (n->card.version >= ucx_version(1, 19) &&
+    if (n->address.version >= ucx_version(1, 19) &&
         ucp_context_query(n->context, &attr) == UCS_OK &&
         (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0) {
         kinds |= 1u << TELPHER_MEM_CUDA;
     }
-    tp_debug(UCX_TOPIC, "%s, which %s memory of CUDA", ucp_get_version_string(),
-             (kinds & 1u << TELPHER_MEM_CUDA) != 0 ? "takes" : "does not take");
+    tp_debug(UCX_TOPIC, "%s, which %s CUDA memory", ucp_get_version_string(),
+             (kinds & 1u << TELPHER_MEM_CUDA) != 0 ? "supports" : "does not support");
     return kinds;
 }
 
@@ -212,55 +210,58 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     tp_settings_configure_log(); /* a module has a log of its own */
 #endif
     n->base = (struct tp_net){.ops = &tp_ucx_net,
-                              .eager_max = UCX_EAGER,
-                              .bulk_min = UCX_EAGER,
-                              .device_min = UCX_DIRECT,
+                              .eager_max = UCX_EAGER_MAX,
+                              .bulk_min = UCX_EAGER_MAX,
+                              .device_min = UCX_EAGER_MAX,
+                              .whole = true,
                               .reads = true};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->epoll_fd = -1;
-    n->card = (struct ucx_card){.magic = UCX_CARD_MAGIC, .job = params->job};
-    (void)tp_process_self(&n->card.process);
-    tp_list_init(&n->idle_slots);
-    tp_list_init(&n->orphans_out);
-    tp_list_init(&n->orphans_in);
-    status = make(n, err);
+    n->address = (struct ucx_address){.magic = UCX_ADDRESS_MAGIC, .job = params->job};
+    (void)tp_process_self(&n->address.process);
+    tp_list_init(&n->idle_buffers);
+    tp_list_init(&n->ended);
+    tp_list_init(&n->orphans);
+    status = init_ucx(n, err);
     if (status != TELPHER_OK) {
-        net_free(n);
+        free_net(n);
         return status;
     }
-    n->base.kinds = kinds_of(n);
+    n->base.kinds = find_kinds(n);
     *ret_net = &n->base;
     return TELPHER_OK;
 }
 
-/* ---- cards ---- */
+/* ---- addresses ---- */
 
 static size_t
 net_card(struct tp_net *net, uint8_t *dst)
 {
     struct ucx_net *n = ucx_net(net);
 
-    tp_ucx_card_write(n, dst);
-    return sizeof(struct ucx_card) + n->address_len;
+    tp_ucx_address_write(n, dst);
+    return sizeof(struct ucx_address) + n->worker_address_len;
 }
 
-/* Otherwise nobody would know why ranks that all have ucx do not reach each other. */
+/* Explains, once, why ranks that all have ucx do not reach each other by it. */
 static void
-tell_of_another(struct ucx_net *n, const uint8_t *src, size_t len)
+warn_of_version(struct ucx_net *n, const uint8_t *src, size_t len)
 {
-    struct ucx_card card;
+    struct ucx_address address;
 
-    if (n->told || len < sizeof(card)) {
+    if (n->warned || len < sizeof(address)) {
         return;
     }
-    memcpy(&card, src, sizeof(card));
-    if (card.magic == UCX_CARD_MAGIC && card.version != n->card.version) {
-        n->told = true;
-        tp_warn(UCX_TOPIC,
-                "a rank has UCX %u.%u, here is %u.%u: those do not reach each other",
-                (unsigned)(card.version >> 32), (unsigned)card.version,
-                (unsigned)(n->card.version >> 32), (unsigned)n->card.version);
+    memcpy(&address, src, sizeof(address));
+    if (address.magic == UCX_ADDRESS_MAGIC && address.version != n->address.version) {
+        n->warned = true;
+        tp_warn(
+            UCX_TOPIC,
+            "a rank has UCX %u.%u, this one %u.%u: UCX does not connect them; install "
+            "the same version",
+            (unsigned)(address.version >> 32), (unsigned)address.version,
+            (unsigned)(n->address.version >> 32), (unsigned)n->address.version);
     }
 }
 
@@ -268,12 +269,12 @@ static bool
 net_reaches(struct tp_net *net, const uint8_t *src, size_t len)
 {
     struct ucx_net *n = ucx_net(net);
-    size_t head = sizeof(struct ucx_card);
+    size_t head = sizeof(struct ucx_address);
 
-    tell_of_another(n, src, len);
-    return tp_ucx_card_check(n, src, len) &&
-           (len != head + n->address_len ||
-            memcmp(src + head, n->address, n->address_len) != 0);
+    warn_of_version(n, src, len);
+    return tp_ucx_address_check(n, src, len) &&
+           (len != head + n->worker_address_len ||
+            memcmp(src + head, n->worker_address, n->worker_address_len) != 0);
 }
 
 static telpher_status
@@ -291,7 +292,7 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
     if (link->gone) {
         return TELPHER_ERR_UNREACHABLE;
     }
-    return link->ep != NULL || link->ending ? TELPHER_OK /* it came to us */
+    return link->ep != NULL || link->ending ? TELPHER_OK /* the peer connected first */
                                             : tp_ucx_connect(link, card);
 }
 
@@ -307,9 +308,9 @@ net_give_up(struct tp_net *net, uint32_t peer)
 
 /* ---- progress ---- */
 
-/* Whose process has ended: an epoll tells that, and of the worker, which is ignored. */
+/* Finds processes of this machine that have ended; the worker's event is ignored. */
 static void
-look(struct ucx_net *n)
+look_for_deaths(struct ucx_net *n)
 {
     struct epoll_event events[EVENTS];
     int got;
@@ -332,18 +333,16 @@ net_progress(struct tp_net *net)
     struct ucx_net *n = ucx_net(net);
     unsigned count = 0;
 
-    /* UCX looks for deaths every so many rounds, which who sleeps would seldom reach. */
-    for (unsigned i = n->armed ? ROUNDS_OF_WAKING : 1; i > 0; i--) {
+    /* UCX checks its peers once in many rounds, which a process that sleeps would not reach. */
+    for (unsigned i = n->armed ? WAKE_ROUNDS : 1; i > 0; i--) {
         count += ucp_worker_progress(n->worker);
     }
-    if (n->armed || n->rounds++ % LOOK_EVERY == 0) {
-        look(n);
+    if (n->armed || n->rounds++ % LOOK_ROUNDS == 0) {
+        look_for_deaths(n);
     }
     n->armed = false;
-    if (tp_unlikely(n->wanted != 0)) {
-        count += tp_ucx_connect_wanted(n);
-    }
-    return tp_unlikely(n->ending != 0) ? count + tp_ucx_bury(n) : count;
+    count += tp_ucx_complete_ended(n);
+    return tp_unlikely(n->ending != 0) ? count + tp_ucx_close_lost(n) : count;
 }
 
 static telpher_status
@@ -352,7 +351,8 @@ net_arm(struct tp_net *net)
     struct ucx_net *n = ucx_net(net);
 
     n->armed = true;
-    return n->ending == 0 && n->wanted == 0 && ucp_worker_arm(n->worker) == UCS_OK
+    return n->ending == 0 && tp_list_is_empty(&n->ended) &&
+                   ucp_worker_arm(n->worker) == UCS_OK
                ? TELPHER_OK
                : TELPHER_ERR_AGAIN;
 }
@@ -369,7 +369,7 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
     const struct ucx_net *n = ucx_net(net);
 
     for (uint32_t r = 0; r < n->params.size; r++) {
-        if (n->links[r] != NULL && n->links[r]->slots != 0 && !n->links[r]->gone) {
+        if (n->links[r] != NULL && n->links[r]->buffers != 0 && !n->links[r]->gone) {
             *ret_peer = r;
             return true;
         }
@@ -379,14 +379,14 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
 
 /* ---- leaving ---- */
 
-/* Says goodbye and closes; what was sent goes out first. Data that the peer has not fetched yet
- * is taken back: UCX ends the process whose endpoint has some when its worker is destroyed.
+/* Sends UCX_BYE, after what was sent before, and closes. By force if a rendezvous is under way:
+ * UCX aborts a process that destroys a worker whose endpoint has one.
  * @return the request, or NULL */
 static void *
 leave(struct ucx_link *link)
 {
     const struct ucx_prefix bye = {.kind = UCX_BYE};
-    bool force = tp_ucx_is_under_way(link);
+    bool force = link->transfers != 0;
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
         .flags = force ? (uint32_t)UCP_EP_CLOSE_FLAG_FORCE : 0};
@@ -395,9 +395,9 @@ leave(struct ucx_link *link)
     if (link->ep == NULL || link->ending) {
         return NULL;
     }
-    (void)tp_ucx_post(link, &bye, NULL, 0, NULL, 0, true);
+    (void)tp_ucx_post(link, bye, NULL, 0, NULL, 0, true);
     if (force) {
-        tp_ucx_send_last(link);
+        tp_ucx_drain(link);
     }
     request = ucp_ep_close_nbx(link->ep, &param);
     link->ep = NULL;
@@ -414,20 +414,16 @@ wait_for(struct ucx_net *n, void *request, tp_ns deadline)
     ucp_request_free(request);
 }
 
-/* UCX ends the process whose worker goes while it still reads or sends for an endpoint that was
- * closed by force. */
+/* UCX aborts a process that destroys a worker while it still reads or sends for an endpoint that
+ * was closed by force. */
 static void
-let_go(struct ucx_net *n, tp_ns deadline)
+wait_for_worker(struct ucx_net *n, tp_ns deadline)
 {
     const ucp_request_param_t param = {0};
     ucs_status_ptr_t request;
 
-    for (uint32_t r = 0; r < n->params.size; r++) {
-        if (n->links[r] != NULL) {
-            tp_ucx_close_link(n->links[r]);
-        }
-    }
-    /* a flush that cannot end keeps endpoints that it waits for */
+    close_links(n);
+    /* Past the deadline the flush would not end, and keep the endpoints that it waits for. */
     request =
         !tp_clock_passed(deadline) ? ucp_worker_flush_nbx(n->worker, &param) : NULL;
     if (UCS_PTR_IS_PTR(request)) {
@@ -442,7 +438,7 @@ static void
 net_destroy(struct tp_net *net)
 {
     struct ucx_net *n = ucx_net(net);
-    tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
+    tp_ns deadline = tp_clock_deadline(CLOSE_TIME);
     void **requests = tp_alloc_array(n->params.size, sizeof(void *), "ucx requests");
 
     n->leaving = true;
@@ -455,14 +451,13 @@ net_destroy(struct tp_net *net)
         }
     }
     tp_free(requests);
-    let_go(n, deadline);
-    net_free(n);
+    wait_for_worker(n, deadline);
+    free_net(n);
 }
 
 const struct tp_net_ops tp_ucx_net = {
     .name = "ucx",
-    .only_if_named =
-        true, /* it costs a start and memory that few jobs have a use for */
+    .only_if_named = true, /* its start costs time and memory that few jobs need */
     .create = net_create,
     .card = net_card,
     .reaches = net_reaches,
