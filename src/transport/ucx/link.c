@@ -130,6 +130,28 @@ tp_ucx_connect(struct ucx_link *link, const void *address)
     return send_hello(link);
 }
 
+unsigned
+tp_ucx_connect_back(struct ucx_net *n)
+{
+    unsigned count = 0;
+
+    for (uint32_t r = 0; n->to_connect != 0 && r < n->params.size; r++) {
+        struct ucx_link *link = n->links[r];
+
+        if (link != NULL && link->address != NULL) {
+            if (link->ep == NULL && !link->ending &&
+                tp_ucx_connect(link, link->address) != TELPHER_OK) {
+                tp_ucx_end(link, TELPHER_ERR_UNREACHABLE);
+            }
+            tp_free(link->address);
+            link->address = NULL;
+            n->to_connect--;
+            count++;
+        }
+    }
+    return count;
+}
+
 /* ---- closing ---- */
 
 void

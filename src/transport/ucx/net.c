@@ -140,7 +140,10 @@ free_net(struct ucx_net *n)
         close(n->epoll_fd);
     }
     for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
-        tp_free(n->links[r]);
+        if (n->links[r] != NULL) {
+            tp_free(n->links[r]->address);
+            tp_free(n->links[r]);
+        }
     }
     free_list(&n->ended);
     free_list(&n->orphans);
@@ -341,6 +344,9 @@ net_progress(struct tp_net *net)
         look_for_deaths(n);
     }
     n->armed = false;
+    if (tp_unlikely(n->to_connect != 0)) {
+        count += tp_ucx_connect_back(n);
+    }
     count += tp_ucx_complete_ended(n);
     return tp_unlikely(n->ending != 0) ? count + tp_ucx_close_lost(n) : count;
 }
@@ -351,7 +357,7 @@ net_arm(struct tp_net *net)
     struct ucx_net *n = ucx_net(net);
 
     n->armed = true;
-    return n->ending == 0 && tp_list_is_empty(&n->ended) &&
+    return n->ending == 0 && n->to_connect == 0 && tp_list_is_empty(&n->ended) &&
                    ucp_worker_arm(n->worker) == UCS_OK
                ? TELPHER_OK
                : TELPHER_ERR_AGAIN;

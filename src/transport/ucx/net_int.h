@@ -71,6 +71,7 @@ struct ucx_link {
     struct ucx_net *net;
     uint32_t rank;
     ucp_ep_h ep; /* NULL: not connected yet, or closed */
+    void *address; /* of a peer that connected first, until this side connects */
     int pid_fd; /* -1: a process of another machine, or this one */
     uint32_t sent, delivered; /* the next ucx_prefix.number of either direction */
     uint32_t buffers; /* eager messages that UCX has not sent yet */
@@ -111,6 +112,7 @@ struct ucx_net {
     tp_ns look_at; /* when to look for processes that ended */
     unsigned rounds; /* of progress */
     struct ucx_link **links; /* by rank */
+    uint32_t to_connect; /* links that have an address */
     uint32_t ending; /* links that are ending and not gone */
     uint32_t under_way; /* eager buffers and transfers of all links */
     struct tp_list idle_buffers;
@@ -138,6 +140,8 @@ bool tp_ucx_address_check(const struct ucx_net *n, const void *src, size_t len);
 void tp_ucx_address_write(const struct ucx_net *n, uint8_t *dst);
 /** Creates the endpoint and sends UCX_HELLO. @return OK, NO_MEMORY, UNREACHABLE */
 telpher_status tp_ucx_connect(struct ucx_link *link, const void *address);
+/** Connects to peers that connected first. @return how many */
+unsigned tp_ucx_connect_back(struct ucx_net *n);
 /** Marks a link as lost, or left (OK): progress closes it and tells core/comm. */
 void tp_ucx_end(struct ucx_link *link, telpher_status why);
 /** The same, with a warning, for a peer that broke the protocol. */

@@ -142,18 +142,14 @@ receive_rndv(struct ucx_link *link, struct message *m, void *desc)
     return UCS_INPROGRESS;
 }
 
-/* The peer connected first. */
+/* The peer connected first. Progress connects back: not from within UCX's callback. */
 static void
 receive_hello(struct ucx_link *link, const void *address, size_t len)
 {
-    uint8_t copy[TP_NET_CARD_MAX]; /* UCX may use the message's memory again */
-
-    if (link->ep != NULL || !tp_ucx_address_check(link->net, address, len)) {
-        return;
-    }
-    memcpy(copy, address, len);
-    if (tp_ucx_connect(link, copy) != TELPHER_OK) {
-        tp_ucx_end(link, TELPHER_ERR_UNREACHABLE);
+    if (link->ep == NULL && link->address == NULL &&
+        tp_ucx_address_check(link->net, address, len)) {
+        link->address = tp_memdup(address, len, "ucx address");
+        link->net->to_connect += link->address != NULL;
     }
 }
 
