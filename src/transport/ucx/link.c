@@ -139,7 +139,8 @@ tp_ucx_connect_back(struct ucx_net *n)
         struct ucx_link *link = n->links[r];
 
         if (link != NULL && link->address != NULL) {
-            if (link->ep == NULL && !link->ending &&
+            /* also if the link is ending: so that the peer is told */
+            if (link->ep == NULL && !link->closed &&
                 tp_ucx_connect(link, link->address) != TELPHER_OK) {
                 tp_ucx_end(link, TELPHER_ERR_UNREACHABLE);
             }
