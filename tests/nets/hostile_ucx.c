@@ -48,29 +48,24 @@ static const struct nonsense *nonsense;
 static void
 on_sent(void *request, ucs_status_t status, void *user)
 {
-    (void)status;
-    free(user);
+    (void)status, (void)user;
     ucp_request_free(request);
 }
 
 /* UCX has it until it is rejected, or the connection ends. */
 static void
-send_by_rndv(struct ucx_link *link, struct ucx_prefix prefix)
+send_by_rndv(struct ucx_link *link, struct ucx_prefix prefix, unsigned i)
 {
-    struct ucx_prefix *sent = malloc(sizeof(*sent));
+    static struct ucx_prefix sent[EARLY];
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-                                                       UCP_OP_ATTR_FIELD_USER_DATA |
                                                        UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_AM_SEND_FLAG_RNDV,
-                                       .cb.send = on_sent,
-                                       .user_data = sent};
+                                       .cb.send = on_sent};
 
     prefix.job = link->net->params.job;
     prefix.from = link->net->params.rank;
-    if (sent != NULL) {
-        *sent = prefix;
-        (void)ucp_am_send_nbx(link->ep, UCX_AM, sent, sizeof(*sent), "x", 1, &param);
-    }
+    sent[i] = prefix;
+    (void)ucp_am_send_nbx(link->ep, UCX_AM, &sent[i], sizeof(prefix), "x", 1, &param);
 }
 
 static void
@@ -103,7 +98,7 @@ be_hostile(struct world *w)
 
         prefix.number += link->sent;
         if (nonsense->by_rndv) {
-            send_by_rndv(link, prefix);
+            send_by_rndv(link, prefix, i);
             (void)world_step(w);
         } else {
             send_eager(w, link, prefix);
