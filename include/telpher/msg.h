@@ -3,7 +3,8 @@
  * Messages to handlers: a number, a few parameters and any number of buffers, host or
  * device. When a message comes, its *post* handler names where each buffer shall lie; when
  * all of them are there, its *entry* handler runs. One message does it: there is no
- * metadata sent ahead, and no receive that could be late.
+ * metadata sent ahead, and no receive that could be late. Messages of an *ordered* handler are
+ * delivered in the order of their sends, and its credits bound how many are on their way.
  *
  * Source: the Messaging API of "Accelerating Communication for Parallel Programming Models
  * on GPU Systems", without its metadata message.
@@ -45,7 +46,8 @@ typedef struct telpher_msg {
 typedef void (*telpher_msg_fn)(telpher_context *ctx, telpher_msg *msg, void *user);
 
 /**
- * Says what is done with messages to @p handler. Messages that came before wait for it.
+ * Registers what is done with messages to @p handler. Messages that came before wait for it.
+ * Messages are entered as their buffers arrive, in any order.
  *
  * @param post   names the places of buffers; NULL: messages with buffers are dropped.
  * @param entry  runs when all is there; NULL takes both handlers away.
@@ -54,6 +56,33 @@ typedef void (*telpher_msg_fn)(telpher_context *ctx, telpher_msg *msg, void *use
 TELPHER_CALL telpher_status telpher_msg_handler(telpher_context *ctx, uint32_t handler,
                                                 telpher_msg_fn post,
                                                 telpher_msg_fn entry, void *user);
+
+/**
+ * Registers handlers whose messages are delivered in order: an entry handler runs when the
+ * message's buffers have arrived and all that the same rank did before is delivered: its
+ * messages to ordered handlers, this one or others, its puts and its notifications (win.h).
+ * So such a message is a put with a command attached. Post handlers run when messages come.
+ * Ranks that use the handler register it in the same way, once; otherwise as
+ * telpher_msg_handler().
+ *
+ * @param credits  messages that one rank may have sent to another and whose entry handler has
+ *                 not run; telpher_msg_send() of one more returns TELPHER_ERR_AGAIN.
+ *                 0 = no limit: for answers, of which others bound how many there are.
+ * @return TELPHER_OK, TELPHER_ERR_RANGE (no such handler), TELPHER_ERR_NO_MEMORY (nothing has
+ *         changed). Since: 0.1.
+ */
+TELPHER_CALL telpher_status
+telpher_msg_handler_ordered(telpher_context *ctx, uint32_t handler, uint32_t credits,
+                            telpher_msg_fn post, telpher_msg_fn entry, void *user);
+
+/**
+ * How many messages may be sent to @p handler of @p rank now. Credits come back in progress, in
+ * batches of half of them.
+ * @return UINT32_MAX where there is no limit, or where telpher_msg_send() returns an error
+ *         other than TELPHER_ERR_AGAIN. Threads: the context's. Since: 0.1.
+ */
+TELPHER_CALL uint32_t telpher_msg_credits(const telpher_context *ctx, uint32_t rank,
+                                          uint32_t handler);
 
 /**
  * Sends a message.
@@ -66,6 +95,7 @@ TELPHER_CALL telpher_status telpher_msg_handler(telpher_context *ctx, uint32_t h
  *
  * @return TELPHER_OK             complete; on_done is NOT called
  *         TELPHER_IN_PROGRESS    started; on_done is called exactly once, for all buffers
+ *         TELPHER_ERR_AGAIN      the handler's credits are used up; nothing was sent
  *         TELPHER_ERR_RANGE      no such rank or handler, too many parameters or buffers
  *         TELPHER_ERR_PEER_LOST, TELPHER_ERR_NO_MEMORY   nothing was sent
  * Threads: the context's. Since: 0.1.

@@ -29,6 +29,7 @@ enum tp_comm_kind {
     TP_COMM_TAKEN, /**< a lent piece is not needed any more. a: the sender's number, b: offset,
                         small: how */
     TP_COMM_FINISH, /**< the data is not needed any more. a: the sender's number, small: how */
+    TP_COMM_MESSAGE_CREDIT, /**< messages were consumed. small: handler, b: how many */
     TP_COMM_KINDS
 };
 

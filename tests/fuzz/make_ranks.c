@@ -190,6 +190,8 @@ make_messages(void)
     eager((struct tp_comm_header){
         .kind = TP_COMM_CREDIT, .a = tp_comm_tag(1, 0), .b = 100});
     end("credit-not-owed");
+    eager((struct tp_comm_header){.kind = TP_COMM_MESSAGE_CREDIT, .small = 3, .b = 1});
+    end("message-credit-not-owed");
     for (uint32_t slot = 0; slot < 12; slot++) { /* a receive, a send, nothing */
         eager((struct tp_comm_header){
             .kind = TP_COMM_GOT, .len = 100, .a = ((uint64_t)slot << 12) + 1});

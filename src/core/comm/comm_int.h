@@ -16,6 +16,7 @@
 #include "base/os/clock.h"
 #include "base/os/process.h"
 #include "core/comm/comm.h"
+#include "core/comm/credit.h"
 #include "core/comm/mem/mem.h"
 #include "core/net.h"
 #include "wire/comm.h"
@@ -268,6 +269,8 @@ telpher_status tp_comm_message_on_message(telpher_context *ctx,
                                           struct tp_comm_unexpected *parcel);
 telpher_status tp_comm_message_on_buffer(telpher_context *ctx,
                                          struct tp_comm_unexpected *parcel);
+telpher_status tp_message_on_credit(telpher_context *ctx,
+                                    struct tp_comm_unexpected *parcel);
 telpher_status tp_comm_window_on_put(telpher_context *ctx,
                                      struct tp_comm_unexpected *parcel);
 telpher_status tp_comm_window_on_get(telpher_context *ctx,
@@ -408,7 +411,17 @@ struct tp_comm_link {
 struct tp_comm_handler {
     telpher_msg_fn post, entry;
     void *user;
+    bool ordered; /* its messages are delivered in the order of their sends */
+    uint32_t credits; /* 0 = no limit */
+    struct tp_credits *flows; /* by rank; NULL: it never had a limit */
 };
+
+/** A message came from @p rank. @return false: it was sent without a credit */
+bool tp_message_receive_credit(const struct tp_comm_handler *h, uint32_t rank);
+/** One was consumed; the sender hears of it in batches. */
+void tp_message_return_credit(struct tp_comm_peer *peer, uint32_t handler);
+/** NULL is fine. */
+void tp_message_free_handlers(struct tp_comm_handler *handlers);
 
 enum { TP_COMM_AT_END = 8 };
 

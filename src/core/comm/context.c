@@ -512,7 +512,7 @@ telpher_context_destroy(telpher_context *ctx)
     tp_comm_revocation_destroy(ctx);
     tp_comm_block_fini(ctx);
     tp_free(ctx->windows);
-    tp_free(ctx->handlers);
+    tp_message_free_handlers(ctx->handlers);
     tp_free(ctx->scratch);
     tp_free(ctx->cards);
     call_at_end(ctx);

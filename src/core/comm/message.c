@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to handlers, in: the post handler names the places of buffers, the entry handler
- * runs when all is there. What comes before its handler waits. message_send.c has the other
- * side.
+ * Receives messages to handlers: the post handler names the places of buffers, the entry
+ * handler runs when all data has arrived. An ordered message is also a landing: its entry
+ * handler waits for what the same peer sent before. Messages that come before their handler
+ * is registered are kept. message_send.c has the other side.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
@@ -13,6 +14,7 @@
 /** A message that has not been given to its entry handler. */
 struct incoming {
     struct tp_list link; /* of peer->messages */
+    struct tp_comm_delivery base; /* linked: it is ordered and waits for its turn */
     struct tp_comm_peer *peer;
     uint64_t number;
     unsigned left; /* buffers that are not there */
@@ -35,12 +37,29 @@ call(telpher_context *ctx, telpher_msg_fn fn, telpher_msg *msg)
 static void
 enter(struct incoming *in)
 {
-    telpher_context *ctx = in->peer->ctx;
+    struct tp_comm_peer *peer = in->peer;
+    telpher_context *ctx = peer->ctx;
 
     tp_list_remove(&in->link);
-    in->peer->heads--;
+    peer->heads--;
     call(ctx, ctx->handlers[in->msg.handler].entry, &in->msg);
+    tp_message_return_credit(peer, in->msg.handler);
     tp_comm_block_give(ctx, in);
+}
+
+static void
+run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+{
+    (void)peer;
+    enter(tp_container_of(landing, struct incoming, base));
+}
+
+/* The peer is lost: tp_comm_message_lose_peer() enters it. */
+static void
+drop_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+{
+    (void)peer;
+    (void)landing;
 }
 
 /* One use of it less; enters when it was the last and nothing more is to come. */
@@ -48,7 +67,13 @@ static void
 let_go(struct incoming *in)
 {
     in->under_way--;
-    if (in->under_way == 0 && (in->left == 0 || in->peer->status != TELPHER_OK)) {
+    if (in->under_way != 0) {
+        return;
+    }
+    if (tp_list_is_linked(&in->base.link)) {
+        in->base.landed = in->left == 0; /* else the loss of its peer ends it */
+        tp_comm_delivery_run(in->peer);
+    } else if (in->left == 0 || in->peer->status != TELPHER_OK) {
         enter(in);
     }
 }
@@ -75,6 +100,9 @@ incoming_create(const struct tp_comm_unexpected *parcel, size_t params_len)
     if (in != NULL) {
         memset(in, 0, sizeof(*in));
         tp_list_init(&in->link);
+        tp_list_init(&in->base.link);
+        in->base.run = run_ordered;
+        in->base.drop = drop_ordered;
         in->peer = parcel->peer;
         in->peer->heads++;
         in->number = parcel->header.a;
@@ -204,6 +232,9 @@ begin(telpher_context *ctx, const struct tp_comm_unexpected *parcel,
         in->buffers[i].len = (size_t)lens[i];
     }
     tp_list_push_back(&in->peer->messages, &in->link);
+    if (ctx->handlers[in->msg.handler].ordered) {
+        tp_comm_delivery_add(in->peer, &in->base);
+    }
     call(ctx, ctx->handlers[in->msg.handler].post, &in->msg);
     return parcel->header.b >> 32 != 0
                ? take_inside(in, data + count * sizeof(uint64_t), lens)
@@ -226,6 +257,28 @@ enter_now(telpher_context *ctx, const struct tp_comm_unexpected *parcel)
         msg.params = aligned;
     }
     call(ctx, ctx->handlers[msg.handler].entry, &msg);
+    tp_message_return_credit(parcel->peer, msg.handler);
+}
+
+/* A message without buffers that cannot be entered from where it came: its parameters are
+ * too long for that, or it waits for its turn. */
+static telpher_status
+enter_copy(const struct tp_comm_unexpected *parcel, bool ordered)
+{
+    struct incoming *in = incoming_create(parcel, (size_t)parcel->header.len);
+
+    if (in == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    memcpy(in->params, parcel->data, in->msg.params_len);
+    if (ordered) {
+        tp_list_push_back(&in->peer->messages, &in->link);
+        in->base.landed = true;
+        tp_comm_delivery_add(in->peer, &in->base);
+    } else {
+        enter(in);
+    }
+    return TELPHER_OK;
 }
 
 telpher_status
@@ -233,12 +286,15 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *parc
 {
     uint64_t lens[TELPHER_MSG_BUFFERS];
     size_t inside_len = read_lens(parcel, lens);
+    const struct tp_comm_handler *h;
+    bool waits;
 
     if (inside_len == SIZE_MAX) {
         tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_PROTO;
     }
-    if (ctx->handlers[parcel->header.small].entry == NULL ||
+    h = &ctx->handlers[parcel->header.small];
+    if (h->entry == NULL ||
         (ctx->handlers_changed && !tp_list_is_empty(&ctx->unhandled))) {
         if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
             return TELPHER_ERR_LIMIT;
@@ -247,22 +303,19 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *parc
                    ? TELPHER_OK
                    : TELPHER_ERR_NO_MEMORY;
     }
-    if ((uint32_t)parcel->header.b == 0 && parcel->header.len <= 1024) {
-        enter_now(ctx, parcel);
-        return TELPHER_OK;
+    if (!tp_message_receive_credit(h, parcel->peer->rank)) {
+        return TELPHER_ERR_PROTO;
     }
-    if ((uint32_t)parcel->header.b == 0) {
-        struct incoming *in = incoming_create(parcel, (size_t)parcel->header.len);
-
-        if (in == NULL) {
-            return TELPHER_ERR_NO_MEMORY;
-        }
-        memcpy(in->params, parcel->data, in->msg.params_len);
-        enter(in);
+    waits = h->ordered && !tp_list_is_empty(&parcel->peer->landings);
+    if ((uint32_t)parcel->header.b == 0 && parcel->header.len <= 1024 && !waits) {
+        enter_now(ctx, parcel);
         return TELPHER_OK;
     }
     if (tp_comm_is_too_much(parcel->peer, parcel->peer->heads)) {
         return TELPHER_ERR_LIMIT;
+    }
+    if ((uint32_t)parcel->header.b == 0) {
+        return enter_copy(parcel, waits);
     }
     return begin(ctx, parcel, lens, inside_len);
 }
@@ -379,7 +432,11 @@ telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
                              "there is no handler %u: numbers are below %d", handler,
                              TELPHER_HANDLERS);
     }
-    ctx->handlers[handler] = (struct tp_comm_handler){post, entry, user};
+    ctx->handlers[handler] =
+        (struct tp_comm_handler){.post = post,
+                                 .entry = entry,
+                                 .user = user,
+                                 .flows = ctx->handlers[handler].flows};
     ctx->handlers_changed = true; /* progress gives it what came before */
     return TELPHER_OK;
 }
@@ -408,7 +465,10 @@ tp_comm_message_fini(telpher_context *ctx)
     for (uint32_t r = 0; r < ctx->size; r++) {
         while (ctx->peers[r] != NULL &&
                (link = tp_list_pop_front(&ctx->peers[r]->messages)) != NULL) {
-            tp_comm_block_give(ctx, tp_list_entry(link, struct incoming, link));
+            struct incoming *in = tp_list_entry(link, struct incoming, link);
+
+            tp_list_remove(&in->base.link);
+            tp_comm_block_give(ctx, in);
         }
     }
 }

@@ -235,17 +235,42 @@ check_message(const struct tp_comm_peer *peer, uint32_t handler, size_t params_l
     return TELPHER_OK;
 }
 
+static telpher_status
+send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
+             size_t params_len, const telpher_msg_buffer *buffers, size_t buffer_count,
+             const telpher_xfer_params *xfer, telpher_request **ret_req)
+{
+    telpher_context *ctx = peer->ctx;
+    struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
+    struct tp_comm_done done;
+    telpher_status status;
+    bool inside;
+
+    if (buffer_count == 0) {
+        return send_head(peer, &h, params, params_len);
+    }
+    status = tp_comm_done_init(ctx, &done, xfer, ret_req);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    inside = fits_inside(peer, params_len, buffers, buffer_count);
+    h.a = peer->next_message++;
+    h.b = tp_comm_buffers((uint32_t)buffer_count, inside);
+    return inside ? send_head(peer, &h, ctx->scratch,
+                              pack(ctx, params, params_len, buffers, buffer_count, true))
+                  : send_long(peer, &h, params, params_len, buffers, buffer_count,
+                              &done, ret_req);
+}
+
 telpher_status
 telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
                  const void *params, size_t params_len,
                  const telpher_msg_buffer *buffers, size_t buffer_count,
                  const telpher_xfer_params *xfer, telpher_request **ret_req)
 {
-    struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
-    struct tp_comm_done done;
     telpher_status status;
     struct tp_comm_peer *peer = tp_comm_peer_get(ctx, rank, &status);
-    bool inside;
+    const struct tp_comm_handler *h;
 
     if (peer == NULL || peer->status != TELPHER_OK) {
         status = peer == NULL ? status : TELPHER_ERR_PEER_LOST;
@@ -255,22 +280,17 @@ telpher_msg_send(telpher_context *ctx, uint32_t rank, uint32_t handler,
     if (status != TELPHER_OK) {
         return status;
     }
-    if (buffer_count == 0) {
-        status = send_head(peer, &h, params, params_len);
-        return tp_likely(status >= 0) ? status
-                                      : send_failed(ctx, status, rank, handler);
+    h = &ctx->handlers[handler];
+    if (h->credits != 0 && h->flows[rank].in_flight >= h->credits) {
+        return TELPHER_ERR_AGAIN;
     }
-    status = tp_comm_done_init(ctx, &done, xfer, ret_req);
-    if (status != TELPHER_OK) {
-        return status;
+    status = send_message(peer, handler, params, params_len, buffers, buffer_count,
+                          xfer, ret_req);
+    if (tp_unlikely(status < 0)) {
+        return send_failed(ctx, status, rank, handler);
     }
-    inside = fits_inside(peer, params_len, buffers, buffer_count);
-    h.a = peer->next_message++;
-    h.b = tp_comm_buffers((uint32_t)buffer_count, inside);
-    status = inside
-                 ? send_head(peer, &h, ctx->scratch,
-                             pack(ctx, params, params_len, buffers, buffer_count, true))
-                 : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
-                             ret_req);
-    return tp_likely(status >= 0) ? status : send_failed(ctx, status, rank, handler);
+    if (h->credits != 0) {
+        h->flows[rank].in_flight++;
+    }
+    return status;
 }

@@ -242,6 +242,7 @@ static const struct {
     [TP_COMM_PIECE] = {tp_comm_fragment_on_piece, true},
     [TP_COMM_TAKEN] = {tp_comm_export_on_taken, false},
     [TP_COMM_FINISH] = {tp_comm_fragment_on_finish, false},
+    [TP_COMM_MESSAGE_CREDIT] = {tp_message_on_credit, false},
 };
 
 /* True if what the header says of its data is what came. */
