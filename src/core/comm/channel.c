@@ -23,9 +23,7 @@ struct telpher_channel {
     uint32_t id;
     enum channel_state state;
     uint32_t sent, came; /* counters of both directions */
-    uint32_t inside; /* sent inside announcements and not consumed */
-    uint32_t held; /* kept here with their data */
-    uint32_t owed; /* consumed, and the sender does not know */
+    struct tp_credits credits; /* of eager messages */
     struct tp_list posted, parcels; /* one of them is empty */
 };
 
@@ -66,29 +64,23 @@ get_channel(struct tp_comm_peer *peer, uint32_t id)
 /* ---- what came ---- */
 
 static void
-pay(struct telpher_channel *ch)
+consume(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
 {
-    const struct tp_comm_header h = {
-        .kind = TP_COMM_CREDIT, .a = tp_comm_tag(ch->id, 0), .b = ch->owed};
+    struct tp_comm_header h = {.kind = TP_COMM_CREDIT, .a = tp_comm_tag(ch->id, 0)};
 
-    ch->owed = 0;
-    tp_comm_post(ch->peer, &h);
-}
-
-static void
-consumed(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
-{
-    if (parcel->header.how == TP_COMM_INSIDE && ++ch->owed >= CREDITS / 2) {
-        pay(ch);
+    if (parcel->header.how != TP_COMM_INSIDE) {
+        return;
+    }
+    h.b = tp_credits_consume(&ch->credits, CREDITS);
+    if (h.b != 0) {
+        tp_comm_post(ch->peer, &h);
     }
 }
 
-/* What was kept is dealt with. */
 static void
-drop_kept(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
+consume_kept(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
 {
-    ch->held -= parcel->header.how == TP_COMM_INSIDE;
-    consumed(ch, parcel);
+    consume(ch, parcel);
     tp_comm_unexpected_free(parcel);
 }
 
@@ -106,15 +98,12 @@ keep(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
 {
     if (ch->state == CHANNEL_CLOSED) {
         tp_comm_unexpected_refuse(parcel);
-        consumed(ch, parcel);
+        consume(ch, parcel);
         return TELPHER_OK;
     }
     if (ch->state == CHANNEL_NEW && parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
         tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_LIMIT;
-    }
-    if (parcel->header.how == TP_COMM_INSIDE && ch->held++ + ch->owed >= CREDITS) {
-        return TELPHER_ERR_PROTO; /* it sends on a credit that it has not */
     }
     tp_comm_unexpected_keep(parcel, &ch->parcels);
     return TELPHER_OK;
@@ -136,6 +125,10 @@ tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *parcel)
         return id == UINT32_MAX || ch != NULL ? TELPHER_ERR_PROTO
                                               : TELPHER_ERR_NO_MEMORY;
     }
+    if (parcel->header.how == TP_COMM_INSIDE &&
+        !tp_credits_receive(&ch->credits, CREDITS)) {
+        return TELPHER_ERR_PROTO;
+    }
     ch->came++;
     link = tp_list_pop_front(&ch->posted);
     if (link == NULL) {
@@ -143,7 +136,7 @@ tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *parcel)
     }
     req = tp_list_entry(link, telpher_request, link);
     status = tp_comm_unexpected_accept(parcel, req->place.mem, req->len, req, &len);
-    consumed(ch, parcel);
+    consume(ch, parcel);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, len);
     }
@@ -158,11 +151,9 @@ tp_comm_channel_on_credit(telpher_context *ctx, struct tp_comm_unexpected *parce
         id != UINT32_MAX ? tp_map_get(&ctx->channels, key_of(parcel->peer->rank, id))
                          : NULL;
 
-    if (ch == NULL || parcel->header.b > ch->inside) {
-        return TELPHER_ERR_PROTO;
-    }
-    ch->inside -= (uint32_t)parcel->header.b;
-    return TELPHER_OK;
+    return ch != NULL && tp_credits_returned(&ch->credits, parcel->header.b)
+               ? TELPHER_OK
+               : TELPHER_ERR_PROTO;
 }
 
 /* What lies here stays; what the lost rank still had is gone, and what came behind it. */
@@ -241,7 +232,7 @@ refuse_all(struct telpher_channel *ch)
             tp_list_entry(link, struct tp_comm_unexpected, link);
 
         tp_comm_unexpected_refuse(parcel);
-        drop_kept(ch, parcel);
+        consume_kept(ch, parcel);
     }
 }
 
@@ -288,7 +279,7 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     struct tp_comm_header h = {.kind = TP_COMM_CHANNEL,
                                .a = tp_comm_tag(channel->id, channel->sent)};
     struct tp_comm_done done;
-    struct tp_comm_fate fate = {.inside = channel->inside < CREDITS};
+    struct tp_comm_fate fate = {.inside = channel->credits.in_flight < CREDITS};
     telpher_status status = tp_comm_done_init(channel->ctx, &done, params, ret_req);
 
     if (tp_unlikely(status != TELPHER_OK)) {
@@ -297,7 +288,7 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     status = tp_comm_send(channel->peer, &h, src, len, &fate, &done, ret_req);
     if (fate.announced) {
         channel->sent++;
-        channel->inside += fate.inside;
+        channel->credits.in_flight += fate.inside;
     }
     return tp_likely(status >= 0) ? status : send_failed(channel, status, len);
 }
@@ -312,7 +303,7 @@ take_parcel(struct telpher_channel *ch, telpher_request *req, void *dst, size_t 
     size_t len = 0;
     telpher_status status = tp_comm_unexpected_accept(parcel, dst, cap, req, &len);
 
-    drop_kept(ch, parcel);
+    consume_kept(ch, parcel);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, len);
     }
