@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What agents of other processes send (docs/rma.md section 9): commands, with data behind
- * them or in a buffer, hellos, parts of groups, failures. An input is a list of steps of a
- * process of three, whose ranks have a window, memory in a reduction, gets and flushes under way
- * and calls of groups; the core below is this file. Nothing may be read or written but what
+ * What other processes send (docs/rma.md section 9): commands, with data behind them or in a
+ * buffer, hellos, parts of groups, failures. An input is a list of steps of a process of
+ * three, whose ranks have a window, memory in a reduction, gets and flushes under way and
+ * calls of groups; this file stands in for libtelpher. Nothing may be read or written but what
  * was offered: sanitizers see the rest.
  */
 #include "input.h"
@@ -78,12 +78,21 @@ telpher_msg_params_max(const telpher_context *ctx, uint32_t rank)
     return 4096;
 }
 
-telpher_status
-telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
-                    telpher_msg_fn entry, void *user)
+uint32_t
+telpher_msg_credits(const telpher_context *ctx, uint32_t rank, uint32_t handler)
 {
     (void)ctx;
-    require(handler == TP_RMA_REMOTE_HANDLER);
+    require(rank < COUNT && rank != own && handler == TP_RMA_COMMAND_HANDLER);
+    return UINT32_MAX;
+}
+
+telpher_status
+telpher_msg_handler_ordered(telpher_context *ctx, uint32_t handler, uint32_t credits,
+                            telpher_msg_fn post, telpher_msg_fn entry, void *user)
+{
+    (void)ctx;
+    require(credits ==
+            (handler == TP_RMA_COMMAND_HANDLER ? TP_RMA_COMMAND_CREDITS : 0));
     on_post = post;
     on_entry = entry;
     handler_user = user;
@@ -321,8 +330,7 @@ finish(struct process *p)
         on_entry(context(), &p->later[i].msg, handler_user);
     }
     for (uint32_t i = 0; i < COUNT; i++) {
-        require(tp_list_is_empty(&w->processes[i].landings));
-        require(w->processes[i].sent - w->processes[i].acked <= TP_RMA_CREDIT);
+        require(w->processes[i].incoming == 0);
     }
     for (uint32_t i = 0; i < RANKS; i++) {
         const struct tp_rma_part *part = &window->parts[own * RANKS + i];
@@ -350,9 +358,12 @@ greet_from(uint32_t process, telpher_status status)
     struct {
         telpher_rma_command c;
         struct tp_rma_hello hello;
-    } it = {.c = {.op = TP_RMA_MSG_HELLO},
+    } it = {.c = {.op = TP_RMA_CONTROL_HELLO},
             .hello = w->processes[own].hellos[w->serial % 2]};
-    telpher_msg msg = {.from = process, .params = &it, .params_len = sizeof(it)};
+    telpher_msg msg = {.from = process,
+                       .handler = TP_RMA_CONTROL_HANDLER,
+                       .params = &it,
+                       .params_len = sizeof(it)};
 
     it.hello.status = (uint32_t)status;
     on_entry(context(), &msg, handler_user);
@@ -383,11 +394,14 @@ tell_early(telpher_status status)
     struct {
         telpher_rma_command c;
         char words[8];
-    } it = {
-        .c = {.op = TP_RMA_MSG_FAILED, .tag = (uint32_t)status, .launch = w->serial},
-        .words = "early"};
-    telpher_msg msg = {
-        .from = (own + 1) % COUNT, .params = &it, .params_len = sizeof(it)};
+    } it = {.c = {.op = TP_RMA_CONTROL_FAILED,
+                  .tag = (uint32_t)status,
+                  .launch = w->serial},
+            .words = "early"};
+    telpher_msg msg = {.from = (own + 1) % COUNT,
+                       .handler = TP_RMA_CONTROL_HANDLER,
+                       .params = &it,
+                       .params_len = sizeof(it)};
 
     on_entry(context(), &msg, handler_user);
 }
@@ -473,7 +487,7 @@ command(struct input *in, const struct process *p)
     telpher_rma_command c = {.launch = p->job->world->serial};
     uint8_t op = input_u8(in);
 
-    c.op = op < 128 ? op % 8 : (uint16_t)(TELPHER_RMA_COMMAND_AGENTS + op % 11);
+    c.op = op < 128 ? op % 8 : (uint16_t)(TELPHER_RMA_COMMAND_AGENTS + op % 10);
     c.flags = input_u8(in) % 8;
     c.tag = (uint32_t)number(in, 9);
     c.from = (uint32_t)number(in, COUNT * RANKS);
@@ -495,7 +509,7 @@ content(struct input *in, const telpher_rma_command *c, uint8_t *ret, size_t mos
     const uint8_t *bytes;
     size_t count;
 
-    if (c->op == TP_RMA_MSG_ARRIVED && c->tag == 0) {
+    if (c->op == TP_RMA_CONTROL_ARRIVED && c->tag == 0) {
         struct arrival_body b = {.op = input_u8(in) % (TP_RMA_OP_TIMER + 2)};
 
         for (int i = 0; i < 3; i++) {
@@ -506,7 +520,7 @@ content(struct input *in, const telpher_rma_command *c, uint8_t *ret, size_t mos
         memcpy(ret, &b, sizeof(b));
         at = sizeof(b);
         len = at + number(in, 128) % 256;
-    } else if (c->op == TP_RMA_MSG_HELLO) {
+    } else if (c->op == TP_RMA_CONTROL_HELLO) {
         struct tp_rma_hello h = {.serial = (uint32_t)number(in, 8),
                                  .abi = TELPHER_RMA_ABI,
                                  .ranks = RANKS,
@@ -521,7 +535,7 @@ content(struct input *in, const telpher_rma_command *c, uint8_t *ret, size_t mos
         memcpy(ret, &h, sizeof(h));
         at = sizeof(h);
         len = number(in, 128) % (at + 128);
-    } else if (c->op > TP_RMA_MSG_GOT) {
+    } else if (c->op > TP_RMA_CONTROL_GOT) {
         len = number(in, 64) % most;
     }
     len = len < most ? len : most;
@@ -538,7 +552,8 @@ send_inside(struct process *p, struct input *in, uint32_t from)
     uint8_t whole[sizeof(telpher_rma_command) + 2048] = {0}, *exact;
     telpher_rma_command c = command(in, p);
     size_t len = content(in, &c, whole + sizeof(c), 2048);
-    telpher_msg msg = {.struct_size = sizeof(msg), .from = from};
+    telpher_msg msg = {
+        .struct_size = sizeof(msg), .from = from, .handler = tp_rma_handler_of(c.op)};
 
     memcpy(whole, &c, sizeof(c));
     msg.params_len = sizeof(c) + len - (input_u8(in) == 255 ? sizeof(c) : 0);
@@ -566,6 +581,7 @@ send_buffer(struct process *p, struct input *in, uint32_t from)
     l->buffer = (telpher_msg_buffer){.len = len};
     l->msg = (telpher_msg){.struct_size = sizeof(l->msg),
                            .from = from,
+                           .handler = tp_rma_handler_of(l->c.op),
                            .buffer_count = 1 + (input_u8(in) == 255),
                            .params = &l->c,
                            .params_len = sizeof(l->c) - (input_u8(in) == 255),
@@ -588,13 +604,14 @@ arrive(struct process *p, struct input *in, uint32_t from)
                              .number = (int32_t)(input_u8(in) % 4 * COUNT),
                              .where = "there"};
     uint8_t whole[sizeof(telpher_rma_command) + sizeof(b) + 16 * RANKS] = {0};
-    telpher_rma_command c = {.op = TP_RMA_MSG_ARRIVED,
+    telpher_rma_command c = {.op = TP_RMA_CONTROL_ARRIVED,
                              .launch = p->job->world->serial,
                              .where = group->number,
                              .tag = group->spread->phase,
                              .number = group->spread->generation};
     size_t at = sizeof(c), each = mine->op == TP_RMA_OP_SPLIT ? 8 : 16, changed;
-    telpher_msg msg = {.struct_size = sizeof(msg), .from = from};
+    telpher_msg msg = {
+        .struct_size = sizeof(msg), .from = from, .handler = TP_RMA_CONTROL_HANDLER};
     const uint8_t *bytes;
 
     memcpy(b.args, mine->args, sizeof(b.args));

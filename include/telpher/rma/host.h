@@ -47,9 +47,9 @@ typedef struct telpher_rma_params {
     /** Gets the lines that kernels log, one at a time, from any thread; NULL = stdout. */
     void (*log)(void *user, const char *line);
     void *user;
-    /** Whose processes the job spans; the library's while a kernel runs, with the handler
-     *  TELPHER_HANDLERS - 1 all the time, and to be ended after the job. NULL = the job of the
-     *  launcher that started this process, if one did. */
+    /** The job spans its processes. The library has it to itself while a kernel runs, and its
+     *  handlers TELPHER_HANDLERS - 1 and - 2 all the time; destroy it after the job. NULL = the
+     *  job of the launcher that started this process, if one did. */
     struct telpher_context *context;
 } telpher_rma_params;
 #define TELPHER_RMA_PARAMS_INIT                                                        \

@@ -20,8 +20,8 @@ struct tp_rma_deadlock {
 bool
 tp_rma_deadlock_counts(uint16_t op)
 {
-    return op < TELPHER_RMA_COMMAND_AGENTS || op == TP_RMA_MSG_GOT ||
-           op == TP_RMA_MSG_FLUSHED || op == TP_RMA_MSG_ARRIVED;
+    return op < TELPHER_RMA_COMMAND_AGENTS || op == TP_RMA_CONTROL_GOT ||
+           op == TP_RMA_CONTROL_FLUSHED || op == TP_RMA_CONTROL_ARRIVED;
 }
 
 static bool
@@ -30,7 +30,7 @@ nothing_is_under_way(const struct tp_rma_remote *r)
     for (uint32_t i = 0; i < r->world->count; i++) {
         const struct tp_rma_process *p = &r->world->processes[i];
 
-        if (p->under_way != 0 || !tp_list_is_empty(&p->landings)) {
+        if (p->under_way != 0 || p->incoming != 0) {
             return false;
         }
     }
@@ -58,13 +58,13 @@ are_same(const struct tp_rma_deadlock *a, const struct tp_rma_deadlock *b)
 static void
 tell(struct tp_rma_remote *r, const struct tp_rma_deadlock *q, uint32_t wave)
 {
-    const telpher_rma_command c = {.op = TP_RMA_MSG_QUIET,
+    const telpher_rma_command c = {.op = TP_RMA_CONTROL_QUIET,
                                    .flags = q->flags,
                                    .from = wave,
                                    .off = q->went,
                                    .len = q->came};
 
-    tp_rma_progress_send(r->world, 0, &c, NULL, 0);
+    tp_rma_control_send(r->world, 0, &c, NULL, 0);
 }
 
 /* ---- process 0 ---- */
@@ -92,13 +92,13 @@ all_are_quiet(const struct tp_rma_remote *r)
 static void
 ask(struct tp_rma_remote *r)
 {
-    const telpher_rma_command c = {.op = TP_RMA_MSG_ASK, .from = ++r->wave};
+    const telpher_rma_command c = {.op = TP_RMA_CONTROL_ASK, .from = ++r->wave};
 
     for (uint32_t i = 0; i < r->world->count; i++) {
         r->quiet[i].again = false;
     }
     r->asked = true;
-    tp_rma_progress_tell(r->world, &c, NULL, 0);
+    tp_rma_control_broadcast(r->world, &c, NULL, 0);
 }
 
 static void
@@ -171,11 +171,11 @@ tp_rma_deadlock_take(struct tp_rma_remote *r, uint32_t process,
 {
     struct tp_rma_deadlock own;
 
-    if ((c->op == TP_RMA_MSG_QUIET) != (r->world->process == 0) ||
-        (c->op == TP_RMA_MSG_ASK && process != 0)) {
+    if ((c->op == TP_RMA_CONTROL_QUIET) != (r->world->process == 0) ||
+        (c->op == TP_RMA_CONTROL_ASK && process != 0)) {
         return false; /* process 0 asks, and is told */
     }
-    if (c->op == TP_RMA_MSG_QUIET) {
+    if (c->op == TP_RMA_CONTROL_QUIET) {
         take_word(r, process, c);
         return true;
     }

@@ -64,17 +64,17 @@ static void
 say_hello(struct tp_rma_world *w, const struct tp_rma_hello *hello, const void *card,
           size_t more)
 {
-    const telpher_rma_command c = {.op = TP_RMA_MSG_HELLO};
+    const telpher_rma_command c = {.op = TP_RMA_CONTROL_HELLO};
     uint8_t *body = more != 0 ? tp_malloc(sizeof(*hello) + more, "hello") : NULL;
 
     w->processes[w->process].hellos[w->serial % 2] = *hello;
     if (body == NULL) { /* without the card they reach this process in another way */
-        tp_rma_progress_tell(w, &c, hello, sizeof(*hello));
+        tp_rma_control_broadcast(w, &c, hello, sizeof(*hello));
         return;
     }
     memcpy(body, hello, sizeof(*hello));
     memcpy(body + sizeof(*hello), card, more);
-    tp_rma_progress_tell(w, &c, body, sizeof(*hello) + more);
+    tp_rma_control_broadcast(w, &c, body, sizeof(*hello) + more);
     tp_free(body);
 }
 
@@ -195,7 +195,7 @@ static void
 step_back(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_status status,
           const char *words)
 {
-    const telpher_rma_command failed = {.op = TP_RMA_MSG_FAILED,
+    const telpher_rma_command failed = {.op = TP_RMA_CONTROL_FAILED,
                                         .tag = (uint32_t)status};
 
     w->broken = status == TELPHER_ERR_TIMEOUT || status == TELPHER_ERR_PEER_LOST;
@@ -203,7 +203,7 @@ step_back(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_status sta
     snprintf(hello->words, sizeof(hello->words), "%.*s", (int)sizeof(hello->words) - 1,
              words);
     say_hello(w, hello, NULL, 0);
-    tp_rma_progress_tell(w, &failed, words, strlen(words) + 1);
+    tp_rma_control_broadcast(w, &failed, words, strlen(words) + 1);
     for (uint32_t i = 0; i < w->count && status == TELPHER_ERR_TIMEOUT; i++) {
         if (i != w->process && hello_of(w, i) == NULL) {
             w->processes[i].lost = true;
@@ -308,7 +308,6 @@ forget_last(struct tp_rma_world *w)
         struct tp_rma_process *p = &w->processes[i];
 
         p->done = false;
-        p->sent = p->acked = p->consumed = p->told = 0;
         tp_free(p->table);
         p->table = NULL;
     }
@@ -346,7 +345,7 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
                     const struct tp_rma_coming *coming, telpher_error *err)
 {
     struct tp_rma_hello hello;
-    const telpher_rma_command done = {.op = TP_RMA_MSG_DONE};
+    const telpher_rma_command done = {.op = TP_RMA_CONTROL_DONE};
     telpher_error words = {0};
     telpher_status status;
 
@@ -368,7 +367,7 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
     }
     if (status != TELPHER_OK) {
         /* who found all of them good runs, and waits for this one */
-        tp_rma_progress_tell(w, &done, NULL, 0);
+        tp_rma_control_broadcast(w, &done, NULL, 0);
         telpher_progress(w->ctx);
         w->run = NULL;
     }
@@ -387,7 +386,7 @@ is_owed(const struct tp_rma_world *w, uint32_t process)
     const struct tp_rma_process *p = &w->processes[process];
 
     return (process != w->process && !p->done && !p->lost) || p->under_way != 0 ||
-           !tp_list_is_empty(&p->landings);
+           p->incoming != 0;
 }
 
 static bool
@@ -405,13 +404,13 @@ all_are_done(const struct tp_rma_world *w)
 static void
 tell_done(struct tp_rma_run *run)
 {
-    const telpher_rma_command c = {.op = TP_RMA_MSG_DONE};
+    const telpher_rma_command c = {.op = TP_RMA_CONTROL_DONE};
     const char *report = run->report != NULL ? run->report : "";
     const char *table = strchr(report, '\n');
 
     table = table != NULL ? table + 1 : "";
-    tp_rma_progress_tell(run->remote->world, &c, table,
-                         table[0] != '\0' ? strlen(table) : 0);
+    tp_rma_control_broadcast(run->remote->world, &c, table,
+                             table[0] != '\0' ? strlen(table) : 0);
 }
 
 /* The tables of the others come behind one's own. */
@@ -557,10 +556,10 @@ all_have_left(const struct tp_rma_world *w)
 void
 tp_rma_remote_leave(struct tp_rma_world *w, tp_ns timeout_ns)
 {
-    const telpher_rma_command c = {.op = TP_RMA_MSG_LEFT, .tag = w->serial};
+    const telpher_rma_command c = {.op = TP_RMA_CONTROL_LEFT, .tag = w->serial};
     tp_ns deadline = tp_clock_deadline(timeout_ns);
 
-    tp_rma_progress_tell(w, &c, NULL, 0);
+    tp_rma_control_broadcast(w, &c, NULL, 0);
     while (!all_have_left(w) && !tp_clock_passed(deadline)) {
         (void)progress(w);
     }

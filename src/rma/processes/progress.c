@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent: whoever has the role moves commands from the ring to the core and lets what came
- * take effect. Idle workers do it, since nobody is faster; a rank that posts does it, if the
- * role is free; and a thread of its own while all workers compute or sleep. That thread
- * sleeps in the core, is woken when somebody else wants the role, and then stands by: it
- * comes back when it is called, or when nobody had the role for a while.
+ * Progress between processes: the holder of the role sends commands from the ring and runs
+ * libtelpher's progress, whose handlers apply what arrived. Idle workers do it, as they react
+ * soonest; a rank that posts does it if the role is free; the progress thread does it while all
+ * workers compute or sleep. That thread sleeps in libtelpher and is woken when another thread
+ * wants the role. Then it stands by until it is called, or until no thread had the role for
+ * a while.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -15,11 +16,10 @@
 #include "base/alloc.h"
 #include "rma/processes/remote.h"
 
-#define WATCH ((tp_ns)250000) /* [ns] without a look before the thread takes over */
-#define SLEEP                                                                          \
-    ((tp_ns)20000000) /* [ns] between looks for who is lost, and for a deadlock */
+#define WATCH ((tp_ns)250000) /* [ns] without progress before the thread takes over */
+#define SLEEP ((tp_ns)20000000) /* [ns] between checks for lost peers and deadlock */
 #define SEIZE ((tp_ns)1000000000) /* [ns] */
-enum { LOST_EVERY = 64 }; /* rounds between them while there is something to do */
+enum { LOST_EVERY = 64 }; /* rounds between checks for lost peers while busy */
 
 /* ---- the ring ---- */
 
@@ -87,11 +87,10 @@ tp_rma_remote_has_room(struct tp_rma_remote *r)
         return true;
     }
     atomic_store(&r->room_wanted, true);
-    return commands(r) <
-           TP_RMA_RING; /* who made room meanwhile may not have seen that */
+    return commands(r) < TP_RMA_RING; /* drain() may have missed room_wanted */
 }
 
-/* Does what can be done now. */
+/* Sends commands until the ring is empty or the first has no credit. */
 static unsigned
 drain(struct tp_rma_remote *r)
 {
@@ -113,14 +112,14 @@ drain(struct tp_rma_remote *r)
         count++;
     }
     if (atomic_load(&r->room_wanted) && commands(r) < TP_RMA_RING) {
-        give_room(r); /* to all at once, since all that are poked look */
+        give_room(r); /* pokes all ranks: any of them may wait */
     }
     return count;
 }
 
 /* ---- the role ---- */
 
-/* Who pushed while somebody had the role relies on that one to look once more. */
+/* A rank that pushed while the role was held relies on the holder to look once more. */
 void
 tp_rma_remote_unlock(struct tp_rma_remote *r)
 {
@@ -173,7 +172,6 @@ lose(struct tp_rma_remote *r, struct tp_rma_process *p, uint32_t number)
 
     p->lost = true;
     r->world->broken = true;
-    tp_rma_delivery_forget(p);
     if (!p->done) { /* its ranks had not all returned */
         tp_rma_run_fail(r->run, TELPHER_ERR_PEER_LOST,
                         "process %u with ranks %u to %u is lost", number, first,
@@ -203,7 +201,7 @@ is_to_tell(const struct tp_rma_remote *r)
 void
 tp_rma_remote_tell_failure(struct tp_rma_remote *r)
 {
-    telpher_rma_command c = {.op = TP_RMA_MSG_FAILED};
+    telpher_rma_command c = {.op = TP_RMA_CONTROL_FAILED};
     char words[TELPHER_ERROR_TEXT_BYTES];
 
     if (!is_to_tell(r)) {
@@ -215,7 +213,7 @@ tp_rma_remote_tell_failure(struct tp_rma_remote *r)
     tp_rma_report_text(words, sizeof(words), r->run->kernel->name,
                        r->run->report != NULL ? r->run->report : "");
     tp_mutex_unlock(&r->run->fail_lock);
-    tp_rma_progress_tell(r->world, &c, words, strlen(words) + 1);
+    tp_rma_control_broadcast(r->world, &c, words, strlen(words) + 1);
 }
 
 unsigned
@@ -303,7 +301,7 @@ wait_for_room(struct tp_rma_lane *lane, const struct tp_rma_call *call)
     return status;
 }
 
-/* At once, if nothing is before it. */
+/* Without the ring, if it is empty and the role is free. */
 static bool
 do_now(struct tp_rma_remote *r, const telpher_rma_command *c)
 {
@@ -318,9 +316,9 @@ do_now(struct tp_rma_remote *r, const telpher_rma_command *c)
     return done;
 }
 
-/* A proxy's command: what its GPU's memory holds for it is free when it was done. Without
- * credit others have their turn; then the rank's own ring fills up, and it waits there.
- * @return AGAIN: a worker in the proxy's place did not do it */
+/* A proxy's command is executed before this returns, since its data in the GPU's ring is
+ * reused then. Without a credit other proxies run; the GPU rank waits when its ring is full.
+ * @return AGAIN: no credit, and the caller is a worker in the proxy's place */
 static telpher_status
 post_for_device(struct tp_rma_lane *lane, struct tp_rma_remote *r,
                 const telpher_rma_command *command)
@@ -373,7 +371,7 @@ tp_rma_remote_post(struct tp_rma_lane *lane, const struct tp_rma_call *call,
 
 /* ---- the thread ---- */
 
-/* Stands by until it is called, or nobody had the role for a while. */
+/* Stands by until it is called, or no thread had the role for a while. */
 static void
 stand_by(struct tp_rma_remote *r)
 {
@@ -426,7 +424,7 @@ serve_until_called_off(struct tp_rma_remote *r)
 }
 
 static void *
-agent_main(void *remote)
+progress_main(void *remote)
 {
     struct tp_rma_remote *r = remote;
 
@@ -440,7 +438,7 @@ agent_main(void *remote)
 telpher_status
 tp_rma_remote_start(struct tp_rma_remote *r)
 {
-    return tp_thread_create(&r->thread, "tp-rma-agent", agent_main, r);
+    return tp_thread_create(&r->thread, "tp-rma-progress", progress_main, r);
 }
 
 void

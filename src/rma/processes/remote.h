@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks of other processes. A *world* is the job of processes; a *remote* is what one launch
- * has of it. Commands of ranks go through a bounded ring to whoever has the *role* of the
- * agent: a worker with nothing else to do, a rank that has the role at hand when it posts,
- * or the agent's own thread. Everything below that says so needs the role; the core's
- * context is touched with it alone.
+ * Ranks of other processes. A *world* is the job of processes; a *remote* is one launch's part
+ * of it. Commands of ranks go through a bounded ring to the holder of the *progress role*, a
+ * lock: an idle worker, a rank that posts while the role is free, or the progress thread. Only
+ * the holder touches libtelpher's context; functions below say so if they need the role.
  */
 #ifndef TELPHER_RMA_PROCESSES_REMOTE_H
 #define TELPHER_RMA_PROCESSES_REMOTE_H
@@ -18,28 +17,27 @@
 
 enum {
     TP_RMA_RING = 512, /* commands; a power of two */
-    TP_RMA_CREDIT = 1024, /* commands that a process may have under way to another */
-    TP_RMA_CREDIT_EACH = 256, /* and is told after so many that they are done */
+    TP_RMA_COMMAND_CREDITS = 1024, /* commands in flight from a process to another */
     TP_RMA_INLINE_MAX = 960, /* [bytes] of data that travels with its command */
-    TP_RMA_FOLD_SMALL =
-        512, /* [bytes] of a reduction or broadcast that members bring along */
+    TP_RMA_FOLD_SMALL = 512, /* [bytes] of a reduction that travel with an arrival */
     TP_RMA_WHERE = 64,
-    TP_RMA_REMOTE_HANDLER = TELPHER_HANDLERS - 1
+    TP_RMA_COMMAND_HANDLER = TELPHER_HANDLERS - 1,
+    TP_RMA_CONTROL_HANDLER =
+        TELPHER_HANDLERS - 2 /* without credits: answers and so on */
 };
-#define TP_RMA_BODY_MAX ((size_t)64 << 20) /* [bytes] of what agents tell each other */
+#define TP_RMA_BODY_MAX ((size_t)64 << 20) /* [bytes] of a control message's body */
 
-/** What agents send each other, beside commands of ranks. */
-enum tp_rma_progress_op {
-    TP_RMA_MSG_GOT = TELPHER_RMA_COMMAND_AGENTS, /* data of a get: number */
-    TP_RMA_MSG_FLUSHED, /* to: who asked */
-    TP_RMA_MSG_CREDIT, /* number: commands consumed so far */
-    TP_RMA_MSG_ARRIVED, /* where: group; number: generation; tag: phase; a body */
-    TP_RMA_MSG_HELLO, /* a launch begins: struct tp_rma_hello */
-    TP_RMA_MSG_DONE, /* all ranks there have returned; a body of words */
-    TP_RMA_MSG_FAILED, /* tag: status; a body of words */
-    TP_RMA_MSG_QUIET, /* flags; from: wave; off, len: messages that went, came */
-    TP_RMA_MSG_ASK, /* from: wave */
-    TP_RMA_MSG_LEFT /* tag: serial; nothing of others is used there any more */
+/** Control messages between processes, beside commands of ranks. */
+enum tp_rma_control_op {
+    TP_RMA_CONTROL_GOT = TELPHER_RMA_COMMAND_AGENTS, /* data of a get: number */
+    TP_RMA_CONTROL_FLUSHED, /* to: the rank that flushes */
+    TP_RMA_CONTROL_ARRIVED, /* where: group; number: generation; tag: phase; a body */
+    TP_RMA_CONTROL_HELLO, /* a launch begins: struct tp_rma_hello */
+    TP_RMA_CONTROL_DONE, /* all ranks of the sender have returned; a body of text */
+    TP_RMA_CONTROL_FAILED, /* tag: status; a body of text */
+    TP_RMA_CONTROL_QUIET, /* flags; from: wave; off, len: messages sent, received */
+    TP_RMA_CONTROL_ASK, /* from: wave */
+    TP_RMA_CONTROL_LEFT /* tag: serial; the sender uses no memory of others any more */
 };
 
 /** What a launch must have in common. */
@@ -48,17 +46,16 @@ struct tp_rma_hello {
     uint32_t elsewhere; /* the kernel brings its launcher */
     uint32_t block[3];
     char kernel[TP_RMA_WHERE];
-    char words[4 * TP_RMA_WHERE]; /* why not, where the status alone does not say it */
+    char words[4 * TP_RMA_WHERE]; /* text of an error, if the status is one */
 };
 
-/** Something that came from another process and waits for its turn. */
+/** A command or a control message from another process, when its turn has come. */
 struct tp_rma_delivery {
-    struct tp_list link;
-    telpher_rma_command c;
-    bool landed;
-    telpher_status status;
-    void *data; /* what came with it, or NULL: it is where it belongs; owned */
+    const telpher_rma_command *command;
+    const void *data; /* what came with it, or NULL: it is where it belongs */
     size_t len;
+    void *
+        body; /* the same, if it has memory of its own: owned; the callee may take it */
 };
 
 /** Another process, or this one. */
@@ -73,9 +70,9 @@ struct tp_rma_process {
     void *cards[2]; /* that came with them, owned, or NULL */
     size_t card_lens[2];
     char *table; /* its ranks, as it told at the end of a launch that failed */
-    uint32_t sent, acked, consumed, told; /* commands; all wrap */
     uint32_t under_way; /* sends to it whose memory is still in use */
-    struct tp_list landings; /* in the order they were announced */
+    uint32_t
+        incoming; /* messages from it whose data is under way, or waits for its turn */
 };
 
 /** The job of processes, for all launches. */
@@ -93,48 +90,47 @@ struct tp_rma_world {
 /** A get under way. */
 struct tp_rma_get {
     struct tp_rma_rank *rank; /* NULL: not used */
-    uint32_t process; /* who owes the data */
+    uint32_t process; /* that sends the data */
     void *dst;
     uint64_t len;
     uint32_t serial;
     bool far; /* dst is a GPU's memory */
 };
 
-/** What a process comes to a launch with. */
+/** What a process brings to a launch. */
 struct tp_rma_coming {
-    telpher_status own; /* why it cannot go on, or TELPHER_OK */
-    const char *words; /* of that, or NULL */
-    const void *card; /* the launcher's, for the others */
+    telpher_status own; /* its own error, or TELPHER_OK */
+    const char *words; /* text of that, or NULL */
+    const void *card; /* the launcher's, for the other processes */
     size_t card_len;
 };
 
 struct tp_rma_remote {
     struct tp_rma_run *run;
     struct tp_rma_world *world;
-    struct tp_mutex role; /* and all that follows, but what is atomic */
+    struct tp_mutex role; /* guards what follows, except what is atomic */
     telpher_rma_command *ring;
     _Atomic uint64_t head; /* next place to write */
     _Atomic uint64_t tail; /* next to read */
-    _Atomic bool stalled; /* the first cannot go on before something comes */
+    _Atomic bool stalled; /* the first command has no credit */
     _Atomic bool room_wanted; /* some rank waits for room */
-    _Atomic uint64_t room_waits, room_ns; /* how often they did, and for how long */
-    _Atomic uint32_t
-        wanted; /* who wants the role though the agent's thread sleeps with it */
-    _Atomic bool asleep; /* it does */
-    _Atomic uint32_t parked; /* it waits to be called: futex */
-    _Atomic uint32_t lookers; /* workers that look for something to do */
-    _Atomic uint64_t looks; /* times that somebody had the role */
+    _Atomic uint64_t room_waits, room_ns; /* how often ranks did, and for how long */
+    _Atomic uint32_t wanted; /* threads that wait for the role */
+    _Atomic bool asleep; /* the progress thread sleeps in the context, with the role */
+    _Atomic uint32_t parked; /* the progress thread waits to be called: futex */
+    _Atomic uint32_t lookers; /* idle workers, which make progress */
+    _Atomic uint64_t looks; /* times that the role was released */
     _Atomic bool stop;
-    _Atomic bool told; /* the others know that the launch has failed, or told us */
+    _Atomic bool told; /* the other processes know that the launch has failed */
     pthread_t thread;
     struct tp_rma_get *gets;
     uint32_t get_count;
-    struct tp_list arrivals; /* of groups, that nobody waits for yet */
+    struct tp_list arrivals; /* at groups whose members here have not arrived */
     unsigned turns;
     uint32_t next_group; /* number of a split's group, in steps of the processes */
-    uint64_t came, went; /* messages that change something: tp_rma_deadlock_counts() */
+    uint64_t came, went; /* messages that may end a wait: tp_rma_deadlock_counts() */
     struct tp_rma_deadlock
-        *quiet; /* process 0: what each said; others: [0] is what was told */
+        *quiet; /* process 0: of each process; others: [0] is the last sent */
     uint32_t wave;
     bool asked;
 };
@@ -145,9 +141,10 @@ struct tp_rma_remote {
  *  this one. It ends with its context. @p ctx  the caller's, or NULL. */
 telpher_status tp_rma_world_open(telpher_context *ctx, struct tp_rma_world **ret_world,
                                  telpher_error *err);
-/** Makes what a launch needs, and makes it known to what comes. */
+/** Makes what a launch needs. @return OK; NO_MEMORY: tp_rma_remote_destroy() frees the rest */
 telpher_status tp_rma_remote_create(struct tp_rma_run *run, struct tp_rma_world *world);
 void tp_rma_remote_destroy(struct tp_rma_run *run);
+
 /* ---- launch.c ---- */
 
 /** All processes come to the same launch. @p run is NULL in one that cannot go on.
@@ -160,9 +157,9 @@ telpher_status tp_rma_remote_begin(struct tp_rma_world *world, struct tp_rma_run
 /** The card of a process that has come to this launch; NULL if it has none. */
 const void *tp_rma_remote_address(const struct tp_rma_world *world, uint32_t process,
                                   size_t *ret_len);
-/** This process's ranks have returned: waits for those of the others. */
+/** Waits for the ranks of all processes, when this process's have returned. */
 void tp_rma_remote_end(struct tp_rma_run *run);
-/** Says that this process uses no memory of others any more, and waits until none does. */
+/** Tells that this process uses no memory of others any more, and waits for their LEFT. */
 void tp_rma_remote_leave(struct tp_rma_world *world, tp_ns timeout_ns);
 
 /* ---- progress.c ---- */
@@ -174,60 +171,66 @@ tp_rma_process_of(const struct tp_rma_run *run, uint32_t rank)
     return rank / run->params.ranks;
 }
 
-/** Gives a command to the agent; waits for room. @return TELPHER_OK or CANCELED */
+/** Sends a command, or queues it; waits for room. @return TELPHER_OK or CANCELED */
 telpher_status tp_rma_remote_post(struct tp_rma_lane *lane,
                                   const struct tp_rma_call *call,
                                   const telpher_rma_command *command);
-/** Moves everything on if nobody else does. Workers, on their own stack.
- *  @return how much happened */
+/** Makes progress if the role is free. Workers, on their own stack.
+ *  @return how many things happened */
 unsigned tp_rma_remote_look(struct tp_rma_remote *r);
-/** A worker begins to look for something to do; ends; the last is followed by the agent. */
+/** An idle worker begins to make progress; ends. After the last the thread takes over. */
 void tp_rma_remote_look_begin(struct tp_rma_remote *r);
 void tp_rma_remote_look_end(struct tp_rma_remote *r, bool sleeps);
-/** Nobody looks: the agent's thread does. Any thread. */
+/** Calls the progress thread, as no worker makes progress. Any thread. */
 void tp_rma_remote_call(struct tp_rma_remote *r);
-/** The launch has failed here: the others are to be told. Any thread. */
+/** The launch has failed here: wakes the progress thread, which tells others. Any thread. */
 void tp_rma_remote_failed(struct tp_rma_remote *r);
 telpher_status tp_rma_remote_start(struct tp_rma_remote *r);
 void tp_rma_remote_stop(struct tp_rma_remote *r);
-/** One round. The role is held. @return how much happened */
+/** One round of progress. The role is held. @return how many things happened */
 unsigned tp_rma_remote_serve(struct tp_rma_remote *r);
 /** Fails the launch if a process is lost. The role is held. */
 void tp_rma_remote_look_for_lost(struct tp_rma_remote *r);
-/** Tells the others once that the launch has failed, before anything else is sent. The role
- *  is held. */
+/** Sends FAILED once, before anything else is sent. The role is held. */
 void tp_rma_remote_tell_failure(struct tp_rma_remote *r);
-/** True if a command would find a place; else all ranks are poked when one would. */
+/** True if the ring has room; else all ranks are poked when it has. */
 bool tp_rma_remote_has_room(struct tp_rma_remote *r);
+/** Takes and releases the role. */
 void tp_rma_remote_lock(struct tp_rma_remote *r);
 void tp_rma_remote_unlock(struct tp_rma_remote *r);
-/** Takes the role for ever, if it can be had: the process ends while a kernel runs. */
+/** Takes the role for good, within a second: the process ends while a kernel runs. */
 void tp_rma_remote_seize(struct tp_rma_remote *r);
 
 /* ---- send.c: all need the role ---- */
 
-/** Does one command. @return false: not before something has come */
+/** Does one command. @return false: it has no credit; again after progress */
 bool tp_rma_remote_execute(struct tp_rma_remote *r, const telpher_rma_command *c);
-/** Sends a command with a body to a process; the body is copied or @p len is 0. What cannot
- *  be sent makes the launch fail. */
-void tp_rma_progress_send(struct tp_rma_world *w, uint32_t process,
-                          const telpher_rma_command *c, const void *body, size_t len);
-/** The same to all others that are there. */
-void tp_rma_progress_tell(struct tp_rma_world *w, const telpher_rma_command *c,
-                          const void *body, size_t len);
+/** Sends a control message; the body is copied. If that fails, so does the launch. */
+void tp_rma_control_send(struct tp_rma_world *w, uint32_t process,
+                         const telpher_rma_command *c, const void *body, size_t len);
+/** The same to all others that are not lost. */
+void tp_rma_control_broadcast(struct tp_rma_world *w, const telpher_rma_command *c,
+                              const void *body, size_t len);
 /** Answers a get of another process. */
-void tp_rma_progress_give(struct tp_rma_remote *r, uint32_t process,
-                          const telpher_rma_command *c, const void *src);
+void tp_rma_answer_get(struct tp_rma_remote *r, uint32_t process,
+                       const telpher_rma_command *c, const void *src);
 
-/* ---- delivery.c: what comes ---- */
+/* ---- receive.c ---- */
 
-/** Registers the handler of all that comes. */
-void tp_rma_delivery_listen(struct tp_rma_world *w);
-void tp_rma_delivery_forget(struct tp_rma_process *process);
+/** The handler of commands, or of control messages. */
+static inline uint32_t
+tp_rma_handler_of(uint16_t op)
+{
+    return op < TELPHER_RMA_COMMAND_AGENTS ? TP_RMA_COMMAND_HANDLER
+                                           : TP_RMA_CONTROL_HANDLER;
+}
+
+/** Registers the handlers. @return OK, NO_MEMORY */
+telpher_status tp_rma_receive_start(struct tp_rma_world *w);
 
 /* ---- remote_commands.c: what it does ---- */
 
-/** What was under way when a launch failed may come in the next one. */
+/** A message of a launch that failed may arrive during the next one. */
 static inline bool
 tp_rma_is_of_launch(const struct tp_rma_world *w, const telpher_rma_command *c)
 {
@@ -237,10 +240,10 @@ tp_rma_is_of_launch(const struct tp_rma_world *w, const telpher_rma_command *c)
 /** Where the data of a put or of an answer to a get belongs, or NULL. */
 void *tp_rma_command_place(struct tp_rma_remote *r, uint32_t process,
                            const telpher_rma_command *c, size_t len);
-/** It is there. @p data  what came with it, NULL if it landed where it belongs. */
+/** Does what it asks for, if it is of this launch or a hello. */
 void tp_rma_command_take(struct tp_rma_world *w, uint32_t process,
-                         struct tp_rma_delivery *l, const void *data, size_t len);
-/** The launch fails: this cannot be. */
+                         struct tp_rma_delivery *d);
+/** Fails the launch, since no process that works would send this. */
 void tp_rma_command_refuse(struct tp_rma_run *run, uint32_t process,
                            const telpher_rma_command *c);
 
@@ -290,7 +293,7 @@ void tp_rma_spread_post(struct tp_rma_remote *r, const telpher_rma_command *c);
 void tp_rma_spread_arrived(struct tp_rma_remote *r, uint32_t process,
                            const telpher_rma_command *c, void *body, size_t len);
 void tp_rma_spread_forget(struct tp_rma_remote *r);
-/** Names who has not come. */
+/** Names the processes whose members have not arrived. */
 void tp_rma_spread_print_missing(FILE *out, const struct tp_rma_run *run,
                                  const struct tp_rma_group *group, uint32_t generation);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What commands of other processes do here. Everything is checked against what this process
- * knows before it is used. The role is held, or no launch runs.
+ * Applies commands and control messages of other processes. Everything is checked against what
+ * this process knows before it is used. The progress role is held, or no launch runs.
  */
 #include <string.h>
 
@@ -26,8 +26,8 @@ tp_rma_command_refuse(struct tp_rma_run *run, uint32_t process,
 {
     tp_rma_run_fail(
         run, TELPHER_ERR_PROTO,
-        "process %u sent what cannot be: %u from rank %u to rank %u, %llu bytes "
-        "at %llu of %d",
+        "process %u sent an invalid command %u: rank %u to rank %u, %llu bytes "
+        "at offset %llu of window %d",
         process, c->op, c->from, c->to, (unsigned long long)c->len,
         (unsigned long long)c->off, c->where);
 }
@@ -111,10 +111,11 @@ is_notable(const struct tp_rma_run *run, const telpher_rma_command *c)
 }
 
 static bool
-put(struct tp_rma_run *run, const struct tp_rma_delivery *l, const void *data,
-    size_t len)
+put(struct tp_rma_run *run, const struct tp_rma_delivery *d)
 {
-    const telpher_rma_command *c = &l->c;
+    const telpher_rma_command *c = d->command;
+    const void *data = d->data;
+    const size_t len = d->len;
     char *at = find_place(run, c);
 
     if ((at == NULL && c->len != 0) || (data != NULL && len != c->len)) {
@@ -165,21 +166,21 @@ give(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
         return false;
     }
     if (is_far(r->run, c)) {
-        tp_rma_link_drain(r->run); /* behind what this process put there */
+        tp_rma_link_drain(r->run); /* after what this process put there */
     }
-    tp_rma_progress_give(r, process, c, at);
+    tp_rma_answer_get(r, process, c, at);
     return true;
 }
 
 static bool
 answer_flush(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
 {
-    const telpher_rma_command flushed = {.op = TP_RMA_MSG_FLUSHED, .to = c->from};
+    const telpher_rma_command flushed = {.op = TP_RMA_CONTROL_FLUSHED, .to = c->from};
 
     if (r->run->link != NULL) {
         tp_rma_link_drain(r->run);
     }
-    tp_rma_progress_send(r->world, process, &flushed, NULL, 0);
+    tp_rma_control_send(r->world, process, &flushed, NULL, 0);
     return true;
 }
 
@@ -214,10 +215,11 @@ find_get(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c
 }
 
 static bool
-end_get(struct tp_rma_remote *r, uint32_t process, const struct tp_rma_delivery *l,
-        const void *data, size_t len)
+end_get(struct tp_rma_remote *r, uint32_t process, const struct tp_rma_delivery *d)
 {
-    struct tp_rma_get *get = find_get(r, process, &l->c);
+    struct tp_rma_get *get = find_get(r, process, d->command);
+    const void *data = d->data;
+    const size_t len = d->len;
     struct tp_rma_rank *rank;
 
     if (get == NULL || (data != NULL && len != get->len)) {
@@ -225,7 +227,7 @@ end_get(struct tp_rma_remote *r, uint32_t process, const struct tp_rma_delivery 
     }
     rank = get->rank;
     if (data != NULL && len != 0 && get->dst != NULL && get->far) {
-        const telpher_rma_command c = {.to = rank->index, .from = l->c.from};
+        const telpher_rma_command c = {.to = rank->index, .from = d->command->from};
 
         tp_rma_link_put(r->run, get->dst, data, len, &c);
     } else if (data != NULL && len != 0 && get->dst != NULL) {
@@ -249,18 +251,7 @@ end_flush(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *
     return true;
 }
 
-/* ---- agents ---- */
-
-/* No more is done than was sent, and nothing is undone. */
-static bool
-take_credit(struct tp_rma_process *p, uint32_t done)
-{
-    if (done - p->acked > p->sent - p->acked) {
-        return false;
-    }
-    p->acked = done;
-    return true;
-}
+/* ---- control messages ---- */
 
 static void
 take_card(struct tp_rma_process *p, uint32_t turn, const uint8_t *card, size_t len)
@@ -270,7 +261,7 @@ take_card(struct tp_rma_process *p, uint32_t turn, const uint8_t *card, size_t l
     p->card_lens[turn] = p->cards[turn] != NULL ? len : 0;
 }
 
-/* What it says is looked at when this process comes to the launch. */
+/* Its fields are compared when this process begins the launch. */
 static void
 take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t len)
 {
@@ -287,7 +278,7 @@ take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t le
         hello.status = (uint32_t)TELPHER_ERR_VERSION;
         snprintf(hello.words, sizeof(hello.words), "it has another library");
     }
-    if ((int32_t)(hello.serial - w->serial) >= 0) { /* else it is over */
+    if ((int32_t)(hello.serial - w->serial) >= 0) { /* else that launch is over */
         p->hellos[hello.serial % 2] = hello;
         take_card(p, hello.serial % 2, (const uint8_t *)body + head, len - head);
     }
@@ -313,7 +304,7 @@ take_failure(struct tp_rma_run *run, uint32_t process, const telpher_rma_command
     int32_t status = (int32_t)c->tag;
     char *words = take_words(body, len);
 
-    atomic_store(&run->remote->told, true); /* who failed has told all */
+    atomic_store(&run->remote->told, true); /* the sender told all processes */
     tp_rma_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s",
                     process, words != NULL ? words : telpher_status_text(status));
     tp_free(words);
@@ -327,104 +318,82 @@ take_done(struct tp_rma_process *p, const void *body, size_t len)
     p->table = len > 1 ? take_words(body, len) : NULL;
 }
 
-/* @return false: this cannot be */
-static bool
-do_agent(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *l,
-         const void *data, size_t len)
+static void
+take_arrival(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *d)
 {
-    struct tp_rma_process *p = &r->world->processes[process];
-    const telpher_rma_command *c = &l->c;
+    void *body = d->body;
+
+    if (body == NULL && d->len != 0) {
+        body = tp_memdup(d->data, d->len, "arrival");
+    }
+    d->body = NULL;
+    tp_rma_spread_arrived(r, process, d->command, body, d->len);
+}
+
+/* @return false: no process that works would send it */
+static bool
+do_control(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *d)
+{
+    const telpher_rma_command *c = d->command;
 
     switch (c->op) {
-    case TP_RMA_MSG_GOT:
-        return end_get(r, process, l, data, len);
-    case TP_RMA_MSG_FLUSHED:
+    case TP_RMA_CONTROL_GOT:
+        return end_get(r, process, d);
+    case TP_RMA_CONTROL_FLUSHED:
         return end_flush(r, process, c);
-    case TP_RMA_MSG_CREDIT:
-        return take_credit(p, (uint32_t)c->number);
-    case TP_RMA_MSG_ARRIVED:
-        if (l->data == NULL && len != 0) {
-            l->data = tp_memdup(data, len, "arrival");
-        }
-        tp_rma_spread_arrived(r, process, c, l->data, len);
-        l->data = NULL;
+    case TP_RMA_CONTROL_ARRIVED:
+        take_arrival(r, process, d);
         return true;
-    case TP_RMA_MSG_DONE:
-        take_done(p, data, len);
+    case TP_RMA_CONTROL_DONE:
+        take_done(&r->world->processes[process], d->data, d->len);
         return true;
-    case TP_RMA_MSG_QUIET:
-    case TP_RMA_MSG_ASK:
+    case TP_RMA_CONTROL_QUIET:
+    case TP_RMA_CONTROL_ASK:
         return tp_rma_deadlock_take(r, process, c);
-    case TP_RMA_MSG_FAILED:
-        take_failure(r->run, process, c, data, len);
+    case TP_RMA_CONTROL_FAILED:
+        take_failure(r->run, process, c, d->data, d->len);
         return true;
     default:
         return false;
     }
 }
 
-static void
-count_consumed(struct tp_rma_remote *r, uint32_t process)
-{
-    struct tp_rma_process *p = &r->world->processes[process];
-    const telpher_rma_command credit = {.op = TP_RMA_MSG_CREDIT,
-                                        .number = p->consumed + 1};
-
-    p->consumed++;
-    if (p->consumed - p->told >= TP_RMA_CREDIT_EACH) {
-        p->told = p->consumed;
-        tp_rma_progress_send(r->world, process, &credit, NULL, 0);
-    }
-}
-
 static bool
-do_command(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *l,
-           const void *data, size_t len)
+do_command(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *d)
 {
-    const telpher_rma_command *c = &l->c;
-    bool good;
+    const telpher_rma_command *c = d->command;
 
-    if (c->op >= TELPHER_RMA_COMMAND_AGENTS) {
-        return do_agent(r, process, l, data, len);
-    }
     switch (c->op) {
     case TELPHER_RMA_COMMAND_PUT:
-        good = put(r->run, l, data, len);
-        break;
+        return put(r->run, d);
     case TELPHER_RMA_COMMAND_VALUE:
-        good = put_value(r->run, c);
-        break;
+        return put_value(r->run, c);
     case TELPHER_RMA_COMMAND_NOTIFY:
-        good = notify(r->run, c);
-        break;
+        return notify(r->run, c);
     case TELPHER_RMA_COMMAND_GET:
-        good = give(r, process, c);
-        break;
+        return give(r, process, c);
     case TELPHER_RMA_COMMAND_FLUSH:
-        good = answer_flush(r, process, c);
-        break;
+        return answer_flush(r, process, c);
     case TELPHER_RMA_COMMAND_RETURNED:
-        good = rank_returned(r->run, process, c);
-        break;
+        return rank_returned(r->run, process, c);
     default:
-        good = false;
+        return do_control(r, process, d);
     }
-    count_consumed(r, process);
-    return good;
 }
 
 void
-tp_rma_command_take(struct tp_rma_world *w, uint32_t process, struct tp_rma_delivery *l,
-                    const void *data, size_t len)
+tp_rma_command_take(struct tp_rma_world *w, uint32_t process, struct tp_rma_delivery *d)
 {
-    if (l->c.op == TP_RMA_MSG_HELLO && l->status == TELPHER_OK) {
-        take_hello(w, process, data, len);
-    } else if (l->c.op == TP_RMA_MSG_LEFT) {
-        w->processes[process].left = l->c.tag;
-    } else if (tp_rma_is_of_launch(w, &l->c) && l->status == TELPHER_OK) {
-        w->run->remote->came += tp_rma_deadlock_counts(l->c.op);
-        if (!do_command(w->run->remote, process, l, data, len)) {
-            tp_rma_command_refuse(w->run, process, &l->c);
+    const telpher_rma_command *c = d->command;
+
+    if (c->op == TP_RMA_CONTROL_HELLO) {
+        take_hello(w, process, d->data, d->len);
+    } else if (c->op == TP_RMA_CONTROL_LEFT) {
+        w->processes[process].left = c->tag;
+    } else if (tp_rma_is_of_launch(w, c)) {
+        w->run->remote->came += tp_rma_deadlock_counts(c->op);
+        if (!do_command(w->run->remote, process, d)) {
+            tp_rma_command_refuse(w->run, process, c);
         }
     }
 }

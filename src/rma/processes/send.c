@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands on their way to other processes: one message of the core each. Small data travels
- * behind its command; large data is sent from where it lies. A process has at most TP_RMA_CREDIT
- * commands under way to another, so that what both keep is bounded.
+ * Sends commands of ranks and control messages to other processes: one ordered message of
+ * libtelpher each. Small data travels behind its command; large data is sent from where it
+ * lies. Commands use the credits of their handler, so that what both sides keep is bounded;
+ * a command without a credit waits with the rank that posts it. Control messages answer
+ * commands or end a launch: they must not wait, and have no credits.
  */
 #include <string.h>
 
@@ -14,7 +16,7 @@
 
 /* ---- messages ---- */
 
-/* What is not sent will be missed. Of a process that is lost we are told elsewhere. */
+/* A message that is not sent fails the launch; tp_rma_remote_look_for_lost() sees lost peers. */
 static void
 check_sent(struct tp_rma_world *w, uint32_t process, telpher_status status)
 {
@@ -55,7 +57,7 @@ send_inline(struct tp_rma_world *w, uint32_t process, const telpher_rma_command 
     if (len != 0) {
         memcpy(params + sizeof(*c), data, len);
     }
-    return telpher_msg_send(w->ctx, process, TP_RMA_REMOTE_HANDLER, params,
+    return telpher_msg_send(w->ctx, process, tp_rma_handler_of(c->op), params,
                             sizeof(*c) + len, NULL, 0, NULL, NULL);
 }
 
@@ -67,7 +69,7 @@ free_body(void *user, telpher_status status, size_t len)
     tp_free(user);
 }
 
-/* A body that does not fit lives until it has left. */
+/* A body that does not fit inline is copied: it lives until the send completes. */
 static telpher_status
 send_body(struct tp_rma_world *w, uint32_t process, const telpher_rma_command *c,
           const void *body, size_t len)
@@ -84,7 +86,7 @@ send_body(struct tp_rma_world *w, uint32_t process, const telpher_rma_command *c
     stamped = stamp(w, c);
     xfer.on_done = free_body;
     xfer.user = copy;
-    status = telpher_msg_send(w->ctx, process, TP_RMA_REMOTE_HANDLER, &stamped,
+    status = telpher_msg_send(w->ctx, process, tp_rma_handler_of(c->op), &stamped,
                               sizeof(stamped), &buffer, 1, &xfer, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         tp_free(copy);
@@ -93,8 +95,8 @@ send_body(struct tp_rma_world *w, uint32_t process, const telpher_rma_command *c
 }
 
 void
-tp_rma_progress_send(struct tp_rma_world *w, uint32_t process,
-                     const telpher_rma_command *c, const void *body, size_t len)
+tp_rma_control_send(struct tp_rma_world *w, uint32_t process,
+                    const telpher_rma_command *c, const void *body, size_t len)
 {
     if (!w->processes[process].lost) {
         check_sent(w, process,
@@ -105,12 +107,12 @@ tp_rma_progress_send(struct tp_rma_world *w, uint32_t process,
 }
 
 void
-tp_rma_progress_tell(struct tp_rma_world *w, const telpher_rma_command *c,
-                     const void *body, size_t len)
+tp_rma_control_broadcast(struct tp_rma_world *w, const telpher_rma_command *c,
+                         const void *body, size_t len)
 {
     for (uint32_t i = 0; i < w->count; i++) {
         if (i != w->process) {
-            tp_rma_progress_send(w, i, c, body, len);
+            tp_rma_control_send(w, i, c, body, len);
         }
     }
 }
@@ -127,8 +129,8 @@ memory_is_free(void *user, telpher_status status, size_t len)
     p->under_way--;
 }
 
-/* Sends from where the data lies; nobody ends before it is free again. @p near  the host may
- * touch it */
+/* Sends from where the data lies; the launch does not end before the send completes.
+ * @p near  the processor may read it */
 static void
 send_data(struct tp_rma_world *w, uint32_t process, const telpher_rma_command *c,
           const void *data, size_t len, bool near)
@@ -150,7 +152,7 @@ send_data(struct tp_rma_world *w, uint32_t process, const telpher_rma_command *c
     xfer.on_done = memory_is_free;
     xfer.user = p;
     p->under_way++;
-    status = telpher_msg_send(w->ctx, process, TP_RMA_REMOTE_HANDLER, &stamped,
+    status = telpher_msg_send(w->ctx, process, tp_rma_handler_of(c->op), &stamped,
                               sizeof(stamped), &buffer, 1, &xfer, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         p->under_way--;
@@ -168,10 +170,10 @@ is_near(const struct tp_rma_remote *r, const telpher_rma_command *c)
 }
 
 void
-tp_rma_progress_give(struct tp_rma_remote *r, uint32_t process,
-                     const telpher_rma_command *c, const void *src)
+tp_rma_answer_get(struct tp_rma_remote *r, uint32_t process,
+                  const telpher_rma_command *c, const void *src)
 {
-    const telpher_rma_command got = {.op = TP_RMA_MSG_GOT,
+    const telpher_rma_command got = {.op = TP_RMA_CONTROL_GOT,
                                      .from = c->to,
                                      .to = c->from,
                                      .len = c->len,
@@ -227,8 +229,8 @@ begin_get(struct tp_rma_remote *r, uint32_t process, telpher_rma_command *c)
 
 /* ---- commands ---- */
 
-/* The launch has failed: nobody waits for what comes of it, perhaps nobody is there to take
- * it, and of ranks that return now others would think that they are the reason. */
+/* After a failure commands are dropped: their effect does not matter, the peer may be lost,
+ * and a RETURNED would look like the reason of the failure. */
 static void
 forget(const telpher_rma_command *c)
 {
@@ -243,7 +245,6 @@ send_command(struct tp_rma_remote *r, uint32_t process,
 {
     telpher_rma_command c = *command;
 
-    r->world->processes[process].sent++;
     if (c.op == TELPHER_RMA_COMMAND_PUT) {
         const void *src = (const void *)(uintptr_t)c.local;
 
@@ -257,9 +258,9 @@ send_command(struct tp_rma_remote *r, uint32_t process,
 }
 
 static bool
-has_credit(const struct tp_rma_process *p)
+has_credit(const struct tp_rma_remote *r, uint32_t process)
 {
-    return p->lost || p->sent - p->acked < TP_RMA_CREDIT;
+    return telpher_msg_credits(r->world->ctx, process, TP_RMA_COMMAND_HANDLER) != 0;
 }
 
 static bool
@@ -268,7 +269,7 @@ tell_return(struct tp_rma_remote *r, const telpher_rma_command *c)
     struct tp_rma_world *w = r->world;
 
     for (uint32_t i = 0; i < w->count; i++) {
-        if (i != w->process && !has_credit(&w->processes[i])) {
+        if (i != w->process && !has_credit(r, i)) {
             return false;
         }
     }
@@ -286,7 +287,7 @@ tp_rma_remote_execute(struct tp_rma_remote *r, const telpher_rma_command *c)
     uint32_t process;
 
     tp_assert_locked(&r->role);
-    tp_rma_remote_tell_failure(r); /* before anything that may follow from it */
+    tp_rma_remote_tell_failure(r); /* before what the failure causes */
     if (atomic_load(&r->run->status) != TELPHER_OK) {
         forget(c);
         return true;
@@ -299,7 +300,7 @@ tp_rma_remote_execute(struct tp_rma_remote *r, const telpher_rma_command *c)
         return tell_return(r, c);
     }
     process = tp_rma_process_of(r->run, c->to);
-    if (!has_credit(&r->world->processes[process])) {
+    if (!has_credit(r, process)) {
         return false;
     }
     if (!r->world->processes[process].lost) {

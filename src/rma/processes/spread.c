@@ -114,14 +114,14 @@ tp_rma_spread_tell(struct tp_rma_remote *r, const struct tp_rma_group *group,
                    uint32_t phase, const void *body, size_t len)
 {
     const struct tp_rma_spread *s = group->spread;
-    telpher_rma_command c = {.op = TP_RMA_MSG_ARRIVED,
+    telpher_rma_command c = {.op = TP_RMA_CONTROL_ARRIVED,
                              .tag = phase,
                              .where = group->number,
                              .number = s->generation};
 
     for (uint32_t i = 0; i < r->world->count; i++) {
         if (s->has[i] != 0 && i != r->world->process) {
-            tp_rma_progress_send(r->world, i, &c, body, len);
+            tp_rma_control_send(r->world, i, &c, body, len);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several processes: joining them, and what a launch has of them. Between launches the
- * context lies still; what comes then waits in it.
+ * The job of processes: joining it, and a launch's part of it. Between launches nothing drives
+ * the context; messages that arrive then wait in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static pid_t own_pid;
 /* ---- children ---- */
 
 /* A kernel may call fork(). The child has one thread and shares its parent's connections,
- * which it must not touch: for it the launch has failed, and no lock is held. */
+ * which it must not touch: in it the launch has failed, and no lock is held. */
 static void
 in_child(void)
 {
@@ -75,8 +75,8 @@ join(telpher_context **ret_ctx, telpher_error *err)
     return status;
 }
 
-/* A kernel calls exit(): for the others that is a death, and nobody here goes on to use what
- * the libraries now take down. */
+/* A kernel calls exit(): other processes see a death, and no thread here may go on to use what
+ * the libraries destroy now. */
 static bool
 is_in_use(void)
 {
@@ -116,7 +116,7 @@ world_free(struct tp_rma_world *w)
     tp_free(w);
 }
 
-/* With its context. What came for the next launch is kept until then, also without a job. */
+/* Ends with its context: hellos of the next launch are kept though no job exists. */
 static void
 world_end(void *user)
 {
@@ -142,7 +142,7 @@ world_make(telpher_context *ctx)
     w->process = telpher_context_rank(ctx);
     w->count = telpher_context_size(ctx);
     w->processes = tp_alloc_array(w->count, sizeof(*w->processes), "processes");
-    if (w->processes == NULL ||
+    if (w->processes == NULL || tp_rma_receive_start(w) != TELPHER_OK ||
         telpher_context_at_end(ctx, world_end, w) != TELPHER_OK) {
         world_free(w);
         return NULL;
@@ -151,9 +151,7 @@ world_make(telpher_context *ctx)
         size_t most = telpher_msg_params_max(ctx, i) - sizeof(telpher_rma_command);
 
         w->processes[i].inline_max = TP_MIN(most, (size_t)TP_RMA_INLINE_MAX);
-        tp_list_init(&w->processes[i].landings);
     }
-    tp_rma_delivery_listen(w);
     return w;
 }
 
@@ -181,26 +179,41 @@ find_world(telpher_context *ctx, struct tp_rma_world **ret_world)
     return TELPHER_OK;
 }
 
+/* The lock is held. *ret_world is NULL if this process is alone. */
+static telpher_status
+open_locked(telpher_context *ctx, struct tp_rma_world **ret_world, telpher_error *err)
+{
+    telpher_status status;
+
+    *ret_world = NULL;
+    if (ctx == NULL && has_launcher()) {
+        status = join(&ctx, err);
+        if (status != TELPHER_OK) {
+            return status;
+        }
+    }
+    if (ctx == NULL || telpher_context_size(ctx) == 1) {
+        return TELPHER_OK;
+    }
+    status = find_world(ctx, ret_world);
+    if (status != TELPHER_OK && err != NULL) {
+        err->code = status;
+        snprintf(err->text, sizeof(err->text), "cannot join the job of processes: %s",
+                 telpher_status_text(status));
+    }
+    return status;
+}
+
 telpher_status
 tp_rma_world_open(telpher_context *ctx, struct tp_rma_world **ret_world,
                   telpher_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    telpher_status status = TELPHER_OK;
+    telpher_status status;
 
-    *ret_world = NULL;
     pthread_once(&once, watch_for_children);
     tp_mutex_lock(&lock);
-    if (ctx == NULL && has_launcher()) {
-        status = join(&ctx, err);
-    }
-    if (status == TELPHER_OK && ctx != NULL && telpher_context_size(ctx) > 1) {
-        status = find_world(ctx, ret_world);
-        if (status != TELPHER_OK && err != NULL) {
-            err->code = status;
-            snprintf(err->text, sizeof(err->text), "no room for jobs of processes");
-        }
-    }
+    status = open_locked(ctx, ret_world, err);
     tp_mutex_unlock(&lock);
     return status;
 }
