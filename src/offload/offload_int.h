@@ -12,11 +12,11 @@
 
 #include "base/container/buf.h"
 #include "base/container/list.h"
+#include "base/container/frame_ring.h"
 #include "base/os/clock.h"
 #include "base/os/process.h"
 #include "base/os/thread.h"
 #include "offload/message.h"
-#include "offload/ring.h"
 
 /** Tags on communicators that only we know, save the greeting's. */
 enum {
@@ -167,6 +167,10 @@ telpher_status tp_offload_tree_merge(const struct tp_offload_tree *tree,
 
 /* group.c: workers as their parents see them */
 enum { TP_OFFLOAD_SEND_SLOTS = 256, TP_OFFLOAD_REPORT_EVERY = 64 };
+enum {
+    TP_OFFLOAD_RING_BYTES = 128 << 10, /* of memory shared with worker 0 */
+    TP_OFFLOAD_RING_FRAME_MAX = 32 << 10 /* [bytes] of one launch there */
+};
 #define TP_OFFLOAD_WINDOW_BYTES (1024u * 1024)
 #define TP_OFFLOAD_REPORT_BYTES (256u * 1024)
 /** [bytes] of a message that MPIs send at once: longer ones may need both sides in MPI. */
@@ -224,7 +228,7 @@ struct tp_offload_group {
     struct tp_buf
         scratch; /**< the records of a call; sent from here when they are short */
     struct tp_buf message; /**< a copy of others */
-    struct tp_offload_ring ring; /**< to worker 0, if that is of this machine */
+    struct tp_frame_ring ring; /**< to worker 0, if that is of this machine */
     struct tp_list backlog;
     bool is_sending; /**< the backlog; by way of a gate it may come back to itself */
     /* receiving */

@@ -203,7 +203,7 @@ tp_offload_group_destroy(struct tp_offload_group *g)
     if (g->local != MPI_COMM_NULL && all_back) {
         PMPI_Comm_free(&g->local);
     }
-    tp_offload_ring_close(&g->ring);
+    tp_frame_ring_close(&g->ring);
     tp_offload_names_fini(&g->names);
     tp_free(g->pool);
     if (all_back) {

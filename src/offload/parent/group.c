@@ -178,14 +178,15 @@ offer_ring(struct tp_offload_group *g, const struct tp_process *mine,
     int fd = -1, taken = 0;
 
     if (tp_offload_settings()->shared && tp_process_is_like(mine, worker) &&
-        tp_offload_ring_create(&g->ring, &fd, &name) != TELPHER_OK) {
+        tp_frame_ring_create(&g->ring, "telpher-launches", TP_OFFLOAD_RING_BYTES,
+                             TP_OFFLOAD_RING_FRAME_MAX, &fd, &name) != TELPHER_OK) {
         name.size = 0;
     }
     PMPI_Send(&name, sizeof(name), MPI_BYTE, 0, TP_OFFLOAD_TAG_NAMES, g->control);
     PMPI_Recv(&taken, 1, MPI_INT, 0, TP_OFFLOAD_TAG_NAMES, g->control,
               MPI_STATUS_IGNORE);
     if (!taken) {
-        tp_offload_ring_close(&g->ring);
+        tp_frame_ring_close(&g->ring);
     }
     if (fd >= 0) {
         close(fd);

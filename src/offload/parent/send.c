@@ -239,8 +239,8 @@ send_now(struct tp_offload_group *g, uint64_t number, bool *ret_done)
 }
 
 /*
- * Sends all of a call by the memory that is shared with worker 0, where it has room there. A
- * call never goes both ways: its parts would come in any order.
+ * Sends a whole call by the ring that is shared with worker 0, if it has room. A call never
+ * uses both the ring and MPI: its parts would arrive in any order.
  */
 static telpher_status
 send_shared(struct tp_offload_group *g, uint64_t number, bool *ret_done)
@@ -252,27 +252,27 @@ send_shared(struct tp_offload_group *g, uint64_t number, bool *ret_done)
 
     *ret_done = false;
     if (g->ring.memory == NULL ||
-        len > TP_OFFLOAD_RING_MESSAGE_MAX - sizeof(struct tp_offload_head) ||
+        len > TP_OFFLOAD_RING_FRAME_MAX - sizeof(struct tp_offload_head) ||
         !tp_offload_send_has_credit(g, len + TP_OFFLOAD_HEADER_MAX)) {
         return TELPHER_OK;
     }
     h.len = (uint32_t)len;
     h.total = len;
     len += sizeof(struct tp_offload_head);
-    room = tp_offload_ring_reserve(&g->ring, (uint32_t)len);
-    if (room == NULL) {
-        return TELPHER_OK;
+    status = tp_frame_ring_reserve(&g->ring, (uint32_t)len, &room);
+    if (status != TELPHER_OK) {
+        return status == TELPHER_ERR_AGAIN ? TELPHER_OK : status;
     }
     status = write_header(g, &h, room);
-    if (status == TELPHER_OK) {
-        if (h.len != 0) {
-            memcpy(room + sizeof(struct tp_offload_head), tp_buf_data(&g->scratch),
-                   h.len);
-        }
-        tp_offload_ring_put(&g->ring, (uint32_t)len);
-        *ret_done = true;
+    if (status != TELPHER_OK) {
+        return status;
     }
-    return status;
+    if (h.len != 0) {
+        memcpy(room + sizeof(struct tp_offload_head), tp_buf_data(&g->scratch), h.len);
+    }
+    tp_frame_ring_commit(&g->ring, (uint32_t)len);
+    *ret_done = true;
+    return TELPHER_OK;
 }
 
 /* Reports are looked for where there is no credit; one that is on its way is worth a moment. */

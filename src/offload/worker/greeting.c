@@ -96,7 +96,8 @@ hear_ring(struct worker *w, int root)
     PMPI_Recv(&name, sizeof(name), MPI_BYTE, root, TP_OFFLOAD_TAG_NAMES, w->control,
               MPI_STATUS_IGNORE);
     taken = name.size != 0 && tp_offload_settings()->shared &&
-            tp_offload_ring_open(&w->shared, &name) == TELPHER_OK;
+            tp_frame_ring_open(&w->shared, TP_OFFLOAD_RING_BYTES,
+                               TP_OFFLOAD_RING_FRAME_MAX, &name) == TELPHER_OK;
     w->by_memory.source = root;
     tp_debug("offload", "launches of parent %d by %s", root, taken ? "memory" : "MPI");
     PMPI_Send(&taken, 1, MPI_INT, root, TP_OFFLOAD_TAG_NAMES, w->control);
@@ -205,7 +206,7 @@ void
 tp_offload_worker_fini(struct worker *w)
 {
     tp_offload_watch_remove(w);
-    tp_offload_ring_close(&w->shared);
+    tp_frame_ring_close(&w->shared);
     tp_offload_table_destroy(&w->table);
     tp_offload_parts_fini(&w->parts);
     tp_free(w->consumed);

@@ -28,7 +28,7 @@ static telpher_status
 take_shared(struct worker *w, struct incoming **ret_in)
 {
     struct incoming *in = &w->by_memory;
-    telpher_status status = tp_offload_ring_get(&w->shared, &in->data);
+    telpher_status status = tp_frame_ring_peek(&w->shared, &in->data);
 
     in->len = w->shared.len;
     *ret_in = status == TELPHER_OK ? in : NULL;
@@ -40,7 +40,7 @@ static bool
 look_shared(const struct worker *w)
 {
     for (int i = 0; i < SHARED_LOOKS; i++) {
-        if (tp_offload_ring_has(&w->shared)) {
+        if (tp_frame_ring_has(&w->shared)) {
             return true;
         }
     }
@@ -191,7 +191,8 @@ tp_offload_worker_receive(struct worker *w)
             status = handle(w, in);
         }
         if (in == &w->by_memory) {
-            tp_offload_ring_drop(&w->shared);
+            tp_frame_ring_consume(&w->shared);
+            tp_frame_ring_release(&w->shared);
         } else if (status == TELPHER_OK && !w->ended) {
             status = post(w, in);
             at++;

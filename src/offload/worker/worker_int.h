@@ -43,7 +43,7 @@ struct worker {
     bool ended;
     uint32_t end_flags; /**< of the record that said so */
     struct incoming ring[WORKER_RECEIVES];
-    struct tp_offload_ring shared; /**< at worker 0: from a parent of this machine */
+    struct tp_frame_ring shared; /**< at worker 0: from a parent of this machine */
     struct incoming by_memory; /**< what came by it */
     struct tp_list held;
     uint64_t held_bytes;
