@@ -77,7 +77,7 @@ telpher_msg_handler_ordered(telpher_context *ctx, uint32_t handler, uint32_t cre
 
 /**
  * How many messages may be sent to @p handler of @p rank now. Credits come back in progress, in
- * batches of half of them.
+ * batches of a quarter of them.
  * @return UINT32_MAX where there is no limit, or where telpher_msg_send() returns an error
  *         other than TELPHER_ERR_AGAIN. Threads: the context's. Since: 0.1.
  */

@@ -71,7 +71,7 @@ consume(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
     if (parcel->header.how != TP_COMM_INSIDE) {
         return;
     }
-    h.b = tp_credits_consume(&ch->credits, CREDITS);
+    h.b = tp_credits_consume(&ch->credits, CREDITS / 2);
     if (h.b != 0) {
         tp_comm_post(ch->peer, &h);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Credits bound what a receiver must keep: a sender has at most `max` messages of one flow in
- * flight, and the receiver returns credits in batches of half of that. Channels and ordered
- * messages use them. Either side checks that the other keeps to them.
+ * flight, and the receiver returns credits in batches. Channels and ordered messages use them.
+ * Either side checks that the other keeps to them.
  */
 #ifndef TELPHER_CORE_COMM_CREDIT_H
 #define TELPHER_CORE_COMM_CREDIT_H
@@ -30,12 +30,12 @@ tp_credits_receive(struct tp_credits *c, uint32_t max)
 
 /** One that came was consumed. @return how many credits to return to the peer now, or 0 */
 static inline uint32_t
-tp_credits_consume(struct tp_credits *c, uint32_t max)
+tp_credits_consume(struct tp_credits *c, uint32_t batch)
 {
     uint32_t count = ++c->to_return;
 
     c->queued--;
-    if (count < (max + 1) / 2) {
+    if (count < batch) {
         return 0;
     }
     c->to_return = 0;

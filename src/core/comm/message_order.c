@@ -58,7 +58,7 @@ tp_message_return_credit(struct tp_comm_peer *peer, uint32_t handler)
     if (h->credits == 0) {
         return;
     }
-    header.b = tp_credits_consume(&h->flows[peer->rank], h->credits);
+    header.b = tp_credits_consume(&h->flows[peer->rank], (h->credits + 3) / 4);
     if (header.b != 0) {
         tp_comm_post(peer, &header);
     }
