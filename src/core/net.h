@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The message side of the transport waist: what a job of ranks asks of a network. A
- * transport fills one table; core/comm calls through it. There are two kinds of message.
- * An *eager* one carries its data inside and is copied by send(). A *bulk* one announces
- * data that stays where it is until the receiver has named a place for it: so nothing large
- * is ever buffered, and a receiver that is late holds up nobody but its own sender.
+ * transport fills one table. The engine of core/comm (rndv.h) calls through it; users of
+ * messages call the engine.
  *
- * Messages of one pair of ranks, eager and bulk together, are announced in the order they
- * were sent. The data of bulk messages may finish in any order.
+ * An eager message carries its data and is copied by send(). A rendezvous moves data that
+ * stays in the sender's memory until the receiver has named a destination, so nothing large
+ * is buffered. The engine owns that protocol: its frames (RTS, CTS, reject, done) travel by
+ * control(); a transport only moves the data, by write_data() or get() or both. A transport
+ * with a rendezvous of its own (UCX) supplies send_bulk, recv_bulk and drop_bulk instead.
  *
- * Threads: one thread at a time per tp_net. Callbacks come from progress() and from no other
- * call; they may call send, send_bulk, recv_bulk, drop_bulk and give_up, not progress or destroy.
- * Nothing blocks, and once a peer is connected nothing on the eager path allocates, locks
- * or makes a system call that it could avoid.
+ * Messages and frames of one pair of ranks arrive in the order they were sent. The data of
+ * rendezvous may finish in any order.
+ *
+ * Threads: one thread at a time per tp_net. Events come from progress(); data_left() also
+ * from write_data(). They may call everything but progress and destroy. Nothing blocks, and
+ * once a peer is connected nothing on the eager path allocates, locks or makes a system
+ * call that it could avoid.
  */
 #ifndef TELPHER_CORE_NET_H
 #define TELPHER_CORE_NET_H
@@ -28,11 +32,13 @@
 
 enum {
     TP_NET_HEADER_MAX = 128, /**< [bytes] of a message's header */
+    TP_NET_CONTROL_MAX = 160, /**< [bytes] of a frame of the engine */
     TP_NET_CARD_MAX = 1024, /**< [bytes] of what a rank tells the others of itself */
 };
 
 struct tp_net;
-/** An announced bulk message, the transport's, until recv_bulk's end or drop_bulk. */
+struct tp_rndv;
+/** A rendezvous that a peer offers: of the engine, or of a transport with its own. */
 struct tp_net_bulk;
 
 /** Something under way; the caller's, borrowed until done. */
@@ -58,28 +64,45 @@ tp_net_op_lose(struct tp_net_op **op)
     return lost != NULL;
 }
 
-/** What a transport tells. All are called from progress(). */
+/** What a transport reports. The engine passes the first three on to its user. */
 struct tp_net_events {
     /** An eager message; everything is borrowed until return, @p data has any alignment. */
     void (*on_message)(void *user, uint32_t from, const void *header, size_t header_len,
                        const void *data, size_t len);
-    /** A bulk message of @p len bytes was announced: recv_bulk or drop_bulk, now or later. */
+    /** A peer offers @p len bytes by rendezvous: receive or reject it, now or later. */
     void (*on_bulk)(void *user, uint32_t from, const void *header, size_t header_len,
                     uint64_t len, struct tp_net_bulk *bulk);
     /**
      * The peer is gone, once per peer: it died, or said goodbye (@p why is OK where that can
-     * be told). All operations that need it are done with PEER_LOST
-     * before this call; its announced bulks not taken yet are void, and are not to be
-     * dropped. Later sends return PEER_LOST.
+     * be told). A transport uses no memory of its operations any more. To the engine's user:
+     * all operations that need the peer are done with PEER_LOST before this call; offers
+     * not taken yet are void, and are not to be rejected. Later sends return PEER_LOST.
      */
     void (*on_lost)(void *user, uint32_t peer, telpher_status why);
+
+    /* The rest is between transports and the engine. */
+
+    /** A frame sent by control(). @p data_len bytes of data with id 0 follow it. */
+    void (*on_control)(void *user, uint32_t from, const void *frame, size_t len,
+                       size_t data_len);
+    /**
+     * Where data goes of which @p left bytes, more than 0, are still to come in this part.
+     * @param ret_room  [bytes] wanted, at most @p left; the rest is skipped
+     * @return false: the peer broke the protocol. The engine has given it up.
+     */
+    bool (*data_at)(void *user, uint32_t from, uint32_t id, size_t left,
+                    uint8_t **ret_dst, size_t *ret_room);
+    /** The next @p len bytes of the data are in place, or were skipped. */
+    void (*data_came)(void *user, uint32_t from, uint32_t id, size_t len);
+    /** write_data() no longer borrows the next @p len bytes that it took with @p arg. */
+    void (*data_left)(void *user, void *arg, size_t len);
 };
 
 /** What a transport is made with. */
 struct tp_net_params {
     uint32_t rank, size; /**< of this process in the job */
     uint64_t job; /**< the same number in all ranks, another in every other job */
-    const struct tp_net_events *events; /**< kept */
+    const struct tp_net_events *events; /**< kept by a transport */
     void *user; /**< for the events */
     tp_ns lost_after; /**< a peer that is dead is noticed within this time; 0 = 1 s */
     bool copies; /**< data never goes straight from another process's memory */
@@ -116,22 +139,64 @@ struct tp_net_ops {
      */
     telpher_status (*send)(struct tp_net *net, uint32_t peer, const void *header,
                            size_t header_len, const void *data, size_t len);
+    /* ---- for the engine's rendezvous: NULL where the transport has its own ---- */
+
     /**
-     * Announces @p len > 0 bytes at @p src, borrowed until @p op is done; the header may be
+     * Sends a frame of the engine, in order with messages; @p data, of id 0, is sent after
+     * it as by write_data(), but copied where it cannot leave at once.
+     * @param len  at most TP_NET_CONTROL_MAX. @param data_len  at most first_max.
+     * @return OK, AGAIN, PEER_LOST
+     */
+    telpher_status (*control)(struct tp_net *net, uint32_t peer, const void *frame,
+                              size_t len, const void *data, size_t data_len);
+    /**
+     * Sends data to where the peer's engine wants that of @p id. NULL: get() serves all.
+     * What was taken stays borrowed until events->data_left() was called for it.
+     * @return [bytes] taken, 0: no room now, or the peer is lost
+     */
+    size_t (*write_data)(struct tp_net *net, uint32_t peer, uint32_t id,
+                         const void *src, size_t len, void *arg);
+    /** True if data given now to control() would leave at once. NULL: first_max is 0. */
+    bool (*is_idle)(struct tp_net *net, uint32_t peer);
+    /**
+     * Expects data of @p id at @p dst, in parts of its choice; data_came() reports one.
+     * NULL: data_at() is asked when data comes.
+     * @return [bytes] expected now; 0: the peer is lost
+     */
+    size_t (*expect_data)(struct tp_net *net, uint32_t peer, uint32_t id, void *dst,
+                          size_t len);
+    /** True if @p len bytes should be read by get() rather than asked for. Where there is no
+     *  write_data() all are. */
+    bool (*prefers_get)(struct tp_net *net, uint32_t peer, size_t len);
+    /**
+     * Copies out of the peer's memory.
+     * @return OK; UNSUPPORTED (no longer allowed), IO (the memory cannot be read),
+     *         PEER_LOST (on_lost follows)
+     */
+    telpher_status (*get)(struct tp_net *net, uint32_t peer, uint64_t address,
+                          void *dst, size_t len);
+
+    /* ---- a rendezvous of the transport's own: NULL where the engine has it ---- */
+
+    /**
+     * Offers @p len > 0 bytes at @p src, borrowed until @p op is done; the header may be
      * reused at once.
      * @return OK (op->done will be called), AGAIN, PEER_LOST, NO_MEMORY: not called.
      */
     telpher_status (*send_bulk)(struct tp_net *net, uint32_t peer, const void *header,
                                 size_t header_len, const void *src, size_t len,
                                 struct tp_net_op *op);
-    /** Brings the first @p len bytes, 1 up to what was announced, to @p dst, borrowed until
+    /** Brings the first @p len bytes, 1 up to what was offered, to @p dst, borrowed until
      *  @p op is done; the sender's op is then done as well. @p bulk is used up. */
     void (*recv_bulk)(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
                       size_t len, struct tp_net_op *op);
     /** The data is not wanted: the sender's op is done with CANCELED. */
     void (*drop_bulk)(struct tp_net *net, struct tp_net_bulk *bulk);
-    /** Gives a peer up that broke its word: all that is under way with it ends as if it had
-     *  died, on_lost included, at the next progress. */
+
+    /* ---- */
+
+    /** Gives up a peer that broke the protocol: all that is under way with it ends as if it
+     *  had died, on_lost included, at the next progress. */
     void (*give_up)(struct tp_net *net, uint32_t peer);
     /** Moves things on. @return how many things happened, 0 if none. */
     unsigned (*progress)(struct tp_net *net);
@@ -153,9 +218,12 @@ struct tp_net_ops {
 /** First member of every transport's object. */
 struct tp_net {
     const struct tp_net_ops *ops;
+    struct tp_rndv *rndv; /**< the engine's, set by it */
     size_t eager_max; /**< [bytes] of header and data of one eager message, >= 1024 */
     /** [bytes] from which bulk is better than eager, <= eager_max */
     size_t bulk_min;
+    size_t first_max; /**< [bytes] of data that may follow an RTS before its CTS */
+    uint32_t id_max; /**< of rendezvous data, 0 = any 32 bits */
     /** Device memory that bulks may come from and go to: a bit per enum telpher_mem_kind.
      *  Host is implied. */
     uint32_t kinds;

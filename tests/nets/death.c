@@ -90,7 +90,7 @@ take_next(void)
 {
     struct tp_net_bulk *bulk = the.bulks[the.taken++];
 
-    the.w->ops->recv_bulk(the.w->net, bulk, the.memory, SMALL, next_op());
+    tp_rndv_recv(the.w->net, bulk, the.memory, SMALL, next_op());
 }
 
 static void
@@ -119,7 +119,7 @@ on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
         MUST(w, the.announced < OPS);
         the.bulks[the.announced++] = bulk;
     } else {
-        w->ops->recv_bulk(w->net, bulk, the.memory, len, next_op());
+        tp_rndv_recv(w->net, bulk, the.memory, len, next_op());
     }
 }
 
@@ -143,8 +143,8 @@ send_bulks(struct world *w, uint32_t peer, unsigned count, size_t len)
         struct tp_net_op *op = next_op();
         telpher_status status;
 
-        UNTIL(w, (status = w->ops->send_bulk(w->net, peer, &i, sizeof(i), the.memory,
-                                             len, op)) != TELPHER_ERR_AGAIN);
+        UNTIL(w, (status = tp_rndv_send(w->net, peer, &i, sizeof(i), the.memory, len,
+                                        op)) != TELPHER_ERR_AGAIN);
         if (status == TELPHER_ERR_PEER_LOST) {
             the.begun--;
             return;
@@ -266,10 +266,10 @@ nap(struct world *w)
 {
     struct pollfd p = {.fd = w->ops->fd(w->net), .events = POLLIN};
 
-    if (p.fd >= 0 && w->ops->arm(w->net) == TELPHER_OK) {
+    if (p.fd >= 0 && tp_rndv_arm(w->net) == TELPHER_OK) {
         (void)poll(&p, 1, 10000);
     }
-    (void)w->ops->progress(w->net);
+    (void)tp_rndv_progress(w->net);
 }
 
 static void
@@ -290,7 +290,7 @@ notice(struct world *w)
     }
     MUST(w, w->lost[VICTIM] == 1 && the.ended == the.begun);
     MUST(w, w->ops->send(w->net, VICTIM, "", 1, NULL, 0) == TELPHER_ERR_PEER_LOST);
-    MUST(w, w->ops->send_bulk(w->net, VICTIM, "", 1, the.memory, 10, next_op()) ==
+    MUST(w, tp_rndv_send(w->net, VICTIM, "", 1, the.memory, 10, next_op()) ==
                 TELPHER_ERR_PEER_LOST);
     the.begun--;
     MUST(w, w->ops->connect(w->net, VICTIM, w->shared->cards[VICTIM],

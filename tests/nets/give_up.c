@@ -48,7 +48,7 @@ on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
     MUST(w, len == LEN);
     the.op.done = ended;
     the.announced = true;
-    w->ops->recv_bulk(w->net, bulk, the.memory, LEN, &the.op);
+    tp_rndv_recv(w->net, bulk, the.memory, LEN, &the.op);
 }
 
 static void
@@ -57,8 +57,8 @@ send_and_give_up(struct world *w)
     telpher_status status;
 
     the.op.done = ended;
-    UNTIL(w, (status = w->ops->send_bulk(w->net, 1, "x", 1, the.memory, LEN,
-                                         &the.op)) != TELPHER_ERR_AGAIN);
+    UNTIL(w, (status = tp_rndv_send(w->net, 1, "x", 1, the.memory, LEN, &the.op)) !=
+                 TELPHER_ERR_AGAIN);
     MUST(w, status == TELPHER_OK);
     UNTIL(w, atomic_load(&w->shared->words[BEGUN]) != 0);
     w->ops->give_up(w->net, 1);

@@ -212,7 +212,7 @@ on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
     (void)header_len;
     if (w->rank == 0 && from == HOSTILE && len <= BIG && the.op.done == NULL) {
         the.op.done = done;
-        w->ops->recv_bulk(w->net, bulk, the.memory, len, &the.op);
+        tp_rndv_recv(w->net, bulk, the.memory, len, &the.op);
     }
 }
 
@@ -228,8 +228,7 @@ be_hostile(struct world *w)
     UNTIL(w, link->in != NULL && link->out.fd < 0);
     write_nonsense(link);
     if (nonsense == ANSWERS_TAIL) { /* rank 0 finds out when it answers */
-        MUST(w,
-             w->ops->send_bulk(w->net, 0, "x", 1, the.memory, BIG, &op) == TELPHER_OK);
+        MUST(w, tp_rndv_send(w->net, 0, "x", 1, the.memory, BIG, &op) == TELPHER_OK);
     }
     while (nonsense == TAIL && link->in != NULL) { /* else we put it right ourselves */
         atomic_store(&link->in->tail, 1000);
@@ -243,7 +242,7 @@ read_nonsense(struct world *w)
 {
     if (nonsense != ANSWERS_TAIL) { /* something is under way to it */
         the.op.done = done;
-        MUST(w, w->ops->send_bulk(w->net, HOSTILE, "b", 1, the.memory, BIG, &the.op) ==
+        MUST(w, tp_rndv_send(w->net, HOSTILE, "b", 1, the.memory, BIG, &the.op) ==
                     TELPHER_OK);
     }
     world_send(w, HOSTILE, "x", 1, NULL, 0);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/trace/log.h"
+#include "core/comm/rndv.h"
 #include "transport/tcp/net_int.h"
 
 enum {
@@ -135,9 +136,9 @@ on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64
     (void)len;
     if (the.answer == WANTS) {
         the.in.done = received;
-        tp_tcp_net.recv_bulk(the.net, bulk, the.dst, WANT, &the.in);
+        tp_rndv_recv(the.net, bulk, the.dst, WANT, &the.in);
     } else if (the.answer == DROPS) {
-        tp_tcp_net.drop_bulk(the.net, bulk);
+        tp_rndv_reject(the.net, bulk);
     }
 }
 
@@ -153,12 +154,13 @@ on_lost(void *user, uint32_t peer, telpher_status why)
 static void
 start(enum answer answer)
 {
-    static const struct tp_net_events events = {on_message, on_bulk, on_lost};
+    static const struct tp_net_events events = {
+        .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
     const struct tp_net_params params = {.size = 2, .job = JOB, .events = &events};
 
     memset(&the, 0, sizeof(the));
     the.answer = answer;
-    assert_int_equal(tp_tcp_net.create(&params, &the.net, NULL), TELPHER_OK);
+    assert_int_equal(tp_rndv_create(&tp_tcp_net, &params, &the.net, NULL), TELPHER_OK);
 }
 
 /* Progresses until *what is not 0, or the other end is closed. */
@@ -170,8 +172,8 @@ until(const unsigned *what, int fd)
     ssize_t got = 1;
 
     while (*what == 0 && got != 0 && !tp_clock_passed(deadline)) {
-        (void)tp_tcp_net.arm(the.net); /* it looks everywhere */
-        (void)tp_tcp_net.progress(the.net);
+        (void)tp_rndv_arm(the.net); /* it looks everywhere */
+        (void)tp_rndv_progress(the.net);
         got = recv(fd, rest, sizeof(rest), MSG_DONTWAIT);
         got = got < 0 && errno == ECONNRESET ? 0 : got;
     }
@@ -223,7 +225,7 @@ send_frame(int fd, const struct tp_tcp_frame *f)
 
     (void)sendmsg(fd, &msg,
                   MSG_NOSIGNAL | MSG_DONTWAIT); /* it may be cut off already */
-    (void)tp_tcp_net.progress(the.net);
+    (void)tp_rndv_progress(the.net);
 }
 
 static void
@@ -238,12 +240,12 @@ test_frames(void **arg)
     start(t->answer);
     fd = come(&hello);
     while ((peer = tcp_net(the.net)->peers[1]) == NULL || !peer->accepted) {
-        (void)tp_tcp_net.arm(the.net);
-        (void)tp_tcp_net.progress(the.net);
+        (void)tp_rndv_arm(the.net);
+        (void)tp_rndv_progress(the.net);
     }
     the.out.done = sent;
     the.dst[WANT] = 0xa5;
-    assert_int_equal(tp_tcp_net.send_bulk(the.net, 1, "h", 1, the.src, SENT, &the.out),
+    assert_int_equal(tp_rndv_send(the.net, 1, "h", 1, the.src, SENT, &the.out),
                      TELPHER_OK);
     for (unsigned i = 0; i < FRAMES_MAX && t->frames[i].type != 0; i++) {
         send_frame(fd, &t->frames[i]);
@@ -258,7 +260,7 @@ test_frames(void **arg)
     assert_int_equal(tp_tcp_net.send(the.net, 1, "h", 1, NULL, 0),
                      TELPHER_ERR_PEER_LOST);
     close(fd);
-    tp_tcp_net.destroy(the.net);
+    tp_rndv_destroy(the.net);
 }
 
 static void
@@ -282,7 +284,7 @@ test_strangers(void **state)
         assert_null(tcp_net(the.net)->peers[1]);
         assert_int_equal(tcp_net(the.net)->strangers, 0);
         close(fd);
-        tp_tcp_net.destroy(the.net);
+        tp_rndv_destroy(the.net);
     }
 }
 
@@ -299,15 +301,15 @@ test_silent_ones(void **state)
     start(LEAVES);
     for (unsigned i = 0; i < SILENT; i++) {
         silent[i] = connect_here();
-        (void)tp_tcp_net.arm(the.net);
-        (void)tp_tcp_net.progress(the.net);
+        (void)tp_rndv_arm(the.net);
+        (void)tp_rndv_progress(the.net);
     }
     fd = come(&hello);
     while (peer == NULL || !peer->accepted) {
         char c;
 
-        (void)tp_tcp_net.arm(the.net);
-        (void)tp_tcp_net.progress(the.net);
+        (void)tp_rndv_arm(the.net);
+        (void)tp_rndv_progress(the.net);
         peer = tcp_net(the.net)->peers[1];
         assert_int_not_equal(recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK), 0); /* the end */
     }
@@ -317,7 +319,7 @@ test_silent_ones(void **state)
     for (unsigned i = 0; i < SILENT; i++) {
         close(silent[i]);
     }
-    tp_tcp_net.destroy(the.net);
+    tp_rndv_destroy(the.net);
 }
 
 int

@@ -163,7 +163,7 @@ talk_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
     take_mark(w, from, header, header_len, len, &mark);
     b = make_block(w, &mark);
     b->op.done = received;
-    w->ops->recv_bulk(w->net, bulk, b->memory + b->offset, len, &b->op);
+    tp_rndv_recv(w->net, bulk, b->memory + b->offset, len, &b->op);
 }
 
 static void
@@ -198,8 +198,8 @@ send_step(struct world *w, uint32_t peer, uint32_t step, size_t len)
         return;
     }
     b->op.done = sent;
-    UNTIL(w, (status = w->ops->send_bulk(w->net, peer, &header, header_len,
-                                         b->memory + b->offset, len, &b->op)) !=
+    UNTIL(w, (status = tp_rndv_send(w->net, peer, &header, header_len,
+                                    b->memory + b->offset, len, &b->op)) !=
                  TELPHER_ERR_AGAIN);
     MUST(w, status == TELPHER_OK);
 }
@@ -377,12 +377,12 @@ late_take(struct world *w, struct late *l)
         size_t want = late_want(w, i);
 
         if (want == 0) {
-            w->ops->drop_bulk(w->net, l->bulks[i]);
+            tp_rndv_reject(w->net, l->bulks[i]);
             dropped++;
         } else {
             memset(l->memory + (size_t)i * BULK_BYTES, 0xee, BULK_BYTES);
-            w->ops->recv_bulk(w->net, l->bulks[i], l->memory + (size_t)i * BULK_BYTES,
-                              want, &l->ops[i]);
+            tp_rndv_recv(w->net, l->bulks[i], l->memory + (size_t)i * BULK_BYTES, want,
+                         &l->ops[i]);
         }
     }
     UNTIL(w, l->ended == BULKS - dropped);
@@ -404,8 +404,8 @@ late_give(struct world *w, struct late *l)
         telpher_status status;
 
         fill(src, BULK_BYTES, i);
-        UNTIL(w, (status = w->ops->send_bulk(w->net, 1, &i, sizeof(i), src, BULK_BYTES,
-                                             &l->ops[i])) != TELPHER_ERR_AGAIN);
+        UNTIL(w, (status = tp_rndv_send(w->net, 1, &i, sizeof(i), src, BULK_BYTES,
+                                        &l->ops[i])) != TELPHER_ERR_AGAIN);
         MUST(w, status == TELPHER_OK);
     }
     UNTIL(w, l->ended == BULKS);
@@ -467,10 +467,10 @@ nap(struct world *w)
 {
     struct pollfd p = {.fd = w->ops->fd(w->net), .events = POLLIN};
 
-    if (p.fd >= 0 && w->ops->arm(w->net) == TELPHER_OK) {
+    if (p.fd >= 0 && tp_rndv_arm(w->net) == TELPHER_OK) {
         MUST(w, poll(&p, 1, 20000) == 1);
     }
-    (void)w->ops->progress(w->net);
+    (void)tp_rndv_progress(w->net);
 }
 
 static void
@@ -486,7 +486,7 @@ naps(struct world *w)
         }
         while (w->messages < i) {
             if (rand_r(&seed) % 8 == 0) {
-                (void)w->ops->progress(w->net);
+                (void)tp_rndv_progress(w->net);
             } else {
                 nap(w);
             }

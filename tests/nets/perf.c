@@ -66,13 +66,13 @@ on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
     (void)header;
     (void)header_len;
     p->recv.done = received;
-    w->ops->recv_bulk(w->net, bulk, p->dst, len, &p->recv);
+    tp_rndv_recv(w->net, bulk, p->dst, len, &p->recv);
 }
 
 static void
 spin(struct world *w)
 {
-    (void)w->ops->progress(w->net);
+    (void)tp_rndv_progress(w->net);
 }
 
 static void
@@ -86,8 +86,8 @@ send_one(struct world *w, size_t len, bool bulk)
         unsigned before = p->sent;
 
         p->send.done = sent;
-        while (w->ops->send_bulk(w->net, peer, header, sizeof(header), p->src, len,
-                                 &p->send) == TELPHER_ERR_AGAIN) {
+        while (tp_rndv_send(w->net, peer, header, sizeof(header), p->src, len,
+                            &p->send) == TELPHER_ERR_AGAIN) {
             spin(w);
         }
         while (p->sent == before) {

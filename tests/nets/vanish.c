@@ -111,7 +111,8 @@ await_file(const char *name, void *data, size_t max)
 static struct tp_net *
 create(uint32_t rank)
 {
-    static const struct tp_net_events events = {on_message, on_bulk, on_lost};
+    static const struct tp_net_events events = {
+        .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
     const struct tp_net_params params = {.rank = rank,
                                          .size = 2,
                                          .job = 4711,

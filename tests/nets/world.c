@@ -65,7 +65,7 @@ on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64
     if (w->hooks != NULL && w->hooks->on_bulk != NULL) {
         w->hooks->on_bulk(w, from, header, header_len, len, bulk);
     } else {
-        w->ops->drop_bulk(w->net, bulk);
+        tp_rndv_reject(w->net, bulk);
     }
 }
 
@@ -82,14 +82,15 @@ on_lost(void *user, uint32_t peer, telpher_status why)
     }
 }
 
-static const struct tp_net_events events = {on_message, on_bulk, on_lost};
+static const struct tp_net_events events = {
+    .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
 
 /* ---- ranks ---- */
 
 unsigned
 world_step(struct world *w)
 {
-    unsigned count = w->ops->progress(w->net);
+    unsigned count = tp_rndv_progress(w->net);
 
     if (count == 0) {
         sched_yield();
@@ -146,12 +147,12 @@ run_rank(const struct start *start)
     struct tp_error err = {0};
     uint32_t late;
 
-    MUST(&w, w.ops->create(&net, &w.net, &err) == TELPHER_OK);
+    MUST(&w, tp_rndv_create(w.ops, &net, &w.net, &err) == TELPHER_OK);
     w.shared->card_len[w.rank] = w.ops->card(w.net, w.shared->cards[w.rank]);
     world_barrier(&w);
     params->fn(&w);
-    UNTIL(&w, !w.ops->busy(w.net, &late));
-    w.ops->destroy(w.net);
+    UNTIL(&w, !tp_rndv_busy(w.net, &late));
+    tp_rndv_destroy(w.net);
 }
 
 static void *

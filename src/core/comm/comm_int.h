@@ -18,6 +18,7 @@
 #include "core/comm/comm.h"
 #include "core/comm/credit.h"
 #include "core/comm/mem/mem.h"
+#include "core/comm/rndv.h"
 #include "core/net.h"
 #include "wire/comm.h"
 

@@ -63,7 +63,7 @@ add_net(telpher_context *ctx, const struct tp_net_ops *ops,
         return tp_error_set(err, TELPHER_ERR_LIMIT, "at most %d transports",
                             TP_COMM_NETS);
     }
-    status = ops->create(&params, &link->net, err);
+    status = tp_rndv_create(ops, &params, &link->net, err);
     if (status == TELPHER_ERR_UNSUPPORTED && !must) {
         tp_info("comm", "transport %s cannot be used: %s", ops->name,
                 tp_error_text(err));
@@ -214,7 +214,7 @@ close_unneeded_nets(telpher_context *ctx)
         struct tp_comm_link *link = &ctx->nets[i];
 
         if (!link->needed) {
-            link->net->ops->destroy(link->net);
+            tp_rndv_destroy(link->net);
             link->net = NULL;
         }
     }
@@ -393,7 +393,7 @@ is_busy(const telpher_context *ctx, uint32_t *ret_peer)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        if (net != NULL && net->ops->busy(net, ret_peer)) {
+        if (net != NULL && tp_rndv_busy(net, ret_peer)) {
             return true;
         }
     }
@@ -496,7 +496,7 @@ telpher_context_destroy(telpher_context *ctx)
         struct tp_net *net = ctx->nets[--ctx->net_count].net;
 
         if (net != NULL) {
-            net->ops->destroy(net);
+            tp_rndv_destroy(net);
         }
     }
     tp_comm_peers_close(ctx);

@@ -135,8 +135,7 @@ announce_bulk(struct tp_comm_fragment *p)
                                      .b = p->offset};
 
     p->op.done = sent;
-    return net->ops->send_bulk(net, req->peer->rank, &h, sizeof(h), p->host, p->len,
-                               &p->op);
+    return tp_rndv_send(net, req->peer->rank, &h, sizeof(h), p->host, p->len, &p->op);
 }
 
 /* Announces a piece; one that must wait for room is tried again in progress. */

@@ -21,7 +21,7 @@ tp_comm_fragment_pull(struct tp_comm_unexpected *parcel, telpher_request *req)
     };
 
     if (parcel->header.how == TP_COMM_BULK) {
-        net->ops->drop_bulk(net, parcel->bulk);
+        tp_rndv_reject(net, parcel->bulk);
     }
     req->header.xfer = parcel->header.xfer;
     req->state = TP_COMM_REQUEST_FRAGMENTS;
@@ -106,7 +106,7 @@ take_bulk(telpher_request *req, struct tp_comm_unexpected *parcel)
 
     if (req->status != TELPHER_IN_PROGRESS) {
         req->next += parcel->header.len;
-        net->ops->drop_bulk(net, parcel->bulk);
+        tp_rndv_reject(net, parcel->bulk);
         tp_comm_fragment_step(req, 0, req->status);
         return TELPHER_OK;
     }

@@ -29,7 +29,7 @@ telpher_progress(telpher_context *ctx)
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
 
-        count += net != NULL && net != ctx->unused ? net->ops->progress(net) : 0;
+        count += net != NULL && net != ctx->unused ? tp_rndv_progress(net) : 0;
     }
     if (tp_mems_pending(ctx->mems) != 0) {
         count += tp_mems_progress(ctx->mems);
@@ -60,7 +60,7 @@ arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
         if (net == NULL) {
             continue;
         }
-        if (net->ops->arm(net) != TELPHER_OK) {
+        if (tp_rndv_arm(net) != TELPHER_OK) {
             return false;
         }
         *ret_blind = *ret_blind || net->ops->blind;

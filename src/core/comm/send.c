@@ -142,8 +142,8 @@ announce(telpher_request *req)
         return net->ops->send(net, req->peer->rank, h, sizeof(*h), data, req->len);
     case TP_COMM_BULK:
         req->op.done = bulk_done;
-        status = net->ops->send_bulk(net, req->peer->rank, h, sizeof(*h),
-                                     tp_comm_direct_bulk(req), req->len, &req->op);
+        status = tp_rndv_send(net, req->peer->rank, h, sizeof(*h),
+                              tp_comm_direct_bulk(req), req->len, &req->op);
         req->state =
             status == TELPHER_OK ? TP_COMM_REQUEST_RNDV : TP_COMM_REQUEST_QUEUED;
         return status;

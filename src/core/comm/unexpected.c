@@ -16,7 +16,7 @@ refuse(const struct tp_comm_unexpected *parcel, enum tp_comm_end end)
     if (parcel->header.how == TP_COMM_BULK) {
         struct tp_net *net = parcel->peer->net;
 
-        net->ops->drop_bulk(net, parcel->bulk);
+        tp_rndv_reject(net, parcel->bulk);
     }
     if (parcel->header.how == TP_COMM_BULK || parcel->header.how == TP_COMM_STAGED) {
         tp_comm_post(parcel->peer, &h);
@@ -91,7 +91,7 @@ tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_bulk *bulk, vo
         (void)tp_comm_revocation_reach(
             peer); /* afterwards it may be gone with its process */
     }
-    peer->net->ops->recv_bulk(peer->net, bulk, dst, len, op);
+    tp_rndv_recv(peer->net, bulk, dst, len, op);
 }
 
 static void
@@ -277,7 +277,7 @@ ignore(struct tp_comm_link *link, uint32_t from,
     struct tp_comm_peer *peer = parcel->peer;
 
     if (parcel->bulk != NULL) {
-        net->ops->drop_bulk(net, parcel->bulk);
+        tp_rndv_reject(net, parcel->bulk);
     }
     if (peer == NULL || peer->absent) {
         tp_warn("comm", "rank %u is given up: %s", from,
@@ -349,4 +349,5 @@ on_lost(void *user, uint32_t rank, telpher_status why)
     }
 }
 
-const struct tp_net_events tp_comm_events = {on_message, on_bulk, on_lost};
+const struct tp_net_events tp_comm_events = {
+    .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
