@@ -22,10 +22,11 @@ read_cell(const uint8_t *data, size_t len)
     if (!tp_shm_cell_read(&ring, cell, &copy, &m)) {
         return;
     }
-    require(m.header_len <= TP_NET_HEADER_MAX);
+    require(m.header_len <=
+            (m.kind == TP_SHM_CONTROL ? TP_NET_CONTROL_MAX : TP_NET_HEADER_MAX));
     require(m.header >= from && m.header + m.header_len <= to);
-    if (m.kind == TP_SHM_BULK) {
-        require(m.len != 0 && m.address + m.len >= m.address);
+    if (m.kind == TP_SHM_CONTROL) {
+        require(m.len == 0);
         return;
     }
     require(m.len <= TP_SHM_EAGER);

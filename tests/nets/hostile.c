@@ -2,7 +2,8 @@
 /*
  * usage: nets_hostile
  *
- * Rank 1 of 3 shares memory with the others and writes nonsense there: cells, answers, counts.
+ * Rank 1 of 3 shares memory with the others and writes nonsense there: cells, frames of the
+ * engine, counts.
  * Rank 0, which reads it, gives rank 1 up, once, with the reason; each operation ends exactly
  * once; with rank 2 it goes on.
  */
@@ -16,6 +17,7 @@
 #include "world.h"
 
 #include "base/trace/log.h"
+#include "core/comm/rndv_int.h"
 #include "transport/shm/net_int.h"
 
 enum { HOSTILE = 1, BIG = 300000, OTHERS = 100 };
@@ -26,21 +28,28 @@ enum nonsense {
     INSIDE, /* more data than a cell has */
     BESIDE, /* data beyond the ring */
     BESIDE_LONG, /* more data than a message has */
-    BULK_EMPTY, /* announces nothing */
-    BULK_END, /* announces memory beyond the end of all */
-    PART, /* data that nobody asked for */
+    RTS_EMPTY, /* offers nothing */
+    RTS_END, /* offers memory beyond the end of all */
+    RTS_ID, /* to be answered to nothing */
+    RTS_HEADER, /* with a header longer than any */
+    FRAME_KIND, /* of the engine, that there is not */
+    FRAME_SHORT, /* less than one */
+    PART, /* data that was not asked for */
     NOISE, /* bytes without a meaning, in many cells */
-    ANSWER, /* to nothing */
-    ANSWER_CODE, /* that there is not */
-    ANSWER_LONG, /* wants more than there is */
-    ANSWERS_TAIL, /* has read answers that were not written */
+    CTS, /* to nothing */
+    CTS_LONG, /* wants more than there is */
+    CTS_ID, /* for data without an id */
+    DONE, /* to nothing */
     TAIL, /* has consumed cells that were not written */
     NONSENSES
 };
 static const char *const names[NONSENSES] = {
-    "kind",          "header", "inside", "beside", "beside, long",  "bulk of nothing",
-    "bulk's end",    "part",   "noise",  "answer", "answer's code", "answer, long",
-    "answers' tail", "tail"};
+    "kind",         "header",       "inside",
+    "beside",       "beside, long", "RTS of nothing",
+    "RTS's end",    "RTS's id",     "RTS, long header",
+    "frame's kind", "frame, short", "part",
+    "noise",        "CTS",          "CTS, long",
+    "CTS's id",     "done",         "tail"};
 
 static enum nonsense nonsense;
 
@@ -68,11 +77,12 @@ write_cell(struct shm_link *link, uint8_t kind, uint8_t header_len, uint16_t len
 }
 
 static void
-write_words(struct shm_link *link, uint8_t kind, uint64_t a, uint64_t b, uint64_t c)
+write_frame(struct shm_link *link, uint32_t kind, uint32_t id, uint64_t len,
+            uint64_t at)
 {
-    const uint64_t words[] = {a, b, c};
+    const struct tp_rndv_frame f = {.kind = kind, .id = id, .len = len, .at = at};
 
-    write_cell(link, kind, 4, 0, words, sizeof(words));
+    write_cell(link, TP_SHM_CONTROL, sizeof(f), 0, &f, sizeof(f));
 }
 
 static void
@@ -91,30 +101,18 @@ make_noise(struct shm_link *link)
     }
 }
 
-/* In the ring of rank 0's messages, which rank 1 reads. */
-static void
-write_answer(struct shm_link *link, uint32_t code, uint64_t id, uint64_t len)
-{
-    struct tp_shm_answer *a = &link->in->answers[link->answered % TP_SHM_ANSWERS];
-
-    a->code = code;
-    a->id = id;
-    a->len = len;
-    atomic_store(&a->seq, ++link->answered);
-    tp_shm_wake(link);
-}
-
-/* The id of what rank 0 announced, as it stands in the first cell that announces. */
-static uint64_t
-announced_id(const struct shm_link *link)
+/* The id of what rank 0 offered, as it stands in the first cell with an RTS. */
+static uint32_t
+offered_id(const struct shm_link *link)
 {
     for (unsigned i = 0; i < TP_SHM_CELLS; i++) {
         const struct tp_shm_cell *cell = &link->in->cells[i];
-        uint64_t id;
+        struct tp_rndv_frame f;
 
-        if (atomic_load(&cell->seq) != 0 && cell->kind == TP_SHM_BULK) {
-            memcpy(&id, cell->body + 16, sizeof(id));
-            return id;
+        memcpy(&f, cell->body, sizeof(f));
+        if (atomic_load(&cell->seq) != 0 && cell->kind == TP_SHM_CONTROL &&
+            f.kind == TP_RNDV_RTS) {
+            return f.id;
         }
     }
     return 0;
@@ -124,7 +122,8 @@ static void
 write_nonsense(struct shm_link *link)
 {
     const uint32_t beyond[] = {TP_SHM_DATA - 10, 100},
-                   too_long[] = {0, TP_SHM_EAGER + 1};
+                   too_long[] = {0, TP_SHM_EAGER + 1}, unasked[] = {0, 100, 1};
+    uint32_t id = offered_id(link);
 
     switch (nonsense) {
     case KIND:
@@ -142,29 +141,43 @@ write_nonsense(struct shm_link *link)
     case BESIDE_LONG:
         write_cell(link, TP_SHM_BESIDE, 4, 0, too_long, sizeof(too_long));
         break;
-    case BULK_EMPTY:
-        write_words(link, TP_SHM_BULK, 4096, 0, 1);
+    case RTS_EMPTY:
+        write_frame(link, TP_RNDV_RTS, 1, 0, 4096);
         break;
-    case BULK_END:
-        write_words(link, TP_SHM_BULK, UINT64_MAX - 10, 100, 1);
+    case RTS_END:
+        write_frame(link, TP_RNDV_RTS, 1, 100, UINT64_MAX - 10);
+        break;
+    case RTS_ID:
+        write_frame(link, TP_RNDV_RTS, 0, 100, 4096);
+        break;
+    case RTS_HEADER:
+        write_cell(link, TP_SHM_CONTROL, TP_NET_CONTROL_MAX, 0,
+                   &(struct tp_rndv_frame){TP_RNDV_RTS, 1, 100, 4096},
+                   sizeof(struct tp_rndv_frame));
+        break;
+    case FRAME_KIND:
+        write_frame(link, 77, id, 1, 1);
+        break;
+    case FRAME_SHORT:
+        write_cell(link, TP_SHM_CONTROL, 8, 0, &(uint32_t[]){TP_RNDV_CTS, id}, 8);
         break;
     case PART:
-        write_words(link, TP_SHM_PART, UINT64_C(100) << 32, 0, 0);
+        write_cell(link, TP_SHM_PART, 4, 0, unasked, sizeof(unasked));
         break;
     case NOISE:
         make_noise(link);
         break;
-    case ANSWER:
-        write_answer(link, TP_SHM_DONE, 12345, 0);
+    case CTS:
+        write_frame(link, TP_RNDV_CTS, 12345, 1, 1);
         break;
-    case ANSWER_CODE:
-        write_answer(link, 77, announced_id(link), 0);
+    case CTS_LONG:
+        write_frame(link, TP_RNDV_CTS, id, BIG + 1, 1);
         break;
-    case ANSWER_LONG:
-        write_answer(link, TP_SHM_PULL, announced_id(link), BIG + 1);
+    case CTS_ID:
+        write_frame(link, TP_RNDV_CTS, id, BIG, 0);
         break;
-    case ANSWERS_TAIL:
-        atomic_store(&link->out.ring->answers_tail, 1000);
+    case DONE:
+        write_frame(link, TP_RNDV_DONE, 12345, 0, 0);
         break;
     default:
         atomic_store(&link->in->tail, 1000);
@@ -220,16 +233,12 @@ static void
 be_hostile(struct world *w)
 {
     struct shm_link *link;
-    struct tp_net_op op = {.done = done};
 
     world_send(w, 0, "x", 1, NULL, 0);
     UNTIL(w, w->messages >= 2); /* both ways stand */
     link = shm_net(w->net)->links[0];
     UNTIL(w, link->in != NULL && link->out.fd < 0);
     write_nonsense(link);
-    if (nonsense == ANSWERS_TAIL) { /* rank 0 finds out when it answers */
-        MUST(w, tp_rndv_send(w->net, 0, "x", 1, the.memory, BIG, &op) == TELPHER_OK);
-    }
     while (nonsense == TAIL && link->in != NULL) { /* else we put it right ourselves */
         atomic_store(&link->in->tail, 1000);
         (void)world_step(w);
@@ -240,11 +249,9 @@ be_hostile(struct world *w)
 static void
 read_nonsense(struct world *w)
 {
-    if (nonsense != ANSWERS_TAIL) { /* something is under way to it */
-        the.op.done = done;
-        MUST(w, tp_rndv_send(w->net, HOSTILE, "b", 1, the.memory, BIG, &the.op) ==
-                    TELPHER_OK);
-    }
+    the.op.done = done; /* something is under way to it */
+    MUST(w,
+         tp_rndv_send(w->net, HOSTILE, "b", 1, the.memory, BIG, &the.op) == TELPHER_OK);
     world_send(w, HOSTILE, "x", 1, NULL, 0);
     UNTIL(w, w->messages >= 1);
     while (nonsense == TAIL && w->lost[HOSTILE] == 0) { /* seen when there is no room */

@@ -41,6 +41,16 @@ world_fail(struct world *w, const char *file, int line, const char *what)
 
 /* ---- events ---- */
 
+void
+world_connect(struct world *w, uint32_t peer)
+{
+    const uint8_t *card = w->shared->cards[peer];
+    size_t len = w->shared->card_len[peer];
+
+    MUST(w, w->ops->reaches(w->net, card, len));
+    MUST(w, w->ops->connect(w->net, peer, card, len) == TELPHER_OK);
+}
+
 static void
 on_message(void *user, uint32_t from, const void *header, size_t header_len,
            const void *data, size_t len)
@@ -62,6 +72,7 @@ on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64
     struct world *w = user;
 
     MUST(w, from < w->size && from != w->rank && len != 0);
+    world_connect(w, from); /* to answer */
     if (w->hooks != NULL && w->hooks->on_bulk != NULL) {
         w->hooks->on_bulk(w, from, header, header_len, len, bulk);
     } else {
@@ -105,16 +116,6 @@ world_barrier(struct world *w)
 
     atomic_fetch_add(&w->shared->came, 1);
     UNTIL(w, atomic_load(&w->shared->came) >= all);
-}
-
-void
-world_connect(struct world *w, uint32_t peer)
-{
-    const uint8_t *card = w->shared->cards[peer];
-    size_t len = w->shared->card_len[peer];
-
-    MUST(w, w->ops->reaches(w->net, card, len));
-    MUST(w, w->ops->connect(w->net, peer, card, len) == TELPHER_OK);
 }
 
 void

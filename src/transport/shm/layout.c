@@ -18,31 +18,25 @@ find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
     return true;
 }
 
-static bool
-read_bulk(const struct tp_shm_cell *copy, struct tp_shm_message *m)
-{
-    uint64_t words[3];
-
-    memcpy(words, copy->body, sizeof(words));
-    m->address = words[0];
-    m->len = words[1];
-    m->id = words[2];
-    return m->len != 0 && m->len <= SIZE_MAX && m->address <= UINT64_MAX - m->len;
-}
-
 /* [bytes] of the body that mean something; more than there are if it is nonsense. */
 static size_t
 body_bytes(const struct tp_shm_cell *copy)
 {
+    size_t header_max =
+        copy->kind == TP_SHM_CONTROL ? TP_NET_CONTROL_MAX : TP_NET_HEADER_MAX;
+
+    if (copy->header_len > header_max) {
+        return SIZE_MAX;
+    }
     switch (copy->kind) {
     case TP_SHM_INSIDE:
         return (size_t)copy->header_len + copy->len;
     case TP_SHM_BESIDE:
         return 8 + (size_t)copy->header_len;
-    case TP_SHM_BULK:
-        return 24 + (size_t)copy->header_len;
+    case TP_SHM_CONTROL:
+        return copy->header_len;
     case TP_SHM_PART:
-        return 8;
+        return 12;
     default:
         return SIZE_MAX;
     }
@@ -58,7 +52,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     memcpy(copy, cell, TP_SHM_LINE);
     tp_shm_copied();
     bytes = body_bytes(copy);
-    if (copy->header_len > TP_NET_HEADER_MAX || bytes > TP_SHM_BODY) {
+    if (bytes > TP_SHM_BODY) {
         return false;
     }
     if (bytes > TP_SHM_LINE - offsetof(struct tp_shm_cell, body)) {
@@ -74,9 +68,15 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
         m->data = copy->body + m->header_len;
         m->len = copy->len;
         return true;
-    case TP_SHM_BULK:
-        m->header = copy->body + 24;
-        return read_bulk(copy, m);
+    case TP_SHM_CONTROL:
+        m->header = copy->body;
+        m->data = NULL;
+        m->len = 0;
+        return true;
+    case TP_SHM_PART:
+        m->header = copy->body + 8;
+        memcpy(&m->id, m->header, sizeof(m->id));
+        return find_data(ring, copy, m) && m->len != 0;
     default:
         m->header = copy->body + 8;
         return find_data(ring, copy, m);

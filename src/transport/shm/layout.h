@@ -2,7 +2,7 @@
 /*
  * What processes share: docs/comm.md section 5. A rank has one *door*, where others knock and
  * see whether it sleeps, and a *ring* for each rank it sends to. A ring carries cells from
- * its writer to its reader, data too large for a cell beside them, and answers back.
+ * its writer to its reader, and data too large for a cell beside them.
  *
  * Both sides write in this memory, so whoever reads copies once, checks the copy, and uses
  * only that. Layouts are those of one machine and one build: the magic tells others apart.
@@ -20,14 +20,13 @@
 #include "base/os/process.h"
 #include "core/net.h"
 
-#define TP_SHM_MAGIC UINT64_C(0x314d485350544c54) /* "TLTPSHM1" */
+#define TP_SHM_MAGIC UINT64_C(0x324d485350544c54) /* "TLTPSHM2" */
 
 enum {
     TP_SHM_LINE = 64, /* [bytes] of a cache line */
     TP_SHM_PAIR = 128, /* [bytes] that processors fetch together */
     TP_SHM_CELLS = 128, /* of a ring */
     TP_SHM_BODY = 248, /* [bytes] of a cell */
-    TP_SHM_ANSWERS = 64, /* of a ring */
     TP_SHM_DATA = 512 << 10, /* [bytes] beside the cells */
     TP_SHM_EAGER = (64 << 10) +
                    TP_NET_HEADER_MAX, /* [bytes] of an eager message, header and data */
@@ -37,8 +36,8 @@ enum {
 enum tp_shm_kind {
     TP_SHM_INSIDE = 1, /**< eager: header, data */
     TP_SHM_BESIDE, /**< eager: where and how long the data is (4, 4), header */
-    TP_SHM_BULK, /**< announced: address, length, id (8 each), header */
-    TP_SHM_PART, /**< bulk data asked for through the ring: where, how long (4, 4) */
+    TP_SHM_CONTROL, /**< a frame of the engine, as a header */
+    TP_SHM_PART, /**< rendezvous data: where, how long (4, 4), id (4) */
 };
 
 /** A cell. The sequence number is its index + 1, counted from the ring's beginning. */
@@ -51,35 +50,17 @@ struct tp_shm_cell {
 };
 _Static_assert(sizeof(struct tp_shm_cell) == 256, "four lines");
 
-/** What a receiver says of a bulk. */
-enum tp_shm_answer_code {
-    TP_SHM_DONE = 1, /**< the data has been fetched */
-    TP_SHM_DROPPED,
-    TP_SHM_FAILED, /**< the data could not be read */
-    TP_SHM_PULL, /**< send the first len bytes through the ring */
-};
-
-struct tp_shm_answer {
-    _Alignas(TP_SHM_LINE) _Atomic uint32_t seq;
-    uint32_t code; /**< enum tp_shm_answer_code */
-    uint64_t id; /**< the announcement's */
-    uint64_t len; /**< [bytes] PULL */
-};
-
 /** Messages of one rank to another. */
 struct tp_shm_ring {
     uint64_t magic, job; /**< as the next: constant before it is announced */
     uint32_t from, to;
     /** Either side gave the other up. */
     _Alignas(TP_SHM_PAIR) _Atomic uint32_t closed;
-    /** The writer waits for room for cells, the reader for answers: to be woken. */
-    _Atomic uint32_t starved, answers_starved;
+    /** The writer waits for room and is to be woken. */
+    _Atomic uint32_t starved;
     /** The reader's: cells consumed. */
     _Alignas(TP_SHM_PAIR) _Atomic uint32_t tail;
-    /** The writer's: answers consumed. */
-    _Alignas(TP_SHM_PAIR) _Atomic uint32_t answers_tail;
     _Alignas(256) struct tp_shm_cell cells[TP_SHM_CELLS];
-    struct tp_shm_answer answers[TP_SHM_ANSWERS];
     _Alignas(4096) uint8_t data[TP_SHM_DATA];
 };
 
@@ -153,8 +134,8 @@ struct tp_shm_message {
     const uint8_t *header; /**< in the copy */
     size_t header_len;
     const uint8_t *data; /**< INSIDE: in the copy; BESIDE, PART: in the ring */
-    uint64_t len; /**< [bytes] of data */
-    uint64_t address, id; /**< BULK */
+    size_t len; /**< [bytes] of data */
+    uint32_t id; /**< PART */
 };
 
 /**

@@ -21,9 +21,6 @@ make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **r
     *link = (struct shm_link){
         .net = n, .rank = card->rank, .card = *card, .pid_fd = -1, .bell = -1};
     link->out.fd = -1;
-    link->out.push_first = link->out.push_last = SHM_NONE;
-    tp_list_init(&link->bulks);
-    tp_list_init(&link->pulled);
     status = tp_shm_open_peer(link);
     if (status != TELPHER_OK) {
         tp_shm_close_peer(link);
@@ -39,7 +36,6 @@ make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **r
 void
 tp_shm_free_link(struct shm_link *link)
 {
-    tp_shm_free_bulks(link);
     tp_shm_close_peer(link);
     tp_free(link);
 }
@@ -229,20 +225,6 @@ tp_shm_cut(struct shm_link *link, telpher_status why)
 }
 
 static void
-lose_outs(struct shm_link *link)
-{
-    struct shm_net *n = link->net;
-
-    for (uint32_t i = 0; i < n->out_count && link->out.waiting != 0; i++) {
-        if (n->outs[i].op != NULL && n->outs[i].link == link) {
-            struct tp_net_op *op = tp_shm_take_out(&n->outs[i]);
-
-            op->done(op, TELPHER_ERR_PEER_LOST);
-        }
-    }
-}
-
-static void
 remove_active(struct shm_link *link)
 {
     struct shm_net *n = link->net;
@@ -263,12 +245,9 @@ finish(struct shm_link *link)
     link->gone = true;
     n->ending_count--;
     remove_active(link);
-    lose_outs(link);
-    tp_shm_lose_bulks(link);
     tp_debug(SHM_TOPIC, "rank %u %s", link->rank,
              link->why == TELPHER_OK ? "has left" : "is lost");
     n->params.events->on_lost(n->params.user, link->rank, link->why);
-    tp_shm_free_bulks(link);
     if (link->deaf) {
         tp_shm_wake(link);
     }
@@ -283,8 +262,7 @@ tp_shm_bury(struct shm_net *n)
     for (uint32_t i = 0; n->ending_count != 0 && i < n->active_count;) {
         struct shm_link *link = n->active[i];
 
-        if (link->ending &&
-            (link->deaf || (!tp_shm_has_cell(link) && !tp_shm_has_answer(link)))) {
+        if (link->ending && (link->deaf || !tp_shm_has_cell(link))) {
             finish(link); /* another takes its place in the list */
             count++;
         } else {

@@ -31,8 +31,6 @@ net_free(struct shm_net *n)
             close(*fd);
         }
     }
-    tp_shm_free_idle_bulks(n);
-    tp_free(n->outs);
     tp_free(n->links);
     tp_free(n->active);
     tp_free(n);
@@ -53,11 +51,7 @@ shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->door_fd = n->bell[0] = n->bell[1] = n->epoll_fd = -1;
-    n->out_free = SHM_NONE;
-    n->may_fetch = !params->copies;
-    tp_list_init(&n->fetching);
-    tp_list_init(&n->answering);
-    tp_list_init(&n->idle_bulks);
+    n->may_get = !params->copies;
     n->links = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm links");
     n->active = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm active");
     if (n->links != NULL && n->active != NULL) {
@@ -208,32 +202,16 @@ wake_up(struct shm_net *n)
 static bool
 link_has_work(struct shm_link *link)
 {
-    return tp_shm_has_cell(link) || tp_shm_has_answer(link) || link->ending ||
+    return tp_shm_has_cell(link) || link->ending ||
            (link->out.fd >= 0 && tp_shm_look_at_knock(link) != 0) ||
            (link->out.starved && tp_shm_has_room(link)) || is_closed(link) ||
            atomic_load(&link->door->left) != 0;
 }
 
-/* An answer that found no room waits for the peer, who wakes us. */
-static bool
-can_answer(const struct shm_net *n)
-{
-    tp_list_for_each(at, &n->answering)
-    {
-        const struct shm_link *link = tp_list_entry(at, struct tp_net_bulk, work)->link;
-
-        if (link->answered - atomic_load(&link->in->answers_tail) < TP_SHM_ANSWERS) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool
 has_work(struct shm_net *n)
 {
-    if (atomic_load(&n->door->knocks) != n->knocks || !tp_list_is_empty(&n->fetching) ||
-        can_answer(n)) {
+    if (atomic_load(&n->door->knocks) != n->knocks) {
         return true;
     }
     for (uint32_t i = 0; i < n->active_count; i++) {
@@ -283,9 +261,6 @@ run_link(struct shm_link *link)
     if (tp_unlikely(link->out.fd >= 0)) {
         count += tp_shm_look_at_knock(link);
     }
-    if (tp_unlikely(link->out.push_first != SHM_NONE)) {
-        count += tp_shm_push(link);
-    }
     return count;
 }
 
@@ -308,9 +283,6 @@ shm_progress(struct tp_net *net)
     for (uint32_t i = 0; i < n->active_count; i++) {
         count += run_link(n->active[i]);
     }
-    if (!tp_list_is_empty(&n->fetching) || !tp_list_is_empty(&n->answering)) {
-        count += tp_shm_run_bulks(n);
-    }
     return tp_unlikely(n->ending_count != 0) ? count + tp_shm_bury(n) : count;
 }
 
@@ -323,13 +295,12 @@ shm_busy(struct tp_net *net, uint32_t *ret_peer)
     for (uint32_t i = 0; i < n->active_count; i++) {
         const struct shm_link *link = n->active[i];
 
-        if (!link->ending && ((link->out.fd >= 0 && link->out.head != 0) ||
-                              link->out.push_first != SHM_NONE)) {
+        if (!link->ending && link->out.fd >= 0 && link->out.head != 0) {
             *ret_peer = link->rank;
             return true;
         }
     }
-    return !tp_list_is_empty(&n->fetching) || !tp_list_is_empty(&n->answering);
+    return false;
 }
 
 /* ---- leaving ---- */
@@ -360,9 +331,10 @@ const struct tp_net_ops tp_shm_net = {
     .reaches = shm_reaches,
     .connect = shm_connect,
     .send = tp_shm_send,
-    .send_bulk = tp_shm_send_bulk,
-    .recv_bulk = tp_shm_recv_bulk,
-    .drop_bulk = tp_shm_drop_bulk,
+    .control = tp_shm_control,
+    .write_data = tp_shm_write_data,
+    .prefers_get = tp_shm_prefers_get,
+    .get = tp_shm_get,
     .give_up = shm_give_up,
     .progress = shm_progress,
     .arm = shm_arm,

@@ -6,9 +6,9 @@
  *   net.c     the table; progress, sleeping
  *   open.c    what is made and opened: doors, rings, bells, processes
  *   link.c    peers: connected, accepted, lost
- *   send.c    cells out; bulk data pushed through the ring
- *   receive.c cells and answers in
- *   bulk.c    announced data: fetched from the other process, or asked for
+ *   send.c    cells out
+ *   receive.c cells in
+ *   get.c     rendezvous data read from the other process
  *
  * A link has two directions that know nothing of each other: `out`, the ring that we made
  * when we connected, and `in`, the peer's, mapped when it knocked.
@@ -16,22 +16,10 @@
 #ifndef TELPHER_TRANSPORT_SHM_NET_INT_H
 #define TELPHER_TRANSPORT_SHM_NET_INT_H
 
-#include "base/container/list.h"
 #include "transport/shm/layout.h"
 #include "transport/shm/net.h"
 
 struct shm_net;
-
-/** An op of ours that a peer will answer. Its id: generation << 32 | index. */
-struct shm_out {
-    struct tp_net_op *op; /* NULL: free */
-    struct shm_link *link;
-    const uint8_t *src;
-    size_t len, sent; /* through the ring */
-    bool pushed; /* the peer asked for it through the ring */
-    uint32_t generation;
-    uint32_t next; /* free, or to be pushed; UINT32_MAX ends */
-};
 
 /** The direction of a link that we write. */
 struct shm_way_out {
@@ -40,9 +28,6 @@ struct shm_way_out {
     uint32_t head, tail; /* cells written; seen to be consumed */
     uint32_t data_head, data_tail; /* offsets in the data: to write, in use */
     uint32_t data_end[TP_SHM_CELLS]; /* offset behind the data of each cell */
-    uint32_t answers; /* read */
-    uint32_t waiting; /* bulks to be answered */
-    uint32_t push_first, push_last; /* index of shm_out; UINT32_MAX: none */
     bool starved; /* a send found no room */
 };
 
@@ -57,34 +42,11 @@ struct shm_link {
     uint32_t in_next; /* cell to read */
     uint32_t in_told; /* cells the peer knows to be consumed */
     bool data_taken; /* of those it does not know, some had data beside */
-    uint32_t answered; /* answers written */
-    bool can_fetch; /* from its memory */
+    bool can_get; /* from its memory */
     bool ending; /* reported as soon as all that it sent is read */
     bool deaf; /* nothing more is read: it broke its word */
     bool gone; /* reported, or being so */
     telpher_status why;
-    struct tp_list bulks; /* struct tp_net_bulk that it announced */
-    struct tp_list pulled; /* those asked for through the ring, in order */
-};
-
-enum shm_bulk_state {
-    SHM_ANNOUNCED, /* the user's */
-    SHM_FETCHING, /* in net->fetching */
-    SHM_PULLED, /* in link->pulled */
-    SHM_ANSWERING, /* the answer finds no room: in net->answering */
-};
-
-/** A bulk that was announced to us. */
-struct tp_net_bulk {
-    struct tp_list all; /* of link->bulks */
-    struct tp_list work; /* of the list that the state names */
-    struct shm_link *link;
-    enum shm_bulk_state state;
-    uint64_t address, len, id;
-    uint8_t *dst;
-    size_t want, got;
-    struct tp_net_op *op; /* NULL once it has been told */
-    enum tp_shm_answer_code code; /* to be answered */
 };
 
 struct shm_net {
@@ -92,7 +54,7 @@ struct shm_net {
     struct tp_net_params params;
     struct tp_shm_card card;
     uint64_t probe; /* what peers read to see whether they may */
-    bool may_fetch; /* by the setting */
+    bool may_get; /* by the setting */
     bool armed;
     unsigned rounds; /* of progress */
     tp_ns look_at; /* when to look for deaths */
@@ -102,12 +64,7 @@ struct shm_net {
     struct shm_link **links; /* by rank */
     struct shm_link **active; /* those not gone, in no order */
     uint32_t active_count, ending_count;
-    struct shm_out *outs;
-    uint32_t out_count, out_free; /* index; UINT32_MAX: none */
-    uint32_t pushing; /* of outs */
     tp_ns looked_at; /* when deaths were looked for last */
-    struct tp_list fetching, answering;
-    struct tp_list idle_bulks; /* memory of those that are over, by work */
 };
 
 static inline struct shm_net *
@@ -168,41 +125,26 @@ void tp_shm_ring_bell(struct shm_link *link);
 /* ---- send.c ---- */
 telpher_status tp_shm_send(struct tp_net *net, uint32_t peer, const void *header,
                            size_t header_len, const void *data, size_t len);
-telpher_status tp_shm_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
-                                size_t header_len, const void *src, size_t len,
-                                struct tp_net_op *op);
+telpher_status tp_shm_control(struct tp_net *net, uint32_t peer, const void *frame,
+                              size_t len, const void *data, size_t data_len);
+size_t tp_shm_write_data(struct tp_net *net, uint32_t peer, uint32_t id,
+                         const void *src, size_t len, void *arg);
 /** True if the ring has room again for what found none. */
 bool tp_shm_has_room(struct shm_link *link);
-/** Sends more of what was pulled. @return parts sent */
-unsigned tp_shm_push(struct shm_link *link);
-/** Gives the op of an answered bulk and forgets it; NULL if there is none of that id. */
-struct shm_out *tp_shm_find_out(struct shm_link *link, uint64_t id);
-struct tp_net_op *tp_shm_take_out(struct shm_out *out);
 
 /* ---- receive.c ---- */
-/** Reads what the peer sent. @return cells and answers */
+/** Reads what the peer sent. @return cells */
 unsigned tp_shm_receive(struct shm_link *link);
 /** Tells the peer what was consumed, if it does not know. */
 void tp_shm_tell_tail(struct shm_link *link);
 /** True if there is something to read. */
 static inline bool tp_shm_has_cell(const struct shm_link *link);
-static inline bool tp_shm_has_answer(const struct shm_link *link);
 
-/* ---- bulk.c ---- */
-/** @return NULL: no memory, come again */
-struct tp_net_bulk *tp_shm_announce(struct shm_link *link,
-                                    const struct tp_shm_message *m);
-void tp_shm_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
-                      size_t len, struct tp_net_op *op);
-void tp_shm_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk);
-/** Takes a part that came through the ring. @return false if it is none we asked for */
-bool tp_shm_take_part(struct shm_link *link, const uint8_t *data, size_t len);
-/** Fetches and answers what waits for it. @return steps */
-unsigned tp_shm_run_bulks(struct shm_net *n);
-/** Ends those of a peer that is lost with PEER_LOST, and forgets those not taken. */
-void tp_shm_lose_bulks(struct shm_link *link);
-void tp_shm_free_bulks(struct shm_link *link);
-void tp_shm_free_idle_bulks(struct shm_net *n);
+/* ---- get.c ---- */
+/** Of the table: src/core/net.h. */
+bool tp_shm_prefers_get(struct tp_net *net, uint32_t peer, size_t len);
+telpher_status tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address,
+                          void *dst, size_t len);
 /** True if this process may read that one's memory. */
 bool tp_shm_probe(const struct tp_shm_card *card);
 
@@ -226,16 +168,6 @@ tp_shm_has_cell(const struct shm_link *link)
     return link->in != NULL &&
            atomic_load_explicit(&link->in->cells[next % TP_SHM_CELLS].seq,
                                 memory_order_acquire) == next + 1;
-}
-
-static inline bool
-tp_shm_has_answer(const struct shm_link *link)
-{
-    const struct shm_way_out *out = &link->out;
-
-    return out->waiting != 0 &&
-           atomic_load_explicit(&out->ring->answers[out->answers % TP_SHM_ANSWERS].seq,
-                                memory_order_acquire) == out->answers + 1;
 }
 
 #endif

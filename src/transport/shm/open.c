@@ -228,7 +228,7 @@ tp_shm_open_peer(struct shm_link *link)
         return status;
     }
     link->bell = open_bell(&link->card);
-    link->can_fetch = n->may_fetch && tp_shm_probe(&link->card);
+    link->can_get = n->may_get && tp_shm_probe(&link->card);
     return link->bell >= 0 ? TELPHER_OK : TELPHER_ERR_UNREACHABLE;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells and answers in. */
+/* Cells in. */
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
@@ -9,47 +9,44 @@ enum {
         TP_SHM_CELLS / 4, /* cells consumed that the peer need not know at once */
 };
 
-/* ---- cells ---- */
-
+/* Rendezvous data: to its place, if the engine asked for it. */
 static void
-break_off(struct shm_link *link, const char *what)
+take_part(struct shm_link *link, const struct tp_shm_message *m)
 {
-    tp_warn(SHM_TOPIC, "rank %u wrote nonsense: %s", link->rank, what);
-    tp_shm_cut(link, TELPHER_ERR_PROTO);
+    const struct tp_net_params *params = &link->net->params;
+    uint8_t *dst = NULL;
+    size_t room = 0;
+
+    if (params->events->data_at(params->user, link->rank, m->id, m->len, &dst, &room)) {
+        if (room != 0) {
+            memcpy(dst, m->data, room);
+        }
+        params->events->data_came(params->user, link->rank, m->id, m->len);
+    }
 }
 
-/* @return false if it is to be read again later */
-static bool
+static void
 take_cell(struct shm_link *link)
 {
-    struct shm_net *n = link->net;
-    const struct tp_net_events *events = n->params.events;
+    const struct tp_net_params *params = &link->net->params;
     struct tp_shm_cell copy;
     struct tp_shm_message m;
-    struct tp_net_bulk *bulk;
 
     if (!tp_shm_cell_read(link->in, &link->in->cells[link->in_next % TP_SHM_CELLS],
                           &copy, &m)) {
-        break_off(link, "a cell");
-        return true;
+        tp_warn(SHM_TOPIC, "rank %u wrote an invalid cell", link->rank);
+        tp_shm_cut(link, TELPHER_ERR_PROTO);
+        return;
     }
     link->data_taken |= m.kind == TP_SHM_BESIDE || m.kind == TP_SHM_PART;
-    if (m.kind == TP_SHM_BULK) {
-        bulk = tp_shm_announce(link, &m);
-        if (bulk == NULL) {
-            return false;
-        }
-        events->on_bulk(n->params.user, link->rank, m.header, m.header_len, m.len,
-                        bulk);
-    } else if (m.kind == TP_SHM_PART) {
-        if (!tp_shm_take_part(link, m.data, (size_t)m.len)) {
-            break_off(link, "data that nobody asked for");
-        }
+    if (m.kind == TP_SHM_PART) {
+        take_part(link, &m);
+    } else if (m.kind == TP_SHM_CONTROL) {
+        params->events->on_control(params->user, link->rank, m.header, m.header_len, 0);
     } else {
-        events->on_message(n->params.user, link->rank, m.header, m.header_len, m.data,
-                           (size_t)m.len);
+        params->events->on_message(params->user, link->rank, m.header, m.header_len,
+                                   m.data, m.len);
     }
-    return true;
 }
 
 void
@@ -73,7 +70,8 @@ read_cells(struct shm_link *link)
 {
     unsigned count = 0;
 
-    while (count < BATCH && !link->deaf && tp_shm_has_cell(link) && take_cell(link)) {
+    while (count < BATCH && !link->deaf && tp_shm_has_cell(link)) {
+        take_cell(link);
         link->in_next++;
         count++;
     }
@@ -83,86 +81,12 @@ read_cells(struct shm_link *link)
     return count;
 }
 
-/* ---- answers ---- */
-
-static void
-begin_push(struct shm_link *link, struct shm_out *o, uint64_t len)
-{
-    struct shm_way_out *out = &link->out;
-    uint32_t i = (uint32_t)(o - link->net->outs);
-
-    o->len = (size_t)len;
-    o->sent = 0;
-    o->pushed = true;
-    o->next = SHM_NONE;
-    if (out->push_first == SHM_NONE) {
-        out->push_first = i;
-    } else {
-        link->net->outs[out->push_last].next = i;
-    }
-    out->push_last = i;
-    link->net->pushing++;
-}
-
-static void
-take_answer(struct shm_link *link, uint32_t code, uint64_t id, uint64_t len)
-{
-    struct shm_out *o = tp_shm_find_out(link, id);
-    struct tp_net_op *op;
-
-    if (o == NULL || o->pushed || code < TP_SHM_DONE || code > TP_SHM_PULL ||
-        (code == TP_SHM_PULL && (len == 0 || len > o->len))) {
-        break_off(link, "an answer");
-        return;
-    }
-    if (code == TP_SHM_PULL) {
-        begin_push(link, o, len);
-        return;
-    }
-    op = tp_shm_take_out(o);
-    op->done(op, code == TP_SHM_DONE      ? TELPHER_OK
-                 : code == TP_SHM_DROPPED ? TELPHER_ERR_CANCELED
-                                          : TELPHER_ERR_IO);
-}
-
-static unsigned
-read_answers(struct shm_link *link)
-{
-    struct shm_way_out *out = &link->out;
-    unsigned count = 0;
-
-    while (!link->deaf && tp_shm_has_answer(link)) {
-        const struct tp_shm_answer *a =
-            &out->ring->answers[out->answers % TP_SHM_ANSWERS];
-        uint32_t code = a->code;
-        uint64_t id = a->id, len = a->len;
-
-        tp_shm_copied();
-        out->answers++;
-        count++;
-        take_answer(link, code, id, len);
-    }
-    if (count != 0) {
-        atomic_store_explicit(&out->ring->answers_tail, out->answers,
-                              memory_order_release);
-        atomic_thread_fence(memory_order_seq_cst);
-        if (atomic_load_explicit(&out->ring->answers_starved, memory_order_relaxed) !=
-            0) {
-            tp_shm_wake(link);
-        }
-    }
-    return count;
-}
-
 unsigned
 tp_shm_receive(struct shm_link *link)
 {
-    unsigned count = 0;
-
     if (tp_shm_has_cell(link)) {
-        count = read_cells(link);
-    } else { /* not before what was read has been dealt with: that is waited for */
-        tp_shm_tell_tail(link);
+        return read_cells(link);
     }
-    return tp_shm_has_answer(link) ? count + read_answers(link) : count;
+    tp_shm_tell_tail(link); /* not before what was read has been dealt with */
+    return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cells out. The only index that a peer writes, the tail, is believed if it lies between
  * what was consumed before and what was written. */
-#include "base/alloc.h"
 #include "transport/shm/net_int.h"
 
 /** Where the next message goes. */
@@ -174,136 +173,45 @@ tp_shm_send(struct tp_net *net, uint32_t peer, const void *header, size_t header
     return TELPHER_OK;
 }
 
-/* ---- bulks of ours ---- */
-
-static bool
-grow_outs(struct shm_net *n)
-{
-    uint32_t count = n->out_count != 0 ? 2 * n->out_count : 16;
-    struct shm_out *outs =
-        tp_realloc_array(n->outs, count, sizeof(*outs), "shm bulks out");
-
-    if (outs == NULL) {
-        return false;
-    }
-    for (uint32_t i = n->out_count; i < count; i++) {
-        outs[i] = (struct shm_out){.next = i + 1 < count ? i + 1 : SHM_NONE};
-    }
-    n->out_free = n->out_count;
-    n->out_count = count;
-    n->outs = outs;
-    return true;
-}
-
-struct shm_out *
-tp_shm_find_out(struct shm_link *link, uint64_t id)
-{
-    struct shm_net *n = link->net;
-    uint32_t i = (uint32_t)id;
-
-    return i < n->out_count && n->outs[i].op != NULL && n->outs[i].link == link &&
-                   n->outs[i].generation == id >> 32
-               ? &n->outs[i]
-               : NULL;
-}
-
-/* Off the list of those being pushed, where a loss may find it anywhere. */
-static void
-stop_push(struct shm_way_out *out, struct shm_net *n, uint32_t i)
-{
-    uint32_t before = SHM_NONE;
-
-    for (uint32_t at = out->push_first; at != SHM_NONE; at = n->outs[at].next) {
-        if (at == i) {
-            *(before == SHM_NONE ? &out->push_first : &n->outs[before].next) =
-                n->outs[i].next;
-            out->push_last = out->push_last == i ? before : out->push_last;
-            n->pushing--;
-            return;
-        }
-        before = at;
-    }
-}
-
-struct tp_net_op *
-tp_shm_take_out(struct shm_out *o)
-{
-    struct shm_link *link = o->link;
-    struct shm_net *n = link->net;
-    struct tp_net_op *op = o->op;
-
-    stop_push(&link->out, n, (uint32_t)(o - n->outs));
-    link->out.waiting--;
-    o->op = NULL;
-    o->generation++;
-    o->next = n->out_free;
-    n->out_free = (uint32_t)(o - n->outs);
-    return op;
-}
-
 telpher_status
-tp_shm_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
-                 size_t header_len, const void *src, size_t len, struct tp_net_op *op)
+tp_shm_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
+               const void *data, size_t data_len)
 {
-    struct shm_net *n = shm_net(net);
     struct shm_link *link = find_link(net, peer);
     struct place place;
-    struct shm_out *o;
-    uint64_t words[3] = {(uintptr_t)src, len};
 
+    (void)data;
+    (void)data_len; /* 0: first_max is */
     if (link == NULL) {
         return TELPHER_ERR_PEER_LOST;
-    }
-    if (n->out_free == SHM_NONE && !grow_outs(n)) {
-        return TELPHER_ERR_NO_MEMORY;
     }
     if (!claim(link, 0, &place)) {
         return link->ending ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_AGAIN;
     }
-    o = &n->outs[n->out_free];
-    words[2] = (uint64_t)o->generation << 32 | n->out_free;
-    n->out_free = o->next;
-    *o = (struct shm_out){.op = op,
-                          .link = link,
-                          .src = src,
-                          .len = len,
-                          .generation = o->generation,
-                          .next = SHM_NONE};
-    link->out.waiting++;
-    fill(place.cell, TP_SHM_BULK, words, sizeof(words), header, header_len);
+    fill(place.cell, TP_SHM_CONTROL, "", 0, frame, len);
     publish(link, place.cell);
     return TELPHER_OK;
+}
+
+size_t
+tp_shm_write_data(struct tp_net *net, uint32_t peer, uint32_t id, const void *src,
+                  size_t len, void *arg)
+{
+    struct shm_link *link = find_link(net, peer);
+    const struct tp_net_params *params = &shm_net(net)->params;
+    size_t part = TP_MIN(len, (size_t)TP_SHM_EAGER);
+    struct place place;
+
+    if (link == NULL || !claim(link, part, &place)) {
+        return 0;
+    }
+    write_beside(link, &place, TP_SHM_PART, &id, sizeof(id), src, part);
+    params->events->data_left(params->user, arg, part);
+    return part;
 }
 
 bool
 tp_shm_has_room(struct shm_link *link)
 {
     return link->out.starved && see_tail(link);
-}
-
-/* The first of those pulled, a part at a time, as long as there is room. */
-unsigned
-tp_shm_push(struct shm_link *link)
-{
-    struct shm_net *n = link->net;
-    unsigned count = 0;
-
-    while (link->out.push_first != SHM_NONE && !link->ending) {
-        struct shm_out *o = &n->outs[link->out.push_first];
-        size_t part = TP_MIN(o->len - o->sent, (size_t)TP_SHM_EAGER);
-        struct place place;
-
-        if (!claim(link, part, &place)) {
-            break;
-        }
-        write_beside(link, &place, TP_SHM_PART, NULL, 0, o->src + o->sent, part);
-        o->sent += part;
-        count++;
-        if (o->sent == o->len) {
-            struct tp_net_op *op = tp_shm_take_out(o);
-
-            op->done(op, TELPHER_OK);
-        }
-    }
-    return count;
 }
