@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/trace/log.h"
-#include "core/comm/rndv.h"
+#include "core/comm/rndv_int.h"
 #include "transport/tcp/net_int.h"
 
 enum {
@@ -28,60 +28,83 @@ enum {
     FRAMES_MAX = 6,
     SILENT = 100, /* who connect and say nothing */
     EAGER = TP_TCP_EAGER_FRAME,
-    BULK = TP_TCP_BULK_FRAME,
-    GO = TP_TCP_GO_FRAME,
-    DROP = TP_TCP_DROP_FRAME,
+    CONTROL = TP_TCP_CONTROL_FRAME,
     DATA = TP_TCP_DATA_FRAME,
     YOURS = TP_TCP_YOURS_FRAME,
     FIRST = TP_TCP_FIRST,
+    OUT_ID = 1, /* of what rank 0 offers, and of what it wants: as its engine counts */
+    IN_ID = 2,
 };
 #define PATIENCE (20 * TP_CLOCK_S)
 
 /** What rank 0 does with what is announced to it. */
 enum answer { LEAVES, WANTS, DROPS };
 
+struct frame {
+    struct tp_tcp_frame tcp;
+    struct tp_rndv_frame rndv; /* CONTROL: the header */
+};
+
 struct test {
     const char *name;
     enum answer answer;
-    struct tp_tcp_frame frames[FRAMES_MAX]; /* until one of type 0 and length 0 */
+    struct frame frames[FRAMES_MAX]; /* until one of type 0 */
 };
 
+#define RNDV_OF(first, kind, id, size, at)                                             \
+    {                                                                                  \
+        {.type = CONTROL, .header_len = sizeof(struct tp_rndv_frame), .len = (first)}, \
+        {                                                                              \
+            (kind), (id), (size), (at)                                                 \
+        }                                                                              \
+    }
+#define RTS(size, first) RNDV_OF(first, TP_RNDV_RTS, 1, size, 0)
+#define CTS(id, size) RNDV_OF(0, TP_RNDV_CTS, id, size, 1)
+#define REJECT(id) RNDV_OF(0, TP_RNDV_REJECT, id, 0, 0)
+#define DATA_OF(i, size)                                                               \
+    {                                                                                  \
+        {.type = DATA, .id = (i), .len = (size)}, { 0 }                                \
+    }
+#define FRAME(...)                                                                     \
+    {                                                                                  \
+        {__VA_ARGS__}, { 0 }                                                           \
+    }
+
 static const struct test tests[] = {
-    {"type", LEAVES, {{.type = 99}}},
-    {"header", LEAVES, {{.type = EAGER, .header_len = TP_NET_HEADER_MAX + 1}}},
-    {"eager, long", LEAVES, {{.type = EAGER, .len = TP_TCP_EAGER + 1}}},
-    {"bulk of nothing", LEAVES, {{.type = BULK, .id = 1}}},
-    {"bulk, endless", LEAVES, {{.type = BULK, .id = 1, .len = UINT64_MAX}}},
-    {"bulk, twice", LEAVES, {{BULK, .id = 1, .len = LEN}, {BULK, .id = 1, .len = LEN}}},
-    {"first of less", LEAVES, {{.type = BULK, .first = FIRST, .id = 1, .len = 1000}}},
-    {"first, long", LEAVES, {{BULK, .first = FIRST + 1, .id = 1, .len = 1 << 20}}},
+    {"type", LEAVES, {FRAME(.type = 99)}},
+    {"header", LEAVES, {FRAME(.type = EAGER, .header_len = TP_NET_HEADER_MAX + 1)}},
+    {"eager, long", LEAVES, {FRAME(.type = EAGER, .len = TP_TCP_EAGER + 1)}},
+    {"control, long", LEAVES, {FRAME(.type = CONTROL, .header_len = 255)}},
+    {"control, short", LEAVES, {FRAME(.type = CONTROL, .header_len = 8)}},
+    {"control, kind", LEAVES, {RNDV_OF(0, 99, OUT_ID, 1, 1)}},
+    {"RTS of nothing", LEAVES, {RTS(0, 0)}},
+    {"RTS, endless", LEAVES, {RTS(UINT64_MAX, 0)}},
+    {"RTS, no id", LEAVES, {RNDV_OF(0, TP_RNDV_RTS, 0, LEN, 0)}},
+    {"first of less", LEAVES, {RTS(1000, FIRST)}},
+    {"first, long", LEAVES, {RTS(1 << 20, FIRST + 1)}},
     {"firsts",
      LEAVES,
-     {{BULK, .first = FIRST, .id = 1, .len = LEN},
-      {BULK, .first = FIRST, .id = 2, .len = LEN},
-      {BULK, .first = FIRST, .id = 3, .len = LEN},
-      {BULK, .first = FIRST, .id = 4, .len = LEN},
-      {BULK, .first = FIRST, .id = 5, .len = LEN}}},
-    {"go to nothing", LEAVES, {{.type = GO, .id = 7, .len = 1}}},
-    {"go for nothing", LEAVES, {{.type = GO, .id = 0, .len = 0}}},
-    {"go for more", LEAVES, {{.type = GO, .id = 0, .len = SENT + 1}}},
-    {"go, twice", LEAVES, {{GO, .id = 0, .len = SENT}, {GO, .id = 0, .len = SENT}}},
-    {"go, then drop", LEAVES, {{GO, .id = 0, .len = SENT}, {DROP, .id = 0}}},
-    {"drop, twice", LEAVES, {{DROP, .id = 0}, {DROP, .id = 0}}},
-    {"data of nothing", LEAVES, {{.type = DATA, .id = 1, .len = 10}}},
-    {"data, empty", WANTS, {{BULK, .id = 1, .len = LEN}, {DATA, .id = 1}}},
-    {"data, unasked", LEAVES, {{BULK, .id = 1, .len = LEN}, {DATA, .id = 1, .len = 9}}},
-    {"data, long",
-     WANTS,
-     {{BULK, .id = 1, .len = LEN}, {DATA, .id = 1, .len = WANT + 1}}},
-    {"data, dropped", DROPS, {{BULK, .id = 1, .len = LEN}, {DATA, .id = 1, .len = 9}}},
-    {"first is all, data",
-     WANTS,
-     {{BULK, .first = FIRST, .id = 1, .len = LEN}, {DATA, .id = 1, .len = 9}}},
-    {"dropped first, data",
-     DROPS,
-     {{BULK, .first = FIRST, .id = 1, .len = LEN}, {DATA, .id = 1, .len = 9}}},
-    {"word", LEAVES, {{.type = YOURS}}},
+     {RTS(LEN, FIRST), RTS(LEN, FIRST), RTS(LEN, FIRST), RTS(LEN, FIRST),
+      RTS(LEN, FIRST)}},
+    {"CTS to nothing", LEAVES, {CTS(7, 1)}},
+    {"CTS for nothing", LEAVES, {CTS(OUT_ID, 0)}},
+    {"CTS for more", LEAVES, {CTS(OUT_ID, SENT + 1)}},
+    {"CTS without an id", LEAVES, {RNDV_OF(0, TP_RNDV_CTS, OUT_ID, SENT, 0)}},
+    {"CTS with data", LEAVES, {RNDV_OF(9, TP_RNDV_CTS, OUT_ID, SENT, 1)}},
+    {"CTS, twice", LEAVES, {CTS(OUT_ID, SENT), CTS(OUT_ID, SENT)}},
+    {"CTS, then reject", LEAVES, {CTS(OUT_ID, SENT), REJECT(OUT_ID)}},
+    {"reject, twice", LEAVES, {REJECT(OUT_ID), REJECT(OUT_ID)}},
+    {"done without get", LEAVES, {RNDV_OF(0, TP_RNDV_DONE, OUT_ID, 0, 0)}},
+    {"data of nothing", LEAVES, {DATA_OF(IN_ID, 10)}},
+    {"data without an id", LEAVES, {DATA_OF(0, 10)}},
+    {"data, empty", WANTS, {RTS(LEN, 0), DATA_OF(IN_ID, 0)}},
+    {"data, unasked", LEAVES, {RTS(LEN, 0), DATA_OF(IN_ID, 9)}},
+    {"data, long", WANTS, {RTS(LEN, 0), DATA_OF(IN_ID, WANT + 1)}},
+    {"data, dropped", DROPS, {RTS(LEN, 0), DATA_OF(IN_ID, 9)}},
+    {"data to what it sends", LEAVES, {DATA_OF(OUT_ID, 9)}},
+    {"first is all, data", WANTS, {RTS(LEN, FIRST), DATA_OF(IN_ID, 9)}},
+    {"dropped first, data", DROPS, {RTS(LEN, FIRST), DATA_OF(IN_ID, 9)}},
+    {"word", LEAVES, {FRAME(.type = YOURS)}},
 };
 enum { TESTS = sizeof(tests) / sizeof(tests[0]) };
 
@@ -211,17 +234,17 @@ good_hello(void)
     return hello;
 }
 
-/* With as much behind it as it says, where that is little; a header of zeros. */
+/* With as much after it as it says, where that is little; a header of zeros. */
 static void
-send_frame(int fd, const struct tp_tcp_frame *f)
+send_frame(int fd, const struct frame *f)
 {
-    static const uint8_t zeros[FIRST << 10];
-    size_t behind = f->type == BULK   ? (size_t)TP_MIN(f->first, FIRST) << 10
-                    : f->type == DATA ? (size_t)f->len
-                                      : 0;
-    struct iovec iov[2] = {{(void *)(uintptr_t)f, sizeof(*f)},
-                           {(void *)(uintptr_t)zeros, behind}};
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+    static const uint8_t zeros[FIRST + 1];
+    size_t head = f->rndv.kind != 0 ? sizeof(f->rndv) : 0;
+    struct iovec iov[] = {{(void *)(uintptr_t)&f->tcp, sizeof(f->tcp)},
+                          {(void *)(uintptr_t)&f->rndv, head},
+                          {(void *)(uintptr_t)zeros, f->tcp.header_len - head},
+                          {(void *)(uintptr_t)zeros, (size_t)f->tcp.len}};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 4};
 
     (void)sendmsg(fd, &msg,
                   MSG_NOSIGNAL | MSG_DONTWAIT); /* it may be cut off already */
@@ -247,7 +270,7 @@ test_frames(void **arg)
     the.dst[WANT] = 0xa5;
     assert_int_equal(tp_rndv_send(the.net, 1, "h", 1, the.src, SENT, &the.out),
                      TELPHER_OK);
-    for (unsigned i = 0; i < FRAMES_MAX && t->frames[i].type != 0; i++) {
+    for (unsigned i = 0; i < FRAMES_MAX && t->frames[i].tcp.type != 0; i++) {
         send_frame(fd, &t->frames[i]);
     }
     until(&the.lost, fd);

@@ -57,15 +57,15 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     if (n == NULL) {
         return status;
     }
-    n->base = (struct tp_net){
-        .ops = &tp_tcp_net, .eager_max = TP_TCP_EAGER, .bulk_min = TP_TCP_EAGER};
+    n->base = (struct tp_net){.ops = &tp_tcp_net,
+                              .eager_max = TP_TCP_EAGER,
+                              .bulk_min = TP_TCP_EAGER,
+                              .first_max = TP_TCP_FIRST};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->listen_fd = n->spare_fd = -1;
     tp_list_init(&n->conns);
     tp_list_init(&n->losing);
-    tp_list_init(&n->ended);
-    tp_list_init(&n->arrived);
     n->peers = tp_alloc_array(params->size, sizeof(struct tcp_peer *), "tcp peers");
     n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (n->epoll_fd < 0) {
@@ -113,8 +113,6 @@ tp_tcp_net_peer(struct tcp_net *n, uint32_t rank)
         peer->rank = rank;
         peer->net = n;
         tp_list_init(&peer->losing);
-        tp_map_init(&peer->out);
-        tp_map_init(&peer->in);
         n->peers[rank] = peer;
     }
     return peer;
@@ -162,6 +160,27 @@ net_send(struct tp_net *net, uint32_t rank, const void *header, size_t header_le
                       : tp_tcp_net_frame(peer->conn, &f, header, data, true);
 }
 
+static telpher_status
+net_control(struct tp_net *net, uint32_t rank, const void *frame, size_t len,
+            const void *data, size_t data_len)
+{
+    struct tcp_peer *peer = tcp_net(net)->peers[rank];
+    const struct tp_tcp_frame f = {
+        .type = TP_TCP_CONTROL_FRAME, .header_len = (uint8_t)len, .len = data_len};
+
+    return peer->lost || peer->conn == NULL
+               ? TELPHER_ERR_PEER_LOST
+               : tp_tcp_net_frame(peer->conn, &f, frame, data, true);
+}
+
+static bool
+net_is_idle(struct tp_net *net, uint32_t rank)
+{
+    const struct tcp_conn *c = tcp_net(net)->peers[rank]->conn;
+
+    return c != NULL && !c->connecting && !c->held && !tp_tcp_net_has_out(c);
+}
+
 /* ---- losing ---- */
 
 void
@@ -206,29 +225,11 @@ read_rest(struct tcp_peer *peer)
     }
 }
 
-/* @return true if one was told: that may have taken another, so look once more */
-static bool
-lose_bulks(struct tcp_peer *peer)
-{
-    size_t cursor = 0;
-    bool told = false;
-    void *value;
-
-    while (tp_map_next(&peer->in, &cursor, NULL, &value)) {
-        struct tp_net_bulk *bulk = value;
-
-        told = tp_net_op_lose(&bulk->op) || told;
-    }
-    return told;
-}
-
 /* Ends all that is under way with a peer, then tells of it. */
 static void
 finish_losing(struct tcp_peer *peer)
 {
     struct tcp_net *n = peer->net;
-    size_t cursor = 0;
-    void *value;
 
     if (peer->why == TELPHER_ERR_PEER_LOST || peer->why == TELPHER_ERR_UNREACHABLE) {
         read_rest(peer);
@@ -240,30 +241,9 @@ finish_losing(struct tcp_peer *peer)
 
         if (c->peer == peer) {
             c->dead = true;
-            c->part = NULL;
-            c->into = NULL;
         }
-    }
-    while (tp_map_next(&peer->out, &cursor, NULL, &value)) {
-        struct tcp_out *out = value;
-
-        if (out->status == TELPHER_IN_PROGRESS) {
-            out->status = TELPHER_ERR_PEER_LOST;
-        }
-        tp_list_remove(&out->link);
-        out->op->done(out->op, out->status);
-        tp_free(out);
-    }
-    tp_map_fini(&peer->out);
-    tp_map_init(&peer->out);
-    while (lose_bulks(peer)) {
     }
     n->params.events->on_lost(n->params.user, peer->rank, peer->why);
-    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
-        tp_tcp_net_free_bulk(value);
-    }
-    tp_map_fini(&peer->in);
-    tp_map_init(&peer->in);
 }
 
 /* ---- progress ---- */
@@ -294,7 +274,7 @@ run_conn(struct tcp_conn *c)
 static bool
 is_lively(const struct tcp_conn *c)
 {
-    return c->quiet < LATELY || c->into != NULL || tp_tcp_net_has_out(c);
+    return c->quiet < LATELY || c->into_left != 0 || tp_tcp_net_has_out(c);
 }
 
 /* Each look is a call of the kernel: those where something came lately have one each round,
@@ -373,7 +353,6 @@ net_progress(struct tp_net *net)
     } else {
         count += run_few(n);
     }
-    count += tp_tcp_net_tell_ended(n);
     return count + bury(n);
 }
 
@@ -383,10 +362,7 @@ net_arm(struct tp_net *net)
     struct tcp_net *n = tcp_net(net);
 
     n->rounds = 0; /* the next progress looks everywhere */
-    return tp_list_is_empty(&n->ended) && tp_list_is_empty(&n->arrived) &&
-                   tp_list_is_empty(&n->losing)
-               ? TELPHER_OK
-               : TELPHER_ERR_AGAIN;
+    return tp_list_is_empty(&n->losing) ? TELPHER_OK : TELPHER_ERR_AGAIN;
 }
 
 static int
@@ -412,8 +388,7 @@ static bool
 has_left(const struct tcp_conn *c)
 {
     return c->dead || !tp_tcp_net_has_out(c) ||
-           (c->held && !c->connecting && tp_list_is_empty(&c->sending) &&
-            tp_buf_len(&c->out) <= GOODBYE_BYTES);
+           (c->held && !c->connecting && tp_buf_len(&c->out) <= GOODBYE_BYTES);
 }
 
 static bool
@@ -430,7 +405,7 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
             return true;
         }
     }
-    return !tp_list_is_empty(&n->ended);
+    return false;
 }
 
 /* What was sent must arrive: a socket that is closed with unread data resets the way, and
@@ -446,23 +421,6 @@ say_goodbye(struct tcp_conn *c, tp_ns deadline)
         (void)poll(&p, 1, GOODBYE_NAP);
         got = recv(c->fd, NULL, INT_MAX, MSG_DONTWAIT | MSG_TRUNC); /* thrown away */
     }
-}
-
-static void
-free_peer(struct tcp_peer *peer)
-{
-    size_t cursor = 0;
-    void *value;
-
-    while (tp_map_next(&peer->out, &cursor, NULL, &value)) {
-        tp_free(value);
-    }
-    for (cursor = 0; tp_map_next(&peer->in, &cursor, NULL, &value);) {
-        tp_tcp_net_free_bulk(value);
-    }
-    tp_map_fini(&peer->out);
-    tp_map_fini(&peer->in);
-    tp_free(peer);
 }
 
 static void
@@ -489,9 +447,7 @@ net_destroy(struct tp_net *net)
         tp_tcp_net_free(c);
     }
     for (uint32_t r = 0; r < n->params.size; r++) {
-        if (n->peers[r] != NULL) {
-            free_peer(n->peers[r]);
-        }
+        tp_free(n->peers[r]);
     }
     net_free(n);
 }
@@ -503,9 +459,9 @@ const struct tp_net_ops tp_tcp_net = {
     .reaches = net_reaches,
     .connect = net_connect,
     .send = net_send,
-    .send_bulk = tp_tcp_net_send_bulk,
-    .recv_bulk = tp_tcp_net_recv_bulk,
-    .drop_bulk = tp_tcp_net_drop_bulk,
+    .control = net_control,
+    .write_data = tp_tcp_net_write_data,
+    .is_idle = net_is_idle,
     .give_up = net_give_up,
     .progress = net_progress,
     .arm = net_arm,

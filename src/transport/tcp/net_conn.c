@@ -38,7 +38,6 @@ conn_create(struct tcp_net *n, int fd, const union tp_tcp_sockaddr *address,
     c->deadline = tp_clock_deadline(HELLO_TIME);
     tp_tcp_net_watch_begin(c);
     tp_buf_init(&c->out, 0);
-    tp_list_init(&c->sending);
     tp_list_push_back(&n->conns, &c->link);
     n->conn_count++;
     return c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames out. Small ones go straight to the socket, and wait in a buffer when it is full. Data
- * of bulks goes in parts, so that small frames pass between them.
+ * Frames out. Small ones go straight to the socket, and wait in a buffer when it is full. Rendezvous
+ * data goes in parts, so that small frames pass between them.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,14 +15,18 @@ enum {
     SMALL = 512, /* [bytes] of a frame that are put together rather than gathered */
     PART = 256 << 10, /* [bytes] of one data frame, between machines */
     LOCAL_PART = 2 << 20, /* within one, where a call costs more than waiting */
-    TURN = 1 << 20, /* [bytes] of one bulk before others have their turn */
 };
+
+static bool
+has_part(const struct tcp_conn *c)
+{
+    return c->part.head_left != 0 || c->part.left != 0;
+}
 
 bool
 tp_tcp_net_has_out(const struct tcp_conn *c)
 {
-    return !c->mute && (tp_buf_len(&c->out) != 0 || c->part != NULL ||
-                        !tp_list_is_empty(&c->sending));
+    return !c->mute && (tp_buf_len(&c->out) != 0 || has_part(c));
 }
 
 /* What the peer had sent before it went is still read: then the connection ends.
@@ -85,7 +89,7 @@ telpher_status
 tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
                  const void *header, const void *data, bool may_wait)
 {
-    size_t data_len = tp_tcp_inside(frame);
+    size_t data_len = (size_t)frame->len;
     struct iovec iov[3] = {{(void *)(uintptr_t)frame, sizeof(*frame)},
                            {(void *)(uintptr_t)header, frame->header_len},
                            {(void *)(uintptr_t)data, data_len}};
@@ -98,7 +102,7 @@ tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
     if (may_wait && tp_buf_len(&c->out) > TP_TCP_OUT_MAX) {
         return TELPHER_ERR_AGAIN;
     }
-    if (!c->connecting && !c->held && tp_buf_len(&c->out) == 0 && c->part == NULL) {
+    if (!c->connecting && !c->held && tp_buf_len(&c->out) == 0 && !has_part(c)) {
         sent = whole <= SMALL ? push_small(c, iov, 3) : push(c, iov, 3);
         if (c->mute) {
             return TELPHER_ERR_PEER_LOST;
@@ -122,57 +126,27 @@ tp_tcp_net_say(struct tcp_conn *c, enum tp_tcp_frame_type type)
     (void)tp_tcp_net_frame(c, &f, NULL, NULL, false); /* a loss is told */
 }
 
-/* Begins a data frame of what the peer asked for longest ago. */
-static void
-begin_part(struct tcp_conn *c)
-{
-    struct tcp_out *out =
-        tp_list_entry(tp_list_pop_front(&c->sending), struct tcp_out, link);
-
-    c->part = out;
-    c->part_left =
-        TP_MIN(out->len - out->sent, (size_t)(c->remote ? PART : LOCAL_PART));
-    out->turn += c->part_left;
-    c->part_head_left = sizeof(c->part_frame);
-    c->part_frame = (struct tp_tcp_frame){
-        .type = TP_TCP_DATA_FRAME, .id = out->id, .len = c->part_left};
-}
-
-static void
-end_part(struct tcp_conn *c)
-{
-    struct tcp_out *out = c->part;
-
-    c->part = NULL;
-    if (out->sent == out->len) {
-        tp_tcp_net_end(out, TELPHER_OK);
-    } else if (out->turn >= TURN) {
-        out->turn = 0;
-        tp_list_push_back(&c->sending, &out->link); /* in turn with others */
-    } else {
-        tp_list_push_front(&c->sending, &out->link); /* devices take whole pieces on */
-    }
-}
-
 static bool
 flush_part(struct tcp_conn *c)
 {
-    struct tcp_out *out = c->part;
-    uint8_t *head = (uint8_t *)(&c->part_frame + 1) - c->part_head_left;
-    struct iovec iov[2] = {{head, c->part_head_left},
-                           {(void *)(uintptr_t)(out->src + out->sent), c->part_left}};
+    const struct tp_net_params *params = &c->net->params;
+    struct tcp_part *part = &c->part;
+    uint8_t *head = (uint8_t *)(&part->frame + 1) - part->head_left;
+    struct iovec iov[2] = {{head, part->head_left},
+                           {(void *)(uintptr_t)part->src, part->left}};
     ssize_t sent = push(c, iov, 2);
-    size_t of_head;
+    size_t of_head, of_data;
 
     if (sent <= 0) {
         return false;
     }
-    of_head = TP_MIN((size_t)sent, c->part_head_left);
-    c->part_head_left -= of_head;
-    out->sent += (size_t)sent - of_head;
-    c->part_left -= (size_t)sent - of_head;
-    if (c->part_left == 0 && c->part_head_left == 0) {
-        end_part(c);
+    of_head = TP_MIN((size_t)sent, part->head_left);
+    of_data = (size_t)sent - of_head;
+    part->head_left -= of_head;
+    part->src += of_data;
+    part->left -= of_data;
+    if (part->left == 0 && part->head_left == 0) { /* the engine may begin another */
+        params->events->data_left(params->user, part->arg, (size_t)part->frame.len);
     }
     return true;
 }
@@ -196,18 +170,40 @@ tp_tcp_net_flush(struct tcp_conn *c)
     unsigned count = 0;
     bool going = true;
 
+    c->flushing = true;
     while (going && !c->dead && !c->connecting && !c->held && tp_tcp_net_has_out(c)) {
-        if (c->part != NULL) {
-            going = flush_part(c);
-        } else if (tp_buf_len(&c->out) != 0) {
-            going = flush_buffer(c);
-        } else {
-            begin_part(c);
-        }
+        going = has_part(c) ? flush_part(c) : flush_buffer(c);
         count += going;
     }
+    c->flushing = false;
     if (!c->dead && !c->connecting) {
         tp_tcp_net_watch(c, tp_tcp_net_has_out(c));
     }
     return count;
+}
+
+/* A part begins only where no other frame is partly out. */
+size_t
+tp_tcp_net_write_data(struct tp_net *net, uint32_t rank, uint32_t id, const void *src,
+                      size_t len, void *arg)
+{
+    struct tcp_peer *peer = tcp_net(net)->peers[rank];
+    struct tcp_conn *c = peer->conn;
+    size_t part;
+
+    if (peer->lost || c == NULL || c->dead || c->mute || c->connecting || c->held ||
+        tp_tcp_net_has_out(c)) {
+        return 0;
+    }
+    part = TP_MIN(len, (size_t)(c->remote ? PART : LOCAL_PART));
+    c->part =
+        (struct tcp_part){.frame = {.type = TP_TCP_DATA_FRAME, .id = id, .len = part},
+                          .head_left = sizeof(c->part.frame),
+                          .src = src,
+                          .left = part,
+                          .arg = arg};
+    if (!c->flushing) {
+        tp_tcp_net_flush(c);
+    }
+    return part;
 }

@@ -3,7 +3,6 @@
  * Messages between ranks over TCP: docs/comm.md section 4.
  *
  *   net.c        the table; peers
- *   net_bulk.c   bulks, but for their data
  *   net_card.c   where a rank listens, and which of its addresses to try
  *   net_conn.c   connections: made, accepted, greeted, lost
  *   net_frames.c frames out
@@ -22,15 +21,13 @@
 
 #include "base/container/buf.h"
 #include "base/container/list.h"
-#include "base/container/map.h"
 #include "transport/tcp/net.h"
 
 enum {
     TP_TCP_EAGER = 64 << 10, /* [bytes] of an eager message */
     TP_TCP_OUT_MAX = 1 << 20, /* [bytes] that wait for the socket before AGAIN */
     TP_TCP_ADDRESSES = 8, /* of one card */
-    TP_TCP_FIRST = 64, /* [KiB] of a bulk that go with its announcement, unasked */
-    TP_TCP_FIRSTS = 4, /* of them that a peer has not answered, at most */
+    TP_TCP_FIRST = 64 << 10, /* [bytes] of rendezvous data that go with an RTS */
 };
 
 /** To make a connection, at least: the kernel asks again after 1 s. */
@@ -39,20 +36,17 @@ enum {
 /** What a frame begins with. */
 struct tp_tcp_frame {
     uint8_t type; /**< enum tp_tcp_frame_type */
-    uint8_t header_len; /**< [bytes]; EAGER and BULK */
-    uint16_t first; /**< [KiB] of a BULK's data that follow at once; else 0 */
-    uint32_t id; /**< of the bulk, the sender's */
-    uint64_t
-        len; /**< [bytes] of data behind (EAGER, DATA), announced (BULK), wanted (GO) */
+    uint8_t header_len; /**< [bytes]; EAGER and CONTROL */
+    uint16_t unused;
+    uint32_t id; /**< DATA */
+    uint64_t len; /**< [bytes] of data after the header */
 };
 _Static_assert(sizeof(struct tp_tcp_frame) == 16, "frozen wire layout");
 
 enum tp_tcp_frame_type {
     TP_TCP_EAGER_FRAME = 1,
-    TP_TCP_BULK_FRAME,
-    TP_TCP_GO_FRAME,
-    TP_TCP_DROP_FRAME,
-    TP_TCP_DATA_FRAME,
+    TP_TCP_CONTROL_FRAME, /* the engine's frame as a header; data of id 0 */
+    TP_TCP_DATA_FRAME, /* of rendezvous */
     TP_TCP_YOURS_FRAME, /* to the higher rank: use the connection that you made */
     TP_TCP_MINE_FRAME, /* to the higher rank: one that I make will come instead */
 };
@@ -73,19 +67,6 @@ union tp_tcp_sockaddr {
 
 struct tcp_conn;
 
-/** A bulk that we announced. */
-struct tcp_out {
-    struct tp_list link; /* of conn->sending, or net->ended */
-    struct tcp_peer *peer;
-    uint32_t id;
-    const uint8_t *src;
-    size_t len, sent; /* len: announced, then wanted */
-    size_t turn; /* [bytes] sent since others had theirs */
-    bool first, asked; /* its first part went unasked; the peer wants the rest */
-    struct tp_net_op *op;
-    telpher_status status;
-};
-
 struct tcp_peer {
     uint32_t rank;
     struct tcp_net *net;
@@ -95,28 +76,17 @@ struct tcp_peer {
     bool gone; /* told */
     telpher_status why;
     struct tp_list losing; /* of net->losing */
-    bool drops; /* it had no use for the first part of the last bulk */
-    uint32_t next_id;
-    unsigned firsts_out, firsts_in; /* not answered, by it and by us */
-    struct tp_map out; /* struct tcp_out by id */
-    struct tp_map in; /* struct tp_net_bulk by id */
     union tp_tcp_sockaddr addresses[TP_TCP_ADDRESSES]; /* to try */
     unsigned address_count, tried;
 };
 
-/** A bulk that was announced to us. */
-struct tp_net_bulk {
-    struct tp_list link; /* of net->arrived, where all was here before it was wanted */
-    struct tcp_peer *peer;
-    uint32_t id;
-    uint64_t len; /* announced */
-    uint8_t *dst; /* NULL until it is wanted */
-    uint8_t *kept; /* what came before it was wanted */
-    size_t want, got; /* got: also what is not wanted */
-    size_t promised; /* by frames that began: over all connections */
-    bool coming; /* a frame of it is partly in: conn->into */
-    bool first, dropped; /* began with its announcement; nobody wants it */
-    struct tp_net_op *op;
+/** A data frame that is on its way out; the engine's memory. */
+struct tcp_part {
+    struct tp_tcp_frame frame;
+    size_t head_left; /* [bytes] of the frame */
+    const uint8_t *src;
+    size_t left; /* [bytes] of data; with head_left: 0 = none is under way */
+    void *arg; /* of write_data() */
 };
 
 struct tcp_conn {
@@ -135,15 +105,13 @@ struct tcp_conn {
     int probe_fd; /* a second way to a machine that is stuck; -1: none */
     tp_ns probe_since;
     struct tp_buf out; /* frames that wait for the socket */
-    struct tp_list sending; /* struct tcp_out that the peer asked for */
-    struct tcp_out *part; /* a data frame of it is partly out */
-    struct tp_tcp_frame part_frame;
-    size_t part_head_left, part_left;
+    struct tcp_part part;
+    bool flushing;
     uint8_t *in; /* TP_TCP_IN bytes */
     size_t in_start, in_end;
-    struct tp_net_bulk *into; /* a frame with data is partly in */
-    size_t into_left;
-    bool bulky; /* bulks come rather than large eager messages */
+    uint32_t into_id; /* of the rendezvous data that comes */
+    size_t into_left; /* 0: none does */
+    bool bulky; /* rendezvous data comes rather than large eager messages */
 };
 
 struct tcp_net {
@@ -156,8 +124,6 @@ struct tcp_net {
     uint64_t place; /* machine and network namespace: where loopback is the same */
     struct tcp_peer **peers; /* by rank */
     struct tp_list conns, losing;
-    struct tp_list ended; /* struct tcp_out whose op is to be told */
-    struct tp_list arrived; /* struct tp_net_bulk, the same */
     size_t conn_count, strangers;
     size_t remotes; /* connections to other machines */
     tp_ns look_at;
@@ -174,20 +140,6 @@ tcp_net(struct tp_net *net)
 struct tcp_peer *tp_tcp_net_peer(struct tcp_net *n, uint32_t rank);
 /** Gives a peer up; told in progress. */
 void tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why);
-
-/* ---- net_bulk.c ---- */
-/** Of the table: src/core/net.h. */
-telpher_status tp_tcp_net_send_bulk(struct tp_net *net, uint32_t rank,
-                                    const void *header, size_t header_len,
-                                    const void *src, size_t len, struct tp_net_op *op);
-void tp_tcp_net_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
-                          size_t len, struct tp_net_op *op);
-void tp_tcp_net_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk);
-void tp_tcp_net_free_bulk(struct tp_net_bulk *bulk);
-/** An op of ours has ended; told in progress. */
-void tp_tcp_net_end(struct tcp_out *out, telpher_status status);
-/** Tells of all that ended. @return how many */
-unsigned tp_tcp_net_tell_ended(struct tcp_net *n);
 
 /* ---- net_card.c ---- */
 telpher_status tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err);
@@ -230,19 +182,13 @@ tp_tcp_is_soft(int error)
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-/** [bytes] of data in the frame itself, behind its header. */
-static inline size_t
-tp_tcp_inside(const struct tp_tcp_frame *f)
-{
-    return f->type == TP_TCP_EAGER_FRAME  ? (size_t)f->len
-           : f->type == TP_TCP_BULK_FRAME ? (size_t)f->first << 10
-                                          : 0;
-}
-
 /* ---- net_frames.c ---- */
 /** Sends a frame, header and data, or keeps them. @return OK, AGAIN */
 telpher_status tp_tcp_net_frame(struct tcp_conn *c, const struct tp_tcp_frame *frame,
                                 const void *header, const void *data, bool may_wait);
+/** Of the table: src/core/net.h. */
+size_t tp_tcp_net_write_data(struct tp_net *net, uint32_t rank, uint32_t id,
+                             const void *src, size_t len, void *arg);
 /** Sends what waits. @return how many steps that took */
 unsigned tp_tcp_net_flush(struct tcp_conn *c);
 /** Says to the higher rank which connection is used. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames in. Data of bulks is received where it belongs. What a peer sends is checked before it
+ * Frames in. Rendezvous data is received where it belongs. What a peer sends is checked before it
  * is used.
  */
 #include <errno.h>
@@ -24,120 +24,6 @@ break_off(struct tcp_conn *c)
     tp_tcp_net_kill(c, TELPHER_ERR_PROTO);
 }
 
-/* A frame with data of a bulk begins. */
-static void
-expect(struct tcp_conn *c, struct tp_net_bulk *bulk, size_t len)
-{
-    bulk->promised += len;
-    bulk->coming = true;
-    c->into = bulk;
-    c->into_left = len;
-}
-
-/* What nobody was waiting for is kept until somebody does, or drops it. */
-static bool
-keep_first(struct tcp_conn *c)
-{
-    struct tp_net_bulk *bulk = c->into;
-
-    if (bulk != NULL && bulk->dst == NULL && !bulk->dropped) {
-        bulk->kept = tp_malloc(c->into_left, "tcp bulk");
-        return bulk->kept != NULL;
-    }
-    return true;
-}
-
-static void
-on_bulk(struct tcp_conn *c, const struct tp_tcp_frame *f, const void *header)
-{
-    const struct tp_net_params *params = &c->net->params;
-    struct tp_net_bulk *bulk = tp_zalloc(sizeof(*bulk), "tcp bulk");
-
-    if (bulk == NULL || f->len == 0 || f->len > SIZE_MAX / 2 ||
-        tp_tcp_inside(f) > f->len || f->first > TP_TCP_FIRST ||
-        (f->first != 0 && c->peer->firsts_in >= TP_TCP_FIRSTS) ||
-        tp_map_put(&c->peer->in, f->id, bulk) != TELPHER_OK) {
-        tp_free(bulk);
-        tp_tcp_net_kill(c, bulk == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_ERR_PROTO);
-        return;
-    }
-    tp_list_init(&bulk->link);
-    bulk->peer = c->peer;
-    bulk->id = f->id;
-    bulk->len = f->len;
-    c->bulky = true;
-    if (f->first != 0) {
-        bulk->first = true;
-        c->peer->firsts_in++;
-        expect(c, bulk, tp_tcp_inside(f));
-    }
-    params->events->on_bulk(params->user, c->peer->rank, header, f->header_len, f->len,
-                            bulk);
-    if (!keep_first(c)) {
-        tp_tcp_net_kill(c, TELPHER_ERR_NO_MEMORY);
-    }
-}
-
-/* The bulk that a GO or a DROP is about; NULL: there is none, or it had its answer. */
-static struct tcp_out *
-find_asked(struct tcp_peer *peer, uint32_t id)
-{
-    struct tcp_out *out = tp_map_get(&peer->out, id);
-
-    if (out == NULL || out->status != TELPHER_IN_PROGRESS || out->asked) {
-        return NULL;
-    }
-    out->asked = true;
-    peer->firsts_out -= out->first;
-    return out;
-}
-
-static void
-on_go(struct tcp_conn *c, const struct tp_tcp_frame *f)
-{
-    struct tcp_out *out = find_asked(c->peer, f->id);
-    struct tcp_conn *way = c->peer->conn;
-
-    if (out == NULL || way == NULL || f->len == 0 || f->len > out->len) {
-        break_off(c);
-        return;
-    }
-    c->peer->drops = false;
-    out->len = (size_t)f->len;
-    if (out->sent >= out->len) {
-        tp_tcp_net_end(out, TELPHER_OK);
-        return;
-    }
-    tp_list_push_back(&way->sending, &out->link);
-    tp_tcp_net_flush(way);
-}
-
-static void
-on_drop(struct tcp_conn *c, const struct tp_tcp_frame *f)
-{
-    struct tcp_out *out = find_asked(c->peer, f->id);
-
-    if (out == NULL) {
-        break_off(c);
-        return;
-    }
-    c->peer->drops = true;
-    tp_tcp_net_end(out, TELPHER_ERR_CANCELED);
-}
-
-static void
-on_data(struct tcp_conn *c, const struct tp_tcp_frame *f)
-{
-    struct tp_net_bulk *bulk = tp_map_get(&c->peer->in, f->id);
-
-    if (bulk == NULL || bulk->dst == NULL || f->len == 0 ||
-        bulk->promised >= bulk->want || f->len > bulk->want - bulk->promised) {
-        break_off(c);
-        return;
-    }
-    expect(c, bulk, (size_t)f->len);
-}
-
 /* The lower rank says which connection it is. */
 static void
 on_word(struct tcp_conn *c, bool yours)
@@ -150,62 +36,88 @@ on_word(struct tcp_conn *c, bool yours)
     }
 }
 
-/* Where the next bytes of a bulk belong. @return [bytes] of room; 0: they are not wanted */
+/* Where the next bytes of data belong. @return [bytes] of room; 0: they are not wanted */
 static size_t
-room_for(const struct tcp_conn *c, uint8_t **ret_dst)
+room_for(struct tcp_conn *c, uint8_t **ret_dst)
 {
-    const struct tp_net_bulk *bulk = c->into;
+    const struct tp_net_params *params = &c->net->params;
+    size_t room = 0;
 
-    if (bulk->kept != NULL) {
-        *ret_dst = bulk->kept + bulk->got;
-        return c->into_left;
-    }
-    if (bulk->dst == NULL || bulk->got >= bulk->want) {
+    if (!params->events->data_at(params->user, c->peer->rank, c->into_id, c->into_left,
+                                 ret_dst, &room)) {
+        break_off(c);
         return 0;
     }
-    *ret_dst = bulk->dst + bulk->got;
-    return TP_MIN(c->into_left, bulk->want - bulk->got);
+    return room;
 }
 
-/* More of a bulk's data lies in its place. */
 static void
 advance(struct tcp_conn *c, size_t len)
 {
-    struct tp_net_bulk *bulk = c->into;
-    struct tp_net_op *op = bulk->op;
+    const struct tp_net_params *params = &c->net->params;
 
-    bulk->got += len;
     c->into_left -= len;
-    if (c->into_left != 0) {
-        return;
-    }
-    c->into = NULL;
-    bulk->coming = false;
-    if (bulk->dropped || (bulk->dst != NULL && bulk->got >= bulk->want)) {
-        bool dropped = bulk->dropped;
-
-        tp_map_remove(&bulk->peer->in, bulk->id);
-        tp_tcp_net_free_bulk(bulk);
-        if (!dropped) {
-            op->done(op, TELPHER_OK);
-        }
-    }
+    params->events->data_came(params->user, c->peer->rank, c->into_id, len);
 }
 
-/* The same, of what lies in the buffer. @return false: there is none */
+/* Data of what lies in the buffer. @return false: there is none */
 static bool
 take_data(struct tcp_conn *c)
 {
     size_t len = TP_MIN(c->in_end - c->in_start, c->into_left);
     uint8_t *dst = NULL;
-    size_t wanted = TP_MIN(room_for(c, &dst), len);
+    size_t wanted;
 
+    if (len == 0) {
+        return false;
+    }
+    wanted = TP_MIN(room_for(c, &dst), len);
+    if (c->dead) {
+        return false;
+    }
     if (wanted != 0) {
         memcpy(dst, c->in + c->in_start, wanted);
     }
     c->in_start += len;
     advance(c, len);
-    return len != 0;
+    return true;
+}
+
+static void
+on_data(struct tcp_conn *c, const struct tp_tcp_frame *f)
+{
+    uint8_t *dst = NULL;
+
+    if (f->len == 0 || f->len > SIZE_MAX) {
+        break_off(c);
+        return;
+    }
+    c->bulky = true;
+    c->into_id = f->id;
+    c->into_left = (size_t)f->len;
+    (void)room_for(c, &dst); /* is it wanted? */
+}
+
+static void
+on_control(struct tcp_conn *c, const struct tp_tcp_frame *f, const uint8_t *frame)
+{
+    const struct tp_net_params *params = &c->net->params;
+
+    c->bulky = true;
+    c->into_id = 0;
+    c->into_left = (size_t)f->len;
+    params->events->on_control(params->user, c->peer->rank, frame, f->header_len,
+                               (size_t)f->len);
+}
+
+/* True if no rank sends such a frame. */
+static bool
+is_nonsense(const struct tp_tcp_frame *f)
+{
+    return f->type == TP_TCP_CONTROL_FRAME
+               ? f->header_len > TP_NET_CONTROL_MAX || f->len > TP_TCP_FIRST
+               : f->header_len > TP_NET_HEADER_MAX ||
+                     (f->type == TP_TCP_EAGER_FRAME && f->len > TP_TCP_EAGER);
 }
 
 /* Takes one frame, or part of its data, from the buffer. @return false: not whole yet */
@@ -217,15 +129,14 @@ take_frame(struct tcp_conn *c)
     size_t have = c->in_end - c->in_start, whole;
     struct tp_tcp_frame f;
 
-    if (c->into != NULL) {
+    if (c->into_left != 0) {
         return take_data(c);
     }
     if (have < sizeof(f)) {
         return false;
     }
     memcpy(&f, at, sizeof(f));
-    if (f.header_len > TP_NET_HEADER_MAX ||
-        (f.type == TP_TCP_EAGER_FRAME && f.len > TP_TCP_EAGER)) {
+    if (is_nonsense(&f)) {
         break_off(c);
         return false;
     }
@@ -243,14 +154,8 @@ take_frame(struct tcp_conn *c)
         params->events->on_message(params->user, c->peer->rank, at, f.header_len,
                                    at + f.header_len, (size_t)f.len);
         break;
-    case TP_TCP_BULK_FRAME:
-        on_bulk(c, &f, at);
-        break;
-    case TP_TCP_GO_FRAME:
-        on_go(c, &f);
-        break;
-    case TP_TCP_DROP_FRAME:
-        on_drop(c, &f);
+    case TP_TCP_CONTROL_FRAME:
+        on_control(c, &f, at);
         break;
     case TP_TCP_DATA_FRAME:
         on_data(c, &f);
@@ -300,16 +205,20 @@ pull(struct tcp_conn *c, bool *ret_more)
         c->in_end -= c->in_start;
         c->in_start = 0;
     }
-    if (c->into != NULL && c->in_start == c->in_end) {
+    if (c->into_left != 0 && c->in_start == c->in_end) {
         direct = room_for(c, &dst);
+        if (c->dead) {
+            errno = EAGAIN;
+            return -1;
+        }
     }
     if (direct != 0) {
         iov[count++] = (struct iovec){dst, direct};
     }
-    /* What comes next is most often more of a bulk: no more of it than small frames have
+    /* What comes next is most often more of such data: no more of it than small frames have
      * goes where it would be copied from. */
     room = IN - c->in_end;
-    if (direct != 0 || (c->bulky && c->into == NULL)) {
+    if (direct != 0 || (c->bulky && c->into_left == 0)) {
         room = TP_MIN(room, (size_t)BEHIND);
     }
     iov[count++] = (struct iovec){c->in + c->in_end, room};
@@ -351,7 +260,7 @@ tp_tcp_net_read(struct tcp_conn *c)
         count++;
         while (!c->dead && (c->peer != NULL ? take_frame(c) : take_hello(c))) {
         }
-        if (c->into == NULL && !more) {
+        if (c->into_left == 0 && !more) {
             break; /* that was all */
         }
     }
