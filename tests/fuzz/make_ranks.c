@@ -14,7 +14,11 @@
 
 #include "wire/comm.h"
 
-enum { EAGER = 1, BULK, GO, DROP, DATA };
+enum { EAGER = 1, CONTROL, DATA }; /* frames of TCP */
+enum { RTS = 1, CTS, REJECT }; /* of the engine */
+/* The context's engine counts: it offers a channel's data and a message's buffer, then come
+ * ids of what it receives. */
+enum { OUT_ID = 1, OUT_ID_2, IN_ID };
 enum { BIG = 200000, MEMORY = 1 << 20 };
 
 struct frame {
@@ -50,6 +54,30 @@ frame(uint8_t type, uint32_t id, uint64_t len, const struct tp_comm_header *h,
     used += here;
 }
 
+/* A frame of the engine. */
+static void
+control(uint32_t kind, uint32_t id, uint64_t len, const struct tp_comm_header *h)
+{
+    const struct frame f = {.type = CONTROL,
+                            .header_len = (uint8_t)(24 + (h != NULL ? sizeof(*h) : 0))};
+    const struct {
+        uint32_t kind, id;
+        uint64_t len, at;
+    } rndv = {kind, id, len, kind == CTS};
+
+    put(&f, sizeof(f));
+    put(&rndv, sizeof(rndv));
+    if (h != NULL) {
+        put(h, sizeof(*h));
+    }
+}
+
+static void
+data(uint32_t id, size_t len)
+{
+    frame(DATA, id, len, NULL, len);
+}
+
 static void
 end(const char *name)
 {
@@ -79,7 +107,7 @@ static void
 bulk(uint32_t id, struct tp_comm_header h)
 {
     h.how = TP_COMM_BULK;
-    frame(BULK, id, h.len, &h, 0);
+    control(RTS, id + 1, h.len, &h);
 }
 
 static void
@@ -89,16 +117,16 @@ make_good(void)
 
     eager(h);
     bulk(0, channel(1, BIG));
-    frame(DATA, 0, BIG, NULL, BIG);
+    data(IN_ID, BIG);
     bulk(1, channel(2, BIG)); /* to a device: dropped, and pulled */
     h = (struct tp_comm_header){
         .kind = TP_COMM_PIECE, .len = 65536, .a = (2u << 12) + 1};
     bulk(2, h);
-    frame(DATA, 2, 65536, NULL, 65536);
+    data(IN_ID, 65536);
     end("receives");
 
-    frame(GO, 0, BIG, NULL, 0);
-    frame(GO, 1, BIG / 2, NULL, 0);
+    control(CTS, OUT_ID, BIG, NULL);
+    control(CTS, OUT_ID_2, BIG / 2, NULL);
     h = (struct tp_comm_header){
         .kind = TP_COMM_PULL, .xfer = 4096, .len = BIG, .a = (5u << 12) + 1, .b = 77};
     eager(h);
@@ -113,7 +141,7 @@ make_good(void)
     frame(EAGER, 0, 8, &h, 0);
     put("\0\0\1\0\0\0\0\0", 8);
     bulk(0, (struct tp_comm_header){.kind = TP_COMM_BUFFER, .len = 65536, .a = 1});
-    frame(DATA, 0, 65536, NULL, 65536);
+    data(IN_ID, 65536);
     end("messages");
 
     eager((struct tp_comm_header){.kind = TP_COMM_PUT, .len = 96, .a = 4000, .b = 8});
@@ -138,35 +166,35 @@ make_frames(void)
     end("length-of-another");
     put("\1\377\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16);
     end("header-too-long");
-    frame(BULK, 0, 0, &h, 0);
-    end("bulk-of-nothing");
+    control(RTS, 1, 0, &h);
+    end("rts-of-nothing");
     bulk(0, channel(0, BIG));
     bulk(0, channel(1, BIG));
-    end("bulk-twice");
+    end("rts-twice");
     bulk(0, channel(0, UINT64_MAX));
-    end("bulk-without-end");
-    frame(DATA, 7, 100, NULL, 100);
+    end("rts-without-end");
+    data(IN_ID + 4, 100);
     end("data-unasked");
     bulk(0, channel(0, 50));
-    frame(DATA, 0, 101, NULL, 101);
+    data(IN_ID, 101);
     end("data-beyond-end");
     bulk(0, channel(0, BIG)); /* 100 are wanted of it */
-    frame(DATA, 0, 60, NULL, 60);
-    frame(DATA, 0, 60, NULL, 60);
+    data(IN_ID, 60);
+    data(IN_ID, 60);
     end("data-too-much");
-    frame(GO, 9, 1, NULL, 0);
-    end("go-to-nothing");
-    frame(GO, 0, BIG + 1, NULL, 0);
-    end("go-too-far");
-    frame(GO, 0, BIG, NULL, 0);
-    frame(GO, 0, BIG, NULL, 0);
-    end("go-twice");
-    frame(GO, 0, BIG, NULL, 0);
-    frame(DROP, 0, 0, NULL, 0);
-    end("go-and-drop");
-    frame(DROP, 0, 0, NULL, 0);
-    frame(DROP, 0, 0, NULL, 0);
-    end("drop-twice");
+    control(CTS, OUT_ID + 8, 1, NULL);
+    end("cts-to-nothing");
+    control(CTS, OUT_ID, BIG + 1, NULL);
+    end("cts-too-far");
+    control(CTS, OUT_ID, BIG, NULL);
+    control(CTS, OUT_ID, BIG, NULL);
+    end("cts-twice");
+    control(CTS, OUT_ID, BIG, NULL);
+    control(REJECT, OUT_ID, 0, NULL);
+    end("cts-and-reject");
+    control(REJECT, OUT_ID, 0, NULL);
+    control(REJECT, OUT_ID, 0, NULL);
+    end("reject-twice");
 }
 
 /* Messages that name what is not theirs. */
@@ -268,7 +296,7 @@ pull_lent(uint64_t len, uint32_t piece)
                                   .len = len,
                                   .a = (4u << 12) + 1,
                                   .b = 77});
-    frame(DROP, 0, 0, NULL, 0);
+    control(REJECT, OUT_ID, 0, NULL);
     let_it_act();
 }
 
