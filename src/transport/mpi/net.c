@@ -34,8 +34,6 @@ tp_mpi_link(struct mpi_net *n, uint32_t rank)
     if (link != NULL && n->links[rank] == NULL) {
         link->net = n;
         link->rank = rank;
-        tp_map_init(&link->outs);
-        tp_map_init(&link->bulks);
         n->links[rank] = link;
     }
     return link;
@@ -86,12 +84,11 @@ finish(struct mpi_link *link)
                           true); /* who left waits for ours */
     }
     link->gone = true;
-    tp_mpi_lose_outs(link, true);
-    tp_mpi_lose_bulks(link, true);
+    tp_mpi_stop_going(link);
+    tp_mpi_stop_coming(link);
     tp_debug(MPI_TOPIC, "rank %u %s", link->rank,
              link->why == TELPHER_OK ? "has left" : "is lost");
     params->events->on_lost(params->user, link->rank, link->why);
-    tp_mpi_forget_bulks(link);
 }
 
 static unsigned
@@ -140,11 +137,8 @@ net_free(struct mpi_net *n)
 {
     for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
         if (n->links[r] != NULL) {
-            tp_mpi_lose_outs(n->links[r], false);
-            tp_mpi_lose_bulks(n->links[r], false);
-            tp_mpi_forget_bulks(n->links[r]);
-            tp_map_fini(&n->links[r]->outs);
-            tp_map_fini(&n->links[r]->bulks);
+            tp_mpi_stop_going(n->links[r]);
+            tp_mpi_stop_coming(n->links[r]);
             tp_free(n->links[r]);
         }
     }
@@ -177,6 +171,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     n->base = (struct tp_net){.ops = &tp_mpi_net,
                               .eager_max = MPI_EAGER,
                               .bulk_min = MPI_EAGER,
+                              .id_max = params->two_sided->tag_max,
                               .reads = true};
     n->params = *params;
     n->calls = *params->two_sided;
@@ -220,8 +215,8 @@ net_destroy(struct tp_net *net)
     for (uint32_t r = 0; r < n->params.size; r++) {
         if (n->links[r] != NULL) {
             (void)tp_mpi_post(n->links[r], &bye, NULL, NULL, 0, true);
-            tp_mpi_lose_outs(n->links[r], false);
-            tp_mpi_lose_bulks(n->links[r], false);
+            tp_mpi_stop_going(n->links[r]);
+            tp_mpi_stop_coming(n->links[r]);
         }
     }
     while ((!all_left(n) || !tp_list_is_empty(&n->sending)) &&
@@ -336,9 +331,9 @@ const struct tp_net_ops tp_mpi_net = {
     .reaches = net_reaches,
     .connect = net_connect,
     .send = tp_mpi_send,
-    .send_bulk = tp_mpi_send_bulk,
-    .recv_bulk = tp_mpi_recv_bulk,
-    .drop_bulk = tp_mpi_drop_bulk,
+    .control = tp_mpi_control,
+    .write_data = tp_mpi_write_data,
+    .expect_data = tp_mpi_expect_data,
     .give_up = net_give_up,
     .progress = net_progress,
     .arm = net_arm,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between ranks by two-sided ones (telpher/two_sided.h). All but bulk data is one
- * message with tag 0 for which a ring of receives from anybody stands ready, looked at in
- * the order they were posted: so messages of a pair stay in order. Bulk data is announced,
- * asked for (GO) once its receive is posted, and travels under a tag of its own, the bulk's
- * id: so nothing large comes unexpected.
+ * Messages between ranks by two-sided ones (telpher/two_sided.h). All but rendezvous data is
+ * one message with tag 0 for which a ring of receives from any rank stands ready, looked at
+ * in the order they were posted: so messages of a pair stay in order. Rendezvous data
+ * travels with its id as the tag, to a receive that was posted before the CTS left: so
+ * nothing large arrives unexpected.
  *
  *   net.c      the table; progress, losing, leaving
- *   send.c     messages and bulks out
- *   receive.c  messages and bulks in
+ *   send.c     messages and data out
+ *   receive.c  messages and data in
  */
 #ifndef TELPHER_TRANSPORT_MPI_NET_INT_H
 #define TELPHER_TRANSPORT_MPI_NET_INT_H
@@ -16,7 +16,6 @@
 #include <telpher/two_sided.h>
 
 #include "base/container/list.h"
-#include "base/container/map.h"
 #include "transport/mpi/net.h"
 
 #define MPI_TOPIC "mpi"
@@ -31,15 +30,13 @@ enum {
     /* Every so many, one that holds its slot until it is received: a peer that is late has
      * a bounded number of messages, and its MPI memory for no more. */
     MPI_MATCHED_EVERY = 8,
-    MPI_TAG_MESSAGES = 0, /* ids of bulks are the others */
+    MPI_TAG_MESSAGES = 0, /* ids of rendezvous data are the others */
 };
-#define MPI_PART ((uint64_t)1 << 30) /* [bytes] of bulk data in one of its messages */
+#define MPI_PART ((uint64_t)1 << 30) /* [bytes] of data in one of its messages */
 
 enum mpi_kind {
     MPI_MESSAGE = 1, /* header, data */
-    MPI_BULK, /* id, len, header: announced */
-    MPI_GO, /* id, len: the receives are posted */
-    MPI_DROP, /* id: not wanted */
+    MPI_CONTROL, /* a frame of the engine, as a header */
     MPI_BYE, /* len: 0 = leaves, 1 = gives us up */
     MPI_KINDS
 };
@@ -49,11 +46,9 @@ struct mpi_prefix {
     uint64_t job; /* who does not know it is a stranger */
     uint64_t len;
     uint32_t kind; /* enum mpi_kind */
-    uint32_t id; /* of the bulk, the sender's: 1 .. tag_max */
     uint32_t header_len;
-    uint32_t unused;
 };
-_Static_assert(sizeof(struct mpi_prefix) == 32, "frozen wire layout");
+_Static_assert(sizeof(struct mpi_prefix) == 24, "frozen wire layout");
 
 enum { MPI_MESSAGE_BYTES = sizeof(struct mpi_prefix) + MPI_EAGER };
 
@@ -73,25 +68,13 @@ struct mpi_receive {
     uint8_t bytes[MPI_MESSAGE_BYTES];
 };
 
-/** A bulk that we announced. */
-struct mpi_out {
-    struct tp_list link; /* of net->going, once asked for */
-    struct mpi_link *to;
-    uint32_t id;
-    const uint8_t *src;
-    uint64_t len, done; /* len: announced, then asked for */
-    struct tp_net_op *told; /* NULL: told already */
-    telpher_two_sided_op op;
-};
-
-/** A bulk that was announced to us. */
-struct tp_net_bulk {
-    struct tp_list link; /* of net->coming, once asked for */
-    struct mpi_link *from;
-    uint32_t id;
-    uint8_t *dst;
-    uint64_t len, done;
-    struct tp_net_op *told; /* NULL: told already */
+/** A part of rendezvous data under way; the memory is the engine's. */
+struct mpi_data {
+    struct tp_list link; /* of net->going or net->coming */
+    struct mpi_link *peer;
+    uint32_t id; /* in */
+    size_t len;
+    void *arg; /* out: of write_data() */
     telpher_two_sided_op op;
 };
 
@@ -100,8 +83,6 @@ struct mpi_link {
     uint32_t rank;
     uint32_t slots; /* in use */
     uint32_t sent; /* messages, to choose those that wait to be matched */
-    uint32_t next_id;
-    struct tp_map outs, bulks; /* mpi_out, tp_net_bulk, by id */
     bool ending, gone;
     telpher_status why;
 };
@@ -116,7 +97,7 @@ struct mpi_net {
     struct mpi_link **links; /* by rank, NULL: not used yet */
     uint32_t ending; /* links to be told as lost */
     struct tp_list sending, idle; /* slots */
-    struct tp_list going, coming; /* mpi_out, tp_net_bulk under way */
+    struct tp_list going, coming; /* mpi_data */
     bool leaving; /* nothing is told any more */
     bool unclean; /* something of ours may be left in the other library */
 };
@@ -145,30 +126,27 @@ telpher_status tp_mpi_post(struct mpi_link *link, const struct mpi_prefix *prefi
                            const void *header, const void *data, size_t len, bool must);
 telpher_status tp_mpi_send(struct tp_net *net, uint32_t peer, const void *header,
                            size_t header_len, const void *data, size_t len);
-telpher_status tp_mpi_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
-                                size_t header_len, const void *src, size_t len,
-                                struct tp_net_op *op);
-/** The receiver wants the first bytes of a bulk, or drops it. @return false: nonsense */
-bool tp_mpi_go(struct mpi_link *link, uint32_t id, uint64_t len);
-bool tp_mpi_dropped(struct mpi_link *link, uint32_t id);
-/** Moves slots and bulks out on. @return how many ended */
+telpher_status tp_mpi_control(struct tp_net *net, uint32_t peer, const void *frame,
+                              size_t len, const void *data, size_t data_len);
+size_t tp_mpi_write_data(struct tp_net *net, uint32_t peer, uint32_t id,
+                         const void *src, size_t len, void *arg);
+/** Moves slots and data out on. @return how many ended */
 unsigned tp_mpi_progress_out(struct mpi_net *n);
-/** Ends the bulks to a peer. @param tell  their ops are done with PEER_LOST */
-void tp_mpi_lose_outs(struct mpi_link *link, bool tell);
+/** A part of data of a peer; NULL without memory. */
+struct mpi_data *tp_mpi_data(struct mpi_link *peer, size_t len);
+/** The other library is to let go of the data that goes to a peer. */
+void tp_mpi_stop_going(struct mpi_link *peer);
 
 /* ---- receive.c ---- */
 /** Makes the ring of receives ready. */
 telpher_status tp_mpi_receives_open(struct mpi_net *n);
 /** Takes back those that nothing came for. */
 void tp_mpi_receives_close(struct mpi_net *n);
-void tp_mpi_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
-                      size_t len, struct tp_net_op *op);
-void tp_mpi_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk);
+size_t tp_mpi_expect_data(struct tp_net *net, uint32_t peer, uint32_t id, void *dst,
+                          size_t len);
 /** Takes what has come. @return how much */
 unsigned tp_mpi_progress_in(struct mpi_net *n);
-/** Ends the receives of bulks of a peer. @param tell  their ops are done with PEER_LOST */
-void tp_mpi_lose_bulks(struct mpi_link *link, bool tell);
-/** Frees what was announced by a peer that has been told as lost. */
-void tp_mpi_forget_bulks(struct mpi_link *link);
+/** The same of data that comes from it. */
+void tp_mpi_stop_coming(struct mpi_link *peer);
 
 #endif

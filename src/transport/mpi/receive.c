@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and bulks in: checked, told. */
+/* Messages and data in: checked, passed on. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -58,31 +58,6 @@ tp_mpi_receives_close(struct mpi_net *n)
 
 /* ---- messages ---- */
 
-static void
-take_announced(struct mpi_link *link, const struct mpi_prefix *p, const void *header)
-{
-    const struct tp_net_params *params = &link->net->params;
-    struct tp_net_bulk *bulk;
-
-    if (p->len == 0 || p->len > SIZE_MAX || p->id == MPI_TAG_MESSAGES ||
-        p->id > link->net->calls.tag_max || tp_map_get(&link->bulks, p->id) != NULL) {
-        break_off(link, "an announcement");
-        return;
-    }
-    bulk = tp_zalloc(sizeof(*bulk), "mpi bulk in");
-    if (bulk == NULL || tp_map_put(&link->bulks, p->id, bulk) != TELPHER_OK) {
-        tp_free(bulk);
-        tp_mpi_end(link, TELPHER_ERR_NO_MEMORY);
-        return;
-    }
-    tp_list_init(&bulk->link);
-    bulk->from = link;
-    bulk->id = p->id;
-    bulk->len = p->len;
-    params->events->on_bulk(params->user, link->rank, header, p->header_len, p->len,
-                            bulk);
-}
-
 static bool
 take_kind(struct mpi_link *link, const struct mpi_prefix *p, const uint8_t *header,
           size_t len)
@@ -91,18 +66,18 @@ take_kind(struct mpi_link *link, const struct mpi_prefix *p, const uint8_t *head
 
     switch (p->kind) {
     case MPI_MESSAGE:
-        if (p->len == len) {
-            params->events->on_message(params->user, link->rank, header, p->header_len,
-                                       header + p->header_len, len);
+        if (p->len != len || p->header_len > TP_NET_HEADER_MAX) {
+            return false;
         }
-        return p->len == len;
-    case MPI_BULK:
-        take_announced(link, p, header);
-        return len == 0;
-    case MPI_GO:
-        return tp_mpi_go(link, p->id, p->len);
-    case MPI_DROP:
-        return tp_mpi_dropped(link, p->id);
+        params->events->on_message(params->user, link->rank, header, p->header_len,
+                                   header + p->header_len, len);
+        return true;
+    case MPI_CONTROL:
+        if (len != 0 || p->header_len > TP_NET_CONTROL_MAX) {
+            return false;
+        }
+        params->events->on_control(params->user, link->rank, header, p->header_len, 0);
+        return true;
     case MPI_BYE:
         tp_mpi_end(link, p->len == 0 ? TELPHER_OK : TELPHER_ERR_PEER_LOST);
         return true;
@@ -131,7 +106,7 @@ take(struct mpi_net *n, uint32_t from, const uint8_t *src, size_t len)
         }
         return;
     }
-    if (p.header_len > TP_NET_HEADER_MAX || p.header_len > len - sizeof(p) ||
+    if (p.header_len > len - sizeof(p) ||
         !take_kind(link, &p, src + sizeof(p), len - sizeof(p) - p.header_len)) {
         break_off(link, "a message");
     }
@@ -166,83 +141,51 @@ take_messages(struct mpi_net *n)
     return count;
 }
 
-/* ---- bulks ---- */
+/* ---- data ---- */
 
-static void
-receive_part(struct tp_net_bulk *bulk)
+size_t
+tp_mpi_expect_data(struct tp_net *net, uint32_t peer, uint32_t id, void *dst,
+                   size_t len)
 {
-    const telpher_two_sided *calls = &bulk->from->net->calls;
-    size_t len = (size_t)TP_MIN(MPI_PART, bulk->len - bulk->done);
+    struct mpi_net *n = mpi_net(net);
+    struct mpi_link *link = n->links[peer];
+    struct mpi_data *d;
 
-    if (calls->recv(calls->user, bulk->dst + bulk->done, len, bulk->from->rank,
-                    bulk->id, &bulk->op) == TELPHER_OK) {
-        tp_list_push_back(&bulk->from->net->coming, &bulk->link);
-    } else {
-        tp_mpi_end(bulk->from, TELPHER_ERR_PEER_LOST); /* which tells the op */
+    if (link == NULL || link->ending) {
+        return 0;
     }
-}
-
-static void
-answer(struct tp_net_bulk *bulk, enum mpi_kind kind, uint64_t len)
-{
-    const struct mpi_prefix prefix = {.kind = kind, .id = bulk->id, .len = len};
-
-    if (tp_mpi_post(bulk->from, &prefix, NULL, NULL, 0, true) != TELPHER_OK) {
-        tp_mpi_end(bulk->from, TELPHER_ERR_PEER_LOST);
+    d = tp_mpi_data(link, len);
+    if (d == NULL) {
+        tp_mpi_end(link, TELPHER_ERR_NO_MEMORY);
+        return 0;
     }
-}
-
-void
-tp_mpi_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t len,
-                 struct tp_net_op *op)
-{
-    (void)net;
-    bulk->dst = dst;
-    bulk->len = len;
-    bulk->told = op;
-    if (!bulk->from->ending) { /* else the link's end tells it */
-        receive_part(bulk);
-        answer(bulk, MPI_GO, len);
+    d->id = id;
+    if (n->calls.recv(n->calls.user, dst, d->len, peer, id, &d->op) != TELPHER_OK) {
+        tp_free(d);
+        tp_mpi_end(link, TELPHER_ERR_PEER_LOST);
+        return 0;
     }
-}
-
-void
-tp_mpi_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk)
-{
-    struct mpi_link *link = bulk->from;
-
-    (void)net;
-    if (link->gone) {
-        return; /* void, and freed with the link's */
-    }
-    answer(bulk, MPI_DROP, 0);
-    tp_map_remove(&link->bulks, bulk->id);
-    tp_free(bulk);
+    tp_list_push_back(&n->coming, &d->link);
+    return d->len;
 }
 
 static bool
-part_has_come(struct tp_net_bulk *bulk)
+data_has_come(struct mpi_data *d)
 {
-    struct mpi_link *link = bulk->from;
-    const telpher_two_sided *calls = &link->net->calls;
-    struct tp_net_op *op = bulk->told;
-    uint64_t want = TP_MIN(MPI_PART, bulk->len - bulk->done);
+    const struct mpi_data was = *d;
+    struct mpi_net *n = d->peer->net;
     size_t len = 0;
-    telpher_status status = calls->test(calls->user, &bulk->op, NULL, &len);
+    telpher_status status = n->calls.test(n->calls.user, &d->op, NULL, &len);
 
     if (status == TELPHER_IN_PROGRESS) {
         return false;
     }
-    tp_list_remove(&bulk->link);
-    bulk->done += want;
-    if (status != TELPHER_OK || len != want) {
-        break_off(link, "bulk data"); /* which tells the op */
-    } else if (bulk->done < bulk->len) {
-        receive_part(bulk);
+    tp_list_remove(&d->link);
+    tp_free(d);
+    if (status != TELPHER_OK || len != was.len) {
+        break_off(was.peer, "rendezvous data");
     } else {
-        tp_map_remove(&link->bulks, bulk->id);
-        tp_free(bulk);
-        op->done(op, TELPHER_OK);
+        n->params.events->data_came(n->params.user, was.peer->rank, was.id, len);
     }
     return true;
 }
@@ -255,7 +198,7 @@ tp_mpi_progress_in(struct mpi_net *n)
     /* callbacks put more behind the last, and take none away */
     tp_list_for_each_safe(at, &n->coming)
     {
-        count += part_has_come(tp_list_entry(at, struct tp_net_bulk, link));
+        count += data_has_come(tp_list_entry(at, struct mpi_data, link));
     }
     return count;
 }
@@ -263,37 +206,19 @@ tp_mpi_progress_in(struct mpi_net *n)
 /* ---- losing ---- */
 
 void
-tp_mpi_lose_bulks(struct mpi_link *link, bool tell)
+tp_mpi_stop_coming(struct mpi_link *peer)
 {
-    size_t cursor = 0;
-    void *value;
+    struct mpi_net *n = peer->net;
 
-    while (tp_map_next(&link->bulks, &cursor, NULL, &value)) {
-        struct tp_net_bulk *bulk = value;
-        struct tp_net_op *op = bulk->told;
+    tp_list_for_each_safe(at, &n->coming)
+    {
+        struct mpi_data *d = tp_list_entry(at, struct mpi_data, link);
 
-        if (tp_list_is_linked(&bulk->link)) {
-            tp_list_remove(&bulk->link);
-            (void)tp_mpi_cancel(link->net, &bulk->op);
-            link->net->unclean = true; /* its data may yet come */
-        }
-        bulk->told = NULL;
-        if (tell && op != NULL) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
-            cursor = 0; /* it may have taken another one */
+        if (d->peer == peer) {
+            tp_list_remove(&d->link);
+            (void)tp_mpi_cancel(n, &d->op);
+            n->unclean = true; /* its data may yet come */
+            tp_free(d);
         }
     }
-}
-
-void
-tp_mpi_forget_bulks(struct mpi_link *link)
-{
-    size_t cursor = 0;
-    void *value;
-
-    while (tp_map_next(&link->bulks, &cursor, NULL, &value)) {
-        tp_free(value);
-    }
-    tp_map_fini(&link->bulks);
-    tp_map_init(&link->bulks);
 }

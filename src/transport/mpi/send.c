@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and bulks out. */
+/* Messages and data out. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -115,124 +115,77 @@ tp_mpi_send(struct tp_net *net, uint32_t peer, const void *header, size_t header
     return status == TELPHER_ERR_NO_MEMORY ? TELPHER_ERR_AGAIN : status;
 }
 
-/* ---- bulks ---- */
-
-static uint32_t
-next_id(struct mpi_link *link)
+telpher_status
+tp_mpi_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
+               const void *data, size_t data_len)
 {
-    uint32_t max = link->net->calls.tag_max;
+    struct mpi_link *link = mpi_net(net)->links[peer];
+    const struct mpi_prefix prefix = {.kind = MPI_CONTROL, .header_len = (uint32_t)len};
+    telpher_status status;
 
-    do {
-        link->next_id = link->next_id >= max ? 1 : link->next_id + 1;
-    } while (tp_map_get(&link->outs, link->next_id) != NULL);
-    return link->next_id;
+    (void)data;
+    (void)data_len; /* 0: first_max is */
+    if (link == NULL || link->ending) {
+        return TELPHER_ERR_PEER_LOST;
+    }
+    status = tp_mpi_post(link, &prefix, frame, NULL, 0, false);
+    return status == TELPHER_ERR_NO_MEMORY ? TELPHER_ERR_AGAIN : status;
 }
 
-telpher_status
-tp_mpi_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
-                 size_t header_len, const void *src, size_t len, struct tp_net_op *op)
+/* ---- data ---- */
+
+struct mpi_data *
+tp_mpi_data(struct mpi_link *peer, size_t len)
+{
+    struct mpi_data *d = tp_zalloc(sizeof(*d), "mpi data");
+
+    if (d != NULL) {
+        tp_list_init(&d->link);
+        d->peer = peer;
+        d->len = (size_t)TP_MIN(MPI_PART, len);
+    }
+    return d;
+}
+
+size_t
+tp_mpi_write_data(struct tp_net *net, uint32_t peer, uint32_t id, const void *src,
+                  size_t len, void *arg)
 {
     struct mpi_net *n = mpi_net(net);
     struct mpi_link *link = n->links[peer];
-    struct mpi_prefix prefix = {
-        .kind = MPI_BULK, .header_len = (uint32_t)header_len, .len = len};
-    struct mpi_out *out;
-    telpher_status status;
+    struct mpi_data *d = link->ending ? NULL : tp_mpi_data(link, len);
 
-    if (link->ending) {
-        return TELPHER_ERR_PEER_LOST;
+    if (d == NULL) {
+        return 0;
     }
-    if (tp_map_count(&link->outs) >= n->calls.tag_max) {
-        return TELPHER_ERR_AGAIN; /* every tag has one */
+    d->arg = arg;
+    if (n->calls.send(n->calls.user, src, d->len, peer, id, 0, &d->op) != TELPHER_OK) {
+        tp_free(d);
+        tp_mpi_end(link, TELPHER_ERR_PEER_LOST);
+        return 0;
     }
-    out = tp_zalloc(sizeof(*out), "mpi bulk out");
-    if (out == NULL) {
-        return TELPHER_ERR_NO_MEMORY;
-    }
-    prefix.id = next_id(link);
-    tp_list_init(&out->link);
-    out->to = link;
-    out->id = prefix.id;
-    out->src = src;
-    out->len = len;
-    out->told = op;
-    status = tp_map_put(&link->outs, out->id, out);
-    if (status == TELPHER_OK) {
-        status = tp_mpi_post(link, &prefix, header, NULL, 0, false);
-    }
-    if (status != TELPHER_OK) {
-        tp_map_remove(&link->outs, out->id);
-        tp_free(out);
-    }
-    return status;
-}
-
-static void
-send_part(struct mpi_out *out)
-{
-    const telpher_two_sided *calls = &out->to->net->calls;
-    size_t len = (size_t)TP_MIN(MPI_PART, out->len - out->done);
-
-    if (calls->send(calls->user, out->src + out->done, len, out->to->rank, out->id, 0,
-                    &out->op) == TELPHER_OK) {
-        tp_list_push_back(&out->to->net->going, &out->link);
-    } else {
-        tp_mpi_end(out->to, TELPHER_ERR_PEER_LOST); /* which tells the op */
-    }
-}
-
-bool
-tp_mpi_go(struct mpi_link *link, uint32_t id, uint64_t len)
-{
-    struct mpi_out *out = tp_map_get(&link->outs, id);
-
-    if (out == NULL || tp_list_is_linked(&out->link) || len == 0 || len > out->len) {
-        return false;
-    }
-    out->len = len;
-    send_part(out);
-    return true;
-}
-
-static void
-tell_out(struct mpi_out *out, telpher_status status)
-{
-    struct tp_net_op *op = out->told;
-
-    tp_map_remove(&out->to->outs, out->id);
-    tp_free(out);
-    op->done(op, status);
-}
-
-bool
-tp_mpi_dropped(struct mpi_link *link, uint32_t id)
-{
-    struct mpi_out *out = tp_map_get(&link->outs, id);
-
-    if (out == NULL || tp_list_is_linked(&out->link)) {
-        return false;
-    }
-    tell_out(out, TELPHER_ERR_CANCELED);
-    return true;
+    tp_list_push_back(&n->going, &d->link);
+    return d->len;
 }
 
 static bool
-part_has_left(struct mpi_out *out)
+data_has_left(struct mpi_data *d)
 {
-    const telpher_two_sided *calls = &out->to->net->calls;
-    telpher_status status = calls->test(calls->user, &out->op, NULL, NULL);
+    struct mpi_net *n = d->peer->net;
+    telpher_status status = n->calls.test(n->calls.user, &d->op, NULL, NULL);
+    size_t len = d->len;
+    void *arg = d->arg;
 
     if (status == TELPHER_IN_PROGRESS) {
         return false;
     }
-    tp_list_remove(&out->link);
-    out->done += TP_MIN(MPI_PART, out->len - out->done);
     if (status != TELPHER_OK) {
-        tp_mpi_end(out->to, TELPHER_ERR_PEER_LOST); /* which tells the op */
-    } else if (out->done < out->len) {
-        send_part(out);
-    } else {
-        tell_out(out, TELPHER_OK);
+        tp_mpi_end(d->peer, TELPHER_ERR_PEER_LOST);
+    }
+    tp_list_remove(&d->link);
+    tp_free(d);
+    if (status == TELPHER_OK) {
+        n->params.events->data_left(n->params.user, arg, len);
     }
     return true;
 }
@@ -249,36 +202,29 @@ tp_mpi_progress_out(struct mpi_net *n)
         count += has_left(tp_list_entry(at, struct mpi_slot, link));
     }
     /* callbacks put more behind the last, and take none away */
-    tp_list_for_each_safe(bulk, &n->going)
+    tp_list_for_each_safe(data, &n->going)
     {
-        count += part_has_left(tp_list_entry(bulk, struct mpi_out, link));
+        count += data_has_left(tp_list_entry(data, struct mpi_data, link));
     }
     return count;
 }
 
 /* The other library may still have the memory of what it was given, and cannot be told to
- * let go of it; but the receiver, who is gone, is the only one who would make it look. */
+ * let go of it; but only the receiver, which is gone, would make it look. */
 void
-tp_mpi_lose_outs(struct mpi_link *link, bool tell)
+tp_mpi_stop_going(struct mpi_link *peer)
 {
-    const telpher_two_sided *calls = &link->net->calls;
-    size_t cursor = 0;
-    void *value;
+    struct mpi_net *n = peer->net;
 
-    while (tp_map_next(&link->outs, &cursor, NULL, &value)) {
-        struct mpi_out *out = value;
-        struct tp_net_op *op = out->told;
+    tp_list_for_each_safe(at, &n->going)
+    {
+        struct mpi_data *d = tp_list_entry(at, struct mpi_data, link);
 
-        if (tp_list_is_linked(&out->link)) {
-            tp_list_remove(&out->link);
-            calls->forget(calls->user, &out->op);
-            link->net->unclean = true;
-        }
-        tp_free(out);
-        if (tell) {
-            op->done(op, TELPHER_ERR_PEER_LOST);
+        if (d->peer == peer) {
+            n->calls.forget(n->calls.user, &d->op);
+            n->unclean = true;
+            tp_list_remove(&d->link);
+            tp_free(d);
         }
     }
-    tp_map_fini(&link->outs);
-    tp_map_init(&link->outs);
 }
