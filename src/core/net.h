@@ -64,6 +64,13 @@ tp_net_op_lose(struct tp_net_op **op)
     return lost != NULL;
 }
 
+/** Whether the engine may copy out of a peer's memory. */
+enum tp_net_get {
+    TP_NET_GET_NEVER,
+    TP_NET_GET_MAYBE, /**< the engine chooses what is faster */
+    TP_NET_GET_NOW, /**< the peer sleeps: writing would wait for it */
+};
+
 /** What a transport reports. The engine passes the first three on to its user. */
 struct tp_net_events {
     /** An eager message; everything is borrowed until return, @p data has any alignment. */
@@ -165,9 +172,8 @@ struct tp_net_ops {
      */
     size_t (*expect_data)(struct tp_net *net, uint32_t peer, uint32_t id, void *dst,
                           size_t len);
-    /** True if @p len bytes should be read by get() rather than asked for. Where there is no
-     *  write_data() all are. */
-    bool (*prefers_get)(struct tp_net *net, uint32_t peer, size_t len);
+    /** May get() serve now? Where there is no write_data() it always does. */
+    enum tp_net_get (*can_get)(struct tp_net *net, uint32_t peer);
     /**
      * Copies out of the peer's memory.
      * @return OK; UNSUPPORTED (no longer allowed), IO (the memory cannot be read),

@@ -5,6 +5,7 @@
  *   rndv.c          create, destroy, progress, peers that are lost
  *   rndv_send.c     RTS out, the answers to it, data out
  *   rndv_receive.c  RTS in, the answers to it, data in
+ *   rndv_choice.c   by which way data comes
  */
 #ifndef TELPHER_CORE_COMM_RNDV_INT_H
 #define TELPHER_CORE_COMM_RNDV_INT_H
@@ -16,6 +17,7 @@
 
 enum {
     TP_RNDV_FIRSTS = 4, /* RTS with data that a peer has not answered, at most */
+    TP_RNDV_CLASSES = 12, /* of sizes: 4 KiB, 8 KiB, ... and more */
 };
 
 enum tp_rndv_kind {
@@ -65,7 +67,15 @@ struct tp_net_bulk {
     size_t turn; /* out: taken since others had their turn */
     size_t first_left; /* in: of the first data, still to come */
     uint64_t address; /* in: of the sender's memory */
+    tp_ns since; /* in: when it was wanted; 0 = is not measured */
+    bool got; /* in: by get() */
     struct tp_net_op *op; /* NULL: in, not wanted yet */
+};
+
+/** How long data of about one size takes from a peer. */
+struct tp_rndv_ways {
+    uint32_t ns[2]; /* typical, by tp_net_bulk.got; 0: not known */
+    uint32_t turns; /* of choices */
 };
 
 struct tp_rndv_peer {
@@ -79,6 +89,7 @@ struct tp_rndv_peer {
     bool rejects; /* it had no use for the last first data */
     unsigned firsts_out, firsts_in; /* not answered, by it and by us */
     struct tp_net_bulk *arriving; /* its first data is coming */
+    struct tp_rndv_ways ways[TP_RNDV_CLASSES];
 };
 
 struct tp_rndv {
@@ -125,5 +136,11 @@ unsigned tp_rndv_step(struct tp_net_bulk *b);
 bool tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left,
                      uint8_t **ret_dst, size_t *ret_room);
 void tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len);
+
+/* ---- rndv_choice.c ---- */
+/** True if the data that is wanted now should be copied by get(). */
+bool tp_rndv_chooses_get(struct tp_net_bulk *b);
+/** Its data is here: notes how long that took. */
+void tp_rndv_measure(const struct tp_net_bulk *b);
 
 #endif

@@ -115,16 +115,6 @@ ask(struct tp_net_bulk *b)
     }
 }
 
-static bool
-is_got(const struct tp_net_bulk *b)
-{
-    struct tp_net *net = b->peer->r->net;
-
-    return net->ops->write_data == NULL ||
-           (net->ops->get != NULL && b->moved == 0 && b->first_left == 0 &&
-            net->ops->prefers_get(net, b->peer->rank, b->len));
-}
-
 void
 tp_rndv_recv(struct tp_net *net, struct tp_net_bulk *b, void *dst, size_t len,
              struct tp_net_op *op)
@@ -144,7 +134,7 @@ tp_rndv_recv(struct tp_net *net, struct tp_net_bulk *b, void *dst, size_t len,
     end_first(b);
     if (b->peer->gone) {
         b->state = TP_RNDV_COMING; /* on_lost(), which runs, ends it */
-    } else if (is_got(b)) {
+    } else if (tp_rndv_chooses_get(b)) {
         b->state = TP_RNDV_GETTING;
         tp_list_push_back(&net->rndv->work, &b->work);
     } else {
@@ -177,10 +167,12 @@ get_more(struct tp_net_bulk *b)
     if (status == TELPHER_OK) {
         b->moved += len;
         if (b->moved == b->len) {
+            tp_rndv_measure(b);
             (void)answer(b, TP_RNDV_DONE);
         }
     } else if (status == TELPHER_ERR_UNSUPPORTED) {
         b->moved = 0;
+        b->since = 0;
         tp_list_remove(&b->work);
         ask(b);
     } else if (status == TELPHER_ERR_IO) {
@@ -282,6 +274,7 @@ tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len)
     if (b->state == TP_RNDV_SKIPPING) {
         tp_rndv_give(b);
     } else if (b->state == TP_RNDV_COMING && b->moved >= b->len) {
+        tp_rndv_measure(b);
         tp_rndv_complete(b, TELPHER_OK);
     } else if (b->state == TP_RNDV_COMING) {
         (void)expect_more(b);

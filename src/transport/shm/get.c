@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rendezvous data read from the other process's memory, by one copy of the kernel. Through
- * the ring there are two copies, but by two processors at the same time and within their
- * caches. So this is for a sender that sleeps, and for much data.
+ * the ring there are two copies, by two processors at the same time. Which is faster depends
+ * on the machine and on what else runs: the engine measures.
  */
 #include <errno.h>
 #include <sys/uio.h>
@@ -10,7 +10,6 @@
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
-enum { RING_MAX = 16 << 20 /* [bytes] through the ring of a sender that is awake */ };
 /** A process that was alive this long ago has no successor of the same number yet. */
 #define FRESH (10 * TP_CLOCK_MS)
 
@@ -37,13 +36,15 @@ tp_shm_probe(const struct tp_shm_card *card)
            seen == card->probe;
 }
 
-bool
-tp_shm_prefers_get(struct tp_net *net, uint32_t peer, size_t len)
+enum tp_net_get
+tp_shm_can_get(struct tp_net *net, uint32_t peer)
 {
     const struct shm_link *link = shm_net(net)->links[peer];
 
-    return !link->gone && link->can_get &&
-           (len > RING_MAX || atomic_load(&link->door->sleeping) != 0);
+    if (link->gone || !link->can_get) {
+        return TP_NET_GET_NEVER;
+    }
+    return atomic_load(&link->door->sleeping) != 0 ? TP_NET_GET_NOW : TP_NET_GET_MAYBE;
 }
 
 static bool

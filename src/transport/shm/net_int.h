@@ -142,7 +142,7 @@ static inline bool tp_shm_has_cell(const struct shm_link *link);
 
 /* ---- get.c ---- */
 /** Of the table: src/core/net.h. */
-bool tp_shm_prefers_get(struct tp_net *net, uint32_t peer, size_t len);
+enum tp_net_get tp_shm_can_get(struct tp_net *net, uint32_t peer);
 telpher_status tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address,
                           void *dst, size_t len);
 /** True if this process may read that one's memory. */

@@ -12,6 +12,9 @@ struct place {
 /* Once this much of the data is in use it pays to see what has been consumed. */
 enum { DATA_KEPT = TP_SHM_DATA / 8 };
 
+/* [bytes] of rendezvous data at a time: the reader copies one while we copy the next. */
+enum { PART = 16 << 10 };
+
 /* Sees what the reader has consumed. @return false if nothing new */
 static bool
 see_tail(struct shm_link *link)
@@ -199,7 +202,7 @@ tp_shm_write_data(struct tp_net *net, uint32_t peer, uint32_t id, const void *sr
 {
     struct shm_link *link = find_link(net, peer);
     const struct tp_net_params *params = &shm_net(net)->params;
-    size_t part = TP_MIN(len, (size_t)TP_SHM_EAGER);
+    size_t part = TP_MIN(len, (size_t)PART);
     struct place place;
 
     if (link == NULL || !claim(link, part, &place)) {
