@@ -8,7 +8,7 @@
  * stays in the sender's memory until the receiver has named a destination, so nothing large
  * is buffered. The engine owns that protocol: its frames (RTS, CTS, reject, done) travel by
  * control(); a transport only moves the data, by write_data() or get() or both. A transport
- * with a rendezvous of its own (UCX) supplies send_bulk, recv_bulk and drop_bulk instead.
+ * with a rendezvous of its own (UCX) supplies rndv_send, rndv_recv and rndv_reject instead.
  *
  * Messages and frames of one pair of ranks arrive in the order they were sent. The data of
  * rendezvous may finish in any order.
@@ -39,7 +39,7 @@ enum {
 struct tp_net;
 struct tp_rndv;
 /** A rendezvous that a peer offers: of the engine, or of a transport with its own. */
-struct tp_net_bulk;
+struct tp_net_rndv;
 
 /** Something under way; the caller's, borrowed until done. */
 struct tp_net_op {
@@ -77,8 +77,8 @@ struct tp_net_events {
     void (*on_message)(void *user, uint32_t from, const void *header, size_t header_len,
                        const void *data, size_t len);
     /** A peer offers @p len bytes by rendezvous: receive or reject it, now or later. */
-    void (*on_bulk)(void *user, uint32_t from, const void *header, size_t header_len,
-                    uint64_t len, struct tp_net_bulk *bulk);
+    void (*on_rndv)(void *user, uint32_t from, const void *header, size_t header_len,
+                    uint64_t len, struct tp_net_rndv *bulk);
     /**
      * The peer is gone, once per peer: it died, or said goodbye (@p why is OK where that can
      * be told). A transport uses no memory of its operations any more. To the engine's user:
@@ -189,15 +189,15 @@ struct tp_net_ops {
      * reused at once.
      * @return OK (op->done will be called), AGAIN, PEER_LOST, NO_MEMORY: not called.
      */
-    telpher_status (*send_bulk)(struct tp_net *net, uint32_t peer, const void *header,
+    telpher_status (*rndv_send)(struct tp_net *net, uint32_t peer, const void *header,
                                 size_t header_len, const void *src, size_t len,
                                 struct tp_net_op *op);
     /** Brings the first @p len bytes, 1 up to what was offered, to @p dst, borrowed until
      *  @p op is done; the sender's op is then done as well. @p bulk is used up. */
-    void (*recv_bulk)(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
+    void (*rndv_recv)(struct tp_net *net, struct tp_net_rndv *bulk, void *dst,
                       size_t len, struct tp_net_op *op);
     /** The data is not wanted: the sender's op is done with CANCELED. */
-    void (*drop_bulk)(struct tp_net *net, struct tp_net_bulk *bulk);
+    void (*rndv_reject)(struct tp_net *net, struct tp_net_rndv *bulk);
 
     /* ---- */
 
@@ -227,14 +227,14 @@ struct tp_net {
     struct tp_rndv *rndv; /**< the engine's, set by it */
     size_t eager_max; /**< [bytes] of header and data of one eager message, >= 1024 */
     /** [bytes] from which bulk is better than eager, <= eager_max */
-    size_t bulk_min;
+    size_t rndv_min;
     size_t first_max; /**< [bytes] of data that may follow an RTS before its CTS */
     uint32_t id_max; /**< of rendezvous data, 0 = any 32 bits */
     /** Device memory that bulks may come from and go to: a bit per enum telpher_mem_kind.
      *  Host is implied. */
     uint32_t kinds;
     size_t device_min; /**< [bytes] of such a bulk at least */
-    bool whole; /**< recv_bulk() receives all that was announced, or nothing */
+    bool whole; /**< rndv_recv() receives all that was announced, or nothing */
     /** Who receives a bulk may read it out of the sender's memory, without a word of the sender,
      *  which may have given it up meanwhile. */
     bool reads;

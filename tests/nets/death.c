@@ -54,7 +54,7 @@ struct party {
     struct world *w;
     struct tp_net_op ops[OPS];
     unsigned begun, done[OPS], ended;
-    struct tp_net_bulk *bulks[OPS];
+    struct tp_net_rndv *bulks[OPS];
     unsigned announced, taken;
     uint8_t *memory;
     unsigned from_other; /* messages of the other survivor */
@@ -88,7 +88,7 @@ next_op(void)
 static void
 take_next(void)
 {
-    struct tp_net_bulk *bulk = the.bulks[the.taken++];
+    struct tp_net_rndv *bulk = the.bulks[the.taken++];
 
     tp_rndv_recv(the.w->net, bulk, the.memory, SMALL, next_op());
 }
@@ -106,8 +106,8 @@ on_message(struct world *w, uint32_t from, const void *header, size_t header_len
 }
 
 static void
-on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-        uint64_t len, struct tp_net_bulk *bulk)
+on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_rndv *bulk)
 {
     (void)header;
     (void)header_len;
@@ -367,7 +367,7 @@ is_seen(enum state which)
 static void
 test_state(void **arg)
 {
-    static const struct hooks hooks = {on_message, on_bulk, on_lost};
+    static const struct hooks hooks = {on_message, on_rndv, on_lost};
     const struct world_params params = {.transport = transport,
                                         .size = 3,
                                         .killed = VICTIM,

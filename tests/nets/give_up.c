@@ -41,8 +41,8 @@ ended(struct tp_net_op *op, telpher_status status)
 }
 
 static void
-on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-        uint64_t len, struct tp_net_bulk *bulk)
+on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_rndv *bulk)
 {
     (void)from, (void)header, (void)header_len;
     MUST(w, len == LEN);
@@ -107,7 +107,7 @@ rank(struct world *w)
 static void
 test_large_data(void **state)
 {
-    static const struct hooks hooks = {.on_bulk = on_bulk};
+    static const struct hooks hooks = {.on_rndv = on_rndv};
     const struct world_params params = {.transport = transport,
                                         .size = 2,
                                         .killed = UINT32_MAX,

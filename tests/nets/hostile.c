@@ -218,8 +218,8 @@ on_message(struct world *w, uint32_t from, const void *header, size_t header_len
 
 /* Rank 1 leaves what is announced to it; rank 0 wants what rank 1 announces honestly. */
 static void
-on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-        uint64_t len, struct tp_net_bulk *bulk)
+on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_rndv *bulk)
 {
     (void)header;
     (void)header_len;
@@ -299,7 +299,7 @@ rank(struct world *w)
 static void
 test_nonsense(void **arg)
 {
-    static const struct hooks hooks = {on_message, on_bulk, NULL};
+    static const struct hooks hooks = {on_message, on_rndv, NULL};
     const struct world_params params = {.transport = "shm",
                                         .size = 3,
                                         .killed = UINT32_MAX,

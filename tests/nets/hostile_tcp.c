@@ -149,8 +149,8 @@ sent(struct tp_net_op *op, telpher_status status)
 }
 
 static void
-on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_bulk *bulk)
+on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_rndv *bulk)
 {
     (void)user;
     (void)from;
@@ -178,7 +178,7 @@ static void
 start(enum answer answer)
 {
     static const struct tp_net_events events = {
-        .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
+        .on_message = on_message, .on_rndv = on_rndv, .on_lost = on_lost};
     const struct tp_net_params params = {.size = 2, .job = JOB, .events = &events};
 
     memset(&the, 0, sizeof(the));

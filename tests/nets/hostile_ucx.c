@@ -91,7 +91,7 @@ be_hostile(struct world *w)
     if (nonsense->after_bulk) {
         static struct tp_net_op op = {.done = ignore_end};
 
-        MUST(w, w->ops->send_bulk(w->net, 0, "h", 1, "x", 1, &op) == TELPHER_OK);
+        MUST(w, w->ops->rndv_send(w->net, 0, "h", 1, "x", 1, &op) == TELPHER_OK);
     }
     for (unsigned i = 0; i < nonsense->count && w->lost[0] == 0; i++) {
         struct ucx_prefix prefix = nonsense->prefix;
@@ -124,8 +124,8 @@ rank(struct world *w)
 
 /* Neither received nor rejected. */
 static void
-on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-        uint64_t len, struct tp_net_bulk *bulk)
+on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_rndv *bulk)
 {
     (void)w, (void)from, (void)header, (void)header_len, (void)len, (void)bulk;
 }
@@ -133,7 +133,7 @@ on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
 static void
 test_nonsense(void **arg)
 {
-    static const struct hooks hooks = {NULL, on_bulk, NULL};
+    static const struct hooks hooks = {NULL, on_rndv, NULL};
     const struct world_params params = {.transport = "ucx",
                                         .size = 2,
                                         .killed = UINT32_MAX,

@@ -94,13 +94,13 @@ ended(struct tp_net_op *op, telpher_status status)
 static uint8_t memory[LEN];
 
 static void
-on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-        uint64_t len, struct tp_net_bulk *bulk)
+on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_rndv *bulk)
 {
     (void)from, (void)header, (void)header_len;
     MUST(w, len == LEN);
     the.op.done = ended;
-    w->ops->recv_bulk(w->net, bulk, memory, LEN, &the.op);
+    w->ops->rndv_recv(w->net, bulk, memory, LEN, &the.op);
 }
 
 static void
@@ -133,7 +133,7 @@ rank(struct world *w)
         return;
     }
     the.op.done = ended;
-    UNTIL(w, (status = w->ops->send_bulk(w->net, 1, "x", 1, memory, LEN, &the.op)) !=
+    UNTIL(w, (status = w->ops->rndv_send(w->net, 1, "x", 1, memory, LEN, &the.op)) !=
                  TELPHER_ERR_AGAIN);
     MUST(w, status == TELPHER_OK);
     UNTIL(w, the.ended && w->lost[1] == 1);
@@ -142,7 +142,7 @@ rank(struct world *w)
 static void
 run(tp_ns time)
 {
-    static const struct hooks hooks = {NULL, on_bulk, NULL};
+    static const struct hooks hooks = {NULL, on_rndv, NULL};
     const struct world_params params = {.transport = "ucx",
                                         .size = 2,
                                         .killed = UINT32_MAX,

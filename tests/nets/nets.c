@@ -88,7 +88,7 @@ is_filled(const uint8_t *src, size_t len, uint32_t seed)
 static size_t
 size_of_step(const struct world *w, uint32_t step)
 {
-    size_t eager = w->net->eager_max, bulk = w->net->bulk_min;
+    size_t eager = w->net->eager_max, bulk = w->net->rndv_min;
     const size_t sizes[] = {0,        1,           7,
                             8,        64,          247,
                             248,      249,         1000,
@@ -155,7 +155,7 @@ make_block(struct world *w, const struct mark *mark)
 
 static void
 talk_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-          uint64_t len, struct tp_net_bulk *bulk)
+          uint64_t len, struct tp_net_rndv *bulk)
 {
     struct mark mark;
     struct block *b;
@@ -323,7 +323,7 @@ enum { BULKS = 300, BULK_BYTES = 20000 };
 
 struct late {
     struct world *w;
-    struct tp_net_bulk *bulks[BULKS];
+    struct tp_net_rndv *bulks[BULKS];
     struct tp_net_op ops[BULKS];
     unsigned done[BULKS];
     telpher_status status[BULKS];
@@ -333,7 +333,7 @@ struct late {
 
 static void
 late_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-          uint64_t len, struct tp_net_bulk *bulk)
+          uint64_t len, struct tp_net_rndv *bulk)
 {
     struct late *l = w->user;
     uint32_t i;

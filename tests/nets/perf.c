@@ -57,8 +57,8 @@ on_message(struct world *w, uint32_t from, const void *header, size_t header_len
 }
 
 static void
-on_bulk(struct world *w, uint32_t from, const void *header, size_t header_len,
-        uint64_t len, struct tp_net_bulk *bulk)
+on_rndv(struct world *w, uint32_t from, const void *header, size_t header_len,
+        uint64_t len, struct tp_net_rndv *bulk)
 {
     struct ping *p = w->user;
 
@@ -183,7 +183,7 @@ perf(struct world *w)
 int
 main(int argc, char **argv)
 {
-    static const struct hooks hooks = {on_message, on_bulk, NULL};
+    static const struct hooks hooks = {on_message, on_rndv, NULL};
     struct world_params params = {.transport = argc > 1 ? argv[1] : "shm",
                                   .size = 2,
                                   .killed = UINT32_MAX,

@@ -60,8 +60,8 @@ on_message(void *user, uint32_t from, const void *header, size_t header_len,
 }
 
 static void
-on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_bulk *bulk)
+on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_rndv *bulk)
 {
     (void)user;
     (void)from;
@@ -112,7 +112,7 @@ static struct tp_net *
 create(uint32_t rank)
 {
     static const struct tp_net_events events = {
-        .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
+        .on_message = on_message, .on_rndv = on_rndv, .on_lost = on_lost};
     const struct tp_net_params params = {.rank = rank,
                                          .size = 2,
                                          .job = 4711,

@@ -66,15 +66,15 @@ on_message(void *user, uint32_t from, const void *header, size_t header_len,
 }
 
 static void
-on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_bulk *bulk)
+on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_rndv *bulk)
 {
     struct world *w = user;
 
     MUST(w, from < w->size && from != w->rank && len != 0);
     world_connect(w, from); /* to answer */
-    if (w->hooks != NULL && w->hooks->on_bulk != NULL) {
-        w->hooks->on_bulk(w, from, header, header_len, len, bulk);
+    if (w->hooks != NULL && w->hooks->on_rndv != NULL) {
+        w->hooks->on_rndv(w, from, header, header_len, len, bulk);
     } else {
         tp_rndv_reject(w->net, bulk);
     }
@@ -94,7 +94,7 @@ on_lost(void *user, uint32_t peer, telpher_status why)
 }
 
 static const struct tp_net_events events = {
-    .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
+    .on_message = on_message, .on_rndv = on_rndv, .on_lost = on_lost};
 
 /* ---- ranks ---- */
 

@@ -23,8 +23,8 @@ struct world;
 struct hooks {
     void (*on_message)(struct world *w, uint32_t from, const void *header,
                        size_t header_len, const void *data, size_t len);
-    void (*on_bulk)(struct world *w, uint32_t from, const void *header,
-                    size_t header_len, uint64_t len, struct tp_net_bulk *bulk);
+    void (*on_rndv)(struct world *w, uint32_t from, const void *header,
+                    size_t header_len, uint64_t len, struct tp_net_rndv *bulk);
     void (*on_lost)(struct world *w, uint32_t peer, telpher_status why);
 };
 

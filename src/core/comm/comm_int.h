@@ -232,7 +232,7 @@ struct tp_comm_unexpected {
     struct tp_comm_header header;
     const void *data; /* how INSIDE; how STAGED: a blob of the memory */
     size_t data_len;
-    struct tp_net_bulk *bulk; /* how BULK */
+    struct tp_net_rndv *bulk; /* how BULK */
 };
 
 extern const struct tp_net_events tp_comm_events;
@@ -248,7 +248,7 @@ tp_comm_unexpected_keep(const struct tp_comm_unexpected *parcel, struct tp_list 
 /** Takes it out of its list and frees it; its data must have been accepted or refused. */
 void tp_comm_unexpected_free(struct tp_comm_unexpected *parcel);
 /** Has the transport bring a bulk; its end goes through tp_comm_revocation_bulk_ended. */
-void tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_bulk *bulk,
+void tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk,
                               void *dst, size_t len, struct tp_net_op *op);
 /** Nobody wants the data. */
 void tp_comm_unexpected_refuse(struct tp_comm_unexpected *parcel);

@@ -19,7 +19,7 @@ struct tp_comm_fragment {
     bool chunk; /* it is ours */
     bool borrowed; /* it is the sender's, in `from` */
     struct tp_mem_place from;
-    struct tp_net_bulk *bulk; /* came, and waits for a chunk */
+    struct tp_net_rndv *bulk; /* came, and waits for a chunk */
     struct tp_net_op op;
     struct tp_device_copy copy;
 };

@@ -68,7 +68,7 @@ bool
 tp_comm_fragment_fetch(struct tp_comm_fragment *p)
 {
     telpher_request *req = p->req;
-    struct tp_net_bulk *bulk = p->bulk;
+    struct tp_net_rndv *bulk = p->bulk;
 
     if (req->place.host != NULL) {
         p->host = (uint8_t *)req->place.host + p->offset;

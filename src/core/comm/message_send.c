@@ -25,7 +25,7 @@ static size_t
 params_max(const struct tp_comm_peer *peer)
 {
     size_t most = TP_MIN(peer->net->eager_max - sizeof(struct tp_comm_header),
-                         peer->net->bulk_min - 1); /* it must never be bulk */
+                         peer->net->rndv_min - 1); /* it must never be bulk */
 
     return TP_MIN(most, (size_t)SCRATCH) - LENS;
 }

@@ -33,17 +33,17 @@ tp_rndv_peer(struct tp_rndv *r, uint32_t rank)
 
 /* A new one at the end of the table, whose place is its id for good. */
 static telpher_status
-grow(struct tp_rndv *r, struct tp_net_bulk **ret_bulk)
+grow(struct tp_rndv *r, struct tp_net_rndv **ret_bulk)
 {
-    struct tp_net_bulk *b;
+    struct tp_net_rndv *b;
 
     if (r->net->id_max != 0 && r->count >= r->net->id_max) {
         return TELPHER_ERR_AGAIN;
     }
     if (r->count == r->room) {
         uint32_t room = r->room != 0 ? 2 * r->room : 16;
-        struct tp_net_bulk **all =
-            tp_realloc_array(r->all, room, sizeof(struct tp_net_bulk *), "rendezvous");
+        struct tp_net_rndv **all =
+            tp_realloc_array(r->all, room, sizeof(struct tp_net_rndv *), "rendezvous");
 
         if (all == NULL) {
             return TELPHER_ERR_NO_MEMORY;
@@ -63,19 +63,19 @@ grow(struct tp_rndv *r, struct tp_net_bulk **ret_bulk)
 
 telpher_status
 tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
-             struct tp_net_bulk **ret_bulk)
+             struct tp_net_rndv **ret_bulk)
 {
     struct tp_list *idle = tp_list_pop_front(&p->r->idle);
-    struct tp_net_bulk *b = NULL;
+    struct tp_net_rndv *b = NULL;
     telpher_status status = TELPHER_OK;
 
     if (idle != NULL) {
-        b = tp_list_entry(idle, struct tp_net_bulk, work);
+        b = tp_list_entry(idle, struct tp_net_rndv, work);
     } else {
         status = grow(p->r, &b);
     }
     if (status == TELPHER_OK) {
-        *b = (struct tp_net_bulk){.peer = p, .id = b->id};
+        *b = (struct tp_net_rndv){.peer = p, .id = b->id};
         tp_list_init(&b->work);
         tp_list_push_back(list, &b->of_peer);
         *ret_bulk = b;
@@ -84,7 +84,7 @@ tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
 }
 
 void
-tp_rndv_give(struct tp_net_bulk *b)
+tp_rndv_give(struct tp_net_rndv *b)
 {
     tp_free(b->kept);
     b->kept = NULL;
@@ -94,16 +94,16 @@ tp_rndv_give(struct tp_net_bulk *b)
     tp_list_push_front(&b->peer->r->idle, &b->work);
 }
 
-struct tp_net_bulk *
+struct tp_net_rndv *
 tp_rndv_find(const struct tp_rndv_peer *p, uint64_t id, enum tp_rndv_state state)
 {
-    struct tp_net_bulk *b = id - 1 < p->r->count ? p->r->all[(uint32_t)id - 1] : NULL;
+    struct tp_net_rndv *b = id - 1 < p->r->count ? p->r->all[(uint32_t)id - 1] : NULL;
 
     return b != NULL && b->state == state && b->peer == p ? b : NULL;
 }
 
 void
-tp_rndv_complete(struct tp_net_bulk *b, telpher_status status)
+tp_rndv_complete(struct tp_net_rndv *b, telpher_status status)
 {
     struct tp_net_op *op = b->op;
 
@@ -136,12 +136,12 @@ on_message(void *user, uint32_t from, const void *header, size_t header_len,
 }
 
 static void
-on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_bulk *bulk)
+on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_rndv *bulk)
 {
     struct tp_rndv *r = user;
 
-    r->user_events->on_bulk(r->user, from, header, header_len, len, bulk);
+    r->user_events->on_rndv(r->user, from, header, header_len, len, bulk);
 }
 
 static void
@@ -181,7 +181,7 @@ lose_out(struct tp_rndv_peer *p)
     struct tp_list *at;
 
     while ((at = tp_list_first(&p->out)) != NULL) {
-        tp_rndv_complete(tp_list_entry(at, struct tp_net_bulk, of_peer),
+        tp_rndv_complete(tp_list_entry(at, struct tp_net_rndv, of_peer),
                          TELPHER_ERR_PEER_LOST);
     }
 }
@@ -193,7 +193,7 @@ lose_in(struct tp_rndv_peer *p)
     struct tp_list *at = p->in.next;
 
     while (at != &p->in) {
-        struct tp_net_bulk *b = tp_list_entry(at, struct tp_net_bulk, of_peer);
+        struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, of_peer);
 
         tp_list_remove(&b->work);
         at = tp_net_op_lose(&b->op) ? p->in.next : at->next;
@@ -206,7 +206,7 @@ forget_in(struct tp_rndv_peer *p)
     struct tp_list *at;
 
     while ((at = tp_list_first(&p->in)) != NULL) {
-        tp_rndv_give(tp_list_entry(at, struct tp_net_bulk, of_peer));
+        tp_rndv_give(tp_list_entry(at, struct tp_net_rndv, of_peer));
     }
 }
 
@@ -237,7 +237,7 @@ go_on(struct tp_rndv *r)
 
     tp_list_for_each_safe(at, &r->work)
     {
-        count += tp_rndv_step(tp_list_entry(at, struct tp_net_bulk, work));
+        count += tp_rndv_step(tp_list_entry(at, struct tp_net_rndv, work));
     }
     tp_list_for_each_safe(peer, &r->pushing)
     {
@@ -263,7 +263,7 @@ tp_rndv_arm(struct tp_net *net)
 {
     tp_list_for_each(at, &net->rndv->work)
     {
-        if (tp_list_entry(at, struct tp_net_bulk, work)->state != TP_RNDV_ANSWERING) {
+        if (tp_list_entry(at, struct tp_net_rndv, work)->state != TP_RNDV_ANSWERING) {
             return TELPHER_ERR_AGAIN;
         }
     }
@@ -278,7 +278,7 @@ tp_rndv_busy(struct tp_net *net, uint32_t *ret_peer)
     const struct tp_list *peer = tp_list_first(&r->pushing);
 
     if (work != NULL) {
-        *ret_peer = tp_list_entry(work, struct tp_net_bulk, work)->peer->rank;
+        *ret_peer = tp_list_entry(work, struct tp_net_rndv, work)->peer->rank;
         return true;
     }
     if (peer != NULL) {
@@ -292,7 +292,7 @@ tp_rndv_busy(struct tp_net *net, uint32_t *ret_peer)
 
 static const struct tp_net_events engine_events = {
     .on_message = on_message,
-    .on_bulk = on_bulk,
+    .on_rndv = on_rndv,
     .on_lost = on_lost,
     .on_control = on_control,
     .data_at = tp_rndv_data_at,

@@ -4,7 +4,7 @@
  * (tp_net_ops.send). A transport that has a rendezvous of its own is called through.
  *
  *   sender                         receiver
- *   tp_rndv_send()  -- RTS ----->  events->on_bulk()
+ *   tp_rndv_send()  -- RTS ----->  events->on_rndv()
  *                   <---- CTS ---  tp_rndv_recv()       or REJECT: tp_rndv_reject()
  *   write_data()    -- data ---->  op->done()
  *   op->done()
@@ -39,10 +39,10 @@ telpher_status tp_rndv_send(struct tp_net *net, uint32_t peer, const void *heade
  * @p op is done; the sender's op is then done as well. @p bulk is used up. The sender must
  * be connected.
  */
-void tp_rndv_recv(struct tp_net *net, struct tp_net_bulk *bulk, void *dst, size_t len,
+void tp_rndv_recv(struct tp_net *net, struct tp_net_rndv *bulk, void *dst, size_t len,
                   struct tp_net_op *op);
 /** The data is not wanted: the sender's op is done with CANCELED. */
-void tp_rndv_reject(struct tp_net *net, struct tp_net_bulk *bulk);
+void tp_rndv_reject(struct tp_net *net, struct tp_net_rndv *bulk);
 
 /** Of the table, with the engine's part. */
 unsigned tp_rndv_progress(struct tp_net *net);

@@ -15,7 +15,7 @@ enum {
 };
 
 static struct tp_rndv_ways *
-ways_of(const struct tp_net_bulk *b)
+ways_of(const struct tp_net_rndv *b)
 {
     size_t above = b->len >> SMALLEST;
     unsigned class = above != 0 ? 63 - (unsigned)__builtin_clzll(above) : 0;
@@ -40,7 +40,7 @@ is_get_turn(struct tp_rndv_ways *w)
 }
 
 bool
-tp_rndv_chooses_get(struct tp_net_bulk *b)
+tp_rndv_chooses_get(struct tp_net_rndv *b)
 {
     struct tp_net *net = b->peer->r->net;
     enum tp_net_get can;
@@ -63,7 +63,7 @@ tp_rndv_chooses_get(struct tp_net_bulk *b)
 /* A typical time: what was slower by chance, as by a processor that was taken away, moves it
  * little, and is forgotten soon. */
 void
-tp_rndv_measure(const struct tp_net_bulk *b)
+tp_rndv_measure(const struct tp_net_rndv *b)
 {
     uint32_t *typical, ns;
 

@@ -50,7 +50,7 @@ enum tp_rndv_state {
 };
 
 /** A rendezvous, of either direction. */
-struct tp_net_bulk {
+struct tp_net_rndv {
     struct tp_list of_peer; /* of peer->out or peer->in */
     struct tp_list work; /* of the list that the state names */
     struct tp_rndv_peer *peer;
@@ -74,7 +74,7 @@ struct tp_net_bulk {
 
 /** How long data of about one size takes from a peer. */
 struct tp_rndv_ways {
-    uint32_t ns[2]; /* typical, by tp_net_bulk.got; 0: not known */
+    uint32_t ns[2]; /* typical, by tp_net_rndv.got; 0: not known */
     uint32_t turns; /* of choices */
 };
 
@@ -88,7 +88,7 @@ struct tp_rndv_peer {
     bool gone; /* on_lost() came */
     bool rejects; /* it had no use for the last first data */
     unsigned firsts_out, firsts_in; /* not answered, by it and by us */
-    struct tp_net_bulk *arriving; /* its first data is coming */
+    struct tp_net_rndv *arriving; /* its first data is coming */
     struct tp_rndv_ways ways[TP_RNDV_CLASSES];
 };
 
@@ -98,7 +98,7 @@ struct tp_rndv {
     void *user;
     uint32_t size;
     struct tp_rndv_peer **peers; /* by rank, NULL: none yet */
-    struct tp_net_bulk **all; /* by id - 1; their memory is reused, never freed */
+    struct tp_net_rndv **all; /* by id - 1; their memory is reused, never freed */
     uint32_t count, room;
     struct tp_list idle; /* by work */
     struct tp_list work; /* to be gone on with in progress */
@@ -112,13 +112,13 @@ struct tp_rndv_peer *tp_rndv_peer(struct tp_rndv *r, uint32_t rank);
 void tp_rndv_break_off(struct tp_rndv_peer *p, const char *what);
 /** Takes one from the idle. @return OK, NO_MEMORY, AGAIN (there is no id left) */
 telpher_status tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
-                            struct tp_net_bulk **ret_bulk);
-void tp_rndv_give(struct tp_net_bulk *b);
+                            struct tp_net_rndv **ret_bulk);
+void tp_rndv_give(struct tp_net_rndv *b);
 /** The peer's one of that id and state; NULL if there is none. */
-struct tp_net_bulk *tp_rndv_find(const struct tp_rndv_peer *p, uint64_t id,
+struct tp_net_rndv *tp_rndv_find(const struct tp_rndv_peer *p, uint64_t id,
                                  enum tp_rndv_state state);
 /** Gives it back and calls its op. */
-void tp_rndv_complete(struct tp_net_bulk *b, telpher_status status);
+void tp_rndv_complete(struct tp_net_rndv *b, telpher_status status);
 
 /* ---- rndv_send.c ---- */
 /** Takes the answer to an RTS. @return false: the peer broke the protocol */
@@ -132,15 +132,15 @@ void tp_rndv_data_left(void *user, void *arg, size_t len);
 bool tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
                      const void *header, size_t header_len, size_t data_len);
 /** Goes on with one of r->work. @return steps */
-unsigned tp_rndv_step(struct tp_net_bulk *b);
+unsigned tp_rndv_step(struct tp_net_rndv *b);
 bool tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left,
                      uint8_t **ret_dst, size_t *ret_room);
 void tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len);
 
 /* ---- rndv_choice.c ---- */
 /** True if the data that is wanted now should be copied by get(). */
-bool tp_rndv_chooses_get(struct tp_net_bulk *b);
+bool tp_rndv_chooses_get(struct tp_net_rndv *b);
 /** Its data is here: notes how long that took. */
-void tp_rndv_measure(const struct tp_net_bulk *b);
+void tp_rndv_measure(const struct tp_net_rndv *b);
 
 #endif

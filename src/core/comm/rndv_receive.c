@@ -14,7 +14,7 @@ tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
                 const void *header, size_t header_len, size_t data_len)
 {
     struct tp_rndv *r = p->r;
-    struct tp_net_bulk *b;
+    struct tp_net_rndv *b;
 
     if (f->id == 0 || f->len == 0 || f->len > SIZE_MAX / 2 ||
         f->at > UINT64_MAX - f->len || header_len > TP_NET_HEADER_MAX ||
@@ -36,14 +36,14 @@ tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
         p->firsts_in++;
         p->arriving = b;
     }
-    r->user_events->on_bulk(r->user, p->rank, header, header_len, f->len, b);
+    r->user_events->on_rndv(r->user, p->rank, header, header_len, f->len, b);
     return true;
 }
 
 /* ---- answered ---- */
 
 static void
-end_answer(struct tp_net_bulk *b, enum tp_rndv_kind kind)
+end_answer(struct tp_net_rndv *b, enum tp_rndv_kind kind)
 {
     tp_list_remove(&b->work);
     if (kind == TP_RNDV_REJECT) {
@@ -63,7 +63,7 @@ end_answer(struct tp_net_bulk *b, enum tp_rndv_kind kind)
 
 /* @return false if there is no room for it now */
 static bool
-answer(struct tp_net_bulk *b, enum tp_rndv_kind kind)
+answer(struct tp_net_rndv *b, enum tp_rndv_kind kind)
 {
     struct tp_rndv *r = b->peer->r;
     const struct tp_rndv_frame f = {
@@ -90,14 +90,14 @@ answer(struct tp_net_bulk *b, enum tp_rndv_kind kind)
 
 /* The peer may send the first data of another one. */
 static void
-end_first(struct tp_net_bulk *b)
+end_first(struct tp_net_rndv *b)
 {
     b->peer->firsts_in -= b->first;
     b->first = false;
 }
 
 static bool
-expect_more(struct tp_net_bulk *b)
+expect_more(struct tp_net_rndv *b)
 {
     struct tp_net *net = b->peer->r->net;
 
@@ -107,7 +107,7 @@ expect_more(struct tp_net_bulk *b)
 }
 
 static void
-ask(struct tp_net_bulk *b)
+ask(struct tp_net_rndv *b)
 {
     b->state = TP_RNDV_COMING;
     if (expect_more(b)) {
@@ -116,11 +116,11 @@ ask(struct tp_net_bulk *b)
 }
 
 void
-tp_rndv_recv(struct tp_net *net, struct tp_net_bulk *b, void *dst, size_t len,
+tp_rndv_recv(struct tp_net *net, struct tp_net_rndv *b, void *dst, size_t len,
              struct tp_net_op *op)
 {
-    if (net->ops->recv_bulk != NULL) {
-        net->ops->recv_bulk(net, b, dst, len, op);
+    if (net->ops->rndv_recv != NULL) {
+        net->ops->rndv_recv(net, b, dst, len, op);
         return;
     }
     b->memory = dst;
@@ -143,10 +143,10 @@ tp_rndv_recv(struct tp_net *net, struct tp_net_bulk *b, void *dst, size_t len,
 }
 
 void
-tp_rndv_reject(struct tp_net *net, struct tp_net_bulk *b)
+tp_rndv_reject(struct tp_net *net, struct tp_net_rndv *b)
 {
-    if (net->ops->drop_bulk != NULL) {
-        net->ops->drop_bulk(net, b);
+    if (net->ops->rndv_reject != NULL) {
+        net->ops->rndv_reject(net, b);
     } else if (!b->peer->gone) { /* else void */
         end_first(b);
         (void)answer(b, TP_RNDV_REJECT);
@@ -157,7 +157,7 @@ tp_rndv_reject(struct tp_net *net, struct tp_net_bulk *b)
 
 /* Copies a slice. */
 static unsigned
-get_more(struct tp_net_bulk *b)
+get_more(struct tp_net_rndv *b)
 {
     struct tp_net *net = b->peer->r->net;
     size_t len = TP_MIN(b->len - b->moved, (size_t)SLICE);
@@ -185,7 +185,7 @@ get_more(struct tp_net_bulk *b)
 }
 
 unsigned
-tp_rndv_step(struct tp_net_bulk *b)
+tp_rndv_step(struct tp_net_rndv *b)
 {
     switch (b->state) {
     case TP_RNDV_GETTING:
@@ -202,7 +202,7 @@ tp_rndv_step(struct tp_net_bulk *b)
 
 /* Of first data, which may come before it is wanted, and be more than that. */
 static bool
-first_at(struct tp_net_bulk *b, size_t left, uint8_t **ret_dst, size_t *ret_room)
+first_at(struct tp_net_rndv *b, size_t left, uint8_t **ret_dst, size_t *ret_room)
 {
     *ret_room = 0;
     if (b == NULL || left > b->first_left) {
@@ -230,7 +230,7 @@ tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left, uint8_t **r
 {
     struct tp_rndv *r = user;
     struct tp_rndv_peer *p = r->peers[from];
-    struct tp_net_bulk *b;
+    struct tp_net_rndv *b;
 
     if (p == NULL || p->broken) {
         r->net->ops->give_up(r->net, from);
@@ -257,7 +257,7 @@ tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len)
 {
     struct tp_rndv *r = user;
     struct tp_rndv_peer *p = r->peers[from];
-    struct tp_net_bulk *b = id == 0 ? p->arriving : tp_rndv_find(p, id, TP_RNDV_COMING);
+    struct tp_net_rndv *b = id == 0 ? p->arriving : tp_rndv_find(p, id, TP_RNDV_COMING);
 
     if (b == NULL) {
         tp_rndv_break_off(p, "data before it was asked for");

@@ -20,7 +20,7 @@ first_data(const struct tp_rndv_peer *p, size_t len)
 }
 
 static telpher_status
-send_rts(struct tp_net_bulk *b, const void *header, size_t header_len)
+send_rts(struct tp_net_rndv *b, const void *header, size_t header_len)
 {
     struct tp_net *net = b->peer->r->net;
     const struct tp_rndv_frame f = {
@@ -38,11 +38,11 @@ tp_rndv_send(struct tp_net *net, uint32_t peer, const void *header, size_t heade
              const void *src, size_t len, struct tp_net_op *op)
 {
     struct tp_rndv_peer *p;
-    struct tp_net_bulk *b;
+    struct tp_net_rndv *b;
     telpher_status status;
 
-    if (net->ops->send_bulk != NULL) {
-        return net->ops->send_bulk(net, peer, header, header_len, src, len, op);
+    if (net->ops->rndv_send != NULL) {
+        return net->ops->rndv_send(net, peer, header, header_len, src, len, op);
     }
     p = tp_rndv_peer(net->rndv, peer);
     if (p == NULL || p->gone) {
@@ -70,7 +70,7 @@ tp_rndv_send(struct tp_net *net, uint32_t peer, const void *header, size_t heade
 /* ---- answers ---- */
 
 static void
-begin_write(struct tp_net_bulk *b, const struct tp_rndv_frame *f)
+begin_write(struct tp_net_rndv *b, const struct tp_rndv_frame *f)
 {
     struct tp_rndv_peer *p = b->peer;
 
@@ -91,7 +91,7 @@ bool
 tp_rndv_answered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f)
 {
     const struct tp_net_ops *ops = p->r->net->ops;
-    struct tp_net_bulk *b = tp_rndv_find(p, f->id, TP_RNDV_OFFERED);
+    struct tp_net_rndv *b = tp_rndv_find(p, f->id, TP_RNDV_OFFERED);
 
     if (b == NULL ||
         (f->kind == TP_RNDV_CTS && (f->len == 0 || f->len > b->len || f->at == 0 ||
@@ -116,7 +116,7 @@ tp_rndv_answered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f)
 /* ---- data ---- */
 
 static size_t
-write_part(struct tp_net_bulk *b)
+write_part(struct tp_net_rndv *b)
 {
     struct tp_net *net = b->peer->r->net;
     size_t taken;
@@ -137,7 +137,7 @@ tp_rndv_push(struct tp_rndv_peer *p)
     unsigned count = 0;
 
     while ((at = tp_list_first(&p->writing)) != NULL) {
-        struct tp_net_bulk *b = tp_list_entry(at, struct tp_net_bulk, work);
+        struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, work);
 
         if (write_part(b) == 0) {
             return count;
@@ -161,7 +161,7 @@ tp_rndv_push(struct tp_rndv_peer *p)
 void
 tp_rndv_data_left(void *user, void *arg, size_t len)
 {
-    struct tp_net_bulk *b = arg;
+    struct tp_net_rndv *b = arg;
 
     (void)user;
     b->left += len;

@@ -9,7 +9,7 @@
 bool
 tp_comm_is_small(const struct tp_comm_peer *peer, size_t len)
 {
-    return len < peer->net->bulk_min &&
+    return len < peer->net->rndv_min &&
            len <= peer->net->eager_max - sizeof(struct tp_comm_header);
 }
 

@@ -84,7 +84,7 @@ final_status(const telpher_request *req, telpher_status status)
 }
 
 void
-tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_bulk *bulk, void *dst,
+tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk, void *dst,
                          size_t len, struct tp_net_op *op)
 {
     if (peer->net->reads) {
@@ -328,8 +328,8 @@ on_message(void *user, uint32_t from, const void *header, size_t header_len,
 }
 
 static void
-on_bulk(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_bulk *bulk)
+on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
+        struct tp_net_rndv *bulk)
 {
     struct tp_comm_unexpected parcel = {.bulk = bulk};
 
@@ -350,4 +350,4 @@ on_lost(void *user, uint32_t rank, telpher_status why)
 }
 
 const struct tp_net_events tp_comm_events = {
-    .on_message = on_message, .on_bulk = on_bulk, .on_lost = on_lost};
+    .on_message = on_message, .on_rndv = on_rndv, .on_lost = on_lost};

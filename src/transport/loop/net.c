@@ -44,7 +44,7 @@ loop_create(const struct tp_net_params *params, struct tp_net **ret_net,
         return TELPHER_ERR_NO_MEMORY;
     }
     n->base =
-        (struct tp_net){.ops = &tp_loop_net, .eager_max = EAGER, .bulk_min = EAGER / 2};
+        (struct tp_net){.ops = &tp_loop_net, .eager_max = EAGER, .rndv_min = EAGER / 2};
     n->params = *params;
     *ret_net = &n->base;
     return TELPHER_OK;

@@ -99,11 +99,11 @@ offer(struct ends *e, uint64_t transfer, uint64_t offset, const uint8_t *data,
     assert_int_equal(status, TELPHER_OK);
 }
 
-static bool offering; /* send_bulk offers every other chunk; set before it starts */
+static bool offering; /* rndv_send offers every other chunk; set before it starts */
 
 /* Sends content in chunks with frames between them. */
 static void *
-send_bulk(void *arg)
+rndv_send(void *arg)
 {
     struct ends *e = arg;
     uint8_t *content = malloc(SAMPLE_CONTENT_MAX);
@@ -146,7 +146,7 @@ check_bulk(size_t send_max, size_t recv_max, bool discard)
     e->sink.discard = discard;
     tp_loop_set_split(e->conn_a, send_max, 0);
     tp_loop_set_split(e->conn_b, 0, recv_max);
-    assert_int_equal(pthread_create(&sender, NULL, send_bulk, e), 0);
+    assert_int_equal(pthread_create(&sender, NULL, rndv_send, e), 0);
     assert_int_equal(sample_receive(e->b, &e->sink, UINT64_MAX), TELPHER_ERR_PEER_LOST);
     pthread_join(sender, NULL);
     assert_int_equal(e->sink.other, 0);

@@ -170,7 +170,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     }
     n->base = (struct tp_net){.ops = &tp_mpi_net,
                               .eager_max = MPI_EAGER,
-                              .bulk_min = MPI_EAGER,
+                              .rndv_min = MPI_EAGER,
                               .id_max = params->two_sided->tag_max,
                               .reads = true};
     n->params = *params;

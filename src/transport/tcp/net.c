@@ -59,7 +59,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     }
     n->base = (struct tp_net){.ops = &tp_tcp_net,
                               .eager_max = TP_TCP_EAGER,
-                              .bulk_min = TP_TCP_EAGER,
+                              .rndv_min = TP_TCP_EAGER,
                               .first_max = TP_TCP_FIRST};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;

@@ -108,7 +108,7 @@ static void
 free_list(struct tp_list *list)
 {
     for (struct tp_list *at; (at = tp_list_pop_front(list)) != NULL;) {
-        tp_free(tp_list_entry(at, struct tp_net_bulk, list));
+        tp_free(tp_list_entry(at, struct tp_net_rndv, list));
     }
 }
 
@@ -214,7 +214,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
 #endif
     n->base = (struct tp_net){.ops = &tp_ucx_net,
                               .eager_max = UCX_EAGER_MAX,
-                              .bulk_min = UCX_EAGER_MAX,
+                              .rndv_min = UCX_EAGER_MAX,
                               .device_min = UCX_EAGER_MAX,
                               .whole = true,
                               .reads = true};
@@ -469,9 +469,9 @@ const struct tp_net_ops tp_ucx_net = {
     .reaches = net_reaches,
     .connect = net_connect,
     .send = tp_ucx_send,
-    .send_bulk = tp_ucx_send_bulk,
-    .recv_bulk = tp_ucx_recv_bulk,
-    .drop_bulk = tp_ucx_drop_bulk,
+    .rndv_send = tp_ucx_send_bulk,
+    .rndv_recv = tp_ucx_recv_bulk,
+    .rndv_reject = tp_ucx_drop_bulk,
     .give_up = net_give_up,
     .progress = net_progress,
     .arm = net_arm,

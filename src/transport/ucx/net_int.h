@@ -75,8 +75,8 @@ struct ucx_link {
     int pid_fd; /* -1: a process of another machine, or this one */
     uint32_t sent, delivered; /* the next ucx_prefix.number of either direction */
     uint32_t buffers; /* eager messages that UCX has not sent yet */
-    uint32_t transfers; /* struct tp_net_bulk whose memory UCX has */
-    struct tp_list bulks; /* struct tp_net_bulk: all, also those not received yet */
+    uint32_t transfers; /* struct tp_net_rndv whose memory UCX has */
+    struct tp_list bulks; /* struct tp_net_rndv: all, also those not received yet */
     struct tp_list early; /* messages that overtook an earlier one */
     uint32_t early_count;
     bool ending; /* lost or left; core/comm is not told yet */
@@ -87,7 +87,7 @@ struct ucx_link {
 };
 
 /** A message that UCX moves by its rendezvous, in either direction. */
-struct tp_net_bulk {
+struct tp_net_rndv {
     struct tp_list list; /* of link->bulks, net->ended or net->orphans */
     struct ucx_link *link;
     uint32_t number;
@@ -117,8 +117,8 @@ struct ucx_net {
     uint32_t under_way; /* eager buffers and transfers of all links */
     struct tp_list idle_buffers;
     struct tp_list
-        ended; /* struct tp_net_bulk: UCX is done, done() is not called yet */
-    struct tp_list orphans; /* struct tp_net_bulk of lost links that UCX still has */
+        ended; /* struct tp_net_rndv: UCX is done, done() is not called yet */
+    struct tp_list orphans; /* struct tp_net_rndv of lost links that UCX still has */
     void *arriving; /* the descriptor whose callback is running, until it is rejected */
     bool armed; /* this process may have slept */
     bool warned; /* that other ranks have another UCX */
@@ -176,11 +176,11 @@ void tp_ucx_free_early(struct ucx_link *link);
 telpher_status tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
                                 size_t header_len, const void *src, size_t len,
                                 struct tp_net_op *op);
-void tp_ucx_recv_bulk(struct tp_net *net, struct tp_net_bulk *bulk, void *dst,
+void tp_ucx_recv_bulk(struct tp_net *net, struct tp_net_rndv *bulk, void *dst,
                       size_t len, struct tp_net_op *op);
-void tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_bulk *bulk);
+void tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_rndv *bulk);
 /** A message that arrives: @p desc may be received from now on. @return NULL: no memory */
-struct tp_net_bulk *tp_ucx_add_bulk(struct ucx_link *link, uint32_t number, void *desc);
+struct tp_net_rndv *tp_ucx_add_bulk(struct ucx_link *link, uint32_t number, void *desc);
 /** The receiver does not want a message of ours. @return false: there is none */
 bool tp_ucx_take_reject(struct ucx_link *link, uint32_t number);
 /** Calls done() of all that UCX has finished. @return how many */

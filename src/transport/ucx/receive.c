@@ -16,7 +16,7 @@ struct message {
     size_t header_len;
     const void *data; /* eager */
     size_t len;
-    struct tp_net_bulk *bulk; /* NULL: eager */
+    struct tp_net_rndv *bulk; /* NULL: eager */
     uint8_t copy[]; /* of an early one: header, data */
 };
 
@@ -29,7 +29,7 @@ deliver(struct ucx_link *link, const struct message *m)
 
     link->delivered++;
     if (m->bulk != NULL) {
-        params->events->on_bulk(params->user, link->rank, m->header, m->header_len,
+        params->events->on_rndv(params->user, link->rank, m->header, m->header_len,
                                 m->len, m->bulk);
     } else {
         params->events->on_message(params->user, link->rank, m->header, m->header_len,

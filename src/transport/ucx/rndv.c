@@ -14,8 +14,8 @@
 #include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
-_Static_assert(offsetof(struct tp_net_bulk, header) ==
-                   offsetof(struct tp_net_bulk, prefix) + sizeof(struct ucx_prefix),
+_Static_assert(offsetof(struct tp_net_rndv, header) ==
+                   offsetof(struct tp_net_rndv, prefix) + sizeof(struct ucx_prefix),
                "sent as one header");
 
 /** Fields of the parameters of a transfer of the memory of @p op. UCX takes a memory type on
@@ -30,7 +30,7 @@ attributes_of(const struct tp_net_op *op)
 /* ---- transfers: UCX has the memory ---- */
 
 static void
-begin_transfer(struct tp_net_bulk *b)
+begin_transfer(struct tp_net_rndv *b)
 {
     b->link->transfers++;
     b->link->net->under_way++;
@@ -38,7 +38,7 @@ begin_transfer(struct tp_net_bulk *b)
 
 /** UCX may finish inside our call, and done() is called from progress() alone. */
 static void
-end_transfer(struct tp_net_bulk *b, ucs_status_t status)
+end_transfer(struct tp_net_rndv *b, ucs_status_t status)
 {
     struct ucx_net *n = b->link->net;
 
@@ -65,7 +65,7 @@ on_received(void *request, ucs_status_t status, size_t len, void *user_data)
 }
 
 static telpher_status
-status_of(const struct tp_net_bulk *b)
+status_of(const struct tp_net_rndv *b)
 {
     return b->rejected           ? TELPHER_ERR_CANCELED
            : b->status == UCS_OK ? TELPHER_OK
@@ -78,7 +78,7 @@ tp_ucx_complete_ended(struct ucx_net *n)
     unsigned count = 0;
 
     for (struct tp_list *at; (at = tp_list_pop_front(&n->ended)) != NULL; count++) {
-        struct tp_net_bulk *b = tp_list_entry(at, struct tp_net_bulk, list);
+        struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, list);
         struct tp_net_op *op = b->op;
         telpher_status status = status_of(b);
 
@@ -98,7 +98,7 @@ tp_ucx_complete_ended(struct ucx_net *n)
 /* ---- sending ---- */
 
 static telpher_status
-start_send(struct tp_net_bulk *b, size_t header_len, const void *src, size_t len)
+start_send(struct tp_net_rndv *b, size_t header_len, const void *src, size_t len)
 {
     const ucp_request_param_t param = {
         .op_attr_mask = attributes_of(b->op) | UCP_OP_ATTR_FIELD_FLAGS,
@@ -130,7 +130,7 @@ tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
 {
     struct ucx_net *n = ucx_net(net);
     struct ucx_link *link = n->links[peer];
-    struct tp_net_bulk *b;
+    struct tp_net_rndv *b;
     telpher_status status;
 
     if (link->ep == NULL || link->ending) {
@@ -161,7 +161,7 @@ tp_ucx_take_reject(struct ucx_link *link, uint32_t number)
 {
     tp_list_for_each(at, &link->bulks)
     {
-        struct tp_net_bulk *b = tp_list_entry(at, struct tp_net_bulk, list);
+        struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, list);
 
         if (b->prefix.kind == UCX_RNDV && b->number == number && !b->rejected) {
             b->rejected = true;
@@ -173,10 +173,10 @@ tp_ucx_take_reject(struct ucx_link *link, uint32_t number)
 
 /* ---- receiving ---- */
 
-struct tp_net_bulk *
+struct tp_net_rndv *
 tp_ucx_add_bulk(struct ucx_link *link, uint32_t number, void *desc)
 {
-    struct tp_net_bulk *b = tp_zalloc(sizeof(*b), "ucx bulk in");
+    struct tp_net_rndv *b = tp_zalloc(sizeof(*b), "ucx bulk in");
 
     if (b != NULL) {
         b->link = link;
@@ -188,7 +188,7 @@ tp_ucx_add_bulk(struct ucx_link *link, uint32_t number, void *desc)
 }
 
 void
-tp_ucx_recv_bulk(struct tp_net *net, struct tp_net_bulk *b, void *dst, size_t len,
+tp_ucx_recv_bulk(struct tp_net *net, struct tp_net_rndv *b, void *dst, size_t len,
                  struct tp_net_op *op)
 {
     const ucp_request_param_t param = {
@@ -224,7 +224,7 @@ release_desc(struct ucx_net *n, void *desc)
 }
 
 void
-tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_bulk *b)
+tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_rndv *b)
 {
     const struct ucx_prefix reject = {.kind = UCX_REJECT, .number = b->number};
     struct ucx_link *link = b->link;
@@ -254,7 +254,7 @@ tp_ucx_lose_bulks(struct ucx_link *link)
         tp_list_for_each(at, &link->bulks)
         {
             any =
-                tp_net_op_lose(&tp_list_entry(at, struct tp_net_bulk, list)->op) || any;
+                tp_net_op_lose(&tp_list_entry(at, struct tp_net_rndv, list)->op) || any;
         }
     } while (any);
 }
@@ -265,7 +265,7 @@ tp_ucx_free_bulks(struct ucx_link *link)
     struct ucx_net *n = link->net;
 
     for (struct tp_list *at; (at = tp_list_pop_front(&link->bulks)) != NULL;) {
-        struct tp_net_bulk *b = tp_list_entry(at, struct tp_net_bulk, list);
+        struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, list);
 
         b->op = NULL;
         if (b->desc == NULL) {
