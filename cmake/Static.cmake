@@ -50,7 +50,7 @@ endfunction()
 set(rooms tp_transport_tcp tp_transport_tls tp_core tp_wire tp_base)
 telpher_static(telpher MAP ${PROJECT_SOURCE_DIR}/src/telpher.map COMPONENT Unspecified
   OBJECTS telpher_api tp_builtin tp_builtin_net tp_builtin_mem
-  ARCHIVES tp_comm tp_transport_loop tp_transport_shm tp_transport_mpi tp_transport_ucx_load
+  ARCHIVES tp_comm tp_rndv tp_transport_loop tp_transport_shm tp_transport_mpi tp_transport_ucx_load
     tp_device_host tp_device_sim tp_device_cuda tp_device_opencl ${rooms})
 telpher_static(telpher-rma MAP ${PROJECT_SOURCE_DIR}/src/rma/telpher-rma.map COMPONENT Unspecified
   WHOLE tp_rma ARCHIVES tp_base)

@@ -3,7 +3,6 @@
 #include "icd/icd_int.h"
 #include "icd/session/shared_memory.h"
 
-
 #include "base/compiler.h"
 #include "base/config/config.h"
 #include "base/config/settings.h"

@@ -11,8 +11,8 @@
 #include <telpher/offload.h>
 
 #include "base/container/buf.h"
-#include "base/container/list.h"
 #include "base/container/frame_ring.h"
+#include "base/container/list.h"
 #include "base/os/clock.h"
 #include "base/os/process.h"
 #include "base/os/thread.h"
@@ -271,8 +271,8 @@ struct tp_offload_group *tp_offload_group_lock(MPI_Comm inter, int root, MPI_Com
                                                struct tp_error *err);
 /** With the lock held: whether @p comm, of a call, is that of the parents. @return OK, or INVALID
  *  with words. A call that is refused is one all the same: other parents count it. (launch.c) */
-telpher_status tp_offload_group_check_comm(struct tp_offload_group *group, MPI_Comm comm,
-                                   struct tp_error *err);
+telpher_status tp_offload_group_check_comm(struct tp_offload_group *group,
+                                           MPI_Comm comm, struct tp_error *err);
 /** [bytes] of the workers' table of kernels in one message. */
 enum { TP_OFFLOAD_NAMES_PIECE = 4096 };
 /** Receives the table of kernels at @p root and gives it to all parents. @return the same in all of

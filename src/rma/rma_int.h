@@ -537,7 +537,7 @@ void tp_rma_crash_leave(struct tp_rma_crash_stack *stack);
 telpher_status tp_rma_races_create(struct tp_rma_run *run);
 /** Whether the accesses of @p kernel would be seen; else UNSUPPORTED, with words in @p text. */
 telpher_status tp_rma_races_check_kernel(const telpher_rma_kernel *kernel, char *text,
-                                     size_t size);
+                                         size_t size);
 void tp_rma_races_destroy(struct tp_rma_races *races);
 /** A call of the rank reads or writes for all lanes together. */
 void tp_rma_races_access(struct tp_rma_rank *rank, const void *at, size_t len,

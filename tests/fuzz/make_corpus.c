@@ -10,8 +10,8 @@
 
 #include "make_corpus.h"
 
-#include "daemon/cache/entry.h"
 #include "daemon/cache/digest.h"
+#include "daemon/cache/entry.h"
 #include "wire/facts.h"
 #include "wire/files.h"
 #include "wire/sample.h"

@@ -256,10 +256,11 @@ send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
     inside = fits_inside(peer, params_len, buffers, buffer_count);
     h.a = peer->next_message++;
     h.b = tp_comm_buffers((uint32_t)buffer_count, inside);
-    return inside ? send_head(peer, &h, ctx->scratch,
-                              pack(ctx, params, params_len, buffers, buffer_count, true))
-                  : send_long(peer, &h, params, params_len, buffers, buffer_count,
-                              &done, ret_req);
+    return inside
+               ? send_head(peer, &h, ctx->scratch,
+                           pack(ctx, params, params_len, buffers, buffer_count, true))
+               : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
+                           ret_req);
 }
 
 telpher_status

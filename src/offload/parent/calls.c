@@ -102,9 +102,10 @@ MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[], MPI_Comm comm
     if (g == NULL) {
         return tp_offload_mpi_error(intercomm, err.code, &err);
     }
-    status = g->lost                         ? g->status
-             : count > 0 && requests == NULL ? TELPHER_ERR_INVALID
-                                             : tp_offload_group_check_comm(g, comm, &err);
+    status = g->lost ? g->status
+             : count > 0 && requests == NULL
+                 ? TELPHER_ERR_INVALID
+                 : tp_offload_group_check_comm(g, comm, &err);
     for (int i = 0; i < count && status == TELPHER_OK; i++) {
         if (requests[i] != MPIX_KERNEL_REQUEST_NULL) {
             status = tp_offload_send_after(g, requests[i]);

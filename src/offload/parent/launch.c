@@ -40,7 +40,8 @@ check_comms(MPI_Comm inter, MPI_Comm comm, struct tp_error *err)
 }
 
 telpher_status
-tp_offload_group_check_comm(struct tp_offload_group *g, MPI_Comm comm, struct tp_error *err)
+tp_offload_group_check_comm(struct tp_offload_group *g, MPI_Comm comm,
+                            struct tp_error *err)
 {
     telpher_status status;
 

@@ -7,9 +7,9 @@
 
 #include "base/params.h"
 #include "base/text/hex.h"
+#include "core/comm/bootstrap/launcher.h"
 #include "core/comm/bootstrap/server.h"
 #include "core/comm/comm_int.h"
-#include "core/comm/launcher.h"
 #include "core/comm/settings.h"
 #include "core/transport.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recognises launchers by the variables that they set. */
-#include "core/comm/launcher.h"
+#include "core/comm/bootstrap/launcher.h"
 
 #include <stdlib.h>
 
 #include "base/config/settings.h"
+#include "core/comm/bootstrap/pmi.h"
 #include "core/comm/bootstrap/pmix.h"
-#include "core/comm/pmi.h"
 
 /** A launcher that sets the number of ranks, or of those on this machine. */
 struct launcher {

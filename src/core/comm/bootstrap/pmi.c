@@ -9,7 +9,7 @@
  *
  * Source: src/pmi/simple/simple_pmi.c of MPICH 4.0.
  */
-#include "core/comm/pmi.h"
+#include "core/comm/bootstrap/pmi.h"
 
 #include <dlfcn.h>
 #include <errno.h>
