@@ -91,8 +91,10 @@ tidy: build ## clang-tidy over the sources
 	@scripts/bootstrap --with tidy
 	@scripts/tidy build/dev $(JOBS)
 
-docs: build ## write the generated documents again
+docs: build ## write generated documents again, and build the book into build/docs/html
+	@$(if $(filter no,$(BOOTSTRAP)),true,scripts/bootstrap --with docs)
 	@scripts/docs build/dev
+	@scripts/docs build/dev --book build/docs
 
 clean: ## remove everything built
 	rm -rf build

@@ -24,6 +24,7 @@ must(telpher_status status, const char *what)
     }
 }
 
+/* [put] */
 /* Round @p round: adds one to all numbers and hands them on. */
 static void
 hand_on(telpher_win *win, uint32_t next, const uint32_t *in, uint32_t *out)
@@ -41,6 +42,7 @@ hand_on(telpher_win *win, uint32_t next, const uint32_t *in, uint32_t *out)
     }
     must(status, "put");
 }
+/* [end of put] */
 
 int
 main(void)
@@ -57,6 +59,7 @@ main(void)
     rank = telpher_context_rank(job);
     size = telpher_context_size(job);
     must(telpher_win_create(job, in, sizeof(in), LIMIT, &win), "window");
+    /* [ring] */
     for (uint32_t round = 0; round < rounds; round++) {
         if (rank == 0) {
             hand_on(win, 1 % size, in, out);
@@ -66,6 +69,7 @@ main(void)
             hand_on(win, (rank + 1) % size, in, out);
         }
     }
+    /* [end of ring] */
     if (rank == 0) {
         for (int i = 0; i < COUNT; i++) {
             if (in[i] != rounds * size) {

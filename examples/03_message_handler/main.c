@@ -33,6 +33,7 @@ must(telpher_status status, const char *what)
     }
 }
 
+/* [handlers] */
 static void
 on_post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
@@ -59,6 +60,7 @@ on_entry(telpher_context *ctx, telpher_msg *msg, void *user)
     }
     sums->came++;
 }
+/* [end of handlers] */
 
 /* Sends this rank's number, COUNT times, from memory of a kind. */
 static void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A number goes round the ranks, each adding its own. docs/rma.md shows it, word for word. */
+/* A number goes round the ranks, each adding its own: the first kernel of docs/guide/rma.md. */
 #include <stdio.h>
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: page.sh MPI MPIRUN MPICC BUILD
-# The programs of docs/offload.md do what it says: the plain one and the offloaded one, with the same result.
+# The programs of docs/guide/offload.md, built as it says: the plain one and the offloaded one have the same result.
 set -euo pipefail
 mpi=$1 mpirun=$2 mpicc=$3 build=$4
-page=$(cd "$(dirname "$0")/../.." && pwd)/docs/offload.md
+top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-awk '/^```/ { file = ""; next } match($0, /^\/\* [a-z]+\.c \*\/$/) { file = $2 } file != "" { print > file }' "$page"
-ls plain.c kernels.c program.c >/dev/null
+cp "$top"/examples/offload_first/*.c .
 # shellcheck disable=SC2206
-flags=(${SANITIZE:+-fsanitize=$SANITIZE} -Wall -Wextra -Werror "-I$(dirname "$page")/../include" "-I$build/include" "-L$build/lib"
+flags=(${SANITIZE:+-fsanitize=$SANITIZE} -Wall -Wextra -Werror "-I$top/include" "-I$build/include" "-L$build/lib"
     "-Wl,-rpath,$build/lib")
 "$mpicc" "${flags[@]}" plain.c -o plain
 "$mpicc" "${flags[@]}" kernels.c -Wl,--no-as-needed "-ltelpher-worker-$mpi" "-ltelpher-offload-$mpi" -o worker

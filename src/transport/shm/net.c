@@ -13,7 +13,7 @@
 
 enum {
     LOOK_EVERY = 64, /* rounds of progress between looks at what changes seldom */
-    BULK_MIN = 64 << 10, /* [bytes]; see docs/performance.md */
+    BULK_MIN = 64 << 10, /* [bytes]; docs/lab/measurements.md */
     EVENTS = 32,
 };
 
