@@ -465,6 +465,8 @@ struct telpher_context {
     telpher_status collectives; /* OK, or why there are no more */
     struct tp_list steps; /* parcels */
     tp_ns spin_ns, leave_ns;
+    tp_ns
+        alone_ns; /* a wait without a result yields after this; 0 at first: progress.c */
     int wake_fd; /* telpher_wake() */
     struct tp_error error; /* telpher_last_error() */
     struct {

@@ -8,8 +8,12 @@
 #include "core/comm/last_error.h"
 
 #define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
-/* Who has looked in vain for so long may be what keeps the other from running. */
+/* A rank that has looked in vain for so long may keep its peer from running: it yields its
+ * processor. Where that brings something at once, the two share a processor, and the next
+ * wait yields sooner; a yield that brings nothing, or takes long, undoes that. */
 #define ALONE (50 * TP_CLOCK_US)
+#define ALONE_MIN TP_CLOCK_US
+#define SHORT_YIELD (100 * TP_CLOCK_US)
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
 
 enum {
@@ -93,6 +97,21 @@ sleep_until(telpher_context *ctx, tp_ns deadline)
     }
 }
 
+/* Lets others run. @return whether that brought something */
+static bool
+give_way(telpher_context *ctx)
+{
+    tp_ns start = tp_clock_ns();
+    bool brought, useful;
+
+    sched_yield();
+    useful = tp_clock_ns() - start < SHORT_YIELD;
+    brought = telpher_progress(ctx) != 0;
+    ctx->alone_ns = brought && useful ? TP_MAX(ctx->alone_ns / 2, (tp_ns)ALONE_MIN)
+                                      : TP_MIN(ctx->alone_ns * 2, (tp_ns)ALONE);
+    return brought;
+}
+
 telpher_status
 tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns deadline)
 {
@@ -123,8 +142,9 @@ tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns dea
         }
         if (now - since > ctx->spin_ns) {
             sleep_until(ctx, deadline);
-        } else if (now - since > ALONE) {
-            sched_yield();
+        } else if (now - since > TP_MAX(ctx->alone_ns, (tp_ns)ALONE_MIN) &&
+                   give_way(ctx)) {
+            since = 0;
         }
     }
     return TELPHER_OK;
