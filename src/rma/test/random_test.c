@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <telpher/rma/host.h>
 
+#include "rma/test/test_launch.h"
 #include "rma/test/test_random.h"
 
 enum { STEPS = 40 };
@@ -24,18 +25,6 @@ number_of(const char *name, uint64_t otherwise)
     const char *text = getenv(name);
 
     return text != NULL ? strtoull(text, NULL, 0) : otherwise;
-}
-
-/* The check for races sees kernels compiled for it, unless this is the thread sanitizer's. */
-static uint32_t
-possible_checks(uint32_t wanted)
-{
-#if !defined(__SANITIZE_THREAD__)
-    if (kernel_random.flags == TELPHER_RMA_KERNEL_INSTRUMENTED) {
-        return wanted;
-    }
-#endif
-    return wanted & ~(uint32_t)TELPHER_RMA_CHECK_RACES;
 }
 
 static void
@@ -50,7 +39,7 @@ run(uint64_t seed)
     p.ranks = ranks[seed % 7];
     p.block[0] = lanes[seed / 7 % 4];
     p.workers = 1 + (uint32_t)(seed / 28 % 3);
-    p.check = possible_checks((uint32_t)(seed / 3 % 4));
+    p.check = possible_checks(&kernel_random, (uint32_t)(seed / 3 % 4));
     p.devices = p.ranks > 2 ? 1 + (uint32_t)(seed / 5 % 3) : 1;
     p.seed = seed + 1;
     status = telpher_rma_create(&p, &job, NULL);

@@ -47,4 +47,17 @@ run_in(const telpher_rma_params *p, const telpher_rma_kernel *kernel,
     telpher_rma_destroy(job);
 }
 
+/* Of the checks in @p wanted those that @p kernel can be launched with: the check for races needs
+ * instrumented kernels, and under the thread sanitizer there are none for it. */
+static inline uint32_t
+possible_checks(const telpher_rma_kernel *kernel, uint32_t wanted)
+{
+#if !defined(__SANITIZE_THREAD__)
+    if (kernel->flags == TELPHER_RMA_KERNEL_INSTRUMENTED) {
+        return wanted;
+    }
+#endif
+    return wanted & ~(uint32_t)TELPHER_RMA_CHECK_RACES;
+}
+
 #endif
