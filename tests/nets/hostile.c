@@ -17,7 +17,7 @@
 #include "world.h"
 
 #include "base/trace/log.h"
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 #include "transport/shm/net_int.h"
 
 enum { HOSTILE = 1, BIG = 300000, OTHERS = 100 };

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/trace/log.h"
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 #include "transport/tcp/net_int.h"
 
 enum {

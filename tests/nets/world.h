@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/comm/rndv.h"
+#include "core/comm/rndv/rndv.h"
 
 enum { RANKS_MAX = 8, TIME_S = 160 }; /* a sanitizer, on a busy machine */
 

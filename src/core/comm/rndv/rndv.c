@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine's objects, progress, and what ends with a peer. */
-#include "core/comm/rndv.h"
+#include "core/comm/rndv/rndv.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/trace/log.h"
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 
 /* ---- objects ---- */
 

@@ -2,7 +2,7 @@
 /* Rendezvous of ours: offered, answered, written. */
 #include <string.h>
 
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 
 enum { TURN = 1 << 20 /* [bytes] of one before others of its peer have their turn */ };
 

@@ -11,7 +11,7 @@
 #define TELPHER_CORE_COMM_RNDV_INT_H
 
 #include "base/container/list.h"
-#include "core/comm/rndv.h"
+#include "core/comm/rndv/rndv.h"
 
 #define TP_RNDV_TOPIC "rndv"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 
 enum { LEN = 64 << 10, PEER = 1, ENOUGH = 2200 /* transfers: more than two periods */ };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 
 enum { SLICE = 1 << 20 /* [bytes] copied by get() before others have their turn */ };
 

@@ -6,7 +6,7 @@
  * between machines, sizes and moments (a processor that others use, virtual processors that
  * move), so both are measured: one is used, and from time to time the other is tried.
  */
-#include "core/comm/rndv_int.h"
+#include "core/comm/rndv/rndv_int.h"
 
 enum {
     TRIAL = 16, /* transfers of one way in a row */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fragments of large messages, ordered delivery, and collectives' messages. */
+#ifndef TELPHER_CORE_COMM_DELIVERY_H
+#define TELPHER_CORE_COMM_DELIVERY_H
+
+#include "core/comm/unexpected.h"
+
+/* ---- pieces ---- */
+
+/** The transport is done with a send's bulk: to the end, or to what the peer asked for. */
+void tp_comm_fragment_after_bulk(telpher_request *req, telpher_status status);
+/** Asks the sender of @p parcel to send in pieces to @p req. */
+void tp_comm_fragment_pull(struct tp_comm_unexpected *parcel, telpher_request *req);
+/** Begins what waited for a chunk. */
+unsigned tp_comm_fragment_run_starved(telpher_context *ctx);
+/** Stops a request's pieces. @return true if none is under way: complete it now */
+bool tp_comm_fragment_stop(telpher_request *req, telpher_status why);
+void tp_comm_fragment_fini(telpher_context *ctx);
+
+/* ---- in order ---- */
+
+/** Something that must not be seen before what the same peer sent earlier has landed. */
+struct tp_comm_delivery {
+    struct tp_list link;
+    bool landed; /* may be run when it is the first */
+    /* Both free it; drop, where the peer is lost and it was landed. */
+    void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+    void (*drop)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+};
+
+/** Runs from the front what has landed. */
+void tp_comm_delivery_run(struct tp_comm_peer *peer);
+/** Runs at once if nothing is before it; else queues. */
+void tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+void tp_comm_delivery_lose(struct tp_comm_peer *peer);
+
+void tp_comm_message_lose_peer(struct tp_comm_peer *peer);
+/** Gives messages to handlers that came after them. */
+unsigned tp_comm_message_run_unhandled(telpher_context *ctx);
+/** Frees messages whose buffers never came. */
+void tp_comm_message_fini(telpher_context *ctx);
+void tp_comm_channel_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer);
+void tp_comm_channel_fini(telpher_context *ctx);
+
+/* ---- collectives ---- */
+
+/**
+ * Gives every rank what every rank gave: by Bruck's algorithm, in log2(size) rounds.
+ * @param mine  @p len bytes, also 0. @param all  size * len bytes.
+ */
+telpher_status tp_comm_gather(telpher_context *ctx, const void *mine, size_t len,
+                              void *all, tp_ns deadline);
+
+/** Frees steps that still lie with a peer that is gone. */
+void tp_comm_gather_lose_peer(const struct tp_comm_peer *peer);
+void tp_comm_gather_fini(telpher_context *ctx);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: their states, completion, and memory between two steps of a transfer. */
+#ifndef TELPHER_CORE_COMM_REQUEST_H
+#define TELPHER_CORE_COMM_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <telpher/msg.h>
+
+#include "base/container/list.h"
+#include "base/os/clock.h"
+#include "core/comm/mem/mem.h"
+#include "core/comm/rndv/rndv.h"
+#include "core/net.h"
+#include "wire/comm.h"
+
+struct tp_comm_peer;
+struct tp_comm_unexpected;
+
+enum {
+    TP_COMM_NETS = 6, /* transports of one context, at most */
+    TP_COMM_MACHINE_BYTES = TP_PROCESS_MACHINE_BYTES,
+    TP_COMM_BOARD_BYTES = 32, /* tells how to open a rank's board */
+    TP_COMM_CARD_HEAD = TP_COMM_MACHINE_BYTES + TP_COMM_BOARD_BYTES,
+    TP_COMM_CARD_MAX = TP_COMM_CARD_HEAD + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
+    TP_COMM_PARCELS_MAX = 8192, /* kept of one peer for what is not there yet */
+    TP_COMM_PIECES = 8, /* pieces of one transfer under way at a time */
+};
+
+struct tp_comm_peer;
+
+/* ---- memory between two steps ---- */
+
+/** Takes @p bytes, not initialised, aligned to 16; small ones seldom from the heap. Those
+ *  not given back live as long as the context. @return NULL without memory */
+void *tp_comm_block_take(telpher_context *ctx, size_t bytes, const char *what);
+/** NULL is fine. */
+void tp_comm_block_give(telpher_context *ctx, void *bytes);
+void tp_comm_block_fini(telpher_context *ctx);
+
+/* ---- requests ---- */
+
+/** Where a request stands. */
+enum tp_comm_request_state {
+    TP_COMM_REQUEST_FREE,
+    TP_COMM_REQUEST_QUEUED, /**< to be announced, behind others of its peer */
+    TP_COMM_REQUEST_READING, /**< the same, while its data comes out of a device */
+    TP_COMM_REQUEST_RNDV, /**< announced, the transport has it */
+    TP_COMM_REQUEST_OFFERED, /**< announced; a PULL or a FINISH is to come */
+    TP_COMM_REQUEST_POSTED, /**< receives; nothing has come for it */
+    TP_COMM_REQUEST_DELIVERING, /**< receives; the transport or a device has it */
+    TP_COMM_REQUEST_FRAGMENTS, /**< sends or receives in pieces */
+    TP_COMM_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
+};
+
+/** What the peer asked for with PULL, or what became of a FINISH. */
+struct tp_comm_request_pull {
+    uint32_t number; /* of the receiver's request */
+    uint32_t piece; /* [bytes] */
+    uint64_t len; /* [bytes] wanted */
+};
+
+struct telpher_request {
+    struct tp_list link; /* of peer->pending, channel->posted or ctx->completed */
+    telpher_context *ctx;
+    struct tp_comm_peer *peer;
+    telpher_done_fn on_done;
+    void *user;
+    uint32_t number; /* what peers call it; changes with every use */
+    uint8_t state; /* enum tp_comm_request_state */
+    bool held; /* by the user, until tested */
+    bool pulled,
+        finished; /* came while the transport had it; finished, of pieces that come: no more will */
+    bool sends; /* its pieces go out */
+    bool lends; /* and the receiver takes them where they are */
+    bool heap; /* its chunk is from the heap */
+    bool cut; /* more was announced than is wanted */
+    telpher_status status; /* IN_PROGRESS until complete; then also what failed first */
+    struct tp_comm_header header; /* of a send */
+    struct tp_mem_place place; /* of the user's memory */
+    struct tp_mem_place from; /* the sender's memory, while we copy out of it */
+    uint8_t blob[TP_MEMS_BLOB_MAX]; /* lets the receiver reach a staged one's memory */
+    size_t blob_len;
+    size_t len; /* [bytes] of it that are to be moved */
+    void *chunk; /* a small one's data beside a device; the mems' */
+    struct tp_comm_request_pull pull;
+    uint64_t next; /* [bytes] for which a piece was begun */
+    uint64_t moved; /* [bytes] of finished pieces */
+    uint32_t pieces; /* under way */
+    struct tp_list starved; /* of ctx->starved */
+    struct tp_net_op op;
+    struct tp_device_copy copy;
+};
+
+/** Who is told of the end: from a user's params, or our own. */
+struct tp_comm_done {
+    telpher_done_fn fn; /* NULL: a request is held by the user */
+    void *user;
+    void *queue;
+};
+
+/** Checks a caller's params. @return OK, INVALID with text: no callback and no request, or
+ *  struct_size */
+telpher_status tp_comm_done_init(telpher_context *ctx, struct tp_comm_done *done,
+                                 const telpher_xfer_params *params,
+                                 telpher_request **ret_req);
+
+/** Takes a request from the pool. @return NULL without memory. */
+telpher_request *tp_comm_request_take(telpher_context *ctx, struct tp_comm_peer *peer,
+                                      const struct tp_comm_done *done);
+/** Gives one back to the pool whose end nobody is to hear of. */
+void tp_comm_request_give(telpher_request *req);
+/** The request that @p peer calls so, in one of the states of @p mask; NULL if none. */
+telpher_request *tp_comm_request_find(telpher_context *ctx,
+                                      const struct tp_comm_peer *peer, uint32_t number,
+                                      unsigned mask);
+/** Ends it; its callback runs later in progress. */
+void tp_comm_request_complete(telpher_request *req, telpher_status status, size_t len);
+/** What a call returns for a request that it just began: IN_PROGRESS and *ret_req, or the
+ *  result if it is complete already. */
+telpher_status tp_comm_request_begun(telpher_request *req, telpher_request **ret_req,
+                                     size_t *ret_len);
+/** Runs the callbacks of what is complete. */
+unsigned tp_comm_request_run_completed(telpher_context *ctx);
+/** Ends all that need @p peer and that nobody else will end. */
+void tp_comm_request_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer);
+/** True if memory of ours is being sent to @p peer, which may be reading it. */
+bool tp_comm_request_is_sending(const telpher_context *ctx,
+                                const struct tp_comm_peer *peer);
+void tp_comm_request_fini(telpher_context *ctx);
+
+#endif
