@@ -136,14 +136,17 @@ deaf(void)
     munmap(shared, sizeof(*shared));
 }
 
-/* Parameters of which nothing is to be read do not hide who the ranks are. */
+/* Parameters without a size are refused on every rank; the next context is not disturbed. */
 static void
 without_params(void)
 {
     const telpher_context_params params = {0};
     telpher_context *ctx = NULL;
 
-    OK(telpher_context_create_mpi(MPI_COMM_WORLD, &params, &ctx, NULL));
+    MUST(telpher_context_create_mpi(MPI_COMM_WORLD, &params, &ctx, NULL) ==
+         TELPHER_ERR_INVALID);
+    MUST(ctx == NULL);
+    OK(telpher_context_create_mpi(MPI_COMM_WORLD, NULL, &ctx, NULL));
     MUST(telpher_context_size(ctx) == 2 && telpher_context_rank(ctx) == (uint32_t)rank);
     telpher_context_destroy(ctx);
     MPI_Barrier(MPI_COMM_WORLD);
