@@ -5,8 +5,8 @@
  * --serve` on another. A connection is opened with a fixed header that says what to do
  * with the messages that follow, all of the same length; closing ends it.
  */
-#include "bench.h"
-#include "net.h"
+#include "bench/bench.h"
+#include "bench/net.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds and starts what is installed with telpher-bench; see helper.h. */
-#include "helper.h"
+#include "bench/helper.h"
 
 #include <errno.h>
 #include <libgen.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes JSON; see json.h. */
-#include "json.h"
+#include "bench/json.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the JSON writer writes, byte by byte. */
-#include "json.h"
+#include "bench/json.h"
 
 #include <math.h>
 #include <setjmp.h>

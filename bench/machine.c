@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where and when; see machine.h. */
-#include "machine.h"
+#include "bench/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* telpher-bench: the benchmarks of the project. Here is only the choice of the
  * command. */
-#include "bench.h"
-#include "compare.h"
-#include "helper.h"
-#include "launch.h"
-#include "notified.h"
-#include "ranks.h"
+#include "bench/bench.h"
+#include "bench/helper.h"
+#include "bench/launch/launch.h"
+#include "bench/notified/notified.h"
+#include "bench/ranks/compare.h"
+#include "bench/ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

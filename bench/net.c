@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The few socket calls the floors need; see net.h. */
-#include "net.h"
-#include "bench.h"
+#include "bench/net.h"
+#include "bench/bench.h"
 
 #include <errno.h>
 #include <netdb.h>

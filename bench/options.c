@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command lines from tables; see options.h. */
-#include "options.h"
+#include "bench/options.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The patterns, and the one driver that measures a case by them. */
-#include "bench.h"
+#include "bench/bench.h"
 
 #include <stdarg.h>
 #include <stdio.h>

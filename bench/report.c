@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shows results: tables laid out like those of the OSU benchmarks, and JSON. */
-#include "json.h"
-#include "machine.h"
-#include "results.h"
+#include "bench/json.h"
+#include "bench/machine.h"
+#include "bench/results.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef BENCH_RESULTS_H
 #define BENCH_RESULTS_H
 
-#include "bench.h"
-#include "stats.h"
+#include "bench/bench.h"
+#include "bench/stats.h"
 
 #include <stdio.h>
 

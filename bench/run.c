@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The commands `ocl` and `floor`: options, targets, measuring, output. */
-#include "ocl_create.h"
-#include "options.h"
-#include "results.h"
+#include "bench/ocl/ocl_create.h"
+#include "bench/options.h"
+#include "bench/results.h"
 
 #include <getopt.h>
 #include <limits.h>

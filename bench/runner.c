@@ -4,7 +4,7 @@
  * collects them. A target that crashes or hangs loses that case and nothing else; several
  * targets take turns, so that a change in the machine's load touches all of them.
  */
-#include "results.h"
+#include "bench/results.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Order statistics; see stats.h. */
-#include "stats.h"
+#include "bench/stats.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Order statistics of small sets whose answers are known. */
-#include "stats.h"
+#include "bench/stats.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Targets: what is measured in turns, and what environment each gets; see results.h. */
-#include "results.h"
+#include "bench/results.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * telpher-bench-launch-<mpi>: the program that `telpher-bench launch` becomes. It is parent,
  * worker, and what real spawns start; launch.h.
  */
-#include "launch.h"
+#include "bench/launch/launch.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include <telpher/offload.h>
 #include <unistd.h>
 
-#include "launch_report.h"
-#include "launch_spawns.h"
-#include "launch_time.h"
-#include "launch_ways.h"
+#include "bench/launch/launch_report.h"
+#include "bench/launch/launch_spawns.h"
+#include "bench/launch/launch_time.h"
+#include "bench/launch/launch_ways.h"
 
 static struct launch_options options;
 static struct launch_setup setup;

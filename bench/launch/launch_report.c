@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables and JSON of telpher-bench launch. */
-#include "launch_report.h"
+#include "bench/launch/launch_report.h"
 
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
-#include "machine.h"
-#include "stats.h"
+#include "bench/json.h"
+#include "bench/machine.h"
+#include "bench/stats.h"
 
 static const char *const names[] = {"inject", "launch", "done"};
 

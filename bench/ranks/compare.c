@@ -5,7 +5,7 @@
  * blocks, so that a change in the machine's load or frequency reaches both. Each block gives
  * a median; the ratio of the two libraries is taken within each round of blocks.
  */
-#include "compare.h"
+#include "bench/ranks/compare.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "mpi_module.h"
-#include "options.h"
-#include "ranks.h"
-#include "stats.h"
+#include "bench/bench.h"
+#include "bench/options.h"
+#include "bench/ranks/mpi_module.h"
+#include "bench/ranks/ranks.h"
+#include "bench/stats.h"
 
 enum {
     SIZES_MAX = 32,

@@ -4,7 +4,7 @@
 #include <telpher/rma/device.h>
 #include <telpher/rma/host.h>
 
-#include "notified_job.h"
+#include "bench/notified/notified_job.h"
 
 enum tags { PING, PONG, DATA, ARRIVED };
 

@@ -5,7 +5,7 @@
 #define BENCH_CLUTIL_H
 
 #define CL_TARGET_OPENCL_VERSION 120
-#include "bench.h"
+#include "bench/bench.h"
 
 #include <CL/cl.h>
 

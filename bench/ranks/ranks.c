@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns between ranks, and their tables. */
-#include "ranks.h"
+#include "bench/ranks/ranks.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "helper.h"
-#include "stats.h"
+#include "bench/bench.h"
+#include "bench/helper.h"
+#include "bench/stats.h"
 
 enum { LARGE = 8192 };
 

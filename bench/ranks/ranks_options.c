@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the patterns between ranks. */
-#include "ranks.h"
+#include "bench/ranks/ranks.h"
 
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "bench/options.h"
 
 static bool
 read_device(void *place, const char *text)

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "launch.h"
-#include "launch_ways.h"
+#include "bench/launch/launch.h"
+#include "bench/launch/launch_ways.h"
 
 enum { LAUNCH_COUNTS = 9, LAUNCH_WHOLE = 16 };
 

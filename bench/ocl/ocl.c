@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenCL runtime: the table of its cases, and those that launch and transfer. What
  * creates objects and builds programs is in ocl_create.c. */
-#include "clutil.h"
-#include "ocl_create.h"
-#include "ocl_memory.h"
+#include "bench/ocl/clutil.h"
+#include "bench/ocl/ocl_create.h"
+#include "bench/ocl/ocl_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

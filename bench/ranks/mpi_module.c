@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of runtime mpi, for the implementation whose mpi.h this is compiled with. */
-#include "mpi_module.h"
+#include "bench/ranks/mpi_module.h"
 
 #include <mpi.h>
 #include <string.h>

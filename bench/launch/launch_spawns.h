@@ -5,7 +5,7 @@
 
 #include <mpi.h>
 
-#include "launch.h"
+#include "bench/launch/launch.h"
 
 #define LAUNCH_ONCE "--spawned"
 

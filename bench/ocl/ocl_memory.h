@@ -3,7 +3,7 @@
 #ifndef BENCH_OCL_MEMORY_H
 #define BENCH_OCL_MEMORY_H
 
-#include "clutil.h"
+#include "bench/ocl/clutil.h"
 
 enum { OCL_MEMORY_COUNT = 2 };
 

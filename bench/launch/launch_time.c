@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clocks and windows; launch_time.h says what they are for. */
-#include "launch_time.h"
+#include "bench/launch/launch_time.h"
 
 #include <stdio.h>
 #include <string.h>

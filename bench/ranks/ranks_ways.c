@@ -3,7 +3,7 @@
  * The ways between two ranks: channels; messages to a handler; messages as the paper sends
  * them, metadata first and a receive afterwards; puts with a notification.
  */
-#include "ranks.h"
+#include "bench/ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

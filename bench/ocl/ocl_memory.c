@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host memories of the OpenCL cases. */
-#include "ocl_memory.h"
+#include "bench/ocl/ocl_memory.h"
 
 #include <stdlib.h>
 #include <string.h>

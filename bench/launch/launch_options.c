@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of `telpher-bench launch`. */
-#include "launch.h"
+#include "bench/launch/launch.h"
 
 #include <getopt.h>
 
-#include "options.h"
+#include "bench/options.h"
 
 static const char usage[] =
     "usage: mpirun -n P+C telpher-bench launch --workers C [OPTION]...\n"

@@ -2,10 +2,10 @@
 /* What workers of telpher-bench launch run. */
 #include <telpher/offload.h>
 
-#include "launch.h"
-#include "launch_hand.h"
-#include "launch_time.h"
-#include "launch_ways.h"
+#include "bench/launch/launch.h"
+#include "bench/launch/launch_hand.h"
+#include "bench/launch/launch_time.h"
+#include "bench/launch/launch_ways.h"
 
 static struct launch_stamp stamp;
 

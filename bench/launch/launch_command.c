@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `telpher-bench launch`: becomes the program that was built for the MPI it runs under. */
-#include "helper.h"
-#include "launch.h"
-#include "ranks.h"
+#include "bench/helper.h"
+#include "bench/launch/launch.h"
+#include "bench/ranks/ranks.h"
 
 #include <stdio.h>
 #include <string.h>

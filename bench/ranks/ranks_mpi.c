@@ -4,7 +4,7 @@
  * under that MPI's mpirun; its library is loaded first, then the module that was compiled for
  * it. Telpher only gives the memory here: its context is a job of one rank.
  */
-#include "ranks.h"
+#include "bench/ranks/ranks.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "helper.h"
-#include "mpi_module.h"
+#include "bench/helper.h"
+#include "bench/ranks/mpi_module.h"
 
 #ifndef BENCH_LIBRARY_OPENMPI
 #define BENCH_LIBRARY_OPENMPI NULL

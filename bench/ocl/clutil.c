@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenCL session of the benchmarks; see clutil.h. */
-#include "clutil.h"
+#include "bench/ocl/clutil.h"
 
 #include <stdio.h>
 #include <stdlib.h>

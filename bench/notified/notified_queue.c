@@ -15,8 +15,8 @@
 
 #include <telpher/rma/detail/command.h>
 
-#include "bench.h"
-#include "notified_job.h"
+#include "bench/bench.h"
+#include "bench/notified/notified_job.h"
 
 enum { ENTRIES = 64, PAGE = 4096, SPINS = 10000, SECONDS = 60 };
 enum side { HOST, DEVICE };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parents: kernels started by the library, and by hand. launch_ways.h */
-#include "launch_ways.h"
+#include "bench/launch/launch_ways.h"
 
 #include <string.h>
 #include <telpher/offload.h>
 
-#include "launch.h"
-#include "launch_hand.h"
+#include "bench/launch/launch.h"
+#include "bench/launch/launch_hand.h"
 
 static MPI_Comm comm, inter;
 static int workers;

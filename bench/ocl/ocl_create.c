@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenCL cases that create objects, build programs and look for devices. */
-#include "ocl_create.h"
-#include "clutil.h"
+#include "bench/ocl/ocl_create.h"
+#include "bench/ocl/clutil.h"
 
 #include <fcntl.h>
 #include <spawn.h>

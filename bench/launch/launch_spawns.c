@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real spawns, with the MPI's own calls: not those that take workers from a pool. */
-#include "launch_spawns.h"
+#include "bench/launch/launch_spawns.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch_report.h"
-#include "launch_time.h"
+#include "bench/launch/launch_report.h"
+#include "bench/launch/launch_time.h"
 
 /* One kernel by a spawn. @return false when the MPI cannot */
 static bool

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "mpi_module.h"
-#include "notified_job.h"
-#include "notified_pair.h"
-#include "ranks.h"
+#include "bench/bench.h"
+#include "bench/notified/notified_job.h"
+#include "bench/notified/notified_pair.h"
+#include "bench/ranks/mpi_module.h"
+#include "bench/ranks/ranks.h"
 
 enum { META = 64 }; /* [bytes] of what a message is about */
 

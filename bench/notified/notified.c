@@ -4,7 +4,7 @@
  * with the floors of this machine and the thesis' figures beside. What only a GPU can show
  * scripts/gpu/rma.sh measures there.
  */
-#include "notified.h"
+#include "bench/notified/notified.h"
 
 #include <getopt.h>
 #include <pthread.h>
@@ -16,10 +16,10 @@
 
 #include <telpher/rma/types.h>
 
-#include "bench.h"
-#include "notified_job.h"
-#include "options.h"
-#include "stats.h"
+#include "bench/bench.h"
+#include "bench/notified/notified_job.h"
+#include "bench/options.h"
+#include "bench/stats.h"
 
 enum { SAMPLES_MAX = 100000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two processes for telpher-bench notified, and what the core itself takes between them. */
-#include "notified_pair.h"
+#include "bench/notified/notified_pair.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include <telpher/win.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 
 #define TIME ((uint64_t)60000000000) /* [ns] for the other to come */
 

@@ -3,8 +3,8 @@
  * Floors between two ranks of one machine, host memory: what plain stores into shared memory
  * and plain TCP cost when nothing stands above them. Both sides spin.
  */
-#include "net.h"
-#include "ranks.h"
+#include "bench/net.h"
+#include "bench/ranks/ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
