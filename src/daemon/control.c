@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between broker and executor, with descriptors (SCM_RIGHTS). */
+/* Sends and receives control messages with descriptors (SCM_RIGHTS). */
 #include "daemon/control.h"
 
 #include <errno.h>
@@ -63,8 +63,9 @@ tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
 }
 
 /*
- * Takes the first descriptor out of a received message and closes others, for which the
- * padding leaves room: an executor runs foreign code. @return -1 if there is none
+ * Takes the first descriptor out of a received message and closes any others. The padding
+ * of the control buffer leaves room for more, and an executor runs untrusted drivers.
+ * @return -1 if there is none
  */
 static int
 received_fd(struct msghdr *m)

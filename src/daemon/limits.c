@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on their way from the broker to an executor. */
+/* Prints and parses session limits, which the broker passes to executors as text. */
 #include "daemon/limits.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one session may have, each a setting of telpherd that its executors obey. A limit
- * that is reached ends the session only where nothing smaller can: what would be beyond it
- * fails with an error of OpenCL, and the text that goes with it names the option.
+ * Resource limits of one session: settings of telpherd that its executors enforce. A
+ * request beyond a limit fails with an OpenCL error whose text names the option. The
+ * session ends only if no single request can fail instead.
  */
 #ifndef TELPHER_DAEMON_LIMITS_H
 #define TELPHER_DAEMON_LIMITS_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
-/** X(member, "option"); what each means is in options.c. */
+/** X(member, "option"); options.c describes each. */
 #define TP_DAEMON_LIMITS(X)                                                            \
     X(objects, "max-objects")                                                          \
     X(contexts, "max-contexts")                                                        \
@@ -27,7 +27,7 @@
     X(transfer_timeout_ns, "transfer-timeout")                                         \
     X(kernel_timeout_ns, "kernel-timeout")
 
-/** The values; of bytes and times 0 = no limit. */
+/** The values. For bytes and times, 0 = no limit. */
 struct tp_daemon_limits {
 #define TP_DAEMON_LIMIT_MEMBER(member, option) uint64_t member;
     TP_DAEMON_LIMITS(TP_DAEMON_LIMIT_MEMBER)
@@ -38,15 +38,15 @@ struct tp_daemon_limits {
 enum { TP_DAEMON_LIMIT_COUNT = 0 TP_DAEMON_LIMITS(TP_DAEMON_LIMIT_ONE) };
 #undef TP_DAEMON_LIMIT_ONE
 
-/** Room for one limit as text. */
+/** Buffer size for one limit as text [bytes]. */
 enum { TP_DAEMON_LIMIT_TEXT = 64 };
 
-/** No limits at all. */
+/** Sets every limit to "no limit". */
 void tp_daemon_limits_none(struct tp_daemon_limits *limits);
 /** Writes limit number @p i as "option=value", for the executor's command line. */
 void tp_daemon_limit_print(const struct tp_daemon_limits *limits, size_t i,
                            char dst[TP_DAEMON_LIMIT_TEXT]);
-/** Reads such a text. @return OK, INVALID */
+/** Parses the text that tp_daemon_limit_print() writes. @return OK, INVALID */
 telpher_status tp_daemon_limit_read(struct tp_daemon_limits *limits, const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The broker's loop: descriptors, signals, listeners, start and end. */
+/* Runs the event loop of the broker: descriptors, signals, startup and shutdown. */
 #include "daemon/broker/broker.h"
 
 #include <errno.h>
@@ -41,7 +41,8 @@ void
 tp_broker_watch_close(struct tp_broker *b, struct tp_broker_watch *w)
 {
     if (w->fd >= 0) {
-        /* a copy of the descriptor may live on elsewhere: closing alone would not do */
+        /* epoll drops a descriptor only when its last copy is closed; an executor may
+         * still have one */
         (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL);
         (void)close(w->fd);
         w->fd = -1;
@@ -104,16 +105,16 @@ open_signals(struct tp_broker *b)
                              : tp_broker_watch_add(b, &b->signals, EPOLLIN);
 }
 
-/* Waits for one event, or until something is due, and deals with it. */
+/* Waits for one event or the next deadline, and handles it. */
 static void
-step(struct tp_broker *b)
+handle_next_event(struct tp_broker *b)
 {
     tp_ns now = tp_clock_ns(), due = tp_broker_conns_tick(b, now);
     tp_ns probe_due = tp_broker_probe_tick(b, now);
     struct epoll_event ev;
 
     due = TP_MIN(due, probe_due);
-    /* one at a time: dealing with an event may free what the next one points to */
+    /* one event per wait: handling it may free the watch of the next one */
     if (epoll_wait(b->epoll_fd, &ev, 1, tp_clock_poll_ms(due)) == 1) {
         struct tp_broker_watch *w = ev.data.ptr;
 
@@ -143,7 +144,7 @@ close_all(struct tp_broker *b)
     (void)close(b->epoll_fd);
 }
 
-/* Each session has a connection here, and with an executor a pair of its own. */
+/* Raises the descriptor limit: a session needs a connection and a control socket pair. */
 static void
 allow_descriptors(const struct tp_broker *b)
 {
@@ -169,7 +170,7 @@ open_all(struct tp_broker *b, struct tp_error *err)
     tp_broker_find_programs(b);
     tp_broker_probe_start(b);
     while (b->probe.pid != 0 && !b->stopping) {
-        step(b);
+        handle_next_event(b);
     }
     return tp_broker_listen_all(b, err);
 }
@@ -197,7 +198,7 @@ tp_broker_run(const struct tp_daemon_options *options)
         tp_daemon_notify("READY=1\nSTATUS=%u devices", b->device_count);
     }
     while (exit_status == EX_OK && !b->stopping) {
-        step(b);
+        handle_next_event(b);
     }
     close_all(b);
     return exit_status;

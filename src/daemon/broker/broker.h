@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The broker: accepts, reads prefaces, answers what needs no driver, and hands sockets to
- * executors. One thread, nothing blocks, no driver is ever loaded here.
+ * The broker accepts connections, reads prefaces, answers requests that need no driver,
+ * and passes sockets to executors. It has one thread, never blocks, and loads no driver.
  *
- *   broker.c   the loop, signals, listeners        connection.c     one connection
- *   sessions.c sessions, their ends, last words    spawn.c    starting executors
- *   probe.c    asking an executor for the facts   client_user.c     who connected
- *   listen.c   addresses, and who is let in there handshakes.c     processes that do handshakes
+ *   broker.c      event loop, signals, listeners
+ *   listen.c      listening addresses and their access rules
+ *   connection.c  one connection               client_user.c  identity of the peer
+ *   sessions.c    sessions and their ends      spawn.c        starts executors
+ *   handshakes.c  handshake processes          probe.c        runs the device probe
  */
 #ifndef TELPHER_DAEMON_BROKER_BROKER_H
 #define TELPHER_DAEMON_BROKER_BROKER_H
@@ -25,19 +26,19 @@
 
 enum {
     TP_BROKER_LISTENERS_MAX = 32,
-    TP_BROKER_MESSAGES_MAX = 16, /**< of an executor in a row: others wait, too */
-    TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose last words are kept */
+    TP_BROKER_MESSAGES_MAX = 16, /**< messages of one executor in a row, for fairness */
+    TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose end text is kept */
 };
 
 struct tp_broker;
 
-/** A descriptor in the loop. */
+/** A descriptor in the event loop. */
 struct tp_broker_watch {
     int fd; /**< -1 = not in the loop */
     void (*ready)(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
 };
 
-/** Who connected: a user of the Unix socket, or an address. */
+/** Identity of a client: a user of the Unix socket, or an address. */
 struct tp_broker_peer {
     uint32_t kind; /**< AF_UNIX, AF_INET, AF_INET6; 0 = unknown */
     uint8_t name[12]; /**< user id, v4 address, or network of a v6 address */
@@ -47,29 +48,29 @@ struct tp_broker_listener {
     struct tp_broker_watch watch;
     bool wants_cookie;
     bool wants_tls;
-    char path[108]; /**< of a Unix socket, to be removed; "" = TCP */
+    char path[108]; /**< of a Unix socket, to be unlinked; "" = TCP */
 };
 
 struct tp_broker_conn;
 
-/** A process that does the TLS handshake of one connection. */
+/** A handshake process: it does the TLS handshake of one connection. */
 struct tp_broker_door {
     struct tp_list link; /**< broker->doors, until the process has ended */
     struct tp_broker_watch control; /**< our end of the pair */
     pid_t pid;
-    struct tp_broker_conn *conn; /**< NULL: it is gone, or has its answer */
+    struct tp_broker_conn *conn; /**< NULL: closed, or has its result */
 };
 
-/** How an ended session ended. */
+/** End text of an ended session. */
 struct tp_broker_words {
     uint8_t session[TP_WIRE_SESSION_BYTES];
-    char text[TP_CONTROL_TEXT_BYTES]; /**< "" = as it should */
+    char text[TP_CONTROL_TEXT_BYTES]; /**< "" = an orderly end */
 };
 
-/** A run of the executor that asks the drivers. */
+/** A run of the executor with --probe, which queries the drivers. */
 struct tp_broker_probe {
     struct tp_broker_watch out; /**< its standard output */
-    struct tp_buf facts; /**< what came so far */
+    struct tp_buf facts; /**< received so far */
     pid_t pid; /**< 0 = none runs */
     tp_ns deadline;
     bool killed;
@@ -78,8 +79,8 @@ struct tp_broker_probe {
 struct tp_broker {
     const struct tp_daemon_options *options;
     char executor[1024]; /**< path of the program */
-    char handshaker[1024]; /**< likewise */
-    char default_key[1024]; /**< shared keys, if none were named; "" = none */
+    char handshaker[1024]; /**< path of the handshake program */
+    char default_key[1024]; /**< shared keys, if no option names any; "" = none */
     struct tp_secure_files files; /**< for TLS */
     bool files_checked;
     uint8_t cookie[TP_WIRE_COOKIE_BYTES];
@@ -88,69 +89,70 @@ struct tp_broker {
     struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
     size_t listener_count;
     struct tp_list conns;
-    size_t stranger_count;
-    struct tp_list doors;
+    size_t stranger_count; /**< unauthenticated connections */
+    struct tp_list doors; /**< handshake processes */
     size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;
     size_t session_count;
     struct tp_broker_words words[TP_BROKER_WORDS_MAX]; /**< a ring */
-    size_t words_count; /**< ever noted */
+    size_t words_count; /**< entries ever written */
     struct tp_broker_probe probe;
     struct tp_buf facts;
     uint32_t platform_count, device_count;
     bool stopping;
 };
 
-/** A session: from its preface until its connection or its executor has ended. */
+/** A session, from its preface until its connection or its executor ends. */
 struct tp_broker_session {
     struct tp_list link; /**< broker->sessions */
     uint8_t id[TP_WIRE_SESSION_BYTES];
     struct tp_broker_watch control; /**< our end of the pair; -1 without executor */
     pid_t pid; /**< of the executor; 0 = none */
-    struct tp_broker_peer peer; /**< whose quota it counts for */
+    struct tp_broker_peer peer; /**< the session counts against its quota */
     unsigned bulk_mask; /**< numbers of bulk streams seen */
-    bool over; /**< the client has gone, and the executor may be ended at any time */
-    bool dismissed; /**< which has been done */
-    bool secured; /**< its command stream goes through TLS */
-    char who[TP_TLS_WHO_BYTES]; /**< then: the key or certificate that let it in */
-    uint8_t key[TP_CONN_KEY_BYTES]; /**< then: what its bulk streams must know */
-    char text[TP_CONTROL_TEXT_BYTES]; /**< last words that the executor sent */
+    bool over; /**< the client has disconnected; the executor may be killed */
+    bool dismissed; /**< the executor has been killed for that reason */
+    bool secured; /**< its command stream uses TLS */
+    char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
+    uint8_t
+        key[TP_CONN_KEY_BYTES]; /**< with TLS: key that authenticates bulk streams */
+    char text[TP_CONTROL_TEXT_BYTES]; /**< end text that the executor sent */
 };
 
 enum tp_broker_conn_state {
-    TP_BROKER_PREFACE, /**< its preface is awaited */
-    TP_BROKER_AUTH, /**< its credentials are awaited */
-    TP_BROKER_KNOCK, /**< the first byte of a TLS handshake is awaited */
-    TP_BROKER_SHAKING, /**< the handshake is under way, in a process of its own */
-    TP_BROKER_HEADER, /**< command stream: a frame header is awaited */
-    TP_BROKER_BODY, /**< command stream: a frame body is awaited */
-    TP_BROKER_HELD, /**< bulk stream that waits for its session's START */
-    TP_BROKER_CLOSING, /**< only what is in `out` still goes */
+    TP_BROKER_PREFACE, /**< waits for the preface */
+    TP_BROKER_AUTH, /**< waits for the credentials */
+    TP_BROKER_KNOCK, /**< waits for the first byte of a TLS handshake */
+    TP_BROKER_SHAKING, /**< a handshake process does the TLS handshake */
+    TP_BROKER_HEADER, /**< command stream: waits for a frame header */
+    TP_BROKER_BODY, /**< command stream: waits for a frame body */
+    TP_BROKER_HELD, /**< bulk stream: waits for the START of its session */
+    TP_BROKER_CLOSING, /**< sends the rest of `out`, then closes */
 };
 
-/** A connection that is still the broker's. */
+/** A connection that the broker still owns. */
 struct tp_broker_conn {
     struct tp_broker_watch watch;
     struct tp_list link; /**< broker->conns */
     enum tp_broker_conn_state state;
     bool wants_cookie, wants_tls;
-    struct tp_broker_door *door; /**< SHAKING: who does it */
+    struct tp_broker_door *door; /**< SHAKING: the handshake process */
     struct tp_conn *tls; /**< the secured connection; NULL = plain */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t
-        clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface that was in clear */
-    bool start_pending; /**< START came; it is done when `out` has gone */
+        clear[TP_WIRE_PREFACE_BYTES]; /**< with TLS: the preface received in clear */
+    bool start_pending; /**< START was received; it is executed once `out` is sent */
     uint32_t platform; /**< of that START */
     tp_ns deadline; /**< TP_CLOCK_FOREVER = none */
-    tp_ns stalled; /**< the same for the frame or the answer under way */
+    tp_ns stalled; /**< deadline of the frame or the answer under way */
     struct tp_broker_peer peer;
     struct tp_wire_preface preface;
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
-    struct tp_broker_session *session; /**< command: owned; bulk: that it waits for */
-    struct tp_broker_session *words_of; /**< whose end a LAST_WORDS waits for */
+    struct tp_broker_session *session; /**< command: owned; bulk: waits for it */
+    struct tp_broker_session *words_of; /**< a LAST_WORDS request waits for its end */
     uint64_t words_request;
-    uint8_t *in; /**< of capacity in_need */
+    uint8_t *in; /**< buffer of in_need bytes */
     size_t in_have, in_need;
     struct tp_buf out;
 };
@@ -158,7 +160,7 @@ struct tp_broker_conn {
 /** Runs the daemon until a signal ends it. @return exit status for main */
 int tp_broker_run(const struct tp_daemon_options *options);
 
-/** Asks the system who is at the other end. */
+/** Gets the identity of the peer from the kernel. */
 void tp_broker_peer_of(int fd, struct tp_broker_peer *ret_peer);
 bool tp_broker_peer_equal(const struct tp_broker_peer *a,
                           const struct tp_broker_peer *b);
@@ -167,34 +169,34 @@ telpher_status tp_broker_watch_add(struct tp_broker *b, struct tp_broker_watch *
                                    uint32_t events);
 void tp_broker_watch_change(struct tp_broker *b, struct tp_broker_watch *w,
                             uint32_t events);
-/** Takes it out of the loop and closes the descriptor; fine if it is in none. */
+/** Removes @p w from the loop and closes the descriptor; does nothing if fd is -1. */
 void tp_broker_watch_close(struct tp_broker *b, struct tp_broker_watch *w);
 
-/** Takes over an accepted descriptor. */
+/** Takes ownership of an accepted descriptor. */
 void tp_broker_conn_open(struct tp_broker *b, int fd,
                          const struct tp_broker_listener *l);
-/** The handshake is over: @p status and @p state are its outcome. May free @p c. */
+/** Continues @p c with the result of its handshake. May free @p c. */
 void tp_broker_conn_shaken(struct tp_broker *b, struct tp_broker_conn *c,
                            telpher_status status, const struct tp_tls_state *state);
-/** Closes and frees; a session without executor ends with its command stream. */
+/** Closes and frees @p c. A session without executor ends with its command stream. */
 void tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c);
-/** What has to be done because of the time; @return the next point that matters. */
+/** Handles deadlines of connections that have passed. @return the next deadline */
 tp_ns tp_broker_conns_tick(struct tp_broker *b, tp_ns now);
-/** Answers those who asked how @p s ended. */
+/** Answers the LAST_WORDS requests for @p s with @p text. */
 void tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
                            const char *text);
-/** Hands over the bulk streams that waited for the START of @p s. */
+/** Passes the bulk streams that wait for the START of @p s to its executor. */
 void tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s);
 /** Closes the bulk streams that wait for @p s, which will not start. */
 void tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s);
 
 /**
- * Why @p peer may have no further session, in words; NULL: it may. Executors that only
- * tidy up behind their clients give way.
+ * Checks the session quotas for @p peer. Kills executors that only clean up if that makes
+ * the session possible. @return NULL: allowed; else the reason as text
  */
 const char *tp_broker_session_refusal(struct tp_broker *b,
                                       const struct tp_broker_peer *peer);
-/** Makes a session with a random id. @return OK, NO_MEMORY, IO */
+/** Creates a session with a random id. @return OK, NO_MEMORY, IO */
 telpher_status tp_broker_session_open(struct tp_broker *b,
                                       const struct tp_broker_peer *peer,
                                       struct tp_broker_session **ret_session);
@@ -203,38 +205,38 @@ void tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s);
 struct tp_broker_session *tp_broker_session_find(struct tp_broker *b,
                                                  const uint8_t *id);
 /**
- * Starts the executor and gives it the connection of a command stream.
- * @return OK: the caller closes its copy; else why not, in words in @p err
+ * Starts the executor and passes it the connection of a command stream.
+ * @return OK: the caller closes its copy; else the reason in @p err
  */
 telpher_status tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
                                        struct tp_error *err);
-/** Gives a running executor a bulk stream. */
+/** Passes a bulk stream to a running executor. */
 telpher_status tp_broker_session_bulk(struct tp_broker_session *s,
                                       struct tp_broker_conn *c);
-/** Last words of an ended session, or NULL. */
+/** Finds the end text of an ended session. @return NULL: not kept */
 const struct tp_broker_words *tp_broker_words_find(struct tp_broker *b,
                                                    const uint8_t *id);
-/** Collects children that have ended. */
+/** Reaps children that have ended. */
 void tp_broker_reap(struct tp_broker *b);
-/** Ends all executors: first by closing their control sockets, then by SIGKILL. */
+/** Ends all executors: closes their control sockets, then sends SIGKILL. */
 void tp_broker_sessions_end(struct tp_broker *b);
 
-/** A listening descriptor is ready: accepts. */
+/** Accepts connections of a listening descriptor that is ready. */
 void tp_broker_accept(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
-/** Opens all listeners that the options name. @return OK; else why not, in @p err */
+/** Opens all listeners that the options name. @return OK; else the reason in @p err */
 telpher_status tp_broker_listen_all(struct tp_broker *b, struct tp_error *err);
 
 /**
- * Starts a process for the handshake of @p c, whose preface has come.
- * @param session_key of the session that a bulk stream joins, else NULL
+ * Starts a process for the handshake of @p c, whose preface has been received.
+ * @param session_key key of the session that a bulk stream joins, else NULL
  */
 telpher_status tp_broker_door_open(struct tp_broker *b, struct tp_broker_conn *c,
                                    const uint8_t *session_key);
-/** Ends the handshake of a connection that goes away. */
+/** Detaches a connection that closes from its handshake process. */
 void tp_broker_door_leave(struct tp_broker *b, struct tp_broker_conn *c);
-/** Collects processes of handshakes that have ended. */
+/** Reaps handshake processes that have ended. */
 void tp_broker_doors_reap(struct tp_broker *b);
-/** Ends them all. */
+/** Kills all handshake processes. */
 void tp_broker_doors_end(struct tp_broker *b);
 /** Starts the handshake program; @p fd becomes TP_CONTROL_FD. */
 telpher_status tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid,
@@ -244,20 +246,20 @@ telpher_status tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid,
  * Starts the executor program.
  * @param probe true: with --probe, and @p fd becomes its standard output; else @p fd
  *              becomes TP_CONTROL_FD
- * @return OK; IO and why in @p err
+ * @return OK; IO, with the reason in @p err
  */
 telpher_status tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
                                struct tp_error *err);
-/** Finds the executor and the handshake program. */
+/** Finds the paths of the executor and the handshake program. */
 void tp_broker_find_programs(struct tp_broker *b);
 /** "killed by signal 11 (Segmentation fault)" or "ended with status 1"; "" for 0. */
 void tp_broker_describe_end(int wait_status, char *dst, size_t size);
 
-/** Starts asking; the facts are replaced when the answer is complete. */
+/** Starts a probe; replaces the facts once its output is complete. */
 void tp_broker_probe_start(struct tp_broker *b);
-/** The probing process has ended; @p wait_status as of waitpid. */
+/** Handles the end of the probe process; @p wait_status as of waitpid. */
 void tp_broker_probe_ended(struct tp_broker *b, int wait_status);
-/** Ends a probe that takes too long. @return when to look again */
+/** Kills a probe that exceeds its time limit. @return the time of the next check */
 tp_ns tp_broker_probe_tick(struct tp_broker *b, tp_ns now);
 void tp_broker_probe_stop(struct tp_broker *b);
 

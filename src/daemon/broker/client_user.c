@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is at the other end of a connection, as far as quotas go. */
+/* Identifies the peer of a connection for quotas. */
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "daemon/broker/broker.h"
 
-/* A network of the sixth version gives each of its machines as many addresses as it
- * likes: they count as one. */
+/* An IPv6 network gives a host as many addresses as it wants, so a /64 counts as one
+ * peer. */
 enum { V6_NETWORK_BYTES = 8 };
 
 static void
@@ -37,7 +37,7 @@ tp_broker_peer_of(int fd, struct tp_broker_peer *ret_peer)
 
     memset(ret_peer, 0, sizeof(*ret_peer));
     if (getpeername(fd, (struct sockaddr *)&addr, &len) != 0) {
-        return; /* gone already: counts with all such */
+        return; /* already disconnected: kind 0, which all such peers share */
     }
     if (addr.ss_family != AF_UNIX) {
         take_address(ret_peer, &addr);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One connection while it is the broker's: preface, credentials, then frames one at a
- * time, each asked for with its exact length, so that what a client sends behind START
- * stays in the socket for the executor. Nothing is read while an answer waits to go out.
+ * Drives one connection that the broker owns: preface, credentials, then single frames.
+ * It reads exactly the bytes of each frame, so that bytes after START stay in the socket
+ * for the executor. It reads nothing while an answer is unsent.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,7 @@ enum { ROUNDS_MAX = 64 /* reads in a row: other connections wait for this thread
 
 static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events);
 
-/* Through TLS comes a second one. */
+/* True until the preface is received. With TLS, the client sends a second one. */
 static bool
 lacks_preface(const struct tp_broker_conn *c)
 {
@@ -35,7 +35,6 @@ tp_broker_conn_is_stranger(const struct tp_broker_conn *c)
     return c->tls == NULL && lacks_preface(c);
 }
 
-/* Asks for the next @p need bytes. */
 bool
 tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
                       size_t need)
@@ -53,8 +52,9 @@ tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
 }
 
 /*
- * Makes room for one more. Who means well sends the preface at once and is seldom the
- * oldest, so that strangers who say nothing keep nobody out.
+ * Closes the oldest unauthenticated connection to free a descriptor. A legitimate client
+ * sends its preface at once and is seldom the oldest, so silent connections cannot lock
+ * it out.
  */
 static void
 close_oldest_stranger(struct tp_broker *b)
@@ -116,7 +116,7 @@ tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
     tp_broker_door_leave(b, c);
     if (c->tls != NULL) {
         (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
-        tp_conn_destroy(c->tls); /* the descriptor is its own */
+        tp_conn_destroy(c->tls); /* owns the descriptor */
     } else {
         tp_broker_watch_close(b, &c->watch);
     }
@@ -126,7 +126,7 @@ tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
     tp_free(c);
 }
 
-/* Sends some of what waits. @return bytes; 0 = not now; -1 = the connection is broken */
+/* Sends part of c->out. @return bytes; 0 = would block; -1 = the connection is broken */
 static ssize_t
 send_out(struct tp_broker_conn *c)
 {
@@ -145,7 +145,7 @@ send_out(struct tp_broker_conn *c)
     return sent < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : sent;
 }
 
-/* Sends what waits. @return false if the connection is broken */
+/* Sends c->out as far as the socket accepts it. @return false: connection is broken */
 static bool
 flush_out(struct tp_broker_conn *c)
 {
@@ -161,7 +161,6 @@ flush_out(struct tp_broker_conn *c)
     return true;
 }
 
-/* Appends a frame to what goes out. @return false when memory is out */
 bool
 tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *msg)
 {
@@ -181,7 +180,6 @@ tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *ms
     return true;
 }
 
-/* From now on only what waits still goes out. */
 void
 tp_broker_conn_begin_close(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -207,11 +205,11 @@ tp_broker_conn_goodbye(struct tp_broker *b, struct tp_broker_conn *c,
     return true;
 }
 
-/* ---- driving ---- */
+/* ---- state machine ---- */
 
-/* Deals with the bytes asked for, which are all there. @return false to close */
+/* Handles the expected bytes once all are in c->in. @return false to close */
 static bool
-take(struct tp_broker *b, struct tp_broker_conn *c)
+handle_input(struct tp_broker *b, struct tp_broker_conn *c)
 {
     switch (c->state) {
     case TP_BROKER_PREFACE:
@@ -240,7 +238,7 @@ may_read(const struct tp_broker_conn *c)
            tp_buf_len(&c->out) == 0 && c->words_of == NULL && !c->start_pending;
 }
 
-/* Reads up to what is asked for. @return bytes; 0 = nothing there; -1 = end or error */
+/* Reads up to the expected length. @return bytes; 0 = would block; -1 = end or error */
 static ssize_t
 read_in(struct tp_broker_conn *c)
 {
@@ -264,7 +262,7 @@ read_in(struct tp_broker_conn *c)
     return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
-/* A bulk stream whose executor runs is handed to it. @return false: close our copy */
+/* Passes a bulk stream to its executor if that runs. @return false: close our copy */
 static bool
 hand_bulk(struct tp_broker_conn *c)
 {
@@ -275,9 +273,10 @@ hand_bulk(struct tp_broker_conn *c)
     return false;
 }
 
-/* Does what can be done now, up to a limit; the loop comes back. @return false to close */
+/* Reads, handles and sends without blocking, at most ROUNDS_MAX times. @return false to
+ * close */
 static bool
-drive(struct tp_broker *b, struct tp_broker_conn *c)
+run_state_machine(struct tp_broker *b, struct tp_broker_conn *c)
 {
     for (int round = 0;; round++) {
         ssize_t got;
@@ -303,14 +302,14 @@ drive(struct tp_broker *b, struct tp_broker_conn *c)
         if (got <= 0) {
             return got == 0;
         }
-        if (c->in_have == c->in_need && !take(b, c)) {
+        if (c->in_have == c->in_need && !handle_input(b, c)) {
             return false;
         }
     }
 }
 
-/* A frame or an answer that is under way must come to an end: whoever sends or takes it a
- * byte at a time holds a place of the broker's. */
+/* Sets the deadline of a partial frame or answer. Without it, a client that sends or
+ * reads one byte at a time would occupy a connection forever. */
 static void
 note_stall(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -324,7 +323,7 @@ note_stall(struct tp_broker *b, struct tp_broker_conn *c)
     }
 }
 
-/* What the loop is to wait for. A socket that can be written to is ready at once. */
+/* The epoll events to wait for. EPOLLOUT is reported at once on a writable socket. */
 static uint32_t
 events_of(struct tp_broker_conn *c)
 {
@@ -338,11 +337,11 @@ events_of(struct tp_broker_conn *c)
     return events;
 }
 
-/* Drives a connection and tells the loop what it waits for now. */
+/* Drives a connection and updates its epoll events. */
 static void
 conn_drive(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (!drive(b, c)) {
+    if (!run_state_machine(b, c)) {
         tp_broker_conn_close(b, c);
         return;
     }
@@ -391,7 +390,7 @@ conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     conn_drive(b, c);
 }
 
-/* The deadline of a connection has passed. */
+/* Handles a connection whose deadline has passed. */
 static void
 conn_late(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -435,7 +434,7 @@ tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
 
         if (due <= now) {
             conn_late(b, c);
-            next = now; /* what this changed is seen in the next round */
+            next = now; /* the next round sees the new deadlines */
         } else {
             next = TP_MIN(next, due);
         }
@@ -455,7 +454,7 @@ tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
             c->words_of = NULL;
             c->deadline = TP_CLOCK_FOREVER;
             if (tp_broker_conn_put_words(c, c->words_request, TELPHER_OK, text)) {
-                /* sent by the loop: driving it here might free other connections */
+                /* the loop sends it: driving it here might free other connections */
                 tp_broker_watch_change(b, &c->watch, EPOLLOUT);
             }
         }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a session that has not started: questions, and START. */
+/* Handles the frames of a session before and including START. */
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/broker/connection.h"
 
-#define WORDS_TIME (2 * TP_CLOCK_S) /* for a session to end that seems to */
+#define WORDS_TIME (2 * TP_CLOCK_S) /* wait for the end of a session that is ending */
 #define TEXT_MAX 256
 
 enum { ACK_EVERY = 256 };
@@ -84,7 +84,7 @@ take_last_words(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *en
         c->words_of = NULL;
         return tp_broker_conn_put_words(c, m.request, TELPHER_OK, text);
     }
-    /* its sockets close a moment before its process can be collected */
+    /* the kernel closes its sockets a moment before its process can be reaped */
     c->words_request = m.request;
     c->deadline = tp_clock_deadline(WORDS_TIME);
     return true;
@@ -99,7 +99,6 @@ put_started(struct tp_broker_conn *c, telpher_status status, const char *text)
     return tp_broker_conn_put_frame(c, TP_WIRE_STARTED, &m);
 }
 
-/* START, once all answers before it have gone. @return false: close the connection */
 bool
 tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -114,7 +113,7 @@ tp_broker_conn_hand_over(struct tp_broker *b, struct tp_broker_conn *c)
                               "the server has no platform %u", c->platform);
     }
     if (status == TELPHER_OK) {
-        return false; /* the executor has the socket; our copy goes */
+        return false; /* the executor has the socket; close our copy */
     }
     return put_started(c, status, tp_error_text(&err)) &&
            tp_broker_conn_goodbye(b, c, status, tp_error_text(&err));
@@ -172,7 +171,7 @@ tp_broker_conn_take_header(struct tp_broker *b, struct tp_broker_conn *c)
         break;
     case TP_SESSION_DUPLICATE:
     case TP_SESSION_GAP:
-        /* nothing is resumed here, so a number seen before is as wrong as a gap */
+        /* the broker resumes nothing, so a repeated number is as wrong as a gap */
         return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO, "wrong frame number");
     case TP_SESSION_BAD_ACK:
         return tp_broker_conn_goodbye(b, c, TELPHER_ERR_PROTO,
@@ -186,7 +185,6 @@ tp_broker_conn_take_header(struct tp_broker *b, struct tp_broker_conn *c)
     return tp_broker_conn_expect(c, TP_BROKER_BODY, body);
 }
 
-/* A frame has been dealt with: on to the next. */
 bool
 tp_broker_conn_next_frame(struct tp_broker_conn *c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection's preface and credentials: what it becomes, or why it is refused. */
+/* Handles the preface and the credentials of a connection: accepts or refuses it. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,8 +22,8 @@ put_reply(struct tp_broker_conn *c, const struct tp_wire_preface_reply *reply)
 }
 
 static bool
-refuse(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
-       const char *text)
+refuse_connection(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
+                  const char *text)
 {
     struct tp_wire_preface_reply reply = {.version = TP_WIRE_VERSION, .status = status};
 
@@ -36,7 +36,7 @@ refuse(struct tp_broker *b, struct tp_broker_conn *c, telpher_status status,
     return true;
 }
 
-/* Memory is shared with clients of this machine, which are those of the Unix socket. */
+/* Only clients of the Unix socket are on this machine and can share memory. */
 static uint64_t
 features_of(const struct tp_broker_conn *c)
 {
@@ -62,7 +62,7 @@ accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *ses
     if (tp_broker_conn_is_stranger(c)) {
         b->stranger_count--;
     }
-    c->state = TP_BROKER_HELD; /* no stranger any more; the caller says what now */
+    c->state = TP_BROKER_HELD; /* authenticated; the caller sets the next state */
     c->deadline = TP_CLOCK_FOREVER;
     return put_reply(c, &reply);
 }
@@ -75,15 +75,16 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
     telpher_status status;
 
     if (memcmp(c->preface.session, none, sizeof(none)) != 0) {
-        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "sessions cannot be resumed yet");
+        return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
+                                 "sessions cannot be resumed yet");
     }
     refusal = tp_broker_session_refusal(b, &c->peer);
     if (refusal != NULL) {
-        return refuse(b, c, TELPHER_ERR_LIMIT, refusal);
+        return refuse_connection(b, c, TELPHER_ERR_LIMIT, refusal);
     }
     status = tp_broker_session_open(b, &c->peer, &c->session);
     if (status != TELPHER_OK) {
-        return refuse(b, c, status, "the server cannot make a session");
+        return refuse_connection(b, c, status, "the server cannot make a session");
     }
     c->session->secured =
         c->tls != NULL && c->tls->ops->session_key(c->tls, c->session->key);
@@ -92,7 +93,7 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
            tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
 }
 
-/* The session that a bulk stream wants to join, if it comes the way the session came. */
+/* The session that a bulk stream joins; it must use the same peer and security. */
 static struct tp_broker_session *
 session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
 {
@@ -108,10 +109,12 @@ open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
     uint32_t index = c->preface.index;
 
     if (s == NULL) {
-        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
+        return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
+                                 "there is no such session");
     }
     if (index >= TP_CONTROL_BULK_MAX || (s->bulk_mask & (1u << index)) != 0) {
-        return refuse(b, c, TELPHER_ERR_LIMIT, "bulk stream number too high or in use");
+        return refuse_connection(b, c, TELPHER_ERR_LIMIT,
+                                 "bulk stream number too high or in use");
     }
     s->bulk_mask |= 1u << index;
     c->session = s;
@@ -130,10 +133,11 @@ bool
 tp_broker_conn_take_auth(struct tp_broker *b, struct tp_broker_conn *c)
 {
     if (!is_authentic(b, c)) {
-        return refuse(b, c, TELPHER_ERR_AUTH, "wrong or missing cookie");
+        return refuse_connection(b, c, TELPHER_ERR_AUTH, "wrong or missing cookie");
     }
     if (c->preface.route != 0) {
-        return refuse(b, c, TELPHER_ERR_UNSUPPORTED, "routes are not supported yet");
+        return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
+                                 "routes are not supported yet");
     }
     if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
         return open_command(b, c);
@@ -141,22 +145,23 @@ tp_broker_conn_take_auth(struct tp_broker *b, struct tp_broker_conn *c)
     return open_bulk(b, c);
 }
 
-/* From here on the other side speaks TLS: its first byte starts the process for that. */
+/* Waits for the first byte of TLS, which starts a handshake process. */
 static bool
 await_knock(struct tp_broker *b, struct tp_broker_conn *c)
 {
     if (c->preface.auth_len != 0) {
-        return refuse(b, c, TELPHER_ERR_PROTO, "credentials go inside of TLS");
+        return refuse_connection(b, c, TELPHER_ERR_PROTO,
+                                 "credentials go inside of TLS");
     }
     if (c->preface.stream == TP_WIRE_STREAM_BULK && session_of_bulk(b, c) == NULL) {
-        return refuse(b, c, TELPHER_ERR_NOT_FOUND, "there is no such session");
+        return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
+                                 "there is no such session");
     }
     memcpy(c->clear, c->in, sizeof(c->clear));
     c->state = TP_BROKER_KNOCK;
     return true;
 }
 
-/* The handshake has begun to arrive. */
 bool
 tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
 {
@@ -165,7 +170,7 @@ tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
     if (c->preface.stream == TP_WIRE_STREAM_BULK) {
         s = session_of_bulk(b, c);
         if (s == NULL) {
-            return false; /* it has just ended */
+            return false; /* the session has just ended */
         }
     }
     b->stranger_count--;
@@ -175,7 +180,8 @@ tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
     return tp_broker_door_open(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
 }
 
-/* Who agrees with us on TLS or on none may go on. @return false and *ret_alive if not */
+/* Checks that the client and this address agree on TLS. @return false: refused;
+ * *ret_alive is false if the connection must close at once */
 static bool
 agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
 {
@@ -184,15 +190,17 @@ agree_on_tls(struct tp_broker *b, struct tp_broker_conn *c, bool *ret_alive)
     if (asks == c->wants_tls) {
         return true;
     }
-    *ret_alive =
-        asks ? refuse(b, c, TELPHER_ERR_UNSUPPORTED,
-                      "no TLS at this address: telpherd --listen tls://... has it")
-             : refuse(b, c, TELPHER_ERR_REFUSED,
-                      "TLS is wanted here: use tls://, and see TELPHER_TLS_PSK");
+    *ret_alive = asks
+                     ? refuse_connection(
+                           b, c, TELPHER_ERR_UNSUPPORTED,
+                           "no TLS at this address: telpherd --listen tls://... has it")
+                     : refuse_connection(
+                           b, c, TELPHER_ERR_REFUSED,
+                           "TLS is wanted here: use tls://, and see TELPHER_TLS_PSK");
     return false;
 }
 
-/* The preface that came through TLS must be the one that came before it. */
+/* The preface inside TLS must equal the one in clear before it. */
 static bool
 is_unchanged(const struct tp_broker_conn *c)
 {
@@ -206,16 +214,17 @@ tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
     bool alive;
 
     if (status == TELPHER_ERR_VERSION) {
-        return refuse(b, c, status, "this server speaks protocol version 1 only");
+        return refuse_connection(b, c, status,
+                                 "this server speaks protocol version 1 only");
     }
     if (status != TELPHER_OK || c->preface.auth_len > TP_WIRE_AUTH_MAX ||
         (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
          c->preface.stream != TP_WIRE_STREAM_BULK)) {
-        return refuse(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
+        return refuse_connection(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
     }
     if (!is_unchanged(c)) {
-        return refuse(b, c, TELPHER_ERR_AUTH,
-                      "the preface was changed on its way here");
+        return refuse_connection(b, c, TELPHER_ERR_AUTH,
+                                 "the preface was changed on its way here");
     }
     if (!agree_on_tls(b, c, &alive)) {
         return alive;

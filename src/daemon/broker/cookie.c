@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and making the cookie file. */
+/* Reads and creates the cookie file, the credentials of clients on loopback TCP. */
 #include "daemon/broker/cookie.h"
 
 #include <errno.h>
@@ -74,7 +74,8 @@ read_cookie(int fd, const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
     return TELPHER_OK;
 }
 
-/* Writes a new cookie beside the path and links it in place: the first daemon wins. */
+/* Writes a new cookie to a temporary file and links it to the path, so that of several
+ * daemons the first wins. */
 static telpher_status
 make_cookie(const char *path, struct tp_error *err)
 {

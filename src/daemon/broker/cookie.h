@@ -9,16 +9,16 @@
 #include "wire/frame.h"
 
 /**
- * Reads the cookie, or makes one if there is no file: random, mode 0600, in place as a
- * whole or not at all. The folder is made if only it is missing.
- * @return OK; PERMISSION: others may read the file, or it belongs to someone else;
- *         INVALID: not a cookie; IO and what the system said. @p err names file and fix
+ * Reads the cookie. If the file does not exist, creates a random one atomically, with
+ * mode 0600; also creates the folder, but not its parents.
+ * @return OK; PERMISSION: other users may read the file, or another user owns it;
+ *         INVALID: not a cookie; IO: a system error. @p err names the file and the fix
  */
 telpher_status tp_daemon_cookie_load(const char *path,
                                      uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
                                      struct tp_error *err);
 
-/** Makes the folder that holds @p path, if it is not there; failure shows later. */
+/** Creates the folder of @p path if it is missing; a later use reports a failure. */
 void tp_daemon_make_folder(const char *path, unsigned mode);
 
 #endif

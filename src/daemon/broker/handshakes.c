@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starts one telpher-handshake process per TLS handshake, so that the broker parses no TLS
- * of unauthenticated clients. Their number and time are limited; at the limit the oldest is
- * closed: an honest client needs milliseconds and still gets its turn.
+ * of unauthenticated clients. Their number and time are limited. At the limit the broker
+ * closes the oldest, because a legitimate client needs only milliseconds.
  */
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 enum { REJECTIONS_MAX = 10 }; /* warnings in that time; more are logged as info */
 
-/* Unauthenticated clients can fail as often as they like: do not let them fill the log. */
+/* Limits the rate of warnings: unauthenticated clients could otherwise fill the log. */
 static void
 log_rejection(const char *text)
 {
@@ -40,7 +40,7 @@ log_rejection(const char *text)
     }
 }
 
-/* Detaches the connection from its handshake. @return it, or NULL */
+/* Detaches the connection from its handshake. @return the connection, or NULL */
 static struct tp_broker_conn *
 release_conn(struct tp_broker_door *door)
 {

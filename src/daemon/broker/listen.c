@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses the broker listens on, and who is let in at each. */
+/* Opens the listening addresses of the broker and sets the access rule of each. */
 #include "daemon/broker/broker.h"
 
 #include <arpa/inet.h>
@@ -52,7 +52,7 @@ add_listener(struct tp_broker *b, int fd, const char *path, bool wants_cookie,
     return tp_broker_watch_add(b, &l->watch, EPOLLIN);
 }
 
-/* Sees once, before the first address with TLS, that handshakes can succeed. */
+/* Checks once, before the first TLS address, that handshakes can succeed. */
 static telpher_status
 check_tls(struct tp_broker *b, const char *address, struct tp_error *err)
 {
@@ -70,10 +70,10 @@ check_tls(struct tp_broker *b, const char *address, struct tp_error *err)
                               address, tp_error_text(err));
 }
 
-/* Who is let in at an address: who speaks TLS, who knows the cookie, or everybody. */
+/* Chooses the access rule of an address: TLS, cookie, or no authentication. */
 static telpher_status
-guard(struct tp_broker *b, const char *address, bool loopback, bool *ret_tls,
-      struct tp_error *err)
+choose_access(struct tp_broker *b, const char *address, bool loopback, bool *ret_tls,
+              struct tp_error *err)
 {
     enum tp_address_scheme scheme;
 
@@ -117,7 +117,7 @@ listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
         return status;
     }
     loopback = is_loopback(fd);
-    status = guard(b, address, loopback, &wants_tls, err);
+    status = choose_access(b, address, loopback, &wants_tls, err);
     if (status != TELPHER_OK) {
         (void)close(fd);
         return status;
@@ -126,7 +126,7 @@ listen_tcp(struct tp_broker *b, const char *address, struct tp_error *err)
     return add_listener(b, fd, "", loopback && !wants_tls, wants_tls);
 }
 
-/* A socket file that nobody serves any more is removed. */
+/* Removes a socket file on which no process listens. */
 static void
 remove_stale(const char *path)
 {
@@ -150,9 +150,9 @@ remove_stale(const char *path)
 }
 
 /*
- * Between the look at a stale socket and the new one no other daemon may do the same: it
- * would remove ours. @return what to close then; -1: the folder cannot be locked, and
- * whoever may make a socket there has to take care
+ * Locks the folder of a socket from the stale check until bind(): another daemon doing
+ * the same could remove our new socket.
+ * @return descriptor to close afterwards; -1: cannot be locked, and the check may race
  */
 static int
 lock_folder(const char *path)
@@ -174,7 +174,7 @@ lock_folder(const char *path)
     return fd;
 }
 
-/* Lets a group in, if one was named. */
+/* Gives the configured group access to the socket, if there is one. */
 static telpher_status
 set_group(const char *path, const char *name, struct tp_error *err)
 {
@@ -251,7 +251,7 @@ load_cookie(struct tp_broker *b, struct tp_error *err)
     return tp_daemon_cookie_load(path, b->cookie, err);
 }
 
-/* The files for TLS: those named, else the key that lies where keys lie. */
+/* Chooses the TLS files: those in the settings, else the key at the default path. */
 static void
 find_files(struct tp_broker *b)
 {

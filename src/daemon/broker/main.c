@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telpherd: the daemon that offers a machine's devices. See docs/man/telpherd.8. */
+/* telpherd: the daemon that serves a machine's devices. See docs/man/telpherd.8. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "daemon/broker/options.h"
 #include "transport/tcp/tcp.h"
 
-/* What can be said of settings without doing what they say. */
+/* Validates the settings without applying them. */
 static int
-check(const struct tp_daemon_options *options)
+check_settings(const struct tp_daemon_options *options)
 {
     struct tp_tcp_address address;
     struct tp_error err = {0};
@@ -36,8 +36,8 @@ check(const struct tp_daemon_options *options)
     return EX_OK;
 }
 
-/* Who starts it by hand wants to see that it works. Only if nothing else was asked for, and
- * nobody is told of it in another way. */
+/* Logs at level info on a terminal, so that a manual start shows that it works. Explicit
+ * log settings and a service manager take precedence. */
 static void
 talk_at_terminal(const struct tp_daemon_options *options)
 {
@@ -48,10 +48,10 @@ talk_at_terminal(const struct tp_daemon_options *options)
 }
 
 static int
-run(const struct tp_daemon_options *options)
+run_daemon(const struct tp_daemon_options *options)
 {
     talk_at_terminal(options);
-    return options->check_config ? check(options) : tp_broker_run(options);
+    return options->check_config ? check_settings(options) : tp_broker_run(options);
 }
 
 int
@@ -63,7 +63,7 @@ main(int argc, char **argv)
     tp_log_set_name("telpherd");
     switch (tp_daemon_options_load(argc, argv, &options)) {
     case TP_DAEMON_RUN:
-        exit_status = run(&options);
+        exit_status = run_daemon(&options);
         break;
     case TP_DAEMON_DONE:
         break;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command line and settings of telpherd. An option, a line of the file and a variable have
- * the same name: --kernel-timeout 10s, kernel_timeout = 10s, TELPHER_KERNEL_TIMEOUT=10s.
+ * Parses the command line and the settings of telpherd. A setting has the same name as
+ * option, line of the file and environment variable: --kernel-timeout 10s,
+ * kernel_timeout = 10s, TELPHER_KERNEL_TIMEOUT=10s.
  */
 #include "daemon/broker/options.h"
 
@@ -130,14 +131,14 @@ static const char help_text[] =
     "\n"
     "It stays in the foreground. SIGTERM ends it, SIGHUP asks the drivers again.\n";
 
-/* What the command line says, before it is put to work. */
+/* The parsed command line, before it is applied. */
 struct parsed {
     const char *config_path;
     bool seen_listen, seen_device;
 };
 
 static enum tp_daemon_verdict
-complain(enum tp_daemon_verdict verdict, const char *text)
+report_error(enum tp_daemon_verdict verdict, const char *text)
 {
     (void)fprintf(stderr, "telpherd: %s%s\n", text,
                   verdict == TP_DAEMON_BAD_USAGE ? "; see telpherd --help" : "");
@@ -146,7 +147,7 @@ complain(enum tp_daemon_verdict verdict, const char *text)
 
 /* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
 
-/* First pass: everything that is no setting. */
+/* First pass: the options that are not settings. */
 static enum tp_daemon_verdict
 parse_special(int argc, char **argv, struct parsed *p, struct tp_daemon_options *o)
 {
@@ -169,15 +170,15 @@ parse_special(int argc, char **argv, struct parsed *p, struct tp_daemon_options 
             break;
         case OPT_SETTING:
             break;
-        default: /* getopt has told what is wrong */
-            return complain(TP_DAEMON_BAD_USAGE, "not started");
+        default: /* getopt has reported the error */
+            return report_error(TP_DAEMON_BAD_USAGE, "not started");
         }
     }
     return optind == argc ? TP_DAEMON_RUN
-                          : complain(TP_DAEMON_BAD_USAGE, "takes no arguments");
+                          : report_error(TP_DAEMON_BAD_USAGE, "takes no arguments");
 }
 
-/* Gives one option's value; a list grows with each use of its option. */
+/* Sets the value of one option; each use of a list option appends. */
 static telpher_status
 set_option(struct tp_config *config, const char *name, const char *value,
            const struct tp_config_list *list, bool *seen, struct tp_error *err)
@@ -201,7 +202,7 @@ set_option(struct tp_config *config, const char *name, const char *value,
     return tp_config_set(config, name, text, name, err);
 }
 
-/* Second pass: the settings, which win over file and environment. */
+/* Second pass: the settings, which override file and environment. */
 static enum tp_daemon_verdict
 parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options *o)
 {
@@ -228,8 +229,9 @@ parse_settings(int argc, char **argv, struct parsed *p, struct tp_daemon_options
                                    name, &err);
         }
     }
-    return status == TELPHER_OK ? TP_DAEMON_RUN
-                                : complain(TP_DAEMON_BAD_USAGE, tp_error_text(&err));
+    return status == TELPHER_OK
+               ? TP_DAEMON_RUN
+               : report_error(TP_DAEMON_BAD_USAGE, tp_error_text(&err));
 }
 
 /* NOLINTEND(concurrency-mt-unsafe) */
@@ -248,8 +250,9 @@ load_sources(const struct parsed *p, struct tp_daemon_options *o)
             status = tp_config_load_env(o->config, NULL, &err);
         }
     }
-    return status == TELPHER_OK ? TP_DAEMON_RUN
-                                : complain(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
+    return status == TELPHER_OK
+               ? TP_DAEMON_RUN
+               : report_error(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
 }
 
 enum tp_daemon_verdict
@@ -266,7 +269,7 @@ tp_daemon_options_load(int argc, char **argv, struct tp_daemon_options *ret_opti
 
     *o = (struct tp_daemon_options){.config = NULL};
     if (tp_config_create(rooms, TP_ARRAY_LEN(rooms), &o->config) != TELPHER_OK) {
-        return complain(TP_DAEMON_BAD_CONFIG, "out of memory");
+        return report_error(TP_DAEMON_BAD_CONFIG, "out of memory");
     }
     verdict = parse_special(argc, argv, &p, o);
     if (verdict == TP_DAEMON_RUN) {
@@ -276,7 +279,7 @@ tp_daemon_options_load(int argc, char **argv, struct tp_daemon_options *ret_opti
         verdict = parse_settings(argc, argv, &p, o);
     }
     if (verdict == TP_DAEMON_RUN && tp_settings_apply(&o->base, &err) != TELPHER_OK) {
-        verdict = complain(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
+        verdict = report_error(TP_DAEMON_BAD_CONFIG, tp_error_text(&err));
     }
     if (verdict == TP_DAEMON_RUN) {
         tp_settings_warn_unknown();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What telpherd is told: defaults, file, environment and command line. */
+/* Settings of telpherd from defaults, file, environment and command line. */
 #ifndef TELPHER_DAEMON_BROKER_OPTIONS_H
 #define TELPHER_DAEMON_BROKER_OPTIONS_H
 
@@ -10,14 +10,14 @@
 #include "base/config/settings.h"
 #include "daemon/limits.h"
 
-/** Values of the settings; see options.c for what each means. */
+/** Values of the settings; options.c describes each. */
 struct tp_daemon_options {
     struct tp_settings base;
     struct tp_config_list listen;
-    char *socket; /**< "" = default place, "none" = no Unix socket */
+    char *socket; /**< "" = default path, "none" = no Unix socket */
     char *group; /**< "" = only the daemon's own user */
     struct tp_config_list device;
-    char *cookie; /**< "" = default place */
+    char *cookie; /**< "" = default path */
     char *executor; /**< "" = beside telpherd, else libexec */
     char *tls_psk, *tls_cert, *tls_key, *tls_ca; /**< "" = none named */
     uint64_t handshake_timeout_ns;
@@ -29,23 +29,23 @@ struct tp_daemon_options {
     uint64_t max_sessions;
     uint64_t max_user_sessions;
     uint64_t max_half_open;
-    struct tp_daemon_limits limits; /**< of one session */
+    struct tp_daemon_limits limits; /**< per session */
     uint64_t spin_ns; /**< or TP_SPIN_AUTO */
-    char *cache; /**< "" = default place, "none" = no cache */
-    uint64_t cache_size; /**< [bytes] of each user */
-    bool check_config; /**< of the command line only */
+    char *cache; /**< "" = default path, "none" = no cache */
+    uint64_t cache_size; /**< [bytes] per user */
+    bool check_config; /**< command line only */
     struct tp_config *config;
 };
 
-/** What main has to do after tp_daemon_options_load(). */
+/** The action of main after tp_daemon_options_load(). */
 enum tp_daemon_verdict {
     TP_DAEMON_RUN,
     TP_DAEMON_DONE, /**< --help, --version: printed, exit 0 */
-    TP_DAEMON_BAD_USAGE, /**< told on stderr, exit 64 (EX_USAGE) */
-    TP_DAEMON_BAD_CONFIG, /**< told on stderr, exit 78 (EX_CONFIG) */
+    TP_DAEMON_BAD_USAGE, /**< reported on stderr, exit 64 (EX_USAGE) */
+    TP_DAEMON_BAD_CONFIG, /**< reported on stderr, exit 78 (EX_CONFIG) */
 };
 
-/** Fills @p ret_options, to be ended with tp_daemon_options_fini() whatever is returned. */
+/** Fills @p ret_options. The caller calls tp_daemon_options_fini() whatever the result. */
 enum tp_daemon_verdict tp_daemon_options_load(int argc, char **argv,
                                               struct tp_daemon_options *ret_options);
 void tp_daemon_options_fini(struct tp_daemon_options *options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the drivers for their devices, in a process of its own: a driver that crashes or
- * hangs while it is asked costs its devices, not the daemon.
+ * Queries the drivers for their devices in a separate process, so that a driver that
+ * crashes or hangs costs its devices but not the daemon.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ count_facts(const struct tp_buf *facts, uint32_t *ret_platforms, uint32_t *ret_d
     return src == end;
 }
 
-/* Reads what there is. @return false at the end of the output */
+/* Reads available output of the probe. @return false at the end of the output */
 static bool
 read_some(struct tp_broker_probe *p)
 {
@@ -54,9 +54,9 @@ read_some(struct tp_broker_probe *p)
     return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* Reads all that a process that has ended left behind. */
+/* Reads the rest of the output after the process has ended. */
 static void
-drain(struct tp_broker_probe *p)
+drain_output(struct tp_broker_probe *p)
 {
     size_t before;
 
@@ -86,7 +86,7 @@ tp_broker_probe_start(struct tp_broker *b)
     telpher_status status;
 
     if (p->pid != 0) {
-        return; /* one runs already and will tell */
+        return; /* one runs already */
     }
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
         (void)tp_error_set_errno(&err, errno, "pipe");
@@ -110,7 +110,7 @@ tp_broker_probe_start(struct tp_broker *b)
     (void)tp_broker_watch_add(b, &p->out, EPOLLIN);
 }
 
-/* Takes the complete answer over. */
+/* Replaces the facts by the complete output. */
 static void
 use_facts(struct tp_broker *b)
 {
@@ -145,7 +145,7 @@ tp_broker_probe_ended(struct tp_broker *b, int wait_status)
     struct tp_broker_probe *p = &b->probe;
     char text[128];
 
-    drain(p);
+    drain_output(p);
     tp_broker_watch_close(b, &p->out);
     p->pid = 0;
     if (wait_status == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The notification protocol of systemd: one datagram. */
+/* Sends the state of the daemon to systemd: one datagram per notification. */
 #include "daemon/broker/service_notify.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Telling the service manager how the daemon is (sd_notify(3)). */
+/* Reports the state of the daemon to the service manager (sd_notify(3)). */
 #ifndef TELPHER_DAEMON_BROKER_SERVICE_NOTIFY_H
 #define TELPHER_DAEMON_BROKER_SERVICE_NOTIFY_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions. One without an executor lives as long as its command stream; once started it
- * lives as long as its executor, since the broker keeps no copy of its sockets.
+ * Opens, starts and ends sessions. A session without an executor ends with its command
+ * stream. A started session ends with its executor, because the broker keeps no copy of
+ * its sockets.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 #define END_GRACE (1 * TP_CLOCK_S) /* for executors to end by themselves */
 
-/* True if there is room for one more of a peer, or NULL: of all. */
+/* True if the peer may have one more session. @p peer NULL counts all sessions. */
 static bool
 has_room(struct tp_broker *b, const struct tp_broker_peer *peer, size_t max)
 {
@@ -141,15 +142,15 @@ control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 
     (void)events;
     if (!read_control(b, s)) {
-        tp_broker_watch_close(b, w); /* SIGCHLD will say the rest */
+        tp_broker_watch_close(b, w); /* SIGCHLD completes the end */
     }
 }
 
-/* A folder's name that only who shows the same key or certificate gets. */
+/* Makes a cache folder name that is unique to the client's key or certificate. */
 static void
 name_cache_of_key(const char *who, char *dst, size_t size)
 {
-    enum { HEX_MAX = 100 }; /* [bytes] names of folders end at 255 characters */
+    enum { HEX_MAX = 100 }; /* [bytes]; a file name has at most 255 characters */
     size_t len = strlen(who);
     const char *tail =
         len > HEX_MAX ? who + len - HEX_MAX : who; /* where names differ */
@@ -159,7 +160,7 @@ name_cache_of_key(const char *who, char *dst, size_t size)
     (void)snprintf(dst, size, "tls-%s", hex);
 }
 
-/* Sessions share what they build with those of the same user alone. */
+/* Names the cache folder of a session. Only sessions of the same user share builds. */
 static void
 name_cache(const struct tp_broker_session *s, char *dst, size_t size)
 {
@@ -175,7 +176,7 @@ name_cache(const struct tp_broker_session *s, char *dst, size_t size)
     }
 }
 
-/* Sends a message with a connection and all that is known of it. */
+/* Sends a message with a connection and its state. */
 static telpher_status
 send_conn(int fd, struct tp_control *msg, struct tp_broker_conn *c)
 {
@@ -191,7 +192,7 @@ send_conn(int fd, struct tp_control *msg, struct tp_broker_conn *c)
     return status;
 }
 
-/* Sends the session and its connection to a fresh executor. */
+/* Sends the session and its connection to a new executor. */
 static telpher_status
 send_session(struct tp_broker *b, struct tp_broker_session *s, struct tp_broker_conn *c,
              int fd)
@@ -231,7 +232,7 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
     (void)tp_broker_watch_add(b, &s->control, EPOLLIN);
     tp_info("broker", "executor %ld serves a session on platform %u", (long)s->pid,
             c->platform);
-    c->session = NULL; /* from now on the executor's, see above */
+    c->session = NULL; /* the session now ends with its executor */
     tp_broker_conns_started(b, s);
     return TELPHER_OK;
 }
@@ -259,7 +260,7 @@ tp_broker_words_find(struct tp_broker *b, const uint8_t *id)
     return NULL;
 }
 
-/* Notes how a session ended: what its executor said, else what the system says. */
+/* Stores the end text of a session: from its executor, else from the wait status. */
 static const char *
 note_words(struct tp_broker *b, struct tp_broker_session *s, int wait_status)
 {
@@ -336,7 +337,7 @@ tp_broker_sessions_end(struct tp_broker *b)
         struct tp_broker_session *s =
             tp_list_entry(pos, struct tp_broker_session, link);
 
-        tp_broker_watch_close(b, &s->control); /* they take leave of their clients */
+        tp_broker_watch_close(b, &s->control); /* executors then send GOODBYE */
     }
     while (any_executor(b) && !tp_clock_passed(deadline)) {
         tp_clock_sleep(5 * TP_CLOCK_MS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the executor and the handshake program, and telling how one ended. */
+/* Starts the executor and the handshake program, and describes how a process ended. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -32,8 +32,8 @@ try_place(char dst[PATH_BYTES], const char *folder, const char *between,
     return len > 0 && len < PATH_BYTES && access(dst, X_OK) == 0;
 }
 
-/* A program lies beside telpherd, or where the build or the installation of this telpherd has
- * its own. */
+/* Finds a program beside telpherd, else in the libexec folder of this build or
+ * installation. */
 static void
 find_program(const char *name, char dst[PATH_BYTES])
 {
@@ -61,7 +61,7 @@ tp_broker_find_programs(struct tp_broker *b)
     find_program(HANDSHAKER, b->handshaker);
 }
 
-/* The executor's environment: ours, marked so that our own ICD stays out of it. */
+/* Makes the executor's environment: ours, plus a mark that disables our own ICD. */
 static char **
 make_environment(void)
 {
@@ -77,7 +77,7 @@ make_environment(void)
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
-        /* the setting of the same name has done its work */
+        /* already read as the setting of the same name */
         if (strncmp(environ[i], "TELPHER_EXECUTOR=", 17) != 0) {
             env[n++] = environ[i];
         }
@@ -93,7 +93,7 @@ struct numbers {
     char cache[1024];
 };
 
-/* The cache's folder; "" = none. */
+/* Finds the folder of the cache; "" = none. */
 static void
 find_cache(const struct tp_daemon_options *o, char *dst, size_t size)
 {
@@ -155,7 +155,8 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     return argv;
 }
 
-/* Default signals, none blocked, and a group of its own: a ^C is the broker's to pass on. */
+/* Sets default signals, none blocked, and a new process group: the broker handles ^C for
+ * its children. */
 static void
 set_attributes(posix_spawnattr_t *attr)
 {
@@ -183,9 +184,10 @@ set_descriptors(posix_spawn_file_actions_t *actions, bool probe, int fd)
     }
 }
 
-/* Frees @p argv. */
+/* Starts a program. Frees @p argv. */
 static telpher_status
-spawn(const char **argv, bool probe, int fd, pid_t *ret_pid, struct tp_error *err)
+spawn_program(const char **argv, bool probe, int fd, pid_t *ret_pid,
+              struct tp_error *err)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -218,7 +220,7 @@ tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
 {
     struct numbers text;
 
-    return spawn(make_arguments(b, probe, &text), probe, fd, ret_pid, err);
+    return spawn_program(make_arguments(b, probe, &text), probe, fd, ret_pid, err);
 }
 
 telpher_status
@@ -248,7 +250,7 @@ tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_erro
             argv[n++] = pairs[i].value;
         }
     }
-    return spawn(argv, false, fd, ret_pid, err);
+    return spawn_program(argv, false, fd, ret_pid, err);
 }
 
 void

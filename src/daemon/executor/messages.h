@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages of the command stream that an executor takes: one function each. */
+/* The messages that an executor accepts on the command stream, and their handlers. */
 #ifndef TELPHER_DAEMON_EXECUTOR_MESSAGES_H
 #define TELPHER_DAEMON_EXECUTOR_MESSAGES_H
 
@@ -7,7 +7,7 @@
 
 struct tp_exec;
 
-/* ---- messages: one function each. @return OK, or what breaks the session ---- */
+/* ---- one handler per message. @return OK, or an error that ends the session ---- */
 
 #define TP_EXEC_MESSAGES(X)                                                            \
     X(SUB_DEVICES, sub_devices)                                                        \

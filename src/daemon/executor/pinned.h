@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory that drivers of discrete devices are told of (pinned.c). */
+/* Pins host memory for the drivers of discrete devices. */
 #ifndef TELPHER_DAEMON_EXECUTOR_PINNED_H
 #define TELPHER_DAEMON_EXECUTOR_PINNED_H
 
@@ -12,25 +12,25 @@ struct tp_exec;
 struct tp_exec_context;
 struct tp_exec_region;
 
-/** What a session has pinned. */
+/** Pinned memory of a session. */
 struct tp_exec_pins {
     struct tp_list contexts; /**< those with a discrete device; reader only */
     struct tp_budget shared; /**< [bytes] of the client's memory */
-    struct tp_mutex lock; /**< a leaf; not held during calls of the driver */
+    struct tp_mutex lock; /**< a leaf; not held during driver calls */
     struct tp_list all; /**< pins; lock */
-    struct tp_list dead; /**< regions that nothing uses, for the reader; lock */
+    struct tp_list dead; /**< unused regions for the reader to free; lock */
 };
 
 void tp_exec_pins_init(struct tp_exec *x);
-/** A context was made: pins for it, if a device of it is discrete. Reader only. */
+/** Pins memory for a new context if one of its devices is discrete. Reader only. */
 void tp_exec_pin_context(struct tp_exec_context *c);
-/** No more is pinned for a context. Reader only. */
+/** Stops further pins for a context. Reader only. */
 void tp_exec_pin_no_more(struct tp_exec_context *c);
-/** Ends the pins of a context of which nothing is under way. Any thread, not under locks. */
+/** Unpins all memory of an idle context. Any thread, without locks. */
 void tp_exec_unpin_context(struct tp_exec_context *c);
-/** The client shares memory: pins it for all contexts. Reader only. */
+/** Pins a new shared region for all contexts. Reader only. */
 void tp_exec_pin_region(struct tp_exec *x, struct tp_exec_region *r);
-/** Ends the pins of memory that is in no copy. Reader only, not under locks. */
+/** Unpins a region that no copy uses. Reader only, without locks. */
 void tp_exec_unpin_region(struct tp_exec *x, const struct tp_exec_region *r);
 
 #endif

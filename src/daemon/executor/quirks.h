@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where drivers deviate from the OpenCL specification, and what the executor does about it: one table.
+ * Table of driver quirks: deviations from the OpenCL specification and their remedies.
  *
  * To add a driver quirk: add an enumerator, add its row to quirks.c with the driver, the
- * version seen, the symptom and the test that shows it, and ask tp_exec_has_quirk() where
+ * version seen, the symptom and the test that shows it, and call tp_exec_has_quirk() where
  * the remedy belongs. A remedy that is right for any driver has `match` TP_EXEC_ANY_DRIVER.
  */
 #ifndef TELPHER_DAEMON_EXECUTOR_QUIRKS_H
@@ -39,7 +39,7 @@ enum tp_exec_match {
     TP_EXEC_ANY_DRIVER, /**< the remedy is applied to all drivers */
     TP_EXEC_PLATFORM_NAME, /**< CL_PLATFORM_NAME equals `name` */
     TP_EXEC_DEVICE_VENDOR, /**< CL_DEVICE_VENDOR_ID equals `vendor` */
-    TP_EXEC_PROBED, /**< found while the session runs: tp_exec_found_quirk() */
+    TP_EXEC_PROBED, /**< found at run time: tp_exec_found_quirk() */
 };
 
 /** A row of the table. All texts are static. */
@@ -48,14 +48,14 @@ struct tp_exec_quirk_row {
     enum tp_exec_match match;
     const char *name;
     cl_uint vendor;
-    const char *driver; /**< driver and version where it was seen */
+    const char *driver; /**< driver and version with the quirk */
     const char *symptom;
     const char *remedy;
     const char *where; /**< source of the remedy, from the top of the tree */
-    const char *test; /**< that fails without the remedy or shows the symptom */
+    const char *test; /**< test that fails without the remedy or shows the symptom */
 };
 
-/** The row of a quirk. */
+/** @return the row of a quirk */
 const struct tp_exec_quirk_row *tp_exec_quirk_row(enum tp_exec_quirk quirk);
 /**
  * Finds the quirks of the session's driver and applies the remedies that change x->cl.
@@ -64,7 +64,7 @@ const struct tp_exec_quirk_row *tp_exec_quirk_row(enum tp_exec_quirk quirk);
 void tp_exec_quirks_init(struct tp_exec *x);
 /** True if the session's driver has the quirk. Any thread. */
 bool tp_exec_has_quirk(const struct tp_exec *x, enum tp_exec_quirk quirk);
-/** Notes a quirk that a probe has found. Reader only. */
+/** Records a quirk that a probe has found. Reader only. */
 void tp_exec_found_quirk(struct tp_exec *x, enum tp_exec_quirk quirk);
 /** Prints the table for people: telpher-executor --quirks. */
 void tp_exec_quirks_print(FILE *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects of a session: what has an id, the table of ids, devices, contexts, queues, memory. */
+/* Objects of a session and their id table: devices, contexts, queues, memory. */
 #ifndef TELPHER_DAEMON_EXECUTOR_OBJECTS_OBJECTS_H
 #define TELPHER_DAEMON_EXECUTOR_OBJECTS_OBJECTS_H
 
@@ -17,33 +17,34 @@
 struct tp_exec;
 struct tp_exec_event;
 
-/** First member of everything that has an id. */
+/** First member of every object. */
 struct tp_exec_object {
     struct tp_exec *x;
-    uint64_t id; /**< 0 for events that nobody asks about */
+    uint64_t id; /**< 0 for events without a client event */
     enum tp_wire_kind kind;
     struct tp_refcount refs;
-    _Atomic int32_t error; /**< not 0: poisoned, and with what */
-    _Atomic bool released; /**< the client has let go; the reader changes it */
+    _Atomic int32_t error; /**< not 0: poisoned with this CL error */
+    _Atomic bool released; /**< the client has released it; only the reader writes */
 };
 
-/** Kinds of objects that have limits of their own: the low numbers of tp_wire_kind. */
+/** Kinds of objects with a limit per kind: the low numbers of tp_wire_kind. */
 enum { TP_EXEC_KINDS = TP_WIRE_KIND_KERNEL + 1 };
 
-/** A device of the session: one of the server's, or a sub-device of the client's. */
+/** A device of the session: a root device of the server, or a sub-device. */
 struct tp_exec_device {
-    uint32_t number; /**< on the wire: index in the inventory, or the client's choice */
+    uint32_t
+        number; /**< on the wire: index in the inventory, or chosen by the client */
     cl_device_id native;
     int version; /**< OpenCL version times 100 */
-    struct tp_exec_object *sub; /**< the sub-device, NULL: one of the server's */
+    struct tp_exec_object *sub; /**< the sub-device; NULL: a root device */
 };
 
 struct tp_exec_context {
     struct tp_exec_object obj;
     cl_context native;
     uint32_t device_count;
-    struct tp_exec_device *devices; /**< sub-devices held; never change */
-    struct tp_device **domains; /**< of each device, made at first use; reader only */
+    struct tp_exec_device *devices; /**< constant; sub-devices are held */
+    struct tp_device **domains; /**< per device, created at first use; reader only */
     struct tp_list pin_link; /**< pins->contexts; reader only */
 };
 
@@ -55,16 +56,16 @@ struct tp_exec_queue {
     bool in_order, profiling;
     bool failed; /**< a command failed: the native queue may be stuck; done_lock */
     struct tp_list dirty_link;
-    unsigned since_sweep; /**< commands since completed ones were looked for */
-    unsigned sweep_at; /**< commands until that is done again */
+    unsigned since_sweep; /**< commands since the last sweep for completed ones */
+    unsigned sweep_at; /**< commands between sweeps */
     unsigned since_flush; /**< commands since the last clFlush */
     struct tp_exec_event **blockers; /**< flush.c; reader only */
     size_t blocker_count;
-    unsigned launches; /**< since a command whose end is told; reader only */
-    unsigned untracked; /**< commands behind the last pending one; reader only */
+    unsigned launches; /**< since the last command with a callback; reader only */
+    unsigned untracked; /**< commands after the last pending one; reader only */
     cl_event
-        barrier; /**< last one (in order: only after renewing), or NULL; reader only */
-    bool barrier_is_own; /**< it is of no command, but of renewing */
+        barrier; /**< last one (in order: only after renewal), or NULL; reader only */
+    bool barrier_is_own; /**< made by tp_exec_queue_renew(), not by a command */
     struct tp_list link; /**< exec->queues; done_lock */
     struct tp_list pending; /**< events in the order of commands; done_lock */
 };
@@ -75,9 +76,9 @@ struct tp_exec_mem {
     uint64_t size;
     cl_mem_flags flags;
     struct tp_exec_context *context;
-    uint64_t charged; /**< [bytes] of exec->memory, given back at the end */
+    uint64_t charged; /**< [bytes] of exec->memory, returned when it is freed */
     bool is_sub;
-    uint64_t element; /**< [bytes] of an image's element; 0: a buffer */
+    uint64_t element; /**< [bytes] of an image element; 0: a buffer */
     uint64_t
         dims[3]; /**< of an image: elements, rows (or layers), slices (or layers) */
 };
@@ -90,37 +91,38 @@ struct tp_exec_sampler {
 /* ---- objects.c ---- */
 
 /**
- * Makes an object of @p size bytes (0-filled) whose first member is an object and enters
- * it. One beyond the limit of its kind is poisoned from the start (o->error), and the
- * client told: nothing native should be made for it.
+ * Creates a zeroed object of @p size bytes whose first member is struct tp_exec_object,
+ * and adds it to the table. An object beyond the limit of its kind is poisoned (o->error)
+ * and FAILED is sent; the caller then creates no native object.
  * @return OK; PROTO (id used twice or of another kind), NO_MEMORY
  */
 telpher_status tp_exec_create(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                               size_t size, void *ret_object);
 /** Counts a new object; ends the session if there are too many. Reader only. */
 void tp_exec_count(struct tp_exec *x);
-/** Takes objects out of the count that are no more. Any thread. */
+/** Subtracts freed objects from the count. Any thread. */
 void tp_exec_uncount(struct tp_exec *x, uint64_t count);
-/** Finds a healthy object. @return 0, the CL error for an invalid one, or its poison */
+/** Finds a valid object. @return 0, the CL error for an invalid id, or its poison */
 int32_t tp_exec_find(struct tp_exec *x, uint64_t id, enum tp_wire_kind kind,
                      void *ret_object);
-/** As tp_exec_find, of a buffer: an image is none. */
+/** As tp_exec_find(), for buffers but not images. */
 int32_t tp_exec_find_buffer(struct tp_exec *x, uint64_t id,
                             struct tp_exec_mem **ret_mem);
-/** Marks a new object as failed and tells the client, unless it is already; 0 does
+/** Poisons a new object and sends FAILED, unless it is poisoned already; error 0 does
  *  nothing. */
 void tp_exec_poison(struct tp_exec_object *o, int32_t error, const char *call);
-/** The same for what a limit forbids; @p option names it. @return @p error */
+/** Poisons an object that exceeds the limit @p option. @return @p error */
 int32_t tp_exec_refuse(struct tp_exec_object *o, int32_t error, const char *option);
 void tp_exec_ref(struct tp_exec_object *o);
 /** NULL is fine. */
 void tp_exec_unref(struct tp_exec_object *o);
-/** RELEASE of one id. */
+/** Executes RELEASE of one id. */
 void tp_exec_release(struct tp_exec *x, uint64_t id);
-/** Releases everything, at the end of an orderly session. */
+/** Releases all objects, at the end of an orderly session. */
 void tp_exec_release_all(struct tp_exec *x);
 
-/* Last steps of each kind: native release and memory. @p o is the only reference. */
+/* Destructors of each kind: release the native object and the memory. @p o has no other
+ * reference. */
 void tp_exec_context_free(struct tp_exec_object *o);
 void tp_exec_queue_free(struct tp_exec_object *o);
 void tp_exec_mem_free(struct tp_exec_object *o);
@@ -130,7 +132,7 @@ void tp_exec_sampler_free(struct tp_exec_object *o);
 void tp_exec_event_free(struct tp_exec_object *o);
 void tp_exec_sub_device_free(struct tp_exec_object *o);
 void tp_exec_commands_free(struct tp_exec_object *o);
-/* What happens to the native object as soon as the client lets go. */
+/* Actions at the client's release, before the last reference is dropped. */
 void tp_exec_event_let_go(struct tp_exec_object *o);
 void tp_exec_context_let_go(struct tp_exec_object *o);
 void tp_exec_queue_let_go(struct tp_exec_object *o);
@@ -151,22 +153,22 @@ bool tp_exec_device_is_in(const struct tp_opencl *cl, cl_device_id device,
 
 /* ---- context.c ---- */
 
-/** The domain of a queue's device, made at first use. @return 0 or the CL error */
+/** Gets the domain of a queue's device, created at first use. @return 0 or the CL error */
 int32_t tp_exec_domain(struct tp_exec_queue *q, struct tp_device **ret_device);
 /**
- * Replaces the native queue after a command in it failed: with some drivers whatever is
- * enqueued behind a failed command never starts. Reader only. @return 0 or the CL error
+ * Replaces the native queue after a command in it failed: with some drivers, commands
+ * enqueued after a failed one never start. Reader only. @return 0 or the CL error
  */
 int32_t tp_exec_queue_renew(struct tp_exec_queue *q);
 /** Releases the last barrier. Reader only. */
 void tp_exec_queue_forget_barrier(struct tp_exec_queue *q);
 
-/** Charges the session for the device memory of a new object. @return false: it is refused
- *  or was before, and the client has been told */
+/** Charges the session for the device memory of a new object. @return false: the object is
+ *  poisoned, and FAILED has been sent */
 bool tp_exec_mem_charge(struct tp_exec_mem *mem, uint64_t size);
 
-/** True if content of the context's devices passes through pinned memory: they have memory
- *  of their own. Reader only. */
+/** True if a device of the context is discrete, so that content uses pinned memory. Reader
+ *  only. */
 static inline bool
 tp_exec_is_pinned(const struct tp_exec_context *c)
 {
