@@ -93,7 +93,7 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
            tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
 }
 
-/* The session that a bulk stream joins; it must use the same peer and security. */
+/* Finds the session that a bulk stream joins. Both must use TLS, or neither. */
 static struct tp_broker_session *
 session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries are files named by their keys: "TPCACHE1", the SHA-256 of key and content,
- * content. They are written under another name and renamed; the time of modification is
- * that of the last use.
+ * Stores cache entries as files named by their keys: "TPCACHE1", the SHA-256 of key and
+ * content, content. A writer creates a temporary file and renames it. The modification time
+ * of a file is the time of its last use.
  */
 #include "daemon/cache/cache.h"
 
@@ -39,7 +39,7 @@ struct tp_cache {
 
 /* ---- the folder ---- */
 
-/* Makes the folder and those above it; what cannot be made shows at its opening. */
+/* Creates the folder and its parents; opening it reports a failure. */
 static void
 make_folders(const char *folder)
 {
@@ -236,7 +236,7 @@ add_entry(struct entries *all, const char *name, const struct stat *st)
     all->total += (uint64_t)st->st_size;
 }
 
-/* Lists the entries; what writers left unfinished long ago is removed. */
+/* Lists the entries; removes old unfinished files. */
 static void
 list_entries(struct tp_cache *cache, DIR *dir, struct entries *all)
 {
@@ -272,7 +272,7 @@ older_first(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* Removes the least recently used down to nine tenths of what is allowed. */
+/* Removes the least recently used entries until the size is nine tenths of the limit. */
 static void
 remove_oldest(struct tp_cache *cache, struct entries *all)
 {
@@ -287,7 +287,7 @@ remove_oldest(struct tp_cache *cache, struct entries *all)
     }
 }
 
-/* One process at a time makes room; another one that wants to need not. */
+/* Evicts entries. One process at a time does; others skip it. */
 static void
 make_room(struct tp_cache *cache)
 {

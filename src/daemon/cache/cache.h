@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder of things that are costly to make again, each under the SHA-256 of what it was
- * made of. Several processes may use it at once. An entry is whole or not there; one that
- * is damaged counts as not there. The least recently used go when there are too many.
+ * A cache folder whose entries are named by the SHA-256 of their inputs. Several processes
+ * may use it at once. Writes are atomic; a damaged entry counts as missing. The least
+ * recently used entries are removed when the size limit is reached.
  */
 #ifndef TELPHER_DAEMON_CACHE_CACHE_H
 #define TELPHER_DAEMON_CACHE_CACHE_H
@@ -18,11 +18,11 @@
 struct tp_cache;
 
 /**
- * Opens a folder, made if need be, as are those above it (0700). What lies there is run by
- * drivers, so it must be ours alone.
+ * Opens a folder, and creates it and its parents if necessary (0700). Drivers execute its
+ * content, so only our user may have write access.
  * @param size_max [bytes] of all entries
- * @return OK; PERMISSION if others may write there, what the system says, NO_MEMORY; why
- *         in @p err
+ * @return OK; PERMISSION if other users may write there; a system error; NO_MEMORY; the
+ *         reason in @p err
  */
 telpher_status tp_cache_open(const char *folder, uint64_t size_max,
                              struct tp_cache **ret_cache, struct tp_error *err);
@@ -35,18 +35,18 @@ void tp_cache_close(struct tp_cache *cache);
  */
 telpher_status tp_cache_get(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
                             uint8_t **ret_data, size_t *ret_len);
-/** True if there is a file for that key, damaged or not. Any thread. */
+/** True if a file for that key exists, damaged or not. Any thread. */
 bool tp_cache_has(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES]);
 /**
- * Looks at the content of an entry's file.
- * @param ret_content gives where its content lies in @p file
- * @return false: it is damaged, or of another key
+ * Validates the file of an entry and finds its content.
+ * @param ret_content gives the content, inside @p file
+ * @return false: damaged, or of another key
  */
 bool tp_cache_unwrap(const uint8_t key[TP_SHA256_BYTES], const uint8_t *file,
                      size_t len, const uint8_t **ret_content, size_t *ret_len);
 /**
- * Writes an entry, in place of one of the same key, then makes room. Any thread.
- * @return OK; LIMIT: larger than a quarter of all; IO
+ * Writes an entry, replacing one of the same key, then evicts entries. Any thread.
+ * @return OK; LIMIT: larger than a quarter of size_max; IO
  */
 telpher_status tp_cache_put(struct tp_cache *cache, const uint8_t key[TP_SHA256_BYTES],
                             const void *data, size_t len);

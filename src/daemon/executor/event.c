@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events: from the native completion to DONE on the wire.
+ * Turns the completion of native events into DONE on the wire.
  *
- * A callback sends DONE itself, so that no completion waits behind another. On an in-order
- * queue the completion of one command proves that of all before it: what failed among
- * them, or was asked for and has not been told yet, is told first. Completed commands that
- * nobody asked about are dropped then, or by a sweep every so many commands.
+ * A native callback sends DONE itself, so that no completion waits for another. On an
+ * in-order queue the completion of one command proves that of all before it. Failures and
+ * requested DONEs among those are reported first; completed commands without DONE are then
+ * dropped. A periodic sweep also drops them.
  *
- * Not every driver calls back when a command fails, so failures are also looked for.
+ * Not every driver calls back when a command fails, so a search for failures is needed.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -55,7 +55,7 @@ free_content(struct tp_exec_event *ev)
     ev->content_from = NULL;
 }
 
-/* True if its native event waits for nothing. */
+/* True for a user event, which has no queue. */
 static bool
 is_user_event(const struct tp_exec_event *ev)
 {
@@ -113,7 +113,7 @@ read_stamps(struct tp_exec_event *ev)
         }
         ev->stamps[i] = i == 0 ? ns : TP_MAX(ns, ev->stamps[i - 1]);
     }
-    /* COMPLETE is of OpenCL 2.0; without children of the command it equals END */
+    /* OpenCL 2.0 adds COMPLETE; without child kernels it equals END */
     ev->stamps[4] = ev->stamps[3];
     return true;
 }
@@ -134,8 +134,8 @@ put_done(struct tp_exec_event *ev, cl_int status)
 }
 
 /*
- * What a failure is called. PoCL says -1 for all of them, which as a CL error would be
- * CL_DEVICE_NOT_FOUND; most come from what the command waited for.
+ * Chooses the error code to report. PoCL reports -1 for every failure, which would be
+ * CL_DEVICE_NOT_FOUND; most failures come from the wait list.
  */
 static cl_int
 true_status(const struct tp_exec_event *ev, cl_int status)
@@ -151,7 +151,8 @@ true_status(const struct tp_exec_event *ev, cl_int status)
     return status;
 }
 
-/* A failure in an in-order queue, or of a barrier, is in the way of what follows. */
+/* Marks the queue as failed: after a failed command of an in-order queue, or a failed
+ * barrier, later commands cannot run. */
 static void
 note_failure(struct tp_exec_event *ev, cl_int native_status)
 {
@@ -163,11 +164,11 @@ note_failure(struct tp_exec_event *ev, cl_int native_status)
 }
 
 /*
- * Tells what has to be told of a completed event, once, and takes it out of the pending
- * ones. @return true if a reference was given up: unref it without locks
+ * Reports a completed event once and removes it from the pending list.
+ * @return true: the caller now owns the list's reference and drops it without locks
  */
 static bool
-settle(struct tp_exec_event *ev, cl_int status)
+settle_event(struct tp_exec_event *ev, cl_int status)
 {
     bool was_pending = tp_list_is_linked(&ev->link);
 
@@ -196,16 +197,16 @@ settle(struct tp_exec_event *ev, cl_int status)
     return was_pending;
 }
 
-/* Settles a pending event and keeps it in @p dead for tp_exec_unref. */
+/* Settles a pending event and adds it to @p dead for a later tp_exec_unref(). */
 static void
 settle_into(struct tp_exec_event *ev, cl_int status, struct tp_list *dead)
 {
-    if (settle(ev, status)) {
+    if (settle_event(ev, status)) {
         tp_list_push_back(dead, &ev->dead_link);
     }
 }
 
-/* What was read goes: of settled events, once no lock is held. */
+/* Starts the content transfers of settled READs. Without locks. */
 static void
 open_all(struct tp_list *dead)
 {
@@ -231,8 +232,8 @@ unref_all(struct tp_list *dead)
 }
 
 /*
- * What follows for settled events once no lock is held. Content goes before DONEs, so that a
- * client which waits for a READ wakes up once, not for DONE and then for content.
+ * Finishes settled events. Without locks. Content is sent before DONE, so that a client
+ * that waits for a READ wakes up once instead of twice.
  */
 static void
 finish_all(struct tp_exec *x, struct tp_list *dead)
@@ -242,7 +243,7 @@ finish_all(struct tp_exec *x, struct tp_list *dead)
     unref_all(dead);
 }
 
-/* In order: all before @p last are complete. */
+/* Settles all events before @p last, which are complete on an in-order queue. */
 static void
 settle_before(struct tp_exec_event *last, struct tp_list *dead)
 {
@@ -262,11 +263,11 @@ settle_before(struct tp_exec_event *last, struct tp_list *dead)
 }
 
 /*
- * Looks for completed commands that nobody asked about, and says when it is worth looking
- * again: after as many commands as were in vain looked at, so that long lists cost little.
+ * Drops completed commands without DONE and schedules the next sweep: after as many
+ * commands as this one found incomplete, so that long lists have a low amortised cost.
  */
 static void
-sweep(struct tp_exec_queue *q, struct tp_list *dead)
+sweep_completed(struct tp_exec_queue *q, struct tp_list *dead)
 {
     unsigned left = 0;
 
@@ -278,7 +279,7 @@ sweep(struct tp_exec_queue *q, struct tp_list *dead)
         if (ev->notify || status > CL_COMPLETE) {
             left++;
             if (q->in_order) {
-                break; /* those behind it wait for it, or for its DONE */
+                break; /* later commands wait for it, or for its DONE */
             }
         } else {
             settle_into(ev, status, dead);
@@ -306,7 +307,7 @@ tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
 }
 
 static void CL_CALLBACK
-completed(cl_event native, cl_int status, void *arg)
+handle_completion(cl_event native, cl_int status, void *arg)
 {
     struct tp_exec_event *ev = arg;
 
@@ -317,7 +318,8 @@ completed(cl_event native, cl_int status, void *arg)
     tp_exec_unref(&ev->obj);
 }
 
-/* The last failed command of a queue in order, any failed one out of order; or NULL. */
+/* Finds a failed command: the last one of an in-order queue, any of an out-of-order one.
+ * @return NULL: none */
 static struct tp_exec_event *
 find_failed(struct tp_exec_queue *q)
 {
@@ -379,12 +381,14 @@ tp_exec_event_watch(struct tp_exec_event *ev)
                  ? tp_exec_event_status(ev)
                  : CL_QUEUED;
     if (status <= CL_COMPLETE) {
-        completed(ev->native, status, ev); /* oclgrind would not call back any more */
+        handle_completion(ev->native, status,
+                          ev); /* oclgrind does not call back after the end */
         return;
     }
-    error = ev->obj.x->cl.SetEventCallback(ev->native, CL_COMPLETE, completed, ev);
+    error =
+        ev->obj.x->cl.SetEventCallback(ev->native, CL_COMPLETE, handle_completion, ev);
     if (error != CL_SUCCESS) {
-        completed(ev->native, error, ev);
+        handle_completion(ev->native, error, ev);
     }
 }
 
@@ -400,7 +404,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     tp_exec_ref(&ev->obj);
     tp_mutex_lock(&x->done_lock);
     if (++q->since_sweep >= TP_MAX(q->sweep_at, (unsigned)SWEEP_EVERY)) {
-        sweep(q, &dead);
+        sweep_completed(q, &dead);
     }
     tp_list_push_back(&q->pending, &ev->link);
     notify = ev->notify;
@@ -412,9 +416,10 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     }
 }
 
-/* A pending event whose completion nobody hears of; in order the last one speaks for all. */
+/* Finds a pending event without callback; on an in-order queue only the last one needs
+ * one. */
 static struct tp_exec_event *
-find_unheard(struct tp_exec_queue *q)
+find_unwatched(struct tp_exec_queue *q)
 {
     struct tp_exec_event *found = NULL;
 
@@ -439,7 +444,7 @@ tp_exec_queue_hear_out(struct tp_exec_queue *q)
 
     do {
         tp_mutex_lock(&x->done_lock);
-        ev = find_unheard(q);
+        ev = find_unwatched(q);
         if (ev != NULL) {
             tp_exec_ref(&ev->obj);
         }
@@ -455,7 +460,7 @@ void
 tp_exec_event_failed(struct tp_exec_event *ev)
 {
     tp_mutex_lock(&ev->obj.x->done_lock);
-    (void)settle(ev, ev->obj.error);
+    (void)settle_event(ev, ev->obj.error);
     tp_mutex_unlock(&ev->obj.x->done_lock);
 }
 
@@ -471,7 +476,7 @@ tp_exec_event_subscribe(struct tp_exec_event *ev)
     ev->notify = true;
     tp_mutex_unlock(&x->done_lock);
     if (asked) {
-        return; /* told already, or about to be */
+        return; /* DONE has been sent or is about to be */
     }
     status = tp_exec_event_status(ev);
     if (status <= CL_COMPLETE) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When queues are flushed: after each batch of frames, and every so many commands.
+ * Flushes queues after each batch of frames and after a number of commands.
  *
- * With some drivers (oclgrind) a clFlush is a clFinish: it runs the queue's commands on our
- * thread and spins on user events. The reader must not get caught so, since it is who hears
- * of a client's user event, and since callbacks come when all has run. With a driver like
- * that, found by where a callback runs, each queue knows its *blockers*: user events that
- * commands in it wait for, those of moves (large_transfer.c) among them, in the order of the
- * commands. It is flushed when none is left. What is in front of a blocking move is run by
- * waiting for the move's gate, which such drivers take as an order to run just that.
+ * With some drivers (oclgrind) clFlush acts as clFinish: it runs the queue's commands on
+ * the calling thread and spins on user events. That would deadlock the reader, because it
+ * receives the user events of the client, and because callbacks come only at the end.
+ * tp_exec_flush_probe() detects such a driver by the thread of a callback. With it, each
+ * queue has a list of *blockers*: user events that its commands wait for, including those
+ * of moves (large_transfer.c), in the order of the commands. The queue is flushed when the
+ * list is empty. Commands before a blocking move run when the reader waits for the gate of
+ * the move: such drivers then run just what the gate needs.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -19,7 +20,7 @@
 #include "daemon/executor/quirks.h"
 
 static void CL_CALLBACK
-probed(cl_event native, cl_int status, void *arg)
+handle_probe_completion(cl_event native, cl_int status, void *arg)
 {
     struct tp_exec *x = arg;
 
@@ -42,12 +43,13 @@ tp_exec_flush_probe(struct tp_exec_queue *q)
     }
     x->was_probed = true;
     x->prober = pthread_self();
-    if (x->cl.SetEventCallback(native, CL_COMPLETE, probed, x) == CL_SUCCESS) {
+    if (x->cl.SetEventCallback(native, CL_COMPLETE, handle_probe_completion, x) ==
+        CL_SUCCESS) {
         atomic_store(&x->probing, true);
         x->cl.Flush(q->native);
         atomic_store(&x->probing, false);
     }
-    x->cl.ReleaseEvent(native); /* its callback may come later; x stays */
+    x->cl.ReleaseEvent(native); /* its callback may come later; x outlives it */
 }
 
 /* ---- blockers ---- */
@@ -115,7 +117,8 @@ tp_exec_queue_unblock(struct tp_exec_queue *q)
     q->blockers = NULL;
 }
 
-/* Runs what the first blocker waits for, if that is a move. @return false: it did not help */
+/* Runs the commands that the first blocker waits for, if it is a move. @return false: no
+ * progress */
 static bool
 run_gate(struct tp_exec_queue *q)
 {
@@ -127,7 +130,7 @@ run_gate(struct tp_exec_queue *q)
     if (gate == NULL) {
         return false;
     }
-    (void)x->cl.WaitForEvents(1, &gate); /* whether it failed, the move finds out */
+    (void)x->cl.WaitForEvents(1, &gate); /* the move checks for a failure */
     next = tp_exec_move_gate(x, first);
     if (next != NULL) {
         x->cl.ReleaseEvent(next);
@@ -173,7 +176,8 @@ tp_exec_queue_mark(struct tp_exec_queue *q)
     return ev;
 }
 
-/* So that the watchdog, and a failure's sweep, see what no event stands for. */
+/* Marks launches without event, so that the watchdog and the search for failures see
+ * them. */
 static void
 mark_bare(struct tp_exec_queue *q)
 {
@@ -185,7 +189,7 @@ mark_bare(struct tp_exec_queue *q)
     }
 }
 
-/* How many commands of a queue are not over. */
+/* Counts the unfinished commands of a queue. */
 static size_t
 count_under_way(struct tp_exec_queue *q)
 {
@@ -201,7 +205,8 @@ count_under_way(struct tp_exec_queue *q)
     return count;
 }
 
-/* A last command that fails ends oclgrind's clFlush: those before it are left. */
+/* Flushes until no command makes progress: a command that fails ends oclgrind's clFlush
+ * although others are left. */
 static void
 run_rest(struct tp_exec_queue *q)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Native events that failed, and what PoCL 3.1 makes of them. It ends the process
+ * Keeps failed native events alive, because PoCL 3.1 aborts the process in two cases:
  *
- * - when a command fails whose event nobody else holds;
- * - when a command that waited for several has failed because of one of them, its event is
- *   released, and another of them ends then: that one still tells the event.
+ * - A command fails and the executor has no reference to its event.
+ * - A command fails because of one event of its wait list, its event is released, and
+ *   another event of the list ends afterwards: PoCL then notifies the released event.
  *
- * So the executor holds the event of each command that can fail, and lets go of one that has
- * failed only after everything has ended that was under way: until two looks of the watchdog
- * in a row have found it so, since PoCL shows an end before it has told of it. What can fail
- * there is what is behind a user event (x->user_events has those not set): behind
- * one, launches that nobody asked about have events, too (command.c).
+ * So the executor holds the event of each command that can fail. It releases a failed event
+ * only after all commands that were in progress at that time have ended. Two checks of the
+ * watchdog in a row must find them ended, since PoCL shows an end before it has notified
+ * the waiting events. With PoCL only a command that waits for a user event can fail
+ * (x->user_events lists those not set), so while one is open all launches have events
+ * (command.c).
  */
 #include "base/alloc.h"
 #include "daemon/executor/events.h"
@@ -20,9 +21,8 @@
 struct tp_exec_hold {
     struct tp_exec_hold *next;
     cl_event native;
-    uint64_t
-        made; /* x->events_made when it was given up: it waits for none of later ones */
-    bool over; /* at the last look */
+    uint64_t made; /* x->events_made at its release: it waits for no later event */
+    bool over; /* at the last check */
 };
 
 static cl_int
@@ -37,7 +37,7 @@ status_of(struct tp_exec *x, cl_event native)
 }
 
 static void
-push(struct tp_exec *x, struct tp_exec_hold *hold)
+push_hold(struct tp_exec *x, struct tp_exec_hold *hold)
 {
     hold->next = atomic_load(&x->holds);
     while (!atomic_compare_exchange_weak(&x->holds, &hold->next, hold)) {
@@ -54,19 +54,18 @@ tp_exec_release_native(struct tp_exec *x, cl_event native)
         return;
     }
     hold = tp_zalloc(sizeof(*hold), "hold");
-    if (hold != NULL) { /* else the event stays until the process ends */
-        atomic_fetch_add(&x->object_count,
-                         1); /* the next object finds out if it is one too many */
+    if (hold != NULL) { /* without memory, the event leaks until the process ends */
+        atomic_fetch_add(&x->object_count, 1); /* the next object checks the limit */
         hold->native = native;
         hold->made = atomic_load(&x->events_made);
-        push(x, hold);
+        push_hold(x, hold);
         tp_exec_watchdog_arm(x->watchdog);
     }
 }
 
-/* The oldest of a list of events that has not ended; UINT64_MAX: there is none. done_lock */
+/* The oldest unfinished event of a list; UINT64_MAX: none. Under done_lock. */
 static uint64_t
-oldest_of(struct tp_list *events)
+find_oldest_in(struct tp_list *events)
 {
     tp_list_for_each(pos, events)
     {
@@ -79,9 +78,9 @@ oldest_of(struct tp_list *events)
     return UINT64_MAX;
 }
 
-/* The oldest event of the session that has not ended. */
+/* The oldest unfinished event of the session. */
 static uint64_t
-oldest(struct tp_exec *x)
+find_oldest(struct tp_exec *x)
 {
     uint64_t made = UINT64_MAX;
 
@@ -95,7 +94,7 @@ oldest(struct tp_exec *x)
     {
         struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
 
-        made = TP_MIN(made, oldest_of(&q->pending));
+        made = TP_MIN(made, find_oldest_in(&q->pending));
     }
     tp_mutex_unlock(&x->done_lock);
     return made;
@@ -105,7 +104,7 @@ bool
 tp_exec_sweep_holds(struct tp_exec *x)
 {
     struct tp_exec_hold *hold = atomic_exchange(&x->holds, NULL);
-    uint64_t first = hold != NULL ? oldest(x) : 0;
+    uint64_t first = hold != NULL ? find_oldest(x) : 0;
 
     while (hold != NULL) {
         struct tp_exec_hold *next = hold->next;
@@ -117,7 +116,7 @@ tp_exec_sweep_holds(struct tp_exec *x)
             tp_free(hold);
         } else {
             hold->over = over;
-            push(x, hold);
+            push_hold(x, hold);
         }
         hold = next;
     }

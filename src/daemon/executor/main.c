@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * telpher-executor: started by telpherd only. --probe asks the drivers for their devices
- * and writes the facts to standard output; --serve runs the session that comes on
- * descriptor 3.
+ * telpher-executor, which only telpherd starts. --probe queries the drivers for their
+ * devices and writes the facts to standard output. --serve runs the session that arrives
+ * on descriptor 3.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -31,7 +31,7 @@ enum {
     PATTERNS_MAX = 256,
 };
 
-#define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: what a wake-up costs */
+#define SPIN_FEW (20 * TP_CLOCK_US) /* with few processors: the cost of a wake-up */
 
 struct arguments {
     bool probe, serve, printed;
@@ -87,20 +87,20 @@ write_all(int fd, const uint8_t *data, size_t len)
 }
 
 static int
-probe(struct tp_exec *x, const struct arguments *a)
+run_probe(struct tp_exec *x, const struct arguments *a)
 {
     struct tp_error err = {0};
     struct tp_buf facts;
     int out = dup(STDOUT_FILENO), exit_status;
     telpher_status status;
 
-    /* what drivers print must not get between the facts */
+    /* output of drivers must not mix with the facts */
     (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     tp_buf_init(&facts, 0);
     status = load_drivers(x, a, &err);
     if (status == TELPHER_ERR_NOT_FOUND) {
         tp_warn("executor", "%s", tp_error_text(&err));
-        return EX_OK; /* no OpenCL is no devices */
+        return EX_OK; /* without OpenCL: an empty list */
     }
     if (status == TELPHER_OK) {
         status = tp_opencl_facts(&x->cl, &x->inventory, &facts);
@@ -141,7 +141,7 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     memcpy(x->session, msg.session, sizeof(x->session));
     (void)snprintf(ret_room, room_size, "%s", msg.text);
     status = tp_exec_adopt(&msg, rest, socket, &conn);
-    explicit_bzero(&msg.tls, sizeof(msg.tls)); /* foreign code will run here */
+    explicit_bzero(&msg.tls, sizeof(msg.tls)); /* drivers will run in this process */
     if (status != TELPHER_OK) {
         return EX_OSERR;
     }
@@ -153,7 +153,7 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
     return EX_OK;
 }
 
-/* Drivers and everything else a session needs. */
+/* Loads the drivers and creates the state of the session. */
 static telpher_status
 start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err)
 {
@@ -180,7 +180,7 @@ start_session(struct tp_exec *x, const struct arguments *a, struct tp_error *err
 }
 
 static int
-serve(struct tp_exec *x, const struct arguments *a)
+run_session(struct tp_exec *x, const struct arguments *a)
 {
     struct tp_error err = {0};
     struct tp_wire_started m;
@@ -276,9 +276,9 @@ take_option(struct arguments *a, int opt)
     }
 }
 
-/* The session must not outlive the daemon, nor leave a core with a client's data. */
+/* Ensures that the session does not outlive the daemon and dumps no client data. */
 static void
-confine(void)
+confine_process(void)
 {
     const struct rlimit none = {0, 0};
 
@@ -296,7 +296,7 @@ main(int argc, char **argv)
 
     tp_log_set_name("telpher-executor");
     /* NOLINTBEGIN(concurrency-mt-unsafe): getopt_long, while there is one thread */
-    confine();
+    confine_process();
     tp_daemon_limits_none(&a.limits);
     while (exit_status == EX_OK &&
            (opt = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -313,8 +313,8 @@ main(int argc, char **argv)
     }
     tp_trace_set_process_name("telpher-executor");
     tp_trace_start_env();
-    exit_status = a.probe ? probe(&x, &a) : serve(&x, &a);
+    exit_status = a.probe ? run_probe(&x, &a) : run_session(&x, &a);
     (void)tp_trace_stop(NULL);
-    /* drivers run threads that do not survive destructors: leave at once */
+    /* skip destructors: threads of drivers may still run and crash in them */
     _exit(exit_status);
 }

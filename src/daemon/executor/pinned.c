@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned memory. A driver of a discrete device copies from ordinary memory through staging
- * of its own, several times slower than its link (on an H200: 6 instead of 36 GB/s for
- * chunks). A buffer made over memory with CL_MEM_USE_HOST_PTR makes it fit for direct
- * copies, for as long as that buffer lives; nothing else is ever done with the buffer.
- * What content passes through is pinned so, once for each context: the slabs of staging,
- * and memory that the client shares. Memory that cannot be pinned is merely slower.
+ * Pins host memory for discrete devices. The driver of a discrete device copies pageable
+ * memory through its own staging, several times slower than its link (on an H200: 6
+ * instead of 36 GB/s for chunks). A buffer created with CL_MEM_USE_HOST_PTR pins its memory
+ * for direct copies while the buffer lives; the buffer has no other use. The executor pins,
+ * once per context, the slabs of staging and the memory that the client shares. Memory that
+ * cannot be pinned is merely slower.
  *
- * A pin ends with its context or with the region that it covers, by different threads. So
- * each holds its region mapped: whoever comes last unmaps it.
+ * A pin ends with its context or with its region, on different threads. So each pin holds a
+ * reference to the mapping, and the last one unmaps the region.
  */
 #include "daemon/executor/pinned.h"
 
@@ -18,13 +18,13 @@
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/transfer/shared_memory.h"
 
-/* Pinned memory cannot be swapped, and a file without content gets pages by it. */
+/* Pinned memory cannot be swapped, and pinning allocates all pages of a sparse file. */
 #define SHARED_MAX (UINT64_C(1) << 30) /* [bytes] of the client's memory */
 
 /** One piece of memory, pinned for one context. */
 struct pin {
     struct tp_list link; /* pins->all; pins->lock */
-    const struct tp_exec_context *context; /* compared only */
+    const struct tp_exec_context *context; /* for comparison only, not held */
     struct tp_exec_region *region; /* held mapped; NULL: a slab */
     uint64_t size;
     cl_mem native;
@@ -40,7 +40,7 @@ tp_exec_pins_init(struct tp_exec *x)
     x->pins.shared.max = SHARED_MAX;
 }
 
-/* True if some device of a context has memory of its own. */
+/* True if a device of the context is discrete. */
 static bool
 is_discrete(const struct tp_exec_context *c)
 {
@@ -58,8 +58,8 @@ is_discrete(const struct tp_exec_context *c)
 }
 
 static bool
-pin(struct tp_exec_context *c, void *memory, uint64_t size,
-    struct tp_exec_region *region)
+pin_memory(struct tp_exec_context *c, void *memory, uint64_t size,
+           struct tp_exec_region *region)
 {
     struct tp_exec *x = c->obj.x;
     struct pin *p = tp_zalloc(sizeof(*p), "pin");
@@ -87,7 +87,7 @@ pin(struct tp_exec_context *c, void *memory, uint64_t size,
     return true;
 }
 
-/* Memory of the client is pinned as far as there is room for it. */
+/* Pins a region of the client if SHARED_MAX allows it. */
 static void
 pin_shared(struct tp_exec_context *c, struct tp_exec_region *r)
 {
@@ -95,7 +95,7 @@ pin_shared(struct tp_exec_context *c, struct tp_exec_region *r)
     uint64_t size;
     void *memory = tp_exec_region_memory(r, &size);
 
-    if (tp_budget_take(budget, size) && !pin(c, memory, size, r)) {
+    if (tp_budget_take(budget, size) && !pin_memory(c, memory, size, r)) {
         tp_budget_give(budget, size);
     }
 }
@@ -106,7 +106,7 @@ pin_slab(void *arg, struct tp_host_staging *staging)
     size_t size;
     void *slab = tp_host_staging_slab(staging, &size);
 
-    (void)pin(arg, slab, size, NULL);
+    (void)pin_memory(arg, slab, size, NULL);
 }
 
 void
@@ -144,7 +144,7 @@ tp_exec_pin_region(struct tp_exec *x, struct tp_exec_region *r)
 }
 
 static void
-unpin(struct tp_exec *x, struct pin *p)
+unpin_memory(struct tp_exec *x, struct pin *p)
 {
     (void)x->cl.ReleaseMemObject(p->native);
     if (p->region != NULL) {
@@ -154,10 +154,10 @@ unpin(struct tp_exec *x, struct pin *p)
     tp_free(p);
 }
 
-/* Ends the pins of a context, or of a region; the other is NULL. */
+/* Unpins all memory of a context, or of a region; the other is NULL. */
 static void
-unpin_all(struct tp_exec *x, const struct tp_exec_context *c,
-          const struct tp_exec_region *r)
+unpin_matching(struct tp_exec *x, const struct tp_exec_context *c,
+               const struct tp_exec_region *r)
 {
     struct tp_list over, *link;
 
@@ -174,18 +174,18 @@ unpin_all(struct tp_exec *x, const struct tp_exec_context *c,
     }
     tp_mutex_unlock(&x->pins.lock);
     while ((link = tp_list_pop_front(&over)) != NULL) {
-        unpin(x, tp_list_entry(link, struct pin, link));
+        unpin_memory(x, tp_list_entry(link, struct pin, link));
     }
 }
 
 void
 tp_exec_unpin_context(struct tp_exec_context *c)
 {
-    unpin_all(c->obj.x, c, NULL);
+    unpin_matching(c->obj.x, c, NULL);
 }
 
 void
 tp_exec_unpin_region(struct tp_exec *x, const struct tp_exec_region *r)
 {
-    unpin_all(x, NULL, r);
+    unpin_matching(x, NULL, r);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kernels print. Drivers write it to standard output, so that is a pipe here. A
- * thread empties it, and every completion empties it first, so that PRINTF comes before
- * the DONE of the kernel that printed. Completions do not look while no program is known
- * to print: a look is a system call between the end of a command and its DONE.
+ * Forwards the output of printf in kernels. Drivers write it to standard output, which the
+ * executor replaces by a pipe. A thread reads the pipe, and every completion reads it
+ * first, so that PRINTF is sent before the DONE of the kernel that printed. Completions
+ * skip the read while no program can print: it costs a system call before each DONE.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ struct tp_exec_printf {
     struct tp_exec *x;
     int fd; /* reading end */
     _Atomic bool expected; /* some program may print; never reset */
-    struct tp_mutex lock; /* order of what was read and put; the buffer */
+    struct tp_mutex lock; /* keeps the order of read and append; guards the buffer */
     char buf[READ_BYTES];
 };
 
@@ -40,7 +40,7 @@ drain_some(struct tp_exec_printf *p)
     return got > 0;
 }
 
-/* True for a text that has the name, or may put it together. */
+/* True if the text contains "printf", or may build the name by token pasting. */
 static bool
 may_print(const void *text, size_t len)
 {
@@ -110,6 +110,6 @@ tp_exec_printf_create(struct tp_exec *x, struct tp_exec_printf **ret)
     p->fd = fds[0];
     tp_mutex_init(&p->lock);
     *ret = p;
-    /* without the thread a kernel that prints much would fill the pipe and stand */
+    /* without the thread, a kernel that prints much would fill the pipe and block */
     return tp_thread_create(&thread, "printf", drain_loop, p);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader: receives frames, hands them to what deals with them, and between two looks
- * at the socket makes the driver start what was enqueued.
+ * The reader thread: receives frames, calls their handlers, and flushes the driver's queues
+ * after each batch of frames.
  */
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
@@ -44,7 +44,7 @@ tp_exec_wake(struct tp_exec *x)
 void
 tp_exec_flush(struct tp_exec *x)
 {
-    /* what the socket does not take now is the reader's, which polls for it */
+    /* the reader polls for the rest that the socket does not take now */
     if (tp_stream_flush(x->stream) != TELPHER_OK) {
         tp_exec_wake(x);
     }
@@ -138,7 +138,8 @@ tp_exec_on_abort(struct tp_exec *x, const struct tp_wire_abort *m)
     }
 
 static telpher_status
-dispatch(struct tp_exec *x, uint16_t type, const uint8_t *body, const uint8_t *end)
+dispatch_frame(struct tp_exec *x, uint16_t type, const uint8_t *body,
+               const uint8_t *end)
 {
     switch (type) {
         TP_EXEC_MESSAGES(HANDLE)
@@ -155,11 +156,12 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     struct tp_exec *x = arg;
     telpher_status status;
 
-    if (type != TP_WIRE_RELEASE) { /* which comes behind what is waited for */
+    if (type !=
+        TP_WIRE_RELEASE) { /* RELEASE comes after the commands that are waited for */
         tp_opencl_watch_leave();
     }
     tp_exec_watchdog_enter(x);
-    status = dispatch(x, type, body, end);
+    status = dispatch_frame(x, type, body, end);
     tp_exec_watchdog_leave(x);
     if (status == TELPHER_ERR_PROTO) {
         const struct tp_wire_message *row = tp_wire_message(type);
@@ -209,7 +211,7 @@ add_bulk(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest, i
     }
 }
 
-/* @return false when the broker has gone */
+/* Reads a message of the broker. @return false when the broker has ended */
 static bool
 read_control(struct tp_exec *x)
 {
@@ -231,7 +233,7 @@ read_control(struct tp_exec *x)
 
 /* ---- the loop ---- */
 
-/* Spins a little, then sleeps until something is to be done. @return false: broker gone */
+/* Spins briefly, then sleeps until there is work. @return false: the broker has ended */
 static bool
 wait_for_work(struct tp_exec *x)
 {
@@ -259,7 +261,7 @@ wait_for_work(struct tp_exec *x)
     return fds[1].revents == 0 || read_control(x);
 }
 
-/* Receives for a moment without sleeping, and looks for ends of commands meanwhile. */
+/* Receives without sleeping for the spin time, and polls for completions meanwhile. */
 static telpher_status
 receive_spinning(struct tp_exec *x)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session has before its first message, and what transfers tell it. */
+/* Creates the state of a session and handles the callbacks of its transfers. */
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -16,7 +16,7 @@ enum {
 #define LOST_GRACE (200 * TP_CLOCK_MS)
 
 static void
-piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
+send_piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
 {
     struct tp_wire_piece_done m = {.transfer = transfer, .offset = offset, .len = len};
 
@@ -25,14 +25,14 @@ piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
 }
 
 static void
-release(void *arg, void *hold)
+release_region(void *arg, void *hold)
 {
     (void)arg;
     tp_exec_region_unref(hold);
 }
 
 static void
-credit(void *arg, uint64_t transfer, uint64_t limit)
+send_credit(void *arg, uint64_t transfer, uint64_t limit)
 {
     struct tp_wire_credit m = {.transfer = transfer, .limit = limit};
 
@@ -41,14 +41,14 @@ credit(void *arg, uint64_t transfer, uint64_t limit)
 }
 
 static void
-lost(void *arg, telpher_status status)
+handle_stream_loss(void *arg, telpher_status status)
 {
     struct tp_exec *x = arg;
 
     if (status == TELPHER_ERR_PROTO) {
         tp_exec_die(x, status, "the client broke the protocol on a bulk stream");
     }
-    /* the client itself may be gone, which the reader is about to see */
+    /* the client may have disconnected, which the reader sees next */
     tp_clock_sleep(LOST_GRACE);
     if (tp_stream_status(x->stream) == TELPHER_OK) {
         tp_exec_die(x, status, "a bulk stream was lost while content was under way");
@@ -56,34 +56,34 @@ lost(void *arg, telpher_status status)
 }
 
 static void
-watch(void *arg, bool begins)
+adopt_watch(void *arg, bool begins)
 {
     (void)arg;
     tp_opencl_watch_adopt(begins);
 }
 
 static bool
-idle(void *arg)
+poll_watch(void *arg)
 {
     (void)arg;
     return tp_opencl_watch_look();
 }
 
 static void
-leave(void *arg)
+leave_watch(void *arg)
 {
     (void)arg;
     tp_opencl_watch_leave();
 }
 
-static const struct tp_exec_transfers_handler transfers_handler = {.piece_done =
-                                                                       piece_done,
-                                                                   .release = release,
-                                                                   .credit = credit,
-                                                                   .watch = watch,
-                                                                   .idle = idle,
-                                                                   .leave = leave,
-                                                                   .lost = lost};
+static const struct tp_exec_transfers_handler transfers_handler = {
+    .piece_done = send_piece_done,
+    .release = release_region,
+    .credit = send_credit,
+    .watch = adopt_watch,
+    .idle = poll_watch,
+    .leave = leave_watch,
+    .lost = handle_stream_loss};
 
 telpher_status
 tp_exec_prepare(struct tp_exec *x)

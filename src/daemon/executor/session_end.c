@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a session whose client has gone: what it built is written if nothing of it
- * runs any more, and everything is released if it ended well. A kernel that runs ends with
- * the process. A driver that hangs, in a call of another thread or in ours, is not waited
- * for: then an alarm ends the process.
+ * Ends a session after the client has disconnected. It writes builds to the cache if the
+ * session is idle, and releases all objects after an orderly end. A running kernel ends
+ * with the process. An alarm ends the process if a driver call hangs on any thread.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,10 +13,10 @@
 #include "daemon/executor/program/build_cache.h"
 
 #define IDLE_TIME                                                                      \
-    (1 * TP_CLOCK_S) /* for what is under way, if there is something to write */
+    (1 * TP_CLOCK_S) /* wait for commands in progress, if there are builds to write */
 #define LOOK_EVERY (2 * TP_CLOCK_MS)
 
-enum { END_TIME_S = 10 }; /* for the driver to let go of everything */
+enum { END_TIME_S = 10 }; /* limit for the release of all objects */
 
 void
 tp_exec_queue_track(struct tp_exec_queue *q)
@@ -79,7 +78,7 @@ is_busy(struct tp_exec *x)
     return busy;
 }
 
-/* Waits a little for what is under way. @return true if nothing is, nor can start */
+/* Waits briefly for commands in progress. @return true if there are none, nor new ones */
 static bool
 becomes_idle(struct tp_exec *x)
 {
@@ -103,9 +102,9 @@ tp_exec_end_session(struct tp_exec *x)
     x->ending = true;
     (void)alarm(END_TIME_S);
     tp_exec_transfers_end_streams(x->transfers);
-    (void)shutdown(tp_stream_fd(x->stream), SHUT_RDWR); /* it may take a while */
+    (void)shutdown(tp_stream_fd(x->stream), SHUT_RDWR); /* cleanup may take a while */
     write = tp_exec_cache_has_notes(x) && becomes_idle(x);
-    /* no device memory is held while entries are written */
+    /* release device memory before the slow writing of entries */
     if (write || (x->ended && !is_busy(x))) {
         tp_exec_release_all(x);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User events: those of the client, and those that stand for moves (large_transfer.c). Who has
- * not been set is in a list: it may still fail, and what waits for it with it
- * (held_events.c).
+ * Handles user events: those of the client, and those of moves (large_transfer.c). A list
+ * holds the ones that are not set, because they and the commands that wait for them may
+ * still fail (held_events.c).
  */
 #include "base/trace/log.h"
 #include "daemon/executor/events.h"
@@ -38,7 +38,7 @@ tp_exec_user_event_close(struct tp_exec_event *ev)
     }
 }
 
-/* Nobody can set it any more. */
+/* After its release the client can no longer set the event. */
 void
 tp_exec_event_let_go(struct tp_exec_object *o)
 {
@@ -76,7 +76,7 @@ tp_exec_on_user_event_create(struct tp_exec *x,
     return TELPHER_OK;
 }
 
-/* A user event has failed, and with it all that waits for it. */
+/* Handles the failure of a user event, which fails all commands that wait for it. */
 static void
 user_event_failed(struct tp_exec_event *ev, cl_int status)
 {

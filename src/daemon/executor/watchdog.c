@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watchdog looks after commands under way, once a second; it sleeps while there are
- * none. It tells of failures that the driver has not called back for, and with a time
- * limit (--kernel-timeout) ends the session when its driver makes no progress.
+ * The watchdog checks commands in progress once a second and sleeps while there are none.
+ * It reports failures without a driver callback. With a time limit (--kernel-timeout) it
+ * ends the session when the driver makes no progress.
  *
- * A command stands still when it has been running for longer than the limit, or when it
- * waits for nothing but the device and nothing at all has completed for that long. A
- * command that waits for events may wait as long as it likes.
+ * A command is stuck when it has been running for longer than the limit, or when it waits
+ * only for the device and no command at all has completed for that long. A command that
+ * waits for events is never stuck.
  *
- * A build that takes longer than its limit (--build-timeout) ends the session, too: no
- * driver can be made to stop one. Content that was announced and does not come is given up
- * (--transfer-timeout).
+ * A build that exceeds its limit (--build-timeout) also ends the session, because no driver
+ * can cancel one. A transfer whose content does not arrive fails (--transfer-timeout).
  *
- * While the driver holds the reader in a call, nobody sees that the client goes: then the
- * watchdog looks, with and without a limit.
+ * While the reader is inside a driver call, it cannot see a disconnect of the client. The
+ * watchdog then checks the socket, with and without a limit.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -25,7 +24,7 @@
 #include "daemon/executor/objects/objects.h"
 
 #define TICK (1 * TP_CLOCK_S)
-#define GONE_TIME (3 * TP_CLOCK_S) /* for a call that nobody waits for any more */
+#define GONE_TIME (3 * TP_CLOCK_S) /* limit for a driver call after a disconnect */
 
 struct tp_exec_watchdog {
     struct tp_exec *x;
@@ -33,16 +32,16 @@ struct tp_exec_watchdog {
     struct tp_mutex lock;
     struct tp_cond wake;
     _Atomic bool armed; /* changed under lock */
-    uint64_t progress_seen; /* from here on the watchdog's own */
+    uint64_t progress_seen; /* this and the following: watchdog only */
     tp_ns progress_time;
     _Atomic tp_ns builds[TP_EXEC_POOL_THREADS]; /* start of each; 0 = none */
-    uint64_t call_seen; /* the last value of calls, and since when */
+    uint64_t call_seen; /* last value of calls, and the time of its change */
     tp_ns call_time;
 };
 
-/* The oldest command of a queue that is not complete. Under done_lock. */
+/* The oldest incomplete command of a queue. Under done_lock. */
 static struct tp_exec_event *
-oldest(struct tp_exec_queue *q, cl_int *ret_status)
+find_oldest(struct tp_exec_queue *q, cl_int *ret_status)
 {
     tp_list_for_each(pos, &q->pending)
     {
@@ -57,13 +56,12 @@ oldest(struct tp_exec_queue *q, cl_int *ret_status)
     return NULL;
 }
 
-/* True if this command stands still. */
+/* True if this command is stuck. */
 static bool
-stands_still(struct tp_exec_watchdog *w, struct tp_exec_event *ev, cl_int status,
-             tp_ns now)
+is_stuck(struct tp_exec_watchdog *w, struct tp_exec_event *ev, cl_int status, tp_ns now)
 {
     if (w->timeout == 0 || ev->is_move) {
-        return false; /* no limit, or the client's pace */
+        return false; /* no limit, or it waits for the client */
     }
     if (status == CL_RUNNING) {
         if (ev->seen_running == 0) {
@@ -75,9 +73,9 @@ stands_still(struct tp_exec_watchdog *w, struct tp_exec_event *ev, cl_int status
            tp_clock_between(w->progress_time, now) >= w->timeout;
 }
 
-/* Looks at all queues. @return the call that stands still, or NULL */
+/* Checks all queues. @return the call that is stuck, or NULL */
 static const char *
-look_at_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
+check_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
 {
     struct tp_exec *x = w->x;
     const char *call = NULL;
@@ -88,11 +86,11 @@ look_at_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
     {
         struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
         cl_int status;
-        struct tp_exec_event *ev = oldest(q, &status);
+        struct tp_exec_event *ev = find_oldest(q, &status);
 
         if (ev != NULL) {
             *ret_work = true;
-            if (stands_still(w, ev, status, now)) {
+            if (is_stuck(w, ev, status, now)) {
                 call = ev->call;
             }
         }
@@ -102,7 +100,8 @@ look_at_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
 }
 
 static _Noreturn void
-give_up(struct tp_exec_watchdog *w, const char *what, tp_ns limit, const char *option)
+end_session(struct tp_exec_watchdog *w, const char *what, tp_ns limit,
+            const char *option)
 {
     char text[160];
 
@@ -112,17 +111,16 @@ give_up(struct tp_exec_watchdog *w, const char *what, tp_ns limit, const char *o
 }
 
 static bool
-client_is_gone(struct tp_exec *x)
+has_client_disconnected(struct tp_exec *x)
 {
     struct pollfd p = {.fd = tp_stream_fd(x->stream), .events = POLLRDHUP};
 
     return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/* Looks at the call into the driver that the reader has not come back from. @return true
- * if there is one */
+/* Checks the driver call that the reader is in. @return true if there is one */
 static bool
-look_at_call(struct tp_exec_watchdog *w, tp_ns now)
+check_call(struct tp_exec_watchdog *w, tp_ns now)
 {
     uint64_t call = atomic_load(&w->x->calls);
     tp_ns took;
@@ -136,18 +134,18 @@ look_at_call(struct tp_exec_watchdog *w, tp_ns now)
     }
     took = tp_clock_between(w->call_time, now);
     if (w->timeout != 0 && took >= w->timeout) {
-        give_up(w, "a call into the driver", w->timeout, "--kernel-timeout");
+        end_session(w, "a call into the driver", w->timeout, "--kernel-timeout");
     }
-    if (took >= GONE_TIME && client_is_gone(w->x)) {
+    if (took >= GONE_TIME && has_client_disconnected(w->x)) {
         tp_exec_die(w->x, TELPHER_ERR_PEER_LOST,
                     "the client has gone while a call into the driver hangs");
     }
     return true;
 }
 
-/* @return true if some thread builds */
+/* Checks the builds against their limit. @return true if a thread builds */
 static bool
-look_at_builds(struct tp_exec_watchdog *w, tp_ns now)
+check_builds(struct tp_exec_watchdog *w, tp_ns now)
 {
     tp_ns limit = w->x->limits.build_timeout_ns;
     bool any = false;
@@ -157,17 +155,17 @@ look_at_builds(struct tp_exec_watchdog *w, tp_ns now)
 
         any = any || start != 0;
         if (limit != 0 && start != 0 && tp_clock_between(start, now) >= limit) {
-            give_up(w, "a build", limit, "--build-timeout");
+            end_session(w, "a build", limit, "--build-timeout");
         }
     }
     return any;
 }
 
-/* @return true if content is under way */
+/* Fails transfers whose content does not arrive. @return true if a transfer is active */
 static bool
-look_at_transfers(struct tp_exec_watchdog *w, tp_ns now)
+check_transfers(struct tp_exec_watchdog *w, tp_ns now)
 {
-    enum { GIVEN_UP_MAX = 1024 }; /* each holds a little memory */
+    enum { GIVEN_UP_MAX = 1024 }; /* expired transfers: each holds a little memory */
     tp_ns limit = w->x->limits.transfer_timeout_ns;
 
     if (tp_exec_transfers_active(w->x->transfers) == 0) {
@@ -182,9 +180,9 @@ look_at_transfers(struct tp_exec_watchdog *w, tp_ns now)
     return true;
 }
 
-/* One look. @return true if there is work to look after */
+/* Runs all checks once. @return true if there is work to watch */
 static bool
-look(struct tp_exec_watchdog *w)
+run_checks(struct tp_exec_watchdog *w)
 {
     struct tp_exec *x = w->x;
     tp_ns now = tp_clock_ns();
@@ -197,20 +195,20 @@ look(struct tp_exec_watchdog *w)
         w->progress_time = now;
     }
     tp_exec_sweep_failures(x);
-    in_call = look_at_call(w, now);
-    call = look_at_queues(w, now, &work);
+    in_call = check_call(w, now);
+    call = check_queues(w, now, &work);
     if (call != NULL) {
-        give_up(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call,
-                w->timeout, "--kernel-timeout");
+        end_session(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call,
+                    w->timeout, "--kernel-timeout");
     }
-    building = look_at_builds(w, now);
-    coming = look_at_transfers(w, now);
+    building = check_builds(w, now);
+    coming = check_transfers(w, now);
     held = tp_exec_sweep_holds(x);
     return work || in_call || building || coming || held;
 }
 
 static void *
-watch(void *arg)
+watchdog_loop(void *arg)
 {
     struct tp_exec_watchdog *w = arg;
 
@@ -223,8 +221,8 @@ watch(void *arg)
         w->progress_time = 0;
         do {
             tp_clock_sleep(TICK);
-            w->armed = false; /* work that comes during the look arms it again */
-        } while (look(w));
+            w->armed = false; /* work submitted during the checks arms it again */
+        } while (run_checks(w));
     }
     return NULL;
 }
@@ -244,7 +242,7 @@ tp_exec_watchdog_create(struct tp_exec *x, struct tp_exec_watchdog **ret)
     tp_mutex_init(&w->lock);
     tp_cond_init(&w->wake);
     *ret = w;
-    return tp_thread_create(&thread, "watchdog", watch, w);
+    return tp_thread_create(&thread, "watchdog", watchdog_loop, w);
 }
 
 void
@@ -264,7 +262,7 @@ tp_exec_watchdog_build_begin(struct tp_exec_watchdog *w)
 {
     size_t i = 0;
 
-    /* there are as many slots as threads that build, so one is free */
+    /* there are as many slots as build threads, so one is free */
     for (tp_ns none = 0;
          !atomic_compare_exchange_strong(&w->builds[i], &none, tp_clock_ns());
          none = 0) {
@@ -283,8 +281,8 @@ tp_exec_watchdog_build_end(struct tp_exec_watchdog *w, size_t build)
 void
 tp_exec_watchdog_enter(struct tp_exec *x)
 {
-    /* Sequentially consistent, as is the watchdog's pair: who disarms after our look at
-     * `armed` sees the call. */
+    /* Sequentially consistent, as are the watchdog's accesses: a watchdog that disarms
+     * after our read of `armed` sees the call. */
     atomic_store(&x->calls, atomic_load_explicit(&x->calls, memory_order_relaxed) + 1);
     tp_exec_watchdog_arm(x->watchdog);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command buffer, of command_buffer.c and command_buffer_record.c. */
+/* A command buffer: the driver's, and the objects that it keeps alive. */
 #ifndef TELPHER_DAEMON_EXECUTOR_COMMANDS_COMMAND_BUFFER_H
 #define TELPHER_DAEMON_EXECUTOR_COMMANDS_COMMAND_BUFFER_H
 
@@ -14,8 +14,8 @@ struct tp_exec_commands {
     struct tp_buf points; /**< cl_sync_point_khr of each command */
     struct tp_buf mems; /**< cl_mem, retained */
     struct tp_buf objects; /**< struct tp_exec_object *: samplers */
-    struct tp_buf kernels; /**< cl_kernel: clones of our own, or retained objects */
-    uint32_t count; /**< of commands; each counts as an object of the session */
+    struct tp_buf kernels; /**< cl_kernel: our clones, or retained objects */
+    uint32_t count; /**< commands; each counts as an object of the session */
 };
 
 #endif

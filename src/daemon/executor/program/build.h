@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A build, compilation or link on its way through the pool. */
+/* A build, compilation or link that runs on the pool, and the helpers that it needs. */
 #ifndef TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_H
 #define TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_H
 
@@ -11,10 +11,10 @@ enum tp_exec_build_kind {
     TP_EXEC_BUILD,
     TP_EXEC_COMPILE,
     TP_EXEC_LINK,
-    TP_EXEC_MAKE_BUILT_IN, /**< of kernels that the driver brings along */
+    TP_EXEC_MAKE_BUILT_IN, /**< program of the driver's built-in kernels */
 };
 
-/** What a message asks for. */
+/** Parameters of a build, from its message. */
 struct tp_exec_build_params {
     enum tp_exec_build_kind kind;
     uint64_t request, program;
@@ -25,7 +25,7 @@ struct tp_exec_build_params {
 };
 
 struct tp_exec_build {
-    struct tp_list link; /**< program->builds while its content is awaited */
+    struct tp_list link; /**< program->builds while it waits for content */
     enum tp_exec_build_kind kind;
     struct tp_exec_program *program;
     uint64_t request;
@@ -35,62 +35,63 @@ struct tp_exec_build {
     char *options; /**< as the client gave them */
     char *names; /**< of built-in kernels, or NULL */
     size_t spec_count;
-    struct tp_exec_spec *specs; /**< the program's when the build was asked for */
-    uint8_t *files; /**< records of what it includes, taken when it runs; or NULL */
+    struct tp_exec_spec *specs; /**< of the program at the time of the request */
+    uint8_t *files; /**< records of the files it includes, set when it runs; or NULL */
     uint64_t files_len;
     cl_uint input_count;
-    struct tp_exec_program **inputs; /**< read-held until it is over */
+    struct tp_exec_program **inputs; /**< held as readers until the end of the build */
     bool has_key; /**< it can be cached */
     uint8_t key[TP_SHA256_BYTES];
-    bool cached; /**< it came from there */
-    uint64_t generation; /**< the program's, with this build */
+    bool cached; /**< its result came from the cache */
+    uint64_t generation; /**< generation of the program with this build */
 };
 
-/** Makes a build of what a message says. @return 0 or the CL error */
+/** Creates a build from the parameters of a message. @return 0 or the CL error */
 int32_t tp_exec_build_new(struct tp_exec_program *p,
                           const struct tp_exec_build_params *params,
                           struct tp_exec_build **ret_build);
 void tp_exec_build_free(struct tp_exec_build *build);
-/** What the driver is told: the client's options and ours. @return NULL: no memory */
+/** Makes the options for the driver: ours, then the client's. @return NULL: no memory */
 char *tp_exec_build_options(const struct tp_exec_build *build);
 
 /**
- * Sends content that is too large for a frame as a transfer of ours.
+ * Sends content that is too large for a frame as a transfer started by the server.
  * @param content taken (tp_free)
  */
 telpher_status tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content,
                                     uint64_t size);
 
-/** Appends all facts of a program; of its kernels if it is @p executable. @return OK,
- *  NO_MEMORY, LIMIT */
+/** Appends all facts of a program, and those of its kernels if it is @p executable.
+ *  @return OK, NO_MEMORY, LIMIT */
 telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool executable,
                                      struct tp_buf *facts);
-/** Appends name and argument facts of all kernels: what binaries carry along. */
+/** Appends names and argument facts of all kernels, which are stored with binaries. */
 telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *facts);
 
 /* ---- il.c ---- */
 
-/** Makes the native program of SPIR-V. @return 0 or the CL error */
+/** Creates the native program from SPIR-V. @return 0 or the CL error */
 int32_t tp_exec_il_create(const struct tp_exec_program *p, cl_program *ret_native);
-/** Gives the native program the constants of a build. @return 0 or the CL error */
+/** Sets the specialization constants of a build. @return 0 or the CL error */
 int32_t tp_exec_il_specialize(const struct tp_exec_build *build);
 
 /* ---- source.c ---- */
 
-/** Gives a build of source or IL the native program it needs. @return 0 or the CL error */
+/** Prepares the native program for a build of source or IL. @return 0 or the CL error */
 int32_t tp_exec_text_prepare(struct tp_exec_build *build);
-/** Puts a program of binaries in its place, taken, as built for all devices. */
+/** Replaces it by a program created from binaries, built for all devices. @p native is
+ *  taken. */
 bool tp_exec_text_replace(struct tp_exec_build *build, cl_program native);
 /**
- * Keeps the binaries of such a program, by build->devices: drivers give none of an object
- * or library that they only loaded. @return false: no memory
+ * Keeps the binaries of such a program, in the order of build->devices: drivers return no
+ * binary of an object or library that was itself loaded from one. @return false: no memory
  */
 bool tp_exec_text_keep(struct tp_exec_build *build, const size_t *sizes,
                        const uint8_t *const *binaries);
-/** @return what was kept for a device, or NULL */
+/** @return the binary kept for a device, or NULL */
 const uint8_t *tp_exec_text_kept(const struct tp_exec_program *p, cl_device_id device,
                                  size_t *ret_size);
-/** A build is over: notes for which devices the native program has something. */
+/** Records after a build for which devices the native program is built. */
 void tp_exec_text_built(struct tp_exec_build *build);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor's side of the build cache: what a build is made of becomes a key, and what
- * it made an entry, written when the session ends. docs/decisions/0009 says who shares what.
+ * The executor's side of the build cache: hashes the inputs of a build into a key, and
+ * writes its result as an entry when the session ends. docs/decisions/0009 defines which
+ * users share entries.
  */
 #ifndef TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_CACHE_H
 #define TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_CACHE_H
@@ -12,42 +13,42 @@
 
 struct tp_exec_cache;
 
-/** What a session is told of its cache. */
+/** Settings of the cache of a session. */
 struct tp_exec_cache_params {
     const char *folder; /**< of the server; NULL or "" = no cache */
-    const char *room; /**< folder in there, shared by the sessions of one client user */
-    uint64_t size_max; /**< [bytes] of that */
+    const char *room; /**< subfolder, shared by the sessions of one client user */
+    uint64_t size_max; /**< [bytes] of the subfolder */
 };
 
-/** Opens it and looks at the drivers, after they were loaded. @return NULL: builds go on
- *  without */
+/** Opens the cache and identifies the drivers, which must be loaded. @return NULL: builds
+ *  run without a cache */
 struct tp_exec_cache *tp_exec_cache_create(struct tp_exec *x,
                                            const struct tp_exec_cache_params *params);
 /**
- * Takes the key of a build into build->key if it can be cached: it is of source or of
- * programs that have keys, and for all devices of the context.
+ * Computes build->key if the build can be cached: its input is source or programs that
+ * have keys, and it is for all devices of the context.
  */
 void tp_exec_cache_take_key(struct tp_exec_build *build);
 /**
- * Puts what was built before in the place of a build: native program and facts.
- * @return true; false: it must be built
+ * Loads the result of a build from the cache: native program and facts.
+ * @return false: not in the cache, must be built
  */
 bool tp_exec_cache_load(struct tp_exec_build *build, const char *options,
                         struct tp_buf *facts);
 /**
- * Notes a build that succeeded, for the end of the session; the program is held until then,
- * unless that is more than the cache may hold. Any thread.
+ * Records a successful build for the end of the session. Holds its program until then, as
+ * long as that stays within the bounds of the cache. Any thread.
  */
 void tp_exec_cache_note(struct tp_exec_build *build, const struct tp_buf *facts);
-/** The client has let go of a program or a context: perhaps too much is held now. */
+/** Enforces the bounds after the client has released a program or a context. */
 void tp_exec_cache_let_go(struct tp_exec_object *o);
-/** Lets go of what only the cache holds. Reader only. @return false: there is nothing */
+/** Releases the programs that only the cache holds. Reader only. @return false: none */
 bool tp_exec_cache_give_way(struct tp_exec *x);
-/** True if there is something to write. */
+/** True if there are builds to write. */
 bool tp_exec_cache_has_notes(struct tp_exec *x);
 /**
- * Writes what was noted, at the end of a session of which nothing is under way any more;
- * for at most half a minute, then, if a driver hangs, an alarm ends the process.
+ * Writes the recorded builds at the end of an idle session. Takes at most half a minute; if
+ * a driver hangs, an alarm ends the process.
  */
 void tp_exec_cache_write(struct tp_exec *x);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of the client that a build includes. They never get a name on the server: each is
- * memory behind a descriptor, which goes with the process whatever happens to it.
+ * Include files that the client sends for a build. Each is an anonymous memory file
+ * (memfd) without a name on the server, so that it always ends with the process.
  */
 #ifndef TELPHER_DAEMON_EXECUTOR_PROGRAM_FILES_H
 #define TELPHER_DAEMON_EXECUTOR_PROGRAM_FILES_H
@@ -14,9 +14,9 @@
 struct tp_exec_files;
 
 /**
- * Makes the files of proper records (wire/files.h).
- * @param ret_files gives them; to be kept until the program they belong to is freed, since
- *                  a driver may look at them late
+ * Creates the files from valid records (wire/files.h).
+ * @param ret_files gives the files; keep them until their program is freed, since a driver
+ *                  may read them late
  * @return 0, CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES (no descriptor left)
  */
 int32_t tp_exec_files_open(const uint8_t *records, uint64_t len,
@@ -24,16 +24,16 @@ int32_t tp_exec_files_open(const uint8_t *records, uint64_t len,
 /** NULL is fine. */
 void tp_exec_files_close(struct tp_exec_files *files);
 /**
- * Appends a source whose include directives name what was sent, and nothing else of this
- * machine but what a driver may have in folders of its own.
- * @param files   NULL: none was sent
- * @param records what they were made of; the first is the source's
+ * Appends a source whose include directives are rewritten to the files of the client. The
+ * source then reaches no other file of this machine, except in the driver's own folders.
+ * @param files   NULL: the client sent none
+ * @param records records of the files; the first one belongs to the source
  * @return 0 or CL_OUT_OF_HOST_MEMORY
  */
 int32_t tp_exec_files_text(const struct tp_exec_files *files, const uint8_t *records,
                            uint64_t len, const char *text, uint64_t text_len,
                            struct tp_buf *out);
-/** True if options name files or folders, which would be this machine's. */
+/** True if options name files or folders, which would be those of this machine. */
 bool tp_exec_options_name_files(const char *options);
 
 #endif

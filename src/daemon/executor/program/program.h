@@ -13,7 +13,7 @@
 struct tp_exec_build;
 struct tp_exec_text;
 
-/** Where a program comes from. */
+/** Origin of a program. */
 enum tp_exec_origin {
     TP_EXEC_FROM_SOURCE,
     TP_EXEC_FROM_IL,
@@ -32,25 +32,26 @@ struct tp_exec_program {
     struct tp_exec_object obj;
     struct tp_exec_context *context;
     enum tp_exec_origin origin;
-    char *text; /**< source or IL; fixed once it is there */
+    char *text; /**< source or IL; constant once set */
     uint64_t text_len; /**< [bytes] */
-    cl_program native; /**< from source or IL: made by the first build */
+    cl_program native; /**< from source or IL: created by the first build */
     bool building; /**< done_lock */
-    unsigned waiting; /**< contents of it that are still coming; done_lock */
+    unsigned waiting; /**< transfers of its content in progress; done_lock */
     unsigned readers; /**< PROGRAM_BINARIES and links under way; done_lock */
-    struct tp_list builds; /**< one build that waits for either; done_lock */
+    struct tp_list builds; /**< a build that waits for content or readers; done_lock */
     struct tp_buf stored; /**< argument facts that came with a binary */
     struct tp_buf specs; /**< struct tp_exec_spec of a program in IL; reader only */
-    struct tp_map spec_places; /**< number of a constant → its place there, from 1 */
+    struct tp_map spec_places; /**< id of a constant → its index in specs plus 1 */
     uint32_t kernel_count; /**< kernels alive; reader only */
-    bool had_kernels; /**< since the last build; the reader's, a build's meanwhile */
+    bool
+        had_kernels; /**< since the last build; owned by the reader, or by a running build */
     uint8_t *files; /**< records for the next build, or NULL; done_lock */
     uint64_t files_len; /**< [bytes] */
-    int32_t files_error; /**< why there are none; done_lock */
+    int32_t files_error; /**< reason for their absence; done_lock */
     uint64_t generation; /**< counts builds; done_lock */
-    bool has_key; /**< as it was built last; while not building */
-    uint8_t key[TP_SHA256_BYTES]; /**< of the cache */
-    struct tp_exec_text *made_of; /**< what native was made of; source.c's */
+    bool has_key; /**< of the last build; valid while not building */
+    uint8_t key[TP_SHA256_BYTES]; /**< key in the build cache */
+    struct tp_exec_text *made_of; /**< inputs of native; owned by source.c */
 };
 
 struct tp_exec_kernel {
@@ -58,7 +59,7 @@ struct tp_exec_kernel {
     struct tp_exec_program *program;
     cl_kernel native;
     uint32_t arg_count;
-    int32_t *arg_errors; /**< of the last KERNEL_ARG for each */
+    int32_t *arg_errors; /**< result of the last KERNEL_ARG of each argument */
     /** Memory and samplers set as arguments, or NULL. */
     struct tp_exec_object **objects;
 };
@@ -67,16 +68,16 @@ struct tp_exec_kernel {
 void tp_exec_text_free(struct tp_exec_text *text);
 /** Submits a build to the pool. */
 void tp_exec_build_submit(struct tp_exec_build *build);
-/** Content is there (or failed). */
+/** Handles the end of a content transfer, successful or not. */
 void tp_exec_program_arrived(struct tp_exec_program *p);
-/** Somebody no longer needs the native program as it is: builds may run. */
+/** Ends one reader of the native program; without readers, builds may run. */
 void tp_exec_program_end_reading(struct tp_exec_program *p);
-/** Enters a program without anything in it. @p ret_error gives 0 or the context's error */
+/** Creates an empty program. @p ret_error gives 0 or the error of the context */
 telpher_status tp_exec_program_new(struct tp_exec *x, uint64_t id, uint64_t context,
                                    enum tp_exec_origin origin,
                                    struct tp_exec_program **ret_program,
                                    int32_t *ret_error);
-/** Splits a binary into the native one and the facts stored with it. */
+/** Splits a binary into the native binary and the facts stored with it. */
 const uint8_t *tp_exec_binary_unwrap(const uint8_t *data, uint64_t size,
                                      uint64_t *ret_native_size,
                                      const uint8_t **ret_facts,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a client of this machine shares: regions, and pieces of them that hold content. */
+/* Shared memory of a client on this machine: regions, and pieces of them with content. */
 #ifndef TELPHER_DAEMON_EXECUTOR_TRANSFER_SHARED_MEMORY_H
 #define TELPHER_DAEMON_EXECUTOR_TRANSFER_SHARED_MEMORY_H
 
@@ -9,17 +9,17 @@
 
 struct tp_exec_region;
 
-/** Any thread, also under locks: the reader ends it. NULL is fine. */
+/** Drops a reference. Any thread, also under locks: the reader frees it. NULL is fine. */
 void tp_exec_region_unref(struct tp_exec_region *r);
-/** Ends regions that nothing uses any more. Reader only. */
+/** Frees unused regions. Reader only. */
 void tp_exec_regions_reap(struct tp_exec *x);
-/** Keeps a region mapped beyond its use; and no more. Any thread. */
+/** Take and drop a reference to the mapping, independent of its content. Any thread. */
 void tp_exec_region_keep(struct tp_exec_region *r);
 void tp_exec_region_let_go(struct tp_exec_region *r);
-/** Its memory; borrowed for as long as the region is kept. */
+/** @return its memory, valid while the mapping is referenced */
 void *tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size);
-/** Makes the piece that came before the command its content, if there is one with all of
- *  it. Reader only. */
+/** Makes the last received piece the content of the command @p ev, if it matches the
+ *  transfer and its size. Reader only. @return false: it does not match */
 bool tp_exec_take_piece(struct tp_exec *x, uint64_t transfer, uint64_t size,
                         struct tp_exec_event *ev);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside of transfers: transfer.c (what callers and streams see), progress.c (what makes
- * them go on), bulk.c (streams and their threads).
+ * Internal interface of transfers: transfer.c (API and life cycle), progress.c (state
+ * machine), bulk.c (streams and their threads).
  */
 #ifndef TELPHER_DAEMON_EXECUTOR_TRANSFER_TRANSFER_INT_H
 #define TELPHER_DAEMON_EXECUTOR_TRANSFER_TRANSFER_INT_H
@@ -23,18 +23,18 @@ struct tp_exec_piece {
     struct tp_exec_chunk *chunk;
 };
 
-/** A stretch of a transfer's content in staging memory (or in the caller's memory). */
+/** A range of a transfer's content in staging memory (or in the caller's memory). */
 struct tp_exec_chunk {
     struct tp_list link; /**< transfer->chunks, or bulk->sends */
     struct tp_exec_transfer *transfer;
-    struct tp_host_staging *from; /**< where data belongs; NULL: the caller's memory */
-    void *hold; /**< a piece: for the handler's release; else NULL */
+    struct tp_host_staging *from; /**< owner of data; NULL: the caller's memory */
+    void *hold; /**< of a piece: for the handler's release; else NULL */
     uint8_t *data;
     uint64_t pos; /**< packed position in the transfer */
     uint64_t len;
-    uint64_t gone; /**< of it, sent before it was queued */
+    uint64_t gone; /**< bytes of it sent before it was queued */
     uint64_t cap;
-    unsigned pieces; /**< device copies under way */
+    unsigned pieces; /**< device copies in flight */
     bool copied; /**< READ: content is complete */
     int32_t error;
     struct tp_exec_piece parts[TP_DEVICE_PIECES_MAX];
@@ -43,20 +43,20 @@ struct tp_exec_chunk {
 struct tp_exec_transfer {
     struct tp_exec_transfers *all;
     struct tp_exec_transfer_params p; /**< valid once known */
-    struct tp_list ready_link; /**< all->ready: to be looked at */
+    struct tp_list ready_link; /**< all->ready: to be advanced */
     struct tp_list wait_link; /**< all->orphans or all->hungry */
-    bool known; /**< its command came */
-    bool open; /**< its gate is */
-    bool landing; /**< a receiver writes into fill or memory right now */
+    bool known; /**< its command was received */
+    bool open; /**< its gate is open */
+    bool landing; /**< a receiver is writing into fill or memory */
     bool finished; /**< p.finished was called */
-    bool driven; /**< a thread is looking at it */
-    bool again; /**< it should look once more */
-    bool discard; /**< what still comes is dropped */
-    bool expired; /**< it was given up, see tp_exec_transfers_expire() */
+    bool driven; /**< a thread is advancing it */
+    bool again; /**< that thread must advance it once more */
+    bool discard; /**< further content is dropped */
+    bool expired; /**< it timed out, see tp_exec_transfers_expire() */
     int32_t error;
-    uint64_t received; /**< content landed */
-    uint32_t landing_len; /**< of the frame that is landing, else 0 */
-    uint64_t limit; /**< content that may come */
+    uint64_t received; /**< content received */
+    uint32_t landing_len; /**< of the frame being received, else 0 */
+    uint64_t limit; /**< content that the client may send */
     uint64_t cut; /**< content given to device copies */
     uint64_t moved; /**< content whose copies are complete */
     uint64_t sent; /**< content sent to the client */
@@ -64,12 +64,12 @@ struct tp_exec_transfer {
     unsigned holding; /**< READ: chunks that are not back in staging */
     struct tp_list chunks; /**< WRITE: full ones; READ: in order, being copied */
     struct tp_list rooms; /**< READ, shared: pieces to be filled, in order */
-    struct tp_list used; /**< WRITE, shared: pieces that the client may have back */
+    struct tp_list used; /**< WRITE, shared: pieces to return to the client */
     struct tp_exec_chunk *fill; /**< WRITE: being filled */
-    struct tp_exec_bulk *stream; /**< the one its content goes or comes by */
+    struct tp_exec_bulk *stream; /**< the stream of its content */
     uint64_t start_ns, end_ns;
-    uint64_t seen_received; /**< when it was last looked at, */
-    uint64_t seen_ns; /**< and since when; 0 = never */
+    uint64_t seen_received; /**< `received` at the last timeout check, */
+    uint64_t seen_ns; /**< and the time since when it has that value; 0 = never */
 };
 
 struct tp_exec_bulk {
@@ -79,9 +79,10 @@ struct tp_exec_bulk {
     struct tp_list sends; /**< chunks to send; lock */
     uint64_t send_bytes; /**< in them; lock */
     struct tp_cond wake; /**< the sender's; lock */
-    struct tp_exec_transfer *landing; /**< receiver only: where data_end goes */
+    struct tp_exec_transfer
+        *landing; /**< receiver only: transfer of the current frame */
     bool busy; /**< a thread is sending; lock */
-    bool rest; /**< the sender has to flush what was offered; lock */
+    bool rest; /**< the sender must flush bytes left by offer_chunk(); lock */
     bool stop; /**< lock */
     bool ended; /**< its threads have been joined; caller only */
 };
@@ -89,10 +90,10 @@ struct tp_exec_bulk {
 struct tp_exec_transfers {
     const struct tp_exec_transfers_handler *handler;
     void *arg;
-    struct tp_mutex lock; /**< all that follows and all of transfers and chunks */
+    struct tp_mutex lock; /**< guards all that follows, transfers and chunks */
     struct tp_cond space; /**< receivers that wait for staging memory */
     struct tp_map map; /**< id → transfer */
-    struct tp_list ready; /**< transfers to look at */
+    struct tp_list ready; /**< transfers to advance */
     struct tp_list orphans; /**< READs that wait for a stream */
     struct tp_list hungry; /**< READs that wait for staging memory */
     size_t unknown_count;
@@ -100,8 +101,10 @@ struct tp_exec_transfers {
     size_t expired_count;
     size_t pieces; /**< of shared memory in use */
     uint64_t staged; /**< [bytes] of chunks in use */
-    uint64_t staging_max; /**< [bytes] of those; more has to wait. Set once */
-    size_t under_way; /**< chunks in device copies or being sent: they free staging */
+    uint64_t
+        staging_max; /**< [bytes] limit of staged; beyond it content waits. Set once */
+    size_t
+        under_way; /**< chunks in device copies or being sent: they will free staging */
     struct tp_host_staging *small, *large;
     struct tp_exec_bulk *streams[TP_CONTROL_BULK_MAX];
     size_t stream_count;
@@ -109,35 +112,35 @@ struct tp_exec_transfers {
     bool stop;
 };
 
-/** Enters a transfer of which nothing is known yet; NULL when memory is out. Under lock. */
+/** Creates an unknown transfer in the table. @return NULL: no memory. Under lock. */
 struct tp_exec_transfer *tp_exec_transfer_new(struct tp_exec_transfers *all,
                                               uint64_t id);
-/** Has a transfer looked at by the next tp_exec_transfers_drive(). Under lock. */
+/** Schedules a transfer for the next tp_exec_transfers_drive(). Under lock. */
 void tp_exec_transfer_poke(struct tp_exec_transfer *t);
-/** Frees a transfer that nobody needs any more, if so. Under lock. */
+/** Frees a transfer if it is no longer needed. Under lock. */
 void tp_exec_transfer_reap(struct tp_exec_transfer *t);
-/** Content that is complete as a chunk goes to be copied, or into host memory. Under lock. */
+/** Queues a complete chunk for a device copy, or copies it to host memory. Under lock. */
 void tp_exec_transfer_place(struct tp_exec_transfer *t);
-/** A chunk of at least @p want bytes, if memory allows. Under lock. */
+/** Allocates a chunk of at least @p want bytes. @return NULL: no memory. Under lock. */
 struct tp_exec_chunk *tp_exec_chunk_new(struct tp_exec_transfer *t, uint64_t pos,
                                         uint64_t want);
-/** Under lock. NULL is fine. */
+/** Frees a chunk. Under lock. NULL is fine. */
 void tp_exec_chunk_free(struct tp_exec_chunk *chunk);
-/** Frees pieces that are in no copy. Under lock. */
+/** Frees pieces that no copy uses. Under lock. */
 void tp_exec_transfer_free_pieces(struct tp_exec_transfer *t);
-/** A chunk is in a device copy or a sender's from now on; ended: no more. Under lock. */
+/** Count a chunk in and out of under_way: in a device copy or being sent. Under lock. */
 void tp_exec_chunk_begun(struct tp_exec_transfers *all);
 void tp_exec_chunk_ended(struct tp_exec_transfers *all);
 /**
- * Gives a chunk to the sender of its transfer's stream, or sends it, if it is small and may go
- * without waiting. Under lock, which is free meanwhile.
+ * Sends a small chunk if that does not block, else queues it for the sender of its stream.
+ * Under lock, which is released meanwhile.
  */
 void tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk);
-/** Chooses a stream for what goes to the client; NULL if there is none. Under lock. */
+/** Chooses a stream for content to the client. @return NULL: there is none. Under lock. */
 struct tp_exec_bulk *tp_exec_bulk_choose(struct tp_exec_transfers *all);
 /**
- * Looks at all transfers that were poked; the last thing before the lock is given up. The
- * lock is free during calls out.
+ * Advances all scheduled transfers; the last action before the lock is released. Releases
+ * the lock during callbacks.
  */
 void tp_exec_transfers_drive(struct tp_exec_transfers *all);
 
