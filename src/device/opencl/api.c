@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the server's libOpenCL and its functions. */
+/* Loads the server's libOpenCL and finds its functions. */
 #include "device/opencl/api.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL of a server as a table of functions, found at run time: nothing of ours
- * links to libOpenCL, so that a machine without one can still say what it lacks.
+ * The OpenCL library of a server as a table of functions, loaded at run time. No program
+ * links to libOpenCL, so that a machine without it can report the missing library.
  */
 #ifndef TELPHER_DEVICE_OPENCL_API_H
 #define TELPHER_DEVICE_OPENCL_API_H
@@ -106,28 +106,28 @@ struct tp_opencl {
 
 /**
  * Loads libOpenCL.so.1 (or $TELPHER_LIBOPENCL, for tests) and fills the table. The library
- * stays loaded until the process ends: drivers do not survive being unloaded.
+ * stays loaded until the process ends, because drivers crash when they are unloaded.
  *
  * @return OK; NOT_FOUND: no library, or a function is missing; @p err names the fix
  */
 telpher_status tp_opencl_load(struct tp_opencl *ret_cl, struct tp_error *err);
 
-/** "CL_OUT_OF_RESOURCES" and so on; "unknown CL error" for what no header names. */
+/** @return "CL_OUT_OF_RESOURCES" and so on; "unknown CL error" for an unknown code */
 const char *tp_opencl_error_name(cl_int error);
 
 /**
  * Hides our own ICD from the loader of this process, so that a server never forwards to
- * itself: the .icd files that name it are left out of a private directory that takes the
- * place of the system's. Call before the first OpenCL call, with one thread only.
+ * itself. Creates a private directory with the other .icd files, and points the loader to
+ * it instead of the system's. Call before the first OpenCL call, with one thread only.
  *
- * @param ret_dir gives the directory made, to be removed with tp_opencl_vendors_remove()
- *                once the platforms are known; "" when nothing had to be hidden
+ * @param ret_dir gives the new directory; remove it with tp_opencl_vendors_remove() once
+ *                the platforms are known; "" when our ICD was not found
  * @param size    of ret_dir, at least 256
- * @return OK, or why the directory could not be made (our ICD then still refuses by itself
- *         where TELPHER_EXECUTOR is set)
+ * @return OK, or the error of creating the directory (our ICD still refuses to load where
+ *         TELPHER_EXECUTOR is set)
  */
 telpher_status tp_opencl_vendors_hide(char *ret_dir, size_t size, struct tp_error *err);
-/** Removes what tp_opencl_vendors_hide() made; "" is fine. */
+/** Removes the directory of tp_opencl_vendors_hide(); "" is fine. */
 void tp_opencl_vendors_remove(const char *dir);
 
 #endif

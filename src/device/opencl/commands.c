@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the functions of cl_khr_command_buffer. */
+/* Finds the functions of cl_khr_command_buffer. */
 #include "device/opencl/commands.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cl_khr_command_buffer of a driver: functions that are found by name, if it has them. */
+/* Function table of a driver's cl_khr_command_buffer. */
 #ifndef TELPHER_DEVICE_OPENCL_COMMANDS_H
 #define TELPHER_DEVICE_OPENCL_COMMANDS_H
 
@@ -19,7 +19,7 @@
     X(CommandFillBuffer)                                                               \
     X(CommandNDRangeKernel)
 
-/** Likewise; NULL if the driver, which may have no images, lacks it. */
+/** Image commands, likewise; NULL if the driver lacks them, for it may have no images. */
 #define TP_OPENCL_IMAGE_COMMANDS(X)                                                    \
     X(CommandCopyImage)                                                                \
     X(CommandCopyImageToBuffer)                                                        \
@@ -33,12 +33,12 @@ struct tp_opencl_commands {
 #undef TP_OPENCL_MEMBER
 };
 
-/** The first version whose functions have other parameters than those of our headers. */
+/** The first version whose functions differ in parameters from our headers. */
 #define TP_OPENCL_COMMANDS_NEXT CL_MAKE_VERSION(0, 9, 5)
 
 /**
- * Fills the table. @return false if the device has not the extension, or in a version
- * that our headers do not know, or a function is missing
+ * Fills the table. @return false if the device lacks the extension, has a version that our
+ * headers do not support, or lacks a function
  */
 bool tp_opencl_commands_load(const struct tp_opencl *cl, cl_platform_id platform,
                              cl_device_id device,

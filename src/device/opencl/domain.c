@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of chunks between host memory and OpenCL buffers. */
+/* Copies chunks between host memory and OpenCL buffers. */
 #include "device/opencl/domain.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking drivers everything there is to ask. Answers are passed on as they are; answers
- * that are handles mean nothing elsewhere and are left out.
+ * Queries all properties of platforms and devices. Answers are forwarded unchanged, except
+ * for handles, which are invalid in other processes and are left out.
  */
 #include <stdbool.h>
 #include <string.h>

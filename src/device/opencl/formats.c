@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The image formats of a device. Drivers tell them of a context only, so one is made of
- * the device alone, for as long as it takes to ask.
+ * Lists the image formats of a device. Drivers list them per context, so a temporary
+ * context with only this device is needed.
  */
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enumerating platforms and devices, with the filter of --device. */
+/* Enumerates platforms and devices, with the filter of --device. */
 #include "device/opencl/inventory.h"
 
 #include <fnmatch.h>

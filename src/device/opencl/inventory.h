@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The platforms and devices that a server offers, in an order that is the same in every
- * process of the server: the probe numbers them for clients, executors find them again.
+ * The platforms and devices of a server. Their order is the same in every process, so that
+ * executors find the devices by the numbers that the probe assigned.
  */
 #ifndef TELPHER_DEVICE_OPENCL_INVENTORY_H
 #define TELPHER_DEVICE_OPENCL_INVENTORY_H
@@ -18,13 +18,13 @@ struct tp_opencl_device {
 struct tp_opencl_inventory {
     cl_platform_id *platforms;
     uint32_t platform_count;
-    struct tp_opencl_device *devices; /**< those of one platform lie together */
+    struct tp_opencl_device *devices; /**< grouped by platform */
     uint32_t device_count;
 };
 
 /**
- * Enumerates. Left out are: our own platform, devices below OpenCL 1.2, devices that no
- * pattern matches, and platforms that have then no device.
+ * Enumerates platforms and devices. Excludes our own platform, devices below OpenCL 1.2,
+ * devices that no pattern matches, and platforms without a remaining device.
  *
  * @param patterns shell patterns for "platform name: device name" or for the device name
  *                 alone, letter case ignored; none = every device
@@ -39,7 +39,7 @@ telpher_status tp_opencl_inventory_init(const struct tp_opencl *cl,
 void tp_opencl_inventory_fini(struct tp_opencl_inventory *inventory);
 
 /**
- * Asks every platform and device all that can be asked and appends the answers as facts
+ * Queries all properties of every platform and device and appends the answers as facts
  * (wire/facts.h). @return OK, NO_MEMORY, LIMIT
  */
 telpher_status tp_opencl_facts(const struct tp_opencl *cl,
@@ -56,8 +56,8 @@ telpher_status tp_opencl_facts_of_sub_device(const struct tp_opencl *cl,
                                              struct tp_buf *facts);
 
 /**
- * Appends the image formats of a device, one fact for each type of image, if it has images.
- * Makes a context for that, since only a context can be asked. @return OK, NO_MEMORY, LIMIT
+ * Appends the image formats of a device, one fact per image type, if it has images. Creates
+ * a temporary context, which the query needs. @return OK, NO_MEMORY, LIMIT
  */
 telpher_status tp_opencl_image_formats(const struct tp_opencl *cl,
                                        const struct tp_opencl_inventory *inventory,
@@ -71,7 +71,7 @@ telpher_status tp_opencl_facts_add(struct tp_buf *facts, uint16_t kind, uint32_t
 /** A clGet…Info call with its first arguments bound. */
 typedef cl_int (*tp_opencl_query)(void *object, cl_uint param, size_t size, void *value,
                                   size_t *ret_size);
-/** Asks and gives the answer as a new block (tp_free), or the driver's error. */
+/** Queries a property into a new block (tp_free). @return 0 or the driver's error */
 cl_int tp_opencl_ask(tp_opencl_query query, void *object, cl_uint param,
                      void **ret_value, size_t *ret_size);
 

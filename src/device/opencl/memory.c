@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sites (a device in a context) and the memory there. */
+/* Manages OpenCL memory and its sites (a site is a device in a context). */
 #include "device/opencl/memory.h"
 
 #include <sys/mman.h>
@@ -58,8 +58,8 @@ is_idle(const struct tp_opencl_site *site)
     return site->refs == 0;
 }
 
-/* Gives up contexts that are no longer needed: not when their last memory goes, since that
- * may be inside a walk over the sites. */
+/* Frees sites without memory. Not done at the free of their last memory, since that may
+ * happen during an iteration over the sites. */
 static void
 reap(struct tp_opencl_memories *ms)
 {
@@ -148,7 +148,7 @@ load(struct tp_opencl_memories *ms)
     return ms->loaded ? TELPHER_OK : TELPHER_ERR_UNSUPPORTED;
 }
 
-/* The device of this rank; processors count only where there is nothing else. */
+/* Chooses the device of this rank; CPU devices count only if there is no other. */
 static telpher_status
 choose(const struct tp_opencl_memories *ms, const struct tp_opencl_inventory *inventory,
        cl_device_id *ret_device)
@@ -193,7 +193,7 @@ make_home(struct tp_opencl_memories *ms, cl_device_id device)
     return status;
 }
 
-/* Makes a context of our own where nobody said which to use. */
+/* Creates a context if the program has named none. */
 static telpher_status
 need_home(struct tp_opencl_memories *ms)
 {
@@ -297,7 +297,7 @@ memory_destroy(struct tp_device *d, void *mem)
     tp_free(m);
 }
 
-/* Addresses that nothing else will have, and that nobody can touch. */
+/* Reserves an address range without access, so that it is unique. */
 static telpher_status
 reserve(struct tp_opencl_memory *m)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned host memory for staging. OpenCL has no call for it; a buffer of the host's memory
- * that stays mapped is what drivers pin, and memory that a buffer was made of. Where neither
- * can be had, any memory does.
+ * Allocates pinned host memory for staging. OpenCL has no call for it, but drivers pin a
+ * host memory buffer that stays mapped, and memory used for a buffer. Where neither works,
+ * ordinary memory is used.
  */
 #include "base/alloc.h"
 #include "core/device_file.h"
@@ -13,7 +13,7 @@ struct pinned {
     struct tp_opencl_site *site;
     cl_mem buffer;
     void *chunk;
-    bool mapped; /* else the caller's memory */
+    bool mapped; /* false: the caller's memory */
 };
 
 /* Makes the buffer; there may be no driver yet. */
@@ -71,7 +71,7 @@ end(struct tp_opencl_memories *ms, void *chunk)
     return false;
 }
 
-/* ---- memory of the driver's ---- */
+/* ---- memory of the driver ---- */
 
 static struct pinned *
 make_mapped(struct tp_opencl_memories *ms, size_t bytes)
@@ -118,7 +118,7 @@ tp_opencl_chunk_free(struct tp_device *d, void *chunk, size_t bytes)
     }
 }
 
-/* ---- memory of the caller's ---- */
+/* ---- memory of the caller ---- */
 
 telpher_status
 tp_opencl_pin(struct tp_device *d, void *memory, size_t bytes)

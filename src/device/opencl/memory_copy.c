@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of OpenCL memory. Whether one has ended is looked up, not told by the driver: some
- * call back late, and from threads of their own. A lane is in order, so that only its oldest
- * copy needs to be looked at.
+ * Copies OpenCL memory. Progress polls for the end of copies instead of using callbacks,
+ * which some drivers call late and on their own threads. A lane is in order, so that only
+ * its oldest copy needs a poll.
  */
 #include "base/trace/log.h"
 #include "device/opencl/memory_int.h"
 
 enum { WAITS_MAX = 2 };
 
-/* What lies in a copy's room. */
+/* State of a copy, stored in its private area. */
 struct running {
     struct tp_list link;
     cl_event event;
@@ -17,7 +17,7 @@ struct running {
 _Static_assert(sizeof(struct running) <= sizeof(((struct tp_device_copy *)0)->room),
                "fits the room");
 
-/* Present work of the user's queues that a copy is to wait for. */
+/* Markers for the present work of the user's queues, for which a copy waits. */
 struct waits {
     cl_event events[WAITS_MAX];
     cl_uint count;
@@ -39,7 +39,7 @@ wait_for_queue(const struct tp_opencl *cl, cl_command_queue queue, struct waits 
         return error;
     }
     waits->count++;
-    return cl->Flush(queue); /* else it might never begin */
+    return cl->Flush(queue); /* without it the marker might never complete */
 }
 
 static cl_int
@@ -132,7 +132,7 @@ start(struct tp_device *d, struct tp_device_copy *copy, int which, enqueue_fn *e
     }
     tp_list_push_back(&lane->running, &r->link);
     ms->running++;
-    (void)ms->cl.Flush(lane->queue); /* what fails now shows at the event */
+    (void)ms->cl.Flush(lane->queue); /* the event reports a failure */
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of memory.h share: memory.c has sites and memory, memory_copy.c what runs,
+ * Internal interface of memory.h: memory.c has sites and memory, memory_copy.c copies,
  * memory_usm.c pointers, memory_chunk.c pinned host memory.
  */
 #ifndef TELPHER_DEVICE_OPENCL_MEMORY_INT_H
@@ -11,7 +11,7 @@
 
 enum { TP_OPENCL_READ, TP_OPENCL_WRITE, TP_OPENCL_MOVE, TP_OPENCL_QUEUES };
 
-/** A queue of ours, in order, for one kind of copy. */
+/** An in-order queue for one kind of copy. */
 struct tp_opencl_lane {
     cl_command_queue queue;
     struct tp_list running; /**< oldest first */
@@ -32,13 +32,13 @@ struct tp_opencl_memories {
     struct tp_device device;
     struct tp_opencl cl;
     bool loaded;
-    bool absent; /**< looked for, and not there */
+    bool absent; /**< loading OpenCL has failed */
     uint32_t ordinal, local_rank;
     struct tp_list sites;
     struct tp_opencl_site *home; /**< where memory is allocated; NULL: not yet known */
     struct tp_list pinned;
     size_t running;
-    bool walking; /**< progress is among the sites: none may go */
+    bool walking; /**< progress iterates over the sites: do not free one */
 };
 
 /** A handle of the domain. */
@@ -52,13 +52,14 @@ struct tp_opencl_memory {
     uint64_t size;
 };
 
-/** The status for a driver's code. */
+/** Converts a driver's error code. */
 telpher_status tp_opencl_status(cl_int error);
 
-/** Finds what @p memory points to. @return OK, UNSUPPORTED (no SVM, no USM). */
+/** Finds the kind of memory that @p memory points to. @return OK, UNSUPPORTED (no SVM, no
+ *  USM). */
 telpher_status tp_opencl_pointer_classify(const struct tp_opencl_memories *ms,
                                           struct tp_opencl_memory *memory);
-/** Enqueues dst ← src by whatever call the pointers need. */
+/** Enqueues dst ← src by the call that the kind of pointers needs. */
 cl_int tp_opencl_pointer_copy(const struct tp_opencl_memories *ms,
                               const struct tp_opencl_memory *memory,
                               cl_command_queue queue, void *dst, const void *src,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pointers of OpenCL: shared virtual memory, which is in the standard, and unified shared
- * memory (cl_intel_unified_shared_memory), which drivers have as an extension.
+ * Classifies and copies OpenCL pointers: shared virtual memory of the standard, and unified
+ * shared memory (the extension cl_intel_unified_shared_memory).
  */
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One call at a time, for drivers whose functions may not run on two threads at once,
- * against the standard (oclgrind keeps its commands in plain maps). Nothing of ours runs
- * inside a call: callbacks come when the call that they came from is over, on its thread,
- * so the lock is the last of all that are taken. Two functions do not wait for it, since
- * the call that holds it may last: clSetUserEventStatus, which that call may wait for, and
- * clGetEventInfo (there a plain look), by which the watchdog sees whether things go on.
+ * Serializes driver calls, for drivers that are not thread safe, against the standard
+ * (oclgrind keeps its commands in unlocked maps). Event callbacks are delayed until the
+ * call that raised them has returned, on its thread. So no code of ours runs inside a call,
+ * and the lock is a leaf. Two functions bypass it, since the call that holds it may take
+ * long: clSetUserEventStatus, because that call may wait for it, and clGetEventInfo (a
+ * plain read in oclgrind), by which the watchdog sees progress.
  */
 #include "device/opencl/serial.h"
 
@@ -112,7 +112,7 @@
           (a, b, c, d))
 /* clang-format on */
 
-/* A callback, and once its event has come what it shall be told. */
+/* A callback; after its event, also the arguments for it. */
 struct call_back {
     void(CL_CALLBACK *fn)(cl_event event, cl_int status, void *arg);
     void *arg;
@@ -133,7 +133,7 @@ enter(void)
     depth++;
 }
 
-/* Calls back for what came meanwhile. Without the lock. */
+/* Runs the delayed callbacks. Without the lock. */
 static void
 call_back(void)
 {
@@ -180,7 +180,7 @@ arrive(cl_event event, cl_int status, void *arg)
 {
     struct call_back *c = arg;
 
-    if (depth == 0) { /* on a thread of the driver's own */
+    if (depth == 0) { /* on a thread of the driver */
         c->fn(event, status, c->arg);
         tp_free(c);
         return;

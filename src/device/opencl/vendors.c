@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hiding our own ICD. Loaders read OCL_ICD_VENDORS (a directory; with ocl-icd also one
+ * Hides our own ICD. Loaders read OCL_ICD_VENDORS (a directory; with ocl-icd also one
  * .icd file or a library), OPENCL_VENDOR_PATH (ocl-icd) and OCL_ICD_FILENAMES (Khronos).
  */
 #include <dirent.h>
@@ -19,7 +19,7 @@
 #define OURS "libtelpher-opencl"
 #define SYSTEM_DIR "/etc/OpenCL/vendors"
 
-/* What the environment makes the loader read. */
+/* Paths that the loader reads, from the environment. */
 static const char *
 vendors_path(void)
 {
@@ -127,7 +127,7 @@ copy_icd(const char *path, const char *name, void *arg)
     return fclose(f) == 0;
 }
 
-/* Takes our library out of a colon list of libraries. */
+/* Removes our library from a colon-separated list. */
 static void
 filter_filenames(void)
 {

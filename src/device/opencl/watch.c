@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A clSetEventCallback for drivers whose own is slow. NVIDIA's (580.159, H200) calls back
- * after 0.2 to 0.4 ms, and after up to 20 ms for what runs longer than that. So one
- * thread looks at the states of the events in question: all the time at first, then
- * ever less often, a sixteenth of the time it has waited but at least every millisecond.
- * It sleeps while there is nothing to watch.
+ * Implements clSetEventCallback for drivers whose own is slow. NVIDIA's driver (580.159,
+ * H200) calls back after 0.2 to 0.4 ms, and after up to 20 ms for longer commands. So one
+ * thread polls the states of the events: continuously at first, then at intervals of a
+ * sixteenth of the time waited, at most one millisecond. It sleeps without events.
  *
- * A thread that has nothing better to do may look after the events it asked about by
- * itself: the end of a command is then seen, and told, without another thread.
+ * An otherwise idle thread may poll its own events: it then sees and reports the end of a
+ * command without a switch to another thread.
  */
 #include "device/opencl/watch.h"
 
@@ -23,7 +22,7 @@
 #include "base/trace/log.h"
 
 enum {
-    OWN_MAX = 4, /* events that a caller looks after */
+    OWN_MAX = 4, /* events that a caller polls itself */
 };
 
 static const tp_ns SPIN_NS = 50 * TP_CLOCK_US;
@@ -47,7 +46,7 @@ static struct {
     bool spins; /* there are processors to spare */
 } watch = {.lock = TP_MUTEX_INIT};
 
-/* What the calling thread looks after itself. */
+/* Events that the calling thread polls itself. */
 static _Thread_local struct {
     bool is_owner;
     struct tp_list items;
@@ -64,7 +63,7 @@ status_of(cl_event event)
     return error != CL_SUCCESS ? error : status;
 }
 
-/* Calls back for what has ended. @return how many had */
+/* Calls back for events that have ended. @return their number */
 static unsigned
 look(struct tp_list *list)
 {
@@ -86,7 +85,7 @@ look(struct tp_list *list)
     return found;
 }
 
-/* Takes over new events; waits for some, or for a while when there are old ones. */
+/* Takes over new events; waits for new ones, for a limited time if there are old ones. */
 static bool
 take_fresh(tp_ns waited)
 {
@@ -160,7 +159,7 @@ tp_opencl_watch_look(void)
         return false;
     }
     tp_list_init(&items);
-    tp_list_splice_back(&items, &own.items); /* callbacks may ask about more */
+    tp_list_splice_back(&items, &own.items); /* callbacks may add events */
     own.count = 0;
     found = look(&items);
     own.count += (unsigned)tp_list_count(&items);
@@ -177,7 +176,7 @@ tp_opencl_watch_leave(void)
     }
 }
 
-/* The owner's events are its own, unless there are many of them. */
+/* The calling thread polls its own events, up to OWN_MAX. */
 static void
 keep(struct item *item)
 {
@@ -187,7 +186,7 @@ keep(struct item *item)
     }
 }
 
-/* Takes the place of clSetEventCallback in the table, for CL_COMPLETE alone. */
+/* Replaces clSetEventCallback in the table, for CL_COMPLETE only. */
 static cl_int CL_API_CALL
 set_callback(cl_event event, cl_int when, tp_opencl_callback fn, void *arg)
 {
