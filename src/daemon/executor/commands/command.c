@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands: from a message into the driver's own queue. */
+/* Enqueues commands from messages in the driver's queues. */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
@@ -31,11 +31,11 @@ find_waits(struct tp_exec *x, struct tp_exec_queue *q, const struct tp_wire_u64s
                                        ? tp_map_get(&x->objects, id)
                                        : NULL;
 
-        /* without error and native event: the one of this very command */
+        /* no error and no native event: the event of this command itself */
         if (ev == NULL || (ev->native == NULL && ev->obj.error == 0)) {
             return CL_INVALID_EVENT_WAIT_LIST;
         }
-        /* a driver may wait for ever for an event that has failed already */
+        /* a driver may wait forever for an event that has failed already */
         if (ev->obj.error != 0 || tp_exec_event_status(ev) < 0) {
             return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
         }
@@ -130,8 +130,8 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
 }
 
 /*
- * A command that failed at once. On an in-order queue its DONE must not overtake those
- * before it, so a marker stands in its place; the event keeps its error.
+ * Handles a command that failed at once. On an in-order queue its DONE must not overtake
+ * earlier ones, so a marker replaces the command; the event keeps its error.
  */
 static void
 end_failed(struct tp_exec_command *c)
@@ -188,10 +188,10 @@ tp_exec_check_args(const struct tp_exec_kernel *k)
 }
 
 /*
- * In a long batch, in order, of launches that nobody asks about, most need no event: what
- * becomes of them shows in the next that has one. The first ones have, so that what comes
- * after few of them finds the event of the last, but not where a marker costs less; and so
- * have those that can fail with a user event (held_events.c).
+ * In a long in-order batch of launches without client events, most need no native event: a
+ * later event reports their end. The first launches of a batch have one, so that a command
+ * after a short batch finds the event of the last launch, unless a marker costs less.
+ * Launches that can fail with a user event also have one (held_events.c).
  */
 static bool
 needs_event(struct tp_exec_command *c)
@@ -373,9 +373,9 @@ tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
 }
 
 /*
- * In order, a marker that waits for everything is complete when the command before it is:
- * it takes that one's event and costs the driver nothing. Not with profiling, where it has
- * stamps of its own, nor behind a failure. @return NULL if there is no such command
+ * On an in-order queue a marker without wait list completes with the command before it. It
+ * shares the event of that command, at no cost for the driver. This does not apply with
+ * profiling, where it has its own stamps, or after a failure. @return NULL: no such command
  */
 static cl_event
 event_of_last(const struct tp_exec_command *c)
@@ -420,7 +420,7 @@ tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
     return tp_exec_end(&c);
 }
 
-/* Out of order: moves have to know the last barrier, since they run beside the queue. */
+/* Out of order: stores the last barrier for moves, which run outside of the queue. */
 static void
 remember_barrier(struct tp_exec_command *c)
 {
@@ -470,8 +470,8 @@ find_mems(struct tp_exec *x, const struct tp_wire_u64s *ids, cl_mem *mems)
 }
 
 /*
- * The list of buffers belongs to the event: NVIDIA's driver (580.159) does not copy it but
- * reads it when the command starts, behind everything the queue waits for.
+ * The event owns the list of buffers: NVIDIA's driver (580.159) does not copy it but reads
+ * it when the command starts, after everything that the queue waits for.
  */
 telpher_status
 tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)

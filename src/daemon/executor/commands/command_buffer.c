@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command buffers: recorded once (command_buffer_record.c), enqueued by one frame. The driver's own
- * command buffer holds the commands; ours keeps alive what they name.
+ * Creates and enqueues command buffers (recorded by command_buffer_record.c). The driver's
+ * command buffer holds the commands; ours keeps the objects that they use alive.
  */
 #include "daemon/executor/commands/command_buffer.h"
 #include "base/alloc.h"
@@ -51,8 +51,8 @@ tp_exec_commands_free(struct tp_exec_object *o)
 }
 
 /*
- * The client keeps the rule of one use at a time; the driver may learn of the end of one
- * later than the client, so it is told that uses overlap where it allows that.
+ * The client enforces one use at a time. The driver may see the end of a use later than the
+ * client, so simultaneous use is requested where the driver supports it.
  */
 static uint64_t
 native_flags(struct tp_exec *x, cl_device_id device, uint64_t flags)
@@ -128,7 +128,7 @@ tp_exec_on_commands_finalize(struct tp_exec *x,
         c->finalized = true;
         tp_exec_poison(&c->obj, error, "clFinalizeCommandBufferKHR");
     }
-    return TELPHER_OK; /* of one that is none, its use will tell */
+    return TELPHER_OK; /* the use of an invalid one reports the error */
 }
 
 /* ---- running ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is recorded in command buffers: messages of commands, whose events are the driver's
- * sync points by the client's numbers, which count the commands from 1.
+ * Records commands in command buffers. The client numbers the commands from 1; each number
+ * stands for a sync point of the driver.
  */
 #include "base/alloc.h"
 #include "daemon/executor/commands/command_buffer.h"
@@ -11,7 +11,7 @@
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/program.h"
 
-/* What a RECORD waits for, in the driver's words. */
+/* The driver's sync points that a RECORD waits for. */
 struct sync {
     cl_uint count;
     const cl_sync_point_khr *list; /* NULL if none */
@@ -19,7 +19,7 @@ struct sync {
 
 /* ---- what it keeps ---- */
 
-/* Keeps a buffer until the command buffer goes. */
+/* Keeps a buffer until the command buffer is freed. */
 static int32_t
 keep_mem(struct tp_exec_commands *c, cl_mem mem)
 {
@@ -32,7 +32,7 @@ keep_mem(struct tp_exec_commands *c, cl_mem mem)
     return error;
 }
 
-/* Keeps an object of ours, and with it the native one. */
+/* Keeps one of our objects, and with it the native object. */
 static int32_t
 keep_object(struct tp_exec_commands *c, struct tp_exec_object *o)
 {
@@ -61,8 +61,9 @@ keep_args(struct tp_exec_commands *c, const struct tp_exec_kernel *k)
 }
 
 /*
- * A kernel with its arguments as they are now: a clone, since PoCL 3.1 looks at the
- * arguments when the command buffer is enqueued. Without clones the driver's word counts.
+ * Captures a kernel with its present arguments as a clone, since PoCL 3.1 reads the
+ * arguments when the command buffer is enqueued. Without clCloneKernel, relies on the
+ * driver to capture them.
  */
 static int32_t
 keep_kernel(struct tp_exec_commands *c, const struct tp_exec_kernel *k,
@@ -276,7 +277,7 @@ record_fill_image(struct tp_exec_commands *c, const struct tp_wire_fill_image *m
 
 /* ---- RECORD ---- */
 
-/* The message in a RECORD, decoded and found proper. */
+/* The message in a RECORD, decoded and valid. */
 struct recorded {
     union {
         struct tp_wire_launch launch;
@@ -355,7 +356,7 @@ take_points(const struct tp_exec_commands *c, const struct tp_wire_u64s *wait,
     return 0;
 }
 
-/* Has the driver record it. */
+/* Records the command in the driver's command buffer. */
 static int32_t
 record_type(struct tp_exec_commands *c, uint32_t type, const struct recorded *r,
             const struct sync *sync, cl_sync_point_khr *ret_point)
@@ -413,7 +414,7 @@ tp_exec_on_record(struct tp_exec *x, const struct tp_wire_record *m)
         return TELPHER_ERR_PROTO;
     }
     if (tp_exec_find(x, m->commands, TP_WIRE_KIND_COMMANDS, &c) != 0) {
-        return TELPHER_OK; /* its use will tell */
+        return TELPHER_OK; /* its use reports the error */
     }
     error = record(c, m->type, &r, &point);
     if (error == 0 && tp_buf_append(&c->points, &point, sizeof(point)) != TELPHER_OK) {

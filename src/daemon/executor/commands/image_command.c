@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands on images. All bounds are checked here: not every driver does. */
+/* Executes commands on images. Checks all bounds, since not every driver does. */
 #include "base/alloc.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/executor.h"
@@ -8,7 +8,7 @@
 
 /* ---- regions ---- */
 
-/* Origin and region of an image: elements, rows, slices. */
+/* Origin and region in an image: elements, rows, slices. */
 struct region {
     size_t origin[3], size[3];
 };
@@ -21,7 +21,7 @@ find_image(struct tp_exec *x, uint64_t id, struct tp_exec_mem **ret_mem)
     return error == 0 && (*ret_mem)->element == 0 ? CL_INVALID_MEM_OBJECT : error;
 }
 
-/* Takes origin and size from two places of an array. @return 0 or CL_INVALID_VALUE */
+/* Takes origin and size from two offsets of an array. @return 0 or CL_INVALID_VALUE */
 static int32_t
 get_region(const struct tp_exec_mem *mem, const struct tp_wire_u64s *values,
            size_t origin_at, size_t size_at, struct region *ret_region)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large READ and WRITE. Their content passes in chunks over a queue of our own, so their
- * place in the application's queue is kept by two things: *gates*, events that say when
- * what comes before is done, and a *user event* that completes when the last chunk has
- * moved and is the command's event. In order, a marker is the gate and a barrier on the
- * user event holds what follows. Out of order, the wait list and the last barrier are the
- * gates, one after the other, and a marker on the user event lets later markers see the
- * command. A marker as the gate will not do there: PoCL 3.1 has it wait for all before it,
- * for commands whose user events the program sets later, perhaps.
+ * Executes large READ and WRITE commands as *moves*: their content passes in chunks over a
+ * separate queue. Two kinds of events keep the order with the application's queue. *Gates*
+ * are events that complete when the commands before the move have completed. A *user event*
+ * is the event of the command and completes with the last chunk.
+ *
+ * In order, the gate is a marker, and a barrier on the user event blocks later commands.
+ * Out of order, the gates are the wait list and the last barrier, one after the other, and
+ * a marker on the user event makes later markers wait for the move. A marker cannot be the
+ * gate there: in PoCL 3.1 it waits for all commands before it, including those whose user
+ * events the program may set later.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -42,7 +44,8 @@ free_move(struct move *mv)
     tp_free(mv);
 }
 
-/* Stamps: queued and submitted as the marker was, if there is one, the rest from the chunks. */
+/* Sets the stamps: queued and submitted of the marker, if there is one, the rest of the
+ * chunks. */
 static void
 set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
 {
@@ -87,12 +90,13 @@ tp_exec_wait_told(struct tp_exec *x)
 }
 
 /*
- * All chunks have moved, or one could not. Any thread.
+ * Completes a move after its last chunk or an error. Any thread.
  *
- * DONE goes before the driver is told: the client takes what it hears of before for not
- * dependent on this one. And no need to wait until the driver calls back. What the client
- * sends when it knows of a failure may come while the driver is not told yet: the reader
- * waits, since behind the user event, or behind what will fail with it, it would fail as well.
+ * DONE is sent before the user event is set: the client assumes that a command whose DONE
+ * arrives earlier does not depend on this one. It also saves the wait for the driver's
+ * callback. After a failed DONE, the client may send commands before the user event is set.
+ * The reader then waits (tp_exec_wait_told()), because a command enqueued after the user
+ * event, or after a command that fails with it, would fail as well.
  */
 static void
 finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
@@ -113,13 +117,13 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
         tp_exec_sweep_failures(x);
     }
     if (tp_exec_has_quirk(x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
-        tp_exec_wake(x); /* its queue may have to be flushed now */
+        tp_exec_wake(x); /* its queue may need a flush now */
     }
 }
 
 /*
- * The first gate that is not passed; NULL: all are. One that failed is closed for ever.
- * done_lock, or nobody else knows the move.
+ * The first closed gate; NULL: all are open. A failed gate stays closed. Under done_lock,
+ * unless no other thread knows the move.
  */
 static cl_event
 closed_gate(struct move *mv)
@@ -137,7 +141,7 @@ closed_gate(struct move *mv)
     return NULL;
 }
 
-/* Opens the way for a move, or ends it. Who takes it out of the list does that, once. */
+/* Starts a move, or fails it. The thread that removes it from the list calls this once. */
 static void
 open_gate(struct move *mv, cl_int status)
 {
@@ -152,7 +156,7 @@ open_gate(struct move *mv, cl_int status)
     tp_mutex_lock(&x->done_lock);
 }
 
-/* A move that waits for this event; NULL: none. done_lock */
+/* Finds a move that waits for this event; NULL: none. Under done_lock. */
 static struct move *
 find_waiting(struct tp_exec *x, cl_event native)
 {
@@ -168,8 +172,8 @@ find_waiting(struct tp_exec *x, cl_event native)
 }
 
 /*
- * An event has passed for one of the moves that wait for it, which goes on to its next gate
- * or through. @return that gate, retained; NULL: there is nothing to wait for
+ * Advances a move that waited for a completed event to its next gate, or starts it.
+ * @return the next gate, retained; NULL: there is none
  */
 static cl_event
 pass_gate(struct tp_exec *x, cl_event native, cl_int status)
@@ -192,7 +196,7 @@ pass_gate(struct tp_exec *x, cl_event native, cl_int status)
     return next;
 }
 
-/* A native callback: the move may be over, so only its event is known. */
+/* A native callback. It gets the event only, since the move may have ended. */
 static void CL_CALLBACK
 gate_passed(cl_event native, cl_int status, void *arg)
 {
@@ -210,7 +214,7 @@ gate_passed(cl_event native, cl_int status, void *arg)
     }
 }
 
-/* A closed gate that has failed; NULL if there is none. */
+/* Finds a gate that has failed; NULL: none. */
 static struct move *
 find_failed_gate(struct tp_exec *x, cl_int *ret_status)
 {
@@ -261,7 +265,7 @@ tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev)
     return gate;
 }
 
-/* True if nothing is under way in a queue: the gate would be open already. */
+/* True if a queue is idle, so that a gate would be open already. */
 static bool
 is_idle(struct tp_exec_queue *q)
 {
@@ -288,7 +292,7 @@ add_gate(struct move *mv, cl_event native)
     mv->gates[mv->gate_count++] = native;
 }
 
-/* Gives the move its gates, none if none is needed. @return 0 or the CL error */
+/* Creates the gates that the move needs, if any. @return 0 or the CL error */
 static int32_t
 make_gates(struct tp_exec_command *c, struct move *mv)
 {
@@ -312,7 +316,7 @@ make_gates(struct tp_exec_command *c, struct move *mv)
     return error;
 }
 
-/* Makes the user event and what holds the queue until it is complete. */
+/* Creates the user event, and blocks the queue until it is complete. */
 static int32_t
 enqueue_hold(struct tp_exec_command *c)
 {
@@ -362,7 +366,7 @@ make_move(struct tp_exec_command *c, struct tp_exec_mem *mem, uint64_t transfer)
     return mv;
 }
 
-/* Announces the transfer and lets it through when the gate is passed. */
+/* Starts the transfer, which opens with the gate. */
 static telpher_status
 start_move(struct tp_exec_command *c, struct move *mv,
            const struct tp_exec_transfer_params *params)
@@ -422,7 +426,7 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         params.arg = mv;
         params.gated = closed_gate(mv) != NULL;
         c->ev->is_move = true;
-        /* pending before it can end, so that DONEs keep their order */
+        /* pending before it can complete, so that DONEs keep their order */
         (void)tp_exec_end(c);
         return start_move(c, mv, &params);
     }

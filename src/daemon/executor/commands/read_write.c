@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * READ and WRITE, of buffers and of images: small content in the frames, content that fits a
- * chunk straight into the queue, the rest by large_transfer.c; or in memory that the client shares.
+ * Executes READ and WRITE of buffers and images. Small content is in the frame, content of
+ * up to a chunk goes directly to the queue, and large_transfer.c moves the rest. Content may
+ * also be in shared memory of the client.
  */
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/events.h"
@@ -42,8 +43,8 @@ tp_exec_make_rect(const uint64_t v[8], uint64_t size, struct tp_device_box *ret_
 }
 
 /*
- * Makes the box of a READ or WRITE. @return 0; CL_INVALID_VALUE when it does not lie
- * inside the buffer or its size is not @p size
+ * Makes the box of a READ or WRITE. @return 0; CL_INVALID_VALUE when it exceeds the buffer
+ * or its size is not @p size
  */
 static int32_t
 make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
@@ -69,9 +70,9 @@ make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
 }
 
 /*
- * Memory for the content of a READ or WRITE that goes straight into the queue; pinned, if
- * the context has some, or just anything. Into ordinary memory a driver reads in steps of
- * its own, on an H200 in 12 us instead of 6.
+ * Allocates memory for a READ or WRITE that goes directly to the queue: pinned if the
+ * context has pinned memory, else ordinary. A driver copies to ordinary memory through its
+ * own staging, on an H200 in 12 us instead of 6.
  */
 static int32_t
 reserve_content(struct tp_exec_event *ev, uint64_t size, bool pinned)
@@ -163,7 +164,7 @@ enqueue_write(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box 
                                            c->wait_count, c->waits, &c->ev->native);
 }
 
-/* The content of a READ has gone to the client. */
+/* The content of a READ has been sent to the client. */
 static void
 content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
@@ -172,10 +173,10 @@ content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     (void)error;
     (void)start_ns;
     (void)end_ns;
-    tp_exec_unref(&ev->obj); /* the content goes back with it */
+    tp_exec_unref(&ev->obj); /* frees the content */
 }
 
-/* A READ of up to a chunk: read in its place in the queue, sent when it is complete. */
+/* Enqueues a READ of up to a chunk directly; its content is sent at completion. */
 static telpher_status
 start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
 {
@@ -212,7 +213,7 @@ is_shared(uint8_t flags)
     return (flags & TP_WIRE_SHARED) != 0;
 }
 
-/* A READ into memory of the client: at once if there is room for all, else as pieces come. */
+/* A READ into shared memory: directly if one piece holds all, else piece by piece. */
 static telpher_status
 read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
             const struct tp_device_box *box, const struct tp_exec_content *content)
@@ -228,7 +229,7 @@ read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
     return tp_exec_end(c);
 }
 
-/* Likewise a WRITE from there. */
+/* A WRITE from shared memory, likewise. */
 static telpher_status
 write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
              const struct tp_device_box *box, const struct tp_exec_content *content)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts, queues and buffers. */
+/* Creates and frees contexts, queues and buffers. */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "daemon/executor/commands/commands.h"
@@ -189,7 +189,7 @@ tp_exec_queue_forget_barrier(struct tp_exec_queue *q)
     q->barrier_is_own = false;
 }
 
-/* Work in it goes on; its end is seen by the events, which hold the struct. */
+/* Commands in the queue continue; their events hold the struct and see their end. */
 void
 tp_exec_queue_let_go(struct tp_exec_object *o)
 {
@@ -222,8 +222,8 @@ tp_exec_queue_free(struct tp_exec_object *o)
 }
 
 /*
- * Native events of what is still under way in a queue, retained.
- * @return their number; *ret_events is to be freed, NULL if memory is out
+ * Collects the native events of unfinished commands of a queue, retained.
+ * @return their number; the caller frees *ret_events; NULL: no memory
  */
 static cl_uint
 events_under_way(struct tp_exec_queue *q, cl_event **ret_events)
@@ -248,7 +248,7 @@ events_under_way(struct tp_exec_queue *q, cl_event **ret_events)
 }
 
 /*
- * A fresh native queue goes on behind what is still under way in the old one.
+ * Orders a new native queue after the unfinished commands of the old one.
  * @return 0 or CL_OUT_OF_HOST_MEMORY; *ret_barrier may be NULL
  */
 static int32_t
@@ -426,7 +426,7 @@ tp_exec_on_sub_buffer_create(struct tp_exec *x,
     return status;
 }
 
-/* Commands under way hold the native buffer themselves. */
+/* Native commands hold the native buffer themselves. */
 void
 tp_exec_mem_let_go(struct tp_exec_object *o)
 {

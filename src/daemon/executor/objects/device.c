@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: those of the inventory, and sub-devices, which clients number themselves. A
- * sub-device lives as long as the client or a context needs it.
+ * Finds devices of the inventory, and creates sub-devices, whose numbers the client chooses.
+ * A sub-device lives as long as the client or a context holds it.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"

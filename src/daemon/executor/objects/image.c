@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images and samplers. An image is a memory object whose content is addressed in elements,
- * rows and slices; layers of an array count as the dimension behind those of one layer.
- * All sizes are checked here: not every driver does.
+ * Creates images and samplers. An image is a memory object whose content is addressed in
+ * elements, rows and slices; the layers of an array are the dimension after those of one
+ * layer. Checks all sizes, since not every driver does.
  */
 #include "wire/image.h"
 #include "base/alloc.h"

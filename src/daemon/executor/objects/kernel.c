@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels, their arguments and sub-groups; the reader's alone. */
+/* Creates kernels and sets their arguments. All functions are reader only. */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "daemon/executor/executor.h"
@@ -86,7 +86,7 @@ tp_exec_kernel_free(struct tp_exec_object *o)
     tp_free(k);
 }
 
-/* Remembers the object of an argument, weakly: its release is not held up. */
+/* Stores the object of an argument without a reference that would delay its release. */
 static void
 remember_object(struct tp_exec_kernel *k, uint32_t index, struct tp_exec_object *o)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ids and objects. The table belongs to the reader and holds one reference of each object;
- * commands under way, builds and callbacks hold others.
+ * Manages the id table and the life cycle of objects. The table belongs to the reader and
+ * holds one reference to each object; commands in progress, builds and callbacks hold others.
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Binaries of programs, on the pool's threads. They are handed out in a container that
- * also holds the facts on kernel arguments, since not every driver keeps those:
+ * Sends the binaries of programs, on the pool's threads. Each is in a container that also
+ * holds the facts of kernel arguments, since not every driver keeps those:
  *
  *   "TLPHBIN1"  u64 size of the facts  u64 size of the native binary  facts  binary
  */
@@ -25,7 +25,7 @@ tp_exec_binary_unwrap(const uint8_t *data, uint64_t size, uint64_t *ret_native_s
     *ret_native_size = size;
     if (size < TP_EXEC_BINARY_HEADER ||
         memcmp(data, binary_magic, sizeof(binary_magic)) != 0) {
-        return data; /* a native binary as it is */
+        return data; /* a native binary without container */
     }
     memcpy(sizes, data + 8, sizeof(sizes));
     if (sizes[0] > size - TP_EXEC_BINARY_HEADER ||
@@ -67,8 +67,8 @@ free_binaries(struct binaries *b)
 }
 
 /*
- * Finds which of the driver's binaries is for which device: PoCL, for one, lists a device
- * once instead of its parts. @return 0 or the CL error
+ * Matches the driver's binaries to devices: PoCL, for example, lists a root device once
+ * instead of its sub-devices. @return 0 or the CL error
  */
 static int32_t
 match_devices(struct binaries *b)
@@ -100,14 +100,15 @@ match_devices(struct binaries *b)
     return error;
 }
 
-/* @return [bytes] of the driver's binary for a device of ours, 0: it has none */
+/* @return [bytes] of the driver's binary for one of our devices; 0: none */
 static size_t
 native_size(const struct binaries *b, cl_uint i)
 {
     return b->source[i] < b->native_count ? b->native_sizes[b->source[i]] : 0;
 }
 
-/* Sizes by the driver's list, of the driver or of what was kept. @return 0 or the CL error */
+/* Gets the sizes in the driver's order, of its binaries or of kept ones. @return 0 or the
+ * CL error */
 static int32_t
 ask_sizes(struct binaries *b)
 {
@@ -123,7 +124,7 @@ ask_sizes(struct binaries *b)
                                               b->native_sizes, NULL);
 }
 
-/* Fills in the binaries likewise. */
+/* Gets the binaries likewise. */
 static int32_t
 ask_binaries(struct binaries *b, uint8_t **places)
 {
@@ -148,7 +149,7 @@ ask_binaries(struct binaries *b, uint8_t **places)
                                              NULL);
 }
 
-/* Asks for the sizes and lays out the containers. @return 0 or the CL error */
+/* Gets the sizes and lays out the containers. @return 0 or the CL error */
 static int32_t
 measure_binaries(struct binaries *b)
 {
@@ -174,7 +175,7 @@ measure_binaries(struct binaries *b)
     return error;
 }
 
-/* Writes the head of a container. @return where the native binary goes */
+/* Writes the header of a container. @return the destination of the native binary */
 static uint8_t *
 begin_container(const struct binaries *b, uint8_t *at, uint64_t native)
 {
@@ -189,7 +190,7 @@ begin_container(const struct binaries *b, uint8_t *at, uint64_t native)
     return at + TP_EXEC_BINARY_HEADER + facts;
 }
 
-/* Writes the containers and has the driver fill in its binaries, each once. */
+/* Writes the containers; the driver fills in each of its binaries once. */
 static int32_t
 fill_binaries(struct binaries *b)
 {
@@ -206,7 +207,7 @@ fill_binaries(struct binaries *b)
     for (cl_uint i = 0; i < b->count; i++) {
         if (b->sizes[i] > 0) {
             ours[i] = begin_container(b, at, native_size(b, i));
-            places[b->source[i]] = ours[i]; /* the last of several gets it */
+            places[b->source[i]] = ours[i]; /* of several devices, the last one */
             at += b->sizes[i];
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs made of binaries that the client has. */
+/* Creates programs from binaries that the client sends. */
 #include "base/alloc.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
@@ -20,7 +20,7 @@ put_binary_reply(struct tp_exec *x, uint64_t request, int32_t error,
     tp_exec_flush(x);
 }
 
-/* Keeps the argument facts that lie in front of the native binary. */
+/* Keeps the argument facts that precede the native binary. */
 static void
 keep_facts(struct tp_exec_program *p, const uint8_t *facts, uint64_t size)
 {
@@ -60,7 +60,7 @@ create_from_binaries(struct tp_exec_incoming *in, cl_int *ret_status)
     return error;
 }
 
-/* What kind of binary each device has: clLinkProgram takes some of them at once. */
+/* Queries the binary type of each device: clLinkProgram accepts some without a build. */
 static void
 ask_types(struct tp_exec_incoming *in, uint64_t *types)
 {

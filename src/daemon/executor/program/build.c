@@ -15,7 +15,7 @@
 #define LET_GO_TIME (1 * TP_CLOCK_S) /* for a driver to let go of kernels */
 #define LET_GO_TRY (500 * TP_CLOCK_US)
 
-/* ---- a build's life ---- */
+/* ---- life cycle of a build ---- */
 
 void
 tp_exec_build_free(struct tp_exec_build *build)
@@ -107,7 +107,7 @@ add_inputs(struct tp_exec_build *build, const struct tp_wire_u64s *inputs)
     return error;
 }
 
-/* Copies what only the reader may look at in the program, and the names in the message. */
+/* Copies the reader-only state of the program, and the names in the message. */
 static int32_t
 copy_rest(struct tp_exec_build *build, const struct tp_wire_bytes *names)
 {
@@ -161,7 +161,7 @@ tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *
 
 /* ---- content that is too large for a frame ---- */
 
-/* It lies here until the client takes it, which counts. */
+/* Returns the budget, which is charged until the client has received the content. */
 struct outgoing {
     struct tp_exec *x;
     void *content;
@@ -194,7 +194,7 @@ tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64
     telpher_status status;
 
     if (out == NULL || !tp_budget_take(&x->host, size)) {
-        /* the client knows of it already: nothing smaller can be given up */
+        /* the client knows the transfer already, so the session must end */
         tp_exec_die(x, TELPHER_ERR_LIMIT,
                     "more answers wait for the client than --max-host-memory allows");
     }
@@ -208,7 +208,7 @@ tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64
 
 /* ---- building ---- */
 
-/* With ours in front, so that kernels can be asked for their arguments. */
+/* Our options come first; they make kernel argument info available. */
 char *
 tp_exec_build_options(const struct tp_exec_build *build)
 {
@@ -227,7 +227,7 @@ run_link(struct tp_exec_build *build, const char *options)
     for (cl_uint i = 0; inputs != NULL && i < build->input_count; i++) {
         inputs[i] = build->inputs[i]->native;
     }
-    if (inputs != NULL && p->native != NULL) { /* of the cache, and of no use */
+    if (inputs != NULL && p->native != NULL) { /* unusable, from the cache */
         p->obj.x->cl.ReleaseProgram(p->native);
     }
     if (inputs != NULL) {
@@ -270,7 +270,7 @@ run_driver(struct tp_exec_build *build, const char *options)
     }
 }
 
-/* Takes the files that came for this build. */
+/* Takes the files that the client sent for this build. */
 static int32_t
 take_files(struct tp_exec_build *build)
 {
@@ -288,7 +288,7 @@ take_files(struct tp_exec_build *build)
     return error;
 }
 
-/* Makes sure that there is something that can be built, and asked for. */
+/* Prepares the native program of a build. */
 static int32_t
 prepare(struct tp_exec_build *build)
 {
@@ -308,7 +308,7 @@ prepare(struct tp_exec_build *build)
     return error;
 }
 
-/* True if the driver says why the build failed. */
+/* True if the driver has a build log. */
 static bool
 has_reason(const struct tp_exec_build *build)
 {
@@ -333,9 +333,9 @@ has_reason(const struct tp_exec_build *build)
 }
 
 /*
- * A driver may hold a kernel for a moment longer than anybody can see: PoCL lets go of it
- * behind the callbacks that tell of its last command's end. Ours are gone, else the build
- * would not have begun.
+ * Repeats a build while the driver still holds kernels of the program. PoCL releases a
+ * kernel after the completion callback of its last command. Our own kernels are freed
+ * before a build begins.
  */
 static int32_t
 run_driver_free(struct tp_exec_build *build, const char *options)
@@ -353,8 +353,8 @@ run_driver_free(struct tp_exec_build *build, const char *options)
 }
 
 /*
- * Executors build side by side, and a driver's own cache may not stand that: PoCL 3.1
- * fails without a word when two processes write the same program. So once more.
+ * Repeats a build that failed without a log. Executors build concurrently, and PoCL 3.1
+ * fails without a log when two processes write the same program to its cache.
  */
 static int32_t
 run_driver_again(struct tp_exec_build *build, const char *options)
@@ -374,7 +374,7 @@ run_driver_again(struct tp_exec_build *build, const char *options)
     return error;
 }
 
-/* Has the driver do it. */
+/* Runs the build in the driver. */
 static int32_t
 make(struct tp_exec_build *build, const char *options)
 {
@@ -393,7 +393,7 @@ make(struct tp_exec_build *build, const char *options)
     return error;
 }
 
-/* Notes how the program was built, for links of it and for the cache's writer. */
+/* Records the key of the build, for links of the program and for the cache. */
 static void
 note_key(struct tp_exec_build *build, int32_t error)
 {
@@ -406,7 +406,7 @@ note_key(struct tp_exec_build *build, int32_t error)
     tp_mutex_unlock(&p->obj.x->done_lock);
 }
 
-/* Builds, or finds what was built before; appends the facts. */
+/* Builds, or loads the result from the cache; appends the facts. */
 static int32_t
 run_build(struct tp_exec_build *build, struct tp_buf *facts)
 {
@@ -437,7 +437,7 @@ run_build(struct tp_exec_build *build, struct tp_buf *facts)
     return error;
 }
 
-/* Sends the reply; what does not fit in its frame follows as a transfer. */
+/* Sends the reply; facts that do not fit in its frame follow as a transfer. */
 static void
 put_build_reply(struct tp_exec_build *build, int32_t error, struct tp_buf *facts)
 {

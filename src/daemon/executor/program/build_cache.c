@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The build cache of an executor: its start, and builds that are found there.
- * build_cache_key.c makes keys, build_cache_note.c keeps what was built until the session
- * ends, build_cache_write.c writes it.
+ * Opens the build cache of an executor and loads builds from it. build_cache_key.c computes
+ * keys, build_cache_note.c keeps builds until the session ends, and build_cache_write.c
+ * writes them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 #define BYTES_MAX ((uint64_t)64 << 20) /* of programs that only the cache holds */
 
-/* Makes a native program of the binaries. @return NULL: the driver does not take them */
+/* Creates a native program from the binaries. @return NULL: the driver rejects them */
 static cl_program
 make_native(struct tp_exec_build *build, const char *options,
             const struct tp_cache_entry *entry)

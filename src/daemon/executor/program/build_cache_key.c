@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of the build cache: all that a driver's result may depend on. */
+/* Computes keys of the build cache from everything that affects a driver's result. */
 #include <link.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include "daemon/executor/program/program.h"
 #include "telpher/version.h"
 
-/* Name, size and time of a library: an update that keeps its version is another one. */
+/* Hashes name, size and time of a library, since an update may keep the version. */
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -29,15 +29,15 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* Which drivers there are is known by their libraries; the folder that leaves our own out
- * (tp_opencl_vendors_hide()) has another name in each process. */
+/* True for variables that select drivers. They are left out: the libraries identify the
+ * drivers, and the folder of tp_opencl_vendors_hide() has a new name in each process. */
 static bool
 names_drivers(const char *variable)
 {
     return strncmp(variable, "OCL_ICD_VENDORS=", strlen("OCL_ICD_VENDORS=")) == 0;
 }
 
-/* Variables that drivers listen to. */
+/* Hashes the environment variables that affect drivers. */
 static void
 add_environment(SHA256_CTX *sum)
 {
@@ -87,7 +87,7 @@ add_device(struct tp_exec *x, const struct tp_exec_device *d, SHA256_CTX *sum)
     }
 }
 
-/* True if it is for all devices of the context, none of them a client's invention. */
+/* True if the build is for all devices of the context, and none is a sub-device. */
 static bool
 is_for_all(const struct tp_exec_build *build)
 {
@@ -107,7 +107,7 @@ is_for_all(const struct tp_exec_build *build)
     return build->device_count == c->device_count;
 }
 
-/* What is built: text and files, or programs with keys. @return false: no key */
+/* Hashes the input of a build: text and files, or keys of programs. @return false: no key */
 static bool
 add_origin(const struct tp_exec_build *build, SHA256_CTX *sum)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds that are to be written when the session ends: their programs live until then. What
- * the client still has costs nothing more; of what it has released only so much is held,
- * the newest first, and all of it gives way when the client meets a limit.
+ * Keeps builds until the session ends and writes them. Their programs stay alive until
+ * then. Programs that the client has released are held up to a bound, newest first, and are
+ * all freed when the client reaches a limit.
  */
 #include <string.h>
 
@@ -15,8 +15,7 @@
 
 enum {
     NOTES_MAX = 256,
-    CONTEXTS_MAX =
-        4, /* released ones: with GPUs each holds some memory of the device */
+    CONTEXTS_MAX = 4, /* released contexts: with GPUs each holds some device memory */
 };
 
 void
@@ -38,7 +37,7 @@ free_all(struct tp_list *dead)
     }
 }
 
-/* Moves a note to those that are given up. Under the lock. */
+/* Moves a note to the list of those to free. Under the lock. */
 static void
 give_up(struct tp_exec_cache *cache, struct tp_exec_note *n, struct tp_list *dead)
 {
@@ -74,7 +73,7 @@ has_room(struct contexts *seen, const struct tp_exec_note *n)
     return true;
 }
 
-/* Gives up what is beyond the bounds. Under the lock. */
+/* Drops the notes beyond the bounds. Under the lock. */
 static void
 keep_bounds(struct tp_exec_cache *cache, struct tp_list *dead)
 {
@@ -97,7 +96,7 @@ keep_bounds(struct tp_exec_cache *cache, struct tp_list *dead)
     }
 }
 
-/* Gives up a note of the same key: the program that was built last is held. */
+/* Drops an older note of the same key. */
 static void
 give_up_same(struct tp_exec_cache *cache, const uint8_t *key, struct tp_list *dead)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what was built, when the session is over and nothing of it runs any more. Not
- * earlier, because of PoCL (3.1 and others): asked for binaries it compiles every kernel
- * once more, for any work-group size, and puts the result in front of its table of loaded
- * kernels, used by nobody. When a command ends, the table is searched by kernel and local
- * size alone; with reqd_work_group_size that finds the new one, and an assertion ends the
- * process, since nobody uses it. A program of the same source is the same kernel there.
+ * Writes the recorded builds to the cache at the end of an idle session. An earlier write
+ * would abort the process with PoCL (3.1 and others). To return binaries, PoCL compiles
+ * every kernel again for any work-group size, and inserts the result, with no users, at the
+ * front of its table of loaded kernels. When a command ends, PoCL searches the table by
+ * kernel and local size only. With reqd_work_group_size it finds the new entry, and an
+ * assertion on its user count fails. Programs of the same source share the entry.
  */
 #include <string.h>
 #include <sys/resource.h>
@@ -20,14 +20,14 @@
 #include "daemon/executor/program/build_cache_int.h"
 #include "daemon/executor/program/program.h"
 
-#define WRITE_TIME (20 * TP_CLOCK_S) /* after that no further entry is begun */
+#define WRITE_TIME (20 * TP_CLOCK_S) /* no new entry is begun after this time */
 
 enum {
-    ENTRY_TIME_S = 10, /* for the driver to give the binaries of one program */
-    NICENESS = 10, /* sessions that run go first */
+    ENTRY_TIME_S = 10, /* limit for the driver to return the binaries of one program */
+    NICENESS = 10, /* running sessions have priority */
 };
 
-/* Which of the driver's binaries is for each device. @return false: not one for each */
+/* Matches the driver's binaries to devices. @return false: a device has none */
 static bool
 match_devices(const struct tp_exec_note *n, size_t *ret_sizes, cl_uint *ret_at)
 {
@@ -57,7 +57,7 @@ match_devices(const struct tp_exec_note *n, size_t *ret_sizes, cl_uint *ret_at)
     return true;
 }
 
-/* Makes the entry: the driver fills in the binaries. */
+/* Writes the entry; the driver fills in the binaries. */
 static bool
 fill_entry(const struct tp_exec_note *n, struct tp_buf *dst)
 {
@@ -91,7 +91,7 @@ fill_entry(const struct tp_exec_note *n, struct tp_buf *dst)
                               n->count * sizeof(places[0]), places, NULL) == CL_SUCCESS;
 }
 
-/* True unless the program was built again since, or is just being built. */
+/* True unless the program was built again, or is being built. */
 static bool
 is_as_noted(const struct tp_exec_note *n)
 {
@@ -130,7 +130,7 @@ tp_exec_cache_write(struct tp_exec *x)
     (void)tp_control_send(TP_CONTROL_FD, &over, -1);
     (void)setpriority(PRIO_PROCESS, 0, NICENESS); /* of this thread, which compiles */
     while (!tp_clock_passed(deadline) && (n = tp_exec_note_take(x->cache)) != NULL) {
-        (void)alarm(ENTRY_TIME_S); /* a driver that hangs is not waited for */
+        (void)alarm(ENTRY_TIME_S); /* ends the process if the driver hangs */
         write_entry(x->cache, n);
         tp_exec_note_free(n);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts of a built program: all that clients may ask of it, its kernels, their arguments
- * and their work-groups, gathered once after the build.
+ * Collects the facts of a program once after its build: all that clients may query about
+ * it, its kernels, their arguments and their work-groups.
  */
 #include "wire/facts.h"
 #include "base/alloc.h"
@@ -13,7 +13,7 @@
 
 enum { KERNELS_MAX = 65536 };
 
-/* What is asked, and of what. */
+/* Subject of a query. */
 struct subject {
     const struct tp_opencl *cl;
     void *object; /* cl_program or cl_kernel */
@@ -124,7 +124,7 @@ stored_index(const struct tp_buf *stored, const char *name)
     return -1;
 }
 
-/* Arguments of a kernel as its binary's container tells them. */
+/* Adds the arguments of a kernel from the facts stored with its binary. */
 static telpher_status
 add_stored_arguments(struct tp_buf *facts, const struct tp_buf *stored, uint32_t index,
                      const char *name)

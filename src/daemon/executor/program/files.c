@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's files in memory, and sources that name them: docs/protocol.md 6.1. */
+/* Creates memory files from the client's includes, and rewrites sources to name them
+ * (docs/protocol.md 6.1). */
 #include "daemon/executor/program/files.h"
 
 #include <CL/cl.h>
@@ -31,7 +32,7 @@ tp_exec_files_close(struct tp_exec_files *files)
     tp_free(files);
 }
 
-/* A file in memory; when descriptors run out, as many as the system lets us have. */
+/* Creates a memory file; raises the descriptor limit to the maximum if necessary. */
 static int
 open_memory(void)
 {
@@ -118,7 +119,7 @@ tp_exec_files_text(const struct tp_exec_files *files, const uint8_t *records,
 
 /* ---- files ---- */
 
-/* Has messages and __FILE__ show the client's name of the file. */
+/* Adds a directive so that messages and __FILE__ show the client's file name. */
 static telpher_status
 append_name(const struct tp_wire_file *file, struct tp_buf *out)
 {
@@ -179,7 +180,7 @@ fill_file(const struct tp_exec_files *files, uint32_t i,
     return error;
 }
 
-/* All get their descriptors first, since they name each other. */
+/* Creates all descriptors before any content, since the files name each other. */
 static int32_t
 open_all(struct tp_exec_files *files, uint32_t count)
 {

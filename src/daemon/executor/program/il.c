@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs in SPIR-V: the driver's functions for them, and specialization constants, which
- * count for the builds asked for after them.
+ * Creates programs from SPIR-V and sets their specialization constants, which apply to
+ * builds requested after them.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: their source and the files that builds include, and which of their builds
- * begin. Content may come by a transfer; builds asked for meanwhile wait for it.
+ * Handles messages on programs: source, include files, and the start of builds. Content may
+ * arrive by a transfer; builds requested meanwhile wait for it.
  */
 #include "daemon/executor/program/program.h"
 #include "base/alloc.h"
@@ -308,8 +308,8 @@ put_build_error(struct tp_exec *x, uint64_t request, int32_t error)
 }
 
 /*
- * Starts a build, has it wait for content or for who reads the binaries, or refuses it:
- * a driver's program takes one at a time.
+ * Starts a build, queues it until content is complete and readers of the binaries are done,
+ * or rejects it: a native program supports one build at a time.
  */
 static void
 start_build(struct tp_exec_build *build, uint64_t request)
@@ -433,7 +433,7 @@ tp_exec_on_program_built_in(struct tp_exec *x, const struct tp_wire_program_buil
     return create_by_build(x, m->context, TP_EXEC_BUILT_IN, &params);
 }
 
-/* If nothing is in the way of a build, the one that waits begins. */
+/* Starts the waiting build if nothing blocks it. */
 static void
 release_build(struct tp_exec_program *p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk streams. Each has a thread that receives, straight into staging or host memory, and
- * one that sends chunks read from a device; each may wait for the network as it likes.
+ * Runs the bulk streams. Each has a thread that receives into staging or host memory, and a
+ * thread that sends chunks read from a device. Both may block on the network.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -11,11 +11,11 @@
 
 enum {
     OFFER_MAX = 1 << 20
-}; /* [bytes] that who brings them sends, if nothing is in front */
+}; /* [bytes] largest chunk that its completing thread sends itself, if no other is queued */
 
 /* ---- receiving ---- */
 
-/* The transfer of a DATA frame; NULL: the frame breaks the protocol. */
+/* Finds the transfer of a DATA frame; NULL: the frame violates the protocol. */
 static struct tp_exec_transfer *
 find_incoming(struct tp_exec_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
 {
@@ -41,7 +41,7 @@ find_incoming(struct tp_exec_bulk *b, uint64_t id, uint64_t offset, uint32_t len
     return t;
 }
 
-/* Before a wait: what this thread looks after is another's from here on. Under lock. */
+/* Hands the events that this thread polls to the watcher, before a wait. Under lock. */
 static void
 leave_watch(struct tp_exec_bulk *b)
 {
@@ -51,8 +51,8 @@ leave_watch(struct tp_exec_bulk *b)
 }
 
 /*
- * Waits while too much content has landed and no device has taken it. Not if all of it is
- * behind closed gates: what opens them may be behind the content that wants to land.
+ * Waits while too much received content is not on a device yet. It does not wait if all of
+ * that content has closed gates: the command that opens them may come after this content.
  */
 static void
 wait_for_space(struct tp_exec_bulk *b)
@@ -69,7 +69,7 @@ wait_for_space(struct tp_exec_bulk *b)
     }
 }
 
-/* Room for @p len bytes in the chunk being filled, or in a new one. */
+/* Finds space for @p len bytes in the chunk being filled, or in a new one. */
 static void *
 room_in_chunk(struct tp_exec_transfer *t, uint32_t len)
 {
@@ -101,8 +101,8 @@ land(struct tp_exec_transfer *t, uint32_t len)
 }
 
 /*
- * Waits while content of too many transfers is here whose commands are not: the reader may
- * be behind, in a slow call of the driver.
+ * Waits while too many transfers have content but no command yet: the reader may be late, in
+ * a slow driver call.
  */
 static void
 wait_for_command(struct tp_exec_bulk *b, uint64_t id)
@@ -139,7 +139,7 @@ data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
         t->landing_len = len;
         b->landing = t;
     } else {
-        t->received += len; /* dropped; data_end will not come */
+        t->received += len; /* dropped; data_end is not called */
         if (t->error == 0 && !t->discard) {
             t->error = TP_EXEC_TRANSFER_NO_MEMORY;
         }
@@ -193,7 +193,7 @@ bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 static const struct tp_stream_handler bulk_handler = {
     .frame = bulk_frame, .data_begin = data_begin, .data_end = data_end};
 
-/* The stream has ended. That matters only if content is still to come or to go. */
+/* Handles the end of a stream. It is an error only if transfers still need it. */
 static void
 bulk_lost(struct tp_exec_bulk *b, telpher_status status)
 {
@@ -212,7 +212,7 @@ bulk_lost(struct tp_exec_bulk *b, telpher_status status)
     }
 }
 
-/* Receives what is there. @return AGAIN: nothing, however long it looked */
+/* Receives available data, spinning for spin_ns. @return AGAIN: nothing arrived */
 static telpher_status
 receive_spinning(struct tp_exec_bulk *b)
 {
@@ -232,7 +232,7 @@ receive_spinning(struct tp_exec_bulk *b)
             return status;
         }
     }
-    (void)all->handler->idle(all->arg); /* also while content keeps coming */
+    (void)all->handler->idle(all->arg); /* also under a steady flow of content */
     return status;
 }
 
@@ -312,8 +312,8 @@ chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
 }
 
 /*
- * Sends a chunk in this thread, which may be the driver's: it never waits for the network.
- * @return AGAIN: the sender has to
+ * Sends a chunk on this thread, which may be the driver's, without blocking on the network.
+ * @return AGAIN: the sender must send the rest
  */
 static telpher_status
 offer_chunk(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
@@ -328,7 +328,7 @@ offer_chunk(struct tp_exec_bulk *b, struct tp_exec_chunk *c)
         uint64_t len = TP_MIN(c->len - c->gone, (uint64_t)TP_WIRE_CHUNK_MAX);
 
         if (rest) {
-            status = TELPHER_ERR_AGAIN; /* the network is slower than we are */
+            status = TELPHER_ERR_AGAIN; /* the network is the bottleneck */
             break;
         }
         status = tp_stream_offer_data(b->stream, c->transfer->p.id, c->pos + c->gone,
@@ -369,7 +369,8 @@ tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
     }
 }
 
-/* What the sender has to do next. @return false: nothing. Under lock, which is free meanwhile */
+/* Runs the next step of the sender. @return false: nothing to do. Under lock, released
+ * meanwhile. */
 static bool
 send_next(struct tp_exec_bulk *b, telpher_status *ret_status)
 {
@@ -381,7 +382,7 @@ send_next(struct tp_exec_bulk *b, telpher_status *ret_status)
         return false;
     }
     b->busy = true;
-    b->rest = false; /* it goes in front of a chunk, in any case */
+    b->rest = false; /* the rest is sent before any chunk */
     tp_mutex_unlock(&all->lock);
     if (first != NULL) {
         c = tp_list_entry(first, struct tp_exec_chunk, link);
@@ -439,7 +440,7 @@ start_threads(struct tp_exec_bulk *b)
     return status;
 }
 
-/* From now on READs may use it, those that waited for one first. */
+/* Makes the stream available to READs; those that waited for a stream come first. */
 static void
 enter(struct tp_exec_bulk *b)
 {
@@ -476,7 +477,7 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
     if (status == TELPHER_OK) {
         status = start_threads(b);
         if (status != TELPHER_OK) {
-            tp_stream_destroy(b->stream); /* and the connection: it was taken */
+            tp_stream_destroy(b->stream); /* also destroys the connection */
         }
     } else {
         tp_conn_destroy(conn);
@@ -515,7 +516,7 @@ tp_exec_transfers_end_streams(struct tp_exec_transfers *all)
     }
 }
 
-/* Frees a transfer whose content or command never came, or never went. */
+/* Frees a transfer whose content or command never arrived, or was never sent. */
 static void
 free_rest(struct tp_exec_transfer *t)
 {
@@ -531,8 +532,8 @@ free_rest(struct tp_exec_transfer *t)
 }
 
 /*
- * close: no caller starts transfers any more. stop: streams end, so nobody pokes a
- * transfer. destroy: what is left in the table belongs to us alone.
+ * Three phases. Close: callers start no more transfers. Stop: streams end, so that no thread
+ * schedules a transfer. Destroy: this thread has the rest of the table to itself.
  */
 void
 tp_exec_transfers_destroy(struct tp_exec_transfers *all)

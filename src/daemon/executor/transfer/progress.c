@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Driving transfers: whatever changes one (content that lands, a copy that is done, a gate
- * that opens) puts it on the list of those to look at, and the same thread then looks at
- * them, so that no content waits for a thread to wake. A transfer is looked at by one
- * thread at a time and is not freed meanwhile, though the lock is free during calls out.
+ * Advances transfers. A thread that changes a transfer (content received, copy complete,
+ * gate open) schedules it and then advances all scheduled ones, so that no content waits for
+ * the wake-up of a thread. One thread at a time advances a transfer, which is not freed
+ * meanwhile, although the lock is released during callbacks.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -64,8 +64,8 @@ piece_done(struct tp_device_copy *copy, int32_t error)
 }
 
 /*
- * Cuts a chunk along rows and slices. @return number of pieces; 0: content of an image was
- * not cut between elements
+ * Cuts a chunk along rows and slices. @return number of pieces; 0: the cut is inside an
+ * element of an image
  */
 static unsigned
 cut_chunk(struct tp_exec_chunk *c)
@@ -88,7 +88,7 @@ cut_chunk(struct tp_exec_chunk *c)
     return n;
 }
 
-/* Starts the copies of a chunk. The lock is free meanwhile. */
+/* Starts the copies of a chunk. Releases the lock meanwhile. */
 static void
 submit(struct tp_exec_chunk *c)
 {
@@ -98,7 +98,7 @@ submit(struct tp_exec_chunk *c)
     unsigned n = cut_chunk(c), started = 0;
     int32_t error = n > 0 ? 0 : TP_EXEC_TRANSFER_BAD_CUT;
 
-    c->pieces = n + 1; /* one for this call, so that the chunk outlives it */
+    c->pieces = n + 1; /* one for this call, to keep the chunk alive */
     t->flying++;
     tp_exec_chunk_begun(all);
     tp_mutex_unlock(&all->lock);
@@ -134,7 +134,7 @@ finish(struct tp_exec_transfer *t)
     t->finished = true;
 }
 
-/* After an error: chunks that are in no copy are of no use. */
+/* Frees the chunks of a failed transfer that are in no copy. */
 static void
 drop_chunks(struct tp_exec_transfer *t)
 {
@@ -157,7 +157,7 @@ drop_chunks(struct tp_exec_transfer *t)
 
 /* ---- pieces of shared memory ---- */
 
-/* Tells that a piece is used, unless the end of the transfer is about to, and frees it. */
+/* Reports a piece as used, unless the end of the transfer does so, and frees it. */
 static void
 give_back(struct tp_exec_chunk *c)
 {
@@ -194,7 +194,7 @@ give_credit(struct tp_exec_transfer *t)
     uint64_t limit = TP_MIN(through + TP_WIRE_WINDOW, t->p.size);
 
     if (t->error != 0) {
-        limit = t->p.size; /* it is dropped anyway */
+        limit = t->p.size; /* its content is dropped, so no limit is needed */
     } else if (t->p.credit_first && !t->open) {
         return;
     }
@@ -234,16 +234,16 @@ advance_incoming(struct tp_exec_transfer *t)
     } else {
         give_credit(t);
     }
-    /* also a failed one keeps its place: it ends when its gate is open, not before */
+    /* a failed transfer also keeps its order: it ends only after its gate opens */
     if (t->open && (t->error != 0 || all_arrived(t)) && t->flying == 0 && !t->landing) {
-        drop_chunks(t); /* also what landed while credit was given, without the lock */
+        drop_chunks(t); /* includes content received while give_credit() had no lock */
         finish(t);
     }
 }
 
 /* ---- content that goes ---- */
 
-/* Host memory goes as one chunk that borrows it. */
+/* Sends host memory as one chunk that borrows it. */
 static void
 send_memory(struct tp_exec_transfer *t)
 {
@@ -262,7 +262,7 @@ send_memory(struct tp_exec_transfer *t)
     tp_exec_bulk_queue(t, c);
 }
 
-/* True while other content takes the staging memory: its end will poke this transfer. */
+/* True while other content occupies the staging memory; its end schedules this transfer. */
 static bool
 must_wait(struct tp_exec_transfer *t)
 {
@@ -303,7 +303,7 @@ read_more(struct tp_exec_transfer *t)
     }
 }
 
-/* Reads into the pieces there are. */
+/* Reads into the available pieces. */
 static void
 fill_rooms(struct tp_exec_transfer *t)
 {
@@ -319,7 +319,7 @@ fill_rooms(struct tp_exec_transfer *t)
     }
 }
 
-/* Chunks may be copied in any order; they are sent in that of the content. */
+/* Queues copied chunks in content order; copies may complete in any order. */
 static void
 queue_copied(struct tp_exec_transfer *t)
 {
@@ -341,7 +341,7 @@ queue_copied(struct tp_exec_transfer *t)
     }
 }
 
-/* Chooses a stream. @return false if there is none yet: the next one asks again */
+/* Chooses a stream. @return false: none yet; a new stream schedules the transfer */
 static bool
 has_stream(struct tp_exec_transfer *t)
 {
@@ -354,7 +354,7 @@ has_stream(struct tp_exec_transfer *t)
     return t->stream != NULL;
 }
 
-/* Sends host memory. @return true when all of it has gone */
+/* Sends host memory. @return true when all of it has been sent */
 static bool
 advance_memory(struct tp_exec_transfer *t)
 {
@@ -421,7 +421,7 @@ tp_exec_transfers_drive(struct tp_exec_transfers *all)
 
     tp_assert_locked(&all->lock);
     if (driving) {
-        return; /* a call out came back in; the loop below it goes on */
+        return; /* reentered from a callback; the outer loop continues */
     }
     driving = true;
     while ((first = tp_list_pop_front(&all->ready)) != NULL) {
@@ -429,7 +429,7 @@ tp_exec_transfers_drive(struct tp_exec_transfers *all)
             tp_list_entry(first, struct tp_exec_transfer, ready_link);
 
         if (t->driven) {
-            t->again = true; /* by another thread, which will see it */
+            t->again = true; /* the thread that is advancing it sees this */
             continue;
         }
         t->driven = true;

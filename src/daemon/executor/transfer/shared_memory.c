@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that a client on this machine shares, and pieces of it that hold content or are
- * room for it (docs/protocol.md 5.6). Nothing in that memory is ever believed: places and
- * sizes come in frames, content goes to and from the driver as it is. It cannot shrink, or
- * the driver would die of SIGBUS.
+ * Maps memory that a client on this machine shares, with pieces that hold content or receive
+ * it (docs/protocol.md 5.6). The memory is untrusted: offsets and sizes come in frames, and
+ * content passes to and from the driver unread. The file is sealed against shrinking, which
+ * would raise SIGBUS in the driver.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -24,14 +24,14 @@ enum {
         0x01021994, /* of statfs(2): pages are there when touched, or memory is out */
 };
 
-/** One shared file in our memory; mapped until no piece of it is in use, nor pinned. */
+/** A mapped shared file; mapped while a piece of it is in use or pinned. */
 struct tp_exec_region {
     struct tp_list dead_link; /**< pins->dead */
     struct tp_exec *x;
     uint8_t *memory;
     uint64_t size;
-    struct tp_refcount refs; /**< of who uses its content */
-    struct tp_refcount maps; /**< all those as one, and each pin */
+    struct tp_refcount refs; /**< users of its content */
+    struct tp_refcount maps; /**< one for all of refs together, and one per pin */
 };
 
 void
@@ -87,7 +87,7 @@ tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size)
     return r->memory;
 }
 
-/* A file that stays as large as it is, made of ordinary memory. */
+/* True for a file of ordinary memory that is sealed against shrinking. */
 static bool
 is_proper_file(int fd, uint64_t size)
 {
@@ -128,7 +128,7 @@ map_region(struct tp_exec *x, int fd, uint64_t size, struct tp_exec_region **ret
     return TELPHER_OK;
 }
 
-/* Maps what came with SHARE and enters it. */
+/* Maps the file of a SHARE and adds it to the table. */
 static telpher_status
 enter_region(struct tp_exec *x, const struct tp_wire_share *m, int fd)
 {
@@ -196,8 +196,8 @@ drop_stash(struct tp_exec *x)
 }
 
 /*
- * A piece of a transfer whose command has come is brought to it. Otherwise it is all of the
- * content of the command that comes next.
+ * Adds a piece to its transfer if that is known. Otherwise the piece is the whole content of
+ * the next command.
  */
 telpher_status
 tp_exec_on_piece(struct tp_exec *x, const struct tp_wire_piece *m)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers as commands see them: announced, opened, aborted, forgotten. A transfer is in
- * the table from its first sign of life, command or content, until both are over.
+ * The API of transfers: start, open, abort, discard. A transfer is in the table from the
+ * arrival of its command or its first content until both are complete.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "daemon/executor/transfer/transfer_int.h"
 
 enum {
-    SMALL_KEEP = 64, /* chunks of the slabs: 16 MiB each; more come from the heap */
+    SMALL_KEEP = 64, /* chunks in slabs, 16 MiB each; further ones use the heap */
     LARGE_KEEP = 16,
 };
 
@@ -45,7 +45,7 @@ tp_exec_chunk_new(struct tp_exec_transfer *t, uint64_t pos, uint64_t want)
     return c;
 }
 
-/* A chunk is free again: a READ that waits for one may go on. */
+/* Schedules a READ that waits for staging memory after a chunk was freed. */
 static void
 feed(struct tp_exec_transfers *all)
 {
@@ -144,7 +144,7 @@ tp_exec_transfer_reap(struct tp_exec_transfer *t)
         return;
     }
     if (!t->p.to_client && t->received < t->p.size) {
-        return; /* the rest of its content must be known for what it is */
+        return; /* it must stay in the table to identify the rest of its content */
     }
     tp_map_remove(&all->map, t->p.id);
     all->expired_count -= t->expired;
@@ -218,14 +218,14 @@ tp_exec_transfers_each_staging(const struct tp_exec_transfers *all,
     each(arg, all->large);
 }
 
-/* The command of content that came first, or of content to come. */
+/* Adds the command to a transfer, before or after its first content. */
 static telpher_status
 make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *params,
            struct tp_exec_transfer **ret_transfer)
 {
     struct tp_exec_transfer *t = tp_map_get(&all->map, params->id);
 
-    /* what is still landing counts: the frame was accepted before the size was known */
+    /* include the frame being received: it was accepted before the size was known */
     if (t != NULL &&
         (t->known || params->to_client || params->shared || params->credit_first ||
          t->received + t->landing_len > params->size)) {
@@ -267,7 +267,7 @@ tp_exec_transfers_start(struct tp_exec_transfers *all,
     return status;
 }
 
-/* May this piece come now? Under lock. */
+/* Checks that a piece is the expected one. Under lock. */
 static telpher_status
 judge_piece(const struct tp_exec_transfer *t,
             const struct tp_exec_transfer_piece *piece)
@@ -283,7 +283,7 @@ judge_piece(const struct tp_exec_transfer *t,
     return TELPHER_OK;
 }
 
-/* What came for a transfer that failed is of no use. Under lock. */
+/* Adds a piece, or drops it if the transfer has failed. Under lock. */
 static telpher_status
 add_piece(struct tp_exec_transfer *t, const struct tp_exec_transfer_piece *piece)
 {
@@ -387,7 +387,7 @@ tp_exec_transfers_discard(struct tp_exec_transfers *all, uint64_t id, uint64_t s
     status = make_known(all, &params, &t);
     if (status == TELPHER_OK) {
         t->discard = true;
-        t->error = -1; /* nobody is told */
+        t->error = -1; /* not reported */
         tp_exec_transfer_poke(t);
         tp_exec_transfers_drive(all);
     }
@@ -411,7 +411,7 @@ tp_exec_transfers_set_spin(struct tp_exec_transfers *all, uint64_t spin_ns)
     all->spin_ns = spin_ns;
 }
 
-/* True while it is the client's turn: it has credit, or pieces to put content into. */
+/* True while the client can send: it has credit, or pieces to fill. */
 static bool
 may_come(const struct tp_exec_transfer *t)
 {
@@ -419,7 +419,7 @@ may_come(const struct tp_exec_transfer *t)
                        : t->received < t->limit;
 }
 
-/* True if the content of a transfer might have come and did not. Under lock. */
+/* True if the client could send content of a transfer but did not. Under lock. */
 static bool
 is_overdue(struct tp_exec_transfer *t, uint64_t now_ns, uint64_t timeout_ns)
 {
