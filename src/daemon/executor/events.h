@@ -34,7 +34,7 @@ struct tp_exec_event {
     bool notify; /**< the client wants DONE; done_lock */
     bool done; /**< DONE has been appended; done_lock */
     _Atomic bool
-        hooked; /**< orders the submitter's writes before the callback's reads */
+        hooked; /**< callback requested; orders its setter before the callback */
     bool has_stamps; /**< of a move; set before it completes */
     uint64_t stamps[5];
     uint64_t transfer; /**< READ of up to a chunk: transfer that carries its content */

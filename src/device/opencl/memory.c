@@ -378,7 +378,7 @@ adopt_buffer(struct tp_opencl_memories *ms, cl_mem buffer, cl_command_queue queu
     if (m == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    *ret_memory = m; /* from here on the caller ends it, also when it fails */
+    *ret_memory = m; /* from here on the caller frees it, also on failure */
     if (ms->cl.RetainMemObject(buffer) != CL_SUCCESS) {
         return TELPHER_ERR_INVALID;
     }
@@ -398,7 +398,7 @@ adopt_pointer(struct tp_opencl_memories *ms, void *pointer, uint64_t bytes,
     if (status != TELPHER_OK) {
         return status;
     }
-    if (site == NULL) { /* it belongs to a context, and nobody has said to which */
+    if (site == NULL) { /* the program has not named a context for it */
         return TELPHER_ERR_INVALID;
     }
     m = memory_create(site, bytes);

@@ -25,9 +25,9 @@ struct move {
     struct tp_exec_event *ev; /* its native event is the user event */
     cl_mem mem;
     uint64_t transfer;
-    bool has_marker; /* it is the gate */
+    bool has_marker; /* the gate is a marker */
     cl_uint gate_count;
-    cl_uint gate_at; /* the one that is waited for now; once in x->gates, done_lock */
+    cl_uint gate_at; /* index of the current gate; under done_lock once in x->gates */
     cl_event gates[]; /* retained */
 };
 
@@ -376,13 +376,13 @@ start_move(struct tp_exec_command *c, struct move *mv,
     telpher_status status = tp_exec_transfers_start(x->transfers, params);
 
     if (status != TELPHER_OK) {
-        finished(mv, CL_OUT_OF_RESOURCES, 0, 0); /* nobody else will */
+        finished(mv, CL_OUT_OF_RESOURCES, 0, 0); /* no callback will come */
         return status;
     }
     if (gate == NULL) {
         return TELPHER_OK;
     }
-    x->cl.RetainEvent(gate); /* mv may be gone as soon as it is in the list */
+    x->cl.RetainEvent(gate); /* mv may be freed as soon as it is in the list */
     tp_mutex_lock(&x->done_lock);
     tp_list_push_back(&x->gates, &mv->link);
     tp_mutex_unlock(&x->done_lock);

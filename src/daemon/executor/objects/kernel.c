@@ -86,7 +86,8 @@ tp_exec_kernel_free(struct tp_exec_object *o)
     tp_free(k);
 }
 
-/* Stores the object of an argument without a reference that would delay its release. */
+/* Stores the object of an argument. The reference keeps only the struct: a release by the
+ * client still releases a native buffer at once. */
 static void
 remember_object(struct tp_exec_kernel *k, uint32_t index, struct tp_exec_object *o)
 {

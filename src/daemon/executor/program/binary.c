@@ -43,11 +43,11 @@ struct binaries {
     struct tp_exec_program *program;
     uint64_t request;
     cl_uint count; /* of the context's devices */
-    uint64_t *sizes; /* of theirs, with container, for the reply */
-    cl_uint native_count; /* of those that the driver lists */
+    uint64_t *sizes; /* of each binary with its container, for the reply */
+    cl_uint native_count; /* of the devices that the driver lists */
     cl_device_id *natives;
     size_t *native_sizes;
-    uint32_t *source; /* which of those is for each of ours; native_count: none */
+    uint32_t *source; /* per device: index in the driver's list; native_count: none */
     struct tp_buf facts;
     uint8_t *content;
     uint64_t total;

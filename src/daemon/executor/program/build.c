@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds, compilations, links, programs of built-in kernels, on the pool's threads. */
+/* Runs builds, compilations, links and programs of built-in kernels, on the pool's threads. */
 #include "daemon/executor/program/build.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
@@ -12,7 +12,7 @@
 #include "daemon/executor/program/files.h"
 
 #define ARG_INFO "-cl-kernel-arg-info"
-#define LET_GO_TIME (1 * TP_CLOCK_S) /* for a driver to let go of kernels */
+#define LET_GO_TIME (1 * TP_CLOCK_S) /* limit for the driver to release kernels */
 #define LET_GO_TRY (500 * TP_CLOCK_US)
 
 /* ---- life cycle of a build ---- */
@@ -161,7 +161,7 @@ tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *
 
 /* ---- content that is too large for a frame ---- */
 
-/* Returns the budget, which is charged until the client has received the content. */
+/* Content in transit to the client. It counts against x->host until it is sent. */
 struct outgoing {
     struct tp_exec *x;
     void *content;

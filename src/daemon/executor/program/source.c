@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The native program behind a source or SPIR-V: what the driver gets of a source is the
- * client's text with its includes led to the files that came with the build. It is made again when text or files
- * are others than last time, and kept else, since it may be built for other devices.
+ * Creates the native program of a source or SPIR-V. The driver gets the client's text with
+ * includes rewritten to the files that came with the build. The native program is created
+ * again when text or files change, and otherwise kept, since it may be built for other
+ * devices.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #include "daemon/executor/program/files.h"
 #include "daemon/executor/program/program.h"
 
-/* A binary of the cache. */
+/* A binary from the cache. */
 struct kept {
     cl_device_id device;
     uint8_t *data;
@@ -70,7 +71,7 @@ builds_for(const struct tp_exec_build *build, uint32_t index)
     return false;
 }
 
-/* True if some other device would lose what was built for it. */
+/* True if another device would lose its build. */
 static bool
 others_lose(const struct tp_exec_build *build, const struct tp_exec_text *old)
 {
@@ -111,7 +112,7 @@ create_native(struct tp_exec_build *build, const struct tp_exec_files *files,
     return error;
 }
 
-/* An empty one for the program's context. */
+/* Allocates an empty record for the program's context. */
 static struct tp_exec_text *
 new_text(const struct tp_exec_program *p, const uint8_t *digest)
 {
@@ -215,7 +216,7 @@ tp_exec_text_kept(const struct tp_exec_program *p, cl_device_id device,
     return NULL;
 }
 
-/* Has the driver do for one device what the cache had. */
+/* Repeats in the driver, for one device, the build that the cache replaced. */
 static int32_t
 make_again(const struct tp_exec_program *p, enum tp_exec_build_kind kind,
            cl_device_id device, const char *options)
@@ -229,8 +230,8 @@ make_again(const struct tp_exec_program *p, enum tp_exec_build_kind kind,
 }
 
 /*
- * A program of binaries cannot be built from source for one of its devices: it is made
- * anew, and built again for the others as it was.
+ * Replaces a program of cached binaries by one of source, and repeats its builds for the
+ * other devices: a program of binaries cannot be built from source for one device.
  */
 static int32_t
 leave_cache(struct tp_exec_build *build, const uint8_t *digest)
@@ -256,9 +257,9 @@ leave_cache(struct tp_exec_build *build, const uint8_t *digest)
 }
 
 /*
- * Sees to a native program of this text, these files and constants. Constants may change in
- * a native program, too; Intel's runtime for CPUs does not look at them again, so that is
- * for the case that another device would lose what was built for it.
+ * Ensures that the native program has the present text, files and constants. Setting new
+ * constants on an existing program is the exception, used when another device would lose
+ * its build: Intel's runtime for CPUs ignores such a change.
  */
 static int32_t
 prepare(struct tp_exec_build *build)
