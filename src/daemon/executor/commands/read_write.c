@@ -32,7 +32,7 @@ tp_exec_make_rect(const uint64_t v[8], uint64_t size, struct tp_device_box *ret_
         ret_box->slice_pitch < rows) {
         return CL_INVALID_VALUE;
     }
-    /* the byte behind the last one, with every step checked */
+    /* the end offset, with overflow checks at every step */
     if (__builtin_mul_overflow(v[2] + v[5] - 1, ret_box->slice_pitch, &last) ||
         __builtin_mul_overflow(v[1] + v[4] - 1, ret_box->row_pitch, &rows) ||
         __builtin_add_overflow(last, rows, &last) ||
@@ -193,7 +193,7 @@ start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
     tp_exec_ref(&c->ev->obj);
     status = tp_exec_transfers_start(c->x->transfers, &params);
     if (status != TELPHER_OK) {
-        c->ev->transfer = 0; /* somebody else's */
+        c->ev->transfer = 0; /* it belongs to another command */
         tp_exec_unref(&c->ev->obj);
     }
     return status;

@@ -300,7 +300,8 @@ tp_exec_queue_renew(struct tp_exec_queue *q)
     error = carry_over(q, fresh, &barrier);
     tp_exec_queue_forget_barrier(q);
     x->lost_sight = x->lost_sight || q->untracked > 0;
-    q->untracked = 0; /* behind a failure: they do not run, or nobody can tell when */
+    q->untracked =
+        0; /* after a failure they do not run, or their end is not observable */
     q->native = fresh;
     q->barrier = error == 0 ? barrier : NULL;
     q->barrier_is_own = true;

@@ -247,7 +247,7 @@ tp_exec_on_sub_devices(struct tp_exec *x, const struct tp_wire_sub_devices *m)
 
 /* ---- clocks ---- */
 
-/* The device's clock now; when that is, the client tells by the time of the exchange. */
+/* Reads the clock of a device; the client dates it by the time of the exchange. */
 static int32_t
 read_clock(struct tp_exec *x, const struct tp_exec_device *d, cl_ulong *ret_device_ns)
 {

@@ -67,7 +67,7 @@ tp_exec_il_specialize(const struct tp_exec_build *build)
     return error;
 }
 
-/* @return the place of a new constant, behind all others; NULL: no memory */
+/* Appends a constant. @return its entry; NULL: no memory */
 static struct tp_exec_spec *
 add_spec(struct tp_exec_program *p, uint32_t id)
 {

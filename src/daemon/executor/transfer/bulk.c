@@ -365,7 +365,7 @@ tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
     }
     chunk_sent(b, chunk);
     if (status != TELPHER_OK) {
-        tp_stream_break(b->stream, status); /* the receiver tells */
+        tp_stream_break(b->stream, status); /* the receiver reports it */
     }
 }
 
@@ -414,7 +414,7 @@ send_loop(void *arg)
     }
     tp_mutex_unlock(&all->lock);
     if (status != TELPHER_OK) {
-        tp_stream_break(b->stream, status); /* the receiver tells */
+        tp_stream_break(b->stream, status); /* the receiver reports it */
     }
     return NULL;
 }
