@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The message side of the transport waist: what a job of ranks asks of a network. A
- * transport fills one table. The engine of core/comm (rndv.h) calls through it; users of
+ * The interface of the network transports of a job of ranks. A transport fills one
+ * table. The rendezvous engine of core/comm (rndv.h) calls through it; users of
  * messages call the engine.
  *
- * An eager message carries its data and is copied by send(). A rendezvous moves data that
- * stays in the sender's memory until the receiver has named a destination, so nothing large
- * is buffered. The engine owns that protocol: its frames (RTS, CTS, reject, done) travel by
- * control(); a transport only moves the data, by write_data() or get() or both. A transport
- * with a rendezvous of its own (UCX) supplies rndv_send, rndv_recv and rndv_reject instead.
+ * An eager message carries its data and is copied by send(). A rendezvous moves data
+ * that stays in the sender's memory until the receiver has named a destination, so
+ * nothing large is buffered. The engine owns that protocol: its frames (RTS, CTS,
+ * reject, done) travel by control(). A transport only moves the data, by write_data()
+ * or get() or both. A transport with a rendezvous of its own (UCX) supplies rndv_send,
+ * rndv_recv and rndv_reject instead.
  *
- * Messages and frames of one pair of ranks arrive in the order they were sent. The data of
- * rendezvous may finish in any order.
+ * Messages and frames of one pair of ranks arrive in the order they were sent. The data
+ * of different rendezvous may finish in any order.
  *
- * Threads: one thread at a time per tp_net. Events come from progress(); data_left() also
- * from write_data(). They may call everything but progress and destroy. Nothing blocks, and
- * once a peer is connected nothing on the eager path allocates, locks or makes a system
- * call that it could avoid.
+ * Threads: one thread at a time per tp_net. Events are called from progress();
+ * data_left() also from write_data(). An event may call everything but progress and
+ * destroy. No function blocks. Once a peer is connected, the eager path does not
+ * allocate, lock or make a system call that it can avoid.
  */
 #ifndef TELPHER_CORE_NET_H
 #define TELPHER_CORE_NET_H
@@ -33,7 +34,7 @@
 enum {
     TP_NET_HEADER_MAX = 128, /**< [bytes] of a message's header */
     TP_NET_CONTROL_MAX = 160, /**< [bytes] of a frame of the engine */
-    TP_NET_CARD_MAX = 1024, /**< [bytes] of what a rank tells the others of itself */
+    TP_NET_CARD_MAX = 1024, /**< [bytes] of a transport's address */
 };
 
 struct tp_net;
@@ -41,17 +42,20 @@ struct tp_rndv;
 /** A rendezvous that a peer offers: of the engine, or of a transport with its own. */
 struct tp_net_rndv;
 
-/** Something under way; the caller's, borrowed until done. */
+/** An operation in progress. The caller owns it; the transport borrows it until
+ *  done(). */
 struct tp_net_op {
-    /** Called exactly once, from progress(). OK, PEER_LOST, CANCELED (dropped there), IO. */
+    /** Called exactly once, from progress(). OK, PEER_LOST, CANCELED (rejected), IO. */
     void (*done)(struct tp_net_op *op, telpher_status status);
-    /** enum telpher_mem_kind of the memory: the host's (0), or one that the transport moves
-     *  itself (tp_net.kinds). */
+    /** enum telpher_mem_kind of the memory: host memory (0), or a kind that the
+     *  transport moves itself (tp_net.kinds). */
     uint32_t kind;
 };
 
-/** For transports: takes *@p op, if there is one, and tells it that its peer is lost.
- *  @return true if there was one: what it was told may have begun another */
+/**
+ * For transports: clears *@p op and completes that operation, if any, with PEER_LOST.
+ * @return true if there was one. Its done() may have started another operation
+ */
 static inline bool
 tp_net_op_lose(struct tp_net_op **op)
 {
@@ -68,111 +72,120 @@ tp_net_op_lose(struct tp_net_op **op)
 enum tp_net_get {
     TP_NET_GET_NEVER,
     TP_NET_GET_MAYBE, /**< the engine chooses what is faster */
-    TP_NET_GET_NOW, /**< the peer sleeps: writing would wait for it */
+    TP_NET_GET_NOW, /**< the peer sleeps, so writing would wait for it */
 };
 
-/** What a transport reports. The engine passes the first three on to its user. */
+/** Events of a transport. The engine passes the first three on to its user. */
 struct tp_net_events {
-    /** An eager message; everything is borrowed until return, @p data has any alignment. */
+    /** An eager message. All arguments are borrowed until return; @p data has any
+     *  alignment. */
     void (*on_message)(void *user, uint32_t from, const void *header, size_t header_len,
                        const void *data, size_t len);
-    /** A peer offers @p len bytes by rendezvous: receive or reject it, now or later. */
+    /** A peer offers @p len bytes by rendezvous. Receive or reject it, now or later. */
     void (*on_rndv)(void *user, uint32_t from, const void *header, size_t header_len,
                     uint64_t len, struct tp_net_rndv *bulk);
     /**
-     * The peer is gone, once per peer: it died, or said goodbye (@p why is OK where that can
-     * be told). A transport uses no memory of its operations any more. To the engine's user:
-     * all operations that need the peer are done with PEER_LOST before this call; offers
-     * not taken yet are void, and are not to be rejected. Later sends return PEER_LOST.
+     * The peer died or disconnected; called once per peer. @p why is OK if the
+     * transport can see that the peer disconnected in order. The transport no longer
+     * uses the memory of its operations. For the engine's user: all operations that
+     * need the peer completed with PEER_LOST before this call. Offers not yet received
+     * are void and must not be rejected. Later sends return PEER_LOST.
      */
     void (*on_lost)(void *user, uint32_t peer, telpher_status why);
 
-    /* The rest is between transports and the engine. */
+    /* The remaining events are between transports and the engine. */
 
     /** A frame sent by control(). @p data_len bytes of data with id 0 follow it. */
     void (*on_control)(void *user, uint32_t from, const void *frame, size_t len,
                        size_t data_len);
     /**
-     * Where data goes of which @p left bytes, more than 0, are still to come in this part.
-     * @param ret_room  [bytes] wanted, at most @p left; the rest is skipped
-     * @return false: the peer broke the protocol. The engine has given it up.
+     * Asks for the destination of data of which @p left bytes, more than 0, are still
+     * to come in this part.
+     * @param ret_room  [bytes] wanted, at most @p left; the transport skips the rest
+     * @return false: the peer broke the protocol. The engine has closed
+     *         it.
      */
     bool (*data_at)(void *user, uint32_t from, uint32_t id, size_t left,
                     uint8_t **ret_dst, size_t *ret_room);
-    /** The next @p len bytes of the data are in place, or were skipped. */
+    /** The next @p len bytes of the data were stored or skipped. */
     void (*data_came)(void *user, uint32_t from, uint32_t id, size_t len);
     /** write_data() no longer borrows the next @p len bytes that it took with @p arg. */
     void (*data_left)(void *user, void *arg, size_t len);
 };
 
-/** What a transport is made with. */
+/** Parameters of tp_net_ops.create(). */
 struct tp_net_params {
     uint32_t rank, size; /**< of this process in the job */
-    uint64_t job; /**< the same number in all ranks, another in every other job */
-    const struct tp_net_events *events; /**< kept by a transport */
-    void *user; /**< for the events */
-    tp_ns lost_after; /**< a peer that is dead is noticed within this time; 0 = 1 s */
-    bool copies; /**< data never goes straight from another process's memory */
-    /** Borrowed until create() returns; NULL = the bootstrap has none. */
+    uint64_t job; /**< the same in all ranks of the job, different in every other job */
+    const struct tp_net_events *events; /**< the transport keeps the pointer */
+    void *user; /**< passed to the events */
+    tp_ns lost_after; /**< a dead peer is detected within this time; 0 = 1 s */
+    bool copies; /**< data is never copied directly from another process's memory */
+    /** Borrowed until create() returns; NULL = the bootstrap has no collective. */
     const struct telpher_two_sided *two_sided;
 };
 
 /** Table of one transport. */
 struct tp_net_ops {
     const char *name; /**< "shm" */
-    bool only_if_named; /**< used only where TELPHER_TRANSPORTS names it */
-    bool blind; /**< nothing wakes who sleeps: sleep shortly */
+    bool only_if_named; /**< used only if TELPHER_TRANSPORTS names it */
+    bool blind; /**< has no wake-up: a waiting thread must poll at short intervals */
     /** @return OK; UNSUPPORTED (cannot work here; err says why), NO_MEMORY, IO. */
     telpher_status (*create)(const struct tp_net_params *params,
                              struct tp_net **ret_net, struct tp_error *err);
-    /** Writes the card that lets others reach this rank; at most TP_NET_CARD_MAX.
-     *  @return its length */
+    /**
+     * Writes the address by which other ranks reach this one, at most TP_NET_CARD_MAX
+     * bytes.
+     * @return its length
+     */
     size_t (*card)(struct tp_net *net, uint8_t *dst);
-    /** True if the rank with this card (of the same transport) can be reached this way.
-     *  Cards come from peers: check them. */
+    /** True if this transport reaches the rank with this address (of the same
+     *  transport). Addresses come from peers: check them. */
     bool (*reaches)(struct tp_net *net, const uint8_t *card, size_t len);
     /**
-     * Begins to connect, before the first send to @p peer. Never blocks: what is sent before
-     * the connection stands waits. Both sides may do it at the same time.
-     * @return OK; INVALID (card), NO_MEMORY (also: no descriptors; may be tried again),
-     *         UNREACHABLE (also: on_lost() was called for it).
+     * Begins to connect, before the first send to @p peer. Never blocks: sends made
+     * before the connection is established are queued. Both sides may connect at the
+     * same time.
+     * @return OK; INVALID (address), NO_MEMORY (also: no descriptors; the caller may
+     *         retry), UNREACHABLE (also: on_lost() was called for the peer).
      */
     telpher_status (*connect)(struct tp_net *net, uint32_t peer, const uint8_t *card,
                               size_t len);
     /**
-     * Sends an eager message; both parts may be reused at once.
+     * Sends an eager message. Both buffers may be reused on return.
      * @param len  at most eager_max - header_len.
      * @return OK; AGAIN (no room: progress, try again), PEER_LOST.
      */
     telpher_status (*send)(struct tp_net *net, uint32_t peer, const void *header,
                            size_t header_len, const void *data, size_t len);
-    /* ---- for the engine's rendezvous: NULL where the transport has its own ---- */
+    /* ---- for the engine's rendezvous; NULL if the transport has its own ---- */
 
     /**
-     * Sends a frame of the engine, in order with messages; @p data, of id 0, is sent after
-     * it as by write_data(), but copied where it cannot leave at once.
+     * Sends a frame of the engine, in order with messages. @p data, of id 0, follows it
+     * as by write_data(), but is copied if it cannot be sent at once.
      * @param len  at most TP_NET_CONTROL_MAX. @param data_len  at most first_max.
      * @return OK, AGAIN, PEER_LOST
      */
     telpher_status (*control)(struct tp_net *net, uint32_t peer, const void *frame,
                               size_t len, const void *data, size_t data_len);
     /**
-     * Sends data to where the peer's engine wants that of @p id. NULL: get() serves all.
-     * What was taken stays borrowed until events->data_left() was called for it.
-     * @return [bytes] taken, 0: no room now, or the peer is lost
+     * Sends data to the destination that the peer's engine has for @p id. NULL: get()
+     * serves all. Accepted bytes stay borrowed until events->data_left() reports them.
+     * @return [bytes] accepted, 0: no room now, or the peer is lost
      */
     size_t (*write_data)(struct tp_net *net, uint32_t peer, uint32_t id,
                          const void *src, size_t len, void *arg);
-    /** True if data given now to control() would leave at once. NULL: first_max is 0. */
+    /** True if data passed to control() now would be sent at once. NULL: first_max is
+     *  0. */
     bool (*is_idle)(struct tp_net *net, uint32_t peer);
     /**
-     * Expects data of @p id at @p dst, in parts of its choice; data_came() reports one.
-     * NULL: data_at() is asked when data comes.
-     * @return [bytes] expected now; 0: the peer is lost
+     * Posts @p dst for data of @p id; the transport chooses the parts, and data_came()
+     * reports each. NULL: the transport calls data_at() when data arrives.
+     * @return [bytes] posted now; 0: the peer is lost
      */
     size_t (*expect_data)(struct tp_net *net, uint32_t peer, uint32_t id, void *dst,
                           size_t len);
-    /** May get() serve now? Where there is no write_data() it always does. */
+    /** Says whether get() may serve now. Without write_data() it always serves. */
     enum tp_net_get (*can_get)(struct tp_net *net, uint32_t peer);
     /**
      * Copies out of the peer's memory.
@@ -182,66 +195,71 @@ struct tp_net_ops {
     telpher_status (*get)(struct tp_net *net, uint32_t peer, uint64_t address,
                           void *dst, size_t len);
 
-    /* ---- a rendezvous of the transport's own: NULL where the engine has it ---- */
+    /* ---- a rendezvous of the transport's own; NULL if the engine's is used ---- */
 
     /**
-     * Offers @p len > 0 bytes at @p src, borrowed until @p op is done; the header may be
-     * reused at once.
-     * @return OK (op->done will be called), AGAIN, PEER_LOST, NO_MEMORY: not called.
+     * Offers @p len > 0 bytes at @p src, borrowed until @p op is done. The header may
+     * be reused on return.
+     * @return OK (op->done will be called); AGAIN, PEER_LOST, NO_MEMORY (it will not be
+     *         called).
      */
     telpher_status (*rndv_send)(struct tp_net *net, uint32_t peer, const void *header,
                                 size_t header_len, const void *src, size_t len,
                                 struct tp_net_op *op);
-    /** Brings the first @p len bytes, 1 up to what was offered, to @p dst, borrowed until
-     *  @p op is done; the sender's op is then done as well. @p bulk is used up. */
+    /**
+     * Receives the first @p len bytes, from 1 to the length offered, into @p dst,
+     * borrowed until @p op is done. The sender's op completes as well. Consumes @p
+     * bulk.
+     */
     void (*rndv_recv)(struct tp_net *net, struct tp_net_rndv *bulk, void *dst,
                       size_t len, struct tp_net_op *op);
-    /** The data is not wanted: the sender's op is done with CANCELED. */
+    /** Rejects the offer: the sender's op completes with CANCELED. Consumes @p bulk. */
     void (*rndv_reject)(struct tp_net *net, struct tp_net_rndv *bulk);
 
     /* ---- */
 
-    /** Gives up a peer that broke the protocol: all that is under way with it ends as if it
-     *  had died, on_lost included, at the next progress. */
+    /** Closes the connection to a peer that broke the protocol. Its operations end as
+     *  if it had died, on_lost() included, at the next progress. */
     void (*give_up)(struct tp_net *net, uint32_t peer);
-    /** Moves things on. @return how many things happened, 0 if none. */
+    /** Makes progress. @return number of events handled, 0 if none. */
     unsigned (*progress)(struct tp_net *net);
     /**
-     * Before sleeping: asks that fd() becomes readable when something comes.
-     * @return OK, or AGAIN: something is there already, progress instead.
+     * Before sleeping: requests that fd() becomes readable when an event arrives.
+     * @return OK, or AGAIN: an event is already there, call progress instead.
      */
     telpher_status (*arm)(struct tp_net *net);
-    /** A descriptor for poll(2), borrowed; -1 if there is none. */
+    /** A descriptor for poll(2), borrowed; -1 if the transport has none. */
     int (*fd)(struct tp_net *net);
-    /** True while something sent would be lost if this process ended: progress before
-     *  leaving. @param ret_peer  a rank that has not taken it; UINT32_MAX: not known */
+    /** True while sent data would be lost if this process ended: progress before
+     *  exit. @param ret_peer  a rank that has not received its data; UINT32_MAX: not
+     *  known */
     bool (*busy)(struct tp_net *net, uint32_t *ret_peer);
-    /** Says goodbye, so that no peer takes it for a death, and frees. Ops not done: no
-     *  callback comes any more. */
+    /** Disconnects in order, so that no peer takes it for a death, and frees the
+     *  object. Callbacks of unfinished operations are not called. */
     void (*destroy)(struct tp_net *net);
 };
 
 /** First member of every transport's object. */
 struct tp_net {
     const struct tp_net_ops *ops;
-    struct tp_rndv *rndv; /**< the engine's, set by it */
+    struct tp_rndv *rndv; /**< owned and set by the engine */
     size_t eager_max; /**< [bytes] of header and data of one eager message, >= 1024 */
-    /** [bytes] from which bulk is better than eager, <= eager_max */
+    /** [bytes] from which a rendezvous is faster than eager, <= eager_max */
     size_t rndv_min;
     size_t first_max; /**< [bytes] of data that may follow an RTS before its CTS */
     uint32_t id_max; /**< of rendezvous data, 0 = any 32 bits */
-    /** Device memory that bulks may come from and go to: a bit per enum telpher_mem_kind.
-     *  Host is implied. */
+    /** Device memory that rendezvous data may be sent from and received into: a bit
+     *  per enum telpher_mem_kind. Host is implied. */
     uint32_t kinds;
-    size_t device_min; /**< [bytes] of such a bulk at least */
-    bool whole; /**< rndv_recv() receives all that was announced, or nothing */
-    /** Who receives a bulk may read it out of the sender's memory, without a word of the sender,
-     *  which may have given it up meanwhile. */
+    size_t device_min; /**< [bytes] minimum of a rendezvous with device memory */
+    bool whole; /**< rndv_recv() receives the whole length offered, or nothing */
+    /** The receiver may read rendezvous data from the sender's memory without the
+     *  sender's participation, also after the sender declared the receiver dead. */
     bool reads;
 };
 
-/** Transports in the order they are tried for a peer, NULL behind the last: defined by the
- *  artefact (src/builtin_net.c). */
+/** Transports in the order they are tried for a peer, NULL-terminated. Each library
+ *  defines the list (src/builtin_net.c). */
 extern const struct tp_net_ops *const tp_builtin_nets[];
 
 #endif
