@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels. Both ends count, so nothing is matched. What nobody has asked for yet is kept
- * here; a sender may have only so much of it inside announcements, the rest stays with it.
+ * Channels: ordered transfers between two ranks, matched by their count on both ends.
+ * Data that arrives before its receive is posted is kept as an unexpected message.
+ * Credits bound the eager data that a sender may leave there; larger data stays in the
+ * sender's memory.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
 #include "core/comm/last_error.h"
 
 enum {
-    CREDITS = 64, /* messages inside announcements that were not consumed */
+    CREDITS = 64, /* eager messages in flight that the receiver has not consumed */
 };
 
 enum channel_state {
-    CHANNEL_NEW, /* not opened here yet; what comes is kept */
+    CHANNEL_NEW, /* not opened by this rank yet; arriving data is kept */
     CHANNEL_OPEN,
-    CHANNEL_CLOSED, /* what comes is refused; the counters go on */
+    CHANNEL_CLOSED, /* arriving data is rejected; the counters continue */
 };
 
 struct telpher_channel {
@@ -22,9 +24,9 @@ struct telpher_channel {
     struct tp_comm_peer *peer;
     uint32_t id;
     enum channel_state state;
-    uint32_t sent, came; /* counters of both directions */
+    uint32_t sent, came; /* sequence numbers of both directions */
     struct tp_credits credits; /* of eager messages */
-    struct tp_list posted, parcels; /* one of them is empty */
+    struct tp_list posted, parcels; /* at least one of them is empty */
 };
 
 static uint64_t
@@ -40,7 +42,7 @@ get_channel(struct tp_comm_peer *peer, uint32_t id)
     struct telpher_channel *ch = peer->channel;
 
     if (tp_likely(ch != NULL && ch->id == id)) {
-        return ch; /* most use one at a time */
+        return ch; /* most peers use one channel at a time */
     }
     ch = tp_map_get(&ctx->channels, key_of(peer->rank, id));
     if (ch != NULL) {
@@ -61,7 +63,7 @@ get_channel(struct tp_comm_peer *peer, uint32_t id)
     return ch;
 }
 
-/* ---- what came ---- */
+/* ---- receiving ---- */
 
 static void
 consume(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
@@ -84,7 +86,7 @@ consume_kept(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
     tp_comm_unexpected_free(parcel);
 }
 
-/* The id of a tag, or UINT32_MAX if it is none. */
+/* The channel id in a tag, or UINT32_MAX if the tag names none. */
 static uint32_t
 tag_id(uint64_t tag)
 {
@@ -156,7 +158,8 @@ tp_comm_channel_on_credit(telpher_context *ctx, struct tp_comm_unexpected *parce
                : TELPHER_ERR_PROTO;
 }
 
-/* What lies here stays; what the lost rank still had is gone, and what came behind it. */
+/* Keeps messages whose data is here. Drops the rendezvous that the lost peer did not
+ * finish, and all messages after the first of these. */
 static void
 lose(struct telpher_channel *ch)
 {
@@ -293,7 +296,7 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     return tp_likely(status >= 0) ? status : send_failed(channel, status, len);
 }
 
-/* Takes what is there already. */
+/* Receives from an unexpected message that has already arrived. */
 static telpher_status
 take_parcel(struct telpher_channel *ch, telpher_request *req, void *dst, size_t cap,
             telpher_request **ret_req, size_t *ret_len)
@@ -337,7 +340,7 @@ telpher_channel_recv(telpher_channel *channel, void *dst, size_t cap,
     if (!tp_list_is_empty(&channel->parcels)) {
         return take_parcel(channel, req, dst, cap, ret_req, ret_len);
     }
-    req->place.mem = dst; /* found again when it is known how much comes */
+    req->place.mem = dst; /* the length is checked again when the message arrives */
     req->len = cap;
     tp_list_push_back(&channel->posted, &req->link);
     return tp_comm_request_begun(req, ret_req, ret_len);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of ranks, behind include/telpher/{context,channel,win,msg}.h. How a transfer goes:
+ * Jobs of ranks: the engine behind include/telpher/{context,channel,win,msg}.h.
  *
- *   request.c  what is under way, from a pool; numbers that peers may name
- *   send.c     announces: inside, bulk, or staged where the CPU cannot touch the memory
- *   unexpected.c   what was announced to us: taken at once, or kept until somebody wants it
- *   direct.c   device memory of another process of the machine, copied out of it
- *   piece*.c   data in pieces through pinned chunks, device copies and network overlapped
- *   peer.c     who is reached by which transport; what happens when one is lost
- *   context.c  made and ended
- *   progress.c progress, waiting
- *   channel.c, window.c, delivery.c, message*.c, gather.c   the calls
- *   bootstrap.c, root*.c, launcher.c, pmix.c, pmi.c   how ranks find each other
+ *   request.c  operations in progress, from a pool, with numbers that peers may name
+ *   send.c     sends: eager, rendezvous, or staged if the CPU cannot access the memory
+ *   unexpected.c   incoming messages: matched at once, or kept until they are received
+ *   direct.c   copies from device memory of another process of the machine
+ *   fragment*.c   staged data in fragments; device copies and network overlap
+ *   peer.c     choice of transport for a rank; loss of a peer
+ *   context.c  create and destroy
+ *   progress.c progress and waiting
+ *   channel.c, window.c, delivery.c, message*.c, gather.c   the public calls
+ *   bootstrap/   how ranks find each other
  *   last_error.c   texts of failed calls
  *
- * Threads: all of it belongs to the context's one thread.
+ * Threads: all of it runs in the context's one thread.
  */
 #ifndef TELPHER_CORE_COMM_H
 #define TELPHER_CORE_COMM_H
@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 
-/** telpher_context_create() with our own kind of error. */
+/** telpher_context_create() that reports failures in a struct tp_error. */
 telpher_status tp_comm_create(const telpher_context_params *params,
                               telpher_context **ret_ctx, struct tp_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The context: made of transports, memory and peers, and ended; progress.c is in between. */
+/* Create and destroy a context: its transports, memory and peers. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,15 +15,16 @@
 #include "core/comm/last_error.h"
 #include "core/comm/settings.h"
 
-#define SPIN TP_CLOCK_MS /* before a wait sleeps */
-#define LEAVE_SPIN TP_CLOCK_MS /* before a look every so often */
+#define SPIN TP_CLOCK_MS /* time to poll before a wait sleeps */
+/* time to poll before drain() polls at intervals of LEAVE_NAP */
+#define LEAVE_SPIN TP_CLOCK_MS
 #define LEAVE_NAP TP_CLOCK_MS
 
 enum {
     SCRATCH_BYTES = 16 << 10,
 };
 
-/* ---- making ---- */
+/* ---- create ---- */
 
 static bool
 is_wanted(const struct tp_config_list *wanted, const char *name)
@@ -93,7 +94,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted,
     for (size_t i = 0; tp_builtin_nets[i] != NULL && status == TELPHER_OK; i++) {
         const struct tp_net_ops *ops = tp_builtin_nets[i];
 
-        /* those that are named come in the order of their names */
+        /* transports that the setting names are tried in the order of the names */
         if (wanted->count == 0 || strcmp(ops->name, "loop") == 0) {
             status = is_wanted(wanted, ops->name) && !ops->only_if_named
                          ? add_net(ctx, ops, params, false, err)
@@ -110,7 +111,7 @@ add_nets(telpher_context *ctx, const struct tp_config_list *wanted,
     return status;
 }
 
-/* All ranks agree on a number that no other job has: rank 0's. */
+/* Distributes a job number that rank 0 chose and no other job has. */
 static telpher_status
 agree_on_job(struct tp_bootstrap *boot, uint64_t *ret_job, struct tp_error *err)
 {
@@ -135,7 +136,7 @@ not_gathered(struct tp_error *err)
                         "what was to give all ranks' parts to all gave others");
 }
 
-/* The longest card decides how long all of them are. */
+/* The longest address sets the length of all ranks' addresses. */
 static telpher_status
 agree_on_length(struct tp_bootstrap *boot, size_t own, size_t *ret_len,
                 struct tp_error *err)
@@ -206,7 +207,8 @@ gather_cards(telpher_context *ctx, struct tp_bootstrap *boot, struct tp_error *e
     return status;
 }
 
-/* Those that join us to nobody would only be looked at in vain. */
+/* Closes transports that connect this rank to no other, so that progress does not
+ * poll them. */
 static void
 close_unneeded_nets(telpher_context *ctx)
 {
@@ -383,9 +385,9 @@ tp_comm_create(const telpher_context_params *params, telpher_context **ret_ctx,
     return status;
 }
 
-/* ---- ending ---- */
+/* ---- destroy ---- */
 
-/* True while somebody has not taken what was sent to it. */
+/* True while a peer has not received what was sent to it. */
 static bool
 is_busy(const telpher_context *ctx, uint32_t *ret_peer)
 {
@@ -414,8 +416,8 @@ say_who_is_late(const telpher_context *ctx, uint32_t peer)
             ctx->rank, who);
 }
 
-/* What was sent is to arrive, also at ranks that do not look for long. Those that die
- * meanwhile end the waiting as they end everything else. */
+/* Waits until sent data has arrived, also at ranks that poll rarely. A peer that
+ * dies meanwhile ends the wait for it. */
 static void
 drain(telpher_context *ctx)
 {
@@ -465,7 +467,7 @@ call_at_end(telpher_context *ctx)
     }
 }
 
-/* Copies that end from here on must not send any more. */
+/* Copies that complete from here on must not send. */
 static void
 leave_peers(telpher_context *ctx)
 {
@@ -488,7 +490,8 @@ telpher_context_destroy(telpher_context *ctx)
     if (ctx == NULL) {
         return;
     }
-    if (ctx->mems != NULL && !ctx->running) { /* in a callback nothing would move on */
+    if (ctx->mems != NULL && !ctx->running) {
+        /* a callback cannot progress, so it would wait for ever */
         drain(ctx);
     }
     leave_peers(ctx);
@@ -522,7 +525,7 @@ telpher_context_destroy(telpher_context *ctx)
     tp_free(ctx);
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 uint32_t
 telpher_context_rank(const telpher_context *ctx)

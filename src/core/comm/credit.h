@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credits bound what a receiver must keep: a sender has at most `max` messages of one flow in
- * flight, and the receiver returns credits in batches. Channels and ordered messages use them.
- * Either side checks that the other keeps to them.
+ * Credits bound what a receiver must keep: a sender has at most `max` messages of one
+ * flow in flight, and the receiver returns credits in batches. Channels and ordered
+ * messages use them. Each side checks that the other keeps to its credits.
  */
 #ifndef TELPHER_CORE_COMM_CREDIT_H
 #define TELPHER_CORE_COMM_CREDIT_H
@@ -12,12 +12,12 @@
 
 /** Both directions of a flow between this rank and another. */
 struct tp_credits {
-    uint32_t in_flight; /**< sent here, and the peer has not returned the credit */
+    uint32_t in_flight; /**< sent by this rank; the peer has not returned the credit */
     uint32_t queued; /**< received here and not consumed */
-    uint32_t to_return; /**< consumed here, and the peer has not heard of it */
+    uint32_t to_return; /**< consumed by this rank; the credit was not returned yet */
 };
 
-/** A message came. @return false: the peer sent it without a credit */
+/** Counts an arrived message. @return false: the peer sent it without a credit */
 static inline bool
 tp_credits_receive(struct tp_credits *c, uint32_t max)
 {
@@ -28,7 +28,8 @@ tp_credits_receive(struct tp_credits *c, uint32_t max)
     return true;
 }
 
-/** One that came was consumed. @return how many credits to return to the peer now, or 0 */
+/** Counts a consumed message. @return number of credits to return to the peer now, or
+ *  0 */
 static inline uint32_t
 tp_credits_consume(struct tp_credits *c, uint32_t batch)
 {
@@ -42,7 +43,7 @@ tp_credits_consume(struct tp_credits *c, uint32_t batch)
     return count;
 }
 
-/** The peer returned @p count credits. @return false: it has not got so many */
+/** The peer returned @p count credits. @return false: more than it holds */
 static inline bool
 tp_credits_returned(struct tp_credits *c, uint64_t count)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order between what one peer puts: data of bulk messages may land late, so a notification,
- * the end of a flush or the start of a get waits in line behind it.
+ * Ordered completion per peer. Rendezvous data of a put may arrive after later
+ * messages, so a notification, the end of a flush or the start of a get is queued after
+ * it.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
@@ -30,7 +31,7 @@ tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing
     tp_comm_delivery_run(peer);
 }
 
-/* Those whose data is under way are freed when that ends. */
+/* Deliveries whose data is still moving are freed when the transfer ends. */
 void
 tp_comm_delivery_lose(struct tp_comm_peer *peer)
 {

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory of another process of this machine (CUDA IPC, shared memory): its owner
- * describes it in the announcement, the receiver opens it and copies by itself. Where that
- * cannot be done the data is pulled in pieces, as between machines; or the transport moves it
- * from and to the devices itself.
+ * Copies device memory of another process of this machine (CUDA IPC, shared memory).
+ * The sender describes the memory in its message; the receiver opens it and copies. If
+ * that fails, the data is sent in fragments as between machines, or the transport moves
+ * it from and to the devices.
  */
 #include "core/comm/comm_int.h"
 
 enum {
-    READ_MAX = 256 << 10, /* [bytes] that are read to host memory by one chunk */
-    TURN_BYTES = 4 << 20, /* [bytes] worth waiting 150 us for the device */
+    /* [bytes] up to which data is read into host memory through one chunk */
+    READ_MAX = 256 << 10,
+    /* [bytes] from which waiting 150 us for the device pays off */
+    TURN_BYTES = 4 << 20,
 };
 
 void
 tp_comm_direct_offer(telpher_request *req)
 {
-    /* who copies out of it knows nothing of the stream or queue that fills it */
+    /* the receiver cannot order its copy after the stream or queue that fills the
+     * memory */
     if (!req->ctx->direct || req->ctx->board == NULL || req->place.device == NULL ||
         !req->peer->local || req->copy.queue != NULL ||
         tp_mems_export(req->ctx->mems, &req->place, req->blob, &req->blob_len) !=
@@ -38,8 +41,11 @@ tp_comm_direct_offer_small(telpher_request *req)
     return req->blob_len != 0;
 }
 
-/* It knows of no stream or queue. While a kernel runs that may wait for the data it is not let
- * near: it opens memory when it first meets it, and for that drivers wait for kernels. */
+/*
+ * The receiver's copy is not ordered with a stream or queue. It is refused while a
+ * kernel runs that may wait for the data: the first use of memory opens it, and drivers
+ * then wait for running kernels.
+ */
 bool
 tp_comm_direct_by_net(const telpher_request *req)
 {
@@ -93,8 +99,11 @@ copied(struct tp_device_copy *copy, int32_t error)
                                                            : TELPHER_ERR_PEER_LOST);
 }
 
-/* To host memory: what is small by a chunk, since drivers copy to that much faster. What is
- * large comes better in pieces, if the sender lends them. */
+/*
+ * Reads into host memory. Small data goes through a chunk, because drivers copy to
+ * pinned memory much faster. Large data is faster in fragments, if the sender exports
+ * them.
+ */
 static bool
 begin_read(telpher_request *req)
 {
@@ -121,7 +130,7 @@ begin_read(telpher_request *req)
     return false;
 }
 
-/* Starts the copy to where it belongs. @return false if there is no such way */
+/* Starts the copy to its destination. @return false if there is no such path */
 static bool
 begin(telpher_request *req)
 {

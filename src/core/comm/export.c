@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces between processes of one machine. Staging chunks are memory that others can map. A
- * sender announces where in it a piece lies (LENT), the receiver's device copies out of it,
- * and TAKEN gives it back; no processor touches the bytes. A receiver that cannot map it says
- * so, and the piece travels like other data.
+ * Fragments between processes of one machine, without a copy by the CPU. Other
+ * processes can map the staging chunks. A sender names where in them a fragment lies
+ * (LENT), the receiver's device copies out of it, and TAKEN returns it. A receiver that
+ * cannot map the memory says so, and the fragment is sent as data.
  *
- * A chunk that was lent to a rank that is lost is used again at once: whoever still reads it is
- * dead, or finds on our board that what it read does not count (revocation.c). Memory of a sender
- * that died stays mapped until the last copy out of it has ended.
+ * A chunk exported to a rank that is lost is reused at once: a reader of it is dead, or
+ * learns from the revocation table that its copy is not valid (revocation.c). Memory of
+ * a sender that died stays mapped until the last copy out of it has ended.
  */
 #include "core/comm/fragment_int.h"
 
@@ -93,7 +93,7 @@ tp_comm_export_is_welcome(struct tp_comm_peer *peer)
     return peer->ctx->lend && !peer->unreached && tp_comm_revocation_reach(peer);
 }
 
-/* Opens what is lent, so that our device, if it is one, copies well out of it. */
+/* Opens exported memory in the way from which the destination device copies fastest. */
 static bool
 reach(telpher_request *req, const struct tp_comm_unexpected *parcel,
       struct tp_mem_place *ret)
@@ -123,7 +123,7 @@ tp_comm_export_borrow(telpher_request *req, struct tp_comm_unexpected *parcel)
     struct tp_comm_fragment *p;
 
     if (!reach(req, parcel, &from)) {
-        req->peer->unreached = true; /* so that it is not asked for again */
+        req->peer->unreached = true; /* so that it is not requested again */
         say_taken(req, h->b, TP_COMM_END_REFUSED);
         return TELPHER_OK;
     }
@@ -136,7 +136,7 @@ tp_comm_export_borrow(telpher_request *req, struct tp_comm_unexpected *parcel)
     p->host = from.host;
     p->from = from;
     p->borrowed = true;
-    if (req->status != TELPHER_IN_PROGRESS) { /* failed: what still comes is let go */
+    if (req->status != TELPHER_IN_PROGRESS) { /* failed: later fragments are dropped */
         tp_comm_fragment_end(p, TELPHER_OK);
     } else if (req->place.host != NULL) {
         memcpy((uint8_t *)req->place.host + p->offset, p->host, p->len);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data in pieces. The receiver asks for them (PULL) when the CPU cannot touch the memory of
- * one side. A piece is read out of the sender's device into a chunk, announced as bulk,
- * brought to a chunk beside the receiver's device and written into it; several are under way
- * at once, so that devices and network work at the same time. A side whose memory the CPU
- * can touch does without the chunk and the copy. Here is what sends, and what both sides have;
- * fragment_receive.c receives.
+ * Staged data in fragments: the sending side, and what both sides share. The receiver
+ * requests fragments (PULL) if the CPU cannot access the memory of one side. A fragment
+ * is read from the sender's device into a chunk, sent by rendezvous, received in a
+ * chunk near the receiver's device and written into the device. Several fragments are
+ * in progress at once, so that devices and network overlap. A side whose memory the CPU
+ * can access needs no chunk and no device copy. fragment_receive.c has the receiving
+ * side.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -80,7 +81,8 @@ tp_comm_fragment_step(telpher_request *req, uint64_t moved, telpher_status statu
         req->status = status;
     }
     if (req->status != TELPHER_IN_PROGRESS) {
-        /* what was asked for still comes: a number that is used again would take it */
+        /* fragments that were requested still arrive: a new request with this number
+         * would get them */
         bool quiet = req->sends || req->finished || req->next == req->len ||
                      req->peer->status != TELPHER_OK;
 
@@ -138,7 +140,7 @@ announce_bulk(struct tp_comm_fragment *p)
     return tp_rndv_send(net, req->peer->rank, &h, sizeof(h), p->host, p->len, &p->op);
 }
 
-/* Announces a piece; one that must wait for room is tried again in progress. */
+/* Sends a fragment. One that finds no room is sent again from progress. */
 static bool
 announce(struct tp_comm_fragment *p)
 {
@@ -190,7 +192,7 @@ read_done(struct tp_device_copy *copy, int32_t error)
     }
 }
 
-/* Reads a piece into a chunk. @return false if there is none */
+/* Reads a fragment into a chunk. @return false if there is no chunk */
 static bool
 begin_read(telpher_request *req, size_t len)
 {
@@ -240,7 +242,7 @@ begin_plain(telpher_request *req, size_t len)
     return true;
 }
 
-/* Begins as many pieces as there may be. What finds no room is tried again. */
+/* Begins as many fragments as are allowed. Those without room are tried again later. */
 static void
 advance(telpher_request *req)
 {
@@ -260,8 +262,8 @@ advance(telpher_request *req)
     }
 }
 
-/* Of one that has the devices for itself there are some pieces, even if one chunk would hold
- * it: they would take turns otherwise. */
+/* A request that has the devices to itself is split even if one chunk would hold it;
+ * otherwise the devices would take turns. */
 static size_t
 piece_bytes(const telpher_request *req, size_t most)
 {
@@ -319,7 +321,8 @@ tp_comm_fragment_on_pull(telpher_context *ctx, struct tp_comm_unexpected *parcel
     req->pulled = true;
     req->lends = h->small == TP_COMM_PULL_LEND && ctx->lend;
     if (req->blob_len != 0 && tp_comm_is_small(parcel->peer, req->len)) {
-        parcel->peer->pulls |= 1u << req->place.kind; /* so that it comes at once */
+        /* so that this kind of data is staged at once from now on */
+        parcel->peer->pulls |= 1u << req->place.kind;
     }
     if (req->state == TP_COMM_REQUEST_OFFERED) {
         begin_pieces(req);
@@ -349,9 +352,10 @@ tp_comm_fragment_on_finish(telpher_context *ctx, struct tp_comm_unexpected *parc
     return TELPHER_OK;
 }
 
-/* ---- both ---- */
+/* ---- both sides ---- */
 
-/* Lets pieces of a request go that lie in a list. @return false if there was none */
+/* Frees the fragments of a request that are in a list. @return false if there was
+ * none */
 static bool
 let_go(telpher_request *req, struct tp_list *list)
 {
@@ -378,7 +382,7 @@ tp_comm_fragment_stop(telpher_request *req, telpher_status why)
     wait = let_go(req, &req->ctx->lent) || wait;
     if (req->status == TELPHER_IN_PROGRESS && (wait || !all_announced)) {
         req->status = why;
-    } /* else all is here, and what the device has yet to take of it is the end */
+    } /* else all data is here, and the last device copy completes the request */
     return req->pieces == 0;
 }
 
@@ -414,7 +418,7 @@ tp_comm_fragment_run_starved(telpher_context *ctx)
         telpher_request *req = tp_list_entry(link, telpher_request, starved);
         uint64_t before = req->next;
 
-        advance(req); /* joins the starved again if it must */
+        advance(req); /* rejoins ctx->starved if it still lacks a chunk */
         count += req->next != before;
     }
     return count;

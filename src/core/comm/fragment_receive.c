@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data in pieces, in: asked for, brought to a chunk or to its place, written into the device. */
+/* Staged data in fragments, the receiving side: requests fragments, receives them
+ * into a chunk or their destination, and writes them into the device. */
 #include "core/comm/fragment_int.h"
 
-enum { HOST_PIECE = 256 << 10 /* [bytes], where no chunk limits it */ };
+enum { HOST_PIECE = 256 << 10 /* [bytes], if no chunk limits it */ };
 
 void
 tp_comm_fragment_pull(struct tp_comm_unexpected *parcel, telpher_request *req)
@@ -48,7 +49,8 @@ tp_comm_fragment_write(struct tp_comm_fragment *p)
     return tp_mems_write(req->ctx->mems, &to, p->len, p->host, &p->copy) == TELPHER_OK;
 }
 
-/* A piece is here: into the device with it, if that is where it belongs. */
+/* A fragment has arrived: starts its copy into the device, if the destination is
+ * there. */
 static void
 came(struct tp_net_op *op, telpher_status status)
 {
@@ -97,7 +99,8 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
            h->len <= req->len - req->next && req->pieces < TP_COMM_PARCELS_MAX;
 }
 
-/* A piece that the transport has: to be brought, or dropped if all is lost anyway. */
+/* Receives a fragment offered by rendezvous, or rejects it if the request has
+ * failed. */
 static telpher_status
 take_bulk(telpher_request *req, struct tp_comm_unexpected *parcel)
 {
@@ -115,7 +118,8 @@ take_bulk(telpher_request *req, struct tp_comm_unexpected *parcel)
         tp_comm_unexpected_refuse(parcel);
         return TELPHER_ERR_NO_MEMORY;
     }
-    req->next += parcel->header.len; /* so that no more is announced than is wanted */
+    /* so that the sender offers no more than is wanted */
+    req->next += parcel->header.len;
     p->bulk = parcel->bulk;
     if (!tp_comm_fragment_fetch(p)) {
         tp_list_push_back(&req->ctx->ready, &p->link);
@@ -131,7 +135,7 @@ tp_comm_fragment_on_piece(telpher_context *ctx, struct tp_comm_unexpected *parce
                                                 1u << TP_COMM_REQUEST_FRAGMENTS);
 
     if (req == NULL && h->how == TP_COMM_BROKEN) {
-        return TELPHER_OK; /* of one that had failed here before */
+        return TELPHER_OK; /* belongs to a request that failed here before */
     }
     if (req == NULL || req->sends) {
         tp_comm_unexpected_refuse(parcel);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one collective: every rank gets what every rank gave. Bruck's algorithm: in round k a
- * rank sends all it has, at most 2^k parts, to the rank 2^k below and gets as much from the
- * rank 2^k above; log2(size) rounds, and as many peers. A barrier gathers nothing.
+ * The one collective: an allgather by Bruck's algorithm. In round k a rank sends all
+ * parts it has, at most 2^k, to the rank 2^k below and receives as many from the rank
+ * 2^k above: log2(size) rounds with as many peers. A barrier gathers zero bytes.
  *
  * Source: J. Bruck et al., "Efficient Algorithms for All-to-All Communications in
  * Multiport Message-Passing Systems", IEEE TPDS 8(11), 1997.
@@ -14,7 +14,7 @@ struct gather {
     telpher_context *ctx;
     uint32_t number, round;
     struct tp_comm_peer *below, *above;
-    uint8_t *dst; /* where the next parts go */
+    uint8_t *dst; /* destination of the next parts */
     size_t len;
     struct tp_comm_unexpected *step;
     unsigned under_way; /* transfers of this round */
@@ -44,7 +44,7 @@ moved(void *user, telpher_status status, size_t len)
     }
 }
 
-/* Looks whether this round's parts have come. */
+/* Checks whether this round's parts have arrived. */
 static bool
 has_step(void *arg)
 {
@@ -83,7 +83,7 @@ send_step(struct gather *g, const void *src, size_t len)
     return status < 0 ? status : TELPHER_OK;
 }
 
-/* Takes the parts that came to their place. */
+/* Moves parts that have arrived to their destination. */
 static telpher_status
 take_step(struct gather *g, void *dst, size_t len)
 {
@@ -135,7 +135,8 @@ run_round(struct gather *g, uint8_t *parts, size_t len, uint32_t have, uint32_t 
     if (status == TELPHER_OK) {
         status = take_step(g, parts + (size_t)have * len, (size_t)more * len);
     }
-    /* what is under way uses our memory: it ends, with the peer if need be */
+    /* transfers in progress use our memory: wait for them, which end at the latest
+     * with the peer */
     end = tp_comm_wait(ctx, is_moved, g, deadline);
     if (end == TELPHER_ERR_TIMEOUT) {
         tp_comm_peer_fail(g->below, end);
@@ -148,7 +149,7 @@ run_round(struct gather *g, uint8_t *parts, size_t len, uint32_t have, uint32_t 
     return status;
 }
 
-/* Whoever waits for our later rounds must not wait for ever. */
+/* Ends the later rounds of peers that wait for this rank, so that they do not hang. */
 static void
 break_off(telpher_context *ctx, uint32_t number, uint32_t round)
 {
@@ -166,7 +167,7 @@ break_off(telpher_context *ctx, uint32_t number, uint32_t round)
     }
 }
 
-/* Parts begin with our own: turns them to the order of ranks. */
+/* The parts begin with this rank's own: rotates them into rank order. */
 static void
 turn(const telpher_context *ctx, const uint8_t *parts, size_t len, uint8_t *all)
 {
@@ -185,7 +186,7 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
     telpher_status status;
 
     if (ctx->running) {
-        return TELPHER_ERR_INVALID; /* a callback may not wait; nothing was begun */
+        return TELPHER_ERR_INVALID; /* a callback may not wait; nothing was started */
     }
     parts = tp_alloc_array(ctx->size, len != 0 ? len : 1, "gather");
     status = parts != NULL ? ctx->collectives : TELPHER_ERR_NO_MEMORY;
@@ -203,7 +204,8 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
         turn(ctx, parts, len, all);
     }
     if (status != TELPHER_OK && ctx->collectives == TELPHER_OK) {
-        ctx->collectives = status; /* ranks do not agree any more on where they are */
+        /* ranks no longer agree on the number of the next collective */
+        ctx->collectives = status;
         break_off(ctx, g.number, g.round);
     }
     tp_free(parts);

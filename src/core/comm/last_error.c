@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a context's last failed call. The calls of the data path set it only when they
- * fail, so it costs nothing otherwise. Errors of calls without a context are kept by thread.
+ * The text of a context's last failed call. Calls of the data path set it only on
+ * failure, so it costs nothing otherwise. Errors of calls without a context are kept
+ * per thread.
  */
 #include "core/comm/last_error.h"
 
@@ -24,7 +25,8 @@ tp_comm_keep_error(const struct tp_error *err)
 telpher_status
 tp_comm_error(const telpher_context *ctx, telpher_status status, const char *fmt, ...)
 {
-    /* The context is its thread's; asking about it does not change it, but for this text. */
+    /* The context belongs to one thread; a query changes nothing in it but this
+     * text. */
     struct tp_error *err = &((telpher_context *)(uintptr_t)ctx)->error;
     va_list args;
 
@@ -34,7 +36,7 @@ tp_comm_error(const telpher_context *ctx, telpher_status status, const char *fmt
     return status;
 }
 
-/* What the status alone does not say: why, and what to do. */
+/* Adds why the call failed and what to do, by status. */
 static void
 explain(const telpher_context *ctx, telpher_status status, uint32_t rank, char *dst,
         size_t cap)

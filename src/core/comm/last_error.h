@@ -15,9 +15,9 @@ telpher_status tp_comm_error(const telpher_context *ctx, telpher_status status,
                              const char *fmt, ...) TP_PRINTF(3, 4);
 
 /**
- * The same where only what failed is known here: why and what to do are found by @p status,
- * and by what happened to @p rank (TELPHER_ANY_RANK = no certain one). Success,
- * TELPHER_IN_PROGRESS and TELPHER_ERR_AGAIN leave the text alone.
+ * The same if only the failed action is known here. The reason and the remedy follow
+ * from @p status and from the state of @p rank (TELPHER_ANY_RANK = no specific rank).
+ * Success, TELPHER_IN_PROGRESS and TELPHER_ERR_AGAIN leave the text unchanged.
  * @return @p status
  */
 telpher_status tp_comm_failed(const telpher_context *ctx, telpher_status status,

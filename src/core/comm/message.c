@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives messages to handlers: the post handler names the places of buffers, the entry
- * handler runs when all data has arrived. An ordered message is also a landing: its entry
- * handler waits for what the same peer sent before. Messages that come before their handler
- * is registered are kept. message_send.c has the other side.
+ * Active messages, the receiving side. The post handler names the destinations of
+ * buffers, the entry handler runs when all data has arrived. The entry handler of an
+ * ordered message waits for what the same peer sent before (delivery.c). Messages that
+ * arrive before their handler is registered are kept. message_send.c has the sending
+ * side.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
 #include "core/comm/last_error.h"
 
-/* ---- what came ---- */
+/* ---- receiving ---- */
 
-/** A message that has not been given to its entry handler. */
+/** A message that was not passed to its entry handler yet. */
 struct incoming {
     struct tp_list link; /* of peer->messages */
-    struct tp_comm_delivery base; /* linked: it is ordered and waits for its turn */
+    /* linked: the message is ordered and waits for its turn */
+    struct tp_comm_delivery base;
     struct tp_comm_peer *peer;
     uint64_t number;
-    unsigned left; /* buffers that are not there */
-    unsigned under_way; /* transfers that use what post named */
+    unsigned left; /* buffers that have not arrived */
+    unsigned under_way; /* transfers into destinations that the post handler named */
     telpher_msg msg;
     telpher_msg_buffer buffers[TELPHER_MSG_BUFFERS];
     bool came[TELPHER_MSG_BUFFERS];
@@ -33,7 +35,7 @@ call(telpher_context *ctx, telpher_msg_fn fn, telpher_msg *msg)
     }
 }
 
-/* All is there, or will never be. */
+/* Ends a message whose buffers have all arrived, or never will. */
 static void
 enter(struct incoming *in)
 {
@@ -54,7 +56,7 @@ run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
     enter(tp_container_of(landing, struct incoming, base));
 }
 
-/* The peer is lost: tp_comm_message_lose_peer() enters it. */
+/* The peer is lost: tp_comm_message_lose_peer() calls the entry handler. */
 static void
 drop_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 {
@@ -62,7 +64,8 @@ drop_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
     (void)landing;
 }
 
-/* One use of it less; enters when it was the last and nothing more is to come. */
+/* Drops one use of the message; calls the entry handler after the last use if no
+ * buffer is missing. */
 static void
 let_go(struct incoming *in)
 {
@@ -71,7 +74,7 @@ let_go(struct incoming *in)
         return;
     }
     if (tp_list_is_linked(&in->base.link)) {
-        in->base.landed = in->left == 0; /* else the loss of its peer ends it */
+        in->base.landed = in->left == 0; /* otherwise the loss of its peer ends it */
         tp_comm_delivery_run(in->peer);
     } else if (in->left == 0 || in->peer->status != TELPHER_OK) {
         enter(in);
@@ -118,8 +121,8 @@ incoming_create(const struct tp_comm_unexpected *parcel, size_t params_len)
     return in;
 }
 
-/* Reads the lengths. @return [bytes] of the buffers that are inside, or SIZE_MAX if what the
- * header says is not what came. */
+/* Reads the lengths. @return [bytes] of the inline buffers, or SIZE_MAX if the
+ * header contradicts the received length. */
 static size_t
 read_lens(const struct tp_comm_unexpected *parcel, uint64_t lens[TELPHER_MSG_BUFFERS])
 {
@@ -145,7 +148,8 @@ read_lens(const struct tp_comm_unexpected *parcel, uint64_t lens[TELPHER_MSG_BUF
     return total;
 }
 
-/* Brings a buffer that is here to the place that post named. */
+/* Receives a buffer that has arrived into the destination that the post handler
+ * named. */
 static telpher_status
 take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *parcel)
 {
@@ -174,7 +178,7 @@ take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *parcel)
     return TELPHER_OK;
 }
 
-/* What is for host memory is there at once and needs no request. */
+/* Data for host memory is copied at once and needs no request. */
 static bool
 copy_inside(struct incoming *in, uint32_t i, const uint8_t *data, size_t len)
 {
@@ -192,13 +196,13 @@ copy_inside(struct incoming *in, uint32_t i, const uint8_t *data, size_t len)
     return true;
 }
 
-/* Lengths are those of the message, whatever the post handler wrote over them. */
+/* The lengths are those of the message, even if the post handler changed them. */
 static telpher_status
 take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
 {
     telpher_status status = TELPHER_OK;
 
-    in->under_way++; /* the last buffer must not free it under us */
+    in->under_way++; /* the last buffer must not free it during the loop */
     for (uint32_t i = 0; i < in->msg.buffer_count && status == TELPHER_OK; i++) {
         size_t len = (size_t)lens[i];
         struct tp_comm_unexpected part = {.peer = in->peer,
@@ -241,7 +245,8 @@ begin(telpher_context *ctx, const struct tp_comm_unexpected *parcel,
                : TELPHER_OK;
 }
 
-/* Without buffers nothing is kept: parameters are seen where they came. */
+/* A message without buffers is not kept: the handler reads parameters in the receive
+ * buffer. */
 static void
 enter_now(telpher_context *ctx, const struct tp_comm_unexpected *parcel)
 {
@@ -260,8 +265,8 @@ enter_now(telpher_context *ctx, const struct tp_comm_unexpected *parcel)
     tp_message_return_credit(parcel->peer, msg.handler);
 }
 
-/* A message without buffers that cannot be entered from where it came: its parameters are
- * too long for that, or it waits for its turn. */
+/* Keeps a message without buffers whose handler cannot run on the receive buffer:
+ * its parameters are too long for that, or it waits for its turn. */
 static telpher_status
 enter_copy(const struct tp_comm_unexpected *parcel, bool ordered)
 {
@@ -334,7 +339,8 @@ find_incoming(const struct tp_comm_peer *peer, uint64_t number)
     return NULL;
 }
 
-/* True if a message with this number waits for its handler: its buffers wait with it. */
+/* True if a message with this number waits for its handler; its buffers then wait
+ * with it. */
 static bool
 is_unhandled(const telpher_context *ctx, const struct tp_comm_unexpected *buffer)
 {
@@ -390,7 +396,7 @@ tp_comm_message_lose_peer(struct tp_comm_peer *peer)
 
 /* ---- handlers ---- */
 
-/* True if a message of a rank that is lost is here all the same. */
+/* True if a complete message of a lost rank is kept. */
 static bool
 is_all_here(const struct tp_comm_unexpected *parcel)
 {
@@ -398,7 +404,7 @@ is_all_here(const struct tp_comm_unexpected *parcel)
            ((uint32_t)parcel->header.b == 0 || parcel->header.b >> 32 != 0);
 }
 
-/* Messages that came before their handler, in their order. */
+/* Delivers messages that arrived before their handler, in order. */
 static void
 run_unhandled(telpher_context *ctx)
 {
@@ -437,7 +443,8 @@ telpher_msg_handler(telpher_context *ctx, uint32_t handler, telpher_msg_fn post,
                                  .entry = entry,
                                  .user = user,
                                  .flows = ctx->handlers[handler].flows};
-    ctx->handlers_changed = true; /* progress gives it what came before */
+    /* progress delivers the messages that arrived before */
+    ctx->handlers_changed = true;
     return TELPHER_OK;
 }
 

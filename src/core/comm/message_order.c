@@ -24,7 +24,8 @@ telpher_msg_handler_ordered(telpher_context *ctx, uint32_t handler, uint32_t cre
     h->post = post;
     h->entry = entry;
     h->user = user;
-    ctx->handlers_changed = true; /* progress delivers what came before */
+    /* progress delivers the messages that arrived before */
+    ctx->handlers_changed = true;
     return TELPHER_OK;
 }
 
@@ -37,7 +38,7 @@ telpher_msg_credits(const telpher_context *ctx, uint32_t rank, uint32_t handler)
 
     if (h == NULL || h->credits == 0 || rank >= ctx->size ||
         (peer != NULL && peer->status != TELPHER_OK)) {
-        return UINT32_MAX; /* telpher_msg_send() says what is wrong */
+        return UINT32_MAX; /* telpher_msg_send() reports the error */
     }
     return h->credits - h->flows[rank].in_flight;
 }

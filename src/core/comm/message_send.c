@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to handlers, out. Buffers that are small and in host memory travel inside, behind
- * their lengths and before the parameters; others follow as transfers of their own, sent in
- * the same breath: the receiver's post handler has named their places when they come.
+ * Active messages, the sending side. Small buffers in host memory are inline: after
+ * their lengths and before the parameters. Other buffers follow at once as transfers of
+ * their own; the receiver's post handler has named their destinations when they arrive.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
 #include "core/comm/last_error.h"
 
 enum {
-    SCRATCH = 16 << 10, /* [bytes] of a message with its buffers inside */
+    SCRATCH = 16 << 10, /* [bytes] of a message with inline buffers */
     LENS = TELPHER_MSG_BUFFERS * sizeof(uint64_t),
 };
 
-/** A message whose buffers are under way. */
+/** A message whose buffers are being sent. */
 struct outgoing {
-    telpher_request *req; /* of the whole */
+    telpher_request *req; /* of the whole message */
     unsigned left;
     telpher_status status;
     size_t len;
@@ -25,7 +25,8 @@ static size_t
 params_max(const struct tp_comm_peer *peer)
 {
     size_t most = TP_MIN(peer->net->eager_max - sizeof(struct tp_comm_header),
-                         peer->net->rndv_min - 1); /* it must never be bulk */
+                         /* a header must never need a rendezvous */
+                         peer->net->rndv_min - 1);
 
     return TP_MIN(most, (size_t)SCRATCH) - LENS;
 }
@@ -54,7 +55,7 @@ buffer_sent(void *user, telpher_status status, size_t len)
     }
 }
 
-/* True if all buffers, with the rest, fit into one announcement. */
+/* True if all buffers and the rest fit into one eager message. */
 static bool
 fits_inside(struct tp_comm_peer *peer, size_t params_len,
             const telpher_msg_buffer *buffers, size_t count)
@@ -74,7 +75,7 @@ fits_inside(struct tp_comm_peer *peer, size_t params_len,
     return tp_comm_is_small(peer, total);
 }
 
-/* Lays lengths, buffers if they are inside, and parameters one behind the other. */
+/* Writes lengths, inline buffers and parameters one after the other. */
 static size_t
 pack(telpher_context *ctx, const void *params, size_t params_len,
      const telpher_msg_buffer *buffers, size_t count, bool inside)
@@ -98,7 +99,7 @@ pack(telpher_context *ctx, const void *params, size_t params_len,
     return (size_t)(end - ctx->scratch) + params_len;
 }
 
-/** What could not leave at once. */
+/** A message head that could not be sent at once. */
 struct kept_head {
     telpher_context *ctx;
     _Alignas(16) uint8_t bytes[];
@@ -114,7 +115,7 @@ free_head(void *user, telpher_status status, size_t len)
     tp_comm_block_give(kept->ctx, kept);
 }
 
-/* The scratch memory is used again at once: what cannot leave now is copied. */
+/* The scratch memory is reused at once, so a head that cannot be sent now is copied. */
 static telpher_status
 send_head(struct tp_comm_peer *peer, const struct tp_comm_header *header,
           const void *data, size_t len)
@@ -155,7 +156,7 @@ send_buffers(struct tp_comm_peer *peer, uint32_t number,
     const struct tp_comm_done done = {.fn = buffer_sent, .user = out};
     telpher_status status = TELPHER_OK;
 
-    out->left = 1; /* ours, until all are begun */
+    out->left = 1; /* our own use, until all buffers are started */
     for (size_t i = 0; i < count && status >= 0; i++) {
         const struct tp_comm_header h = {.kind = TP_COMM_BUFFER, .a = number, .b = i};
 
@@ -165,7 +166,8 @@ send_buffers(struct tp_comm_peer *peer, uint32_t number,
         out->len += status == TELPHER_OK ? buffers[i].len : 0;
     }
     if (status < 0) {
-        tp_comm_peer_fail(peer, status); /* it waits for buffers that do not come */
+        /* the receiver waits for buffers that never come */
+        tp_comm_peer_fail(peer, status);
         out->status = status;
     }
     buffer_sent(out, out->status, 0);
@@ -187,7 +189,7 @@ send_long(struct tp_comm_peer *peer, struct tp_comm_header *h, const void *param
         return TELPHER_ERR_NO_MEMORY;
     }
     *out = (struct outgoing){.req = req};
-    req->state = TP_COMM_REQUEST_DELIVERING; /* ended by its buffers */
+    req->state = TP_COMM_REQUEST_DELIVERING; /* completed by its buffers */
     status = send_head(peer, h, ctx->scratch,
                        pack(ctx, params, params_len, buffers, count, false));
     if (status != TELPHER_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications of windows: sent, counted in order behind what is landing, waited for. */
+/* Notifications of windows: send them, count them in order after earlier data, wait
+ * for them. */
 #include "base/alloc.h"
 #include "core/comm/last_error.h"
 #include "core/comm/window_int.h"
@@ -17,10 +18,10 @@ tp_comm_window_count(telpher_context *ctx, uint64_t b, uint32_t times)
     }
 }
 
-/** All notifications that came behind the same landing. */
+/** All notifications queued after the same delivery. */
 struct tally {
     struct tp_comm_delivery base;
-    struct tp_map times; /* how often, by a header's b */
+    struct tp_map times; /* number of notifications, by a header's b */
 };
 
 static void
@@ -46,7 +47,7 @@ run_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
     drop_tally(peer, landing);
 }
 
-/* The one that stands last in line; NULL: something else does. */
+/* The tally at the end of the peer's queue; NULL: the last entry is something else. */
 static struct tally *
 last_tally(const struct tp_comm_peer *peer)
 {
@@ -70,7 +71,8 @@ tp_comm_window_count_later(struct tp_comm_peer *peer, uint64_t b)
         tally->base = (struct tp_comm_delivery){
             .landed = true, .run = run_tally, .drop = drop_tally};
         tp_map_init(&tally->times);
-        tp_comm_delivery_add(peer, &tally->base); /* not the first: it is not run yet */
+        /* not the first in the queue, so it did not run yet */
+        tp_comm_delivery_add(peer, &tally->base);
     }
     times = (uintptr_t)tp_map_remove(&tally->times, b);
     return tp_map_put(&tally->times, b, (void *)(times + 1)); /* NOLINT */
@@ -121,11 +123,11 @@ telpher_notify_test(telpher_win *win, uint32_t tag, uint32_t count)
 
 struct notify_wait {
     telpher_win *win;
-    const struct tp_comm_peer *from; /* NULL: anybody */
+    const struct tp_comm_peer *from; /* NULL: any rank */
     const uint32_t *tags; /* all < TELPHER_TAGS */
     size_t tag_count;
     uint32_t count;
-    uint32_t tag; /* that had it */
+    uint32_t tag; /* the tag that was notified */
     telpher_status status;
 };
 
@@ -166,7 +168,7 @@ notify_wait(struct notify_wait *w, uint32_t from, uint64_t timeout_ns)
             return no_such_tag(w->win, w->tags[i]);
         }
     }
-    if (from != TELPHER_ANY_RANK) { /* connected, so that its death is noticed */
+    if (from != TELPHER_ANY_RANK) { /* connect, so that the peer's death is detected */
         w->from = tp_comm_peer_find(ctx, from, &status);
         if (w->from == NULL) {
             return tp_comm_failed(ctx, status, from, "waiting for a notification");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers: made when first used. The card of a rank tells its machine and, for each transport,
- * in the order of its choice, how to reach it. Of two ranks the lower one's order decides, so
- * that both come to the same transport: the first that both have and that reaches.
+ * Peers, created at their first use. The address of a rank names its machine and its
+ * transports in their order of preference. The preference of the lower of two ranks
+ * decides, so that both choose the same transport: the first that both have and that
+ * reaches the other.
  */
 #include <stdio.h>
 
@@ -11,7 +12,7 @@
 #include "core/comm/comm_int.h"
 #include "core/comm/last_error.h"
 
-/** One transport's part of a rank's card. */
+/** One transport's part of a rank's address. */
 struct entry {
     const char *name;
     size_t name_len;
@@ -19,8 +20,8 @@ struct entry {
     size_t len;
 };
 
-/* A card: the machine, the board, then for each transport {name length, name, length (2),
- * data}. */
+/* An address: the machine, the name of the revocation table, then for each transport
+ * {name length, name, length (2), data}. */
 size_t
 tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card)
 {
@@ -42,7 +43,8 @@ tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card)
     return (size_t)(end - card);
 }
 
-/* Reads the entry at *src and moves on. @return false at the end, or where it is damaged. */
+/* Reads the entry at *src and advances. @return false at the end, or if it is
+ * malformed. */
 static bool
 next_entry(const uint8_t **src, const uint8_t *end, struct entry *ret_entry)
 {
@@ -63,7 +65,7 @@ next_entry(const uint8_t **src, const uint8_t *end, struct entry *ret_entry)
     return true;
 }
 
-/* The first entry of a rank's card, and where the card ends. */
+/* The first entry of a rank's address, and the end of the address. */
 static const uint8_t *
 first_entry(const telpher_context *ctx, uint32_t rank, const uint8_t **ret_end)
 {
@@ -174,7 +176,7 @@ connect_peer(struct tp_comm_peer *peer)
     return peer->net->ops->connect(peer->net, peer->rank, entry.data, entry.len);
 }
 
-/* The one by which this rank reaches itself, at the least. */
+/* Any transport of this rank; it always has one, by which it reaches itself. */
 static struct tp_net *
 any_net(const telpher_context *ctx)
 {
@@ -186,7 +188,8 @@ any_net(const telpher_context *ctx)
     return ctx->nets[i].net;
 }
 
-/* Who turns to us all the same is told (unexpected.c). */
+/* Records a peer that was gone before its first use. Its later messages are refused
+ * (unexpected.c). */
 static void
 note_absence(struct tp_comm_peer *peer, const char *words)
 {
@@ -194,7 +197,7 @@ note_absence(struct tp_comm_peer *peer, const char *words)
     peer->absent = true;
     peer->status = TELPHER_ERR_PEER_LOST;
     peer->lost_why = words;
-    peer->net = any_net(peer->ctx); /* nothing goes by it */
+    peer->net = any_net(peer->ctx); /* a placeholder: nothing is sent by it */
     peer->ctx->lost++;
 }
 
@@ -236,7 +239,8 @@ tp_comm_peer_get(telpher_context *ctx, uint32_t rank, telpher_status *ret_status
         return NULL;
     }
     *ret_status = connect_peer(peer);
-    if (*ret_status == TELPHER_ERR_UNREACHABLE) { /* it could be at the start */
+    if (*ret_status == TELPHER_ERR_UNREACHABLE) {
+        /* the peer was reachable when the job started */
         note_absence(peer, "it cannot be reached any more");
     } else if (*ret_status != TELPHER_OK) {
         tp_free(peer);
@@ -295,11 +299,13 @@ tp_comm_peer_lost(struct tp_comm_peer *peer, telpher_status why)
     }
     ctx->lost++;
     tp_comm_revocation_post(ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
-    (void)tp_comm_flush(peer); /* ends what was to be announced */
+    (void)tp_comm_flush(peer); /* completes the queued sends */
     tp_comm_channel_lose_peer(ctx,
-                              peer); /* first: callbacks must not find what is void */
+                              /* first, so that callbacks do not find void offers */
+                              peer);
     tp_comm_gather_lose_peer(peer);
-    tp_comm_request_run_completed(ctx); /* what came before its end counts */
+    /* data that arrived before the peer's end counts */
+    tp_comm_request_run_completed(ctx);
     tp_comm_request_lose_peer(ctx, peer);
     tp_comm_delivery_lose(peer);
     tp_comm_message_lose_peer(peer);
@@ -362,7 +368,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
     note_absence(ctx->peers[rank], "it is given up");
     net = tp_comm_peer_choose(ctx, rank);
     if (net != NULL) {
-        net->ops->give_up(net, rank); /* it may have turned to us */
+        net->ops->give_up(net, rank); /* the peer may have connected to this rank */
     }
     return TELPHER_OK;
 }

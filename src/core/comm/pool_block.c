@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for what is between two steps: a message that came before it was asked for, a put
- * behind another. Blocks of one size are kept, as many as were ever needed at a time, so
- * that small messages do without the heap.
+ * Memory blocks for short-lived objects: an unexpected message, a put queued after
+ * another. Freed blocks of one size are kept for reuse, so that small messages need no
+ * heap.
  */
 #include "base/alloc.h"
 #include "core/comm/comm_int.h"
 
-enum { KEPT = 1024 /* [bytes] that a block has which is used again */ };
+enum { KEPT = 1024 /* [bytes] of a block that is kept for reuse */ };
 
 struct block {
     struct tp_list link; /* of ctx->blocks while in use, else of ctx->spare */
@@ -43,7 +43,8 @@ tp_comm_block_give(telpher_context *ctx, void *bytes)
     b = (struct block *)(void *)((uint8_t *)bytes - offsetof(struct block, bytes));
     tp_list_remove(&b->link);
     if (b->kept) {
-        tp_list_push_front(&ctx->spare, &b->link); /* the warmest is used next */
+        /* the most recently used block is still in the cache */
+        tp_list_push_front(&ctx->spare, &b->link);
     } else {
         tp_free(b);
     }

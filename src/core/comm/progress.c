@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress of a context, and waiting: first looking, then asleep until something wakes it. */
+/* Progress of a context, and waiting: polls first, then sleeps until an event wakes
+ * it. */
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
@@ -7,17 +8,17 @@
 #include "core/comm/comm_int.h"
 #include "core/comm/last_error.h"
 
-#define COPY_NAP (20 * TP_CLOCK_US) /* nothing wakes us when a device is done */
-/* A rank that has looked in vain for so long may keep its peer from running: it yields its
- * processor. Where that brings something at once, the two share a processor, and the next
- * wait yields sooner; a yield that brings nothing, or takes long, undoes that. */
+#define COPY_NAP (20 * TP_CLOCK_US) /* the end of a device copy wakes no sleeper */
+/* A rank that has polled for so long without success may keep its peer from running, so it
+ * yields its processor. Where a yield brings progress at once, the two share a processor, and
+ * the next wait yields sooner; a yield without progress, or a long one, undoes that. */
 #define ALONE (50 * TP_CLOCK_US)
 #define ALONE_MIN TP_CLOCK_US
 #define SHORT_YIELD (100 * TP_CLOCK_US)
 #define SLEEP_MAX (100 * TP_CLOCK_MS)
 
 enum {
-    CLOCK_EVERY = 16, /* rounds in which nothing happened, between looks at the clock */
+    CLOCK_EVERY = 16, /* rounds without an event between two readings of the clock */
 };
 
 unsigned
@@ -26,7 +27,7 @@ telpher_progress(telpher_context *ctx)
     unsigned count;
 
     if (ctx->running) {
-        return 0; /* from a callback */
+        return 0; /* called from a callback */
     }
     ctx->running = true;
     count = tp_unlikely(ctx->handlers_changed) ? tp_comm_message_run_unhandled(ctx) : 0;
@@ -52,7 +53,7 @@ telpher_progress(telpher_context *ctx)
     return count;
 }
 
-/* Asks all transports to wake us. @return false if something is there already */
+/* Arms all transports for a sleep. @return false if an event is there already */
 static bool
 arm(telpher_context *ctx, struct pollfd *polls, bool *ret_blind)
 {
@@ -133,7 +134,7 @@ tp_comm_wait(telpher_context *ctx, bool (*done)(void *arg), void *arg, tp_ns dea
             sched_yield();
         }
         if (++idle % CLOCK_EVERY != 0) {
-            continue; /* the clock takes as long as looking for a message */
+            continue; /* reading the clock takes as long as polling */
         }
         now = tp_clock_ns();
         since = since == 0 ? now : since;
@@ -189,7 +190,7 @@ telpher_wake(telpher_context *ctx)
     const uint64_t one = 1;
 
     if (write(ctx->wake_fd, &one, sizeof(one)) != sizeof(one)) {
-        return; /* it is readable for a long time already */
+        return; /* has been readable for long already */
     }
 }
 

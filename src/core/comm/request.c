@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests come in slabs that are never given back before the context ends: their number is
- * their place, and a count of uses in the low bits tells an old number from a new one.
+ * The pool of requests. Slabs are not freed before the context, so a request's number
+ * is its position. Its low bits count the uses, so that an old number is not mistaken
+ * for a new one.
  */
 #include "base/alloc.h"
 #include "base/params.h"
@@ -103,7 +104,8 @@ tp_comm_request_give(telpher_request *req)
     tp_list_remove(&req->link);
     tp_list_remove(&req->starved);
     req->state = TP_COMM_REQUEST_FREE;
-    tp_list_push_front(&req->ctx->free, &req->link); /* the warmest is used next */
+    /* the most recently used request is still in the cache */
+    tp_list_push_front(&req->ctx->free, &req->link);
 }
 
 telpher_request *
@@ -179,8 +181,8 @@ tp_comm_request_run_completed(telpher_context *ctx)
     return count;
 }
 
-/* The transports have ended all that they had: what is left waits for the peer's word, or
- * for a device, which will end it. */
+/* Ends requests of a lost peer. The transports have completed theirs; what is left
+ * waits for the peer's answer, or for a device, which will complete it. */
 static void
 lose(telpher_request *req)
 {
@@ -194,8 +196,8 @@ lose(telpher_request *req)
             tp_comm_request_complete(req, TELPHER_ERR_PEER_LOST, 0);
         }
         break;
-    case TP_COMM_REQUEST_QUEUED: /* behind the next */
-    case TP_COMM_REQUEST_READING: /* its device copy is under way: send.c ends it */
+    case TP_COMM_REQUEST_QUEUED: /* completed with the next case */
+    case TP_COMM_REQUEST_READING: /* its device copy is in progress; send.c completes it */
     case TP_COMM_REQUEST_FREE:
     case TP_COMM_REQUEST_RNDV:
     case TP_COMM_REQUEST_DELIVERING:

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no longer holds. Who copies out of another process's memory cannot be stopped by that
- * one, who uses the memory again once it has given the reader up, or left. So each rank has a
- * board that the others of its machine map: a byte for each of them, set before anything lent
- * to it is free. A copy counts if the byte is still 0 when it has ended.
+ * The revocation table: tells peers of the machine that exported memory is no longer
+ * valid. A process cannot stop another that copies out of its memory, but it reuses
+ * that memory after it declared the reader dead, or exits. So each rank has a table
+ * that the others of its machine map, with a byte for each of them. The byte is set
+ * before memory exported to that rank is reused. A copy is valid if the byte is still 0
+ * after it.
  *
- * A transport that reads the sender's memory tells both sides of the end at about the same time,
- * so there the sender may have left since, with all done: only the giving up counts.
+ * A transport that reads the sender's memory completes both sides at about the same
+ * time, so the sender may have exited meanwhile with all operations complete. There
+ * only REVOKED makes a copy invalid.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -61,11 +64,12 @@ tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
         if (atomic_load(&ctx->board[rank]) < word) {
             atomic_store(&ctx->board[rank], (uint8_t)word);
         }
-        atomic_thread_fence(memory_order_seq_cst); /* before the memory is written */
+        atomic_thread_fence(memory_order_seq_cst); /* before the memory is reused */
     }
 }
 
-/* ---- another's ------------------------------------------------------------------------- */
+/* ---- table of a peer
+ * ------------------------------------------------------------------- */
 
 static bool
 open_board(struct tp_comm_peer *peer)
@@ -99,7 +103,7 @@ tp_comm_revocation_reach(struct tp_comm_peer *peer)
 static enum tp_comm_revocation_word
 read_word(const struct tp_comm_peer *peer)
 {
-    atomic_thread_fence(memory_order_acquire); /* behind what was read */
+    atomic_thread_fence(memory_order_acquire); /* after the copy */
     return (enum tp_comm_revocation_word)atomic_load(&peer->board[peer->ctx->rank]);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending: what is small travels inside its announcement; what the CPU or the transport may
- * touch is announced as bulk; the rest is staged, and the receiver pulls it. Announcements leave in
- * the order of the calls, so one that has to wait makes those behind it wait.
+ * Sends: small data is eager; data that the CPU or the transport can access goes by
+ * rendezvous; other data is staged, and the receiver pulls it. Messages leave in the
+ * order of the calls, so one that has to wait holds up those after it.
  */
 #include "core/comm/comm_int.h"
 
@@ -13,7 +13,8 @@ tp_comm_is_small(const struct tp_comm_peer *peer, size_t len)
            len <= peer->net->eager_max - sizeof(struct tp_comm_header);
 }
 
-/* What went wrong before it was announced is announced as well: the receiver counts. */
+/* Reports a failure before the send to the receiver as well, whose count must not
+ * differ. */
 static void
 break_off(telpher_request *req, telpher_status status)
 {
@@ -22,7 +23,7 @@ break_off(telpher_request *req, telpher_status status)
     req->status = status;
 }
 
-/* A small one's bytes have come out of the device. */
+/* Small data was copied out of the device. */
 static void
 read_done(struct tp_device_copy *copy, int32_t error)
 {
@@ -71,7 +72,8 @@ give_chunk(telpher_request *req)
     }
 }
 
-/* A device's small data is brought beside it first. Without a chunk it is pulled. */
+/* Copies small device data into a chunk first. Without a chunk the receiver pulls
+ * it. */
 static void
 begin_read(telpher_request *req)
 {
@@ -94,7 +96,7 @@ begin_read(telpher_request *req)
     }
 }
 
-/* A device's small data: where it is, or what it is. */
+/* Small device data: exports its memory, or copies the data into the message. */
 static void
 begin_small(telpher_request *req)
 {
@@ -108,7 +110,8 @@ begin_small(telpher_request *req)
     }
 }
 
-/* A device's large data: where it is; else the transport takes it; else it is pulled. */
+/* Large device data: exports its memory; else by the transport; else the receiver
+ * pulls it. */
 static void
 begin_staged(telpher_request *req)
 {
@@ -128,7 +131,7 @@ how_of(const struct tp_comm_peer *peer, const struct tp_mem_place *place, size_t
     return place->host != NULL && len != 0 ? TP_COMM_BULK : TP_COMM_STAGED;
 }
 
-/* Announces the first in the queue. @return AGAIN if that cannot be done now. */
+/* Sends the first message of the queue. @return AGAIN if that is not possible now. */
 static telpher_status
 announce(telpher_request *req)
 {
@@ -153,12 +156,12 @@ announce(telpher_request *req)
         req->state =
             status == TELPHER_OK ? TP_COMM_REQUEST_OFFERED : TP_COMM_REQUEST_QUEUED;
         return status;
-    default: /* broken */
+    default: /* invalid data */
         return net->ops->send(net, req->peer->rank, h, sizeof(*h), NULL, 0);
     }
 }
 
-/* It left, or it never will: nothing more is to come for it. */
+/* Removes a request from the queue that was sent or cannot be. */
 static void
 end_queued(telpher_request *req, telpher_status status)
 {
@@ -212,7 +215,7 @@ push_pending(struct tp_comm_peer *peer, telpher_request *req)
     }
 }
 
-/* Puts a request at the end of its peer's queue and announces what can be. */
+/* Appends a request to its peer's queue and sends what can be sent. */
 static void
 enqueue(telpher_request *req, const struct tp_comm_header *header,
         const struct tp_mem_place *place, size_t len)
@@ -287,7 +290,7 @@ tp_comm_post(struct tp_comm_peer *peer, const struct tp_comm_header *header)
         status = net->ops->send(net, peer->rank, header, sizeof(*header), NULL, 0);
     }
     if (status != TELPHER_ERR_AGAIN) {
-        return; /* OK, or lost, of which we are told by on_lost */
+        return; /* OK, or lost, which on_lost() handles */
     }
     req = tp_comm_request_take(peer->ctx, peer, NULL);
     if (req == NULL) {

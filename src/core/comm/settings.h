@@ -12,10 +12,10 @@ struct tp_comm_settings {
     bool shm_cma;
     bool direct;
     bool lend;
-    uint64_t kept_max; /* announcements of a rank */
+    uint64_t kept_max; /* unexpected messages of a rank, at most */
     uint64_t direct_min; /* [bytes]; 0 = as measured */
     uint64_t net_direct_min; /* [bytes]; 0 = never */
-    char *rank, *size; /* "" = not said */
+    char *rank, *size; /* "" = not set */
     char *root, *job;
     int root_by; /* 0: the launcher, 1: rank 0 */
 };

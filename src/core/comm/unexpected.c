@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes: announcements are checked here, sorted by kind, and taken or kept. Data goes
- * to its place in one step where the CPU may touch it; else it is asked for in pieces.
+ * Incoming messages: checks them, dispatches them by kind, and receives or keeps them.
+ * Data is copied to its destination in one step if the CPU can access that; otherwise
+ * it is pulled in fragments.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -89,7 +90,7 @@ tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk, vo
 {
     if (peer->net->reads) {
         (void)tp_comm_revocation_reach(
-            peer); /* afterwards it may be gone with its process */
+            peer); /* later the peer's process may have exited with it */
     }
     tp_rndv_recv(peer->net, bulk, dst, len, op);
 }
@@ -127,7 +128,8 @@ written(struct tp_device_copy *copy, int32_t error)
         error == 0 ? req->len : 0);
 }
 
-/* Small data from a message to a device: by a chunk, or without one by the heap. */
+/* Copies small data from a message to a device, through a chunk, or heap memory if
+ * none is free. */
 static telpher_status
 write_small(telpher_request *req, const void *data)
 {
@@ -226,7 +228,7 @@ typedef telpher_status (*kind_fn)(telpher_context *ctx,
 
 static const struct {
     kind_fn take;
-    bool has_data; /* len is that of the data that comes */
+    bool has_data; /* len is the length of the data that follows */
 } kinds[TP_COMM_KINDS] = {
     [TP_COMM_CHANNEL] = {tp_comm_channel_on_data, true},
     [TP_COMM_CREDIT] = {tp_comm_channel_on_credit, false},
@@ -245,7 +247,7 @@ static const struct {
     [TP_COMM_MESSAGE_CREDIT] = {tp_message_on_credit, false},
 };
 
-/* True if what the header says of its data is what came. */
+/* True if the header agrees with the length of the data that arrived. */
 static bool
 is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
 {
@@ -267,8 +269,11 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
     }
 }
 
-/* What comes of a rank that was given up does not count. One that cannot be turned to (no
- * memory, no descriptors) is given up now: its message would be missed in silence. */
+/*
+ * Drops messages of a rank that was declared dead. A rank that cannot be connected to
+ * (no memory, no descriptors) is declared dead now; otherwise its message would be lost
+ * silently.
+ */
 static void
 ignore(struct tp_comm_link *link, uint32_t from,
        const struct tp_comm_unexpected *parcel, telpher_status status)
@@ -336,7 +341,7 @@ on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64
     take(user, from, header, header_len, &parcel, len);
 }
 
-/* Of a rank that was never heard of as well: who turns to it later must know. */
+/* Records the loss also of a rank that sent nothing yet: a later connect must fail. */
 static void
 on_lost(void *user, uint32_t rank, telpher_status why)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: puts are checked at the origin and again where they arrive; a notification is
- * counted when all that the same rank put before has landed.
+ * Windows: puts are checked at the origin and again at the target. A notification is
+ * counted after all earlier puts of the same rank have completed.
  */
 #include <inttypes.h>
 
@@ -9,9 +9,9 @@
 #include "core/comm/last_error.h"
 #include "core/comm/window_int.h"
 
-/* ---- what came ---- */
+/* ---- receiving ---- */
 
-/** A put or a get in line behind earlier ones. */
+/** A put or a get queued after earlier ones. */
 struct arrival {
     struct tp_comm_delivery base;
     struct tp_comm_peer *peer;
@@ -60,13 +60,14 @@ put_landed(void *user, telpher_status status, size_t len)
         return;
     }
     if (status != TELPHER_OK) {
-        arrival->header.b &= ~(uint64_t)UINT32_MAX; /* who waits must not believe it */
+        /* a failed put must not be notified */
+        arrival->header.b &= ~(uint64_t)UINT32_MAX;
     }
     arrival->base.landed = true;
     tp_comm_delivery_run(arrival->peer);
 }
 
-/* The window that a header names, if the range lies inside; NULL if it is none of ours. */
+/* The window that a header names, if the range lies inside; NULL if there is none. */
 static struct telpher_win *
 find_window(telpher_context *ctx, const struct tp_comm_header *h)
 {
@@ -80,15 +81,15 @@ find_window(telpher_context *ctx, const struct tp_comm_header *h)
                : NULL;
 }
 
-/* Data that is here, to where the processor may write. It is seen at once, its notification
- * not before what is still landing. */
+/* Copies data that has arrived into host memory. The data is visible at once; its
+ * notification waits for earlier puts that are not complete. */
 static inline telpher_status
 put_now(struct telpher_win *win, const struct tp_comm_unexpected *parcel)
 {
     const struct tp_comm_header *h = &parcel->header;
     uint32_t notification = (uint32_t)h->b;
 
-    if (h->len == sizeof(uint64_t)) { /* most are: a flag, a value */
+    if (h->len == sizeof(uint64_t)) { /* most puts are one word: a flag, a value */
         memcpy(win->host + h->a, parcel->data, sizeof(uint64_t));
     } else if (h->len != 0) {
         memcpy(win->host + h->a, parcel->data, (size_t)h->len);
@@ -147,7 +148,7 @@ give(struct tp_comm_peer *peer, const struct tp_comm_header *h)
     telpher_request *req = NULL;
     telpher_status status;
 
-    if (win == NULL) { /* ended between */
+    if (win == NULL) { /* the window was freed meanwhile */
         tp_comm_peer_fail(peer, TELPHER_ERR_PROTO);
         return;
     }
@@ -199,7 +200,7 @@ tp_comm_window_on_got(telpher_context *ctx, struct tp_comm_unexpected *parcel)
     if (req == NULL || parcel->header.len != req->len ||
         tp_list_is_linked(&req->link)) { /* linked: a channel's receive, not a get */
         tp_comm_unexpected_refuse(parcel);
-        return req == NULL ? TELPHER_OK : TELPHER_ERR_PROTO; /* it was canceled */
+        return req == NULL ? TELPHER_OK : TELPHER_ERR_PROTO; /* the get was canceled */
     }
     status = tp_comm_unexpected_accept(parcel, req->place.mem, req->len, req, &len);
     if (status != TELPHER_IN_PROGRESS) {
@@ -208,9 +209,9 @@ tp_comm_window_on_got(telpher_context *ctx, struct tp_comm_unexpected *parcel)
     return TELPHER_OK;
 }
 
-/* ---- making and ending ---- */
+/* ---- create and destroy ---- */
 
-/* From now on others may put: they may know of it before we do. */
+/* From now on others may put: a peer may leave the collective before this rank does. */
 static telpher_status
 enroll(telpher_context *ctx, struct telpher_win *win)
 {
@@ -291,7 +292,7 @@ telpher_win_size(const telpher_win *win, uint32_t rank)
     return rank < win->ctx->size ? win->sizes[rank] : 0;
 }
 
-/* ---- putting ---- */
+/* ---- put ---- */
 
 telpher_status
 tp_comm_window_check(const telpher_win *win, uint32_t rank, uint64_t off, size_t len,
@@ -409,7 +410,7 @@ telpher_get(telpher_win *win, uint32_t rank, uint64_t src_off, void *dst, size_t
     return tp_comm_request_begun(req, ret_req, NULL);
 }
 
-/* ---- flushing ---- */
+/* ---- flush ---- */
 
 static bool
 is_flushed(void *arg)

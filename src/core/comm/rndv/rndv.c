@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's objects, progress, and what ends with a peer. */
+/* The rendezvous engine: its objects, its progress, and the loss of a peer. */
 #include "core/comm/rndv/rndv.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ tp_rndv_peer(struct tp_rndv *r, uint32_t rank)
     return p;
 }
 
-/* A new one at the end of the table, whose place is its id for good. */
+/* Appends a new object to the table. Its position is its id for good. */
 static telpher_status
 grow(struct tp_rndv *r, struct tp_net_rndv **ret_bulk)
 {
@@ -186,7 +186,7 @@ lose_out(struct tp_rndv_peer *p)
     }
 }
 
-/* A callback may receive another of the same peer: that one ends as well. */
+/* A callback may receive another rendezvous of the same peer; that one ends as well. */
 static void
 lose_in(struct tp_rndv_peer *p)
 {
@@ -257,7 +257,7 @@ tp_rndv_progress(struct tp_net *net)
                : count + go_on(r);
 }
 
-/* What waits for room is woken by the transport. */
+/* Rendezvous that wait for room need no fd: the transport wakes the waiter. */
 telpher_status
 tp_rndv_arm(struct tp_net *net)
 {

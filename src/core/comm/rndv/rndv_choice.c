@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By which way data comes where there are two: asked for with CTS and written by the sender,
- * or copied by the receiver with get(). Writing is done by both processors at once, but needs
- * a sender that runs, and moves each byte twice between caches. Which is faster differs
- * between machines, sizes and moments (a processor that others use, virtual processors that
- * move), so both are measured: one is used, and from time to time the other is tried.
+ * Chooses between two paths for rendezvous data: the sender writes it after a CTS, or
+ * the receiver copies it by get(). Writing uses both processors at once, but needs a
+ * sender that runs and moves each byte twice between caches. Which is faster depends on
+ * machine, size and load (a processor shared with others, virtual processors that
+ * migrate). So both are measured: one is used, and the other is tried from time to
+ * time.
  */
 #include "core/comm/rndv/rndv_int.h"
 
 enum {
-    TRIAL = 16, /* transfers of one way in a row */
-    PERIOD = 1024, /* transfers from one trial of the slower way to the next */
+    TRIAL = 16, /* transfers by one path in a row */
+    PERIOD = 1024, /* transfers between two trials of the slower path */
     SMALLEST = 12, /* log2 [bytes] of the first class */
 };
 
@@ -23,7 +24,7 @@ ways_of(const struct tp_net_rndv *b)
     return &b->peer->ways[TP_MIN(class, (unsigned)TP_RNDV_CLASSES - 1)];
 }
 
-/* Both ways are tried first; then the slower one at the end of each period. */
+/* Tries both paths first; then the slower one at the end of each period. */
 static bool
 is_get_turn(struct tp_rndv_ways *w)
 {
@@ -60,8 +61,8 @@ tp_rndv_chooses_get(struct tp_net_rndv *b)
     return can == TP_NET_GET_NOW;
 }
 
-/* A typical time: what was slower by chance, as by a processor that was taken away, moves it
- * little, and is forgotten soon. */
+/* Updates a typical time. An outlier, such as a preempted process, moves it little
+ * and is soon forgotten. */
 void
 tp_rndv_measure(const struct tp_net_rndv *b)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rendezvous that peers offer: taken or rejected, their data brought. */
+/* Rendezvous that peers offer: receives or rejects them and their data. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "core/comm/rndv/rndv_int.h"
 
-enum { SLICE = 1 << 20 /* [bytes] copied by get() before others have their turn */ };
+enum {
+    SLICE =
+        1 << 20 /* [bytes] copied by get() before other rendezvous have their turn */
+};
 
-/* ---- offered ---- */
+/* ---- offers ---- */
 
 bool
 tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
@@ -40,7 +43,7 @@ tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
     return true;
 }
 
-/* ---- answered ---- */
+/* ---- answers ---- */
 
 static void
 end_answer(struct tp_net_rndv *b, enum tp_rndv_kind kind)
@@ -54,7 +57,7 @@ end_answer(struct tp_net_rndv *b, enum tp_rndv_kind kind)
     } else if (kind != TP_RNDV_CTS) {
         tp_rndv_complete(b, kind == TP_RNDV_DONE ? TELPHER_OK : TELPHER_ERR_IO);
     } else if (b->moved >= b->len && b->first_left == 0) {
-        b->state = TP_RNDV_HERE; /* the op is done in progress */
+        b->state = TP_RNDV_HERE; /* progress completes the op */
         tp_list_push_back(&b->peer->r->work, &b->work);
     } else {
         b->state = TP_RNDV_COMING;
@@ -88,7 +91,7 @@ answer(struct tp_net_rndv *b, enum tp_rndv_kind kind)
     return true;
 }
 
-/* The peer may send the first data of another one. */
+/* Allows the peer to send first data with another RTS. */
 static void
 end_first(struct tp_net_rndv *b)
 {
@@ -133,7 +136,7 @@ tp_rndv_recv(struct tp_net *net, struct tp_net_rndv *b, void *dst, size_t len,
     }
     end_first(b);
     if (b->peer->gone) {
-        b->state = TP_RNDV_COMING; /* on_lost(), which runs, ends it */
+        b->state = TP_RNDV_COMING; /* on_lost(), which runs now, ends it */
     } else if (tp_rndv_chooses_get(b)) {
         b->state = TP_RNDV_GETTING;
         tp_list_push_back(&net->rndv->work, &b->work);
@@ -155,7 +158,7 @@ tp_rndv_reject(struct tp_net *net, struct tp_net_rndv *b)
 
 /* ---- progress ---- */
 
-/* Copies a slice. */
+/* Copies a slice by get(). */
 static unsigned
 get_more(struct tp_net_rndv *b)
 {
@@ -200,7 +203,8 @@ tp_rndv_step(struct tp_net_rndv *b)
 
 /* ---- data ---- */
 
-/* Of first data, which may come before it is wanted, and be more than that. */
+/* Stores first data, which may arrive before it is received and be longer than
+ * wanted. */
 static bool
 first_at(struct tp_net_rndv *b, size_t left, uint8_t **ret_dst, size_t *ret_room)
 {

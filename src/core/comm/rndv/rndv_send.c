@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rendezvous of ours: offered, answered, written. */
+/* Rendezvous that this rank offers: sends RTS, handles the answers, writes the data. */
 #include <string.h>
 
 #include "core/comm/rndv/rndv_int.h"
 
-enum { TURN = 1 << 20 /* [bytes] of one before others of its peer have their turn */ };
+enum {
+    TURN =
+        1
+        << 20 /* [bytes] of one rendezvous before others of its peer have their turn */
+};
 
-/* Data goes with the RTS where it can leave at once, so that the CTS for the rest travels
- * beside it. The peer may have to keep it, so there are few of them. */
+/*
+ * Length of the data to send with the RTS. It is sent only if it can leave at once, so
+ * that the CTS for the rest travels meanwhile. The peer may have to buffer it, so few
+ * such RTS may be unanswered.
+ */
 static size_t
 first_data(const struct tp_rndv_peer *p, size_t len)
 {
@@ -166,11 +173,11 @@ tp_rndv_data_left(void *user, void *arg, size_t len)
     (void)user;
     b->left += len;
     if (b->in_write) {
-        return; /* the caller looks */
+        return; /* the caller checks */
     }
     if (b->left == b->len) {
         tp_rndv_complete(b, TELPHER_OK);
     } else {
-        (void)tp_rndv_push(b->peer); /* while the transport is at it */
+        (void)tp_rndv_push(b->peer); /* while the transport accepts data */
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine over a transport of the test's: by which way it brings data. */
+/* Tests the engine's choice between get() and write_data() over a transport of the
+ * test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +90,7 @@ fake_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_t 
     return the.get_status;
 }
 
-/* What the peer was asked for comes. */
+/* Delivers the data that the engine requested by CTS. */
 static unsigned
 fake_progress(struct tp_net *net)
 {
@@ -169,7 +170,7 @@ stop(void **state)
     return 0;
 }
 
-/* One offer of the peer's, to its end. */
+/* One offer of the peer, from start to completion. */
 static void
 transfer(uint8_t fill)
 {
@@ -207,7 +208,7 @@ test_faster_way_is_used(void **state)
     the.get_ns = 60 * TP_CLOCK_US;
     transfer_many(ENOUGH);
     assert_true(the.writes > ENOUGH * 9 / 10);
-    the.write_ns = 60 * TP_CLOCK_US; /* the machine changes */
+    the.write_ns = 60 * TP_CLOCK_US; /* the machine's speeds change */
     the.get_ns = 5 * TP_CLOCK_US;
     transfer_many(ENOUGH);
     transfer_many(ENOUGH);
@@ -233,7 +234,8 @@ test_never(void **state)
     assert_int_equal(the.writes, 100);
 }
 
-/* The peer's memory can no longer be read: it is asked instead, or the transfer fails. */
+/* The peer's memory can no longer be read: the data is requested by CTS, or the
+ * transfer fails. */
 static void
 test_get_fails(void **state)
 {
