@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging chunks: host memory that content of a device passes through on its way to the
- * network. A ring for each device. How large the chunks are and how many is measured when
- * the device is first met (measure.c), with the block that they come from.
+ * Staging chunks: pinned host memory through which device data passes on its way to the
+ * network. Each device has a ring. The size and number of its chunks are measured at
+ * the device's first use (measure.c), with the block that they come from.
  */
 #include <string.h>
 
@@ -13,7 +13,8 @@ enum { CHUNK_DEFAULT = 256 << 10, COUNT_DEFAULT = 8 };
 
 /* ---- blocks -------------------------------------------------------------------------- */
 
-/* A file that other processes of the machine may map, if the device copies well with it. */
+/* Allocates a file that other processes of the machine may map, if the device copies
+ * well with it. */
 static bool
 alloc_file(struct tp_mems *mems, struct tp_mems_ring *ring, size_t bytes)
 {
@@ -64,7 +65,7 @@ free_block(struct tp_mems *mems, struct tp_mems_ring *ring)
 
 /* ---- rings --------------------------------------------------------------------------- */
 
-/* The ring of another device of the same domain, which may have copies under way. */
+/* The ring of another device of the same domain, which may have copies in progress. */
 static const struct tp_mems_ring *
 ring_of_sibling(const struct tp_mems *mems, const struct tp_device *device)
 {
@@ -90,7 +91,7 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
     }
     ring = tp_zalloc(sizeof(*ring), "staging ring");
     if (ring == NULL) {
-        return; /* so it has no chunks, and is met again */
+        return; /* so it has no chunks, and is set up again at its next use */
     }
     *ring = (struct tp_mems_ring){
         .device = device,
@@ -101,8 +102,9 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
     tp_list_init(&ring->link);
     tp_list_push_back(&mems->rings, &ring->link);
     mems->on_processor |= device->on_processor;
-    device->ring = ring; /* before it is measured: allocating looks at it */
-    if (sibling != NULL) { /* measuring would end its copies, in the wrong place */
+    /* before measuring, which allocates and so looks up the ring */
+    device->ring = ring;
+    if (sibling != NULL) { /* measuring would complete its copies inside this call */
         ring->chunk_bytes = sibling->chunk_bytes;
         ring->count = sibling->count;
         ring->move_is_short = sibling->move_is_short;
@@ -117,11 +119,11 @@ tp_mems_meet(struct tp_mems *mems, struct tp_device *device)
         ring->count = TP_MAX(mems->chunk_count, 2);
     }
     if (ring->block != NULL && ring->count * ring->chunk_bytes > ring->block_bytes) {
-        free_block(mems, ring); /* the user wants more than was measured with */
+        free_block(mems, ring); /* the user set a larger total than was measured with */
     }
 }
 
-/* The ring of a device that was met; host memory is met here. */
+/* The ring of a device that is set up; sets up that of host memory. */
 static struct tp_mems_ring *
 ring_of(struct tp_mems *mems, struct tp_device *device)
 {
@@ -171,7 +173,8 @@ fill(struct tp_mems *mems, struct tp_mems_ring *ring)
         tp_free(chunks);
         return false;
     }
-    for (unsigned i = 0; i < ring->count; i++) { /* so that the first is taken first */
+    for (unsigned i = 0; i < ring->count; i++) {
+        /* so that the first chunk is taken first */
         chunks[i] = (char *)ring->block + (ring->count - 1 - i) * ring->chunk_bytes;
     }
     ring->free = chunks;

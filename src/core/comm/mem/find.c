@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose an address is. First the entry that was hit last, then a few more, then the list of
- * known memory, then the domains that know addresses by themselves (CUDA); what none of them
- * knows is plain host memory. That is never remembered: the same address may be a device's
- * after the next allocation, and touching it would be fatal. The other way round is not: a
- * driver keeps the addresses of its memory to itself for as long as it lives.
+ * Finds the memory kind and device of an address. The order is: the entry that was hit
+ * last, the rest of a small cache, the list of known memory, the domains that can tell
+ * by themselves (CUDA). An address that none of them knows is plain host memory. That
+ * result is never cached: the address may belong to a device after the next allocation,
+ * and a CPU access would then crash. Device results may be cached, because a driver
+ * keeps the address range of its memory for as long as it lives.
  */
 #include <string.h>
 
@@ -103,7 +104,7 @@ tp_mems_known_add(struct tp_mems *mems, const struct tp_device_memory *memory,
             (mems->known_count - at) * sizeof(*mems->known));
     mems->known[at] = (struct tp_mems_known){.memory = *memory, .allocated = allocated};
     mems->known_count++;
-    forget_all(mems); /* a domain may have known it by itself */
+    forget_all(mems); /* the cache may hold a domain's own answer for it */
     return TELPHER_OK;
 }
 
@@ -126,14 +127,16 @@ tp_mems_known_remove(struct tp_mems *mems, struct tp_mems_known *known)
     }
 }
 
-/* ---- looking up ---------------------------------------------------------------------- */
+/* ---- lookup
+ * -------------------------------------------------------------------------- */
 
 static void
 remember(struct tp_mems_cache *cache, const struct tp_device_memory *memory, bool asked)
 {
     unsigned at = cache->next;
 
-    for (unsigned i = 0; i < TP_MEMS_CACHE; i++) { /* one that was, in its new size */
+    for (unsigned i = 0; i < TP_MEMS_CACHE; i++) {
+        /* replaces an entry of the same memory with another size */
         if (cache->entries[i].size != 0 && cache->entries[i].base == memory->base) {
             at = i;
         }
@@ -144,7 +147,7 @@ remember(struct tp_mems_cache *cache, const struct tp_device_memory *memory, boo
     cache->next = at == cache->next ? (at + 1) % TP_MEMS_CACHE : cache->next;
 }
 
-/* Asks the list and the domains. @return false: nobody knows it. */
+/* Looks in the list and asks the domains. @return false: unknown address */
 static bool
 ask(struct tp_mems *mems, const void *ptr, struct tp_device_memory *ret)
 {
@@ -212,7 +215,7 @@ tp_mems_find(struct tp_mems *mems, const void *ptr, size_t len,
     mems->stats.lookups++;
     if (tp_unlikely(offset >= memory->size)) {
         if (mems->known_count == 0 && mems->finder_count == 0) {
-            mems->stats.hits++; /* there is nothing but plain memory */
+            mems->stats.hits++; /* this process has only plain memory */
             tell_plain(ptr, ret);
             return TELPHER_OK;
         }
@@ -223,7 +226,7 @@ tp_mems_find(struct tp_mems *mems, const void *ptr, size_t len,
         offset = offset_in(memory, ptr);
     }
     if (len > memory->size - offset) {
-        /* perhaps freed, and larger when it was allocated again */
+        /* the memory may have been freed and allocated again, larger */
         return cache->asked[cache->last] ? find_slowly(mems, ptr, len, ret)
                                          : TELPHER_ERR_RANGE;
     }

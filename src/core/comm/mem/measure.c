@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What copies of a device cost, measured when it is first met: the smallest chunk that copies
- * nearly as fast as larger ones do, enough of them to hide a copy's latency, and whether one
- * copy inside the device is shorter than one out of it and one into it. What was allocated
- * for that stays until the end: drivers wait for everything under way before they free
- * memory, and there may be a kernel that waits for us.
+ * Measures what copies of a device cost, at its first use: the smallest chunk that
+ * copies nearly as fast as larger ones, the number of chunks that hides a copy's
+ * latency, and whether one copy inside the device is faster than one out of it and one
+ * into it. The memory allocated for that is kept until the end: drivers wait for all
+ * running work before they free memory, and a running kernel may wait for this rank.
  */
 #include <sched.h>
 
@@ -19,9 +19,9 @@ enum {
     COUNT_MIN = 8,
     COUNT_MAX = 16,
     BLOCK = CHUNK_MAX * COUNT_MIN,
-    DEPTH = 4, /* copies that are measured together */
-    GAIN_PERCENT = 8, /* of the best size's speed, worth less memory */
-    SIZES = 5, /* CHUNK_MIN, and twice that, up to CHUNK_MAX */
+    DEPTH = 4, /* copies in flight in one measurement */
+    GAIN_PERCENT = 8, /* of the best speed, not worth twice the memory */
+    SIZES = 5, /* CHUNK_MIN, doubled each time, up to CHUNK_MAX */
     PROBE_BYTES = 4096,
 };
 
@@ -30,7 +30,7 @@ _Static_assert(CHUNK_MIN << (SIZES - 1) == CHUNK_MAX, "as many as are tried");
 static const tp_ns MEASURE_MAX_NS = 20 * TP_CLOCK_MS;
 static const tp_ns STUCK_NS = TP_CLOCK_S;
 static const tp_ns EXCHANGE_NS =
-    TP_CLOCK_US; /* what telling where memory is costs more */
+    TP_CLOCK_US; /* finding the kind of an address costs more than that */
 
 struct bench;
 
@@ -39,7 +39,7 @@ struct trial {
     struct bench *bench;
 };
 
-/* Device and host memory that copies are tried with. */
+/* Device and host memory to measure with. */
 struct bench {
     struct tp_device *device;
     struct tp_device_memory memory;
@@ -57,7 +57,7 @@ count_done(struct tp_device_copy *copy, int32_t error)
     b->failed += error != 0;
 }
 
-/* Time of @p depth copies of @p bytes each in one direction; 0 = it does not work. */
+/* Time of @p depth copies of @p bytes each in one direction; 0 = the copy failed. */
 static tp_ns
 run_once(struct bench *b, size_t bytes, unsigned depth,
          int32_t (*fn)(struct tp_device *, struct tp_device_copy *))
@@ -73,11 +73,11 @@ run_once(struct bench *b, size_t bytes, unsigned depth,
         t->bench = b;
         t->copy = (struct tp_device_copy){
             .mem = b->memory.mem,
-            .box = tp_device_range(0, bytes), /* all the same: nobody reads it */
+            .box = tp_device_range(0, bytes), /* the content does not matter */
             .host = b->host + started * bytes,
             .done = count_done,
         };
-        if (fn == b->device->ops->move) { /* beside itself */
+        if (fn == b->device->ops->move) { /* next to the source */
             t->copy.from = b->memory.mem;
             t->copy.from_offset = bytes;
         }
@@ -86,7 +86,8 @@ run_once(struct bench *b, size_t bytes, unsigned depth,
         }
     }
     b->device->ops->flush(b->device);
-    while (b->ended < started) { /* they use this stack: no way out but their end */
+    while (b->ended < started) {
+        /* the copies use this stack frame, so wait until they end */
         if (b->device->ops->progress(b->device) == 0 && b->device->on_processor) {
             sched_yield();
         }
@@ -97,7 +98,7 @@ run_once(struct bench *b, size_t bytes, unsigned depth,
                : TP_MAX(now - begin, 1);
 }
 
-/* The slower direction, the better of two runs; 0 = it does not work. */
+/* The slower direction, the better of two runs; 0 = the copy failed. */
 static tp_ns
 run(struct bench *b, size_t bytes, unsigned depth)
 {
@@ -117,7 +118,7 @@ run(struct bench *b, size_t bytes, unsigned depth)
     return slowest;
 }
 
-/* Time of one small copy, the best of some; 0 = it does not work. */
+/* Time of one small copy, the best of some; 0 = the copy failed. */
 static tp_ns
 run_small(struct bench *b, int32_t (*fn)(struct tp_device *, struct tp_device_copy *))
 {
@@ -134,7 +135,7 @@ run_small(struct bench *b, int32_t (*fn)(struct tp_device *, struct tp_device_co
     return best;
 }
 
-/* Whether small data of a neighbour's device is fetched faster by one copy than by two. */
+/* True if one copy fetches small data of a peer's device faster than two do. */
 static bool
 is_move_short(struct bench *b)
 {
@@ -151,14 +152,14 @@ is_move_short(struct bench *b)
     return move != 0 && move + EXCHANGE_NS < read + write;
 }
 
-/** What one size of chunks costs. */
+/** Cost of one chunk size. */
 struct cost {
     size_t bytes;
-    tp_ns each; /* a copy among DEPTH of them, in the slower direction */
+    tp_ns each; /* per copy with DEPTH in flight, in the slower direction */
 };
 
-/* The smallest that copies nearly as fast as the fastest: one that was measured while the
- * processor was elsewhere decides nothing. */
+/* The smallest size that copies nearly as fast as the fastest. One slow outlier, as
+ * by a preempted process, decides nothing. */
 static const struct cost *
 find_good(const struct cost *costs, unsigned count)
 {
@@ -210,7 +211,7 @@ choose(struct bench *b, size_t *ret_bytes, unsigned *ret_count)
              (unsigned long long)good->each, *ret_count);
 }
 
-/* Measures with the ring's own block, and memory that stays in the ring. */
+/* Measures with the ring's own block and with device memory that the ring keeps. */
 void
 tp_mems_ring_measure(struct tp_mems *mems, struct tp_mems_ring *ring)
 {

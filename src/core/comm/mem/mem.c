@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The domains of a job of ranks: making them, starting copies, moving them on. */
+/* The memory domains of a job of ranks: creates them, starts copies, progresses
+ * them. */
 #include "core/comm/mem/mem.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ is_wanted(const struct tp_mems_settings *settings, const struct tp_device_maker 
     return list->count == 0 || maker->kind == TELPHER_MEM_HOST;
 }
 
-/* Kinds that this build was made without are known nevertheless: they are merely not here. */
+/* True for a valid name of a kind, also of one that this build does not contain. */
 static bool
 is_known(const char *name)
 {
@@ -52,7 +53,8 @@ check_names(const struct tp_mems_settings *settings, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* ---- making -------------------------------------------------------------------------- */
+/* ---- create and destroy
+ * -------------------------------------------------------------- */
 
 static telpher_status
 make_domain(struct tp_mems *mems, const struct tp_device_maker *maker,
@@ -127,7 +129,8 @@ tp_mems_create(const struct tp_mems_params *params, struct tp_mems **ret_mems,
     return TELPHER_OK;
 }
 
-/* A copy that never ends must not keep the program from ending. */
+/* Waits with a limit, so that a copy that never ends does not keep the program from
+ * ending. */
 static void
 wait_for_copies(struct tp_mems *mems)
 {
@@ -203,7 +206,7 @@ telpher_status
 tp_mems_write(struct tp_mems *mems, const struct tp_mem_place *place, size_t len,
               const void *host, struct tp_device_copy *copy)
 {
-    copy->host = (void *)(uintptr_t)host; /* only read */
+    copy->host = (void *)(uintptr_t)host; /* the copy only reads it */
     copy->from = NULL;
     return start(mems, place, len, copy, place->device->ops->write);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests of the registry of memory, with a domain of its own that knows addresses by itself
- * and counts what it is asked.
+ * Tests the lookup of addresses with an emulated domain that knows addresses by itself
+ * and counts its queries.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -188,7 +188,8 @@ stats_of(struct tp_mems *mems)
     return stats;
 }
 
-/* ---- finding ------------------------------------------------------------------------- */
+/* ---- lookup
+ * -------------------------------------------------------------------------- */
 
 static void
 test_cache(void **state)
@@ -217,7 +218,7 @@ test_cache(void **state)
     tp_mems_destroy(mems);
 }
 
-/* What is plain memory now may be a device's a moment later. */
+/* An address that is plain memory now may belong to a device a moment later. */
 static void
 test_plain_memory_is_not_remembered(void **state)
 {
@@ -250,7 +251,7 @@ test_ranges(void **state)
                      TELPHER_ERR_RANGE);
     assert_int_equal(tp_mems_find(mems, address(0, SIZE - 1), 1, &place), TELPHER_OK);
     assert_int_equal(tp_mems_find(mems, address(0, SIZE - 1), 0, &place), TELPHER_OK);
-    /* freed, and larger when it was allocated again at the same address */
+    /* freed and allocated again at the same address, larger */
     fake.size = 2 * SIZE;
     assert_int_equal(tp_mems_find(mems, address(0, 1), SIZE, &place), TELPHER_OK);
     tp_mems_destroy(mems);
@@ -365,7 +366,8 @@ test_imports_are_remembered(void **state)
                      TELPHER_ERR_INVALID);
     assert_int_equal(fake.imports, 1);
     assert_int_equal(fake.closes, 0);
-    for (unsigned i = 0; i < 60; i++) { /* used ones stay, idle ones up to a limit */
+    for (unsigned i = 0; i < 60; i++) {
+        /* imports in use stay open, unused ones up to a limit */
         blob[len - 1] = (uint8_t)(100 + i);
         assert_int_equal(tp_mems_import(mems, blob, len, 1, &places[i]), TELPHER_OK);
     }
@@ -397,7 +399,7 @@ test_imports_are_kept_open(void **state)
         tp_mems_set_owner(mems, &places[i], i < 3 ? 7 : 8);
     }
     tp_mems_close(mems, &places[0]);
-    tp_mems_forget(mems, 7); /* one idle, one that will be, one in use to the end */
+    tp_mems_forget(mems, 7); /* one is unused, one will be, one is in use to the end */
     for (unsigned i = 1; i < 40; i++) {
         if (i != 2) {
             tp_mems_close(mems, &places[i]);
@@ -406,7 +408,7 @@ test_imports_are_kept_open(void **state)
     assert_int_equal(fake.closes, 0);
     tp_mems_keep_open(mems, false);
     assert_int_equal(fake.closes, 39);
-    tp_mems_close(mems, &places[2]); /* its owner is gone */
+    tp_mems_close(mems, &places[2]); /* its owner is lost */
     assert_int_equal(fake.closes, 40);
     tp_mems_destroy(mems);
     assert_int_equal(fake.closes, 40);
@@ -442,7 +444,7 @@ test_settings(void **state)
     assert_int_equal(tp_mems_create(&params, &mems, &err), TELPHER_ERR_INVALID);
     assert_non_null(strstr(tp_error_text(&err), "TELPHER_DOMAINS"));
     assert_non_null(strstr(tp_error_text(&err), "\"cdua\""));
-    settings.domains.count = 1; /* cuda, which is known and not here */
+    settings.domains.count = 1; /* cuda, a known kind that is not present */
     assert_int_equal(tp_mems_create(&params, &mems, &err), TELPHER_OK);
     tp_mems_destroy(mems);
     tp_mems_destroy(NULL);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that users allocate, register, copy and ask about. */
+/* The public calls on memory: allocate, register, query and copy. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "core/comm/mem/mem_int.h"
 
-enum { BOUNCE = 1 << 20 }; /* [bytes] between two domains that do not know each other */
+/* [bytes] of the bounce buffer between two domains without a direct copy */
+enum { BOUNCE = 1 << 20 };
 
-/* ---- having it ----------------------------------------------------------------------- */
+/* ---- allocate and register
+ * ----------------------------------------------------------- */
 
 telpher_status
 tp_mems_alloc(struct tp_mems *mems, uint32_t kind, size_t bytes, void **ret_ptr)
@@ -113,7 +115,8 @@ tp_mems_register(struct tp_mems *mems, uint32_t kind, void *object, size_t bytes
     return TELPHER_OK;
 }
 
-/* ---- asking -------------------------------------------------------------------------- */
+/* ---- query
+ * --------------------------------------------------------------------------- */
 
 telpher_status
 tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
@@ -127,7 +130,7 @@ tp_mems_query(struct tp_mems *mems, const void *ptr, telpher_mem_info *ret_info)
     info.kind = place.kind;
     hit = &mems->cache.entries[mems->cache.last];
     if ((uintptr_t)ptr - (uintptr_t)hit->base <
-        hit->size) { /* then it was just found */
+        hit->size) { /* then the lookup is recent */
         info.base = hit->base;
         info.bytes = hit->size;
     }
@@ -144,9 +147,10 @@ tp_mems_stats(const struct tp_mems *mems, telpher_mem_stats *ret_stats)
     memcpy(ret_stats, &stats, stats.struct_size);
 }
 
-/* ---- copying ------------------------------------------------------------------------- */
+/* ---- copy
+ * ---------------------------------------------------------------------------- */
 
-/* A copy that is waited for. */
+/* A copy whose caller waits for it. */
 struct waited {
     struct tp_device_copy copy;
     bool ended;
@@ -200,7 +204,7 @@ move_now(struct tp_mems *mems, const struct tp_mem_place *dst,
     return wait(mems, tp_mems_move(mems, dst, src, len, &w.copy), &w);
 }
 
-/* Through host memory, one piece after the other. */
+/* Copies through host memory, one part after the other. */
 static telpher_status
 bounce(struct tp_mems *mems, struct tp_mem_place dst, struct tp_mem_place src,
        size_t len)

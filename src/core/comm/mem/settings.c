@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of memory; in a file of its own, so that they can be listed without it. */
+/* Settings of memory, in their own file so that they can be listed without linking
+ * the module. */
 #include "core/comm/mem/mem.h"
 
 #include "base/compiler.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of other processes of the machine. A blob is a header of ours and what the domain
- * wrote. Opening is slow, so what was opened is remembered by its blob, and stays open a
- * while when nobody uses it any more.
+ * Exports memory to other processes of the machine and imports theirs. A blob is a
+ * header of ours and the domain's data. Opening is slow, so imports are kept by their
+ * blob and stay open for a while after their last use.
  */
 #include <stddef.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/comm/mem/mem_int.h"
 
 enum {
-    IDLE_MAX = 32, /* kept open though nobody uses them */
+    IDLE_MAX = 32, /* unused imports that are kept open */
     VERSION = 1,
 };
 
@@ -31,9 +31,10 @@ struct import {
     unsigned refs;
     size_t len;
     uint8_t blob[TP_DEVICE_BLOB_MAX];
-    struct tp_device *pins[TELPHER_MEM_KINDS]; /* that copy with it, by their kind */
-    uint32_t owner; /* rank it came from; UINT32_MAX: not said */
-    bool stale; /* that is gone: closed as soon as nobody uses it */
+    /* devices that copy with it, by their kind */
+    struct tp_device *pins[TELPHER_MEM_KINDS];
+    uint32_t owner; /* rank it came from; UINT32_MAX: not set */
+    bool stale; /* its owner is lost: closed after its last use */
 };
 
 telpher_status
@@ -64,9 +65,11 @@ tp_mems_blob_set_offset(uint8_t *blob, uint64_t offset)
     memcpy(blob + offsetof(struct header, offset), &offset, sizeof(offset));
 }
 
-/* ---- what was opened ----------------------------------------------------------------- */
+/* ---- imports
+ * ------------------------------------------------------------------------- */
 
-/* FNV-1a: blobs come from processes that could as well do other harm. */
+/* FNV-1a. It need not resist attacks: processes of the same user could do other
+ * harm. */
 static uint64_t
 hash(uint8_t kind, const uint8_t *blob, size_t len)
 {
@@ -143,7 +146,8 @@ open_blob(struct tp_mems *mems, struct tp_device *device, uint64_t key,
         return status;
     }
     status = add(mems, import);
-    if (status != TELPHER_OK) { /* EXISTS: two blobs of one sum; never, or on purpose */
+    if (status != TELPHER_OK) {
+        /* EXISTS: two blobs with one hash, which only an attacker makes */
         device->ops->close_mem(device, import->memory.mem);
         tp_free(import);
         return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_UNSUPPORTED : status;
@@ -278,7 +282,7 @@ tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place, uint32
     import->owner = rank;
 }
 
-/* Those that nobody uses now: all, or those whose owner is gone. */
+/* Closes unused imports: all of them, or those whose owner is lost. */
 static void
 close_idle(struct tp_mems *mems, bool all)
 {
