@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a rank learns its number and what the others gave: from the caller's bootstrap, from a
- * bootstrap server, or from the launcher (launcher.c); without any it is alone.
+ * Gives a rank its number and an allgather with the others: by the caller's bootstrap,
+ * by a bootstrap server, or by the launcher (launcher.c). Without any the job has one
+ * rank.
  */
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@
 #include "core/comm/settings.h"
 #include "core/transport.h"
 
-#define ROOT_GRACE (2 * TP_CLOCK_S) /* the root's own words come first */
+#define ROOT_GRACE (2 * TP_CLOCK_S) /* the server's own error should arrive first */
 
 enum { TAG_MAX_LEAST = 255 }; /* of telpher_two_sided */
 
@@ -35,7 +36,7 @@ close_nothing(struct tp_bootstrap *boot)
     (void)boot;
 }
 
-/* ---- the caller's ---- */
+/* ---- the caller's bootstrap ---- */
 
 static telpher_status
 gather_user(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
@@ -65,7 +66,7 @@ check_two_sided(const telpher_two_sided *calls, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* Its table of messages counts if the caller's header knew of it. */
+/* Its message functions are used if struct_size includes them. */
 static telpher_status
 check_user(struct tp_bootstrap *boot, struct tp_error *err)
 {
@@ -95,7 +96,7 @@ check_user(struct tp_bootstrap *boot, struct tp_error *err)
                                                   boot->rank, boot->size);
 }
 
-/* ---- a root ---- */
+/* ---- a bootstrap server ---- */
 
 static telpher_status
 explain(struct tp_bootstrap *boot, const struct tp_bootstrap_server_answer *answer,
@@ -177,7 +178,7 @@ say_hello(struct tp_bootstrap *boot, const char *job, struct tp_error *err)
     return tp_conn_send_all(boot->conn, &hello, sizeof(hello), boot->deadline);
 }
 
-/* Rank 0 may be a little later than others: tries again until the deadline. */
+/* Rank 0 may start later than others: retries until the deadline. */
 static telpher_status
 connect_root(struct tp_bootstrap *boot, const char *address, struct tp_error *err)
 {
@@ -249,6 +250,7 @@ tp_bootstrap_open(const telpher_context_params *params,
     if (s->root[0] != '\0') {
         return open_root(s, timeout, boot, err);
     }
-    boot->deadline = tp_clock_deadline(timeout); /* no server reports who is missing */
+    /* no server reports which ranks are missing */
+    boot->deadline = tp_clock_deadline(timeout);
     return tp_launcher_open(boot, err);
 }

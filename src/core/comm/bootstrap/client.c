@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection of the meeting place: what came, and what is on its way. Nothing blocks. */
+/* A bootstrap client's connection, on the server's side: buffers for input and the
+ * current answer. Nothing blocks. */
 #include <string.h>
 
 #include "core/comm/bootstrap/server_int.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognises launchers by the variables that they set. */
+/* Recognises launchers by the environment variables that they set. */
 #include "core/comm/bootstrap/launcher.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "core/comm/bootstrap/pmi.h"
 #include "core/comm/bootstrap/pmix.h"
 
-/** A launcher that sets the number of ranks, or of those on this machine. */
+/** A launcher that sets the number of ranks, or of the ranks on this machine. */
 struct launcher {
     const char *size, *rank;
     const char *name;
@@ -43,7 +43,7 @@ find_launcher(void)
     return NULL;
 }
 
-/* TELPHER_SIZE=1 without a root: the user wants jobs of one rank. */
+/* TELPHER_SIZE=1 without a bootstrap server: the user wants jobs of one rank. */
 static bool
 wants_one_rank(void)
 {

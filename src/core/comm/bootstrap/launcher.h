@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment says about the launcher that started this process: launcher.c. */
+/* Detects the launcher that started this process, from its environment. */
 #ifndef TELPHER_CORE_COMM_LAUNCHER_H
 #define TELPHER_CORE_COMM_LAUNCHER_H
 
 #include "core/comm/comm_int.h"
 
-/** Joins the job by PMIx or PMI-1 where the launcher serves one of them. A process without a
- *  launcher stays a job of one rank. @return as tp_bootstrap_open(); UNSUPPORTED if a launcher
- *  started several processes and offers no way to join them */
+/**
+ * Joins the job by PMIx or PMI-1 if the launcher serves one of them. A process without
+ * a launcher becomes a job of one rank. @return as tp_bootstrap_open(); UNSUPPORTED if
+ * a launcher started several processes and offers no way to join them
+ */
 telpher_status tp_launcher_open(struct tp_bootstrap *boot, struct tp_error *err);
 
 #endif

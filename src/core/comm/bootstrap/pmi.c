@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding each other by PMI-1, which MPICH's mpiexec (hydra) and Intel MPI serve: text lines on
- * the descriptor PMI_FD. A rank puts its part in hexadecimal digits under names of its own,
- * waits in a barrier, and gets the parts of the others.
+ * Bootstrap by PMI-1, which MPICH's mpiexec (hydra) and Intel MPI serve: text lines on
+ * the descriptor PMI_FD. A rank puts its data in hexadecimal digits under its own keys,
+ * waits in a barrier, and gets the data of the others.
  *
- * The session lasts as long as the process: the launcher closes the descriptor when a rank
- * finalizes, and takes a rank that ends without that for one that failed.
+ * The session lasts as long as the process: the launcher closes the descriptor when a
+ * rank finalizes, and reports a rank that exits without that as failed.
  *
  * Source: src/pmi/simple/simple_pmi.c of MPICH 4.0.
  */
@@ -24,15 +24,15 @@
 
 enum { LINE = 1024 /* PMI-1's limit */, PIECE = 256 /* [bytes] of a value */ };
 
-/** The session; one a process. */
+/** The session; one per process. */
 static struct {
     int fd;
     bool open;
-    bool broken; /* an answer is outstanding: nothing more can be asked */
+    bool broken; /* an answer is outstanding, so no command can be sent */
     unsigned gathers;
     char kvs[256];
     char line[LINE + 1]; /* the last answer */
-    size_t len; /* [bytes] of it, and of what came after it */
+    size_t len; /* [bytes] of it and of the input after it */
 } pmi = {.fd = -1};
 
 bool
@@ -63,7 +63,7 @@ send_line(const char *line, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* @return OK: some bytes more are in pmi.line */
+/* Reads more input. @return OK: pmi.line has some bytes more */
 static telpher_status
 read_more(tp_ns deadline, struct tp_error *err)
 {
@@ -119,7 +119,7 @@ ask(const char *command, const char *answer, tp_ns deadline, struct tp_error *er
     return TELPHER_OK;
 }
 
-/* The text after "name=" in the last answer, "" if there is none; cut at a blank. */
+/* The value of "name=" in the last answer, "" if there is none; ends at a blank. */
 static const char *
 field(const char *name)
 {
@@ -136,7 +136,7 @@ field(const char *name)
     return "";
 }
 
-/* ---- parts ---- */
+/* ---- data of the ranks ---- */
 
 static telpher_status
 put_part(uint32_t rank, const uint8_t *mine, size_t len, tp_ns deadline,
@@ -202,7 +202,7 @@ gather_pmi(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
 
 /* ---- the session ---- */
 
-/* No answer is waited for: the launcher may have ended the session with MPI's. */
+/* Does not wait for an answer: MPI may have ended the session already. */
 static void finalize(void) __attribute__((destructor));
 
 static void
@@ -242,7 +242,8 @@ open_session(tp_ns deadline, struct tp_error *err)
     telpher_status status;
 
     pmi.fd =
-        atoi(getenv("PMI_FD")); /* NOLINT(cert-err34-c): a wrong one cannot be used */
+        /* NOLINT(cert-err34-c): an invalid number fails as a descriptor */
+        atoi(getenv("PMI_FD"));
     status = ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init",
                  deadline, err);
     if (status == TELPHER_OK && strcmp(field("rc"), "0") != 0) {
@@ -262,7 +263,7 @@ open_session(tp_ns deadline, struct tp_error *err)
 static void
 close_pmi(struct tp_bootstrap *boot)
 {
-    (void)boot; /* the session goes on: see above */
+    (void)boot; /* the session lasts as long as the process: see the top of the file */
 }
 
 telpher_status

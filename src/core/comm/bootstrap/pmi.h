@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks started by a launcher that serves PMI-1, such as MPICH's mpiexec: pmi.c. */
+/* Bootstrap of ranks started by a PMI-1 launcher, such as MPICH's mpiexec. */
 #ifndef TELPHER_CORE_COMM_PMI_H
 #define TELPHER_CORE_COMM_PMI_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding each other by PMIx, which Open MPI's mpirun, prterun and srun serve. The library is
- * loaded only in a process that such a launcher started. Parts are put under a name, fenced,
- * and got from each rank.
+ * Bootstrap by PMIx, which Open MPI's mpirun, prterun and srun serve. The library is
+ * loaded only in a process that such a launcher started. Each rank puts its data under
+ * a key, fences, and gets the data of every rank.
  *
  * Source: PMIx Standard 4.1, chapters 5 to 7.
  */
@@ -36,10 +36,10 @@ tp_pmix_open(struct tp_bootstrap *boot, struct tp_error *err)
 #include "base/alloc.h"
 #include "base/os/thread.h"
 
-enum { NAMES = 8 /* missing ranks that are named */ };
-#define ASK_TIME (200 * TP_CLOCK_MS) /* for each of them */
+enum { NAMES = 8 /* missing ranks that an error lists */ };
+#define ASK_TIME (200 * TP_CLOCK_MS) /* per rank */
 
-/** The calls we need, of the library that is loaded. */
+/** The functions used, from the library that is loaded. */
 static struct {
     __typeof__(PMIx_Init) *init;
     __typeof__(PMIx_Finalize) *finalize;
@@ -76,13 +76,13 @@ load(void)
            pmix.init != NULL;
 }
 
-/* ---- answers that may never come ---- */
+/* ---- calls that may never return ---- */
 
-/** What the library will say, from a thread of its own; it may outlive our patience. */
+/** Result of a library call in its own thread; it may arrive after our timeout. */
 struct answer {
     struct tp_mutex lock;
     struct tp_cond changed;
-    unsigned refs; /* ours, and the library's until it has said it */
+    unsigned refs; /* our reference, and the library's until it called back */
     bool over;
     pmix_status_t status;
 };
@@ -139,7 +139,8 @@ got(pmix_status_t status, pmix_value_t *value, void *answer)
     answer_give(answer, status);
 }
 
-/* Of a call that has begun, or not: then there will be none. @return false: too late */
+/* Records whether the call started; if not, no callback comes. @return false: too
+ * late */
 static bool
 answer_take(struct answer *a, pmix_status_t begun, tp_ns deadline,
             pmix_status_t *ret_status)
@@ -159,7 +160,7 @@ answer_take(struct answer *a, pmix_status_t begun, tp_ns deadline,
     return over;
 }
 
-/* ---- parts ---- */
+/* ---- data of the ranks ---- */
 
 static void
 name_proc(pmix_proc_t *proc, pmix_rank_t rank)
@@ -197,7 +198,8 @@ get_part(uint32_t rank, const char *key, size_t len, void *dst)
     return status;
 }
 
-/* Who has put nothing under this name, of those that can be asked in so short a time. */
+/* Lists ranks that have put nothing under this key, of those that can be queried in
+ * a short time. */
 static telpher_status
 name_missing(const struct tp_bootstrap *boot, const char *key, struct tp_error *err)
 {
@@ -224,7 +226,7 @@ name_missing(const struct tp_bootstrap *boot, const char *key, struct tp_error *
                         "not all ranks came in time%s (TELPHER_START_TIMEOUT)", names);
 }
 
-/* Gives what we put to all; every rank comes to this. @return false: not in time */
+/* Publishes this rank's data; a collective call. @return false: timeout */
 static bool
 exchange(tp_ns deadline, pmix_status_t *ret_error)
 {

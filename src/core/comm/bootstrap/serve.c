@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread of the meeting place: who is let in, what is collected, who is told what. */
+/* The bootstrap server's thread: accepts clients, collects the data of all ranks,
+ * and answers them. */
 #include "core/comm/bootstrap/server_int.h"
 
 #include <errno.h>
@@ -15,8 +16,9 @@
 #include "base/trace/log.h"
 
 enum {
-    NAMES = 8, /* missing ranks that are named */
-    POLL_STOP = 0, /* then the launcher's word, the listening descriptor, then guests */
+    NAMES = 8, /* missing ranks that an error lists */
+    /* then the launcher's eventfd, the listening descriptor, and the clients */
+    POLL_STOP = 0,
     POLL_ENDED,
     POLL_LISTEN,
     POLL_GUESTS = TP_BOOTSTRAP_POLLS,
@@ -24,12 +26,12 @@ enum {
 #define HELLO_TIME (5 * TP_CLOCK_S)
 #define SEND_TIME (10 * TP_CLOCK_S)
 #define LOOK_EVERY TP_CLOCK_S
-#define PAUSE (100 * TP_CLOCK_MS) /* before more are let in without descriptors */
-#define GRACE TP_CLOCK_S /* for the later parts of those that came in time */
+#define PAUSE (100 * TP_CLOCK_MS) /* before accepting again after descriptors ran out */
+#define GRACE TP_CLOCK_S /* for later gathers of the ranks that connected in time */
 
 /* ---- answers ---- */
 
-/* From now on nothing is gathered: whoever still brings a part is told at once. */
+/* Fails the job: from now on a rank that sends data is answered with the error. */
 static void
 give_up(struct telpher_root *root, telpher_status status, const char *words)
 {
@@ -39,7 +41,8 @@ give_up(struct telpher_root *root, telpher_status status, const char *words)
     }
 }
 
-/* More of what is on its way; behind that, what failed. @return false: it is gone */
+/* Continues sending an answer, and after it the error. @return false: connection
+ * closed */
 static bool
 push(struct telpher_root *root, struct tp_bootstrap_client *g)
 {
@@ -53,7 +56,8 @@ push(struct telpher_root *root, struct tp_bootstrap_client *g)
     return there;
 }
 
-/* Tells all that are here, each once; who has gone meanwhile is seen to be when it is read. */
+/* Sends the error to all clients, once each. A client that has disconnected is found
+ * by its next read. */
 static void
 fail(struct telpher_root *root, telpher_status status, const char *words)
 {
@@ -80,8 +84,8 @@ guest_of(struct telpher_root *root, uint32_t rank)
     return NULL;
 }
 
-/* Lays all parts in the order of ranks. @return false if they do not fit each other, or
- * somebody brings one who has not taken the last answer */
+/* Copies the data of all ranks in the order of ranks. @return false if the lengths
+ * differ, or if a rank sent data before it received the last answer */
 static bool
 lay_out(struct telpher_root *root, uint8_t *all, size_t part)
 {
@@ -97,7 +101,7 @@ lay_out(struct telpher_root *root, uint8_t *all, size_t part)
     return true;
 }
 
-/* All parts are here: gives them to everybody. */
+/* The data of all ranks has arrived: sends it to every rank. */
 static void
 give_all(struct telpher_root *root)
 {
@@ -127,9 +131,9 @@ give_all(struct telpher_root *root)
     }
 }
 
-/* ---- guests ---- */
+/* ---- clients ---- */
 
-/* A connection says who it is. @return false: put it out */
+/* Handles a hello. @return false: close the connection */
 static bool
 greet(struct telpher_root *root, struct tp_bootstrap_client *g)
 {
@@ -149,7 +153,7 @@ greet(struct telpher_root *root, struct tp_bootstrap_client *g)
     if (hello.size != root->size || hello.rank >= root->size || root->closed ||
         root->came[hello.rank]) {
         tp_bootstrap_client_answer(g, TELPHER_ERR_INVALID, words, sizeof(words) - 1);
-        (void)tp_bootstrap_client_push(g); /* its socket has room for that */
+        (void)tp_bootstrap_client_push(g); /* the socket's buffer has room for it */
         return false;
     }
     tp_buf_consume(&g->in, sizeof(hello));
@@ -159,7 +163,7 @@ greet(struct telpher_root *root, struct tp_bootstrap_client *g)
     return true;
 }
 
-/* Reads what a connection has sent. @return false: it is gone, or must go */
+/* Reads from a client. @return false: close the connection */
 static bool
 read_guest(struct telpher_root *root, struct tp_bootstrap_client *g)
 {
@@ -186,15 +190,17 @@ leave(struct telpher_root *root, struct tp_bootstrap_client *g)
     if (!known) {
         return;
     }
-    root->ready -= ready && root->ready != 0; /* 0 once all were told of a failure */
+    root->ready -= ready && root->ready != 0; /* 0 after a failure was sent to all */
     snprintf(words, sizeof(words), "rank %u ended while the job was starting", rank);
     give_up(root, TELPHER_ERR_PEER_LOST, words);
     if (!root->closed || root->ready != 0) {
         fail(root, TELPHER_ERR_PEER_LOST, words);
-    } /* else all may have been gathered: who brings more will be told */
+        /* otherwise the gather may be complete: a rank that sends more is answered with
+     * the error */
+    }
 }
 
-/* The one that has said nothing for longest: ranks say at once who they are. */
+/* The oldest unauthenticated connection. Ranks send their hello at once. */
 static struct tp_bootstrap_client *
 oldest_stranger(struct telpher_root *root)
 {
@@ -211,7 +217,8 @@ oldest_stranger(struct telpher_root *root)
     return oldest;
 }
 
-/* A stranger makes room; where there is none, who comes waits with the system. */
+/* Accepts a connection. If all slots are taken, closes the oldest unauthenticated
+ * one; if there is none, the connect request stays in the kernel's queue. */
 static void
 make_room(struct telpher_root *root, int error)
 {
@@ -244,7 +251,8 @@ welcome(struct telpher_root *root)
         g = root->guests[i].conn == NULL ? &root->guests[i] : NULL;
     }
     if (g == NULL) {
-        g = oldest_stranger(root); /* there is one: ranks leave STRANGERS places */
+        /* there is one: ranks leave the slots for unauthenticated connections free */
+        g = oldest_stranger(root);
         tp_bootstrap_client_close(g);
     }
     if (!tp_bootstrap_client_open(g, fd, tp_clock_deadline(HELLO_TIME))) {
@@ -264,7 +272,8 @@ check_hellos(struct telpher_root *root)
     }
 }
 
-/* The launcher says that ranks have ended: who has not come never will. */
+/* The launcher reports ranks that have exited: those that did not connect never
+ * will. */
 static void
 take_ended(struct telpher_root *root)
 {
@@ -282,9 +291,10 @@ take_ended(struct telpher_root *root)
     }
 }
 
-/* ---- too late ---- */
+/* ---- timeout ---- */
 
-/* "never came: rank 3, 5 and 2 more", or of those that came, who did not go on. */
+/* "never came: rank 3, 5 and 2 more", or connected ranks that did not send their
+ * data. */
 static void
 name_missing(struct telpher_root *root)
 {
@@ -319,7 +329,8 @@ name_missing(struct telpher_root *root)
     fail(root, TELPHER_ERR_TIMEOUT, words);
 }
 
-/* Ranks give up by themselves somewhat later, without knowing who was missing. */
+/* The server's timeout is before the ranks' own, which cannot name the missing
+ * ranks. */
 static tp_ns
 late_at(const struct telpher_root *root)
 {
@@ -345,7 +356,7 @@ next_look(const struct telpher_root *root)
     return tp_clock_passed(root->pause_until) ? next : TP_MIN(next, root->pause_until);
 }
 
-/* @return how many descriptors there are to be looked at */
+/* @return number of descriptors to poll */
 static size_t
 list_polls(struct telpher_root *root)
 {
@@ -369,7 +380,7 @@ list_polls(struct telpher_root *root)
     return n;
 }
 
-/* @return false: to be ended */
+/* @return false: the thread ends */
 static bool
 serve(struct telpher_root *root)
 {
@@ -401,7 +412,7 @@ serve(struct telpher_root *root)
     return root->polls[POLL_STOP].revents == 0;
 }
 
-/* Rank 0 has its answer and goes on: others must get theirs. */
+/* Rank 0 has its answer and continues: sends the answers of the others. */
 static void
 finish_answers(struct telpher_root *root)
 {

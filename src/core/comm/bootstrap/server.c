@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The meeting place: a thread that accepts ranks, collects what each gives, and gives all of
- * it to all. Whoever does not know the secret is put out; who never comes is named. Here it
- * begins and ends; serve.c is what the thread does, client.c one connection.
+ * The bootstrap server: a thread that accepts ranks, collects data from each, and sends
+ * all of it to all. Connections without the secret are closed; ranks that never connect
+ * are listed in the error. This file starts and stops it; serve.c is the thread,
+ * client.c a connection.
  */
 #include "core/comm/bootstrap/server_int.h"
 

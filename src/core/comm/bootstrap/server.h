@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The meeting place of a job: docs/comm.md section 2. Behind include/telpher/root.h. */
+/* The bootstrap server of a job, behind include/telpher/root.h; docs/comm.md section
+ * 2. */
 #ifndef TELPHER_CORE_COMM_BOOTSTRAP_SERVER_H
 #define TELPHER_CORE_COMM_BOOTSTRAP_SERVER_H
 
@@ -10,11 +11,11 @@
 
 enum {
     TP_BOOTSTRAP_JOB_BYTES = 16, /* of the secret */
-    TP_BOOTSTRAP_PART_MAX = 64 << 10, /* [bytes] of what a rank gives at a time */
+    TP_BOOTSTRAP_PART_MAX = 64 << 10, /* [bytes] that a rank gives to one gather */
     TP_BOOTSTRAP_RANKS_MAX = 1 << 16,
 };
 
-/** What a rank says first; little-endian as it lies in memory. */
+/** First message of a rank; little-endian, laid out as in memory. */
 struct tp_bootstrap_server_hello {
     uint8_t magic[8]; /**< TP_BOOTSTRAP_MAGIC */
     uint8_t job[TP_BOOTSTRAP_JOB_BYTES];
@@ -22,7 +23,7 @@ struct tp_bootstrap_server_hello {
 };
 #define TP_BOOTSTRAP_MAGIC "TELPROOT"
 
-/** Before each answer; OK: len bytes of all parts follow, else of words. */
+/** Head of each answer. OK: len bytes of the ranks' data follow; else an error text. */
 struct tp_bootstrap_server_answer {
     int32_t status;
     uint32_t reserved;
