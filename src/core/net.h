@@ -102,8 +102,8 @@ struct tp_net_events {
      * Asks for the destination of data of which @p left bytes, more than 0, are still
      * to come in this part.
      * @param ret_room  [bytes] wanted, at most @p left; the transport skips the rest
-     * @return false: the peer broke the protocol. The engine has closed
-     *         it.
+     * @return false: the peer broke the protocol. The engine closed
+     *         the connection.
      */
     bool (*data_at)(void *user, uint32_t from, uint32_t id, size_t left,
                     uint8_t **ret_dst, size_t *ret_room);
