@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rendezvous data read from the other process's memory, by one copy of the kernel. Through
- * the ring there are two copies, by two processors at the same time. Which is faster depends
- * on the machine and on what else runs: the engine measures.
+ * Reads rendezvous data from the peer's memory, by one copy in the kernel. Through the
+ * ring there are two copies, by two processors at the same time. Which is faster
+ * depends on machine and load; the engine measures it.
  */
 #include <errno.h>
 #include <sys/uio.h>
@@ -10,7 +10,8 @@
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
-/** A process that was alive this long ago has no successor of the same number yet. */
+/** A process that was alive this long ago was not yet replaced by another with the
+ *  same pid. */
 #define FRESH (10 * TP_CLOCK_MS)
 
 /* @return [bytes] read, 0 if they cannot be */
@@ -63,7 +64,7 @@ is_alive(struct shm_link *link)
 static telpher_status
 get_failed(struct shm_link *link)
 {
-    if (atomic_load(&link->door->left) != 0) { /* and what it had may be freed */
+    if (atomic_load(&link->door->left) != 0) { /* and its memory may be freed */
         tp_shm_end(link, TELPHER_OK);
         return TELPHER_ERR_PEER_LOST;
     }
@@ -87,7 +88,8 @@ tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_
     struct shm_link *link = shm_net(net)->links[peer];
 
     if (link->ending || !is_alive(link)) {
-        return TELPHER_ERR_PEER_LOST; /* as soon as all that it sent is read */
+        /* reported after everything that it sent was read */
+        return TELPHER_ERR_PEER_LOST;
     }
     for (size_t done = 0, got; done < len; done += got) {
         got = read_process(link->card.process.pid, (uint8_t *)dst + done,
@@ -97,6 +99,6 @@ tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_
         }
     }
     atomic_thread_fence(memory_order_acquire);
-    /* a peer that has left may have used the memory again before it was read */
+    /* a peer that has left may have reused the memory before it was read */
     return tp_shm_look_at_door(link) ? TELPHER_ERR_PEER_LOST : TELPHER_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers wrote: copied once, then checked. */
+/* Validates what peers wrote in shared memory: copies it once, then checks the copy. */
 #include "transport/shm/layout.h"
 
-/* The data beside the cells that the body's first 8 bytes name. */
+/* The data in the ring's data area that the body's first 8 bytes name. */
 static bool
 find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
           struct tp_shm_message *m)
@@ -18,7 +18,7 @@ find_data(const struct tp_shm_ring *ring, const struct tp_shm_cell *copy,
     return true;
 }
 
-/* [bytes] of the body that mean something; more than there are if it is nonsense. */
+/* [bytes] of the body that are used; more than the body has if the cell is invalid. */
 static size_t
 body_bytes(const struct tp_shm_cell *copy)
 {
@@ -93,7 +93,7 @@ tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
         return false;
     }
     memcpy(&card, src, sizeof(card));
-    tp_shm_copied(); /* it may lie at a door */
+    tp_shm_copied(); /* the address may be in a connection request slot */
     if (card.magic != TP_SHM_MAGIC || card.job != job || card.size != size ||
         card.rank >= size || card.process.pid <= 0 || card.bell < 0 ||
         card.door.pid != card.process.pid ||

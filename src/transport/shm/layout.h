@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What processes share: docs/comm.md section 5. A rank has one *door*, where others knock and
- * see whether it sleeps, and a *ring* for each rank it sends to. A ring carries cells from
- * its writer to its reader, and data too large for a cell beside them.
+ * Layout of the shared memory: docs/comm.md section 5. A rank has one *door*: its slots
+ * for connection requests, and the flag that says whether it sleeps. It has a *ring*
+ * for each rank it sends to. A ring carries cells from its writer to its reader, and
+ * has a data area for data too large for a cell.
  *
- * Both sides write in this memory, so whoever reads copies once, checks the copy, and uses
- * only that. Layouts are those of one machine and one build: the magic tells others apart.
+ * Both sides write in this memory, so a reader copies once, checks the copy, and uses
+ * only the copy. The layout is that of one machine and one build; the magic number
+ * rejects others.
  */
 #ifndef TELPHER_TRANSPORT_SHM_LAYOUT_H
 #define TELPHER_TRANSPORT_SHM_LAYOUT_H
@@ -24,65 +26,66 @@
 
 enum {
     TP_SHM_LINE = 64, /* [bytes] of a cache line */
-    TP_SHM_PAIR = 128, /* [bytes] that processors fetch together */
-    TP_SHM_CELLS = 128, /* of a ring */
-    TP_SHM_BODY = 248, /* [bytes] of a cell */
-    TP_SHM_DATA = 512 << 10, /* [bytes] beside the cells */
+    TP_SHM_PAIR = 128, /* [bytes] that processors prefetch together */
+    TP_SHM_CELLS = 128, /* cells of a ring */
+    TP_SHM_BODY = 248, /* [bytes] of a cell's body */
+    TP_SHM_DATA = 512 << 10, /* [bytes] of a ring's data area */
     TP_SHM_EAGER = (64 << 10) +
                    TP_NET_HEADER_MAX, /* [bytes] of an eager message, header and data */
 };
 
-/** What a cell says. */
+/** Kinds of cells. */
 enum tp_shm_kind {
-    TP_SHM_INSIDE = 1, /**< eager: header, data */
-    TP_SHM_BESIDE, /**< eager: where and how long the data is (4, 4), header */
+    TP_SHM_INSIDE = 1, /**< eager: header and data in the cell */
+    TP_SHM_BESIDE, /**< eager: offset and length in the data area (4, 4), header */
     TP_SHM_CONTROL, /**< a frame of the engine, as a header */
-    TP_SHM_PART, /**< rendezvous data: where, how long (4, 4), id (4) */
+    TP_SHM_PART, /**< rendezvous data: offset, length (4, 4), id (4) */
 };
 
-/** A cell. The sequence number is its index + 1, counted from the ring's beginning. */
+/** A cell. The sequence number is its index + 1, counted from the first cell of the
+ *  ring. */
 struct tp_shm_cell {
     _Alignas(256) _Atomic uint32_t seq; /**< written last */
     uint8_t kind; /**< enum tp_shm_kind */
     uint8_t header_len;
-    uint16_t len; /**< [bytes] of data inside */
+    uint16_t len; /**< [bytes] of data in the cell */
     uint8_t body[TP_SHM_BODY];
 };
 _Static_assert(sizeof(struct tp_shm_cell) == 256, "four lines");
 
-/** Messages of one rank to another. */
+/** The messages from one rank to another. */
 struct tp_shm_ring {
-    uint64_t magic, job; /**< as the next: constant before it is announced */
+    uint64_t magic, job; /**< constant once the ring is offered, like the next line */
     uint32_t from, to;
-    /** Either side gave the other up. */
+    /** Either side closed the connection with an error. */
     _Alignas(TP_SHM_PAIR) _Atomic uint32_t closed;
-    /** The writer waits for room and is to be woken. */
+    /** The writer waits for room and needs a wake-up. */
     _Atomic uint32_t starved;
-    /** The reader's: cells consumed. */
+    /** Written by the reader: cells consumed. */
     _Alignas(TP_SHM_PAIR) _Atomic uint32_t tail;
     _Alignas(256) struct tp_shm_cell cells[TP_SHM_CELLS];
     _Alignas(4096) uint8_t data[TP_SHM_DATA];
 };
 
-/** How a rank is reached. Comes from peers: tp_shm_card_check(). */
+/** The address of a rank. Comes from peers: tp_shm_card_check(). */
 struct tp_shm_card {
     uint64_t magic, job;
     uint32_t rank, size;
     struct tp_process process;
-    int32_t bell; /**< descriptor of a pipe that wakes it */
+    int32_t bell; /**< descriptor of a pipe that wakes the rank */
     uint32_t reserved;
     uint64_t bell_device, bell_inode;
     struct tp_memfd_name door;
-    uint64_t probe_at, probe; /**< address of 8 bytes, and what is there */
+    uint64_t probe_at, probe; /**< address of 8 bytes, and their value */
 };
 
 enum tp_shm_knock_state {
-    TP_SHM_KNOCKED = 1, /**< by the connecting rank */
-    TP_SHM_ACCEPTED, /**< by the door's */
+    TP_SHM_KNOCKED = 1, /**< set by the connecting rank */
+    TP_SHM_ACCEPTED, /**< set by the owner of the slot */
     TP_SHM_REFUSED,
 };
 
-/** What a rank that sends for the first time leaves at the door. */
+/** A connection request slot. The connecting rank fills it. */
 struct tp_shm_knock {
     _Alignas(256) _Atomic uint32_t state; /**< enum tp_shm_knock_state */
     struct tp_shm_card card;
@@ -90,13 +93,15 @@ struct tp_shm_knock {
 };
 _Static_assert(sizeof(struct tp_shm_knock) == 256, "one place a rank");
 
-/** Behind it: a bit a rank that knocked (64 in a word), and a place for each to knock. */
+/** Followed by a bitmap of the ranks that requested a connection (64 in a word), and
+ *  by one request slot per rank. */
 struct tp_shm_door {
-    uint64_t magic, job; /**< as the next: constant */
+    uint64_t magic, job; /**< constant, like the next line */
     uint32_t rank, size;
-    _Alignas(TP_SHM_PAIR) _Atomic uint32_t sleeping; /**< ring the bell */
-    _Atomic uint32_t left; /**< said goodbye */
-    _Alignas(TP_SHM_PAIR) _Atomic uint32_t knocks; /**< changes with each */
+    /** write to the pipe to wake the rank */
+    _Alignas(TP_SHM_PAIR) _Atomic uint32_t sleeping;
+    _Atomic uint32_t left; /**< the rank disconnected in order */
+    _Alignas(TP_SHM_PAIR) _Atomic uint32_t knocks; /**< counts connection requests */
     _Alignas(256) _Atomic uint64_t words[];
 };
 
@@ -120,8 +125,8 @@ tp_shm_door_place(struct tp_shm_door *door, uint32_t size, uint32_t rank)
            rank;
 }
 
-/** Behind a copy of what others may write at any time: what is checked is what is used. The
- *  compiler, which knows of no others, must not read again what it can have once more. */
+/** Call after copying memory that a peer may write at any time. The compiler must
+ *  then use the checked copy and cannot read the shared memory again. */
 static inline void
 tp_shm_copied(void)
 {
@@ -131,21 +136,22 @@ tp_shm_copied(void)
 /** A cell that was copied and checked. */
 struct tp_shm_message {
     enum tp_shm_kind kind;
-    const uint8_t *header; /**< in the copy */
+    const uint8_t *header; /**< in the copied cell */
     size_t header_len;
-    const uint8_t *data; /**< INSIDE: in the copy; BESIDE, PART: in the ring */
+    /** INSIDE: in the copied cell; BESIDE, PART: in the ring's data area */
+    const uint8_t *data;
     size_t len; /**< [bytes] of data */
     uint32_t id; /**< PART */
 };
 
 /**
  * Copies @p cell of @p ring to @p copy and checks it.
- * @return false if a peer that keeps its word would not have written it
+ * @return false if the peer broke the protocol
  */
 bool tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
                       struct tp_shm_cell *copy, struct tp_shm_message *ret_message);
 
-/** Checks the form of a card, no more: magic, job and ranks. */
+/** Checks only the form of an address: magic, job and ranks. */
 bool tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
                        struct tp_shm_card *ret_card);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers: connected, accepted, lost. */
+/* Connections to peers: connect, accept, lose. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
-/* ---- made ---- */
+/* ---- connect ---- */
 
 static telpher_status
 make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **ret_link)
@@ -85,13 +85,13 @@ tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card)
     if (status == TELPHER_OK) {
         status = knock(link);
     }
-    if (status != TELPHER_OK) { /* so that it may be tried again */
+    if (status != TELPHER_OK) { /* so that the caller may retry */
         tp_shm_drop_ring(link);
     }
     return status;
 }
 
-/* ---- accepted ---- */
+/* ---- accept ---- */
 
 static telpher_status
 let_in(struct shm_net *n, uint32_t rank, struct tp_shm_knock *place)
@@ -176,21 +176,21 @@ tp_shm_look_at_knock(struct shm_link *link)
     return 0;
 }
 
-/* ---- woken ---- */
+/* ---- wake-up ---- */
 
 void
 tp_shm_ring_bell(struct shm_link *link)
 {
     static const uint8_t ding = 1;
 
-    /* A full pipe wakes as well. */
+    /* A full pipe wakes the peer as well. */
     if (atomic_exchange(&link->door->sleeping, 0) != 0 &&
         write(link->bell, &ding, 1) < 0 && errno != EAGAIN) {
         tp_debug(SHM_TOPIC, "rank %u cannot be woken: %m", link->rank);
     }
 }
 
-/* ---- lost ---- */
+/* ---- loss ---- */
 
 void
 tp_shm_end(struct shm_link *link, telpher_status why)
@@ -202,7 +202,7 @@ tp_shm_end(struct shm_link *link, telpher_status why)
     }
 }
 
-/* It may have left since we last looked at its door. */
+/* The peer may have left since the last check of its door. */
 void
 tp_shm_end_process(struct shm_link *link)
 {
@@ -210,7 +210,7 @@ tp_shm_end_process(struct shm_link *link)
                                                          : TELPHER_ERR_PEER_LOST);
 }
 
-/* Both rings say so, whichever of them the peer has mapped. */
+/* Marks both rings, because the peer may have mapped only one. */
 void
 tp_shm_cut(struct shm_link *link, telpher_status why)
 {
@@ -263,7 +263,7 @@ tp_shm_bury(struct shm_net *n)
         struct shm_link *link = n->active[i];
 
         if (link->ending && (link->deaf || !tp_shm_has_cell(link))) {
-            finish(link); /* another takes its place in the list */
+            finish(link); /* another link moves to this index */
             count++;
         } else {
             i++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport shm: the table, progress, and sleep. */
+/* Transport shm: the table of operations, progress, and sleep. */
 #include "transport/shm/net.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 #include "transport/shm/net_int.h"
 
 enum {
-    LOOK_EVERY = 64, /* rounds of progress between looks at what changes seldom */
+    LOOK_EVERY = 64, /* rounds of progress between checks of rarely changing state */
     BULK_MIN = 64 << 10, /* [bytes]; docs/lab/measurements.md */
     EVENTS = 32,
 };
 
-/* ---- making ---- */
+/* ---- create ---- */
 
 static void
 net_free(struct shm_net *n)
@@ -111,7 +111,7 @@ shm_give_up(struct tp_net *net, uint32_t peer)
     }
 }
 
-/* ---- looking ---- */
+/* ---- checks for lost peers ---- */
 
 static bool
 is_closed(const struct shm_link *link)
@@ -131,7 +131,7 @@ tp_shm_look_at_door(struct shm_link *link)
     return link->ending;
 }
 
-/* What a peer wrote before it ended is seen with that. */
+/* Reads the peer's last cells before reporting its end. */
 static unsigned
 look_at_doors(struct shm_net *n)
 {
@@ -143,7 +143,7 @@ look_at_doors(struct shm_net *n)
     return n->ending_count - before;
 }
 
-/* Whose process has ended, or become another program. */
+/* Ends links whose process exited or called exec. */
 static void
 look_at_processes(struct shm_net *n)
 {
@@ -193,7 +193,7 @@ wake_up(struct shm_net *n)
 
     disarm(n);
     while (read(n->bell[0], dings, sizeof(dings)) == sizeof(dings)) {
-        /* who rings twice is heard once */
+        /* several wake-ups in the pipe count as one */
     }
     n->look_at = 0;
     n->rounds = 0;
@@ -216,7 +216,7 @@ has_work(struct shm_net *n)
     }
     for (uint32_t i = 0; i < n->active_count; i++) {
         if (link_has_work(n->active[i])) {
-            n->active[i]->out.starved = false; /* told once */
+            n->active[i]->out.starved = false; /* reported once */
             return true;
         }
     }
@@ -286,7 +286,8 @@ shm_progress(struct tp_net *net)
     return tp_unlikely(n->ending_count != 0) ? count + tp_shm_bury(n) : count;
 }
 
-/* What lies in a ring outlives its writer only where the peer has mapped it. */
+/* True if the peer has mapped our ring: only then does its data outlive this
+ * process. */
 static bool
 shm_busy(struct tp_net *net, uint32_t *ret_peer)
 {
@@ -303,9 +304,9 @@ shm_busy(struct tp_net *net, uint32_t *ret_peer)
     return false;
 }
 
-/* ---- leaving ---- */
+/* ---- leave ---- */
 
-/* Who knocks at this moment is let in, so that it is told as well. */
+/* Accepts pending connection requests, so that those peers see this rank leave. */
 static void
 shm_destroy(struct tp_net *net)
 {

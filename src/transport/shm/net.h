@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between ranks of one machine, through memory that both map. */
+/* Transport shm: messages between ranks of one machine, through memory that both
+ * map. */
 #ifndef TELPHER_TRANSPORT_SHM_NET_H
 #define TELPHER_TRANSPORT_SHM_NET_H
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between ranks of one machine: docs/comm.md section 5.
+ * Transport shm: messages between ranks of one machine, docs/comm.md section 5.
  *
- *   layout.c  what is shared, checked
- *   net.c     the table; progress, sleeping
- *   open.c    what is made and opened: doors, rings, bells, processes
- *   link.c    peers: connected, accepted, lost
- *   send.c    cells out
- *   receive.c cells in
- *   get.c     rendezvous data read from the other process
+ *   layout.c  validates shared memory
+ *   net.c     the table; progress, sleep
+ *   open.c    creates and opens doors, rings, wake-up pipes, process descriptors
+ *   link.c    connections: connect, accept, lose
+ *   send.c    writes cells
+ *   receive.c reads cells
+ *   get.c     reads rendezvous data from the other process
  *
- * A link has two directions that know nothing of each other: `out`, the ring that we made
- * when we connected, and `in`, the peer's, mapped when it knocked.
+ * A link has two independent directions: `out`, the ring that this rank created when it
+ * connected, and `in`, the peer's ring, mapped when the peer requested a connection.
  */
 #ifndef TELPHER_TRANSPORT_SHM_NET_INT_H
 #define TELPHER_TRANSPORT_SHM_NET_INT_H
@@ -21,13 +21,14 @@
 
 struct shm_net;
 
-/** The direction of a link that we write. */
+/** The outgoing direction of a link. */
 struct shm_way_out {
     struct tp_shm_ring *ring; /* NULL: not connected */
     int fd; /* of the ring until it is accepted, then -1 */
-    uint32_t head, tail; /* cells written; seen to be consumed */
-    uint32_t data_head, data_tail; /* offsets in the data: to write, in use */
-    uint32_t data_end[TP_SHM_CELLS]; /* offset behind the data of each cell */
+    uint32_t head, tail; /* cells written; known to be consumed */
+    /* offsets in the data area: next to write, oldest in use */
+    uint32_t data_head, data_tail;
+    uint32_t data_end[TP_SHM_CELLS]; /* end of each cell's data */
     bool starved; /* a send found no room */
 };
 
@@ -35,17 +36,17 @@ struct shm_link {
     struct shm_net *net;
     uint32_t rank;
     struct tp_shm_card card;
-    int pid_fd, bell; /* -1: none, its process is ours */
+    int pid_fd, bell; /* -1: none, the peer is this process */
     struct tp_shm_door *door;
     struct shm_way_out out;
-    struct tp_shm_ring *in; /* NULL: it has sent nothing */
-    uint32_t in_next; /* cell to read */
-    uint32_t in_told; /* cells the peer knows to be consumed */
-    bool data_taken; /* of those it does not know, some had data beside */
-    bool can_get; /* from its memory */
-    bool ending; /* reported as soon as all that it sent is read */
-    bool deaf; /* nothing more is read: it broke its word */
-    bool gone; /* reported, or being so */
+    struct tp_shm_ring *in; /* NULL: the peer has not connected */
+    uint32_t in_next; /* next cell to read */
+    uint32_t in_told; /* consumed cells that were reported to the peer */
+    bool data_taken; /* some cells not yet reported had data in the data area */
+    bool can_get; /* from the peer's memory */
+    bool ending; /* reported lost when all that it sent was read */
+    bool deaf; /* nothing more is read: the peer broke the protocol */
+    bool gone; /* on_lost() was called, or runs */
     telpher_status why;
 };
 
@@ -53,18 +54,18 @@ struct shm_net {
     struct tp_net base;
     struct tp_net_params params;
     struct tp_shm_card card;
-    uint64_t probe; /* what peers read to see whether they may */
-    bool may_get; /* by the setting */
+    uint64_t probe; /* peers read this to check that they have permission */
+    bool may_get; /* allowed by the setting */
     bool armed;
     unsigned rounds; /* of progress */
-    tp_ns look_at; /* when to look for deaths */
+    tp_ns look_at; /* when to check for dead peers */
     int door_fd, bell[2], epoll_fd;
     struct tp_shm_door *door;
-    uint32_t knocks; /* seen */
+    uint32_t knocks; /* requests handled */
     struct shm_link **links; /* by rank */
-    struct shm_link **active; /* those not gone, in no order */
+    struct shm_link **active; /* links that are not gone, in no order */
     uint32_t active_count, ending_count;
-    tp_ns looked_at; /* when deaths were looked for last */
+    tp_ns looked_at; /* last check for dead peers */
 };
 
 static inline struct shm_net *
@@ -77,48 +78,50 @@ shm_net(struct tp_net *net)
 #define SHM_TOPIC "shm"
 
 /* ---- open.c ---- */
-/** Fills in the card: who and where this process is. @return OK, UNSUPPORTED, IO */
+/** Fills in this process's address. @return OK, UNSUPPORTED, IO */
 telpher_status tp_shm_describe(struct shm_net *n, struct tp_error *err);
-/** Makes the door and the bell. */
+/** Creates the door and the wake-up pipe. */
 telpher_status tp_shm_make_door(struct shm_net *n, struct tp_error *err);
-/** True if the card is of a process whose memory we may share. */
+/** True if the address is of a process on this machine whose memory can be shared. */
 bool tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card);
-/** Opens the peer's door, bell and process. @return OK, NO_MEMORY, UNREACHABLE */
+/** Opens the peer's door, wake-up pipe and process. @return OK, NO_MEMORY,
+ *  UNREACHABLE */
 telpher_status tp_shm_open_peer(struct shm_link *link);
-/** Makes the ring to a peer. */
+/** Creates the ring to a peer. */
 telpher_status tp_shm_make_ring(struct shm_link *link);
-/** Undoes that, also half of it. */
+/** Undoes tp_shm_make_ring(), also if it failed half way. */
 void tp_shm_drop_ring(struct shm_link *link);
-/** Maps the ring that a peer made. @return OK, NO_MEMORY, UNREACHABLE, PROTO */
+/** Maps the ring that a peer created. @return OK, NO_MEMORY, UNREACHABLE, PROTO */
 telpher_status tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name);
-/** Undoes all of these, also half of them. */
+/** Undoes all of these, also if they failed half way. */
 void tp_shm_close_peer(struct shm_link *link);
-/** True if the peer's process has ended. A system call. */
+/** True if the peer's process has exited. A system call. */
 bool tp_shm_is_dead(const struct shm_link *link);
 
-/** True if it lives, but as another program. A system call. */
+/** True if the process runs another program (exec). A system call. */
 bool tp_shm_has_forgotten(const struct shm_link *link);
 
 /* ---- net.c ---- */
-/** Has the peer said goodbye, or given us up? Then the link ends. @return whether it does */
+/** Checks whether the peer left or closed the connection; then ends the link. @return
+ *  true if it ended */
 bool tp_shm_look_at_door(struct shm_link *link);
 
 /* ---- link.c ---- */
 telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card);
-/** Lets in who knocked. @return how many */
+/** Accepts connection requests. @return how many */
 unsigned tp_shm_accept(struct shm_net *n);
-/** Something of the connection changed that is seen only by looking. */
+/** Checks whether the peer accepted or refused our request, which wakes nobody. */
 unsigned tp_shm_look_at_knock(struct shm_link *link);
-/** The peer has left (OK) or died; told when what it sent has been read. */
+/** The peer left (OK) or died; reported when everything it sent was read. */
 void tp_shm_end(struct shm_link *link, telpher_status why);
-/** Its process is not there any more: one or the other. */
+/** Ends a link whose process is gone: the peer left or died. */
 void tp_shm_end_process(struct shm_link *link);
-/** The peer is given up, unread. */
+/** Closes the connection without reading further. */
 void tp_shm_cut(struct shm_link *link, telpher_status why);
-/** Tells of those that are over. @return how many */
+/** Reports links that ended. @return how many */
 unsigned tp_shm_bury(struct shm_net *n);
 void tp_shm_free_link(struct shm_link *link);
-/** Wakes the peer if it sleeps. After the stores that it is to see. */
+/** Wakes the peer if it sleeps. Call after the stores that the peer must see. */
 static inline void tp_shm_wake(struct shm_link *link);
 void tp_shm_ring_bell(struct shm_link *link);
 
@@ -129,23 +132,23 @@ telpher_status tp_shm_control(struct tp_net *net, uint32_t peer, const void *fra
                               size_t len, const void *data, size_t data_len);
 size_t tp_shm_write_data(struct tp_net *net, uint32_t peer, uint32_t id,
                          const void *src, size_t len, void *arg);
-/** True if the ring has room again for what found none. */
+/** True if the ring has room again after a send found none. */
 bool tp_shm_has_room(struct shm_link *link);
 
 /* ---- receive.c ---- */
-/** Reads what the peer sent. @return cells */
+/** Reads what the peer sent. @return number of cells */
 unsigned tp_shm_receive(struct shm_link *link);
-/** Tells the peer what was consumed, if it does not know. */
+/** Reports consumed cells to the peer, if it does not know them. */
 void tp_shm_tell_tail(struct shm_link *link);
-/** True if there is something to read. */
+/** True if there is a cell to read. */
 static inline bool tp_shm_has_cell(const struct shm_link *link);
 
 /* ---- get.c ---- */
-/** Of the table: src/core/net.h. */
+/** See src/core/net.h. */
 enum tp_net_get tp_shm_can_get(struct tp_net *net, uint32_t peer);
 telpher_status tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address,
                           void *dst, size_t len);
-/** True if this process may read that one's memory. */
+/** True if this process may read the peer's memory. */
 bool tp_shm_probe(const struct tp_shm_card *card);
 
 /* ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is made and opened. Nothing has a name that could be left behind: memory files and
- * pipes are opened through /proc of the process that has them, which works across network
- * name spaces, and only where one process may look into the other.
+ * Creates and opens shared objects. None has a name in the file system that could be
+ * left behind: memory files and pipes are opened through /proc of the process that owns
+ * them. That works across network namespaces, and only with ptrace permission.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
-/* ---- our own ---- */
+/* ---- objects of this rank ---- */
 
-/* Who has no descriptor left is told that: what else failed for it is not what is wrong. */
+/* Reports EMFILE first; later errors are consequences. */
 static telpher_status
 refuse(struct tp_error *err, telpher_status status, const char *words)
 {
@@ -70,8 +70,8 @@ make_bell(struct shm_net *n)
     return TELPHER_OK;
 }
 
-/* What others will do with us must be possible here: an old kernel, or a filter of system
- * calls, may not know it, and then another transport is to be chosen while it can be. */
+/* Checks that this process can do what peers will do to it. An old kernel or a
+ * seccomp filter may forbid it, and another transport can still be chosen now. */
 static telpher_status
 try_self(const struct shm_net *n, struct tp_error *err)
 {
@@ -113,7 +113,7 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
         n->card.probe = n->probe;
         status = tp_memfd_describe(n->door_fd, &n->card.door);
     }
-    if (status == TELPHER_ERR_PERMISSION) { /* a filter's way to say so */
+    if (status == TELPHER_ERR_PERMISSION) { /* seccomp filters report it this way */
         status = TELPHER_ERR_UNSUPPORTED;
     }
     if (status == TELPHER_ERR_LIMIT) {
@@ -124,7 +124,7 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
                                                telpher_status_text(status));
 }
 
-/* ---- a peer's ---- */
+/* ---- objects of a peer ---- */
 
 bool
 tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card)
@@ -140,8 +140,8 @@ is_bell(const struct stat *st, const struct tp_shm_card *card)
            st->st_ino == card->bell_inode;
 }
 
-/* A process that has called exec lives on, but has nothing of ours any more. Where nothing
- * can be seen (EACCES) nothing is known. */
+/* A process that called exec is alive, but its files of ours are closed. EACCES says
+ * nothing. */
 bool
 tp_shm_has_forgotten(const struct shm_link *link)
 {
@@ -154,7 +154,7 @@ tp_shm_has_forgotten(const struct shm_link *link)
            (stat(path, &st) == 0 ? !is_bell(&st, &link->card) : errno == ENOENT);
 }
 
-/* For reading too, so that a write after the peer's death raises no SIGPIPE. */
+/* Opened for reading too, so that a write after the peer's death raises no SIGPIPE. */
 static int
 open_bell(const struct tp_shm_card *card)
 {
@@ -164,7 +164,7 @@ open_bell(const struct tp_shm_card *card)
 
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->process.pid, card->bell);
     if (stat(path, &st) != 0 || !is_bell(&st, card)) {
-        return -1; /* not opened: that may do things */
+        return -1; /* not a pipe: opening other files may have side effects */
     }
     fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && (fstat(fd, &st) != 0 || !is_bell(&st, card))) {
@@ -174,7 +174,7 @@ open_bell(const struct tp_shm_card *card)
     return fd;
 }
 
-/* A status of opening as one of connecting. */
+/* Maps a status of opening to one of connecting. */
 static telpher_status
 as_connect(telpher_status status)
 {
@@ -206,7 +206,8 @@ open_door(struct shm_link *link)
                : TELPHER_ERR_UNREACHABLE;
 }
 
-/* First the process, then its files: whoever still has them is that process. */
+/* Opens the process first, then its files: if they are there, the process is the
+ * right one. */
 telpher_status
 tp_shm_open_peer(struct shm_link *link)
 {
@@ -310,8 +311,9 @@ tp_shm_close_peer(struct shm_link *link)
     }
     link->in = NULL;
     link->door = NULL;
-    if (link->pid_fd >=
-        0) { /* a forked child may have it too, so that close is not enough */
+    if (link->pid_fd >= 0) {
+        /* a forked child may hold it too, so that close does not remove it from
+             * epoll */
         (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
     }
     for (int **fd = (int *[]){&link->bell, &link->pid_fd, NULL}; *fd != NULL; fd++) {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells in. */
+/* Reads cells from peers' rings. */
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
 enum {
-    BATCH = 32, /* cells of one peer before it is another's turn */
-    TELL_MAX =
-        TP_SHM_CELLS / 4, /* cells consumed that the peer need not know at once */
+    BATCH = 32, /* cells of one peer before others have their turn */
+    TELL_MAX = TP_SHM_CELLS / 4, /* consumed cells that need not be reported at once */
 };
 
-/* Rendezvous data: to its place, if the engine asked for it. */
+/* Copies rendezvous data to its destination, if the engine gives one. */
 static void
 take_part(struct shm_link *link, const struct tp_shm_message *m)
 {
@@ -87,6 +86,6 @@ tp_shm_receive(struct shm_link *link)
     if (tp_shm_has_cell(link)) {
         return read_cells(link);
     }
-    tp_shm_tell_tail(link); /* not before what was read has been dealt with */
+    tp_shm_tell_tail(link); /* only after the cells were processed */
     return 0;
 }

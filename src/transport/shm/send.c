@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells out. The only index that a peer writes, the tail, is believed if it lies between
- * what was consumed before and what was written. */
+/* Writes cells to peers' rings. The only index that a peer writes, the tail, is
+ * accepted if it lies between its previous value and the head. */
 #include "transport/shm/net_int.h"
 
-/** Where the next message goes. */
+/** Position of the next message. */
 struct place {
     struct tp_shm_cell *cell;
-    uint32_t at; /* offset of its data beside */
+    uint32_t at; /* offset in the data area */
 };
 
-/* Once this much of the data is in use it pays to see what has been consumed. */
+/* Reads the peer's tail once this much of the data area is in use. */
 enum { DATA_KEPT = TP_SHM_DATA / 8 };
 
-/* [bytes] of rendezvous data at a time: the reader copies one while we copy the next. */
+/* [bytes] of rendezvous data per cell: the reader copies one while the writer copies
+ * the next. */
 enum { PART = 16 << 10 };
 
-/* Sees what the reader has consumed. @return false if nothing new */
+/* Reads the tail. @return false if it has not changed */
 static bool
 see_tail(struct shm_link *link)
 {
@@ -31,13 +32,13 @@ see_tail(struct shm_link *link)
     }
     out->tail = tail;
     out->data_tail = out->data_end[(tail - 1) % TP_SHM_CELLS];
-    if (tail == out->head) { /* begin again, where memory is in use already */
+    if (tail == out->head) { /* start over, in memory that is in the cache already */
         out->data_head = out->data_tail = 0;
     }
     return true;
 }
 
-/* Finds room for data in one piece; the head never reaches the tail from behind. */
+/* Finds contiguous room for data. The head never catches up with the tail. */
 static bool
 find_data(struct shm_way_out *out, uint32_t bytes, uint32_t *ret_at)
 {
@@ -77,7 +78,7 @@ find_place(struct shm_link *link, uint32_t bytes, struct place *ret_place)
     return true;
 }
 
-/* @param len [bytes] of data beside the cell. @return false: no room */
+/* @param len  [bytes] of data in the data area. @return false: no room */
 static bool
 claim(struct shm_link *link, size_t len, struct place *ret_place)
 {
@@ -102,7 +103,7 @@ publish(struct shm_link *link, struct tp_shm_cell *cell)
     tp_shm_wake(link);
 }
 
-/* Writes what goes before the header, and the header. */
+/* Writes the cell's fields and the header. */
 static void
 fill(struct tp_shm_cell *cell, enum tp_shm_kind kind, const void *words, size_t bytes,
      const void *header, size_t header_len)
@@ -127,7 +128,7 @@ write_beside(struct shm_link *link, const struct place *place, enum tp_shm_kind 
     publish(link, place->cell);
 }
 
-/** The link to send by, or NULL: it is lost. */
+/** The link to send on, or NULL: it is lost. */
 static inline struct shm_link *
 find_link(struct tp_net *net, uint32_t peer)
 {
@@ -136,11 +137,11 @@ find_link(struct tp_net *net, uint32_t peer)
     return link == NULL || link->ending || link->out.ring == NULL ? NULL : link;
 }
 
-/* What most messages have is copied without a call. */
+/* Copies the usual header length inline, without a call of memcpy. */
 static inline void
 copy_short(uint8_t *dst, const void *src, size_t len)
 {
-    if (len == 32) { /* core's header */
+    if (len == 32) { /* length of the engine's message header */
         memcpy(dst, src, 32);
     } else if (len == 8) {
         memcpy(dst, src, 8);
@@ -184,7 +185,7 @@ tp_shm_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
     struct place place;
 
     (void)data;
-    (void)data_len; /* 0: first_max is */
+    (void)data_len; /* is 0, because first_max is */
     if (link == NULL) {
         return TELPHER_ERR_PEER_LOST;
     }
