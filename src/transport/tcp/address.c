@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as people write them: "host", "host:port", "[v6]:port", "unix:/path", "/path"; in
- * front of a host there may be "tls://" or "tcp://", which core has looked at. */
+/* Parses addresses: "host", "host:port", "[v6]:port", "unix:/path", "/path". Core
+ * has handled a prefix "tls://" or "tcp://" before. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connecting side against a server that does as it is told, and the places of files. */
+/* Tests the connecting side against a scripted server, and the search paths of
+ * files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,10 +37,10 @@ struct server {
     int listener;
     char address[64];
     pthread_t thread;
-    size_t answer_len; /* 0: close at once; with silent: say nothing */
+    size_t answer_len; /* 0: close at once; with silent: send nothing */
     bool silent;
     uint8_t answer[TP_WIRE_PREFACE_REPLY_BYTES];
-    /* what came */
+    /* received */
     struct tp_wire_preface preface;
     telpher_status preface_status;
     uint8_t auth[TP_WIRE_AUTH_MAX];
@@ -64,7 +65,7 @@ serve_one(void *arg)
                          s->answer_len);
     }
     if (s->silent) {
-        (void)recv(fd, raw, 1, 0); /* until the client leaves */
+        (void)recv(fd, raw, 1, 0); /* until the client disconnects */
     }
     close(fd);
     return NULL;
@@ -191,7 +192,7 @@ test_refusals(void **state)
     stop_server(&s);
     assert_non_null(strstr(err.text, "wrong cookie?[31m")); /* no escapes */
     assert_non_null(strstr(err.text, "/does/not/exist does not exist"));
-    start_server(&s, "127.0.0.1:0"); /* now with a cookie that is not the server's */
+    start_server(&s, "127.0.0.1:0"); /* now with a wrong cookie */
     assert_int_equal(connect_to(&s, cookie_path, &err), TELPHER_ERR_AUTH);
     stop_server(&s);
     assert_non_null(strstr(err.text, "TELPHER_COOKIE should name"));
@@ -274,7 +275,7 @@ test_bulk_preface(void **state)
     assert_memory_equal(s.preface.session, params.session, sizeof(params.session));
 }
 
-/* ---- places ---- */
+/* ---- paths ---- */
 
 static void
 test_default_places(void **state)
@@ -296,7 +297,7 @@ test_default_places(void **state)
     assert_string_equal(path, "/run/user/77/telpher/cookie");
 }
 
-/* As another user, in a process of its own. */
+/* Runs as another user, in a process of its own. */
 static void
 in_child(void (*check)(void))
 {
@@ -365,7 +366,7 @@ test_tmp_must_be_ours(void **state)
         skip_case("only root can become another user");
     }
     in_child(check_tmp_place);
-    assert_int_equal(mkdir("/tmp/telpher-54321", 0700), 0); /* root's */
+    assert_int_equal(mkdir("/tmp/telpher-54321", 0700), 0); /* owned by root */
     in_child(check_foreign_place);
     assert_int_equal(rmdir("/tmp/telpher-54321"), 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connecting: every address of a name is tried, each with its share of the time left, so
- * that one that swallows packets does not use it all. Looking up a name has no deadline of
- * its own, so a thread does it, which is left behind when the time is up.
+ * Connects to a name: tries each of its addresses with a share of the time left, so
+ * that one that drops packets does not use all of it. getaddrinfo() has no deadline, so
+ * a thread calls it, which is detached when the time is up.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -24,13 +24,13 @@ static const struct addrinfo lookup_hints = {
     .ai_flags = AI_ADDRCONFIG,
 };
 
-/* Shared by the thread that looks up and the one that waits; the last one frees it. */
+/* Shared by the resolver thread and its caller; the last one frees it. */
 struct lookup {
     struct tp_refcount ref;
     struct tp_tcp_address address;
     struct tp_mutex lock;
     struct tp_cond finished;
-    /* lock: */
+    /* protected by lock: */
     bool done;
     int rc;
     struct addrinfo *list;
@@ -77,7 +77,7 @@ start_lookup(const struct tp_tcp_address *a, struct lookup **ret_lookup)
         return TELPHER_ERR_NO_MEMORY;
     }
     tp_refcount_init(&l->ref);
-    tp_refcount_get(&l->ref); /* the thread's */
+    tp_refcount_get(&l->ref); /* the thread's reference */
     l->address = *a;
     tp_mutex_init(&l->lock);
     tp_cond_init(&l->finished);
@@ -129,7 +129,7 @@ lookup_name(const struct tp_tcp_address *a, uint64_t deadline_ns,
     return status;
 }
 
-/* Numbers need no name service, hence no thread. */
+/* Numeric addresses need no name service, hence no thread. */
 static telpher_status
 lookup(const struct tp_tcp_address *a, uint64_t deadline_ns, struct addrinfo **ret_list,
        struct tp_error *err)
@@ -149,7 +149,7 @@ wait_writable(int fd, uint64_t deadline_ns)
     struct tp_conn *conn;
     telpher_status status;
 
-    /* the connection's own wait knows about deadlines and signals */
+    /* the connection's own wait handles deadlines and signals */
     if (tp_tcp_adopt(fd, &conn) != TELPHER_OK) {
         return false;
     }
@@ -167,7 +167,7 @@ connect_fd(int fd, const struct sockaddr *sa, socklen_t len, uint64_t deadline_n
 
     while (connect(fd, sa, len) != 0) {
         if (errno == EAGAIN && !tp_clock_passed(deadline_ns)) {
-            tp_clock_sleep(TP_CLOCK_MS); /* Unix socket whose queue is full */
+            tp_clock_sleep(TP_CLOCK_MS); /* the backlog of the Unix socket is full */
             continue;
         }
         if (errno == EAGAIN) {
@@ -244,7 +244,7 @@ connect_unix(const struct tp_tcp_address *a, uint64_t deadline_ns, int *ret_fd)
     return connect_one((const struct sockaddr *)&sun, sizeof(sun), deadline_ns, ret_fd);
 }
 
-/* Words for a failed attempt, with what to do about it where that is known. */
+/* Formats the error of a failed attempt, with a remedy if there is one. */
 static telpher_status
 connect_failed(const struct tp_tcp_address *a, int error, struct tp_error *err)
 {

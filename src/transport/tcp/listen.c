@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening descriptors. A Unix socket gets mode 0600 from its first moment; a file that a
- * dead server left behind is removed, one that is in use never.
+ * Opens listening sockets. A Unix socket has mode 0600 from the start. A stale socket
+ * file of a dead server is removed; one in use never is.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -31,7 +31,7 @@ new_socket(int family)
     return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Whether a server answers at the socket file. */
+/* True if a server answers at the socket file. */
 static bool
 is_answered(const struct sockaddr_un *sun)
 {
@@ -87,7 +87,7 @@ listen_unix(const char *address, const struct tp_tcp_address *a, int *ret_fd,
     if (fd < 0) {
         return listen_failed(address, "socket", err);
     }
-    /* bind() makes the file with the mode of the socket, so nobody is ever let in */
+    /* bind() creates the file with the socket's mode, so it is never open to others */
     if (fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0) {
         status = listen_failed(address, "bind", err);
     } else if (listen(fd, BACKLOG) != 0) {
@@ -112,7 +112,7 @@ listen_one(const struct addrinfo *ai)
         return -1;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    tp_tcp_set_options(fd); /* what is accepted inherits them */
+    tp_tcp_set_options(fd); /* accepted sockets inherit them */
     if (bind(fd, ai->ai_addr, ai->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
         tp_tcp_close(fd);
         return -1;
@@ -120,8 +120,8 @@ listen_one(const struct addrinfo *ai)
     return fd;
 }
 
-/* Of a name with several addresses one is taken, a v4 one if there is any: clients try all
- * addresses of a name, but who writes 127.0.0.1 means that one. */
+/* Chooses one address of a name, IPv4 if there is one: clients try all addresses of
+ * a name, but a user who writes 127.0.0.1 means that one. */
 static int
 listen_any(const struct addrinfo *list)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transport tcp, messages: the table, peers, and what ends with them. */
+/* Transport tcp for messages: the table of operations, progress, the loss of peers,
+ * and destroy. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,20 +19,20 @@
 #include "transport/tcp/net_int.h"
 
 enum {
-    FEW = 4, /* connections that are looked at without asking epoll first */
-    LATELY = 64, /* looks without anything after which a connection has its turn only */
-    LOOK_EVERY = 64, /* rounds between looks for new connections */
+    FEW = 4, /* connections that are polled without asking epoll first */
+    LATELY = 64, /* empty polls after which a connection is polled only in its turn */
+    LOOK_EVERY = 64, /* rounds between checks for new connections */
     EVENTS = 64,
-    REST_READS = 1024, /* more than a socket holds, each of some 100 KiB */
+    REST_READS = 1024, /* more than a socket buffers, at some 100 KiB each */
 };
-/** For what a socket had room for at the last moment. */
+/** Time to send what a socket had no room for until the end. */
 #define GOODBYE_TIME TP_CLOCK_S
 #define GOODBYE_NAP 1 /* [ms] */
-/** [bytes] that an empty socket takes whatever its settings, so that nobody need wait for
- *  the lower rank's word before it leaves. */
+/** [bytes] that an empty socket buffer takes with any settings, so that no rank has
+ *  to wait for the lower rank's choice before it leaves. */
 #define GOODBYE_BYTES 4096
 
-/* ---- making ---- */
+/* ---- create ---- */
 
 static void
 net_free(struct tcp_net *n)
@@ -132,21 +133,22 @@ net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
         return TELPHER_ERR_UNREACHABLE;
     }
     if (peer->conn != NULL || peer->lost) {
-        return TELPHER_OK; /* it came to us */
+        return TELPHER_OK; /* the peer connected to us */
     }
     peer->address_count = tp_tcp_net_addresses(n, card, len, peer->addresses);
     if (peer->address_count == 0) {
         return TELPHER_ERR_INVALID;
     }
     status = tp_tcp_net_try(peer);
-    if (status == TELPHER_ERR_UNREACHABLE) { /* told when what it left here is read */
+    if (status == TELPHER_ERR_UNREACHABLE) {
+        /* reported when the data it left here was read */
         tp_tcp_net_lose(peer, TELPHER_ERR_UNREACHABLE);
         status = TELPHER_OK;
     }
     return status;
 }
 
-/* ---- sending ---- */
+/* ---- send ---- */
 
 static telpher_status
 net_send(struct tp_net *net, uint32_t rank, const void *header, size_t header_len,
@@ -181,7 +183,7 @@ net_is_idle(struct tp_net *net, uint32_t rank)
     return c != NULL && !c->connecting && !c->held && !tp_tcp_net_has_out(c);
 }
 
-/* ---- losing ---- */
+/* ---- loss ---- */
 
 void
 tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why)
@@ -203,8 +205,8 @@ net_give_up(struct tp_net *net, uint32_t rank)
     }
 }
 
-/* What a peer sent before it ended may lie on a connection that nobody has accepted yet,
- * or that is not the one that ended. */
+/* Reads what a peer sent before it ended. It may be on a connection that was not
+ * accepted yet, or on the other of two. */
 static void
 read_rest(struct tcp_peer *peer)
 {
@@ -225,7 +227,7 @@ read_rest(struct tcp_peer *peer)
     }
 }
 
-/* Ends all that is under way with a peer, then tells of it. */
+/* Ends all operations with a peer, then reports it lost. */
 static void
 finish_losing(struct tcp_peer *peer)
 {
@@ -277,8 +279,8 @@ is_lively(const struct tcp_conn *c)
     return c->quiet < LATELY || c->into_left != 0 || tp_tcp_net_has_out(c);
 }
 
-/* Each look is a call of the kernel: those where something came lately have one each round,
- * of the others one has. */
+/* Polling a connection is a system call. Those with recent input are polled each
+ * round, one of the others in turn. */
 static unsigned
 run_few(struct tcp_net *n)
 {
@@ -361,7 +363,7 @@ net_arm(struct tp_net *net)
 {
     struct tcp_net *n = tcp_net(net);
 
-    n->rounds = 0; /* the next progress looks everywhere */
+    n->rounds = 0; /* the next progress polls all of them */
     return tp_list_is_empty(&n->losing) ? TELPHER_OK : TELPHER_ERR_AGAIN;
 }
 
@@ -371,9 +373,9 @@ net_fd(struct tp_net *net)
     return tcp_net(net)->epoll_fd;
 }
 
-/* ---- leaving ---- */
+/* ---- leave ---- */
 
-/* True if the peer's machine has all that was sent, or never will. */
+/* True if the peer's kernel has all that was sent, or never will. */
 static bool
 has_arrived(const struct tcp_conn *c)
 {
@@ -383,7 +385,7 @@ has_arrived(const struct tcp_conn *c)
            left == 0;
 }
 
-/* True if the socket need not take more before we may leave. */
+/* True if this rank may leave without sending more on the socket. */
 static bool
 has_left(const struct tcp_conn *c)
 {
@@ -408,8 +410,8 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
     return false;
 }
 
-/* What was sent must arrive: a socket that is closed with unread data resets the way, and
- * drops what the other has not taken. */
+/* Sent data must arrive. Closing a socket with unread input resets the connection,
+ * and drops what the peer has not read. */
 static void
 say_goodbye(struct tcp_conn *c, tp_ns deadline)
 {
@@ -419,7 +421,7 @@ say_goodbye(struct tcp_conn *c, tp_ns deadline)
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
 
         (void)poll(&p, 1, GOODBYE_NAP);
-        got = recv(c->fd, NULL, INT_MAX, MSG_DONTWAIT | MSG_TRUNC); /* thrown away */
+        got = recv(c->fd, NULL, INT_MAX, MSG_DONTWAIT | MSG_TRUNC); /* discarded */
     }
 }
 

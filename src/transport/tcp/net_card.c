@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's card: which network it is on, its port, and its addresses. A peer in the same
- * network namespace is reached by loopback, others by the first address that answers.
+ * A rank's address: an id of its network namespace, its port, and its IP addresses.
+ * Peers in the same namespace connect by loopback, others to the first IP address that
+ * answers.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -14,15 +15,16 @@
 #include "transport/tcp/net_int.h"
 #include "transport/tcp/tcp_int.h"
 
-/** A card; then count addresses of 1 byte (4 or 16) and as many bytes. */
+/** An address; then count IP addresses, each 1 byte of length (4 or 16) and as many
+ *  bytes. */
 struct card {
     uint64_t place;
     uint16_t port;
     uint8_t count, reserved;
 } __attribute__((packed));
 
-/* A number that ranks share exactly if they share a loopback: inode and device of the network
- * namespace, and the machine's name for this boot. */
+/* An id equal for ranks that share a loopback interface: from inode and device of
+ * the network namespace, and the machine's boot id. */
 static uint64_t
 read_place(void)
 {
@@ -32,7 +34,8 @@ read_place(void)
 
     if (tp_process_machine(machine) != TELPHER_OK ||
         stat("/proc/self/ns/net", &st) != 0) {
-        st = (struct stat){.st_ino = (ino_t)getpid()}; /* like nobody else's */
+        /* unique: matches no other rank */
+        st = (struct stat){.st_ino = (ino_t)getpid()};
     }
     for (size_t i = 0; i < sizeof(machine); i++) {
         place = (place ^ machine[i]) * 1099511628211u;
@@ -65,7 +68,7 @@ tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* Appends an address to a card. @return the new end */
+/* Appends an IP address. @return the new end */
 static uint8_t *
 put_address(uint8_t *end, const struct sockaddr *a)
 {

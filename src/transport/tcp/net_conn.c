@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections between ranks: making, accepting, greeting and losing them. */
+/* Connections between ranks: connect, accept, hello, close. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -13,8 +13,9 @@
 #include "base/trace/log.h"
 #include "transport/tcp/net_int.h"
 
-enum { STRANGERS = 64 }; /* beside all ranks, who may come at the same moment */
-/** For a rank that connects and computes, or gets no processor, before it says hello. */
+/* in addition to all ranks, which may connect at the same moment */
+enum { STRANGERS = 64 };
+/** A rank that connects and then computes, or is not scheduled, sends its hello late. */
 #define HELLO_TIME (60 * TP_CLOCK_S)
 
 static struct tcp_conn *
@@ -55,7 +56,7 @@ tp_tcp_net_watch(struct tcp_conn *c, bool out)
     }
 }
 
-/* Into an empty socket: it fits. */
+/* Sends into an empty socket buffer, where it fits. */
 static bool
 say_hello(struct tcp_conn *c)
 {
@@ -67,7 +68,8 @@ say_hello(struct tcp_conn *c)
            sizeof(hello);
 }
 
-/* The connection to send by; what waits for one that gave no answer yet goes with it. */
+/* Sets the connection to send on. Frames queued on one that was not accepted are
+ * moved to it. */
 static void
 use(struct tcp_peer *peer, struct tcp_conn *c)
 {
@@ -93,7 +95,7 @@ tp_tcp_net_try(struct tcp_peer *peer)
         struct tcp_conn *c;
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-            peer->tried--; /* it may be there all the same */
+            peer->tried--; /* the address may still work */
             return TELPHER_ERR_NO_MEMORY;
         }
         if (fd < 0) {
@@ -121,7 +123,7 @@ tp_tcp_net_try(struct tcp_peer *peer)
     return TELPHER_ERR_UNREACHABLE;
 }
 
-/* None of ours came about: the one that the peer made, if it did, after all. */
+/* All our attempts failed: uses the connection that the peer made, if there is one. */
 static bool
 use_theirs(struct tcp_peer *peer)
 {
@@ -142,7 +144,7 @@ use_theirs(struct tcp_peer *peer)
 void
 tp_tcp_net_try_another(struct tcp_conn *c)
 {
-    c->dead = true; /* not the peer's end: there may be another address */
+    c->dead = true; /* not the end of the peer: it may have another address */
     if (tp_tcp_net_try(c->peer) != TELPHER_OK && !use_theirs(c->peer)) {
         tp_tcp_net_lose(c->peer, TELPHER_ERR_UNREACHABLE);
     }
@@ -167,7 +169,7 @@ tp_tcp_net_connected(struct tcp_conn *c)
     tp_tcp_net_flush(c);
 }
 
-/* Who has said nothing for longest: ranks say at once who they are. */
+/* The oldest connection without a hello. Ranks send theirs at once. */
 static struct tcp_conn *
 oldest_stranger(struct tcp_net *n)
 {
@@ -176,7 +178,7 @@ oldest_stranger(struct tcp_net *n)
         struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
 
         if (c->peer == NULL && !c->dead) {
-            return c; /* they are in the order in which they came */
+            return c; /* the list is in order of arrival */
         }
     }
     return NULL;
@@ -192,8 +194,9 @@ tp_tcp_net_spare(struct tcp_net *n)
     return n->spare_fd >= 0;
 }
 
-/* Without a descriptor to let somebody in, the one who waits would wait for ever: the spare
- * one is lent to it, and it sees at once that it is put out. */
+/* Closes a connect request that cannot be accepted for lack of a descriptor, so that
+ * the client sees an error instead of waiting. It closes the spare descriptor for
+ * that. */
 static bool
 refuse(struct tcp_net *n)
 {
@@ -267,7 +270,7 @@ bool
 tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
 {
     struct tcp_net *n = c->net;
-    bool higher = hello->from > n->params.rank; /* it waits for our word */
+    bool higher = hello->from > n->params.rank; /* it waits for our choice */
     struct tcp_peer *peer;
 
     if (memcmp(hello->magic, TP_TCP_HELLO_MAGIC, sizeof(hello->magic)) != 0 ||
@@ -285,7 +288,7 @@ tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
     peer->accepted = true;
     c->peer = peer;
     n->strangers--;
-    if (peer->lost) { /* it ended; this is what it sent before */
+    if (peer->lost) { /* the peer has ended; this is what it sent before */
         return true;
     }
     if (higher && peer->conn != NULL) {
@@ -308,7 +311,7 @@ tp_tcp_net_kill(struct tcp_conn *c, telpher_status why)
     }
     c->dead = true;
     if (c->peer != NULL && (c->peer->conn == c || why == TELPHER_ERR_PROTO)) {
-        tp_tcp_net_lose(c->peer, why); /* else it was one too many */
+        tp_tcp_net_lose(c->peer, why); /* otherwise a superfluous connection */
     }
 }
 
@@ -319,7 +322,8 @@ tp_tcp_net_free(struct tcp_conn *c)
     c->net->conn_count--;
     c->net->strangers -= c->peer == NULL;
     tp_tcp_net_watch_end(c);
-    /* a child of vfork() may have it, too: then closing it here is not the end of it */
+    /* a child of vfork() may hold it too, so that close does not remove it from
+     * epoll */
     (void)epoll_ctl(c->net->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     tp_descriptor_close(c->fd);
     tp_buf_fini(&c->out);

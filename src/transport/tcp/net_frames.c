@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames out. Small ones go straight to the socket, and wait in a buffer when it is full. Rendezvous
- * data goes in parts, so that small frames pass between them.
+ * Sends frames. Small ones are written to the socket at once, or queued if it is full.
+ * Rendezvous data is sent in parts, so that small frames pass between them.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,9 +12,11 @@
 #include "transport/tcp/net_int.h"
 
 enum {
-    SMALL = 512, /* [bytes] of a frame that are put together rather than gathered */
+    /* [bytes] of a frame up to which it is copied together instead of gathered */
+    SMALL = 512,
     PART = 256 << 10, /* [bytes] of one data frame, between machines */
-    LOCAL_PART = 2 << 20, /* within one, where a call costs more than waiting */
+    /* within a machine, where a system call costs more than the delay */
+    LOCAL_PART = 2 << 20,
 };
 
 static bool
@@ -29,8 +31,8 @@ tp_tcp_net_has_out(const struct tcp_conn *c)
     return !c->mute && (tp_buf_len(&c->out) != 0 || has_part(c));
 }
 
-/* What the peer had sent before it went is still read: then the connection ends.
- * @return [bytes], or -1: not now, or never */
+/* Stops sending; input from before the peer's end is still read, then the connection
+ * ends. @return [bytes], or -1: not now, or never */
 static ssize_t
 sent_or_mute(struct tcp_conn *c, ssize_t sent)
 {
@@ -41,7 +43,7 @@ sent_or_mute(struct tcp_conn *c, ssize_t sent)
     return sent;
 }
 
-/* Sends what the socket takes. */
+/* Writes what the socket accepts. */
 static ssize_t
 push(struct tcp_conn *c, struct iovec *iov, int count)
 {
@@ -50,7 +52,7 @@ push(struct tcp_conn *c, struct iovec *iov, int count)
     return sent_or_mute(c, sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-/* The same for a small frame, in one piece: gathering costs more than copying. */
+/* The same for a small frame, copied together: gathering costs more than copying. */
 static ssize_t
 push_small(struct tcp_conn *c, const struct iovec *iov, int count)
 {
@@ -66,7 +68,7 @@ push_small(struct tcp_conn *c, const struct iovec *iov, int count)
     return sent_or_mute(c, send(c->fd, whole, len, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-/* Keeps what is left of the pieces behind the first @p sent bytes. */
+/* Queues what is left of the pieces after the first @p sent bytes. */
 static telpher_status
 keep(struct tcp_conn *c, const struct iovec *iov, int count, size_t sent)
 {
@@ -79,7 +81,7 @@ keep(struct tcp_conn *c, const struct iovec *iov, int count, size_t sent)
         status = tp_buf_append(&c->out, (const uint8_t *)iov[i].iov_base + skip,
                                iov[i].iov_len - skip);
     }
-    if (status != TELPHER_OK) { /* half a frame is out: nothing can follow it */
+    if (status != TELPHER_OK) { /* half a frame was sent: no other can follow */
         tp_tcp_net_kill(c, TELPHER_ERR_NO_MEMORY);
     }
     return status;
@@ -123,7 +125,7 @@ tp_tcp_net_say(struct tcp_conn *c, enum tp_tcp_frame_type type)
 {
     const struct tp_tcp_frame f = {.type = (uint8_t)type};
 
-    (void)tp_tcp_net_frame(c, &f, NULL, NULL, false); /* a loss is told */
+    (void)tp_tcp_net_frame(c, &f, NULL, NULL, false); /* a loss is reported */
 }
 
 static bool
@@ -145,7 +147,7 @@ flush_part(struct tcp_conn *c)
     part->head_left -= of_head;
     part->src += of_data;
     part->left -= of_data;
-    if (part->left == 0 && part->head_left == 0) { /* the engine may begin another */
+    if (part->left == 0 && part->head_left == 0) { /* the engine may start another */
         params->events->data_left(params->user, part->arg, (size_t)part->frame.len);
     }
     return true;
@@ -182,7 +184,7 @@ tp_tcp_net_flush(struct tcp_conn *c)
     return count;
 }
 
-/* A part begins only where no other frame is partly out. */
+/* Starts a part only if no other frame is partly sent. */
 size_t
 tp_tcp_net_write_data(struct tp_net *net, uint32_t rank, uint32_t id, const void *src,
                       size_t len, void *arg)

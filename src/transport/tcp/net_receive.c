@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames in. Rendezvous data is received where it belongs. What a peer sends is checked before it
- * is used.
+ * Receives frames. Rendezvous data is received at its destination. Input from peers is
+ * checked before use.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 enum {
     IN = 160 << 10, /* [bytes] of a receive buffer: more than two eager frames */
-    READS = 16, /* before others have their turn */
-    BEHIND = 2048, /* [bytes] taken together with the end of a data frame */
+    READS = 16, /* before other connections have their turn */
+    BEHIND = 2048, /* [bytes] received together with the end of a data frame */
 };
 _Static_assert(IN > 2 * (TP_TCP_EAGER + sizeof(struct tp_tcp_frame)), "room to move");
 
@@ -24,7 +24,7 @@ break_off(struct tcp_conn *c)
     tp_tcp_net_kill(c, TELPHER_ERR_PROTO);
 }
 
-/* The lower rank says which connection it is. */
+/* The lower rank's choice of the connection to use. */
 static void
 on_word(struct tcp_conn *c, bool yours)
 {
@@ -36,7 +36,8 @@ on_word(struct tcp_conn *c, bool yours)
     }
 }
 
-/* Where the next bytes of data belong. @return [bytes] of room; 0: they are not wanted */
+/* Destination of the next bytes of data. @return [bytes] of room; 0: the data is
+ * skipped */
 static size_t
 room_for(struct tcp_conn *c, uint8_t **ret_dst)
 {
@@ -60,7 +61,7 @@ advance(struct tcp_conn *c, size_t len)
     params->events->data_came(params->user, c->peer->rank, c->into_id, len);
 }
 
-/* Data of what lies in the buffer. @return false: there is none */
+/* Copies data that is in the buffer. @return false: there is none */
 static bool
 take_data(struct tcp_conn *c)
 {
@@ -95,7 +96,7 @@ on_data(struct tcp_conn *c, const struct tp_tcp_frame *f)
     c->bulky = true;
     c->into_id = f->id;
     c->into_left = (size_t)f->len;
-    (void)room_for(c, &dst); /* is it wanted? */
+    (void)room_for(c, &dst); /* asks the engine for its destination */
 }
 
 static void
@@ -120,7 +121,7 @@ is_nonsense(const struct tp_tcp_frame *f)
                      (f->type == TP_TCP_EAGER_FRAME && f->len > TP_TCP_EAGER);
 }
 
-/* Takes one frame, or part of its data, from the buffer. @return false: not whole yet */
+/* Handles one frame, or part of its data, from the buffer. @return false: incomplete */
 static bool
 take_frame(struct tcp_conn *c)
 {
@@ -143,7 +144,7 @@ take_frame(struct tcp_conn *c)
     whole =
         sizeof(f) + f.header_len + (f.type == TP_TCP_EAGER_FRAME ? (size_t)f.len : 0);
     if (have < whole) {
-        c->bulky = false; /* the rest at once */
+        c->bulky = false; /* receive the rest at once */
         return false;
     }
     at += sizeof(f);
@@ -187,8 +188,8 @@ take_hello(struct tcp_conn *c)
     return true;
 }
 
-/* Receives once: to where data belongs if we are inside a frame of it, else to the buffer.
- * @param ret_more  is there likely more? */
+/* Receives once: to the destination inside a data frame, otherwise to the buffer.
+ * @param ret_more  true if there is likely more */
 static ssize_t
 pull(struct tcp_conn *c, bool *ret_more)
 {
@@ -215,8 +216,8 @@ pull(struct tcp_conn *c, bool *ret_more)
     if (direct != 0) {
         iov[count++] = (struct iovec){dst, direct};
     }
-    /* What comes next is most often more of such data: no more of it than small frames have
-     * goes where it would be copied from. */
+    /* More such data is likely to follow. It would have to be copied from the
+     * buffer, so only the space of small frames is used. */
     room = IN - c->in_end;
     if (direct != 0 || (c->bulky && c->into_left == 0)) {
         room = TP_MIN(room, (size_t)BEHIND);
@@ -261,7 +262,7 @@ tp_tcp_net_read(struct tcp_conn *c)
         while (!c->dead && (c->peer != NULL ? take_frame(c) : take_hello(c))) {
         }
         if (c->into_left == 0 && !more) {
-            break; /* that was all */
+            break; /* the socket is empty */
         }
     }
     return count;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machines that vanish without a word: docs/decisions/0015. A process that ends is noticed by
- * itself; a rank that computes and reads nothing is alive, for its kernel answers. So it is
- * the kernel's answers that are looked at:
+ * Detects machines that vanish: docs/decisions/0015. The end of a process closes its
+ * sockets. A rank that computes and does not read is alive, and its kernel answers; so
+ * the kernel's answers are checked:
  *
- *   nothing under way    keepalive, by the kernel
- *   data not confirmed   a living kernel confirms what it gets, read or not
- *   no room at the peer  the kernel asks ever more seldom; we ask by a second connection
+ *   no data in flight      keepalive, by the kernel
+ *   data not acknowledged  a living kernel acknowledges data, read or not
+ *   zero window            the kernel probes ever more seldom; a second connection
+ *   probes
  *
- * TCP_USER_TIMEOUT would do for the first two, but ends the third as well.
+ * TCP_USER_TIMEOUT would do for the first two, but would end the third as well.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,10 +23,10 @@
 #include "transport/tcp/tcp_int.h"
 
 enum {
-    LOOKS = 4, /* in the time after which a rank is lost */
-    SPARE = 2, /* questions of keepalive that may get lost */
-    RETRANSMITTED = 2, /* times, before silence means something */
-    TCP_IS_UP = 1, /* states of the kernel's, in tcpi_state */
+    LOOKS = 4, /* checks within the time after which a rank is lost */
+    SPARE = 2, /* keepalive probes that may get lost */
+    RETRANSMITTED = 2, /* times, before silence means a loss */
+    TCP_IS_UP = 1, /* the kernel's states in tcpi_state */
     TCP_IS_ASKING = 2,
 };
 
@@ -41,7 +42,7 @@ is_loopback(const union tp_tcp_sockaddr *a)
            memcmp(&a->in6.sin6_addr, mapped, sizeof(mapped)) == 0;
 }
 
-/* The kernel asks an idle peer every second; questions get lost, and answers. */
+/* The kernel probes an idle peer every second. Probes and answers may get lost. */
 static void
 keep_alive(int fd, tp_ns lost_after)
 {
@@ -60,7 +61,8 @@ tp_tcp_net_watch_begin(struct tcp_conn *c)
     c->probe_fd = -1;
     c->remote = !is_loopback(&c->address);
     c->net->remotes += c->remote;
-    if (c->remote) { /* within a machine the kernel tells, and may be late to answer */
+    if (c->remote) {
+        /* within a machine the kernel reports the end, and may be late to answer */
         keep_alive(c->fd, c->net->params.lost_after);
     } else {
         tp_tcp_unpace(c->fd);
@@ -94,7 +96,7 @@ get_info(int fd, struct tcp_info *info)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, info, &len) == 0;
 }
 
-/* To where the first one leads: accepted or refused, the answer is a sign of life. */
+/* Connects to the peer's port: accepted or refused, the answer is a sign of life. */
 static void
 begin_probe(struct tcp_conn *c, tp_ns now)
 {
@@ -102,7 +104,7 @@ begin_probe(struct tcp_conn *c, tp_ns now)
     int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
-        return; /* another time */
+        return; /* retried later */
     }
     tp_descriptor_own(fd);
     keep_alive(fd, c->net->params.lost_after);
@@ -115,7 +117,7 @@ begin_probe(struct tcp_conn *c, tp_ns now)
     }
 }
 
-/* @return false: nobody answers there any more */
+/* @return false: the machine does not answer */
 static bool
 look_at_probe(struct tcp_conn *c, tp_ns now)
 {
@@ -131,11 +133,11 @@ look_at_probe(struct tcp_conn *c, tp_ns now)
         return tp_clock_between(c->probe_since, now) < time;
     }
     (void)getsockopt(c->probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    end_probe(c); /* the next look asks again */
+    end_probe(c); /* the next check connects again */
     return error != ETIMEDOUT && error != EHOSTUNREACH && error != ENETUNREACH;
 }
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
 static bool
 is_silent(const struct tcp_conn *c, const struct tcp_info *info)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transport tcp: the connection. Descriptors are non-blocking and close on exec. A peer
- * that vanished without a word is noticed after DEAD_AFTER_S.
+ * Transport tcp for streams: the connection. Descriptors are non-blocking and
+ * close-on-exec. A peer that vanishes is detected after DEAD_AFTER_S.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,18 +19,18 @@
 #include "transport/tcp/tcp_int.h"
 
 enum {
-    IDLE_S = 10, /* nothing heard: begin to probe */
-    PROBE_S = 5, /* from probe to probe */
-    PROBES = 3, /* unanswered ones until the peer counts as dead */
-    DEAD_AFTER_S = 25, /* the same limit for what was sent and not acknowledged */
+    IDLE_S = 10, /* idle time before keepalive probes */
+    PROBE_S = 5, /* between probes */
+    PROBES = 3, /* unanswered ones until the peer is declared dead */
+    DEAD_AFTER_S = 25, /* the same limit for unacknowledged data */
 };
 
 struct sock {
     struct tp_conn base;
     int fd; /* -1 once closed */
-    _Atomic bool down; /* shut down from this side */
-    bool accepts_fds; /* the receiving thread's, like the next */
-    int taken; /* descriptor that came and nobody took, or -1 */
+    _Atomic bool down; /* shut down by this side */
+    bool accepts_fds; /* used by the receiving thread, like the next */
+    int taken; /* descriptor that was received and not taken yet, or -1 */
 };
 
 /* Room for the one descriptor that may come with a message. */
@@ -130,7 +130,7 @@ keep_fd(struct sock *s, struct msghdr *msg)
     memcpy(&s->taken, CMSG_DATA(head), sizeof(s->taken));
 }
 
-/* A descriptor beyond the one there is room for is closed by the system. */
+/* The kernel closes descriptors beyond the one there is room for. */
 static ssize_t
 recv_with_fd(struct sock *s, void *buf, size_t cap)
 {
@@ -184,7 +184,7 @@ sock_wait(struct tp_conn *c, unsigned events, uint64_t deadline_ns)
             return TELPHER_OK;
         }
         if (n < 0 && errno != EINTR) {
-            return TELPHER_OK; /* the next send or receive says what is wrong */
+            return TELPHER_OK; /* the next send or receive reports the error */
         }
         if (n == 0 && tp_clock_passed(deadline_ns)) {
             return TELPHER_ERR_TIMEOUT;
@@ -204,10 +204,10 @@ sock_shutdown(struct tp_conn *c)
     struct sock *s = sock_of(c);
 
     atomic_store_explicit(&s->down, true, memory_order_relaxed);
-    (void)shutdown(s->fd, SHUT_RDWR); /* fails if the peer was first: as well */
+    (void)shutdown(s->fd, SHUT_RDWR); /* may fail if the peer was first */
 }
 
-/* Only closes: another process may have got a copy of the descriptor. */
+/* Only closes: another process may have a copy of the descriptor. */
 static void
 sock_close(struct tp_conn *c)
 {
@@ -267,7 +267,7 @@ static const struct tp_conn_ops sock_ops = {
 static void
 set_option(int fd, int level, int name, int value)
 {
-    /* Each only makes things better; on a Unix socket most do not exist. */
+    /* Each option is optional; on a Unix socket most do not exist. */
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -288,7 +288,7 @@ tp_tcp_unpace(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
 }
 
-/* True if the peer has our own address. */
+/* True if the peer has this machine's own address. */
 static bool
 is_within_machine(int fd)
 {

@@ -13,7 +13,7 @@
 /** The table of this transport, for src/builtin.c. */
 extern const struct tp_transport tp_tcp_transport;
 
-/** An address taken apart; nothing has been looked up. */
+/** A parsed address; names are not resolved. */
 struct tp_tcp_address {
     bool is_unix;
     char path[108]; /**< of the Unix socket, as long as the system takes */
@@ -22,8 +22,8 @@ struct tp_tcp_address {
 };
 
 /**
- * Takes "host", "host:port", "[v6]:port", "unix:/path" or "/path" apart.
- * @return OK, INVALID (@p err says what is wrong with it; may be NULL).
+ * Parses "host", "host:port", "[v6]:port", "unix:/path" or "/path".
+ * @return OK, INVALID (@p err says why; may be NULL).
  */
 telpher_status tp_tcp_parse_address(const char *text,
                                     struct tp_tcp_address *ret_address,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of transport tcp offer each other. */
+/* Shared by the files of transport tcp. */
 #ifndef TELPHER_TRANSPORT_TCP_INT_H
 #define TELPHER_TRANSPORT_TCP_INT_H
 
@@ -16,10 +16,10 @@ telpher_status tp_tcp_adopt(int fd, struct tp_conn **ret_conn);
 /** Fills @p ret_sun; the path of @p address is known to fit. */
 void tp_tcp_unix_address(const struct tp_tcp_address *address,
                          struct sockaddr_un *ret_sun);
-/** No delays, and a peer that vanished is noticed; also for a listening descriptor. */
+/** Sets no-delay and keepalive; also for a listening descriptor. */
 void tp_tcp_set_options(int fd);
 /**
- * For a connection within the machine, where no way can be crowded: congestion control
+ * For a connection within the machine, which needs no congestion control: selects one
  * that does not pace (BBR does, which costs a third of the bandwidth there).
  */
 void tp_tcp_unpace(int fd);
