@@ -36,8 +36,9 @@ TELPHER_CALL telpher_status telpher_channel_open(telpher_context *ctx, uint32_t 
                                                  uint32_t id,
                                                  telpher_channel **ret_channel);
 
-/** Closes this end. Its requests that are not complete are, with TELPHER_ERR_CANCELED, at
- *  the next progress; data that nobody received is gone. NULL is fine. Since: 0.1. */
+/** Closes this end. Its incomplete requests complete with TELPHER_ERR_CANCELED at the
+ *  next progress; data that was not received is discarded. NULL is allowed. Since:
+ *  0.1. */
 TELPHER_CALL void telpher_channel_close(telpher_channel *channel);
 
 /**

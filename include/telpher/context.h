@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of ranks: processes that find each other at start and then send, put and notify.
- * Every call that needs another rank is non-blocking unless its name says wait, and every
- * wait has a time limit.
+ * A job of ranks: processes that find each other at start and then send, put and
+ * notify. A call that needs another rank is non-blocking unless its name contains wait,
+ * and every wait has a time limit.
  *
  * Threads: a context belongs to one thread at a time. Callbacks are called from
- * telpher_progress() and from the waiting calls, never from another thread; they may start
- * more, but not wait.
+ * telpher_progress() and from the waiting calls, never from another thread. A callback
+ * may start operations, but must not wait.
  */
 #ifndef TELPHER_CONTEXT_H
 #define TELPHER_CONTEXT_H
@@ -23,42 +23,44 @@
 extern "C" {
 #endif
 
-/** A time limit that never passes. [ns] */
+/** An infinite time limit. [ns] */
 #define TELPHER_FOREVER UINT64_MAX
-/** Stands for every rank where a call says so. */
+/** Means all ranks, or any rank, in calls that say so. */
 #define TELPHER_ANY_RANK UINT32_MAX
 
 /**
- * How ranks find each other where no launcher does it: rank, size and one collective call.
- * interop/mpi.h fills it from a communicator.
+ * The caller's own bootstrap, for systems without a supported launcher: rank, size and
+ * one collective call. interop/mpi.h fills it from a communicator.
  */
 typedef struct telpher_bootstrap {
     uint32_t struct_size;
     uint32_t rank;
     uint32_t size;
     /**
-     * Gives every rank what every rank gave, in the order of ranks. Collective, blocking,
-     * used only while the context is made.
+     * Gathers @p mine of all ranks into @p all, in the order of ranks. Collective,
+     * blocking, used only while the context is created.
      * @param mine  @p len bytes, the same @p len in all ranks.
      * @param all   size * @p len bytes.
-     * @return TELPHER_OK, or what telpher_context_create() shall return.
+     * @return TELPHER_OK, or the status that telpher_context_create() shall return.
      */
     telpher_status (*allgather)(void *user, const void *mine, size_t len, void *all);
     void *user;
-    /** Messages by which the same ranks reach each other, for transport `mpi`; read while
-     *  the context is made, retained by it then. NULL = none. */
+    /** Two-sided messages between the same ranks, for transport `mpi`. Read while the
+     *  context is created, and then retained by it. NULL = none. */
     const telpher_two_sided *two_sided;
 } telpher_bootstrap;
 
-/** Zero means default in every field behind the first. */
+/** Zero means default in every field after the first. */
 typedef struct telpher_context_params {
     uint32_t struct_size; /**< sizeof: TELPHER_CONTEXT_PARAMS_INIT sets it */
     uint32_t reserved;
     const telpher_bootstrap
-        *bootstrap; /**< NULL: the launcher's, else a job of one rank */
-    uint64_t timeout_ns; /**< to find all others; 0 = TELPHER_START_TIMEOUT, 60 s */
+        *bootstrap; /**< NULL: the launcher's, otherwise a job of one rank */
+    /** to find all other ranks; 0 = TELPHER_START_TIMEOUT, 60 s */
+    uint64_t timeout_ns;
     const char
-        *transports; /**< "shm,tcp": which, in this order; NULL = TELPHER_TRANSPORTS */
+        /** "shm,tcp": transports to use, in this order; NULL = TELPHER_TRANSPORTS */
+        *transports;
 } telpher_context_params;
 
 #define TELPHER_CONTEXT_PARAMS_INIT                                                    \
@@ -69,30 +71,33 @@ typedef struct telpher_context_params {
 /**
  * Joins the job. Collective: all its ranks call it.
  *
- * Who the ranks are comes from, in this order: @p params->bootstrap; the variables that
- * `telpher launch` sets (TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT); PMIx of `mpirun`,
- * `prterun` or `srun`; PMI-1 of MPICH's `mpiexec` (PMI_FD). With none of them the process is
- * rank 0 of 1. It is also, if TELPHER_SIZE is 1, whatever the launcher. Where a launcher has
- * started several processes that cannot be joined the call fails.
+ * The ranks come from the first of these that is present: @p params->bootstrap; the
+ * variables that `telpher launch` sets (TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT); PMIx
+ * of `mpirun`, `prterun` or `srun`; PMI-1 of MPICH's `mpiexec` (PMI_FD). Without any of
+ * them the process is rank 0 of 1. If TELPHER_SIZE is 1 the process is rank 0 of 1
+ * under any launcher. If a launcher started several processes that cannot be joined,
+ * the call fails.
  *
  * @param params   NULL = defaults; read before return, never kept.
- * @param ret_ctx  gives the context; end it with telpher_context_destroy().
+ * @param ret_ctx  receives the context; destroy it with telpher_context_destroy().
  * @param err      says what was wrong and what to do; may be NULL.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_INVALID      a variable or a parameter has no meaning
- *         TELPHER_ERR_TIMEOUT      some rank never arrived; @p err names it
- *         TELPHER_ERR_UNREACHABLE  no transport joins this rank and another
+ *         TELPHER_ERR_INVALID      a variable or a parameter is invalid
+ *         TELPHER_ERR_TIMEOUT      a rank did not connect in time; @p err names it
+ *         TELPHER_ERR_UNREACHABLE  no transport connects this rank and another
  *         TELPHER_ERR_PEER_LOST    a rank died meanwhile
  *         TELPHER_ERR_UNSUPPORTED  the launcher started several processes and serves
  *                                  neither PMIx nor PMI-1
- *         TELPHER_ERR_BUSY         the launcher's connection is used by this process's MPI:
+ *         TELPHER_ERR_BUSY         this process's MPI uses the launcher's connection:
  *                                  interop/mpi.h makes contexts from communicators
- *         TELPHER_ERR_AUTH, TELPHER_ERR_PROTO   strangers answered in the job's place
+ *         TELPHER_ERR_AUTH, TELPHER_ERR_PROTO   the address belongs to another program
+ *         or job
  *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_IO
  *
  * A child of fork() has no context: it must neither use nor destroy its parent's, whose
- * connections over tcp are closed in it. So a program that becomes a daemon does that before.
+ * tcp connections are closed in it. A program that becomes a daemon does so before this
+ * call.
  *
  * Threads: any. Since: 0.1.
  */
@@ -101,64 +106,68 @@ TELPHER_CALL telpher_status telpher_context_create(const telpher_context_params 
                                                    telpher_error *err);
 
 /**
- * Not 0 if a launcher started this process as a rank of a job, also one that
- * telpher_context_create() cannot join. Threads: any. Since: 0.1.
+ * Not 0 if a launcher started this process as a rank of a job, even if
+ * telpher_context_create() cannot join it. Threads: any. Since: 0.1.
  */
 TELPHER_CALL int telpher_is_launched(void);
 
 /**
  * Text of the last call that failed: what failed, on what, why, and what to do.
  *
- * With a context: of the last call on it, or on a channel, window, request or memory of it,
- * that returned an error; calls that succeed leave the text alone. TELPHER_ERR_AGAIN is no
- * failure. A request that ended with an error sets it when telpher_request_test() or
- * telpher_request_wait() returns that error.
+ * With a context: of the last call on it, or on a channel, window, request or memory of
+ * it, that returned an error. Successful calls leave the text unchanged.
+ * TELPHER_ERR_AGAIN is no failure. A request that completed with an error sets the text
+ * when telpher_request_test() or telpher_request_wait() returns that error.
  * With NULL: of the last call of this thread that failed without a context, such as
  * telpher_context_create() and telpher_server_connect().
  *
- * @return the text, "" if nothing has failed; never NULL. Valid until the next call that fails,
+ * @return the text, "" if nothing has failed; never NULL. Valid until the next call
+ *         that fails,
  *         and no longer than @p ctx.
  *
- * Threads: the context's; with NULL any. Cost: none in calls that succeed. Since: 0.1.
+ * Threads: the context's; with NULL any. Cost: none in successful calls. Since: 0.1.
  */
 TELPHER_CALL const char *telpher_last_error(const telpher_context *ctx);
 
 /**
- * Leaves the job. Not collective: others that still need this rank get
- * TELPHER_ERR_PEER_LOST. What was sent, as far as its requests are complete, arrives also at
- * ranks that do not look for a while: until they, or their kernels, have taken it this call
- * waits, at most TELPHER_LEAVE_TIMEOUT (60 s; then a line is logged), and no longer for ranks
- * that die. Requests that are not complete end without a call. NULL is fine.
+ * Leaves the job. Not collective: ranks that still need this one get
+ * TELPHER_ERR_PEER_LOST.
  *
- * Only @p ctx is progressed meanwhile: where one thread has contexts of several ranks, it ends
- * those first that have not taken what was sent to them, or progresses them until they have.
- * Since: 0.1.
+ * Data of complete requests still arrives, also at ranks that make no progress for a
+ * while: the call waits until these ranks or their kernels have received it, at most
+ * TELPHER_LEAVE_TIMEOUT (60 s; then it logs a line). It does not wait for ranks that
+ * die. Requests that are not complete end without a callback. NULL is allowed.
+ *
+ * Only @p ctx is progressed meanwhile. A thread with contexts of several ranks destroys
+ * a receiver's context first, or progresses it until the data was received. Since: 0.1.
  */
 TELPHER_CALL void telpher_context_destroy(telpher_context *ctx);
 
 /**
- * Has @p fn called when the context ends and nothing comes any more, the last one asked for
- * first: for libraries that keep something for a context of somebody else's.
- * @return TELPHER_OK, TELPHER_ERR_LIMIT (8 at most). Since: 0.1.
+ * Registers @p fn to be called when the context is destroyed and no more callbacks
+ * come, in reverse order of registration: for libraries that keep state for a context
+ * they do not own.
+ * @return TELPHER_OK, TELPHER_ERR_LIMIT (at most 8). Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_context_at_end(telpher_context *ctx,
                                                    void (*fn)(void *user), void *user);
 
 /** Number of this process in the job, 0 .. size - 1. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_rank(const telpher_context *ctx);
-/** How many processes the job has. Since: 0.1. */
+/** Number of processes in the job. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_size(const telpher_context *ctx);
 /** Number of this process among those of the job on this machine. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_local_rank(const telpher_context *ctx);
-/** How many processes of the job this machine has. Since: 0.1. */
+/** Number of processes of the job on this machine. Since: 0.1. */
 TELPHER_CALL uint32_t telpher_context_local_size(const telpher_context *ctx);
 
-/** Name of the transport that reaches @p rank, "" if there is no such rank. Since: 0.1. */
+/** Name of the transport that reaches @p rank, "" if there is no such rank. Since:
+ *  0.1. */
 TELPHER_CALL const char *telpher_context_transport(const telpher_context *ctx,
                                                    uint32_t rank);
 
 /**
- * Whether @p rank is there as far as is known.
+ * Returns whether @p rank is known to be lost.
  * @return TELPHER_OK, TELPHER_ERR_PEER_LOST, TELPHER_ERR_RANGE (no such rank)
  * Since: 0.1.
  */
@@ -166,21 +175,21 @@ TELPHER_CALL telpher_status telpher_peer_status(const telpher_context *ctx,
                                                 uint32_t rank);
 
 /**
- * Ends all that goes between this process and @p rank, as if that one had died: for a
- * process that still is there, and does not answer. What is under way with it completes with
- * TELPHER_ERR_PEER_LOST in the calls to telpher_progress() that follow, and memory that was
- * lent for it is free then. The other side sees this process as lost; if neither has turned to
- * the other before, when it sends something.
+ * Declares @p rank dead, for a process that runs but does not answer. Operations with
+ * it complete with TELPHER_ERR_PEER_LOST in the following calls of telpher_progress(),
+ * and their memory, also exported memory, may then be reused. The other rank sees this
+ * process as lost; if the two were not connected yet, it does so at its first send.
  *
- * @return TELPHER_OK, also if there was nothing to end; TELPHER_ERR_RANGE (no such rank, or
+ * @return TELPHER_OK, also if there was no operation; TELPHER_ERR_RANGE (no such rank,
+ *         or
  *         this one); TELPHER_ERR_NO_MEMORY: nothing has changed
  * Threads: the context's. Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_peer_give_up(telpher_context *ctx, uint32_t rank);
 
 /**
- * Moves everything on: sends, receives, copies, callbacks. Never blocks.
- * @return how many things happened, 0 if none. Since: 0.1.
+ * Progresses all operations: sends, receives, copies, callbacks. Never blocks.
+ * @return number of events handled, 0 if none. Since: 0.1.
  */
 TELPHER_CALL unsigned telpher_progress(telpher_context *ctx);
 
