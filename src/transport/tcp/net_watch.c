@@ -6,8 +6,7 @@
  *
  *   no data in flight      keepalive, by the kernel
  *   data not acknowledged  a living kernel acknowledges data, read or not
- *   zero window            the kernel probes ever more seldom; a second connection
- *   probes
+ *   zero window            the kernel probes ever less; a second connection probes
  *
  * TCP_USER_TIMEOUT would do for the first two, but would end the third as well.
  */
