@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of every kind: the host's, OpenCL's, CUDA's, and simulated memory that no
- * processor can touch. Whatever it is, a pointer into it is what transfers take; pointer
- * arithmetic works. Memory from malloc() or cudaMalloc() needs no call of this header.
- * interop/opencl.h brings OpenCL buffers in, docs/memory.md tells the whole story.
+ * Memory of every kind: host, OpenCL, CUDA, and simulated memory that the CPU cannot access.
+ * Transfers take a pointer into any of them; pointer arithmetic works. Memory from malloc() or
+ * cudaMalloc() needs no call of this header. interop/opencl.h adds OpenCL buffers; see
+ * docs/memory.md.
  *
  * Threads: as the context.
  */
@@ -22,12 +22,12 @@ extern "C" {
 
 /** Kinds of memory. The numbers never change. */
 enum telpher_mem_kind {
-    TELPHER_MEM_HOST = 0, /**< what the processor reads and writes */
+    TELPHER_MEM_HOST = 0, /**< memory that the CPU can read and write */
     TELPHER_MEM_OPENCL = 1,
     TELPHER_MEM_CUDA = 2,
-    TELPHER_MEM_SIM = 3 /**< for tests: out of reach, as slow as TELPHER_SIM says */
+    TELPHER_MEM_SIM = 3 /**< for tests: no CPU access, as slow as TELPHER_SIM says */
 };
-/** How many kinds there are. */
+/** Number of kinds. */
 #define TELPHER_MEM_KINDS 4
 
 /**
@@ -49,23 +49,23 @@ TELPHER_CALL telpher_status telpher_mem_alloc(telpher_context *ctx, uint32_t kin
                                               size_t bytes, void **ret_ptr);
 
 /**
- * Ends memory of telpher_mem_alloc(). No transfer of it may be under way.
+ * Frees memory of telpher_mem_alloc(). No transfer of it may be in progress.
  * @return TELPHER_OK (also for NULL), TELPHER_ERR_NOT_FOUND (@p ptr begins no such memory).
  * Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_mem_free(telpher_context *ctx, void *ptr);
 
 /**
- * Tells of memory that was made elsewhere. Needed for OpenCL's shared virtual memory
- * only. For other memory it makes finding fast, and checks that no transfer leaves it.
+ * Registers memory that was allocated elsewhere. Only OpenCL's shared virtual memory needs it.
+ * For other memory it makes lookups fast, and checks that no transfer exceeds the memory.
  *
- * @param kind   enum telpher_mem_kind that it is.
+ * @param kind   enum telpher_mem_kind of the memory.
  * @param ptr    its first byte; borrowed until telpher_mem_unregister().
  * @param bytes  [bytes] > 0.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_EXISTS       it overlaps memory that is known already
- *         TELPHER_ERR_UNSUPPORTED  there is no such memory here
+ *         TELPHER_ERR_EXISTS       it overlaps known memory
+ *         TELPHER_ERR_UNSUPPORTED  this machine has no such memory
  *         TELPHER_ERR_INVALID, TELPHER_ERR_NO_MEMORY, TELPHER_ERR_DEVICE
  * Since: 0.1.
  */
@@ -73,14 +73,14 @@ TELPHER_CALL telpher_status telpher_mem_register(telpher_context *ctx, uint32_t 
                                                  void *ptr, size_t bytes);
 
 /**
- * Ends what telpher_mem_register() or telpher_opencl_register() began. No transfer of it may
- * be under way. @return as telpher_mem_free(). Since: 0.1.
+ * Undoes telpher_mem_register() or telpher_opencl_register(). No transfer of the memory may be
+ * in progress. @return as telpher_mem_free(). Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_mem_unregister(telpher_context *ctx, void *ptr);
 
 /**
- * Copies between memories of any kinds, and progresses until that is done. The ranges must
- * not overlap.
+ * Copies between memories of any kinds, and progresses until the copy is complete. The ranges
+ * must not overlap.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_RANGE   a range ends outside its memory; nothing was copied
@@ -91,42 +91,42 @@ TELPHER_CALL telpher_status telpher_mem_copy(telpher_context *ctx, void *dst,
                                              const void *src, size_t len);
 
 /**
- * While @p keep is not 0, memory of other processes that was opened stays open, also when they
- * are lost. For programs whose kernels wait for what this thread does: drivers that close
- * memory may wait for all kernels. With @p keep 0 all is closed that no transfer uses, so that
- * the program itself may open it.
+ * While @p keep is not 0, imported memory of other processes stays open, also after they are
+ * lost. For programs whose kernels wait for this thread: drivers that close memory may wait for
+ * all kernels. With @p keep 0, all imports that no transfer uses are closed, so that the program
+ * itself may open the memory.
  * Threads: the context's; not from a callback. Since: 0.1.
  */
 TELPHER_CALL void telpher_mem_keep_open(telpher_context *ctx, int keep);
 
-/** What is known of an address. */
+/** Result of a query for an address. */
 typedef struct telpher_mem_info {
     uint32_t struct_size; /**< sizeof: set before the call */
     uint32_t kind; /**< enum telpher_mem_kind */
     void *
-        base; /**< first byte of the memory; the address itself if it is plain host memory */
-    uint64_t bytes; /**< its size; 0 = not known, plain host memory */
+        base; /**< first byte of the memory; for plain host memory the address itself */
+    uint64_t bytes; /**< [bytes]; 0 = not known, plain host memory */
 } telpher_mem_info;
 
 /**
- * Tells what memory @p ptr lies in. An address that nobody knows is the host's.
+ * Queries the memory that @p ptr lies in. An unknown address is host memory.
  * @return TELPHER_OK, TELPHER_ERR_INVALID (struct_size). Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_mem_query(telpher_context *ctx, const void *ptr,
                                               telpher_mem_info *ret_info);
 
-/** Counters since the context was made. */
+/** Counters since the context was created. */
 typedef struct telpher_mem_stats {
     uint32_t struct_size; /**< sizeof: set before the call */
     uint32_t reserved;
-    uint64_t lookups; /**< addresses that were asked for */
-    uint64_t hits; /**< found in the address cache, or plain without looking */
-    uint64_t misses; /**< a domain or the list of registered memory was asked */
+    uint64_t lookups; /**< addresses looked up */
+    uint64_t hits; /**< found in the address cache, or plain memory without a lookup */
+    uint64_t misses; /**< a domain or the list of registered memory was queried */
     uint64_t copies; /**< started between device and host, or inside a device */
     uint64_t copied_bytes;
-    uint64_t chunks_refused; /**< times that all staging chunks were out */
+    uint64_t chunks_refused; /**< times that all staging chunks were in use */
     uint64_t
-        chunks_lent; /**< times that a chunk was offered to another rank's device */
+        chunks_lent; /**< times that a chunk was exported to another rank's device */
 } telpher_mem_stats;
 
 /** @return TELPHER_OK, TELPHER_ERR_INVALID (struct_size). Since: 0.1. */
