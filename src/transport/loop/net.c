@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transport loop: a ring of messages from a rank to itself. What is sent in a callback
- * arrives with the next progress, as with any other transport. Rendezvous data is copied
- * from where it is.
+ * Transport loop: a ring of messages from a rank to itself. A message sent in a
+ * callback arrives with the next progress, as with any other transport. Rendezvous data
+ * is copied from its source.
  */
 #include "transport/loop/net.h"
 
@@ -118,7 +118,7 @@ loop_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
 {
     (void)peer;
     (void)data;
-    (void)data_len; /* 0: first_max is */
+    (void)data_len; /* is 0, because first_max is */
     return put(loop_net(net), true, frame, len, NULL, 0);
 }
 
@@ -166,7 +166,8 @@ loop_progress(struct tp_net *net)
         return 1;
     }
     for (; n->seen != end && !n->given_up; count++) {
-        deliver(n, &n->slots[n->seen % SLOTS]); /* free only afterwards */
+        /* the slot is free only after the event */
+        deliver(n, &n->slots[n->seen % SLOTS]);
         n->seen++;
     }
     return count;
@@ -193,7 +194,7 @@ static int
 loop_fd(struct tp_net *net)
 {
     (void)net;
-    return -1; /* nothing comes while its one rank sleeps */
+    return -1; /* no message can arrive while its one rank sleeps */
 }
 
 static void

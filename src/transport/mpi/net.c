@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transport mpi: the table, progress, losing, leaving. It cannot see that a peer died: MPI
- * then ends the whole job, or is at a loss itself.
+ * Transport mpi: the table of operations, progress, loss, leave. It cannot detect the
+ * death of a peer: MPI then ends the whole job, or its behaviour is undefined.
  */
 #include "transport/mpi/net.h"
 
@@ -14,7 +14,7 @@
 
 #define LEAVE_TIME TP_CLOCK_S
 
-/** How a rank is reached: by its number, in the same job. */
+/** The address of a rank: its number in the same job. */
 struct mpi_card {
     uint64_t magic, job;
     uint32_t rank, unused;
@@ -46,7 +46,8 @@ tp_mpi_end(struct mpi_link *link, telpher_status why)
         link->ending = true;
         link->why = why;
         link->net->ending++;
-        link->net->unclean |= why != TELPHER_OK; /* what it sent last may yet come */
+        /* its last messages may still arrive */
+        link->net->unclean |= why != TELPHER_OK;
     }
 }
 
@@ -81,7 +82,7 @@ finish(struct mpi_link *link)
 
     if (link->why == TELPHER_OK || link->why == TELPHER_ERR_PROTO) {
         (void)tp_mpi_post(link, &bye, NULL, NULL, 0,
-                          true); /* who left waits for ours */
+                          true); /* a peer that has left waits for our goodbye */
     }
     link->gone = true;
     tp_mpi_stop_going(link);
@@ -108,9 +109,9 @@ bury(struct mpi_net *n)
     return count;
 }
 
-/* ---- making, leaving ---- */
+/* ---- create, leave ---- */
 
-/* The other library may yet read them, when somebody receives after all: they are left. */
+/* MPI may still read these buffers if a receive is posted later: they are not freed. */
 static void
 forget_sending(struct mpi_net *n)
 {
@@ -190,7 +191,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
     return TELPHER_OK;
 }
 
-/* True if everybody that we know has said goodbye, too. */
+/* True if all connected peers have said goodbye, too. */
 static bool
 all_left(const struct mpi_net *n)
 {
@@ -202,8 +203,11 @@ all_left(const struct mpi_net *n)
     return true;
 }
 
-/* What is still in the other library when its communicator ends would come to whoever has
- * the same number next: so goodbyes are waited for, and without them it does not end. */
+/*
+ * A message left in MPI when its communicator is freed could be received on a later
+ * communicator with the same id. So this rank waits for all goodbyes, and does not free
+ * the communicator without them.
+ */
 static void
 net_destroy(struct tp_net *net)
 {
@@ -324,7 +328,7 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
 
 const struct tp_net_ops tp_mpi_net = {
     .name = "mpi",
-    .only_if_named = true, /* where sockets reach the others, they do it better */
+    .only_if_named = true, /* sockets are better if they reach the other ranks */
     .blind = true,
     .create = net_create,
     .card = net_card,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between ranks by somebody else's two-sided ones: MPI's. */
+/* Transport mpi: messages between ranks by two-sided messages of MPI. */
 #ifndef TELPHER_TRANSPORT_MPI_NET_H
 #define TELPHER_TRANSPORT_MPI_NET_H
 

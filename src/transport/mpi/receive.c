@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and data in: checked, passed on. */
+/* Receives messages and data: checks them and passes them on. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -51,7 +51,7 @@ tp_mpi_receives_close(struct mpi_net *n)
             n->unclean = true;
         }
     }
-    if (free_now) { /* else the other library may yet write there: leave it */
+    if (free_now) { /* otherwise MPI may still write there: not freed */
         tp_free(n->receives);
     }
 }
@@ -128,7 +128,7 @@ take_messages(struct mpi_net *n)
         }
         if (status == TELPHER_OK) {
             take(n, from, r->bytes, TP_MIN(len, sizeof(r->bytes)));
-        } else if (status != TELPHER_ERR_TRUNCATED) { /* that is a stranger's */
+        } else if (status != TELPHER_ERR_TRUNCATED) { /* from another job */
             tp_mpi_end_all(n, status);
         }
         n->next = (n->next + 1) % MPI_RECEIVES;
@@ -195,7 +195,7 @@ tp_mpi_progress_in(struct mpi_net *n)
 {
     unsigned count = take_messages(n);
 
-    /* callbacks put more behind the last, and take none away */
+    /* callbacks append entries and remove none */
     tp_list_for_each_safe(at, &n->coming)
     {
         count += data_has_come(tp_list_entry(at, struct mpi_data, link));
@@ -203,7 +203,7 @@ tp_mpi_progress_in(struct mpi_net *n)
     return count;
 }
 
-/* ---- losing ---- */
+/* ---- loss ---- */
 
 void
 tp_mpi_stop_coming(struct mpi_link *peer)
@@ -217,7 +217,7 @@ tp_mpi_stop_coming(struct mpi_link *peer)
         if (d->peer == peer) {
             tp_list_remove(&d->link);
             (void)tp_mpi_cancel(n, &d->op);
-            n->unclean = true; /* its data may yet come */
+            n->unclean = true; /* its data may still arrive */
             tp_free(d);
         }
     }

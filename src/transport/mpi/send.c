@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and data out. */
+/* Sends messages and data. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -46,7 +46,7 @@ write_message(const struct mpi_net *n, uint8_t *dst, const struct mpi_prefix *pr
     return sizeof(own) + own.header_len + len;
 }
 
-/* @return true if it has left, or cannot */
+/* @return true if it is sent, or cannot be */
 static bool
 has_left(struct mpi_slot *slot)
 {
@@ -87,7 +87,8 @@ tp_mpi_post(struct mpi_link *link, const struct mpi_prefix *prefix, const void *
     status =
         n->calls.send(n->calls.user, slot->bytes, bytes, link->rank, MPI_TAG_MESSAGES,
                       ++link->sent % MPI_MATCHED_EVERY == 0 &&
-                          prefix->kind != MPI_BYE, /* who left takes no more */
+                          /* a peer that has left receives nothing more */
+                          prefix->kind != MPI_BYE,
                       &slot->op);
     if (status != TELPHER_OK) {
         give_slot(slot);
@@ -95,7 +96,7 @@ tp_mpi_post(struct mpi_link *link, const struct mpi_prefix *prefix, const void *
         return TELPHER_ERR_PEER_LOST;
     }
     tp_list_push_back(&n->sending, &slot->link);
-    (void)has_left(slot); /* most have */
+    (void)has_left(slot); /* most sends complete at once */
     return TELPHER_OK;
 }
 
@@ -124,7 +125,7 @@ tp_mpi_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
     telpher_status status;
 
     (void)data;
-    (void)data_len; /* 0: first_max is */
+    (void)data_len; /* is 0, because first_max is */
     if (link == NULL || link->ending) {
         return TELPHER_ERR_PEER_LOST;
     }
@@ -190,7 +191,7 @@ data_has_left(struct mpi_data *d)
     return true;
 }
 
-/* ---- progress, losing ---- */
+/* ---- progress, loss ---- */
 
 unsigned
 tp_mpi_progress_out(struct mpi_net *n)
@@ -201,7 +202,7 @@ tp_mpi_progress_out(struct mpi_net *n)
     {
         count += has_left(tp_list_entry(at, struct mpi_slot, link));
     }
-    /* callbacks put more behind the last, and take none away */
+    /* callbacks append entries and remove none */
     tp_list_for_each_safe(data, &n->going)
     {
         count += data_has_left(tp_list_entry(data, struct mpi_data, link));
@@ -209,8 +210,8 @@ tp_mpi_progress_out(struct mpi_net *n)
     return count;
 }
 
-/* The other library may still have the memory of what it was given, and cannot be told to
- * let go of it; but only the receiver, which is gone, would make it look. */
+/* MPI may still use the memory of a send and cannot cancel it. But only the
+ * receiver, which is gone, would make it read the memory. */
 void
 tp_mpi_stop_going(struct mpi_link *peer)
 {
