@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether anybody is left, over all processes. Each one whose ranks all wait tells process 0
- * how many messages went and came. When the sums are equal process 0 asks once more; if
- * all are still as they said, then nothing was under way in between, and nothing can ever
- * change (Mattern's two waves). The role is held.
+ * Detects a deadlock over all processes, by Mattern's two waves. A process whose ranks
+ * all wait sends process 0 its counts of sent and received messages. If the sums are
+ * equal, process 0 asks once more. If no count has changed, no message was in flight,
+ * so no wait can end. The role is held.
  */
 #include "base/alloc.h"
 #include "rma/processes/remote.h"
 
 enum { IS_QUIET = 1, HAS_WAITS = 2 }; /* flags of QUIET */
 
-/* What a process said. */
+/* Last report of a process. */
 struct tp_rma_deadlock {
-    bool valid, again; /* again: in answer to the last question */
+    bool valid, again; /* again: in answer to the second question */
     uint16_t flags;
     uint64_t went, came;
 };
@@ -69,7 +69,7 @@ tell(struct tp_rma_remote *r, const struct tp_rma_deadlock *q, uint32_t wave)
 
 /* ---- process 0 ---- */
 
-/* True if all are quiet, somebody waits, and nothing is under way. */
+/* True if all processes are quiet, a rank waits, and no message is in flight. */
 static bool
 all_are_quiet(const struct tp_rma_remote *r)
 {
@@ -128,7 +128,7 @@ take_word(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *
         .valid = true, .flags = c->flags, .went = c->off, .came = c->len};
 
     if (c->from != 0 && (c->from != r->wave || !r->asked)) {
-        return; /* of a question that is settled */
+        return; /* of a question that is answered */
     }
     if (c->from != 0 && q->valid && are_same(q, &said)) {
         q->again = true;
@@ -136,7 +136,7 @@ take_word(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *
         return;
     }
     if (c->from != 0) {
-        r->asked = false; /* something has changed: begin anew */
+        r->asked = false; /* a count has changed: start again */
     }
     *q = said;
     q->valid = (said.flags & IS_QUIET) != 0;
@@ -155,7 +155,7 @@ tp_rma_deadlock_look(struct tp_rma_remote *r)
     if (r->world->process != 0) {
         if (!r->quiet[0].valid || !are_same(&own, &r->quiet[0])) {
             tell(r, &own, 0);
-            r->quiet[0] = own; /* what was told */
+            r->quiet[0] = own; /* last report sent */
         }
         return;
     }
@@ -173,7 +173,7 @@ tp_rma_deadlock_take(struct tp_rma_remote *r, uint32_t process,
 
     if ((c->op == TP_RMA_CONTROL_QUIET) != (r->world->process == 0) ||
         (c->op == TP_RMA_CONTROL_ASK && process != 0)) {
-        return false; /* process 0 asks, and is told */
+        return false; /* process 0 asks, and gets answers */
     }
     if (c->op == TP_RMA_CONTROL_QUIET) {
         take_word(r, process, c);
@@ -181,7 +181,7 @@ tp_rma_deadlock_take(struct tp_rma_remote *r, uint32_t process,
     }
     own = look_at_own(r);
     r->quiet[0] = own;
-    r->quiet[0].valid = (own.flags & IS_QUIET) != 0; /* else it is told anew */
+    r->quiet[0].valid = (own.flags & IS_QUIET) != 0; /* otherwise it will report anew */
     tell(r, &own, c->from);
     return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launch over several processes: all come to its beginning, and to its end. Who does not
- * is waited for in bounds, and then given up.
+ * A launch over several processes: all enter it, and all leave it. Waits for a process
+ * that does neither are bounded; afterwards it is declared dead.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@
 #include "base/trace/log.h"
 #include "rma/processes/remote.h"
 
-#define NAP ((tp_ns)20000000) /* [ns] between looks for processes that are lost */
+#define NAP ((tp_ns)20000000) /* [ns] between checks for lost processes */
 #define PATIENCE                                                                       \
-    ((tp_ns)5000000000) /* [ns] at least, for processes: hosts are not in step */
+    ((tp_ns)5000000000) /* [ns] minimum wait for processes, which do not start in step */
 #define PARTING                                                                        \
-    ((tp_ns)1000000000) /* [ns] for what is under way with who is given up */
+    ((tp_ns)1000000000) /* [ns] for operations in progress with a process declared dead */
 
 /* ---- waiting for others ---- */
 
@@ -27,7 +27,7 @@ patience(uint64_t timeout_ns)
     return tp_clock_deadline(TP_MAX(timeout_ns, (uint64_t)PATIENCE));
 }
 
-/* One look at the context, and at who is not there any more. */
+/* Progresses once and checks for lost peers. */
 static void
 progress(struct tp_rma_world *w)
 {
@@ -57,9 +57,9 @@ say(telpher_error *err, telpher_status status, const char *words, ...)
     return status;
 }
 
-/* ---- the beginning ---- */
+/* ---- begin ---- */
 
-/* Says to all that this process comes to the launch, or that it does not go on. */
+/* Tells all processes that this one enters the launch, or that it cannot. */
 static void
 say_hello(struct tp_rma_world *w, const struct tp_rma_hello *hello, const void *card,
           size_t more)
@@ -68,7 +68,7 @@ say_hello(struct tp_rma_world *w, const struct tp_rma_hello *hello, const void *
     uint8_t *body = more != 0 ? tp_malloc(sizeof(*hello) + more, "hello") : NULL;
 
     w->processes[w->process].hellos[w->serial % 2] = *hello;
-    if (body == NULL) { /* without the card they reach this process in another way */
+    if (body == NULL) { /* without the address they reach this process in another way */
         tp_rma_control_broadcast(w, &c, hello, sizeof(*hello));
         return;
     }
@@ -95,12 +95,12 @@ make_hello(const struct tp_rma_world *w, const telpher_rma_job *job,
     memcpy(hello.block, p->block, sizeof(hello.block));
     snprintf(hello.kernel, sizeof(hello.kernel), "%s",
              kernel != NULL && kernel->name != NULL ? kernel->name : "no kernel");
-    tp_text_tame(hello.kernel, false); /* as others read it */
+    tp_text_tame(hello.kernel, false); /* as receivers read it */
     return hello;
 }
 
-/* NULL: it has not come. Who has come to a later launch, but not the next one, has left this
- * one out: it cannot launch any more, and says so each time. */
+/* NULL: not received yet. A process that enters a later launch but not the next one
+ * has skipped it: it can no longer launch, and reports that each time. */
 static const struct tp_rma_hello *
 hello_of(const struct tp_rma_world *w, uint32_t process)
 {
@@ -115,7 +115,7 @@ says_no(const struct tp_rma_world *w, const struct tp_rma_hello *hello)
     return (int32_t)hello->status < 0 || hello->serial != w->serial;
 }
 
-/* It has come, and there was no memory to read its hello. */
+/* It has sent its hello, which could not be read for lack of memory. */
 static bool
 is_unread(const struct tp_rma_world *w, uint32_t process)
 {
@@ -124,7 +124,7 @@ is_unread(const struct tp_rma_world *w, uint32_t process)
     return serial != 0 && (int32_t)(serial - w->serial) >= 0;
 }
 
-/* The first whose hello is missing. */
+/* The first process whose hello is missing. */
 static uint32_t
 who_is_missing(const struct tp_rma_world *w)
 {
@@ -136,8 +136,8 @@ who_is_missing(const struct tp_rma_world *w)
     return i;
 }
 
-/* Who came may have left because of one who did not: that one is named first. Whose ranks have
- * returned already is not missed. */
+/* A process may have left because another did not come: that one is reported first.
+ * A process whose ranks have returned is not missing. */
 static uint32_t
 who_is_lost(const struct tp_rma_world *w)
 {
@@ -152,7 +152,7 @@ who_is_lost(const struct tp_rma_world *w)
     return lost;
 }
 
-/* A process that has come, and does not go on. */
+/* A process that entered the launch and cannot run it. */
 static telpher_status
 say_cannot(const struct tp_rma_world *w, uint32_t process, telpher_error *err)
 {
@@ -178,7 +178,7 @@ say_lost(const struct tp_rma_world *w, uint32_t lost, const char *kernel,
                kernel);
 }
 
-/* Another process has told why it does not launch; that is in the log already. */
+/* Another process reported why it cannot launch; its text is in the log. */
 static telpher_status
 repeat_failure(const struct tp_rma_run *run, telpher_error *err)
 {
@@ -188,9 +188,11 @@ repeat_failure(const struct tp_rma_run *run, telpher_error *err)
     return status;
 }
 
-/* This process cannot go on. Others may already run: they hear that; or come later: they
- * find a hello that says so. Who was waited for in vain is given up; then there is no next
- * launch, nor without who is lost. */
+/*
+ * This process cannot run the launch. Processes that run already get the error; those
+ * that enter later find a hello with it. Processes that did not come are declared dead;
+ * then this world has no further launch, as without a lost process.
+ */
 static void
 step_back(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_status status,
           const char *words)
@@ -212,8 +214,8 @@ step_back(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_status sta
     }
 }
 
-/* It has failed here, or another process does not go on. Whose kernel has failed had found that all
- * come, and so will this one. */
+/* The launch failed here, or another process cannot run it. A kernel that failed
+ * elsewhere had seen all hellos, and this process will see them too. */
 static bool
 is_called_off(const struct tp_rma_world *w)
 {
@@ -257,10 +259,10 @@ wait_for_hellos(struct tp_rma_world *w, const telpher_rma_job *job, const char *
         }
         progress(w);
     }
-    if (is_called_off(w)) { /* it may be this one's hello that others do not get */
+    if (is_called_off(w)) { /* the peer may be waiting for this process's hello */
         return repeat_failure(w->run, err);
     }
-    lost = who_is_lost(w); /* seen together with its hello: nobody looks for it again */
+    lost = who_is_lost(w); /* found lost together with its hello: not checked again */
     return lost < w->count ? say_lost(w, lost, kernel, err) : TELPHER_OK;
 }
 
@@ -273,7 +275,7 @@ differ(const struct tp_rma_hello *a, const struct tp_rma_hello *b)
            strcmp(a->kernel, b->kernel) != 0;
 }
 
-/* All compare the same, and so find the same. */
+/* All processes compare the same hellos, and so get the same result. */
 static telpher_status
 compare_hellos(const struct tp_rma_world *w, telpher_status own, telpher_error *err)
 {
@@ -281,7 +283,7 @@ compare_hellos(const struct tp_rma_world *w, telpher_status own, telpher_error *
 
     for (uint32_t i = 0; i < w->count; i++) {
         if (says_no(w, hello_of(w, i))) {
-            return own != TELPHER_OK ? own /* it has its words */
+            return own != TELPHER_OK ? own /* its hello has the text */
                                      : say_cannot(w, i, err);
         }
     }
@@ -322,7 +324,7 @@ tp_rma_remote_address(const struct tp_rma_world *w, uint32_t process, size_t *re
     return hello_of(w, process) != NULL ? p->cards[w->serial % 2] : NULL;
 }
 
-/* Behind a launch that lost a process, of which others may not know. */
+/* After a launch that lost a process, which others may not have noticed. */
 static telpher_status
 decline(struct tp_rma_world *w, struct tp_rma_hello *hello, telpher_error *err)
 {
@@ -366,7 +368,7 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
         status = compare_hellos(w, coming->own, &words);
     }
     if (status != TELPHER_OK) {
-        /* who found all of them good runs, and waits for this one */
+        /* processes that found all hellos good run, and wait for this one */
         tp_rma_control_broadcast(w, &done, NULL, 0);
         telpher_progress(w->ctx);
         w->run = NULL;
@@ -377,9 +379,9 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
-/* Its ranks run, or something of this launch is still under way with it. */
+/* Its ranks run, or an operation of this launch with it is in progress. */
 static bool
 is_owed(const struct tp_rma_world *w, uint32_t process)
 {
@@ -400,7 +402,7 @@ all_are_done(const struct tp_rma_world *w)
     return i == w->count;
 }
 
-/* After a failure, with this process's table as it was then. */
+/* After a failure, with this process's table of that moment. */
 static void
 tell_done(struct tp_rma_run *run)
 {
@@ -413,7 +415,7 @@ tell_done(struct tp_rma_run *run)
                              table[0] != '\0' ? strlen(table) : 0);
 }
 
-/* The tables of the others come behind one's own. */
+/* Appends the tables of the other processes to this one's. */
 static void
 add_tables(struct tp_rma_run *run)
 {
@@ -442,7 +444,7 @@ add_tables(struct tp_rma_run *run)
     }
 }
 
-/* Who does not end is left behind, and reads and writes nothing here any more. */
+/* Declares dead a process that does not end; it can no longer access memory here. */
 static void
 leave_behind(struct tp_rma_remote *r)
 {
@@ -463,7 +465,7 @@ leave_behind(struct tp_rma_remote *r)
     }
 }
 
-/* After a failure in bounds. */
+/* Bounded after a failure. */
 static void
 wait_for_others(struct tp_rma_run *run)
 {
@@ -507,7 +509,8 @@ tp_rma_remote_end(struct tp_rma_run *run)
 {
     struct tp_rma_remote *r = run->remote;
 
-    if (atomic_load(&r->world->forked)) { /* others have parted from its parent */
+    if (atomic_load(&r->world->forked)) {
+        /* the parent's connections are not the child's to use */
         r->world->run = NULL;
         return;
     }
@@ -529,9 +532,10 @@ tp_rma_remote_end(struct tp_rma_run *run)
     tp_mutex_unlock(&r->role);
 }
 
-/* ---- behind the end ---- */
+/* ---- after the end ---- */
 
-/* It may have opened memory of this one: who says no, or has no GPU, does not. */
+/* True if the process may have opened memory of this one: not if it reported a
+ * failure or has no GPU. */
 static bool
 may_have_opened(const struct tp_rma_world *w, uint32_t process)
 {

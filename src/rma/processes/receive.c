@@ -67,7 +67,7 @@ take_body(struct tp_rma_world *w, telpher_msg *msg, const telpher_rma_command *c
     return msg->cookie;
 }
 
-/* Data of a put or a get goes to where it belongs. What is of another launch is dropped. */
+/* Destination of the data of a put or a get. Data of another launch is dropped. */
 static void
 on_post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
@@ -95,7 +95,7 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
     }
 }
 
-/* The command is copied: a peer on this machine may still write where it came. */
+/* Copies the command: a peer on this machine may still write in the shared memory. */
 static void
 enter_inline(struct tp_rma_world *w, const telpher_msg *msg)
 {

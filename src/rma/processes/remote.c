@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of ranks whose target lies in another process: commands for the agent. */
+/* Calls of ranks whose target is in another process: they become commands for the
+ * progress role. */
 #include <string.h>
 
 #include "base/compiler.h"
@@ -72,7 +73,8 @@ tp_rma_remote_ask(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     return status;
 }
 
-/* The launch has failed: what still comes must not be written where a lane's variables were. */
+/* The launch has failed: late answers must not be written to variables of a lane
+ * that returned. */
 static void
 forget_gets(struct tp_rma_rank *rank)
 {

@@ -10,7 +10,7 @@
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
 
-/* ---- what a command names ---- */
+/* ---- memory that a command names ---- */
 
 static struct tp_rma_rank *
 find_rank(struct tp_rma_run *run, uint32_t rank)
@@ -96,7 +96,7 @@ notify(struct tp_rma_run *run, const telpher_rma_command *c)
     return true;
 }
 
-/* True if the place a command names is memory of a GPU's. */
+/* True if the memory that a command names is a GPU's. */
 static bool
 is_far(const struct tp_rma_run *run, const telpher_rma_command *c)
 {
@@ -166,7 +166,7 @@ give(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *c)
         return false;
     }
     if (is_far(r->run, c)) {
-        tp_rma_link_drain(r->run); /* after what this process put there */
+        tp_rma_link_drain(r->run); /* after what this process has put there */
     }
     tp_rma_answer_get(r, process, c, at);
     return true;
@@ -261,7 +261,7 @@ take_card(struct tp_rma_process *p, uint32_t turn, const uint8_t *card, size_t l
     p->card_lens[turn] = p->cards[turn] != NULL ? len : 0;
 }
 
-/* Its fields are compared when this process begins the launch. */
+/* This process compares its fields when it begins the launch. */
 static void
 take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t len)
 {
@@ -278,7 +278,7 @@ take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t le
         hello.status = (uint32_t)TELPHER_ERR_VERSION;
         snprintf(hello.words, sizeof(hello.words), "it has another library");
     }
-    if ((int32_t)(hello.serial - w->serial) >= 0) { /* else that launch is over */
+    if ((int32_t)(hello.serial - w->serial) >= 0) { /* otherwise that launch is over */
         p->hellos[hello.serial % 2] = hello;
         take_card(p, hello.serial % 2, (const uint8_t *)body + head, len - head);
     }
@@ -304,7 +304,8 @@ take_failure(struct tp_rma_run *run, uint32_t process, const telpher_rma_command
     int32_t status = (int32_t)c->tag;
     char *words = take_words(body, len);
 
-    atomic_store(&run->remote->told, true); /* the sender told all processes */
+    /* the sender has sent it to all processes */
+    atomic_store(&run->remote->told, true);
     tp_rma_run_fail(run, status < 0 ? status : TELPHER_ERR_PROTO, "process %u: %s",
                     process, words != NULL ? words : telpher_status_text(status));
     tp_free(words);
@@ -330,7 +331,7 @@ take_arrival(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *
     tp_rma_spread_arrived(r, process, d->command, body, d->len);
 }
 
-/* @return false: no process that works would send it */
+/* @return false: a correct process does not send this */
 static bool
 do_control(struct tp_rma_remote *r, uint32_t process, struct tp_rma_delivery *d)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups over several processes. When all members of a process have come, it tells every
- * other process of the group, behind all that its ranks put there before, with what its
- * members bring along. Who has heard from all does what is to be done, for its own members;
- * all find the same. What gets a number (windows, groups) is told to be there in a second
- * round, so that nobody uses what another does not know yet.
+ * Groups over several processes. When all members of a process have arrived at a
+ * collective, it sends every other process of the group an arrival with its members'
+ * data, ordered after all earlier puts of its ranks. A process with all arrivals
+ * executes the collective for its own members; all get the same result. New numbers (of
+ * windows, groups) are confirmed in a second round, so that no process uses one that
+ * another does not know yet.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@
 #include "base/compiler.h"
 #include "rma/processes/spread.h"
 
-/* What two rounds of a meeting need a body for; a lane's own until the role is there. */
+/* Bodies of the two rounds of a collective; owned by a lane until the role is taken. */
 struct meeting {
     struct tp_rma_group *group;
     uint32_t generation;
@@ -107,7 +108,7 @@ tp_rma_spread_forget(struct tp_rma_remote *r)
     }
 }
 
-/* ---- telling ---- */
+/* ---- arrivals sent ---- */
 
 void
 tp_rma_spread_tell(struct tp_rma_remote *r, const struct tp_rma_group *group,
@@ -126,11 +127,11 @@ tp_rma_spread_tell(struct tp_rma_remote *r, const struct tp_rma_group *group,
     }
 }
 
-/* ---- meeting ---- */
+/* ---- collective ---- */
 
 static void look(struct tp_rma_remote *r, struct tp_rma_group *group);
 
-/* Slots of others point into what came. */
+/* Points the slots of other processes' members into the received bodies. */
 static void
 forget_came(struct tp_rma_spread *s, struct tp_rma_group *group)
 {
@@ -147,7 +148,7 @@ forget_came(struct tp_rma_spread *s, struct tp_rma_group *group)
     s->came_count = 0;
 }
 
-/* All have come. @return true if a second round follows */
+/* All have arrived. @return true if a second round follows */
 static bool
 first_round(struct tp_rma_remote *r, struct tp_rma_group *group)
 {
@@ -197,7 +198,7 @@ finish(struct tp_rma_remote *r, struct tp_rma_group *group)
     tp_rma_group_let_go(r->run, group, s->generation, NULL);
 }
 
-/* Takes what belongs to this round, and ends it if that was all. */
+/* Takes the arrivals of this round, and ends it if they are complete. */
 static void
 look(struct tp_rma_remote *r, struct tp_rma_group *group)
 {
@@ -279,7 +280,7 @@ tp_rma_spread_arrived(struct tp_rma_remote *r, uint32_t process,
     }
 }
 
-/* Members of this process that came for something else are told so at once. */
+/* Fails members of this process that called something else, at once. */
 static bool
 agree_here(struct tp_rma_run *run, const struct tp_rma_group *group)
 {

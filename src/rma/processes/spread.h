@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside groups over several processes: spread.c how they meet, spread_pack.c what members
- * bring along, spread_split.c how they part. All of it needs the role.
+ * Internals of groups over several processes: spread.c collectives, spread_pack.c data
+ * of members, spread_split.c splits. All functions need the role.
  */
 #ifndef TELPHER_RMA_PROCESSES_SPREAD_H
 #define TELPHER_RMA_PROCESSES_SPREAD_H
 
 #include "rma/processes/remote.h"
 
-/* What a process tells. The payload follows. */
+/* Body of an arrival. The payload follows. */
 struct arrival_body {
     uint64_t args[4];
     uint32_t op;
@@ -29,15 +29,15 @@ struct tp_rma_spread {
     struct tp_rma_run *run;
     uint8_t *has; /* by process: members */
     uint32_t others; /* processes beside this one */
-    _Atomic uint32_t *heard; /* by process: generation it came to last, plus 1 */
+    _Atomic uint32_t *heard; /* by process: generation of its last arrival, plus 1 */
     /* The rest needs the role. */
     struct tp_rma_arrival **came; /* by process, of this generation and phase */
     uint32_t came_count;
-    bool here; /* this process's members have come */
+    bool here; /* all members in this process have arrived */
     uint32_t generation, phase;
     tp_rma_group_fn fn;
     struct tp_rma_wish *wishes; /* of a split, between its rounds */
-    int32_t *numbers; /* that this process gave to its groups */
+    int32_t *numbers; /* numbers that this process gave to the groups it leads */
 };
 
 static inline uint32_t
@@ -46,7 +46,7 @@ tp_rma_own_process(const struct tp_rma_run *run)
     return run->remote->world->process;
 }
 
-/** True if a member lies in @p process. */
+/** True if the group has a member in @p process. */
 static inline bool
 tp_rma_spread_is_of(const struct tp_rma_run *run, const struct tp_rma_group *group,
                     uint32_t member, uint32_t process)
@@ -54,25 +54,25 @@ tp_rma_spread_is_of(const struct tp_rma_run *run, const struct tp_rma_group *gro
     return tp_rma_process_of(run, group->members[member]) == process;
 }
 
-/** Tells the group's other processes that this one has come to a round, with a body. */
+/** Sends the group's other processes an arrival at a round, with a body. */
 void tp_rma_spread_tell(struct tp_rma_remote *r, const struct tp_rma_group *group,
                         uint32_t phase, const void *body, size_t len);
 
 /* ---- spread_pack.c ---- */
 
-/** What this process's members bring along, all as @p one does; of tp_malloc(). NULL without
- *  memory. A window gets its number here, if this process leads. */
+/** Data of this process's members, laid out as @p one needs; of tp_malloc(). NULL
+ *  without memory. A window gets its number here, if this process leads. */
 uint8_t *tp_rma_spread_pack(const struct tp_rma_run *run, struct tp_rma_group *group,
                             const struct tp_rma_slot *one, size_t *ret_len);
-/** Fills the slots of the other processes' members from what came. @return false: that
- *  cannot be, and the launch has failed */
+/** Fills the slots of other processes' members from what was received. @return false:
+ *  invalid data, and the launch has failed */
 bool tp_rma_spread_read(struct tp_rma_run *run, struct tp_rma_group *group);
 
 /* ---- spread_split.c ---- */
 
-/** First round: this process tells the numbers of those new groups that it leads. */
+/** First round: this process sends the numbers of those new groups that it leads. */
 void tp_rma_spread_begin_split(struct tp_rma_remote *r, struct tp_rma_group *group);
-/** Second: all numbers are known. */
+/** Second round: all numbers are known. */
 void tp_rma_spread_end_split(struct tp_rma_run *run, struct tp_rma_group *group);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions and broadcasts over several processes. What is small members bring along when
- * they meet; of what is large each member folds a part, asking for the elements of others.
+ * Reductions and broadcasts over several processes. Small data is in the arrivals. Of
+ * large data each member reduces a part, and gets the elements of others.
  */
 #include <string.h>
 
@@ -9,13 +9,13 @@
 #include "base/compiler.h"
 #include "rma/processes/remote.h"
 
-/* One member's elements of some others, each asked for from where it lies. */
+/* Elements of one member and of others, fetched from their memory. */
 struct folding {
     struct tp_rma_lane *lane;
     struct tp_rma_group *group;
     const telpher_rma_fold *f;
     struct tp_rma_call call;
-    char *scratch; /* a chunk for the sum, and one for each member elsewhere */
+    char *scratch; /* a chunk for the sum, and one for each member in another process */
     size_t chunk; /* [bytes] */
 };
 
@@ -119,7 +119,7 @@ fold_chunks(const struct folding *fold, uint64_t off, uint64_t end)
             add_up(fold, off, len);
             result.status = hand_out(fold, off, len);
         }
-        if (result.status == TELPHER_OK) { /* the sum is used again */
+        if (result.status == TELPHER_OK) { /* the buffer of the sum is reused */
             tp_rma_remote_flush(fold->lane, &fold->call, &result);
         }
         off += len;
@@ -127,7 +127,7 @@ fold_chunks(const struct folding *fold, uint64_t off, uint64_t end)
     return result.status;
 }
 
-/* Memory for a part, kept until the launch has ended: what was asked for may come late. */
+/* Scratch memory, kept until the launch ends, because fetched data may arrive late. */
 static char *
 take_scratch(struct tp_rma_rank *rank, size_t len)
 {
@@ -145,7 +145,7 @@ take_scratch(struct tp_rma_rank *rank, size_t len)
     return rank->scratch;
 }
 
-/* Each member does a part of the elements, between two meetings. */
+/* Each member reduces a part of the elements, between two barriers. */
 telpher_status
 tp_rma_spread_fold(struct tp_rma_lane *lane, struct tp_rma_group *group,
                    const telpher_rma_fold *f)
@@ -204,7 +204,8 @@ first_here(const struct tp_rma_run *run, const struct tp_rma_group *group)
     return i;
 }
 
-/* One member of each other process fetches it; the others there copy it from that one. */
+/* One member of each other process fetches the data; the others there copy it from
+ * that one. */
 static telpher_status
 broadcast_large(struct tp_rma_lane *lane, struct tp_rma_group *group,
                 const telpher_rma_fold *f)

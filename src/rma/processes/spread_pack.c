@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the members of a group bring along when they meet those of other processes. */
+/* Encodes and decodes the data of a group's members for other processes. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "rma/processes/spread.h"
 
-/* [bytes] of one member at a call. A broadcast's root alone brings something. */
+/* [bytes] of one member in a call. In a broadcast only the root has data. */
 static size_t
 brings(const struct tp_rma_group *group, uint32_t op, const uint64_t *args,
        uint32_t member)
@@ -46,7 +46,7 @@ pack_member(const struct tp_rma_slot *slot, uint8_t *to, size_t len)
     }
 }
 
-/* A member of another process, from what came. Of data it keeps where it lies. */
+/* Decodes a member of another process. Large data is read later from its memory. */
 static void
 unpack_member(struct tp_rma_slot *slot, const uint8_t *from, size_t len)
 {
@@ -89,7 +89,7 @@ tp_rma_spread_pack(const struct tp_rma_run *run, struct tp_rma_group *group,
     memcpy(body.args, one->args, sizeof(body.args));
     snprintf(body.where, sizeof(body.where), "%s", one->where);
     if (one->op == TP_RMA_OP_WIN_CREATE &&
-        tp_rma_spread_leader(run, group) == me) { /* others take its number */
+        tp_rma_spread_leader(run, group) == me) { /* other processes use its number */
         body.number = tp_rma_window_number(group->spread->run, group);
         group->result = body.number;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splits of groups over several processes. All know all wishes and sort them alike; each
- * process numbers those new groups whose first member it has, and tells the others.
+ * Splits of groups over several processes. All processes know all colours and keys and
+ * sort them alike. Each numbers those new groups whose first member it has, and sends
+ * the numbers to the others.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ fail_split(struct tp_rma_run *run, struct tp_rma_group *group, telpher_status st
     uint32_t i = 0;
 
     while (!tp_rma_spread_is_of(run, group, i, tp_rma_own_process(run))) {
-        i++; /* of another process's member there is no line any more */
+        i++; /* the source line of another process's member is not known any more */
     }
     group->status = status;
     tp_rma_run_fail(run, status, "splitting %s at %s", group->name,
@@ -39,7 +40,7 @@ leads(const struct tp_rma_run *run, const struct tp_rma_group *group,
     return wish->color >= 0 && tp_rma_spread_is_of(run, group, wish->position, process);
 }
 
-/* Numbers of those new groups whose first member is here. @return how many */
+/* Numbers the new groups whose first member is in this process. @return how many */
 static uint32_t
 number_groups(struct tp_rma_run *run, struct tp_rma_group *group, int32_t *numbers)
 {
@@ -66,7 +67,7 @@ tp_rma_spread_begin_split(struct tp_rma_remote *r, struct tp_rma_group *group)
     s->wishes = tp_alloc_array(group->size, sizeof(*s->wishes), "split");
     if (s->wishes == NULL || s->numbers == NULL) {
         fail_split(r->run, group,
-                   TELPHER_ERR_NO_MEMORY); /* others hear of that instead */
+                   TELPHER_ERR_NO_MEMORY); /* others receive that error instead */
         return;
     }
     tp_rma_split_sort(group, s->wishes);
@@ -74,7 +75,7 @@ tp_rma_spread_begin_split(struct tp_rma_remote *r, struct tp_rma_group *group)
     tp_rma_spread_tell(r, group, 1, s->numbers, count * sizeof(*s->numbers));
 }
 
-/* The next number that a process gave, or -1. */
+/* Next number that a process has given, or -1. */
 static int32_t
 next_number(const struct tp_rma_spread *s, uint32_t process, uint32_t *at, uint32_t me)
 {
@@ -94,7 +95,7 @@ next_number(const struct tp_rma_spread *s, uint32_t process, uint32_t *at, uint3
                : -1;
 }
 
-/* Makes those groups that have a member here. */
+/* Creates the new groups that have a member in this process. */
 static telpher_status
 make_groups(struct tp_rma_run *run, struct tp_rma_group *group, uint32_t *ranks,
             uint32_t *ats)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job of processes: joining it, and a launch's part of it. Between launches nothing drives
- * the context; messages that arrive then wait in it.
+ * The job of processes: joining it, and a launch's part of it. Between launches no
+ * thread progresses the context; messages that arrive then wait in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +16,19 @@
 
 enum { WORLDS_MAX = 64 };
 
-/* All of this process, by context. */
+/* Worlds of this process, by context. */
 static struct tp_mutex lock = TP_MUTEX_INIT;
 static struct tp_rma_world *worlds[WORLDS_MAX];
-static struct telpher_context *own_context; /* of the launcher's job, until the end */
+static struct telpher_context *own_context; /* of the launcher's job, until exit */
 static pid_t own_pid;
 
 /* ---- children ---- */
 
-/* A kernel may call fork(). The child has one thread and shares its parent's connections,
- * which it must not touch: in it the launch has failed, and no lock is held. */
+/*
+ * Handles fork() in a kernel. The child has one thread and shares its parent's
+ * connections, which it must not use: in the child the launch has failed, and no lock
+ * is held.
+ */
 static void
 in_child(void)
 {
@@ -61,7 +64,7 @@ has_launcher(void)
     return telpher_is_launched() != 0;
 }
 
-/* The launcher's job: a process joins it once, and leaves it at its end. */
+/* The launcher's job: a process joins it once, and leaves it at exit. */
 static telpher_status
 join(telpher_context **ret_ctx, telpher_error *err)
 {
@@ -75,8 +78,8 @@ join(telpher_context **ret_ctx, telpher_error *err)
     return status;
 }
 
-/* A kernel calls exit(): other processes see a death, and no thread here may go on to use what
- * the libraries destroy now. */
+/* Handles exit() in a kernel: other processes see a death, and no thread here may
+ * use what the libraries' destructors free. */
 static bool
 is_in_use(void)
 {
@@ -116,7 +119,7 @@ world_free(struct tp_rma_world *w)
     tp_free(w);
 }
 
-/* Ends with its context: hellos of the next launch are kept though no job exists. */
+/* Ends with its context: hellos of the next launch are kept between jobs. */
 static void
 world_end(void *user)
 {
@@ -218,7 +221,7 @@ tp_rma_world_open(telpher_context *ctx, struct tp_rma_world **ret_world,
     return status;
 }
 
-/* ---- what a launch has ---- */
+/* ---- state of a launch ---- */
 
 telpher_status
 tp_rma_remote_create(struct tp_rma_run *run, struct tp_rma_world *w)
