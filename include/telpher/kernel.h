@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that a worker offers to the programs that offload to it (offload.h). A kernel is a
- * C function of up to 16 arguments by value that returns void or int:
+ * Kernels that a worker offers to the programs that offload to it (offload.h). A kernel is a C
+ * function of up to 16 arguments by value that returns void or int:
  *
  *     void kernel0(double a, int b, char c) { ... }
  *     TELPHER_KERNEL(kernel0, double, int, char)
  *
- * The second line, at file scope and behind a declaration of the function, makes it known
- * with its signature. It needs no -rdynamic, works in static programs and, for functions
- * that are extern "C", in C++. An object in a static library counts once it is linked in.
+ * The second line, at file scope and after a declaration of the function, registers it with its
+ * signature. It needs no -rdynamic, works in static programs and, for functions that are extern
+ * "C", in C++. In a static library it takes effect if the object is linked in.
  */
 #ifndef TELPHER_KERNEL_H
 #define TELPHER_KERNEL_H
@@ -26,8 +26,8 @@ extern "C" {
 #define TELPHER_KERNEL_NAME_MAX 255 /**< [bytes] of its name */
 
 /**
- * An argument of any size. The caller names so many bytes; the kernel finds a copy of
- * them, aligned to 16, which is gone when it returns.
+ * An argument of any size. The caller gives the number of bytes. The kernel receives a copy,
+ * aligned to 16, which is freed when the kernel returns.
  */
 typedef struct telpher_bytes {
     const void *data;
@@ -47,48 +47,48 @@ typedef struct telpher_block {
     uint64_t all_rows; /**< of all workers */
 } telpher_block;
 
-/** What is known of one argument's type. TELPHER_KERNEL() fills it. */
+/** Description of one argument's type, filled by TELPHER_KERNEL(). */
 typedef struct telpher_kernel_arg {
     char code; /**< a letter of the list at telpher_kernel.signature, or T */
     uint32_t size, align; /**< [bytes] */
 } telpher_kernel_arg;
 
-/** One kernel. Zero means "none" in every field behind struct_size. */
+/** One kernel. Zero means "none" in every field after struct_size. */
 typedef struct telpher_kernel {
     uint32_t struct_size;
     uint32_t argcount;
     const char *name;
     const telpher_kernel_arg *args; /**< argcount of them; NULL = look at signature */
-    /** Calls the kernel with what args[i] point to; NULL = by libffi. */
+    /** Calls the kernel with the arguments that args[i] point to; NULL = by libffi. */
     int (*invoke)(void *const *args);
-    void (*function)(void); /**< for libffi; not looked at when invoke is set */
+    void (*function)(void); /**< for libffi; ignored if invoke is set */
     /**
      * Types as text, a letter an argument: o bool, c C 8 bits, s S 16, i I 32, l L 64
      * (capitals are unsigned), f float, d double, g long double, x z complex of f and d,
      * B telpher_bytes, A telpher_block, {..} a struct of the others. A kernel that returns int ends in ">i".
      */
     const char *signature;
-    int returns_int; /**< of args; a signature says it itself */
+    int returns_int; /**< for kernels with args; a signature contains it */
     struct telpher_kernel *next; /**< the library's */
 } telpher_kernel;
 
 /**
- * Makes a kernel known; what TELPHER_KERNEL() calls before main, or when a plugin is
- * loaded. @p kernel is kept for ever. Of two kernels of one name the first counts.
- * A description that makes no sense is left out, with a warning.
+ * Registers a kernel. TELPHER_KERNEL() calls it before main, or when a plugin is loaded. @p
+ * kernel is kept for the life of the process. Of two kernels with one name the first is used. An
+ * invalid description is ignored, with a warning.
  */
 TELPHER_CALL void telpher_kernel_register(telpher_kernel *kernel);
 
 /**
- * The same for what telpher-worker-cc finds in the debug information of a program: looked
- * at last.
+ * Registers kernels that telpher-worker-cc finds in a program's debug information. They are
+ * searched last.
  */
 TELPHER_CALL void telpher_kernel_register_derived(telpher_kernel *kernel);
 
 /**
- * In a kernel: sets the text that goes with a result that is not 0, cut at 255 bytes. Who
- * waits for the kernel is told the result that is highest of all workers, the first
- * worker that had it, and that worker's text.
+ * In a kernel: sets the text for a result that is not 0, cut at 255 bytes. The caller's wait
+ * returns the highest result of all workers, the first worker that had it, and that worker's
+ * text.
  */
 TELPHER_CALL void telpher_kernel_error(const char *format, ...)
 #if defined(__GNUC__)
@@ -101,12 +101,12 @@ TELPHER_CALL void telpher_kernel_error(const char *format, ...)
 #endif
 
 /**
- * Rows cut into @p parts blocks: block i has those from telpher_block_first(rows, parts, i)
- * up to the first of block i + 1, so that blocks differ by one row at most.
+ * First row of block @p i of @p parts blocks. Block i ends before the first row of block i + 1,
+ * so that blocks differ by one row at most.
  */
 TELPHER_CALL uint64_t telpher_block_first(uint64_t rows, int parts, int i);
 
-/* What follows is how TELPHER_KERNEL() is made; its names are no promise. */
+/* The implementation of TELPHER_KERNEL(). Its names are not part of the interface. */
 /* clang-format off */
 #ifdef __cplusplus
 template <typename T> struct telpher_p_type {
@@ -152,7 +152,7 @@ char (&telpher_p_is_int(telpher_p_mark))[2];
 #define TELPHER_P_RETURNS(call) (!TELPHER_P_IS_VOID(call))
 #endif
 #define TELPHER_P_ARG(T) {TELPHER_P_CODE(T), (uint32_t)sizeof(T), (uint32_t)TELPHER_P_ALIGN(T)},
-/* the argument that has so many behind it, itself counted */
+/* the argument that has `left` arguments from it to the last, itself included */
 #define TELPHER_P_GET(T, left) *(T *)args[telpher_count - (left)]
 #define TELPHER_P_STRIP(...) __VA_ARGS__
 #define TELPHER_P_CAT(a, b) TELPHER_P_CAT2(a, b)
@@ -251,13 +251,13 @@ char (&telpher_p_is_int(telpher_p_mark))[2];
 #define TELPHER_P_COUNT(...) \
     TELPHER_P_17TH(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
 
-/** TELPHER_KERNEL(name, types...): no semicolon behind. */
+/** TELPHER_KERNEL(name, types...): without a semicolon. */
 #define TELPHER_KERNEL(...) \
     TELPHER_P_CAT(TELPHER_P_KERNEL_, TELPHER_P_COUNT(__VA_ARGS__))(__VA_ARGS__)
 
 /**
- * TELPHER_KERNEL_TEXT(function, "name", "signature"): for functions that the compiler knows
- * without their types, such as Fortran's. Called by libffi as the text says.
+ * TELPHER_KERNEL_TEXT(function, "name", "signature"): for functions whose types the compiler
+ * does not know, such as Fortran's. libffi calls it by the signature.
  */
 #define TELPHER_KERNEL_TEXT(kernel, kernel_name, text)                                 \
     __attribute__((constructor)) static void telpher_register_text_##kernel(void)      \

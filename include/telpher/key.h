@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared keys: what lets a client in at a server that is reached over a network. The same
- * file lies at both; it is as good as a login, so only its user may read it.
+ * Shared keys: authenticate a client at a server over a network. Client and server have the same
+ * file. It is as good as a login, so only its user may read it.
  */
 #ifndef TELPHER_KEY_H
 #define TELPHER_KEY_H
@@ -14,17 +14,17 @@ extern "C" {
 #endif
 
 /**
- * Makes a file with one new key, readable by this user alone.
+ * Creates a file with one new key, readable only by this user.
  *
- * @param path  file to make; one that exists is left alone.
+ * @param path  file to create; an existing one is left unchanged.
  * @param name  what the server calls the key in its log: 1 to 63 letters, digits and
  *              ". - _ @"; NULL = a random name.
- * @param err   may be NULL; says why not.
+ * @param err   filled on failure; may be NULL.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_EXISTS   there is such a file
- *         TELPHER_ERR_INVALID  @p name cannot be a name
- *         or what the system says: PERMISSION, NOT_FOUND, IO
+ *         TELPHER_ERR_EXISTS   the file exists
+ *         TELPHER_ERR_INVALID  @p name is not a valid name
+ *         or the error of the file system: PERMISSION, NOT_FOUND, IO
  *
  * Threads: any. Since: 0.1.
  */

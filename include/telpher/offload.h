@@ -48,61 +48,62 @@ TELPHER_CALL int MPIX_Kernel_call_multiple(int count, char *array_of_kernelname[
                                            int *array_of_argsizes[], int root,
                                            MPI_Comm comm, MPI_Comm intercomm);
 
-/** A kernel under way; every parent has one. */
+/** A kernel in progress; every parent has one. */
 typedef struct telpher_kernel_request *MPIX_Kernel_request;
 #define MPIX_KERNEL_REQUEST_NULL ((MPIX_Kernel_request)0)
 
-/** How a kernel ended. */
+/** Result of a kernel. */
 typedef struct MPIX_Kernel_status {
-    int result; /**< highest of all workers; 0 of a kernel that returns nothing */
-    int rank; /**< first worker that had it */
+    int result; /**< highest result of all workers; 0 for a kernel that returns void */
+    int rank; /**< first worker that returned it */
     char text
-        [TELPHER_ERROR_TEXT_BYTES]; /**< what that one gave telpher_kernel_error() */
+        /** text that this worker passed to telpher_kernel_error() */
+        [TELPHER_ERROR_TEXT_BYTES];
 } MPIX_Kernel_status;
 #define MPIX_KERNEL_STATUS_IGNORE ((MPIX_Kernel_status *)0)
 
 /**
- * As MPIX_Kernel_call(), and gives a request that is complete when the kernel has ended in
- * all workers. The next kernel begins after that.
+ * As MPIX_Kernel_call(), and returns a request that completes when the kernel has ended in all
+ * workers. The next kernel begins after that.
  */
 TELPHER_CALL int MPIX_Kernel_icall(char *kernelname, int argcount, void *args[],
                                    int *argsizes, int root, MPI_Comm comm,
                                    MPI_Comm intercomm, MPIX_Kernel_request *request);
 
 /**
- * What is called for the workers of @p intercomm from now on begins when all @p requests are
- * complete, which are of other workers: kernels of one group wait for those of another while
- * the program goes on. Null requests and those of the same workers, which have their order,
- * are fine. Collective over @p comm, each parent with its requests for the same calls; the
- * requests stay the program's, and may be waited for and be freed meanwhile. A result
- * that is not 0 is no reason to wait; workers that are lost are, and take those of @p
- * intercomm along. Returns at once, and sends nothing.
+ * Orders kernels of different groups of workers without blocking the program. Later calls for
+ * the workers of @p intercomm begin after all @p requests, which are of other workers, are
+ * complete. Null requests and requests of the same workers, which are ordered anyway, are
+ * allowed. Collective over @p comm, each parent with its requests for the same calls. The
+ * program keeps the requests, and may wait for and free them meanwhile. A kernel may have any
+ * result; but if the workers of a request are lost, those of @p intercomm are lost as well.
+ * Returns at once, and sends nothing.
  */
 TELPHER_CALL int MPIX_Kernel_after(int count, const MPIX_Kernel_request requests[],
                                    MPI_Comm comm, MPI_Comm intercomm);
 
-/** Looks whether @p request is complete; then it is freed and set to null. */
+/** Tests whether @p request is complete; then frees it and sets it to null. */
 TELPHER_CALL int MPIX_Kernel_test(MPIX_Kernel_request *request, int *flag,
                                   MPIX_Kernel_status *status);
 /** Waits for @p request, frees it and sets it to null. */
 TELPHER_CALL int MPIX_Kernel_wait(MPIX_Kernel_request *request,
                                   MPIX_Kernel_status *status);
-/** Waits for all of them; @p statuses may be null, else there are @p count of them. */
+/** Waits for all requests; @p statuses may be null, otherwise it has @p count entries. */
 TELPHER_CALL int MPIX_Kernel_waitall(int count, MPIX_Kernel_request requests[],
                                      MPIX_Kernel_status statuses[]);
 
-/** How workers are had. */
+/** How workers are started. */
 enum telpher_offload_mode {
-    TELPHER_OFFLOAD_AUTO = 0, /**< split where the launch has workers, else spawn */
+    TELPHER_OFFLOAD_AUTO = 0, /**< split if the launch has workers, otherwise spawn */
     TELPHER_OFFLOAD_SPAWN = 1, /**< MPI_Comm_spawn() */
-    TELPHER_OFFLOAD_SPLIT = 2 /**< those that the launch has beside the program */
+    TELPHER_OFFLOAD_SPLIT = 2 /**< workers that were launched beside the program */
 };
 
-/** What telpher_offload_start() is told; zero means default. */
+/** Parameters of telpher_offload_start(); zero means default. */
 typedef struct telpher_offload_params {
     uint32_t struct_size;
     int32_t mode; /**< enum telpher_offload_mode */
-    int32_t workers; /**< how many; 0 = one, or in split mode all that wait */
+    int32_t workers; /**< number of workers; 0 = one, or in split mode all that wait */
     const char *program; /**< to spawn; NULL = telpher-worker of this MPI */
     char **argv; /**< for the program, NULL-ended; NULL = none */
     const MPI_Info *info; /**< for MPI_Comm_spawn(); NULL = none */
@@ -113,17 +114,18 @@ typedef struct telpher_offload_params {
     }
 
 /**
- * Gets workers: MPI_Comm_spawn() with what it lacks. Looks first whether it can succeed,
- * greets the workers, and a watchdog ends the job with words when it hangs (some MPIs do;
- * TELPHER_OFFLOAD_TIMEOUT). Collective over @p comm; the arguments before count at
- * @p root, save the mode, which is the same everywhere.
+ * Starts workers: MPI_Comm_spawn() with additional checks. It first checks that the spawn can
+ * succeed, then verifies the workers' protocol version. A watchdog ends the job with an error
+ * text if the spawn hangs, which some MPIs do (TELPHER_OFFLOAD_TIMEOUT). Collective over @p
+ * comm. The arguments before count are significant at @p root only, except the mode, which is
+ * the same in all ranks.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_NOT_FOUND    no such program here
  *         TELPHER_ERR_LIMIT        fewer slots, or waiting workers, than wanted
  *         TELPHER_ERR_UNSUPPORTED  the MPI cannot spawn, or the launch has no workers
  *         TELPHER_ERR_INVALID      no such root, or mode
- *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_VERSION, TELPHER_ERR_PROTO  of the greeting
+ *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_VERSION, TELPHER_ERR_PROTO  of the version check
  */
 TELPHER_CALL telpher_status telpher_offload_start(const telpher_offload_params *params,
                                                   int root, MPI_Comm comm,
@@ -160,7 +162,7 @@ TELPHER_CALL telpher_status telpher_block_counts(uint64_t rows, uint64_t element
 TELPHER_CALL telpher_status telpher_block_send(const void *block, uint64_t rows,
                                                uint64_t elements, MPI_Datatype type,
                                                MPI_Comm inter);
-/** The other end of telpher_block_send(), with its errors. */
+/** The matching receive of telpher_block_send(), with the same errors. */
 TELPHER_CALL telpher_status telpher_block_receive(void *block, uint64_t rows,
                                                   uint64_t elements, MPI_Datatype type,
                                                   MPI_Comm inter);
@@ -215,24 +217,24 @@ TELPHER_CALL telpher_status telpher_array_create(uint64_t rows, uint64_t row_byt
 TELPHER_CALL telpher_status telpher_array_put(const telpher_array *array,
                                               const void *block, telpher_error *err);
 
-/** Reads the array: each parent gets its block. Otherwise as telpher_array_put(). */
+/** Reads the array: each parent receives its block. Otherwise as telpher_array_put(). */
 TELPHER_CALL telpher_status telpher_array_get(const telpher_array *array, void *block,
                                               telpher_error *err);
 
 /**
- * Frees the array behind the kernels called before, without waiting for them, and sets
- * *@p array to NULL. NULL is fine.
+ * Frees the array after the kernels called before, without waiting for them, and sets *@p array
+ * to NULL. NULL is allowed.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_INVALID    no such array, or other parents make other calls; *array
- *                                stays as it is
- *         TELPHER_ERR_NO_MEMORY  it stays, too
+ *                                is unchanged
+ *         TELPHER_ERR_NO_MEMORY  unchanged as well
  *         TELPHER_ERR_PEER_LOST  the workers have ended, and the array with them
  */
 TELPHER_CALL telpher_status telpher_array_free(telpher_array **array,
                                                telpher_error *err);
 
-/** SPAWN or SPLIT: how the workers of @p intercomm were had; AUTO if it has none. */
+/** SPAWN or SPLIT: how the workers of @p intercomm were started; AUTO if it has none. */
 TELPHER_CALL int telpher_offload_mode_of(MPI_Comm intercomm);
 
 /** "spawn" or "split". */
@@ -260,7 +262,8 @@ typedef struct telpher_launch {
     const char *name;
     void *const *args;
     const uint64_t *sizes; /**< [bytes] */
-    const telpher_kernel_arg *types; /**< checked, too; NULL = sizes alone */
+    const telpher_kernel_arg
+        *types; /**< checked as well; NULL = only the sizes are checked */
 } telpher_launch;
 
 /**
@@ -278,7 +281,7 @@ TELPHER_CALL telpher_status telpher_offload_launch(
     uint32_t count, const telpher_launch *launches, int root, MPI_Comm comm,
     MPI_Comm intercomm, MPIX_Kernel_request *ret_request, telpher_error *err);
 
-/** What MPIX_Kernel_test() does, without an error handler. TELPHER_IN_PROGRESS or the end. */
+/** As MPIX_Kernel_test(), without an error handler. Returns TELPHER_IN_PROGRESS or the result. */
 TELPHER_CALL telpher_status telpher_offload_test(MPIX_Kernel_request *request,
                                                  MPIX_Kernel_status *ret_status);
 
@@ -289,14 +292,14 @@ TELPHER_CALL int telpher_worker_main(int argc, char **argv);
 TELPHER_CALL MPI_Comm telpher_worker_parent(void);
 TELPHER_CALL MPI_Comm telpher_worker_world(void);
 
-/** In a kernel: this worker's number among those of its machine, and how many they are. */
+/** In a kernel: this worker's number among those of its machine, and their number. */
 TELPHER_CALL int telpher_worker_local_rank(void);
 TELPHER_CALL int telpher_worker_local_size(void);
 
 /**
- * In a kernel: which of @p devices to take, by local rank or as TELPHER_MAPPING says. -1, and
- * words in the log, when that is no mapping or names a device that is not there; -1 also
- * of no devices.
+ * In a kernel: the device to use of @p devices, by local rank or by TELPHER_MAPPING. Returns -1
+ * and logs an error if the mapping is malformed or names a missing device; also -1 if there are
+ * no devices.
  */
 TELPHER_CALL int telpher_worker_device(int devices);
 

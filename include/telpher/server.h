@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Talking to a server: is it there, how far away, what devices has it, what may be set.
- * For tools; programs that compute use OpenCL through libtelpher-opencl.so.
+ * Queries of a server: reachability, round-trip time, devices, settings. For tools; programs
+ * that compute use OpenCL through libtelpher-opencl.so.
  *
- * Addresses are "host", "host:port" (7717 unless said otherwise), "[v6]:port",
- * "unix:/path" or "/path", and "local" for the default Unix socket of this user.
+ * Addresses are "host", "host:port" (default port 7717), "[v6]:port", "unix:/path" or "/path",
+ * and "local" for the default Unix socket of this user.
  */
 #ifndef TELPHER_SERVER_H
 #define TELPHER_SERVER_H
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/** Connection to a server's broker; loads no driver there. */
+/** Connection to a server's broker; the broker loads no driver for it. */
 typedef struct telpher_server telpher_server;
 
 /** Largest payload of telpher_server_ping(). */
@@ -33,7 +33,7 @@ enum telpher_device_type {
     TELPHER_DEVICE_CUSTOM = 8
 };
 
-/** One device of a server. Strings are as its driver gave them, "" where it gave none. */
+/** One device of a server. Strings are the driver's, "" if it gave none. */
 typedef struct telpher_device_info {
     uint32_t struct_size; /**< [bytes] of this struct in the library's version */
     uint32_t index; /**< number of the device on its server, from 0 */
@@ -49,7 +49,7 @@ typedef struct telpher_device_info {
     uint64_t max_allocation_bytes; /**< largest single buffer */
     uint32_t compute_units;
     uint32_t clock_mhz;
-    uint32_t available; /**< 0: the driver says that it cannot be used now */
+    uint32_t available; /**< 0: the driver reports that it cannot be used now */
 } telpher_device_info;
 
 /** Receives one device; @p info and its strings are borrowed until return. */
@@ -58,25 +58,25 @@ typedef void (*telpher_device_fn)(void *user, const telpher_device_info *info);
 /**
  * Connects to the server at @p address.
  *
- * On loopback TCP the cookie of this user is shown, from the file $TELPHER_COOKIE or the
- * default place; it is sent nowhere else.
+ * On loopback TCP the client sends this user's cookie, from the file $TELPHER_COOKIE or the
+ * default path. It is never sent to another machine.
  *
  * @param address     see above; borrowed.
  * @param timeout_ns  bounds this call and each later request; 0 = 2 s.
- * @param ret_server  gives the connection; end it with telpher_server_close().
- * @param err         filled on failure with words for a person; may be NULL.
+ * @param ret_server  receives the connection; close it with telpher_server_close().
+ * @param err         filled on failure with a text for the user; may be NULL.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_INVALID      the address has no meaning
- *         TELPHER_ERR_UNREACHABLE  no such host, no way there, or nobody listens
- *         TELPHER_ERR_REFUSED      nobody listens there, or the server has no place left
- *         TELPHER_ERR_PERMISSION   the Unix socket lets this user not in
+ *         TELPHER_ERR_INVALID      malformed address
+ *         TELPHER_ERR_UNREACHABLE  unknown host, no route, or no server listens
+ *         TELPHER_ERR_REFUSED      connection refused, or the server is at its limit
+ *         TELPHER_ERR_PERMISSION   this user may not open the Unix socket
  *         TELPHER_ERR_AUTH         no cookie, or a wrong one
- *         TELPHER_ERR_VERSION      it speaks no protocol version that we do
- *         TELPHER_ERR_PROTO        something else than telpherd answers
+ *         TELPHER_ERR_VERSION      no common protocol version
+ *         TELPHER_ERR_PROTO        the peer is not telpherd
  *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_PEER_LOST, TELPHER_ERR_NO_MEMORY
  *
- * In a child of fork() the connection is closed: the child makes its own.
+ * In a child of fork() the connection is closed: the child opens its own.
  *
  * Threads: one at a time per server; different servers are independent. Since: 0.1.
  */
@@ -86,12 +86,12 @@ TELPHER_CALL telpher_status telpher_server_connect(const char *address,
                                                    telpher_error *err);
 
 /**
- * Sends @p payload_bytes and waits until they have come back unchanged.
+ * Sends @p payload_bytes and waits until the server has returned them unchanged.
  *
  * @param payload_bytes       0 .. TELPHER_PING_MAX_BYTES.
- * @param ret_rtt_ns          time from before sending until all has come back.
- * @param ret_server_mono_ns  monotonic clock of the server when it answered; NULL is fine.
- * @param ret_server_real_ns  its real-time clock, ns since 1970 UTC; NULL is fine.
+ * @param ret_rtt_ns          time from before the send until all bytes have returned.
+ * @param ret_server_mono_ns  monotonic clock of the server when it answered; may be NULL.
+ * @param ret_server_real_ns  its real-time clock, ns since 1970 UTC; may be NULL.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_RANGE      payload too large; nothing was sent
@@ -108,14 +108,14 @@ TELPHER_CALL telpher_status telpher_server_ping(telpher_server *server,
                                                 uint64_t *ret_server_real_ns);
 
 /**
- * Asks for the devices of the server and calls @p on_device for each, in their order.
+ * Queries the devices of the server and calls @p on_device for each, in their order.
  *
  * @param on_device  called from this call, never after it; must not use @p server.
  * @param user       passed to it.
  * @param err        filled on failure; may be NULL.
  *
- * @return TELPHER_OK           also when there is no device: on_device is not called then
- *         TELPHER_ERR_DEVICE   the server could not find out; err has its words
+ * @return TELPHER_OK           also if there is no device: on_device is not called then
+ *         TELPHER_ERR_DEVICE   the server's query failed; err has its text
  *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_PEER_LOST, TELPHER_ERR_PROTO  close it
  *         TELPHER_ERR_NO_MEMORY
  *
@@ -125,7 +125,7 @@ TELPHER_CALL telpher_status telpher_server_devices(telpher_server *server,
                                                    telpher_device_fn on_device,
                                                    void *user, telpher_error *err);
 
-/** Says goodbye, closes and frees; NULL is fine. Since: 0.1. */
+/** Disconnects and frees; NULL is allowed. Since: 0.1. */
 TELPHER_CALL void telpher_server_close(telpher_server *server);
 
 /** Receives one address of a server list; borrowed until return. */
@@ -147,10 +147,10 @@ TELPHER_CALL telpher_status telpher_servers_parse(const char *text,
 /** One setting: an environment variable and a line of a configuration file. */
 typedef struct telpher_config_info {
     uint32_t struct_size;
-    const char *room; /**< part of Telpher that it belongs to: "base", "core" */
+    const char *room; /**< module that it belongs to: "base", "core" */
     const char *name; /**< the variable: "TELPHER_LOG" */
     const char *type; /**< "string", "duration", … */
-    const char *default_text; /**< as it would be written */
+    const char *default_text; /**< in the syntax of a value */
     const char *value; /**< text in the environment or the file; NULL = not set */
     const char *help; /**< one line */
 } telpher_config_info;
@@ -166,11 +166,11 @@ typedef void (*telpher_config_fn)(void *user, const telpher_config_info *info);
 TELPHER_CALL void telpher_config_describe(telpher_config_fn on_setting, void *user);
 
 /**
- * The text of one setting, as the libraries see it: from the environment, else from the file
- * that TELPHER_CONFIG names. Also warns, once in a process, of unknown TELPHER_* variables.
+ * Text of one setting, as the libraries read it: from the environment, otherwise from the file
+ * that TELPHER_CONFIG names. Also warns, once per process, of unknown TELPHER_* variables.
  *
  * @param name  "TELPHER_SERVERS", or the same without TELPHER_.
- * @return the text, valid until the environment changes; NULL = set in neither place.
+ * @return the text, valid until the environment changes; NULL = not set.
  *
  * Threads: any, while none changes the environment. Since: 0.1.
  */
