@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of calls: what kernels call becomes what all lanes of a rank do once. */
+/* The table of calls for kernels: each call is executed once for all lanes of a
+ * rank. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "base/compiler.h"
 #include "rma/rma_int.h"
 
-/* ---- what lanes share ---- */
+/* ---- memory shared by lanes ---- */
 
 /* args: length; in: the site */
 void
@@ -98,7 +99,7 @@ call_lane_sum(telpher_rma *rma, double value, const char *where)
     return tp_rma_lane_call(tp_rma_lane_of(rma), &call, do_lane_sum).real;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static uint32_t
 call_rank(const telpher_rma *rma, telpher_rma_comm comm)
@@ -302,7 +303,7 @@ call_split(telpher_rma *rma, telpher_rma_comm comm, int32_t color, int32_t key,
     return result.status;
 }
 
-/* ---- words, time, failure ---- */
+/* ---- output, time, failure ---- */
 
 static void
 call_log(telpher_rma *rma, const char *text, int kind, int64_t integer, double real)

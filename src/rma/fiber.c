@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Light threads: stacks, the switch, and what tools must know of it. */
+/* Fibers: stacks, the context switch, and annotations for sanitizers and valgrind. */
 #include "rma/fiber.h"
 
 #include <stdint.h>
@@ -25,8 +25,9 @@
 #if defined(__SANITIZE_THREAD__)
 #define FIBER_TSAN 1
 #endif
-/* A process has 65530 mappings, and a guard takes two. It is as large as most arrays that
- * should not have been on a stack, since an access beyond it would be a neighbour's. */
+/* A process has 65530 mappings, and a guard takes two. A guard exceeds most arrays
+ * that are too large for a stack, because an access beyond it would hit another
+ * stack. */
 enum { GUARDS_MAX = 8192, GUARD_BYTES = 128 << 10 };
 
 #if defined(__has_include)
@@ -35,7 +36,7 @@ enum { GUARDS_MAX = 8192, GUARD_BYTES = 128 << 10 };
 #endif
 #endif
 
-/* ---- what tools are told ---- */
+/* ---- annotations for tools ---- */
 
 #ifdef FIBER_ASAN
 void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size);
@@ -48,7 +49,7 @@ asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ev
                                    to->stack_bytes);
 }
 
-/* What the first fiber came from is the thread's own stack, which we did not make. */
+/* The first switch comes from the thread's own stack, which the tools know. */
 static void
 asan_come(struct tp_rma_fiber *self)
 {
@@ -100,8 +101,8 @@ static void fiber_main(struct tp_rma_fiber *self);
 
 #if defined(__x86_64__) || defined(__aarch64__)
 /*
- * tp_rma_switch(&from, to) puts what a call must keep on the stack, the stack's address into
- * *from, and takes the same off the stack at `to`.
+ * tp_rma_switch(&from, to) pushes the registers that a call must preserve, stores the
+ * stack pointer in *from, and pops the same registers from the stack at `to`.
  */
 void tp_rma_switch(void **from, void *to) __attribute__((visibility("hidden")));
 void tp_rma_enter(void) __attribute__((visibility("hidden")));
@@ -136,13 +137,13 @@ prepare(struct tp_rma_fiber *fiber, char *top)
 {
     uint64_t *sp = (uint64_t *)(void *)(top - 16);
 
-    *sp = 0; /* tp_rma_enter is entered with a stack that is a multiple of 16 */
+    *sp = 0; /* tp_rma_enter starts with a stack pointer that is a multiple of 16 */
     *--sp = (uint64_t)(uintptr_t)tp_rma_enter;
     *--sp = 0; /* rbp */
     *--sp = (uint64_t)(uintptr_t)fiber; /* rbx */
     sp -= 4; /* r12 to r15 */
     memset(sp, 0, 32);
-    *--sp = 0x0000037f00001f80; /* x87 and SSE as a process starts */
+    *--sp = 0x0000037f00001f80; /* x87 and SSE control words as at process start */
     fiber->sp = sp;
 }
 
@@ -199,7 +200,7 @@ entry(unsigned high, unsigned low)
     fiber_main((struct tp_rma_fiber *)(((uintptr_t)high << 16 << 16) | low));
 }
 
-/* The context lies at the top of the stack it is for. */
+/* The context is stored at the top of its stack. */
 static void
 prepare(struct tp_rma_fiber *fiber, char *top)
 {
@@ -222,7 +223,7 @@ jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
     ucontext_t own;
 
     if (from->back == NULL) {
-        from->sp = &own; /* a thread's, for as long as it is away */
+        from->sp = &own; /* a thread's, until it is switched to again */
     }
     swapcontext(from->sp, to->sp);
 }
@@ -238,7 +239,7 @@ fiber_main(struct tp_rma_fiber *self)
     asan_leave(self, self->back, true);
     __tsan_switch_to_fiber(self->back->tsan, 0);
     jump(self, self->back);
-    tp_assert(false); /* nobody goes on in a fiber that has ended */
+    tp_assert(false); /* a fiber that has ended is never resumed */
 }
 
 void

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Light threads: a stack and a place in the code. A thread runs one of them at a time, and
- * each stays with the thread that ran it first.
+ * Fibers: cooperative threads with their own stacks. A thread runs one of them at a
+ * time, and each stays with the thread that ran it first.
  *
- * Address and thread sanitizer and valgrind are told of every switch.
+ * Address and thread sanitizer and valgrind are notified of every switch.
  */
 #ifndef TP_RMA_FIBER_H
 #define TP_RMA_FIBER_H
@@ -14,7 +14,7 @@
 #include <telpher/status.h>
 
 struct tp_rma_fiber {
-    void *sp; /* where it goes on; with ucontext, its ucontext_t */
+    void *sp; /* saved stack pointer; with ucontext, its ucontext_t */
     void (*run)(void *arg);
     void *arg;
     struct tp_rma_fiber *back; /* the thread's own, to which run() returns */
@@ -24,34 +24,34 @@ struct tp_rma_fiber {
     unsigned valgrind;
 };
 
-/** Memory for the stacks of many fibers, each behind pages that nobody may touch; of very many,
- *  one in several. */
+/** Memory for the stacks of many fibers, each with a guard of inaccessible pages;
+ *  with very many fibers several share one. */
 struct tp_rma_stacks {
     char *base;
-    size_t count, each; /* [bytes] with the guard */
+    size_t count, each; /* [bytes] including the guard */
 };
 
-/** @return TELPHER_OK, TELPHER_ERR_NO_MEMORY (the system gives no more mappings either) */
+/** @return TELPHER_OK, TELPHER_ERR_NO_MEMORY (also: the limit of mappings is reached) */
 telpher_status tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count,
                                   size_t bytes);
 void tp_rma_stacks_fini(struct tp_rma_stacks *stacks);
 
-/** Makes @p self stand for the thread that calls. */
+/** Makes @p self represent the calling thread. */
 void tp_rma_fiber_init_thread(struct tp_rma_fiber *self);
 
-/** Prepares @p fiber to run on stack @p index; nothing runs yet. */
+/** Prepares @p fiber to run on stack @p index; does not start it. */
 void tp_rma_fiber_init(struct tp_rma_fiber *fiber, const struct tp_rma_stacks *stacks,
                        size_t index, void (*run)(void *arg), void *arg);
 
-/** Frees what the tools hold of a fiber; not of the one that runs. */
+/** Frees the tools' state of a fiber that is not running. */
 void tp_rma_fiber_fini(struct tp_rma_fiber *fiber);
 
-/** Goes on in @p to, from @p from, which runs. */
+/** Switches from @p from, which runs, to @p to. */
 void tp_rma_fiber_switch(struct tp_rma_fiber *from, struct tp_rma_fiber *to);
 
 /** True if @p at lies on the fiber's stack. */
 bool tp_rma_fiber_owns(const struct tp_rma_fiber *fiber, const void *at);
-/** True if @p at lies where the fiber's stack was used up. */
+/** True if @p at lies in the guard of the fiber's stack: it overflowed. */
 bool tp_rma_fiber_guards(const struct tp_rma_fiber *fiber, const void *at);
 
 #endif

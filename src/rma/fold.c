@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One step of a reduction: every type with every operation. */
+/* One step of a reduction, for every type and every operation. */
 #include "base/compiler.h"
 #include "rma/rma_int.h"
 

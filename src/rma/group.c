@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups, and what their ranks do all together. Each member fills its slot and comes; the
- * last one does what is to be done once, with every slot to look at, and lets all go on.
+ * Groups and their collectives. Each member fills its slot and arrives; the last one
+ * executes the collective with all slots and resumes the others.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "base/compiler.h"
 #include "rma/processes/remote.h"
 
-/* ---- finding and making ---- */
+/* ---- lookup and creation ---- */
 
-/* Numbers of groups: 0 the world, then the devices; kernels know a split by its number + 1,
- * since 1 is their own device. */
+/* Numbers of groups: 0 is the world, then the devices. Kernels name a split by its
+ * number + 1, since 1 is their own device. */
 struct tp_rma_group *
 tp_rma_group_find(const struct tp_rma_rank *rank, telpher_rma_comm comm)
 {
@@ -66,8 +66,8 @@ alloc_group(uint32_t world, uint32_t size)
     return group;
 }
 
-/* With several processes each gives every count-th number to the groups it leads, but for
- * those that are always there. */
+/* With several processes, each gives every count-th number to the groups it leads.
+ * The permanent groups are excepted. */
 int32_t
 tp_rma_group_next_number(struct tp_rma_run *run)
 {
@@ -79,7 +79,7 @@ tp_rma_group_next_number(struct tp_rma_run *run)
                      run->remote->world->process);
 }
 
-/* Gives it its number, if there is one left. */
+/* Assigns its number, if there is one left. */
 static telpher_status
 enroll(struct tp_rma_run *run, struct tp_rma_group *group, const char *name,
        int32_t index, int32_t *ret_index)
@@ -127,7 +127,7 @@ tp_rma_group_create(struct tp_rma_run *run, const uint32_t *members, uint32_t si
     return status;
 }
 
-/* ---- meeting ---- */
+/* ---- collectives ---- */
 
 struct tp_rma_slot *
 tp_rma_group_slot(const struct tp_rma_rank *rank, struct tp_rma_group *group)
@@ -135,7 +135,7 @@ tp_rma_group_slot(const struct tp_rma_rank *rank, struct tp_rma_group *group)
     return &group->slots[group->positions[rank->index]];
 }
 
-/* Whether all came for the same; if not, who did not. */
+/* Checks that all members called the same; if not, finds which did not. */
 bool
 tp_rma_group_agrees(const struct tp_rma_group *group, uint32_t *ret_other)
 {
@@ -220,7 +220,7 @@ tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
         } else if (fn != NULL) {
             fn(rank->run, group);
         }
-        status = group->status; /* the others may soon come again */
+        status = group->status; /* the others may soon arrive again */
         tp_rma_group_let_go(rank->run, group, generation, rank);
     } else {
         if (last) {

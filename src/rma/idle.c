@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers with nothing to do: each looks for a poke for a while, then sleeps until there is one.
- * The last one to have nothing to do decides whether anybody can still end a wait.
+ * Idle workers: each polls for a poke for a while, then sleeps until there is one. The
+ * last worker to become idle checks whether any wait can still end.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -13,16 +13,17 @@
 #include "rma/processes/remote.h"
 
 enum {
-    LOOKS = 64, /* for a poke, between looks at the clock */
-    CROWDED = 1024 /* sleeps between times of looking */
+    LOOKS = 64, /* polls for a poke between two readings of the clock */
+    CROWDED = 1024 /* sleeps between two periods of polling */
 };
 #define YIELD_AFTER ((tp_ns)5000) /* [ns] */
-#define YIELD_LONG ((tp_ns)1000000) /* [ns] in which others computed */
+#define YIELD_LONG ((tp_ns)1000000) /* [ns] of a yield that show that others computed */
 #define SPIN_MAX ((tp_ns)200000) /* [ns] */
 
-/* ---- whether anybody is left ---- */
+/* ---- deadlock check ---- */
 
-/* Of a rank, with its lock: false if it will go on by itself, or another process owes it. */
+/* For a rank, with its lock: false if it can go on by itself, or if another process
+ * may resume it. */
 static bool
 is_still(const struct tp_rma_wait *wait, bool *ret_waits)
 {
@@ -35,13 +36,13 @@ is_still(const struct tp_rma_wait *wait, bool *ret_waits)
            wait->deadline == TP_CLOCK_FOREVER;
 }
 
-/* All workers are idle, so nobody changes what is looked at here, unless it was poked. */
+/* All workers are idle, so the state read here does not change without a poke. */
 static bool
 nobody_goes_on(const struct tp_rma_run *run, bool *ret_waits)
 {
     for (uint32_t i = 0; i < run->worker_count; i++) {
         if (run->workers[i].live > 0 && tp_rma_worker_is_poked(&run->workers[i])) {
-            return false; /* who has no rank left looks at no poke */
+            return false; /* a worker without ranks does not poll for pokes */
         }
     }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
@@ -106,7 +107,7 @@ end_idle(struct tp_rma_worker *w)
     tp_mutex_unlock(&w->run->idle_lock);
 }
 
-/* ---- looking, and sleep ---- */
+/* ---- polling and sleep ---- */
 
 static bool
 has_reason(const struct tp_rma_worker *w)
@@ -134,9 +135,9 @@ sleep_until_poked(struct tp_rma_worker *w)
 }
 
 /*
- * Gives the processor to who would poke and may want it. If others compute there, each yield
- * is as long as all their turns together, while who sleeps is preferred when it wakes: so no
- * more of them for a while.
+ * Yields the processor to a thread that may poke this worker. If other threads compute
+ * on it, each yield takes all their time slices, while a sleeper is preferred when it
+ * wakes: then it stops yielding for a while.
  */
 static void
 yield(struct tp_rma_worker *w, tp_ns now)
@@ -147,7 +148,7 @@ yield(struct tp_rma_worker *w, tp_ns now)
     }
 }
 
-/* Looks for a poke for a while. @return true if there was one */
+/* Polls for a poke for a while. @return true if there was one */
 static bool
 look_out(struct tp_rma_worker *w, tp_ns start)
 {
@@ -174,7 +175,7 @@ look_out(struct tp_rma_worker *w, tp_ns start)
     return has_reason(w);
 }
 
-/* @return true if there is something to do */
+/* @return true if there is work */
 static bool
 look_before_sleep(struct tp_rma_worker *w, tp_ns start)
 {
@@ -199,9 +200,9 @@ look_before_sleep(struct tp_rma_worker *w, tp_ns start)
 }
 
 /*
- * A wake-up may take longer than the other side looks out, which then sleeps, too, and so
- * on for ever: who slept for a short time looks out for longer the next time.
- * @return true if it slept
+ * If a wake-up takes longer than the other side polls, that side sleeps too, and so on
+ * for ever. So a worker that slept only briefly polls longer the next time. @return
+ * true if it slept
  */
 bool
 tp_rma_worker_rest(struct tp_rma_worker *w)
@@ -209,7 +210,7 @@ tp_rma_worker_rest(struct tp_rma_worker *w)
     tp_ns start = tp_clock_ns(), took;
     bool found = look_before_sleep(w, start);
 
-    if (w->run->link != NULL) { /* GPUs wake nobody */
+    if (w->run->link != NULL) { /* a GPU cannot wake a thread */
         tp_rma_link_rest(w, found);
         return false;
     }

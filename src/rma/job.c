@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs, and launches from their beginning to their end. */
+/* Jobs, and launches from begin to end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ check_params(const telpher_rma_params *p, telpher_error *err)
     uint64_t lanes = 1;
     char text[128];
 
-    if (wrong != NULL) { /* a check that was misspelt finds nothing */
+    if (wrong != NULL) { /* a misspelt check would find nothing */
         return tell(err, TELPHER_ERR_INVALID, wrong);
     }
 
@@ -58,7 +58,7 @@ check_params(const telpher_rma_params *p, telpher_error *err)
     return TELPHER_OK;
 }
 
-/* This process's part of what was asked for all. */
+/* This process's part of what the caller requested for all. */
 static telpher_status
 share_out(telpher_rma_params *p, const struct tp_rma_world *world, telpher_error *err)
 {
@@ -82,7 +82,7 @@ share_out(telpher_rma_params *p, const struct tp_rma_world *world, telpher_error
     return TELPHER_OK;
 }
 
-/* What several processes cannot have. */
+/* Rejects options that several processes cannot have. */
 static telpher_status
 check_world(const telpher_rma_params *p, const struct tp_rma_world *world,
             telpher_error *err)
@@ -102,7 +102,7 @@ check_world(const telpher_rma_params *p, const struct tp_rma_world *world,
     return TELPHER_OK;
 }
 
-/* Puts the settings where the caller named nothing. */
+/* Fills in the settings for options that the caller left at default. */
 static telpher_status
 complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
                 telpher_error *err)
@@ -111,7 +111,7 @@ complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
     uint32_t processors = tp_spin_processors();
     char text[128];
 
-    if (world != NULL) { /* those of one machine share them */
+    if (world != NULL) { /* the processes of one machine share them */
         processors = TP_MAX(processors / telpher_context_local_size(world->ctx), 1u);
     }
 
@@ -142,7 +142,7 @@ complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
     p->seed = p->seed != 0 ? p->seed : settings->seed;
     p->stack_bytes = p->stack_bytes != 0 ? p->stack_bytes : settings->stack_bytes;
     p->stack_bytes = TP_MAX(p->stack_bytes, TP_RMA_STACK_MIN);
-    if (world != NULL) { /* a rank may do the agent's work */
+    if (world != NULL) { /* a rank may do the progress thread's work */
         p->stack_bytes = TP_MAX(p->stack_bytes, STACK_BYTES_AGENT);
     }
     return check_world(p, world, err);
@@ -258,7 +258,7 @@ telpher_rma_elapsed(const telpher_rma_job *job)
 
 /* ---- launching ---- */
 
-/* The lock is a gate: no worker begins before all are there. */
+/* The lock is a gate: no worker begins before all are started. */
 static telpher_status
 run_workers(struct tp_rma_run *run)
 {
@@ -334,7 +334,7 @@ tp_rma_run_all(struct tp_rma_run *run)
         status = run_watched(run);
         tp_rma_remote_stop(run->remote);
     }
-    if (status != TELPHER_OK) { /* the others run already */
+    if (status != TELPHER_OK) { /* the others already run */
         tp_rma_run_fail(run, status, "process %u has no thread left",
                         run->remote->world->process);
     }
@@ -381,7 +381,8 @@ tp_rma_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
     return run;
 }
 
-/* @param status  why this process cannot, or TELPHER_OK: other processes are told. */
+/* @param status  why this process cannot launch, or TELPHER_OK; sent to the other
+ *         processes. */
 static telpher_status
 launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
        telpher_status status, telpher_error *err)
@@ -416,7 +417,7 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     return tp_rma_run_finish(job, run, err);
 }
 
-/* A kernel that brings its launcher was compiled for something else than processors. */
+/* A kernel with a launcher of its own was compiled for a device other than the CPU. */
 static telpher_status
 launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
                  telpher_error *err)
@@ -460,7 +461,7 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
     return outcome.status;
 }
 
-/* One launch at a time of a job, and of a context. */
+/* Allows one launch at a time per job and per context. */
 static bool
 begin_alone(telpher_rma_job *job)
 {
@@ -479,7 +480,7 @@ telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *da
                 telpher_error *err)
 {
     telpher_error
-        own; /* what is wrong here others are told, whether it is asked for or not */
+        own; /* other processes learn of an error here even if they did not ask */
     telpher_status status;
 
     err = err != NULL ? err : &own;

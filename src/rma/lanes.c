@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes of a rank, and how they make calls together. A block call has a barrier on both
- * sides: the lane that comes last does it, for all.
+ * Lanes of a rank, and their common calls. A block call has a barrier on both sides;
+ * the last lane to arrive executes it for all.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ tp_rma_op_name(enum tp_rma_op op)
     return names[op];
 }
 
-/* ---- all lanes at one call ---- */
+/* ---- block calls ---- */
 
 static bool
 same_call(const struct tp_rma_call *a, const struct tp_rma_call *b)
@@ -44,8 +44,8 @@ release(struct tp_rma_rank *rank)
     }
 }
 
-/* What a call gives that is not done, since the run has failed; kernels go on, and need what
- * they share all the same. */
+/* Result of a call that is skipped because the run has failed. Kernels go on, and
+ * still need the memory they share. */
 static struct tp_rma_result
 refused(struct tp_rma_lane *lane, const struct tp_rma_call *call, telpher_status status)
 {
@@ -77,7 +77,8 @@ canceled(struct tp_rma_lane *lane, const struct tp_rma_call *call)
                 call->where);
     }
     if (call->op != TP_RMA_OP_SHARED) {
-        tp_rma_lane_yield(lane); /* a kernel that asks on and on must not keep others */
+        /* a kernel that polls in a loop must not starve others */
+        tp_rma_lane_yield(lane);
     }
     return refused(lane, call, TELPHER_ERR_CANCELED);
 }
@@ -109,7 +110,7 @@ part_ways(struct tp_rma_lane *lane, const struct tp_rma_call *call)
     return refused(lane, call, TELPHER_ERR_INVALID);
 }
 
-/* What lanes do among themselves is part of a loop that tests. */
+/* Synchronisation among lanes counts as part of a polling loop. */
 static void
 forget_asks(struct tp_rma_rank *rank, enum tp_rma_op op)
 {
@@ -127,7 +128,7 @@ call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_
 
     tp_rma_races_sync(rank);
     if (rank->run->params.check != 0) {
-        tp_rma_lane_yield(lane); /* other ranks may be first */
+        tp_rma_lane_yield(lane); /* other ranks may run first */
     }
     if (tp_unlikely(rank->asks.kind != TP_RMA_WAIT_NONE)) {
         forget_asks(rank, call->op);
@@ -169,7 +170,7 @@ tp_rma_lane_call(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     return result;
 }
 
-/* Those who wait for one that has returned, or for anybody's return. */
+/* Wakes ranks that wait for one that has returned, or for any return. */
 static void
 poke_all(struct tp_rma_run *run)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts, gets and notifications: within a process copies and counters, else commands. */
+/* Puts, gets and notifications: copies and counters within a process, otherwise
+ * commands. */
 #include <string.h>
 
 #include "base/compiler.h"
 #include "rma/processes/remote.h"
 
-/* What one access is to: found and checked. */
+/* Checked target of an access. */
 struct target {
     struct tp_rma_rank *rank;
     char *at;
@@ -74,7 +75,7 @@ void
 tp_rma_rank_notify(struct tp_rma_rank *to, uint32_t from, uint32_t tag)
 {
     atomic_store_explicit(&to->senders[tag], from + 1, memory_order_relaxed);
-    atomic_fetch_add(&to->counts[tag], 1); /* behind everything that was copied */
+    atomic_fetch_add(&to->counts[tag], 1); /* after all copies */
     tp_rma_rank_poke(to);
 }
 
@@ -85,7 +86,7 @@ notify(struct tp_rma_rank *from, struct tp_rma_rank *to, uint32_t tag)
     tp_rma_rank_notify(to, from->index, tag);
 }
 
-/* Source and target may overlap, or be the same bytes: then nothing moves. */
+/* Source and target may overlap, or be the same address: then no copy is needed. */
 static void
 copy(struct tp_rma_lane *lane, const struct tp_rma_call *call, void *dst,
      const void *src, size_t len)
@@ -184,7 +185,7 @@ tp_rma_do_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     }
 }
 
-/* Within a process a put has arrived when it returns. args: window */
+/* Within a process a put is complete when it returns. args: window */
 void
 tp_rma_do_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 struct tp_rma_result *ret_result)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Broadcasts and reductions of a group, always from the first rank to the last. */
+/* Broadcasts and reductions of a group, always in the order of ranks. */
 #include <string.h>
 
 #include "base/compiler.h"
@@ -7,8 +7,8 @@
 
 enum { CHUNK = 512 }; /* [bytes] */
 
-/* All members have come to the end: no other process has anything more to do with the memory.
- * Of a call that failed they may still read it. */
+/* All members have reached the end, so no other process uses the memory any more.
+ * After a failed call others may still read it. */
 static void
 forget_fold(const struct tp_rma_lane *lane, struct tp_rma_group *group,
             telpher_status status)
@@ -55,7 +55,7 @@ tp_rma_do_broadcast(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         tp_rma_group_meet(lane, group, NULL); /* the root may change it */
 }
 
-/* Elements first to last, from all members, to whoever gets the result. */
+/* Reduces elements first to last of all members into the result's destination. */
 static void
 fold_part(const struct tp_rma_group *group, uint64_t first, uint64_t last)
 {
@@ -119,8 +119,8 @@ check_fold(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     return TELPHER_OK;
 }
 
-/* Few elements: by the last to come. Many: each member does a part of them, in both cases
- * in the order of the ranks. */
+/* Few elements: the last member to arrive reduces them. Many: each member reduces a
+ * part. Both in the order of ranks. */
 static telpher_status
 fold_together(struct tp_rma_lane *lane, struct tp_rma_group *group,
               const telpher_rma_fold *f)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a launch failed, in words: who waits for whom, for which tag, since when, where. */
+/* Report of a failed launch: which rank waits for which, for which tag, since when,
+ * where. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ print_tag(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *w
 static void
 print_any(FILE *out, const struct tp_rma_rank *rank, const struct tp_rma_wait *w)
 {
-    uint32_t known = 0; /* the first tag that ever came, if one did */
+    uint32_t known = 0; /* the first tag that arrived, if any did */
 
     fprintf(out, "waits for any of %u tags:", w->count);
     for (uint32_t i = 0; i < w->count && i < NAMES_MAX; i++) {
@@ -136,7 +137,7 @@ tp_rma_report_table(FILE *out, struct tp_rma_run *run)
     }
 }
 
-/* Each line is one of the log, once, where it is decided. */
+/* Each line is logged once, at the place that decides the failure. */
 static void
 log_lines(enum tp_log_level level, const char *report)
 {
@@ -182,7 +183,7 @@ make_report(struct tp_rma_run *run, const char *words, bool with_table)
 
     if (out != NULL) {
         fprintf(out, "%s: %s\n", run->kernel->name, words);
-        if (with_table && run->link == NULL) { /* a GPU's ranks tell at its end */
+        if (with_table && run->link == NULL) { /* a GPU's ranks report at its end */
             tp_rma_report_table(out, run);
         }
         fclose(out);
@@ -207,7 +208,7 @@ tp_rma_run_warn(struct tp_rma_run *run, const char *words, ...)
 static void
 write_report(struct tp_rma_run *run, telpher_status status, const char *words)
 {
-    /* with a race all have returned */
+    /* with a race all ranks have returned */
     char *text = make_report(run, words, status != TELPHER_ERR_RACE);
 
     if (text == NULL) {
@@ -224,7 +225,8 @@ static void
 fail(struct tp_rma_run *run, telpher_status status, const char *words)
 {
     if (!atomic_exchange(&run->failed, true)) {
-        write_report(run, status, words); /* before anything changes by it */
+        /* before other ranks change state because of the failure */
+        write_report(run, status, words);
         atomic_store(&run->status, status);
         tp_rma_run_wake(run);
         if (run->remote != NULL) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch is made of, all of it before the first rank runs. */
+/* Creates and frees the state of a launch, all of it before the first rank runs. */
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -7,7 +7,7 @@
 #include "rma/processes/remote.h"
 #include "rma/rma_int.h"
 
-#define SPIN_FEW ((tp_ns)20000) /* [ns] to spin where processors are few */
+#define SPIN_FEW ((tp_ns)20000) /* [ns] to spin on machines with few processors */
 
 static uint32_t
 device_of(const telpher_rma_params *p, uint32_t rank)
@@ -15,7 +15,7 @@ device_of(const telpher_rma_params *p, uint32_t rank)
     return (uint32_t)((uint64_t)rank * p->devices / p->ranks);
 }
 
-/* Ranks of a device lie side by side: the first of device d is the least rank with it. */
+/* Ranks of a device are consecutive: the first of device d is its lowest rank. */
 static uint32_t
 first_of(const telpher_rma_params *p, uint32_t device)
 {
@@ -100,7 +100,7 @@ init_ranks(struct tp_rma_run *run)
     for (uint32_t i = 0; i < run->world; i++) {
         run->ranks[i].run = run;
         run->ranks[i].index = i;
-        run->ranks[i].remote = i - run->first >= run->params.ranks; /* wraps below */
+        run->ranks[i].remote = i - run->first >= run->params.ranks; /* wraps if below */
     }
     for (uint32_t i = 0; i < run->params.ranks; i++) {
         init_rank(run, i);
@@ -132,7 +132,7 @@ alloc_ranks(struct tp_rma_run *run)
                               p->stack_bytes);
 }
 
-/* Neighbours share a worker. */
+/* Consecutive ranks share a worker. */
 static telpher_status
 fill_worker(struct tp_rma_run *run, struct tp_rma_worker *w)
 {

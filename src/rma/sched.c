@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers: each runs the lanes of its ranks in turns, and looks again at what a rank waits for
- * when it was poked. idle.c is about those with nothing to do.
+ * Workers: each runs the lanes of its ranks in turn, and after a poke checks what a
+ * rank waits for. idle.c has the idle workers.
  */
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -11,9 +11,10 @@
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
 
-enum { CLOCK_EVERY = 64, LOOK_EVERY = 16 }; /* turns between looks: clock, others */
+/* turns between two checks: clock, other processes */
+enum { CLOCK_EVERY = 64, LOOK_EVERY = 16 };
 
-/* The lane that this thread runs. A lane never changes its thread. */
+/* The lane that this thread runs. A lane never changes threads. */
 static _Thread_local struct tp_rma_lane *current;
 
 telpher_rma *
@@ -51,7 +52,7 @@ take_ready(struct tp_rma_worker *w)
     if (w->ready_count == 0) {
         return NULL;
     }
-    if (w->run->params.check != 0) { /* any of them may be first */
+    if (w->run->params.check != 0) { /* any of them may run first */
         uint32_t other =
             (w->ready_first + (uint32_t)(next_random(w) % w->ready_count)) %
             w->ready_size;
@@ -123,14 +124,15 @@ end_wait(struct tp_rma_rank *rank, telpher_status status)
     tp_rma_lane_ready(rank->waiter);
 }
 
-/* Only its worker changes what a rank waits for, so it may read it without the lock. */
+/* Only its worker changes what a rank waits for, so the worker may read it without
+ * the lock. */
 static void
 look_at(struct tp_rma_rank *rank)
 {
     telpher_status status;
 
     if (rank->wait.kind == TP_RMA_WAIT_NONE ||
-        atomic_load(&rank->run->status) != TELPHER_OK) { /* release_all() comes */
+        atomic_load(&rank->run->status) != TELPHER_OK) { /* release_all() follows */
         return;
     }
     status = tp_rma_wait_look(rank, &rank->wait);
@@ -182,7 +184,7 @@ tp_rma_rank_block(struct tp_rma_lane *lane, const struct tp_rma_wait *wait)
     return rank->wait_status;
 }
 
-/* The wait of a rank was too long. */
+/* The wait of a rank exceeded its limit. */
 static void
 expire(struct tp_rma_rank *rank)
 {
@@ -218,15 +220,15 @@ check_deadlines(struct tp_rma_worker *w)
     w->next_deadline = next;
 }
 
-/* What a wait itself says of a launch that failed. */
+/* Result of a wait itself in a launch that failed. */
 static bool
 is_told(telpher_status status)
 {
     return status == TELPHER_ERR_DEADLOCK || status == TELPHER_ERR_PEER_LOST;
 }
 
-/* The run has failed: no wait goes on, and lanes that wait for others of their rank return.
- * Once is enough, since calls that begin behind this neither wait nor park. */
+/* The run has failed: ends all waits, and lanes that wait for others of their rank
+ * return. Once is enough, because later calls neither wait nor park. */
 static void
 release_all(struct tp_rma_worker *w, telpher_status status)
 {
@@ -286,7 +288,8 @@ run_lanes(struct tp_rma_worker *w)
         }
         lane = take_ready(w);
         if (w->run->remote != NULL && turn % LOOK_EVERY == 0) {
-            tp_rma_remote_look(w->run->remote); /* ranks that test, and never wait */
+            /* for ranks that only test, and never wait */
+            tp_rma_remote_look(w->run->remote);
             if (w->run->link != NULL) {
                 tp_rma_link_scan(w);
             }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of notified access between ranks. */
+/* Settings of libtelpher-rma. */
 #include <pthread.h>
 
 #include <telpher/server.h>
@@ -20,7 +20,7 @@ static const struct tp_config_entry entries[] = {
 };
 
 static struct tp_rma_settings values;
-static struct tp_error wrong; /* the first setting that is none */
+static struct tp_error wrong; /* the first invalid setting */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void

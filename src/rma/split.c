@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups that part: ranks of one colour are a new one. */
+/* Splits of groups: the ranks of each colour form a new group. */
 #include <stdlib.h>
 
 #include "base/alloc.h"

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications: looking for them, waiting for them, taking them away. */
+/* Notifications: testing, waiting, consuming. */
 #include <sched.h>
 
 #include "base/compiler.h"
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
 
-enum { CLOCK_EVERY = 1024, YIELD_EVERY = 64 }; /* tests in vain */
+enum { CLOCK_EVERY = 1024, YIELD_EVERY = 64 }; /* unsuccessful tests */
 
 static uint32_t
 have(const struct tp_rma_rank *rank, uint32_t tag)
 {
-    return atomic_load(&rank->counts[tag]) - rank->taken[tag]; /* wraps, both do */
+    return atomic_load(&rank->counts[tag]) - rank->taken[tag]; /* both wrap */
 }
 
 static telpher_status
@@ -25,7 +25,8 @@ look_for_any(const struct tp_rma_rank *rank, const struct tp_rma_wait *wait)
     return TELPHER_ERR_AGAIN;
 }
 
-/* Whether the sender has returned is looked at first: all that it sent is then counted. */
+/* Reads first whether the sender has returned: then all its notifications are
+ * counted. */
 static telpher_status
 look_for_tag(const struct tp_rma_rank *rank, const struct tp_rma_wait *wait)
 {
@@ -83,7 +84,7 @@ check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call, uint64_t tag
     return true;
 }
 
-/* ---- tests in vain ---- */
+/* ---- unsuccessful tests ---- */
 
 void
 tp_rma_wait_asked(struct tp_rma_rank *rank)
@@ -94,7 +95,7 @@ tp_rma_wait_asked(struct tp_rma_rank *rank)
     rank->worker->vain = 0;
 }
 
-/* Tests have no deadline, since nobody knows what a kernel does between them. */
+/* Tests have no deadline, because a kernel may compute for long between them. */
 static void
 look_at_clock(struct tp_rma_rank *rank)
 {
@@ -111,7 +112,7 @@ look_at_clock(struct tp_rma_rank *rank)
     }
 }
 
-/* For reports, and for other threads that want this processor. */
+/* For reports, and for other threads that need this processor. */
 static void
 ask_in_vain(struct tp_rma_rank *rank, const struct tp_rma_call *call)
 {
@@ -152,7 +153,7 @@ tp_rma_do_test(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     if (have(rank, (uint32_t)call->args[0]) < call->args[1]) {
         ret_result->status = TELPHER_ERR_AGAIN;
         ask_in_vain(rank, call);
-        tp_rma_lane_yield(lane); /* who would send it may need this thread */
+        tp_rma_lane_yield(lane); /* the sender may need this thread */
         if (atomic_load(&rank->run->status) != TELPHER_OK) {
             ret_result->status = TELPHER_ERR_CANCELED;
         }

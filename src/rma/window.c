@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows: the table of who has what where. */
+/* Windows: the table of each rank's memory. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +16,8 @@ is_free(const struct tp_rma_run *run, const struct tp_rma_group *group, uint32_t
     return window == NULL || (window->group == group && !atomic_load(&window->open));
 }
 
-/* Those of a spread group have numbers of its first member's process alone. The lock is held. */
+/* Windows of a group over several processes get their numbers from its first
+ * member's process. The lock is held. */
 static int32_t
 find_number(struct tp_rma_run *run, const struct tp_rma_group *group)
 {
@@ -67,7 +68,8 @@ tp_rma_window_number(struct tp_rma_run *run, struct tp_rma_group *group)
 
     tp_mutex_lock(&run->table_lock);
     number = find_number(run, group);
-    if (number >= 0 && make_place(run, group, number) == NULL) { /* nobody else's now */
+    if (number >= 0 && make_place(run, group, number) == NULL) {
+        /* owned by no other group now */
         number = TP_RMA_WINDOW_NO_MEMORY;
     }
     tp_mutex_unlock(&run->table_lock);
