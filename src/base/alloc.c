@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory from the heap, counted, and failing when a test asks for it. */
+/* The heap allocator: counts blocks, and fails on demand of a test. */
 #include "base/alloc.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static _Atomic uint64_t live_blocks;
 static _Atomic uint64_t fail_countdown; /* 0 = off */
 static _Atomic bool fail_happened;
 
-/* Counts it. True when this allocation is the one that a test wants to fail. */
+/* Counts the call. True if this is the allocation that a test wants to fail. */
 static bool
 must_fail(void)
 {
@@ -46,7 +46,7 @@ out_of_memory(size_t size, const char *what)
     return NULL;
 }
 
-/* Counts a new block, or logs that there is none. */
+/* Counts a new block, or logs that there is no memory. */
 static void *
 given(void *ptr, size_t size, const char *what)
 {
@@ -66,7 +66,7 @@ tp_malloc(size_t size, const char *what)
 void *
 tp_zalloc(size_t size, const char *what)
 {
-    /* glibc's calloc() passes the thread's own blocks by, which cost a fraction */
+    /* glibc's calloc() bypasses the thread's cache, which is much faster */
     if (size - 1 < CLEARED_BY_HAND) {
         void *block = tp_malloc(size, what);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory from the heap: overflow-checked, named for the log line when it runs out, and
- * made to fail on purpose by tests. Free with tp_free() only.
+ * Heap allocation: checked for overflow, named for the log line of a failure, and
+ * failing on demand of tests. Free with tp_free() only.
  *
  * Every @p what is a static string ("conn", "frame buffer"). A failure is logged here,
- * so callers return TELPHER_ERR_NO_MEMORY in silence. Size 0 gives a unique pointer.
+ * so callers return TELPHER_ERR_NO_MEMORY without logging. Size 0 returns a unique
+ * pointer.
  */
 #ifndef TP_BASE_ALLOC_H
 #define TP_BASE_ALLOC_H
@@ -24,7 +25,7 @@ void *tp_zalloc(size_t size, const char *what) TP_MUST_CHECK;
 /** Gives an array of 0 bytes; NULL too when count * size overflows. */
 void *tp_alloc_array(size_t count, size_t size, const char *what) TP_MUST_CHECK;
 
-/** Resizes; on NULL the old block is still there. @p ptr may be NULL. */
+/** Resizes; if it returns NULL the old block is unchanged. @p ptr may be NULL. */
 void *tp_realloc(void *ptr, size_t size, const char *what) TP_MUST_CHECK;
 
 /** As tp_realloc() for count * size bytes, with the overflow checked. */
@@ -46,19 +47,19 @@ void *tp_memdup(const void *src, size_t len, const char *what) TP_MUST_CHECK;
 /** Gives formatted text. */
 char *tp_asprintf(const char *what, const char *fmt, ...) TP_PRINTF(2, 3) TP_MUST_CHECK;
 
-/** Frees what the calls above gave; NULL is fine. */
+/** Frees memory of these functions; NULL is allowed. */
 void tp_free(void *ptr);
 
 /**
- * For tests: from now on the @p nth allocation (1 = the next one) of any thread fails,
- * once, and those after it work again. 0 switches this off.
+ * For tests: the @p nth allocation from now on (1 = the next one) of any thread fails,
+ * once. 0 switches this off.
  */
 void tp_alloc_fail_nth(uint64_t nth);
 
-/** For tests: true when the failure ordered by tp_alloc_fail_nth() has happened. */
+/** For tests: true after the failure requested by tp_alloc_fail_nth(). */
 bool tp_alloc_failed(void);
 
-/** For tests: blocks given and not yet freed, process-wide. */
+/** For tests: blocks allocated and not yet freed, process-wide. */
 uint64_t tp_alloc_live(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a process whose invariants are broken. */
+/* Aborts the process when an invariant is broken. */
 #include "base/compiler.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ tp_assert_failed(const char *cond, const char *file, int line, const char *func)
         ssize_t ignored =
             write(STDERR_FILENO, text, TP_MIN((size_t)len, sizeof(text) - 1));
 
-        (void)ignored; /* nothing is left to be done about it */
+        (void)ignored; /* a failed write cannot be reported */
     }
     abort();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small macros that every room needs, and the assertion for broken invariants. */
+/* Small macros for all modules, and the assertion for broken invariants. */
 #ifndef TP_BASE_COMPILER_H
 #define TP_BASE_COMPILER_H
 
@@ -21,8 +21,8 @@
     ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /**
- * Aborts with one line on stderr when an invariant of ours is broken. Present in every
- * build. Never for what a peer, a file or a user sent: that is an error, not a bug.
+ * Aborts with one line on stderr if an internal invariant is broken. Present in every
+ * build. Never for input of a peer, a file or a user: that is an error, not a bug.
  */
 #define tp_assert(cond)                                                                \
     (tp_likely(cond) ? (void)0 : tp_assert_failed(#cond, __FILE__, __LINE__, __func__))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors with words, and the one mapping from errno. */
+/* Errors with texts, and the one mapping from errno. */
 #include "base/error.h"
 
 #include <errno.h>

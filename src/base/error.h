@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An error with its words: what control-path calls fill in beside their status. */
+/* An error with its text, which control-path calls fill in beside their status. */
 #ifndef TP_BASE_ERROR_H
 #define TP_BASE_ERROR_H
 
@@ -10,13 +10,14 @@
 
 #define TP_ERROR_TEXT_SIZE 256
 
-/** Initialise with {0}, which is "no error". Text too long is cut, ending in "...". */
+/** Initialise with {0}, which is "no error". A text that is too long is cut, ending
+ *  in "...". */
 struct tp_error {
     telpher_status code;
     char text[TP_ERROR_TEXT_SIZE];
 };
 
-/** "No error", without clearing the room for the text: for paths where that counts. */
+/** Sets "no error" without clearing the text, for fast paths. */
 static inline void
 tp_error_init(struct tp_error *err)
 {
@@ -25,9 +26,9 @@ tp_error_init(struct tp_error *err)
 }
 
 /**
- * Fills @p err (NULL is fine) with @p code and a formatted text; returns @p code, so that
- * `return tp_error_set(err, TELPHER_ERR_INVALID, "port %d", port);` reads as one thought.
- * The arguments may point into err->text itself.
+ * Fills @p err (NULL is allowed) with @p code and a formatted text. Returns @p code,
+ * for `return tp_error_set(err, TELPHER_ERR_INVALID, "port %d", port);`. The arguments
+ * may point into err->text itself.
  */
 telpher_status tp_error_set(struct tp_error *err, telpher_status code, const char *fmt,
                             ...) TP_PRINTF(3, 4);
@@ -40,14 +41,14 @@ telpher_status tp_error_setv(struct tp_error *err, telpher_status code, const ch
 telpher_status tp_error_set_errno(struct tp_error *err, int saved_errno,
                                   const char *fmt, ...) TP_PRINTF(3, 4);
 
-/** Puts "text: " before the text that is there, or before the code's; keeps and returns the
- *  code. */
+/** Puts "text: " before the existing text, or before the code's; keeps and returns
+ *  the code. */
 telpher_status tp_error_prefix(struct tp_error *err, const char *fmt, ...)
     TP_PRINTF(2, 3);
 
 /**
- * The one mapping from errno to our codes. 0 gives TELPHER_OK; what is not in the list
- * gives TELPHER_ERR_IO.
+ * The one mapping from errno to status codes. 0 gives TELPHER_OK; an errno that is not
+ * in the list gives TELPHER_ERR_IO.
  */
 telpher_status tp_error_from_errno(int saved_errno);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of all of Telpher's settings: each library recognises those of the others. */
+/* The names of all of Telpher's settings, so that each library recognises those of
+ * the others. */
 #include <string.h>
 
 #include "base/compiler.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameter structs of callers: the first member, struct_size, says which version they know. */
+/* Callers' parameter structs: the first member, struct_size, tells their version. */
 #ifndef TP_BASE_PARAMS_H
 #define TP_BASE_PARAMS_H
 
@@ -12,8 +12,8 @@
 /** No version of a parameter struct is larger. */
 #define TP_PARAMS_BYTES_MAX 4096
 
-/** True if @p struct_size can be that of a struct of which the first version had @p first
- *  bytes. Not set (0) and garbage are found so. */
+/** True if @p struct_size is valid for a struct whose first version had @p first
+ *  bytes. Detects 0 (not set) and garbage. */
 static inline bool
 tp_params_size_is_valid(uint32_t struct_size, size_t first)
 {

@@ -38,7 +38,7 @@ telpher_status
 tp_prefix_settings_file(const char *prefix, const char *name, char *dst, size_t size)
 {
     static const char folder[] = TP_BUILD_SYSCONFDIR;
-    /* the system's loaders and units look there for what is installed in these */
+    /* loaders and systemd look in /etc for programs installed in these */
     bool is_system = strcmp(prefix, "/usr") == 0 || strcmp(prefix, "/usr/local") == 0;
     int written = folder[0] == '/' ? snprintf(dst, size, "%s/%s", folder, name)
                   : is_system      ? snprintf(dst, size, "/%s/%s", folder, name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every test of this room includes: cmocka with the headers it needs before it. */
+/* Included by every test of this module: cmocka with the headers it needs before it. */
 #ifndef TP_BASE_TEST_INT_H
 #define TP_BASE_TEST_INT_H
 
