@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of a launch: checked, written, found again. offload/signature.h */
+/* Checks, encodes and decodes the arguments of a launch. offload/signature.h */
 #include <string.h>
 
 #include "base/compiler.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where blocks of rows begin and end. offload/blocks.h */
+/* Computes the bounds of blocks of rows. offload/blocks.h */
 #include "offload/blocks.h"
 
 #include "base/compiler.h"

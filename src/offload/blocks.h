@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows in blocks, over the processes of two sides: what each has in common with each. */
+/* Blocks of rows over the processes of two sides, and the overlap of each block with
+ * each. */
 #ifndef TP_OFFLOAD_BLOCKS_H
 #define TP_OFFLOAD_BLOCKS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of rows: all rows, once, of sizes that differ by one; what two sides have in common. */
+/* Tests that blocks cover all rows, differ by one row at most, and overlap as
+ * computed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Our statuses as MPI error codes. */
+/* Maps status codes to MPI error codes. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

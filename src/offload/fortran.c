@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What include/telpher/fortran/telpher_offload.f90 calls: the public calls, with MPI's integer
- * handles. */
+/* Bindings for include/telpher/fortran/telpher_offload.f90: the public calls, with
+ * MPI's integer handles. */
 #include <string.h>
 
 #include "base/compiler.h"

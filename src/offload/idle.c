@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for what must be looked at: MPI wakes nobody. */
+/* Waits by polling with growing intervals, because MPI has no wake-up. */
 #include <sched.h>
 
 #include "base/os/spin.h"

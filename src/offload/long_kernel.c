@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel that does not return: in each worker a thread says which one runs for long, less and
- * less often, and ends the job where TELPHER_OFFLOAD_KERNEL_TIMEOUT says so. The worker itself
- * only notes what it runs; the thread looks now and then whether that is still the same call.
+ * Watches for kernels that do not return. In each worker a thread logs a kernel that
+ * runs for long, at growing intervals, and ends the job after
+ * TELPHER_OFFLOAD_KERNEL_TIMEOUT. The worker only records the call that it runs; the
+ * thread checks from time to time whether it is still the same call.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between parents and workers: checks of what came. offload/message.h */
+/* Messages between parents and workers: validation. offload/message.h */
 #include "offload/message.h"
 
 #include <limits.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What parents and workers tell each other, docs/offload.md "On the wire". Both sides are of
- * one job, built for one MPI; the greeting refuses a peer of other byte order, sizes or
- * version. Nothing of a peer is used before it was checked.
+ * Messages between parents and workers, docs/offload.md "On the wire". Both sides
+ * belong to one job and are built for one MPI. The version check rejects a peer with
+ * another byte order, sizes or version. Data of a peer is checked before use.
  *
- * A launch is a run of records, one a kernel, in a message, or, where that is too long, in
- * several that carry whole records each or pieces of one.
+ * A launch is a sequence of records, one per kernel, in one message. If that is too
+ * long it is sent in several messages, each with whole records or with part of one.
  */
 #ifndef TP_OFFLOAD_MESSAGE_H
 #define TP_OFFLOAD_MESSAGE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers of launches are checked, and results of many workers become one report. */
+/* Tests the validation of launch headers, and the merge of many workers' results
+ * into one report. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of kernels as workers announce it, and as parents know it. offload/message.h */
+/* The table of kernels that workers send and parents keep. offload/message.h */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The MPI functions that do more than look at their communicator; pmpi.py writes the others.
- * A program that was started beside its workers sees what it would see had it spawned
- * them.
+ * Wrappers of the MPI functions that do more than translate their communicator; pmpi.py
+ * generates the others. A program launched beside its workers sees the communicators
+ * that it would see after spawning them.
  */
 #include "offload/pmpi.h"
 

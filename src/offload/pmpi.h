@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the generated functions in front of the MPI's own need. pmpi.py */
+/* Used by the generated wrappers of MPI functions. pmpi.py */
 #ifndef TP_OFFLOAD_PMPI_H
 #define TP_OFFLOAD_PMPI_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures as text and in memory; offload/signature.h says what they are. */
+/* Parses and prints signatures of kernels. offload/signature.h */
 #include "offload/signature.h"
 
 #include <stdio.h>

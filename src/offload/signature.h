@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Types of a kernel's arguments: read from text, written as text, compared; and arguments
- * put into bytes and found there again. telpher/kernel.h lists the letters; between parents
+ * Types of a kernel's arguments: parsed from text, printed as text, compared; and
+ * arguments encoded and decoded. telpher/kernel.h lists the letters. Between parents
  * and workers there is one more: T<size>.<align>, a struct of unknown members.
  */
 #ifndef TP_OFFLOAD_SIGNATURE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree of workers: launches go down it, results up. Binomial: worker 0 has the most. */
+/* The tree of workers: launches go down it, results up. Binomial; worker 0 has the
+ * most children. */
 #include "offload/offload_int.h"
 
 void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this process is: a parent or a worker, of a launch that has both or of one that
- * spawns. All processes of a launch find out together, in MPI_Init().
+ * Finds the role of this process: a parent or a worker, of a launch that has both or of
+ * one that spawns. All processes of a launch determine it together, in MPI_Init().
  */
 #include <stdio.h>
 #include <stdlib.h>
