@@ -11,8 +11,8 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "integers are copied as they lie in memory");
 
-/* put_T writes v and returns the byte behind it; load_T reads what is known to be there;
- * take_T reads and moves *src on, or returns false when [*src, end) is too short. */
+/* put_T writes v and returns the address after it. load_T reads without a bounds check.
+ * take_T reads and advances *src, or returns false when [*src, end) is too short. */
 #define TP_WIRE_INTEGER(name, T)                                                       \
     static inline uint8_t *put_##name(uint8_t *dst, T v)                               \
     {                                                                                  \
@@ -51,7 +51,7 @@ put_raw(uint8_t *dst, const void *src, size_t len)
     return dst + len;
 }
 
-/** Gives the address of the next @p len bytes and moves *src behind them. */
+/** Gives the address of the next @p len bytes and advances *src past them. */
 static inline bool
 take_raw(const uint8_t **src, const uint8_t *end, size_t len, const void **ret_data)
 {

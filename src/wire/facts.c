@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of facts: docs/protocol.md section 6. */
+/* Encodes and decodes records of facts: docs/protocol.md section 6. */
 #include "wire/facts.h"
 
 #include "wire/bytes.h"

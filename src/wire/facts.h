@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Facts: what a server's driver answered to queries, record after record, so that the
- * client can answer the same queries without the network. docs/protocol.md section 6.
+ * Facts: a sequence of records with the driver's answers to queries. With them the client
+ * answers the same queries without a round trip. docs/protocol.md section 6.
  */
 #ifndef TELPHER_WIRE_FACTS_H
 #define TELPHER_WIRE_FACTS_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What a fact is about; `index` and `sub` say which. */
+/** Kind of object that a fact describes; `index` and `sub` identify the object. */
 enum tp_wire_fact_kind {
     TP_WIRE_FACT_PLATFORM = 1, /**< index: platform of the server */
     TP_WIRE_FACT_DEVICE = 2, /**< index: device of the server; sub: its platform */
@@ -31,7 +31,7 @@ struct tp_wire_fact {
     uint32_t index;
     uint32_t sub;
     uint32_t param; /**< the query's parameter name, as in the OpenCL headers */
-    int32_t error; /**< CL_SUCCESS, or what the driver answered instead */
+    int32_t error; /**< CL_SUCCESS, or the driver's error */
     uint32_t len; /**< [bytes] of data */
     const uint8_t *data;
 };
@@ -41,7 +41,7 @@ size_t tp_wire_fact_size(uint32_t len);
 /** Writes one record; @p dst has room for tp_wire_fact_size(fact->len). */
 void tp_wire_put_fact(uint8_t *dst, const struct tp_wire_fact *fact);
 /**
- * Reads the record at *src and moves *src behind it.
+ * Reads the record at *src and advances *src past it.
  * @return true; false at the end (*src == end) or if malformed (*src != end).
  */
 bool tp_wire_get_fact(const uint8_t **src, const uint8_t *end,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of files that travel with a build: docs/protocol.md section 6.1. */
+/* Encodes and decodes the files sent with a build: docs/protocol.md section 6.1. */
 #include "wire/files.h"
 
 #include "wire/bytes.h"

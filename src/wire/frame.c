@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preface, its answer and the frame header: docs/protocol.md sections 2 and 3. What has a
- * meaning only for a server (session, route, index, features) is its business to judge.
+ * Encodes and decodes the preface, its reply and the frame header: docs/protocol.md
+ * sections 2 and 3. The server checks the fields session, route, index and features.
  */
 #include "wire/frame.h"
 
@@ -52,7 +52,7 @@ tp_wire_get_preface(const uint8_t src[TP_WIRE_PREFACE_BYTES],
     if (memcmp(src, TP_WIRE_MAGIC, MAGIC_BYTES) != 0 || p.version_min > p.version_max) {
         return TELPHER_ERR_PROTO;
     }
-    /* first of all: the fields of another version may mean something else */
+    /* first: in another version the other fields may have another meaning */
     if (p.version_min > TP_WIRE_VERSION || p.version_max < TP_WIRE_VERSION) {
         return TELPHER_ERR_VERSION;
     }

@@ -39,12 +39,12 @@ enum {
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)
 /** Bytes of one transfer that may be sent before the first CREDIT. */
 #define TP_WIRE_WINDOW ((uint64_t)16 << 20)
-/** Largest transfer: what does not fit a signed 48-bit size is refused before use. */
+/** Largest transfer: sizes that do not fit a signed 48-bit number are rejected. */
 #define TP_WIRE_TRANSFER_MAX ((uint64_t)1 << 47)
 
-/** Numbers of sub-devices begin here, those of the server's devices end before. */
+/** First number of a sub-device; the server's devices have lower numbers. */
 #define TP_WIRE_SUB_DEVICE_FIRST ((uint32_t)1 << 16)
-/** Sub-devices that one SUB_DEVICES may make. */
+/** Maximum of sub-devices that one SUB_DEVICES creates. */
 #define TP_WIRE_SUB_DEVICES_MAX 4096
 /** Numbers in a SUB_GROUP_INFO and in its reply. */
 #define TP_WIRE_SUB_GROUP_SIZES 3
@@ -78,10 +78,10 @@ enum {
     TP_WIRE_FLAGS_ALL = TP_WIRE_NOTIFY,
     TP_WIRE_SHARED = 1 << 1, /**< READ, WRITE: the transfer's content is in PIECEs */
     TP_WIRE_CREDIT_FIRST =
-        1 << 2, /**< WRITE: none of its content comes before a CREDIT */
+        1 << 2, /**< WRITE: the client sends no content before a CREDIT */
 };
 
-/** What a KERNEL_ARG carries (field `kind`). */
+/** Kind of value in a KERNEL_ARG (field `kind`). */
 enum tp_wire_arg {
     TP_WIRE_ARG_VALUE = 0, /**< `value` holds `size` bytes */
     TP_WIRE_ARG_MEM = 1, /**< `value` is empty (NULL) or one u64 id of a mem object */
@@ -101,7 +101,7 @@ tp_wire_id_kind(uint64_t id)
     return (enum tp_wire_kind)(id >> 56);
 }
 
-/** What the connecting side sends first; `auth_len` bytes of credentials follow. */
+/** First message of the client; `auth_len` bytes of credentials follow. */
 struct tp_wire_preface {
     uint16_t version_min, version_max;
     uint32_t stream; /**< enum tp_wire_stream */
@@ -122,11 +122,12 @@ struct tp_wire_preface_reply {
     uint64_t received;
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
     uint32_t bulk_max; /**< bulk streams this session may open */
-    uint32_t frame_max; /**< [bytes] largest frame the server takes */
-    char text[TP_WIRE_TEXT_BYTES]; /**< NUL-terminated; why status is not OK */
+    uint32_t frame_max; /**< [bytes] largest frame the server accepts */
+    char text
+        [TP_WIRE_TEXT_BYTES]; /**< NUL-terminated; reason of a status other than OK */
 };
 
-/** In front of every message. */
+/** Header before every message. */
 struct tp_wire_header {
     uint32_t len; /**< [bytes] whole frame, TP_WIRE_HEADER_BYTES .. TP_WIRE_FRAME_MAX */
     uint16_t type; /**< a message type */

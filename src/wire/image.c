@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of the elements of images. */
+/* Computes element sizes of image formats. */
 #include "wire/image.h"
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ enum {
     TYPE_101010_2 = 0x10e0,
 };
 
-/* Channels of an element; 0 where it depends on the type, or does not travel. */
+/* Channels of an element; 0 where it depends on the type, or is not transferred. */
 static const uint8_t channels[] = {
     1, 1, 2, 2, /* R A RG RA */
     0, 4, 4, 4, /* RGB RGBA BGRA ARGB */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Image formats as far as both sides must agree on them: how large an element is. Channel
- * orders and types are the numbers of the OpenCL headers. docs/protocol.md section 5.7.
+ * Element sizes of image formats, on which client and server must agree. Channel orders
+ * and types are the numbers of the OpenCL headers. docs/protocol.md section 5.7.
  */
 #ifndef TELPHER_WIRE_IMAGE_H
 #define TELPHER_WIRE_IMAGE_H
@@ -18,8 +18,8 @@ struct tp_wire_image_format {
 _Static_assert(sizeof(struct tp_wire_image_format) == 12, "frozen wire layout");
 
 /**
- * @return [bytes] of an element, 1 to 16 and a power of two; 0 for a format that does not
- *         travel: not valid, not known, or with elements of another size
+ * @return [bytes] of an element, 1 to 16 and a power of two; 0 for a format that the
+ *         protocol cannot transfer: invalid, unknown, or with elements of another size
  */
 uint32_t tp_wire_image_element(uint32_t channel_order, uint32_t channel_type);
 

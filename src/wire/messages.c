@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size, encode and decode of every message, and the message table: all made from
- * messages.def, so that a message is written down once.
+ * Size, encode and decode functions of every message, and the message table, generated
+ * from messages.def, which defines each message once.
  */
 #include "wire/messages.h"
 
@@ -115,7 +115,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #undef U64S
 #undef BYTES
 
-/* The table: the same functions behind untyped pointers. */
+/* The table: the same functions with untyped pointers. */
 #define MSG(NAME, name, type, ...)                                                     \
     _Static_assert(sizeof(struct tp_wire_##name) <= TP_WIRE_STRUCT_MAX,                \
                    "TP_WIRE_STRUCT_MAX is too small for " #name);                      \

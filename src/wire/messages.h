@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages as structs, with size, encode and decode for each, all made from
+ * The messages as structs, with size, encode and decode functions for each, generated from
  * messages.def. A decoded struct borrows the frame it was decoded from.
  *
  *   struct tp_wire_launch m = { .queue = q, .kernel = k, .dims = 1, … };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests and corpus makers: fills the struct of any message with values of a kind, and
- * compares two structs field by field. Made from messages.def like the codec itself.
+ * For tests and corpus generators: fills the struct of any message with sample values, and
+ * compares two structs field by field. Generated from messages.def, as the codec is.
  */
 #ifndef TELPHER_WIRE_SAMPLE_H
 #define TELPHER_WIRE_SAMPLE_H
@@ -16,7 +16,7 @@ enum tp_sample {
     TP_SAMPLE_COUNT
 };
 
-/** What arrays point to while a struct is in use. */
+/** Memory for the arrays of a struct while it is in use. */
 struct tp_sample_room {
     uint8_t bytes[65535 * 8 + 1]; /* arrays start at an odd address on purpose */
 };
