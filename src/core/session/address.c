@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemes and hosts of addresses: see address.h. */
+/* Parses the scheme and the host of a server address: see address.h. */
 #include "core/session/address.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connecting side of the preface: docs/protocol.md section 2. Each failure says which
- * server, what happened and, where that is known, what to do.
+ * The client side of the preface: docs/protocol.md section 2. Each error names the server,
+ * the failure and, where known, the remedy.
  */
 #include "core/session/client_int.h"
 
@@ -12,7 +12,7 @@
 
 #define HANDSHAKE_TIME (2 * TP_CLOCK_S)
 
-/* The preface, which credentials may follow. */
+/* Sends the preface, with credentials if needed. */
 static void
 fill_preface(const struct tp_client_params *params, size_t auth_len, uint64_t features,
              uint8_t raw[TP_WIRE_PREFACE_BYTES])
@@ -84,7 +84,7 @@ refused(const char *address, const struct tp_wire_preface_reply *reply,
             : "");
 }
 
-/* Exchanges prefaces on a fresh connection to this machine, or one given up as insecure. */
+/* Exchanges prefaces in clear: on this machine, or where insecure connections are allowed. */
 static telpher_status
 greet_plain(struct tp_conn *conn, const struct tp_client_params *params,
             uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
@@ -102,7 +102,7 @@ greet_plain(struct tp_conn *conn, const struct tp_client_params *params,
 
     fill_preface(params, auth_len, features, raw);
     status = tp_conn_send_all(conn, raw, TP_WIRE_PREFACE_BYTES + auth_len, deadline_ns);
-    /* who closes at once may have said why before */
+    /* a server that closes at once may have sent its reason before */
     if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
         status = receive_reply(conn, deadline_ns, ret_reply);
     }
@@ -117,8 +117,8 @@ greet_plain(struct tp_conn *conn, const struct tp_client_params *params,
 }
 
 /*
- * A server that was asked for TLS has answered in clear, beginning with @p head. It may
- * refuse; it may not go on: somebody on the way would like that.
+ * Handles a server that answered a request for TLS in clear, beginning with @p head. Only
+ * a refusal is valid: continuing in clear would allow a downgrade attack.
  */
 static telpher_status
 answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
@@ -149,7 +149,8 @@ answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
                                               : telpher_status_text(reply.status));
 }
 
-/* The preface in clear, TLS, and the preface again, so that nobody can have changed it. */
+/* Sends the preface in clear, starts TLS, and sends the preface again, so that an attacker
+ * cannot have changed it. */
 static telpher_status
 greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
               uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
@@ -184,7 +185,7 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
                               ret_reply->text);
 }
 
-/* The first transport that can carry a session. */
+/* Finds the first transport that can carry a session. */
 static const struct tp_transport *
 find_transport(void)
 {

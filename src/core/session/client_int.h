@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What client.c, client_paths.c and client_security.c offer each other. */
+/* Internal declarations shared by client.c, client_paths.c and client_security.c. */
 #ifndef TELPHER_CORE_SESSION_CLIENT_INT_H
 #define TELPHER_CORE_SESSION_CLIENT_INT_H
 
@@ -7,30 +7,30 @@
 #include "core/session/client.h"
 
 /**
- * Reads the cookie: from @p path if there is one, else $TELPHER_COOKIE, else the first of
- * the default places that holds a file.
- * @return OK; NOT_FOUND (no file in any default place), AUTH (a file that is no cookie, or
- *         that was named and cannot be read; err says which).
+ * Reads the cookie: from @p path if given, else $TELPHER_COOKIE, else the first default
+ * path at which a file exists.
+ * @return OK; NOT_FOUND (no file at any default path), AUTH (not a cookie, or a given file
+ *         that cannot be read; err gives its path).
  */
 telpher_status tp_client_load_cookie(const char *path,
                                      uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
                                      struct tp_error *err);
 
-/** Where the other end of a connection is. */
+/** Location of a connection's peer. */
 enum tp_client_where {
-    TP_CLIENT_INSIDE, /**< in this machine, on a socket that has an owner */
-    TP_CLIENT_LOOPBACK, /**< in this machine, on a port that anybody here may use */
-    TP_CLIENT_FAR,
+    TP_CLIENT_INSIDE, /**< this machine, a socket with an owner */
+    TP_CLIENT_LOOPBACK, /**< this machine, a port open to all its users */
+    TP_CLIENT_FAR, /**< another machine */
 };
 
 enum tp_client_where tp_client_where(struct tp_conn *conn);
 
-/** Whether the connection must be secured before anything secret is said on it. */
+/** True if the connection must be secured before credentials are sent on it. */
 bool tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn);
 
 /**
- * Secures @p *conn, behind a preface that announced it; replaces it if it succeeds.
- * @param ret_head gives the first 5 bytes of a server that answered in clear, or a 0.
+ * Secures @p *conn after a preface that requested TLS; replaces it if it succeeds.
+ * @param ret_head gives the first 5 bytes of a server that answered in clear, else a 0.
  * @return as tp_secure.connect
  */
 telpher_status tp_client_secure(const struct tp_client_params *params,

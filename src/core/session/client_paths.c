@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where this user's daemon, its socket and its cookie are, and lists of servers. */
+/* Paths of this user's daemon socket, cookie and key; parsing of server lists. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,8 @@ join(char *dst, size_t cap, const char *dir, const char *name)
     }
 }
 
-/* Anybody may make files in /tmp: what is there already must be ours alone. */
+/* True if a directory in /tmp is safe: any user may create files there, so an existing one
+ * must be owned and writable by this user only. */
 static bool
 is_safe_dir(const char *path)
 {
@@ -76,14 +77,14 @@ tp_client_default_cookie(char *dst, size_t cap)
     join(dst, cap, dir, COOKIE_NAME);
 }
 
-/* One file. NOT_FOUND if there is none. */
+/* Reads one cookie file. NOT_FOUND if it does not exist. */
 static telpher_status
 read_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
             struct tp_error *err)
 {
     uint8_t bytes[TP_WIRE_COOKIE_BYTES + 1];
     int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not for a FIFO's writer */
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* must not block on a FIFO */
     ssize_t len;
 
     if (fd < 0 && errno == ENOENT) {
@@ -109,7 +110,7 @@ read_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
     return TELPHER_OK;
 }
 
-/* Place i of the default ones, best first; "" where it does not apply. False at the end. */
+/* Writes default path i, preferred first; "" where it does not apply. False at the end. */
 static bool
 default_place(int i, char *dst, size_t cap)
 {
@@ -170,7 +171,8 @@ tp_client_load_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES]
 
 /* ---- lists of servers ---- */
 
-/* "unix:" and the socket of this user's daemon, or of the system's if that one is not there. */
+/* Writes "unix:" and the socket of this user's daemon, or of the system's daemon if that
+ * socket does not exist. */
 static telpher_status
 local_address(char *dst, size_t cap, struct tp_error *err)
 {
@@ -192,7 +194,7 @@ local_address(char *dst, size_t cap, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* The next item without the blanks around it; *text moves to its comma or to the end. */
+/* Finds the next item without surrounding blanks; moves *text to its comma or the end. */
 static size_t
 next_item(const char **text, const char **ret_item)
 {
@@ -221,7 +223,7 @@ count_items(const char *text)
     return count;
 }
 
-/* Copies the items behind the array. @p local takes the place of "local". */
+/* Copies the items after the array. @p local replaces "local". */
 static telpher_status
 fill_list(const char *text, const char *local, char **list, char *chars,
           struct tp_error *err)

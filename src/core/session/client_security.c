@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a connection is to be secured, and with what. The rule is the server's as well:
- * TLS wherever the other end is not this machine, unless that was given up in so many words.
+ * Decides whether and how a connection is secured. Client and server have the same rule:
+ * TLS for every peer on another machine, unless it was disabled explicitly.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -37,7 +37,7 @@ tp_client_where(struct tp_conn *conn)
     bool loopback = false;
 
     if (fd < 0) {
-        return TP_CLIENT_INSIDE; /* a connection without a socket is in this process */
+        return TP_CLIENT_INSIDE; /* without a socket, the peer is in this process */
     }
     if (getpeername(fd, &name.sa, &len) != 0) {
         return TP_CLIENT_FAR;
@@ -75,7 +75,7 @@ tp_client_default_key(char *dst, size_t cap)
            access(dst, R_OK) == 0;
 }
 
-/* What was given, else the environment, else the default places of a key. */
+/* Selects the given files, else those of the environment, else the default key. */
 static void
 find_files(const struct tp_client_security *given, char *key_path, size_t cap,
            struct tp_client_security *ret)
@@ -94,7 +94,7 @@ find_files(const struct tp_client_security *given, char *key_path, size_t cap,
     }
 }
 
-/* Says it as loudly as a library may, once for the process. */
+/* Warns about an insecure connection, once per process. */
 static void
 warn_insecure(const char *address)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be done with any connection: whole messages, before there is a stream. */
+/* Sends and receives complete messages on a connection, before a stream exists. */
 #include "core/transport.h"
 
 telpher_status

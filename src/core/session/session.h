@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Frame numbers and acknowledgements of one stream: docs/protocol.md section 4.
- * Pure bookkeeping, no I/O: what to do with a frame is decided here, once, for both ends.
+ * No I/O. Client and server share this code to accept or reject a frame.
  */
 #ifndef TELPHER_CORE_SESSION_SESSION_H
 #define TELPHER_CORE_SESSION_SESSION_H
@@ -18,23 +18,23 @@ struct tp_session_numbers {
     uint64_t ack_sent; /**< highest of the peer's numbers that we have acknowledged */
 };
 
-/** What tp_session_accept decided. */
+/** Result of tp_session_accept. */
 enum tp_session_verdict {
     TP_SESSION_ACCEPT, /**< next in line: process it */
     TP_SESSION_DUPLICATE, /**< seen before: drop it */
     TP_SESSION_GAP, /**< a frame is missing: the stream is broken */
-    TP_SESSION_BAD_ACK, /**< acknowledges what was never sent: the stream is broken */
+    TP_SESSION_BAD_ACK, /**< acknowledges a frame never sent: the stream is broken */
 };
 
-/** Gives the next frame its number; *ret_ack gives the acknowledgement to put in it. */
+/** @return the number of the next frame; *ret_ack gives the acknowledgement to send in it. */
 uint64_t tp_session_next(struct tp_session_numbers *n, uint64_t *ret_ack);
 /**
- * Judges a received frame and, unless the stream is broken, takes over its
+ * Checks the numbers of a received frame and, unless the stream is broken, records its
  * acknowledgement. A stale acknowledgement (lower than one seen) changes nothing.
  */
 enum tp_session_verdict tp_session_accept(struct tp_session_numbers *n, uint64_t seq,
                                           uint64_t ack);
-/** @return how many received frames have not been acknowledged yet. */
+/** @return number of received frames that have not been acknowledged yet. */
 uint64_t tp_session_unacked(const struct tp_session_numbers *n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a stream: create, break, destroy, and what can be asked of it. */
+/* Creates, breaks and destroys streams, and answers queries about their state. */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "core/session/stream_int.h"
@@ -100,7 +100,7 @@ telpher_status
 tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns)
 {
     if (atomic_load(&s->broken) != TELPHER_OK) {
-        return TELPHER_OK; /* receive says why */
+        return TELPHER_OK; /* tp_stream_receive returns the reason */
     }
     return s->conn->ops->wait(s->conn, TP_WAIT_READ, deadline_ns);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receiving half of a stream: bytes to frames, frames to the handler. One thread at a
- * time, no lock. Frames are parsed where they lie in the buffer; only the content of DATA
- * goes elsewhere, and straight there once its header has been seen.
+ * Receiving half of a stream: parses frames and passes them to the handler. One thread at
+ * a time, no lock. Frames are parsed in the receive buffer without a copy. After the header
+ * of DATA, content is received directly into the memory from data_begin.
  */
 #include "base/alloc.h"
 #include "base/trace/log.h"
@@ -11,7 +11,7 @@
 enum {
     FRONT_BYTES =
         TP_WIRE_HEADER_BYTES + TP_STREAM_DATA_BYTES, /* DATA up to its content */
-    ROUNDS_MAX = 16, /* reads of one call: other connections wait for this thread */
+    ROUNDS_MAX = 16, /* reads per call, so that one connection cannot starve others */
 };
 
 static size_t
@@ -28,7 +28,7 @@ bad_peer(struct tp_stream *s, const char *what, uint64_t value)
     return TELPHER_ERR_PROTO;
 }
 
-/* Judges a frame by its numbers, on a copy: the caller decides when it counts. */
+/* Checks the numbers of a frame on a copy; the caller decides when to store them. */
 static telpher_status
 judge(struct tp_stream *s, const struct tp_wire_header *h,
       struct tp_session_numbers *numbers, bool *ret_duplicate)
@@ -67,7 +67,7 @@ check_ack(struct tp_stream *s, const uint8_t *body, const uint8_t *end)
     return TELPHER_OK;
 }
 
-/* A whole frame that is not DATA. */
+/* Handles a complete frame other than DATA. */
 static telpher_status
 deliver(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t *frame,
         const struct tp_stream_handler *handler, void *arg)
@@ -91,7 +91,7 @@ deliver(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t *fram
     return handler->frame(arg, h->type, body, end);
 }
 
-/* A DATA frame of which the part before the content has come. */
+/* Begins a DATA frame once the part before its content has arrived. */
 static telpher_status
 begin_content(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t *frame,
               const struct tp_stream_handler *handler, void *arg)
@@ -141,7 +141,7 @@ end_content(struct tp_stream *s, const struct tp_stream_handler *handler, void *
     }
 }
 
-/* Notes @p len bytes of content, which lie where they belong already. */
+/* Accounts for @p len bytes of content received at their destination. */
 static void
 advance_content(struct tp_stream *s, uint32_t len,
                 const struct tp_stream_handler *handler, void *arg)
@@ -157,7 +157,7 @@ advance_content(struct tp_stream *s, uint32_t len,
     }
 }
 
-/* Content that came into the buffer behind its header. */
+/* Copies content that arrived in the buffer together with its header. */
 static void
 take_content(struct tp_stream *s, const struct tp_stream_handler *handler, void *arg)
 {
@@ -194,7 +194,7 @@ make_room(struct tp_stream_rx *rx, size_t len)
     return TELPHER_OK;
 }
 
-/* Begins at the front again when all is parsed, in a buffer of the usual size. */
+/* Resets the buffer to its front and its usual size when all is parsed. */
 static void
 rewind_buffer(struct tp_stream_rx *rx)
 {
@@ -213,7 +213,7 @@ rewind_buffer(struct tp_stream_rx *rx)
     }
 }
 
-/* One step: part of a content, or a frame. *ret_more says whether to come again. */
+/* Handles part of a content, or one frame. *ret_more: call again. */
 static telpher_status
 parse_one(struct tp_stream *s, const struct tp_stream_handler *handler, void *arg,
           bool *ret_more)
@@ -282,7 +282,7 @@ missing(const struct tp_stream_rx *rx)
     return need > buffered(rx) ? need - buffered(rx) : 1;
 }
 
-/* Where the next bytes go, and how many are wanted. */
+/* @return the address for the next bytes; gives how many to receive. */
 static void *
 next_place(struct tp_stream_rx *rx, size_t *ret_want)
 {
@@ -316,7 +316,8 @@ take_bytes(struct tp_stream *s, size_t got, const struct tp_stream_handler *hand
     return parse(s, handler, arg);
 }
 
-/* Lets the peer forget frames when nothing else would tell it for long. */
+/* Sends an acknowledgement if no other frame has carried one for long, so that the peer can
+ * free its frames. */
 static void
 acknowledge(struct tp_stream *s)
 {
@@ -359,7 +360,7 @@ tp_stream_receive(struct tp_stream *s, const struct tp_stream_handler *handler,
             status = take_bytes(s, got, handler, arg);
         }
         if (got < want) {
-            break; /* nothing more is there */
+            break; /* no more bytes are available */
         }
     }
     if (status != TELPHER_OK) {

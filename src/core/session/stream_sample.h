@@ -19,14 +19,14 @@
 
 enum { SAMPLE_CONTENT_MAX = 1 << 20 };
 
-/** What a receiver has seen. */
+/** State of the receiver. */
 struct sample_sink {
     uint64_t frames; /**< next frame of the sequence expected */
     uint64_t other; /**< frames that are not of the sequence */
     uint16_t last_type;
     telpher_status answer; /**< what frame() returns */
     uint8_t content[SAMPLE_CONTENT_MAX];
-    uint64_t begun, ended; /**< [bytes] announced and completed */
+    uint64_t begun, ended; /**< [bytes] of data_begin and data_end calls */
     bool discard;
 };
 

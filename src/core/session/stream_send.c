@@ -2,20 +2,20 @@
 /*
  * Sending half of a stream.
  *
- * Frames gather in `tx` under tx_lock. Who flushes takes flush_lock, exchanges the empty
- * `out` for `tx` and sends it with tx_lock free, so that others put meanwhile. On the
- * wire all of `out` comes before all of `tx`; numbers are given under tx_lock, so they
- * rise in that order.
+ * Frames are queued in `tx` under tx_lock. A flushing thread takes flush_lock, swaps the
+ * empty `out` with `tx` and sends `out` without tx_lock, so that other threads can put
+ * frames meanwhile. All of `out` is sent before all of `tx`. Numbers are assigned under
+ * tx_lock, so they ascend in that order.
  */
 #include "core/session/stream_int.h"
 
 enum {
-    FD_FRAME_MAX = 128, /* [bytes] a frame that takes a descriptor along */
+    FD_FRAME_MAX = 128, /* [bytes] of a frame sent with a descriptor */
     FRAMES_MAX = TP_STREAM_SEND_MAX / TP_WIRE_CHUNK_MAX,
 };
 
-/* Whether a frame of this type may still be put. After a receive that failed a GOODBYE may
- * tell the peer why; after a break nothing may. */
+/* Checks whether a frame of this type may still be put. After a failed receive, a GOODBYE
+ * may give the peer the reason; after a break, no frame may be put. */
 static telpher_status
 check_sender(struct tp_stream *s, uint16_t type)
 {
@@ -111,8 +111,8 @@ tp_stream_pending(struct tp_stream *s)
     return atomic_load(&s->pending);
 }
 
-/* What a sender is told when the connection takes no more. The receiver is not disturbed:
- * the peer's last words may still be waiting for it. */
+/* Records why sending failed. The receiver continues: the socket may still hold frames in
+ * which the peer gives the reason. */
 static telpher_status
 end_sending(struct tp_stream *s, telpher_status status)
 {
@@ -135,7 +135,7 @@ send_some(struct tp_stream *s, const struct iovec *iov, int count, size_t *ret_s
     return status == TELPHER_OK ? status : end_sending(s, status);
 }
 
-/* Exchanges the empty `out` for what has gathered. @return false if that is nothing. */
+/* Swaps the empty `out` with the queued frames. @return false if none are queued. */
 static bool
 refill(struct tp_stream *s)
 {
@@ -155,7 +155,7 @@ refill(struct tp_stream *s)
     return true;
 }
 
-/* Sends until nothing is left or the connection takes no more. Under flush_lock. */
+/* Sends until nothing is left or the connection accepts no more. Under flush_lock. */
 static telpher_status
 drain(struct tp_stream *s)
 {
@@ -174,8 +174,8 @@ drain(struct tp_stream *s)
     return TELPHER_OK;
 }
 
-/* Releases flush_lock; sends for those who found it taken and went away. Who cannot get
- * it back leaves `kicked` set: the thread that has it comes here, too. */
+/* Releases flush_lock, then sends for threads that found it taken and did not wait. If
+ * another thread has the lock by then, `kicked` stays set and that thread sends. */
 static telpher_status
 leave_flush(struct tp_stream *s, telpher_status status)
 {
@@ -252,7 +252,7 @@ number_alone(struct tp_stream *s, struct tp_wire_header *h, int count)
             tp_mutex_unlock(&s->tx_lock);
             return TELPHER_OK;
         }
-        tp_mutex_unlock(&s->tx_lock); /* somebody put a frame in between */
+        tp_mutex_unlock(&s->tx_lock); /* another thread put a frame meanwhile */
     }
 }
 
@@ -282,7 +282,7 @@ send_all(struct tp_stream *s, struct iovec *iov, int count)
     return TELPHER_OK;
 }
 
-/* The descriptor goes with the first bytes; the rest goes as usual. */
+/* Sends the descriptor with the first bytes; the rest is sent as usual. */
 static telpher_status
 send_with_fd(struct tp_stream *s, struct iovec *iov, int fd)
 {
@@ -331,7 +331,7 @@ tp_stream_send_fd(struct tp_stream *s, uint16_t type, const void *msg, int fd)
     return status;
 }
 
-/* Header and body of a DATA frame up to its content. */
+/* Header of a DATA frame and its body up to the content. */
 struct front {
     uint8_t bytes[TP_WIRE_HEADER_BYTES + TP_STREAM_DATA_BYTES];
 };
@@ -343,7 +343,7 @@ data_header(const struct tp_wire_data *m)
                                    .type = TP_WIRE_DATA};
 }
 
-/* Fills in what comes before the content, which follows uncopied. */
+/* Fills in the bytes before the content, which is sent without a copy. */
 static void
 put_front(struct tp_stream *s, const struct tp_wire_header *h,
           const struct tp_wire_data *m, struct front *front)
@@ -358,7 +358,7 @@ put_front(struct tp_stream *s, const struct tp_wire_header *h,
                     TP_STREAM_DATA_BYTES);
 }
 
-/* Cuts content into frames. @return how many */
+/* Splits content into frames. @return number of frames */
 static int
 cut_frames(const struct tp_wire_data *all, struct tp_wire_data m[FRAMES_MAX],
            struct tp_wire_header h[FRAMES_MAX])
@@ -377,7 +377,7 @@ cut_frames(const struct tp_wire_data *all, struct tp_wire_data m[FRAMES_MAX],
     return count;
 }
 
-/* One system call for several frames: each has its price, and wakes who receives. */
+/* Sends several frames in one system call, because each call wakes the receiver. */
 static telpher_status
 send_data_frames(struct tp_stream *s, const struct tp_wire_data *all)
 {
@@ -426,7 +426,7 @@ tp_stream_send_data(struct tp_stream *s, uint64_t transfer, uint64_t offset,
     return status;
 }
 
-/* Keeps what of a frame did not go; it is the next to be sent. Under flush_lock. */
+/* Queues the unsent rest of a frame in front of all others. Under flush_lock. */
 static telpher_status
 keep_rest(struct tp_stream *s, const struct iovec *iov, int count, size_t sent)
 {
@@ -446,7 +446,8 @@ keep_rest(struct tp_stream *s, const struct iovec *iov, int count, size_t sent)
     return TELPHER_OK;
 }
 
-/* As send_data_frame, if nothing is in front of it, and without waiting. Under flush_lock. */
+/* As send_data_frame, but never waits, and fails if other frames are queued. Under
+ * flush_lock. */
 static telpher_status
 offer_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
 {
@@ -462,7 +463,7 @@ offer_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
         if (tp_buf_len(&s->tx) == 0) {
             number_frame(s, &h);
         } else {
-            status = TELPHER_ERR_AGAIN; /* somebody put a frame in between */
+            status = TELPHER_ERR_AGAIN; /* another thread put a frame meanwhile */
         }
         tp_mutex_unlock(&s->tx_lock);
     }
@@ -476,7 +477,7 @@ offer_data_frame(struct tp_stream *s, const struct tp_wire_data *m)
     }
     status = keep_rest(s, iov, 2, sent);
     if (status != TELPHER_OK) {
-        tp_stream_break(s, status); /* half a frame is on its way */
+        tp_stream_break(s, status); /* part of the frame has been sent */
     }
     return status;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace records of frames: "send launch", "recv done" with the stream's number in this
- * process, the frame's number, what it acknowledges, its length and the id that it starts
- * with (event, request, object, transfer). A frame was caused by nothing newer than what it
- * acknowledges; a DONE was caused by the command of the same event.
+ * Trace records of frames: "send launch", "recv done". A record has the stream's number in
+ * this process, the frame's number, its acknowledgement, its length and its first id (event,
+ * request, object, transfer). A frame depends on nothing newer than the frame that it
+ * acknowledges. A DONE belongs to the command of the same event.
  */
 #include "base/trace/trace.h"
 #include "core/session/stream_int.h"
@@ -13,7 +13,7 @@ struct names {
     const char *id; /* name of the first field if it is a 64-bit one, else NULL */
 };
 
-/* The first of a message's fields, as a name or NULL. */
+/* Name of a message's first field, or NULL. */
 #define FIRST(first, ...) first
 #define U8(f) NULL,
 #define U16(f) NULL,
