@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all commands have in common. A command goes through tp_icd_op_run(): it checks the
- * wait list, takes the lock, makes content valid where it is used, collects what must be
- * waited for, puts the frame, gives the event, releases the lock, flushes, and waits if
- * the command blocks.
+ * Steps common to all commands. tp_icd_op_run() runs a command: it checks the wait list,
+ * takes the lock, makes content valid in the queue's session, collects the events to wait
+ * for, appends the frame, returns the event, releases the lock, flushes, and waits if the
+ * command blocks.
  */
 #ifndef TELPHER_ICD_COMMANDS_ENQUEUE_H
 #define TELPHER_ICD_COMMANDS_ENQUEUE_H
 
 #include "icd/objects/memory.h"
 
-/* ---- enqueue.c: what all commands have in common ------------------------------------- */
+/* ---- enqueue.c: steps common to all commands ----------------------------------------- */
 
 enum {
     TP_ICD_USE_READ = 1 << 0, /**< needs the content */
     TP_ICD_USE_WRITE = 1 << 1, /**< changes some of it */
     TP_ICD_USE_WHOLE =
-        1 << 2, /**< with WRITE: all of it, what was there is not needed */
+        1 << 2, /**< with WRITE: replaces all content, the old is not needed */
 };
 
 struct tp_icd_use {
@@ -26,7 +26,7 @@ struct tp_icd_use {
 
 struct _cl_command_buffer_khr;
 
-/** What recording a command has in the place of events: command_buffer.c. */
+/** Sync points, which a recorded command has instead of events: command_buffer.c. */
 struct tp_icd_sync {
     cl_uint count;
     const cl_uint *list; /**< sync points */
@@ -35,7 +35,7 @@ struct tp_icd_sync {
 
 enum { TP_ICD_OP_IDS = 32 };
 
-/** One command on its way to a queue; lives on the stack of its entry point. */
+/** One command being enqueued; lives on the stack of its entry point. */
 struct tp_icd_op {
     struct _cl_command_queue *q;
     struct _cl_command_buffer_khr *record; /**< NULL: it goes to the queue */
@@ -47,44 +47,43 @@ struct tp_icd_op {
     struct tp_icd_use *uses; /**< borrowed */
     size_t use_count;
     bool blocking; /**< return when it has ended, with its status */
-    uint64_t
-        early_size; /**< [bytes] of a blocking write that may return before its end */
+    uint64_t early_size; /**< [bytes] of a blocking write that may return early */
     bool copies; /**< blocking write that need not wait if its content is copied */
     bool until_sent; /**< or if the caller has sent its content */
-    bool need_event; /**< for content, for a wait */
+    bool need_event; /**< needed for content or for a wait */
     bool flush; /**< send at once */
     bool push; /**< its content goes through slots */
     uint64_t push_bulk; /**< transfer that the caller sends on the bulk stream, or 0 */
     bool strict; /**< a wait list known to have failed is an error of the call */
-    bool expect; /**< something comes back even if no thread waits for it */
+    bool expect; /**< an answer arrives even if no thread waits for it */
     uint8_t flags; /**< of the command; a put function may add NOTIFY if ev is there */
-    struct _cl_event *ev; /**< NULL: nobody needs one */
-    uint64_t *ids; /**< what the server must wait for */
+    struct _cl_event *ev; /**< NULL: not needed */
+    uint64_t *ids; /**< events that the server must wait for */
     uint16_t id_count;
     size_t id_room;
     uint32_t touched_count;
-    /* From here on set only as far as the counts say. */
+    /* Of the arrays below, only the counted entries are set. */
     uint64_t few[TP_ICD_OP_IDS];
     struct tp_icd_session
         *touched[TP_ICD_SESSIONS_MAX]; /**< others that must be flushed */
 };
 
-/** Puts the frame of a command; under the lock. @return CL_SUCCESS or why not. */
+/** Appends the frame of a command; under the lock. @return CL_SUCCESS or an error. */
 typedef cl_int (*tp_icd_op_put)(struct tp_icd_op *op, void *arg);
 
 /**
- * Starts a command: checks the queue, keeps what every command has.
+ * Starts a command: checks the queue, stores the arguments that every command has.
  * @return CL_SUCCESS or CL_INVALID_COMMAND_QUEUE.
  */
 cl_int tp_icd_op_init(struct tp_icd_op *op, cl_command_queue queue,
                       cl_command_type type, cl_uint wait_count,
                       const cl_event *wait_list, cl_event *ret_event);
-/** The rest, see the top of this file. Nothing has changed if it returns an error, save
- *  that a blocking command reports how it ended. */
+/** Runs the command, see the top of this file. An error means that nothing has changed,
+ *  except for a blocking command, which returns its final status. */
 cl_int tp_icd_op_run(struct tp_icd_op *op, tp_icd_op_put put, void *arg);
-/** Adds an event to what the command waits for. Under the lock. CL_SUCCESS or no memory. */
+/** Adds an event to the command's wait list. Under the lock. CL_SUCCESS or no memory. */
 cl_int tp_icd_op_wait(struct tp_icd_op *op, struct _cl_event *ev);
-/** The place got frames without which the command might never run: it will be flushed. */
+/** Adds a session to flush: it has frames without which the command might never run. */
 void tp_icd_op_touch(struct tp_icd_op *op, struct tp_icd_session *session);
 /** 0 or the id of the event, for the frame. */
 uint64_t tp_icd_op_event_id(const struct tp_icd_op *op);
@@ -92,29 +91,29 @@ struct tp_wire_u64s tp_icd_op_ids(const struct tp_icd_op *op);
 /** Makes room for @p more ids. CL_SUCCESS, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY. */
 cl_int tp_icd_op_reserve_ids(struct tp_icd_op *op, size_t more);
 void tp_icd_op_free_ids(struct tp_icd_op *op);
-/** Puts the frame of a command, or records it. Under the lock. */
+/** Appends the frame of a command, or records it. Under the lock. */
 cl_int tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg);
-/** Puts a command that only completes after what it waits for. Under the lock. */
+/** Appends a command that does nothing but wait for its events. Under the lock. */
 cl_int tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg);
 
 /* ---- blocking_write.c: see icd.h; all under the lock ------------------------------------------- */
 
-/** Whether a write with early_size may return early: sets what follows from that. */
+/** Decides whether a write with early_size may return early; sets the related fields. */
 void tp_icd_early_decide(struct tp_icd_op *op);
-/** Whether content of a write may go before the server gives credit, as far as it has to
- *  keep it: false if much of that is on its way. */
+/** Decides whether a write may send content before the server grants credit. False if too
+ *  much such content, which the server must buffer, is in transfer. */
 bool tp_icd_early_window(struct _cl_event *ev, uint64_t size);
-/** A write that may has been put. */
+/** Records a write that may return early, after it was appended. */
 void tp_icd_early_note(struct tp_icd_op *op);
-/** Before a command is put: has it come behind early writes of other queues. */
+/** Orders a command after early writes of other queues, before it is appended. */
 void tp_icd_early_order(struct tp_icd_op *op);
 
 /* ---- command.c, image_command.c, launch.c: commands for a queue or for a record --------------------------- */
 
-/** Both checked with the rest. Each is tp_icd_op_run with its own checks before it. */
+/** The functions below check their arguments, then call tp_icd_op_run. */
 cl_int tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
                        size_t dst_offset, size_t size);
-/** What clEnqueueCopyBufferRect gets. */
+/** Arguments of clEnqueueCopyBufferRect. */
 struct tp_icd_copy_rect {
     const size_t *src_origin, *dst_origin, *region;
     size_t src_row_pitch, src_slice_pitch, dst_row_pitch, dst_slice_pitch;
@@ -136,7 +135,7 @@ cl_int tp_icd_run_fill_image(struct tp_icd_op *op, cl_mem handle, const void *co
                              const size_t *origin, const size_t *region);
 /** CL_COMMAND_MARKER or CL_COMMAND_BARRIER, by the type of the op. */
 cl_int tp_icd_run_marker(struct tp_icd_op *op);
-/** What clEnqueueNDRangeKernel gets. */
+/** Arguments of clEnqueueNDRangeKernel. */
 struct tp_icd_range {
     cl_uint dims;
     const size_t *offset, *global, *local;
@@ -153,7 +152,7 @@ cl_int tp_icd_op_init_record(struct tp_icd_op *op,
                              const struct tp_icd_sync *sync, void *mutable_handle);
 /** tp_icd_op_run of a command that is recorded. */
 cl_int tp_icd_op_record(struct tp_icd_op *op, tp_icd_op_put put, void *arg);
-/** Puts RECORD with this message in it. Under the lock. */
+/** Appends RECORD that contains this message. Under the lock. */
 cl_int tp_icd_record_put(struct tp_icd_op *op, uint16_t type, const void *msg);
 
 #endif

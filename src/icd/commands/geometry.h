@@ -24,7 +24,7 @@ bool tp_icd_ranges_meet(size_t a, size_t a_size, size_t b, size_t b_size);
  */
 bool tp_icd_rect_set(struct tp_icd_rect *rect, const size_t *origin,
                      const size_t *region, size_t row_pitch, size_t slice_pitch);
-/** Gives the first byte of the box and the byte behind its last; false on overflow. */
+/** Gives the first byte of the box and the byte after its last; false on overflow. */
 bool tp_icd_rect_extent(const struct tp_icd_rect *rect, size_t *ret_first,
                         size_t *ret_end);
 /** [bytes] of the box when packed; the extent must have been computed without overflow. */
@@ -32,12 +32,12 @@ size_t tp_icd_rect_bytes(const struct tp_icd_rect *rect);
 /** True if two boxes of one memory, at these distances from its start, share a byte. */
 bool tp_icd_rects_meet(const struct tp_icd_rect *a, size_t a_start,
                        const struct tp_icd_rect *b, size_t b_start);
-/** True if the bytes of a box lie one behind the other. */
+/** True if the bytes of a box are contiguous. */
 bool tp_icd_box_is_packed(const struct tp_icd_box *box);
 /** Copies [offset, offset + len) of the packed content of a box from the box at src. */
 void tp_icd_box_pack(uint8_t *dst, const struct tp_icd_box *box, const uint8_t *src,
                      size_t offset, size_t len);
-/** The other way: packed bytes src[0 .. len), which belong at @p offset, into the box. */
+/** Copies src[0 .. len), the packed content from @p offset on, into the box at dst. */
 void tp_icd_box_unpack(uint8_t *dst, const struct tp_icd_box *box, const uint8_t *src,
                        size_t offset, size_t len);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content between host memory and memory objects. */
+/* Reads and writes: transfers between host memory and memory objects. */
 #ifndef TELPHER_ICD_COMMANDS_READ_WRITE_H
 #define TELPHER_ICD_COMMANDS_READ_WRITE_H
 
 #include "icd/commands/enqueue.h"
 #include "icd/commands/geometry.h"
 
-/* ---- read_write.c: content between host memory and a buffer ------------------------------- */
+/* ---- read_write.c: transfers between host memory and memory objects ----------------------- */
 
 enum { TP_ICD_COPY_MAX = 256 << 10 }; /**< [bytes] that a blocking write may copy */
 
-/** What a read or a write moves. */
+/** The content that a read or a write transfers. */
 struct tp_icd_content {
     struct _cl_mem *mem;
     uint64_t offset, size; /**< [bytes] linear: in the buffer; rect: size when packed */
@@ -18,17 +18,17 @@ struct tp_icd_content {
     struct tp_icd_rect rect;
     uint8_t *ptr; /**< first byte in host memory */
     size_t extent; /**< [bytes] from ptr to the end of the box there */
-    struct tp_icd_box box; /**< how it lies in host memory */
+    struct tp_icd_box box; /**< layout in host memory */
     bool hold_mem; /**< ptr belongs to the buffer: keep it until the end */
     bool is_image; /**< a region of an image, in elements, rows and slices */
     size_t origin[3], region[3];
 };
 
-/** Linear content. */
+/** Sets linear content. */
 void tp_icd_content_set(struct tp_icd_content *content, struct _cl_mem *mem,
                         size_t offset, size_t size, const void *ptr);
 /**
- * A region of an image that fits it. @param row_pitch [bytes] of host memory between rows
+ * Sets a region of an image, already checked. @param row_pitch [bytes] of host memory between rows
  * (or layers of a 1D array), @p slice_pitch between slices (or layers of a 2D array).
  */
 void tp_icd_content_set_image(struct tp_icd_content *content, struct _cl_mem *mem,
@@ -38,10 +38,10 @@ void tp_icd_content_set_image(struct tp_icd_content *content, struct _cl_mem *me
 cl_int tp_icd_put_read(struct tp_icd_op *op, void *arg);
 cl_int tp_icd_put_write(struct tp_icd_op *op, void *arg);
 
-/** Runs a read or a write of content: what both kinds of memory object share. */
+/** Run a read or a write of a buffer or an image. */
 cl_int tp_icd_run_read(struct tp_icd_op *op, bool blocking,
                        struct tp_icd_content *content);
-/** @param whole nothing of the old content stays. */
+/** @param whole true if the write replaces all old content. */
 cl_int tp_icd_run_write(struct tp_icd_op *op, bool blocking,
                         struct tp_icd_content *content, bool whole);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles: what all objects have in common, and answers of queries. */
+/* Handles: the common header of all objects, and answers to queries. */
 #ifndef TELPHER_ICD_OBJECTS_OBJECT_H
 #define TELPHER_ICD_OBJECTS_OBJECT_H
 
@@ -22,15 +22,15 @@ enum tp_icd_kind {
     TP_ICD_EVENT,
     TP_ICD_SAMPLER,
     TP_ICD_COMMANDS, /**< a command buffer */
-    TP_ICD_DEAD = 0x54500dad, /**< released: what a stale handle shows, if readable */
+    TP_ICD_DEAD = 0x54500dad, /**< released: seen through a stale handle, if readable */
 };
 
 /**
- * First member of every object that has a handle. The first word is the loader's.
+ * First member of every object that has a handle. The ICD loader uses the first word.
  *
- * Two counts: `refs` is OpenCL's (retain, release, REFERENCE_COUNT); `holds` is how many
- * objects and commands of ours need it, plus one while refs > 0. The object is freed, and
- * RELEASE sent, when holds falls to 0.
+ * Two counts: `refs` is OpenCL's (retain, release, REFERENCE_COUNT). `holds` counts the
+ * internal objects and commands that need it, plus one while refs > 0. When holds falls to
+ * 0, the object is freed and RELEASE is sent.
  */
 struct tp_icd_object {
     const cl_icd_dispatch *dispatch;
@@ -55,7 +55,7 @@ void tp_icd_drop(struct tp_icd_object *obj);
 /** As tp_icd_drop, from under tp_icd.lock: if it was the last, the object is destroyed
  *  when the lock is released (by tp_icd_unlock). */
 void tp_icd_drop_locked(struct tp_icd_object *obj);
-/** OpenCL's retain and release. */
+/** Implement OpenCL's retain and release. */
 void tp_icd_retain(struct tp_icd_object *obj);
 void tp_icd_release(struct tp_icd_object *obj);
 

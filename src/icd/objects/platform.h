@@ -12,7 +12,7 @@ struct tp_icd_session;
 
 /* ---- facts.c: cached answers -------------------------------------------------- */
 
-/** Answers of a driver, by (kind, index, sub, param). Never changes once made. */
+/** Answers of a driver, by (kind, index, sub, param). Immutable after creation. */
 struct tp_icd_facts;
 
 /** Parses records (wire/facts.h); copies them. OK, PROTO, NO_MEMORY. */
@@ -27,16 +27,16 @@ uint32_t tp_icd_facts_count(const struct tp_icd_facts *facts, uint16_t kind);
 
 /* ---- platform.c: servers and devices ------------------------------------------ */
 
-/** A server of TELPHER_SERVERS. Made once, at the first call; lives for ever. */
+/** A server of TELPHER_SERVERS. Created at the first call; never freed. */
 struct tp_icd_server {
     char *address;
     struct tp_icd_facts *facts; /**< NULL: it did not answer */
-    /** Its opened session without executor, for the first place there. */
+    /** Open stream without executor; the first session of this server takes it. */
     struct tp_stream *idle;
     uint8_t idle_session[TP_WIRE_SESSION_BYTES];
     uint64_t idle_features; /**< of prefaces */
     struct tp_icd_session *
-        *sessions; /**< [platforms of the server]; NULL = not in use yet */
+        *sessions; /**< [platforms of the server]; NULL = not opened yet */
     uint32_t platform_count;
 };
 
@@ -49,33 +49,34 @@ struct _cl_platform_id {
     size_t device_count;
 };
 
-struct tp_icd_subs; /* private to subdevice.c: what the parts of a device share */
+struct tp_icd_subs; /* private to subdevice.c: state shared by parts of a device */
 
 struct _cl_device_id {
     struct tp_icd_object obj;
     struct tp_icd_server *server;
     struct _cl_device_id *parent; /**< held; NULL: a device of the server */
-    struct tp_icd_subs *subs; /**< NULL likewise */
+    struct tp_icd_subs *subs; /**< NULL: a device of the server */
     uint32_t index; /**< its number on the wire, as in the facts about it */
     uint32_t platform; /**< of the server, in its facts */
     cl_device_type type;
     cl_uint address_align_bytes; /**< MEM_BASE_ADDR_ALIGN / 8 */
     cl_ulong max_alloc_bytes;
     size_t max_group_size;
-    bool images; /**< its driver has images, in some format that travels */
-    cl_bool available; /**< false once its place is lost; of a device of the server */
+    bool
+        images; /**< its driver supports images in a format the protocol can transfer */
+    cl_bool available; /**< false once its session is lost; of a device of the server */
 };
 
-/** Looks a device fact up; false if absent or the driver refused it. */
+/** Looks up a device fact; false if absent or the driver returned an error. */
 bool tp_icd_device_fact(const struct _cl_device_id *dev, uint32_t param,
                         struct tp_wire_fact *ret_fact);
 
 /* ---- subdevice.c -------------------------------------------------------------- */
 
-/** Looks a fact of a sub-device alone up: false if it is as its parent's. */
+/** Looks up a fact specific to a sub-device; false if its parent's value applies. */
 bool tp_icd_sub_device_fact(const struct _cl_device_id *dev, uint32_t param,
                             struct tp_wire_fact *ret_fact);
-/** @return the place where a sub-device exists; it may be lost. */
+/** @return the session where a sub-device exists; it may be lost. */
 struct tp_icd_session *tp_icd_sub_device_session(const struct _cl_device_id *dev);
 
 #endif

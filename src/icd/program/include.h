@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of this machine that a build includes: they travel with it. */
+/* Finds the client's files that a program includes, to send them with its build. */
 #ifndef TELPHER_ICD_PROGRAM_INCLUDE_H
 #define TELPHER_ICD_PROGRAM_INCLUDE_H
 
@@ -7,10 +7,10 @@
 #include "icd/icd.h"
 #include "icd/program/program.h"
 
-/** What a build takes along. */
+/** The files sent with a build. */
 struct tp_icd_includes {
-    struct tp_buf records; /**< wire/files.h; empty: nothing is included */
-    char *options; /**< heap; those of the build without -I */
+    struct tp_buf records; /**< wire/files.h; empty: no file is included */
+    char *options; /**< heap; the build's options without -I */
 };
 
 /** Header programs of clCompileProgram. */
@@ -21,11 +21,11 @@ struct tp_icd_headers {
 };
 
 /**
- * Reads what the source includes, and what that includes: header programs first, then what
- * `#include` finds from the present folder and by the -I options. Only regular files that
- * a directive names are opened. Not under the lock: it reads files.
+ * Reads the files that the source includes, recursively. Header programs come first, then
+ * files found from the current directory and by the -I options. Opens only regular files
+ * that a directive names. Not under the lock: it reads files.
  *
- * @param ret gives what was found; to be ended by tp_icd_includes_fini() in any case
+ * @param ret gives the files; free with tp_icd_includes_fini() in any case
  * @return CL_SUCCESS, CL_OUT_OF_HOST_MEMORY
  */
 cl_int tp_icd_includes_find(const struct _cl_program *program, const char *options,

@@ -16,10 +16,10 @@ struct _cl_program {
     size_t source_len; /**< [bytes] without NUL */
     uint8_t *il; /**< SPIR-V; NULL: from something else */
     size_t il_len; /**< [bytes] */
-    uint32_t sent; /**< places that have the source or binary */
+    uint32_t sent; /**< mask of the sessions that have the source or binary */
     cl_build_status *build_status; /**< [device_count] */
     char **options; /**< [device_count]; NULL = never built */
-    /** What the last build at each place said; NULL = not built there. */
+    /** Facts of the last build in each session; NULL = not built there. */
     struct tp_icd_facts *facts[TP_ICD_SESSIONS_MAX];
     bool building;
     _Atomic uint32_t kernel_count; /**< live kernels: a rebuild is then refused */
@@ -33,24 +33,24 @@ struct _cl_sampler {
     cl_filter_mode filter;
     cl_sampler_properties *properties; /**< as given, with the final 0; NULL = none */
     uint32_t property_count;
-    uint32_t created; /**< places where it exists */
+    uint32_t created; /**< mask of the sessions where it exists */
 };
-/** Makes it exist at a place of its context. Under the lock. */
+/** Creates it in a session of its context unless it exists there. Under the lock. */
 void tp_icd_sampler_ensure(struct _cl_sampler *sampler, uint32_t session_index);
 
 struct tp_icd_arg {
     bool set;
     uint8_t kind; /**< enum tp_wire_arg */
-    uint8_t declared; /**< what the compiler said: enum tp_wire_arg, 0xff unknown */
+    uint8_t declared; /**< reported by the compiler: enum tp_wire_arg, 0xff unknown */
     bool read_only; /**< const, __constant or read_only: keeps other copies valid */
     bool write_only; /**< an image that the kernel may not read */
-    cl_mem_object_type image; /**< type of the image that it takes, 0 = no image */
+    cl_mem_object_type image; /**< type of image it accepts, 0 = no image */
     uint32_t value_size; /**< [bytes] of a by-value type, 0 = unknown */
-    uint32_t sent; /**< places that have the present value */
+    uint32_t sent; /**< mask of the sessions that have the current value */
     size_t size;
     struct _cl_mem
-        *mem; /* not held, as OpenCL wants it; ARG_MEM, NULL = null pointer */
-    struct tp_list mem_link; /**< in mem->args, so that it learns of the end of mem */
+        *mem; /* not held, as OpenCL requires; ARG_MEM, NULL = null pointer */
+    struct tp_list mem_link; /**< in mem->args, so that freeing mem clears it */
     struct _cl_sampler *sampler; /* held; ARG_SAMPLER */
     uint8_t *value; /**< size bytes, ARG_VALUE */
 };
@@ -60,18 +60,18 @@ struct _cl_kernel {
     struct _cl_program *program; /* held */
     char *name;
     uint32_t index; /**< in the program's facts */
-    uint32_t created; /**< places where it exists */
+    uint32_t created; /**< mask of the sessions where it exists */
     uint32_t arg_count;
     struct tp_icd_arg *args;
     _Atomic(struct tp_icd_launch_limits *) limits; /**< of devices it was launched on */
 };
-/** Facts of the kernel at the place of a device; NULL if not built there. */
+/** @return facts of the kernel in the session of a device; NULL if not built there. */
 const struct tp_icd_facts *tp_icd_kernel_facts(const struct _cl_kernel *kernel,
                                                const struct _cl_device_id *dev);
-/** Puts KERNEL_CREATE and the KERNEL_ARGs not yet sent there. Under the lock. */
+/** Appends KERNEL_CREATE and the KERNEL_ARGs not yet sent. Under the lock. */
 void tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index);
 
-/** What launches of a kernel on a device are checked against; never changes once made. */
+/** Limits for launches of a kernel on a device; immutable after creation. */
 struct tp_icd_launch_limits {
     struct tp_icd_launch_limits *next;
     const struct _cl_device_id *dev; /**< one of the program's */
@@ -82,7 +82,7 @@ struct tp_icd_launch_limits {
     size_t local_used, local_has; /**< [bytes] by the source; SIZE_MAX: not known */
     bool uneven; /**< work-groups need not divide the global size */
 };
-/** Gives them, which live as long as the kernel. Any thread.
+/** Finds the limits, which live as long as the kernel. Any thread.
  *  @return CL_SUCCESS, CL_INVALID_PROGRAM_EXECUTABLE, CL_OUT_OF_HOST_MEMORY */
 cl_int tp_icd_launch_limits(struct _cl_kernel *kernel, const struct _cl_device_id *dev,
                             const struct tp_icd_launch_limits **ret_limits);
