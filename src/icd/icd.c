@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ICD as its loader sees it: four exported functions and the dispatch table.
+ * The interface to the ICD loader: four exported functions and the dispatch table.
  *
- * A loader knows nothing of the length of our table, and calls through slots without a
- * look: every slot is filled, those of extensions we lack with functions that refuse, and
- * more of them lie behind the last slot for loaders newer than our headers.
+ * A loader does not know the length of the table and does not check a slot before the call.
+ * So every slot is filled; slots of missing extensions have functions that return an error.
+ * Spare slots of that kind follow the last one, for loaders newer than our headers.
  */
 #include "icd/icd.h"
 #include "icd/commands/command_buffer.h"
@@ -36,7 +36,7 @@ refuse_object(cl_int *errcode_ret)
 
 #define UNUSED __attribute__((unused))
 
-/* Functions that make an object, by what stands before errcode_ret. */
+/* Stubs that create an object, by the parameters before errcode_ret. */
 static cl_mem
 refuse_gl_buffer(UNUSED cl_context context, UNUSED cl_mem_flags flags,
                  UNUSED cl_GLuint name, cl_int *errcode_ret)
@@ -74,7 +74,7 @@ refuse_egl_sync(UNUSED cl_context context, UNUSED CLeglSyncKHR sync,
     return refuse_object(errcode_ret);
 }
 
-/* D3D and DX9: their types are Windows', the slots are void pointers elsewhere. */
+/* D3D and DX9: the types exist only on Windows; elsewhere the slots are void pointers. */
 static void *
 refuse_d3d_buffer(UNUSED cl_context context, UNUSED cl_mem_flags flags,
                   UNUSED void *resource, cl_int *errcode_ret)
@@ -98,9 +98,9 @@ refuse_dx9_surface(UNUSED cl_context context, UNUSED cl_mem_flags flags,
     return refuse_object(errcode_ret);
 }
 
-/** Fills a slot whose function gives an object: the stub must have its parameters. */
+/** Fills a slot whose function returns an object: the stub needs its parameters. */
 #define OBJECT(name, stub) .name = (void *)(stub)
-/** Fills a slot whose function gives an error code; parameters do not matter to it. */
+/** Fills a slot whose function returns an error code; the stub ignores its parameters. */
 #define ERROR(name) .name = (void *)refuse
 #define CORE(name) .name = tp_##name,
 
@@ -108,7 +108,7 @@ refuse_dx9_surface(UNUSED cl_context context, UNUSED cl_mem_flags flags,
 
 enum {
     TABLE_SLOTS = sizeof(cl_icd_dispatch) / sizeof(void *),
-    SPARE_SLOTS = 64, /**< behind the last slot that our headers know */
+    SPARE_SLOTS = 64, /**< after the last slot of our headers */
 };
 
 /* clang-format off */
@@ -213,12 +213,12 @@ clGetPlatformInfo(cl_platform_id platform, cl_platform_info param, size_t value_
     return tp_clGetPlatformInfo(platform, param, value_size, value, size_ret);
 }
 
-/** What may be looked up by name: only what works. */
+/** Functions that can be looked up by name; only implemented ones. */
 static const struct function {
     const char *name;
     void *address;
-    bool of_platform; /**< an extension's, not the loader's */
-    /** Some device must be able; NULL: nothing is asked. */
+    bool of_platform; /**< of an extension, not of the loader */
+    /** True for a device that supports it; some device must. NULL: no condition. */
     bool (*able)(const struct _cl_device_id *dev);
 } functions[] = {
     {"clIcdGetPlatformIDsKHR", (void *)clIcdGetPlatformIDsKHR, false, NULL},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings of the ICD, read once at the first call. */
+/* Reads the settings of the ICD, once at the first call. */
 #include "icd/icd_int.h"
 #include "icd/session/shared_memory.h"
 
@@ -33,7 +33,7 @@ void
 tp_icd_settings_load(void)
 {
     static struct tp_settings base;
-    static struct tp_config *config; /* kept: the values are its own */
+    static struct tp_config *config; /* never freed: it owns the values */
     const struct tp_config_room rooms[] = {
         {"base", tp_settings_entries, tp_settings_entry_count, &base},
         {"icd", entries, TP_ARRAY_LEN(entries), &tp_icd_settings},

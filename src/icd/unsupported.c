@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points for what this version lacks: pipes, shared virtual memory, queues on
- * devices, native kernels. Each gives the error that the specification asks of an
- * implementation whose queries deny the feature; device.c sees to the queries.
+ * Entry points for features that this version lacks: pipes, shared virtual memory, queues
+ * on devices, native kernels. Each returns the error that the specification requires when
+ * queries (device.c) report no support.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -12,14 +12,14 @@
 
 #define UNUSED __attribute__((unused))
 
-/** Gives the first error that applies: the handle's, else that of the feature. */
+/** @return the first error that applies: of the handle, else of the feature. */
 static cl_int
 refuse(const void *handle, enum tp_icd_kind kind, cl_int bad_handle, cl_int error)
 {
     return tp_icd_check(handle, kind) == NULL ? bad_handle : error;
 }
 
-/** The same for functions that return an object, which is NULL. */
+/** Likewise for functions that return an object; returns NULL. */
 static void *
 refuse_object(cl_int *errcode_ret, cl_int error)
 {
@@ -55,7 +55,7 @@ cl_int
 tp_clGetPipeInfo(UNUSED cl_mem pipe, UNUSED cl_pipe_info param,
                  UNUSED size_t value_size, UNUSED void *value, UNUSED size_t *size_ret)
 {
-    return CL_INVALID_MEM_OBJECT; /* no handle is a pipe's */
+    return CL_INVALID_MEM_OBJECT; /* no handle is a pipe */
 }
 
 /* ---- shared virtual memory: CL_DEVICE_SVM_CAPABILITIES is 0 ----------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources, binaries and facts of any size: in a message if they are small, else as a
- * transfer on the bulk stream beside it.
+ * Transfers sources, binaries and facts of any size: inline in a message if small, else as
+ * a transfer on the bulk stream.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -13,14 +13,14 @@
 
 #include "base/alloc.h"
 
-/** [bytes] Binaries or facts of any program are less; a server that says more lies. */
-#define INCOMING_MAX ((uint64_t)1 << 30) /* logs, binaries: far more than any has */
+/** [bytes] Larger than the log, binaries or facts of any program: more is an error. */
+#define INCOMING_MAX ((uint64_t)1 << 30)
 
-/** Content on its way out. */
+/** Content being sent. */
 struct outgoing {
     struct tp_icd_source source;
-    struct tp_icd_object *keep; /**< held until then; may be NULL */
-    uint8_t *own; /**< freed then; may be NULL */
+    struct tp_icd_object *keep; /**< held until the end; may be NULL */
+    uint8_t *own; /**< freed at the end; may be NULL */
 };
 
 /* ---- out ------------------------------------------------------------------------------ */
@@ -30,7 +30,7 @@ on_sent(struct tp_icd_source *source, telpher_status status)
 {
     struct outgoing *out = source->user;
 
-    (void)status; /* a lost place is noticed by who waits for the reply */
+    (void)status; /* the wait for the reply detects a lost session */
     tp_icd_drop(out->keep);
     tp_free(out->own);
     tp_free(out);
@@ -122,7 +122,7 @@ tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_session *session,
                                 : expect_transfer(in, session, transfer, size);
 
     if (transfer != 0 && status == TELPHER_OK) {
-        return; /* on_received goes on, or did: @p in may be gone */
+        return; /* on_received continues, or has run: @p in may be freed */
     }
     in->status = status;
     in->then(in);
@@ -157,7 +157,7 @@ tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req)
     if (session != NULL) {
         (void)tp_icd_wait(session, &req->done);
     }
-    /* When the place was lost, the reply says so a little later. */
+    /* If the session was lost, the request is completed a little later. */
     tp_icd_lock();
     while (!req->done) {
         pthread_cond_wait(&settled, &tp_icd.lock);

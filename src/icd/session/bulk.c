@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bulk stream of a place: content in (sinks) and out (sources), in chunks.
+ * The bulk stream of a session: receives content into sinks and sends it from sources, in
+ * chunks.
  *
- * One connection, opened when content first travels; one thread receives straight into the
- * sinks' memory, one sends from the sources' memory, a chunk of each in turn, as far as
- * its content is ready and the server gave credit. Both threads end with the place. A caller
- * that blocks until its content is written sends in the latter's place.
+ * The first transfer opens the connection. One thread receives directly into the sinks'
+ * memory. One thread sends from the sources' memory, one chunk of each source in turn, as
+ * far as content is ready and the server granted credit. Both threads end with the session.
+ * A caller that blocks until its content is written sends it instead of the sending thread.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -19,9 +20,11 @@
 #include "base/os/thread.h"
 #include "base/trace/log.h"
 
-enum { ANNOUNCE_S = 10 }; /* how long content waits for the reply that announces it */
+enum {
+    ANNOUNCE_S = 10
+}; /* limit for content to wait for the reply that describes it */
 
-/** Ended under the lock; their done() is called without it. Under tp_icd.lock. */
+/** Ended under the lock; done() is called later without it. Under tp_icd.lock. */
 static struct tp_list ended_sinks = {&ended_sinks, &ended_sinks};
 static struct tp_list ended_sources = {&ended_sources, &ended_sources};
 
@@ -61,10 +64,10 @@ tp_icd_bulk_end(void)
 /* ---- receiving --------------------------------------------------------------------- */
 
 /**
- * The sink of a transfer. Streams race: content that the server chose to send may be here
- * before the reply that announces it, which another thread reads; it is waited for, up to
- * a limit, and then the server has broken the protocol: it may not hold up other content
- * once more. Lock held.
+ * Finds the sink of a transfer. The two streams race: content of a transfer that the server
+ * chose may arrive before the reply that describes it, which another thread reads. Waits
+ * for that reply up to a limit. After the limit it is a protocol error, so that a server
+ * cannot delay other content again. Lock held.
  */
 static struct tp_icd_sink *
 find_sink(struct tp_icd_session *session, uint64_t transfer)
@@ -97,7 +100,7 @@ on_data_begin(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     if (sink != NULL && offset == sink->got && len <= sink->size - sink->got) {
         session->bulk.filling = sink;
         dst = sink->dst + offset;
-    } else if (sink != NULL) { /* what is missing would never come */
+    } else if (sink != NULL) { /* the missing bytes would never arrive */
         tp_warn("icd", "%s: content out of order or too long",
                 session->server->address);
         tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
@@ -139,7 +142,7 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
                                                           : TELPHER_ERR_PROTO;
 }
 
-/** Receives what is there, or comes while callers that wait would spin, too. */
+/** Receives available content; polls as long as a waiting caller would spin. */
 static telpher_status
 receive_spinning(struct tp_icd_session *session, struct tp_stream *stream)
 {
@@ -170,7 +173,7 @@ receive_all(struct tp_icd_session *session, struct tp_stream *stream)
     tp_icd_session_lose(session, status, NULL);
 }
 
-/** A sink that was being filled when the stream broke ends here, not before. */
+/** Ends a sink that was being filled when the stream broke; it must not end earlier. */
 static void
 end_filling(struct tp_icd_session *session)
 {
@@ -206,7 +209,7 @@ connect_bulk(struct tp_icd_session *session)
     }
     tp_icd_lock();
     session->bulk.stream = stream;
-    if (session->lost) { /* meanwhile; nobody else breaks this stream */
+    if (session->lost) { /* meanwhile; no other thread breaks this stream */
         tp_stream_break(stream, TELPHER_ERR_PEER_LOST);
     }
     pthread_cond_broadcast(&session->bulk.more);
@@ -232,7 +235,7 @@ receiver_main(void *arg)
 
 /* ---- sending ------------------------------------------------------------------------- */
 
-/** [bytes] of a source that may go now. */
+/** [bytes] of a source that may be sent now. */
 static uint64_t
 sendable(const struct tp_icd_source *source)
 {
@@ -241,8 +244,8 @@ sendable(const struct tp_icd_source *source)
     return limit > source->sent ? limit - source->sent : 0;
 }
 
-/** The next source whose turn it is and that has something to send; NULL if there is none,
- *  or a thread is sending, which goes on. */
+/** Finds the next source in turn that may send; NULL if there is none, or if a thread is
+ *  already sending, which then continues. */
 static struct tp_icd_source *
 next_source(struct tp_icd_bulk *bulk)
 {
@@ -291,7 +294,7 @@ send_chunk(struct tp_icd_session *session, struct tp_icd_source *source)
         tp_list_push_back(&bulk->turn, &source->link);
         return;
     }
-    source->ended = TELPHER_ERR_CANCELED; /* for an abort that comes before done() */
+    source->ended = TELPHER_ERR_CANCELED; /* for an abort before done() */
     tp_map_remove(&bulk->sources, source->transfer);
     tp_icd_unlock();
     source->done(source, status);
@@ -321,7 +324,7 @@ sender_main(void *arg)
     return NULL;
 }
 
-/** True if the transfer has something to send, and nobody is sending. Lock held. */
+/** True if the transfer may send, and no thread is sending. Lock held. */
 static bool
 may_push(const struct tp_icd_session *session, uint64_t transfer)
 {
@@ -341,7 +344,8 @@ tp_icd_bulk_push(struct tp_icd_session *session, uint64_t transfer)
         send_chunk(session, next_source(&session->bulk));
     }
     if (next_source(&session->bulk) != NULL) {
-        pthread_cond_broadcast(&session->bulk.more); /* what is left is the thread's */
+        pthread_cond_broadcast(
+            &session->bulk.more); /* the sending thread does the rest */
     }
     session->inside--;
     tp_icd_session_close_if_left(session);
@@ -446,7 +450,7 @@ tp_icd_bulk_credit(struct tp_icd_session *session, const struct tp_wire_credit *
     }
 }
 
-/** Ends a source, now or when its chunk on the way has gone. Lock held. */
+/** Ends a source, now or when the chunk being sent is complete. Lock held. */
 static void
 end_source(struct tp_icd_session *session, struct tp_icd_source *source,
            telpher_status status)
@@ -459,7 +463,7 @@ end_source(struct tp_icd_session *session, struct tp_icd_source *source,
     }
 }
 
-/** Ends a sink, now or when its chunk on the way has come. Lock held. */
+/** Ends a sink, now or when the chunk being received is complete. Lock held. */
 static void
 end_sink(struct tp_icd_session *session, struct tp_icd_sink *sink,
          telpher_status status)
@@ -499,7 +503,7 @@ tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
     }
 }
 
-/** All sources of a list. Lock held. */
+/** Ends all sources of a list. Lock held. */
 static void
 end_turn(struct tp_icd_session *session, struct tp_list *turn)
 {
@@ -523,7 +527,7 @@ tp_icd_bulk_lose(struct tp_icd_session *session)
         cursor = 0;
     }
     end_turn(session, &bulk->turn);
-    if (bulk->sending != NULL) { /* out of the list for its turn */
+    if (bulk->sending != NULL) { /* not in the list during its turn */
         end_source(session, bulk->sending, TELPHER_ERR_PEER_LOST);
     }
     end_turn(session, &session->share.turn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the servers of TELPHER_SERVERS for their devices, all at once and within one time
+ * Requests the devices of all servers of TELPHER_SERVERS, in parallel and within one time
  * limit. A server that does not answer is left out, with one warning.
  */
 #include "icd/icd_int.h"
@@ -15,15 +15,15 @@
 
 enum { RECOGNIZE_TIME = 10 * TP_CLOCK_S };
 
-/** One server being asked, by a thread of its own or by who opens a place there. */
+/** One request to a server, in its own thread or in a thread that opens a session. */
 struct inquiry {
     struct tp_icd_server *server;
-    struct tp_icd_facts *facts; /**< what it answers */
+    struct tp_icd_facts *facts; /**< the server's reply */
     tp_ns deadline;
     pthread_t thread;
     bool threaded;
     bool answered;
-    telpher_status status; /**< what the server said of the request itself */
+    telpher_status status; /**< the server's status for the request itself */
     struct tp_error err;
 };
 
@@ -70,7 +70,7 @@ on_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     }
 }
 
-/** Sends the request and receives until the answer is there. */
+/** Sends the request and receives until the reply is complete. */
 static telpher_status
 exchange(struct inquiry *q, struct tp_stream *stream)
 {
@@ -129,7 +129,7 @@ ask(struct inquiry *q)
 
 /* ---- again, after a loss ---- */
 
-/* True if both know the same answer, or neither has one. */
+/* True if both have the same answer, or neither has one. */
 static bool
 same_fact(const struct tp_icd_facts *a, const struct tp_icd_facts *b, uint16_t kind,
           uint32_t index, uint32_t sub, uint32_t param)
@@ -145,7 +145,7 @@ same_fact(const struct tp_icd_facts *a, const struct tp_icd_facts *b, uint16_t k
            memcmp(of_a.data, of_b.data, of_a.len) == 0;
 }
 
-/* True if the numbers on the wire mean the same devices, as far as one can tell. */
+/* True if the device numbers refer to the same devices, as far as the facts tell. */
 static bool
 same_devices(const struct tp_icd_facts *a, const struct tp_icd_facts *b)
 {
@@ -197,7 +197,7 @@ ask_main(void *arg)
     return NULL;
 }
 
-/** One warning for a server that is left out: what is wrong, and what to do. */
+/** Logs one warning for a server that is left out: the error, and what to do. */
 static void
 warn(const struct inquiry *q)
 {
@@ -218,7 +218,7 @@ tp_icd_discover(struct tp_icd_server *servers, size_t count)
     }
     for (size_t i = 0; i < count; i++) {
         list[i] = (struct inquiry){.server = &servers[i], .deadline = deadline};
-        /* The last one is asked by this thread. */
+        /* This thread sends the last request itself. */
         list[i].threaded =
             i + 1 < count && tp_thread_create(&list[i].thread, "telpher-ask", ask_main,
                                               &list[i]) == TELPHER_OK;

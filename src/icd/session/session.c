@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A place: the session with one executor. Opening it, and what is known of it by id.
+ * Opens server sessions, and keeps their tables of requests, events and queues by id.
  *
- *   session_send.c    what goes there        session_frames.c  what comes from there
- *   session_read.c    who reads              session_lost.c    the session broke
+ *   session_send.c    outgoing frames        session_frames.c  incoming frames
+ *   session_read.c    the reading thread     session_lost.c    loss of a session
  */
 #include "icd/session/session.h"
 #include "icd/icd.h"
@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 
-/** Serializes the opening of places; taken before tp_icd.lock. */
+/** Serializes the opening of sessions; taken before tp_icd.lock. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- requests, events, queues ----------------------------------------------------------- */
@@ -55,7 +55,7 @@ tp_icd_session_remove_event(struct tp_icd_session *session, struct _cl_event *ev
 void
 tp_icd_session_add_queue(struct tp_icd_session *session, struct _cl_command_queue *q)
 {
-    /* Without room the queue only misses errors of commands that have no event. */
+    /* Without memory the queue only misses errors of commands that have no event. */
     (void)tp_map_put(&session->queues, q->obj.id, q);
 }
 
@@ -113,7 +113,7 @@ refuse_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     return TELPHER_ERR_PROTO;
 }
 
-/** Takes the session of discovery if it is still alive; else opens another. */
+/** Uses the stream of discovery if it is still alive; else opens another. */
 static telpher_status
 open_stream(struct tp_icd_session *session, uint64_t *ret_features,
             struct tp_error *err)
@@ -209,8 +209,8 @@ tp_icd_session_of(struct _cl_device_id *dev, struct tp_icd_session **ret_session
     tp_icd_lock();
     session = dev->server->sessions[dev->platform];
     tp_icd_unlock();
-    /* A lost place stays with the objects that were made there; new contexts get a new
-     * one if the server answers again. */
+    /* Existing objects keep a lost session; new contexts get a new one if the server
+     * answers again. */
     if (session != NULL && !session->lost) {
         *ret_session = session;
     } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes from a place: one function for each type of frame. */
+/* Handles frames from a server session: one function for each type of frame. */
 #include "icd/icd.h"
 #include "icd/objects/context.h"
 #include "icd/objects/event.h"
@@ -16,7 +16,7 @@ on_done(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
 {
     struct tp_wire_done msg;
     struct _cl_event *ev;
-    uint64_t transfer = 0; /* content that is in shared memory now */
+    uint64_t transfer = 0; /* READ whose content is now complete in shared memory */
 
     if (!tp_wire_get_done(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
@@ -48,7 +48,7 @@ on_share_reply(struct tp_icd_session *session, const uint8_t *body, const uint8_
     return TELPHER_OK;
 }
 
-/** A piece of a READ is there, or one of a WRITE has been taken. */
+/** Handles PIECE_DONE: a piece of a READ is ready, or one of a WRITE has been read. */
 static telpher_status
 on_piece_done(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
 {
@@ -73,7 +73,7 @@ on_failed(struct tp_icd_session *session, const uint8_t *body, const uint8_t *en
     if (!tp_wire_get_failed(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
-    /* The program hears of it: from what uses the object, from finish, by its callback. */
+    /* The program gets the error from uses of the object, from finish, by its callback. */
     tp_info("icd", "%s: error %d: %.*s", session->server->address, msg.status,
             (int)msg.text.len, (const char *)msg.text.data);
     msg.status = msg.status < 0 ? msg.status : CL_OUT_OF_RESOURCES;
@@ -101,7 +101,7 @@ on_reply(struct tp_icd_session *session, uint16_t type, const uint8_t *body,
     if (end - body < (ptrdiff_t)sizeof(id)) {
         return TELPHER_ERR_PROTO;
     }
-    memcpy(&id, body, sizeof(id)); /* every reply begins with its request */
+    memcpy(&id, body, sizeof(id)); /* every reply begins with the request's id */
     tp_icd_lock();
     req = tp_map_remove(&session->requests, id);
     tp_icd_unlock();
@@ -141,7 +141,7 @@ on_started(struct tp_icd_session *session, const uint8_t *body, const uint8_t *e
     }
     tp_error("icd", "%s: no executor: %.*s", session->server->address,
              (int)msg.text.len, (const char *)msg.text.data);
-    return TELPHER_ERR_REFUSED; /* whatever number the server gave */
+    return TELPHER_ERR_REFUSED; /* for any status that the server gave */
 }
 
 static telpher_status

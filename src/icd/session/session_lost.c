@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session of a place broke: what depends on it ends, and the program hears why. */
+/* Handles the loss of a session: ends everything that depends on it and reports the reason. */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/event.h"
@@ -14,16 +14,16 @@
 #include "base/trace/log.h"
 
 enum {
-    CONNECT_MS = 2000, /* how long a lost place waits for a broker: as any client */
-    /* and for its reason, once it is there: longer than it waits for the end of a process
-       that has gone already, as far as we can see (conn.c) */
+    CONNECT_MS = 2000, /* limit for a connection to the broker: as for any client */
+    /* Limit for the broker's reply: longer than the broker waits for the exit of a process
+       whose connection has closed (conn.c). */
     WORDS_MS = 2500,
 };
 
-/** Threads that are about to say why a place was lost. */
+/** Number of threads that are reporting why a session was lost. */
 static _Atomic unsigned explaining;
 
-/** What a LAST_WORDS exchange fills in. */
+/** Result of a LAST_WORDS exchange: the executor's crash report. */
 struct last_words {
     bool came;
     char text[200];
@@ -45,7 +45,7 @@ on_last_words(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
     return TELPHER_OK;
 }
 
-/** Asks the broker, on a connection of its own, how the session ended. Bounded in time. */
+/** Requests from the broker, on a separate connection, how the session ended. Bounded time. */
 static void
 ask_last_words(const struct tp_icd_session *session, struct last_words *words)
 {
@@ -78,7 +78,7 @@ ask_last_words(const struct tp_icd_session *session, struct last_words *words)
     tp_stream_destroy(stream);
 }
 
-/** @param used some context has it: else the program has nothing to lose. */
+/** @param used some context uses it; otherwise the program loses nothing. */
 static void
 say_lost(const struct tp_icd_session *session, bool used, telpher_status why,
          const char *text)
@@ -101,7 +101,7 @@ say_lost(const struct tp_icd_session *session, bool used, telpher_status why,
              text != NULL && text[0] != '\0' ? ": " : "", text != NULL ? text : "");
 }
 
-/** Ends every event that waits for this place. Lock held. */
+/** Ends every event that waits for this session. Lock held. */
 static void
 end_events(struct tp_icd_session *session)
 {
@@ -118,7 +118,7 @@ end_events(struct tp_icd_session *session)
     }
 }
 
-/** Answers every request with "nothing". No lock held. */
+/** Completes every request without a reply. No lock held. */
 static void
 end_requests(struct tp_icd_session *session)
 {
@@ -159,12 +159,13 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     bool first, used;
 
     tp_icd_lock();
-    used = session->users != 0 || !session->was_used; /* or a context is being made */
+    used =
+        session->users != 0 || !session->was_used; /* or a context is being created */
     first = !session->lost;
     explaining += first;
     session->inside += first;
     session->lost = true;
-    if (first) { /* together: who sees a lost place finds its events ended */
+    if (first) { /* in one critical section: a session seen as lost has no open events */
         mark_devices(session);
         tp_icd_bulk_lose(session);
         end_events(session);
@@ -178,7 +179,7 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     }
     tp_stream_break(session->stream, why);
     end_requests(session);
-    tp_icd_flush_dirty(); /* other places wait for what ended here */
+    tp_icd_flush_dirty(); /* other sessions may wait for events that ended here */
     say_lost(session, used, why, text);
     explaining--;
     tp_icd_lock();
@@ -203,8 +204,8 @@ tp_icd_session_close_if_left(struct tp_icd_session *session)
 }
 
 /**
- * A program that ends at the first error shall not end before we have said what happened.
- * Takes no lock: a child of fork() comes here, too.
+ * Delays the exit of a program that exits at the first error, until the reason is logged.
+ * Takes no lock, because it also runs in a child of fork().
  */
 __attribute__((destructor)) static void
 wait_for_words(void)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who reads the stream of a place.
+ * Chooses the thread that reads the stream of a session.
  *
- * One thread at a time reads. A caller that waits reads by itself, so that an answer
- * needs no second thread; when several wait, one reads and wakes the others. Only when
- * something is expected that no caller waits for (a callback, content, many answers) does a
- * background thread read; a caller that then needs an answer calls it back and takes over.
+ * One thread at a time reads. A waiting caller reads itself, so that a reply needs no
+ * second thread. When several callers wait, one reads and wakes the others. A background
+ * thread reads only when a message is expected for which no caller waits: a callback,
+ * content, many replies. A caller that then needs a reply stops it and reads instead.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -20,7 +20,7 @@
 #include "base/os/thread.h"
 
 enum {
-    TOLD_MAX = 64, /* DONEs on their way before the background thread reads */
+    TOLD_MAX = 64, /* outstanding DONEs from which the background thread reads */
 };
 
 static const struct tp_stream_handler handler = {.frame = tp_icd_session_on_frame};
@@ -34,7 +34,7 @@ drain_kick(struct tp_icd_session *session)
     }
 }
 
-/** Sleeps until the stream or a kick has something. */
+/** Sleeps until the stream is readable or a kick arrives. */
 static void
 sleep_on(struct tp_icd_session *session)
 {
@@ -47,8 +47,8 @@ sleep_on(struct tp_icd_session *session)
 }
 
 /**
- * Looks at the stream for a moment without sleeping, until kicked once more.
- * @return AGAIN if nothing came, else as tp_stream_receive
+ * Polls the stream for a short time without sleeping, until the next kick.
+ * @return AGAIN if nothing arrived, else as tp_stream_receive
  */
 static telpher_status
 receive_spinning(struct tp_icd_session *session, unsigned kicks)
@@ -64,8 +64,8 @@ receive_spinning(struct tp_icd_session *session, unsigned kicks)
 }
 
 /**
- * One round as the reader: sleeps until something is there, takes it. Lock held on entry
- * and on return, not in between; nobody else reads.
+ * Does one round as the reader: sleeps until the stream is readable, then receives. Lock
+ * held on entry and on return, not in between. No other thread may read.
  */
 static void
 read_round(struct tp_icd_session *session, bool may_sleep)
@@ -127,7 +127,7 @@ background_main(void *arg)
     return NULL;
 }
 
-/** Lets the background thread read if something is expected. Lock held. */
+/** Wakes the background thread to read if a message is expected. Lock held. */
 static void
 call_background(struct tp_icd_session *session)
 {
@@ -148,7 +148,7 @@ tp_icd_thread_start(const char *name, void *(*run)(void *arg), void *arg)
     telpher_status status = tp_thread_create(&thread, name, run, arg);
 
     if (status == TELPHER_OK) {
-        pthread_detach(thread); /* it leaves when the place is lost; nobody waits */
+        pthread_detach(thread); /* it exits when the session is lost; never joined */
     }
     return status;
 }
@@ -183,10 +183,10 @@ tp_icd_session_kick(struct tp_icd_session *session)
 
     atomic_fetch_add(&session->kicks, 1);
     if (session->closed) {
-        return; /* nobody reads */
+        return; /* no thread reads */
     }
     done = write(session->kick, &one, sizeof(one));
-    (void)done; /* a full counter kicks as well */
+    (void)done; /* EAGAIN at a full counter: a wake-up is pending */
 }
 
 void
@@ -200,7 +200,7 @@ tp_icd_session_wake(struct tp_icd_session *session)
     }
 }
 
-/** Waits for the thread that reads to answer, or to step back if it is the background. */
+/** Waits for the reading thread to signal; stops it if it is the background thread. */
 static void
 wait_turn(struct tp_icd_session *session)
 {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes to a place: frames gather in its stream until somebody flushes. */
+/* Sends frames to a server session: they are queued in its stream until a thread flushes. */
 #include "icd/icd.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"
 
 #include "base/os/clock.h"
 
-#define FLUSH_TIME                                                                     \
-    (60 * TP_CLOCK_S) /* for a server to read, before it counts as lost */
+/* Limit for a server to read, before the session counts as lost. */
+#define FLUSH_TIME (60 * TP_CLOCK_S)
 
 enum {
-    FLUSH_FIRST = 512, /* [bytes] gathered frames that go without being asked for, */
+    FLUSH_FIRST = 512, /* [bytes] of queued frames that trigger a flush; */
     FLUSH_MOST =
-        16384, /* twice as many each time: the server starts soon, a batch is cheap */
-    DIRTY_MAX = 64, /* places that another thread's flush may owe */
+        16384, /* doubled each time: the server starts early, later batches are cheap */
+    DIRTY_MAX = 64, /* sessions whose flush is left to another thread */
 };
 
-/** Places with frames put by a thread that could not flush. Under tp_icd.lock. */
+/** Sessions with frames of a thread that could not flush. Under tp_icd.lock. */
 static struct tp_icd_session *dirty[DIRTY_MAX];
 static unsigned dirty_count;
 
@@ -28,7 +28,7 @@ put_releases(struct tp_icd_session *session)
 
     if (session->release_count != 0) {
         session->release_count = 0;
-        /* Without memory the ids only stay until the session ends. */
+        /* Without memory the objects stay at the server until the session ends. */
         (void)tp_stream_put(session->stream, TP_WIRE_RELEASE, &msg);
     }
 }
@@ -43,8 +43,8 @@ tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
     }
     status = tp_stream_put(session->stream, type, msg);
     if (status == TELPHER_ERR_NO_MEMORY || status == TELPHER_ERR_LIMIT) {
-        /* The server would miss a frame that others refer to: that is the end of the
-         * session. Whoever reads or flushes finds it, as any other broken stream. */
+        /* Later frames may refer to the missing one, so the session must end. The next
+         * read or flush detects the broken stream. */
         tp_stream_break(session->stream, status);
     }
 }

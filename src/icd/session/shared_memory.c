@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: memory of a file without a name, whose descriptor goes to the executor with a
- * SHARE frame. Until the executor has said that it has it, nothing relies on it.
+ * Regions of shared memory: each is an unnamed file whose descriptor is sent to the
+ * executor with a SHARE frame. A region is not used before the executor has confirmed it.
  */
 #include "icd/session/shared_memory.h"
 #include "icd/icd.h"
@@ -24,14 +24,14 @@ struct tp_icd_region {
     uint8_t *memory;
     uint64_t size;
     int fd; /**< -1: sent */
-    bool sending; /**< its SHARE is on its way out, without the lock */
-    bool freed; /**< meanwhile */
+    bool sending; /**< its SHARE is being sent, without the lock */
+    bool freed; /**< freed while its SHARE was being sent */
     bool ready; /**< the executor has it */
 };
 
 /* ---- regions ------------------------------------------------------------------------- */
 
-/** A file that never shrinks: else the executor would not take it. */
+/** Creates a file sealed against shrinking; the executor rejects any other. */
 static int
 make_file(uint64_t size)
 {
@@ -105,7 +105,7 @@ tp_icd_share_init(struct tp_icd_session *session, bool can)
     }
 }
 
-/** A region whose SHARE is due; NULL: none. Lock held. */
+/** Finds a region whose SHARE is unsent; NULL: none. Lock held. */
 static struct tp_icd_region *
 next_unsent(struct tp_icd_session *session)
 {
@@ -138,7 +138,7 @@ tp_icd_share_send(struct tp_icd_session *session)
         struct tp_wire_share msg = {.region = r->id, .size = r->size};
 
         tp_icd_unlock();
-        /* that the stream is broken is seen by who flushes or reads */
+        /* the next flush or read detects a broken stream */
         (void)tp_stream_send_fd(session->stream, TP_WIRE_SHARE, &msg, r->fd);
         tp_icd_lock();
         close(r->fd);
@@ -227,7 +227,7 @@ tp_icd_share_find(struct tp_icd_session *session, const void *ptr, uint64_t size
 
 /* ---- slots ------------------------------------------------------------------------------ */
 
-/** Slots of one piece: few if there is little content, so that both sides copy at once. */
+/** @return slots of one piece: few for little content, so that both sides copy in parallel. */
 static unsigned
 slots_wanted(uint64_t want, uint64_t size)
 {
@@ -237,7 +237,7 @@ slots_wanted(uint64_t want, uint64_t size)
     return (unsigned)((bytes + TP_ICD_SLOT_BYTES - 1) / TP_ICD_SLOT_BYTES);
 }
 
-/** First of @p count free slots in a row, or TP_ICD_SLOTS. */
+/** @return first of @p count adjacent free slots, or TP_ICD_SLOTS. */
 static unsigned
 find_run(uint64_t used, unsigned count)
 {

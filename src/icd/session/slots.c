@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transfers through shared memory. The thread that reads the command stream copies content
- * of READs out of slots; whoever finds slots of WRITEs empty copies content into them, one
- * thread for each source. Copies are made without the lock; `landing` and `pushing` say
- * which sinks and sources are in one, and must not end meanwhile.
+ * of READs out of slots. Any thread that finds empty slots of a WRITE copies content into
+ * them, one thread for each source. Copies are made without the lock. `landing` and
+ * `pushing` mark the sinks and sources in a copy, which must not end meanwhile.
  *
- * A transfer takes slots when it is enqueued or never. From then on it has at least one
- * until its last piece: what is used goes to its next piece, under the same hold of the
- * lock, before others can have it. So it waits for nobody's slots, and commands wait for
- * nothing but commands enqueued before them and user events.
+ * A transfer takes slots when it is enqueued, or never. It then keeps at least one until
+ * its last piece: a slot freed by one piece goes to its next piece in the same critical
+ * section. So no transfer waits for slots of another, and commands wait only for earlier
+ * commands and user events.
  */
 #include "icd/icd.h"
 #include "icd/session/session.h"
@@ -20,14 +20,14 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 
-/** The oldest piece; there must be one. */
+/** @return the oldest piece; there must be one. */
 static struct tp_icd_piece *
 oldest(struct tp_icd_pieces *pieces)
 {
     return &pieces->ring[pieces->first];
 }
 
-/** Gives the slots of a piece back; its place in the ring stays. */
+/** Frees the slots of a piece; its entry in the ring stays. */
 static void
 give_slots(struct tp_icd_session *session, struct tp_icd_pieces *pieces,
            struct tp_icd_piece *piece)
@@ -47,7 +47,7 @@ drop_oldest(struct tp_icd_session *session, struct tp_icd_pieces *pieces)
     pieces->count--;
 }
 
-/** Takes slots for what comes next of the content. False: it has all that it may have. */
+/** Allocates slots for the next content. False: the transfer is at its limit. */
 static bool
 make_room(struct tp_icd_session *session, struct tp_icd_pieces *pieces)
 {
@@ -110,7 +110,7 @@ tp_icd_pieces_put(struct tp_icd_session *session, const struct tp_icd_sink *sink
     }
 }
 
-/** Content of the oldest piece to where it belongs; the lock is free meanwhile. */
+/** Copies content of the oldest piece to its destination, without the lock. */
 static void
 copy_out(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
@@ -127,7 +127,7 @@ copy_out(struct tp_icd_session *session, struct tp_icd_sink *sink)
     sink->got += piece.len;
 }
 
-/** After a piece: its slots take the next. @return true if something was put */
+/** Reuses the slots of a finished piece for the next. @return true if a frame was put */
 static bool
 go_on(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
@@ -145,7 +145,7 @@ go_on(struct tp_icd_session *session, struct tp_icd_sink *sink)
     return put;
 }
 
-/** Ends a sink that has all, or was given up while being filled. Lock held, then not. */
+/** Ends a sink that is complete, or was aborted while being filled. Releases the lock. */
 static void
 end_sink(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
@@ -156,7 +156,7 @@ end_sink(struct tp_icd_session *session, struct tp_icd_sink *sink)
     sink->done(sink, status);
 }
 
-/** The server broke its word. Lock held, then not. */
+/** Handles a protocol error of the server. Releases the lock. */
 static void
 complain(struct tp_icd_session *session, const char *what)
 {
@@ -200,7 +200,7 @@ tp_icd_pieces_land(struct tp_icd_session *session, uint64_t transfer, uint64_t o
 
 /* ---- content that goes ----------------------------------------------------------------- */
 
-/** The first piece of a source that has not been sent; NULL: it has none. */
+/** @return the first unsent piece of a source; NULL: none. */
 static const struct tp_icd_piece *
 next_piece(const struct tp_icd_source *source)
 {
@@ -217,7 +217,7 @@ next_piece(const struct tp_icd_source *source)
     return NULL;
 }
 
-/** The next source that has content for a piece, and nobody is at it. NULL: none. */
+/** Finds the next source that has content for a piece and is not being copied. NULL: none. */
 static struct tp_icd_source *
 next_source(struct tp_icd_session *session, struct tp_icd_piece *ret_piece)
 {
@@ -234,7 +234,7 @@ next_source(struct tp_icd_session *session, struct tp_icd_piece *ret_piece)
     return NULL;
 }
 
-/** Copies content into a piece and puts it. Lock held; not during the copy. */
+/** Copies content into a piece and appends PIECE. Lock held, except during the copy. */
 static void
 copy_in(struct tp_icd_session *session, struct tp_icd_source *source,
         const struct tp_icd_piece *piece)
@@ -250,7 +250,7 @@ copy_in(struct tp_icd_session *session, struct tp_icd_source *source,
     }
 }
 
-/** One piece of one source. @return false: there is none. Lock held, then not. */
+/** Sends one piece of one source. @return false: there is none. Releases the lock. */
 static bool
 push_one(struct tp_icd_session *session)
 {
@@ -270,7 +270,7 @@ push_one(struct tp_icd_session *session)
         tp_icd_unlock();
         return true;
     }
-    source->ended = TELPHER_ERR_CANCELED; /* for an abort that comes before done() */
+    source->ended = TELPHER_ERR_CANCELED; /* for an abort before done() */
     tp_map_remove(&session->bulk.sources, source->transfer);
     tp_icd_unlock();
     source->done(source, status);
@@ -284,7 +284,7 @@ tp_icd_pieces_taken(struct tp_icd_session *session, uint64_t transfer, uint64_t 
     struct tp_icd_pieces *pieces = source != NULL ? source->pieces : NULL;
 
     if (pieces == NULL) {
-        return; /* all is sent: the end of the event gives the slots back */
+        return; /* all is sent: the end of the event frees the slots */
     }
     for (unsigned i = 0; i < pieces->count; i++) {
         struct tp_icd_piece *p = &pieces->ring[(pieces->first + i) % TP_ICD_SLOTS];
@@ -298,7 +298,7 @@ tp_icd_pieces_taken(struct tp_icd_session *session, uint64_t transfer, uint64_t 
     }
     while (make_room(session, pieces)) {
     }
-    tp_icd_session_set_dirty(session); /* whoever flushes next fills them */
+    tp_icd_session_set_dirty(session); /* the next flushing thread fills them */
 }
 
 void
