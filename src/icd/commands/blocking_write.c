@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocking writes that return before their command has ended: their memory may be used
- * again. OpenCL has a blocking call return when its command is complete, so nothing that
- * the program does afterwards may show that it is not:
+ * Blocking writes that return early: as soon as the program may reuse the memory, before
+ * the command is complete. OpenCL lets a blocking call return only when its command is
+ * complete, so the program must not be able to see the difference:
  *
- *   - commands of the same queue come behind it: out of order it waits for its end
- *   - a command of another queue gets a barrier in front that waits for such writes
- *   - commands that wait for a user event of the program may have been enqueued before it
- *     and be let go behind it: it waits for its end while there is one
- *   - its event, where the program wants one, says that it is complete: it waits as well
- *   - what the server holds of such writes is bounded: above that, they wait
+ *   - In-order queue: later commands run after the write. Out-of-order queue: the call waits
+ *     for completion.
+ *   - Other queues: a barrier that waits for such writes precedes the next command.
+ *   - User events: an earlier command may wait for one and run after the write. While the
+ *     context has an unset user event, the call waits for completion.
+ *   - Event of the write: it would report completion, so the call waits if the program
+ *     requests it.
+ *   - The content of such writes that the server must buffer is bounded: above the bound,
+ *     the call waits.
  *
- * While a context has one queue such a write needs no event. One that has to be waited for
- * after all gets a marker behind it, as soon as a second queue or a user event is made:
- * nothing that stands before that marker can depend on what the program does later.
+ * While a context has one queue, such a write needs no event. When a second queue or a user
+ * event is created, a marker is appended after the write, to wait for. Commands before that
+ * marker cannot depend on later actions of the program.
  *
- * Writes that do not block are bounded as well: with much content on its way, that of the next
- * goes when the server asks for it, whose turn it is then.
+ * Content of non-blocking writes is bounded as well: above the bound, the next write sends
+ * content only after the server's credit.
  */
 #include "icd/commands/enqueue.h"
 #include "icd/commands/read_write.h"
@@ -28,13 +31,13 @@
 #include "icd/session/session_int.h"
 
 enum {
-    /* [bytes] at a place, sent in writes that have returned and not ended, */
+    /* [bytes] per session, sent by writes that have returned but not completed, */
     AHEAD_MAX = 64 << 20,
-    /* and in any that have not ended, before the server gives credit for them */
+    /* and by any incomplete writes, before the server grants credit for them */
     WINDOWS_MAX = 256 << 20,
 };
 
-/** True while a write without event may be under way. */
+/** True while a write without event may be in progress. */
 static bool
 is_bare(const struct _cl_command_queue *q)
 {
@@ -61,7 +64,7 @@ tp_icd_early_decide(struct tp_icd_op *op)
     op->flush = op->copies;
 }
 
-/** @param ev stays until it has ended, or another takes its place. */
+/** @param ev kept until it ends or another replaces it. */
 static void
 set_early(struct _cl_command_queue *q, struct _cl_event *ev)
 {
@@ -70,14 +73,14 @@ set_early(struct _cl_command_queue *q, struct _cl_event *ev)
     ev->is_early = true;
     q->early = ev;
     q->early_no = ++q->ctx->early_count;
-    q->bare_seq = 0; /* it stands for that one, too */
+    q->bare_seq = 0; /* the new event covers that write, too */
     if (before != NULL) {
         before->is_early = false;
         tp_icd_event_unneed(before);
     }
 }
 
-/** Has a write without event stand before a marker that has one. */
+/** Appends a marker with an event after a write without event. */
 static bool
 mark(struct _cl_command_queue *q)
 {
@@ -106,7 +109,7 @@ tp_icd_early_note(struct tp_icd_op *op)
     if (ev == NULL) {
         q->bare_seq = q->next_seq + 1;
         if (q->ctx->queue_count > 1) {
-            (void)mark(q); /* without memory now: when another queue follows it */
+            (void)mark(q); /* without memory: retried when another queue waits for it */
         }
     } else if (!ev->ended) {
         set_early(q, ev);
@@ -155,7 +158,7 @@ tp_icd_early_mark(struct _cl_context *ctx)
     return true;
 }
 
-/** True if commands of @p q put from now on must wait for writes of another queue. */
+/** True if later commands of @p q must wait for writes of another queue. */
 static bool
 must_follow(const struct _cl_command_queue *q, struct _cl_command_queue *other)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entry points of commands on buffers, and of markers, barriers and migrations: what
- * each checks and puts. What they share is in enqueue.c and read_write.c.
+ * Entry points of commands on buffers, and of markers, barriers and migrations: their
+ * argument checks and frames. enqueue.c and read_write.c have the common steps.
  */
 #include "icd/commands/enqueue.h"
 #include "icd/commands/geometry.h"
@@ -17,7 +17,7 @@
 
 /* ---- read and write ------------------------------------------------------------------ */
 
-/** True if [offset, offset + size) is all there is. */
+/** True if [offset, offset + size) is the whole object. */
 static bool
 is_whole(const struct _cl_mem *mem, size_t offset, size_t size)
 {
@@ -56,10 +56,10 @@ tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *cont
 }
 
 /**
- * A blocking write returns when its memory may be used again: at once if its content is
- * copied, else when this thread has sent it. It waits for the end all the same if the wait
- * list may fail, which it must report, if the program gets its event, and where blocking_write.c says
- * so.
+ * A blocking write returns when its memory may be reused: at once if its content is copied,
+ * else when this thread has sent it. It waits for completion if the wait list may fail,
+ * because the call must report that; if the program gets its event; and in the cases of
+ * blocking_write.c.
  */
 cl_int
 tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
@@ -133,7 +133,7 @@ tp_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
                             is_whole(buffer, offset, size));
 }
 
-/** The arguments of a rect command that are not the queue's. */
+/** Arguments of a rect command, except the queue and events. */
 struct rect_args {
     cl_mem buffer;
     const size_t *buffer_origin, *host_origin, *region;
@@ -141,7 +141,7 @@ struct rect_args {
     const void *ptr;
 };
 
-/** Checks them and fills in what is to be moved. */
+/** Checks the arguments and fills in the content to transfer. */
 static cl_int
 check_rect(const struct tp_icd_op *op, const struct rect_args *args, cl_map_flags what,
            struct tp_icd_content *ret_content)
@@ -224,7 +224,7 @@ tp_clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool block
 
 /* ---- copy -------------------------------------------------------------------------------- */
 
-/** What a copy hands over to its put function. */
+/** Arguments of a copy for its put function. */
 struct copy_args {
     struct _cl_mem *src, *dst;
     size_t src_offset, dst_offset, size;
@@ -512,7 +512,7 @@ check_migrate(const struct tp_icd_op *op, const struct migrate_args *args)
     for (cl_uint i = 0; i < args->count; i++) {
         cl_int err = tp_icd_mem_check(op->q, args->mems[i]);
 
-        /* It moves content, it does not address it. */
+        /* A migration does not address the sub-buffer, so alignment does not matter. */
         if (err != CL_SUCCESS && err != CL_MISALIGNED_SUB_BUFFER_OFFSET) {
             return err;
         }
@@ -520,12 +520,13 @@ check_migrate(const struct tp_icd_op *op, const struct migrate_args *args)
     return CL_SUCCESS;
 }
 
-/** What a migration needs: the content, unless it goes to the host or is not wanted. */
+/** @return how a migration uses the object: reads it, unless the target is the host or the
+ *  content may be undefined. */
 static unsigned
 migrate_use(const struct migrate_args *args, const struct _cl_mem *mem)
 {
     if ((args->flags & CL_MIGRATE_MEM_OBJECT_HOST) != 0) {
-        return 0; /* the host has it when it reads it */
+        return 0; /* the host gets the content when it reads it */
     }
     if ((args->flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0) {
         return mem->parent == NULL ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command buffers: recorded at the place of their queue, enqueued by one frame. What they
- * use is kept here, so that each use of the whole finds its content where it runs.
+ * Command buffers: recorded in the session of their queue, enqueued by one frame. The client
+ * keeps the list of used memory objects, to make their content valid before each enqueue.
  */
 #include "icd/commands/command_buffer.h"
 #include "icd/commands/enqueue.h"
@@ -31,7 +31,7 @@ struct _cl_command_buffer_khr {
     struct tp_icd_use *uses; /**< of all commands; their buffers held */
     size_t use_count;
     unsigned pending; /**< times enqueued and not ended */
-    struct _cl_event *last; /**< held; of the latest enqueue, until it is asked again */
+    struct _cl_event *last; /**< held; of the latest enqueue, until the next query */
 };
 
 /* ---- what devices have ---------------------------------------------------------------- */
@@ -229,7 +229,7 @@ tp_icd_op_init_record(struct tp_icd_op *op, struct _cl_command_buffer_khr *comma
         return CL_INVALID_COMMAND_BUFFER_KHR;
     }
     if (queue != NULL) {
-        return CL_INVALID_COMMAND_QUEUE; /* there is one, which is not named again */
+        return CL_INVALID_COMMAND_QUEUE; /* must be NULL: the buffer has its own queue */
     }
     if (mutable_handle != NULL) {
         return CL_INVALID_VALUE;
@@ -240,7 +240,7 @@ tp_icd_op_init_record(struct tp_icd_op *op, struct _cl_command_buffer_khr *comma
     return err;
 }
 
-/** The sync points to wait for, as ids of the frame. Under the lock. */
+/** Converts the sync points to wait for into ids of the frame. Under the lock. */
 static cl_int
 take_sync(struct tp_icd_op *op)
 {
@@ -260,11 +260,11 @@ take_sync(struct tp_icd_op *op)
     return err;
 }
 
-/** Adds a use to those of the whole. Under the lock. */
+/** Adds a use to those of the command buffer. Under the lock. */
 static cl_int
 add_use(struct _cl_command_buffer_khr *c, const struct tp_icd_use *use)
 {
-    /* what one command overwrites as a whole, another may have read before */
+    /* an earlier command may read an object that this one overwrites completely */
     unsigned how = use->how & ~(unsigned)TP_ICD_USE_WHOLE;
     struct tp_icd_use *uses;
 
@@ -335,7 +335,7 @@ tp_icd_record_put(struct tp_icd_op *op, uint16_t type, const void *msg)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/** An enqueue of it has ended. Under the lock. */
+/** Records the end of an enqueue. Under the lock. */
 static void
 commands_ended(struct _cl_event *ev)
 {
@@ -354,7 +354,8 @@ put_enqueue(struct tp_icd_op *op, void *arg)
         return CL_INVALID_OPERATION;
     }
     if (!tp_icd_queue_in_order(op->q)) {
-        op->flags |= TP_WIRE_NOTIFY; /* no later command's end stands for its own */
+        op->flags |=
+            TP_WIRE_NOTIFY; /* the end of a later command does not imply its own */
     }
     tp_icd_put(op->q->session, TP_WIRE_COMMANDS_ENQUEUE,
                &(struct tp_wire_commands_enqueue){.event = tp_icd_op_event_id(op),
@@ -363,7 +364,7 @@ put_enqueue(struct tp_icd_op *op, void *arg)
                                                   .flags = op->flags,
                                                   .wait = tp_icd_op_ids(op)});
     if (op->ev->ended) {
-        return CL_SUCCESS; /* the place is lost */
+        return CL_SUCCESS; /* the session is lost */
     }
     tp_icd_drop_locked(c->last != NULL ? &c->last->obj : NULL);
     c->last = op->ev;
@@ -375,7 +376,7 @@ put_enqueue(struct tp_icd_op *op, void *arg)
     return CL_SUCCESS;
 }
 
-/** Looks whether it has ended; the answer may be on its way. @return true: it runs */
+/** Checks, without waiting, whether the last enqueue has ended. @return true: it runs */
 static bool
 is_pending(struct _cl_command_buffer_khr *c)
 {
@@ -398,7 +399,7 @@ is_pending(struct _cl_command_buffer_khr *c)
     return pending;
 }
 
-/** The queue to run on: one given, if it is like that of the record, or that. */
+/** Selects the queue to run on: the given one if it is compatible, else the recorded one. */
 static cl_int
 choose_queue(const struct _cl_command_buffer_khr *c, cl_uint num_queues,
              cl_command_queue *queues, cl_command_queue *ret_queue)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be recorded in a command buffer: the checks are those of the same commands. */
+/* Entry points that record commands; the checks are those of the enqueue functions. */
 #include "icd/commands/command_buffer.h"
 #include "icd/commands/enqueue.h"
 #include "icd/icd.h"

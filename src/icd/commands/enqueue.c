@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all commands have in common: from the check of the wait list to the blocking wait.
- * The entry points check their own arguments and hand over a function that puts the frame.
+ * Runs a command: all steps from the check of the wait list to the blocking wait. An entry
+ * point checks its own arguments and passes a function that appends the frame.
  */
 #include "icd/commands/enqueue.h"
 #include "icd/icd.h"
@@ -111,7 +111,7 @@ waits_for(const struct tp_icd_op *op, uint64_t id)
     return false;
 }
 
-/** Where an event comes from must be flushed, or it might never be heard of. */
+/** Flushes the session of an event to wait for; otherwise the event might never end. */
 static void
 touch_session_of(struct tp_icd_op *op, const struct _cl_event *ev)
 {
@@ -136,7 +136,7 @@ tp_icd_op_wait(struct tp_icd_op *op, struct _cl_event *ev)
     return err;
 }
 
-/** The program's wait list. Its ids come first: room for them is there from the start. */
+/** Adds the program's wait list. Its ids come first: their room is already reserved. */
 static cl_int
 add_wait_list(struct tp_icd_op *op)
 {
@@ -178,7 +178,7 @@ needs_event(const struct tp_icd_op *op)
     return false;
 }
 
-/** Gathers what the command needs: ids, content, its event. */
+/** Collects what the command needs: ids, content, its event. */
 static cl_int
 prepare(struct tp_icd_op *op)
 {
@@ -206,7 +206,7 @@ prepare(struct tp_icd_op *op)
     return err;
 }
 
-/** The frame is put: what follows from it, before the program gets its event. */
+/** Records the effects of the frame, before the program gets its event. */
 static void
 settle(struct tp_icd_op *op)
 {
@@ -229,7 +229,7 @@ settle(struct tp_icd_op *op)
     tp_icd_event_give(op->ev, op->ret_event);
 }
 
-/** The frame is not put: nothing of the command stays. */
+/** Undoes the preparation of a command whose frame was not appended. */
 static void
 undo(struct tp_icd_op *op)
 {
@@ -242,22 +242,22 @@ undo(struct tp_icd_op *op)
     tp_icd_event_give(op->ev, NULL);
 }
 
-/** Ends a new event before the program has it, which tp_icd_event_give then does. */
+/** Ends a new event before tp_icd_event_give passes it to the program. */
 static void
 end_at_once(struct _cl_event *ev, cl_int status)
 {
     if (ev->ended) {
-        return; /* the place was lost: it was made so */
+        return; /* it ended at creation: the session was lost */
     }
     tp_icd_hold(
-        &ev->obj); /* ending lets go of the library's hold, giving of this one */
+        &ev->obj); /* the end drops the library's hold, tp_icd_event_give this one */
     tp_icd_event_end(ev, status);
     ev->kept = true;
 }
 
 /**
- * A command whose wait list has failed already never gets to the server: its event has
- * failed from the start.
+ * Handles a command whose wait list has already failed: it is not sent to the server, and
+ * its event fails immediately.
  */
 static cl_int
 run_failed(struct tp_icd_op *op)
@@ -298,8 +298,8 @@ flush(const struct tp_icd_op *op)
     }
 }
 
-/** All that flush() had to send on the bulk stream is gone, and nothing failed so far: what
- *  fails later is told by the queue. */
+/** True if flush() has sent all its content on the bulk stream without an error. The queue
+ *  reports later errors. */
 static bool
 has_left(const struct tp_icd_op *op)
 {
@@ -324,7 +324,7 @@ wait_end(struct tp_icd_op *op)
     return status < 0 ? status : CL_SUCCESS;
 }
 
-/** Everything under the lock. */
+/** Does all steps that need the lock. */
 static cl_int
 run_locked(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
 {
@@ -384,20 +384,20 @@ cl_int
 tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg)
 {
     (void)arg;
-    if (op->record != NULL) { /* what waits for it, waits for what it waits for */
+    if (op->record != NULL) { /* a barrier orders later commands after its wait list */
         return tp_icd_op_send(op, TP_WIRE_BARRIER,
                               &(struct tp_wire_barrier){.queue = op->q->obj.id,
                                                         .wait = tp_icd_op_ids(op)});
     }
     if (op->id_count == 0 && !tp_icd_queue_in_order(op->q)) {
-        /* A marker would wait for all before it, this command for nothing. */
+        /* A marker would wait for all earlier commands, this command for none. */
         if (op->ev != NULL) {
             end_at_once(op->ev, CL_COMPLETE);
         }
         return CL_SUCCESS;
     }
     if (op->ev == NULL && op->id_count == 0) {
-        return CL_SUCCESS; /* nobody can tell whether it was there */
+        return CL_SUCCESS; /* without an event the command has no visible effect */
     }
     tp_icd_put(op->q->session, TP_WIRE_MARKER,
                &(struct tp_wire_marker){.event = tp_icd_op_event_id(op),

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order through host memory. Content of a WRITE is taken when the command is put, long
- * before the server runs it. That is right unless something that runs before it fills
- * that memory: a READ still under way (a halo read from one device and written to
- * another), or the program itself, which then sets a user event of the wait list. Such
- * content waits behind a gate; the frame goes at once all the same.
+ * Orders commands that use the same host memory.
  *
- * And the server is done with a READ before its content has landed here. Content of another
- * READ into the same memory, on another stream or of another queue, could overtake it: that
- * one waits, at the server, for an event that is set when the first has landed.
+ * Content of a WRITE is read from host memory when the command is enqueued, long before the
+ * server runs it. That is too early if an earlier command or the program still fills the
+ * memory: a READ in progress (a halo read from one device and written to another), or the
+ * program itself, which then sets a user event of the wait list. A gate delays the content
+ * of such a WRITE; its frame is sent at once.
+ *
+ * The server completes a READ before its content has arrived in host memory. Content of
+ * another READ into the same memory, on another stream or of another queue, could overtake
+ * it. So the second READ waits, at the server, for an event that is set when the content of
+ * the first has arrived.
  */
 #include "icd/commands/hazard.h"
 #include "icd/commands/enqueue.h"
@@ -22,10 +25,10 @@
 static struct tp_list landings = {&landings, &landings};
 static struct tp_list gates = {&gates, &gates};
 
-/** A READ that waits for a landing. */
+/** A READ that waits for the content of an earlier one. */
 struct follower {
     struct tp_list link;
-    struct _cl_event *landed; /* held; a user event of ours */
+    struct _cl_event *landed; /* held; an internal user event */
 };
 
 void
@@ -46,7 +49,7 @@ meets(const struct tp_icd_landing *landing, const void *ptr, size_t len)
     return (uintptr_t)ptr < landing->hi && landing->lo < (uintptr_t)ptr + len;
 }
 
-/** An event has ended: gates that waited for it are one step nearer to opening. */
+/** Removes an ended event from the gates that wait for it; opens those without others. */
 static void
 pass(struct _cl_event *ev)
 {
@@ -68,7 +71,7 @@ pass(struct _cl_event *ev)
     }
 }
 
-/** Ends the user event of a follower and lets go of it. */
+/** Ends the user event of a follower and drops it. */
 static void
 let_follow(struct follower *follower)
 {
@@ -114,7 +117,7 @@ follow(struct tp_icd_op *op, struct tp_icd_landing *landing)
         return CL_OUT_OF_HOST_MEMORY;
     }
     tp_list_push_back(&landing->followers, &follower->link);
-    tp_icd_event_subscribe(landing->ev); /* it lands even if nobody waits for it */
+    tp_icd_event_subscribe(landing->ev); /* so that it ends even if no caller waits */
     tp_icd_op_touch(op, landing->ev->session);
     return tp_icd_op_wait(op, follower->landed);
 }
@@ -165,7 +168,7 @@ tp_icd_gate_needed(const struct tp_icd_op *op, const void *ptr, size_t len)
     return count_reasons(op, ptr, len) != 0;
 }
 
-/** Adds an event once; it must become known to have ended although nobody waits. */
+/** Adds an event once; subscribes, so that its end is received even if no caller waits. */
 static void
 add_reason(struct tp_icd_gate *gate, struct tp_icd_op *op, struct _cl_event *ev)
 {

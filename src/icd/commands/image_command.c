@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands on images: what each checks and puts. Copies and fills go to a queue or into a
- * command buffer.
+ * Commands on images: argument checks and frames. Copies and fills can be enqueued or
+ * recorded in a command buffer.
  */
 #include "icd/commands/enqueue.h"
 #include "icd/commands/geometry.h"
@@ -14,7 +14,7 @@
 
 /* ---- read and write --------------------------------------------------------------------- */
 
-/** The arguments that reading and writing have in common. */
+/** Arguments common to reads and writes. */
 struct host_args {
     cl_mem handle;
     const size_t *origin, *region;
@@ -119,7 +119,7 @@ tp_clEnqueueWriteImage(cl_command_queue queue, cl_mem handle, cl_bool blocking,
 
 /* ---- copy --------------------------------------------------------------------------------- */
 
-/** What a copy or a fill hands over to its put function. */
+/** Arguments of a copy or a fill for its put function. */
 struct region_args {
     struct _cl_mem *src, *dst;
     const size_t *origins[2]; /**< of src and dst; one of them for buffers */
@@ -137,7 +137,7 @@ write_use(const struct _cl_mem *mem, const size_t *region)
                : TP_ICD_USE_WRITE;
 }
 
-/** Puts up to three triples one behind the other; @p values is borrowed by the result. */
+/** Concatenates up to three triples; the result borrows @p values. */
 static struct tp_wire_u64s
 wire_triples(const size_t *const *triples, uint16_t count, uint64_t *values)
 {
@@ -253,7 +253,7 @@ tp_clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst,
 
 /* ---- images and buffers --------------------------------------------------------------------- */
 
-/** An image, a region of it, and as many bytes of a buffer. */
+/** Checks an image, a region of it, and a buffer range of the same size. */
 static cl_int
 check_both(const struct tp_icd_op *op, cl_mem handle, cl_mem buffer,
            const size_t *origin, const size_t *region, size_t offset)

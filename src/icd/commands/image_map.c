@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/** Where a region begins and ends in host memory, from the start of the image. */
+/** Computes begin and end of a region in host memory, from the start of the image. */
 static void
 set_extent(struct tp_icd_map *want)
 {

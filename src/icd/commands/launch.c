@@ -11,7 +11,7 @@
 
 enum { FEW_USES = 16 };
 
-/** The arguments of a launch that are not the queue's. */
+/** Arguments of a launch, except the queue and events. */
 struct launch {
     struct _cl_kernel *kernel;
     cl_uint dims;
@@ -44,7 +44,7 @@ check_kernel(const struct tp_icd_op *op, struct _cl_kernel *kernel,
     return CL_SUCCESS;
 }
 
-/** True if the launch has no work-items: allowed, and done at once. */
+/** True if the launch has no work-items: valid, and complete at once. */
 static bool
 is_empty(const struct launch *launch)
 {
@@ -87,7 +87,7 @@ check_items(const struct tp_icd_launch_limits *limits, const struct launch *laun
     return CL_SUCCESS;
 }
 
-/** The work-group against what the kernel requires and the device can. */
+/** Checks the work-group size against the kernel and the device. */
 static cl_int
 check_group(const struct tp_icd_launch_limits *limits, const struct launch *launch)
 {
@@ -112,7 +112,7 @@ check_group(const struct tp_icd_launch_limits *limits, const struct launch *laun
     return CL_SUCCESS;
 }
 
-/** Local memory of the kernel and its arguments against what the device has. */
+/** Checks local memory of the kernel and its arguments against the device. */
 static cl_int
 check_local_memory(const struct tp_icd_launch_limits *limits,
                    const struct _cl_kernel *kernel)
@@ -197,7 +197,7 @@ put_launch(struct tp_icd_op *op, void *arg)
                                                    .wait = tp_icd_op_ids(op)});
 }
 
-/** What the kernel does with its buffers. */
+/** Collects how the kernel uses its memory objects. */
 static void
 fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
 {

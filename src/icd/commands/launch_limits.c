@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a launch is checked against: facts of the kernel and of the device. They cannot change while
- * the kernel lives (a rebuild of its program is refused), so they are looked up once.
+ * Limits of a launch, from facts of the kernel and of the device. They cannot change while
+ * the kernel lives, because a rebuild of its program fails. So they are looked up once.
  */
 #include "icd/icd_int.h"
 #include "icd/objects/platform.h"
@@ -118,7 +118,7 @@ tp_icd_launch_limits(struct _cl_kernel *kernel, const struct _cl_device_id *dev,
     }
     limits->dev = dev;
     fill(limits, kernel, facts);
-    /* several threads may launch it for the first time: then it is there twice */
+    /* threads that race at the first launch may add an entry twice: harmless */
     limits->next = atomic_load(&kernel->limits);
     while (!atomic_compare_exchange_weak(&kernel->limits, &limits->next, limits)) {
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Map and unmap. A map returns a pointer into the shadow of the object, memory of this
- * process as large as the object and never moved, or into the program's own memory
- * (CL_MEM_USE_HOST_PTR). Mapping reads the region, unmapping writes back what was mapped
- * for writing. All maps of a buffer and its parts are in the list of the root.
+ * Map and unmap. A map returns a pointer into the object's shadow, or into the program's own
+ * memory (CL_MEM_USE_HOST_PTR). The shadow is memory of this process, as large as the object
+ * and never moved. Map reads the region; unmap writes back regions mapped for writing. The
+ * root's list has all maps of a buffer and its parts.
  */
 #include "icd/commands/map.h"
 #include "icd/commands/enqueue.h"
@@ -21,16 +21,16 @@
 
 static const cl_map_flags writing = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
 
-/** What a map or an unmap hands over to its put function. */
+/** Arguments of a map or an unmap for its put function. */
 struct request {
-    struct tp_icd_map want; /**< map: what is asked for; unmap: what is written back */
-    bool writes; /**< unmap: something is */
-    struct tp_icd_map *map; /**< the map made, or ended */
+    struct tp_icd_map want; /**< map: the request; unmap: the region to write back */
+    bool writes; /**< unmap: there is a region to write back */
+    struct tp_icd_map *map; /**< the map created or ended */
 };
 
 /* ---- the list of maps; under the lock --------------------------------------------------- */
 
-/** Memory for all maps of a root object. NULL: none left. */
+/** @return the memory for all maps of a root object; NULL: no memory. */
 static uint8_t *
 shadow_of(struct _cl_mem *root)
 {
@@ -112,7 +112,7 @@ add_map(struct request *req)
     return CL_SUCCESS;
 }
 
-/** The content of a map, between its memory and the object. */
+/** Sets the content to transfer between a map's memory and the object. */
 static void
 content_of(const struct tp_icd_map *map, struct tp_icd_content *content)
 {
@@ -138,8 +138,8 @@ remove_map(struct tp_icd_map *map)
 }
 
 /**
- * Finds the map that an unmap of this pointer ends. Of several with one pointer, those that
- * write stay until last, so that what the program still writes is not lost.
+ * Finds the map that an unmap of this pointer ends. Of several maps with the same pointer,
+ * those for writing end last, so that later writes of the program are not lost.
  */
 static struct tp_icd_map *
 find_map(struct _cl_mem *mem, const void *ptr)
@@ -158,7 +158,7 @@ find_map(struct _cl_mem *mem, const void *ptr)
     return found;
 }
 
-/** The region to write back when this pointer is unmapped; NULL: none. */
+/** @return the region to write back when this pointer is unmapped; NULL: none. */
 static const struct tp_icd_map *
 find_written(struct _cl_mem *mem, const void *ptr)
 {
@@ -225,7 +225,7 @@ put_map(struct tp_icd_op *op, void *arg)
     return err;
 }
 
-/** A blocking map has failed: it never was. */
+/** Removes the map of a failed blocking call. */
 static void
 cancel_map(struct request *req)
 {
@@ -300,7 +300,7 @@ put_unmap(struct tp_icd_op *op, void *arg)
     return tp_icd_put_write(op, &content);
 }
 
-/** Takes the map out of the list; gives what must be written back. */
+/** Removes the map from the list; gives the region to write back. */
 static bool
 take_map(struct request *req, struct _cl_mem *mem, const void *ptr)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content between host memory and a buffer. Small content travels in the command frames,
- * large content on the bulk stream, straight from or into the program's memory, or through
- * memory shared with the place; only a box with gaps is packed on the way.
+ * Reads and writes of buffers and images. Small content is inline in the command frames.
+ * Large content uses the bulk stream, directly from or into the program's memory, or memory
+ * shared with the server. Only a box with gaps is packed into a copy first.
  */
 #include "icd/commands/read_write.h"
 #include "icd/commands/enqueue.h"
@@ -20,7 +20,7 @@
 
 #include "base/alloc.h"
 
-/** A transfer under way, or an inline READ: lives until its event and its transfer end. */
+/** A transfer in progress, or an inline READ: lives until its event and its transfer end. */
 struct io {
     unsigned refs; /**< of the event and of the sink or source; under the lock */
     struct tp_icd_session *session;
@@ -28,7 +28,7 @@ struct io {
     struct _cl_mem *mem; /**< held; NULL: the memory is the program's */
     uint8_t *ptr; /**< first byte in host memory */
     struct tp_icd_box box;
-    uint8_t *packed; /**< content in one piece; NULL: it is at ptr */
+    uint8_t *packed; /**< contiguous copy of the content; NULL: it is at ptr */
     struct tp_icd_piece whole; /**< all content in shared memory, if in_slots ours */
     struct tp_icd_pieces *pieces; /**< or in pieces; NULL: not that way */
     struct tp_icd_landing landing;
@@ -152,7 +152,7 @@ io_unref(struct io *io)
     }
 }
 
-/** Says that the event has a transfer besides DONE. */
+/** Records that the event has a transfer besides DONE. */
 static void
 add_part(struct io *io, uint64_t transfer)
 {
@@ -161,13 +161,13 @@ add_part(struct io *io, uint64_t transfer)
     io->ev->transfer = transfer;
 }
 
-/** The common end of sinks and sources: not under the lock. */
+/** Completes a sink or a source. Not under the lock. */
 static void
 part_done(struct io *io, telpher_status status)
 {
     tp_icd_lock();
     tp_icd_gate_fini(&io->gate);
-    tp_free(io->packed); /* the command itself may take as long as it likes */
+    tp_free(io->packed); /* now, because the command itself may run much longer */
     io->packed = NULL;
     tp_icd_event_part_done(io->ev, status);
     io_unref(io);
@@ -220,7 +220,7 @@ add_sink(struct io *io, uint64_t size, uint64_t *ret_transfer)
     return CL_SUCCESS;
 }
 
-/** Prepares the arrival of the content. */
+/** Prepares to receive the content. */
 static cl_int
 expect_content(struct io *io, const struct tp_icd_content *content,
                uint64_t *ret_transfer)
@@ -270,7 +270,7 @@ put_read_frame(struct tp_icd_op *op, const struct tp_icd_content *content,
                                       .wait = tp_icd_op_ids(op)});
 }
 
-/** READ, behind the piece with room for everything, or in front of the first ones. */
+/** Appends READ: after a piece for all content, or before the first of several pieces. */
 static void
 put_read_frames(struct tp_icd_op *op, const struct tp_icd_content *content,
                 const struct io *io, uint64_t transfer)
@@ -383,7 +383,7 @@ write_done(struct tp_icd_source *source, telpher_status status)
     part_done(source->user, status);
 }
 
-/** The host memory has what is to be written: takes it. */
+/** Reads the content of a WRITE from host memory, once it is valid. */
 static void
 take_content(struct io *io)
 {
@@ -401,7 +401,7 @@ gate_opened(struct tp_icd_gate *gate)
     tp_icd_source_ready(io->session, &io->source, io->source.size);
 }
 
-/** Makes the content go, at once or when the gate opens. */
+/** Starts to send the content, at once or when the gate opens. */
 static cl_int
 add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *content)
 {
@@ -432,7 +432,7 @@ add_source(struct io *io, struct tp_icd_op *op, const struct tp_icd_content *con
     return CL_SUCCESS;
 }
 
-/** @return the flags that say how the content of a write comes. */
+/** @return the flags for the way in which a write sends its content. */
 static uint8_t
 way_flags(struct io *io)
 {
@@ -471,14 +471,14 @@ write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
     way = way_flags(io);
     put_write_frame(op, content, io->source.transfer, way,
                     (struct tp_wire_bytes){0, NULL});
-    /* Somebody must read the credit, or which pieces were taken. */
+    /* A thread must receive CREDIT or the completion of pieces. */
     op->expect = !op->blocking && (way != 0 || content->size > TP_WIRE_WINDOW);
     return CL_SUCCESS;
 }
 
 /**
- * Puts all of the content where the server sees it: it is there already, or fits a slot.
- * A call that may return once its content is copied has it copied.
+ * Places all content in shared memory if it is there already or fits a slot. Copies the
+ * content of a call that may return after the copy.
  */
 static bool
 share_whole(const struct tp_icd_op *op, const struct tp_icd_content *content,
@@ -522,7 +522,7 @@ write_whole(struct tp_icd_op *op, const struct tp_icd_content *content,
     return CL_SUCCESS;
 }
 
-/** Content that goes beside the commands needs an event. */
+/** Requests an event if the content is not inline in the command. */
 static cl_int
 prepare_event(struct tp_icd_op *op)
 {
@@ -532,7 +532,7 @@ prepare_event(struct tp_icd_op *op)
     return op->ev != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 
-/** A write that was to be copied is not: it must wait. */
+/** Makes a write wait whose content could not be copied. */
 static void
 wait_instead(struct tp_icd_op *op)
 {

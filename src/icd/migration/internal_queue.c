@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The internal queue that a context has at each place, for content that travels without a
- * command of the program: first content of buffers, moves between places. It belongs to
- * the context and does not hold it; its events do.
+ * The internal queue that a context has in each session, for transfers without a command of
+ * the program: first content of buffers, moves between sessions. The context owns the queue,
+ * which does not hold the context; its events do.
  */
 #include "icd/icd.h"
 #include "icd/migration/migration.h"
@@ -34,8 +34,8 @@ first_device(const struct _cl_context *ctx, uint32_t session_index)
 }
 
 /**
- * Out of order if the device can: every command says what it waits for, and one that waits
- * for the program must not stop the next.
+ * Out of order if the device supports it: every command has a full wait list, and a command
+ * that waits for the program must not delay the next.
  */
 static cl_command_queue_properties
 mover_properties(const struct _cl_device_id *dev)

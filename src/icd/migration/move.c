@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the content of a buffer is, and how it gets where a command needs it.
+ * Tracks where the content of a buffer is valid, and moves it to the session of a command.
  *
- * A context of one place needs to know only whether the first content has arrived. In a
- * context that spans places, every buffer without parent has a directory: which copies are
- * current, or will be when the move on its way has ended; who wrote each copy; which moves
- * read from it. All of it is decided at the enqueue, in the order of the calls, and nothing
- * waits for an answer: a move is a READ at one place and a WRITE at another whose content
- * passes through a stage (staged_copy.c), and the command that needs it waits for that WRITE.
+ * A context of one session tracks only whether the first content has arrived. In a context
+ * of several sessions, every buffer without parent has a directory. For each copy it records
+ * whether it is current (or will be after a move in progress), the commands that write it,
+ * and the moves that read it. All decisions are made at enqueue, in the order of the calls,
+ * without waiting for a reply. A move is a READ from one session and a WRITE to another;
+ * the content passes through a stage (staged_copy.c). The command that needs the content
+ * waits for the WRITE.
  *
- * The order that makes this right:
- *  - a move out of a place waits for all who write the copy there;
- *  - who writes a copy waits for the moves out of it;
- *  - a move into a place waits for who writes or moves the old copy there;
- *  - all other order between commands is the program's own, through events and queues.
- * Commands that only read a copy need not be waited for: what overwrites it is ordered after
- * them by the program.
+ * Ordering rules:
+ *  - a move out of a session waits for all commands that write that copy;
+ *  - a command that writes a copy waits for the moves out of it;
+ *  - a move into a session waits for the writers and the moves of the old copy there;
+ *  - the program orders all other commands, by events and queues.
+ * A move need not wait for commands that only read a copy: the program orders the command
+ * that overwrites it after them.
  */
 #include "icd/commands/enqueue.h"
 #include "icd/icd.h"
@@ -31,26 +32,27 @@
 
 #include "base/alloc.h"
 
-enum { WRITERS_MAX = 8 }; /* of one copy, before they are made one */
+enum { WRITERS_MAX = 8 }; /* of one copy, before one marker replaces them */
 
-/** Events under way; those that ended are dropped when somebody looks. */
+/** Events in progress; ended ones are dropped when the list is used. */
 struct events {
     struct _cl_event **list; /* held */
     size_t count, room;
 };
 
-/** The copy of a buffer at one place. */
+/** The copy of a buffer in one session. */
 struct copy {
     struct events writers; /**< commands that change it */
     struct events leaving; /**< moves that read it */
-    struct _cl_event *arriving; /**< held; the move that brings it, NULL when there */
+    struct _cl_event *arriving; /**< held; the move into it, NULL when complete */
 };
 
 struct tp_icd_directory {
-    uint32_t valid; /**< places whose copy is current, or will be once it has arrived */
-    bool defined; /**< there is content: if not, all copies are as good */
+    uint32_t
+        valid; /**< mask of sessions whose copy is current, or will be on arrival */
+    bool defined; /**< there is content: if not, any copy is valid */
     struct tp_icd_stage *first; /**< content given at creation, until overwritten */
-    struct tp_icd_stage *moving; /**< present content on its way, for a second taker */
+    struct tp_icd_stage *moving; /**< current content in a move, for further moves */
     struct copy copies[];
 };
 
@@ -99,7 +101,8 @@ events_reserve(struct events *set, size_t more)
 }
 
 /**
- * Adds an event once; there is room. One of an in-order queue stands for those before it.
+ * Adds an event once; there must be room. An event of an in-order queue replaces the earlier
+ * ones of that queue.
  */
 static void
 events_add(struct events *set, struct _cl_event *ev)
@@ -118,7 +121,7 @@ events_add(struct events *set, struct _cl_event *ev)
     set->list[set->count++] = ev;
 }
 
-/** Ids for the wait list of a command of ours at the events' own place. */
+/** Ids for the wait list of an internal command in the events' own session. */
 struct ids {
     uint64_t *list;
     uint16_t count;
@@ -140,7 +143,7 @@ ids_add_all(struct ids *ids, struct tp_icd_session *session, const struct events
     }
 }
 
-/** What a command of ours on a copy waits for. @return false: no memory. */
+/** Collects what an internal command on a copy waits for. @return false: no memory. */
 static bool
 copy_ids(struct ids *ids, struct tp_icd_session *session, const struct copy *copy,
          bool writes)
@@ -229,7 +232,7 @@ set_arriving(struct copy *copy, struct _cl_event *ev)
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/** True if nothing is on its way any more. */
+/** True if no transfer is in progress. */
 static bool
 all_arrived(const struct _cl_mem *root)
 {
@@ -241,7 +244,7 @@ all_arrived(const struct _cl_mem *root)
     return true;
 }
 
-/** The WRITE of a move has ended. If it failed, the copy is not what it was to be. */
+/** Handles the end of a move's WRITE. If it failed, the copy is invalid. */
 static void
 move_ended(struct _cl_mem *root, uint32_t session_index, struct _cl_event *ev)
 {
@@ -259,7 +262,7 @@ move_ended(struct _cl_mem *root, uint32_t session_index, struct _cl_event *ev)
     }
 }
 
-/** A place that has the content; one that need not wait for a move if there is one. */
+/** Finds a session with a valid copy, preferably one that no move has to fill first. */
 static int
 find_source(const struct _cl_mem *root)
 {
@@ -279,7 +282,7 @@ find_source(const struct _cl_mem *root)
     return found;
 }
 
-/** Starts a READ of the content from the place that has it. NULL: *ret_err says why. */
+/** Starts a READ from a session with a valid copy. NULL: *ret_err gives the error. */
 static struct tp_icd_stage *
 fetch(struct tp_icd_op *op, struct _cl_mem *root, cl_int *ret_err)
 {
@@ -292,7 +295,7 @@ fetch(struct tp_icd_op *op, struct _cl_mem *root, cl_int *ret_err)
     struct ids ids;
 
     if (session == NULL) {
-        *ret_err = tp_icd_cl_error(TELPHER_ERR_PEER_LOST); /* the only copy is gone */
+        *ret_err = tp_icd_cl_error(TELPHER_ERR_PEER_LOST); /* the only copy is lost */
         return NULL;
     }
     *ret_err = CL_OUT_OF_HOST_MEMORY;
@@ -319,7 +322,7 @@ fetch(struct tp_icd_op *op, struct _cl_mem *root, cl_int *ret_err)
     return stage;
 }
 
-/** Puts the WRITE of a move at a place. */
+/** Appends the WRITE of a move to a session. */
 static cl_int
 feed(struct _cl_mem *root, uint32_t to, struct tp_icd_stage *stage)
 {
@@ -346,7 +349,7 @@ feed(struct _cl_mem *root, uint32_t to, struct tp_icd_stage *stage)
     return CL_SUCCESS;
 }
 
-/** Content that passes through here anyway, if it is still good. */
+/** @return the stage of a move in progress, if its content is still current. */
 static struct tp_icd_stage *
 stage_at_hand(struct tp_icd_directory *dir)
 {
@@ -359,7 +362,7 @@ stage_at_hand(struct tp_icd_directory *dir)
     return NULL;
 }
 
-/** Brings the content to the place of a command. */
+/** Moves the content to the session of a command. */
 static cl_int
 bring(struct tp_icd_op *op, struct _cl_mem *root)
 {
@@ -414,7 +417,7 @@ join_writers(struct _cl_mem *root, uint32_t session_index)
     return ev != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
 }
 
-/** Makes sure that tp_icd_mem_used can note a writer. */
+/** Reserves memory, so that tp_icd_mem_used can record a writer. */
 static cl_int
 reserve_writer(struct _cl_mem *root, uint32_t session_index)
 {
@@ -430,7 +433,7 @@ reserve_writer(struct _cl_mem *root, uint32_t session_index)
 
 /* ---- what commands call -------------------------------------------------------------------- */
 
-/** The first content of a buffer in a context of one place has arrived, or not. */
+/** Handles the end of the first upload, in a context of one session. */
 static void
 upload_ended(struct _cl_mem *mem, uint32_t session_index, struct _cl_event *ev)
 {
@@ -461,7 +464,7 @@ tp_icd_mem_first(struct _cl_mem *mem, struct tp_icd_stage *stage)
     return err;
 }
 
-/** Waits for the first content, or fails as that did. */
+/** Adds a wait for the first content, or fails if the upload failed. */
 static cl_int
 use_upload(struct tp_icd_op *op, const struct _cl_mem *root)
 {
@@ -474,7 +477,7 @@ use_upload(struct tp_icd_op *op, const struct _cl_mem *root)
     return tp_icd_op_wait(op, root->upload);
 }
 
-/** Before a write: what still reads the copy, and room to note the writer. */
+/** Prepares a write: waits for moves that read the copy; reserves room for the writer. */
 static cl_int
 use_for_write(struct tp_icd_op *op, struct _cl_mem *root)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content of a whole buffer on its way through this process: filled by a READ at one place
- * (a fetch) or by the program, taken by WRITEs at others (feeds) while it still fills.
+ * Staging copy of a whole buffer in this process. A READ from one session (a fetch) or the
+ * program fills it; WRITEs to other sessions (feeds) send it, also while it still fills.
  */
 #include "icd/commands/geometry.h"
 #include "icd/icd.h"
@@ -22,12 +22,12 @@ struct tp_icd_stage {
     unsigned refs;
     uint8_t *data;
     size_t size;
-    uint64_t ready; /**< [bytes] that have come */
-    cl_int failed; /**< why no more will come */
+    uint64_t ready; /**< [bytes] received */
+    cl_int failed; /**< error after which no more content arrives */
     struct tp_list feeds; /**< those whose source is not done */
 };
 
-/** One READ or WRITE of ours. Lives until its event and its transfer have ended. */
+/** One internal READ or WRITE. Lives until its event and its transfer have ended. */
 struct carry {
     unsigned refs;
     struct tp_list link; /**< a feed: in stage->feeds */
@@ -97,7 +97,7 @@ tp_icd_stage_usable(const struct tp_icd_stage *stage)
     return stage->failed == CL_SUCCESS;
 }
 
-/** More content is there: passes it on. */
+/** Passes newly received content to the feeds. */
 static void
 stage_ready(struct tp_icd_stage *stage, uint64_t ready)
 {
@@ -110,7 +110,7 @@ stage_ready(struct tp_icd_stage *stage, uint64_t ready)
     }
 }
 
-/** The rest will not come: the commands that wait for it fail. */
+/** Fails the stage and the commands that wait for the rest of its content. */
 static void
 stage_fail(struct tp_icd_stage *stage, cl_int why)
 {
@@ -126,7 +126,7 @@ stage_fail(struct tp_icd_stage *stage, cl_int why)
 
 /* ---- what fetches and feeds share ------------------------------------------------------ */
 
-/** Makes the carrier and its event on the mover of a place. */
+/** Creates a carry and its event on the internal queue of a session. */
 static struct carry *
 carry_create(struct tp_icd_stage *stage, struct _cl_mem *root, uint32_t session_index,
              cl_command_type type)
@@ -165,7 +165,7 @@ carry_unref(struct carry *carry)
     }
 }
 
-/** Its frame could not be made: as if it had never been. */
+/** Frees a carry whose frame could not be created. */
 static void
 carry_undo(struct carry *carry)
 {
@@ -181,7 +181,7 @@ add_part(struct carry *carry, uint64_t transfer)
     carry->ev->transfer = transfer;
 }
 
-/** The frame is put: its end is told without being asked for, and gives the caller a hold. */
+/** Completes a carry after its frame (with NOTIFY) was appended; gives the caller a hold. */
 static struct _cl_event *
 carry_off(struct carry *carry, void (*on_end)(struct _cl_event *ev), bool expect)
 {
@@ -234,7 +234,7 @@ fetch_done(struct tp_icd_sink *sink, telpher_status status)
     tp_icd_unlock();
 }
 
-/** Prepares the arrival of the content; 0 = in DONE itself. */
+/** Prepares to receive the content. @return the transfer; 0 = inline in DONE */
 static telpher_status
 expect_content(struct carry *fetch, uint64_t *ret_transfer)
 {
@@ -261,7 +261,7 @@ expect_content(struct carry *fetch, uint64_t *ret_transfer)
     return status;
 }
 
-/** All of an image, as the wire wants it; @p values is borrowed by the result. */
+/** Encodes the region of a whole image; the result borrows @p values. */
 static struct tp_wire_u64s
 whole_image(const struct _cl_mem *root, uint64_t values[6])
 {
