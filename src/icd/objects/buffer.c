@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers and sub-buffers: making them, queries, the end; and what images share with them.
- * Flags about the host and host pointers live here alone; the server sees plain objects,
- * made where they are first used.
+ * Buffers and sub-buffers: creation, queries, release; and the code shared with images. Only
+ * the client handles host flags and host pointers. A session gets a plain object at its
+ * first use there.
  */
 #include "icd/commands/geometry.h"
 #include "icd/commands/map.h"
@@ -63,7 +63,7 @@ free_mem(struct _cl_mem *mem)
     tp_free(mem);
 }
 
-/** On the callback thread: the last registered comes first. */
+/** Runs the callbacks on the callback thread, last registered first. */
 static void
 run_destructors(void *arg)
 {
@@ -79,7 +79,7 @@ run_destructors(void *arg)
     free_mem(mem);
 }
 
-/** Maps that the program never unmapped. Under the lock. */
+/** Frees maps that the program never unmapped. Under the lock. */
 static void
 free_maps(struct _cl_mem *mem)
 {
@@ -94,7 +94,7 @@ free_maps(struct _cl_mem *mem)
     }
 }
 
-/** Arguments of kernels that were set to it are not set any more. Under the lock. */
+/** Clears the kernel arguments that were set to it. Under the lock. */
 static void
 forget_args(struct _cl_mem *mem)
 {
@@ -290,7 +290,7 @@ tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t session
                                                    .size = mem->size});
 }
 
-/** The content given with an object is taken now; when it travels is our business. */
+/** Copies the content given with an object now; it may be sent later. */
 static cl_int
 take_content(struct _cl_mem *mem, const void *host_ptr, const struct tp_icd_box *box)
 {
@@ -307,7 +307,7 @@ take_content(struct _cl_mem *mem, const void *host_ptr, const struct tp_icd_box 
     return err;
 }
 
-/** Sends what gathered if it has to go, or is much. */
+/** Flushes if required, or if enough frames are queued. */
 static void
 flush_new(const struct _cl_mem *mem, bool has_content)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one thread that runs the program's callbacks, and the map of errors to OpenCL's. */
+/* Runs the program's callbacks on one thread, and maps status codes to OpenCL errors. */
 #include "icd/objects/callback.h"
 #include "icd/icd.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What devices are able to do through us: which of their extensions are kept, and whether
- * their drivers have what our own calls need.
+ * Capabilities of devices as this library can forward them: supported extensions, and
+ * whether a driver has what the calls of this library need.
  */
 #include "icd/commands/command_buffer.h"
 #include "icd/icd.h"
@@ -123,7 +123,7 @@ tp_icd_device_has_il(const struct _cl_device_id *dev)
     return tp_icd_device_il(dev, list, sizeof(list)) != 0;
 }
 
-/** What an extension needs besides the kernel language. */
+/** Requirements of an extension besides the kernel language. */
 enum need { NOTHING, COMMANDS, SUB_GROUPS, IL };
 
 static bool
@@ -144,8 +144,8 @@ has(const struct _cl_device_id *dev, enum need need)
 /* ---- extensions ---------------------------------------------------------------------------- */
 
 /**
- * Extensions that need nothing of the host, or calls that we have. With `query`, only if
- * the driver answered that query.
+ * Extensions that need no host function, or only implemented ones. With `query`, only if the
+ * driver answered that query.
  */
 static const struct {
     const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: devices of one or more places, their properties and callbacks. */
+/* Contexts: devices of one or more sessions, properties and callbacks. */
 #include "icd/objects/context.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -22,7 +22,7 @@ struct destructor {
     void *user;
 };
 
-/* ---- places and devices of a context --------------------------------------------------- */
+/* ---- sessions and devices of a context ------------------------------------------------- */
 
 uint32_t
 tp_icd_context_session(const struct _cl_context *ctx,
@@ -36,7 +36,7 @@ tp_icd_context_session(const struct _cl_context *ctx,
     return i;
 }
 
-/** @return true if the device is one of those that the context was made with. */
+/** @return true if the context was created with this device. */
 static bool
 has_device(const struct _cl_context *ctx, const struct _cl_device_id *dev)
 {
@@ -77,7 +77,7 @@ context_free(struct _cl_context *ctx)
     tp_free(ctx);
 }
 
-/** Runs the callbacks, last registered first; then nothing is left of the context. */
+/** Runs the callbacks, last registered first; then frees the context. */
 static void
 run_destructors(void *arg)
 {
@@ -168,7 +168,7 @@ context_alloc(uint32_t devices, const cl_context_properties *properties, uint32_
     return ctx;
 }
 
-/** Adds a device unless it is there, and its place. */
+/** Adds a device and its session, unless they are already there. */
 static cl_int
 add_device(struct _cl_context *ctx, struct _cl_device_id *dev)
 {
@@ -196,7 +196,7 @@ add_device(struct _cl_context *ctx, struct _cl_device_id *dev)
     return CL_SUCCESS;
 }
 
-/** Creates it at all its places. */
+/** Creates the context in all its sessions. */
 static cl_int
 put_creates(struct _cl_context *ctx)
 {
@@ -223,7 +223,7 @@ put_creates(struct _cl_context *ctx)
 }
 
 /**
- * Makes a context of devices that have been checked.
+ * Creates a context of devices that have been checked.
  * @param skip leave out devices that are not available, unless none is.
  */
 static cl_int
@@ -417,7 +417,7 @@ tp_clSetContextDestructorCallback(cl_context context,
     return CL_SUCCESS;
 }
 
-/** A message on its way to the program. */
+/** A message queued for the program's callback. */
 struct notice {
     struct _cl_context *ctx; /* held */
     char *text;

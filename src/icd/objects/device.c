@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queries about devices. Answers are the driver's own, unchanged, save for handles and
- * for what this version does not forward, which no answer may claim.
+ * Queries about devices. Answers are the driver's, unchanged, except handles and features
+ * that this version does not forward, which no answer may report.
  */
 #include "icd/commands/command_buffer.h"
 #include "icd/icd.h"
@@ -26,7 +26,7 @@ struct zero {
     uint8_t len; /**< [bytes] */
 };
 
-/** What is denied, whatever the driver says. */
+/** Features reported as missing for every driver. */
 static const struct zero denied[] = {
     /* Memory of a remote device is not the host's. */
     {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)},
@@ -44,7 +44,7 @@ static const struct zero denied[] = {
     {CL_DEVICE_MAX_ON_DEVICE_EVENTS, sizeof(cl_uint)},
 };
 
-/** What is denied where images cannot be made. */
+/** Features reported as missing where images are unsupported. */
 static const struct zero of_images[] = {
     {CL_DEVICE_IMAGE_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_MAX_READ_IMAGE_ARGS, sizeof(cl_uint)},
@@ -62,7 +62,7 @@ static const struct zero of_images[] = {
     {CL_DEVICE_MAX_SAMPLERS, sizeof(cl_uint)},
 };
 
-/** What drivers older than the query lack. */
+/** Answers for drivers older than the query: not supported. */
 static const struct zero absent[] = {
     {CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS, sizeof(cl_uint)},
     {CL_DEVICE_IMAGE_PITCH_ALIGNMENT, sizeof(cl_uint)},
@@ -82,7 +82,7 @@ static const struct zero absent[] = {
     {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain)},
 };
 
-/** Features of OpenCL C that stand for something refused here. */
+/** Features of OpenCL C that this version does not support. */
 static const char *const masked_features[] = {
     "__opencl_c_pipes",
     "__opencl_c_device_enqueue",
@@ -96,7 +96,7 @@ static const char *const image_features[] = {
     "__opencl_c_read_write_images",
 };
 
-/** Queries of extensions that are not kept; what they tell of cannot be used. */
+/** Queries of extensions that are not forwarded. */
 static const struct {
     cl_device_info first, last;
 } hidden[] = {
@@ -123,8 +123,9 @@ parse_version(const char *text, const char *prefix)
 }
 
 /**
- * What we can stand for of a native version. 2.x would promise shared virtual memory,
- * pipes and queues on the device; 1.2 is a subset of it. 3.0 is the newest we know.
+ * Maps a native version to one that this library implements. 2.x requires shared virtual
+ * memory, pipes and queues on the device, so it becomes its subset 1.2. 3.0 is the newest
+ * known version.
  */
 static cl_version
 presented_version(cl_version native)
@@ -173,7 +174,7 @@ answer_version_text(const char *native, const char *prefix, cl_version presented
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/** Where an answer goes. */
+/** Destination of an answer. */
 struct query {
     const struct _cl_device_id *dev;
     size_t value_size;
@@ -399,7 +400,7 @@ put_partitions(const struct query *q)
     return put(q, list, TP_MAX(count, (size_t)1) * sizeof(list[0]));
 }
 
-/** Answers of our own that are not 0. @return false: ask the driver. */
+/** Gives answers of this library that are not 0. @return false: use the driver's. */
 static bool
 put_own(const struct query *q, uint32_t param, cl_int *ret_err)
 {
@@ -504,7 +505,7 @@ put_built_in_kernels(const struct query *q)
     return err;
 }
 
-/** Texts and versions of our own. @return false: ask the driver. */
+/** Gives texts and versions of this library. @return false: use the driver's. */
 static bool
 put_version(const struct query *q, uint32_t param, cl_int *ret_err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events: making them, and their end. Once ended an event never changes, save that its
- * profiling stamps may come later.
+ * Creates and ends events. An ended event never changes, except that its profiling stamps
+ * may arrive later.
  *
  *   event_done.c    what the server says of them     event_wait.c    asking and waiting
  *   event_api.c     the entry points about them
@@ -16,8 +16,8 @@
 
 #include "base/alloc.h"
 
-/** Woken whenever an event ends that no stream tells of: a user event, or one of a lost
- *  place. With tp_icd.lock. */
+/** Signaled when an event ends without a frame: a user event, or one of a lost session.
+ *  With tp_icd.lock. */
 static pthread_cond_t ended_unread = PTHREAD_COND_INITIALIZER;
 
 /* ---- making and unmaking ------------------------------------------------------------ */
@@ -91,8 +91,7 @@ tp_icd_event_create(struct _cl_command_queue *q, cl_command_type type)
         return NULL;
     }
     if (tp_icd_session_lost(ev->session)) {
-        tp_icd_hold(
-            &ev->obj); /* ending lets go of one; tp_icd_event_give of this one */
+        tp_icd_hold(&ev->obj); /* the end drops one hold; tp_icd_event_give this one */
         tp_icd_event_end(ev, CL_DEVICE_NOT_AVAILABLE);
         ev->kept = true;
     }
@@ -117,7 +116,7 @@ tp_icd_event_keep(struct _cl_event *ev)
     }
 }
 
-/** True while the library itself must see the end of the event. */
+/** True while the library itself needs the end of the event. */
 static bool
 is_needed(const struct _cl_event *ev)
 {
@@ -134,8 +133,7 @@ tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event)
         tp_icd_hold(&ev->obj);
         *ret_event = ev;
         if ((ev->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0 && !ev->told) {
-            tp_icd_event_subscribe(
-                ev); /* who profiles will ask: the stamps come along */
+            tp_icd_event_subscribe(ev); /* with profiling: DONE brings the stamps */
         }
     }
     tp_icd_event_unneed(ev);
@@ -179,7 +177,7 @@ fire_all(struct _cl_event *ev)
     }
 }
 
-/** Passes the end on to the places that have a user event of this id. */
+/** Forwards the end to the sessions that have a user event of this id. */
 static void
 set_proxies(struct _cl_event *ev)
 {

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 
-/** Asks for the ends of all events of a list at once, so that waiting costs one round trip. */
+/** Subscribes to all events of a list at once, so that waiting costs one round trip. */
 static void
 subscribe_all(cl_uint count, const cl_event *list)
 {
@@ -55,7 +55,7 @@ tp_clWaitForEvents(cl_uint count, const cl_event *list)
     return result;
 }
 
-/** A program that polls: asks for the end once, then looks at what has come. */
+/** For a polling program: subscribes once, then handles the frames that have arrived. */
 static cl_int
 poll_status(struct _cl_event *ev)
 {
@@ -127,7 +127,7 @@ tp_clReleaseEvent(cl_event event)
     return CL_SUCCESS;
 }
 
-/** Fetches the stamps of an event that ended by the word of a later one. */
+/** Fetches the stamps of an event that ended with the DONE of a later one. */
 static void
 fetch_stamps(struct _cl_event *ev)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How events of commands end by the server's word.
+ * Ends events of commands when the server's DONE and their content have arrived.
  *
- * An event of a command ends when its DONE came and its content is here; on an in-order
- * queue only after all before it, and DONE then also stands for those before it (docs/
- * protocol.md 5.4).
+ * An event of a command ends when both its DONE and its content have arrived. On an in-order
+ * queue it also waits for all earlier events, and one DONE covers all earlier commands
+ * (docs/protocol.md 5.4).
  */
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
@@ -15,22 +15,23 @@
 #include <string.h>
 
 /**
- * READs whose DONE came before their content, which takes another stream. What is done after
- * such a READ may have waited for it, so it must not end before the content is here: the
- * program would look at memory that is not written yet. Both in the order of their DONEs.
+ * READs whose DONE arrived before their content, which uses another stream. A command that
+ * is done after such a READ may depend on it. So its event must not end before the content
+ * has arrived: the program would read memory that is not written yet. Both lists are in the
+ * order of the DONEs.
  */
 static struct tp_list late_reads = {&late_reads, &late_reads};
 static struct tp_list held = {&held, &held};
 static uint64_t last_late; /**< number of the newest */
 
-/** True while content of the event has yet to come from the server. */
+/** True while content of the event has not fully arrived from the server. */
 static bool
 content_pending(const struct _cl_event *ev)
 {
     return ev->parts != 0 || (ev->inline_dst != NULL && !ev->server_done);
 }
 
-/** True while content is under way that the program may take for here once @p ev ends. */
+/** True while content is missing that the program may expect once @p ev ends. */
 static bool
 is_held(const struct _cl_event *ev)
 {
@@ -44,14 +45,14 @@ is_held(const struct _cl_event *ev)
         if (read->late > ev->after) {
             return false;
         }
-        if (read->session == ev->session) { /* others were waited for on this side */
+        if (read->session == ev->session) { /* the client waits for those of others */
             return true;
         }
     }
     return false;
 }
 
-/** The oldest event of the queue that a DONE has named: it speaks for those before it. */
+/** @return the oldest event of the queue with a DONE, which covers all earlier events. */
 static struct _cl_event *
 first_done(const struct _cl_command_queue *q)
 {
@@ -66,7 +67,7 @@ first_done(const struct _cl_command_queue *q)
     return NULL;
 }
 
-/** Ends, in order, what DONE messages and content have made ready. */
+/** Ends, in order, the events that are ready. */
 static void
 settle_in_order(struct _cl_command_queue *q)
 {
@@ -98,7 +99,7 @@ settle(struct _cl_event *ev)
     }
 }
 
-/** A DONE came: notes which READs it comes after, and whether it is one itself. */
+/** Records, at DONE, after which READs the event ends, and whether it is one itself. */
 static void
 note_order(struct _cl_event *ev)
 {
@@ -112,7 +113,7 @@ note_order(struct _cl_event *ev)
     }
 }
 
-/** The first event that nothing holds any more; NULL if there is none. */
+/** @return the first event that no READ delays any more; NULL: none. */
 static struct _cl_event *
 first_free(void)
 {
@@ -127,7 +128,7 @@ first_free(void)
     return NULL;
 }
 
-/** The content of a READ is here, or will not come: lets go of what it held. */
+/** Releases the events delayed by a READ whose content has arrived or failed. */
 static void
 release_held(struct _cl_event *read)
 {
@@ -143,7 +144,7 @@ release_held(struct _cl_event *read)
     }
 }
 
-/** Copies packed content to where the program wants it. */
+/** Copies packed content to the program's memory. */
 static void
 unpack_inline(const struct _cl_event *ev, const struct tp_wire_bytes *data)
 {
@@ -178,7 +179,7 @@ take_stamps(struct _cl_event *ev, const struct tp_wire_u64s *stamps)
     ev->has_stamps = true;
 }
 
-/** What a first DONE says about status and content. */
+/** Handles status and inline content of the first DONE. */
 static void
 take_result(struct _cl_event *ev, const struct tp_wire_done *msg)
 {
@@ -188,7 +189,7 @@ take_result(struct _cl_event *ev, const struct tp_wire_done *msg)
         if (msg->data.len == ev->inline_len) {
             unpack_inline(ev, &msg->data);
         } else {
-            ev->server_status = CL_OUT_OF_RESOURCES; /* the server broke its word */
+            ev->server_status = CL_OUT_OF_RESOURCES; /* protocol error of the server */
         }
     }
     if (ev->server_status < 0 && ev->transfer != 0 && ev->parts != 0) {
@@ -200,7 +201,7 @@ void
 tp_icd_event_on_done(struct _cl_event *ev, const struct tp_wire_done *msg)
 {
     if (ev->server_done) {
-        return; /* said twice: the first word counts */
+        return; /* a duplicate: the first DONE is valid */
     }
     if (ev->told) {
         tp_icd_session_count_told(ev->session, -1);
@@ -234,7 +235,7 @@ tp_icd_event_part_done(struct _cl_event *ev, telpher_status status)
         return;
     }
     if (tp_icd_session_lost(ev->session) && ev->server_done && ev->parts == 0) {
-        tp_icd_event_end(ev, ev->server_status); /* there is no order any more */
+        tp_icd_event_end(ev, ev->server_status); /* order no longer matters */
     } else {
         settle(ev);
     }
@@ -248,7 +249,7 @@ tp_icd_event_lose(struct _cl_event *ev)
         tp_icd_event_unkeep(ev);
     } else if (ev->parts == 0) {
         tp_icd_event_end(ev, CL_DEVICE_NOT_AVAILABLE);
-    } else { /* bulk.c gives its content up, and then says so */
+    } else { /* bulk.c aborts the content, then reports its end */
         ev->server_done = true;
         ev->server_status = CL_DEVICE_NOT_AVAILABLE;
     }

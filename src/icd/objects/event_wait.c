@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking for the end of events, waiting for it, and wait lists of commands. */
+/* Subscribes to events, waits for them, and converts wait lists of commands. */
 #include "icd/icd.h"
 #include "icd/objects/context.h"
 #include "icd/objects/event.h"
@@ -57,7 +57,7 @@ tp_icd_event_wait(struct _cl_event *ev)
     tp_icd_unlock();
     if (!ended && tp_icd_wait(ev->session, &ev->ended) != TELPHER_OK) {
         return tp_icd_event_wait_unread(
-            ev); /* a lost place lets go of the program's memory first */
+            ev); /* a lost session stops using the program's memory first */
     }
     return ev->status;
 }
@@ -84,7 +84,7 @@ tp_icd_check_wait_list(const struct _cl_context *ctx, cl_uint count,
     return CL_SUCCESS;
 }
 
-/** Makes a user event of the same id at a place, set when the event itself ends. */
+/** Creates a proxy in a session: a user event of the same id, set when the event ends. */
 static void
 make_proxy(struct tp_icd_session *session, struct _cl_context *ctx,
            struct _cl_event *ev)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of a driver, looked up by what they are about and the query's parameter.
- * Records are kept as they came; an index beside them is a hash table of offsets.
+ * Cached answers of a driver, looked up by object and query parameter. Records stay in their
+ * encoded form; a hash table of offsets indexes them.
  */
 #include "icd/objects/platform.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images: making them, queries. An image is a memory object whose content is told apart by
- * elements, rows and slices. Layers of an array count as the dimension behind those of one
+ * Images: creation, queries. An image is a memory object whose content is addressed by
+ * elements, rows and slices. The layers of an array are the dimension after those of one
  * layer, as in the origins and regions of commands: `dims` has all sizes in that order.
- * Content travels packed; pitches are a matter of host memory alone, so of this side.
+ * Content is packed in transfers; only the client handles pitches of host memory.
  */
 #include "icd/objects/image.h"
 #include "icd/commands/geometry.h"
@@ -53,7 +53,7 @@ tp_icd_image_row_step(const struct tp_icd_image *image, size_t row_pitch,
     return image->type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? slice_pitch : row_pitch;
 }
 
-/** Takes what the type has of the sizes. */
+/** Copies the sizes that exist for the image type. */
 static void
 set_sizes(struct tp_icd_image *image, const cl_image_desc *desc)
 {
@@ -73,7 +73,7 @@ set_sizes(struct tp_icd_image *image, const cl_image_desc *desc)
                                                            : 1;
 }
 
-/** [bytes] of the content, packed; false if that is beyond all reason. */
+/** Computes the packed size [bytes] of the content; false if too large. */
 static bool
 content_bytes(const struct tp_icd_image *image, size_t *ret_bytes)
 {
@@ -112,7 +112,7 @@ set_pitches(struct tp_icd_image *image, const cl_image_desc *desc)
     return image->slice_pitch >= rows && image->slice_pitch % image->row_pitch == 0;
 }
 
-/** How the content lies in host memory; sets the bytes up to its end. */
+/** Gives the layout of the content in host memory; sets its size there. */
 static bool
 host_box(struct tp_icd_image *image, struct tp_icd_box *ret_box)
 {
@@ -187,7 +187,7 @@ check_host_ptr(const cl_image_desc *desc, cl_mem_flags flags, const void *host_p
                : CL_INVALID_IMAGE_DESCRIPTOR;
 }
 
-/** A number of 4 bytes that a device tells; 0 if it does not. */
+/** @return a 4-byte fact of a device; 0 if unknown. */
 static cl_uint
 device_number(const struct _cl_device_id *dev, uint32_t param)
 {
@@ -213,7 +213,7 @@ is_aligned_for(const struct _cl_device_id *dev, const struct tp_icd_image *image
            (base == 0 || parent->origin % base == 0);
 }
 
-/** A 2D image of a buffer needs a device that can, and pitches that it likes. */
+/** Checks device support and pitch alignment for a 2D image created from a buffer. */
 static cl_int
 check_2d_of_buffer(const struct _cl_context *ctx, const struct tp_icd_image *image,
                    const struct _cl_mem *parent)
@@ -234,7 +234,7 @@ check_2d_of_buffer(const struct _cl_context *ctx, const struct tp_icd_image *ima
     return err;
 }
 
-/** The buffer that an image is made of; images of images are not made. */
+/** @return the buffer from which an image is created; images of images are unsupported. */
 static cl_int
 check_parent(const struct _cl_context *ctx, struct tp_icd_image *image,
              const struct _cl_mem *parent)
@@ -256,7 +256,7 @@ check_parent(const struct _cl_context *ctx, struct tp_icd_image *image,
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-/** The arguments of clCreateImage, and what is made of them. */
+/** Arguments of clCreateImage, and values derived from them. */
 struct request {
     struct _cl_context *ctx;
     const cl_mem_properties *properties;
@@ -269,7 +269,7 @@ struct request {
     size_t bytes;
 };
 
-/** Everything but the image's own shape. */
+/** Checks all arguments except the image's sizes. */
 static cl_int
 check_request(struct request *req)
 {
@@ -295,7 +295,7 @@ check_request(struct request *req)
         return err;
     }
     if (req->desc->mem_object != NULL) {
-        /* It has its buffer's place in host memory, whatever is given here. */
+        /* It uses its buffer's host memory; the flags given here do not matter. */
         req->flags &= ~pointer_flags;
         req->host_ptr = NULL;
         return CL_SUCCESS;
@@ -303,7 +303,7 @@ check_request(struct request *req)
     return check_host_ptr(req->desc, req->flags, req->host_ptr);
 }
 
-/** The image's shape, against the devices and the buffer. */
+/** Checks the image's sizes against the devices and the buffer. */
 static cl_int
 check_shape(struct request *req)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Image formats and sizes: which are valid, what the devices of a context list, what fits a
- * device. All of it is answered from facts that came with the list of devices.
+ * Checks image formats and sizes, and lists the formats of a context's devices. Uses only
+ * facts that arrived with the list of devices.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -61,7 +61,7 @@ tp_icd_image_format_is_valid(const cl_image_format *format)
 
 /* ---- what devices list -------------------------------------------------------------------- */
 
-/** The device of the server: what its parts can do with images, it can. */
+/** @return the device of the server; its sub-devices have the same image support. */
 static const struct _cl_device_id *
 root_of(const struct _cl_device_id *dev)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all handles have in common: the check of a handle, the two reference counts, the
- * lock of the library, and the answer of a query.
+ * Common code of all handles: the check of a handle, the two reference counts, the lock of
+ * the library, and the answer to a query.
  */
 #include "icd/objects/object.h"
 #include "base/container/map.h"
@@ -12,12 +12,12 @@
 
 #include "base/compiler.h"
 
-/** Objects whose last hold fell under the lock; linked by dispatch_data. */
+/** Objects whose last hold was dropped under the lock; linked by dispatch_data. */
 static struct tp_icd_object *dead;
 
 /**
- * Addresses of all live cl_mem and cl_sampler. A kernel argument is bytes of the program:
- * whether they are such an object is asked here, without a look at what they may point to.
+ * Addresses of all live cl_mem and cl_sampler. A kernel argument is just bytes: this table
+ * tells whether they are a handle, without access to the memory they may point to.
  */
 static struct tp_map args;
 static pthread_mutex_t args_lock = PTHREAD_MUTEX_INITIALIZER; /* leaf */
@@ -143,8 +143,8 @@ tp_icd_drop_locked(struct tp_icd_object *obj)
 void
 tp_icd_retain(struct tp_icd_object *obj)
 {
-    /* A handle that the program let go and got again from a query, while another object
-     * kept this one alive, counts from 0. */
+    /* refs counts from 0 again if the program released the handle and got it again from a
+     * query, while another object held this one. */
     if (atomic_fetch_add_explicit(&obj->refs, 1, memory_order_relaxed) == 0) {
         tp_icd_hold(obj);
     }

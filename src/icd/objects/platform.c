@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one platform: set up at the first call, its devices, its queries. */
+/* The platform: initialization at the first call, devices, queries. */
 #include "icd/objects/platform.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -27,7 +27,7 @@ tp_icd_forked(void)
     return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-/** Runs in a child of fork(): threads are gone, and so are connections (base/descriptor.h). */
+/** Runs in a child of fork(), where threads and connections do not exist. */
 static void
 in_child(void)
 {
@@ -93,7 +93,7 @@ find_platform_of(const struct tp_icd_server *server, uint32_t index,
 static void
 keep_device(__attribute__((unused)) struct tp_icd_object *obj)
 {
-    /* Devices and the platform live for ever. */
+    /* Devices and the platform are never freed. */
 }
 
 void
@@ -126,7 +126,7 @@ device_create(struct tp_icd_server *server, uint32_t index, uint32_t platform)
     return dev;
 }
 
-enum { DEVICES_MAX = 4096 }; /* of one server: bounds what it can say */
+enum { DEVICES_MAX = 4096 }; /* per server, so that a bad reply cannot exhaust memory */
 
 /** Adds the devices of one server that answered. */
 static telpher_status
@@ -150,7 +150,7 @@ add_devices(struct _cl_platform_id *platform, struct tp_icd_server *server)
         uint32_t of;
 
         if (!find_platform_of(server, i, &of)) {
-            continue; /* its driver would not even tell its type */
+            continue; /* its driver does not report its type */
         }
         devices = tp_realloc_array(platform->devices, platform->device_count + 1,
                                    sizeof(devices[0]), "devices");
@@ -167,7 +167,7 @@ add_devices(struct _cl_platform_id *platform, struct tp_icd_server *server)
     return TELPHER_OK;
 }
 
-/** The default device is one: the first that its driver calls so, else the first. */
+/** Leaves one default device: the first that its driver reports as such, else the first. */
 static struct _cl_device_id *
 default_device(const struct _cl_platform_id *platform)
 {
@@ -209,7 +209,7 @@ has_word(const char *list, const char *word, size_t len)
     return false;
 }
 
-/** Takes words that @p dev lacks out of the list, in place. */
+/** Removes words that @p dev lacks from the list, in place. */
 static void
 intersect(char *list, const struct _cl_device_id *dev)
 {
@@ -233,7 +233,7 @@ intersect(char *list, const struct _cl_device_id *dev)
     tp_free(has);
 }
 
-/** Makes the text of the platform's extensions: ours and what all devices have. */
+/** Builds the platform's extensions: cl_khr_icd and those that all devices have. */
 static telpher_status
 make_extensions(const struct _cl_platform_id *platform)
 {
@@ -279,7 +279,7 @@ make_servers(struct tp_icd_server **ret_servers)
         return 0;
     }
     for (size_t i = 0; i < count; i++) {
-        servers[i].address = addresses[i]; /* one block, kept for ever */
+        servers[i].address = addresses[i]; /* one block, never freed */
     }
     *ret_servers = servers;
     return count;
@@ -348,7 +348,7 @@ tp_icd_platform(void)
 
 /* ---- queries -------------------------------------------------------------------------- */
 
-/** The first server's driver, for who wants its name. */
+/** @return facts of the first server's driver, for the native platform name. */
 static const char *
 native_text(const struct _cl_platform_id *platform, uint32_t param,
             const char *if_absent)
@@ -497,7 +497,7 @@ tp_clGetDeviceIDs(cl_platform_id handle, cl_device_type type, cl_uint num_entrie
     return err;
 }
 
-/** Nothing of ours to unload; programs stay usable. */
+/** Does nothing: there is no compiler to unload. */
 cl_int
 tp_clUnloadPlatformCompiler(cl_platform_id platform)
 {

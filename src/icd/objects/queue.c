@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command queues: making them, queries, flush and finish. */
+/* Command queues: creation, queries, flush and finish. */
 #include "icd/icd.h"
 #include "icd/objects/context.h"
 #include "icd/objects/event.h"
@@ -37,7 +37,7 @@ destroy_queue(struct tp_icd_object *obj)
     tp_free(q);
 }
 
-/** @return what is wrong with the properties for this device. */
+/** Checks the properties for this device. @return CL_SUCCESS or the error */
 static cl_int
 check_bits(const struct _cl_device_id *dev, cl_command_queue_properties bits)
 {
@@ -260,7 +260,7 @@ tp_clFlush(cl_command_queue queue)
     return tp_icd_session_lost(q->session) ? CL_DEVICE_NOT_AVAILABLE : CL_SUCCESS;
 }
 
-/** Puts a marker that answers when all before it is done; the caller gets a hold. */
+/** Appends a marker that ends after all earlier commands; the caller gets a hold. */
 static struct _cl_event *
 put_finish(struct _cl_command_queue *q)
 {
@@ -280,7 +280,7 @@ put_finish(struct _cl_command_queue *q)
     return ev;
 }
 
-/** The oldest command before @p seq whose content is still under way. Lock held. */
+/** @return the oldest command before @p seq whose content is still in transfer. Lock held. */
 static struct _cl_event *
 unfinished(struct _cl_command_queue *q, uint64_t seq)
 {
@@ -296,8 +296,8 @@ unfinished(struct _cl_command_queue *q, uint64_t seq)
     return NULL;
 }
 
-/** The server is done with all before @p seq; the program's memory may not be yet. Lock held
- *  on entry and return, not in between. */
+/** Waits for content of commands before @p seq, which the server has completed. Lock held on
+ *  entry and return, not in between. */
 static void
 wait_content(struct _cl_command_queue *q, uint64_t seq)
 {
@@ -312,7 +312,7 @@ wait_content(struct _cl_command_queue *q, uint64_t seq)
     }
 }
 
-/** Takes the error that commands without event left behind. Lock held. */
+/** Returns and clears the error of commands without event. Lock held. */
 static cl_int
 take_async_error(struct _cl_command_queue *q)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samplers: making them, making them exist at a place, queries. */
+/* Samplers: creation by the program, creation in a session, queries. */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of devices. The server's driver partitions, which costs a round trip; the reply
- * says in what the parts differ from the device, so that their queries cost none. A part
- * belongs to the session that made it.
+ * Sub-devices. The server's driver partitions a device, which costs a round trip. The reply
+ * has the facts in which the parts differ from the device, so that queries cost none. A
+ * sub-device belongs to the session that created it.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/container/refcount.h"
 
-/** What the parts made by one call share. */
+/** State shared by the sub-devices of one call. */
 struct tp_icd_subs {
     struct tp_refcount refs; /**< one a part */
     struct tp_icd_session *session;
@@ -126,7 +126,7 @@ tp_clReleaseDevice(cl_device_id device)
 
 /* ---- the request ----------------------------------------------------------------------- */
 
-/** One SUB_DEVICES under way. */
+/** One SUB_DEVICES request in progress. */
 struct ask {
     struct tp_icd_request req;
     struct tp_icd_session *session;
@@ -213,7 +213,7 @@ root_of(const struct _cl_device_id *dev)
     return dev;
 }
 
-/** Takes the program's list; never looks behind its first 0. */
+/** Copies the program's list; never reads beyond its first 0. */
 static cl_int
 read_properties(struct ask *ask, const struct _cl_device_id *dev,
                 const cl_device_partition_property *list)
@@ -254,7 +254,7 @@ reserve_numbers(uint32_t count, uint32_t *ret_first)
     return first + count <= UINT32_MAX;
 }
 
-/** Makes the handles of what the server made; all or none. */
+/** Creates handles for all sub-devices of the server's reply, or none. */
 static cl_int
 make_handles(struct ask *ask, struct _cl_device_id *parent, uint32_t first,
              cl_device_id *devices)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clocks of devices beside the host's, which is this machine's monotonic clock. The
- * server's driver reads the device's clock during a round trip; when in it is not known, so
- * the middle stands for it, and is wrong by half the round trip at most.
+ * Relates device clocks to the host's, which is this machine's monotonic clock. The server's
+ * driver reads the device's clock at an unknown moment of a round trip. The middle of the
+ * round trip is used, so the error is at most half of it.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -15,9 +15,9 @@
 
 #include "base/os/clock.h"
 
-enum { EXCHANGES = 3 }; /* the shortest counts */
+enum { EXCHANGES = 3 }; /* the shortest one is used */
 
-/** One DEVICE_TIMER under way. */
+/** One DEVICE_TIMER request in progress. */
 struct ask {
     struct tp_icd_request req;
     struct tp_icd_session *session;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel arguments: what the compiler declared them to be, the checks of clSetKernelArg,
- * and the message that carries a value. Values are kept here and travel with the next
- * launch; the server sees each at most once for each place.
+ * Kernel arguments: their declared types, the checks of clSetKernelArg, and the message for
+ * a value. The client keeps values and sends them with the next launch, each at most once
+ * per session.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"

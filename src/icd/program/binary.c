@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs from binaries, and the binaries of programs: both ask the servers. */
+/* Creates programs from binaries, and fetches the binaries of programs from the servers. */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/callback.h"
@@ -14,7 +14,7 @@
 
 /* ---- programs from binaries ---------------------------------------------------------------- */
 
-/** Binaries of one place on their way. */
+/** Binaries being sent to one session. */
 struct load {
     struct tp_icd_request req;
     struct tp_icd_session *session;
@@ -72,7 +72,7 @@ on_binary_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
     tp_icd_settle(load->session, req);
 }
 
-/** Chooses the binaries of one place and puts them one behind the other. */
+/** Selects and concatenates the binaries for one session. */
 static uint8_t *
 gather(struct load *load, const struct _cl_program *program, uint32_t session_index,
        const struct binaries *bin, size_t *ret_len)
@@ -99,7 +99,7 @@ gather(struct load *load, const struct _cl_program *program, uint32_t session_in
     return all;
 }
 
-/** Puts the message of one place. Takes @p all. Under the lock. */
+/** Appends the message for one session. Takes @p all. Under the lock. */
 static telpher_status
 put_load(struct load *load, struct _cl_program *program, uint32_t session_index,
          uint8_t *all, size_t len)
@@ -133,7 +133,7 @@ put_load(struct load *load, struct _cl_program *program, uint32_t session_index,
     return status;
 }
 
-/** Loads the binaries of one place, if it has devices of the program, and waits. */
+/** Loads the binaries in one session, if it has devices of the program, and waits. */
 static cl_int
 load_session(struct _cl_program *program, uint32_t session_index,
              const struct binaries *bin, cl_int *binary_status)
@@ -172,7 +172,7 @@ load_session(struct _cl_program *program, uint32_t session_index,
     return load.result;
 }
 
-/** Loads at all places; then the program is as good as its worst binary. */
+/** Loads the binaries in all sessions; returns the worst status of all. */
 static cl_int
 load_all(struct _cl_program *program, const struct binaries *bin, cl_int *binary_status)
 {
@@ -284,12 +284,12 @@ tp_clCreateProgramWithBinary(cl_context context, cl_uint num_devices,
 /** One thread at a time fetches. Held during the round trip; taken before tp_icd.lock. */
 static pthread_mutex_t fetching = PTHREAD_MUTEX_INITIALIZER;
 
-/** Binaries of one place on their way here. */
+/** Binaries being received from one session. */
 struct fetch {
     struct tp_icd_request req;
     struct tp_icd_session *session;
     cl_int result;
-    uint64_t *sizes; /**< heap; of the context's devices at the place */
+    uint64_t *sizes; /**< heap; of the context's devices in the session */
     uint16_t count;
     struct tp_icd_incoming in;
 };
@@ -365,7 +365,7 @@ on_binaries_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body
                         (uint64_t)size);
 }
 
-/** Gives the program's devices of the place their binaries. Under the lock. */
+/** Assigns the binaries to the program's devices of the session. Under the lock. */
 static cl_int
 deal(struct tp_icd_program *p, uint32_t session_index, const struct fetch *f)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Building, compiling, linking: one request for each place, all on their way at once; the
- * last reply merges the results, whoever reads it, and then wakes the caller or, if there
- * is one, runs the callback.
+ * Builds, compiles and links: sends one request to each session in parallel. The thread that
+ * receives the last reply merges the results. It then wakes the caller, or runs the callback
+ * if there is one.
  */
 #include "icd/program/build.h"
 #include "icd/icd.h"
@@ -42,7 +42,7 @@ run_notify(void *arg)
     tp_icd_build_free(b);
 }
 
-/** All parts have their results. */
+/** Merges the results of all parts into the program. */
 static void
 merge(struct tp_icd_build *b)
 {
@@ -120,7 +120,7 @@ on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/** Sends the files that the build includes in front of it. Under the lock. */
+/** Sends the included files before the build request. Under the lock. */
 static telpher_status
 put_files(struct tp_icd_build *b, struct tp_icd_session *session)
 {
@@ -150,7 +150,7 @@ put_files(struct tp_icd_build *b, struct tp_icd_session *session)
     return status;
 }
 
-/** Puts what the call asks of one place. Under the lock. */
+/** Appends the request of the call's kind to one session. Under the lock. */
 static void
 put_request(struct tp_icd_build *b, uint32_t session_index, uint64_t request,
             const struct tp_wire_u64s *devices)
@@ -193,7 +193,7 @@ put_request(struct tp_icd_build *b, uint32_t session_index, uint64_t request,
     }
 }
 
-/** Puts the request of one place for the selected devices there. Under the lock. */
+/** Appends the request for the selected devices of one session. Under the lock. */
 static telpher_status
 put_part(struct tp_icd_build *b, uint32_t session_index, uint64_t *ids, uint16_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers say of a build becomes part of the program. Called under the lock. */
+/* Merges the servers' results of a build into the program. Called under the lock. */
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/platform.h"
@@ -87,7 +87,7 @@ renumber(uint8_t *dst, const uint8_t *blob, size_t len, uint32_t count,
     return (size_t)(to - dst);
 }
 
-/** Turns what a place said into facts with the program's kernel numbers. */
+/** Converts the reply of a session into facts with the program's kernel numbers. */
 static telpher_status
 parse_facts(struct tp_icd_program *p, const struct tp_icd_incoming *in,
             struct tp_icd_facts **ret_facts)
@@ -119,7 +119,7 @@ parse_facts(struct tp_icd_program *p, const struct tp_icd_incoming *in,
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-/** True if some device at the place was built before and is not built now. */
+/** True if some device of the session was built before and is not built now. */
 static bool
 session_is_used(const struct tp_icd_build *b, uint32_t session_index)
 {
@@ -227,7 +227,7 @@ merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts 
     program->build_status[device] = status;
 }
 
-/** Puts the result of one place into the program. */
+/** Merges the result of one session into the program. */
 void
 tp_icd_build_merge_part(struct tp_icd_build *b, struct tp_icd_build_part *part)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs of kernels that drivers bring along. The servers make them at once, as they say
- * what arguments the kernels have; some drivers want them to be built besides.
+ * Programs of a driver's built-in kernels. The servers create them at once, because they
+ * report the kernels' arguments. Some drivers also require a build.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clBuildProgram, clCompileProgram, clLinkProgram: what they check before they begin. */
+/* Entry points clBuildProgram, clCompileProgram, clLinkProgram: argument checks. */
 #include <string.h>
 
 #include "base/alloc.h"

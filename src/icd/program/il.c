@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs in SPIR-V and their specialization constants. Which constants a module has is
- * read here, so that setting one costs no round trip.
+ * Programs in SPIR-V and their specialization constants. The client parses the module for
+ * its constants, so that setting one costs no round trip.
  */
 #include <string.h>
 
@@ -68,7 +68,7 @@ tp_clCreateProgramWithIL(cl_context context, const void *il, size_t len,
     return program;
 }
 
-/* ---- at a place ---------------------------------------------------------------------------- */
+/* ---- in a session -------------------------------------------------------------------------- */
 
 static void
 put_spec(const struct _cl_program *program, uint32_t session_index,
@@ -130,7 +130,7 @@ find_spec(struct tp_icd_program *p, uint32_t id)
     return &list[p->spec_count++];
 }
 
-/** Keeps the value for the next builds, and tells the places that have the program. */
+/** Stores the value for the next builds, and sends it to the sessions with the program. */
 static cl_int
 set_spec(struct _cl_program *program, uint32_t id, size_t len, const void *value)
 {

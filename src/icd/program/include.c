@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking for included files as a compiler on this machine would. Which files there are is
- * decided by text alone, without knowing which parts are left out: too many may travel,
- * never too few, save where a macro has several values.
+ * Finds included files as a compiler on this machine would. Scans the text without
+ * evaluating conditionals. So it may send too many files, but never too few, except where a
+ * macro has several values.
  */
 #include "icd/program/include.h"
 #include "base/container/map.h"

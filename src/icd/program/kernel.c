@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: making them, making them exist at a place, queries. */
+/* Kernels: creation by the program, creation in a session, queries. */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 #include "icd/objects/context.h"
@@ -32,8 +32,8 @@ kernel_free(struct _cl_kernel *kernel)
 }
 
 /**
- * Releases it at its places with a frame of its own, not with the next ones: a build of
- * the program that the caller puts next must find no kernel there. Under the lock.
+ * Releases the kernel in its sessions with a separate frame, at once: a build that the
+ * caller appends next must find no kernel at the server. Under the lock.
  */
 static void
 put_releases(const struct _cl_kernel *kernel)
@@ -65,7 +65,7 @@ kernel_destroy(struct tp_icd_object *obj)
     tp_icd_drop(&program->obj);
 }
 
-/** @return facts of some place where the kernel was built; NULL: none. Under the lock. */
+/** @return facts of some session where the kernel was built; NULL: none. Under the lock. */
 static const struct tp_icd_facts *
 some_facts(const struct _cl_program *program, uint32_t index)
 {
@@ -282,7 +282,7 @@ tp_clReleaseKernel(cl_kernel handle)
     return CL_SUCCESS;
 }
 
-/* ---- at a place ------------------------------------------------------------------------------ */
+/* ---- in a session ---------------------------------------------------------------------------- */
 
 const struct tp_icd_facts *
 tp_icd_kernel_facts(const struct _cl_kernel *kernel, const struct _cl_device_id *dev)

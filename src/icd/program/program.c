@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs from source: making them, queries. build.c builds; binary.c, il.c, builtin_kernels.c
-   make them of something else. */
+/* Programs from source, and queries. build.c builds programs; binary.c, il.c and
+   builtin_kernels.c create them from other input. */
 #include "icd/program/program.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
@@ -111,7 +111,7 @@ string_length(const char *string, const size_t *lengths, cl_uint i)
     return lengths == NULL || lengths[i] == 0 ? strlen(string) : lengths[i];
 }
 
-/** Puts the strings one behind the other. @return NULL: no memory. */
+/** Concatenates the strings. @return NULL: no memory. */
 static char *
 concatenate(cl_uint count, const char **strings, const size_t *lengths, size_t *ret_len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sub-groups of kernels. What depends on the kernel alone is a fact of its build; what
- * depends on the sizes of a launch, the server's driver says, in one round trip.
+ * Queries about sub-groups of kernels. Values that depend only on the kernel are facts of
+ * its build. Values that depend on launch sizes cost a round trip to the server's driver.
  */
 #include "icd/icd.h"
 #include "icd/icd_int.h"
