@@ -82,7 +82,7 @@ set_early(struct _cl_command_queue *q, struct _cl_event *ev)
 
 /** Appends a marker with an event after a write without event. */
 static bool
-mark(struct _cl_command_queue *q)
+put_marker(struct _cl_command_queue *q)
 {
     struct tp_wire_marker msg = {.queue = q->obj.id};
     struct _cl_event *ev;
@@ -109,7 +109,8 @@ tp_icd_early_note(struct tp_icd_op *op)
     if (ev == NULL) {
         q->bare_seq = q->next_seq + 1;
         if (q->ctx->queue_count > 1) {
-            (void)mark(q); /* without memory: retried when another queue waits for it */
+            (void)put_marker(
+                q); /* without memory: retried when another queue waits for it */
         }
     } else if (!ev->ended) {
         set_early(q, ev);
@@ -151,7 +152,7 @@ tp_icd_early_mark(struct _cl_context *ctx)
 {
     tp_list_for_each(pos, &ctx->queues)
     {
-        if (!mark(tp_list_entry(pos, struct _cl_command_queue, context_link))) {
+        if (!put_marker(tp_list_entry(pos, struct _cl_command_queue, context_link))) {
             return false;
         }
     }
@@ -162,7 +163,7 @@ tp_icd_early_mark(struct _cl_context *ctx)
 static bool
 must_follow(const struct _cl_command_queue *q, struct _cl_command_queue *other)
 {
-    return other != q && other->session == q->session && mark(other) &&
+    return other != q && other->session == q->session && put_marker(other) &&
            other->early != NULL && other->early_no > q->early_seen;
 }
 
@@ -191,7 +192,7 @@ tp_icd_early_end(struct _cl_command_queue *q)
     struct _cl_event *ev;
 
     tp_icd_lock();
-    (void)mark(q);
+    (void)put_marker(q);
     ev = q->early;
     if (ev != NULL) {
         tp_icd_hold(&ev->obj);

@@ -324,7 +324,7 @@ fetch(struct tp_icd_op *op, struct _cl_mem *root, cl_int *ret_err)
 
 /** Appends the WRITE of a move to a session. */
 static cl_int
-feed(struct _cl_mem *root, uint32_t to, struct tp_icd_stage *stage)
+start_write(struct _cl_mem *root, uint32_t to, struct tp_icd_stage *stage)
 {
     struct tp_icd_directory *dir = root->directory;
     struct copy *copy = &dir->copies[to];
@@ -381,7 +381,7 @@ bring(struct tp_icd_op *op, struct _cl_mem *root)
     if (stage != dir->first) {
         set_stage(&dir->moving, stage);
     }
-    err = feed(root, op->q->session_index, stage);
+    err = start_write(root, op->q->session_index, stage);
     tp_icd_stage_unref(stage);
     op->flush = true;
     return err;

@@ -183,7 +183,7 @@ struct query {
 };
 
 static cl_int
-put(const struct query *q, const void *src, size_t len)
+answer_bytes(const struct query *q, const void *src, size_t len)
 {
     return tp_icd_answer(q->value_size, q->value, q->size_ret, src, len);
 }
@@ -197,7 +197,7 @@ put_zero(const struct query *q, const struct zero *list, size_t count, uint32_t 
 
     for (size_t i = 0; i < count; i++) {
         if (list[i].param == param) {
-            *ret_err = put(q, bytes, list[i].len);
+            *ret_err = answer_bytes(q, bytes, list[i].len);
             return true;
         }
     }
@@ -207,7 +207,7 @@ put_zero(const struct query *q, const struct zero *list, size_t count, uint32_t 
 static cl_int
 put_bits(const struct query *q, cl_bitfield bits)
 {
-    return put(q, &bits, sizeof(bits));
+    return answer_bytes(q, &bits, sizeof(bits));
 }
 
 /** @return the driver's bits, or @p if_absent. */
@@ -250,7 +250,7 @@ put_extensions_with_version(const struct query *q)
     err = tp_icd_device_name_versions(q->dev, CL_DEVICE_EXTENSIONS_WITH_VERSION, names,
                                       &list, &count);
     if (err == CL_SUCCESS) {
-        err = put(q, list, count * sizeof(*list));
+        err = answer_bytes(q, list, count * sizeof(*list));
         tp_free(list);
     }
     tp_free(names);
@@ -284,7 +284,7 @@ put_language_versions(const struct query *q)
             count++;
         }
     }
-    return put(q, list, count * sizeof(list[0]));
+    return answer_bytes(q, list, count * sizeof(list[0]));
 }
 
 static bool
@@ -324,7 +324,7 @@ put_features(const struct query *q)
             list[kept++] = list[i];
         }
     }
-    err = put(q, list, kept * sizeof(*list));
+    err = answer_bytes(q, list, kept * sizeof(*list));
     tp_free(list);
     return err;
 }
@@ -349,7 +349,7 @@ put_atomics(const struct query *q, uint32_t param)
 static cl_int
 put_number(const struct query *q, cl_uint number)
 {
-    return put(q, &number, sizeof(number));
+    return answer_bytes(q, &number, sizeof(number));
 }
 
 static cl_bool
@@ -397,7 +397,7 @@ put_partitions(const struct query *q)
     cl_device_partition_property list[TP_ICD_PARTITIONS_MAX] = {0};
     size_t count = tp_icd_device_partitions(q->dev, list);
 
-    return put(q, list, TP_MAX(count, (size_t)1) * sizeof(list[0]));
+    return answer_bytes(q, list, TP_MAX(count, (size_t)1) * sizeof(list[0]));
 }
 
 /** Gives answers of this library that are not 0. @return false: use the driver's. */
@@ -413,7 +413,8 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
         *ret_err = put_bits(q, dev->type);
         return true;
     case CL_DEVICE_PLATFORM:
-        *ret_err = put(q, &(cl_platform_id){tp_icd.platform}, sizeof(cl_platform_id));
+        *ret_err =
+            answer_bytes(q, &(cl_platform_id){tp_icd.platform}, sizeof(cl_platform_id));
         return true;
     case CL_DEVICE_AVAILABLE:
         *ret_err = put_number(q, is_available(dev));
@@ -422,7 +423,7 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
         *ret_err = put_number(q, dev->parent == NULL ? 1 : dev->obj.refs);
         return true;
     case CL_DEVICE_PARENT_DEVICE:
-        *ret_err = put(q, &(cl_device_id){dev->parent}, sizeof(cl_device_id));
+        *ret_err = answer_bytes(q, &(cl_device_id){dev->parent}, sizeof(cl_device_id));
         return true;
     case CL_DEVICE_PARTITION_PROPERTIES:
         *ret_err = put_partitions(q);
@@ -477,7 +478,7 @@ put_ils(const struct query *q)
         memcpy(list[count].name, "SPIR-V", sizeof("SPIR-V"));
         list[count++].version = parse_version(word, "SPIR-V_");
     }
-    return put(q, list, count * sizeof(list[0]));
+    return answer_bytes(q, list, count * sizeof(list[0]));
 }
 
 /** The driver's table, or one made of the names, which ";" separates. */
@@ -498,7 +499,7 @@ put_built_in_kernels(const struct query *q)
             q->dev, CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION, names, &list, &count);
     }
     if (err == CL_SUCCESS) {
-        err = put(q, list, count * sizeof(*list));
+        err = answer_bytes(q, list, count * sizeof(*list));
         tp_free(list);
     }
     tp_free(names);
@@ -555,7 +556,7 @@ put_absent(const struct query *q, uint32_t param)
     cl_int err;
 
     if (param == CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE) {
-        return put(q, &(size_t){1}, sizeof(size_t));
+        return answer_bytes(q, &(size_t){1}, sizeof(size_t));
     }
     return put_zero(q, absent, TP_ARRAY_LEN(absent), param, &err) ? err
                                                                   : CL_INVALID_VALUE;
@@ -599,7 +600,7 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
         return err;
     }
     if (!is_hidden(q.dev, param) && tp_icd_device_fact(q.dev, param, &fact)) {
-        return put(&q, fact.data, fact.len);
+        return answer_bytes(&q, fact.data, fact.len);
     }
     return put_absent(&q, param);
 }

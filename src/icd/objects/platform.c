@@ -348,7 +348,7 @@ tp_icd_platform(void)
 
 /* ---- queries -------------------------------------------------------------------------- */
 
-/** @return facts of the first server's driver, for the native platform name. */
+/** @return a text of the first server's driver, for the native platform name. */
 static const char *
 native_text(const struct _cl_platform_id *platform, uint32_t param,
             const char *if_absent)

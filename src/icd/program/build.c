@@ -44,7 +44,7 @@ run_notify(void *arg)
 
 /** Merges the results of all parts into the program. */
 static void
-merge(struct tp_icd_build *b)
+merge_parts(struct tp_icd_build *b)
 {
     bool notify = b->notify != NULL;
 
@@ -63,7 +63,7 @@ merge(struct tp_icd_build *b)
     }
 }
 
-/** One of those that merge() waits for is done. */
+/** One of those that merge_parts() waits for is done. */
 static void
 step(struct tp_icd_build *b)
 {
@@ -73,7 +73,7 @@ step(struct tp_icd_build *b)
     last = --b->open == 0;
     tp_icd_unlock();
     if (last) {
-        merge(b);
+        merge_parts(b);
     }
 }
 
@@ -256,7 +256,7 @@ put_parts(struct tp_icd_build *b, uint64_t *ids)
 
 /** Marks the program as being built with these options. Under the lock. */
 static cl_int
-begin(struct tp_icd_build *b)
+mark_building(struct tp_icd_build *b)
 {
     struct _cl_program *program = &b->p->pub;
 
@@ -315,7 +315,7 @@ tp_icd_build_run(struct tp_icd_build *b)
 
     if (ids != NULL) {
         tp_icd_lock();
-        err = begin(b);
+        err = mark_building(b);
         if (err == CL_SUCCESS) {
             b->open = 1;
             put_parts(b, ids);

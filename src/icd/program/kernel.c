@@ -336,7 +336,7 @@ struct query {
 };
 
 static cl_int
-put(const struct query *q, const void *src, size_t len)
+answer_bytes(const struct query *q, const void *src, size_t len)
 {
     return tp_icd_answer(q->value_size, q->value, q->size_ret, src, len);
 }
@@ -367,7 +367,7 @@ tp_clGetKernelInfo(cl_kernel handle, cl_kernel_info param, size_t value_size,
         if (tp_icd_facts_get(some_facts(kernel->program, kernel->index),
                              TP_WIRE_FACT_KERNEL, kernel->index, 0, param, &fact) &&
             fact.error == CL_SUCCESS && fact.len != 0) {
-            return put(&q, fact.data, fact.len);
+            return answer_bytes(&q, fact.data, fact.len);
         }
         return tp_icd_answer_text(value_size, value, size_ret, "");
     default:
@@ -404,7 +404,7 @@ tp_clGetKernelArgInfo(cl_kernel handle, cl_uint index, cl_kernel_arg_info param,
         fact.error != CL_SUCCESS) {
         return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
     }
-    return put(&q, fact.data, fact.len);
+    return answer_bytes(&q, fact.data, fact.len);
 }
 
 /** Local memory: what the compiler found and the arguments that are set by now. */
@@ -423,7 +423,7 @@ put_local_size(const struct query *q, const struct tp_wire_fact *fact)
             bytes += arg->size;
         }
     }
-    return put(q, &bytes, sizeof(bytes));
+    return answer_bytes(q, &bytes, sizeof(bytes));
 }
 
 const struct _cl_device_id *
@@ -465,5 +465,5 @@ tp_clGetKernelWorkGroupInfo(cl_kernel handle, cl_device_id device,
     if (param == CL_KERNEL_LOCAL_MEM_SIZE) {
         return put_local_size(&q, &fact);
     }
-    return put(&q, fact.data, fact.len);
+    return answer_bytes(&q, fact.data, fact.len);
 }

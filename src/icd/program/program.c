@@ -316,7 +316,7 @@ struct query {
 };
 
 static cl_int
-put(const struct query *q, const void *src, size_t len)
+answer_bytes(const struct query *q, const void *src, size_t len)
 {
     return tp_icd_answer(q->value_size, q->value, q->size_ret, src, len);
 }
@@ -324,7 +324,7 @@ put(const struct query *q, const void *src, size_t len)
 static cl_int
 put_text(const struct query *q, const char *text)
 {
-    return put(q, text, strlen(text) + 1);
+    return answer_bytes(q, text, strlen(text) + 1);
 }
 
 static cl_int
@@ -335,7 +335,7 @@ put_kernel_count(const struct query *q)
     for (uint32_t i = 0; i < q->p->kernel_names; i++) {
         count += tp_icd_program_kernel(q->p, i) != NULL;
     }
-    return put(q, &count, sizeof(count));
+    return answer_bytes(q, &count, sizeof(count));
 }
 
 /** The names with ";" between them. */
@@ -420,7 +420,8 @@ put_binaries(const struct query *q, cl_program_info param)
     }
     tp_icd_lock();
     if (param == CL_PROGRAM_BINARY_SIZES) {
-        err = put(q, q->p->binary_size, q->p->pub.device_count * sizeof(size_t));
+        err =
+            answer_bytes(q, q->p->binary_size, q->p->pub.device_count * sizeof(size_t));
     } else {
         err = copy_binaries(q);
     }
@@ -446,13 +447,14 @@ tp_clGetProgramInfo(cl_program handle, cl_program_info param, size_t value_size,
     case CL_PROGRAM_NUM_DEVICES:
         return TP_ICD_ANSWER(cl_uint, program->device_count);
     case CL_PROGRAM_DEVICES:
-        return put(&q, program->devices, program->device_count * sizeof(cl_device_id));
+        return answer_bytes(&q, program->devices,
+                            program->device_count * sizeof(cl_device_id));
     case CL_PROGRAM_SOURCE:
         return program->source != NULL
-                   ? put(&q, program->source, program->source_len + 1)
+                   ? answer_bytes(&q, program->source, program->source_len + 1)
                    : put_text(&q, "");
     case CL_PROGRAM_IL:
-        return put(&q, program->il, program->il_len);
+        return answer_bytes(&q, program->il, program->il_len);
     case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
     case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT:
         return TP_ICD_ANSWER(cl_bool, CL_FALSE);
@@ -477,16 +479,16 @@ put_build_info(const struct query *q, uint32_t device, cl_program_build_info par
 
     switch (param) {
     case CL_PROGRAM_BUILD_STATUS:
-        return put(q, &program->build_status[device], sizeof(cl_build_status));
+        return answer_bytes(q, &program->build_status[device], sizeof(cl_build_status));
     case CL_PROGRAM_BUILD_OPTIONS:
         text = program->options[device];
         return put_text(q, text != NULL ? text : "");
     case CL_PROGRAM_BUILD_LOG:
         return put_text(q, info->log != NULL ? info->log : "");
     case CL_PROGRAM_BINARY_TYPE:
-        return put(q, &info->binary_type, sizeof(info->binary_type));
+        return answer_bytes(q, &info->binary_type, sizeof(info->binary_type));
     case CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE:
-        return put(q, &info->global_bytes, sizeof(info->global_bytes));
+        return answer_bytes(q, &info->global_bytes, sizeof(info->global_bytes));
     default:
         return CL_INVALID_VALUE;
     }

@@ -92,7 +92,7 @@ exchange(struct inquiry *q, struct tp_stream *stream)
 }
 
 static void
-ask(struct inquiry *q)
+request_facts(struct inquiry *q)
 {
     const struct tp_client_params params = {
         .address = q->server->address,
@@ -191,9 +191,9 @@ tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
 /* ---- all servers ---- */
 
 static void *
-ask_main(void *arg)
+request_facts_main(void *arg)
 {
-    ask(arg);
+    request_facts(arg);
     return NULL;
 }
 
@@ -219,13 +219,13 @@ tp_icd_discover(struct tp_icd_server *servers, size_t count)
     for (size_t i = 0; i < count; i++) {
         list[i] = (struct inquiry){.server = &servers[i], .deadline = deadline};
         /* This thread sends the last request itself. */
-        list[i].threaded =
-            i + 1 < count && tp_thread_create(&list[i].thread, "telpher-ask", ask_main,
-                                              &list[i]) == TELPHER_OK;
+        list[i].threaded = i + 1 < count &&
+                           tp_thread_create(&list[i].thread, "telpher-ask",
+                                            request_facts_main, &list[i]) == TELPHER_OK;
     }
     for (size_t i = count; i-- > 0;) {
         if (!list[i].threaded) {
-            ask(&list[i]);
+            request_facts(&list[i]);
         }
     }
     for (size_t i = 0; i < count; i++) {

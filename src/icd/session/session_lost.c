@@ -47,7 +47,7 @@ on_last_words(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 
 /** Requests from the broker, on a separate connection, how the session ended. Bounded time. */
 static void
-ask_last_words(const struct tp_icd_session *session, struct last_words *words)
+request_crash_report(const struct tp_icd_session *session, struct last_words *words)
 {
     static const struct tp_stream_handler ask = {.frame = on_last_words};
     uint64_t deadline = tp_clock_deadline(CONNECT_MS * TP_CLOCK_MS);
@@ -80,8 +80,8 @@ ask_last_words(const struct tp_icd_session *session, struct last_words *words)
 
 /** @param used some context uses it; otherwise the program loses nothing. */
 static void
-say_lost(const struct tp_icd_session *session, bool used, telpher_status why,
-         const char *text)
+report_loss(const struct tp_icd_session *session, bool used, telpher_status why,
+            const char *text)
 {
     struct last_words words = {0};
 
@@ -91,7 +91,7 @@ say_lost(const struct tp_icd_session *session, bool used, telpher_status why,
         return;
     }
     if (text == NULL && why == TELPHER_ERR_PEER_LOST) {
-        ask_last_words(session, &words);
+        request_crash_report(session, &words);
         text = words.text;
     }
     tp_error("icd",
@@ -180,7 +180,7 @@ tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
     tp_stream_break(session->stream, why);
     end_requests(session);
     tp_icd_flush_dirty(); /* other sessions may wait for events that ended here */
-    say_lost(session, used, why, text);
+    report_loss(session, used, why, text);
     explaining--;
     tp_icd_lock();
     session->inside--;
@@ -208,7 +208,7 @@ tp_icd_session_close_if_left(struct tp_icd_session *session)
  * Takes no lock, because it also runs in a child of fork().
  */
 __attribute__((destructor)) static void
-wait_for_words(void)
+wait_for_reports(void)
 {
     uint64_t deadline = tp_clock_deadline((CONNECT_MS + WORDS_MS + 100) * TP_CLOCK_MS);
 

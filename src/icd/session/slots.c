@@ -29,7 +29,7 @@ oldest(struct tp_icd_pieces *pieces)
 
 /** Frees the slots of a piece; its entry in the ring stays. */
 static void
-give_slots(struct tp_icd_session *session, struct tp_icd_pieces *pieces,
+free_slots(struct tp_icd_session *session, struct tp_icd_pieces *pieces,
            struct tp_icd_piece *piece)
 {
     if (piece->in_slots) {
@@ -42,7 +42,7 @@ give_slots(struct tp_icd_session *session, struct tp_icd_pieces *pieces,
 static void
 drop_oldest(struct tp_icd_session *session, struct tp_icd_pieces *pieces)
 {
-    give_slots(session, pieces, oldest(pieces));
+    free_slots(session, pieces, oldest(pieces));
     pieces->first = (pieces->first + 1) % TP_ICD_SLOTS;
     pieces->count--;
 }
@@ -129,7 +129,7 @@ copy_out(struct tp_icd_session *session, struct tp_icd_sink *sink)
 
 /** Reuses the slots of a finished piece for the next. @return true if a frame was put */
 static bool
-go_on(struct tp_icd_session *session, struct tp_icd_sink *sink)
+refill_slots(struct tp_icd_session *session, struct tp_icd_sink *sink)
 {
     struct tp_icd_pieces *pieces = sink->pieces;
 
@@ -186,7 +186,7 @@ tp_icd_pieces_land(struct tp_icd_session *session, uint64_t transfer, uint64_t o
             return;
         }
         copy_out(session, sink);
-        put = go_on(session, sink) || put;
+        put = refill_slots(session, sink) || put;
         if (sink->ended != TELPHER_OK || sink->got == sink->size) {
             end_sink(session, sink);
             return;
@@ -290,7 +290,7 @@ tp_icd_pieces_taken(struct tp_icd_session *session, uint64_t transfer, uint64_t 
         struct tp_icd_piece *p = &pieces->ring[(pieces->first + i) % TP_ICD_SLOTS];
 
         if (p->offset == offset && offset < source->sent) {
-            give_slots(session, pieces, p);
+            free_slots(session, pieces, p);
         }
     }
     while (pieces->count != 0 && !oldest(pieces)->in_slots) {
