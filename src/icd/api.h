@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The entry points: the 114 names of the core of OpenCL 3.0, in the order of the table,
- * and the declaration of the function behind each: tp_clFinish for clFinish.
+ * and the declaration of the function that implements each: tp_clFinish for clFinish.
  *
  * The functions must not carry their OpenCL names: the dynamic linker would bind calls
  * between them to the loader's functions of the same names.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files about the platform, devices, contexts, programs and kernels share. */
+/* Internal declarations shared by the platform, device, context, program and kernel files. */
 #ifndef TELPHER_ICD_ICD_INT_H
 #define TELPHER_ICD_ICD_INT_H
 
@@ -12,57 +12,57 @@
 
 /* ---- settings.c ------------------------------------------------------------------ */
 
-/** How the platform calls itself. */
+/** Choice of CL_PLATFORM_NAME. */
 enum tp_icd_platform_name {
     TP_ICD_NAME_TELPHER, /**< "Telpher" */
-    TP_ICD_NAME_NATIVE, /**< as the first server's driver does */
+    TP_ICD_NAME_NATIVE, /**< name of the first server's driver */
 };
 
 /** Values of the room's settings, constant once loaded. */
 struct tp_icd_settings {
     char *servers; /**< "" = none, no platform */
-    char *cookie; /**< path; "" = the default places */
-    char *tls_psk, *tls_ca, *tls_cert, *tls_key; /**< paths; "" = none named */
-    bool insecure; /**< servers elsewhere without TLS */
+    char *cookie; /**< path; "" = the default paths */
+    char *tls_psk, *tls_ca, *tls_cert, *tls_key; /**< paths; "" = not set */
+    bool insecure; /**< allow remote servers without TLS */
     struct tp_client_security security; /**< the five above, for core */
-    uint64_t connect_timeout_ns; /**< for all servers at once */
+    uint64_t connect_timeout_ns; /**< for all servers together */
     int platform_name; /**< enum tp_icd_platform_name */
     bool shared_memory; /**< with servers on this machine */
     uint64_t shared_memory_size; /**< [bytes] of slots */
-    uint64_t spin_ns; /**< of a caller that waits, before it sleeps */
+    uint64_t spin_ns; /**< how long a waiting caller spins before it sleeps */
 };
 extern struct tp_icd_settings tp_icd_settings;
-/** Loads them from the configuration file and the environment; says what is wrong. */
+/** Loads them from the configuration file and the environment; logs invalid values. */
 void tp_icd_settings_load(void);
 
 /* ---- object.c -------------------------------------------------------------------- */
 
-/** @return true if @p handle is a cl_mem that lives; any value may be asked about. */
+/** @return true if @p handle is a live cl_mem; @p handle may be any value. */
 bool tp_icd_is_mem(const void *handle);
-/** Likewise a cl_sampler. */
+/** @return true if @p handle is a live cl_sampler; @p handle may be any value. */
 bool tp_icd_is_sampler(const void *handle);
-/** Answers with a text and its NUL. */
+/** Answers a query with a text and its NUL. */
 cl_int tp_icd_answer_text(size_t value_size, void *value, size_t *size_ret,
                           const char *text);
 
 /* ---- image_format.c -------------------------------------------------------------- */
 
-/** True if the driver has images and lists formats for them. */
+/** True if the driver supports images and lists formats for them. */
 bool tp_icd_device_has_images(const struct _cl_device_id *dev);
-/** True if some device of the context has. */
+/** True if some device of the context supports images. */
 bool tp_icd_context_has_images(const struct _cl_context *ctx);
 
 /* ---- discover.c ------------------------------------------------------------------ */
 
 /**
- * Asks all servers for their facts; those that answer get `facts` and `idle`. Within
- * the time limit of the settings. @return OK, NO_MEMORY.
+ * Requests facts from all servers, within the connect timeout of the settings. Sets
+ * `facts` and `idle` of the servers that answer. @return OK, NO_MEMORY.
  */
 telpher_status tp_icd_discover(struct tp_icd_server *servers, size_t count);
 /**
- * Asks a server that was discovered before for its devices again, on a fresh stream: it may
- * have been started anew since, with others. Waits. @return OK, DEVICE_LOST: they are not the
- * same, or why it did not answer
+ * Requests the devices of an already discovered server again, on a new stream: the server
+ * may have restarted with other devices. Blocks.
+ * @return OK; DEVICE_LOST if the devices differ; or why the server did not answer
  */
 telpher_status tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *stream,
                                 struct tp_error *err);
@@ -75,14 +75,14 @@ telpher_status tp_icd_recognize(struct tp_icd_server *server, struct tp_stream *
  */
 cl_int tp_icd_platform_find(struct _cl_platform_id *platform, cl_device_type type,
                             struct _cl_device_id **ret_devices, cl_uint *ret_count);
-/** Reads a number of at most 8 bytes, as the driver gave it. */
+/** Reads a number of at most 8 bytes, as reported by the driver. */
 uint64_t tp_icd_device_number(const struct _cl_device_id *dev, uint32_t param,
                               uint64_t if_absent);
-/** Sets the limits of a new device that calls are checked against. */
+/** Sets the limits of a new device, against which calls are checked. */
 void tp_icd_device_limits(struct _cl_device_id *dev);
-/** [ns] of the host timer; 0: some driver cannot relate its clock to any. */
+/** [ns] of the host timer; 0: some driver cannot relate its clock to a host clock. */
 cl_ulong tp_icd_timer_resolution(void);
-/** The platform's own extensions: "cl_khr_icd" and what all its devices have. */
+/** The platform's extensions: "cl_khr_icd" and those that all its devices have. */
 const char *tp_icd_platform_extensions(void);
 
 /* ---- capabilities.c, device.c ------------------------------------------------------------ */
@@ -93,28 +93,28 @@ const char *tp_icd_device_text(const struct _cl_device_id *dev, uint32_t param,
 /** The driver's table as an array for tp_free(); *ret_list is NULL when it has none. */
 size_t tp_icd_device_names(const struct _cl_device_id *dev, uint32_t param,
                            cl_name_version **ret_list);
-/** True if some device of the platform is able. */
+/** True if @p able is true for some device of the platform. */
 bool tp_icd_platform_has(bool (*able)(const struct _cl_device_id *dev));
-/** True if the driver has sub-groups, and says so. */
+/** True if the driver supports and reports sub-groups. */
 bool tp_icd_device_has_sub_groups(const struct _cl_device_id *dev);
-/** True if the driver takes programs in SPIR-V. */
+/** True if the driver accepts programs in SPIR-V. */
 bool tp_icd_device_has_il(const struct _cl_device_id *dev);
 enum { TP_ICD_IL_TEXT_MAX = 1024 };
-/** Gives the versions of SPIR-V that it takes, "SPIR-V_1.0 SPIR-V_1.2". @return length */
+/** Lists the SPIR-V versions it accepts, "SPIR-V_1.0 SPIR-V_1.2". @return length */
 size_t tp_icd_device_il(const struct _cl_device_id *dev, char *list, size_t size);
 /**
- * The extensions of a device that work through us, of those that its driver has.
+ * Lists the extensions of the device's driver that this library can forward.
  * @return text for tp_free(), or NULL: no memory.
  */
 char *tp_icd_device_extensions(const struct _cl_device_id *dev);
 enum { TP_ICD_PARTITIONS_MAX = 8 };
-/** How a device can be partitioned. @return number of entries; 0: not at all */
+/** Lists how a device can be partitioned. @return number of entries; 0: not at all */
 size_t
 tp_icd_device_partitions(const struct _cl_device_id *dev,
                          cl_device_partition_property list[TP_ICD_PARTITIONS_MAX]);
 /**
- * Names, a list separated by blanks, with the versions that the device's driver gives
- * them; 1.0.0 where it gives none.
+ * Pairs each name of a space-separated list with the version reported by the device's
+ * driver, or 1.0.0 if the driver reports none.
  * @param param the driver's table, CL_DEVICE_…_WITH_VERSION
  * @param ret_list gives an array for tp_free(); NULL if empty.
  */
@@ -122,47 +122,48 @@ cl_int tp_icd_device_name_versions(const struct _cl_device_id *dev, uint32_t par
                                    const char *names, cl_name_version **ret_list,
                                    size_t *ret_count);
 
-/* ---- blob.c: requests, and content of any size beside a message ---------------------- */
+/* ---- blob.c: requests, and content of any size sent with a message ------------------- */
 
 /**
- * A request whose reply is waited for. `reply` of the request ends with tp_icd_settle();
- * the request must live until then, also when the place is lost. Without a place: what
- * comes from no single one.
+ * Completes a request for which a thread waits. The request's `reply` callback must end
+ * with this call. The request must live until then, also when the session is lost.
+ * @p session is NULL for a result that combines several sessions.
  */
 void tp_icd_settle(struct tp_icd_session *session, struct tp_icd_request *req);
-/** Waits for that. Not under the lock. */
+/** Waits until the request is settled. Not under the lock. */
 void tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req);
 
 /**
- * Puts a message with the request's id and waits for the reply. Not under the lock.
- * @return OK, or why it was not put: then `reply` was not called
+ * Sends a message with the request's id and waits for the reply. Not under the lock.
+ * @return OK, or why it was not sent: then `reply` was not called
  */
 telpher_status tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req,
                           uint16_t type, const void *msg);
 
 /**
  * Sends @p len bytes as a transfer. Under the lock.
- * @param keep object that owns @p data, held meanwhile; or NULL and
- * @param own  @p data itself, taken: freed with tp_free() also on failure.
- * @param ret_transfer gives the id for the message that announces it.
+ * @param keep object that owns @p data, held until the transfer ends; or NULL
+ * @param own  with keep NULL: @p data itself; freed with tp_free(), also on failure
+ * @param ret_transfer gives the transfer id, for the message that describes it
  */
 telpher_status tp_icd_blob_send(struct tp_icd_session *session, const uint8_t *data,
                                 size_t len, struct tp_icd_object *keep, uint8_t *own,
                                 uint64_t *ret_transfer);
 
-/** Content of a reply, on its way in. */
+/** Content of a reply while it is received. */
 struct tp_icd_incoming {
     struct tp_icd_sink sink;
     uint8_t *data; /**< heap; freed by tp_icd_blob_fini */
     size_t size; /**< [bytes] */
     telpher_status status;
-    /** Called once when all is there or will not come, without locks. */
+    /** Called once, without locks, when all content has arrived or the transfer failed. */
     void (*then)(struct tp_icd_incoming *in);
     void *user;
 };
 /**
- * Takes the content of a reply: inline (a copy) if @p transfer is 0, else the transfer
- * that the server chose. Calls in->then, maybe before it returns. Not under the lock.
+ * Receives the content of a reply: a copy of the inline bytes if @p transfer is 0, else
+ * the transfer that the server chose. Calls in->then, possibly before it returns. Not
+ * under the lock.
  */
 void tp_icd_blob_receive(struct tp_icd_incoming *in, struct tp_icd_session *session,
                          const struct tp_wire_bytes *bytes, uint64_t transfer,
@@ -171,7 +172,7 @@ void tp_icd_blob_fini(struct tp_icd_incoming *in);
 
 /* ---- program.c ------------------------------------------------------------------------ */
 
-/** What the last build for a device said. */
+/** Result of the last build for a device. */
 struct tp_icd_build_info {
     char *log; /**< NULL: none */
     cl_program_binary_type binary_type;
@@ -185,15 +186,15 @@ struct tp_icd_spec {
     uint8_t value[8];
 };
 
-/** A program: what other files see, and what belongs to building and binaries. */
+/** A program: the public part, and the state of builds and binaries. */
 struct tp_icd_program {
     struct _cl_program pub;
     struct tp_icd_build_info *info; /**< [device_count] */
-    char **kernels; /**< names by index, the same at all places */
+    char **kernels; /**< names by index, the same in all sessions */
     uint32_t kernel_names;
     bool from_binary;
     bool linked; /**< by clLinkProgram */
-    bool built_in; /**< the kernels are the driver's own */
+    bool built_in; /**< its kernels are built into the driver */
     struct tp_icd_spec *specs; /**< [spec_count], of a program in SPIR-V */
     uint32_t spec_count;
     bool fetched; /**< binaries are those of the last build */
@@ -208,7 +209,7 @@ tp_icd_program_of(struct _cl_program *program)
 }
 
 /**
- * Makes a program for devices of a context, with nothing in it. Holds the context.
+ * Creates an empty program for devices of a context. Holds the context.
  * @return NULL: no memory.
  */
 struct tp_icd_program *tp_icd_program_create(struct _cl_context *ctx, uint32_t count,
@@ -216,10 +217,10 @@ struct tp_icd_program *tp_icd_program_create(struct _cl_context *ctx, uint32_t c
 /** @return index of a device in the program, or -1. */
 int tp_icd_program_device(const struct _cl_program *program,
                           const struct _cl_device_id *dev);
-/** Makes the source or the SPIR-V exist at a place. Under the lock. */
+/** Sends the source or the SPIR-V to a session unless it has it. Under the lock. */
 telpher_status tp_icd_program_ensure(struct _cl_program *program,
                                      uint32_t session_index);
-/** @return the device that a query about a kernel means; NULL: none. */
+/** @return the device to which a kernel query applies; NULL: none. */
 const struct _cl_device_id *tp_icd_kernel_device(const struct _cl_kernel *kernel,
                                                  cl_device_id handle);
 /** True if it has an executable for device @p i. Under the lock. */
@@ -231,23 +232,23 @@ const char *tp_icd_program_kernel(const struct tp_icd_program *p, uint32_t index
 
 /* ---- il.c ----------------------------------------------------------------------------- */
 
-/** Puts PROGRAM_IL and the constants that are set. Under the lock. */
+/** Appends PROGRAM_IL and the constants that are set. Under the lock. */
 telpher_status tp_icd_il_put(struct _cl_program *program, uint32_t session_index);
 
 /* ---- argument.c ------------------------------------------------------------------------- */
 
-/** Fills in what the compiler said of the arguments of a new kernel. */
+/** Fills in the compiler's information about the arguments of a new kernel. */
 void tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts);
 /** Copies the values to a clone. Under the lock. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
 cl_int tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from);
-/** Puts a value that is set, after what it names. Under the lock. */
+/** Appends a value that is set, after the objects it refers to. Under the lock. */
 void tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index);
 
 /* ---- build.c, binary.c ------------------------------------------------------------------ */
 
-/** Forgets binaries that were fetched: a build makes others. Under the lock. */
+/** Discards fetched binaries, because a build replaces them. Under the lock. */
 void tp_icd_binaries_forget(struct tp_icd_program *p);
-/** Fetches the binaries unless they are there. One round trip. Not under the lock. */
+/** Fetches the binaries unless they are cached. One round trip. Not under the lock. */
 cl_int tp_icd_binaries_fetch(struct tp_icd_program *p);
 
 #endif

@@ -8,11 +8,11 @@
 
 /* ---- callbacks ----------------------------------------------------------------------- */
 
-/** Runs fn(arg) on the callback thread, in order. Any thread, lock held or not. */
+/** Queues fn(arg) for the callback thread, in order. Any thread, lock held or not. */
 telpher_status tp_icd_callback(void (*fn)(void *arg), void *arg);
-/** Starts that thread. Once it is there, callbacks can be posted. OK, NO_MEMORY, LIMIT. */
+/** Starts that thread; required before the first post. @return OK, NO_MEMORY, LIMIT. */
 telpher_status tp_icd_callbacks_start(void);
-/** As tp_icd_callback, with memory that the caller has kept for it: cannot fail. */
+/** As tp_icd_callback, but the caller provides the memory, so it cannot fail. */
 void tp_icd_callback_post(struct tp_pool_job *job, void (*fn)(void *arg), void *arg);
 /** telpher_status → the nearest OpenCL error. */
 cl_int tp_icd_cl_error(telpher_status status);

@@ -16,8 +16,8 @@ struct _cl_context {
     uint32_t device_count;
     struct tp_icd_session *sessions[TP_ICD_SESSIONS_MAX];
     uint32_t session_count;
-    /** Internal queue at each place, NULL = not yet: made by internal_queue.c, which also frees
-     *  them (tp_icd_movers_free); they do not hold the context. */
+    /** Internal queue in each session, NULL = not created yet. internal_queue.c creates and
+     *  frees them (tp_icd_movers_free); they do not hold the context. */
     struct _cl_command_queue *mover[TP_ICD_SESSIONS_MAX];
     cl_context_properties *properties; /**< as given, with the final 0; NULL = none */
     uint32_t property_count;
@@ -26,16 +26,16 @@ struct _cl_context {
     struct tp_list destructors;
     struct tp_list queues; /**< the program's */
     uint32_t queue_count;
-    uint32_t user_events; /**< of the program, not set yet */
+    uint32_t user_events; /**< user events not set yet */
     uint64_t early_count; /**< early writes of its queues so far: blocking_write.c */
 };
-/** @return number of a place in the context, for masks and arrays. */
+/** @return index of a session in the context, for masks and arrays. */
 uint32_t tp_icd_context_session(const struct _cl_context *ctx,
                                 const struct tp_icd_session *session);
-/** @return the context's place index of a device, or -1 if it is not in the context. */
+/** @return the session index of a device, or -1 if it is not in the context. */
 int tp_icd_context_device_session(const struct _cl_context *ctx,
                                   const struct _cl_device_id *dev);
-/** Tells the context's notify callback, on the callback thread. Under the lock. */
+/** Queues a call of the context's notify callback. Under the lock. */
 void tp_icd_context_notify(struct _cl_context *ctx, const char *text);
 
 /* ---- queue.c -------------------------------------------------------------------- */
@@ -49,21 +49,22 @@ struct _cl_command_queue {
     cl_command_queue_properties properties;
     cl_queue_properties *property_list; /**< as given, with the final 0; NULL = none */
     uint32_t property_count;
-    struct tp_list open; /**< events of commands not known complete, oldest first */
+    struct tp_list
+        open; /**< events of commands not known to be complete, oldest first */
     uint64_t next_seq; /**< of the next event, from 1 */
     uint64_t done_seq; /**< highest seq that DONE was received for */
-    bool busy; /**< something was put since the last finish began */
+    bool busy; /**< a frame was appended since the last finish began */
     unsigned finishing; /**< threads inside a finish that waits */
-    cl_int async_error; /**< of commands without event; given by the next finish */
+    cl_int async_error; /**< of commands without event; the next finish returns it */
     struct tp_list context_link; /**< in ctx->queues */
-    /* Blocking writes that returned before their end, see blocking_write.c. */
+    /* Blocking writes that returned before they completed, see blocking_write.c. */
     struct _cl_event
-        *early; /**< of the last one, or of a marker behind it, until it ends */
+        *early; /**< of the last one, or of a marker after it, until it ends */
     uint64_t early_no; /**< its number in the context */
     uint64_t
-        early_seen; /**< commands here come behind early writes up to this number */
+        early_seen; /**< commands here are ordered after early writes up to this number */
     uint64_t
-        bare_seq; /**< DONE of this seq is behind the last one without event; or 0 */
+        bare_seq; /**< DONE of this seq comes after the last one without event; or 0 */
 };
 bool tp_icd_queue_in_order(const struct _cl_command_queue *q);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Insides of a place, shared by place*.c, bulk.c and event*.c alone. */
+/* Internals of a server session, for session*.c, bulk.c and event*.c only. */
 #ifndef TELPHER_ICD_SESSION_SESSION_INT_H
 #define TELPHER_ICD_SESSION_SESSION_INT_H
 
@@ -10,105 +10,106 @@
 #include "icd/session/session.h"
 #include "icd/session/shared_memory.h"
 
-/** Bulk side of a place: one connection, a thread that receives, one that sends. */
+/** Bulk stream of a session: one connection, one receiving and one sending thread. */
 struct tp_icd_bulk {
     struct tp_stream *stream; /**< NULL: not opened yet; set once */
-    pthread_cond_t more; /**< with tp_icd.lock: a source came, grew or got credit */
+    pthread_cond_t
+        more; /**< with tp_icd.lock: a source was added, grew or got credit */
     struct tp_map sinks; /**< transfer id → tp_icd_sink */
     struct tp_map sources; /**< transfer id → tp_icd_source */
     struct tp_list turn; /**< sources, in the order of their turns */
     bool has_sender, open; /**< the sender runs; both threads do */
-    struct tp_icd_source *sending; /**< the one whose bytes are on their way out */
-    struct tp_icd_sink *filling; /**< the one whose bytes are coming in */
+    struct tp_icd_source *sending; /**< the one whose bytes are being sent */
+    struct tp_icd_sink *filling; /**< the one whose bytes are being received */
 };
 
 struct tp_icd_session {
     struct tp_icd_server *server;
     struct tp_icd_session
-        *older; /**< lost one that this took the place of: objects made
-                                     there may still name it, so it stays */
+        *older; /**< lost session that this one replaces; kept, because objects
+                                     may still refer to it */
     uint32_t platform; /**< index in the server's facts */
     struct tp_stream *stream;
     uint8_t session_id[TP_WIRE_SESSION_BYTES];
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
 
-    _Atomic size_t flush_at; /**< [bytes] gathered that an enqueue call sends */
+    _Atomic size_t flush_at; /**< [bytes] queued from which an enqueue call flushes */
 
     /* Under tp_icd.lock. */
     _Atomic bool lost; /**< written under the lock, never reset */
     bool reading; /**< some thread is inside the receive loop */
-    unsigned inside; /**< threads that use its streams in another way */
+    unsigned inside; /**< threads that use its streams other than by reading */
     bool closed; /**< lost, and its descriptors are closed */
-    pthread_t reader; /**< which, while reading */
-    bool background_runs; /**< it is the background thread that reads */
+    pthread_t reader; /**< the reading thread, while reading */
+    bool background_runs; /**< the background thread is the one that reads */
     unsigned expected; /**< tp_icd_expect minus tp_icd_unexpect */
-    unsigned told; /**< events whose DONE will come unasked */
+    unsigned told; /**< events whose DONE arrives without SUBSCRIBE */
     unsigned waiting; /**< callers inside tp_icd_wait that do not read */
     unsigned claims; /**< callers that ask the background thread to step back */
-    pthread_cond_t turn; /**< something came, or nobody reads any more */
+    pthread_cond_t turn; /**< a frame arrived, or no thread reads any more */
     pthread_cond_t wanted; /**< the background thread should read */
-    int kick; /**< eventfd that calls the background thread back */
-    _Atomic unsigned kicks; /**< how often, for a reader that spins; written under the
-                                 lock */
+    int kick; /**< eventfd that wakes the background thread */
+    _Atomic unsigned kicks; /**< number of kicks, for a reader that spins; written under
+                                 the lock */
     bool has_background;
-    unsigned users; /**< contexts that have it */
-    bool was_used; /**< some context has or had it */
+    unsigned users; /**< contexts that use it */
+    bool was_used; /**< some context uses or used it */
     struct tp_map events; /**< id → event awaiting DONE (or poison) */
     struct tp_map requests; /**< id → tp_icd_request */
     struct tp_map queues; /**< id → queue, for late errors of commands */
-    bool dirty; /**< put from a thread that flushes later */
+    bool dirty; /**< has frames of a thread that flushes later */
     uint64_t release[64]; /**< ids to release with the next frames */
     unsigned release_count;
-    uint64_t ahead; /**< [bytes] sent in writes that have returned and not ended */
-    uint64_t windows; /**< [bytes] that writes not ended may send without CREDIT */
+    uint64_t ahead; /**< [bytes] sent by writes that have returned but not completed */
+    uint64_t windows; /**< [bytes] that incomplete writes may send without CREDIT */
     struct tp_icd_bulk bulk;
     struct tp_icd_share share;
 };
 
-/** Handler of the stream's frames; @p arg is the place. OK, PROTO, or how it ended. */
+/** Handles one frame; @p arg is the session. @return OK, PROTO, or how the stream ended. */
 telpher_status tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
                                        const uint8_t *end);
-/** Somebody waits: the next enqueue call sends early again. */
+/** Resets flush_at, because a caller waits: the next enqueue call sends early again. */
 void tp_icd_flush_soon(struct tp_icd_session *session);
-/** Closes the descriptors of a lost place once no thread uses them. Lock held. */
+/** Closes the descriptors of a lost session if no thread uses them. Lock held. */
 void tp_icd_session_close_if_left(struct tp_icd_session *session);
-/** Makes the thread that reads look around. Lock held. */
+/** Wakes the reading thread, so that it checks the session's state. Lock held. */
 void tp_icd_session_kick(struct tp_icd_session *session);
-/** The place was lost: ends all sinks and sources; see tp_icd_bulk_end. Lock held. */
+/** Ends all sinks and sources of a lost session; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_lose(struct tp_icd_session *session);
-/** CREDIT came. Lock held. */
+/** Handles CREDIT. Lock held. */
 void tp_icd_bulk_credit(struct tp_icd_session *session,
                         const struct tp_wire_credit *msg);
-/** Starts a thread of a place, which nobody joins. @return OK, LIMIT. */
+/** Starts a detached thread of a session. @return OK, LIMIT. */
 telpher_status tp_icd_thread_start(const char *name, void *(*run)(void *arg),
                                    void *arg);
-/** The session broke: everything that awaits it ends with an error, once. No lock held. */
+/** Marks the session lost: everything that waits for it fails, once. No lock held. */
 void tp_icd_session_lose(struct tp_icd_session *session, telpher_status why,
                          const char *text);
-/** Wakes whoever waits, since something ended outside the reading thread. Lock held. */
+/** Wakes all waiting threads after an end outside the reading thread. Lock held. */
 void tp_icd_session_wake(struct tp_icd_session *session);
-/** The place has frames that some other thread's unlock should send. Lock held. */
+/** Records that the session has frames for another thread's unlock to send. Lock held. */
 void tp_icd_session_set_dirty(struct tp_icd_session *session);
 /** Calls done() of the sinks and sources that ended under the lock. No lock held. */
 void tp_icd_bulk_end(void);
-/** True if some did. Lock held. */
+/** True if some ended and wait for that call. Lock held. */
 bool tp_icd_bulk_has_ended(void);
-/** Calls those, then flushes all places set dirty. No lock held. */
+/** Calls tp_icd_bulk_end, then flushes all dirty sessions. No lock held. */
 void tp_icd_flush_dirty(void);
-/** True if there is something for that to do. Lock held. */
+/** True if tp_icd_flush_dirty has work to do. Lock held. */
 bool tp_icd_is_dirty(void);
-/** Receives what is there already, if nobody else does. No lock held. */
+/** Receives what has arrived, unless another thread reads. No lock held. */
 void tp_icd_poll(struct tp_icd_session *session);
-/** Adds or removes a queue for late errors. Lock held. */
+/** Registers or removes a queue that receives late errors of commands. Lock held. */
 void tp_icd_session_add_queue(struct tp_icd_session *session,
                               struct _cl_command_queue *q);
 void tp_icd_session_remove_queue(struct tp_icd_session *session,
                                  struct _cl_command_queue *q);
-/** Events by id. Lock held. */
+/** Registers or removes an event by its id. Lock held. */
 telpher_status tp_icd_session_add_event(struct tp_icd_session *session,
                                         struct _cl_event *ev);
 void tp_icd_session_remove_event(struct tp_icd_session *session, struct _cl_event *ev);
-/** An event's DONE will come (+1) or came (-1). Lock held. */
+/** Counts an event whose DONE will arrive (+1) or has arrived (-1). Lock held. */
 void tp_icd_session_count_told(struct tp_icd_session *session, int by);
 /** Ends the sink or source of a failed command; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content in memory that a place on this machine shares with us (docs/protocol.md 5.6).
+ * Content in memory shared with a server on this machine (docs/protocol.md 5.6).
  *
- * A *region* is such memory. One, the arena, is cut in slots, through which content of the
- * program's own memory goes; others are what the program got from a map, where content
- * lies already. A *piece* is a stretch of a region that stands for part of a transfer.
+ * A *region* is one block of such memory. One region, the arena, is divided into slots:
+ * content of the program's own memory is copied through them. The other regions are memory
+ * returned by maps, where content needs no copy. A *piece* is a range of a region that
+ * holds part of a transfer.
  */
 #ifndef TELPHER_ICD_SESSION_SHARED_MEMORY_H
 #define TELPHER_ICD_SESSION_SHARED_MEMORY_H
@@ -18,7 +19,8 @@ enum {
     TP_ICD_PIECE_MAX =
         1 << 20, /**< [bytes] of a piece in slots; fewer for less content */
     TP_ICD_PIECES_MAX = 4 << 20, /**< [bytes] of slots that one transfer has at once */
-    TP_ICD_REGION_MIN = 64 << 10, /**< [bytes] of a map worth a region of its own */
+    TP_ICD_REGION_MIN =
+        64 << 10, /**< [bytes] of the smallest map with its own region */
 };
 
 struct tp_icd_region;
@@ -27,86 +29,87 @@ struct tp_icd_piece {
     uint64_t offset, len; /**< [bytes] of the content */
     struct tp_icd_region *region;
     uint64_t at; /**< [bytes] in the region */
-    bool in_slots; /**< they must be given back */
+    bool in_slots; /**< the slots must be freed after use */
 };
 
 /**
- * The pieces of one transfer, oldest first. It has at least one slot until all of its content
- * has, or had, a piece: so it never waits for a slot (docs/decisions/0008).
+ * The pieces of one transfer, oldest first. The transfer keeps at least one slot until all
+ * of its content has, or had, a piece. So it never waits for a slot (docs/decisions/0008).
  */
 struct tp_icd_pieces {
     uint64_t size; /**< [bytes] of the content */
     uint64_t announced; /**< [bytes] of it that have, or had, a piece */
-    uint64_t held; /**< [bytes] of slots that it has now */
+    uint64_t held; /**< [bytes] of slots in use by it now */
     unsigned first, count;
     struct tp_icd_piece ring[TP_ICD_SLOTS];
 };
 
-/** Shared memory of a place; member of it. Under tp_icd.lock. */
+/** Shared memory of a session; member of it. Under tp_icd.lock. */
 struct tp_icd_share {
-    bool can; /**< server and connection can */
+    bool can; /**< server and connection support it */
     struct tp_list regions;
     unsigned region_count;
     struct tp_icd_region *arena; /**< NULL: none */
     uint64_t used; /**< slots of the arena */
     bool unsent; /**< some region's SHARE must be sent */
     struct tp_list
-        turn; /**< sources with pieces to come, in the order of their turns */
+        turn; /**< sources with pieces left to send, in the order of their turns */
     struct tp_icd_sink *landing; /**< the one whose content is being copied */
 };
 
 /* ---- shared_memory.c: regions and slots ---- */
 
-/** Sets the member up; @p can: the server understands. Makes the arena. Under the lock. */
+/** Initializes the member and the arena; @p can: the server supports it. Under the lock. */
 void tp_icd_share_init(struct tp_icd_session *session, bool can);
-/** Sends what SHARE is due. Not under the lock. */
+/** Sends SHARE for every unsent region. Not under the lock. */
 void tp_icd_share_send(struct tp_icd_session *session);
-/** A SHARE_REPLY came. Under the lock. */
+/** Handles SHARE_REPLY. Under the lock. */
 void tp_icd_share_on_reply(struct tp_icd_session *session,
                            const struct tp_wire_share_reply *msg);
-/** Memory for the program that the place will know; NULL: take other. Under the lock. */
+/** Allocates memory for the program in a new region. Under the lock.
+ *  @return NULL: use private memory instead */
 uint8_t *tp_icd_share_alloc(struct tp_icd_session *session, size_t size);
-/** Frees memory of that kind; false if it is none. Under the lock. */
+/** Frees memory from tp_icd_share_alloc; false if it is not such. Under the lock. */
 bool tp_icd_share_free(struct tp_icd_session *session, uint8_t *memory);
-/** Gives the piece that host memory is in, if it is shared already. Under the lock. */
+/** Finds the piece for host memory that lies in a region. Under the lock. */
 bool tp_icd_share_find(struct tp_icd_session *session, const void *ptr, uint64_t size,
                        struct tp_icd_piece *ret_piece);
 /** True if some slot is free. Under the lock. */
 bool tp_icd_share_has_slots(const struct tp_icd_session *session);
-/** Takes slots for [offset, offset + n) of a content of @p size bytes, n as large as
- *  there is room, at least 1 and at most @p want. False: none are free. Under the lock. */
+/** Allocates slots for [offset, offset + n) of a content of @p size bytes. n is as large
+ *  as free slots allow, from 1 to @p want. False: no slot is free. Under the lock. */
 bool tp_icd_slots_take(struct tp_icd_session *session, uint64_t offset, uint64_t want,
                        uint64_t size, struct tp_icd_piece *ret_piece);
-/** Gives them back; nothing for other pieces. Under the lock. */
+/** Frees the slots of a piece; does nothing for a piece without slots. Under the lock. */
 void tp_icd_slots_give(struct tp_icd_session *session,
                        const struct tp_icd_piece *piece);
-/** Where a piece lies. */
+/** @return the address of a piece. */
 uint8_t *tp_icd_piece_memory(const struct tp_icd_piece *piece);
-/** Puts its PIECE. Under the lock. */
+/** Appends PIECE for a piece. Under the lock. */
 void tp_icd_piece_put(struct tp_icd_session *session, uint64_t transfer,
                       const struct tp_icd_piece *piece);
 
 /* ---- slots.c: transfers ---- */
 
-/** Gives pieces for the beginning of a transfer, with slots. NULL: none are free, so all of
- *  it has to go another way; or no memory. Under the lock. */
+/** Creates pieces with slots for the beginning of a transfer. Under the lock.
+ *  @return NULL: no slot is free, so the transfer needs another path; or no memory */
 struct tp_icd_pieces *tp_icd_pieces_create(struct tp_icd_session *session,
                                            uint64_t size);
-/** Gives all slots back and frees. NULL is fine. Under the lock. */
+/** Frees all slots and the pieces. NULL is fine. Under the lock. */
 void tp_icd_pieces_destroy(struct tp_icd_session *session,
                            struct tp_icd_pieces *pieces);
-/** Puts the PIECEs of a READ. Under the lock. */
+/** Appends PIECE for each piece of a READ. Under the lock. */
 void tp_icd_pieces_put(struct tp_icd_session *session, const struct tp_icd_sink *sink);
-/** Copies content that came to where it belongs: the oldest piece of a READ, which must be
- *  [offset, offset + len), or with len 0 all of them. The
- *  thread that reads the command stream; not under the lock. */
+/** Copies received content to its destination: the oldest piece of a READ, which must be
+ *  [offset, offset + len), or all pieces if len is 0. Called by the thread that reads the
+ *  command stream; not under the lock. */
 void tp_icd_pieces_land(struct tp_icd_session *session, uint64_t transfer,
                         uint64_t offset, uint64_t len);
-/** The server has taken a piece of a WRITE. Under the lock. */
+/** Frees a piece of a WRITE that the server has read. Under the lock. */
 void tp_icd_pieces_taken(struct tp_icd_session *session, uint64_t transfer,
                          uint64_t offset);
-/** Copies content of sources into their slots and sends the pieces, as long as there are
- *  such that no other thread is at. Any thread, not under the lock. */
+/** Copies content of sources into their slots and sends the pieces, until no source is
+ *  left that another thread is not handling. Any thread, not under the lock. */
 void tp_icd_pieces_push(struct tp_icd_session *session);
 
 #endif
