@@ -105,7 +105,7 @@ make_proxy(struct tp_icd_session *session, struct _cl_context *ctx,
     } else if (ev->session != NULL) {
         tp_icd_event_subscribe(ev);
         tp_icd_session_set_dirty(ev->session);
-    } /* a user event: who may set it holds it; when nobody may, nothing waits for it */
+    } /* a user event: its setter holds it; without a setter, no command waits for it */
 }
 
 void

@@ -71,7 +71,7 @@ root_of(const struct _cl_device_id *dev)
     return dev;
 }
 
-/** The formats that the server told for a type of image. @return false: none. */
+/** Finds the formats that the server reported for an image type. @return false: none. */
 static bool
 formats_fact(const struct _cl_device_id *dev, cl_mem_object_type type,
              struct tp_wire_fact *ret_fact)
@@ -189,7 +189,7 @@ tp_icd_context_has_images(const struct _cl_context *ctx)
 
 /* ---- the union of a context ------------------------------------------------------------------ */
 
-/** Formats gathered so far. */
+/** Formats collected so far. */
 struct formats {
     cl_image_format *list;
     size_t count;

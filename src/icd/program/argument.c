@@ -20,7 +20,7 @@
 #include "base/compiler.h"
 
 enum {
-    UNKNOWN = 0xff, /**< the compiler did not say */
+    UNKNOWN = 0xff, /**< not reported by the compiler */
     VALUE_BYTES_MAX =
         65536, /**< [bytes] of an argument by value; drivers take 1 to 4 K */
 };
@@ -62,7 +62,7 @@ type_bytes(const char *name)
     return 0;
 }
 
-/** What the compiler said of one argument. */
+/** The compiler's information about one argument. */
 struct declared {
     const struct tp_icd_facts *facts;
     uint32_t kernel, arg;
@@ -187,14 +187,14 @@ tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts)
 
 /* ---- values ------------------------------------------------------------------------------ */
 
-/** What an argument is set to: one of the three, or none. */
+/** The value of an argument: one of the three, or none. */
 struct value {
     struct _cl_mem *mem;
     struct _cl_sampler *sampler;
     uint8_t *bytes;
 };
 
-/** Makes it take a memory object, or none. Under the lock. */
+/** Sets the argument to a memory object, or to none. Under the lock. */
 static void
 take_mem(struct tp_icd_arg *arg, struct _cl_mem *mem)
 {
@@ -339,7 +339,7 @@ set_value(struct tp_icd_arg *arg, size_t size, const void *value)
     return CL_SUCCESS;
 }
 
-/** The compiler did not say: what it is shows in what is given, as far as it can. */
+/** Guesses the kind of an undeclared argument from the given value, as far as possible. */
 static cl_int
 set_unknown(const struct _cl_context *ctx, struct tp_icd_arg *arg, size_t size,
             const void *value)

@@ -26,7 +26,7 @@ struct load {
     struct tp_icd_build_info *info; /**< the program's */
 };
 
-/** What the caller gave. */
+/** Arguments of the caller. */
 struct binaries {
     uint32_t count;
     const size_t *lengths;

@@ -77,7 +77,7 @@ step(struct tp_icd_build *b)
     }
 }
 
-/** The part has its result: b may be gone afterwards. */
+/** Records the result of a part; b may be freed after this. */
 static void
 part_end(struct tp_icd_build_part *part)
 {
@@ -336,7 +336,7 @@ tp_icd_build_run(struct tp_icd_build *b)
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-/** A part of a device runs what was built for the whole. */
+/** A sub-device runs the executable built for its parent device. */
 static void
 select_parts(struct tp_icd_build *b)
 {

@@ -167,7 +167,7 @@ take_log(struct tp_icd_build_info *info, const struct tp_icd_facts *facts,
     }
 }
 
-/** What a build makes if the driver does not say. */
+/** Binary type of a build for which the driver reports none. */
 static cl_program_binary_type
 type_made(const struct tp_icd_build *b)
 {
@@ -179,7 +179,7 @@ type_made(const struct tp_icd_build *b)
                : CL_PROGRAM_BINARY_TYPE_EXECUTABLE;
 }
 
-/** True if the server's driver made kernels. */
+/** True if the server's driver created kernels. */
 static bool
 has_kernels(const struct tp_icd_facts *facts)
 {
@@ -198,7 +198,7 @@ merge_built_in(struct tp_icd_build *b, uint32_t device,
         able ? CL_PROGRAM_BINARY_TYPE_EXECUTABLE : CL_PROGRAM_BINARY_TYPE_NONE;
 }
 
-/** Puts the result for one device into the program. */
+/** Merges the result for one device into the program. */
 static void
 merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts *facts,
              cl_int result)

@@ -68,7 +68,7 @@ check_call(const struct _cl_context *ctx, cl_uint count, const cl_device_id *dev
     return CL_SUCCESS;
 }
 
-/** Has the servers of those devices make it that have the kernels. */
+/** Creates the program on the servers whose devices have the kernels. */
 static cl_int
 make(struct tp_icd_program *p, const char *names)
 {

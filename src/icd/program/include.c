@@ -19,7 +19,7 @@
 #include "icd/icd_int.h"
 #include "wire/files.h"
 
-/** A text to be looked through: the source, a header program, a file. */
+/** A text to scan: the source, a header program, a file. */
 struct text {
     char *name; /**< as compilers are to show it */
     char *own; /**< content to be freed, or NULL */
@@ -135,7 +135,7 @@ has_room(struct search *s, const struct stat *st, const char *path)
     return true;
 }
 
-/** Adds the file behind a descriptor. @return its number, 0 = it does not travel */
+/** Adds the file of a descriptor. @return its number, 0 = it is not sent */
 static uint32_t
 add_file(struct search *s, int fd, const char *path)
 {
@@ -278,7 +278,7 @@ find_define(const struct text *t, const char *name, size_t len, struct tp_includ
     return false;
 }
 
-/** Puts the value of a macro in its place. @return false: it is not known */
+/** Replaces a macro by its value. @return false: the value is unknown */
 static bool
 expand(const struct search *s, uint32_t from, struct tp_include *inc)
 {
@@ -311,7 +311,7 @@ find_header(const struct search *s, const struct tp_include *inc)
     return 0;
 }
 
-/** @return the text that a directive of text @p from means, 0 = none of ours */
+/** @return the text to which a directive of text @p from refers, 0 = none */
 static uint32_t
 resolve(struct search *s, uint32_t from, struct tp_include *inc)
 {
@@ -336,7 +336,7 @@ resolve(struct search *s, uint32_t from, struct tp_include *inc)
     return number != 0 ? number : try_file(s, "", 0, inc->name, inc->name_len);
 }
 
-/** Notes what each directive of a text means. New texts are added behind. */
+/** Records the target of each directive of a text. Appends new texts. */
 static void
 look_through(struct search *s, uint32_t from)
 {
@@ -356,7 +356,7 @@ look_through(struct search *s, uint32_t from)
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/** @return behind the word that begins at @p at; quotes keep blanks together */
+/** @return the end of the word that begins at @p at; blanks in quotes belong to it */
 static const char *
 word_end(const char *at)
 {
@@ -395,7 +395,7 @@ add_folder(struct search *s, const char *at, size_t len)
     s->folders[s->folder_count++] = folder;
 }
 
-/** Takes the -I options out. @return the others, or NULL when memory is out */
+/** Collects and removes the -I options. @return the others; NULL: no memory */
 static char *
 take_folders(struct search *s)
 {

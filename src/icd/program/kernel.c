@@ -96,7 +96,7 @@ kernel_number(const struct tp_icd_facts *facts, uint32_t index, uint32_t param)
 
 enum {
     ARGS_MAX = 4096
-}; /**< more than any driver takes; bounds what a server can say */
+}; /**< more than any driver supports; limits the memory that a bad reply can use */
 
 /** Makes a kernel without values. Under the lock. @return NULL: no memory. */
 static struct _cl_kernel *
@@ -186,7 +186,7 @@ tp_clCreateKernel(cl_program program, const char *name, cl_int *errcode_ret)
     return kernel;
 }
 
-/** Makes all kernels, or says how many there are. Under the lock. */
+/** Creates all kernels, or gives only their number. Under the lock. */
 static cl_int
 create_all(struct _cl_program *program, cl_uint room, cl_kernel *kernels,
            cl_uint *num_kernels)
@@ -327,7 +327,7 @@ tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/** Where an answer goes. */
+/** Destination of an answer. */
 struct query {
     const struct _cl_kernel *kernel;
     size_t value_size;

@@ -307,7 +307,7 @@ tp_icd_program_kernel(const struct tp_icd_program *p, uint32_t index)
 
 /* ---- queries ------------------------------------------------------------------------------- */
 
-/** Where an answer goes. */
+/** Destination of an answer. */
 struct query {
     struct tp_icd_program *p;
     size_t value_size;

@@ -15,7 +15,7 @@
 #include <CL/cl_ext.h>
 #include <string.h>
 
-/** One SUB_GROUP_INFO under way. */
+/** One SUB_GROUP_INFO request in progress. */
 struct ask {
     struct tp_icd_request req;
     struct tp_icd_session *session;
@@ -53,7 +53,7 @@ on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
     tp_icd_settle(ask->session, req);
 }
 
-/** Asks the driver; @p msg lacks its request. */
+/** Sends the request to the driver; sets the request id of @p msg. */
 static cl_int
 ask_server(struct ask *ask, struct _cl_kernel *kernel, uint32_t session_index,
            struct tp_wire_sub_group_info *msg)
@@ -72,7 +72,7 @@ ask_server(struct ask *ask, struct _cl_kernel *kernel, uint32_t session_index,
     return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
 }
 
-/** Where an answer goes, and what it depends on. */
+/** Destination of an answer, and the values on which it depends. */
 struct query {
     size_t input_size;
     const void *input;
@@ -101,7 +101,7 @@ count_values(const struct query *q, cl_kernel_sub_group_info param, uint32_t *re
            (q->value == NULL || q->value_size % sizeof(size_t) == 0);
 }
 
-/** Answers what depends on sizes. */
+/** Answers queries that depend on sizes. */
 static cl_int
 put_asked(const struct query *q, struct _cl_kernel *kernel,
           const struct _cl_device_id *dev, cl_kernel_sub_group_info param)
@@ -134,7 +134,7 @@ put_asked(const struct query *q, struct _cl_kernel *kernel,
                              : err;
 }
 
-/** Answers with what the build told. */
+/** Answers from facts of the build. */
 static cl_int
 put_fact(const struct query *q, const struct _cl_kernel *kernel,
          const struct _cl_device_id *dev, cl_kernel_sub_group_info param)
