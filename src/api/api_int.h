@@ -5,8 +5,8 @@
  *   server.c  connect, ping, close, server lists     devices.c  facts to devices
  *   config.c  settings of all of Telpher
  */
-#ifndef TELPHER_API_INT_H
-#define TELPHER_API_INT_H
+#ifndef TELPHER_API_API_INT_H
+#define TELPHER_API_API_INT_H
 
 #include <telpher/context.h>
 #include <telpher/server.h>

@@ -7,8 +7,8 @@
  * so callers return TELPHER_ERR_NO_MEMORY without logging. Size 0 returns a unique
  * pointer.
  */
-#ifndef TP_BASE_ALLOC_H
-#define TP_BASE_ALLOC_H
+#ifndef TELPHER_BASE_ALLOC_H
+#define TELPHER_BASE_ALLOC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small macros for all modules, and the assertion for broken invariants. */
-#ifndef TP_BASE_COMPILER_H
-#define TP_BASE_COMPILER_H
+#ifndef TELPHER_BASE_COMPILER_H
+#define TELPHER_BASE_COMPILER_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An error with its text, which control-path calls fill in beside their status. */
-#ifndef TP_BASE_ERROR_H
-#define TP_BASE_ERROR_H
+#ifndef TELPHER_BASE_ERROR_H
+#define TELPHER_BASE_ERROR_H
 
 #include <stdarg.h>
 #include <telpher/status.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callers' parameter structs: the first member, struct_size, tells their version. */
-#ifndef TP_BASE_PARAMS_H
-#define TP_BASE_PARAMS_H
+#ifndef TELPHER_BASE_PARAMS_H
+#define TELPHER_BASE_PARAMS_H
 
 #include <stdbool.h>
 #include <stdint.h>

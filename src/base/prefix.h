@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The prefix of the installation that this code belongs to, found at run time, so that an
  * installation can be moved. */
-#ifndef TP_BASE_PREFIX_H
-#define TP_BASE_PREFIX_H
+#ifndef TELPHER_BASE_PREFIX_H
+#define TELPHER_BASE_PREFIX_H
 
 #include <stddef.h>
 #include <telpher/status.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Included by every test of this module: cmocka with the headers it needs before it. */
-#ifndef TP_BASE_TEST_INT_H
-#define TP_BASE_TEST_INT_H
+#ifndef TELPHER_BASE_TEST_INT_H
+#define TELPHER_BASE_TEST_INT_H
 
 /* clang-format off */
 #include <setjmp.h>

@@ -4,8 +4,8 @@
  * another case fails: CTest shows it with the reason, and tests/allowed-skips.txt must have it.
  * Behind <cmocka.h>.
  */
-#ifndef TP_BASE_TEST_SKIPS_H
-#define TP_BASE_TEST_SKIPS_H
+#ifndef TELPHER_BASE_TEST_SKIPS_H
+#define TELPHER_BASE_TEST_SKIPS_H
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of rows over the processes of two sides, and the overlap of each block with
  * each. */
-#ifndef TP_OFFLOAD_BLOCKS_H
-#define TP_OFFLOAD_BLOCKS_H
+#ifndef TELPHER_OFFLOAD_BLOCKS_H
+#define TELPHER_OFFLOAD_BLOCKS_H
 
 #include <stdint.h>
 #include <telpher/kernel.h>

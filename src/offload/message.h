@@ -7,8 +7,8 @@
  * A launch is a sequence of records, one per kernel, in one message. If that is too
  * long it is sent in several messages, each with whole records or with part of one.
  */
-#ifndef TP_OFFLOAD_MESSAGE_H
-#define TP_OFFLOAD_MESSAGE_H
+#ifndef TELPHER_OFFLOAD_MESSAGE_H
+#define TELPHER_OFFLOAD_MESSAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

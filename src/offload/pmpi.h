@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Used by the generated wrappers of MPI functions. pmpi.py */
-#ifndef TP_OFFLOAD_PMPI_H
-#define TP_OFFLOAD_PMPI_H
+#ifndef TELPHER_OFFLOAD_PMPI_H
+#define TELPHER_OFFLOAD_PMPI_H
 
 #pragma GCC visibility push(default)
 #include <mpi.h>

@@ -4,8 +4,8 @@
  * arguments encoded and decoded. telpher/kernel.h lists the letters. Between parents
  * and workers there is one more: T<size>.<align>, a struct of unknown members.
  */
-#ifndef TP_OFFLOAD_SIGNATURE_H
-#define TP_OFFLOAD_SIGNATURE_H
+#ifndef TELPHER_OFFLOAD_SIGNATURE_H
+#define TELPHER_OFFLOAD_SIGNATURE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *
  * Address and thread sanitizer and valgrind are notified of every switch.
  */
-#ifndef TP_RMA_FIBER_H
-#define TP_RMA_FIBER_H
+#ifndef TELPHER_RMA_FIBER_H
+#define TELPHER_RMA_FIBER_H
 
 #include <stdbool.h>
 #include <stddef.h>

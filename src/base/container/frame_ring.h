@@ -9,8 +9,8 @@
  *
  * Threads: one at a time on each side.
  */
-#ifndef TP_BASE_FRAME_RING_H
-#define TP_BASE_FRAME_RING_H
+#ifndef TELPHER_BASE_CONTAINER_FRAME_RING_H
+#define TELPHER_BASE_CONTAINER_FRAME_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -16,8 +16,8 @@
  *
  * Threads: all of it runs in the context's one thread.
  */
-#ifndef TELPHER_CORE_COMM_H
-#define TELPHER_CORE_COMM_H
+#ifndef TELPHER_CORE_COMM_COMM_H
+#define TELPHER_CORE_COMM_COMM_H
 
 #include <telpher/context.h>
 

@@ -3,8 +3,8 @@
  * Transport loop: two connected ends in one process, for tests. Sends and receives can
  * be made as partial as on a real network.
  */
-#ifndef TELPHER_TRANSPORT_LOOP_H
-#define TELPHER_TRANSPORT_LOOP_H
+#ifndef TELPHER_TRANSPORT_LOOP_LOOP_H
+#define TELPHER_TRANSPORT_LOOP_LOOP_H
 
 #include "core/transport.h"
 

@@ -5,8 +5,8 @@
  *   tcp.c      the connection: send, receive, wait      address.c  text to address
  *   connect.c  names, deadlines, several addresses      listen.c   listening descriptors
  */
-#ifndef TELPHER_TRANSPORT_TCP_H
-#define TELPHER_TRANSPORT_TCP_H
+#ifndef TELPHER_TRANSPORT_TCP_TCP_H
+#define TELPHER_TRANSPORT_TCP_TCP_H
 
 #include "core/transport.h"
 

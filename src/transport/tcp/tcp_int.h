@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of transport tcp. */
-#ifndef TELPHER_TRANSPORT_TCP_INT_H
-#define TELPHER_TRANSPORT_TCP_INT_H
+#ifndef TELPHER_TRANSPORT_TCP_TCP_INT_H
+#define TELPHER_TRANSPORT_TCP_TCP_INT_H
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -11,8 +11,8 @@
  *   psk.c        files of shared keys             explain.c  errors and what to do
  *   none.c       replaces all but psk.c in builds without OpenSSL's headers
  */
-#ifndef TELPHER_TRANSPORT_TLS_H
-#define TELPHER_TRANSPORT_TLS_H
+#ifndef TELPHER_TRANSPORT_TLS_TLS_H
+#define TELPHER_TRANSPORT_TLS_TLS_H
 
 #include "core/transport.h"
 

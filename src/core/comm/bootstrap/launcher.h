@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Detects the launcher that started this process, from its environment. */
-#ifndef TELPHER_CORE_COMM_LAUNCHER_H
-#define TELPHER_CORE_COMM_LAUNCHER_H
+#ifndef TELPHER_CORE_COMM_BOOTSTRAP_LAUNCHER_H
+#define TELPHER_CORE_COMM_BOOTSTRAP_LAUNCHER_H
 
 #include "core/comm/comm_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bootstrap of ranks started by a PMI-1 launcher, such as MPICH's mpiexec. */
-#ifndef TELPHER_CORE_COMM_PMI_H
-#define TELPHER_CORE_COMM_PMI_H
+#ifndef TELPHER_CORE_COMM_BOOTSTRAP_PMI_H
+#define TELPHER_CORE_COMM_BOOTSTRAP_PMI_H
 
 #include "core/comm/comm_int.h"
 

@@ -14,8 +14,8 @@
  *
  * Threads and callbacks: as core/net.h.
  */
-#ifndef TELPHER_CORE_COMM_RNDV_H
-#define TELPHER_CORE_COMM_RNDV_H
+#ifndef TELPHER_CORE_COMM_RNDV_RNDV_H
+#define TELPHER_CORE_COMM_RNDV_RNDV_H
 
 #include "core/net.h"
 

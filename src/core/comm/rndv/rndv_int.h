@@ -7,8 +7,8 @@
  *   rndv_receive.c  receives RTS and data, sends the answers
  *   rndv_choice.c   chooses the path of the data
  */
-#ifndef TELPHER_CORE_COMM_RNDV_INT_H
-#define TELPHER_CORE_COMM_RNDV_INT_H
+#ifndef TELPHER_CORE_COMM_RNDV_RNDV_INT_H
+#define TELPHER_CORE_COMM_RNDV_RNDV_INT_H
 
 #include "base/container/list.h"
 #include "core/comm/rndv/rndv.h"
