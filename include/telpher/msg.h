@@ -62,7 +62,9 @@ TELPHER_CALL telpher_status telpher_msg_handler(telpher_context *ctx, uint32_t h
  * message's buffers have arrived and all earlier operations of the same rank are delivered: its
  * messages to this and other ordered handlers, its puts and its notifications (win.h). Such a
  * message is a put with a command attached. Post handlers run when messages arrive. All ranks
- * that use the handler register it in the same way, once. Otherwise as telpher_msg_handler().
+ * that use the handler register it in the same way, once. A notification may pass a message that
+ * arrives before the registration; a barrier between registration and first message prevents it.
+ * Otherwise as telpher_msg_handler().
  *
  * @param credits  limit of messages that one rank has sent to another and whose entry handler
  *                 has not run; one more telpher_msg_send() returns TELPHER_ERR_AGAIN.

@@ -116,6 +116,7 @@ register_all(telpher_context *ctx, struct inbox *in)
     OK(telpher_msg_handler_ordered(ctx, COMMANDS, MESSAGES, post, entry, in));
     OK(telpher_msg_handler_ordered(ctx, ANSWERS, 0, post, entry, in));
     OK(telpher_msg_handler(ctx, PLAIN, NULL, plain_entry, in));
+    OK(telpher_barrier(ctx, RANKS_TIME)); /* order begins with the registration */
 }
 
 /* ---- order ---- */
