@@ -351,8 +351,8 @@ put_instead(struct rewriting *r, size_t from, size_t to, const void *text, size_
     return status;
 }
 
-/* Everything that may open or close a comment stays where it is, so that nothing else
- * becomes a directive by it. */
+/* Everything that may open or close a comment stays where it is, so that no other line
+ * turns into a directive. */
 static telpher_status
 put_refused(struct rewriting *r, const struct tp_include *inc)
 {

@@ -118,7 +118,8 @@ use_facts(struct tp_broker *b)
     uint32_t platforms, devices;
 
     if (!count_facts(&p->facts, &platforms, &devices)) {
-        tp_error("broker", "%s --probe gave no facts; is it of this version?",
+        tp_error("broker",
+                 "%s --probe gave no device descriptions; is it of this version?",
                  b->executor);
         return;
     }

@@ -233,7 +233,7 @@ read_control(struct tp_exec *x)
 
 /* ---- the loop ---- */
 
-/* Spins briefly, then sleeps until there is work. @return false: the broker has ended */
+/* Sleeps until there is work. @return false: the broker has ended */
 static bool
 wait_for_work(struct tp_exec *x)
 {

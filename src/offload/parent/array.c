@@ -227,7 +227,7 @@ find(const telpher_array *handle, struct tp_offload_array *ret_is, struct tp_err
     return array != NULL ? g : NULL;
 }
 
-/* All parents have prepared: whoever fails now has lost the workers. */
+/* All parents have prepared; from here a failure means that the workers are lost. */
 static telpher_status
 move_rows(struct tp_offload_group *g, uint32_t flags, const struct tp_offload_array *is,
           struct tp_offload_transfer *t, struct tp_error *err)

@@ -193,10 +193,10 @@ leave(struct telpher_root *root, struct tp_bootstrap_client *g)
     root->ready -= ready && root->ready != 0; /* 0 after a failure was sent to all */
     snprintf(words, sizeof(words), "rank %u ended while the job was starting", rank);
     give_up(root, TELPHER_ERR_PEER_LOST, words);
+    /* If neither holds, the gather may be complete: a rank that sends more is answered with
+     * the error. */
     if (!root->closed || root->ready != 0) {
         fail(root, TELPHER_ERR_PEER_LOST, words);
-        /* otherwise the gather may be complete: a rank that sends more is answered with
-     * the error */
     }
 }
 
