@@ -4,7 +4,7 @@
  * what is not, where one side cannot, what is cut or dropped, and a rank that dies:
  * `comm_by_net TRANSPORT [cuda]`, without the last with memory that plays a device's.
  */
-#include "ranks.h"
+#include "memory.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 #include "device/sim/sim.h"
 
-enum { LEAST = 7936, BIG = 3000001, SLOTS = 4 };
+enum { LEAST = 7936, BIG = 3000001, SLOTS = 4, POISON = 0xee };
 
 static const char *transport;
 static enum telpher_mem_kind device = TELPHER_MEM_SIM;
@@ -32,12 +32,6 @@ struct side {
     uint8_t *mem[2]; /* a device's, the host's */
 };
 
-static uint8_t
-pattern(size_t i, unsigned seed)
-{
-    return (uint8_t)(i * 13 + i / 241 + seed);
-}
-
 static uint64_t
 copies(telpher_context *ctx)
 {
@@ -47,32 +41,23 @@ copies(telpher_context *ctx)
     return stats.copies;
 }
 
-/** Fills memory of any kind; poison for @p seed 0. */
+/** At the sender the pattern of @p seed, at the receiver bytes that show what was not written. */
 static void
-fill(telpher_context *ctx, uint8_t *mem, size_t len, unsigned seed)
+prepare(const struct side *s, uint8_t *mem, size_t len, unsigned seed)
 {
-    uint8_t *host = malloc(len);
-
-    MUST(host != NULL);
-    for (size_t i = 0; i < len; i++) {
-        host[i] = seed != 0 ? pattern(i, seed) : 0xee;
+    if (s->sends) {
+        memory_fill(s->ctx, mem, len, seed);
+    } else {
+        memory_set(s->ctx, mem, len, POISON);
     }
-    OK(telpher_mem_copy(ctx, mem, host, len));
-    free(host);
 }
 
-/** The first @p len bytes of @p room must have come, the others not. */
+/** The first @p len bytes of @p room must have been received, the others not. */
 static void
-check(telpher_context *ctx, const uint8_t *mem, size_t len, size_t room, unsigned seed)
+check(const struct side *s, const uint8_t *mem, size_t len, size_t room, unsigned seed)
 {
-    uint8_t *host = malloc(room);
-
-    MUST(host != NULL);
-    OK(telpher_mem_copy(ctx, host, mem, room));
-    for (size_t i = 0; i < room; i++) {
-        MUST(host[i] == (i < len ? pattern(i, seed) : 0xee));
-    }
-    free(host);
+    memory_check(s->ctx, mem, len, seed);
+    memory_check_set(s->ctx, mem + len, room - len, POISON);
 }
 
 static struct side
@@ -123,11 +108,11 @@ one(struct side *s, size_t len, unsigned from, unsigned to, bool straight)
     unsigned seed = 1 + (unsigned)len % 200;
     uint64_t made;
 
-    fill(s->ctx, mem, len + (len < BIG), s->sends ? seed : 0);
+    prepare(s, mem, len + (len < BIG), seed);
     OK(transfer(s, mem, len, NULL, &made));
     MUST((made == 0) == (straight || mem == s->mem[1]));
     if (!s->sends) {
-        check(s->ctx, mem, len, len + (len < BIG), seed);
+        check(s, mem, len, len + (len < BIG), seed);
     }
 }
 
@@ -223,11 +208,11 @@ one_has_a_queue(telpher_context *ctx)
         const telpher_xfer_params *p =
             telpher_context_rank(ctx) == who ? &params : NULL;
 
-        fill(ctx, s.mem[0], BIG, s.sends ? 9 + who : 0);
+        prepare(&s, s.mem[0], BIG, 9 + who);
         OK(transfer(&s, s.mem[0], BIG, p, &made));
         MUST(made != 0);
         if (!s.sends) {
-            check(ctx, s.mem[0], BIG, BIG, 9 + who);
+            check(&s, s.mem[0], BIG, BIG, 9 + who);
         }
     }
     close_side(&s);
@@ -257,12 +242,12 @@ cut(telpher_context *ctx)
     uint64_t made;
 
     for (unsigned i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
-        fill(ctx, s.mem[0], BIG, s.sends ? 5 : 0);
+        prepare(&s, s.mem[0], BIG, 5);
         if (s.sends) {
             OK(transfer(&s, s.mem[0], BIG, NULL, &made));
         } else {
             IS(transfer(&s, s.mem[0], rooms[i], NULL, &made), TELPHER_ERR_TRUNCATED);
-            check(ctx, s.mem[0], rooms[i], BIG, 5);
+            check(&s, s.mem[0], rooms[i], BIG, 5);
         }
     }
     close_side(&s);

@@ -3,7 +3,7 @@
  * Channels, windows, messages and collectives between real processes, over each transport
  * that works here and each kind of memory: `comm TRANSPORT`.
  */
-#include "ranks.h"
+#include "memory.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -31,59 +31,6 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), BIGGEST = 4 << 20 };
 static const enum telpher_mem_kind kinds[] = {TELPHER_MEM_HOST, TELPHER_MEM_SIM,
                                               TELPHER_MEM_OPENCL, TELPHER_MEM_CUDA};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
-
-static uint8_t
-pattern(size_t i, unsigned seed)
-{
-    return (uint8_t)(i * 7 + i / 251 + seed);
-}
-
-/** Memory of a kind, and host memory to fill and check it. */
-struct memory {
-    telpher_context *ctx;
-    uint8_t *mem, *host;
-};
-
-static struct memory
-memory_create(telpher_context *ctx, enum telpher_mem_kind kind, size_t bytes)
-{
-    struct memory m = {.ctx = ctx, .host = malloc(bytes)};
-    void *mem = NULL;
-
-    MUST(m.host != NULL);
-    OK(telpher_mem_alloc(ctx, kind, bytes, &mem));
-    m.mem = mem;
-    return m;
-}
-
-static void
-memory_destroy(struct memory *m)
-{
-    OK(telpher_mem_free(m->ctx, m->mem));
-    free(m->host);
-}
-
-static void
-fill(struct memory *m, size_t off, size_t len, unsigned seed)
-{
-    for (size_t i = 0; i < len; i++) {
-        m->host[i] = pattern(i, seed);
-    }
-    if (len != 0) {
-        OK(telpher_mem_copy(m->ctx, m->mem + off, m->host, len));
-    }
-}
-
-static void
-check(struct memory *m, size_t off, size_t len, unsigned seed)
-{
-    if (len != 0) {
-        OK(telpher_mem_copy(m->ctx, m->host, m->mem + off, len));
-    }
-    for (size_t i = 0; i < len; i++) {
-        MUST(m->host[i] == pattern(i, seed));
-    }
-}
 
 /* ---- start and collectives ---- */
 
@@ -117,22 +64,22 @@ test_start(void **state)
 static void
 send_all(telpher_context *ctx, telpher_channel *ch, enum telpher_mem_kind kind)
 {
-    struct memory m = memory_create(ctx, kind, BIGGEST + 8);
+    uint8_t *mem = memory_alloc(ctx, kind, BIGGEST + 8);
 
     for (unsigned i = 0; i < SIZES; i++) {
         telpher_request *req = NULL;
 
-        fill(&m, i % 4, sizes[i], i);
-        OK(ranks_finish(telpher_channel_send(ch, m.mem + i % 4, sizes[i], NULL, &req),
+        memory_fill(ctx, mem + i % 4, sizes[i], i);
+        OK(ranks_finish(telpher_channel_send(ch, mem + i % 4, sizes[i], NULL, &req),
                         &req));
     }
-    memory_destroy(&m);
+    OK(telpher_mem_free(ctx, mem));
 }
 
 static void
 recv_all(telpher_context *ctx, telpher_channel *ch, enum telpher_mem_kind kind)
 {
-    struct memory m = memory_create(ctx, kind, BIGGEST + 8);
+    uint8_t *mem = memory_alloc(ctx, kind, BIGGEST + 8);
 
     for (unsigned i = 0; i < SIZES; i++) {
         telpher_request *req = NULL;
@@ -143,15 +90,15 @@ recv_all(telpher_context *ctx, telpher_channel *ch, enum telpher_mem_kind kind)
             telpher_progress_wait(ctx, 2000000);
         }
         status =
-            telpher_channel_recv(ch, m.mem + i % 5, sizes[i] + i % 2, NULL, &req, &len);
+            telpher_channel_recv(ch, mem + i % 5, sizes[i] + i % 2, NULL, &req, &len);
         if (status == TELPHER_IN_PROGRESS) {
             status = telpher_request_wait(req, RANKS_TIME, &len);
         }
         OK(status);
         MUST(len == sizes[i]);
-        check(&m, i % 5, sizes[i], i);
+        memory_check(ctx, mem + i % 5, sizes[i], i);
     }
-    memory_destroy(&m);
+    OK(telpher_mem_free(ctx, mem));
 }
 
 static void
@@ -319,29 +266,28 @@ puts_of_kind(telpher_context *ctx, enum telpher_mem_kind from, enum telpher_mem_
 {
     uint32_t rank = telpher_context_rank(ctx), size = telpher_context_size(ctx);
     uint32_t next = (rank + 1) % size, before = (rank + size - 1) % size;
-    struct memory src = memory_create(ctx, from, BIGGEST),
-                  dst = memory_create(ctx, to, BIGGEST + 16);
+    uint8_t *src = memory_alloc(ctx, from, BIGGEST),
+            *dst = memory_alloc(ctx, to, BIGGEST + 16);
     telpher_win *win;
 
-    OK(telpher_win_create(ctx, dst.mem, BIGGEST + 16 - rank, RANKS_TIME, &win));
+    OK(telpher_win_create(ctx, dst, BIGGEST + 16 - rank, RANKS_TIME, &win));
     MUST(telpher_win_size(win, next) == BIGGEST + 16 - next);
     for (unsigned i = 0; i < SIZES; i++) {
         telpher_request *req = NULL;
 
-        fill(&src, 0, sizes[i], i + rank);
+        memory_fill(ctx, src, sizes[i], i + rank);
         OK(ranks_finish(
-            telpher_put_notify(win, next, i % 8, src.mem, sizes[i], i, NULL, &req),
-            &req));
+            telpher_put_notify(win, next, i % 8, src, sizes[i], i, NULL, &req), &req));
         OK(telpher_notify(win, next, 1000));
         OK(telpher_notify_wait(win, before, 1000, 1, RANKS_TIME));
         OK(telpher_notify_test(win, i, 1)); /* was counted before the later one */
         IS(telpher_notify_test(win, i, 1), TELPHER_ERR_AGAIN);
-        check(&dst, i % 8, sizes[i], i + before);
+        memory_check(ctx, dst + i % 8, sizes[i], i + before);
         OK(telpher_barrier(ctx, RANKS_TIME));
     }
     telpher_win_destroy(win);
-    memory_destroy(&src);
-    memory_destroy(&dst);
+    OK(telpher_mem_free(ctx, src));
+    OK(telpher_mem_free(ctx, dst));
 }
 
 static unsigned
@@ -404,7 +350,7 @@ test_windows(void **state)
 /* ---- messages ---- */
 
 struct inbox {
-    struct memory places[TELPHER_MSG_BUFFERS];
+    uint8_t *places[TELPHER_MSG_BUFFERS];
     unsigned posts, entries;
     size_t lens[TELPHER_MSG_BUFFERS];
     uint32_t count;
@@ -419,7 +365,7 @@ post(telpher_context *ctx, telpher_msg *msg, void *user)
     (void)ctx;
     box->posts++;
     for (uint32_t i = 0; i < msg->buffer_count; i++) {
-        msg->buffers[i].data = box->places[i].mem;
+        msg->buffers[i].data = box->places[i];
     }
     msg->cookie = box;
 }
@@ -433,9 +379,7 @@ entry(telpher_context *ctx, telpher_msg *msg, void *user)
     OK(msg->status);
     MUST((uintptr_t)msg->params % 16 == 0);
     MUST(msg->params_len % 97 == 0);
-    for (size_t i = 0; i < msg->params_len; i++) {
-        MUST(((const uint8_t *)msg->params)[i] == pattern(i, 1));
-    }
+    MUST(pattern_matches(msg->params, msg->params_len, 1));
     MUST(msg->buffer_count == 0 || msg->cookie == box);
     box->count = msg->buffer_count;
     for (uint32_t i = 0; i < msg->buffer_count; i++) {
@@ -445,23 +389,21 @@ entry(telpher_context *ctx, telpher_msg *msg, void *user)
 }
 
 static void
-send_messages(telpher_context *ctx, struct memory *src)
+send_messages(telpher_context *ctx, uint8_t **src)
 {
     uint8_t params[97 * 3];
     unsigned n = 0;
 
-    for (size_t i = 0; i < sizeof(params); i++) {
-        params[i] = pattern(i, 1);
-    }
+    pattern_fill(params, sizeof(params), 1);
     for (unsigned i = 0; i < SIZES; i++) {
         for (unsigned count = 0; count <= 3; count++, n++) {
-            telpher_msg_buffer buffers[3] = {{src[0].mem, sizes[i]},
-                                             {src[1].mem, sizes[i] / 2},
-                                             {src[2].mem, sizes[SIZES - 1 - i]}};
+            telpher_msg_buffer buffers[3] = {{src[0], sizes[i]},
+                                             {src[1], sizes[i] / 2},
+                                             {src[2], sizes[SIZES - 1 - i]}};
             telpher_request *req = NULL;
 
             for (unsigned b = 0; b < count; b++) {
-                fill(&src[b], 0, buffers[b].len, n + b);
+                memory_fill(ctx, src[b], buffers[b].len, n + b);
             }
             OK(ranks_finish(telpher_msg_send(ctx, 1, 12, params, 97 * (n % 4), buffers,
                                              count, NULL, &req),
@@ -485,7 +427,7 @@ take_messages(telpher_context *ctx, struct inbox *box)
             }
             MUST(box->count == count);
             for (unsigned b = 0; b < count; b++) {
-                check(&box->places[b], 0, box->lens[b], n + b);
+                memory_check(ctx, box->places[b], box->lens[b], n + b);
             }
             OK(telpher_barrier(ctx, RANKS_TIME));
         }
@@ -500,7 +442,7 @@ messages(telpher_context *ctx)
                                            TELPHER_MEM_HOST};
 
     for (unsigned b = 0; b < 3; b++) {
-        box.places[b] = memory_create(ctx, mixed[b], BIGGEST);
+        box.places[b] = memory_alloc(ctx, mixed[b], BIGGEST);
     }
     if (telpher_context_rank(ctx) == 0) {
         send_messages(ctx, box.places);
@@ -508,7 +450,7 @@ messages(telpher_context *ctx)
         take_messages(ctx, &box);
     }
     for (unsigned b = 0; b < 3; b++) {
-        memory_destroy(&box.places[b]);
+        OK(telpher_mem_free(ctx, box.places[b]));
     }
 }
 

@@ -4,7 +4,7 @@
  * that the other's device copies out of, more transfers than chunks, and what happens when a rank cannot map them,
  * when a device fails and when either side dies: `comm_lend TRANSPORT`.
  */
-#include "ranks.h"
+#include "memory.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -21,42 +21,6 @@
 enum { CHUNK = 64 << 10, BIG = 400003, MANY = 8 };
 
 static const char *transport;
-
-static uint8_t
-pattern(size_t i, unsigned seed)
-{
-    return (uint8_t)(i * 11 + i / 253 + seed);
-}
-
-/** Memory of a kind that holds a pattern. */
-static uint8_t *
-make(telpher_context *ctx, enum telpher_mem_kind kind, size_t len, unsigned seed)
-{
-    uint8_t *host = malloc(len);
-    void *mem = NULL;
-
-    MUST(host != NULL);
-    for (size_t i = 0; i < len; i++) {
-        host[i] = pattern(i, seed);
-    }
-    OK(telpher_mem_alloc(ctx, kind, len, &mem));
-    OK(telpher_mem_copy(ctx, mem, host, len));
-    free(host);
-    return mem;
-}
-
-static void
-check(telpher_context *ctx, const uint8_t *mem, size_t len, unsigned seed)
-{
-    uint8_t *host = malloc(len);
-
-    MUST(host != NULL);
-    OK(telpher_mem_copy(ctx, host, mem, len));
-    for (size_t i = 0; i < len; i++) {
-        MUST(host[i] == pattern(i, seed));
-    }
-    free(host);
-}
 
 static telpher_mem_stats
 stats_of(telpher_context *ctx)
@@ -116,8 +80,8 @@ more_than_chunks(telpher_context *ctx)
     OK(telpher_channel_open(ctx, next, rank, &out));
     OK(telpher_channel_open(ctx, before, before, &in));
     for (unsigned i = 0; i < MANY; i++) {
-        src[i] = make(ctx, from_kind, BIG + i, i + rank);
-        dst[i] = make(ctx, to_kind, BIG + i, 0);
+        src[i] = memory_alloc_filled(ctx, from_kind, BIG + i, i + rank);
+        dst[i] = memory_alloc_filled(ctx, to_kind, BIG + i, 0);
         IS(telpher_channel_send(out, src[i], BIG + i, NULL, &sends[i]),
            TELPHER_IN_PROGRESS);
         IS(telpher_channel_recv(in, dst[i], BIG + i, NULL, &recvs[i], &got[i]),
@@ -127,7 +91,7 @@ more_than_chunks(telpher_context *ctx)
         OK(telpher_request_wait(recvs[i], RANKS_TIME, &got[i]));
         OK(telpher_request_wait(sends[i], RANKS_TIME, NULL));
         MUST(got[i] == BIG + i);
-        check(ctx, dst[i], BIG + i, i + before);
+        memory_check(ctx, dst[i], BIG + i, i + before);
         OK(telpher_mem_free(ctx, src[i]));
         OK(telpher_mem_free(ctx, dst[i]));
     }
@@ -167,11 +131,11 @@ static void
 small_ones(telpher_context *ctx)
 {
     uint32_t rank = telpher_context_rank(ctx);
-    uint8_t *mem = make(ctx, TELPHER_MEM_SIM, SMALL, 3), *host;
+    uint8_t *mem = memory_alloc_filled(ctx, TELPHER_MEM_SIM, SMALL, 3), *host;
     telpher_channel *ch;
     uint64_t before;
 
-    host = make(ctx, TELPHER_MEM_HOST, SMALL, 4);
+    host = memory_alloc_filled(ctx, TELPHER_MEM_HOST, SMALL, 4);
     OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
     before = stats_of(ctx).copies;
     for (unsigned i = 0; i < TURNS; i++) {
@@ -184,13 +148,14 @@ small_ones(telpher_context *ctx)
         }
     }
     MUST(stats_of(ctx).copies - before == (rank == 1 || !one_copy ? TURNS : 0));
-    check(ctx, mem, SMALL, 3);
-    check(ctx, host, SMALL, 4);
+    memory_check(ctx, mem, SMALL, 3);
+    memory_check(ctx, host, SMALL, 4);
     if (rank == 0) { /* to host memory as well */
         OK(send_one(ch, mem + 1, SMALL - 1));
     } else {
         OK(recv_one(ch, host, SMALL - 1));
-        MUST(host[0] == pattern(1, 3) && host[SMALL - 2] == pattern(SMALL - 1, 3));
+        MUST(host[0] == pattern_at(1, 3) &&
+             host[SMALL - 2] == pattern_at(SMALL - 1, 3));
     }
     OK(telpher_mem_free(ctx, host));
     OK(telpher_barrier(ctx, RANKS_TIME)); /* nobody copies out of it any more */
@@ -210,7 +175,7 @@ small_ones_elsewhere(telpher_context *ctx)
     if (telpher_mem_alloc(ctx, TELPHER_MEM_OPENCL, SMALL, &dst) != TELPHER_OK) {
         return; /* on both sides */
     }
-    mem = make(ctx, TELPHER_MEM_SIM, SMALL, 6);
+    mem = memory_alloc_filled(ctx, TELPHER_MEM_SIM, SMALL, 6);
     OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
     for (unsigned i = 0; i < TURNS; i++) {
         uint64_t lent = stats_of(ctx).chunks_lent;
@@ -220,7 +185,7 @@ small_ones_elsewhere(telpher_context *ctx)
             MUST(stats_of(ctx).chunks_lent - lent == (i == 0));
         } else {
             OK(recv_one(ch, dst, SMALL));
-            check(ctx, dst, SMALL, 6);
+            memory_check(ctx, dst, SMALL, 6);
         }
     }
     OK(telpher_mem_free(ctx, mem));
@@ -255,13 +220,13 @@ test_small(void **state)
 static void
 meet(telpher_context *ctx, telpher_channel *ch, uint8_t *mem)
 {
-    uint8_t *host = make(ctx, TELPHER_MEM_HOST, BIG, 0);
+    uint8_t *host = memory_alloc_filled(ctx, TELPHER_MEM_HOST, BIG, 0);
 
     if (telpher_context_rank(ctx) == 0) {
         OK(send_one(ch, host, BIG));
     } else {
         OK(recv_one(ch, mem, BIG));
-        check(ctx, mem, BIG, 0);
+        memory_check(ctx, mem, BIG, 0);
     }
     OK(telpher_mem_free(ctx, host));
 }
@@ -273,7 +238,7 @@ static void
 cannot_map(telpher_context *ctx)
 {
     uint32_t rank = telpher_context_rank(ctx);
-    uint8_t *mem = make(ctx, TELPHER_MEM_SIM, BIG, rank);
+    uint8_t *mem = memory_alloc_filled(ctx, TELPHER_MEM_SIM, BIG, rank);
     struct rlimit before, none;
     telpher_channel *ch;
     uint64_t lent;
@@ -295,7 +260,7 @@ cannot_map(telpher_context *ctx)
             OK(send_one(ch, mem, BIG));
         } else {
             OK(recv_one(ch, mem, BIG));
-            check(ctx, mem, BIG, 0);
+            memory_check(ctx, mem, BIG, 0);
         }
     }
     if (rank == 1) {
@@ -327,7 +292,7 @@ static void
 receiver_fails(telpher_context *ctx)
 {
     uint32_t rank = telpher_context_rank(ctx);
-    uint8_t *src = make(ctx, TELPHER_MEM_HOST, BIG, 7);
+    uint8_t *src = memory_alloc_filled(ctx, TELPHER_MEM_HOST, BIG, 7);
     telpher_channel *ch;
     void *dst = NULL;
 
@@ -341,7 +306,7 @@ receiver_fails(telpher_context *ctx)
         OK(telpher_mem_alloc(ctx, TELPHER_MEM_SIM, BIG, &dst));
         IS(recv_one(ch, dst, BIG), TELPHER_ERR_DEVICE);
         OK(recv_one(ch, dst, BIG));
-        check(ctx, dst, BIG, 7);
+        memory_check(ctx, dst, BIG, 7);
         OK(telpher_mem_free(ctx, dst));
     }
     OK(telpher_mem_free(ctx, src));
@@ -353,19 +318,19 @@ static void
 sender_fails(telpher_context *ctx)
 {
     uint32_t rank = telpher_context_rank(ctx);
-    uint8_t *dst = make(ctx, TELPHER_MEM_HOST, BIG, 0), *src;
+    uint8_t *dst = memory_alloc_filled(ctx, TELPHER_MEM_HOST, BIG, 0), *src;
     telpher_channel *ch;
 
     OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
     if (rank == 0) {
-        src = make(ctx, TELPHER_MEM_SIM, BIG, 5);
+        src = memory_alloc_filled(ctx, TELPHER_MEM_SIM, BIG, 5);
         IS(send_one(ch, src, BIG), TELPHER_ERR_DEVICE);
         OK(send_one(ch, src, BIG));
         OK(telpher_mem_free(ctx, src));
     } else {
         IS(recv_one(ch, dst, BIG), TELPHER_ERR_DEPENDENCY);
         OK(recv_one(ch, dst, BIG));
-        check(ctx, dst, BIG, 5);
+        memory_check(ctx, dst, BIG, 5);
     }
     OK(telpher_mem_free(ctx, dst));
     OK(telpher_barrier(ctx, RANKS_TIME));

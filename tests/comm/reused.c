@@ -7,7 +7,7 @@
  * or it leaves with its sending not at an end. Rank 1, which does not look
  * meanwhile, has what was sent, or is told that it is lost.
  */
-#include "ranks.h"
+#include "memory.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -38,6 +38,15 @@ static bool lends, leaves;
 static enum telpher_mem_kind from_kind, to_kind;
 static size_t len, other_len;
 
+static void *
+make(telpher_context *ctx, enum telpher_mem_kind kind, size_t bytes, int value)
+{
+    uint8_t *mem = memory_alloc(ctx, kind, bytes);
+
+    memory_set(ctx, mem, bytes, value);
+    return mem;
+}
+
 static uint64_t
 copies_of(telpher_context *ctx)
 {
@@ -45,19 +54,6 @@ copies_of(telpher_context *ctx)
 
     OK(telpher_mem_get_stats(ctx, &stats));
     return stats.copies;
-}
-
-static void *
-make(telpher_context *ctx, enum telpher_mem_kind kind, size_t bytes, int value)
-{
-    void *mem = NULL, *host = malloc(bytes);
-
-    MUST(host != NULL);
-    memset(host, value, bytes);
-    OK(telpher_mem_alloc(ctx, kind, bytes, &mem));
-    OK(telpher_mem_copy(ctx, mem, host, bytes));
-    free(host);
-    return mem;
 }
 
 /* Lent chunks are free again: all of them get something else, for rank 2. */
@@ -112,19 +108,6 @@ send_and_give_up(telpher_context *ctx)
 }
 
 static void
-check(telpher_context *ctx, const void *mem)
-{
-    uint8_t *host = malloc(len);
-
-    MUST(host != NULL);
-    OK(telpher_mem_copy(ctx, host, mem, len));
-    for (size_t i = 0; i < len; i++) {
-        MUST(host[i] == BEFORE);
-    }
-    free(host);
-}
-
-static void
 receive(telpher_context *ctx)
 {
     void *mem = make(ctx, to_kind, len, 0);
@@ -146,7 +129,7 @@ receive(telpher_context *ctx)
     status = telpher_request_wait(req, RANKS_TIME, NULL);
     MUST(status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST);
     if (status == TELPHER_OK) {
-        check(ctx, mem);
+        memory_check_set(ctx, mem, len, BEFORE);
     }
 }
 
@@ -237,7 +220,7 @@ ask(telpher_context *ctx, telpher_channel *ch)
         OK(telpher_mem_copy(ctx, mem, own, len));
         progress_for(ctx, 100);
     }
-    check(ctx, mem);
+    memory_check_set(ctx, mem, len, BEFORE);
 }
 
 static void

@@ -7,6 +7,7 @@
  * TELPHER_TEST_ALL_SIZES=1 adds sizes up to 32 MiB: minutes, too long for every change, so
  * scripts/check-sizes sets it.
  */
+#include "../support/pattern.h"
 #include "ranks.h"
 
 #include <setjmp.h>
@@ -60,12 +61,6 @@ struct party {
     unsigned seed;
 };
 
-static uint8_t
-pattern(size_t i, unsigned seed)
-{
-    return (uint8_t)(i * 13 + i / 253 + seed * 31);
-}
-
 /* The sender's bytes at an offset; at the receiver, nothing of what will come. */
 static void
 prepare(struct party *p, size_t off, size_t len)
@@ -73,8 +68,8 @@ prepare(struct party *p, size_t off, size_t len)
     size_t whole = GUARD + off + len + GUARD;
 
     memset(p->host, 0xa5, whole);
-    for (size_t i = 0; p->rank == 0 && i < len; i++) {
-        p->host[GUARD + off + i] = pattern(i, p->seed);
+    if (p->rank == 0) {
+        pattern_fill(p->host + GUARD + off, len, p->seed);
     }
     OK(telpher_mem_copy(p->ctx, p->mem, p->host, whole));
     OK(telpher_barrier(p->ctx, RANKS_TIME));
@@ -89,9 +84,7 @@ check(struct party *p, size_t off, size_t len)
     for (size_t i = 0; i < GUARD + off; i++) {
         MUST(p->host[i] == 0xa5);
     }
-    for (size_t i = 0; i < len; i++) {
-        MUST(p->host[GUARD + off + i] == pattern(i, p->seed));
-    }
+    MUST(pattern_matches(p->host + GUARD + off, len, p->seed));
     for (size_t i = GUARD + off + len; i < whole; i++) {
         MUST(p->host[i] == 0xa5);
     }
@@ -224,14 +217,8 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes)};
 
-    transport = argc > 1 ? argv[1] : "shm";
+    transport = ranks_transport(argc, argv);
     all_sizes = getenv("TELPHER_TEST_ALL_SIZES") != NULL;
     ranks_seconds = all_sizes ? 900 : ranks_seconds;
-    unsetenv("TELPHER_ROOT");
-    setenv("TELPHER_RANK", "alone", 1);
-    if (!ranks_have(transport)) {
-        printf("skipped: transport %s does not work here\n", transport);
-        return 77;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../support/pattern.h"
 #include "world.h"
 
 static const char *transport;
@@ -60,31 +61,6 @@ struct talk {
     bool big;
 };
 
-static uint8_t
-byte_at(uint32_t seed, size_t i)
-{
-    return (uint8_t)(seed * 31 + i * 7 + (i >> 8));
-}
-
-static void
-fill(uint8_t *dst, size_t len, uint32_t seed)
-{
-    for (size_t i = 0; i < len; i++) {
-        dst[i] = byte_at(seed, i);
-    }
-}
-
-static bool
-is_filled(const uint8_t *src, size_t len, uint32_t seed)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (src[i] != byte_at(seed, i)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static size_t
 size_of_step(const struct world *w, uint32_t step)
 {
@@ -124,7 +100,7 @@ talk_message(struct world *w, uint32_t from, const void *header, size_t header_l
     struct mark mark;
 
     take_mark(w, from, header, header_len, len, &mark);
-    MUST(w, is_filled(data, len, mark.seed));
+    MUST(w, pattern_matches(data, len, mark.seed));
 }
 
 static void
@@ -133,7 +109,7 @@ received(struct tp_net_op *op, telpher_status status)
     struct block *b = (struct block *)(void *)op;
 
     MUST(b->w, status == TELPHER_OK && ++b->done == 1);
-    MUST(b->w, is_filled(b->memory + b->offset, b->mark.len, b->mark.seed));
+    MUST(b->w, pattern_matches(b->memory + b->offset, b->mark.len, b->mark.seed));
     b->talk->pending--;
     free(b->memory);
     free(b);
@@ -191,7 +167,7 @@ send_step(struct world *w, uint32_t peer, uint32_t step, size_t len)
     for (size_t i = 0; i < sizeof(header.more); i++) {
         header.more[i] = (uint8_t)(i + sizeof(struct mark));
     }
-    fill(b->memory + b->offset, len, header.mark.seed);
+    pattern_fill(b->memory + b->offset, len, header.mark.seed);
     if (len == 0 || (header_len + len <= w->net->eager_max && step % 3 != 0)) {
         world_send(w, peer, &header, header_len, b->memory + b->offset, len);
         sent(&b->op, TELPHER_OK);
@@ -288,14 +264,14 @@ flood(struct world *w)
         while (status == TELPHER_OK && number < 1000000) {
             const struct mark mark = {number, number, sizeof(data)};
 
-            fill(data, sizeof(data), number);
+            pattern_fill(data, sizeof(data), number);
             status = w->ops->send(w->net, 1, &mark, sizeof(mark), data, sizeof(data));
             number += status == TELPHER_OK;
             (void)world_step(w);
         }
         MUST(w, status == TELPHER_ERR_AGAIN); /* what nobody reads does not pile up */
         atomic_store(&w->shared->words[0], number);
-        fill(data, sizeof(data), number);
+        pattern_fill(data, sizeof(data), number);
         world_send(w, 1, &(struct mark){number, number, sizeof(data)},
                    sizeof(struct mark), data, sizeof(data));
     } else {
@@ -391,7 +367,7 @@ late_take(struct world *w, struct late *l)
         size_t want = late_want(w, i);
 
         MUST(w, want == 0 || l->status[i] == TELPHER_OK);
-        MUST(w, is_filled(at, want, i));
+        MUST(w, pattern_matches(at, want, i));
         MUST(w, want == 0 || want == BULK_BYTES || at[want] == 0xee);
     }
 }
@@ -403,7 +379,7 @@ late_give(struct world *w, struct late *l)
         uint8_t *src = l->memory + (size_t)i * BULK_BYTES;
         telpher_status status;
 
-        fill(src, BULK_BYTES, i);
+        pattern_fill(src, BULK_BYTES, i);
         UNTIL(w, (status = tp_rndv_send(w->net, 1, &i, sizeof(i), src, BULK_BYTES,
                                         &l->ops[i])) != TELPHER_ERR_AGAIN);
         MUST(w, status == TELPHER_OK);
