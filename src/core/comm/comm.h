@@ -4,13 +4,13 @@
  *
  *   request.c  operations in progress, from a pool, with numbers that peers may name
  *   send.c     sends: eager, rendezvous, or staged if the CPU cannot access the memory
- *   unexpected.c   incoming messages: matched at once, or kept until they are received
+ *   receive/       incoming messages: matched at once, or kept until they are received
  *   direct.c   copies from device memory of another process of the machine
  *   fragment*.c   staged data in fragments; device copies and network overlap
  *   peer.c     choice of transport for a rank; loss of a peer
  *   context.c  create and destroy
  *   progress.c progress and waiting
- *   channel.c, window.c, delivery.c, message*.c, gather.c   the public calls
+ *   operations/    the public calls: channels, windows, messages, gather
  *   bootstrap/   how ranks find each other
  *   last_error.c   texts of failed calls
  *

@@ -10,10 +10,10 @@
 #include "core/comm/bootstrap/bootstrap.h"
 #include "core/comm/comm.h"
 #include "core/comm/credit.h"
-#include "core/comm/delivery.h"
-#include "core/comm/revocation.h"
+#include "core/comm/receive/delivery.h"
+#include "core/comm/receive/revocation.h"
+#include "core/comm/receive/unexpected.h"
 #include "core/comm/send.h"
-#include "core/comm/unexpected.h"
 
 /* ---- the context ---- */
 

@@ -3,7 +3,7 @@
  * for them. */
 #include "base/alloc.h"
 #include "core/comm/last_error.h"
-#include "core/comm/window_int.h"
+#include "core/comm/operations/window_int.h"
 
 /* ---- counting ---- */
 

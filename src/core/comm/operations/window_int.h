@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by window.c and notify.c. */
-#ifndef TELPHER_CORE_COMM_WINDOW_INT_H
-#define TELPHER_CORE_COMM_WINDOW_INT_H
+#ifndef TELPHER_CORE_COMM_OPERATIONS_WINDOW_INT_H
+#define TELPHER_CORE_COMM_OPERATIONS_WINDOW_INT_H
 
 #include "core/comm/comm_int.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "core/comm/last_error.h"
-#include "core/comm/window_int.h"
+#include "core/comm/operations/window_int.h"
 
 /* ---- receiving ---- */
 

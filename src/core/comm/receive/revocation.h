@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The revocation table, and exported mappings: memory of another process of this machine. */
-#ifndef TELPHER_CORE_COMM_REVOCATION_H
-#define TELPHER_CORE_COMM_REVOCATION_H
+#ifndef TELPHER_CORE_COMM_RECEIVE_REVOCATION_H
+#define TELPHER_CORE_COMM_RECEIVE_REVOCATION_H
 
 #include "core/comm/peer.h"
 

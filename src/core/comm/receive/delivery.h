@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fragments of large messages, ordered delivery, and collectives' messages. */
-#ifndef TELPHER_CORE_COMM_DELIVERY_H
-#define TELPHER_CORE_COMM_DELIVERY_H
+#ifndef TELPHER_CORE_COMM_RECEIVE_DELIVERY_H
+#define TELPHER_CORE_COMM_RECEIVE_DELIVERY_H
 
-#include "core/comm/unexpected.h"
+#include "core/comm/receive/unexpected.h"
 
 /* ---- pieces ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages that have arrived: matched at once, or kept as unexpected. */
-#ifndef TELPHER_CORE_COMM_UNEXPECTED_H
-#define TELPHER_CORE_COMM_UNEXPECTED_H
+#ifndef TELPHER_CORE_COMM_RECEIVE_UNEXPECTED_H
+#define TELPHER_CORE_COMM_RECEIVE_UNEXPECTED_H
 
 #include "core/comm/peer.h"
 
