@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel offload over MPI: parents start functions of workers by name, each for the price of
- * a message. docs/offload.md goes from a plain MPI program to an offloaded one.
+ * Kernel offload over MPI: parents start functions of workers by name; a call costs one
+ * message. docs/offload.md goes from a plain MPI program to an offloaded one.
  *
  * MPIX_Kernel_call() and MPIX_Kernel_call_multiple() are those of Rinke, Prabhakaran and
  * Wolf, "Efficient Offloading of Parallel Kernels Using MPI_Comm_spawn". Workers come from
  * MPI_Comm_spawn(), of telpher-worker or of a program linked with its library, or from the
- * same launch: mpirun -np 2 ./program : -np 4 telpher-worker. There, too, MPI_COMM_WORLD is
- * the parents' or the workers' own, MPI_Comm_spawn() gives the workers that wait, and in
- * them MPI_Comm_get_parent() the way back: link the library before the MPI (mpicc does).
+ * same launch: mpirun -np 2 ./program : -np 4 telpher-worker. In such a launch the library
+ * emulates a spawn: MPI_COMM_WORLD of each side holds that side only, MPI_Comm_spawn() returns
+ * the waiting workers, and MPI_Comm_get_parent() works in them. For that, link the library
+ * before the MPI (mpicc does).
  *
- * Errors of the MPIX calls go through the error handler of the intercommunicator, those of
- * waits, which may outlive it, through that of MPI_COMM_WORLD; both end the job by default. They
- * give MPI error codes; their words are logged.
+ * Errors: MPIX calls use the error handler of the intercommunicator. Tests and waits use that
+ * of MPI_COMM_WORLD, because a request may outlive its intercommunicator. Both handlers end
+ * the job by default. Calls return MPI error codes; the error text is logged.
  *
- * Threads: any; calls for one intercommunicator one after the other.
+ * Threads: any thread; the program serializes calls for one intercommunicator.
  */
 #ifndef TELPHER_OFFLOAD_H
 #define TELPHER_OFFLOAD_H
@@ -23,19 +24,20 @@
 
 #include <telpher/error.h>
 #include <telpher/kernel.h>
+#include <telpher/offload_array.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /**
- * Starts the kernel @p kernelname on all workers of @p intercomm. Collective over the
- * parents, @p comm, those that got @p intercomm from MPI_Comm_spawn() with it. The
- * arguments before @p root count at that rank only. Returns when the arguments may be
- * changed; the kernel runs later, behind those called before. args[i] points to argument
- * i of argsizes[i] bytes, which must be what the kernel declares; for telpher_bytes, to so
- * many bytes. The name "" ends the workers: they leave, and the call disconnects
- * nothing else of the program's.
+ * Starts the kernel @p kernelname on all workers of @p intercomm. Collective over @p comm,
+ * the parents that got @p intercomm from MPI_Comm_spawn(). The arguments before @p root are
+ * significant at that rank only. The call returns when the arguments may be changed; the
+ * kernel runs later, after the kernels called before it. args[i] points to argument i of
+ * argsizes[i] bytes, which must match the kernel's declaration; for telpher_bytes it points
+ * to that many bytes. The name "" ends the workers; the program's own communicators stay
+ * connected.
  */
 TELPHER_CALL int MPIX_Kernel_call(char *kernelname, int argcount, void *args[],
                                   int *argsizes, int root, MPI_Comm comm,
@@ -122,7 +124,7 @@ typedef struct telpher_offload_params {
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_NOT_FOUND    no such program here
- *         TELPHER_ERR_LIMIT        fewer slots, or waiting workers, than wanted
+ *         TELPHER_ERR_LIMIT        fewer slots, or waiting workers, than requested
  *         TELPHER_ERR_UNSUPPORTED  the MPI cannot spawn, or the launch has no workers
  *         TELPHER_ERR_INVALID      no such root, or mode
  *         TELPHER_ERR_TIMEOUT, TELPHER_ERR_VERSION, TELPHER_ERR_PROTO  of the version check
@@ -131,108 +133,6 @@ TELPHER_CALL telpher_status telpher_offload_start(const telpher_offload_params *
                                                   int root, MPI_Comm comm,
                                                   MPI_Comm *ret_intercomm,
                                                   telpher_error *err);
-
-/**
- * How many elements the block of this process has in common with the block of each process
- * of the other side of @p inter, and where they begin in its own: for MPI_Alltoallv(). Both
- * sides have the same @p rows of @p elements each, cut by telpher_block_first() into as
- * many blocks as the side has processes. @p counts and @p displacements have an entry
- * for each process of the other side. No communication.
- *
- * @return TELPHER_OK
- *         TELPHER_ERR_INVALID  @p inter is no intercommunicator
- *         TELPHER_ERR_RANGE    an entry would be larger than an int can be
- */
-TELPHER_CALL telpher_status telpher_block_counts(uint64_t rows, uint64_t elements,
-                                                 MPI_Comm inter, int counts[],
-                                                 int displacements[]);
-
-/**
- * Sends the blocks of this side, @p block here, to the other side, whose processes call
- * telpher_block_receive() with the same rows of as many elements: MPI_Alltoallv() with whole
- * rows, so that only the number of rows must be an int. Collective over both sides;
- * a block without rows is not looked at. Errors of the MPI go to the handler of @p inter.
- *
- * @return TELPHER_OK
- *         TELPHER_ERR_INVALID    @p inter is no intercommunicator
- *         TELPHER_ERR_RANGE      more rows, or elements in a row, than an int can be
- *         TELPHER_ERR_NO_MEMORY
- *         TELPHER_ERR_IO         the MPI failed, and its handler returned
- */
-TELPHER_CALL telpher_status telpher_block_send(const void *block, uint64_t rows,
-                                               uint64_t elements, MPI_Datatype type,
-                                               MPI_Comm inter);
-/** The matching receive of telpher_block_send(), with the same errors. */
-TELPHER_CALL telpher_status telpher_block_receive(void *block, uint64_t rows,
-                                                  uint64_t elements, MPI_Datatype type,
-                                                  MPI_Comm inter);
-
-/**
- * An array of rows that stays with workers between kernels, in blocks as
- * telpher_block_first() cuts them. A kernel that declares a telpher_block gets its worker's;
- * the caller passes the address of its telpher_array * as any argument, of sizeof(that):
- *
- *     telpher_array *a;
- *     void *args[] = {&a};
- *     int sizes[] = {sizeof(a)};
- *
- * For something of each worker's own: as many rows as workers. Calls about an array are
- * collective over the parents, like those of kernels; they have their turn behind the kernels
- * called before, and may wait until it comes: what such a kernel waits for must be sent
- * first. So nobody frees what a kernel still uses. An array ends with its workers. No two arrays
- * have the same handle, also one after the other: what was freed is refused for ever. All
- * parents make the same call with the same sizes; when one of them cannot, none does.
- */
-typedef struct telpher_array telpher_array;
-
-/**
- * Makes an array of 0 bytes in all workers of @p intercomm. Waits for the kernels before it.
- * @p root as of a kernel call.
- *
- * @return TELPHER_OK
- *         TELPHER_ERR_RANGE      no memory is that large
- *         TELPHER_ERR_INVALID    the parents have given different sizes or roots
- *         TELPHER_ERR_NO_MEMORY  with the words of the first worker, or of a parent; none has
- *                                any of it
- *         TELPHER_ERR_PEER_LOST  the workers have ended
- *         and those of the first call, telpher_offload_start()
- */
-TELPHER_CALL telpher_status telpher_array_create(uint64_t rows, uint64_t row_bytes,
-                                                 int root, MPI_Comm comm,
-                                                 MPI_Comm intercomm,
-                                                 telpher_array **ret_array,
-                                                 telpher_error *err);
-
-/**
- * Writes the array: each parent gives its block, rows from telpher_block_first(rows, parents,
- * rank) on, which may be changed when this returns: what then becomes of it, the next call
- * tells. Waits for the kernels before it.
- *
- * @return TELPHER_OK
- *         TELPHER_ERR_INVALID    no such array: freed, or ended with its workers; or no @p block
- *                                for rows; or other parents make other calls
- *         TELPHER_ERR_NO_MEMORY  nothing was moved
- *         TELPHER_ERR_PEER_LOST  the workers have ended; the MPI may still read @p block
- */
-TELPHER_CALL telpher_status telpher_array_put(const telpher_array *array,
-                                              const void *block, telpher_error *err);
-
-/** Reads the array: each parent receives its block. Otherwise as telpher_array_put(). */
-TELPHER_CALL telpher_status telpher_array_get(const telpher_array *array, void *block,
-                                              telpher_error *err);
-
-/**
- * Frees the array after the kernels called before, without waiting for them, and sets *@p array
- * to NULL. NULL is allowed.
- *
- * @return TELPHER_OK
- *         TELPHER_ERR_INVALID    no such array, or other parents make other calls; *array
- *                                is unchanged
- *         TELPHER_ERR_NO_MEMORY  unchanged as well
- *         TELPHER_ERR_PEER_LOST  the workers have ended, and the array with them
- */
-TELPHER_CALL telpher_status telpher_array_free(telpher_array **array,
-                                               telpher_error *err);
 
 /** SPAWN or SPLIT: how the workers of @p intercomm were started; AUTO if it has none. */
 TELPHER_CALL int telpher_offload_mode_of(MPI_Comm intercomm);
@@ -245,9 +145,9 @@ TELPHER_CALL const char *telpher_offload_mode_name(int mode);
  * its kernels known. Waits for the kernels before it. Collective like a kernel call.
  *
  * @return TELPHER_OK
- *         TELPHER_ERR_NOT_FOUND  with the words of the first worker that could not
- *         TELPHER_ERR_INVALID, TELPHER_ERR_LIMIT  no path, or none that is so long
- *         TELPHER_ERR_NO_MEMORY  in a parent, which may know no kernel now: load it again
+ *         TELPHER_ERR_NOT_FOUND  with the error text of the first worker that failed
+ *         TELPHER_ERR_INVALID, TELPHER_ERR_LIMIT  no path, or a path that is too long
+ *         TELPHER_ERR_NO_MEMORY  in a parent, whose table of kernels may be empty: load it again
  *         TELPHER_ERR_PEER_LOST  the workers have ended
  *         and those of the first call, telpher_offload_start(); the same in all parents
  */
@@ -267,15 +167,15 @@ typedef struct telpher_launch {
 } telpher_launch;
 
 /**
- * Starts kernels; MPIX_Kernel_call_multiple() in other words. @p ret_request may be NULL;
- * else it is complete when the last of them has ended.
+ * Starts kernels; as MPIX_Kernel_call_multiple(). @p ret_request may be NULL;
+ * otherwise it completes when the last of them has ended.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_NOT_FOUND    no such kernel; none was started
  *         TELPHER_ERR_INVALID      arguments are not as declared; none was started
- *         TELPHER_ERR_LIMIT        longer than the workers take
+ *         TELPHER_ERR_LIMIT        longer than the workers accept
  *         TELPHER_ERR_PEER_LOST    the workers have ended
- *         and those of the greeting, at the first call
+ *         and, at the first call, those of telpher_offload_start()
  */
 TELPHER_CALL telpher_status telpher_offload_launch(
     uint32_t count, const telpher_launch *launches, int root, MPI_Comm comm,
@@ -285,14 +185,14 @@ TELPHER_CALL telpher_status telpher_offload_launch(
 TELPHER_CALL telpher_status telpher_offload_test(MPIX_Kernel_request *request,
                                                  MPIX_Kernel_status *ret_status);
 
-/** The whole main of a worker: MPI_Init(), kernels until the end, MPI_Finalize(). */
+/** The main function of a worker: MPI_Init(), kernels until the end, MPI_Finalize(). */
 TELPHER_CALL int telpher_worker_main(int argc, char **argv);
 
-/** In a kernel: what MPI_Comm_get_parent() gives, and the workers' own world. */
+/** In a kernel: the result of MPI_Comm_get_parent(), and the workers' MPI_COMM_WORLD. */
 TELPHER_CALL MPI_Comm telpher_worker_parent(void);
 TELPHER_CALL MPI_Comm telpher_worker_world(void);
 
-/** In a kernel: this worker's number among those of its machine, and their number. */
+/** In a kernel: this worker's number among the workers of its machine, and their count. */
 TELPHER_CALL int telpher_worker_local_rank(void);
 TELPHER_CALL int telpher_worker_local_size(void);
 

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dCUDA's names for what kernels call, as in section 3.3.2 of its thesis, and
- * dcuda_get_notify(), which the version before it had; C++. Tags are 0 to
- * 255 as there. What fails ends the launch, and dcuda_host_run() throws.
+ * The device calls of dCUDA under their own names, for C++: those of section 3.3.2 of the
+ * dCUDA thesis, and dcuda_get_notify() of its earlier version. Tags are 0 to 255, as in dCUDA.
+ * A call that fails ends the launch, and dcuda_host_run() throws.
  *
- * Under a host's compiler kernels are plain functions: threadIdx, blockIdx, blockDim,
- * gridDim and __syncthreads() are there, and __shared__ takes a dcuda_state alone; other
- * shared memory is TELPHER_RMA_SHARED(gst.rma, type, name, count).
+ * Under a host compiler kernels are plain functions. threadIdx, blockIdx, blockDim, gridDim
+ * and __syncthreads() are emulated. __shared__ works for a dcuda_state only; other shared
+ * memory is TELPHER_RMA_SHARED(gst.rma, type, name, count).
  */
 #ifndef TELPHER_RMA_DCUDA_DEVICE_CU_H
 #define TELPHER_RMA_DCUDA_DEVICE_CU_H
 #include <telpher/rma/device.h>
-
 #ifdef __cplusplus
-
 #include <telpher/rma/host.h>
 
 #if defined(__CUDACC__)
@@ -25,7 +23,7 @@ typedef telpher_rma dcuda_context;
 #endif
 typedef dcuda_context *dcuda_context_handle;
 
-/** What a rank knows. */
+/** The state of a rank in a kernel. */
 struct dcuda_state {
     telpher_rma *rma;
     const char *where; /* of the call under way, for reports */
@@ -46,63 +44,9 @@ typedef int dcuda_comm;
 typedef telpher_rma_win dcuda_win;
 #define DCUDA_WIN_NONE TELPHER_RMA_WIN_NONE
 
-/* ---- the language ---- */
+#include <telpher/rma/detail/dcuda_language.h>
 
-#if !defined(__CUDACC__)
-#define __global__
-#define __device__
-namespace telpher_dcuda
-{
-using ::dcuda_state;
-
-struct index {
-    unsigned x, y, z;
-};
-
-inline index
-thread()
-{
-    const telpher_rma *rma = telpher_rma_here();
-    const index i = {telpher_rma_lane_in(rma, 0), telpher_rma_lane_in(rma, 1),
-                     telpher_rma_lane_in(rma, 2)};
-
-    return i;
-}
-
-inline index
-threads()
-{
-    const telpher_rma *rma = telpher_rma_here();
-    const index i = {rma->block[0], rma->block[1], rma->block[2]};
-
-    return i;
-}
-
-inline index
-block(unsigned x)
-{
-    const index i = {x, 0, 0};
-
-    return i;
-}
-
-inline index
-blocks(unsigned x)
-{
-    const index i = {x, 1, 1};
-
-    return i;
-}
-} // namespace telpher_dcuda
-#define __shared__ telpher_dcuda::
-#define threadIdx (telpher_dcuda::thread())
-#define blockDim (telpher_dcuda::threads())
-#define blockIdx (telpher_dcuda::block(telpher_rma_here()->device_rank))
-#define gridDim (telpher_dcuda::blocks(telpher_rma_here()->device_size))
-#define __syncthreads() ((void)telpher_rma_sync(telpher_rma_here()))
-#endif
-
-/* ---- start, end, who ---- */
+/* ---- begin, end, rank ---- */
 
 TELPHER_DCUDA_FN void
 dcuda_comm_barrier(dcuda_state &gst, dcuda_comm comm)
@@ -237,7 +181,7 @@ dcuda_wait_notifications(dcuda_state &gst, int tag, int count)
      gst.where);
 }
 
-/* ---- words ---- */
+/* ---- 8-byte values ---- */
 
 /** log << "sum = " << sum << log.flush prints one line. A line has one number, at its end;
  *  what comes behind a number begins another line. */

@@ -22,7 +22,7 @@
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-#include <telpher/rma/detail/device_cuda_types.h>
+#include <telpher/rma/detail/gpu/types.h>
 #include <telpher/rma/types.h>
 
 #define TELPHER_RMA_CALL_(rma, name) telpher_rma_gpu_##name
@@ -33,7 +33,7 @@
 #define TELPHER_RMA_FN_BOTH __host__ __device__
 #define TELPHER_RMA_LANE_(rma) telpher_rma_gpu_lane()
 
-#include <telpher/rma/detail/device_cuda_ptx.h>
+#include <telpher/rma/detail/gpu/ptx.h>
 
 TELPHER_RMA_GPU_FN_ telpher_rma_gpu_state *
 telpher_rma_gpu_state_of(const telpher_rma *rma)
@@ -198,31 +198,31 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
 
 /* Each knows those before it. */
 /* clang-format off */
-#include <telpher/rma/detail/device_cuda_wait.h>
-#include <telpher/rma/detail/device_cuda_copy.h>
-#include <telpher/rma/detail/device_cuda_mail.h>
-#include <telpher/rma/detail/device_cuda_mail_poll.h>
-#include <telpher/rma/detail/device_cuda_mail_send.h>
-#include <telpher/rma/detail/device_cuda_link.h>
-#include <telpher/rma/detail/device_cuda_link_lanes.h>
-#include <telpher/rma/detail/device_cuda_group.h>
-#include <telpher/rma/detail/device_cuda_meet.h>
-#include <telpher/rma/detail/device_cuda_window.h>
-#include <telpher/rma/detail/device_cuda_access.h>
-#include <telpher/rma/detail/device_cuda_put.h>
-#include <telpher/rma/detail/device_cuda_notify.h>
-#include <telpher/rma/detail/device_cuda_take.h>
-#include <telpher/rma/detail/device_cuda_wait_notify.h>
-#include <telpher/rma/detail/device_cuda_few.h>
-#include <telpher/rma/detail/device_cuda_few_calls.h>
-#include <telpher/rma/detail/device_cuda_fold.h>
-#include <telpher/rma/detail/device_cuda_deliver.h>
-#include <telpher/rma/detail/device_cuda_deliver_lanes.h>
+#include <telpher/rma/detail/gpu/wait.h>
+#include <telpher/rma/detail/gpu/copy.h>
+#include <telpher/rma/detail/gpu/mail.h>
+#include <telpher/rma/detail/gpu/mail_poll.h>
+#include <telpher/rma/detail/gpu/mail_send.h>
+#include <telpher/rma/detail/gpu/link.h>
+#include <telpher/rma/detail/gpu/link_lanes.h>
+#include <telpher/rma/detail/gpu/group.h>
+#include <telpher/rma/detail/gpu/meet.h>
+#include <telpher/rma/detail/gpu/window.h>
+#include <telpher/rma/detail/gpu/access.h>
+#include <telpher/rma/detail/gpu/put.h>
+#include <telpher/rma/detail/gpu/notify.h>
+#include <telpher/rma/detail/gpu/take.h>
+#include <telpher/rma/detail/gpu/wait_notify.h>
+#include <telpher/rma/detail/gpu/few.h>
+#include <telpher/rma/detail/gpu/few_calls.h>
+#include <telpher/rma/detail/gpu/fold.h>
+#include <telpher/rma/detail/gpu/deliver.h>
+#include <telpher/rma/detail/gpu/deliver_lanes.h>
 /* clang-format on */
 
-#include <telpher/rma/detail/device_cuda_kernel.h>
+#include <telpher/rma/detail/gpu/kernel.h>
 
-#include <telpher/rma/detail/cuda_launch.h>
+#include <telpher/rma/detail/host/launch.h>
 
 #define TELPHER_RMA_KERNEL_(name)                                                      \
     static __device__ void name##_body(telpher_rma *rma);                              \

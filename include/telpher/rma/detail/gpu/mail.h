@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small puts between GPUs, but with TELPHER_RMA_SLOTS=0; part of rma/device_cuda.h. Up to 8 bytes and their notification go in one store of 16 bytes to a
+ * slot of the target's, which writes the bytes where they belong when it looks. So no fence
+ * for the system stands between the two.
+ *
+ * Each pair of ranks has a ring of slots; the target says now and then how many it has
+ * taken, and when it is asked. Nobody looks who was not asked to, by a first small put that
+ * went otherwise; so programs without any pay nothing. Who looks does so while it waits: at
+ * the sender that sent the tag last, and at all that rang when its bell has rung more often
+ * than it took.
+ *
+ * Nothing passes a slot by: while some of a rank's may not be taken, what it puts otherwise
+ * is behind a fence for the system, and its notification goes in a slot of no bytes. Where
+ * there is none left the count says so; who sees it in there takes all mail before it goes
+ * on. Only an access to bytes that a slot writes waits until that was taken, as do a flush, a
+ * barrier and the kernel's end; ranks look until all have come to theirs.
+ *
+ * Everything here is done by one lane.
+ */
+#ifndef TELPHER_RMA_DETAIL_GPU_MAIL_H
+#define TELPHER_RMA_DETAIL_GPU_MAIL_H
+
+#include <cuda_runtime.h>
+
+/* A slot's second half: where the bytes go, the tag, how many, and the message's round. */
+enum {
+    TELPHER_RMA_GPU_MAIL_TAG = 48,
+    TELPHER_RMA_GPU_MAIL_LEN = 56,
+    TELPHER_RMA_GPU_MAIL_ROUND = 60,
+    TELPHER_RMA_GPU_MAIL_RING = 40 /* in a bell: messages above, sums of ranks below */
+};
+#define TELPHER_RMA_GPU_BEHIND ((uint64_t)1 << 32) /* in a count */
+
+/* 4 bits of which time round the slots message @p number goes: never 0, and another than that of
+ * the slot's message before, also where numbers wrap. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_mail_round(uint32_t number)
+{
+    return 8 | (number / TELPHER_RMA_GPU_DEPTH & 7);
+}
+
+TELPHER_RMA_GPU_FN_ int
+telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
+{
+    return (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_ROUND) ==
+           telpher_rma_gpu_mail_round(number);
+}
+
+/* What a message adds to its target's bell: one, and who. So when one message is there that
+ * was not taken, the difference says whose it is. */
+TELPHER_RMA_GPU_FN_ uint64_t
+telpher_rma_gpu_ring_of(uint32_t source)
+{
+    return ((uint64_t)1 << TELPHER_RMA_GPU_MAIL_RING) + source + 1;
+}
+
+/* ---- the target ---- */
+
+/* Says how many of a source's were taken, behind what was written of them, wherever that lies: a
+ * sender that knows it may tell ranks of any GPU. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
+{
+    telpher_rma_gpu_release_far();
+    telpher_rma_gpu_store(in->credit, in->taken + 1);
+    in->told = in->taken;
+}
+
+/* A sender that has sent half of its slots is told before it runs out of them. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_tell_soon(telpher_rma_gpu_inbox *in)
+{
+    if (in->taken - in->told >= TELPHER_RMA_GPU_DEPTH / 2) {
+        telpher_rma_gpu_tell(in);
+    }
+}
+
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_tell_all(const telpher_rma *rma)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+
+    for (int i = 0; i < TELPHER_RMA_GPU_BOXES; i++) {
+        if (state->in[i].taken != state->in[i].told) {
+            telpher_rma_gpu_tell(&state->in[i]);
+        }
+    }
+}
+
+/* Another source's takes its box's place: what is at hand comes from the GPU's memory. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
+                             uint32_t source)
+{
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    const telpher_rma_gpu_part *mine = &g->parts[telpher_rma_gpu_state_of(rma)->domain];
+    const telpher_rma_gpu_part *other = &g->parts[telpher_rma_gpu_domain(g, source)];
+    uint64_t pair = (uint64_t)rma->world_rank * g->ranks + source;
+
+    if (in->taken != in->told) {
+        telpher_rma_gpu_tell(in);
+    }
+    if (in->source != TELPHER_RMA_NO_RANK) {
+        *in->taken_at = in->taken;
+    }
+    in->source = source;
+    in->slots = mine->mail + pair * TELPHER_RMA_GPU_DEPTH * 2;
+    in->taken_at = &mine->mail_taken[pair];
+    in->taken = in->told = *in->taken_at;
+    in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
+    in->credit = &other->credits[(uint64_t)source * g->ranks + rma->world_rank];
+}
+
+TELPHER_RMA_GPU_FN_ telpher_rma_gpu_inbox *
+telpher_rma_gpu_inbox_of(const telpher_rma *rma, uint32_t source)
+{
+    telpher_rma_gpu_inbox *in =
+        &telpher_rma_gpu_state_of(rma)->in[source % TELPHER_RMA_GPU_BOXES];
+
+    if (in->source != source) {
+        telpher_rma_gpu_change_inbox(rma, in, source);
+    }
+    return in;
+}
+
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_mail_tag(uint64_t meta)
+{
+    return (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_TAG) & 255;
+}
+
+/* Writes the bytes of a message that was read from its slot. What was put before it can be read
+ * behind the next telpher_rma_gpu_seen(), which every wait ends with. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_mail_write(uint64_t value, uint64_t meta)
+{
+    telpher_rma_gpu_write_few(
+        (uint8_t *)(meta & (((uint64_t)1 << TELPHER_RMA_GPU_MAIL_TAG) - 1)), value,
+        (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_LEN) & 15);
+}
+
+/* Takes the message. */
+TELPHER_RMA_GPU_FN_ void
+telpher_rma_gpu_unpack(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
+                       uint64_t value, uint64_t meta)
+{
+    telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    uint32_t tag = telpher_rma_gpu_mail_tag(meta);
+
+    telpher_rma_gpu_mail_write(value, meta);
+    state->taken[tag]--; /* one more is there than the counter says */
+    in->taken++;
+    in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
+    state->mailed += telpher_rma_gpu_ring_of(in->source);
+    state->guess[tag] = (uint16_t)(in->source + 1);
+    state->senders[tag] = in->source + 1;
+    telpher_rma_gpu_tell_soon(in);
+}
+
+/* Takes all that came from a source. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_take_mail(const telpher_rma *rma, uint32_t source)
+{
+    telpher_rma_gpu_inbox *in = telpher_rma_gpu_inbox_of(rma, source);
+    uint64_t value, meta;
+
+    for (;;) {
+        telpher_rma_gpu_load_both(in->next, &value, &meta);
+        if (!telpher_rma_gpu_mail_is(meta, in->taken)) {
+            return;
+        }
+        telpher_rma_gpu_unpack(rma, in, value, meta);
+    }
+}
+
+/* How many messages of source @p source were taken, wherever that is. */
+TELPHER_RMA_GPU_FN_ uint32_t
+telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
+{
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    const telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
+    const telpher_rma_gpu_inbox *in = &state->in[source % TELPHER_RMA_GPU_BOXES];
+
+    return in->source == source
+               ? in->taken
+               : g->parts[state->domain]
+                     .mail_taken[(uint64_t)rma->world_rank * g->ranks + source];
+}
+
+/* All that has come, from whomever; some loads are under way at once. */
+TELPHER_RMA_GPU_SLOW_FN_ void
+telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
+{
+    enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_ROUND - 32 };
+    const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
+    /* the words of a slot's that have the round */
+    const uint32_t *mail =
+        (const uint32_t *)(g->parts[telpher_rma_gpu_state_of(rma)->domain].mail +
+                           (uint64_t)rma->world_rank * g->ranks *
+                               TELPHER_RMA_GPU_DEPTH * 2) +
+        LAST;
+
+    for (uint32_t first = 0; first < g->ranks; first += N) {
+        uint32_t taken[N], words[N];
+
+#pragma unroll
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t source = first + i < g->ranks ? first + i : first;
+
+            taken[i] = telpher_rma_gpu_taken_of(rma, source);
+            words[i] = telpher_rma_gpu_load(mail + (source * TELPHER_RMA_GPU_DEPTH +
+                                                    taken[i] % TELPHER_RMA_GPU_DEPTH) *
+                                                       4);
+        }
+        for (uint32_t i = 0; i < N && first + i < g->ranks; i++) {
+            if (words[i] >> SHIFT == telpher_rma_gpu_mail_round(taken[i])) {
+                telpher_rma_gpu_take_mail(rma, first + i);
+            }
+        }
+    }
+}
+
+#endif

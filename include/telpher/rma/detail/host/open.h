@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of other processes' GPUs: opened and closed; the host's side of rma/device.h for CUDA. */
+#ifndef TELPHER_RMA_DETAIL_HOST_OPEN_H
+#define TELPHER_RMA_DETAIL_HOST_OPEN_H
+
+#include <cuda_runtime.h>
+
+/* ---- those of others ---- */
+
+/* A card of this machine that says what this process would say. */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_is_good(const struct telpher_rma_cuda_card *mine,
+                         const struct telpher_rma_cuda_card *card, size_t len)
+{
+    return card != NULL && len == sizeof(*card) &&
+           memcmp(card->machine, mine->machine, sizeof(mine->machine)) == 0 &&
+           card->tags == mine->tags && card->senders == mine->senders &&
+           card->count >= 1 && card->count <= 1 + TELPHER_RMA_CUDA_REGIONS &&
+           card->regions[0].range.len == mine->regions[0].range.len;
+}
+
+/* Which of the GPUs that @p card's process sees this one is; TELPHER_RMA_GPU_DOMAINS = none */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_card *card,
+                         const unsigned char gpu[16])
+{
+    int i = 0;
+
+    while (i < TELPHER_RMA_GPU_DOMAINS && memcmp(card->sees[i], gpu, 16) != 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Whether this process's GPU reaches the other's memory with atomics. */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_is_near(const struct telpher_rma_cuda *c,
+                         const struct telpher_rma_cuda_card *mine,
+                         const struct telpher_rma_cuda_card *card)
+{
+    const int gpu = c->domains[0].gpu, its = telpher_rma_cuda_seen_as(mine, card->gpu);
+
+    return its != TELPHER_RMA_GPU_DOMAINS &&
+           (its == gpu || telpher_rma_cuda_reaches(gpu, its));
+}
+
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_open_card(struct telpher_rma_cuda_reach *reach,
+                           const struct telpher_rma_cuda_card *card)
+{
+    for (uint32_t i = 0; i < card->count; i++) {
+        void *opened = NULL;
+
+        if (cudaIpcOpenMemHandle(&opened, card->regions[i].handle,
+                                 cudaIpcMemLazyEnablePeerAccess) == cudaSuccess) {
+            reach->ranges[reach->count] = card->regions[i].range;
+            reach->opened[reach->count++] = opened;
+        } else if (i == 0) { /* without its counters nothing of it is of use */
+            cudaGetLastError();
+            return;
+        }
+    }
+    cudaGetLastError();
+}
+
+/* Opens what the others told of. @p boxes  of the world's ranks, zeroed.
+ * @return whether any process reaches this one, or is reached: who adds here may be one whose
+ * GPU this process does not see */
+TELPHER_RMA_HOST_FN_ int
+telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
+                      const struct telpher_rma_cuda_card *mine, uint64_t *boxes)
+{
+    const uint64_t each = (uint64_t)c->host.tags * sizeof(uint32_t);
+    int near = 0;
+
+    for (uint32_t p = 0; mine->count != 0 && p < link->processes; p++) {
+        struct telpher_rma_cuda_reach *reach = &c->reach[p];
+        size_t len = 0;
+        const struct telpher_rma_cuda_card *card =
+            p != link->process
+                ? (const struct telpher_rma_cuda_card *)link->card(link, p, &len)
+                : NULL;
+
+        if (!telpher_rma_cuda_is_good(mine, card, len)) {
+            continue;
+        }
+        near = near ||
+               telpher_rma_cuda_seen_as(card, mine->gpu) != TELPHER_RMA_GPU_DOMAINS;
+        if (telpher_rma_cuda_is_near(c, mine, card)) {
+            near = 1;
+            telpher_rma_cuda_open_card(reach, card);
+        }
+        for (uint32_t i = 0; reach->count != 0 && i < c->host.ranks; i++) {
+            uint64_t *box = &boxes[2 * ((uint64_t)p * c->host.ranks + i)];
+
+            box[0] = (uint64_t)(uintptr_t)reach->opened[0] + 2 * i * each;
+            box[1] = (uint64_t)(uintptr_t)reach->opened[0] + card->senders + i * each;
+        }
+    }
+    return near;
+}
+
+TELPHER_RMA_HOST_FN_ void
+telpher_rma_cuda_close(struct telpher_rma_cuda *c, uint32_t processes)
+{
+    for (uint32_t p = 0; c->reach != NULL && p < processes; p++) {
+        for (uint32_t i = 0; i < c->reach[p].count; i++) {
+            cudaIpcCloseMemHandle(c->reach[p].opened[i]);
+        }
+    }
+    free(c->reach);
+    c->reach = NULL;
+}
+
+/** telpher_rma_grid.reach. Of this process's own memory: it is remembered. */
+TELPHER_RMA_HOST_FN_ uint64_t
+telpher_rma_cuda_find(void *cuda, uint32_t process, uint64_t base, uint64_t len)
+{
+    struct telpher_rma_cuda *c = (struct telpher_rma_cuda *)cuda;
+    const struct telpher_rma_cuda_reach *reach;
+
+    if (process == c->outcome->link->process) {
+        cudaSetDevice(c->domains[0].gpu);
+        telpher_rma_cuda_share((const void *)(uintptr_t)base);
+        return base;
+    }
+    reach = c->reach != NULL ? &c->reach[process] : NULL;
+    for (uint32_t i = 1; reach != NULL && i < reach->count; i++) {
+        const struct telpher_rma_cuda_range *range = &reach->ranges[i];
+
+        if (base - range->base < range->len &&
+            len <= range->len - (base - range->base)) {
+            return (uint64_t)(uintptr_t)reach->opened[i] + (base - range->base);
+        }
+    }
+    return 0;
+}
+
+#endif
