@@ -52,9 +52,9 @@ registers() { # STUDY
 }
 
 build() {
-    compile cuda_test "$source"/src/rma/{gpu/cuda_test.cu,test/test_folds.c}
-    compile cuda_edges "$source/src/rma/gpu/cuda_edges.cu"
-    compile cuda_bench -maxrregcount=128 "$source/src/rma/gpu/cuda_bench.cu"
+    compile cuda_test "$source"/src/rma/{gpu/test/cuda_test.cu,test/test_folds.c}
+    compile cuda_edges "$source/src/rma/gpu/test/cuda_edges.cu"
+    compile cuda_bench -maxrregcount=128 "$source/src/rma/gpu/test/cuda_bench.cu"
     local processes=("$source"/tests/rma/{cuda_processes.cu,processes_kernels.c} "$source"/src/rma/test/test_{kernels,folds}.c)
     compile groups -maxrregcount=128 "$source/scripts/gpu/groups.cu"
     compile cuda_processes "${processes[@]}"

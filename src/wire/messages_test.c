@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "wire/sample.h"
+#include "wire/test/sample.h"
 
 static struct tp_sample_room room;
 

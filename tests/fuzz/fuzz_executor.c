@@ -24,7 +24,7 @@
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/transfer/shared_memory.h"
 #include "daemon/executor/transfer/transfer_int.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/test/loop.h"
 #include "transport/tcp/tcp.h"
 
 enum {

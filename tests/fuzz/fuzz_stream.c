@@ -7,7 +7,7 @@
 
 #include "base/trace/log.h"
 #include "core/session/stream.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/test/loop.h"
 
 struct sink {
     uint8_t *block; /* of the content under way */

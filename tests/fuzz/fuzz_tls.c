@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "base/trace/log.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/test/loop.h"
 #include "transport/tls/record.h"
 
 static const struct tp_tls_state keys = {

@@ -14,7 +14,7 @@
 #include "daemon/cache/entry.h"
 #include "wire/facts.h"
 #include "wire/files.h"
-#include "wire/sample.h"
+#include "wire/test/sample.h"
 
 static const char *top;
 static struct tp_sample_room room;

@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/os/clock.h"
 #include "base/trace/log.h"
-#include "transport/loop/loop.h"
+#include "transport/loop/test/loop.h"
 #include "transport/tls/shake.h"
 
 #define LIMIT (20 * TP_CLOCK_S)

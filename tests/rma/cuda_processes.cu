@@ -24,8 +24,8 @@
 
 #include "join.h"
 #include "processes.h"
-#include "rma/gpu/cuda_chance.h"
-#include "rma/gpu/cuda_litmus.h"
+#include "rma/gpu/test/cuda_chance.h"
+#include "rma/gpu/test/cuda_litmus.h"
 #include "rma/test/test_kernels.h"
 
 enum { WORLD = TELPHER_RMA_WORLD };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transport tcp: addresses, listening, connecting, and streams over TCP and Unix sockets. */
-#include "core/session/stream_sample.h"
+#include "core/session/test/stream_sample.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * Transport loop: a pair of byte queues under one lock. The pair lives until both of its
  * ends have been destroyed.
  */
-#include "transport/loop/loop.h"
+#include "transport/loop/test/loop.h"
 
 #include <string.h>
 

@@ -3,14 +3,14 @@
  * Streams over the loop transport: every way of cutting bytes, back pressure, limits,
  * threads, and everything that a peer may do wrong.
  */
-#include "core/session/stream_sample.h"
+#include "core/session/test/stream_sample.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "transport/loop/loop.h"
+#include "transport/loop/test/loop.h"
 
 enum { SEQUENCE = 120 }; /* every type, every kind of value */
 

@@ -15,7 +15,7 @@
 
 #include "base/os/clock.h"
 #include "core/session/stream.h"
-#include "wire/sample.h"
+#include "wire/test/sample.h"
 
 enum { SAMPLE_CONTENT_MAX = 1 << 20 };
 

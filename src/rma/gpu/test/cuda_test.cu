@@ -4,8 +4,8 @@
  * on all GPUs there are; and whether data is always there when its notification is.
  * scripts/gpu/rma.sh builds and runs it; without a GPU it is skipped.
  */
-#include "rma/gpu/cuda_litmus.h"
-#include "rma/gpu/cuda_run.h"
+#include "rma/gpu/test/cuda_litmus.h"
+#include "rma/gpu/test/cuda_run.h"
 #include "rma/test/test_kernels.c"
 
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * numbers of rma/device_cuda.h to where they wrap. With one GPU its devices are peers.
  * scripts/gpu/rma.sh runs it on GPUs, tests/rma/fakecuda on processors that play them.
  */
-#include "rma/gpu/cuda_chance.h"
-#include "rma/gpu/cuda_run.h"
+#include "rma/gpu/test/cuda_chance.h"
+#include "rma/gpu/test/cuda_run.h"
 
 #include <stdlib.h>
 #include <telpher/rma/device.h>
