@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends and receives control messages with descriptors (SCM_RIGHTS). */
 #include "daemon/control.h"
+#include "base/os/descriptor.h"
 
 #include <errno.h>
 #include <string.h>
@@ -106,9 +107,7 @@ tp_control_receive_pieces(int fd, const struct iovec *iov, size_t count,
     }
     came = received_fd(&m);
     if (got == 0 || (m.msg_flags & MSG_TRUNC) != 0) {
-        if (came >= 0) {
-            (void)close(came);
-        }
+        tp_descriptor_close(came);
         return TELPHER_ERR_PEER_LOST;
     }
     *ret_len = (size_t)got;
@@ -130,9 +129,7 @@ tp_control_receive_rest(int fd, struct tp_control *ret_msg,
         return status;
     }
     if (len < sizeof(msg) || len - sizeof(msg) != msg.rest_len) {
-        if (came >= 0) {
-            (void)close(came);
-        }
+        tp_descriptor_close(came);
         return TELPHER_ERR_PEER_LOST;
     }
     msg.text[sizeof(msg.text) - 1] = '\0';

@@ -312,8 +312,7 @@ step_open(struct input *in, struct client *c)
 static struct tp_broker_session *
 session_at(unsigned index)
 {
-    tp_list_for_each(pos, &broker.sessions)
-    {
+    tp_list_for_each(pos, &broker.sessions) {
         if (index-- == 0) {
             return tp_list_entry(pos, struct tp_broker_session, link);
         }

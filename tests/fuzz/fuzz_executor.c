@@ -354,14 +354,12 @@ say_what_is_left(void)
                 (unsigned long long)t->received, (unsigned long long)t->moved,
                 (unsigned long long)t->sent, t->flying, t->holding);
     }
-    tp_list_for_each(pos, &x.queues)
-    {
+    tp_list_for_each(pos, &x.queues) {
         struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
 
         fprintf(stderr, "queue 0x%llx failed %d\n", (unsigned long long)q->obj.id,
                 q->failed);
-        tp_list_for_each(at, &q->pending)
-        {
+        tp_list_for_each(at, &q->pending) {
             struct tp_exec_event *ev = tp_list_entry(at, struct tp_exec_event, link);
 
             fprintf(stderr, "event 0x%llx %s status %d move %d notify %d hooked %d\n",

@@ -30,6 +30,18 @@ struct tp_list {
     for (struct tp_list *pos = (head)->next, *pos##_next = pos->next; pos != (head);   \
          pos = pos##_next, pos##_next = pos->next)
 
+/** Visits each object of @p type, whose link is @p member; the list must not change. */
+#define tp_list_for_each_entry(type, pos, head, member)                                \
+    for (type *pos = tp_list_entry((head)->next, type, member);                        \
+         &pos->member != (head); pos = tp_list_entry(pos->member.next, type, member))
+
+/** Visits each object; @p pos itself may be removed (and freed) meanwhile. */
+#define tp_list_for_each_entry_safe(type, pos, head, member)                           \
+    for (type *pos = tp_list_entry((head)->next, type, member),                        \
+              *pos##_next = tp_list_entry(pos->member.next, type, member);             \
+         &pos->member != (head);                                                       \
+         pos = pos##_next, pos##_next = tp_list_entry(pos->member.next, type, member))
+
 static inline void
 tp_list_init(struct tp_list *list)
 {
@@ -127,7 +139,9 @@ tp_list_count(const struct tp_list *head)
 {
     size_t count = 0;
 
-    tp_list_for_each(pos, head) { count++; }
+    tp_list_for_each(pos, head) {
+        count++;
+    }
     return count;
 }
 

@@ -156,8 +156,7 @@ list_keeps_order(void **state)
     assert_true(tp_list_is_empty(&other));
     assert_int_equal(tp_list_count(&head), 4);
     assert_ptr_equal(tp_list_last(&head), &items[3].link);
-    tp_list_for_each_safe(link, &head)
-    {
+    tp_list_for_each_safe(link, &head) {
         assert_int_equal(tp_list_entry(link, struct item, link)->number, wanted++);
         tp_list_remove(link);
         assert_false(tp_list_is_linked(link));

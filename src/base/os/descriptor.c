@@ -103,8 +103,11 @@ tp_descriptor_own(int fd)
 void
 tp_descriptor_close(int fd)
 {
-    tp_assert(fd >= 0);
-    if (fd < FDS) { /* first: the number may be another's at once */
+    if (fd < 0) {
+        return;
+    }
+    if (fd < FDS && atomic_load(&owned[fd / EACH]) != 0) {
+        /* first: the number may be another's at once */
         atomic_fetch_and(&owned[fd / EACH], ~(UINT64_C(1) << fd % EACH));
     }
     close(fd);

@@ -15,7 +15,7 @@
  *  stay theirs, too. Any thread. */
 void tp_descriptor_own(int fd);
 
-/** Closes @p fd, which may be owned. Any thread; nobody else uses it. */
+/** Closes @p fd, which may be owned; does nothing if it is below 0. Any thread; no other uses it. */
 void tp_descriptor_close(int fd);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/os/descriptor.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
@@ -26,9 +27,7 @@ tp_memfd_create(const char *name, uint64_t size, int *ret_fd)
         return TELPHER_OK;
     }
     status = size > INT64_MAX ? TELPHER_ERR_NO_MEMORY : tp_error_from_errno(errno);
-    if (fd >= 0) {
-        close(fd);
-    }
+    tp_descriptor_close(fd);
     return status;
 }
 

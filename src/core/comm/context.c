@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/config/settings.h"
+#include "base/os/descriptor.h"
 #include "base/os/random.h"
 #include "base/params.h"
 #include "base/trace/log.h"
@@ -519,9 +520,7 @@ telpher_context_destroy(telpher_context *ctx)
     tp_free(ctx->scratch);
     tp_free(ctx->cards);
     call_at_end(ctx);
-    if (ctx->wake_fd >= 0) {
-        (void)close(ctx->wake_fd);
-    }
+    tp_descriptor_close(ctx->wake_fd);
     tp_free(ctx);
 }
 

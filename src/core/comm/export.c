@@ -48,14 +48,11 @@ tp_comm_export_on_taken(telpher_context *ctx, struct tp_comm_unexpected *parcel)
     if (req == NULL || !req->sends || h->small >= TP_COMM_ENDS) {
         return TELPHER_ERR_PROTO;
     }
-    tp_list_for_each(link, &ctx->lent)
-    {
-        struct tp_comm_fragment *p = tp_list_entry(link, struct tp_comm_fragment, link);
-
+    tp_list_for_each_entry(struct tp_comm_fragment, p, &ctx->lent, link) {
         if (p->req != req || p->offset != h->b) {
             continue;
         }
-        tp_list_remove(link);
+        tp_list_remove(&p->link);
         if (h->small == TP_COMM_END_DONE) {
             tp_comm_fragment_end(p, TELPHER_OK);
         } else {

@@ -361,10 +361,7 @@ let_go(telpher_request *req, struct tp_list *list)
 {
     bool found = false;
 
-    tp_list_for_each_safe(link, list)
-    {
-        struct tp_comm_fragment *p = tp_list_entry(link, struct tp_comm_fragment, link);
-
+    tp_list_for_each_entry_safe(struct tp_comm_fragment, p, list, link) {
         if (p->req == req) {
             piece_give(p);
             found = true;

@@ -255,8 +255,7 @@ tp_comm_peers_flush(telpher_context *ctx)
 {
     unsigned count = 0;
 
-    tp_list_for_each_safe(link, &ctx->waiting)
-    {
+    tp_list_for_each_safe(link, &ctx->waiting) {
         count += tp_comm_flush(tp_list_entry(link, struct tp_comm_peer, waiting));
     }
     return count;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/config/settings.h"
+#include "base/os/descriptor.h"
 #include "core/session/client_int.h"
 
 #define SYSTEM_DIR "/run/telpher"
@@ -95,9 +96,7 @@ read_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
     if (len < 0) {
         tp_error_set_errno(err, errno, "reading the cookie file %s", path);
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    tp_descriptor_close(fd);
     if (len < 0) {
         return TELPHER_ERR_AUTH;
     }

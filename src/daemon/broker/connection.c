@@ -59,10 +59,7 @@ tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
 static void
 close_oldest_stranger(struct tp_broker *b)
 {
-    tp_list_for_each_safe(pos, &b->conns)
-    {
-        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
-
+    tp_list_for_each_entry_safe(struct tp_broker_conn, c, &b->conns, link) {
         if (tp_broker_conn_is_stranger(c)) {
             tp_info("broker",
                     "more than %llu connections without a preface, closing the oldest "
@@ -426,10 +423,7 @@ tp_broker_conns_tick(struct tp_broker *b, tp_ns now)
 {
     tp_ns next = TP_CLOCK_FOREVER;
 
-    tp_list_for_each_safe(pos, &b->conns)
-    {
-        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
-
+    tp_list_for_each_entry_safe(struct tp_broker_conn, c, &b->conns, link) {
         tp_ns due = TP_MIN(c->deadline, c->stalled);
 
         if (due <= now) {
@@ -446,10 +440,7 @@ void
 tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
                       const char *text)
 {
-    tp_list_for_each(pos, &b->conns)
-    {
-        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
-
+    tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
         if (c->words_of == s) {
             c->words_of = NULL;
             c->deadline = TP_CLOCK_FOREVER;
@@ -464,10 +455,7 @@ tp_broker_conns_words(struct tp_broker *b, struct tp_broker_session *s,
 void
 tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s)
 {
-    tp_list_for_each(pos, &b->conns)
-    {
-        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
-
+    tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
         if (c->state == TP_BROKER_HELD && c->session == s) {
             tp_broker_watch_change(b, &c->watch, EPOLLOUT);
         }
@@ -477,10 +465,7 @@ tp_broker_conns_started(struct tp_broker *b, struct tp_broker_session *s)
 void
 tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s)
 {
-    tp_list_for_each(pos, &b->conns)
-    {
-        struct tp_broker_conn *c = tp_list_entry(pos, struct tp_broker_conn, link);
-
+    tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
         if (c->preface.stream == TP_WIRE_STREAM_BULK && c->session == s) {
             c->session = NULL;
             c->state = TP_BROKER_CLOSING;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/trace/log.h"
 #include "daemon/broker/broker.h"
 #include "daemon/handshake.h"
@@ -70,9 +71,7 @@ door_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
         (void)snprintf(answer.text, sizeof(answer.text),
                        "its telpher-handshake process ended without an answer");
     }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
+    tp_descriptor_close(fd);
     tp_broker_watch_close(b, w); /* SIGCHLD does the rest */
     if (c == NULL) {
         return;
@@ -91,8 +90,7 @@ door_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 static void
 close_oldest(struct tp_broker *b)
 {
-    tp_list_for_each(pos, &b->doors)
-    {
+    tp_list_for_each(pos, &b->doors) {
         struct tp_broker_conn *c =
             tp_list_entry(pos, struct tp_broker_door, link)->conn;
 
@@ -196,10 +194,7 @@ remove_door(struct tp_broker *b, struct tp_broker_door *door)
 void
 tp_broker_doors_reap(struct tp_broker *b)
 {
-    tp_list_for_each_safe(pos, &b->doors)
-    {
-        struct tp_broker_door *door = tp_list_entry(pos, struct tp_broker_door, link);
-
+    tp_list_for_each_entry_safe(struct tp_broker_door, door, &b->doors, link) {
         if (waitpid(door->pid, NULL, WNOHANG) > 0) {
             remove_door(b, door);
         }
@@ -209,10 +204,7 @@ tp_broker_doors_reap(struct tp_broker *b)
 void
 tp_broker_doors_end(struct tp_broker *b)
 {
-    tp_list_for_each_safe(pos, &b->doors)
-    {
-        struct tp_broker_door *door = tp_list_entry(pos, struct tp_broker_door, link);
-
+    tp_list_for_each_entry_safe(struct tp_broker_door, door, &b->doors, link) {
         (void)kill(door->pid, SIGKILL);
         (void)waitpid(door->pid, NULL, 0);
         (void)release_conn(door);

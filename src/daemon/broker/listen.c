@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/os/descriptor.h"
 #include "base/trace/log.h"
 #include "core/session/address.h"
 #include "core/session/client.h"
@@ -221,9 +222,7 @@ listen_unix(struct tp_broker *b, struct tp_error *err)
     mask = umask(0177);
     status = tp_builtin_transports[0]->listen(address, &fd, err);
     (void)umask(mask);
-    if (folder >= 0) {
-        (void)close(folder);
-    }
+    tp_descriptor_close(folder);
     if (status != TELPHER_OK) {
         return status;
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/os/random.h"
 #include "base/text/hex.h"
 #include "base/trace/log.h"
@@ -27,11 +28,7 @@ has_room(struct tp_broker *b, const struct tp_broker_peer *peer, size_t max)
     struct tp_broker_session *over = NULL;
     size_t count = 0;
 
-    tp_list_for_each(pos, &b->sessions)
-    {
-        struct tp_broker_session *s =
-            tp_list_entry(pos, struct tp_broker_session, link);
-
+    tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
         if (!s->dismissed && (peer == NULL || tp_broker_peer_equal(&s->peer, peer))) {
             over = over == NULL && s->over && s->pid != 0 ? s : over;
             count++;
@@ -97,11 +94,7 @@ tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
 struct tp_broker_session *
 tp_broker_session_find(struct tp_broker *b, const uint8_t *id)
 {
-    tp_list_for_each(pos, &b->sessions)
-    {
-        struct tp_broker_session *s =
-            tp_list_entry(pos, struct tp_broker_session, link);
-
+    tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
         if (tp_random_equal(s->id, id, sizeof(s->id))) {
             return s;
         }
@@ -122,9 +115,7 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
         if (status != TELPHER_OK) {
             break;
         }
-        if (fd >= 0) {
-            (void)close(fd);
-        }
+        tp_descriptor_close(fd);
         if (msg.type == TP_CONTROL_TEXTS) {
             memcpy(s->text, msg.text, sizeof(s->text));
             tp_broker_conns_words(b, s, s->text);
@@ -304,11 +295,7 @@ tp_broker_reap(struct tp_broker *b)
         tp_broker_probe_ended(b, wait_status);
     }
     tp_broker_doors_reap(b);
-    tp_list_for_each_safe(pos, &b->sessions)
-    {
-        struct tp_broker_session *s =
-            tp_list_entry(pos, struct tp_broker_session, link);
-
+    tp_list_for_each_entry_safe(struct tp_broker_session, s, &b->sessions, link) {
         if (s->pid != 0 && waitpid(s->pid, &wait_status, WNOHANG) > 0) {
             session_ended(b, s, wait_status);
         }
@@ -318,8 +305,7 @@ tp_broker_reap(struct tp_broker *b)
 static bool
 any_executor(struct tp_broker *b)
 {
-    tp_list_for_each(pos, &b->sessions)
-    {
+    tp_list_for_each(pos, &b->sessions) {
         if (tp_list_entry(pos, struct tp_broker_session, link)->pid != 0) {
             return true;
         }
@@ -332,22 +318,14 @@ tp_broker_sessions_end(struct tp_broker *b)
 {
     tp_ns deadline = tp_clock_deadline(END_GRACE);
 
-    tp_list_for_each(pos, &b->sessions)
-    {
-        struct tp_broker_session *s =
-            tp_list_entry(pos, struct tp_broker_session, link);
-
+    tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
         tp_broker_watch_close(b, &s->control); /* executors then send GOODBYE */
     }
     while (any_executor(b) && !tp_clock_passed(deadline)) {
         tp_clock_sleep(5 * TP_CLOCK_MS);
         tp_broker_reap(b);
     }
-    tp_list_for_each(pos, &b->sessions)
-    {
-        struct tp_broker_session *s =
-            tp_list_entry(pos, struct tp_broker_session, link);
-
+    tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
         if (s->pid != 0) {
             (void)kill(s->pid, SIGKILL);
             (void)waitpid(s->pid, NULL, 0);

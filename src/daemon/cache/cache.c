@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 
 enum {
     HEADER_BYTES = 8 + TP_SHA256_BYTES,
@@ -306,9 +307,7 @@ make_room(struct tp_cache *cache)
     } else if (fd >= 0) {
         (void)close(fd);
     }
-    if (lock >= 0) {
-        (void)close(lock);
-    }
+    tp_descriptor_close(lock);
 }
 
 /* ---- writing ---- */

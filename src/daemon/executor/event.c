@@ -210,10 +210,7 @@ settle_into(struct tp_exec_event *ev, cl_int status, struct tp_list *dead)
 static void
 open_all(struct tp_list *dead)
 {
-    tp_list_for_each(pos, dead)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, dead_link);
-
+    tp_list_for_each_entry(struct tp_exec_event, ev, dead, dead_link) {
         if (ev->transfer != 0) {
             tp_exec_transfers_open(ev->obj.x->transfers, ev->transfer,
                                    ev->failed ? CL_OUT_OF_RESOURCES : 0);
@@ -247,9 +244,7 @@ finish_all(struct tp_exec *x, struct tp_list *dead)
 static void
 settle_before(struct tp_exec_event *last, struct tp_list *dead)
 {
-    tp_list_for_each_safe(pos, &last->queue->pending)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+    tp_list_for_each_entry_safe(struct tp_exec_event, ev, &last->queue->pending, link) {
         cl_int status;
 
         if (ev == last) {
@@ -271,9 +266,7 @@ sweep_completed(struct tp_exec_queue *q, struct tp_list *dead)
 {
     unsigned left = 0;
 
-    tp_list_for_each_safe(pos, &q->pending)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+    tp_list_for_each_entry_safe(struct tp_exec_event, ev, &q->pending, link) {
         cl_int status = tp_exec_event_status(ev);
 
         if (ev->notify || status > CL_COMPLETE) {
@@ -325,10 +318,7 @@ find_failed(struct tp_exec_queue *q)
 {
     struct tp_exec_event *found = NULL;
 
-    tp_list_for_each(pos, &q->pending)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
-
+    tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
         if (tp_exec_event_status(ev) < 0) {
             found = ev;
             if (!q->in_order) {
@@ -361,8 +351,7 @@ tp_exec_sweep_failures(struct tp_exec *x)
     tp_list_init(&dead);
     tp_exec_printf_drain(x->printf);
     tp_mutex_lock(&x->done_lock);
-    tp_list_for_each(pos, &x->queues)
-    {
+    tp_list_for_each(pos, &x->queues) {
         sweep_failed(tp_list_entry(pos, struct tp_exec_queue, link), &dead);
     }
     tp_mutex_unlock(&x->done_lock);
@@ -423,9 +412,7 @@ find_unwatched(struct tp_exec_queue *q)
 {
     struct tp_exec_event *found = NULL;
 
-    tp_list_for_each(pos, &q->pending)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+    tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
         bool heard = ev->is_move || atomic_load(&ev->hooked);
 
         if (!q->in_order && !heard) {

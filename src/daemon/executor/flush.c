@@ -196,8 +196,7 @@ count_under_way(struct tp_exec_queue *q)
     size_t count = 0;
 
     tp_mutex_lock(&q->obj.x->done_lock);
-    tp_list_for_each(pos, &q->pending)
-    {
+    tp_list_for_each(pos, &q->pending) {
         count += tp_exec_event_status(tp_list_entry(pos, struct tp_exec_event, link)) >
                  CL_COMPLETE;
     }

@@ -67,10 +67,7 @@ tp_exec_release_native(struct tp_exec *x, cl_event native)
 static uint64_t
 find_oldest_in(struct tp_list *events)
 {
-    tp_list_for_each(pos, events)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
-
+    tp_list_for_each_entry(struct tp_exec_event, ev, events, link) {
         if (tp_exec_event_status(ev) > CL_COMPLETE) {
             return ev->made;
         }
@@ -90,10 +87,7 @@ find_oldest(struct tp_exec *x)
                              open_link)
                    ->made;
     }
-    tp_list_for_each(pos, &x->queues)
-    {
-        struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
-
+    tp_list_for_each_entry(struct tp_exec_queue, q, &x->queues, link) {
         made = TP_MIN(made, find_oldest_in(&q->pending));
     }
     tp_mutex_unlock(&x->done_lock);

@@ -137,8 +137,7 @@ tp_exec_pin_no_more(struct tp_exec_context *c)
 void
 tp_exec_pin_region(struct tp_exec *x, struct tp_exec_region *r)
 {
-    tp_list_for_each(pos, &x->pins.contexts)
-    {
+    tp_list_for_each(pos, &x->pins.contexts) {
         pin_shared(tp_list_entry(pos, struct tp_exec_context, pin_link), r);
     }
 }
@@ -163,13 +162,10 @@ unpin_matching(struct tp_exec *x, const struct tp_exec_context *c,
 
     tp_list_init(&over);
     tp_mutex_lock(&x->pins.lock);
-    tp_list_for_each_safe(pos, &x->pins.all)
-    {
-        const struct pin *p = tp_list_entry(pos, struct pin, link);
-
+    tp_list_for_each_entry_safe(struct pin, p, &x->pins.all, link) {
         if (c != NULL ? p->context == c : p->region == r) {
-            tp_list_remove(pos);
-            tp_list_push_back(&over, pos);
+            tp_list_remove(&p->link);
+            tp_list_push_back(&over, &p->link);
         }
     }
     tp_mutex_unlock(&x->pins.lock);

@@ -64,12 +64,8 @@ is_busy(struct tp_exec *x)
         tp_pool_pending(x->pool) > 0 || tp_exec_transfers_active(x->transfers) > 0;
 
     tp_mutex_lock(&x->done_lock);
-    tp_list_for_each(pos, &x->queues)
-    {
-        struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
-
-        tp_list_for_each(at, &q->pending)
-        {
+    tp_list_for_each_entry(struct tp_exec_queue, q, &x->queues, link) {
+        tp_list_for_each(at, &q->pending) {
             busy = busy || tp_exec_event_status(tp_list_entry(at, struct tp_exec_event,
                                                               link)) > CL_COMPLETE;
         }

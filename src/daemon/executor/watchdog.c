@@ -43,9 +43,7 @@ struct tp_exec_watchdog {
 static struct tp_exec_event *
 find_oldest(struct tp_exec_queue *q, cl_int *ret_status)
 {
-    tp_list_for_each(pos, &q->pending)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
+    tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
         cl_int status = tp_exec_event_status(ev);
 
         if (status > CL_COMPLETE) {
@@ -82,9 +80,7 @@ check_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
 
     *ret_work = false;
     tp_mutex_lock(&x->done_lock);
-    tp_list_for_each(pos, &x->queues)
-    {
-        struct tp_exec_queue *q = tp_list_entry(pos, struct tp_exec_queue, link);
+    tp_list_for_each_entry(struct tp_exec_queue, q, &x->queues, link) {
         cl_int status;
         struct tp_exec_event *ev = find_oldest(q, &status);
 

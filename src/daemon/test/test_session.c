@@ -353,16 +353,14 @@ receive(struct test_session *s, tp_ns deadline)
 static struct test_frame *
 take(struct test_session *s, uint16_t type, uint64_t event)
 {
-    tp_list_for_each(pos, &s->frames)
-    {
-        struct test_frame *f = tp_list_entry(pos, struct test_frame, link);
+    tp_list_for_each_entry(struct test_frame, f, &s->frames, link) {
         uint64_t id = 0;
 
         if (f->len >= sizeof(id)) {
             memcpy(&id, f->body, sizeof(id));
         }
         if (f->type == type && (event == 0 || id == event)) {
-            tp_list_remove(pos);
+            tp_list_remove(&f->link);
             tp_list_push_back(&s->old, &f->link);
             return f;
         }
@@ -432,8 +430,7 @@ test_count(struct test_session *s, uint16_t type)
 
     while (tp_stream_receive(s->stream, &frame_handler, s) == TELPHER_OK) {
     }
-    tp_list_for_each(pos, &s->frames)
-    {
+    tp_list_for_each(pos, &s->frames) {
         count += tp_list_entry(pos, struct test_frame, link)->type == type;
     }
     return count;

@@ -199,10 +199,7 @@ tp_cuda_move_takes_turns(struct tp_device *d, void *to, void *from)
     struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
 
     (void)to;
-    tp_list_for_each(pos, &gpu->all->imports)
-    {
-        const struct import *import = tp_list_entry(pos, struct import, link);
-
+    tp_list_for_each_entry(const struct import, import, &gpu->all->imports, link) {
         if (import->mem == from) {
             return gpu->unit != 0 && import->unit == gpu->unit;
         }
@@ -215,12 +212,9 @@ tp_cuda_close(struct tp_device *d, void *mem)
 {
     struct tp_cuda *c = tp_cuda_gpu_of(d)->all;
 
-    tp_list_for_each(pos, &c->imports)
-    {
-        struct import *import = tp_list_entry(pos, struct import, link);
-
+    tp_list_for_each_entry(struct import, import, &c->imports, link) {
         if (import->mem == mem) {
-            tp_list_remove(pos);
+            tp_list_remove(&import->link);
             if (tp_cuda_enter(&c->home) == CUDA_SUCCESS) {
                 (void)c->api.IpcCloseMemHandle(import->opened);
                 tp_cuda_leave(&c->home);

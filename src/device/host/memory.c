@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/os/memfd.h"
 #include "core/device_file.h"
 
@@ -77,9 +78,7 @@ host_free(struct tp_device *d, void *mem)
 
     (void)d;
     munmap(m->base, m->size);
-    if (m->fd >= 0) {
-        close(m->fd);
-    }
+    tp_descriptor_close(m->fd);
     tp_free(m);
 }
 

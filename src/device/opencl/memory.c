@@ -63,10 +63,7 @@ is_idle(const struct tp_opencl_site *site)
 static void
 reap(struct tp_opencl_memories *ms)
 {
-    tp_list_for_each_safe(pos, &ms->sites)
-    {
-        struct tp_opencl_site *site = tp_list_entry(pos, struct tp_opencl_site, link);
-
+    tp_list_for_each_entry_safe(struct tp_opencl_site, site, &ms->sites, link) {
         if (site != ms->home && !ms->walking && is_idle(site)) {
             site_destroy(&ms->cl, site);
         }
@@ -115,10 +112,7 @@ static telpher_status
 site_get(struct tp_opencl_memories *ms, cl_context context, cl_device_id device,
          struct tp_opencl_site **ret_site)
 {
-    tp_list_for_each(pos, &ms->sites)
-    {
-        struct tp_opencl_site *site = tp_list_entry(pos, struct tp_opencl_site, link);
-
+    tp_list_for_each_entry(struct tp_opencl_site, site, &ms->sites, link) {
         if (site->context == context && site->device == device) {
             *ret_site = site;
             return TELPHER_OK;
@@ -453,8 +447,7 @@ destroy(struct tp_device *d)
 {
     struct tp_opencl_memories *ms = tp_opencl_memories_of(d);
 
-    tp_list_for_each_safe(pos, &ms->sites)
-    {
+    tp_list_for_each_safe(pos, &ms->sites) {
         site_destroy(&ms->cl, tp_list_entry(pos, struct tp_opencl_site, link));
     }
     tp_free(ms);

@@ -50,15 +50,13 @@ keep(struct tp_opencl_memories *ms, struct pinned *p)
 static bool
 end(struct tp_opencl_memories *ms, void *chunk)
 {
-    tp_list_for_each(pos, &ms->pinned)
-    {
-        struct pinned *p = tp_list_entry(pos, struct pinned, link);
+    tp_list_for_each_entry(struct pinned, p, &ms->pinned, link) {
         cl_command_queue queue = p->site->lanes[TP_OPENCL_WRITE].queue;
 
         if (p->chunk != chunk) {
             continue;
         }
-        tp_list_remove(pos);
+        tp_list_remove(&p->link);
         if (p->mapped) {
             (void)ms->cl.EnqueueUnmapMemObject(queue, p->buffer, chunk, 0, NULL, NULL);
             (void)ms->cl.Flush(queue);

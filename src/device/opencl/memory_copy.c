@@ -213,10 +213,7 @@ tp_opencl_memory_progress(struct tp_device *d)
         return 0;
     }
     ms->walking = true;
-    tp_list_for_each(pos, &ms->sites)
-    {
-        struct tp_opencl_site *site = tp_list_entry(pos, struct tp_opencl_site, link);
-
+    tp_list_for_each_entry(struct tp_opencl_site, site, &ms->sites, link) {
         for (int i = 0; i < TP_OPENCL_QUEUES; i++) {
             count += progress_lane(ms, &site->lanes[i]);
         }

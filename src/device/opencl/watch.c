@@ -69,14 +69,12 @@ look(struct tp_list *list)
 {
     unsigned found = 0;
 
-    tp_list_for_each_safe(pos, list)
-    {
-        struct item *item = tp_list_entry(pos, struct item, link);
+    tp_list_for_each_entry_safe(struct item, item, list, link) {
         cl_int status = status_of(item->event);
 
         if (status <= CL_COMPLETE) {
             found++;
-            tp_list_remove(pos);
+            tp_list_remove(&item->link);
             item->fn(item->event, status, item->arg);
             watch.cl->ReleaseEvent(item->event);
             tp_free(item);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/config/config.h"
 #include "base/container/list.h"
+#include "base/os/descriptor.h"
 #include "base/os/memfd.h"
 #include "core/device_file.h"
 
@@ -147,9 +148,7 @@ release(struct memory *m)
     }
     munmap(m->base, m->size);
     munmap(m->content, m->size);
-    if (m->fd >= 0) {
-        close(m->fd);
-    }
+    tp_descriptor_close(m->fd);
     tp_free(m);
 }
 

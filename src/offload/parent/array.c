@@ -24,14 +24,8 @@ handle_of(const struct array *array)
 static struct array *
 look_up(const telpher_array *handle, struct tp_offload_group **ret_group)
 {
-    tp_list_for_each(link, &tp_offload_groups)
-    {
-        struct tp_offload_group *g = tp_list_entry(link, struct tp_offload_group, link);
-
-        tp_list_for_each(at, &g->arrays)
-        {
-            struct array *array = tp_list_entry(at, struct array, link);
-
+    tp_list_for_each_entry(struct tp_offload_group, g, &tp_offload_groups, link) {
+        tp_list_for_each_entry(struct array, array, &g->arrays, link) {
             if (handle_of(array) == handle) {
                 *ret_group = g;
                 return array;
@@ -51,8 +45,7 @@ drop(struct array *array)
 void
 tp_offload_array_drop_all(struct tp_offload_group *g)
 {
-    tp_list_for_each_safe(link, &g->arrays)
-    {
+    tp_list_for_each_safe(link, &g->arrays) {
         drop(tp_list_entry(link, struct array, link));
     }
 }

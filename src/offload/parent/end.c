@@ -130,10 +130,7 @@ finish(struct tp_offload_group *g)
 static void
 forget_checked(MPI_Comm comm)
 {
-    tp_list_for_each(link, &tp_offload_groups)
-    {
-        struct tp_offload_group *g = tp_list_entry(link, struct tp_offload_group, link);
-
+    tp_list_for_each_entry(struct tp_offload_group, g, &tp_offload_groups, link) {
         if (g->checked == comm) {
             g->checked = MPI_COMM_NULL;
         }

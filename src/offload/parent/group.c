@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/text/text.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
@@ -16,10 +17,7 @@ struct tp_list tp_offload_groups = {&tp_offload_groups, &tp_offload_groups};
 struct tp_offload_group *
 tp_offload_group_find(MPI_Comm inter)
 {
-    tp_list_for_each(link, &tp_offload_groups)
-    {
-        struct tp_offload_group *g = tp_list_entry(link, struct tp_offload_group, link);
-
+    tp_list_for_each_entry(struct tp_offload_group, g, &tp_offload_groups, link) {
         if (g->inter == inter) {
             return g;
         }
@@ -188,9 +186,7 @@ offer_ring(struct tp_offload_group *g, const struct tp_process *mine,
     if (!taken) {
         tp_frame_ring_close(&g->ring);
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    tp_descriptor_close(fd);
 }
 
 /* The root watches the workers of its machine, and they it. */

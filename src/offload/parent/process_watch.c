@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/os/descriptor.h"
 #include "base/trace/log.h"
 #include "offload/offload_int.h"
 
@@ -129,9 +130,7 @@ tp_offload_watch_add(const struct tp_process *process, const char *who, int rank
     }
     kick();
     tp_mutex_unlock(&lock);
-    if (fd >= 0) {
-        close(fd);
-    }
+    tp_descriptor_close(fd);
 }
 
 void

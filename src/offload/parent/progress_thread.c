@@ -20,10 +20,7 @@ tp_offload_progress_thread_round(void)
 {
     bool waits = false;
 
-    tp_list_for_each(link, &tp_offload_groups)
-    {
-        struct tp_offload_group *g = tp_list_entry(link, struct tp_offload_group, link);
-
+    tp_list_for_each_entry(struct tp_offload_group, g, &tp_offload_groups, link) {
         if (!g->attached || g->lost) {
             continue;
         }
@@ -41,11 +38,7 @@ moved_so_far(void)
 {
     uint64_t sum = 0;
 
-    tp_list_for_each(link, &tp_offload_groups)
-    {
-        const struct tp_offload_group *g =
-            tp_list_entry(link, struct tp_offload_group, link);
-
+    tp_list_for_each_entry(const struct tp_offload_group, g, &tp_offload_groups, link) {
         sum += g->sent + g->acked + g->left;
     }
     return sum;

@@ -20,8 +20,7 @@ request_of(struct tp_list *link)
 static struct telpher_kernel_request *
 find_called(struct tp_offload_group *g, uint64_t number)
 {
-    tp_list_for_each(link, &g->requests)
-    {
+    tp_list_for_each(link, &g->requests) {
         if (request_of(link)->number >= number) {
             return request_of(link)->number == number ? request_of(link) : NULL;
         }
@@ -104,14 +103,10 @@ tp_offload_group_lose(struct tp_offload_group *g, telpher_status status)
         g->status = status;
         tp_offload_group_tell_lost(g);
     }
-    tp_list_for_each_safe(link, &g->requests)
-    {
-        struct telpher_kernel_request *r =
-            tp_list_entry(link, struct telpher_kernel_request, link);
-
+    tp_list_for_each_entry_safe(struct telpher_kernel_request, r, &g->requests, link) {
         finish_request(r, g->status, NULL);
-        if (tp_list_is_linked(link)) {
-            tp_list_remove(link); /* nobody has called it, nobody will */
+        if (tp_list_is_linked(&r->link)) {
+            tp_list_remove(&r->link); /* nobody has called it, nobody will */
             tp_free(r);
         }
     }
@@ -139,8 +134,7 @@ note_end(struct tp_offload_group *g, uint64_t last)
 {
     g->ended = true;
     g->has_ended = true;
-    tp_list_for_each_safe(link, &g->requests)
-    {
+    tp_list_for_each_safe(link, &g->requests) {
         if (request_of(link)->number > last) {
             finish_request(request_of(link), TELPHER_ERR_PEER_LOST, NULL);
         }

@@ -134,16 +134,14 @@ run_held(struct worker *w)
 
     while (again && status == TELPHER_OK && !w->ended) {
         again = false;
-        tp_list_for_each_safe(link, &w->held)
-        {
-            struct incoming *in = tp_list_entry(link, struct incoming, link);
+        tp_list_for_each_entry_safe(struct incoming, in, &w->held, link) {
             struct tp_offload_header h;
 
             if (tp_offload_header_check(in->data, in->len, &h) != TELPHER_OK ||
                 h.first != w->next) {
                 continue;
             }
-            tp_list_remove(link);
+            tp_list_remove(&in->link);
             w->held_bytes -= in->len;
             status = forward_and_run(w, in, &h);
             drop(in);
@@ -205,8 +203,7 @@ tp_offload_worker_receive(struct worker *w)
         }
         tp_free(w->ring[i].data);
     }
-    tp_list_for_each_safe(link, &w->held)
-    {
+    tp_list_for_each_safe(link, &w->held) {
         tp_list_remove(link);
         drop(tp_list_entry(link, struct incoming, link));
     }

@@ -61,11 +61,8 @@ tp_rma_spread_create(struct tp_rma_run *run, struct tp_rma_group *group)
 void
 tp_rma_spread_enrolled(struct tp_rma_run *run, struct tp_rma_group *group)
 {
-    tp_list_for_each_safe(link, &run->remote->arrivals)
-    {
-        const struct tp_rma_arrival *a =
-            tp_list_entry(link, struct tp_rma_arrival, link);
-
+    tp_list_for_each_entry_safe(const struct tp_rma_arrival, a, &run->remote->arrivals,
+                                link) {
         if (a->group == group->number) {
             atomic_store(&group->spread->heard[a->process], a->generation + 1);
         }
@@ -102,8 +99,7 @@ tp_rma_spread_destroy(struct tp_rma_spread *s)
 void
 tp_rma_spread_forget(struct tp_rma_remote *r)
 {
-    tp_list_for_each_safe(link, &r->arrivals)
-    {
+    tp_list_for_each_safe(link, &r->arrivals) {
         arrival_free(tp_list_entry(link, struct tp_rma_arrival, link));
     }
 }
@@ -207,10 +203,7 @@ look(struct tp_rma_remote *r, struct tp_rma_group *group)
     if (!s->here) {
         return;
     }
-    tp_list_for_each_safe(link, &r->arrivals)
-    {
-        struct tp_rma_arrival *a = tp_list_entry(link, struct tp_rma_arrival, link);
-
+    tp_list_for_each_entry_safe(struct tp_rma_arrival, a, &r->arrivals, link) {
         if (a->group == group->number && a->generation == s->generation &&
             a->phase == s->phase && s->has[a->process] != 0 &&
             s->came[a->process] == NULL) {

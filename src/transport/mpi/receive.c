@@ -196,8 +196,7 @@ tp_mpi_progress_in(struct mpi_net *n)
     unsigned count = take_messages(n);
 
     /* callbacks append entries and remove none */
-    tp_list_for_each_safe(at, &n->coming)
-    {
+    tp_list_for_each_safe(at, &n->coming) {
         count += data_has_come(tp_list_entry(at, struct mpi_data, link));
     }
     return count;
@@ -210,10 +209,7 @@ tp_mpi_stop_coming(struct mpi_link *peer)
 {
     struct mpi_net *n = peer->net;
 
-    tp_list_for_each_safe(at, &n->coming)
-    {
-        struct mpi_data *d = tp_list_entry(at, struct mpi_data, link);
-
+    tp_list_for_each_entry_safe(struct mpi_data, d, &n->coming, link) {
         if (d->peer == peer) {
             tp_list_remove(&d->link);
             (void)tp_mpi_cancel(n, &d->op);

@@ -198,13 +198,11 @@ tp_mpi_progress_out(struct mpi_net *n)
 {
     unsigned count = 0;
 
-    tp_list_for_each_safe(at, &n->sending)
-    {
+    tp_list_for_each_safe(at, &n->sending) {
         count += has_left(tp_list_entry(at, struct mpi_slot, link));
     }
     /* callbacks append entries and remove none */
-    tp_list_for_each_safe(data, &n->going)
-    {
+    tp_list_for_each_safe(data, &n->going) {
         count += data_has_left(tp_list_entry(data, struct mpi_data, link));
     }
     return count;
@@ -217,10 +215,7 @@ tp_mpi_stop_going(struct mpi_link *peer)
 {
     struct mpi_net *n = peer->net;
 
-    tp_list_for_each_safe(at, &n->going)
-    {
-        struct mpi_data *d = tp_list_entry(at, struct mpi_data, link);
-
+    tp_list_for_each_entry_safe(struct mpi_data, d, &n->going, link) {
         if (d->peer == peer) {
             n->calls.forget(n->calls.user, &d->op);
             n->unclean = true;

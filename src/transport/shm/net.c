@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
 
@@ -27,9 +28,7 @@ net_free(struct shm_net *n)
     }
     for (int *fd = (int[]){n->door_fd, n->bell[0], n->bell[1], n->epoll_fd, -2};
          *fd != -2; fd++) {
-        if (*fd >= 0) {
-            close(*fd);
-        }
+        tp_descriptor_close(*fd);
     }
     tp_free(n->links);
     tp_free(n->active);

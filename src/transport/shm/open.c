@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/os/descriptor.h"
 #include "base/os/random.h"
 #include "base/trace/log.h"
 #include "transport/shm/net_int.h"
@@ -292,9 +293,7 @@ tp_shm_drop_ring(struct shm_link *link)
     if (link->out.ring != NULL) {
         (void)munmap(link->out.ring, sizeof(*link->out.ring));
     }
-    if (link->out.fd >= 0) {
-        close(link->out.fd);
-    }
+    tp_descriptor_close(link->out.fd);
     link->out.ring = NULL;
     link->out.fd = -1;
 }
@@ -317,9 +316,7 @@ tp_shm_close_peer(struct shm_link *link)
         (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
     }
     for (int **fd = (int *[]){&link->bell, &link->pid_fd, NULL}; *fd != NULL; fd++) {
-        if (**fd >= 0) {
-            close(**fd);
-        }
+        tp_descriptor_close(**fd);
         **fd = -1;
     }
 }

@@ -39,9 +39,7 @@ net_free(struct tcp_net *n)
 {
     for (int *fd = (int[]){n->listen_fd, n->epoll_fd, n->spare_fd, -2}; *fd != -2;
          fd++) {
-        if (*fd >= 0) {
-            tp_descriptor_close(*fd);
-        }
+        tp_descriptor_close(*fd);
     }
     tp_free(n->peers);
     tp_free(n);
@@ -213,10 +211,7 @@ read_rest(struct tcp_peer *peer)
     struct tcp_net *n = peer->net;
 
     tp_tcp_net_accept(n);
-    tp_list_for_each_safe(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry_safe(struct tcp_conn, c, &n->conns, link) {
         for (unsigned i = 0; i < REST_READS && !c->dead && !c->connecting &&
                              (c->peer == NULL || c->peer == peer);
              i++) {
@@ -237,10 +232,7 @@ finish_losing(struct tcp_peer *peer)
         read_rest(peer);
     }
     peer->gone = true;
-    tp_list_for_each(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (c->peer == peer) {
             c->dead = true;
         }
@@ -287,9 +279,7 @@ run_few(struct tcp_net *n)
     size_t turn = n->conn_count != 0 ? n->rounds % n->conn_count : 0;
     unsigned count = 0;
 
-    tp_list_for_each_safe(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
+    tp_list_for_each_entry_safe(struct tcp_conn, c, &n->conns, link) {
         unsigned came;
 
         if (turn-- == 0 || is_lively(c)) {
@@ -330,10 +320,7 @@ bury(struct tcp_net *n)
         finish_losing(tp_list_entry(link, struct tcp_peer, losing));
         count++;
     }
-    tp_list_for_each_safe(at, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(at, struct tcp_conn, link);
-
+    tp_list_for_each_entry_safe(struct tcp_conn, c, &n->conns, link) {
         if (c->dead) {
             if (c->peer != NULL && c->peer->conn == c) {
                 c->peer->conn = NULL;
@@ -398,10 +385,7 @@ net_busy(struct tp_net *net, uint32_t *ret_peer)
 {
     struct tcp_net *n = tcp_net(net);
 
-    tp_list_for_each(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (!has_left(c) || !has_arrived(c)) {
             *ret_peer = c->peer != NULL ? c->peer->rank : UINT32_MAX;
             return true;
@@ -431,20 +415,14 @@ net_destroy(struct tp_net *net)
     struct tcp_net *n = tcp_net(net);
     tp_ns deadline = tp_clock_deadline(GOODBYE_TIME);
 
-    tp_list_for_each(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (c->held) { /* the lower rank reads it, whichever connection it chooses */
             c->held = false;
             (void)tp_tcp_net_flush(c);
         }
         (void)shutdown(c->fd, SHUT_WR);
     }
-    tp_list_for_each_safe(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry_safe(struct tcp_conn, c, &n->conns, link) {
         say_goodbye(c, deadline);
         tp_tcp_net_free(c);
     }

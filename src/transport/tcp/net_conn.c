@@ -127,10 +127,7 @@ tp_tcp_net_try(struct tcp_peer *peer)
 static bool
 use_theirs(struct tcp_peer *peer)
 {
-    tp_list_for_each(link, &peer->net->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry(struct tcp_conn, c, &peer->net->conns, link) {
         if (c->peer == peer && !c->dead && c != peer->conn) {
             use(peer, c);
             tp_tcp_net_say(c, TP_TCP_YOURS_FRAME);
@@ -173,10 +170,7 @@ tp_tcp_net_connected(struct tcp_conn *c)
 static struct tcp_conn *
 oldest_stranger(struct tcp_net *n)
 {
-    tp_list_for_each(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (c->peer == NULL && !c->dead) {
             return c; /* the list is in order of arrival */
         }
@@ -206,9 +200,7 @@ refuse(struct tcp_net *n)
         tp_descriptor_close(n->spare_fd);
         fd = accept4(n->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     }
-    if (fd >= 0) {
-        close(fd);
-    }
+    tp_descriptor_close(fd);
     (void)tp_tcp_net_spare(n);
     return fd >= 0;
 }
@@ -256,10 +248,7 @@ tp_tcp_net_strangers(struct tcp_net *n)
     if (n->strangers == 0) {
         return;
     }
-    tp_list_for_each(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (c->peer == NULL && !c->dead && tp_clock_passed(c->deadline)) {
             tp_tcp_net_kill(c, TELPHER_ERR_TIMEOUT);
         }

@@ -181,10 +181,7 @@ tp_tcp_net_look(struct tcp_net *n)
         return;
     }
     n->look_at = now + n->params.lost_after / LOOKS;
-    tp_list_for_each_safe(link, &n->conns)
-    {
-        struct tcp_conn *c = tp_list_entry(link, struct tcp_conn, link);
-
+    tp_list_for_each_entry_safe(struct tcp_conn, c, &n->conns, link) {
         if (c->dead || !c->remote) {
             continue;
         }

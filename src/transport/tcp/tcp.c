@@ -50,9 +50,7 @@ tp_tcp_close(int fd)
 {
     int saved_errno = errno;
 
-    if (fd >= 0) {
-        tp_descriptor_close(fd);
-    }
+    tp_descriptor_close(fd);
     errno = saved_errno;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/config/settings.h"
+#include "base/os/descriptor.h"
 #include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
@@ -136,9 +137,7 @@ free_net(struct ucx_net *n)
     if (n->context != NULL) {
         ucp_cleanup(n->context);
     }
-    if (n->epoll_fd >= 0) {
-        close(n->epoll_fd);
-    }
+    tp_descriptor_close(n->epoll_fd);
     for (uint32_t r = 0; n->links != NULL && r < n->params.size; r++) {
         if (n->links[r] != NULL) {
             tp_free(n->links[r]->address);

@@ -68,10 +68,7 @@ keep_early(struct ucx_link *link, const struct message *m)
 static struct message *
 take_early(struct ucx_link *link)
 {
-    tp_list_for_each(at, &link->early)
-    {
-        struct message *m = tp_list_entry(at, struct message, list);
-
+    tp_list_for_each_entry(struct message, m, &link->early, list) {
         if (m->prefix.number == link->delivered) {
             tp_list_remove(&m->list);
             link->early_count--;

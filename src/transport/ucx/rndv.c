@@ -159,10 +159,7 @@ tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
 bool
 tp_ucx_take_reject(struct ucx_link *link, uint32_t number)
 {
-    tp_list_for_each(at, &link->bulks)
-    {
-        struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, list);
-
+    tp_list_for_each_entry(struct tp_net_rndv, b, &link->bulks, list) {
         if (b->prefix.kind == UCX_RNDV && b->number == number && !b->rejected) {
             b->rejected = true;
             return true;
@@ -251,8 +248,7 @@ tp_ucx_lose_bulks(struct ucx_link *link)
 
     do {
         any = false;
-        tp_list_for_each(at, &link->bulks)
-        {
+        tp_list_for_each(at, &link->bulks) {
             any =
                 tp_net_op_lose(&tp_list_entry(at, struct tp_net_rndv, list)->op) || any;
         }

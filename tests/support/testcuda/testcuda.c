@@ -291,8 +291,7 @@ cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 static struct allocation *
 allocation_at(uintptr_t address)
 {
-    tp_list_for_each(pos, &drv.allocations)
-    {
+    tp_list_for_each(pos, &drv.allocations) {
         struct allocation *a = tp_list_entry(pos, struct allocation, link);
 
         if (address - (uintptr_t)a->base < a->size) {
@@ -689,8 +688,7 @@ cuEventQuery(CUevent event)
     if (!drv.initialised) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
-    tp_list_for_each(pos, &drv.streams)
-    {
+    tp_list_for_each(pos, &drv.streams) {
         run_one(tp_list_entry(pos, struct CUstream_st, link));
     }
     return event->done < event->recorded ? CUDA_ERROR_NOT_READY : enter("cuEventQuery");

@@ -10,9 +10,9 @@
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/os/random.h"
 #include "base/os/thread.h"
 #include "base/text/hex.h"
@@ -57,15 +57,9 @@ root_free(struct telpher_root *root)
             tp_bootstrap_client_close(&root->guests[i]);
         }
     }
-    if (root->listen_fd >= 0) {
-        close(root->listen_fd);
-    }
-    if (root->stop_fd >= 0) {
-        close(root->stop_fd);
-    }
-    if (root->ended_fd >= 0) {
-        close(root->ended_fd);
-    }
+    tp_descriptor_close(root->listen_fd);
+    tp_descriptor_close(root->stop_fd);
+    tp_descriptor_close(root->ended_fd);
     tp_free(root->guests);
     tp_free(root->polls);
     tp_free(root->polled);

@@ -69,10 +69,7 @@ free_block(struct tp_mems *mems, struct tp_mems_ring *ring)
 static const struct tp_mems_ring *
 ring_of_sibling(const struct tp_mems *mems, const struct tp_device *device)
 {
-    tp_list_for_each(pos, &mems->rings)
-    {
-        const struct tp_mems_ring *ring = tp_list_entry(pos, struct tp_mems_ring, link);
-
+    tp_list_for_each_entry(const struct tp_mems_ring, ring, &mems->rings, link) {
         if (ring->device->ops == device->ops) {
             return ring;
         }

@@ -286,10 +286,7 @@ tp_mems_set_owner(struct tp_mems *mems, const struct tp_mem_place *place, uint32
 static void
 close_idle(struct tp_mems *mems, bool all)
 {
-    tp_list_for_each_safe(link, &mems->idle_imports)
-    {
-        struct import *import = tp_list_entry(link, struct import, link);
-
+    tp_list_for_each_entry_safe(struct import, import, &mems->idle_imports, link) {
         if (all || import->stale) {
             mems->idle_count--;
             destroy(mems, import);

@@ -165,11 +165,7 @@ lose(struct telpher_channel *ch)
 {
     bool gap = false;
 
-    tp_list_for_each_safe(link, &ch->parcels)
-    {
-        struct tp_comm_unexpected *parcel =
-            tp_list_entry(link, struct tp_comm_unexpected, link);
-
+    tp_list_for_each_entry_safe(struct tp_comm_unexpected, parcel, &ch->parcels, link) {
         gap = gap || parcel->header.how != TP_COMM_INSIDE;
         if (gap) {
             tp_comm_unexpected_free(parcel);

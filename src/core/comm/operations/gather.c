@@ -50,11 +50,7 @@ has_step(void *arg)
 {
     struct gather *g = arg;
 
-    tp_list_for_each(link, &g->ctx->steps)
-    {
-        struct tp_comm_unexpected *parcel =
-            tp_list_entry(link, struct tp_comm_unexpected, link);
-
+    tp_list_for_each_entry(struct tp_comm_unexpected, parcel, &g->ctx->steps, link) {
         if (parcel->peer == g->above && parcel->header.a == g->number &&
             parcel->header.b == g->round) {
             g->step = parcel;
@@ -215,11 +211,8 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
 void
 tp_comm_gather_lose_peer(const struct tp_comm_peer *peer)
 {
-    tp_list_for_each_safe(link, &peer->ctx->steps)
-    {
-        struct tp_comm_unexpected *parcel =
-            tp_list_entry(link, struct tp_comm_unexpected, link);
-
+    tp_list_for_each_entry_safe(struct tp_comm_unexpected, parcel, &peer->ctx->steps,
+                                link) {
         if (parcel->peer == peer && parcel->header.how != TP_COMM_INSIDE) {
             tp_comm_unexpected_free(parcel);
         }

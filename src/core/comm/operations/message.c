@@ -328,10 +328,7 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *parc
 static struct incoming *
 find_incoming(const struct tp_comm_peer *peer, uint64_t number)
 {
-    tp_list_for_each(link, &peer->messages)
-    {
-        struct incoming *in = tp_list_entry(link, struct incoming, link);
-
+    tp_list_for_each_entry(struct incoming, in, &peer->messages, link) {
         if (in->number == number) {
             return in;
         }
@@ -344,11 +341,8 @@ find_incoming(const struct tp_comm_peer *peer, uint64_t number)
 static bool
 is_unhandled(const telpher_context *ctx, const struct tp_comm_unexpected *buffer)
 {
-    tp_list_for_each(link, &ctx->unhandled)
-    {
-        const struct tp_comm_unexpected *kept =
-            tp_list_entry(link, struct tp_comm_unexpected, link);
-
+    tp_list_for_each_entry(const struct tp_comm_unexpected, kept, &ctx->unhandled,
+                           link) {
         if (kept->peer == buffer->peer && kept->header.kind == TP_COMM_MESSAGE &&
             (uint32_t)kept->header.b != 0 && kept->header.a == buffer->header.a) {
             return true;
@@ -383,10 +377,7 @@ tp_comm_message_on_buffer(telpher_context *ctx, struct tp_comm_unexpected *parce
 void
 tp_comm_message_lose_peer(struct tp_comm_peer *peer)
 {
-    tp_list_for_each_safe(link, &peer->messages)
-    {
-        struct incoming *in = tp_list_entry(link, struct incoming, link);
-
+    tp_list_for_each_entry_safe(struct incoming, in, &peer->messages, link) {
         in->msg.status = TELPHER_ERR_PEER_LOST;
         if (in->under_way == 0) {
             enter(in);

@@ -35,12 +35,9 @@ tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing
 void
 tp_comm_delivery_lose(struct tp_comm_peer *peer)
 {
-    tp_list_for_each_safe(link, &peer->landings)
-    {
-        struct tp_comm_delivery *landing =
-            tp_list_entry(link, struct tp_comm_delivery, link);
-
-        tp_list_remove(link);
+    tp_list_for_each_entry_safe(struct tp_comm_delivery, landing, &peer->landings,
+                                link) {
+        tp_list_remove(&landing->link);
         if (landing->landed) {
             landing->drop(peer, landing);
         }

@@ -235,12 +235,10 @@ go_on(struct tp_rndv *r)
 {
     unsigned count = 0;
 
-    tp_list_for_each_safe(at, &r->work)
-    {
+    tp_list_for_each_safe(at, &r->work) {
         count += tp_rndv_step(tp_list_entry(at, struct tp_net_rndv, work));
     }
-    tp_list_for_each_safe(peer, &r->pushing)
-    {
+    tp_list_for_each_safe(peer, &r->pushing) {
         count += tp_rndv_push(tp_list_entry(peer, struct tp_rndv_peer, pushing));
     }
     return count;
@@ -261,8 +259,7 @@ tp_rndv_progress(struct tp_net *net)
 telpher_status
 tp_rndv_arm(struct tp_net *net)
 {
-    tp_list_for_each(at, &net->rndv->work)
-    {
+    tp_list_for_each(at, &net->rndv->work) {
         if (tp_list_entry(at, struct tp_net_rndv, work)->state != TP_RNDV_ANSWERING) {
             return TELPHER_ERR_AGAIN;
         }

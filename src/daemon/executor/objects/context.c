@@ -232,12 +232,11 @@ events_under_way(struct tp_exec_queue *q, cl_event **ret_events)
     cl_uint count = 0;
 
     tp_mutex_lock(&q->obj.x->done_lock);
-    tp_list_for_each(pos, &q->pending) { pending++; }
+    tp_list_for_each(pos, &q->pending) {
+        pending++;
+    }
     *ret_events = tp_alloc_array(pending, sizeof(cl_event), "events under way");
-    tp_list_for_each(pos, &q->pending)
-    {
-        struct tp_exec_event *ev = tp_list_entry(pos, struct tp_exec_event, link);
-
+    tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
         if (*ret_events != NULL && tp_exec_event_status(ev) > CL_COMPLETE) {
             q->obj.x->cl.RetainEvent(ev->native);
             (*ret_events)[count++] = ev->native;

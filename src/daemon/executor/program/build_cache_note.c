@@ -81,8 +81,7 @@ keep_bounds(struct tp_exec_cache *cache, struct tp_list *dead)
     uint64_t bytes = 0;
     size_t count = 0;
 
-    tp_list_for_each_safe(pos, &cache->notes)
-    {
+    tp_list_for_each_safe(pos, &cache->notes) {
         struct tp_exec_note *n = tp_list_entry(pos, struct tp_exec_note, link);
         uint64_t more = n->program->obj.released ? n->bytes : 0;
 
@@ -100,8 +99,7 @@ keep_bounds(struct tp_exec_cache *cache, struct tp_list *dead)
 static void
 give_up_same(struct tp_exec_cache *cache, const uint8_t *key, struct tp_list *dead)
 {
-    tp_list_for_each_safe(pos, &cache->notes)
-    {
+    tp_list_for_each_safe(pos, &cache->notes) {
         struct tp_exec_note *n = tp_list_entry(pos, struct tp_exec_note, link);
 
         if (memcmp(n->key, key, sizeof(n->key)) == 0) {
@@ -190,8 +188,7 @@ tp_exec_cache_give_way(struct tp_exec *x)
     }
     tp_list_init(&dead);
     tp_mutex_lock(&cache->lock);
-    tp_list_for_each_safe(pos, &cache->notes)
-    {
+    tp_list_for_each_safe(pos, &cache->notes) {
         struct tp_exec_note *n = tp_list_entry(pos, struct tp_exec_note, link);
 
         if (n->program->obj.released) {

@@ -521,8 +521,7 @@ static void
 free_rest(struct tp_exec_transfer *t)
 {
     tp_list_remove(&t->wait_link);
-    tp_list_for_each_safe(pos, &t->chunks)
-    {
+    tp_list_for_each_safe(pos, &t->chunks) {
         tp_list_remove(pos);
         tp_exec_chunk_free(tp_list_entry(pos, struct tp_exec_chunk, link));
     }

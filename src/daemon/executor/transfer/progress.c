@@ -138,8 +138,7 @@ finish(struct tp_exec_transfer *t)
 static void
 drop_chunks(struct tp_exec_transfer *t)
 {
-    tp_list_for_each_safe(pos, &t->chunks)
-    {
+    tp_list_for_each_safe(pos, &t->chunks) {
         struct tp_exec_chunk *c = tp_list_entry(pos, struct tp_exec_chunk, link);
 
         if (c->pieces == 0) {

@@ -164,8 +164,7 @@ tp_exec_transfer_place(struct tp_exec_transfer *t)
     if (!t->known || t->p.device != NULL || t->p.memory == NULL || t->p.to_client) {
         return;
     }
-    tp_list_for_each_safe(pos, &t->chunks)
-    {
+    tp_list_for_each_safe(pos, &t->chunks) {
         struct tp_exec_chunk *c = tp_list_entry(pos, struct tp_exec_chunk, link);
 
         memcpy(t->p.memory + c->pos, c->data, c->len);
