@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
+#include "daemon/executor/commands/command_buffer.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
@@ -16,6 +17,7 @@ enum {
     UNTRACKED_MAX = 15, /* in a row that have none */
 };
 enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
+enum { COPY_RECT = 13 }; /* values of a rectangular COPY */
 
 /* ---- begin and end ---- */
 
@@ -84,20 +86,21 @@ enter_event(struct tp_exec *x, struct tp_exec_event *ev)
 
 telpher_status
 tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
-              uint64_t event, uint64_t queue, uint8_t flags,
-              const struct tp_wire_u64s *wait)
+              const struct tp_exec_head *head)
 {
+    const struct tp_wire_u64s *wait = &head->wait;
     struct tp_exec_command c = {.x = x, .wait_count = wait->count};
     telpher_status status;
 
-    if ((flags & ~TP_WIRE_FLAGS_ALL) != 0 || (event == 0 && flags != 0)) {
+    if ((head->flags & ~TP_WIRE_FLAGS_ALL) != 0 ||
+        (head->event == 0 && head->flags != 0)) {
         return TELPHER_ERR_PROTO;
     }
     status = reserve_waits(x, wait->count);
     if (status != TELPHER_OK) {
         return status;
     }
-    c.ev = tp_exec_event_new(x, event);
+    c.ev = tp_exec_event_new(x, head->event);
     if (c.ev == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -107,11 +110,11 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
         return status;
     }
     c.ev->call = call;
-    c.ev->queue_id = queue;
-    c.ev->notify = (flags & TP_WIRE_NOTIFY) != 0;
+    c.ev->queue_id = head->queue;
+    c.ev->notify = (head->flags & TP_WIRE_NOTIFY) != 0;
     c.ev->has_waits = wait->count > 0;
     c.waits = wait->count > 0 ? x->waits : NULL;
-    c.error = tp_exec_find(x, queue, TP_WIRE_KIND_QUEUE, &c.queue);
+    c.error = tp_exec_find(x, head->queue, TP_WIRE_KIND_QUEUE, &c.queue);
     if (c.error == 0) {
         tp_exec_ref(&c.queue->obj);
         c.ev->queue = c.queue;
@@ -169,6 +172,26 @@ tp_exec_end(struct tp_exec_command *c)
     }
     tp_exec_unref(&c->ev->obj); /* ours; the table and the queue have theirs */
     return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_run(struct tp_exec *x, const struct tp_exec_kind *kind,
+            const struct tp_exec_head *head, const void *msg)
+{
+    struct tp_exec_command c;
+    telpher_status status;
+
+    if (kind->is_proper != NULL && !kind->is_proper(msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = tp_exec_begin(x, &c, kind->call, head);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (c.error == 0) {
+        c.error = kind->run(&c, msg);
+    }
+    return tp_exec_end(&c);
 }
 
 /* ---- kernels ---- */
@@ -239,8 +262,7 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
     if (!tp_exec_launch_is_proper(m)) {
         return TELPHER_ERR_PROTO;
     }
-    status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", m->event, m->queue,
-                           m->flags, &m->wait);
+    status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", &TP_EXEC_HEAD(m));
     if (status != TELPHER_OK) {
         return status;
     }
@@ -266,15 +288,15 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
 
 /* ---- copies and the rest ---- */
 
-int32_t
-tp_exec_copy_rect(const struct tp_wire_u64s *rect, const struct tp_exec_mem *src,
-                  const struct tp_exec_mem *dst, size_t ret_values[TP_EXEC_COPY_RECT])
+/* Checks and converts the values of a rectangular COPY. @return 0 or CL_INVALID_VALUE */
+static int32_t
+copy_rect(const struct tp_wire_u64s *rect, const struct tp_exec_mem *src,
+          const struct tp_exec_mem *dst, size_t v[COPY_RECT])
 {
-    size_t *v = ret_values;
     struct tp_device_box box;
     int32_t error;
 
-    for (size_t i = 0; i < TP_EXEC_COPY_RECT; i++) {
+    for (size_t i = 0; i < COPY_RECT; i++) {
         v[i] = tp_wire_u64_at(rect, i);
     }
     error = tp_exec_make_rect(
@@ -286,91 +308,79 @@ tp_exec_copy_rect(const struct tp_wire_u64s *rect, const struct tp_exec_mem *src
                                           dst->size, &box);
 }
 
+static bool
+copy_is_proper(const void *msg)
+{
+    const struct tp_wire_copy *m = msg;
+
+    return m->rect.count == 0 || m->rect.count == COPY_RECT;
+}
+
 static int32_t
-copy_rect(struct tp_exec_command *c, const struct tp_wire_u64s *rect,
-          const struct tp_exec_mem *src, const struct tp_exec_mem *dst)
+run_copy(struct tp_exec_command *c, const void *msg)
 {
-    size_t v[TP_EXEC_COPY_RECT];
-    int32_t error = tp_exec_copy_rect(rect, src, dst, v);
-
-    return error != 0
-               ? error
-               : c->x->cl.EnqueueCopyBufferRect(
-                     c->queue->native, src->native, dst->native, v, v + 3, v + 6, v[9],
-                     v[10], v[11], v[12], c->wait_count, c->waits, &c->ev->native);
-}
-
-bool
-tp_exec_copy_is_proper(const struct tp_wire_copy *m)
-{
-    return m->rect.count == 0 || m->rect.count == TP_EXEC_COPY_RECT;
-}
-
-telpher_status
-tp_exec_on_copy(struct tp_exec *x, const struct tp_wire_copy *m)
-{
-    struct tp_exec_command c;
+    const struct tp_wire_copy *m = msg;
     struct tp_exec_mem *src, *dst;
-    telpher_status status;
+    size_t v[COPY_RECT];
+    int32_t error = tp_exec_find_buffer(c->x, m->src, &src);
 
-    if (!tp_exec_copy_is_proper(m)) {
-        return TELPHER_ERR_PROTO;
+    if (error == 0) {
+        error = tp_exec_find_buffer(c->x, m->dst, &dst);
     }
-    status = tp_exec_begin(x, &c, "clEnqueueCopyBuffer", m->event, m->queue, m->flags,
-                           &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
+    if (error == 0 && m->rect.count != 0) {
+        error = copy_rect(&m->rect, src, dst, v);
     }
-    if (c.error == 0) {
-        c.error = tp_exec_find_buffer(x, m->src, &src);
+    if (error == 0) {
+        error = tp_exec_keep(c, src);
     }
-    if (c.error == 0) {
-        c.error = tp_exec_find_buffer(x, m->dst, &dst);
+    if (error == 0) {
+        error = tp_exec_keep(c, dst);
     }
-    if (c.error == 0 && m->rect.count != 0) {
-        c.error = copy_rect(&c, &m->rect, src, dst);
-    } else if (c.error == 0) {
-        c.error = x->cl.EnqueueCopyBuffer(c.queue->native, src->native, dst->native,
-                                          m->src_offset, m->dst_offset, m->size,
-                                          c.wait_count, c.waits, &c.ev->native);
+    if (error != 0) {
+        return error;
     }
-    return tp_exec_end(&c);
+    return m->rect.count == 0
+               ? TP_EXEC_CALL(c, CopyBuffer, src->native, dst->native, m->src_offset,
+                              m->dst_offset, m->size)
+               : TP_EXEC_CALL(c, CopyBufferRect, src->native, dst->native, v, v + 3,
+                              v + 6, v[9], v[10], v[11], v[12]);
 }
 
-bool
-tp_exec_fill_is_proper(const struct tp_wire_fill *m)
+const struct tp_exec_kind tp_exec_copy = {"clEnqueueCopyBuffer", copy_is_proper,
+                                          run_copy};
+TP_EXEC_HANDLER(copy)
+
+static bool
+fill_is_proper(const void *msg)
 {
+    const struct tp_wire_fill *m = msg;
+
     return m->pattern.len > 0 && m->pattern.len <= PATTERN_MAX &&
            (m->pattern.len & (m->pattern.len - 1)) == 0;
 }
 
-telpher_status
-tp_exec_on_fill(struct tp_exec *x, const struct tp_wire_fill *m)
+static int32_t
+run_fill(struct tp_exec_command *c, const void *msg)
 {
-    struct tp_exec_command c;
-    struct tp_exec_mem *mem;
+    const struct tp_wire_fill *m = msg;
     uint8_t pattern[PATTERN_MAX] __attribute__((aligned(PATTERN_MAX)));
-    telpher_status status;
+    struct tp_exec_mem *mem;
+    int32_t error = tp_exec_find_buffer(c->x, m->mem, &mem);
 
-    if (!tp_exec_fill_is_proper(m)) {
-        return TELPHER_ERR_PROTO;
+    if (error == 0) {
+        error = tp_exec_keep(c, mem);
     }
-    status = tp_exec_begin(x, &c, "clEnqueueFillBuffer", m->event, m->queue, m->flags,
-                           &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
+    if (error != 0) {
+        return error;
     }
-    if (c.error == 0) {
-        c.error = tp_exec_find_buffer(x, m->mem, &mem);
-    }
-    if (c.error == 0) {
-        memcpy(pattern, m->pattern.data, m->pattern.len);
-        c.error = x->cl.EnqueueFillBuffer(c.queue->native, mem->native, pattern,
-                                          m->pattern.len, m->offset, m->size,
-                                          c.wait_count, c.waits, &c.ev->native);
-    }
-    return tp_exec_end(&c);
+    memcpy(pattern, m->pattern.data, m->pattern.len);
+    return TP_EXEC_CALL(c, FillBuffer, mem->native, pattern, m->pattern.len, m->offset,
+                        m->size);
 }
+
+const struct tp_exec_kind tp_exec_fill = {"clEnqueueFillBuffer", fill_is_proper,
+                                          run_fill};
+TP_EXEC_HANDLER(fill)
 
 /*
  * On an in-order queue a marker without wait list completes with the command before it. It
@@ -402,23 +412,20 @@ event_of_last(const struct tp_exec_command *c)
     return native;
 }
 
-telpher_status
-tp_exec_on_marker(struct tp_exec *x, const struct tp_wire_marker *m)
+static int32_t
+run_marker(struct tp_exec_command *c, const void *msg)
 {
-    struct tp_exec_command c;
-    telpher_status status = tp_exec_begin(x, &c, "clEnqueueMarkerWithWaitList",
-                                          m->event, m->queue, m->flags, &m->wait);
-
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    c.ev->native = c.error == 0 ? event_of_last(&c) : NULL;
-    if (c.error == 0 && c.ev->native == NULL) {
-        c.error = x->cl.EnqueueMarkerWithWaitList(c.queue->native, c.wait_count,
-                                                  c.waits, &c.ev->native);
-    }
-    return tp_exec_end(&c);
+    (void)msg;
+    c->ev->native = event_of_last(c);
+    return c->ev->native != NULL
+               ? 0
+               : c->x->cl.EnqueueMarkerWithWaitList(c->queue->native, c->wait_count,
+                                                    c->waits, &c->ev->native);
 }
+
+static const struct tp_exec_kind tp_exec_marker = {"clEnqueueMarkerWithWaitList", NULL,
+                                                   run_marker};
+TP_EXEC_HANDLER(marker)
 
 /* Out of order: stores the last barrier for moves, which run outside of the queue. */
 static void
@@ -433,25 +440,27 @@ remember_barrier(struct tp_exec_command *c)
     c->ev->is_barrier = true;
 }
 
-telpher_status
-tp_exec_on_barrier(struct tp_exec *x, const struct tp_wire_barrier *m)
+static int32_t
+run_barrier(struct tp_exec_command *c, const void *msg)
 {
-    struct tp_exec_command c;
-    telpher_status status = tp_exec_begin(x, &c, "clEnqueueBarrierWithWaitList",
-                                          m->event, m->queue, m->flags, &m->wait);
+    int32_t error;
 
-    if (status != TELPHER_OK) {
-        return status;
+    (void)msg;
+    if (c->record != NULL) {
+        return c->x->commands.CommandBarrierWithWaitList(
+            c->record->native, NULL, c->wait_count, c->points, &c->point, NULL);
     }
-    if (c.error == 0) {
-        c.error = x->cl.EnqueueBarrierWithWaitList(c.queue->native, c.wait_count,
-                                                   c.waits, &c.ev->native);
+    error = c->x->cl.EnqueueBarrierWithWaitList(c->queue->native, c->wait_count,
+                                                c->waits, &c->ev->native);
+    if (error == 0) {
+        remember_barrier(c);
     }
-    if (c.error == 0) {
-        remember_barrier(&c);
-    }
-    return tp_exec_end(&c);
+    return error;
 }
+
+const struct tp_exec_kind tp_exec_barrier = {"clEnqueueBarrierWithWaitList", NULL,
+                                             run_barrier};
+TP_EXEC_HANDLER(barrier)
 
 /* Finds the buffers of a MIGRATE. @return 0 or the CL error */
 static int32_t
@@ -473,26 +482,21 @@ find_mems(struct tp_exec *x, const struct tp_wire_u64s *ids, cl_mem *mems)
  * The event owns the list of buffers: NVIDIA's driver (580.159) does not copy it but reads
  * it when the command starts, after everything that the queue waits for.
  */
-telpher_status
-tp_exec_on_migrate(struct tp_exec *x, const struct tp_wire_migrate *m)
+static int32_t
+run_migrate(struct tp_exec_command *c, const void *msg)
 {
-    struct tp_exec_command c;
-    cl_mem *mems;
-    telpher_status status = tp_exec_begin(x, &c, "clEnqueueMigrateMemObjects", m->event,
-                                          m->queue, m->flags, &m->wait);
+    const struct tp_wire_migrate *m = msg;
+    cl_mem *mems = tp_alloc_array(m->mems.count + 1u, sizeof(cl_mem), "migrate");
+    int32_t error =
+        mems == NULL ? CL_OUT_OF_HOST_MEMORY : find_mems(c->x, &m->mems, mems);
 
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    mems = tp_alloc_array(m->mems.count + 1u, sizeof(cl_mem), "migrate");
-    c.ev->kept = mems;
-    if (c.error == 0) {
-        c.error = mems == NULL ? CL_OUT_OF_HOST_MEMORY : find_mems(x, &m->mems, mems);
-    }
-    if (c.error == 0) {
-        c.error = x->cl.EnqueueMigrateMemObjects(c.queue->native, m->mems.count, mems,
-                                                 m->migration_flags, c.wait_count,
-                                                 c.waits, &c.ev->native);
-    }
-    return tp_exec_end(&c);
+    c->ev->kept = mems;
+    return error != 0 ? error
+                      : c->x->cl.EnqueueMigrateMemObjects(
+                            c->queue->native, m->mems.count, mems, m->migration_flags,
+                            c->wait_count, c->waits, &c->ev->native);
 }
+
+static const struct tp_exec_kind tp_exec_migrate = {"clEnqueueMigrateMemObjects", NULL,
+                                                    run_migrate};
+TP_EXEC_HANDLER(migrate)

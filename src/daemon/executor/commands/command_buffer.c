@@ -133,27 +133,23 @@ tp_exec_on_commands_finalize(struct tp_exec *x,
 
 /* ---- running ---- */
 
-telpher_status
-tp_exec_on_commands_enqueue(struct tp_exec *x, const struct tp_wire_commands_enqueue *m)
+static int32_t
+run_commands(struct tp_exec_command *c, const void *msg)
 {
-    struct tp_exec_command command;
-    struct tp_exec_commands *c;
-    telpher_status status = tp_exec_begin(x, &command, "clEnqueueCommandBufferKHR",
-                                          m->event, m->queue, m->flags, &m->wait);
+    const struct tp_wire_commands_enqueue *m = msg;
+    struct tp_exec_commands *commands;
+    int32_t error = tp_exec_find(c->x, m->commands, TP_WIRE_KIND_COMMANDS, &commands);
 
-    if (status != TELPHER_OK) {
-        return status;
+    if (error == 0 && !commands->finalized) {
+        error = CL_INVALID_OPERATION;
     }
-    if (command.error == 0) {
-        command.error = tp_exec_find(x, m->commands, TP_WIRE_KIND_COMMANDS, &c);
-    }
-    if (command.error == 0 && !c->finalized) {
-        command.error = CL_INVALID_OPERATION;
-    }
-    if (command.error == 0) {
-        command.error = x->commands.EnqueueCommandBuffer(
-            1, &command.queue->native, c->native, command.wait_count, command.waits,
-            &command.ev->native);
-    }
-    return tp_exec_end(&command);
+    return error != 0
+               ? error
+               : c->x->commands.EnqueueCommandBuffer(1, &c->queue->native,
+                                                     commands->native, c->wait_count,
+                                                     c->waits, &c->ev->native);
 }
+
+static const struct tp_exec_kind tp_exec_commands_enqueue = {
+    "clEnqueueCommandBufferKHR", NULL, run_commands};
+TP_EXEC_HANDLER(commands_enqueue)

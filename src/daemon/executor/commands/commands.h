@@ -17,15 +17,66 @@ struct tp_exec_command {
     cl_uint wait_count;
     const cl_event *waits; /**< NULL if none; valid until the next command */
     int32_t error;
+    struct tp_exec_commands *record; /**< NULL: it goes to the queue */
+    const cl_sync_point_khr *points; /**< with record, instead of waits */
+    cl_sync_point_khr point; /**< with record, instead of an event */
 };
+
+/** The members that all messages of commands have. */
+struct tp_exec_head {
+    uint64_t event, queue;
+    uint8_t flags;
+    struct tp_wire_u64s wait;
+};
+#define TP_EXEC_HEAD(m)                                                                \
+    (struct tp_exec_head) { (m)->event, (m)->queue, (m)->flags, (m)->wait }
+
+/** A command that is one call of the driver, enqueued or recorded. */
+struct tp_exec_kind {
+    const char *call;
+    bool (*is_proper)(const void *msg); /**< counts and lengths are valid; NULL: all */
+    int32_t (*run)(struct tp_exec_command *c,
+                   const void *msg); /**< 0 or the CL error */
+};
+extern const struct tp_exec_kind tp_exec_copy, tp_exec_fill, tp_exec_barrier,
+    tp_exec_copy_image, tp_exec_copy_image_to_buffer, tp_exec_copy_buffer_to_image,
+    tp_exec_fill_image;
+
+/** Enqueues the command of a message. */
+telpher_status tp_exec_run(struct tp_exec *x, const struct tp_exec_kind *kind,
+                           const struct tp_exec_head *head, const void *msg);
+/** Defines the handler of a message whose command is tp_exec_<name>. */
+#define TP_EXEC_HANDLER(name)                                                          \
+    telpher_status tp_exec_on_##name(struct tp_exec *x,                                \
+                                     const struct tp_wire_##name *m)                   \
+    {                                                                                  \
+        return tp_exec_run(x, &tp_exec_##name, &TP_EXEC_HEAD(m), m);                   \
+    }
+
+/**
+ * Calls clEnqueue<name> or clCommand<name>KHR, whose arguments between the queue and the
+ * events are the same. @return 0 or the CL error
+ */
+#define TP_EXEC_CALL(c, name, ...)                                                     \
+    ((c)->record == NULL                                                               \
+         ? (c)->x->cl.Enqueue##name((c)->queue->native, __VA_ARGS__, (c)->wait_count,  \
+                                    (c)->waits, &(c)->ev->native)                      \
+     : (c)->x->commands.Command##name == NULL                                          \
+         ? CL_INVALID_OPERATION                                                        \
+         : (c)->x->commands.Command##name((c)->record->native, NULL, __VA_ARGS__,      \
+                                          (c)->wait_count, (c)->points, &(c)->point,   \
+                                          NULL))
 
 /** Begins a command: event, queue, wait list. @return OK (check ret->error), PROTO,
  *  NO_MEMORY */
 telpher_status tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret,
-                             const char *call, uint64_t event, uint64_t queue,
-                             uint8_t flags, const struct tp_wire_u64s *wait);
+                             const char *call, const struct tp_exec_head *head);
 /** Ends a command: its event is then pending or poisoned. */
 telpher_status tp_exec_end(struct tp_exec_command *c);
+/** If the command is recorded, keeps @p mem until the command buffer is freed. @return 0 or
+ *  the CL error */
+int32_t tp_exec_keep(struct tp_exec_command *c, const struct tp_exec_mem *mem);
+
 /* ---- read_write.c ---- */
 
 /**
@@ -41,56 +92,24 @@ struct tp_exec_content {
     uint64_t size; /**< [bytes] */
     uint64_t transfer; /**< 0: content is in the frame, or in DONE */
     struct tp_wire_bytes data; /**< of a WRITE */
+    bool is_image;
+    uint64_t mem, offset; /**< offset: [bytes] in a buffer, without a region */
+    struct tp_wire_u64s region; /**< of a buffer: 0 or 8 values; of an image: 6 */
 };
 
-/** True if the content of a READ is valid; if not, the session must end. */
-bool tp_exec_read_is_proper(const struct tp_exec_content *content);
-/** True if the content of a WRITE is valid; if not, the session must end. */
-bool tp_exec_write_is_proper(const struct tp_exec_content *content);
-/**
- * Enqueues a READ of a checked box and ends the command, also if c->error is set already.
- * @return OK, or an error that ends the session
- */
-telpher_status tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
-                                const struct tp_device_box *box,
+/** Enqueues a READ or a WRITE. */
+telpher_status tp_exec_transfer(struct tp_exec *x, const char *call,
+                                const struct tp_exec_head *head, bool to_client,
                                 const struct tp_exec_content *content);
-/** Enqueues a WRITE; see tp_exec_read_box(). */
-telpher_status tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
-                                 const struct tp_device_box *box,
-                                 const struct tp_exec_content *content);
-/** True if the counts and lengths in a message are valid. */
+/** True if the counts in a message are valid. */
 bool tp_exec_launch_is_proper(const struct tp_wire_launch *m);
-bool tp_exec_copy_is_proper(const struct tp_wire_copy *m);
-bool tp_exec_fill_is_proper(const struct tp_wire_fill *m);
 /** Checks the arguments of a kernel. @return 0 or the CL error of the first invalid one */
 int32_t tp_exec_check_args(const struct tp_exec_kernel *k);
-enum { TP_EXEC_COPY_RECT = 13 };
-/** Checks and converts the values of a rectangular COPY. @return 0 or CL_INVALID_VALUE */
-int32_t tp_exec_copy_rect(const struct tp_wire_u64s *rect,
-                          const struct tp_exec_mem *src, const struct tp_exec_mem *dst,
-                          size_t ret_values[TP_EXEC_COPY_RECT]);
-
 /* ---- image_command.c ---- */
 
-/** Driver arguments of a copy or a fill of images, looked up and within bounds. */
-struct tp_exec_image_args {
-    struct tp_exec_mem *src, *dst; /**< one of them a buffer, or src unset */
-    size_t from[3], to[3], size[3]; /**< of images */
-    uint32_t colour[4];
-};
-
-/* Each makes the arguments from a message with valid counts. @return 0 or the CL error */
-int32_t tp_exec_copy_image_args(struct tp_exec *x, const struct tp_wire_copy_image *m,
-                                struct tp_exec_image_args *ret);
-int32_t tp_exec_copy_to_buffer_args(struct tp_exec *x,
-                                    const struct tp_wire_copy_image_to_buffer *m,
-                                    struct tp_exec_image_args *ret);
-int32_t tp_exec_copy_to_image_args(struct tp_exec *x,
-                                   const struct tp_wire_copy_buffer_to_image *m,
-                                   struct tp_exec_image_args *ret);
-int32_t tp_exec_fill_image_args(struct tp_exec *x, const struct tp_wire_fill_image *m,
-                                struct tp_exec_image_args *ret);
-bool tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m);
+/** Finds the image of a READ or WRITE and makes its box. @return 0 or the CL error */
+int32_t tp_exec_find_box(struct tp_exec *x, const struct tp_exec_content *content,
+                         struct tp_exec_mem **ret_mem, struct tp_device_box *ret_box);
 
 /* ---- large_transfer.c ---- */
 

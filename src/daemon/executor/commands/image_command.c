@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes commands on images. Checks all bounds, since not every driver does. */
-#include "base/alloc.h"
+#include "daemon/executor/commands/command_buffer.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
+
+enum { COLOUR_BYTES = 16 }; /* of a fill */
 
 /* ---- regions ---- */
 
@@ -46,22 +48,21 @@ region_bytes(const struct tp_exec_mem *mem, const struct region *r)
     return mem->element * r->size[0] * r->size[1] * r->size[2];
 }
 
-/* Finds the image of a READ or WRITE and makes its box. @return 0 or the CL error */
-static int32_t
-find_box(struct tp_exec *x, uint64_t id, const struct tp_wire_u64s *values,
-         uint64_t size, struct tp_exec_mem **ret_mem, struct tp_device_box *ret_box)
+int32_t
+tp_exec_find_box(struct tp_exec *x, const struct tp_exec_content *content,
+                 struct tp_exec_mem **ret_mem, struct tp_device_box *ret_box)
 {
     struct tp_exec_mem *mem;
     struct region r;
-    int32_t error = find_image(x, id, &mem);
+    int32_t error = find_image(x, content->mem, &mem);
 
     if (error == 0) {
-        error = get_region(mem, values, 0, 3, &r);
+        error = get_region(mem, &content->region, 0, 3, &r);
     }
     if (error != 0) {
         return error;
     }
-    if (region_bytes(mem, &r) != size) {
+    if (region_bytes(mem, &r) != content->size) {
         return CL_INVALID_VALUE;
     }
     *ret_box = (struct tp_device_box){
@@ -78,77 +79,76 @@ find_box(struct tp_exec *x, uint64_t id, const struct tp_wire_u64s *values,
 telpher_status
 tp_exec_on_read_image(struct tp_exec *x, const struct tp_wire_read_image *m)
 {
-    const struct tp_exec_content content = {
-        .flags = m->flags, .size = m->size, .transfer = m->transfer};
-    struct tp_exec_command c;
-    struct tp_exec_mem *mem = NULL;
-    struct tp_device_box box;
-    telpher_status status;
+    const struct tp_exec_content content = {.flags = m->flags,
+                                            .size = m->size,
+                                            .transfer = m->transfer,
+                                            .is_image = true,
+                                            .mem = m->mem,
+                                            .region = m->region};
 
-    if (m->region.count != 6 || !tp_exec_read_is_proper(&content)) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueReadImage", m->event, m->queue,
-                           m->flags & ~TP_WIRE_SHARED, &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = find_box(x, m->mem, &m->region, m->size, &mem, &box);
-    }
-    return tp_exec_read_box(&c, mem, &box, &content);
+    return tp_exec_transfer(x, "clEnqueueReadImage", &TP_EXEC_HEAD(m), true, &content);
 }
 
 telpher_status
 tp_exec_on_write_image(struct tp_exec *x, const struct tp_wire_write_image *m)
 {
-    const struct tp_exec_content content = {
-        .flags = m->flags, .size = m->size, .transfer = m->transfer, .data = m->data};
-    struct tp_exec_command c;
-    struct tp_exec_mem *mem = NULL;
-    struct tp_device_box box;
-    telpher_status status;
+    const struct tp_exec_content content = {.flags = m->flags,
+                                            .size = m->size,
+                                            .transfer = m->transfer,
+                                            .data = m->data,
+                                            .is_image = true,
+                                            .mem = m->mem,
+                                            .region = m->region};
 
-    if (m->region.count != 6 || !tp_exec_write_is_proper(&content)) {
-        return TELPHER_ERR_PROTO;
-    }
-    status =
-        tp_exec_begin(x, &c, "clEnqueueWriteImage", m->event, m->queue,
-                      m->flags & ~(TP_WIRE_SHARED | TP_WIRE_CREDIT_FIRST), &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = find_box(x, m->mem, &m->region, m->size, &mem, &box);
-    }
-    return tp_exec_write_box(&c, mem, &box, &content);
+    return tp_exec_transfer(x, "clEnqueueWriteImage", &TP_EXEC_HEAD(m), false,
+                            &content);
 }
 
-int32_t
-tp_exec_copy_image_args(struct tp_exec *x, const struct tp_wire_copy_image *m,
-                        struct tp_exec_image_args *ret)
+/* Keeps both objects of a copy. */
+static int32_t
+keep_both(struct tp_exec_command *c, const struct tp_exec_mem *src,
+          const struct tp_exec_mem *dst)
 {
+    int32_t error = tp_exec_keep(c, src);
+
+    return error == 0 ? tp_exec_keep(c, dst) : error;
+}
+
+static bool
+copy_is_proper(const void *msg)
+{
+    return ((const struct tp_wire_copy_image *)msg)->region.count == 9;
+}
+
+static int32_t
+run_copy(struct tp_exec_command *c, const void *msg)
+{
+    const struct tp_wire_copy_image *m = msg;
+    struct tp_exec_mem *src, *dst;
     struct region from, to;
-    int32_t error = find_image(x, m->src, &ret->src);
+    int32_t error = find_image(c->x, m->src, &src);
 
     if (error == 0) {
-        error = find_image(x, m->dst, &ret->dst);
+        error = find_image(c->x, m->dst, &dst);
     }
     if (error == 0) {
-        error = ret->src->element == ret->dst->element
-                    ? get_region(ret->src, &m->region, 0, 6, &from)
-                    : CL_IMAGE_FORMAT_MISMATCH;
+        error = src->element == dst->element ? get_region(src, &m->region, 0, 6, &from)
+                                             : CL_IMAGE_FORMAT_MISMATCH;
     }
     if (error == 0) {
-        error = get_region(ret->dst, &m->region, 3, 6, &to);
+        error = get_region(dst, &m->region, 3, 6, &to);
     }
     if (error == 0) {
-        memcpy(ret->from, from.origin, sizeof(ret->from));
-        memcpy(ret->to, to.origin, sizeof(ret->to));
-        memcpy(ret->size, from.size, sizeof(ret->size));
+        error = keep_both(c, src, dst);
     }
-    return error;
+    return error != 0 ? error
+                      : TP_EXEC_CALL(c, CopyImage, src->native, dst->native,
+                                     from.origin, to.origin, from.size);
 }
+
+const struct tp_exec_kind tp_exec_copy_image = {"clEnqueueCopyImage", copy_is_proper,
+                                                run_copy};
+TP_EXEC_HANDLER(copy_image)
 
 /* An image and a part of a buffer as large as a region of it. @return 0 or the CL error */
 static int32_t
@@ -174,164 +174,90 @@ find_both(struct tp_exec *x, uint64_t image_id, uint64_t buffer_id, uint64_t off
                : CL_INVALID_VALUE;
 }
 
-int32_t
-tp_exec_copy_to_buffer_args(struct tp_exec *x,
-                            const struct tp_wire_copy_image_to_buffer *m,
-                            struct tp_exec_image_args *ret)
+static bool
+to_buffer_is_proper(const void *msg)
 {
+    return ((const struct tp_wire_copy_image_to_buffer *)msg)->region.count == 6;
+}
+
+static int32_t
+run_to_buffer(struct tp_exec_command *c, const void *msg)
+{
+    const struct tp_wire_copy_image_to_buffer *m = msg;
+    struct tp_exec_mem *src, *dst;
     struct region r;
     int32_t error =
-        find_both(x, m->src, m->dst, m->offset, &m->region, &ret->src, &ret->dst, &r);
+        find_both(c->x, m->src, m->dst, m->offset, &m->region, &src, &dst, &r);
 
     if (error == 0) {
-        memcpy(ret->from, r.origin, sizeof(ret->from));
-        memcpy(ret->size, r.size, sizeof(ret->size));
+        error = keep_both(c, src, dst);
     }
-    return error;
+    return error != 0 ? error
+                      : TP_EXEC_CALL(c, CopyImageToBuffer, src->native, dst->native,
+                                     r.origin, r.size, m->offset);
 }
 
-int32_t
-tp_exec_copy_to_image_args(struct tp_exec *x,
-                           const struct tp_wire_copy_buffer_to_image *m,
-                           struct tp_exec_image_args *ret)
+const struct tp_exec_kind tp_exec_copy_image_to_buffer = {
+    "clEnqueueCopyImageToBuffer", to_buffer_is_proper, run_to_buffer};
+TP_EXEC_HANDLER(copy_image_to_buffer)
+
+static bool
+to_image_is_proper(const void *msg)
 {
+    return ((const struct tp_wire_copy_buffer_to_image *)msg)->region.count == 6;
+}
+
+static int32_t
+run_to_image(struct tp_exec_command *c, const void *msg)
+{
+    const struct tp_wire_copy_buffer_to_image *m = msg;
+    struct tp_exec_mem *src, *dst;
     struct region r;
     int32_t error =
-        find_both(x, m->dst, m->src, m->offset, &m->region, &ret->dst, &ret->src, &r);
+        find_both(c->x, m->dst, m->src, m->offset, &m->region, &dst, &src, &r);
 
     if (error == 0) {
-        memcpy(ret->to, r.origin, sizeof(ret->to));
-        memcpy(ret->size, r.size, sizeof(ret->size));
+        error = keep_both(c, src, dst);
     }
-    return error;
+    return error != 0 ? error
+                      : TP_EXEC_CALL(c, CopyBufferToImage, src->native, dst->native,
+                                     m->offset, r.origin, r.size);
 }
 
-int32_t
-tp_exec_fill_image_args(struct tp_exec *x, const struct tp_wire_fill_image *m,
-                        struct tp_exec_image_args *ret)
+const struct tp_exec_kind tp_exec_copy_buffer_to_image = {
+    "clEnqueueCopyBufferToImage", to_image_is_proper, run_to_image};
+TP_EXEC_HANDLER(copy_buffer_to_image)
+
+static bool
+fill_is_proper(const void *msg)
 {
+    const struct tp_wire_fill_image *m = msg;
+
+    return m->region.count == 6 && m->colour.len == COLOUR_BYTES;
+}
+
+static int32_t
+run_fill(struct tp_exec_command *c, const void *msg)
+{
+    const struct tp_wire_fill_image *m = msg;
+    uint32_t colour[COLOUR_BYTES / sizeof(uint32_t)];
+    struct tp_exec_mem *mem;
     struct region r;
-    int32_t error = find_image(x, m->mem, &ret->dst);
+    int32_t error = find_image(c->x, m->mem, &mem);
 
     if (error == 0) {
-        error = get_region(ret->dst, &m->region, 0, 3, &r);
+        error = get_region(mem, &m->region, 0, 3, &r);
     }
     if (error == 0) {
-        memcpy(ret->to, r.origin, sizeof(ret->to));
-        memcpy(ret->size, r.size, sizeof(ret->size));
-        memcpy(ret->colour, m->colour.data, sizeof(ret->colour));
+        error = tp_exec_keep(c, mem);
     }
-    return error;
+    if (error != 0) {
+        return error;
+    }
+    memcpy(colour, m->colour.data, sizeof(colour));
+    return TP_EXEC_CALL(c, FillImage, mem->native, colour, r.origin, r.size);
 }
 
-bool
-tp_exec_fill_image_is_proper(const struct tp_wire_fill_image *m)
-{
-    return m->region.count == 6 &&
-           m->colour.len == sizeof(((struct tp_exec_image_args *)0)->colour);
-}
-
-telpher_status
-tp_exec_on_copy_image(struct tp_exec *x, const struct tp_wire_copy_image *m)
-{
-    struct tp_exec_command c;
-    struct tp_exec_image_args a;
-    telpher_status status;
-
-    if (m->region.count != 9) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueCopyImage", m->event, m->queue, m->flags,
-                           &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = tp_exec_copy_image_args(x, m, &a);
-    }
-    if (c.error == 0) {
-        c.error = x->cl.EnqueueCopyImage(c.queue->native, a.src->native, a.dst->native,
-                                         a.from, a.to, a.size, c.wait_count, c.waits,
-                                         &c.ev->native);
-    }
-    return tp_exec_end(&c);
-}
-
-telpher_status
-tp_exec_on_copy_image_to_buffer(struct tp_exec *x,
-                                const struct tp_wire_copy_image_to_buffer *m)
-{
-    struct tp_exec_command c;
-    struct tp_exec_image_args a;
-    telpher_status status;
-
-    if (m->region.count != 6) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueCopyImageToBuffer", m->event, m->queue,
-                           m->flags, &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = tp_exec_copy_to_buffer_args(x, m, &a);
-    }
-    if (c.error == 0) {
-        c.error = x->cl.EnqueueCopyImageToBuffer(
-            c.queue->native, a.src->native, a.dst->native, a.from, a.size, m->offset,
-            c.wait_count, c.waits, &c.ev->native);
-    }
-    return tp_exec_end(&c);
-}
-
-telpher_status
-tp_exec_on_copy_buffer_to_image(struct tp_exec *x,
-                                const struct tp_wire_copy_buffer_to_image *m)
-{
-    struct tp_exec_command c;
-    struct tp_exec_image_args a;
-    telpher_status status;
-
-    if (m->region.count != 6) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueCopyBufferToImage", m->event, m->queue,
-                           m->flags, &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = tp_exec_copy_to_image_args(x, m, &a);
-    }
-    if (c.error == 0) {
-        c.error = x->cl.EnqueueCopyBufferToImage(c.queue->native, a.src->native,
-                                                 a.dst->native, m->offset, a.to, a.size,
-                                                 c.wait_count, c.waits, &c.ev->native);
-    }
-    return tp_exec_end(&c);
-}
-
-telpher_status
-tp_exec_on_fill_image(struct tp_exec *x, const struct tp_wire_fill_image *m)
-{
-    struct tp_exec_command c;
-    struct tp_exec_image_args a;
-    telpher_status status;
-
-    if (!tp_exec_fill_image_is_proper(m)) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueFillImage", m->event, m->queue, m->flags,
-                           &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = tp_exec_fill_image_args(x, m, &a);
-    }
-    if (c.error == 0) {
-        c.error = x->cl.EnqueueFillImage(c.queue->native, a.dst->native, a.colour, a.to,
-                                         a.size, c.wait_count, c.waits, &c.ev->native);
-    }
-    return tp_exec_end(&c);
-}
+const struct tp_exec_kind tp_exec_fill_image = {"clEnqueueFillImage", fill_is_proper,
+                                                run_fill};
+TP_EXEC_HANDLER(fill_image)

@@ -160,10 +160,7 @@ open_gate(struct move *mv, cl_int status)
 static struct move *
 find_waiting(struct tp_exec *x, cl_event native)
 {
-    tp_list_for_each(pos, &x->gates)
-    {
-        struct move *mv = tp_list_entry(pos, struct move, link);
-
+    tp_list_for_each_entry(struct move, mv, &x->gates, link) {
         if (mv->gates[mv->gate_at] == native) {
             return mv;
         }
@@ -218,9 +215,7 @@ gate_passed(cl_event native, cl_int status, void *arg)
 static struct move *
 find_failed_gate(struct tp_exec *x, cl_int *ret_status)
 {
-    tp_list_for_each(pos, &x->gates)
-    {
-        struct move *mv = tp_list_entry(pos, struct move, link);
+    tp_list_for_each_entry(struct move, mv, &x->gates, link) {
         cl_int error = x->cl.GetEventInfo(mv->gates[mv->gate_at],
                                           CL_EVENT_COMMAND_EXECUTION_STATUS,
                                           sizeof(*ret_status), ret_status, NULL);
@@ -251,10 +246,7 @@ tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev)
     cl_event gate = NULL;
 
     tp_mutex_lock(&x->done_lock);
-    tp_list_for_each(pos, &x->gates)
-    {
-        struct move *mv = tp_list_entry(pos, struct move, link);
-
+    tp_list_for_each_entry(struct move, mv, &x->gates, link) {
         if (mv->ev == ev) {
             gate = mv->gates[mv->gate_at];
             x->cl.RetainEvent(gate);

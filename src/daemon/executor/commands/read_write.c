@@ -43,26 +43,29 @@ tp_exec_make_rect(const uint64_t v[8], uint64_t size, struct tp_device_box *ret_
 }
 
 /*
- * Makes the box of a READ or WRITE. @return 0; CL_INVALID_VALUE when it exceeds the buffer
- * or its size is not @p size
+ * Finds the buffer of a READ or WRITE and makes its box. @return 0; CL_INVALID_VALUE when
+ * the box exceeds the buffer or its size is not that of the content
  */
 static int32_t
-make_box(const struct tp_exec_mem *mem, const struct tp_wire_u64s *rect,
-         uint64_t offset, uint64_t size, struct tp_device_box *ret_box)
+find_box(struct tp_exec *x, const struct tp_exec_content *content,
+         struct tp_exec_mem **ret_mem, struct tp_device_box *ret_box)
 {
-    uint64_t v[8];
-    int32_t error;
+    uint64_t v[8], offset = content->offset, size = content->size;
+    int32_t error = tp_exec_find_buffer(x, content->mem, ret_mem);
+    uint64_t limit = error == 0 ? (*ret_mem)->size : 0;
 
-    if (rect->count == 0) {
+    if (error != 0) {
+        return error;
+    }
+    if (content->region.count == 0) {
         *ret_box = tp_device_range(offset, size);
-        return size > 0 && size <= mem->size && offset <= mem->size - size
-                   ? 0
-                   : CL_INVALID_VALUE;
+        return size > 0 && size <= limit && offset <= limit - size ? 0
+                                                                   : CL_INVALID_VALUE;
     }
     for (size_t i = 0; i < TP_ARRAY_LEN(v); i++) {
-        v[i] = tp_wire_u64_at(rect, i);
+        v[i] = tp_wire_u64_at(&content->region, i);
     }
-    error = tp_exec_make_rect(v, mem->size, ret_box);
+    error = tp_exec_make_rect(v, limit, ret_box);
     if (error == 0 && tp_device_box_size(ret_box) != size) {
         error = CL_INVALID_VALUE;
     }
@@ -95,73 +98,60 @@ reserve_content(struct tp_exec_event *ev, uint64_t size, bool pinned)
 }
 
 static int32_t
-enqueue_read_image(struct tp_exec_command *c, cl_mem mem,
-                   const struct tp_device_box *box)
+enqueue_image(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box,
+              bool to_client)
 {
     const size_t origin[3] = {box->origin[0] / box->element, box->origin[1],
                               box->origin[2]};
     const size_t region[3] = {box->region[0] / box->element, box->region[1],
                               box->region[2]};
 
-    return c->x->cl.EnqueueReadImage(c->queue->native, mem, CL_FALSE, origin, region, 0,
-                                     0, c->ev->content, c->wait_count, c->waits,
-                                     &c->ev->native);
+    return to_client
+               ? c->x->cl.EnqueueReadImage(c->queue->native, mem, CL_FALSE, origin,
+                                           region, 0, 0, c->ev->content, c->wait_count,
+                                           c->waits, &c->ev->native)
+               : c->x->cl.EnqueueWriteImage(c->queue->native, mem, CL_FALSE, origin,
+                                            region, 0, 0, c->ev->content, c->wait_count,
+                                            c->waits, &c->ev->native);
 }
 
 static int32_t
-enqueue_write_image(struct tp_exec_command *c, cl_mem mem,
-                    const struct tp_device_box *box)
-{
-    const size_t origin[3] = {box->origin[0] / box->element, box->origin[1],
-                              box->origin[2]};
-    const size_t region[3] = {box->region[0] / box->element, box->region[1],
-                              box->region[2]};
-
-    return c->x->cl.EnqueueWriteImage(c->queue->native, mem, CL_FALSE, origin, region,
-                                      0, 0, c->ev->content, c->wait_count, c->waits,
-                                      &c->ev->native);
-}
-
-static int32_t
-enqueue_read(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box)
+enqueue_rect(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box,
+             bool to_client)
 {
     const size_t zero[3] = {0, 0, 0};
     const size_t origin[3] = {box->origin[0], box->origin[1], box->origin[2]};
     const size_t region[3] = {box->region[0], box->region[1], box->region[2]};
 
-    if (box->element != 0) {
-        return enqueue_read_image(c, mem, box);
-    }
-    if (box->row_pitch == 0) {
-        return c->x->cl.EnqueueReadBuffer(c->queue->native, mem, CL_FALSE, origin[0],
-                                          region[0], c->ev->content, c->wait_count,
-                                          c->waits, &c->ev->native);
-    }
-    return c->x->cl.EnqueueReadBufferRect(c->queue->native, mem, CL_FALSE, origin, zero,
-                                          region, box->row_pitch, box->slice_pitch, 0,
-                                          0, c->ev->content, c->wait_count, c->waits,
-                                          &c->ev->native);
+    return to_client
+               ? c->x->cl.EnqueueReadBufferRect(c->queue->native, mem, CL_FALSE, origin,
+                                                zero, region, box->row_pitch,
+                                                box->slice_pitch, 0, 0, c->ev->content,
+                                                c->wait_count, c->waits, &c->ev->native)
+               : c->x->cl.EnqueueWriteBufferRect(
+                     c->queue->native, mem, CL_FALSE, origin, zero, region,
+                     box->row_pitch, box->slice_pitch, 0, 0, c->ev->content,
+                     c->wait_count, c->waits, &c->ev->native);
 }
 
 static int32_t
-enqueue_write(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box)
+enqueue_box(struct tp_exec_command *c, cl_mem mem, const struct tp_device_box *box,
+            bool to_client)
 {
-    const size_t zero[3] = {0, 0, 0};
-    const size_t origin[3] = {box->origin[0], box->origin[1], box->origin[2]};
-    const size_t region[3] = {box->region[0], box->region[1], box->region[2]};
-
     if (box->element != 0) {
-        return enqueue_write_image(c, mem, box);
+        return enqueue_image(c, mem, box, to_client);
     }
-    if (box->row_pitch == 0) {
-        return c->x->cl.EnqueueWriteBuffer(c->queue->native, mem, CL_FALSE, origin[0],
-                                           region[0], c->ev->content, c->wait_count,
-                                           c->waits, &c->ev->native);
+    if (box->row_pitch != 0) {
+        return enqueue_rect(c, mem, box, to_client);
     }
-    return c->x->cl.EnqueueWriteBufferRect(c->queue->native, mem, CL_FALSE, origin,
-                                           zero, region, box->row_pitch,
-                                           box->slice_pitch, 0, 0, c->ev->content,
-                                           c->wait_count, c->waits, &c->ev->native);
+    return to_client ? c->x->cl.EnqueueReadBuffer(c->queue->native, mem, CL_FALSE,
+                                                  box->origin[0], box->region[0],
+                                                  c->ev->content, c->wait_count,
+                                                  c->waits, &c->ev->native)
+                     : c->x->cl.EnqueueWriteBuffer(c->queue->native, mem, CL_FALSE,
+                                                   box->origin[0], box->region[0],
+                                                   c->ev->content, c->wait_count,
+                                                   c->waits, &c->ev->native);
 }
 
 /* The content of a READ has been sent to the client. */
@@ -224,7 +214,7 @@ read_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
         return tp_exec_move(c, mem, box, content->transfer, true, content->flags);
     }
     if (c->error == 0) {
-        c->error = enqueue_read(c, mem->native, box);
+        c->error = enqueue_box(c, mem->native, box, true);
     }
     return tp_exec_end(c);
 }
@@ -244,14 +234,14 @@ write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
         status = tp_exec_transfers_discard(c->x->transfers, content->transfer,
                                            content->size, true);
     } else if (c->error == 0) {
-        c->error = enqueue_write(c, mem->native, box);
+        c->error = enqueue_box(c, mem->native, box, false);
     }
     (void)tp_exec_end(c);
     return status;
 }
 
-bool
-tp_exec_read_is_proper(const struct tp_exec_content *content)
+static bool
+read_is_proper(const struct tp_exec_content *content)
 {
     if ((content->flags & TP_WIRE_NOTIFY) == 0) {
         return false;
@@ -262,9 +252,10 @@ tp_exec_read_is_proper(const struct tp_exec_content *content)
                      content->size > 0;
 }
 
-telpher_status
-tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
-                 const struct tp_device_box *box, const struct tp_exec_content *content)
+/* Enqueues a READ of a checked box and ends the command, also after an error. */
+static telpher_status
+read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
+         const struct tp_device_box *box, const struct tp_exec_content *content)
 {
     uint64_t size = content->size, transfer = content->transfer;
     telpher_status status = TELPHER_OK;
@@ -280,7 +271,7 @@ tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (c->error == 0) {
         c->ev->content_len = (uint32_t)size;
-        c->error = enqueue_read(c, mem->native, box);
+        c->error = enqueue_box(c, mem->native, box, true);
     }
     if (c->error == 0 && transfer != 0) {
         status = start_direct(c, transfer, size);
@@ -289,36 +280,8 @@ tp_exec_read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     return status;
 }
 
-telpher_status
-tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
-{
-    const struct tp_exec_content content = {
-        .flags = m->flags, .size = m->size, .transfer = m->transfer};
-    struct tp_exec_command c;
-    struct tp_exec_mem *mem = NULL;
-    struct tp_device_box box;
-    telpher_status status;
-
-    if ((m->rect.count != 0 && m->rect.count != 8) ||
-        !tp_exec_read_is_proper(&content)) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueReadBuffer", m->event, m->queue,
-                           m->flags & ~TP_WIRE_SHARED, &m->wait);
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    if (c.error == 0) {
-        c.error = tp_exec_find_buffer(x, m->mem, &mem);
-    }
-    if (c.error == 0) {
-        c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
-    }
-    return tp_exec_read_box(&c, mem, &box, &content);
-}
-
-bool
-tp_exec_write_is_proper(const struct tp_exec_content *content)
+static bool
+write_is_proper(const struct tp_exec_content *content)
 {
     bool plain = (content->flags & TP_WIRE_CREDIT_FIRST) == 0;
 
@@ -334,10 +297,10 @@ tp_exec_write_is_proper(const struct tp_exec_content *content)
            content->size < TP_WIRE_TRANSFER_MAX;
 }
 
-telpher_status
-tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
-                  const struct tp_device_box *box,
-                  const struct tp_exec_content *content)
+/* Enqueues a WRITE, likewise. */
+static telpher_status
+write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
+          const struct tp_device_box *box, const struct tp_exec_content *content)
 {
     uint64_t size = content->size, transfer = content->transfer;
     telpher_status status = TELPHER_OK;
@@ -355,37 +318,73 @@ tp_exec_write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (c->error == 0) {
         memcpy(c->ev->content, content->data.data, size);
-        c->error = enqueue_write(c, mem->native, box);
+        c->error = enqueue_box(c, mem->native, box, false);
     }
     (void)tp_exec_end(c);
     return status;
 }
 
-telpher_status
-tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
+static bool
+region_is_proper(const struct tp_exec_content *content)
 {
-    const struct tp_exec_content content = {
-        .flags = m->flags, .size = m->size, .transfer = m->transfer, .data = m->data};
+    return content->is_image ? content->region.count == 6
+                             : content->region.count == 0 || content->region.count == 8;
+}
+
+telpher_status
+tp_exec_transfer(struct tp_exec *x, const char *call, const struct tp_exec_head *head,
+                 bool to_client, const struct tp_exec_content *content)
+{
+    const uint8_t ours =
+        to_client ? TP_WIRE_SHARED : TP_WIRE_SHARED | TP_WIRE_CREDIT_FIRST;
+    struct tp_exec_head plain = *head;
     struct tp_exec_command c;
     struct tp_exec_mem *mem = NULL;
     struct tp_device_box box;
     telpher_status status;
 
-    if ((m->rect.count != 0 && m->rect.count != 8) ||
-        !tp_exec_write_is_proper(&content)) {
+    if (!region_is_proper(content) ||
+        !(to_client ? read_is_proper(content) : write_is_proper(content))) {
         return TELPHER_ERR_PROTO;
     }
-    status =
-        tp_exec_begin(x, &c, "clEnqueueWriteBuffer", m->event, m->queue,
-                      m->flags & ~(TP_WIRE_SHARED | TP_WIRE_CREDIT_FIRST), &m->wait);
+    plain.flags &= (uint8_t)~ours;
+    status = tp_exec_begin(x, &c, call, &plain);
     if (status != TELPHER_OK) {
         return status;
     }
-    if (c.error == 0) {
-        c.error = tp_exec_find_buffer(x, m->mem, &mem);
+    if (c.error == 0 && content->is_image) {
+        c.error = tp_exec_find_box(x, content, &mem, &box);
+    } else if (c.error == 0) {
+        c.error = find_box(x, content, &mem, &box);
     }
-    if (c.error == 0) {
-        c.error = make_box(mem, &m->rect, m->offset, m->size, &box);
-    }
-    return tp_exec_write_box(&c, mem, &box, &content);
+    return to_client ? read_box(&c, mem, &box, content)
+                     : write_box(&c, mem, &box, content);
+}
+
+telpher_status
+tp_exec_on_read(struct tp_exec *x, const struct tp_wire_read *m)
+{
+    const struct tp_exec_content content = {.flags = m->flags,
+                                            .size = m->size,
+                                            .transfer = m->transfer,
+                                            .mem = m->mem,
+                                            .offset = m->offset,
+                                            .region = m->rect};
+
+    return tp_exec_transfer(x, "clEnqueueReadBuffer", &TP_EXEC_HEAD(m), true, &content);
+}
+
+telpher_status
+tp_exec_on_write(struct tp_exec *x, const struct tp_wire_write *m)
+{
+    const struct tp_exec_content content = {.flags = m->flags,
+                                            .size = m->size,
+                                            .transfer = m->transfer,
+                                            .data = m->data,
+                                            .mem = m->mem,
+                                            .offset = m->offset,
+                                            .region = m->rect};
+
+    return tp_exec_transfer(x, "clEnqueueWriteBuffer", &TP_EXEC_HEAD(m), false,
+                            &content);
 }
