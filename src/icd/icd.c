@@ -28,9 +28,7 @@ refuse(void)
 static void *
 refuse_object(cl_int *errcode_ret)
 {
-    if (errcode_ret != NULL) {
-        *errcode_ret = CL_INVALID_OPERATION;
-    }
+    tp_icd_set_error(errcode_ret, CL_INVALID_OPERATION);
     return NULL;
 }
 

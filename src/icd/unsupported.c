@@ -23,9 +23,7 @@ refuse(const void *handle, enum tp_icd_kind kind, cl_int bad_handle, cl_int erro
 static void *
 refuse_object(cl_int *errcode_ret, cl_int error)
 {
-    if (errcode_ret != NULL) {
-        *errcode_ret = error;
-    }
+    tp_icd_set_error(errcode_ret, error);
     return NULL;
 }
 

@@ -3,8 +3,8 @@
 #ifndef TESTS_COMM_MEMORY_H
 #define TESTS_COMM_MEMORY_H
 
-#include "ranks.h"
 #include "../support/pattern.h"
+#include "ranks.h"
 
 #include <string.h>
 

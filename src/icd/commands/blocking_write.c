@@ -150,8 +150,7 @@ tp_icd_early_ended(struct _cl_event *ev)
 bool
 tp_icd_early_mark(struct _cl_context *ctx)
 {
-    tp_list_for_each(pos, &ctx->queues)
-    {
+    tp_list_for_each(pos, &ctx->queues) {
         if (!put_marker(tp_list_entry(pos, struct _cl_command_queue, context_link))) {
             return false;
         }
@@ -172,11 +171,8 @@ tp_icd_early_order(struct tp_icd_op *op)
 {
     struct _cl_command_queue *q = op->q;
 
-    tp_list_for_each(pos, &q->ctx->queues)
-    {
-        struct _cl_command_queue *other =
-            tp_list_entry(pos, struct _cl_command_queue, context_link);
-
+    tp_list_for_each_entry(struct _cl_command_queue, other, &q->ctx->queues,
+                           context_link) {
         if (must_follow(q, other)) {
             tp_icd_put(q->session, TP_WIRE_BARRIER,
                        &(struct tp_wire_barrier){.queue = q->obj.id,

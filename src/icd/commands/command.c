@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entry points of commands on buffers, and of markers, barriers and migrations: their
- * argument checks and frames. enqueue.c and read_write.c have the common steps.
+ * argument checks and frames. enqueue.c and read_write.c have the common steps, entry.h the
+ * form of an entry point.
  */
-#include "icd/commands/enqueue.h"
+#include "icd/commands/entry.h"
 #include "icd/commands/geometry.h"
 #include "icd/commands/read_write.h"
 #include "icd/icd.h"
@@ -92,46 +93,29 @@ check_linear(const struct tp_icd_op *op, cl_mem buffer, size_t offset, size_t si
                : CL_INVALID_VALUE;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-                       size_t offset, size_t size, void *ptr, cl_uint wait_count,
-                       const cl_event *wait_list, cl_event *event)
+static cl_int
+run_linear(struct tp_icd_op *op, cl_mem buffer, cl_bool blocking, size_t offset,
+           size_t size, const void *ptr, cl_map_flags what)
 {
-    struct tp_icd_op op;
     struct tp_icd_content content;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_READ_BUFFER, wait_count,
-                                wait_list, event);
+    cl_int err = check_linear(op, buffer, offset, size, ptr, what);
 
-    if (err == CL_SUCCESS) {
-        err = check_linear(&op, buffer, offset, size, ptr, CL_MAP_READ);
-    }
     if (err != CL_SUCCESS) {
         return err;
     }
     tp_icd_content_set(&content, buffer, offset, size, ptr);
-    return tp_icd_run_read(&op, blocking != CL_FALSE, &content);
+    return what == CL_MAP_READ ? tp_icd_run_read(op, blocking != CL_FALSE, &content)
+                               : tp_icd_run_write(op, blocking != CL_FALSE, &content,
+                                                  is_whole(buffer, offset, size));
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-                        size_t offset, size_t size, const void *ptr, cl_uint wait_count,
-                        const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    struct tp_icd_content content;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_WRITE_BUFFER, wait_count,
-                                wait_list, event);
-
-    if (err == CL_SUCCESS) {
-        err = check_linear(&op, buffer, offset, size, ptr, CL_MAP_WRITE);
-    }
-    if (err != CL_SUCCESS) {
-        return err;
-    }
-    tp_icd_content_set(&content, buffer, offset, size, ptr);
-    return tp_icd_run_write(&op, blocking != CL_FALSE, &content,
-                            is_whole(buffer, offset, size));
-}
+TP_ICD_ENQUEUE(ReadBuffer, READ_BUFFER,
+               (cl_mem buffer, cl_bool blocking, size_t offset, size_t size, void *ptr),
+               run_linear(op, buffer, blocking, offset, size, ptr, CL_MAP_READ))
+TP_ICD_ENQUEUE(WriteBuffer, WRITE_BUFFER,
+               (cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
+                const void *ptr),
+               run_linear(op, buffer, blocking, offset, size, ptr, CL_MAP_WRITE))
 
 /** Arguments of a rect command, except the queue and events. */
 struct rect_args {
@@ -174,53 +158,41 @@ check_rect(const struct tp_icd_op *op, const struct rect_args *args, cl_map_flag
     return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueReadBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-                           const size_t *buffer_origin, const size_t *host_origin,
-                           const size_t *region, size_t buffer_row_pitch,
-                           size_t buffer_slice_pitch, size_t host_row_pitch,
-                           size_t host_slice_pitch, void *ptr, cl_uint wait_count,
-                           const cl_event *wait_list, cl_event *event)
+static cl_int
+run_rect(struct tp_icd_op *op, cl_bool blocking, const struct rect_args *args,
+         cl_map_flags what)
 {
-    const struct rect_args args = {buffer,         buffer_origin,    host_origin,
-                                   region,         buffer_row_pitch, buffer_slice_pitch,
-                                   host_row_pitch, host_slice_pitch, ptr};
-    struct tp_icd_op op;
     struct tp_icd_content content;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_READ_BUFFER_RECT, wait_count,
-                                wait_list, event);
+    cl_int err = check_rect(op, args, what, &content);
 
-    if (err == CL_SUCCESS) {
-        err = check_rect(&op, &args, CL_MAP_READ, &content);
+    if (err != CL_SUCCESS) {
+        return err;
     }
-    return err == CL_SUCCESS ? tp_icd_run_read(&op, blocking != CL_FALSE, &content)
-                             : err;
+    return what == CL_MAP_READ
+               ? tp_icd_run_read(op, blocking != CL_FALSE, &content)
+               : tp_icd_run_write(op, blocking != CL_FALSE, &content, false);
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueWriteBufferRect(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
-                            const size_t *buffer_origin, const size_t *host_origin,
-                            const size_t *region, size_t buffer_row_pitch,
-                            size_t buffer_slice_pitch, size_t host_row_pitch,
-                            size_t host_slice_pitch, const void *ptr,
-                            cl_uint wait_count, const cl_event *wait_list,
-                            cl_event *event)
-{
-    const struct rect_args args = {buffer,         buffer_origin,    host_origin,
-                                   region,         buffer_row_pitch, buffer_slice_pitch,
-                                   host_row_pitch, host_slice_pitch, ptr};
-    struct tp_icd_op op;
-    struct tp_icd_content content;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_WRITE_BUFFER_RECT, wait_count,
-                                wait_list, event);
-
-    if (err == CL_SUCCESS) {
-        err = check_rect(&op, &args, CL_MAP_WRITE, &content);
-    }
-    return err == CL_SUCCESS
-               ? tp_icd_run_write(&op, blocking != CL_FALSE, &content, false)
-               : err;
-}
+TP_ICD_ENQUEUE(ReadBufferRect, READ_BUFFER_RECT,
+               (cl_mem buffer, cl_bool blocking, const size_t *buffer_origin,
+                const size_t *host_origin, const size_t *region,
+                size_t buffer_row_pitch, size_t buffer_slice_pitch,
+                size_t host_row_pitch, size_t host_slice_pitch, void *ptr),
+               run_rect(op, blocking,
+                        &(struct rect_args){buffer, buffer_origin, host_origin, region,
+                                            buffer_row_pitch, buffer_slice_pitch,
+                                            host_row_pitch, host_slice_pitch, ptr},
+                        CL_MAP_READ))
+TP_ICD_ENQUEUE(WriteBufferRect, WRITE_BUFFER_RECT,
+               (cl_mem buffer, cl_bool blocking, const size_t *buffer_origin,
+                const size_t *host_origin, const size_t *region,
+                size_t buffer_row_pitch, size_t buffer_slice_pitch,
+                size_t host_row_pitch, size_t host_slice_pitch, const void *ptr),
+               run_rect(op, blocking,
+                        &(struct rect_args){buffer, buffer_origin, host_origin, region,
+                                            buffer_row_pitch, buffer_slice_pitch,
+                                            host_row_pitch, host_slice_pitch, ptr},
+                        CL_MAP_WRITE))
 
 /* ---- copy -------------------------------------------------------------------------------- */
 
@@ -305,9 +277,9 @@ check_copy(const struct tp_icd_op *op, const struct copy_args *args)
     return CL_SUCCESS;
 }
 
-cl_int
-tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
-                size_t dst_offset, size_t size)
+static cl_int
+start_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
+           size_t dst_offset, size_t size)
 {
     struct copy_args args = {.src = src,
                              .dst = dst,
@@ -320,19 +292,10 @@ tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
                              : err;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueCopyBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
-                       size_t src_offset, size_t dst_offset, size_t size,
-                       cl_uint wait_count, const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER, wait_count,
-                                wait_list, event);
-
-    return err == CL_SUCCESS
-               ? tp_icd_run_copy(&op, src, dst, src_offset, dst_offset, size)
-               : err;
-}
+TP_ICD_COMMAND(CopyBuffer, COPY_BUFFER,
+               (cl_mem src, cl_mem dst, size_t src_offset, size_t dst_offset,
+                size_t size),
+               start_copy(op, src, dst, src_offset, dst_offset, size))
 
 static cl_int
 check_copy_rect(const struct copy_args *args)
@@ -353,9 +316,15 @@ check_copy_rect(const struct copy_args *args)
     return CL_SUCCESS;
 }
 
-cl_int
-tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                     const struct tp_icd_copy_rect *rect)
+/** Arguments of clEnqueueCopyBufferRect. */
+struct copy_rect {
+    const size_t *src_origin, *dst_origin, *region;
+    size_t src_row_pitch, src_slice_pitch, dst_row_pitch, dst_slice_pitch;
+};
+
+static cl_int
+start_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
+                const struct copy_rect *rect)
 {
     struct copy_args args = {.src = src, .dst = dst, .is_rect = true};
     cl_int err = check_both(op, src, dst);
@@ -377,23 +346,14 @@ tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
     return run_copy(op, &args, TP_ICD_USE_WRITE);
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueCopyBufferRect(cl_command_queue queue, cl_mem src, cl_mem dst,
-                           const size_t *src_origin, const size_t *dst_origin,
-                           const size_t *region, size_t src_row_pitch,
-                           size_t src_slice_pitch, size_t dst_row_pitch,
-                           size_t dst_slice_pitch, cl_uint wait_count,
-                           const cl_event *wait_list, cl_event *event)
-{
-    const struct tp_icd_copy_rect rect = {
-        src_origin,      dst_origin,    region,         src_row_pitch,
-        src_slice_pitch, dst_row_pitch, dst_slice_pitch};
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER_RECT, wait_count,
-                                wait_list, event);
-
-    return err == CL_SUCCESS ? tp_icd_run_copy_rect(&op, src, dst, &rect) : err;
-}
+TP_ICD_COMMAND(CopyBufferRect, COPY_BUFFER_RECT,
+               (cl_mem src, cl_mem dst, const size_t *src_origin,
+                const size_t *dst_origin, const size_t *region, size_t src_row_pitch,
+                size_t src_slice_pitch, size_t dst_row_pitch, size_t dst_slice_pitch),
+               start_copy_rect(op, src, dst,
+                               &(struct copy_rect){src_origin, dst_origin, region,
+                                                   src_row_pitch, src_slice_pitch,
+                                                   dst_row_pitch, dst_slice_pitch}))
 
 /* ---- fill ----------------------------------------------------------------------------------- */
 
@@ -441,9 +401,9 @@ check_fill(const struct tp_icd_op *op, const struct fill_args *args)
     return CL_SUCCESS;
 }
 
-cl_int
-tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
-                size_t pattern_size, size_t offset, size_t size)
+static cl_int
+run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern, size_t pattern_size,
+         size_t offset, size_t size)
 {
     struct fill_args args = {buffer, pattern, pattern_size, offset, size};
     struct tp_icd_use use;
@@ -458,19 +418,10 @@ tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
     return tp_icd_op_run(op, put_fill, &args);
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueFillBuffer(cl_command_queue queue, cl_mem buffer, const void *pattern,
-                       size_t pattern_size, size_t offset, size_t size,
-                       cl_uint wait_count, const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_FILL_BUFFER, wait_count,
-                                wait_list, event);
-
-    return err == CL_SUCCESS
-               ? tp_icd_run_fill(&op, buffer, pattern, pattern_size, offset, size)
-               : err;
-}
+TP_ICD_COMMAND(FillBuffer, FILL_BUFFER,
+               (cl_mem buffer, const void *pattern, size_t pattern_size, size_t offset,
+                size_t size),
+               run_fill(op, buffer, pattern, pattern_size, offset, size))
 
 /* ---- migrate ----------------------------------------------------------------------------------- */
 
@@ -538,9 +489,14 @@ migrate_use(const struct migrate_args *args, const struct _cl_mem *mem)
 static cl_int
 run_migrate(struct tp_icd_op *op, struct migrate_args *args)
 {
-    struct tp_icd_use *uses = tp_alloc_array(args->count, sizeof(*uses), "migration");
-    cl_int err = CL_OUT_OF_HOST_MEMORY;
+    struct tp_icd_use *uses;
+    cl_int err = check_migrate(op, args);
 
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    err = CL_OUT_OF_HOST_MEMORY;
+    uses = tp_alloc_array(args->count, sizeof(*uses), "migration");
     args->ids = tp_alloc_array(args->count, sizeof(*args->ids), "migration");
     if (uses != NULL && args->ids != NULL) {
         for (cl_uint i = 0; i < args->count; i++) {
@@ -556,22 +512,9 @@ run_migrate(struct tp_icd_op *op, struct migrate_args *args)
     return err;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint mem_count,
-                              const cl_mem *mems, cl_mem_migration_flags flags,
-                              cl_uint wait_count, const cl_event *wait_list,
-                              cl_event *event)
-{
-    struct migrate_args args = {.mems = mems, .count = mem_count, .flags = flags};
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, wait_count,
-                                wait_list, event);
-
-    if (err == CL_SUCCESS) {
-        err = check_migrate(&op, &args);
-    }
-    return err == CL_SUCCESS ? run_migrate(&op, &args) : err;
-}
+TP_ICD_ENQUEUE(MigrateMemObjects, MIGRATE_MEM_OBJECTS,
+               (cl_uint mem_count, const cl_mem *mems, cl_mem_migration_flags flags),
+               run_migrate(op, &(struct migrate_args){mems, mem_count, flags, NULL}))
 
 /* ---- markers and barriers ------------------------------------------------------------------------- */
 
@@ -595,12 +538,6 @@ put_marker(struct tp_icd_op *op, void *arg)
                                        : tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
 }
 
-cl_int
-tp_icd_run_marker(struct tp_icd_op *op)
-{
-    return tp_icd_op_run(op, put_marker, &op->type);
-}
-
 static cl_int
 enqueue_marker(cl_command_queue queue, cl_command_type type, cl_uint wait_count,
                const cl_event *wait_list, cl_event *event)
@@ -608,7 +545,7 @@ enqueue_marker(cl_command_queue queue, cl_command_type type, cl_uint wait_count,
     struct tp_icd_op op;
     cl_int err = tp_icd_op_init(&op, queue, type, wait_count, wait_list, event);
 
-    return err == CL_SUCCESS ? tp_icd_run_marker(&op) : err;
+    return err == CL_SUCCESS ? tp_icd_op_run(&op, put_marker, &op.type) : err;
 }
 
 cl_int CL_API_CALL
@@ -653,4 +590,19 @@ tp_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint count, const cl_event 
     }
     err = enqueue_marker(queue, CL_COMMAND_BARRIER, count, list, NULL);
     return err == CL_INVALID_EVENT_WAIT_LIST ? CL_INVALID_EVENT : err;
+}
+
+cl_int CL_API_CALL
+tp_clCommandBarrierWithWaitListKHR(cl_command_buffer_khr commands,
+                                   cl_command_queue queue, cl_uint sync_count,
+                                   const cl_sync_point_khr *sync_list,
+                                   cl_sync_point_khr *point,
+                                   cl_mutable_command_khr *handle)
+{
+    const struct tp_icd_sync sync = {sync_count, sync_list, point};
+    struct tp_icd_op op;
+    cl_int err =
+        tp_icd_op_init_record(&op, commands, queue, CL_COMMAND_BARRIER, &sync, handle);
+
+    return err == CL_SUCCESS ? tp_icd_op_run(&op, put_marker, &op.type) : err;
 }

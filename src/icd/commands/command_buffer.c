@@ -164,34 +164,8 @@ tp_clCreateCommandBufferKHR(cl_uint num_queues, const cl_command_queue *queues,
     struct _cl_command_buffer_khr *c = NULL;
     cl_int err = create(num_queues, queues, properties, &c);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return c;
-}
-
-cl_int CL_API_CALL
-tp_clRetainCommandBufferKHR(cl_command_buffer_khr commands)
-{
-    struct _cl_command_buffer_khr *c = tp_icd_check(commands, TP_ICD_COMMANDS);
-
-    if (c == NULL) {
-        return CL_INVALID_COMMAND_BUFFER_KHR;
-    }
-    tp_icd_retain(&c->obj);
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL
-tp_clReleaseCommandBufferKHR(cl_command_buffer_khr commands)
-{
-    struct _cl_command_buffer_khr *c = tp_icd_check(commands, TP_ICD_COMMANDS);
-
-    if (c == NULL) {
-        return CL_INVALID_COMMAND_BUFFER_KHR;
-    }
-    tp_icd_release(&c->obj);
-    return CL_SUCCESS;
 }
 
 cl_int CL_API_CALL

@@ -108,41 +108,6 @@ void tp_icd_early_note(struct tp_icd_op *op);
 /** Orders a command after early writes of other queues, before it is appended. */
 void tp_icd_early_order(struct tp_icd_op *op);
 
-/* ---- command.c, image_command.c, launch.c: commands for a queue or for a record --------------------------- */
-
-/** The functions below check their arguments, then call tp_icd_op_run. */
-cl_int tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
-                       size_t dst_offset, size_t size);
-/** Arguments of clEnqueueCopyBufferRect. */
-struct tp_icd_copy_rect {
-    const size_t *src_origin, *dst_origin, *region;
-    size_t src_row_pitch, src_slice_pitch, dst_row_pitch, dst_slice_pitch;
-};
-cl_int tp_icd_run_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                            const struct tp_icd_copy_rect *rect);
-cl_int tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
-                       size_t pattern_size, size_t offset, size_t size);
-cl_int tp_icd_run_copy_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                             const size_t *src_origin, const size_t *dst_origin,
-                             const size_t *region);
-cl_int tp_icd_run_copy_image_to_buffer(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                                       const size_t *origin, const size_t *region,
-                                       size_t offset);
-cl_int tp_icd_run_copy_buffer_to_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                                       size_t offset, const size_t *origin,
-                                       const size_t *region);
-cl_int tp_icd_run_fill_image(struct tp_icd_op *op, cl_mem handle, const void *colour,
-                             const size_t *origin, const size_t *region);
-/** CL_COMMAND_MARKER or CL_COMMAND_BARRIER, by the type of the op. */
-cl_int tp_icd_run_marker(struct tp_icd_op *op);
-/** Arguments of clEnqueueNDRangeKernel. */
-struct tp_icd_range {
-    cl_uint dims;
-    const size_t *offset, *global, *local;
-};
-cl_int tp_icd_run_launch(struct tp_icd_op *op, cl_kernel kernel,
-                         const struct tp_icd_range *range);
-
 /* ---- command_buffer.c: command buffers --------------------------------------------------------- */
 
 /** Starts a command that is recorded: checks the buffer. */

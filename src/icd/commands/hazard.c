@@ -53,10 +53,7 @@ meets(const struct tp_icd_landing *landing, const void *ptr, size_t len)
 static void
 pass(struct _cl_event *ev)
 {
-    tp_list_for_each_safe(pos, &gates)
-    {
-        struct tp_icd_gate *gate = tp_list_entry(pos, struct tp_icd_gate, link);
-
+    tp_list_for_each_entry_safe(struct tp_icd_gate, gate, &gates, link) {
         for (size_t i = 0; i < gate->count; i++) {
             if (gate->events[i] == ev) {
                 gate->events[i] = gate->events[--gate->count];
@@ -127,11 +124,7 @@ tp_icd_landing_order(struct tp_icd_op *op, const void *ptr, size_t len, bool bul
 {
     cl_int err = CL_SUCCESS;
 
-    tp_list_for_each(pos, &landings)
-    {
-        struct tp_icd_landing *landing =
-            tp_list_entry(pos, struct tp_icd_landing, link);
-
+    tp_list_for_each_entry(struct tp_icd_landing, landing, &landings, link) {
         if (err == CL_SUCCESS && meets(landing, ptr, len) &&
             !comes_after(op, landing, bulk)) {
             err = follow(op, landing);
@@ -152,8 +145,7 @@ count_reasons(const struct tp_icd_op *op, const void *ptr, size_t len)
 {
     size_t count = 0;
 
-    tp_list_for_each(pos, &landings)
-    {
+    tp_list_for_each(pos, &landings) {
         count += meets(tp_list_entry(pos, struct tp_icd_landing, link), ptr, len);
     }
     for (cl_uint i = 0; i < op->wait_count; i++) {
@@ -203,11 +195,7 @@ tp_icd_gate_init(struct tp_icd_gate *gate, struct tp_icd_op *op, const void *ptr
     if (gate->events == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    tp_list_for_each(pos, &landings)
-    {
-        struct tp_icd_landing *landing =
-            tp_list_entry(pos, struct tp_icd_landing, link);
-
+    tp_list_for_each_entry(struct tp_icd_landing, landing, &landings, link) {
         if (meets(landing, ptr, len)) {
             add_reason(gate, op, landing->ev);
         }

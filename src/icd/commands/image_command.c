@@ -3,7 +3,7 @@
  * Commands on images: argument checks and frames. Copies and fills can be enqueued or
  * recorded in a command buffer.
  */
-#include "icd/commands/enqueue.h"
+#include "icd/commands/entry.h"
 #include "icd/commands/geometry.h"
 #include "icd/commands/read_write.h"
 #include "icd/icd.h"
@@ -77,45 +77,36 @@ check_content(const struct tp_icd_op *op, struct host_args *args, cl_map_flags w
     return CL_SUCCESS;
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueReadImage(cl_command_queue queue, cl_mem handle, cl_bool blocking,
-                      const size_t *origin, const size_t *region, size_t row_pitch,
-                      size_t slice_pitch, void *ptr, cl_uint wait_count,
-                      const cl_event *wait_list, cl_event *event)
+static cl_int
+run_content(struct tp_icd_op *op, cl_bool blocking, struct host_args *args,
+            cl_map_flags what)
 {
-    struct host_args args = {handle, origin, region, row_pitch, slice_pitch, ptr};
-    struct tp_icd_op op;
     struct tp_icd_content content;
-    cl_int err =
-        tp_icd_op_init(&op, queue, CL_COMMAND_READ_IMAGE, wait_count, wait_list, event);
+    cl_int err = check_content(op, args, what, &content);
 
-    if (err == CL_SUCCESS) {
-        err = check_content(&op, &args, CL_MAP_READ, &content);
+    if (err != CL_SUCCESS) {
+        return err;
     }
-    return err == CL_SUCCESS ? tp_icd_run_read(&op, blocking != CL_FALSE, &content)
-                             : err;
+    return what == CL_MAP_READ ? tp_icd_run_read(op, blocking != CL_FALSE, &content)
+                               : tp_icd_run_write(op, blocking != CL_FALSE, &content,
+                                                  tp_icd_image_region_is_whole(
+                                                      args->handle, args->region));
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueWriteImage(cl_command_queue queue, cl_mem handle, cl_bool blocking,
-                       const size_t *origin, const size_t *region, size_t row_pitch,
-                       size_t slice_pitch, const void *ptr, cl_uint wait_count,
-                       const cl_event *wait_list, cl_event *event)
-{
-    struct host_args args = {handle, origin, region, row_pitch, slice_pitch, ptr};
-    struct tp_icd_op op;
-    struct tp_icd_content content;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_WRITE_IMAGE, wait_count,
-                                wait_list, event);
-
-    if (err == CL_SUCCESS) {
-        err = check_content(&op, &args, CL_MAP_WRITE, &content);
-    }
-    return err == CL_SUCCESS
-               ? tp_icd_run_write(&op, blocking != CL_FALSE, &content,
-                                  tp_icd_image_region_is_whole(handle, region))
-               : err;
-}
+TP_ICD_ENQUEUE(ReadImage, READ_IMAGE,
+               (cl_mem image, cl_bool blocking, const size_t *origin,
+                const size_t *region, size_t row_pitch, size_t slice_pitch, void *ptr),
+               run_content(op, blocking,
+                           &(struct host_args){image, origin, region, row_pitch,
+                                               slice_pitch, ptr},
+                           CL_MAP_READ))
+TP_ICD_ENQUEUE(
+    WriteImage, WRITE_IMAGE,
+    (cl_mem image, cl_bool blocking, const size_t *origin, const size_t *region,
+     size_t row_pitch, size_t slice_pitch, const void *ptr),
+    run_content(op, blocking,
+                &(struct host_args){image, origin, region, row_pitch, slice_pitch, ptr},
+                CL_MAP_WRITE))
 
 /* ---- copy --------------------------------------------------------------------------------- */
 
@@ -223,33 +214,23 @@ check_copy(const struct tp_icd_op *op, const struct region_args *args)
                                                         : CL_SUCCESS;
 }
 
-cl_int
-tp_icd_run_copy_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                      const size_t *src_origin, const size_t *dst_origin,
-                      const size_t *region)
+static cl_int
+run_copy(struct tp_icd_op *op, struct region_args *args)
 {
-    struct region_args args = {
-        .src = src, .dst = dst, .origins = {src_origin, dst_origin}, .region = region};
-    cl_int err = check_copy(op, &args);
-
-    return err == CL_SUCCESS ? run_region(op, put_copy, &args, write_use(dst, region))
-                             : err;
-}
-
-cl_int CL_API_CALL
-tp_clEnqueueCopyImage(cl_command_queue queue, cl_mem src, cl_mem dst,
-                      const size_t *src_origin, const size_t *dst_origin,
-                      const size_t *region, cl_uint wait_count,
-                      const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    cl_int err =
-        tp_icd_op_init(&op, queue, CL_COMMAND_COPY_IMAGE, wait_count, wait_list, event);
+    cl_int err = check_copy(op, args);
 
     return err == CL_SUCCESS
-               ? tp_icd_run_copy_image(&op, src, dst, src_origin, dst_origin, region)
+               ? run_region(op, put_copy, args, write_use(args->dst, args->region))
                : err;
 }
+
+TP_ICD_COMMAND(CopyImage, COPY_IMAGE,
+               (cl_mem src, cl_mem dst, const size_t *src_origin,
+                const size_t *dst_origin, const size_t *region),
+               run_copy(op, &(struct region_args){.src = src,
+                                                  .dst = dst,
+                                                  .origins = {src_origin, dst_origin},
+                                                  .region = region}))
 
 /* ---- images and buffers --------------------------------------------------------------------- */
 
@@ -298,37 +279,6 @@ put_to_buffer(struct tp_icd_op *op, void *arg)
                               .wait = tp_icd_op_ids(op)});
 }
 
-cl_int
-tp_icd_run_copy_image_to_buffer(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                                const size_t *origin, const size_t *region,
-                                size_t offset)
-{
-    struct region_args args = {.src = src,
-                               .dst = dst,
-                               .origins = {origin, NULL},
-                               .region = region,
-                               .offset = offset};
-    cl_int err = check_both(op, src, dst, origin, region, offset);
-
-    return err == CL_SUCCESS ? run_region(op, put_to_buffer, &args, TP_ICD_USE_WRITE)
-                             : err;
-}
-
-cl_int CL_API_CALL
-tp_clEnqueueCopyImageToBuffer(cl_command_queue queue, cl_mem src, cl_mem dst,
-                              const size_t *origin, const size_t *region,
-                              size_t dst_offset, cl_uint wait_count,
-                              const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_IMAGE_TO_BUFFER, wait_count,
-                                wait_list, event);
-
-    return err == CL_SUCCESS ? tp_icd_run_copy_image_to_buffer(&op, src, dst, origin,
-                                                               region, dst_offset)
-                             : err;
-}
-
 static cl_int
 put_to_image(struct tp_icd_op *op, void *arg)
 {
@@ -348,37 +298,42 @@ put_to_image(struct tp_icd_op *op, void *arg)
                               .wait = tp_icd_op_ids(op)});
 }
 
-cl_int
-tp_icd_run_copy_buffer_to_image(struct tp_icd_op *op, cl_mem src, cl_mem dst,
-                                size_t offset, const size_t *origin,
-                                const size_t *region)
+static cl_int
+run_both(struct tp_icd_op *op, struct region_args *args, bool to_buffer)
 {
-    struct region_args args = {.src = src,
-                               .dst = dst,
-                               .origins = {NULL, origin},
-                               .region = region,
-                               .offset = offset};
-    cl_int err = check_both(op, dst, src, origin, region, offset);
+    cl_mem image = to_buffer ? args->src : args->dst;
+    cl_int err =
+        check_both(op, image, to_buffer ? args->dst : args->src,
+                   args->origins[to_buffer ? 0 : 1], args->region, args->offset);
 
-    return err == CL_SUCCESS
-               ? run_region(op, put_to_image, &args, write_use(dst, region))
-               : err;
+    if (err != CL_SUCCESS) {
+        return err;
+    }
+    return to_buffer
+               ? run_region(op, put_to_buffer, args, TP_ICD_USE_WRITE)
+               : run_region(op, put_to_image, args, write_use(image, args->region));
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueCopyBufferToImage(cl_command_queue queue, cl_mem src, cl_mem dst,
-                              size_t src_offset, const size_t *origin,
-                              const size_t *region, cl_uint wait_count,
-                              const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_COPY_BUFFER_TO_IMAGE, wait_count,
-                                wait_list, event);
-
-    return err == CL_SUCCESS ? tp_icd_run_copy_buffer_to_image(
-                                   &op, src, dst, src_offset, origin, region)
-                             : err;
-}
+TP_ICD_COMMAND(CopyImageToBuffer, COPY_IMAGE_TO_BUFFER,
+               (cl_mem src, cl_mem dst, const size_t *origin, const size_t *region,
+                size_t offset),
+               run_both(op,
+                        &(struct region_args){.src = src,
+                                              .dst = dst,
+                                              .origins = {origin, NULL},
+                                              .region = region,
+                                              .offset = offset},
+                        true))
+TP_ICD_COMMAND(CopyBufferToImage, COPY_BUFFER_TO_IMAGE,
+               (cl_mem src, cl_mem dst, size_t offset, const size_t *origin,
+                const size_t *region),
+               run_both(op,
+                        &(struct region_args){.src = src,
+                                              .dst = dst,
+                                              .origins = {NULL, origin},
+                                              .region = region,
+                                              .offset = offset},
+                        false))
 
 /* ---- fill --------------------------------------------------------------------------------------- */
 
@@ -400,9 +355,9 @@ put_fill(struct tp_icd_op *op, void *arg)
                                      .colour = {sizeof(args->colour), args->colour}});
 }
 
-cl_int
-tp_icd_run_fill_image(struct tp_icd_op *op, cl_mem handle, const void *colour,
-                      const size_t *origin, const size_t *region)
+static cl_int
+run_fill(struct tp_icd_op *op, cl_mem handle, const void *colour, const size_t *origin,
+         const size_t *region)
 {
     struct region_args args = {
         .dst = handle, .origins = {NULL, origin}, .region = region};
@@ -423,16 +378,7 @@ tp_icd_run_fill_image(struct tp_icd_op *op, cl_mem handle, const void *colour,
     return run_region(op, put_fill, &args, write_use(handle, region));
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueFillImage(cl_command_queue queue, cl_mem handle, const void *colour,
-                      const size_t *origin, const size_t *region, cl_uint wait_count,
-                      const cl_event *wait_list, cl_event *event)
-{
-    struct tp_icd_op op;
-    cl_int err =
-        tp_icd_op_init(&op, queue, CL_COMMAND_FILL_IMAGE, wait_count, wait_list, event);
-
-    return err == CL_SUCCESS
-               ? tp_icd_run_fill_image(&op, handle, colour, origin, region)
-               : err;
-}
+TP_ICD_COMMAND(FillImage, FILL_IMAGE,
+               (cl_mem image, const void *colour, const size_t *origin,
+                const size_t *region),
+               run_fill(op, image, colour, origin, region))

@@ -69,8 +69,6 @@ tp_clEnqueueMapImage(cl_command_queue queue, cl_mem handle, cl_bool blocking,
             *slice_pitch = handle->image->slice_pitch;
         }
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return ptr;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel launches: the checks of an ND range against kernel and device, and the frame. */
-#include "icd/commands/enqueue.h"
+#include "icd/commands/entry.h"
 #include "icd/icd.h"
 #include "icd/objects/image.h"
 #include "icd/objects/memory.h"
@@ -240,42 +240,21 @@ run_launch(struct tp_icd_op *op, struct launch *launch)
     return err;
 }
 
-cl_int
-tp_icd_run_launch(struct tp_icd_op *op, cl_kernel kernel,
-                  const struct tp_icd_range *range)
-{
-    struct launch launch = {.kernel = tp_icd_check(kernel, TP_ICD_KERNEL),
-                            .dims = range->dims,
-                            .offset = range->offset,
-                            .global = range->global,
-                            .local = range->local};
+TP_ICD_ENQUEUE(NDRangeKernel, NDRANGE_KERNEL,
+               (cl_kernel kernel, cl_uint dims, const size_t *offset,
+                const size_t *global, const size_t *local),
+               run_launch(op, &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL),
+                                               dims, offset, global, local}))
+/* Only extensions of this one define properties. */
+TP_ICD_RECORD(NDRangeKernel, NDRANGE_KERNEL,
+              (const cl_ndrange_kernel_command_properties_khr *properties,
+               cl_kernel kernel, cl_uint dims, const size_t *offset,
+               const size_t *global, const size_t *local),
+              properties != NULL && properties[0] != 0
+                  ? CL_INVALID_VALUE
+                  : run_launch(op, &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL),
+                                                    dims, offset, global, local}))
 
-    return run_launch(op, &launch);
-}
-
-cl_int CL_API_CALL
-tp_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
-                          const size_t *offset, const size_t *global,
-                          const size_t *local, cl_uint wait_count,
-                          const cl_event *wait_list, cl_event *event)
-{
-    const struct tp_icd_range range = {dims, offset, global, local};
-    struct tp_icd_op op;
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_NDRANGE_KERNEL, wait_count,
-                                wait_list, event);
-
-    return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
-}
-
-cl_int CL_API_CALL
-tp_clEnqueueTask(cl_command_queue queue, cl_kernel kernel, cl_uint wait_count,
-                 const cl_event *wait_list, cl_event *event)
-{
-    static const size_t one = 1;
-    const struct tp_icd_range range = {1, NULL, &one, &one};
-    struct tp_icd_op op;
-    cl_int err =
-        tp_icd_op_init(&op, queue, CL_COMMAND_TASK, wait_count, wait_list, event);
-
-    return err == CL_SUCCESS ? tp_icd_run_launch(&op, kernel, &range) : err;
-}
+TP_ICD_ENQUEUE(Task, TASK, (cl_kernel kernel),
+               run_launch(op, &(struct launch){tp_icd_check(kernel, TP_ICD_KERNEL), 1,
+                                               NULL, (size_t[]){1}, (size_t[]){1}}))

@@ -76,10 +76,7 @@ maps_meet(const struct tp_icd_map *a, const struct tp_icd_map *b)
 static bool
 meets_writer(const struct _cl_mem *root, const struct tp_icd_map *want)
 {
-    tp_list_for_each(pos, &root->maps)
-    {
-        const struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
-
+    tp_list_for_each_entry(const struct tp_icd_map, map, &root->maps, link) {
         if ((map->flags & writing) != 0 && maps_meet(map, want)) {
             return true;
         }
@@ -146,10 +143,7 @@ find_map(struct _cl_mem *mem, const void *ptr)
 {
     struct tp_icd_map *found = NULL;
 
-    tp_list_for_each(pos, &tp_icd_mem_root(mem)->maps)
-    {
-        struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
-
+    tp_list_for_each_entry(struct tp_icd_map, map, &tp_icd_mem_root(mem)->maps, link) {
         if (map->mem == mem && map->ptr == ptr &&
             (found == NULL || (found->flags & writing) != 0)) {
             found = map;
@@ -162,10 +156,8 @@ find_map(struct _cl_mem *mem, const void *ptr)
 static const struct tp_icd_map *
 find_written(struct _cl_mem *mem, const void *ptr)
 {
-    tp_list_for_each(pos, &tp_icd_mem_root(mem)->maps)
-    {
-        const struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
-
+    tp_list_for_each_entry(const struct tp_icd_map, map, &tp_icd_mem_root(mem)->maps,
+                           link) {
         if (map->mem == mem && map->ptr == ptr && (map->flags & writing) != 0) {
             return map;
         }
@@ -279,9 +271,7 @@ tp_clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
 
         err = tp_icd_map_run(&op, &want, &ptr);
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return ptr;
 }
 

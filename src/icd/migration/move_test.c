@@ -134,6 +134,16 @@ tp_icd_put_release(struct tp_icd_session *session, uint64_t id)
 
 /* Nothing is recorded here. */
 cl_int
+tp_icd_op_init_record(struct tp_icd_op *op, struct _cl_command_buffer_khr *commands,
+                      cl_command_queue queue, cl_command_type type,
+                      const struct tp_icd_sync *sync, void *mutable_handle)
+{
+    (void)op, (void)commands, (void)queue, (void)type, (void)sync, (void)mutable_handle;
+    fail();
+    return CL_INVALID_OPERATION;
+}
+
+cl_int
 tp_icd_op_record(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
 {
     (void)op, (void)put, (void)arg;

@@ -102,8 +102,7 @@ static void
 stage_ready(struct tp_icd_stage *stage, uint64_t ready)
 {
     stage->ready = ready;
-    tp_list_for_each(pos, &stage->feeds)
-    {
+    tp_list_for_each(pos, &stage->feeds) {
         struct carry *feed = tp_list_entry(pos, struct carry, link);
 
         tp_icd_source_ready(feed->session, &feed->source, ready);
@@ -115,8 +114,7 @@ static void
 stage_fail(struct tp_icd_stage *stage, cl_int why)
 {
     stage->failed = why;
-    tp_list_for_each_safe(pos, &stage->feeds)
-    {
+    tp_list_for_each_safe(pos, &stage->feeds) {
         struct carry *feed = tp_list_entry(pos, struct carry, link);
 
         tp_list_remove(&feed->link);

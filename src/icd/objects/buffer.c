@@ -83,10 +83,8 @@ run_destructors(void *arg)
 static void
 free_maps(struct _cl_mem *mem)
 {
-    tp_list_for_each_safe(pos, &tp_icd_mem_root(mem)->maps)
-    {
-        struct tp_icd_map *map = tp_list_entry(pos, struct tp_icd_map, link);
-
+    tp_list_for_each_entry_safe(struct tp_icd_map, map, &tp_icd_mem_root(mem)->maps,
+                                link) {
         if (map->mem == mem) {
             tp_list_remove(&map->link);
             tp_free(map);
@@ -396,9 +394,7 @@ tp_clCreateBufferWithProperties(cl_context context, const cl_mem_properties *pro
     cl_mem mem = NULL;
     cl_int err = create_buffer(context, properties, flags, size, host_ptr, &mem);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return mem;
 }
 
@@ -529,37 +525,11 @@ tp_clCreateSubBuffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type ty
     cl_mem mem = NULL;
     cl_int err = create_sub_buffer(buffer, flags, type, info, &mem);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return mem;
 }
 
 /* ---- counts, callbacks, queries --------------------------------------------------------------- */
-
-cl_int CL_API_CALL
-tp_clRetainMemObject(cl_mem memobj)
-{
-    struct _cl_mem *mem = tp_icd_check(memobj, TP_ICD_MEM);
-
-    if (mem == NULL) {
-        return CL_INVALID_MEM_OBJECT;
-    }
-    tp_icd_retain(&mem->obj);
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL
-tp_clReleaseMemObject(cl_mem memobj)
-{
-    struct _cl_mem *mem = tp_icd_check(memobj, TP_ICD_MEM);
-
-    if (mem == NULL) {
-        return CL_INVALID_MEM_OBJECT;
-    }
-    tp_icd_release(&mem->obj);
-    return CL_SUCCESS;
-}
 
 cl_int CL_API_CALL
 tp_clSetMemObjectDestructorCallback(cl_mem memobj,

@@ -283,9 +283,7 @@ tp_clCreateContext(const cl_context_properties *properties, cl_uint num_devices,
         ctx->notify = notify;
         ctx->notify_user = user;
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return ctx;
 }
 
@@ -334,34 +332,8 @@ tp_clCreateContextFromType(const cl_context_properties *properties, cl_device_ty
         ctx->notify = notify;
         ctx->notify_user = user;
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return ctx;
-}
-
-cl_int
-tp_clRetainContext(cl_context context)
-{
-    struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
-
-    if (ctx == NULL) {
-        return CL_INVALID_CONTEXT;
-    }
-    tp_icd_retain(&ctx->obj);
-    return CL_SUCCESS;
-}
-
-cl_int
-tp_clReleaseContext(cl_context context)
-{
-    struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
-
-    if (ctx == NULL) {
-        return CL_INVALID_CONTEXT;
-    }
-    tp_icd_release(&ctx->obj);
-    return CL_SUCCESS;
 }
 
 cl_int

@@ -103,30 +103,6 @@ tp_clGetEventInfo(cl_event event, cl_event_info name, size_t value_size, void *v
     }
 }
 
-cl_int CL_API_CALL
-tp_clRetainEvent(cl_event event)
-{
-    struct _cl_event *ev = tp_icd_check(event, TP_ICD_EVENT);
-
-    if (ev == NULL) {
-        return CL_INVALID_EVENT;
-    }
-    tp_icd_retain(&ev->obj);
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL
-tp_clReleaseEvent(cl_event event)
-{
-    struct _cl_event *ev = tp_icd_check(event, TP_ICD_EVENT);
-
-    if (ev == NULL) {
-        return CL_INVALID_EVENT;
-    }
-    tp_icd_release(&ev->obj);
-    return CL_SUCCESS;
-}
-
 /** Fetches the stamps of an event that ended with the DONE of a later one. */
 static void
 fetch_stamps(struct _cl_event *ev)
@@ -196,11 +172,9 @@ tp_clCreateUserEvent(cl_context context, cl_int *errcode_ret)
         ev = tp_icd_user_event(ctx);
         tp_icd_unlock();
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = ctx == NULL  ? CL_INVALID_CONTEXT
-                       : ev == NULL ? CL_OUT_OF_HOST_MEMORY
-                                    : CL_SUCCESS;
-    }
+    tp_icd_set_error(errcode_ret, ctx == NULL  ? CL_INVALID_CONTEXT
+                                  : ev == NULL ? CL_OUT_OF_HOST_MEMORY
+                                               : CL_SUCCESS);
     return ev;
 }
 

@@ -38,10 +38,7 @@ is_held(const struct _cl_event *ev)
     if (!tp_list_is_linked(&ev->held_link)) {
         return false;
     }
-    tp_list_for_each(pos, &late_reads)
-    {
-        const struct _cl_event *read = tp_list_entry(pos, struct _cl_event, late_link);
-
+    tp_list_for_each_entry(const struct _cl_event, read, &late_reads, late_link) {
         if (read->late > ev->after) {
             return false;
         }
@@ -56,10 +53,7 @@ is_held(const struct _cl_event *ev)
 static struct _cl_event *
 first_done(const struct _cl_command_queue *q)
 {
-    tp_list_for_each(pos, &q->open)
-    {
-        struct _cl_event *ev = tp_list_entry(pos, struct _cl_event, open_link);
-
+    tp_list_for_each_entry(struct _cl_event, ev, &q->open, open_link) {
         if (ev->server_done) {
             return ev;
         }
@@ -117,10 +111,7 @@ note_order(struct _cl_event *ev)
 static struct _cl_event *
 first_free(void)
 {
-    tp_list_for_each(pos, &held)
-    {
-        struct _cl_event *ev = tp_list_entry(pos, struct _cl_event, held_link);
-
+    tp_list_for_each_entry(struct _cl_event, ev, &held, held_link) {
         if (!is_held(ev)) {
             return ev;
         }

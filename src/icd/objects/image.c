@@ -407,9 +407,7 @@ tp_clCreateImageWithProperties(cl_context context, const cl_mem_properties *prop
     cl_mem mem = NULL;
     cl_int err = create_image(&req, &mem);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return mem;
 }
 
@@ -429,9 +427,8 @@ create_old(cl_context context, cl_mem_flags flags, const cl_image_format *format
     cl_int err;
     cl_mem mem = tp_clCreateImage(context, flags, format, desc, host_ptr, &err);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err == CL_INVALID_IMAGE_DESCRIPTOR ? CL_INVALID_IMAGE_SIZE : err;
-    }
+    tp_icd_set_error(errcode_ret,
+                     err == CL_INVALID_IMAGE_DESCRIPTOR ? CL_INVALID_IMAGE_SIZE : err);
     return mem;
 }
 

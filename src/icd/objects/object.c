@@ -5,6 +5,8 @@
  */
 #include "icd/objects/object.h"
 #include "base/container/map.h"
+#include "icd/api.h"
+#include "icd/commands/command_buffer.h"
 #include "icd/icd.h"
 #include "icd/icd_int.h"
 
@@ -163,6 +165,41 @@ tp_icd_release(struct tp_icd_object *obj)
         &obj->refs, &old, old - 1, memory_order_acq_rel, memory_order_relaxed));
     if (old == 1) {
         tp_icd_drop(obj);
+    }
+}
+
+/** Entry points that retain and release any object of a kind. */
+#define COUNT(name, how, type, kind, error)                                            \
+    cl_int CL_API_CALL tp_cl##name(type handle)                                        \
+    {                                                                                  \
+        struct tp_icd_object *obj = tp_icd_check(handle, kind);                        \
+                                                                                       \
+        if (obj == NULL) {                                                             \
+            return error;                                                              \
+        }                                                                              \
+        how(obj);                                                                      \
+        return CL_SUCCESS;                                                             \
+    }
+#define COUNT_BOTH(name, type, kind, error)                                            \
+    COUNT(Retain##name, tp_icd_retain, type, kind, error)                              \
+    COUNT(Release##name, tp_icd_release, type, kind, error)
+
+COUNT_BOTH(Context, cl_context, TP_ICD_CONTEXT, CL_INVALID_CONTEXT)
+COUNT(RetainCommandQueue, tp_icd_retain, cl_command_queue, TP_ICD_QUEUE,
+      CL_INVALID_COMMAND_QUEUE)
+COUNT_BOTH(MemObject, cl_mem, TP_ICD_MEM, CL_INVALID_MEM_OBJECT)
+COUNT_BOTH(Sampler, cl_sampler, TP_ICD_SAMPLER, CL_INVALID_SAMPLER)
+COUNT_BOTH(Program, cl_program, TP_ICD_PROGRAM, CL_INVALID_PROGRAM)
+COUNT_BOTH(Kernel, cl_kernel, TP_ICD_KERNEL, CL_INVALID_KERNEL)
+COUNT_BOTH(Event, cl_event, TP_ICD_EVENT, CL_INVALID_EVENT)
+COUNT_BOTH(CommandBufferKHR, cl_command_buffer_khr, TP_ICD_COMMANDS,
+           CL_INVALID_COMMAND_BUFFER_KHR)
+
+void
+tp_icd_set_error(cl_int *errcode_ret, cl_int err)
+{
+    if (errcode_ret != NULL) {
+        *errcode_ret = err;
     }
 }
 

@@ -127,9 +127,7 @@ tp_clCreateCommandQueue(cl_context context, cl_device_id device,
     struct _cl_command_queue *q = NULL;
     cl_int err = create_queue(context, device, bits, &q);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return q;
 }
 
@@ -173,22 +171,8 @@ tp_clCreateCommandQueueWithProperties(cl_context context, cl_device_id device,
         q->property_list = tp_memdup(list, count * sizeof(*list), "queue properties");
         q->property_count = q->property_list == NULL ? 0 : count;
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return q;
-}
-
-cl_int CL_API_CALL
-tp_clRetainCommandQueue(cl_command_queue queue)
-{
-    struct _cl_command_queue *q = tp_icd_check(queue, TP_ICD_QUEUE);
-
-    if (q == NULL) {
-        return CL_INVALID_COMMAND_QUEUE;
-    }
-    tp_icd_retain(&q->obj);
-    return CL_SUCCESS;
 }
 
 cl_int CL_API_CALL
@@ -284,10 +268,7 @@ put_finish(struct _cl_command_queue *q)
 static struct _cl_event *
 unfinished(struct _cl_command_queue *q, uint64_t seq)
 {
-    tp_list_for_each(pos, &q->open)
-    {
-        struct _cl_event *ev = tp_list_entry(pos, struct _cl_event, open_link);
-
+    tp_list_for_each_entry(struct _cl_event, ev, &q->open, open_link) {
         if (ev->seq < seq &&
             (ev->parts != 0 || (ev->inline_dst != NULL && !ev->server_done))) {
             return ev;

@@ -169,9 +169,7 @@ tp_clCreateSampler(cl_context context, cl_bool normalized,
     cl_sampler sampler = NULL;
     cl_int err = create(tp_icd_check(context, TP_ICD_CONTEXT), &wish, &sampler);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return sampler;
 }
 
@@ -190,37 +188,11 @@ tp_clCreateSamplerWithProperties(cl_context context,
     } else {
         err = create(ctx, &wish, &sampler);
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return sampler;
 }
 
 /* ---- counts, queries --------------------------------------------------------------------------- */
-
-cl_int CL_API_CALL
-tp_clRetainSampler(cl_sampler handle)
-{
-    struct _cl_sampler *sampler = tp_icd_check(handle, TP_ICD_SAMPLER);
-
-    if (sampler == NULL) {
-        return CL_INVALID_SAMPLER;
-    }
-    tp_icd_retain(&sampler->obj);
-    return CL_SUCCESS;
-}
-
-cl_int CL_API_CALL
-tp_clReleaseSampler(cl_sampler handle)
-{
-    struct _cl_sampler *sampler = tp_icd_check(handle, TP_ICD_SAMPLER);
-
-    if (sampler == NULL) {
-        return CL_INVALID_SAMPLER;
-    }
-    tp_icd_release(&sampler->obj);
-    return CL_SUCCESS;
-}
 
 cl_int CL_API_CALL
 tp_clGetSamplerInfo(cl_sampler handle, cl_sampler_info param, size_t value_size,

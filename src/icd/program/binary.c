@@ -273,9 +273,7 @@ tp_clCreateProgramWithBinary(cl_context context, cl_uint num_devices,
             tp_free(statuses);
         }
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return program;
 }
 

@@ -125,8 +125,6 @@ tp_clCreateProgramWithBuiltInKernels(cl_context context, cl_uint count,
     cl_int err =
         create(tp_icd_check(context, TP_ICD_CONTEXT), count, devices, names, &program);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return program;
 }

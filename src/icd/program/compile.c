@@ -324,8 +324,6 @@ tp_clLinkProgram(cl_context context, cl_uint num_devices, const cl_device_id *de
                      ? CL_INVALID_CONTEXT
                      : link_programs(ctx, &call, num_programs, programs, &program);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return program;
 }

@@ -62,9 +62,7 @@ tp_clCreateProgramWithIL(cl_context context, const void *il, size_t len,
     cl_program program = NULL;
     cl_int err = create_with_il(context, il, len, &program);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return program;
 }
 

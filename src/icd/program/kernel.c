@@ -180,9 +180,7 @@ tp_clCreateKernel(cl_program program, const char *name, cl_int *errcode_ret)
     cl_kernel kernel = NULL;
     cl_int err = create_by_name(program, name, &kernel);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return kernel;
 }
 
@@ -252,34 +250,8 @@ tp_clCloneKernel(cl_kernel handle, cl_int *errcode_ret)
         }
         tp_icd_unlock();
     }
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return copy;
-}
-
-cl_int
-tp_clRetainKernel(cl_kernel handle)
-{
-    struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
-
-    if (kernel == NULL) {
-        return CL_INVALID_KERNEL;
-    }
-    tp_icd_retain(&kernel->obj);
-    return CL_SUCCESS;
-}
-
-cl_int
-tp_clReleaseKernel(cl_kernel handle)
-{
-    struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
-
-    if (kernel == NULL) {
-        return CL_INVALID_KERNEL;
-    }
-    tp_icd_release(&kernel->obj);
-    return CL_SUCCESS;
 }
 
 /* ---- in a session ---------------------------------------------------------------------------- */

@@ -172,9 +172,7 @@ tp_clCreateProgramWithSource(cl_context context, cl_uint count, const char **str
     cl_program program = NULL;
     cl_int err = create_with_source(context, count, strings, lengths, &program);
 
-    if (errcode_ret != NULL) {
-        *errcode_ret = err;
-    }
+    tp_icd_set_error(errcode_ret, err);
     return program;
 }
 
@@ -218,30 +216,6 @@ tp_icd_program_ensure(struct _cl_program *program, uint32_t session_index)
         program->sent |= 1U << session_index;
     }
     return status;
-}
-
-cl_int
-tp_clRetainProgram(cl_program handle)
-{
-    struct _cl_program *program = tp_icd_check(handle, TP_ICD_PROGRAM);
-
-    if (program == NULL) {
-        return CL_INVALID_PROGRAM;
-    }
-    tp_icd_retain(&program->obj);
-    return CL_SUCCESS;
-}
-
-cl_int
-tp_clReleaseProgram(cl_program handle)
-{
-    struct _cl_program *program = tp_icd_check(handle, TP_ICD_PROGRAM);
-
-    if (program == NULL) {
-        return CL_INVALID_PROGRAM;
-    }
-    tp_icd_release(&program->obj);
-    return CL_SUCCESS;
 }
 
 /* ---- what is in it ------------------------------------------------------------------------ */

@@ -252,10 +252,7 @@ next_source(struct tp_icd_bulk *bulk)
     if (bulk->stream == NULL || bulk->sending != NULL) {
         return NULL;
     }
-    tp_list_for_each(link, &bulk->turn)
-    {
-        struct tp_icd_source *source = tp_list_entry(link, struct tp_icd_source, link);
-
+    tp_list_for_each_entry(struct tp_icd_source, source, &bulk->turn, link) {
         if (sendable(source) != 0) {
             return source;
         }
@@ -507,8 +504,7 @@ tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
 static void
 end_turn(struct tp_icd_session *session, struct tp_list *turn)
 {
-    tp_list_for_each_safe(pos, turn)
-    {
+    tp_list_for_each_safe(pos, turn) {
         end_source(session, tp_list_entry(pos, struct tp_icd_source, link),
                    TELPHER_ERR_PEER_LOST);
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/os/descriptor.h"
 #include "base/trace/log.h"
 
 enum { REGIONS_MAX = 256 };
@@ -52,9 +53,7 @@ region_destroy(struct tp_icd_region *r)
     if (r->memory != NULL) {
         munmap(r->memory, r->size);
     }
-    if (r->fd >= 0) {
-        close(r->fd);
-    }
+    tp_descriptor_close(r->fd);
     tp_free(r);
 }
 
@@ -109,10 +108,7 @@ tp_icd_share_init(struct tp_icd_session *session, bool can)
 static struct tp_icd_region *
 next_unsent(struct tp_icd_session *session)
 {
-    tp_list_for_each(pos, &session->share.regions)
-    {
-        struct tp_icd_region *r = tp_list_entry(pos, struct tp_icd_region, link);
-
+    tp_list_for_each_entry(struct tp_icd_region, r, &session->share.regions, link) {
         if (r->fd >= 0 && !r->sending) {
             r->sending = true;
             return r;
@@ -156,10 +152,7 @@ void
 tp_icd_share_on_reply(struct tp_icd_session *session,
                       const struct tp_wire_share_reply *msg)
 {
-    tp_list_for_each(pos, &session->share.regions)
-    {
-        struct tp_icd_region *r = tp_list_entry(pos, struct tp_icd_region, link);
-
+    tp_list_for_each_entry(struct tp_icd_region, r, &session->share.regions, link) {
         if (r->id == msg->region) {
             r->ready = msg->status == TELPHER_OK;
         }
@@ -185,10 +178,7 @@ tp_icd_share_alloc(struct tp_icd_session *session, size_t size)
 bool
 tp_icd_share_free(struct tp_icd_session *session, uint8_t *memory)
 {
-    tp_list_for_each(pos, &session->share.regions)
-    {
-        struct tp_icd_region *r = tp_list_entry(pos, struct tp_icd_region, link);
-
+    tp_list_for_each_entry(struct tp_icd_region, r, &session->share.regions, link) {
         if (r->memory == memory) {
             tp_list_remove(&r->link);
             session->share.region_count--;
@@ -211,10 +201,7 @@ tp_icd_share_find(struct tp_icd_session *session, const void *ptr, uint64_t size
 {
     const uint8_t *p = ptr;
 
-    tp_list_for_each(pos, &session->share.regions)
-    {
-        struct tp_icd_region *r = tp_list_entry(pos, struct tp_icd_region, link);
-
+    tp_list_for_each_entry(struct tp_icd_region, r, &session->share.regions, link) {
         if (r->ready && p >= r->memory && size <= r->size &&
             (uint64_t)(p - r->memory) <= r->size - size) {
             *ret_piece = (struct tp_icd_piece){

@@ -221,9 +221,7 @@ next_piece(const struct tp_icd_source *source)
 static struct tp_icd_source *
 next_source(struct tp_icd_session *session, struct tp_icd_piece *ret_piece)
 {
-    tp_list_for_each(link, &session->share.turn)
-    {
-        struct tp_icd_source *source = tp_list_entry(link, struct tp_icd_source, link);
+    tp_list_for_each_entry(struct tp_icd_source, source, &session->share.turn, link) {
         const struct tp_icd_piece *piece = source->pushing ? NULL : next_piece(source);
 
         if (piece != NULL && source->ready >= piece->offset + piece->len) {
