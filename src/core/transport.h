@@ -151,6 +151,10 @@ struct tp_secure {
                               const struct tp_secure_request *request,
                               uint64_t deadline_ns, uint8_t ret_head[5],
                               struct tp_conn **ret_conn, struct tp_error *err);
+    /** HMAC-SHA256 of @p data. @return OK; UNSUPPORTED (the library is not installed) */
+    telpher_status (*mac)(const uint8_t key[TP_CONN_KEY_BYTES], const void *data,
+                          size_t len, uint8_t ret_mac[TP_CONN_KEY_BYTES],
+                          struct tp_error *err);
 };
 
 /** NULL if this artefact was built without TLS: defined in src/builtin.c. */

@@ -112,6 +112,27 @@ tp_wire_get_preface_reply(const uint8_t src[TP_WIRE_PREFACE_REPLY_BYTES],
 }
 
 void
+tp_wire_put_challenge(uint8_t dst[TP_WIRE_CHALLENGE_BYTES],
+                      const struct tp_wire_challenge *c)
+{
+    dst = put_raw(dst, TP_WIRE_MAGIC_CHALLENGE, MAGIC_BYTES);
+    dst = put_raw(dst, c->nonce, sizeof(c->nonce));
+    (void)put_raw(dst, c->proof, sizeof(c->proof));
+}
+
+telpher_status
+tp_wire_get_challenge(const uint8_t src[TP_WIRE_CHALLENGE_BYTES],
+                      struct tp_wire_challenge *ret_c)
+{
+    if (memcmp(src, TP_WIRE_MAGIC_CHALLENGE, MAGIC_BYTES) != 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    src = load_raw(ret_c->nonce, src + MAGIC_BYTES, sizeof(ret_c->nonce));
+    (void)load_raw(ret_c->proof, src, sizeof(ret_c->proof));
+    return TELPHER_OK;
+}
+
+void
 tp_wire_put_header(uint8_t dst[TP_WIRE_HEADER_BYTES], const struct tp_wire_header *h)
 {
     dst = put_u32(dst, h->len);

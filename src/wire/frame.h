@@ -13,13 +13,17 @@
 #include <telpher/status.h>
 
 #define TP_WIRE_MAGIC "TELPHER\n"
+#define TP_WIRE_MAGIC_CHALLENGE "TELPHER?"
 #define TP_WIRE_VERSION 1 /**< the only version so far; min and max of the range */
 
 enum {
     TP_WIRE_PREFACE_BYTES = 64,
     TP_WIRE_PREFACE_REPLY_BYTES = 128,
     TP_WIRE_AUTH_MAX = 256, /**< [bytes] credentials that follow a preface */
-    TP_WIRE_COOKIE_BYTES = 32, /**< credentials of loopback TCP */
+    TP_WIRE_COOKIE_BYTES = 32, /**< secret of loopback TCP, never sent */
+    TP_WIRE_NONCE_BYTES = 32,
+    TP_WIRE_PROOF_BYTES = 32, /**< HMAC-SHA256: section 2.2 */
+    TP_WIRE_CHALLENGE_BYTES = 72,
     TP_WIRE_SESSION_BYTES = 16, /**< random session id */
     TP_WIRE_HEADER_BYTES = 24,
     TP_WIRE_TEXT_BYTES = 64,
@@ -127,6 +131,12 @@ struct tp_wire_preface_reply {
         [TP_WIRE_TEXT_BYTES]; /**< NUL-terminated; reason of a status other than OK */
 };
 
+/** The server's answer to a client's nonce: proof that it knows the cookie. */
+struct tp_wire_challenge {
+    uint8_t nonce[TP_WIRE_NONCE_BYTES]; /**< random, of the server */
+    uint8_t proof[TP_WIRE_PROOF_BYTES];
+};
+
 /** Header before every message. */
 struct tp_wire_header {
     uint32_t len; /**< [bytes] whole frame, TP_WIRE_HEADER_BYTES .. TP_WIRE_FRAME_MAX */
@@ -145,6 +155,11 @@ void tp_wire_put_preface_reply(uint8_t dst[TP_WIRE_PREFACE_REPLY_BYTES],
                                const struct tp_wire_preface_reply *r);
 telpher_status tp_wire_get_preface_reply(const uint8_t src[TP_WIRE_PREFACE_REPLY_BYTES],
                                          struct tp_wire_preface_reply *ret_r);
+void tp_wire_put_challenge(uint8_t dst[TP_WIRE_CHALLENGE_BYTES],
+                           const struct tp_wire_challenge *c);
+/** @return OK, or PROTO: not a challenge. */
+telpher_status tp_wire_get_challenge(const uint8_t src[TP_WIRE_CHALLENGE_BYTES],
+                                     struct tp_wire_challenge *ret_c);
 void tp_wire_put_header(uint8_t dst[TP_WIRE_HEADER_BYTES],
                         const struct tp_wire_header *h);
 /** @return OK, or PROTO when the length is out of range or a flag is set. */

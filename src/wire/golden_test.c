@@ -79,7 +79,7 @@ test_prefaces(void **state)
                                 .stream = TP_WIRE_STREAM_BULK,
                                 .session = {0xa0, 0xa1, [15] = 0xaf},
                                 .index = 2,
-                                .auth_len = TP_WIRE_COOKIE_BYTES};
+                                .auth_len = TP_WIRE_NONCE_BYTES};
     struct tp_wire_preface_reply r = {.version = 1,
                                       .session = {0xa0, 0xa1, [15] = 0xaf},
                                       .window = TP_WIRE_WINDOW,
@@ -91,6 +91,10 @@ test_prefaces(void **state)
     check("preface", raw, TP_WIRE_PREFACE_BYTES);
     tp_wire_put_preface_reply(raw, &r);
     check("preface_reply", raw, TP_WIRE_PREFACE_REPLY_BYTES);
+    tp_wire_put_challenge(raw,
+                          &(struct tp_wire_challenge){.nonce = {0xb0, [31] = 0xbf},
+                                                      .proof = {0xc0, [31] = 0xcf}});
+    check("challenge", raw, TP_WIRE_CHALLENGE_BYTES);
     r = (struct tp_wire_preface_reply){.status = TELPHER_ERR_AUTH, .text = "no cookie"};
     tp_wire_put_preface_reply(raw, &r);
     check("preface_refusal", raw, TP_WIRE_PREFACE_REPLY_BYTES);

@@ -36,6 +36,8 @@ struct client {
     int fd; /* -1 = none */
     uint64_t seq; /* of the last frame sent */
     bool replied; /* the reply to the preface came */
+    bool knows; /* the cookie: proves it when it is asked to */
+    struct tp_proof_input proof_input;
     bool garbled; /* answers are sealed: not looked at */
     struct tp_tls_direction sealed; /* as a handshake gives it */
     uint64_t got_seq;
@@ -219,15 +221,46 @@ end_broker(void)
 
 /* ---- what it answers ------------------------------------------------------------------ */
 
+static void
+send_bytes(struct client *c, const void *data, size_t len)
+{
+    if (c->fd >= 0 && len > 0) {
+        (void)!send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+/* Checks the broker's proof and sends the client's: a right one if it knows the cookie. */
+static size_t
+answer_challenge(struct client *c, const struct tp_wire_challenge *challenge)
+{
+    uint8_t proof[TP_WIRE_PROOF_BYTES] = {0};
+    struct tp_proof_input *input = &c->proof_input;
+
+    memcpy(input->server_nonce, challenge->nonce, sizeof(input->server_nonce));
+    require(tp_proof_check(TP_PROOF_SERVER, broker.cookie, input, challenge->proof,
+                           NULL) == TELPHER_OK);
+    if (c->knows) {
+        require(tp_proof_make(TP_PROOF_CLIENT, broker.cookie, input, proof, NULL) ==
+                TELPHER_OK);
+    }
+    send_bytes(c, proof, sizeof(proof));
+    return TP_WIRE_CHALLENGE_BYTES;
+}
+
 /* Looks at a whole answer at the front. @return its bytes, 0: it is not whole yet */
 static size_t
 look_at_answer(struct client *c)
 {
     const struct tp_wire_message *row;
     struct tp_wire_preface_reply reply;
+    struct tp_wire_challenge challenge;
     struct tp_wire_header h;
     _Alignas(16) uint8_t m[TP_WIRE_STRUCT_MAX];
 
+    if (!c->replied && c->in_len >= TP_WIRE_CHALLENGE_BYTES &&
+        tp_wire_get_challenge(c->in, &challenge) == TELPHER_OK) {
+        return answer_challenge(c, &challenge);
+    }
     if (!c->replied) {
         if (c->in_len < TP_WIRE_PREFACE_REPLY_BYTES) {
             return 0;
@@ -286,14 +319,6 @@ take_answers(struct client *c)
 /* ---- steps ---------------------------------------------------------------------------- */
 
 static void
-send_bytes(struct client *c, const void *data, size_t len)
-{
-    if (c->fd >= 0 && len > 0) {
-        (void)!send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-}
-
-static void
 step_open(struct input *in, struct client *c)
 {
     uint8_t how = input_u8(in);
@@ -325,14 +350,14 @@ static void
 step_preface(struct input *in, struct client *c)
 {
     uint8_t how = input_u8(in), more = input_u8(in);
-    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES];
+    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];
     const struct tp_broker_session *s = session_at(how >> 5);
     struct tp_wire_preface p = {
         .version_min = 1,
         .version_max = 1,
         .stream = (how & 1) != 0 ? TP_WIRE_STREAM_BULK : TP_WIRE_STREAM_COMMAND,
         .features = ((how & 2) != 0 ? TP_WIRE_FEATURE_TLS : 0) | TP_WIRE_FEATURE_SHARED,
-        .auth_len = (how & 4) != 0 ? TP_WIRE_COOKIE_BYTES : 0,
+        .auth_len = (how & 4) != 0 ? TP_WIRE_NONCE_BYTES : 0,
         .index = more & 7,
         .route = (more & 8) != 0};
 
@@ -340,7 +365,9 @@ step_preface(struct input *in, struct client *c)
         memcpy(p.session, s->id, sizeof(p.session));
     }
     tp_wire_put_preface(raw, &p);
-    memset(raw + TP_WIRE_PREFACE_BYTES, (how & 8) != 0 ? 7 : 8, TP_WIRE_COOKIE_BYTES);
+    memset(raw + TP_WIRE_PREFACE_BYTES, more, TP_WIRE_NONCE_BYTES);
+    memcpy(&c->proof_input, raw, sizeof(raw));
+    c->knows = (how & 8) != 0;
     send_bytes(c, raw, TP_WIRE_PREFACE_BYTES + p.auth_len);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The preface and its answer: what is accepted must be written again byte for byte. */
+/* The preface, its answer and the challenge: what is accepted must be written again byte for byte. */
 #include "fuzz.h"
 
 #include "wire/frame.h"
@@ -13,6 +13,18 @@ check_preface(const uint8_t *raw)
     if (tp_wire_get_preface(raw, &p) == TELPHER_OK) {
         require(p.auth_len <= TP_WIRE_AUTH_MAX);
         tp_wire_put_preface(again, &p);
+        require(memcmp(raw, again, sizeof(again)) == 0);
+    }
+}
+
+static void
+check_challenge(const uint8_t *raw)
+{
+    uint8_t again[TP_WIRE_CHALLENGE_BYTES];
+    struct tp_wire_challenge c;
+
+    if (tp_wire_get_challenge(raw, &c) == TELPHER_OK) {
+        tp_wire_put_challenge(again, &c);
         require(memcmp(raw, again, sizeof(again)) == 0);
     }
 }
@@ -40,6 +52,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         void *raw = exact_copy(data, TP_WIRE_PREFACE_REPLY_BYTES);
 
         check_reply(raw);
+        free(raw);
+    }
+    if (len >= TP_WIRE_CHALLENGE_BYTES) {
+        void *raw = exact_copy(data, TP_WIRE_CHALLENGE_BYTES);
+
+        check_challenge(raw);
         free(raw);
     }
     if (len >= TP_WIRE_PREFACE_BYTES) {

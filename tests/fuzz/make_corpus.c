@@ -56,10 +56,12 @@ make_prefaces(void)
     save("preface", "command", raw, TP_WIRE_PREFACE_BYTES);
     p.stream = TP_WIRE_STREAM_BULK;
     p.version_max = 9;
-    p.auth_len = TP_WIRE_COOKIE_BYTES;
+    p.auth_len = TP_WIRE_NONCE_BYTES;
     p.session[3] = 7;
     tp_wire_put_preface(raw, &p);
-    save("preface", "bulk", raw, TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES);
+    save("preface", "bulk", raw, TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES);
+    tp_wire_put_challenge(raw, &(struct tp_wire_challenge){.nonce = {1}, .proof = {2}});
+    save("preface", "challenge", raw, TP_WIRE_CHALLENGE_BYTES);
     tp_wire_put_preface_reply(raw, &r);
     save("preface", "reply", raw, sizeof(raw));
     r.status = TELPHER_ERR_AUTH;

@@ -391,13 +391,15 @@ make_plain(struct steps *s)
 {
     s->len = 0;
     STEP(s, OPEN, 0, "\1");
-    STEP(s, PREFACE, 0, "\14\0"); /* the right cookie */
+    STEP(s, PREFACE, 0, "\14\0"); /* knows the cookie */
+    STEP(s, TAKE, 0, ""); /* the challenge */
     STEP(s, DEVICES, 0, "");
     STEP(s, LONG_PING, 0, "\0\10");
     STEP(s, TAKE, 0, "");
     STEP(s, START, 0, "\1");
     STEP(s, OPEN, 1, "\1");
     STEP(s, PREFACE, 1, "\14\0");
+    STEP(s, TAKE, 1, "");
     STEP(s, LAST_WORDS, 1, "\0");
     STEP(s, CHILD_SPEAKS, 0, "\63bye");
     STEP(s, CHILD_ENDS, 0, "\13");

@@ -12,10 +12,9 @@
 
 #define HANDSHAKE_TIME (2 * TP_CLOCK_S)
 
-/* Sends the preface, with credentials if needed. */
-static void
-fill_preface(const struct tp_client_params *params, size_t auth_len, uint64_t features,
-             uint8_t raw[TP_WIRE_PREFACE_BYTES])
+void
+tp_client_fill_preface(const struct tp_client_params *params, size_t auth_len,
+                       uint64_t features, uint8_t raw[TP_WIRE_PREFACE_BYTES])
 {
     struct tp_wire_preface p = {
         .version_min = TP_WIRE_VERSION,
@@ -30,25 +29,31 @@ fill_preface(const struct tp_client_params *params, size_t auth_len, uint64_t fe
     tp_wire_put_preface(raw, &p);
 }
 
-static telpher_status
-receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
-              struct tp_wire_preface_reply *ret_reply)
+telpher_status
+tp_client_decode_reply(const uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES],
+                       struct tp_wire_preface_reply *ret_reply)
 {
-    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
-    telpher_status status = tp_conn_recv_all(conn, raw, sizeof(raw), deadline_ns);
+    telpher_status status = tp_wire_get_preface_reply(raw, ret_reply);
 
-    if (status == TELPHER_OK) {
-        status = tp_wire_get_preface_reply(raw, ret_reply);
-    }
     if (status == TELPHER_OK) {
         tp_text_tame(ret_reply->text, false);
     }
     return status;
 }
 
-static telpher_status
-handshake_failed(struct tp_conn *conn, const char *address, telpher_status status,
-                 struct tp_error *err)
+telpher_status
+tp_client_receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
+                        struct tp_wire_preface_reply *ret_reply)
+{
+    uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES];
+    telpher_status status = tp_conn_recv_all(conn, raw, sizeof(raw), deadline_ns);
+
+    return status == TELPHER_OK ? tp_client_decode_reply(raw, ret_reply) : status;
+}
+
+telpher_status
+tp_client_handshake_failed(struct tp_conn *conn, const char *address,
+                           telpher_status status, struct tp_error *err)
 {
     const char *what = telpher_status_text(status);
     const char *why = conn->ops->why != NULL ? conn->ops->why(conn) : NULL;
@@ -66,56 +71,6 @@ handshake_failed(struct tp_conn *conn, const char *address, telpher_status statu
     return tp_error_set(err, status, "server %s: %s", address, what);
 }
 
-static telpher_status
-refused(const char *address, const struct tp_wire_preface_reply *reply,
-        const struct tp_error *cookie_err, struct tp_error *err)
-{
-    const char *words =
-        reply->text[0] != '\0' ? reply->text : telpher_status_text(reply->status);
-
-    if (reply->status == TELPHER_ERR_AUTH && cookie_err->code != TELPHER_OK) {
-        return tp_error_set(err, reply->status, "server %s: %s; %s", address, words,
-                            cookie_err->text);
-    }
-    return tp_error_set(
-        err, reply->status, "server %s: %s%s", address, words,
-        reply->status == TELPHER_ERR_AUTH
-            ? "; TELPHER_COOKIE should name the cookie file of that telpherd"
-            : "");
-}
-
-/* Exchanges prefaces in clear: on this machine, or where insecure connections are allowed. */
-static telpher_status
-greet_plain(struct tp_conn *conn, const struct tp_client_params *params,
-            uint64_t deadline_ns, struct tp_wire_preface_reply *ret_reply,
-            struct tp_error *err)
-{
-    uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_COOKIE_BYTES];
-    struct tp_error cookie_err = {0};
-    bool have_cookie =
-        tp_client_where(conn) == TP_CLIENT_LOOPBACK &&
-        tp_client_load_cookie(params->cookie_path, raw + TP_WIRE_PREFACE_BYTES,
-                              &cookie_err) == TELPHER_OK;
-    size_t auth_len = have_cookie ? TP_WIRE_COOKIE_BYTES : 0;
-    uint64_t features = conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0;
-    telpher_status status;
-
-    fill_preface(params, auth_len, features, raw);
-    status = tp_conn_send_all(conn, raw, TP_WIRE_PREFACE_BYTES + auth_len, deadline_ns);
-    /* a server that closes at once may have sent its reason before */
-    if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
-        status = receive_reply(conn, deadline_ns, ret_reply);
-    }
-    explicit_bzero(raw, sizeof(raw));
-    if (status != TELPHER_OK) {
-        return handshake_failed(conn, params->address, status, err);
-    }
-    if (ret_reply->status != TELPHER_OK) {
-        return refused(params->address, ret_reply, &cookie_err, err);
-    }
-    return TELPHER_OK;
-}
-
 /*
  * Handles a server that answered a request for TLS in clear, beginning with @p head. Only
  * a refusal is valid: continuing in clear would allow a downgrade attack.
@@ -131,10 +86,10 @@ answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
     memcpy(raw, head, 5);
     status = tp_conn_recv_all(conn, raw + 5, sizeof(raw) - 5, deadline_ns);
     if (status == TELPHER_OK) {
-        status = tp_wire_get_preface_reply(raw, &reply);
+        status = tp_client_decode_reply(raw, &reply);
     }
     if (status != TELPHER_OK) {
-        return handshake_failed(conn, params->address, status, err);
+        return tp_client_handshake_failed(conn, params->address, status, err);
     }
     if (reply.status == TELPHER_OK) {
         return tp_error_set(
@@ -143,7 +98,6 @@ answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
             "on it; is it an older telpherd, or somebody on the way?",
             params->address);
     }
-    tp_text_tame(reply.text, false);
     return tp_error_set(err, reply.status, "server %s: %s", params->address,
                         reply.text[0] != '\0' ? reply.text
                                               : telpher_status_text(reply.status));
@@ -159,10 +113,10 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
     uint8_t raw[TP_WIRE_PREFACE_BYTES], head[5] = {0};
     telpher_status status;
 
-    fill_preface(params, 0, TP_WIRE_FEATURE_TLS, raw);
+    tp_client_fill_preface(params, 0, TP_WIRE_FEATURE_TLS, raw);
     status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
     if (status != TELPHER_OK) {
-        return handshake_failed(*conn, params->address, status, err);
+        return tp_client_handshake_failed(*conn, params->address, status, err);
     }
     status = tp_client_secure(params, conn, deadline_ns, head, err);
     if (status != TELPHER_OK && head[0] != 0) {
@@ -174,10 +128,10 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
     }
     status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
     if (status == TELPHER_OK || status == TELPHER_ERR_PEER_LOST) {
-        status = receive_reply(*conn, deadline_ns, ret_reply);
+        status = tp_client_receive_reply(*conn, deadline_ns, ret_reply);
     }
     if (status != TELPHER_OK) {
-        return handshake_failed(*conn, params->address, status, err);
+        return tp_client_handshake_failed(*conn, params->address, status, err);
     }
     return ret_reply->status == TELPHER_OK
                ? TELPHER_OK
@@ -218,7 +172,7 @@ tp_client_connect(const struct tp_client_params *params, struct tp_stream **ret_
     }
     status = tp_client_wants_tls(params, conn)
                  ? greet_secured(&conn, params, deadline_ns, &reply, err)
-                 : greet_plain(conn, params, deadline_ns, &reply, err);
+                 : tp_client_greet_plain(conn, params, deadline_ns, &reply, err);
     if (status != TELPHER_OK) {
         goto err_destroy_conn;
     }

@@ -25,6 +25,30 @@ enum tp_client_where {
 
 enum tp_client_where tp_client_where(struct tp_conn *conn);
 
+/** True if the user allows connections without proof of who answers. */
+bool tp_client_is_insecure(const struct tp_client_params *params);
+
+void tp_client_fill_preface(const struct tp_client_params *params, size_t auth_len,
+                            uint64_t features, uint8_t raw[TP_WIRE_PREFACE_BYTES]);
+/** Decodes a reply, without control characters in its text. */
+telpher_status tp_client_decode_reply(const uint8_t raw[TP_WIRE_PREFACE_REPLY_BYTES],
+                                      struct tp_wire_preface_reply *ret_reply);
+telpher_status tp_client_receive_reply(struct tp_conn *conn, uint64_t deadline_ns,
+                                       struct tp_wire_preface_reply *ret_reply);
+/** Says why the exchange of prefaces failed with @p status. @return the status for callers */
+telpher_status tp_client_handshake_failed(struct tp_conn *conn, const char *address,
+                                          telpher_status status, struct tp_error *err);
+
+/**
+ * Exchanges prefaces in clear: on this machine, or where insecure connections are allowed.
+ * On loopback TCP both sides prove that they know the cookie, the server first.
+ */
+telpher_status tp_client_greet_plain(struct tp_conn *conn,
+                                     const struct tp_client_params *params,
+                                     uint64_t deadline_ns,
+                                     struct tp_wire_preface_reply *ret_reply,
+                                     struct tp_error *err);
+
 /** True if the connection must be secured before credentials are sent on it. */
 bool tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn);
 

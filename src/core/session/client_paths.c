@@ -78,6 +78,38 @@ tp_client_default_cookie(char *dst, size_t cap)
     join(dst, cap, dir, COOKIE_NAME);
 }
 
+/* True for a file of this user or of root that no other user may open. Root may name any
+ * user's. */
+static bool
+is_secret_file(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && (st.st_mode & 077) == 0 &&
+           (st.st_uid == geteuid() || st.st_uid == 0 || geteuid() == 0);
+}
+
+static telpher_status
+check_cookie(int fd, const char *path, ssize_t len, struct tp_error *err)
+{
+    if (len < 0) {
+        tp_error_set_errno(err, errno, "reading the cookie file %s", path);
+        return TELPHER_ERR_AUTH;
+    }
+    if (!is_secret_file(fd)) {
+        return tp_error_set(err, TELPHER_ERR_AUTH,
+                            "cookie file %s can be read or written by other users; "
+                            "chmod 600 it if it comes from a telpherd that you trust",
+                            path);
+    }
+    if (len != TP_WIRE_COOKIE_BYTES) {
+        return tp_error_set(err, TELPHER_ERR_AUTH,
+                            "cookie file %s: not a cookie, which has %d bytes", path,
+                            TP_WIRE_COOKIE_BYTES);
+    }
+    return TELPHER_OK;
+}
+
 /* Reads one cookie file. NOT_FOUND if it does not exist. */
 static telpher_status
 read_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
@@ -86,27 +118,18 @@ read_cookie(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
     uint8_t bytes[TP_WIRE_COOKIE_BYTES + 1];
     int fd =
         open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* must not block on a FIFO */
-    ssize_t len;
+    telpher_status status;
 
     if (fd < 0 && errno == ENOENT) {
         return tp_error_set(err, TELPHER_ERR_NOT_FOUND, "cookie file %s does not exist",
                             path);
     }
-    len = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
-    if (len < 0) {
-        tp_error_set_errno(err, errno, "reading the cookie file %s", path);
+    status = check_cookie(fd, path, fd < 0 ? -1 : read(fd, bytes, sizeof(bytes)), err);
+    if (status == TELPHER_OK) {
+        memcpy(ret_cookie, bytes, TP_WIRE_COOKIE_BYTES);
     }
     tp_descriptor_close(fd);
-    if (len < 0) {
-        return TELPHER_ERR_AUTH;
-    }
-    if (len != TP_WIRE_COOKIE_BYTES) {
-        return tp_error_set(err, TELPHER_ERR_AUTH,
-                            "cookie file %s: not a cookie, which has %d bytes", path,
-                            TP_WIRE_COOKIE_BYTES);
-    }
-    memcpy(ret_cookie, bytes, TP_WIRE_COOKIE_BYTES);
-    return TELPHER_OK;
+    return status;
 }
 
 /* Writes default path i, preferred first; "" where it does not apply. False at the end. */

@@ -131,6 +131,16 @@ tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
     return false;
 }
 
+bool
+tp_client_is_insecure(const struct tp_client_params *params)
+{
+    char key_path[1024];
+    struct tp_client_security security;
+
+    find_files(params->security, key_path, sizeof(key_path), &security);
+    return security.insecure;
+}
+
 telpher_status
 tp_client_secure(const struct tp_client_params *params, struct tp_conn **conn,
                  uint64_t deadline_ns, uint8_t ret_head[5], struct tp_error *err)

@@ -132,6 +132,9 @@ close_all(struct tp_broker *b)
             (void)unlink(b->listeners[i].path);
         }
     }
+    if (b->cookie_fd > 0) {
+        (void)close(b->cookie_fd);
+    }
     tp_broker_probe_stop(b);
     while (!tp_list_is_empty(&b->conns)) { /* and with them sessions not started */
         tp_broker_conn_close(

@@ -20,6 +20,7 @@
 #include "base/container/buf.h"
 #include "base/container/list.h"
 #include "base/os/clock.h"
+#include "core/session/proof.h"
 #include "daemon/broker/options.h"
 #include "daemon/control.h"
 #include "wire/messages.h"
@@ -84,6 +85,7 @@ struct tp_broker {
     struct tp_secure_files files; /**< for TLS */
     bool files_checked;
     uint8_t cookie[TP_WIRE_COOKIE_BYTES];
+    int cookie_fd; /**< locks its file; 0 = none */
     int epoll_fd;
     struct tp_broker_watch signals;
     struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
@@ -121,7 +123,8 @@ struct tp_broker_session {
 
 enum tp_broker_conn_state {
     TP_BROKER_PREFACE, /**< waits for the preface */
-    TP_BROKER_AUTH, /**< waits for the credentials */
+    TP_BROKER_NONCE, /**< loopback TCP: waits for the client's random number */
+    TP_BROKER_PROOF, /**< loopback TCP: waits for the client's proof */
     TP_BROKER_KNOCK, /**< waits for the first byte of a TLS handshake */
     TP_BROKER_SHAKING, /**< a handshake process does the TLS handshake */
     TP_BROKER_HEADER, /**< command stream: waits for a frame header */
@@ -147,6 +150,7 @@ struct tp_broker_conn {
     tp_ns stalled; /**< deadline of the frame or the answer under way */
     struct tp_broker_peer peer;
     struct tp_wire_preface preface;
+    struct tp_proof_input proof_input; /**< NONCE, PROOF: what proofs cover */
     struct tp_wire_header header;
     struct tp_session_numbers numbers;
     struct tp_broker_session *session; /**< command: owned; bulk: waits for it */

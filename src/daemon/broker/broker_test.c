@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/os/clock.h"
 #include "base/test_skips.h"
+#include "daemon/broker/cookie.h"
 #include "daemon/test/test_session.h"
 
 static struct test_daemon the_daemon;
@@ -715,7 +716,7 @@ test_cookie(void **state)
     const char *options[] = {"--listen", address, "--cookie", cookie, NULL};
     uint8_t first[TP_WIRE_COOKIE_BYTES], second[TP_WIRE_COOKIE_BYTES], wrong[32] = {1};
     struct stat st;
-    int fd;
+    int fd, lock;
 
     (void)state;
     assert_non_null(mkdtemp(folder));
@@ -734,11 +735,15 @@ test_cookie(void **state)
     assert_int_equal(read(fd, first, sizeof(first)), sizeof(first));
     (void)close(fd);
     test_daemon_stop(&the_daemon);
-    test_daemon_start(&the_daemon, options); /* the same cookie is used again */
+    test_daemon_start(&the_daemon, options); /* with a new cookie */
     fd = open(cookie, O_RDONLY);
     assert_int_equal(read(fd, second, sizeof(second)), sizeof(second));
+    assert_memory_not_equal(first, second, sizeof(first));
+    assert_int_equal(tp_daemon_cookie_create(cookie, first, &lock, NULL), TELPHER_OK);
+    assert_memory_equal(first, second, sizeof(first)); /* a second daemon shares it */
+    (void)close(lock);
     (void)close(fd);
-    assert_memory_equal(first, second, sizeof(first));
+    assert_int_equal(connect_tcp(address, cookie), TELPHER_OK);
     test_daemon_stop(&the_daemon);
     (void)unlink(cookie);
     (void)unlink(other);

@@ -25,8 +25,8 @@ static void conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t 
 static bool
 lacks_preface(const struct tp_broker_conn *c)
 {
-    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_AUTH ||
-           c->state == TP_BROKER_KNOCK;
+    return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_NONCE ||
+           c->state == TP_BROKER_PROOF || c->state == TP_BROKER_KNOCK;
 }
 
 bool
@@ -211,8 +211,10 @@ handle_input(struct tp_broker *b, struct tp_broker_conn *c)
     switch (c->state) {
     case TP_BROKER_PREFACE:
         return tp_broker_conn_take_preface(b, c);
-    case TP_BROKER_AUTH:
-        return tp_broker_conn_take_auth(b, c);
+    case TP_BROKER_NONCE:
+        return tp_broker_conn_take_nonce(b, c);
+    case TP_BROKER_PROOF:
+        return tp_broker_conn_take_proof(b, c);
     case TP_BROKER_HEADER:
         return tp_broker_conn_take_header(b, c);
     case TP_BROKER_BODY:

@@ -121,28 +121,70 @@ open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
     return accept_preface(b, c, s->id);
 }
 
+/* Opens the stream of an authenticated connection. */
 static bool
-is_authentic(struct tp_broker *b, const struct tp_broker_conn *c)
+open_stream(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    return !c->wants_cookie ||
-           (c->preface.auth_len == TP_WIRE_COOKIE_BYTES &&
-            tp_random_equal(c->in, b->cookie, TP_WIRE_COOKIE_BYTES));
-}
-
-bool
-tp_broker_conn_take_auth(struct tp_broker *b, struct tp_broker_conn *c)
-{
-    if (!is_authentic(b, c)) {
-        return refuse_connection(b, c, TELPHER_ERR_AUTH, "wrong or missing cookie");
-    }
     if (c->preface.route != 0) {
         return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
                                  "routes are not supported yet");
     }
-    if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
-        return open_command(b, c);
+    return c->preface.stream == TP_WIRE_STREAM_COMMAND ? open_command(b, c)
+                                                       : open_bulk(b, c);
+}
+
+/* Sends the proof that this server knows the cookie, and asks for the client's. */
+static telpher_status
+send_challenge(struct tp_broker *b, struct tp_broker_conn *c, struct tp_error *err)
+{
+    struct tp_proof_input *input = &c->proof_input;
+    struct tp_wire_challenge challenge;
+    telpher_status status =
+        tp_random_bytes(input->server_nonce, sizeof(input->server_nonce));
+    uint8_t *tail;
+
+    memcpy(input->client_nonce, c->in, sizeof(input->client_nonce));
+    memcpy(challenge.nonce, input->server_nonce, sizeof(challenge.nonce));
+    if (status == TELPHER_OK) {
+        status = tp_proof_make(TP_PROOF_SERVER, b->cookie, input, challenge.proof, err);
     }
-    return open_bulk(b, c);
+    if (status == TELPHER_OK) {
+        status = tp_buf_reserve(&c->out, TP_WIRE_CHALLENGE_BYTES, &tail);
+    }
+    if (status == TELPHER_OK) {
+        tp_wire_put_challenge(tail, &challenge);
+        tp_buf_commit(&c->out, TP_WIRE_CHALLENGE_BYTES);
+    }
+    return status;
+}
+
+bool
+tp_broker_conn_take_nonce(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_error err = {0};
+    telpher_status status;
+
+    if (!c->wants_cookie) {
+        return open_stream(b, c);
+    }
+    if (c->preface.auth_len != TP_WIRE_NONCE_BYTES) {
+        return refuse_connection(b, c, TELPHER_ERR_AUTH, "the cookie is missing");
+    }
+    status = send_challenge(b, c, &err);
+    if (status != TELPHER_OK) {
+        return refuse_connection(b, c, status, "the server cannot check the cookie");
+    }
+    return tp_broker_conn_expect(c, TP_BROKER_PROOF, TP_WIRE_PROOF_BYTES);
+}
+
+bool
+tp_broker_conn_take_proof(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    if (tp_proof_check(TP_PROOF_CLIENT, b->cookie, &c->proof_input, c->in, NULL) !=
+        TELPHER_OK) {
+        return refuse_connection(b, c, TELPHER_ERR_AUTH, "wrong cookie");
+    }
+    return open_stream(b, c);
 }
 
 /* Waits for the first byte of TLS, which starts a handshake process. */
@@ -232,8 +274,9 @@ tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
     if (c->wants_tls && c->tls == NULL) {
         return await_knock(b, c);
     }
+    memcpy(c->proof_input.preface, c->in, sizeof(c->proof_input.preface));
     if (c->preface.auth_len == 0) {
-        return tp_broker_conn_take_auth(b, c);
+        return tp_broker_conn_take_nonce(b, c);
     }
-    return tp_broker_conn_expect(c, TP_BROKER_AUTH, c->preface.auth_len);
+    return tp_broker_conn_expect(c, TP_BROKER_NONCE, c->preface.auth_len);
 }

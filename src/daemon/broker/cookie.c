@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and creates the cookie file, the credentials of clients on loopback TCP. */
+/* Makes the cookie of clients on loopback TCP, new at each start. */
 #include "daemon/broker/cookie.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,74 +54,63 @@ check_mode(int fd, const char *path, struct tp_error *err)
 }
 
 static telpher_status
-read_cookie(int fd, const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
-            struct tp_error *err)
+write_cookie(int fd, const char *path, struct tp_error *err)
 {
-    uint8_t bytes[TP_WIRE_COOKIE_BYTES + 1];
-    telpher_status status = check_mode(fd, path, err);
-    ssize_t got;
+    uint8_t bytes[TP_WIRE_COOKIE_BYTES];
 
-    if (status != TELPHER_OK) {
-        return status;
+    if (tp_random_bytes(bytes, sizeof(bytes)) != TELPHER_OK) {
+        return tp_error_set(err, TELPHER_ERR_IO, "no random bytes for cookie file %s",
+                            path);
     }
-    got = read(fd, bytes, sizeof(bytes));
-    if (got != TP_WIRE_COOKIE_BYTES) {
-        return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "cookie file %s does not hold %d bytes; remove it", path,
-                            TP_WIRE_COOKIE_BYTES);
+    if (pwrite(fd, bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes) ||
+        ftruncate(fd, sizeof(bytes)) != 0) {
+        return tp_error_set_errno(err, errno, "cannot write cookie file %s", path);
     }
-    memcpy(ret_cookie, bytes, TP_WIRE_COOKIE_BYTES);
     return TELPHER_OK;
 }
 
-/* Writes a new cookie to a temporary file and links it to the path, so that of several
- * daemons the first wins. */
+/*
+ * Daemons of one user may share the file. Each holds a shared lock on it while it runs, so the
+ * first one gets the exclusive lock and writes a new cookie. Another daemon may do that while
+ * the lock is downgraded: what counts is what the file holds under the shared lock.
+ */
 static telpher_status
-make_cookie(const char *path, struct tp_error *err)
+renew_cookie(int fd, const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
+             struct tp_error *err)
 {
-    uint8_t bytes[TP_WIRE_COOKIE_BYTES];
-    char temporary[PATH_BYTES];
-    telpher_status status = TELPHER_OK;
-    int fd;
+    telpher_status status = check_mode(fd, path, err);
 
-    if (tp_random_bytes(bytes, sizeof(bytes)) != TELPHER_OK ||
-        snprintf(temporary, sizeof(temporary), "%s.%ld", path, (long)getpid()) >=
-            (int)sizeof(temporary)) {
-        return tp_error_set(err, TELPHER_ERR_IO, "cannot make a cookie for %s", path);
+    if (status == TELPHER_OK && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        status = write_cookie(fd, path, err);
     }
-    tp_daemon_make_folder(path, 0700);
-    (void)unlink(temporary);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return tp_error_set_errno(err, errno, "cannot make cookie file %s", path);
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (write(fd, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes) || fsync(fd) != 0 ||
-        (link(temporary, path) != 0 && errno != EEXIST)) {
-        status = tp_error_set_errno(err, errno, "cannot write cookie file %s", path);
+    if (flock(fd, LOCK_SH) != 0 ||
+        pread(fd, ret_cookie, TP_WIRE_COOKIE_BYTES, 0) != TP_WIRE_COOKIE_BYTES) {
+        return tp_error_set_errno(err, errno, "cannot read cookie file %s", path);
     }
-    (void)close(fd);
-    (void)unlink(temporary);
-    return status;
+    return TELPHER_OK;
 }
 
 telpher_status
-tp_daemon_cookie_load(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
-                      struct tp_error *err)
+tp_daemon_cookie_create(const char *path, uint8_t ret_cookie[TP_WIRE_COOKIE_BYTES],
+                        int *ret_fd, struct tp_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    telpher_status status = TELPHER_OK;
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    telpher_status status;
+    int fd;
 
-    if (fd < 0 && errno == ENOENT) {
-        status = make_cookie(path, err);
-        if (status != TELPHER_OK) {
-            return status;
-        }
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    }
+    tp_daemon_make_folder(path, 0700);
+    fd = open(path, flags, 0600);
     if (fd < 0) {
         return tp_error_set_errno(err, errno, "cannot open cookie file %s", path);
     }
-    status = read_cookie(fd, path, ret_cookie, err);
-    (void)close(fd);
-    return status;
+    status = renew_cookie(fd, path, ret_cookie, err);
+    if (status != TELPHER_OK) {
+        (void)close(fd);
+        return status;
+    }
+    *ret_fd = fd;
+    return TELPHER_OK;
 }

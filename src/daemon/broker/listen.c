@@ -247,7 +247,7 @@ load_cookie(struct tp_broker *b, struct tp_error *err)
     } else {
         tp_client_default_cookie(path, sizeof(path));
     }
-    return tp_daemon_cookie_load(path, b->cookie, err);
+    return tp_daemon_cookie_create(path, b->cookie, &b->cookie_fd, err);
 }
 
 /* Chooses the TLS files: those in the settings, else the key at the default path. */

@@ -83,7 +83,7 @@ static const char help_text[] =
     "  --group NAME             let this group use the Unix socket, too\n"
     "  --device PATTERN         offer only matching devices; may be given several "
     "times\n"
-    "  --cookie FILE            cookie for clients on loopback TCP\n"
+    "  --cookie FILE            secret of clients on loopback TCP, new at each start\n"
     "  --kernel-timeout TIME    end sessions whose driver makes no progress\n"
     "                           (default: 0, never)\n"
     "  --build-timeout TIME     end sessions whose build takes longer\n"

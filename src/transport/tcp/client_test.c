@@ -25,6 +25,7 @@
 #include "base/os/clock.h"
 #include "base/test_skips.h"
 #include "core/session/client.h"
+#include "core/session/proof.h"
 #include "transport/tcp/tcp.h"
 
 static char folder[] = "/tmp/client_test_XXXXXX";
@@ -44,7 +45,31 @@ struct server {
     struct tp_wire_preface preface;
     telpher_status preface_status;
     uint8_t auth[TP_WIRE_AUTH_MAX];
+    /* loopback */
+    const uint8_t *secret; /* NULL: sends no challenge */
+    telpher_status client_proof; /* of the client */
 };
+
+/* The challenge of a server that knows @c s->secret, and the client's proof. */
+static bool
+challenge(struct server *s, int fd, const uint8_t preface[TP_WIRE_PREFACE_BYTES])
+{
+    struct tp_proof_input input = {.server_nonce = {9}};
+    struct tp_wire_challenge c = {.nonce = {9}};
+    uint8_t raw[TP_WIRE_CHALLENGE_BYTES], proof[TP_WIRE_PROOF_BYTES];
+
+    memcpy(input.preface, preface, sizeof(input.preface));
+    memcpy(input.client_nonce, s->auth, sizeof(input.client_nonce));
+    assert_int_equal(tp_proof_make(TP_PROOF_SERVER, s->secret, &input, c.proof, NULL),
+                     TELPHER_OK);
+    tp_wire_put_challenge(raw, &c);
+    assert_int_equal(send(fd, raw, sizeof(raw), MSG_NOSIGNAL), sizeof(raw));
+    if (recv(fd, proof, sizeof(proof), MSG_WAITALL) != sizeof(proof)) {
+        return false;
+    }
+    s->client_proof = tp_proof_check(TP_PROOF_CLIENT, s->secret, &input, proof, NULL);
+    return true;
+}
 
 static void *
 serve_one(void *arg)
@@ -59,6 +84,10 @@ serve_one(void *arg)
     if (s->preface.auth_len != 0) {
         assert_int_equal(recv(fd, s->auth, s->preface.auth_len, MSG_WAITALL),
                          s->preface.auth_len);
+    }
+    if (s->secret != NULL && !challenge(s, fd, raw)) {
+        close(fd);
+        return NULL;
     }
     if (s->answer_len != 0) {
         assert_int_equal(send(fd, s->answer, s->answer_len, MSG_NOSIGNAL),
@@ -136,9 +165,9 @@ connect_to(struct server *s, const char *cookie_file, struct tp_error *err)
 /* ---- the handshake ---- */
 
 static void
-test_loopback_shows_the_cookie(void **state)
+test_loopback_proves_the_cookie(void **state)
 {
-    struct server s = {0};
+    struct server s = {.secret = cookie, .client_proof = TELPHER_ERR_AUTH};
 
     (void)state;
     set_answer(&s, TELPHER_OK, "");
@@ -147,14 +176,54 @@ test_loopback_shows_the_cookie(void **state)
     stop_server(&s);
     assert_int_equal(s.preface_status, TELPHER_OK);
     assert_int_equal(s.preface.stream, TP_WIRE_STREAM_COMMAND);
-    assert_int_equal(s.preface.auth_len, TP_WIRE_COOKIE_BYTES);
-    assert_memory_equal(s.auth, cookie, sizeof(cookie));
+    assert_int_equal(s.preface.auth_len, TP_WIRE_NONCE_BYTES);
+    assert_memory_not_equal(s.auth, cookie, sizeof(cookie));
+    assert_int_equal(s.client_proof, TELPHER_OK);
+}
+
+/* A program of another user that listens at the port: it gets no proof and no session. */
+static void
+test_impostors(void **state)
+{
+    static const uint8_t guess[TP_WIRE_COOKIE_BYTES] = {7};
+    struct server silent = {0}, guesses = {.secret = guess, .client_proof = 1};
+    struct tp_error err = {0};
+
+    (void)state;
+    set_answer(&silent, TELPHER_OK, "");
+    start_server(&silent, "127.0.0.1:0");
+    assert_int_equal(connect_to(&silent, cookie_path, &err), TELPHER_ERR_AUTH);
+    stop_server(&silent);
+    assert_non_null(strstr(err.text, "does not prove"));
+    start_server(&silent, "127.0.0.1:0"); /* nor a client without a cookie */
+    assert_int_equal(connect_to(&silent, "/does/not/exist", &err), TELPHER_ERR_AUTH);
+    stop_server(&silent);
+    set_answer(&guesses, TELPHER_OK, "");
+    start_server(&guesses, "127.0.0.1:0");
+    assert_int_equal(connect_to(&guesses, cookie_path, &err), TELPHER_ERR_AUTH);
+    stop_server(&guesses);
+    assert_int_equal(guesses.client_proof, 1); /* none came */
+    assert_non_null(strstr(err.text, "another program listens"));
+}
+
+static void
+test_loopback_without_proof(void **state)
+{
+    struct server s = {0};
+
+    (void)state;
+    set_answer(&s, TELPHER_OK, "");
+    start_server(&s, "127.0.0.1:0");
+    assert_int_equal(setenv("TELPHER_INSECURE", "yes", 1), 0);
+    assert_int_equal(connect_to(&s, cookie_path, NULL), TELPHER_OK);
+    unsetenv("TELPHER_INSECURE");
+    stop_server(&s);
 }
 
 static void
 test_cookie_from_the_environment(void **state)
 {
-    struct server s = {0};
+    struct server s = {.secret = cookie};
 
     (void)state;
     set_answer(&s, TELPHER_OK, "");
@@ -163,7 +232,6 @@ test_cookie_from_the_environment(void **state)
     assert_int_equal(connect_to(&s, NULL, NULL), TELPHER_OK);
     unsetenv("TELPHER_COOKIE");
     stop_server(&s);
-    assert_memory_equal(s.auth, cookie, sizeof(cookie));
 }
 
 static void
@@ -246,12 +314,18 @@ test_bad_cookie_file(void **state)
     assert_non_null(file);
     fputs("too short", file);
     fclose(file);
+    assert_int_equal(chmod(path, 0600), 0);
     set_answer(&s, TELPHER_ERR_AUTH, "no cookie");
     start_server(&s, "127.0.0.1:0");
     assert_int_equal(connect_to(&s, path, &err), TELPHER_ERR_AUTH);
     stop_server(&s);
     assert_int_equal(s.preface.auth_len, 0);
     assert_non_null(strstr(err.text, "not a cookie"));
+    assert_int_equal(chmod(path, 0666), 0);
+    start_server(&s, "127.0.0.1:0");
+    assert_int_equal(connect_to(&s, path, &err), TELPHER_ERR_AUTH);
+    stop_server(&s);
+    assert_non_null(strstr(err.text, "chmod 600"));
     unlink(path);
 }
 
@@ -429,7 +503,8 @@ setup(void **state)
         return -1;
     }
     unsetenv("TELPHER_COOKIE");
-    return fclose(file);
+    unsetenv("TELPHER_INSECURE");
+    return fclose(file) != 0 ? -1 : chmod(cookie_path, 0600);
 }
 
 static int
@@ -445,7 +520,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback_shows_the_cookie),
+        cmocka_unit_test(test_loopback_proves_the_cookie),
+        cmocka_unit_test(test_impostors),
+        cmocka_unit_test(test_loopback_without_proof),
         cmocka_unit_test(test_cookie_from_the_environment),
         cmocka_unit_test(test_unix_socket_shows_nothing),
         cmocka_unit_test(test_refusals),

@@ -65,4 +65,23 @@ tls_connect(struct tp_conn *plain, const struct tp_secure_request *request,
     return status;
 }
 
-const struct tp_secure tp_tls_secure = {.connect = tls_connect};
+static telpher_status
+make_mac(const uint8_t key[TP_CONN_KEY_BYTES], const void *data, size_t len,
+         uint8_t ret_mac[TP_CONN_KEY_BYTES], struct tp_error *err)
+{
+    const struct tp_openssl *o = tp_openssl(err);
+    size_t mac_len = 0;
+
+    if (o == NULL) {
+        return TELPHER_ERR_UNSUPPORTED;
+    }
+    if (o->EVP_Q_mac(o->lib, "HMAC", NULL, "SHA256", NULL, key, TP_CONN_KEY_BYTES, data,
+                     len, ret_mac, TP_CONN_KEY_BYTES, &mac_len) == NULL ||
+        mac_len != TP_CONN_KEY_BYTES) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "OpenSSL cannot compute HMAC-SHA256");
+    }
+    return TELPHER_OK;
+}
+
+const struct tp_secure tp_tls_secure = {.connect = tls_connect, .mac = make_mac};

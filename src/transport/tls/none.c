@@ -22,7 +22,15 @@ refuse_connect(struct tp_conn *plain, const struct tp_secure_request *request,
     return report_not_built(err);
 }
 
-const struct tp_secure tp_tls_secure = {.connect = refuse_connect};
+static telpher_status
+refuse_mac(const uint8_t key[TP_CONN_KEY_BYTES], const void *data, size_t len,
+           uint8_t ret_mac[TP_CONN_KEY_BYTES], struct tp_error *err)
+{
+    (void)key, (void)data, (void)len, (void)ret_mac;
+    return report_not_built(err);
+}
+
+const struct tp_secure tp_tls_secure = {.connect = refuse_connect, .mac = refuse_mac};
 
 telpher_status
 tp_tls_wrap(struct tp_conn *plain, const struct tp_tls_state *state, const void *rest,

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proofs that both sides of a connection know a secret, by HMAC-SHA256. */
+#include "core/session/proof.h"
+
+#include <string.h>
+
+#include "base/os/random.h"
+
+_Static_assert(sizeof(struct tp_proof_input) == 128, "no padding between the parts");
+
+telpher_status
+tp_proof_make(enum tp_proof_side side, const uint8_t secret[TP_CONN_KEY_BYTES],
+              const struct tp_proof_input *input,
+              uint8_t ret_proof[TP_WIRE_PROOF_BYTES], struct tp_error *err)
+{
+    uint8_t data[6 + sizeof(*input)];
+
+    if (tp_builtin_secure == NULL) {
+        return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                            "this program was built without OpenSSL, which checks the "
+                            "cookie; use a Unix socket");
+    }
+    memcpy(data, side == TP_PROOF_SERVER ? "server" : "client", 6);
+    memcpy(data + 6, input, sizeof(*input));
+    return tp_builtin_secure->mac(secret, data, sizeof(data), ret_proof, err);
+}
+
+telpher_status
+tp_proof_check(enum tp_proof_side side, const uint8_t secret[TP_CONN_KEY_BYTES],
+               const struct tp_proof_input *input,
+               const uint8_t proof[TP_WIRE_PROOF_BYTES], struct tp_error *err)
+{
+    uint8_t right[TP_WIRE_PROOF_BYTES];
+    telpher_status status = tp_proof_make(side, secret, input, right, err);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    return tp_random_equal(proof, right, sizeof(right)) ? TELPHER_OK : TELPHER_ERR_AUTH;
+}
