@@ -128,8 +128,7 @@ alloc_ranks(struct tp_rma_run *run)
         return TELPHER_ERR_NO_MEMORY;
     }
     init_ranks(run);
-    return tp_rma_stacks_init(&run->stacks, (size_t)p->ranks * run->lanes,
-                              p->stack_bytes);
+    return tp_stacks_init(&run->stacks, (size_t)p->ranks * run->lanes, p->stack_bytes);
 }
 
 /* Consecutive ranks share a worker. */
@@ -199,7 +198,7 @@ tp_rma_run_destroy(struct tp_rma_run *run)
         tp_rma_rank_free_shared(&run->ranks[run->first + i]);
     }
     tp_rma_remote_destroy(run);
-    tp_rma_stacks_fini(&run->stacks);
+    tp_stacks_fini(&run->stacks);
     tp_free(run->workers);
     tp_free(run->ranks);
     tp_free(run->lane_memory);

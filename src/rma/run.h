@@ -11,8 +11,8 @@
 #include <telpher/rma/host.h>
 
 #include "base/os/clock.h"
+#include "base/os/fiber.h"
 #include "base/os/thread.h"
-#include "rma/fiber.h"
 
 struct tp_rma_run;
 struct tp_rma_worker;
@@ -74,7 +74,7 @@ struct tp_rma_result {
 
 struct tp_rma_lane {
     telpher_rma api; /* first: a kernel's handle is its lane */
-    struct tp_rma_fiber fiber;
+    struct tp_fiber fiber;
     struct tp_rma_rank *rank;
     double sum; /* this lane's part of a lane_sum */
     bool parked; /* waits for the rank's other lanes */
@@ -199,7 +199,7 @@ struct tp_rma_window {
 struct tp_rma_worker {
     struct tp_rma_run *run;
     pthread_t thread;
-    struct tp_rma_fiber self;
+    struct tp_fiber self;
     uint32_t index, rank_count, live; /* ranks that have not returned */
     struct tp_rma_rank **ranks;
     struct tp_rma_lane **ready; /* a ring of lanes that may run */
@@ -233,7 +233,7 @@ struct tp_rma_run {
         *ranks; /* of the world; this process's are params.ranks from first on */
     struct tp_rma_lane *lane_memory;
     struct tp_rma_worker *workers;
-    struct tp_rma_stacks stacks;
+    struct tp_stacks stacks;
     _Atomic uint32_t *counts, *senders;
     uint32_t *taken;
     uint8_t *unflushed;

@@ -71,7 +71,7 @@ void
 tp_rma_lane_suspend(struct tp_rma_lane *lane)
 {
     current = NULL;
-    tp_rma_fiber_switch(&lane->fiber, &lane->rank->worker->self);
+    tp_fiber_switch(&lane->fiber, &lane->rank->worker->self);
     current = lane;
 }
 
@@ -265,9 +265,9 @@ start_lanes(struct tp_rma_worker *w)
         struct tp_rma_rank *rank = w->ranks[i];
 
         for (uint32_t k = 0; k < w->run->lanes; k++) {
-            tp_rma_fiber_init(&rank->lanes[k].fiber, &w->run->stacks,
-                              (size_t)(rank->index - w->run->first) * w->run->lanes + k,
-                              lane_main, &rank->lanes[k]);
+            tp_fiber_init(&rank->lanes[k].fiber, &w->run->stacks,
+                          (size_t)(rank->index - w->run->first) * w->run->lanes + k,
+                          lane_main, &rank->lanes[k]);
             rank->lanes[k].fiber.back = &w->self;
             tp_rma_lane_ready(&rank->lanes[k]);
         }
@@ -295,7 +295,7 @@ run_lanes(struct tp_rma_worker *w)
             }
         }
         if (lane != NULL) {
-            tp_rma_fiber_switch(&w->self, &lane->fiber);
+            tp_fiber_switch(&w->self, &lane->fiber);
         } else {
             slept = tp_rma_worker_rest(w);
         }
@@ -319,14 +319,14 @@ tp_rma_worker_main(void *worker)
         return NULL;
     }
     tp_rma_crash_enter(w->run, &stack);
-    tp_rma_fiber_init_thread(&w->self);
+    tp_fiber_init_thread(&w->self);
     start_lanes(w);
     run_lanes(w);
     tp_rma_crash_leave(&stack);
     tp_rma_worker_idle(w); /* for ever */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         for (uint32_t k = 0; k < w->run->lanes; k++) {
-            tp_rma_fiber_fini(&w->ranks[i]->lanes[k].fiber);
+            tp_fiber_fini(&w->ranks[i]->lanes[k].fiber);
         }
     }
     return NULL;

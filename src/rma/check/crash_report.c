@@ -41,7 +41,7 @@ say(int number, const void *at)
                    lane->api.lane);
     if (number == SIGABRT) { /* assert(), an exception that leaves the kernel */
         len += snprintf(line + len, sizeof(line) - (size_t)len, "aborts");
-    } else if (tp_rma_fiber_guards(&lane->fiber, at)) {
+    } else if (tp_fiber_guards(&lane->fiber, at)) {
         len += snprintf(line + len, sizeof(line) - (size_t)len,
                         "has used up its stack of %zu bytes (TELPHER_RMA_STACK)",
                         lane->fiber.stack_bytes);

@@ -417,7 +417,7 @@ telpher_rma_seen(const void *at, size_t len, int write, int atomic, const void *
 
     if (at == NULL && len == 0) {
         atomic_store(&has_hooks, true);
-    } else if (races != NULL && !tp_rma_fiber_owns(&lane->fiber, at)) {
+    } else if (races != NULL && !tp_fiber_owns(&lane->fiber, at)) {
         struct tp_rma_rank *rank = lane->rank;
         struct access new = {
             .code = code,

@@ -19,8 +19,8 @@
 
 #include "base/compiler.h"
 #include "base/os/clock.h"
+#include "base/os/fiber.h"
 #include "base/trace/log.h"
-#include "rma/fiber.h"
 
 enum { WORLD = TELPHER_RMA_WORLD, LAUNCH_MAX_S = 20 }; /* the deadline is 60 s */
 
@@ -242,14 +242,14 @@ static void
 stacks_may_be_more_than_mappings(void **state)
 {
     enum { COUNT = 40000 };
-    struct tp_rma_stacks stacks;
+    struct tp_stacks stacks;
 
     (void)state;
-    assert_int_equal(tp_rma_stacks_init(&stacks, COUNT, 1), TELPHER_OK);
+    assert_int_equal(tp_stacks_init(&stacks, COUNT, 1), TELPHER_OK);
     for (size_t i = 0; i < COUNT; i += 1000) {
         stacks.base[(i + 1) * stacks.each - 1] = 1;
     }
-    tp_rma_stacks_fini(&stacks);
+    tp_stacks_fini(&stacks);
 }
 
 /* ---- crashes ---- */

@@ -5,19 +5,19 @@
  *
  * Address and thread sanitizer and valgrind are notified of every switch.
  */
-#ifndef TELPHER_RMA_FIBER_H
-#define TELPHER_RMA_FIBER_H
+#ifndef TELPHER_BASE_OS_FIBER_H
+#define TELPHER_BASE_OS_FIBER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include <telpher/status.h>
 
-struct tp_rma_fiber {
+struct tp_fiber {
     void *sp; /* saved stack pointer; with ucontext, its ucontext_t */
     void (*run)(void *arg);
     void *arg;
-    struct tp_rma_fiber *back; /* the thread's own, to which run() returns */
+    struct tp_fiber *back; /* the thread's own, to which run() returns */
     char *stack; /* lowest address; NULL = a thread's own */
     size_t stack_bytes;
     void *asan_fake, *tsan;
@@ -26,32 +26,31 @@ struct tp_rma_fiber {
 
 /** Memory for the stacks of many fibers, each with a guard of inaccessible pages;
  *  with very many fibers several share one. */
-struct tp_rma_stacks {
+struct tp_stacks {
     char *base;
     size_t count, each; /* [bytes] including the guard */
 };
 
 /** @return TELPHER_OK, TELPHER_ERR_NO_MEMORY (also: the limit of mappings is reached) */
-telpher_status tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count,
-                                  size_t bytes);
-void tp_rma_stacks_fini(struct tp_rma_stacks *stacks);
+telpher_status tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes);
+void tp_stacks_fini(struct tp_stacks *stacks);
 
 /** Makes @p self represent the calling thread. */
-void tp_rma_fiber_init_thread(struct tp_rma_fiber *self);
+void tp_fiber_init_thread(struct tp_fiber *self);
 
 /** Prepares @p fiber to run on stack @p index; does not start it. */
-void tp_rma_fiber_init(struct tp_rma_fiber *fiber, const struct tp_rma_stacks *stacks,
-                       size_t index, void (*run)(void *arg), void *arg);
+void tp_fiber_init(struct tp_fiber *fiber, const struct tp_stacks *stacks, size_t index,
+                   void (*run)(void *arg), void *arg);
 
 /** Frees the tools' state of a fiber that is not running. */
-void tp_rma_fiber_fini(struct tp_rma_fiber *fiber);
+void tp_fiber_fini(struct tp_fiber *fiber);
 
 /** Switches from @p from, which runs, to @p to. */
-void tp_rma_fiber_switch(struct tp_rma_fiber *from, struct tp_rma_fiber *to);
+void tp_fiber_switch(struct tp_fiber *from, struct tp_fiber *to);
 
 /** True if @p at lies on the fiber's stack. */
-bool tp_rma_fiber_owns(const struct tp_rma_fiber *fiber, const void *at);
+bool tp_fiber_owns(const struct tp_fiber *fiber, const void *at);
 /** True if @p at lies in the guard of the fiber's stack: it overflowed. */
-bool tp_rma_fiber_guards(const struct tp_rma_fiber *fiber, const void *at);
+bool tp_fiber_guards(const struct tp_fiber *fiber, const void *at);
 
 #endif

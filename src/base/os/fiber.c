@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fibers: stacks, the context switch, and annotations for sanitizers and valgrind. */
-#include "rma/fiber.h"
+#include "base/os/fiber.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -43,7 +43,7 @@ void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size
 void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size);
 
 static void
-asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ever)
+asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
 {
     __sanitizer_start_switch_fiber(for_ever ? NULL : &from->asan_fake, to->stack,
                                    to->stack_bytes);
@@ -51,7 +51,7 @@ asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ev
 
 /* The first switch comes from the thread's own stack, which the tools know. */
 static void
-asan_come(struct tp_rma_fiber *self)
+asan_come(struct tp_fiber *self)
 {
     const void *bottom;
     size_t size;
@@ -64,7 +64,7 @@ asan_come(struct tp_rma_fiber *self)
 }
 #else
 static void
-asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ever)
+asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
 {
     (void)from;
     (void)to;
@@ -72,7 +72,7 @@ asan_leave(struct tp_rma_fiber *from, const struct tp_rma_fiber *to, bool for_ev
 }
 
 static void
-asan_come(struct tp_rma_fiber *self)
+asan_come(struct tp_fiber *self)
 {
     (void)self;
 }
@@ -97,48 +97,49 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 
 /* ---- the switch ---- */
 
-static void fiber_main(struct tp_rma_fiber *self);
+static void fiber_main(struct tp_fiber *self);
 
 #if defined(__x86_64__) || defined(__aarch64__)
 /*
- * tp_rma_switch(&from, to) pushes the registers that a call must preserve, stores the
+ * tp_fiber_swap(&from, to) pushes the registers that a call must preserve, stores the
  * stack pointer in *from, and pops the same registers from the stack at `to`.
  */
-void tp_rma_switch(void **from, void *to) __attribute__((visibility("hidden")));
-void tp_rma_enter(void) __attribute__((visibility("hidden")));
-void tp_rma_main(struct tp_rma_fiber *self) __attribute__((visibility("hidden")));
+void tp_fiber_swap(void **from, void *to) __attribute__((visibility("hidden")));
+void tp_fiber_enter(void) __attribute__((visibility("hidden")));
+void tp_fiber_main(struct tp_fiber *self) __attribute__((visibility("hidden")));
 
 void
-tp_rma_main(struct tp_rma_fiber *self)
+tp_fiber_main(struct tp_fiber *self)
 {
     fiber_main(self);
 }
 #endif
 
 #if defined(__x86_64__)
-__asm__(".text\n"
-        ".hidden tp_rma_switch\n.globl tp_rma_switch\n.type tp_rma_switch,@function\n"
-        "tp_rma_switch:\n"
-        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n"
-        "  pushq %r15\n  subq $8, %rsp\n  stmxcsr (%rsp)\n  fnstcw 4(%rsp)\n"
-        "  movq %rsp, (%rdi)\n"
-        "  movq %rsi, %rsp\n"
-        "  ldmxcsr (%rsp)\n  fldcw 4(%rsp)\n  addq $8, %rsp\n  popq %r15\n"
-        "  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
-        "  ret\n"
-        ".size tp_rma_switch,.-tp_rma_switch\n"
-        ".hidden tp_rma_enter\n.globl tp_rma_enter\n.type tp_rma_enter,@function\n"
-        "tp_rma_enter:\n"
-        "  movq %rbx, %rdi\n  xorl %ebp, %ebp\n  call tp_rma_main\n  ud2\n"
-        ".size tp_rma_enter,.-tp_rma_enter\n");
+__asm__(
+    ".text\n"
+    ".hidden tp_fiber_swap\n.globl tp_fiber_swap\n.type tp_fiber_swap,@function\n"
+    "tp_fiber_swap:\n"
+    "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n"
+    "  pushq %r15\n  subq $8, %rsp\n  stmxcsr (%rsp)\n  fnstcw 4(%rsp)\n"
+    "  movq %rsp, (%rdi)\n"
+    "  movq %rsi, %rsp\n"
+    "  ldmxcsr (%rsp)\n  fldcw 4(%rsp)\n  addq $8, %rsp\n  popq %r15\n"
+    "  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
+    "  ret\n"
+    ".size tp_fiber_swap,.-tp_fiber_swap\n"
+    ".hidden tp_fiber_enter\n.globl tp_fiber_enter\n.type tp_fiber_enter,@function\n"
+    "tp_fiber_enter:\n"
+    "  movq %rbx, %rdi\n  xorl %ebp, %ebp\n  call tp_fiber_main\n  ud2\n"
+    ".size tp_fiber_enter,.-tp_fiber_enter\n");
 
 static void
-prepare(struct tp_rma_fiber *fiber, char *top)
+prepare(struct tp_fiber *fiber, char *top)
 {
     uint64_t *sp = (uint64_t *)(void *)(top - 16);
 
-    *sp = 0; /* tp_rma_enter starts with a stack pointer that is a multiple of 16 */
-    *--sp = (uint64_t)(uintptr_t)tp_rma_enter;
+    *sp = 0; /* tp_fiber_enter starts with a stack pointer that is a multiple of 16 */
+    *--sp = (uint64_t)(uintptr_t)tp_fiber_enter;
     *--sp = 0; /* rbp */
     *--sp = (uint64_t)(uintptr_t)fiber; /* rbx */
     sp -= 4; /* r12 to r15 */
@@ -148,16 +149,16 @@ prepare(struct tp_rma_fiber *fiber, char *top)
 }
 
 static void
-jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
+jump(struct tp_fiber *from, struct tp_fiber *to)
 {
-    tp_rma_switch(&from->sp, to->sp);
+    tp_fiber_swap(&from->sp, to->sp);
 }
 
 #elif defined(__aarch64__)
 __asm__(
     ".text\n"
-    ".hidden tp_rma_switch\n.globl tp_rma_switch\n.type tp_rma_switch,%function\n"
-    "tp_rma_switch:\n"
+    ".hidden tp_fiber_swap\n.globl tp_fiber_swap\n.type tp_fiber_swap,%function\n"
+    "tp_fiber_swap:\n"
     "  sub sp, sp, #176\n"
     "  stp x19, x20, [sp]\n  stp x21, x22, [sp, #16]\n  stp x23, x24, [sp, #32]\n"
     "  stp x25, x26, [sp, #48]\n  stp x27, x28, [sp, #64]\n  stp x29, x30, [sp, #80]\n"
@@ -169,26 +170,26 @@ __asm__(
     "  ldp d8, d9, [sp, #96]\n  ldp d10, d11, [sp, #112]\n"
     "  ldp d12, d13, [sp, #128]\n  ldp d14, d15, [sp, #144]\n"
     "  add sp, sp, #176\n  ret\n"
-    ".size tp_rma_switch,.-tp_rma_switch\n"
-    ".hidden tp_rma_enter\n.globl tp_rma_enter\n.type tp_rma_enter,%function\n"
-    "tp_rma_enter:\n  mov x0, x19\n  mov x29, #0\n  bl tp_rma_main\n  brk #1\n"
-    ".size tp_rma_enter,.-tp_rma_enter\n");
+    ".size tp_fiber_swap,.-tp_fiber_swap\n"
+    ".hidden tp_fiber_enter\n.globl tp_fiber_enter\n.type tp_fiber_enter,%function\n"
+    "tp_fiber_enter:\n  mov x0, x19\n  mov x29, #0\n  bl tp_fiber_main\n  brk #1\n"
+    ".size tp_fiber_enter,.-tp_fiber_enter\n");
 
 static void
-prepare(struct tp_rma_fiber *fiber, char *top)
+prepare(struct tp_fiber *fiber, char *top)
 {
     uint64_t *frame = (uint64_t *)(void *)(top - 176);
 
     memset(frame, 0, 176);
     frame[0] = (uint64_t)(uintptr_t)fiber; /* x19 */
-    frame[11] = (uint64_t)(uintptr_t)tp_rma_enter; /* x30 */
+    frame[11] = (uint64_t)(uintptr_t)tp_fiber_enter; /* x30 */
     fiber->sp = frame;
 }
 
 static void
-jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
+jump(struct tp_fiber *from, struct tp_fiber *to)
 {
-    tp_rma_switch(&from->sp, to->sp);
+    tp_fiber_swap(&from->sp, to->sp);
 }
 
 #else
@@ -197,12 +198,12 @@ jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 static void
 entry(unsigned high, unsigned low)
 {
-    fiber_main((struct tp_rma_fiber *)(((uintptr_t)high << 16 << 16) | low));
+    fiber_main((struct tp_fiber *)(((uintptr_t)high << 16 << 16) | low));
 }
 
 /* The context is stored at the top of its stack. */
 static void
-prepare(struct tp_rma_fiber *fiber, char *top)
+prepare(struct tp_fiber *fiber, char *top)
 {
     ucontext_t *context =
         (ucontext_t *)((uintptr_t)(top - sizeof(*context)) & ~(uintptr_t)63);
@@ -218,7 +219,7 @@ prepare(struct tp_rma_fiber *fiber, char *top)
 }
 
 static void
-jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
+jump(struct tp_fiber *from, struct tp_fiber *to)
 {
     ucontext_t own;
 
@@ -232,7 +233,7 @@ jump(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 /* ---- fibers ---- */
 
 static void
-fiber_main(struct tp_rma_fiber *self)
+fiber_main(struct tp_fiber *self)
 {
     asan_come(self);
     self->run(self->arg);
@@ -243,7 +244,7 @@ fiber_main(struct tp_rma_fiber *self)
 }
 
 void
-tp_rma_fiber_switch(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
+tp_fiber_switch(struct tp_fiber *from, struct tp_fiber *to)
 {
     asan_leave(from, to, false);
     __tsan_switch_to_fiber(to->tsan, 0);
@@ -252,15 +253,15 @@ tp_rma_fiber_switch(struct tp_rma_fiber *from, struct tp_rma_fiber *to)
 }
 
 void
-tp_rma_fiber_init_thread(struct tp_rma_fiber *self)
+tp_fiber_init_thread(struct tp_fiber *self)
 {
     memset(self, 0, sizeof(*self));
     self->tsan = __tsan_get_current_fiber();
 }
 
 void
-tp_rma_fiber_init(struct tp_rma_fiber *fiber, const struct tp_rma_stacks *stacks,
-                  size_t index, void (*run)(void *arg), void *arg)
+tp_fiber_init(struct tp_fiber *fiber, const struct tp_stacks *stacks, size_t index,
+              void (*run)(void *arg), void *arg)
 {
     memset(fiber, 0, sizeof(*fiber));
     fiber->run = run;
@@ -274,7 +275,7 @@ tp_rma_fiber_init(struct tp_rma_fiber *fiber, const struct tp_rma_stacks *stacks
 }
 
 void
-tp_rma_fiber_fini(struct tp_rma_fiber *fiber)
+tp_fiber_fini(struct tp_fiber *fiber)
 {
     VALGRIND_STACK_DEREGISTER(fiber->valgrind);
     if (fiber->tsan != NULL) {
@@ -284,7 +285,7 @@ tp_rma_fiber_fini(struct tp_rma_fiber *fiber)
 }
 
 bool
-tp_rma_fiber_owns(const struct tp_rma_fiber *fiber, const void *at)
+tp_fiber_owns(const struct tp_fiber *fiber, const void *at)
 {
     const char *p = at;
 
@@ -292,7 +293,7 @@ tp_rma_fiber_owns(const struct tp_rma_fiber *fiber, const void *at)
 }
 
 bool
-tp_rma_fiber_guards(const struct tp_rma_fiber *fiber, const void *at)
+tp_fiber_guards(const struct tp_fiber *fiber, const void *at)
 {
     uintptr_t p = (uintptr_t)at, stack = (uintptr_t)fiber->stack;
 
@@ -302,7 +303,7 @@ tp_rma_fiber_guards(const struct tp_rma_fiber *fiber, const void *at)
 /* ---- stacks ---- */
 
 telpher_status
-tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count, size_t bytes)
+tp_stacks_init(struct tp_stacks *stacks, size_t count, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
 
@@ -320,7 +321,7 @@ tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count, size_t bytes)
     }
     for (size_t i = 0; i < count; i += count / GUARDS_MAX + 1) {
         if (mprotect(stacks->base + i * stacks->each, GUARD_BYTES, PROT_NONE) != 0) {
-            tp_rma_stacks_fini(stacks);
+            tp_stacks_fini(stacks);
             return TELPHER_ERR_NO_MEMORY;
         }
     }
@@ -328,7 +329,7 @@ tp_rma_stacks_init(struct tp_rma_stacks *stacks, size_t count, size_t bytes)
 }
 
 void
-tp_rma_stacks_fini(struct tp_rma_stacks *stacks)
+tp_stacks_fini(struct tp_stacks *stacks)
 {
     if (stacks->base != NULL) {
         munmap(stacks->base, stacks->count * stacks->each);
