@@ -37,6 +37,7 @@ enum {
 
 /** Bits of `features` in prefaces. */
 #define TP_WIRE_FEATURE_SHARED ((uint64_t)1 << 12) /**< content in shared memory */
+#define TP_WIRE_FEATURE_SVM ((uint64_t)1 << 13) /**< shared virtual memory */
 #define TP_WIRE_FEATURE_TLS ((uint64_t)1 << 18) /**< TLS follows the clear preface */
 
 /** Largest region of shared memory. */
@@ -91,6 +92,8 @@ enum tp_wire_arg {
     TP_WIRE_ARG_MEM = 1, /**< `value` is empty (NULL) or one u64 id of a mem object */
     TP_WIRE_ARG_LOCAL = 2, /**< `value` is empty, `size` bytes of local memory */
     TP_WIRE_ARG_SAMPLER = 3, /**< `value` is one u64 id of a sampler */
+    TP_WIRE_ARG_SVM =
+        4, /**< `value` is empty (NULL), or u64 id and u64 offset [bytes] */
 };
 
 static inline uint64_t

@@ -397,16 +397,45 @@ test_programs_without_source(void **state)
     check_message(TP_WIRE_SUB_GROUP_INFO_REPLY, &reply);
 }
 
+static void
+test_shared_virtual_memory(void **state)
+{
+    const uint64_t pointer[] = {tp_wire_id(TP_WIRE_KIND_MEM, 3), 64};
+    struct tp_wire_svm_alloc alloc = {.request = tp_wire_id(TP_WIRE_KIND_REQUEST, 1),
+                                      .mem = pointer[0],
+                                      .context = tp_wire_id(TP_WIRE_KIND_CONTEXT, 1),
+                                      .flags = 1,
+                                      .size = 4096,
+                                      .address = 0x200000000000,
+                                      .shared = 1};
+    struct tp_wire_svm_alloc_reply reply = {
+        .request = alloc.request, .status = -37, .address = alloc.address};
+    struct tp_wire_exec_info info = {.kernel = tp_wire_id(TP_WIRE_KIND_KERNEL, 7),
+                                     .mems = {1, pointer}};
+
+    (void)state;
+    check_message(TP_WIRE_SVM_ALLOC, &alloc);
+    check_message(TP_WIRE_SVM_ALLOC_REPLY, &reply);
+    check_message(TP_WIRE_EXEC_INFO, &info);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prefaces), cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_write),    cmocka_unit_test(test_small_ones),
-        cmocka_unit_test(test_fact),     cmocka_unit_test(test_programs),
-        cmocka_unit_test(test_images),   cmocka_unit_test(test_image_content),
-        cmocka_unit_test(test_parts),    cmocka_unit_test(test_shared_memory),
-        cmocka_unit_test(test_commands), cmocka_unit_test(test_programs_without_source),
+        cmocka_unit_test(test_prefaces),
+        cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_write),
+        cmocka_unit_test(test_small_ones),
+        cmocka_unit_test(test_fact),
+        cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_image_content),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_programs_without_source),
+        cmocka_unit_test(test_shared_virtual_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

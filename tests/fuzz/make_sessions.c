@@ -283,6 +283,34 @@ make_parts(struct steps *s)
     end(s, "parts");
 }
 
+/* Shared virtual memory: where it is free, where it is not, at the driver's own address. */
+static void
+make_svm(struct steps *s)
+{
+    const uint64_t pointer[] = {ID(MEM, 3), 64};
+
+    begin(s, 0);
+    ADD(s, SVM_ALLOC, svm_alloc, ID(REQUEST, 1), ID(MEM, 3), ID(CONTEXT, 1), 1, 65536,
+        UINT64_C(0x200000000000), 0);
+    ADD(s, SVM_ALLOC, svm_alloc, ID(REQUEST, 2), ID(MEM, 4), ID(CONTEXT, 1), 1, 65536,
+        UINT64_C(0x200000000000), 0);
+    ADD(s, SVM_ALLOC, svm_alloc, ID(REQUEST, 3), ID(MEM, 5), ID(CONTEXT, 1), 1, 100, 0,
+        0);
+    ADD(s, SUB_BUFFER_CREATE, sub_buffer_create, ID(MEM, 6), ID(MEM, 3), 1, 4, 1000);
+    ADD(s, COPY, copy, ID(EVENT, 1), ID(QUEUE, 1), ID(MEM, 3), ID(MEM, 1), 1, 0, 0,
+        4096, {0}, {0});
+    ADD(s, PROGRAM_SOURCE, program_source, ID(PROGRAM, 1), ID(CONTEXT, 1), 42, 0,
+        TEXT("kernel void inc(global int *x, int by) {}\n"));
+    ADD(s, PROGRAM_BUILD, program_build, ID(REQUEST, 4), ID(PROGRAM, 1), U64S(0), {0});
+    add_settle(s);
+    ADD(s, KERNEL_CREATE, kernel_create, ID(KERNEL, 1), ID(PROGRAM, 1), TEXT("inc"));
+    ADD(s, KERNEL_ARG, kernel_arg, ID(KERNEL, 1), 0, TP_WIRE_ARG_SVM, 8,
+        {sizeof(pointer), pointer});
+    ADD(s, EXEC_INFO, exec_info, ID(KERNEL, 1), U64S(ID(MEM, 3), ID(MEM, 9)));
+    ADD(s, RELEASE, release, U64S(ID(MEM, 3), ID(MEM, 5), ID(MEM, 6), ID(KERNEL, 1)));
+    end(s, "svm");
+}
+
 /* RECORD of a message. */
 static void
 add_record(struct steps *s, uint16_t type, const void *msg)
@@ -352,6 +380,7 @@ make_executor_seeds(void)
     make_moves(&s);
     make_images(&s);
     make_parts(&s);
+    make_svm(&s);
     make_commands(&s);
     make_shared(&s);
 }

@@ -45,7 +45,8 @@ features_of(const struct tp_broker_conn *c)
     bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
                     name.ss_family == AF_UNIX;
 
-    return c->preface.features & (is_local ? TP_WIRE_FEATURE_SHARED : 0);
+    return c->preface.features &
+           (TP_WIRE_FEATURE_SVM | (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
 
 static bool

@@ -29,6 +29,8 @@ struct tp_exec;
     X(KERNEL_CREATE, kernel_create)                                                    \
     X(SUB_GROUP_INFO, sub_group_info)                                                  \
     X(KERNEL_ARG, kernel_arg)                                                          \
+    X(SVM_ALLOC, svm_alloc)                                                            \
+    X(EXEC_INFO, exec_info)                                                            \
     X(USER_EVENT_CREATE, user_event_create)                                            \
     X(USER_EVENT_SET, user_event_set)                                                  \
     X(RELEASE, release)                                                                \

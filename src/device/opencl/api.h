@@ -89,6 +89,11 @@
     X(EnqueueMapBuffer)                                                                \
     X(EnqueueUnmapMemObject)                                                           \
     X(EnqueueSVMMemcpy)                                                                \
+    X(SVMAlloc)                                                                        \
+    X(SVMFree)                                                                         \
+    X(SetKernelArgSVMPointer)                                                          \
+    X(SetKernelExecInfo)                                                               \
+    X(SetMemObjectDestructorCallback)                                                  \
     X(CreateProgramWithIL)                                                             \
     X(SetProgramSpecializationConstant)                                                \
     X(GetKernelSubGroupInfo)                                                           \

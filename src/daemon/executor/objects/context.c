@@ -7,6 +7,7 @@
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/objects/svm.h"
 #include "daemon/executor/program/build_cache.h"
 #include "daemon/executor/quirks.h"
 
@@ -407,6 +408,9 @@ make_sub_buffer(struct tp_exec_mem *mem, const struct tp_wire_sub_buffer_create 
     mem->size = m->size;
     mem->flags = m->flags;
     mem->is_sub = true;
+    if (parent->svm != NULL) {
+        return tp_exec_svm_buffer(mem, parent->svm, m->origin);
+    }
     mem->native = x->cl.CreateSubBuffer(parent->native, m->flags,
                                         CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
     return error;
@@ -436,6 +440,8 @@ tp_exec_mem_let_go(struct tp_exec_object *o)
         o->x->cl.ReleaseMemObject(mem->native);
         mem->native = NULL;
     }
+    tp_exec_svm_unref(mem->svm);
+    mem->svm = NULL;
 }
 
 void

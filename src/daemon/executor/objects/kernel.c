@@ -5,6 +5,7 @@
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/objects/svm.h"
 #include "daemon/executor/program/program.h"
 
 static int32_t
@@ -139,6 +140,18 @@ set_sampler(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
 }
 
 static int32_t
+set_svm(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
+{
+    struct tp_exec_object *o;
+    int32_t error = tp_exec_svm_set_arg(k->obj.x, k->native, m->index, &m->value, &o);
+
+    if (error == 0) {
+        remember_object(k, m->index, o);
+    }
+    return error;
+}
+
+static int32_t
 set_arg(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
 {
     const struct tp_opencl *cl = &k->obj.x->cl;
@@ -150,6 +163,8 @@ set_arg(struct tp_exec_kernel *k, const struct tp_wire_kernel_arg *m)
         return set_mem(k, m);
     case TP_WIRE_ARG_LOCAL:
         return cl->SetKernelArg(k->native, m->index, m->size, NULL);
+    case TP_WIRE_ARG_SVM:
+        return set_svm(k, m);
     default:
         return set_sampler(k, m);
     }
@@ -166,6 +181,8 @@ arg_is_proper(const struct tp_wire_kernel_arg *m)
         return m->value.len == 0 || m->value.len == sizeof(uint64_t);
     case TP_WIRE_ARG_LOCAL:
         return m->value.len == 0;
+    case TP_WIRE_ARG_SVM:
+        return m->value.len == 0 || m->value.len == 2 * sizeof(uint64_t);
     case TP_WIRE_ARG_SAMPLER:
         return m->value.len == sizeof(uint64_t);
     default:

@@ -16,6 +16,7 @@
 
 struct tp_exec;
 struct tp_exec_event;
+struct tp_exec_svm;
 
 /** First member of every object. */
 struct tp_exec_object {
@@ -78,6 +79,7 @@ struct tp_exec_mem {
     struct tp_exec_context *context;
     uint64_t charged; /**< [bytes] of exec->memory, returned when it is freed */
     bool is_sub;
+    struct tp_exec_svm *svm; /**< held until released; NULL: memory of the driver's */
     uint64_t element; /**< [bytes] of an image element; 0: a buffer */
     uint64_t
         dims[3]; /**< of an image: elements, rows (or layers), slices (or layers) */

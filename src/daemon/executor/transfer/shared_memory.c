@@ -87,9 +87,8 @@ tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size)
     return r->memory;
 }
 
-/* True for a file of ordinary memory that is sealed against shrinking. */
-static bool
-is_proper_file(int fd, uint64_t size)
+bool
+tp_exec_file_is_proper(int fd, uint64_t size)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     struct statfs fs;
@@ -106,7 +105,7 @@ map_region(struct tp_exec *x, int fd, uint64_t size, struct tp_exec_region **ret
     struct tp_exec_region *r;
     void *memory;
 
-    if (!is_proper_file(fd, size)) {
+    if (!tp_exec_file_is_proper(fd, size)) {
         return TELPHER_ERR_INVALID;
     }
     r = tp_zalloc(sizeof(*r), "region");

@@ -18,6 +18,9 @@ void tp_exec_region_keep(struct tp_exec_region *r);
 void tp_exec_region_let_go(struct tp_exec_region *r);
 /** @return its memory, valid while the mapping is referenced */
 void *tp_exec_region_memory(const struct tp_exec_region *r, uint64_t *ret_size);
+/** True for a file of ordinary memory, of at least @p size bytes, that is sealed against
+ *  shrinking. */
+bool tp_exec_file_is_proper(int fd, uint64_t size);
 /** Makes the last received piece the content of the command @p ev, if it matches the
  *  transfer and its size. Reader only. @return false: it does not match */
 bool tp_exec_take_piece(struct tp_exec *x, uint64_t transfer, uint64_t size,
