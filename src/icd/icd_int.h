@@ -29,6 +29,7 @@ struct tp_icd_settings {
     int platform_name; /**< enum tp_icd_platform_name */
     bool shared_memory; /**< with servers on this machine */
     uint64_t shared_memory_size; /**< [bytes] of slots */
+    char *svm_address; /**< "" = the library chooses */
     uint64_t spin_ns; /**< how long a waiting caller spins before it sleeps */
 };
 extern struct tp_icd_settings tp_icd_settings;
@@ -99,6 +100,10 @@ bool tp_icd_platform_has(bool (*able)(const struct _cl_device_id *dev));
 bool tp_icd_device_has_sub_groups(const struct _cl_device_id *dev);
 /** True if the driver accepts programs in SPIR-V. */
 bool tp_icd_device_has_il(const struct _cl_device_id *dev);
+/** @return what holds of the driver's shared virtual memory from here; 0: none. */
+cl_device_svm_capabilities tp_icd_device_svm(const struct _cl_device_id *dev);
+/** True if its kernels use host memory, so that SVM may have any address. */
+bool tp_icd_device_takes_addresses(const struct _cl_device_id *dev);
 enum { TP_ICD_IL_TEXT_MAX = 1024 };
 /** Lists the SPIR-V versions it accepts, "SPIR-V_1.0 SPIR-V_1.2". @return length */
 size_t tp_icd_device_il(const struct _cl_device_id *dev, char *list, size_t size);
@@ -139,6 +144,10 @@ void tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req);
  */
 telpher_status tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req,
                           uint16_t type, const void *msg);
+/** As tp_icd_ask, with a descriptor, borrowed until return; -1: none. */
+telpher_status tp_icd_ask_with_fd(struct tp_icd_session *session,
+                                  struct tp_icd_request *req, uint16_t type,
+                                  const void *msg, int fd);
 
 /**
  * Sends @p len bytes as a transfer. Under the lock.

@@ -192,7 +192,8 @@ shared_virtual_memory_refuses(void **state)
     struct world_facts f = {.len = 0};
     struct world w;
     struct _cl_command_queue queue = {.ctx = &w.context, .dev = &w.device};
-    struct _cl_kernel kernel = {0};
+    struct _cl_program program = {.ctx = &w.context};
+    struct _cl_kernel kernel = {.program = &program};
     cl_command_queue q = &queue;
     cl_event event = (cl_event)&w; /* must stay */
     void *ptr = &w;

@@ -44,7 +44,8 @@ DIFFERS = {
         "1.5: features of what is denied are left out"),
     "CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED": ("v0000-00-00-00", "1.4: never submitted with Telpher"),
     "CL_DEVICE_HOST_UNIFIED_MEMORY": ("CL_FALSE", "1.5: the host's memory is on another machine"),
-    "CL_DEVICE_SVM_CAPABILITIES": ("", "1.5: no shared virtual memory"),
+    "CL_DEVICE_SVM_CAPABILITIES": (
+        Without(r"CL_DEVICE_SVM_(FINE_GRAIN_\w+|ATOMICS)"), "1.5: coarse grain over a network"),
     "CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES": (
         Without("CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES"), "1.5: no atomics across devices"),
     "CL_DEVICE_PIPE_SUPPORT": ("CL_FALSE", "1.5: no pipes"),

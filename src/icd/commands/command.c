@@ -277,9 +277,9 @@ check_copy(const struct tp_icd_op *op, const struct copy_args *args)
     return CL_SUCCESS;
 }
 
-static cl_int
-start_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
-           size_t dst_offset, size_t size)
+cl_int
+tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
+                size_t dst_offset, size_t size)
 {
     struct copy_args args = {.src = src,
                              .dst = dst,
@@ -295,7 +295,7 @@ start_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
 TP_ICD_COMMAND(CopyBuffer, COPY_BUFFER,
                (cl_mem src, cl_mem dst, size_t src_offset, size_t dst_offset,
                 size_t size),
-               start_copy(op, src, dst, src_offset, dst_offset, size))
+               tp_icd_run_copy(op, src, dst, src_offset, dst_offset, size))
 
 static cl_int
 check_copy_rect(const struct copy_args *args)
@@ -401,9 +401,9 @@ check_fill(const struct tp_icd_op *op, const struct fill_args *args)
     return CL_SUCCESS;
 }
 
-static cl_int
-run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern, size_t pattern_size,
-         size_t offset, size_t size)
+cl_int
+tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
+                size_t pattern_size, size_t offset, size_t size)
 {
     struct fill_args args = {buffer, pattern, pattern_size, offset, size};
     struct tp_icd_use use;
@@ -421,7 +421,7 @@ run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern, size_t patter
 TP_ICD_COMMAND(FillBuffer, FILL_BUFFER,
                (cl_mem buffer, const void *pattern, size_t pattern_size, size_t offset,
                 size_t size),
-               run_fill(op, buffer, pattern, pattern_size, offset, size))
+               tp_icd_run_fill(op, buffer, pattern, pattern_size, offset, size))
 
 /* ---- migrate ----------------------------------------------------------------------------------- */
 
@@ -512,9 +512,16 @@ run_migrate(struct tp_icd_op *op, struct migrate_args *args)
     return err;
 }
 
+cl_int
+tp_icd_run_migrate(struct tp_icd_op *op, cl_uint mem_count, const cl_mem *mems,
+                   cl_mem_migration_flags flags)
+{
+    return run_migrate(op, &(struct migrate_args){mems, mem_count, flags, NULL});
+}
+
 TP_ICD_ENQUEUE(MigrateMemObjects, MIGRATE_MEM_OBJECTS,
                (cl_uint mem_count, const cl_mem *mems, cl_mem_migration_flags flags),
-               run_migrate(op, &(struct migrate_args){mems, mem_count, flags, NULL}))
+               tp_icd_run_migrate(op, mem_count, mems, flags))
 
 /* ---- markers and barriers ------------------------------------------------------------------------- */
 
@@ -538,6 +545,12 @@ put_marker(struct tp_icd_op *op, void *arg)
                                        : tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
 }
 
+cl_int
+tp_icd_run_marker(struct tp_icd_op *op)
+{
+    return tp_icd_op_run(op, put_marker, &op->type);
+}
+
 static cl_int
 enqueue_marker(cl_command_queue queue, cl_command_type type, cl_uint wait_count,
                const cl_event *wait_list, cl_event *event)
@@ -545,7 +558,7 @@ enqueue_marker(cl_command_queue queue, cl_command_type type, cl_uint wait_count,
     struct tp_icd_op op;
     cl_int err = tp_icd_op_init(&op, queue, type, wait_count, wait_list, event);
 
-    return err == CL_SUCCESS ? tp_icd_op_run(&op, put_marker, &op.type) : err;
+    return err == CL_SUCCESS ? tp_icd_run_marker(&op) : err;
 }
 
 cl_int CL_API_CALL
@@ -604,5 +617,5 @@ tp_clCommandBarrierWithWaitListKHR(cl_command_buffer_khr commands,
     cl_int err =
         tp_icd_op_init_record(&op, commands, queue, CL_COMMAND_BARRIER, &sync, handle);
 
-    return err == CL_SUCCESS ? tp_icd_op_run(&op, put_marker, &op.type) : err;
+    return err == CL_SUCCESS ? tp_icd_run_marker(&op) : err;
 }

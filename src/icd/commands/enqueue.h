@@ -108,6 +108,18 @@ void tp_icd_early_note(struct tp_icd_op *op);
 /** Orders a command after early writes of other queues, before it is appended. */
 void tp_icd_early_order(struct tp_icd_op *op);
 
+/* ---- command.c: commands of buffers, also on shared virtual memory -------------------------- */
+
+/** The functions below check their arguments, then call tp_icd_op_run. */
+cl_int tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
+                       size_t dst_offset, size_t size);
+cl_int tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
+                       size_t pattern_size, size_t offset, size_t size);
+cl_int tp_icd_run_migrate(struct tp_icd_op *op, cl_uint mem_count, const cl_mem *mems,
+                          cl_mem_migration_flags flags);
+/** A marker; a barrier if the type of the op says so. */
+cl_int tp_icd_run_marker(struct tp_icd_op *op);
+
 /* ---- command_buffer.c: command buffers --------------------------------------------------------- */
 
 /** Starts a command that is recorded: checks the buffer. */

@@ -2,9 +2,11 @@
 /* Kernel launches: the checks of an ND range against kernel and device, and the frame. */
 #include "icd/commands/entry.h"
 #include "icd/icd.h"
+#include "icd/icd_int.h"
 #include "icd/objects/image.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
+#include "icd/objects/svm.h"
 #include "icd/program/program.h"
 
 #include "base/alloc.h"
@@ -147,6 +149,19 @@ check_args(const struct tp_icd_op *op, const struct tp_icd_launch_limits *limits
     return check_local_memory(limits, kernel);
 }
 
+/** Checks that SVM arguments exist in the queue's session. */
+static cl_int
+check_svm(const struct tp_icd_op *op, const struct _cl_kernel *kernel)
+{
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        if (kernel->args[i].kind == TP_WIRE_ARG_SVM &&
+            tp_icd_device_svm(op->q->dev) == 0) {
+            return CL_INVALID_OPERATION;
+        }
+    }
+    return CL_SUCCESS;
+}
+
 static cl_int
 check_launch(const struct tp_icd_op *op, const struct launch *launch)
 {
@@ -165,6 +180,9 @@ check_launch(const struct tp_icd_op *op, const struct launch *launch)
     }
     if (err == CL_SUCCESS && launch->local != NULL) {
         err = check_group(limits, launch);
+    }
+    if (err == CL_SUCCESS) {
+        err = check_svm(op, launch->kernel);
     }
     return err == CL_SUCCESS ? check_args(op, limits, launch->kernel) : err;
 }
@@ -197,6 +215,17 @@ put_launch(struct tp_icd_op *op, void *arg)
                                                    .wait = tp_icd_op_ids(op)});
 }
 
+/** Adds an SVM allocation. Pointers in the kernel's data may lead to it, so const arguments
+ *  do not say that it is only read. */
+static void
+add_svm(struct tp_icd_op *op, struct _cl_mem *mem)
+{
+    if (mem != NULL) {
+        op->uses[op->use_count++] =
+            (struct tp_icd_use){mem, TP_ICD_USE_READ | TP_ICD_USE_WRITE};
+    }
+}
+
 /** Collects how the kernel uses its memory objects. */
 static void
 fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
@@ -209,7 +238,12 @@ fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
 
             op->uses[op->use_count++] = (struct tp_icd_use){
                 arg->mem, reads ? TP_ICD_USE_READ : TP_ICD_USE_READ | TP_ICD_USE_WRITE};
+        } else if (arg->kind == TP_WIRE_ARG_SVM) {
+            add_svm(op, arg->mem);
         }
+    }
+    for (uint32_t i = 0; i < kernel->svm_count; i++) {
+        add_svm(op, tp_icd_svm_find(op->q->ctx, kernel->svm_ptrs[i], 0, NULL));
     }
 }
 
@@ -218,14 +252,15 @@ run_launch(struct tp_icd_op *op, struct launch *launch)
 {
     struct tp_icd_use few[FEW_USES];
     cl_int err = check_launch(op, launch);
+    size_t room;
 
     if (err != CL_SUCCESS) {
         return err;
     }
     op->uses = few;
-    if (launch->kernel->arg_count > FEW_USES) {
-        op->uses =
-            tp_alloc_array(launch->kernel->arg_count, sizeof(*op->uses), "launch");
+    room = (size_t)launch->kernel->arg_count + launch->kernel->svm_count;
+    if (room > FEW_USES) {
+        op->uses = tp_alloc_array(room, sizeof(*op->uses), "launch");
         if (op->uses == NULL) {
             return CL_OUT_OF_HOST_MEMORY;
         }

@@ -7,6 +7,7 @@
  */
 #include "icd/commands/map.h"
 #include "icd/commands/enqueue.h"
+#include "icd/commands/entry.h"
 #include "icd/commands/geometry.h"
 #include "icd/commands/read_write.h"
 #include "icd/icd.h"
@@ -94,7 +95,8 @@ add_map(struct request *req)
     if (shadow == NULL) {
         return CL_MAP_FAILURE;
     }
-    if ((req->want.flags & writing) != 0 && meets_writer(root, &req->want)) {
+    if (root->svm == NULL && (req->want.flags & writing) != 0 &&
+        meets_writer(root, &req->want)) {
         return CL_INVALID_OPERATION;
     }
     map = tp_zalloc(sizeof(*map), "map");
@@ -193,6 +195,14 @@ check_map(const struct tp_icd_op *op, cl_mem buffer, cl_map_flags flags, size_t 
     return tp_icd_map_flags_check(buffer, flags);
 }
 
+/** False if the content is not wanted, or is where the host sees it. */
+static bool
+reads_content(const struct tp_icd_map *want)
+{
+    return (want->flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0 &&
+           !tp_icd_mem_root(want->mem)->coherent;
+}
+
 static cl_int
 put_map(struct tp_icd_op *op, void *arg)
 {
@@ -203,7 +213,7 @@ put_map(struct tp_icd_op *op, void *arg)
     if (err != CL_SUCCESS) {
         return err;
     }
-    if ((req->want.flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0) {
+    if (!reads_content(&req->want)) {
         err = tp_icd_op_put_nothing(op, NULL);
     } else {
         content_of(req->map, &content);
@@ -230,7 +240,7 @@ cancel_map(struct request *req)
 cl_int
 tp_icd_map_run(struct tp_icd_op *op, const struct tp_icd_map *want, void **ret_ptr)
 {
-    bool reads = (want->flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
+    bool reads = reads_content(want);
     struct tp_icd_use use = {.mem = want->mem, .how = TP_ICD_USE_READ};
     struct request req = {.want = *want};
     cl_int err;
@@ -301,7 +311,7 @@ take_map(struct request *req, struct _cl_mem *mem, const void *ptr)
     written = find_written(mem, ptr);
     if (written != NULL) {
         req->want = *written;
-        req->writes = true;
+        req->writes = !tp_icd_mem_root(mem)->coherent;
     }
     if (req->map != NULL) {
         remove_map(req->map);
@@ -330,32 +340,22 @@ put_back_map(struct request *req)
     tp_icd_unlock();
 }
 
-cl_int CL_API_CALL
-tp_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memobj, void *ptr,
-                           cl_uint wait_count, const cl_event *wait_list,
-                           cl_event *event)
+cl_int
+tp_icd_unmap_run(struct tp_icd_op *op, struct _cl_mem *mem, const void *ptr)
 {
-    struct tp_icd_op op;
     struct request req = {.writes = false};
-    struct tp_icd_use use = {.mem = memobj, .how = TP_ICD_USE_WRITE};
-    cl_int err = tp_icd_op_init(&op, queue, CL_COMMAND_UNMAP_MEM_OBJECT, wait_count,
-                                wait_list, event);
+    struct tp_icd_use use = {.mem = mem, .how = TP_ICD_USE_WRITE};
+    cl_int err;
 
-    if (err == CL_SUCCESS) {
-        err = tp_icd_mem_check(op.q, memobj);
-    }
-    if (err != CL_SUCCESS) {
-        return err;
-    }
-    if (!take_map(&req, memobj, ptr)) {
+    if (!take_map(&req, mem, ptr)) {
         return CL_INVALID_VALUE;
     }
-    op.uses = &use;
-    op.use_count = req.writes;
+    op->uses = &use;
+    op->use_count = req.writes;
     if (req.writes && is_whole(&req.want)) {
         use.how |= TP_ICD_USE_WHOLE;
     }
-    err = tp_icd_op_run(&op, put_unmap, &req);
+    err = tp_icd_op_run(op, put_unmap, &req);
     if (err == CL_SUCCESS) {
         tp_free(req.map);
     } else {
@@ -363,3 +363,14 @@ tp_clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memobj, void *ptr,
     }
     return err;
 }
+
+static cl_int
+start_unmap(struct tp_icd_op *op, cl_mem memobj, void *ptr)
+{
+    cl_int err = tp_icd_mem_check(op->q, memobj);
+
+    return err == CL_SUCCESS ? tp_icd_unmap_run(op, memobj, ptr) : err;
+}
+
+TP_ICD_ENQUEUE(UnmapMemObject, UNMAP_MEM_OBJECT, (cl_mem memobj, void *ptr),
+               start_unmap(op, memobj, ptr))

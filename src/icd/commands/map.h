@@ -23,5 +23,7 @@ cl_int tp_icd_map_flags_check(const struct _cl_mem *mem, cl_map_flags flags);
 /** Runs a map whose arguments were checked. @param want mem, offset, size and so on. */
 cl_int tp_icd_map_run(struct tp_icd_op *op, const struct tp_icd_map *want,
                       void **ret_ptr);
+/** Runs an unmap. @return CL_INVALID_VALUE also if @p ptr is not mapped */
+cl_int tp_icd_unmap_run(struct tp_icd_op *op, struct _cl_mem *mem, const void *ptr);
 
 #endif

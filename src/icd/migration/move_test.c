@@ -21,6 +21,7 @@
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
+#include "icd/objects/svm.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"
 #include "icd/session/shared_memory.h"
@@ -56,6 +57,14 @@ bool
 tp_icd_forked(void)
 {
     return false;
+}
+
+struct _cl_mem *
+tp_icd_svm_find(const struct _cl_context *ctx, const void *ptr, size_t size,
+                size_t *ret_offset)
+{
+    (void)ctx, (void)ptr, (void)size, (void)ret_offset;
+    return NULL;
 }
 
 bool

@@ -15,6 +15,7 @@
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
+#include "icd/objects/svm.h"
 #include "icd/program/program.h"
 #include "icd/session/session.h"
 #include "icd/session/shared_memory.h"
@@ -196,7 +197,8 @@ tp_icd_mem_check(const struct _cl_command_queue *q, cl_mem handle)
     if (mem->ctx != q->ctx) {
         return CL_INVALID_CONTEXT;
     }
-    return mem->parent == NULL || is_aligned_for(q->dev, mem->origin)
+    return mem->parent == NULL || tp_icd_mem_root(handle)->svm != NULL ||
+                   is_aligned_for(q->dev, mem->origin)
                ? CL_SUCCESS
                : CL_MISALIGNED_SUB_BUFFER_OFFSET;
 }
@@ -280,12 +282,13 @@ tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t session
                                                    .size = mem->size});
         return;
     }
-    tp_icd_put(session, TP_WIRE_SUB_BUFFER_CREATE,
-               &(struct tp_wire_sub_buffer_create){.mem = mem->obj.id,
-                                                   .parent = mem->parent->obj.id,
-                                                   .flags = tp_icd_mem_wire_flags(mem),
-                                                   .origin = mem->origin,
-                                                   .size = mem->size});
+    tp_icd_put(
+        session, TP_WIRE_SUB_BUFFER_CREATE,
+        &(struct tp_wire_sub_buffer_create){.mem = mem->obj.id,
+                                            .parent = tp_icd_mem_root(mem)->obj.id,
+                                            .flags = tp_icd_mem_wire_flags(mem),
+                                            .origin = mem->origin,
+                                            .size = mem->size});
 }
 
 /** Copies the content given with an object now; it may be sent later. */
@@ -362,6 +365,21 @@ tp_icd_mem_fill(struct _cl_mem *mem, const cl_mem_properties *properties,
     return err;
 }
 
+/** Makes a buffer over shared virtual memory a part of it. @return false: it is not. */
+static bool
+adopt_svm(struct _cl_mem *mem, void *host_ptr)
+{
+    size_t offset;
+    struct _cl_mem *svm = tp_icd_svm_find(mem->ctx, host_ptr, mem->size, &offset);
+
+    if (svm == NULL) {
+        return false;
+    }
+    mem->host_ptr = host_ptr;
+    tp_icd_mem_adopt(mem, svm, offset);
+    return true;
+}
+
 static cl_int
 create_buffer(cl_context context, const cl_mem_properties *properties,
               cl_mem_flags flags, size_t size, void *host_ptr, cl_mem *ret_mem)
@@ -377,7 +395,9 @@ create_buffer(cl_context context, const cl_mem_properties *properties,
     if (mem == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    err = tp_icd_mem_fill(mem, properties, host_ptr, NULL);
+    err = (flags & CL_MEM_USE_HOST_PTR) != 0 && adopt_svm(mem, host_ptr)
+              ? tp_icd_mem_set_properties(mem, properties)
+              : tp_icd_mem_fill(mem, properties, host_ptr, NULL);
     if (err != CL_SUCCESS) {
         tp_icd_release(&mem->obj);
         return err;
@@ -476,11 +496,18 @@ is_aligned_for_some(const struct _cl_context *ctx, size_t origin)
     return false;
 }
 
+/** True for a sub-buffer, and false for a buffer over shared virtual memory. */
+static bool
+is_sub_buffer(const struct _cl_mem *mem)
+{
+    return mem->parent != NULL && mem->parent->svm == NULL;
+}
+
 static cl_int
 check_sub_buffer(const struct _cl_mem *parent, cl_mem_flags *flags,
                  cl_buffer_create_type type, const cl_buffer_region *region)
 {
-    if (parent == NULL || parent->parent != NULL || parent->image != NULL) {
+    if (parent == NULL || is_sub_buffer(parent) || parent->image != NULL) {
         return CL_INVALID_MEM_OBJECT;
     }
     if (!tp_icd_mem_inherit(*flags, parent->flags, flags) ||
@@ -583,11 +610,13 @@ tp_clGetMemObjectInfo(cl_mem memobj, cl_mem_info name, size_t value_size, void *
     case CL_MEM_CONTEXT:
         return TP_ICD_ANSWER(cl_context, mem->ctx);
     case CL_MEM_ASSOCIATED_MEMOBJECT:
-        return TP_ICD_ANSWER(cl_mem, mem->parent);
+        return TP_ICD_ANSWER(cl_mem, is_sub_buffer(mem) ? mem->parent : NULL);
     case CL_MEM_OFFSET:
-        return TP_ICD_ANSWER(size_t, mem->image == NULL ? mem->origin : 0);
+        return TP_ICD_ANSWER(size_t, mem->image == NULL && is_sub_buffer(mem)
+                                         ? mem->origin - mem->parent->origin
+                                         : 0);
     case CL_MEM_USES_SVM_POINTER:
-        return TP_ICD_ANSWER(cl_bool, CL_FALSE);
+        return TP_ICD_ANSWER(cl_bool, tp_icd_mem_root(mem)->svm != NULL);
     case CL_MEM_PROPERTIES:
         return tp_icd_answer(value_size, value, size_ret, mem->properties,
                              mem->property_count * sizeof(*mem->properties));

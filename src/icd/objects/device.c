@@ -30,7 +30,6 @@ struct zero {
 static const struct zero denied[] = {
     /* Memory of a remote device is not the host's. */
     {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)},
-    {CL_DEVICE_SVM_CAPABILITIES, sizeof(cl_device_svm_capabilities)},
     {CL_DEVICE_PIPE_SUPPORT, sizeof(cl_bool)},
     {CL_DEVICE_MAX_PIPE_ARGS, sizeof(cl_uint)},
     {CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, sizeof(cl_uint)},
@@ -86,7 +85,6 @@ static const struct zero absent[] = {
 static const char *const masked_features[] = {
     "__opencl_c_pipes",
     "__opencl_c_device_enqueue",
-    "__opencl_c_atomic_scope_all_devices",
 };
 
 /** Features that stand for images, where they cannot be made. */
@@ -298,10 +296,19 @@ is_one_of(const char *name, const char *const *list, size_t count)
     return false;
 }
 
+/** Without them other devices are not reached coherently, so no scope spans them. */
+static bool
+has_svm_atomics(const struct _cl_device_id *dev)
+{
+    return (tp_icd_device_svm(dev) & CL_DEVICE_SVM_ATOMICS) != 0;
+}
+
 static bool
 is_masked(const struct _cl_device_id *dev, const char *feature)
 {
     return is_one_of(feature, masked_features, TP_ARRAY_LEN(masked_features)) ||
+           (!has_svm_atomics(dev) &&
+            strcmp(feature, "__opencl_c_atomic_scope_all_devices") == 0) ||
            (!tp_icd_device_has_sub_groups(dev) &&
             strcmp(feature, "__opencl_c_subgroups") == 0) ||
            (!dev->images &&
@@ -329,7 +336,6 @@ put_features(const struct query *q)
     return err;
 }
 
-/* Other devices are not reached coherently, so no scope spans them. */
 static const cl_device_atomic_capabilities all_devices =
     CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES;
 static const cl_device_atomic_capabilities least_memory =
@@ -343,7 +349,8 @@ put_atomics(const struct query *q, uint32_t param)
     if (param == CL_DEVICE_ATOMIC_FENCE_CAPABILITIES) {
         least |= CL_DEVICE_ATOMIC_ORDER_ACQ_REL;
     }
-    return put_bits(q, fact_bits(q->dev, param, least) & ~all_devices);
+    least = fact_bits(q->dev, param, least);
+    return put_bits(q, has_svm_atomics(q->dev) ? least : least & ~all_devices);
 }
 
 static cl_int
@@ -434,6 +441,9 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
     case CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
         *ret_err =
             put_bits(q, fact_bits(dev, param, CL_QUEUE_PROFILING_ENABLE) & host_queue);
+        return true;
+    case CL_DEVICE_SVM_CAPABILITIES:
+        *ret_err = put_bits(q, tp_icd_device_svm(dev));
         return true;
     case CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES:
     case CL_DEVICE_ATOMIC_FENCE_CAPABILITIES:

@@ -313,6 +313,35 @@ sizes_are_checked(void **state)
     world_fini(&w);
 }
 
+/** The driver has all kinds; from here holds what the server and the way to it allow. */
+static void
+shared_virtual_memory_is_what_holds(void **state)
+{
+    const cl_ulong coarse = CL_DEVICE_SVM_COARSE_GRAIN_BUFFER;
+    const cl_ulong fine =
+        coarse | CL_DEVICE_SVM_FINE_GRAIN_BUFFER | CL_DEVICE_SVM_ATOMICS;
+    struct world_facts f = {.len = 0};
+    struct world w;
+
+    (void)state;
+    make_rich(&f);
+    world_init(&w, &f);
+    tp_icd_settings.shared_memory = true;
+    w.server.idle_features = TP_WIRE_FEATURE_SHARED; /* a server without it */
+    assert_int_equal(ask_number(&w, CL_DEVICE_SVM_CAPABILITIES), 0);
+    w.server.idle_features |= TP_WIRE_FEATURE_SVM; /* a GPU has pages of its own */
+    assert_int_equal(ask_number(&w, CL_DEVICE_SVM_CAPABILITIES), coarse);
+    w.device.type = CL_DEVICE_TYPE_CPU;
+    assert_int_equal(ask_number(&w, CL_DEVICE_SVM_CAPABILITIES), fine);
+    assert_int_equal(ask_number(&w, CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES), 0x7f);
+    w.server.idle_features = TP_WIRE_FEATURE_SVM; /* a network between */
+    assert_int_equal(ask_number(&w, CL_DEVICE_SVM_CAPABILITIES), coarse);
+    w.server.idle_features |= TP_WIRE_FEATURE_SHARED;
+    tp_icd_settings.shared_memory = false;
+    assert_int_equal(ask_number(&w, CL_DEVICE_SVM_CAPABILITIES), coarse);
+    world_fini(&w);
+}
+
 int
 main(void)
 {
@@ -326,6 +355,7 @@ main(void)
         cmocka_unit_test(drivers_of_2_are_shown_as_1_2),
         cmocka_unit_test(language_versions_reach_the_devices),
         cmocka_unit_test(sizes_are_checked),
+        cmocka_unit_test(shared_virtual_memory_is_what_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

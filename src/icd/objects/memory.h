@@ -40,6 +40,8 @@ struct _cl_mem {
     struct tp_list maps;
     void *shadow; /**< what maps return, whole buffer; mapped at the first map */
     bool shares_shadow; /**< the shadow is a region of the context's only session */
+    uint8_t *svm; /**< address here and on devices, also the shadow; NULL: no SVM */
+    bool coherent; /**< SVM whose pages the executors share: content never moves */
     struct tp_list args; /**< kernel arguments set to it; they do not hold it */
     struct tp_list destructors;
     struct tp_icd_directory

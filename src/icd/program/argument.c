@@ -10,6 +10,7 @@
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
+#include "icd/objects/svm.h"
 #include "icd/program/program.h"
 #include "icd/session/session.h"
 
@@ -190,6 +191,7 @@ tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts)
 /** The value of an argument: one of the three, or none. */
 struct value {
     struct _cl_mem *mem;
+    size_t offset; /**< [bytes] of an SVM pointer in mem */
     struct _cl_sampler *sampler;
     uint8_t *bytes;
 };
@@ -216,6 +218,7 @@ replace(struct tp_icd_arg *arg, uint8_t kind, size_t size, struct value value)
     arg->kind = kind;
     arg->size = size;
     take_mem(arg, value.mem);
+    arg->offset = value.offset;
     arg->sampler = value.sampler;
     arg->value = value.bytes;
     arg->sent = 0;
@@ -389,6 +392,37 @@ tp_clSetKernelArg(cl_kernel handle, cl_uint index, size_t size, const void *valu
 }
 
 cl_int
+tp_clSetKernelArgSVMPointer(cl_kernel handle, cl_uint index, const void *ptr)
+{
+    struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
+    struct value value = {0};
+    struct tp_icd_arg *arg;
+
+    if (kernel == NULL) {
+        return CL_INVALID_KERNEL;
+    }
+    if (!tp_icd_context_has_svm(kernel->program->ctx)) {
+        return CL_INVALID_OPERATION;
+    }
+    if (index >= kernel->arg_count) {
+        return CL_INVALID_ARG_INDEX;
+    }
+    arg = &kernel->args[index];
+    if (ptr != NULL) {
+        value.mem = tp_icd_svm_find(kernel->program->ctx, ptr, 0, &value.offset);
+    }
+    if ((arg->declared != TP_WIRE_ARG_MEM && arg->declared != UNKNOWN) ||
+        arg->image != 0 || (value.mem == NULL && ptr != NULL)) {
+        return CL_INVALID_ARG_VALUE;
+    }
+    if (!arg->set || arg->kind != TP_WIRE_ARG_SVM || arg->mem != value.mem ||
+        arg->offset != value.offset) {
+        replace(arg, TP_WIRE_ARG_SVM, sizeof(ptr), value);
+    }
+    return CL_SUCCESS;
+}
+
+cl_int
 tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
 {
     for (uint32_t i = 0; i < to->arg_count; i++) {
@@ -404,6 +438,7 @@ tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
         dst->set = src->set;
         dst->kind = src->kind;
         dst->size = src->size;
+        dst->offset = src->offset;
         take_mem(dst, src->mem);
         dst->sampler = src->sampler;
         if (dst->sampler != NULL) {
@@ -418,6 +453,7 @@ tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index
 {
     struct _cl_context *ctx = kernel->program->ctx;
     struct tp_icd_arg *arg = &kernel->args[index];
+    uint64_t pointer[2];
     struct tp_wire_kernel_arg msg = {
         .kernel = kernel->obj.id,
         .index = index,
@@ -429,6 +465,12 @@ tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index
         msg.value = (struct tp_wire_bytes){(uint32_t)arg->size, arg->value};
     } else if (arg->mem != NULL) {
         tp_icd_mem_ensure(arg->mem, ctx, session_index);
+        pointer[0] = arg->mem->obj.id;
+        pointer[1] = arg->offset;
+    }
+    if (arg->kind == TP_WIRE_ARG_SVM && arg->mem != NULL) {
+        msg.value = (struct tp_wire_bytes){sizeof(pointer), pointer};
+    } else if (arg->mem != NULL) {
         msg.value = (struct tp_wire_bytes){sizeof(arg->mem->obj.id), &arg->mem->obj.id};
     } else if (arg->sampler != NULL) {
         tp_icd_sampler_ensure(arg->sampler, session_index);

@@ -27,6 +27,7 @@ kernel_free(struct _cl_kernel *kernel)
     }
     tp_icd_launch_limits_free(kernel);
     tp_free(kernel->args);
+    tp_free(kernel->svm_ptrs);
     tp_free(kernel->name);
     tp_free(kernel);
 }
@@ -244,6 +245,9 @@ tp_clCloneKernel(cl_kernel handle, cl_int *errcode_ret)
         tp_icd_lock();
         copy = kernel_create(kernel->program, kernel->index);
         err = copy == NULL ? CL_OUT_OF_HOST_MEMORY : tp_icd_args_copy(copy, kernel);
+        if (err == CL_SUCCESS) {
+            err = tp_icd_exec_info_copy(copy, kernel);
+        }
         if (err != CL_SUCCESS && copy != NULL) {
             tp_icd_drop_locked(&copy->obj);
             copy = NULL;
@@ -295,6 +299,7 @@ tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index)
             tp_icd_arg_put(kernel, i, session_index);
         }
     }
+    tp_icd_exec_info_put(kernel, session_index);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */

@@ -49,7 +49,8 @@ struct tp_icd_arg {
     uint32_t sent; /**< mask of the sessions that have the current value */
     size_t size;
     struct _cl_mem
-        *mem; /* not held, as OpenCL requires; ARG_MEM, NULL = null pointer */
+        *mem; /* not held, as OpenCL requires; ARG_MEM, ARG_SVM, NULL = null pointer */
+    size_t offset; /**< [bytes] of an ARG_SVM pointer in mem */
     struct tp_list mem_link; /**< in mem->args, so that freeing mem clears it */
     struct _cl_sampler *sampler; /* held; ARG_SAMPLER */
     uint8_t *value; /**< size bytes, ARG_VALUE */
@@ -63,6 +64,9 @@ struct _cl_kernel {
     uint32_t created; /**< mask of the sessions where it exists */
     uint32_t arg_count;
     struct tp_icd_arg *args;
+    const void **svm_ptrs; /**< allocations that it may reach otherwise, as given */
+    uint32_t svm_count;
+    uint32_t svm_sent; /**< mask of the sessions that have the list */
     _Atomic(struct tp_icd_launch_limits *) limits; /**< of devices it was launched on */
 };
 /** @return facts of the kernel in the session of a device; NULL if not built there. */
@@ -70,6 +74,12 @@ const struct tp_icd_facts *tp_icd_kernel_facts(const struct _cl_kernel *kernel,
                                                const struct _cl_device_id *dev);
 /** Appends KERNEL_CREATE and the KERNEL_ARGs not yet sent. Under the lock. */
 void tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index);
+
+/** Copies the list of a kernel's SVM allocations. Under the lock.
+ *  @return CL_SUCCESS, CL_OUT_OF_HOST_MEMORY */
+cl_int tp_icd_exec_info_copy(struct _cl_kernel *to, const struct _cl_kernel *from);
+/** Appends EXEC_INFO unless the session has it. Under the lock. */
+void tp_icd_exec_info_put(struct _cl_kernel *kernel, uint32_t session_index);
 
 /** Limits for launches of a kernel on a device; immutable after creation. */
 struct tp_icd_launch_limits {

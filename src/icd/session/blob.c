@@ -166,6 +166,25 @@ tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req)
 }
 
 telpher_status
+tp_icd_ask_with_fd(struct tp_icd_session *session, struct tp_icd_request *req,
+                   uint16_t type, const void *msg, int fd)
+{
+    telpher_status status;
+
+    if (fd < 0) {
+        return tp_icd_ask(session, req, type, msg);
+    }
+    tp_icd_lock();
+    status = tp_icd_request_add(session, req);
+    tp_icd_unlock();
+    if (status == TELPHER_OK) {
+        (void)tp_icd_send_fd(session, type, msg, fd); /* a loss settles the request */
+        tp_icd_await(session, req);
+    }
+    return status;
+}
+
+telpher_status
 tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req, uint16_t type,
            const void *msg)
 {

@@ -81,6 +81,12 @@ tp_icd_session_lost(const struct tp_icd_session *session)
     return session->lost;
 }
 
+bool
+tp_icd_session_shares(const struct tp_icd_session *session)
+{
+    return session->share.can;
+}
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static struct tp_icd_session *

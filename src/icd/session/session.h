@@ -59,6 +59,13 @@ telpher_status tp_icd_request_add(struct tp_icd_session *session,
  */
 telpher_status tp_icd_wait(struct tp_icd_session *session, const bool *flag);
 
+/** True if it can share memory with this process. */
+bool tp_icd_session_shares(const struct tp_icd_session *session);
+/** Sends one frame with a descriptor, after all queued ones. Not under the lock.
+ *  @return OK, PEER_LOST */
+telpher_status tp_icd_send_fd(struct tp_icd_session *session, uint16_t type,
+                              const void *msg, int fd);
+
 struct tp_icd_pieces; /* shared_memory.h */
 
 /* ---- bulk.c: content in and out ------------------------------------------------- */

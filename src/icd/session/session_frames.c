@@ -197,6 +197,7 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
     case TP_WIRE_BINARIES_REPLY:
     case TP_WIRE_SUB_DEVICES_REPLY:
     case TP_WIRE_DEVICE_TIMER_REPLY:
+    case TP_WIRE_SVM_ALLOC_REPLY:
     case TP_WIRE_SUB_GROUP_INFO_REPLY:
         return on_reply(session, type, body, end);
     case TP_WIRE_STARTED:

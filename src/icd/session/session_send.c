@@ -94,6 +94,29 @@ tp_icd_flush(struct tp_icd_session *session)
     tp_icd_unlock();
 }
 
+telpher_status
+tp_icd_send_fd(struct tp_icd_session *session, uint16_t type, const void *msg, int fd)
+{
+    telpher_status status;
+
+    tp_icd_lock();
+    if (session->lost) {
+        tp_icd_unlock();
+        return TELPHER_ERR_PEER_LOST;
+    }
+    session->inside++;
+    tp_icd_unlock();
+    status = tp_stream_send_fd(session->stream, type, msg, fd);
+    if (status != TELPHER_OK) {
+        tp_icd_session_lose(session, status, NULL);
+    }
+    tp_icd_lock();
+    session->inside--;
+    tp_icd_session_close_if_left(session);
+    tp_icd_unlock();
+    return status;
+}
+
 void
 tp_icd_flush_soon(struct tp_icd_session *session)
 {

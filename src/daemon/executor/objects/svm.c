@@ -130,8 +130,9 @@ tp_exec_svm_buffer(struct tp_exec_mem *mem, struct tp_exec_svm *svm, uint64_t or
     const struct tp_opencl *cl = &mem->obj.x->cl;
     int32_t error;
 
-    mem->native = cl->CreateBuffer(mem->context->native, mem->flags | CL_MEM_USE_HOST_PTR,
-                                   mem->size, svm->address + origin, &error);
+    mem->native =
+        cl->CreateBuffer(mem->context->native, mem->flags | CL_MEM_USE_HOST_PTR,
+                         mem->size, svm->address + origin, &error);
     if (error != 0) {
         mem->native = NULL;
         return error;
@@ -161,8 +162,8 @@ make_memory(struct tp_exec_mem *mem, const struct tp_wire_svm_alloc *m, int fd)
         return error;
     }
     tp_exec_ref(&mem->context->obj);
-    if ((m->flags & ~device_flags) != 0 || m->size == 0 || m->size > TP_WIRE_REGION_MAX ||
-        (m->shared != 0) != (fd >= 0) ||
+    if ((m->flags & ~device_flags) != 0 || m->size == 0 ||
+        m->size > TP_WIRE_REGION_MAX || (m->shared != 0) != (fd >= 0) ||
         (fd >= 0 && !tp_exec_file_is_proper(fd, m->size))) {
         return CL_INVALID_VALUE;
     }

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared virtual memory: clSVMAlloc, clSVMFree and the list of allocations.
+ *
+ * An allocation is a buffer whose host memory is mapped at the address that it has in the
+ * executors of the context. Its content moves as that of any buffer: at map, unmap and
+ * commands, and between servers. Where all executors can share memory with this process,
+ * its pages are one file and nothing moves: that is fine-grained.
+ */
+#include "icd/objects/svm.h"
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/migration/migration.h"
+#include "icd/objects/callback.h"
+#include "icd/objects/context.h"
+#include "icd/objects/object.h"
+#include "icd/objects/svm_place.h"
+#include "icd/session/session.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/os/memfd.h"
+#include "base/trace/log.h"
+
+/** Allocations by address, under tp_icd.lock. */
+static struct {
+    struct _cl_mem **list;
+    size_t count, room;
+} allocations;
+
+/* ---- the list ---------------------------------------------------------------------------- */
+
+/** @return number of allocations at or below an address. Under the lock. */
+static size_t
+count_up_to(const void *ptr)
+{
+    size_t low = 0, high = allocations.count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (allocations.list[middle]->svm <= (const uint8_t *)ptr) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+struct _cl_mem *
+tp_icd_svm_find_locked(const struct _cl_context *ctx, const void *ptr, size_t size,
+                       size_t *ret_offset)
+{
+    struct _cl_mem *found = NULL;
+    size_t i = count_up_to(ptr), offset = 0;
+
+    if (i != 0) {
+        found = allocations.list[i - 1];
+        offset = (size_t)((const uint8_t *)ptr - found->svm);
+        if (found->ctx != ctx || offset > found->size || size > found->size - offset) {
+            found = NULL;
+        }
+    }
+    if (ret_offset != NULL) {
+        *ret_offset = offset;
+    }
+    return found;
+}
+
+struct _cl_mem *
+tp_icd_svm_find(const struct _cl_context *ctx, const void *ptr, size_t size,
+                size_t *ret_offset)
+{
+    struct _cl_mem *found;
+
+    tp_icd_lock();
+    found = tp_icd_svm_find_locked(ctx, ptr, size, ret_offset);
+    tp_icd_unlock();
+    return found;
+}
+
+static bool
+enter(struct _cl_mem *mem)
+{
+    bool fits = true;
+    size_t i;
+
+    tp_icd_lock();
+    if (allocations.count == allocations.room) {
+        size_t room = allocations.room * 2 + 16;
+        struct _cl_mem **list =
+            tp_realloc_array(allocations.list, room, sizeof(struct _cl_mem *), "svm");
+
+        fits = list != NULL;
+        allocations.list = fits ? list : allocations.list;
+        allocations.room = fits ? room : allocations.room;
+    }
+    if (fits) {
+        i = count_up_to(mem->svm);
+        memmove(&allocations.list[i + 1], &allocations.list[i],
+                (allocations.count - i) * sizeof(allocations.list[0]));
+        allocations.list[i] = mem;
+        allocations.count++;
+    }
+    tp_icd_unlock();
+    return fits;
+}
+
+/** Takes the allocation that begins at @p ptr from the list. @return NULL: none */
+static struct _cl_mem *
+take(const struct _cl_context *ctx, const void *ptr)
+{
+    struct _cl_mem *mem = NULL;
+    size_t i;
+
+    tp_icd_lock();
+    i = count_up_to(ptr);
+    if (i != 0 && allocations.list[i - 1]->svm == ptr &&
+        allocations.list[i - 1]->ctx == ctx) {
+        mem = allocations.list[i - 1];
+        allocations.count--;
+        memmove(&allocations.list[i - 1], &allocations.list[i],
+                (allocations.count - (i - 1)) * sizeof(allocations.list[0]));
+    }
+    tp_icd_unlock();
+    return mem;
+}
+
+/* ---- what the context can do ---------------------------------------------------------------- */
+
+/** An allocation being made. */
+struct plan {
+    struct _cl_context *ctx;
+    cl_svm_mem_flags flags;
+    size_t size;
+    uint32_t sessions; /**< mask of those that have shared virtual memory */
+    int chooser; /**< index of the session whose driver chooses the address; -1: none */
+    unsigned choosers; /**< number of such sessions */
+    bool fine; /**< all devices have fine-grained buffers */
+    bool coherent; /**< all sessions share memory with this process */
+    int fd; /**< that memory, or -1 */
+};
+
+static void
+plan_sessions(struct plan *plan)
+{
+    const struct _cl_context *ctx = plan->ctx;
+
+    plan->fine = true;
+    for (uint32_t i = 0; i < ctx->device_count; i++) {
+        const struct _cl_device_id *dev = ctx->devices[i];
+        cl_device_svm_capabilities can = tp_icd_device_svm(dev);
+        int session = tp_icd_context_device_session(ctx, dev);
+        uint32_t bit = session < 0 ? 0 : 1U << session;
+
+        plan->fine = plan->fine && (can & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
+        if (can == 0 || (plan->sessions & bit) != 0) {
+            continue;
+        }
+        plan->sessions |= bit;
+        if (!tp_icd_device_takes_addresses(dev)) {
+            plan->chooser = session;
+            plan->choosers++;
+        }
+    }
+    plan->coherent = plan->fine;
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        plan->coherent = plan->coherent && tp_icd_session_shares(ctx->sessions[i]);
+    }
+}
+
+bool
+tp_icd_context_has_svm(const struct _cl_context *ctx)
+{
+    for (uint32_t i = 0; i < ctx->device_count; i++) {
+        if (tp_icd_device_svm(ctx->devices[i]) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+flags_are_valid(cl_svm_mem_flags flags)
+{
+    const cl_svm_mem_flags access =
+        flags & (CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY);
+    const cl_svm_mem_flags grain =
+        flags & (CL_MEM_SVM_FINE_GRAIN_BUFFER | CL_MEM_SVM_ATOMICS);
+
+    return flags == (access | grain) && (access & (access - 1)) == 0 &&
+           grain != CL_MEM_SVM_ATOMICS;
+}
+
+static bool
+size_is_valid(const struct _cl_context *ctx, size_t size, cl_uint alignment)
+{
+    if (size == 0 || (alignment & (alignment - 1)) != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < ctx->device_count; i++) {
+        const struct _cl_device_id *dev = ctx->devices[i];
+
+        if (size > dev->max_alloc_bytes ||
+            alignment >
+                tp_icd_device_number(dev, CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE, 128)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- one attempt -------------------------------------------------------------------------------- */
+
+/** One SVM_ALLOC request in progress. */
+struct ask {
+    struct tp_icd_request req;
+    struct tp_icd_session *session;
+    cl_int result;
+    uint64_t address;
+};
+
+static void
+on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct ask *ask = req->user;
+    struct tp_wire_svm_alloc_reply msg;
+
+    if (type == TP_WIRE_SVM_ALLOC_REPLY &&
+        tp_wire_get_svm_alloc_reply(body, end, &msg)) {
+        ask->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
+        ask->address = msg.address;
+    } else {
+        ask->result =
+            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+    }
+    tp_icd_settle(ask->session, req);
+}
+
+/**
+ * Allocates in one session, at *address if that is not 0.
+ * @return CL_INVALID_HOST_PTR: that address is taken there
+ */
+static cl_int
+allocate(const struct plan *plan, struct _cl_mem *mem, uint32_t session_index,
+         uint64_t *address)
+{
+    struct ask ask = {.session = plan->ctx->sessions[session_index]};
+    struct tp_wire_svm_alloc msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
+                                    .mem = mem->obj.id,
+                                    .context = plan->ctx->obj.id,
+                                    .flags = tp_icd_mem_wire_flags(mem),
+                                    .size = plan->size,
+                                    .address = *address,
+                                    .shared = plan->fd >= 0};
+    telpher_status status;
+
+    ask.req =
+        (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = &ask};
+    status =
+        tp_icd_ask_with_fd(ask.session, &ask.req, TP_WIRE_SVM_ALLOC, &msg, plan->fd);
+    if (status != TELPHER_OK) {
+        return tp_icd_cl_error(status);
+    }
+    if (ask.result == CL_SUCCESS) {
+        mem->created |= 1U << session_index;
+        if (ask.address == 0 || (*address != 0 && ask.address != *address)) {
+            ask.result = CL_INVALID_HOST_PTR;
+        }
+        *address = ask.address;
+    }
+    return ask.result;
+}
+
+/** Allocates in all sessions and here. @return CL_INVALID_HOST_PTR: another address may do */
+static cl_int
+attempt(const struct plan *plan, struct _cl_mem *mem, unsigned try)
+{
+    uint64_t address = 0;
+    cl_int err = CL_SUCCESS;
+
+    if (plan->chooser >= 0) {
+        err = allocate(plan, mem, (uint32_t)plan->chooser, &address);
+        if (err == CL_SUCCESS) {
+            mem->svm = tp_icd_svm_place_at((void *)(uintptr_t)address, plan->size, -1);
+        }
+    } else {
+        mem->svm = tp_icd_svm_place(plan->size, try, plan->fd);
+        address = (uintptr_t)mem->svm;
+    }
+    if (err == CL_SUCCESS && mem->svm == NULL) {
+        err = CL_INVALID_HOST_PTR;
+    }
+    mem->shadow = mem->svm;
+    for (uint32_t i = 0; i < plan->ctx->session_count && err == CL_SUCCESS; i++) {
+        if ((plan->sessions & 1U << i) != 0 && (int)i != plan->chooser) {
+            err = allocate(plan, mem, i, &address);
+        }
+    }
+    return err;
+}
+
+/* ---- allocations ----------------------------------------------------------------------------------- */
+
+/** Tries addresses; what was refused is kept until the end, so that none comes twice. */
+static struct _cl_mem *
+try_addresses(const struct plan *plan)
+{
+    struct _cl_mem *tried[TP_ICD_SVM_TRIES], *mem = NULL;
+    unsigned count = 0;
+    cl_int err = CL_INVALID_HOST_PTR;
+
+    while (count < TP_ICD_SVM_TRIES && err == CL_INVALID_HOST_PTR) {
+        mem = tp_icd_mem_create(plan->ctx, plan->flags, plan->size);
+        if (mem == NULL) {
+            break;
+        }
+        tried[count] = mem;
+        err = attempt(plan, mem, count++);
+    }
+    if (err != CL_SUCCESS) {
+        tp_info("icd", "no shared virtual memory of %zu bytes: %s", plan->size,
+                err == CL_INVALID_HOST_PTR ? "no address is free on all sides"
+                                           : "a server refuses it");
+        mem = NULL;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (tried[i] != mem) {
+            tp_icd_release(&tried[i]->obj);
+        }
+    }
+    return mem;
+}
+
+/** Completes an allocation. @return false: no memory */
+static bool
+complete(const struct plan *plan, struct _cl_mem *mem)
+{
+    mem->coherent = plan->coherent;
+    if (tp_icd_context_spans(mem->ctx) && !mem->coherent) {
+        mem->directory = tp_icd_directory_create(mem->ctx);
+        if (mem->directory == NULL) {
+            return false;
+        }
+    }
+    return enter(mem);
+}
+
+void *CL_API_CALL
+tp_clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size,
+              cl_uint alignment)
+{
+    struct plan plan = {.ctx = tp_icd_check(context, TP_ICD_CONTEXT),
+                        .flags = flags,
+                        .size = size,
+                        .chooser = -1,
+                        .fd = -1};
+    struct _cl_mem *mem;
+
+    if (plan.ctx == NULL || !flags_are_valid(flags) ||
+        !size_is_valid(plan.ctx, size, alignment)) {
+        return NULL;
+    }
+    plan_sessions(&plan);
+    if (plan.sessions == 0 || plan.choosers > 1 ||
+        ((flags & CL_MEM_SVM_FINE_GRAIN_BUFFER) != 0 && !plan.coherent) ||
+        (plan.coherent &&
+         tp_memfd_create("telpher-svm", size, &plan.fd) != TELPHER_OK)) {
+        return NULL;
+    }
+    mem = try_addresses(&plan);
+    if (plan.fd >= 0) {
+        close(plan.fd);
+    }
+    if (mem != NULL && !complete(&plan, mem)) {
+        tp_icd_release(&mem->obj);
+        mem = NULL;
+    }
+    return mem != NULL ? mem->svm : NULL;
+}
+
+void CL_API_CALL
+tp_clSVMFree(cl_context context, void *ptr)
+{
+    const struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
+    struct _cl_mem *mem = ctx != NULL ? take(ctx, ptr) : NULL;
+
+    if (mem != NULL) {
+        tp_icd_release(&mem->obj);
+    }
+}

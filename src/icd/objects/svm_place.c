@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chooses addresses for shared virtual memory. They must be free here and in the executors,
+ * so they lie where neither programs, libraries nor allocators place memory, and are not
+ * used again soon: an executor may still hold what was freed. Nothing is reserved; a
+ * collision is noticed when the memory is mapped, on either side.
+ */
+#include "icd/objects/svm_place.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/compiler.h"
+#include "base/os/random.h"
+#include "icd/icd_int.h"
+
+enum { TRIES_PER_RANGE = 8 };
+
+/** [bytes] Steps between allocations: whole pages on every machine. */
+#define STEP ((uint64_t)64 << 10)
+#define HUGE_STEP ((uint64_t)2 << 20) /**< of large ones, for huge pages */
+
+/** Where allocations go. Later ranges serve if the earlier ones are taken. */
+struct range {
+    uint64_t from, len; /**< [bytes] */
+    uint64_t next; /**< address to try; 0: not chosen yet */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct range ranges[] = {
+    {(uint64_t)32 << 40, (uint64_t)16 << 40, 0},
+    {(uint64_t)128 << 30, (uint64_t)64 << 30, 0}, /* 39-bit addresses */
+};
+
+void *
+tp_icd_svm_place_at(void *address, size_t size, int fd)
+{
+    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    void *memory = mmap(address, size, PROT_READ | PROT_WRITE,
+                        flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, 0);
+
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
+    if (memory != address) { /* Linux before 4.17 takes it as a hint */
+        munmap(memory, size);
+        return NULL;
+    }
+    return memory;
+}
+
+/** The range of TELPHER_SVM_ADDRESS. @return NULL: not set */
+static struct range *
+chosen_range(void)
+{
+    static struct range chosen;
+
+    if (chosen.from == 0 && tp_icd_settings.svm_address[0] != '\0') {
+        chosen.from = strtoull(tp_icd_settings.svm_address, NULL, 0) / STEP * STEP;
+        chosen.len = (uint64_t)1 << 40;
+        chosen.next = chosen.from;
+    }
+    return chosen.from != 0 ? &chosen : NULL;
+}
+
+/** Chooses where in a range to go on. */
+static uint64_t
+start_in(const struct range *range)
+{
+    uint64_t any;
+
+    if (tp_random_bytes(&any, sizeof(any)) != TELPHER_OK) {
+        any = 0;
+    }
+    return range->from + any % (range->len / 2) / HUGE_STEP * HUGE_STEP;
+}
+
+/** @return the next address of a range, aligned for @p size. */
+static uint64_t
+next_in(struct range *range, uint64_t size, bool moves)
+{
+    const uint64_t step = size >= HUGE_STEP ? HUGE_STEP : STEP;
+    uint64_t address;
+
+    if (range->next == 0 || moves) {
+        range->next = start_in(range);
+    }
+    address = (range->next + step - 1) / step * step;
+    if (size > range->len || address - range->from > range->len - size) {
+        address = range->from;
+    }
+    range->next = address + (size + STEP - 1) / STEP * STEP;
+    return address;
+}
+
+void *
+tp_icd_svm_place(size_t size, unsigned try, int fd)
+{
+    const unsigned i = try / TRIES_PER_RANGE;
+    struct range *chosen;
+    uint64_t address = 0;
+    void *memory;
+
+    pthread_mutex_lock(&lock);
+    chosen = chosen_range();
+    if (chosen != NULL) {
+        address = next_in(chosen, size, false);
+    } else if (i < TP_ARRAY_LEN(ranges)) {
+        address = next_in(&ranges[i], size, try % TRIES_PER_RANGE != 0);
+    }
+    pthread_mutex_unlock(&lock);
+    if (address != 0) {
+        return tp_icd_svm_place_at((void *)(uintptr_t)address, size, fd);
+    }
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                  MAP_NORESERVE | (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS),
+                  fd, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}

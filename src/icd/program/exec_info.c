@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clSetKernelExecInfo: the shared virtual memory that a kernel reaches by pointers inside of
+ * its data. Launches treat these allocations as they treat arguments.
+ */
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/objects/object.h"
+#include "icd/objects/svm.h"
+#include "icd/program/program.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/** Replaces the list. Under the lock. */
+static cl_int
+set_list(struct _cl_kernel *kernel, const void *const *ptrs, size_t count)
+{
+    const void **copy = NULL;
+
+    if (count != 0) {
+        copy = tp_memdup(ptrs, count * sizeof(*ptrs), "exec info");
+        if (copy == NULL) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    tp_free(kernel->svm_ptrs);
+    kernel->svm_ptrs = copy;
+    kernel->svm_count = (uint32_t)count;
+    kernel->svm_sent = 0;
+    return CL_SUCCESS;
+}
+
+cl_int
+tp_icd_exec_info_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
+{
+    return set_list(to, from->svm_ptrs, from->svm_count);
+}
+
+void
+tp_icd_exec_info_put(struct _cl_kernel *kernel, uint32_t session_index)
+{
+    static uint64_t ids[UINT16_MAX]; /* under tp_icd.lock */
+    struct _cl_context *ctx = kernel->program->ctx;
+    struct tp_wire_exec_info msg = {.kernel = kernel->obj.id, .mems = {0, ids}};
+
+    if (kernel->svm_count == 0 || (kernel->svm_sent >> session_index & 1) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < kernel->svm_count; i++) {
+        struct _cl_mem *mem = tp_icd_svm_find_locked(ctx, kernel->svm_ptrs[i], 0, NULL);
+
+        if (mem != NULL) {
+            ids[msg.mems.count++] = mem->obj.id;
+        }
+    }
+    tp_icd_put(ctx->sessions[session_index], TP_WIRE_EXEC_INFO, &msg);
+    kernel->svm_sent |= 1U << session_index;
+}
+
+static cl_int
+set_svm_ptrs(struct _cl_kernel *kernel, size_t value_size, const void *const *ptrs)
+{
+    size_t count = value_size / sizeof(*ptrs);
+    cl_int err;
+
+    if (count == 0 || value_size % sizeof(*ptrs) != 0) {
+        return CL_INVALID_VALUE;
+    }
+    if (count > UINT16_MAX) {
+        return CL_OUT_OF_RESOURCES;
+    }
+    tp_icd_lock();
+    err = set_list(kernel, ptrs, count);
+    tp_icd_unlock();
+    return err;
+}
+
+cl_int
+tp_clSetKernelExecInfo(cl_kernel handle, cl_kernel_exec_info param, size_t value_size,
+                       const void *value)
+{
+    struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
+    cl_bool all = CL_FALSE;
+
+    if (kernel == NULL) {
+        return CL_INVALID_KERNEL;
+    }
+    if (!tp_icd_context_has_svm(kernel->program->ctx)) {
+        return CL_INVALID_OPERATION;
+    }
+    if (value == NULL) {
+        return CL_INVALID_VALUE;
+    }
+    switch (param) {
+    case CL_KERNEL_EXEC_INFO_SVM_PTRS:
+        return set_svm_ptrs(kernel, value_size, value);
+    case CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
+        if (value_size != sizeof(all)) {
+            return CL_INVALID_VALUE;
+        }
+        memcpy(&all, value, sizeof(all));
+        return all == CL_FALSE ? CL_SUCCESS : CL_INVALID_OPERATION;
+    default:
+        return CL_INVALID_VALUE;
+    }
+}
