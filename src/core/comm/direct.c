@@ -148,17 +148,17 @@ begin(telpher_request *req)
 }
 
 bool
-tp_comm_direct_take(struct tp_comm_unexpected *parcel, telpher_request *req)
+tp_comm_direct_take(struct tp_comm_unexpected *msg, telpher_request *req)
 {
     struct tp_mems *mems = req->ctx->mems;
 
-    if (parcel->data_len == 0 || !tp_comm_revocation_reach(parcel->peer) ||
-        tp_mems_import(mems, parcel->data, parcel->data_len, parcel->header.len,
-                       &req->from) != TELPHER_OK) {
+    if (msg->data_len == 0 || !tp_comm_revocation_reach(msg->peer) ||
+        tp_mems_import(mems, msg->data, msg->data_len, msg->header.len, &req->from) !=
+            TELPHER_OK) {
         return false;
     }
-    tp_mems_set_owner(mems, &req->from, parcel->peer->rank);
-    req->header.xfer = parcel->header.xfer;
+    tp_mems_set_owner(mems, &req->from, msg->peer->rank);
+    req->header.xfer = msg->header.xfer;
     req->state = TP_COMM_REQUEST_DELIVERING;
     if (!begin(req)) {
         tp_mems_close(mems, &req->from);

@@ -39,10 +39,10 @@ tp_comm_export_announce(struct tp_comm_fragment *p)
 }
 
 telpher_status
-tp_comm_export_on_taken(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_export_on_taken(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
-    telpher_request *req = tp_comm_request_find(ctx, parcel->peer, (uint32_t)h->a,
+    const struct tp_comm_header *h = &msg->header;
+    telpher_request *req = tp_comm_request_find(ctx, msg->peer, (uint32_t)h->a,
                                                 1u << TP_COMM_REQUEST_FRAGMENTS);
 
     if (req == NULL || !req->sends || h->small >= TP_COMM_ENDS) {
@@ -92,13 +92,13 @@ tp_comm_export_is_welcome(struct tp_comm_peer *peer)
 
 /* Opens exported memory in the way from which the destination device copies fastest. */
 static bool
-reach(telpher_request *req, const struct tp_comm_unexpected *parcel,
+reach(telpher_request *req, const struct tp_comm_unexpected *msg,
       struct tp_mem_place *ret)
 {
     struct tp_mems *mems = req->ctx->mems;
 
     if (!tp_comm_export_is_welcome(req->peer) ||
-        tp_mems_import(mems, parcel->data, parcel->data_len, parcel->header.len, ret) !=
+        tp_mems_import(mems, msg->data, msg->data_len, msg->header.len, ret) !=
             TELPHER_OK) {
         return false;
     }
@@ -113,13 +113,13 @@ reach(telpher_request *req, const struct tp_comm_unexpected *parcel,
 }
 
 telpher_status
-tp_comm_export_borrow(telpher_request *req, struct tp_comm_unexpected *parcel)
+tp_comm_export_borrow(telpher_request *req, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
+    const struct tp_comm_header *h = &msg->header;
     struct tp_mem_place from;
     struct tp_comm_fragment *p;
 
-    if (!reach(req, parcel, &from)) {
+    if (!reach(req, msg, &from)) {
         req->peer->unreached = true; /* so that it is not requested again */
         say_taken(req, h->b, TP_COMM_END_REFUSED);
         return TELPHER_OK;

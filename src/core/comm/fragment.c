@@ -306,10 +306,10 @@ tp_comm_fragment_after_bulk(telpher_request *req, telpher_status status)
 }
 
 telpher_status
-tp_comm_fragment_on_pull(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_fragment_on_pull(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
-    telpher_request *req = tp_comm_request_find(ctx, parcel->peer, (uint32_t)h->a,
+    const struct tp_comm_header *h = &msg->header;
+    telpher_request *req = tp_comm_request_find(ctx, msg->peer, (uint32_t)h->a,
                                                 1u << TP_COMM_REQUEST_RNDV |
                                                     1u << TP_COMM_REQUEST_OFFERED);
 
@@ -320,9 +320,9 @@ tp_comm_fragment_on_pull(telpher_context *ctx, struct tp_comm_unexpected *parcel
     req->pull = (struct tp_comm_request_pull){(uint32_t)h->b, h->xfer, h->len};
     req->pulled = true;
     req->lends = h->small == TP_COMM_PULL_LEND && ctx->lend;
-    if (req->blob_len != 0 && tp_comm_is_small(parcel->peer, req->len)) {
+    if (req->blob_len != 0 && tp_comm_is_small(msg->peer, req->len)) {
         /* so that this kind of data is staged at once from now on */
-        parcel->peer->pulls |= 1u << req->place.kind;
+        msg->peer->pulls |= 1u << req->place.kind;
     }
     if (req->state == TP_COMM_REQUEST_OFFERED) {
         begin_pieces(req);
@@ -331,10 +331,10 @@ tp_comm_fragment_on_pull(telpher_context *ctx, struct tp_comm_unexpected *parcel
 }
 
 telpher_status
-tp_comm_fragment_on_finish(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_fragment_on_finish(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
-    telpher_request *req = tp_comm_request_find(ctx, parcel->peer, (uint32_t)h->a,
+    const struct tp_comm_header *h = &msg->header;
+    telpher_request *req = tp_comm_request_find(ctx, msg->peer, (uint32_t)h->a,
                                                 1u << TP_COMM_REQUEST_RNDV |
                                                     1u << TP_COMM_REQUEST_OFFERED);
     telpher_status status =

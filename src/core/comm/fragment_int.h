@@ -49,7 +49,7 @@ bool tp_comm_export_is_welcome(struct tp_comm_peer *peer);
 /** Copies from a fragment that the sender exported. Its header is in range. @return
  *  OK, NO_MEMORY */
 telpher_status tp_comm_export_borrow(telpher_request *req,
-                                     struct tp_comm_unexpected *parcel);
+                                     struct tp_comm_unexpected *msg);
 /** Closes the sender's memory and returns the fragment (TAKEN). */
 void tp_comm_export_give_back(struct tp_comm_fragment *p);
 

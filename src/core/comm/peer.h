@@ -29,7 +29,7 @@ struct tp_comm_peer {
     _Atomic uint8_t *board; /* its, a byte a rank; NULL: not opened */
     uint32_t next_message;
     uint64_t flushes, flushed; /* asked for, answered */
-    size_t parcels; /* kept until somebody wants them */
+    size_t unexpected; /* kept until somebody wants them */
     size_t heads; /* messages whose buffers are on their way */
 };
 

@@ -26,7 +26,7 @@ struct telpher_channel {
     enum channel_state state;
     uint32_t sent, came; /* sequence numbers of both directions */
     struct tp_credits credits; /* of eager messages */
-    struct tp_list posted, parcels; /* at least one of them is empty */
+    struct tp_list posted, unexpected; /* at least one of them is empty */
 };
 
 static uint64_t
@@ -59,18 +59,18 @@ get_channel(struct tp_comm_peer *peer, uint32_t id)
     ch->peer = peer;
     ch->id = id;
     tp_list_init(&ch->posted);
-    tp_list_init(&ch->parcels);
+    tp_list_init(&ch->unexpected);
     return ch;
 }
 
 /* ---- receiving ---- */
 
 static void
-consume(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
+consume(struct telpher_channel *ch, const struct tp_comm_unexpected *msg)
 {
     struct tp_comm_header h = {.kind = TP_COMM_CREDIT, .a = tp_comm_tag(ch->id, 0)};
 
-    if (parcel->header.how != TP_COMM_INSIDE) {
+    if (msg->header.how != TP_COMM_INSIDE) {
         return;
     }
     h.b = tp_credits_consume(&ch->credits, CREDITS / 2);
@@ -80,10 +80,10 @@ consume(struct telpher_channel *ch, const struct tp_comm_unexpected *parcel)
 }
 
 static void
-consume_kept(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
+consume_kept(struct telpher_channel *ch, struct tp_comm_unexpected *msg)
 {
-    consume(ch, parcel);
-    tp_comm_unexpected_free(parcel);
+    consume(ch, msg);
+    tp_comm_unexpected_free(msg);
 }
 
 /* The channel id in a tag, or UINT32_MAX if the tag names none. */
@@ -96,49 +96,48 @@ tag_id(uint64_t tag)
 }
 
 static telpher_status
-keep(struct telpher_channel *ch, struct tp_comm_unexpected *parcel)
+keep(struct telpher_channel *ch, struct tp_comm_unexpected *msg)
 {
     if (ch->state == CHANNEL_CLOSED) {
-        tp_comm_unexpected_refuse(parcel);
-        consume(ch, parcel);
+        tp_comm_unexpected_refuse(msg);
+        consume(ch, msg);
         return TELPHER_OK;
     }
-    if (ch->state == CHANNEL_NEW && parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
-        tp_comm_unexpected_refuse(parcel);
+    if (ch->state == CHANNEL_NEW && msg->peer->unexpected >= TP_COMM_UNEXPECTED_MAX) {
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_LIMIT;
     }
-    tp_comm_unexpected_keep(parcel, &ch->parcels);
+    tp_comm_unexpected_keep(msg, &ch->unexpected);
     return TELPHER_OK;
 }
 
 telpher_status
-tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    uint32_t id = tag_id(parcel->header.a);
-    struct telpher_channel *ch =
-        id != UINT32_MAX ? get_channel(parcel->peer, id) : NULL;
+    uint32_t id = tag_id(msg->header.a);
+    struct telpher_channel *ch = id != UINT32_MAX ? get_channel(msg->peer, id) : NULL;
     struct tp_list *link;
     telpher_request *req;
     telpher_status status;
     size_t len = 0;
 
     (void)ctx;
-    if (ch == NULL || (uint32_t)parcel->header.a != ch->came) {
+    if (ch == NULL || (uint32_t)msg->header.a != ch->came) {
         return id == UINT32_MAX || ch != NULL ? TELPHER_ERR_PROTO
                                               : TELPHER_ERR_NO_MEMORY;
     }
-    if (parcel->header.how == TP_COMM_INSIDE &&
+    if (msg->header.how == TP_COMM_INSIDE &&
         !tp_credits_receive(&ch->credits, CREDITS)) {
         return TELPHER_ERR_PROTO;
     }
     ch->came++;
     link = tp_list_pop_front(&ch->posted);
     if (link == NULL) {
-        return keep(ch, parcel);
+        return keep(ch, msg);
     }
     req = tp_list_entry(link, telpher_request, link);
-    status = tp_comm_unexpected_accept(parcel, req->place.mem, req->len, req, &len);
-    consume(ch, parcel);
+    status = tp_comm_unexpected_accept(msg, req->place.mem, req->len, req, &len);
+    consume(ch, msg);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, len);
     }
@@ -146,14 +145,14 @@ tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *parcel)
 }
 
 telpher_status
-tp_comm_channel_on_credit(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_channel_on_credit(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    uint32_t id = tag_id(parcel->header.a);
+    uint32_t id = tag_id(msg->header.a);
     struct telpher_channel *ch =
-        id != UINT32_MAX ? tp_map_get(&ctx->channels, key_of(parcel->peer->rank, id))
+        id != UINT32_MAX ? tp_map_get(&ctx->channels, key_of(msg->peer->rank, id))
                          : NULL;
 
-    return ch != NULL && tp_credits_returned(&ch->credits, parcel->header.b)
+    return ch != NULL && tp_credits_returned(&ch->credits, msg->header.b)
                ? TELPHER_OK
                : TELPHER_ERR_PROTO;
 }
@@ -165,10 +164,10 @@ lose(struct telpher_channel *ch)
 {
     bool gap = false;
 
-    tp_list_for_each_entry_safe(struct tp_comm_unexpected, parcel, &ch->parcels, link) {
-        gap = gap || parcel->header.how != TP_COMM_INSIDE;
+    tp_list_for_each_entry_safe(struct tp_comm_unexpected, msg, &ch->unexpected, link) {
+        gap = gap || msg->header.how != TP_COMM_INSIDE;
         if (gap) {
-            tp_comm_unexpected_free(parcel);
+            tp_comm_unexpected_free(msg);
         }
     }
 }
@@ -226,12 +225,12 @@ refuse_all(struct telpher_channel *ch)
 {
     struct tp_list *link;
 
-    while ((link = tp_list_first(&ch->parcels)) != NULL) {
-        struct tp_comm_unexpected *parcel =
+    while ((link = tp_list_first(&ch->unexpected)) != NULL) {
+        struct tp_comm_unexpected *msg =
             tp_list_entry(link, struct tp_comm_unexpected, link);
 
-        tp_comm_unexpected_refuse(parcel);
-        consume_kept(ch, parcel);
+        tp_comm_unexpected_refuse(msg);
+        consume_kept(ch, msg);
     }
 }
 
@@ -294,15 +293,15 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
 
 /* Receives from an unexpected message that has already arrived. */
 static telpher_status
-take_parcel(struct telpher_channel *ch, telpher_request *req, void *dst, size_t cap,
-            telpher_request **ret_req, size_t *ret_len)
+take_unexpected(struct telpher_channel *ch, telpher_request *req, void *dst, size_t cap,
+                telpher_request **ret_req, size_t *ret_len)
 {
-    struct tp_comm_unexpected *parcel =
-        tp_list_entry(tp_list_first(&ch->parcels), struct tp_comm_unexpected, link);
+    struct tp_comm_unexpected *msg =
+        tp_list_entry(tp_list_first(&ch->unexpected), struct tp_comm_unexpected, link);
     size_t len = 0;
-    telpher_status status = tp_comm_unexpected_accept(parcel, dst, cap, req, &len);
+    telpher_status status = tp_comm_unexpected_accept(msg, dst, cap, req, &len);
 
-    consume_kept(ch, parcel);
+    consume_kept(ch, msg);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, len);
     }
@@ -326,15 +325,15 @@ telpher_channel_recv(telpher_channel *channel, void *dst, size_t cap,
     if (status != TELPHER_OK) {
         return receive_failed(channel, status, cap);
     }
-    if (tp_list_is_empty(&channel->parcels) && channel->peer->status != TELPHER_OK) {
+    if (tp_list_is_empty(&channel->unexpected) && channel->peer->status != TELPHER_OK) {
         return receive_failed(channel, TELPHER_ERR_PEER_LOST, cap);
     }
     req = tp_comm_request_take(channel->ctx, channel->peer, &done);
     if (req == NULL) {
         return receive_failed(channel, TELPHER_ERR_NO_MEMORY, cap);
     }
-    if (!tp_list_is_empty(&channel->parcels)) {
-        return take_parcel(channel, req, dst, cap, ret_req, ret_len);
+    if (!tp_list_is_empty(&channel->unexpected)) {
+        return take_unexpected(channel, req, dst, cap, ret_req, ret_len);
     }
     req->place.mem = dst; /* the length is checked again when the message arrives */
     req->len = cap;
@@ -352,7 +351,7 @@ tp_comm_channel_fini(telpher_context *ctx)
         struct telpher_channel *ch = value;
         struct tp_list *link;
 
-        while ((link = tp_list_first(&ch->parcels)) != NULL) {
+        while ((link = tp_list_first(&ch->unexpected)) != NULL) {
             tp_comm_unexpected_free(
                 tp_list_entry(link, struct tp_comm_unexpected, link));
         }

@@ -22,14 +22,14 @@ struct gather {
 };
 
 telpher_status
-tp_comm_gather_on_step(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_gather_on_step(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
-        tp_comm_unexpected_refuse(parcel);
+    if (msg->peer->unexpected >= TP_COMM_UNEXPECTED_MAX) {
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_LIMIT;
     }
-    return tp_comm_unexpected_keep(parcel, &ctx->steps) != NULL ? TELPHER_OK
-                                                                : TELPHER_ERR_NO_MEMORY;
+    return tp_comm_unexpected_keep(msg, &ctx->steps) != NULL ? TELPHER_OK
+                                                             : TELPHER_ERR_NO_MEMORY;
 }
 
 static void
@@ -50,10 +50,10 @@ has_step(void *arg)
 {
     struct gather *g = arg;
 
-    tp_list_for_each_entry(struct tp_comm_unexpected, parcel, &g->ctx->steps, link) {
-        if (parcel->peer == g->above && parcel->header.a == g->number &&
-            parcel->header.b == g->round) {
-            g->step = parcel;
+    tp_list_for_each_entry(struct tp_comm_unexpected, msg, &g->ctx->steps, link) {
+        if (msg->peer == g->above && msg->header.a == g->number &&
+            msg->header.b == g->round) {
+            g->step = msg;
             return true;
         }
     }
@@ -211,10 +211,10 @@ tp_comm_gather(telpher_context *ctx, const void *mine, size_t len, void *all,
 void
 tp_comm_gather_lose_peer(const struct tp_comm_peer *peer)
 {
-    tp_list_for_each_entry_safe(struct tp_comm_unexpected, parcel, &peer->ctx->steps,
+    tp_list_for_each_entry_safe(struct tp_comm_unexpected, msg, &peer->ctx->steps,
                                 link) {
-        if (parcel->peer == peer && parcel->header.how != TP_COMM_INSIDE) {
-            tp_comm_unexpected_free(parcel);
+        if (msg->peer == peer && msg->header.how != TP_COMM_INSIDE) {
+            tp_comm_unexpected_free(msg);
         }
     }
 }

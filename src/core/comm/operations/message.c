@@ -95,10 +95,10 @@ buffer_came(void *user, telpher_status status, size_t len)
 }
 
 static struct incoming *
-incoming_create(const struct tp_comm_unexpected *parcel, size_t params_len)
+incoming_create(const struct tp_comm_unexpected *msg, size_t params_len)
 {
     struct incoming *in =
-        tp_comm_block_take(parcel->peer->ctx, sizeof(*in) + params_len, "message");
+        tp_comm_block_take(msg->peer->ctx, sizeof(*in) + params_len, "message");
 
     if (in != NULL) {
         memset(in, 0, sizeof(*in));
@@ -106,13 +106,13 @@ incoming_create(const struct tp_comm_unexpected *parcel, size_t params_len)
         tp_list_init(&in->base.link);
         in->base.run = run_ordered;
         in->base.drop = drop_ordered;
-        in->peer = parcel->peer;
+        in->peer = msg->peer;
         in->peer->heads++;
-        in->number = parcel->header.a;
+        in->number = msg->header.a;
         in->msg = (telpher_msg){.struct_size = sizeof(in->msg),
-                                .from = parcel->peer->rank,
-                                .handler = parcel->header.small,
-                                .buffer_count = (uint32_t)parcel->header.b,
+                                .from = msg->peer->rank,
+                                .handler = msg->header.small,
+                                .buffer_count = (uint32_t)msg->header.b,
                                 .params = in->params,
                                 .params_len = params_len,
                                 .buffers = in->buffers};
@@ -124,19 +124,19 @@ incoming_create(const struct tp_comm_unexpected *parcel, size_t params_len)
 /* Reads the lengths. @return [bytes] of the inline buffers, or SIZE_MAX if the
  * header contradicts the received length. */
 static size_t
-read_lens(const struct tp_comm_unexpected *parcel, uint64_t lens[TELPHER_MSG_BUFFERS])
+read_lens(const struct tp_comm_unexpected *msg, uint64_t lens[TELPHER_MSG_BUFFERS])
 {
-    uint32_t count = (uint32_t)parcel->header.b;
-    bool inside = parcel->header.b >> 32 != 0;
-    size_t lens_len = count * sizeof(uint64_t), left = (size_t)parcel->header.len,
+    uint32_t count = (uint32_t)msg->header.b;
+    bool inside = msg->header.b >> 32 != 0;
+    size_t lens_len = count * sizeof(uint64_t), left = (size_t)msg->header.len,
            total = 0;
 
-    if (count > TELPHER_MSG_BUFFERS || parcel->header.how != TP_COMM_INSIDE ||
-        parcel->header.small >= TELPHER_HANDLERS || parcel->header.b >> 33 != 0 ||
+    if (count > TELPHER_MSG_BUFFERS || msg->header.how != TP_COMM_INSIDE ||
+        msg->header.small >= TELPHER_HANDLERS || msg->header.b >> 33 != 0 ||
         lens_len > left) {
         return SIZE_MAX;
     }
-    memcpy(lens, parcel->data, lens_len);
+    memcpy(lens, msg->data, lens_len);
     left -= lens_len;
     for (uint32_t i = 0; inside && i < count; i++) {
         if (lens[i] > left) {
@@ -151,7 +151,7 @@ read_lens(const struct tp_comm_unexpected *parcel, uint64_t lens[TELPHER_MSG_BUF
 /* Receives a buffer that has arrived into the destination that the post handler
  * named. */
 static telpher_status
-take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *parcel)
+take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *msg)
 {
     const struct tp_comm_done done = {.fn = buffer_came, .user = in};
     telpher_request *req;
@@ -160,17 +160,17 @@ take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *parcel)
     in->came[i] = true;
     in->under_way++;
     if (in->buffers[i].data == NULL) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         buffer_came(in, TELPHER_OK, 0);
         return TELPHER_OK;
     }
-    req = tp_comm_request_take(parcel->peer->ctx, parcel->peer, &done);
+    req = tp_comm_request_take(msg->peer->ctx, msg->peer, &done);
     if (req == NULL) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         in->under_way--;
         return TELPHER_ERR_NO_MEMORY;
     }
-    status = tp_comm_unexpected_accept(parcel, in->buffers[i].data, in->buffers[i].len,
+    status = tp_comm_unexpected_accept(msg, in->buffers[i].data, in->buffers[i].len,
                                        req, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, in->buffers[i].len);
@@ -220,13 +220,13 @@ take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
 }
 
 static telpher_status
-begin(telpher_context *ctx, const struct tp_comm_unexpected *parcel,
-      const uint64_t *lens, size_t inside_len)
+begin(telpher_context *ctx, const struct tp_comm_unexpected *msg, const uint64_t *lens,
+      size_t inside_len)
 {
-    const uint8_t *data = parcel->data;
-    uint32_t count = (uint32_t)parcel->header.b;
+    const uint8_t *data = msg->data;
+    uint32_t count = (uint32_t)msg->header.b;
     size_t head = count * sizeof(uint64_t) + inside_len;
-    struct incoming *in = incoming_create(parcel, (size_t)parcel->header.len - head);
+    struct incoming *in = incoming_create(msg, (size_t)msg->header.len - head);
 
     if (in == NULL) {
         return TELPHER_ERR_NO_MEMORY;
@@ -240,7 +240,7 @@ begin(telpher_context *ctx, const struct tp_comm_unexpected *parcel,
         tp_comm_delivery_add(in->peer, &in->base);
     }
     call(ctx, ctx->handlers[in->msg.handler].post, &in->msg);
-    return parcel->header.b >> 32 != 0
+    return msg->header.b >> 32 != 0
                ? take_inside(in, data + count * sizeof(uint64_t), lens)
                : TELPHER_OK;
 }
@@ -248,34 +248,34 @@ begin(telpher_context *ctx, const struct tp_comm_unexpected *parcel,
 /* A message without buffers is not kept: the handler reads parameters in the receive
  * buffer. */
 static void
-enter_now(telpher_context *ctx, const struct tp_comm_unexpected *parcel)
+enter_now(telpher_context *ctx, const struct tp_comm_unexpected *msg)
 {
     _Alignas(16) uint8_t aligned[1024];
-    telpher_msg msg = {.struct_size = sizeof(msg),
-                       .from = parcel->peer->rank,
-                       .handler = parcel->header.small,
-                       .params = parcel->data,
-                       .params_len = (size_t)parcel->header.len};
+    telpher_msg arg = {.struct_size = sizeof(arg),
+                       .from = msg->peer->rank,
+                       .handler = msg->header.small,
+                       .params = msg->data,
+                       .params_len = (size_t)msg->header.len};
 
-    if ((uintptr_t)msg.params % 16 != 0) {
-        memcpy(aligned, parcel->data, msg.params_len);
-        msg.params = aligned;
+    if ((uintptr_t)arg.params % 16 != 0) {
+        memcpy(aligned, msg->data, arg.params_len);
+        arg.params = aligned;
     }
-    call(ctx, ctx->handlers[msg.handler].entry, &msg);
-    tp_message_return_credit(parcel->peer, msg.handler);
+    call(ctx, ctx->handlers[arg.handler].entry, &arg);
+    tp_message_return_credit(msg->peer, arg.handler);
 }
 
 /* Keeps a message without buffers whose handler cannot run on the receive buffer:
  * its parameters are too long for that, or it waits for its turn. */
 static telpher_status
-enter_copy(const struct tp_comm_unexpected *parcel, bool ordered)
+enter_copy(const struct tp_comm_unexpected *msg, bool ordered)
 {
-    struct incoming *in = incoming_create(parcel, (size_t)parcel->header.len);
+    struct incoming *in = incoming_create(msg, (size_t)msg->header.len);
 
     if (in == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    memcpy(in->params, parcel->data, in->msg.params_len);
+    memcpy(in->params, msg->data, in->msg.params_len);
     if (ordered) {
         tp_list_push_back(&in->peer->messages, &in->link);
         in->base.landed = true;
@@ -287,42 +287,42 @@ enter_copy(const struct tp_comm_unexpected *parcel, bool ordered)
 }
 
 telpher_status
-tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     uint64_t lens[TELPHER_MSG_BUFFERS];
-    size_t inside_len = read_lens(parcel, lens);
+    size_t inside_len = read_lens(msg, lens);
     const struct tp_comm_handler *h;
     bool waits;
 
     if (inside_len == SIZE_MAX) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
-    h = &ctx->handlers[parcel->header.small];
+    h = &ctx->handlers[msg->header.small];
     if (h->entry == NULL ||
         (ctx->handlers_changed && !tp_list_is_empty(&ctx->unhandled))) {
-        if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
+        if (msg->peer->unexpected >= TP_COMM_UNEXPECTED_MAX) {
             return TELPHER_ERR_LIMIT;
         }
-        return tp_comm_unexpected_keep(parcel, &ctx->unhandled) != NULL
+        return tp_comm_unexpected_keep(msg, &ctx->unhandled) != NULL
                    ? TELPHER_OK
                    : TELPHER_ERR_NO_MEMORY;
     }
-    if (!tp_message_receive_credit(h, parcel->peer->rank)) {
+    if (!tp_message_receive_credit(h, msg->peer->rank)) {
         return TELPHER_ERR_PROTO;
     }
-    waits = h->ordered && !tp_list_is_empty(&parcel->peer->landings);
-    if ((uint32_t)parcel->header.b == 0 && parcel->header.len <= 1024 && !waits) {
-        enter_now(ctx, parcel);
+    waits = h->ordered && !tp_list_is_empty(&msg->peer->landings);
+    if ((uint32_t)msg->header.b == 0 && msg->header.len <= 1024 && !waits) {
+        enter_now(ctx, msg);
         return TELPHER_OK;
     }
-    if (tp_comm_is_too_much(parcel->peer, parcel->peer->heads)) {
+    if (tp_comm_is_too_much(msg->peer, msg->peer->heads)) {
         return TELPHER_ERR_LIMIT;
     }
-    if ((uint32_t)parcel->header.b == 0) {
-        return enter_copy(parcel, waits);
+    if ((uint32_t)msg->header.b == 0) {
+        return enter_copy(msg, waits);
     }
-    return begin(ctx, parcel, lens, inside_len);
+    return begin(ctx, msg, lens, inside_len);
 }
 
 static struct incoming *
@@ -352,26 +352,26 @@ is_unhandled(const telpher_context *ctx, const struct tp_comm_unexpected *buffer
 }
 
 telpher_status
-tp_comm_message_on_buffer(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_message_on_buffer(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    struct incoming *in = find_incoming(parcel->peer, parcel->header.a);
-    uint64_t i = parcel->header.b;
+    struct incoming *in = find_incoming(msg->peer, msg->header.a);
+    uint64_t i = msg->header.b;
 
-    if (in == NULL && is_unhandled(ctx, parcel)) {
-        if (parcel->peer->parcels >= TP_COMM_PARCELS_MAX) {
-            tp_comm_unexpected_refuse(parcel);
+    if (in == NULL && is_unhandled(ctx, msg)) {
+        if (msg->peer->unexpected >= TP_COMM_UNEXPECTED_MAX) {
+            tp_comm_unexpected_refuse(msg);
             return TELPHER_ERR_LIMIT;
         }
-        return tp_comm_unexpected_keep(parcel, &ctx->unhandled) != NULL
+        return tp_comm_unexpected_keep(msg, &ctx->unhandled) != NULL
                    ? TELPHER_OK
                    : TELPHER_ERR_NO_MEMORY;
     }
     if (in == NULL || i >= in->msg.buffer_count || in->came[i] ||
-        parcel->header.len != in->buffers[i].len) {
-        tp_comm_unexpected_refuse(parcel);
+        msg->header.len != in->buffers[i].len) {
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
-    return take_buffer(in, i, parcel);
+    return take_buffer(in, i, msg);
 }
 
 void
@@ -389,10 +389,10 @@ tp_comm_message_lose_peer(struct tp_comm_peer *peer)
 
 /* True if a complete message of a lost rank is kept. */
 static bool
-is_all_here(const struct tp_comm_unexpected *parcel)
+is_all_here(const struct tp_comm_unexpected *msg)
 {
-    return parcel->header.kind == TP_COMM_MESSAGE &&
-           ((uint32_t)parcel->header.b == 0 || parcel->header.b >> 32 != 0);
+    return msg->header.kind == TP_COMM_MESSAGE &&
+           ((uint32_t)msg->header.b == 0 || msg->header.b >> 32 != 0);
 }
 
 /* Delivers messages that arrived before their handler, in order. */
@@ -404,19 +404,19 @@ run_unhandled(telpher_context *ctx)
     tp_list_init(&kept);
     tp_list_splice_back(&kept, &ctx->unhandled);
     while ((link = tp_list_first(&kept)) != NULL) {
-        struct tp_comm_unexpected *parcel =
+        struct tp_comm_unexpected *msg =
             tp_list_entry(link, struct tp_comm_unexpected, link);
         telpher_status status = TELPHER_OK;
 
-        if (parcel->peer->status == TELPHER_OK || is_all_here(parcel)) {
-            status = parcel->header.kind == TP_COMM_MESSAGE
-                         ? tp_comm_message_on_message(ctx, parcel)
-                         : tp_comm_message_on_buffer(ctx, parcel);
+        if (msg->peer->status == TELPHER_OK || is_all_here(msg)) {
+            status = msg->header.kind == TP_COMM_MESSAGE
+                         ? tp_comm_message_on_message(ctx, msg)
+                         : tp_comm_message_on_buffer(ctx, msg);
         }
         if (status != TELPHER_OK) {
-            tp_comm_peer_fail(parcel->peer, status);
+            tp_comm_peer_fail(msg->peer, status);
         }
-        tp_comm_unexpected_free(parcel);
+        tp_comm_unexpected_free(msg);
     }
 }
 

@@ -75,14 +75,14 @@ tp_message_free_handlers(struct tp_comm_handler *handlers)
 }
 
 telpher_status
-tp_message_on_credit(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_message_on_credit(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *header = &parcel->header;
+    const struct tp_comm_header *header = &msg->header;
     const struct tp_comm_handler *h =
         header->small < TELPHER_HANDLERS ? &ctx->handlers[header->small] : NULL;
 
     return h != NULL && h->credits != 0 &&
-                   tp_credits_returned(&h->flows[parcel->peer->rank], header->b)
+                   tp_credits_returned(&h->flows[msg->peer->rank], header->b)
                ? TELPHER_OK
                : TELPHER_ERR_PROTO;
 }

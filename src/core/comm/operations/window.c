@@ -34,17 +34,17 @@ drop(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 }
 
 static struct arrival *
-arrival_create(const struct tp_comm_unexpected *parcel, bool landed,
+arrival_create(const struct tp_comm_unexpected *msg, bool landed,
                void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing))
 {
     struct arrival *arrival =
-        tp_comm_block_take(parcel->peer->ctx, sizeof(*arrival), "arrival");
+        tp_comm_block_take(msg->peer->ctx, sizeof(*arrival), "arrival");
 
     if (arrival != NULL) {
         *arrival =
             (struct arrival){.base = {.landed = landed, .run = run, .drop = drop},
-                             .peer = parcel->peer,
-                             .header = parcel->header};
+                             .peer = msg->peer,
+                             .header = msg->header};
     }
     return arrival;
 }
@@ -84,30 +84,30 @@ find_window(telpher_context *ctx, const struct tp_comm_header *h)
 /* Copies data that has arrived into host memory. The data is visible at once; its
  * notification waits for earlier puts that are not complete. */
 static inline telpher_status
-put_now(struct telpher_win *win, const struct tp_comm_unexpected *parcel)
+put_now(struct telpher_win *win, const struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
+    const struct tp_comm_header *h = &msg->header;
     uint32_t notification = (uint32_t)h->b;
 
     if (h->len == sizeof(uint64_t)) { /* most puts are one word: a flag, a value */
-        memcpy(win->host + h->a, parcel->data, sizeof(uint64_t));
+        memcpy(win->host + h->a, msg->data, sizeof(uint64_t));
     } else if (h->len != 0) {
-        memcpy(win->host + h->a, parcel->data, (size_t)h->len);
+        memcpy(win->host + h->a, msg->data, (size_t)h->len);
     }
     if (notification == 0) {
         return TELPHER_OK;
     }
-    if (!tp_list_is_empty(&parcel->peer->landings)) {
-        return tp_comm_window_count_later(parcel->peer, h->b);
+    if (!tp_list_is_empty(&msg->peer->landings)) {
+        return tp_comm_window_count_later(msg->peer, h->b);
     }
     win->counts[notification - 1]++;
     return TELPHER_OK;
 }
 
 telpher_status
-tp_comm_window_on_put(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_window_on_put(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
+    const struct tp_comm_header *h = &msg->header;
     struct telpher_win *win = find_window(ctx, h);
     struct tp_comm_done done = {.fn = put_landed};
     struct arrival *arrival;
@@ -115,23 +115,23 @@ tp_comm_window_on_put(telpher_context *ctx, struct tp_comm_unexpected *parcel)
     telpher_status status;
 
     if (win == NULL) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
     if (h->how == TP_COMM_INSIDE && (win->host != NULL || h->len == 0)) {
-        return put_now(win, parcel);
+        return put_now(win, msg);
     }
-    arrival = arrival_create(parcel, false, run_put);
+    arrival = arrival_create(msg, false, run_put);
     done.user = arrival;
-    req = arrival != NULL ? tp_comm_request_take(ctx, parcel->peer, &done) : NULL;
+    req = arrival != NULL ? tp_comm_request_take(ctx, msg->peer, &done) : NULL;
     if (req == NULL) {
         tp_comm_block_give(ctx, arrival);
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_NO_MEMORY;
     }
-    tp_comm_delivery_add(parcel->peer, &arrival->base);
+    tp_comm_delivery_add(msg->peer, &arrival->base);
     status =
-        tp_comm_unexpected_accept(parcel, win->base + h->a, (size_t)h->len, req, NULL);
+        tp_comm_unexpected_accept(msg, win->base + h->a, (size_t)h->len, req, NULL);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, (size_t)h->len);
     }
@@ -170,39 +170,39 @@ run_get(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 }
 
 telpher_status
-tp_comm_window_on_get(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_window_on_get(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     struct arrival *arrival;
 
-    if (find_window(ctx, &parcel->header) == NULL) {
+    if (find_window(ctx, &msg->header) == NULL) {
         return TELPHER_ERR_PROTO;
     }
-    if (tp_list_is_empty(&parcel->peer->landings)) {
-        give(parcel->peer, &parcel->header);
+    if (tp_list_is_empty(&msg->peer->landings)) {
+        give(msg->peer, &msg->header);
         return TELPHER_OK;
     }
-    arrival = arrival_create(parcel, true, run_get);
+    arrival = arrival_create(msg, true, run_get);
     if (arrival == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    tp_comm_delivery_add(parcel->peer, &arrival->base);
+    tp_comm_delivery_add(msg->peer, &arrival->base);
     return TELPHER_OK;
 }
 
 telpher_status
-tp_comm_window_on_got(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_window_on_got(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    telpher_request *req = tp_comm_request_find(
-        ctx, parcel->peer, (uint32_t)parcel->header.a, 1u << TP_COMM_REQUEST_POSTED);
+    telpher_request *req = tp_comm_request_find(ctx, msg->peer, (uint32_t)msg->header.a,
+                                                1u << TP_COMM_REQUEST_POSTED);
     size_t len = 0;
     telpher_status status;
 
-    if (req == NULL || parcel->header.len != req->len ||
+    if (req == NULL || msg->header.len != req->len ||
         tp_list_is_linked(&req->link)) { /* linked: a channel's receive, not a get */
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return req == NULL ? TELPHER_OK : TELPHER_ERR_PROTO; /* the get was canceled */
     }
-    status = tp_comm_unexpected_accept(parcel, req->place.mem, req->len, req, &len);
+    status = tp_comm_unexpected_accept(msg, req->place.mem, req->len, req, &len);
     if (status != TELPHER_IN_PROGRESS) {
         tp_comm_request_complete(req, status, len);
     }

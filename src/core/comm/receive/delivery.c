@@ -75,12 +75,12 @@ drop_flush(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
 }
 
 telpher_status
-tp_comm_delivery_on_flush(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_delivery_on_flush(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     struct flush *flush;
 
-    if (tp_list_is_empty(&parcel->peer->landings)) {
-        answer(parcel->peer, parcel->header.a);
+    if (tp_list_is_empty(&msg->peer->landings)) {
+        answer(msg->peer, msg->header.a);
         return TELPHER_OK;
     }
     flush = tp_comm_block_take(ctx, sizeof(*flush), "flush");
@@ -89,20 +89,20 @@ tp_comm_delivery_on_flush(telpher_context *ctx, struct tp_comm_unexpected *parce
     }
     flush->base =
         (struct tp_comm_delivery){.landed = true, .run = run_flush, .drop = drop_flush};
-    flush->number = parcel->header.a;
-    tp_comm_delivery_add(parcel->peer, &flush->base);
+    flush->number = msg->header.a;
+    tp_comm_delivery_add(msg->peer, &flush->base);
     return TELPHER_OK;
 }
 
 telpher_status
-tp_comm_delivery_on_flushed(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_delivery_on_flushed(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    struct tp_comm_peer *peer = parcel->peer;
+    struct tp_comm_peer *peer = msg->peer;
 
     (void)ctx;
-    if (parcel->header.a <= peer->flushed || parcel->header.a > peer->flushes) {
+    if (msg->header.a <= peer->flushed || msg->header.a > peer->flushes) {
         return TELPHER_ERR_PROTO;
     }
-    peer->flushed = parcel->header.a;
+    peer->flushed = msg->header.a;
     return TELPHER_OK;
 }

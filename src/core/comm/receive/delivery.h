@@ -9,8 +9,8 @@
 
 /** The transport is done with a send's bulk: to the end, or to what the peer asked for. */
 void tp_comm_fragment_after_bulk(telpher_request *req, telpher_status status);
-/** Asks the sender of @p parcel to send in pieces to @p req. */
-void tp_comm_fragment_pull(struct tp_comm_unexpected *parcel, telpher_request *req);
+/** Asks the sender of @p msg to send in pieces to @p req. */
+void tp_comm_fragment_pull(struct tp_comm_unexpected *msg, telpher_request *req);
 /** Begins what waited for a chunk. */
 unsigned tp_comm_fragment_run_starved(telpher_context *ctx);
 /** Stops a request's pieces. @return true if none is under way: complete it now */

@@ -6,28 +6,28 @@
 enum { HOST_PIECE = 256 << 10 /* [bytes], if no chunk limits it */ };
 
 void
-tp_comm_fragment_pull(struct tp_comm_unexpected *parcel, telpher_request *req)
+tp_comm_fragment_pull(struct tp_comm_unexpected *msg, telpher_request *req)
 {
-    struct tp_net *net = parcel->peer->net;
+    struct tp_net *net = msg->peer->net;
     size_t piece = req->place.host != NULL
                        ? (size_t)HOST_PIECE
                        : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
     const struct tp_comm_header h = {
         .kind = TP_COMM_PULL,
-        .small = tp_comm_export_is_welcome(parcel->peer) ? TP_COMM_PULL_LEND : 0,
+        .small = tp_comm_export_is_welcome(msg->peer) ? TP_COMM_PULL_LEND : 0,
         .xfer = (uint32_t)TP_MIN(piece, (size_t)UINT32_MAX),
         .len = req->len,
-        .a = parcel->header.xfer,
+        .a = msg->header.xfer,
         .b = req->number,
     };
 
-    if (parcel->header.how == TP_COMM_BULK) {
-        tp_rndv_reject(net, parcel->bulk);
+    if (msg->header.how == TP_COMM_BULK) {
+        tp_rndv_reject(net, msg->bulk);
     }
-    req->header.xfer = parcel->header.xfer;
+    req->header.xfer = msg->header.xfer;
     req->state = TP_COMM_REQUEST_FRAGMENTS;
     req->sends = false;
-    tp_comm_post(parcel->peer, &h);
+    tp_comm_post(msg->peer, &h);
 }
 
 static void
@@ -96,31 +96,31 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
 
     return (h->how == TP_COMM_BULK || h->how == TP_COMM_LENT) && h->len != 0 &&
            h->len <= most && h->b <= req->len && h->len <= req->len - h->b &&
-           h->len <= req->len - req->next && req->pieces < TP_COMM_PARCELS_MAX;
+           h->len <= req->len - req->next && req->pieces < TP_COMM_UNEXPECTED_MAX;
 }
 
 /* Receives a fragment offered by rendezvous, or rejects it if the request has
  * failed. */
 static telpher_status
-take_bulk(telpher_request *req, struct tp_comm_unexpected *parcel)
+take_bulk(telpher_request *req, struct tp_comm_unexpected *msg)
 {
-    struct tp_net *net = parcel->peer->net;
+    struct tp_net *net = msg->peer->net;
     struct tp_comm_fragment *p;
 
     if (req->status != TELPHER_IN_PROGRESS) {
-        req->next += parcel->header.len;
-        tp_rndv_reject(net, parcel->bulk);
+        req->next += msg->header.len;
+        tp_rndv_reject(net, msg->bulk);
         tp_comm_fragment_step(req, 0, req->status);
         return TELPHER_OK;
     }
-    p = tp_comm_fragment_take(req, parcel->header.b, (size_t)parcel->header.len);
+    p = tp_comm_fragment_take(req, msg->header.b, (size_t)msg->header.len);
     if (p == NULL) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_NO_MEMORY;
     }
     /* so that the sender offers no more than is wanted */
-    req->next += parcel->header.len;
-    p->bulk = parcel->bulk;
+    req->next += msg->header.len;
+    p->bulk = msg->bulk;
     if (!tp_comm_fragment_fetch(p)) {
         tp_list_push_back(&req->ctx->ready, &p->link);
     }
@@ -128,17 +128,17 @@ take_bulk(telpher_request *req, struct tp_comm_unexpected *parcel)
 }
 
 telpher_status
-tp_comm_fragment_on_piece(telpher_context *ctx, struct tp_comm_unexpected *parcel)
+tp_comm_fragment_on_piece(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
-    const struct tp_comm_header *h = &parcel->header;
-    telpher_request *req = tp_comm_request_find(ctx, parcel->peer, (uint32_t)h->a,
+    const struct tp_comm_header *h = &msg->header;
+    telpher_request *req = tp_comm_request_find(ctx, msg->peer, (uint32_t)h->a,
                                                 1u << TP_COMM_REQUEST_FRAGMENTS);
 
     if (req == NULL && h->how == TP_COMM_BROKEN) {
         return TELPHER_OK; /* belongs to a request that failed here before */
     }
     if (req == NULL || req->sends) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
     if (h->how == TP_COMM_BROKEN) {
@@ -147,9 +147,9 @@ tp_comm_fragment_on_piece(telpher_context *ctx, struct tp_comm_unexpected *parce
         return TELPHER_OK;
     }
     if (!is_in_range(req, h)) {
-        tp_comm_unexpected_refuse(parcel);
+        tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
-    return h->how == TP_COMM_LENT ? tp_comm_export_borrow(req, parcel)
-                                  : take_bulk(req, parcel);
+    return h->how == TP_COMM_LENT ? tp_comm_export_borrow(req, msg)
+                                  : take_bulk(req, msg);
 }

@@ -36,7 +36,7 @@ void tp_comm_direct_offer(telpher_request *req);
  *  @return true if it was done: the data is not to be read */
 bool tp_comm_direct_offer_small(telpher_request *req);
 /** Copies out of the sender's memory, if that can be reached. @return false if not */
-bool tp_comm_direct_take(struct tp_comm_unexpected *parcel, telpher_request *req);
+bool tp_comm_direct_take(struct tp_comm_unexpected *msg, telpher_request *req);
 /** True if the peer's transport moves the request's device memory itself, as a bulk. */
 bool tp_comm_direct_by_net(const telpher_request *req);
 /** What its transport is told of a bulk's memory. @return its address */

@@ -9,26 +9,26 @@
 #include "core/comm/comm_int.h"
 
 static void
-refuse(const struct tp_comm_unexpected *parcel, enum tp_comm_end end)
+refuse(const struct tp_comm_unexpected *msg, enum tp_comm_end end)
 {
     const struct tp_comm_header h = {
-        .kind = TP_COMM_FINISH, .small = (uint16_t)end, .a = parcel->header.xfer};
+        .kind = TP_COMM_FINISH, .small = (uint16_t)end, .a = msg->header.xfer};
 
-    if (parcel->header.how == TP_COMM_BULK) {
-        struct tp_net *net = parcel->peer->net;
+    if (msg->header.how == TP_COMM_BULK) {
+        struct tp_net *net = msg->peer->net;
 
-        tp_rndv_reject(net, parcel->bulk);
+        tp_rndv_reject(net, msg->bulk);
     }
-    if (parcel->header.how == TP_COMM_BULK || parcel->header.how == TP_COMM_STAGED) {
-        tp_comm_post(parcel->peer, &h);
+    if (msg->header.how == TP_COMM_BULK || msg->header.how == TP_COMM_STAGED) {
+        tp_comm_post(msg->peer, &h);
     }
 }
 
 void
-tp_comm_unexpected_refuse(struct tp_comm_unexpected *parcel)
+tp_comm_unexpected_refuse(struct tp_comm_unexpected *msg)
 {
-    if (parcel->peer->status == TELPHER_OK) {
-        refuse(parcel, TP_COMM_END_REFUSED);
+    if (msg->peer->status == TELPHER_OK) {
+        refuse(msg, TP_COMM_END_REFUSED);
     }
 }
 
@@ -46,36 +46,37 @@ tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count)
 }
 
 struct tp_comm_unexpected *
-tp_comm_unexpected_keep(const struct tp_comm_unexpected *parcel, struct tp_list *list)
+tp_comm_unexpected_keep(const struct tp_comm_unexpected *msg, struct tp_list *list)
 {
-    size_t len = parcel->data_len;
+    size_t len = msg->data_len;
     struct tp_comm_unexpected *copy;
 
-    if (tp_comm_is_too_much(parcel->peer, parcel->peer->parcels)) {
-        tp_comm_peer_fail(parcel->peer, TELPHER_ERR_LIMIT);
+    if (tp_comm_is_too_much(msg->peer, msg->peer->unexpected)) {
+        tp_comm_peer_fail(msg->peer, TELPHER_ERR_LIMIT);
         return NULL;
     }
-    copy = tp_comm_block_take(parcel->peer->ctx, sizeof(*copy) + len, "parcel");
+    copy =
+        tp_comm_block_take(msg->peer->ctx, sizeof(*copy) + len, "unexpected message");
     if (copy == NULL) {
-        tp_comm_peer_fail(parcel->peer, TELPHER_ERR_NO_MEMORY);
+        tp_comm_peer_fail(msg->peer, TELPHER_ERR_NO_MEMORY);
         return NULL;
     }
-    *copy = *parcel;
+    *copy = *msg;
     if (len != 0) {
-        memcpy(copy + 1, parcel->data, len);
+        memcpy(copy + 1, msg->data, len);
     }
     copy->data = copy + 1;
-    copy->peer->parcels++;
+    copy->peer->unexpected++;
     tp_list_push_back(list, &copy->link);
     return copy;
 }
 
 void
-tp_comm_unexpected_free(struct tp_comm_unexpected *parcel)
+tp_comm_unexpected_free(struct tp_comm_unexpected *msg)
 {
-    tp_list_remove(&parcel->link);
-    parcel->peer->parcels--;
-    tp_comm_block_give(parcel->peer->ctx, parcel);
+    tp_list_remove(&msg->link);
+    msg->peer->unexpected--;
+    tp_comm_block_give(msg->peer->ctx, msg);
 }
 
 static telpher_status
@@ -158,26 +159,26 @@ write_small(telpher_request *req, const void *data)
 }
 
 static telpher_status
-accept_inside(struct tp_comm_unexpected *parcel, telpher_request *req)
+accept_inside(struct tp_comm_unexpected *msg, telpher_request *req)
 {
     if (req->len == 0) {
         return final_status(req, TELPHER_OK);
     }
     if (req->place.host == NULL) {
-        return write_small(req, parcel->data);
+        return write_small(req, msg->data);
     }
-    memcpy(req->place.host, parcel->data, req->len);
+    memcpy(req->place.host, msg->data, req->len);
     return final_status(req, TELPHER_OK);
 }
 
 telpher_status
-tp_comm_unexpected_accept(struct tp_comm_unexpected *parcel, void *dst, size_t cap,
+tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *dst, size_t cap,
                           telpher_request *req, size_t *ret_len)
 {
-    const struct tp_comm_header *h = &parcel->header;
+    const struct tp_comm_header *h = &msg->header;
     telpher_status status;
 
-    req->peer = parcel->peer;
+    req->peer = msg->peer;
     req->len = h->len < cap ? (size_t)h->len : cap;
     req->cut = h->len > cap;
     status = tp_mems_find(req->ctx->mems, dst, req->len, &req->place);
@@ -185,30 +186,30 @@ tp_comm_unexpected_accept(struct tp_comm_unexpected *parcel, void *dst, size_t c
         status = TELPHER_ERR_DEPENDENCY;
     }
     if (status != TELPHER_OK) {
-        refuse(parcel, TP_COMM_END_REFUSED);
+        refuse(msg, TP_COMM_END_REFUSED);
         return status;
     }
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
     if (h->how == TP_COMM_INSIDE) {
-        return accept_inside(parcel, req);
+        return accept_inside(msg, req);
     }
     if (req->len == 0) {
-        refuse(parcel, TP_COMM_END_DONE);
+        refuse(msg, TP_COMM_END_DONE);
         return final_status(req, TELPHER_OK);
     }
-    if (h->how == TP_COMM_STAGED && tp_comm_direct_take(parcel, req)) {
+    if (h->how == TP_COMM_STAGED && tp_comm_direct_take(msg, req)) {
         return TELPHER_IN_PROGRESS;
     }
-    if (h->how == TP_COMM_BULK && !(req->cut && parcel->peer->net->whole) &&
+    if (h->how == TP_COMM_BULK && !(req->cut && msg->peer->net->whole) &&
         (req->place.host != NULL || tp_comm_direct_by_net(req))) {
         req->state = TP_COMM_REQUEST_DELIVERING;
         req->op.done = landed;
-        tp_comm_unexpected_fetch(parcel->peer, parcel->bulk, tp_comm_direct_bulk(req),
+        tp_comm_unexpected_fetch(msg->peer, msg->bulk, tp_comm_direct_bulk(req),
                                  req->len, &req->op);
     } else {
-        tp_comm_fragment_pull(parcel, req);
+        tp_comm_fragment_pull(msg, req);
     }
     return TELPHER_IN_PROGRESS;
 }
@@ -223,8 +224,7 @@ tp_comm_ignore(void *user, telpher_status status, size_t len)
 
 /* ---- the transports' events ---- */
 
-typedef telpher_status (*kind_fn)(telpher_context *ctx,
-                                  struct tp_comm_unexpected *parcel);
+typedef telpher_status (*kind_fn)(telpher_context *ctx, struct tp_comm_unexpected *msg);
 
 static const struct {
     kind_fn take;
@@ -275,14 +275,14 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
  * silently.
  */
 static void
-ignore(struct tp_comm_link *link, uint32_t from,
-       const struct tp_comm_unexpected *parcel, telpher_status status)
+ignore(struct tp_comm_link *link, uint32_t from, const struct tp_comm_unexpected *msg,
+       telpher_status status)
 {
     struct tp_net *net = link->net;
-    struct tp_comm_peer *peer = parcel->peer;
+    struct tp_comm_peer *peer = msg->peer;
 
-    if (parcel->bulk != NULL) {
-        tp_rndv_reject(net, parcel->bulk);
+    if (msg->bulk != NULL) {
+        tp_rndv_reject(net, msg->bulk);
     }
     if (peer == NULL || peer->absent) {
         tp_warn("comm", "rank %u is given up: %s", from,
@@ -300,26 +300,26 @@ ignore(struct tp_comm_link *link, uint32_t from,
 
 static void
 take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header_len,
-     struct tp_comm_unexpected *parcel, uint64_t len)
+     struct tp_comm_unexpected *msg, uint64_t len)
 {
     telpher_status status = TELPHER_ERR_PROTO;
 
-    parcel->peer = tp_comm_peer_find(link->ctx, from, &status);
-    if (parcel->peer == NULL || parcel->peer->status != TELPHER_OK ||
-        parcel->peer->net != link->net) {
-        ignore(link, from, parcel, status);
+    msg->peer = tp_comm_peer_find(link->ctx, from, &status);
+    if (msg->peer == NULL || msg->peer->status != TELPHER_OK ||
+        msg->peer->net != link->net) {
+        ignore(link, from, msg, status);
         return;
     }
     status = TELPHER_ERR_PROTO;
-    if (tp_comm_decode(header, header_len, &parcel->header) &&
-        is_whole(&parcel->header, parcel->bulk != NULL, len)) {
-        status = kinds[parcel->header.kind].take(link->ctx, parcel);
+    if (tp_comm_decode(header, header_len, &msg->header) &&
+        is_whole(&msg->header, msg->bulk != NULL, len)) {
+        status = kinds[msg->header.kind].take(link->ctx, msg);
     }
     if (status != TELPHER_OK) {
         tp_debug("comm", "rank %u: message of kind %u, how %u, %llu bytes of %llu: %s",
-                 from, parcel->header.kind, parcel->header.how, (unsigned long long)len,
-                 (unsigned long long)parcel->header.len, telpher_status_name(status));
-        tp_comm_peer_fail(parcel->peer, status);
+                 from, msg->header.kind, msg->header.how, (unsigned long long)len,
+                 (unsigned long long)msg->header.len, telpher_status_name(status));
+        tp_comm_peer_fail(msg->peer, status);
     }
 }
 
@@ -327,18 +327,18 @@ static void
 on_message(void *user, uint32_t from, const void *header, size_t header_len,
            const void *data, size_t len)
 {
-    struct tp_comm_unexpected parcel = {.data = data, .data_len = len};
+    struct tp_comm_unexpected msg = {.data = data, .data_len = len};
 
-    take(user, from, header, header_len, &parcel, len);
+    take(user, from, header, header_len, &msg, len);
 }
 
 static void
 on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
         struct tp_net_rndv *bulk)
 {
-    struct tp_comm_unexpected parcel = {.bulk = bulk};
+    struct tp_comm_unexpected msg = {.bulk = bulk};
 
-    take(user, from, header, header_len, &parcel, len);
+    take(user, from, header, header_len, &msg, len);
 }
 
 /* Records the loss also of a rank that sent nothing yet: a later connect must fail. */

@@ -25,54 +25,54 @@ bool tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count);
 /** Copies it, with its data, at the end of @p list. No memory, or more than TELPHER_KEPT_MAX,
  *  fails the peer.
  *  @return the copy, or NULL */
-struct tp_comm_unexpected *
-tp_comm_unexpected_keep(const struct tp_comm_unexpected *parcel, struct tp_list *list);
+struct tp_comm_unexpected *tp_comm_unexpected_keep(const struct tp_comm_unexpected *msg,
+                                                   struct tp_list *list);
 /** Takes it out of its list and frees it; its data must have been accepted or refused. */
-void tp_comm_unexpected_free(struct tp_comm_unexpected *parcel);
+void tp_comm_unexpected_free(struct tp_comm_unexpected *msg);
 /** Has the transport bring a bulk; its end goes through tp_comm_revocation_bulk_ended. */
 void tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk,
                               void *dst, size_t len, struct tp_net_op *op);
 /** Nobody wants the data. */
-void tp_comm_unexpected_refuse(struct tp_comm_unexpected *parcel);
+void tp_comm_unexpected_refuse(struct tp_comm_unexpected *msg);
 /**
  * Brings the data to @p dst, which has room for @p cap bytes, by a request.
  * @return OK, TRUNCATED: it is there, *ret_len bytes of it; IN_PROGRESS: @p req will be
  *         complete; or an error, with which the data is refused.
  */
-telpher_status tp_comm_unexpected_accept(struct tp_comm_unexpected *parcel, void *dst,
+telpher_status tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *dst,
                                          size_t cap, telpher_request *req,
                                          size_t *ret_len);
 
-/** The kinds' own: take @p parcel, or keep it. PROTO is for what cannot be. */
+/** The kinds' own: take @p msg, or keep it. PROTO is for what cannot be. */
 telpher_status tp_comm_channel_on_data(telpher_context *ctx,
-                                       struct tp_comm_unexpected *parcel);
+                                       struct tp_comm_unexpected *msg);
 telpher_status tp_comm_channel_on_credit(telpher_context *ctx,
-                                         struct tp_comm_unexpected *parcel);
+                                         struct tp_comm_unexpected *msg);
 telpher_status tp_comm_message_on_message(telpher_context *ctx,
-                                          struct tp_comm_unexpected *parcel);
+                                          struct tp_comm_unexpected *msg);
 telpher_status tp_comm_message_on_buffer(telpher_context *ctx,
-                                         struct tp_comm_unexpected *parcel);
+                                         struct tp_comm_unexpected *msg);
 telpher_status tp_message_on_credit(telpher_context *ctx,
-                                    struct tp_comm_unexpected *parcel);
+                                    struct tp_comm_unexpected *msg);
 telpher_status tp_comm_window_on_put(telpher_context *ctx,
-                                     struct tp_comm_unexpected *parcel);
+                                     struct tp_comm_unexpected *msg);
 telpher_status tp_comm_window_on_get(telpher_context *ctx,
-                                     struct tp_comm_unexpected *parcel);
+                                     struct tp_comm_unexpected *msg);
 telpher_status tp_comm_window_on_got(telpher_context *ctx,
-                                     struct tp_comm_unexpected *parcel);
+                                     struct tp_comm_unexpected *msg);
 telpher_status tp_comm_delivery_on_flush(telpher_context *ctx,
-                                         struct tp_comm_unexpected *parcel);
+                                         struct tp_comm_unexpected *msg);
 telpher_status tp_comm_delivery_on_flushed(telpher_context *ctx,
-                                           struct tp_comm_unexpected *parcel);
+                                           struct tp_comm_unexpected *msg);
 telpher_status tp_comm_gather_on_step(telpher_context *ctx,
-                                      struct tp_comm_unexpected *parcel);
+                                      struct tp_comm_unexpected *msg);
 telpher_status tp_comm_fragment_on_pull(telpher_context *ctx,
-                                        struct tp_comm_unexpected *parcel);
+                                        struct tp_comm_unexpected *msg);
 telpher_status tp_comm_fragment_on_piece(telpher_context *ctx,
-                                         struct tp_comm_unexpected *parcel);
+                                         struct tp_comm_unexpected *msg);
 telpher_status tp_comm_export_on_taken(telpher_context *ctx,
-                                       struct tp_comm_unexpected *parcel);
+                                       struct tp_comm_unexpected *msg);
 telpher_status tp_comm_fragment_on_finish(telpher_context *ctx,
-                                          struct tp_comm_unexpected *parcel);
+                                          struct tp_comm_unexpected *msg);
 
 #endif
