@@ -73,12 +73,12 @@ struct telpher_context {
     uint32_t window_count;
     struct tp_comm_handler *handlers;
     bool handlers_changed;
-    struct tp_list unhandled; /* unexpected of messages without a handler */
+    struct tp_list unhandled; /* unexpected messages without a handler */
     uint8_t *scratch; /* for messages whose buffers travel inside */
     /* collectives */
     uint32_t gathers;
     telpher_status collectives; /* OK, or why there are no more */
-    struct tp_list steps; /* unexpected */
+    struct tp_list steps; /* unexpected messages of collectives */
     tp_ns spin_ns, leave_ns;
     tp_ns
         alone_ns; /* a wait without a result yields after this; 0 at first: progress.c */

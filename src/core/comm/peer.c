@@ -215,7 +215,7 @@ peer_alloc(telpher_context *ctx, uint32_t rank)
         memcmp(ctx->cards + rank * ctx->card_bytes,
                ctx->cards + ctx->rank * ctx->card_bytes, TP_COMM_MACHINE_BYTES) == 0;
     tp_list_init(&peer->pending);
-    tp_list_init(&peer->landings);
+    tp_list_init(&peer->deliveries);
     tp_list_init(&peer->messages);
     tp_list_init(&peer->waiting);
     return peer;

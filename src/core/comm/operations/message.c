@@ -50,18 +50,18 @@ enter(struct incoming *in)
 }
 
 static void
-run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
     (void)peer;
-    enter(tp_container_of(landing, struct incoming, base));
+    enter(tp_container_of(delivery, struct incoming, base));
 }
 
 /* The peer is lost: tp_comm_message_lose_peer() calls the entry handler. */
 static void
-drop_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+discard_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
     (void)peer;
-    (void)landing;
+    (void)delivery;
 }
 
 /* Drops one use of the message; calls the entry handler after the last use if no
@@ -74,7 +74,7 @@ let_go(struct incoming *in)
         return;
     }
     if (tp_list_is_linked(&in->base.link)) {
-        in->base.landed = in->left == 0; /* otherwise the loss of its peer ends it */
+        in->base.arrived = in->left == 0; /* otherwise the loss of its peer ends it */
         tp_comm_delivery_run(in->peer);
     } else if (in->left == 0 || in->peer->status != TELPHER_OK) {
         enter(in);
@@ -105,7 +105,7 @@ incoming_create(const struct tp_comm_unexpected *msg, size_t params_len)
         tp_list_init(&in->link);
         tp_list_init(&in->base.link);
         in->base.run = run_ordered;
-        in->base.drop = drop_ordered;
+        in->base.discard = discard_ordered;
         in->peer = msg->peer;
         in->peer->heads++;
         in->number = msg->header.a;
@@ -278,7 +278,7 @@ enter_copy(const struct tp_comm_unexpected *msg, bool ordered)
     memcpy(in->params, msg->data, in->msg.params_len);
     if (ordered) {
         tp_list_push_back(&in->peer->messages, &in->link);
-        in->base.landed = true;
+        in->base.arrived = true;
         tp_comm_delivery_add(in->peer, &in->base);
     } else {
         enter(in);
@@ -311,7 +311,7 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
     if (!tp_message_receive_credit(h, msg->peer->rank)) {
         return TELPHER_ERR_PROTO;
     }
-    waits = h->ordered && !tp_list_is_empty(&msg->peer->landings);
+    waits = h->ordered && !tp_list_is_empty(&msg->peer->deliveries);
     if ((uint32_t)msg->header.b == 0 && msg->header.len <= 1024 && !waits) {
         enter_now(ctx, msg);
         return TELPHER_OK;

@@ -25,18 +25,18 @@ struct tally {
 };
 
 static void
-drop_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+discard_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    struct tally *tally = tp_container_of(landing, struct tally, base);
+    struct tally *tally = tp_container_of(delivery, struct tally, base);
 
     tp_map_fini(&tally->times);
     tp_comm_block_give(peer->ctx, tally);
 }
 
 static void
-run_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+run_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    struct tally *tally = tp_container_of(landing, struct tally, base);
+    struct tally *tally = tp_container_of(delivery, struct tally, base);
     size_t cursor = 0;
     uint64_t b;
     void *times;
@@ -44,7 +44,7 @@ run_tally(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
     while (tp_map_next(&tally->times, &cursor, &b, &times)) {
         tp_comm_window_count(peer->ctx, b, (uint32_t)(uintptr_t)times);
     }
-    drop_tally(peer, landing);
+    discard_tally(peer, delivery);
 }
 
 /* The tally at the end of the peer's queue; NULL: the last entry is something else. */
@@ -52,7 +52,7 @@ static struct tally *
 last_tally(const struct tp_comm_peer *peer)
 {
     struct tp_comm_delivery *last =
-        tp_list_entry(tp_list_last(&peer->landings), struct tp_comm_delivery, link);
+        tp_list_entry(tp_list_last(&peer->deliveries), struct tp_comm_delivery, link);
 
     return last->run == run_tally ? tp_container_of(last, struct tally, base) : NULL;
 }
@@ -69,7 +69,7 @@ tp_comm_window_count_later(struct tp_comm_peer *peer, uint64_t b)
             return TELPHER_ERR_NO_MEMORY;
         }
         tally->base = (struct tp_comm_delivery){
-            .landed = true, .run = run_tally, .drop = drop_tally};
+            .arrived = true, .run = run_tally, .discard = discard_tally};
         tp_map_init(&tally->times);
         /* not the first in the queue, so it did not run yet */
         tp_comm_delivery_add(peer, &tally->base);

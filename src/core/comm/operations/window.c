@@ -19,38 +19,39 @@ struct arrival {
 };
 
 static void
-run_put(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+run_put(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    struct arrival *arrival = tp_container_of(landing, struct arrival, base);
+    struct arrival *arrival = tp_container_of(delivery, struct arrival, base);
 
     tp_comm_window_count(peer->ctx, arrival->header.b, 1);
     tp_comm_block_give(peer->ctx, arrival);
 }
 
 static void
-drop(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+discard(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    tp_comm_block_give(peer->ctx, tp_container_of(landing, struct arrival, base));
+    tp_comm_block_give(peer->ctx, tp_container_of(delivery, struct arrival, base));
 }
 
 static struct arrival *
-arrival_create(const struct tp_comm_unexpected *msg, bool landed,
-               void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing))
+arrival_create(const struct tp_comm_unexpected *msg, bool arrived,
+               void (*run)(struct tp_comm_peer *peer,
+                           struct tp_comm_delivery *delivery))
 {
     struct arrival *arrival =
         tp_comm_block_take(msg->peer->ctx, sizeof(*arrival), "arrival");
 
     if (arrival != NULL) {
-        *arrival =
-            (struct arrival){.base = {.landed = landed, .run = run, .drop = drop},
-                             .peer = msg->peer,
-                             .header = msg->header};
+        *arrival = (struct arrival){
+            .base = {.arrived = arrived, .run = run, .discard = discard},
+            .peer = msg->peer,
+            .header = msg->header};
     }
     return arrival;
 }
 
 static void
-put_landed(void *user, telpher_status status, size_t len)
+on_put_received(void *user, telpher_status status, size_t len)
 {
     struct arrival *arrival = user;
 
@@ -63,7 +64,7 @@ put_landed(void *user, telpher_status status, size_t len)
         /* a failed put must not be notified */
         arrival->header.b &= ~(uint64_t)UINT32_MAX;
     }
-    arrival->base.landed = true;
+    arrival->base.arrived = true;
     tp_comm_delivery_run(arrival->peer);
 }
 
@@ -97,7 +98,7 @@ put_now(struct telpher_win *win, const struct tp_comm_unexpected *msg)
     if (notification == 0) {
         return TELPHER_OK;
     }
-    if (!tp_list_is_empty(&msg->peer->landings)) {
+    if (!tp_list_is_empty(&msg->peer->deliveries)) {
         return tp_comm_window_count_later(msg->peer, h->b);
     }
     win->counts[notification - 1]++;
@@ -109,7 +110,7 @@ tp_comm_window_on_put(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     const struct tp_comm_header *h = &msg->header;
     struct telpher_win *win = find_window(ctx, h);
-    struct tp_comm_done done = {.fn = put_landed};
+    struct tp_comm_done done = {.fn = on_put_received};
     struct arrival *arrival;
     telpher_request *req;
     telpher_status status;
@@ -161,9 +162,9 @@ give(struct tp_comm_peer *peer, const struct tp_comm_header *h)
 }
 
 static void
-run_get(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+run_get(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    struct arrival *arrival = tp_container_of(landing, struct arrival, base);
+    struct arrival *arrival = tp_container_of(delivery, struct arrival, base);
 
     give(peer, &arrival->header);
     tp_comm_block_give(peer->ctx, arrival);
@@ -177,7 +178,7 @@ tp_comm_window_on_get(telpher_context *ctx, struct tp_comm_unexpected *msg)
     if (find_window(ctx, &msg->header) == NULL) {
         return TELPHER_ERR_PROTO;
     }
-    if (tp_list_is_empty(&msg->peer->landings)) {
+    if (tp_list_is_empty(&msg->peer->deliveries)) {
         give(msg->peer, &msg->header);
         return TELPHER_OK;
     }

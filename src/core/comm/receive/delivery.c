@@ -12,22 +12,22 @@ tp_comm_delivery_run(struct tp_comm_peer *peer)
 {
     struct tp_list *link;
 
-    while ((link = tp_list_first(&peer->landings)) != NULL) {
-        struct tp_comm_delivery *landing =
+    while ((link = tp_list_first(&peer->deliveries)) != NULL) {
+        struct tp_comm_delivery *delivery =
             tp_list_entry(link, struct tp_comm_delivery, link);
 
-        if (!landing->landed) {
+        if (!delivery->arrived) {
             break;
         }
         tp_list_remove(link);
-        landing->run(peer, landing);
+        delivery->run(peer, delivery);
     }
 }
 
 void
-tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    tp_list_push_back(&peer->landings, &landing->link);
+    tp_list_push_back(&peer->deliveries, &delivery->link);
     tp_comm_delivery_run(peer);
 }
 
@@ -35,11 +35,11 @@ tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing
 void
 tp_comm_delivery_lose(struct tp_comm_peer *peer)
 {
-    tp_list_for_each_entry_safe(struct tp_comm_delivery, landing, &peer->landings,
+    tp_list_for_each_entry_safe(struct tp_comm_delivery, delivery, &peer->deliveries,
                                 link) {
-        tp_list_remove(&landing->link);
-        if (landing->landed) {
-            landing->drop(peer, landing);
+        tp_list_remove(&delivery->link);
+        if (delivery->arrived) {
+            delivery->discard(peer, delivery);
         }
     }
 }
@@ -60,18 +60,18 @@ answer(struct tp_comm_peer *peer, uint64_t number)
 }
 
 static void
-run_flush(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+run_flush(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    struct flush *flush = tp_container_of(landing, struct flush, base);
+    struct flush *flush = tp_container_of(delivery, struct flush, base);
 
     answer(peer, flush->number);
     tp_comm_block_give(peer->ctx, flush);
 }
 
 static void
-drop_flush(struct tp_comm_peer *peer, struct tp_comm_delivery *landing)
+discard_flush(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    tp_comm_block_give(peer->ctx, tp_container_of(landing, struct flush, base));
+    tp_comm_block_give(peer->ctx, tp_container_of(delivery, struct flush, base));
 }
 
 telpher_status
@@ -79,7 +79,7 @@ tp_comm_delivery_on_flush(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     struct flush *flush;
 
-    if (tp_list_is_empty(&msg->peer->landings)) {
+    if (tp_list_is_empty(&msg->peer->deliveries)) {
         answer(msg->peer, msg->header.a);
         return TELPHER_OK;
     }
@@ -87,8 +87,8 @@ tp_comm_delivery_on_flush(telpher_context *ctx, struct tp_comm_unexpected *msg)
     if (flush == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    flush->base =
-        (struct tp_comm_delivery){.landed = true, .run = run_flush, .drop = drop_flush};
+    flush->base = (struct tp_comm_delivery){
+        .arrived = true, .run = run_flush, .discard = discard_flush};
     flush->number = msg->header.a;
     tp_comm_delivery_add(msg->peer, &flush->base);
     return TELPHER_OK;

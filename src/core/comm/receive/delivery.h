@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fragments of large messages, ordered delivery, and collectives' messages. */
+/* Ordered delivery, fragments of large messages, and messages of collectives. */
 #ifndef TELPHER_CORE_COMM_RECEIVE_DELIVERY_H
 #define TELPHER_CORE_COMM_RECEIVE_DELIVERY_H
 
@@ -19,19 +19,19 @@ void tp_comm_fragment_fini(telpher_context *ctx);
 
 /* ---- in order ---- */
 
-/** Something that must not be seen before what the same peer sent earlier has landed. */
+/** An entry of a peer's delivery queue: it takes effect after earlier data of the peer arrived. */
 struct tp_comm_delivery {
     struct tp_list link;
-    bool landed; /* may be run when it is the first */
-    /* Both free it; drop, where the peer is lost and it was landed. */
-    void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
-    void (*drop)(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+    bool arrived; /* may run when it is first in the queue */
+    /* Both free it. discard: the peer was lost after the data arrived. */
+    void (*run)(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery);
+    void (*discard)(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery);
 };
 
-/** Runs from the front what has landed. */
+/** Runs the entries at the front whose data has arrived. */
 void tp_comm_delivery_run(struct tp_comm_peer *peer);
 /** Runs at once if nothing is before it; else queues. */
-void tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *landing);
+void tp_comm_delivery_add(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery);
 void tp_comm_delivery_lose(struct tp_comm_peer *peer);
 
 void tp_comm_message_lose_peer(struct tp_comm_peer *peer);

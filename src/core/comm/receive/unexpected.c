@@ -97,7 +97,7 @@ tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk, vo
 }
 
 static void
-landed(struct tp_net_op *op, telpher_status status)
+on_fetched(struct tp_net_op *op, telpher_status status)
 {
     telpher_request *req = tp_container_of(op, telpher_request, op);
 
@@ -205,7 +205,7 @@ tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *dst, size_t cap,
     if (h->how == TP_COMM_BULK && !(req->cut && msg->peer->net->whole) &&
         (req->place.host != NULL || tp_comm_direct_by_net(req))) {
         req->state = TP_COMM_REQUEST_DELIVERING;
-        req->op.done = landed;
+        req->op.done = on_fetched;
         tp_comm_unexpected_fetch(msg->peer, msg->bulk, tp_comm_direct_bulk(req),
                                  req->len, &req->op);
     } else {
