@@ -279,7 +279,8 @@ test_cannot_map(void **state)
 {
     (void)state;
     use("8", "yes", "");
-    for (int i = 0; i < 2; i++) { /* who cannot look at the sender's board never asks */
+    for (int i = 0; i < 2;
+         i++) { /* who cannot map the sender's revocation table never asks */
         met = i == 0;
         assert_true(ranks_run(2, transport, UINT32_MAX, cannot_map));
     }

@@ -50,8 +50,8 @@ struct telpher_context {
     const struct tp_net *unused; /* to this rank itself: not turned to yet */
     uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
     size_t card_bytes;
-    _Atomic uint8_t *board; /* revocation.c; NULL: nothing is lent */
-    int board_fd;
+    _Atomic uint8_t *revocations; /* revocation.c; NULL: nothing is lent */
+    int revocations_fd;
     struct tp_comm_peer **peers; /* NULL until used */
     uint32_t lost; /* peers */
     struct tp_list waiting; /* peers with something pending */

@@ -268,7 +268,7 @@ context_alloc(const struct tp_bootstrap *boot, struct tp_error *err)
     if (ctx->wake_fd < 0) {
         (void)tp_error_set_errno(err, errno, "eventfd");
     }
-    ctx->board_fd = -1;
+    ctx->revocations_fd = -1;
     tp_list_init(&ctx->waiting);
     tp_list_init(&ctx->free);
     tp_list_init(&ctx->completed);

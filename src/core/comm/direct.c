@@ -19,8 +19,8 @@ tp_comm_direct_offer(telpher_request *req)
 {
     /* the receiver cannot order its copy after the stream or queue that fills the
      * memory */
-    if (!req->ctx->direct || req->ctx->board == NULL || req->place.device == NULL ||
-        !req->peer->local || req->copy.queue != NULL ||
+    if (!req->ctx->direct || req->ctx->revocations == NULL ||
+        req->place.device == NULL || !req->peer->local || req->copy.queue != NULL ||
         tp_mems_export(req->ctx->mems, &req->place, req->blob, &req->blob_len) !=
             TELPHER_OK) {
         req->blob_len = 0;

@@ -25,7 +25,7 @@ tp_comm_export_announce(struct tp_comm_fragment *p)
     size_t len;
     telpher_status status;
 
-    if (req->ctx->board == NULL ||
+    if (req->ctx->revocations == NULL ||
         tp_mems_chunk_export(req->ctx->mems, req->place.device, p->host, blob, &len) !=
             TELPHER_OK) {
         return TELPHER_ERR_UNSUPPORTED;

@@ -20,19 +20,21 @@
 #include "core/comm/comm_int.h"
 
 void
-tp_comm_revocation_create(telpher_context *ctx, uint8_t ret_name[TP_COMM_BOARD_BYTES])
+tp_comm_revocation_create(telpher_context *ctx,
+                          uint8_t ret_name[TP_COMM_REVOCATION_BYTES])
 {
     struct tp_memfd_name name = {0};
-    telpher_status status = tp_memfd_create("telpher-board", ctx->size, &ctx->board_fd);
-    void *board;
+    telpher_status status =
+        tp_memfd_create("telpher-revocations", ctx->size, &ctx->revocations_fd);
+    void *revocations;
 
-    _Static_assert(sizeof(name) == TP_COMM_BOARD_BYTES, "as others read it");
+    _Static_assert(sizeof(name) == TP_COMM_REVOCATION_BYTES, "as others read it");
     if (status == TELPHER_OK) {
-        status = tp_memfd_map(ctx->board_fd, ctx->size, &board);
+        status = tp_memfd_map(ctx->revocations_fd, ctx->size, &revocations);
     }
     if (status == TELPHER_OK) {
-        ctx->board = board;
-        status = tp_memfd_describe(ctx->board_fd, &name);
+        ctx->revocations = revocations;
+        status = tp_memfd_describe(ctx->revocations_fd, &name);
     }
     if (status != TELPHER_OK) {
         tp_info("comm", "no memory is lent to other processes: %s",
@@ -46,13 +48,13 @@ tp_comm_revocation_create(telpher_context *ctx, uint8_t ret_name[TP_COMM_BOARD_B
 void
 tp_comm_revocation_destroy(telpher_context *ctx)
 {
-    if (ctx->board != NULL) {
-        munmap((void *)ctx->board, ctx->size);
-        ctx->board = NULL;
+    if (ctx->revocations != NULL) {
+        munmap((void *)ctx->revocations, ctx->size);
+        ctx->revocations = NULL;
     }
-    if (ctx->board_fd >= 0) {
-        close(ctx->board_fd);
-        ctx->board_fd = -1;
+    if (ctx->revocations_fd >= 0) {
+        close(ctx->revocations_fd);
+        ctx->revocations_fd = -1;
     }
 }
 
@@ -60,9 +62,9 @@ void
 tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
                         enum tp_comm_revocation_word word)
 {
-    if (ctx->board != NULL) {
-        if (atomic_load(&ctx->board[rank]) < word) {
-            atomic_store(&ctx->board[rank], (uint8_t)word);
+    if (ctx->revocations != NULL) {
+        if (atomic_load(&ctx->revocations[rank]) < word) {
+            atomic_store(&ctx->revocations[rank], (uint8_t)word);
         }
         atomic_thread_fence(memory_order_seq_cst); /* before the memory is reused */
     }
@@ -72,12 +74,12 @@ tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
  * ------------------------------------------------------------------- */
 
 static bool
-open_board(struct tp_comm_peer *peer)
+open_revocations(struct tp_comm_peer *peer)
 {
     const telpher_context *ctx = peer->ctx;
     struct tp_memfd_name name;
     telpher_status status;
-    void *board;
+    void *revocations;
     int fd;
 
     memcpy(&name, ctx->cards + peer->rank * ctx->card_bytes + TP_COMM_MACHINE_BYTES,
@@ -85,38 +87,39 @@ open_board(struct tp_comm_peer *peer)
     if (name.size != ctx->size || tp_memfd_open(&name, &fd) != TELPHER_OK) {
         return false;
     }
-    status = tp_memfd_map(fd, name.size, &board);
+    status = tp_memfd_map(fd, name.size, &revocations);
     close(fd);
-    peer->board = status == TELPHER_OK ? board : NULL;
+    peer->revocations = status == TELPHER_OK ? revocations : NULL;
     return status == TELPHER_OK;
 }
 
 bool
 tp_comm_revocation_reach(struct tp_comm_peer *peer)
 {
-    if (peer->board == NULL && peer->local && !peer->boardless) {
-        peer->boardless = !open_board(peer);
+    if (peer->revocations == NULL && peer->local && !peer->no_revocations) {
+        peer->no_revocations = !open_revocations(peer);
     }
-    return peer->board != NULL;
+    return peer->revocations != NULL;
 }
 
 static enum tp_comm_revocation_word
 read_word(const struct tp_comm_peer *peer)
 {
     atomic_thread_fence(memory_order_acquire); /* after the copy */
-    return (enum tp_comm_revocation_word)atomic_load(&peer->board[peer->ctx->rank]);
+    return (enum tp_comm_revocation_word)atomic_load(
+        &peer->revocations[peer->ctx->rank]);
 }
 
 bool
 tp_comm_revocation_still_lent(const struct tp_comm_peer *peer)
 {
-    return peer->board != NULL && read_word(peer) == TP_COMM_REVOCATION_LENT;
+    return peer->revocations != NULL && read_word(peer) == TP_COMM_REVOCATION_LENT;
 }
 
 telpher_status
 tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer, telpher_status status)
 {
-    return status == TELPHER_OK && peer->net->reads && peer->board != NULL &&
+    return status == TELPHER_OK && peer->net->reads && peer->revocations != NULL &&
                    read_word(peer) >= TP_COMM_REVOCATION_REVOKED
                ? TELPHER_ERR_PEER_LOST
                : status;
@@ -125,8 +128,8 @@ tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer, telpher_status st
 void
 tp_comm_revocation_close(struct tp_comm_peer *peer)
 {
-    if (peer->board != NULL) {
-        munmap((void *)peer->board, peer->ctx->size);
-        peer->board = NULL;
+    if (peer->revocations != NULL) {
+        munmap((void *)peer->revocations, peer->ctx->size);
+        peer->revocations = NULL;
     }
 }

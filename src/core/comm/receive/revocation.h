@@ -7,11 +7,11 @@
 
 /* ---- memory of another process of this machine ---- */
 
-/** Makes this rank's board, and the name by which others open it; without one nothing is lent. */
+/** Makes this rank's revocations, and the name by which others open it; without one nothing is lent. */
 void tp_comm_revocation_create(telpher_context *ctx,
-                               uint8_t ret_name[TP_COMM_BOARD_BYTES]);
+                               uint8_t ret_name[TP_COMM_REVOCATION_BYTES]);
 void tp_comm_revocation_destroy(telpher_context *ctx);
-/** What a board says to a rank. */
+/** What a revocations says to a rank. */
 enum tp_comm_revocation_word {
     TP_COMM_REVOCATION_LENT, /**< all that was lent to it still is */
     TP_COMM_REVOCATION_LEFT, /**< nothing is lent any more; all bulks to it had ended */
@@ -20,11 +20,11 @@ enum tp_comm_revocation_word {
 /** What was lent to @p rank is used again from here on. */
 void tp_comm_revocation_post(telpher_context *ctx, uint32_t rank,
                              enum tp_comm_revocation_word word);
-/** Can the peer's board be looked at? Opens it. Without it nothing it lends may be read. */
+/** Can the peer's revocations be looked at? Opens it. Without it nothing it lends may be read. */
 bool tp_comm_revocation_reach(struct tp_comm_peer *peer);
 /** Was what has been read of the peer's memory up to now still lent? */
 bool tp_comm_revocation_still_lent(const struct tp_comm_peer *peer);
-/** The end of a bulk from @p peer, whose board was tried before it began.
+/** The end of a bulk from @p peer, whose revocations was tried before it began.
  *  @return @p status, or PEER_LOST: the data may be what the peer wrote there since */
 telpher_status tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer,
                                              telpher_status status);
