@@ -126,7 +126,7 @@ typedef struct telpher_mem_stats {
     uint64_t copied_bytes;
     uint64_t chunks_refused; /**< times that all staging chunks were in use */
     uint64_t
-        chunks_lent; /**< times that a chunk was exported to another rank's device */
+        chunks_exported; /**< times that a chunk was exported to another rank's device */
 } telpher_mem_stats;
 
 /** @return TELPHER_OK, TELPHER_ERR_INVALID (struct_size). Since: 0.1. */

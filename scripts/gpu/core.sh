@@ -47,8 +47,8 @@ pieces() {
     step pieces-bw-HD 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 H D
     echo "${ICD:-libnvidia-opencl.so.1}" >"$results/gpu.icd"
     OCL_ICD_VENDORS=$results/gpu.icd step pieces-bw-opencl 60 "$bench" bw -d opencl -W 4 -i 5 -x 1 -m 1048576:67108864 D D
-    TELPHER_LEND=no step sent-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
-    TELPHER_TRANSPORTS=tcp TELPHER_LEND=no step tcp-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
+    TELPHER_EXPORT_CHUNKS=no step sent-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
+    TELPHER_TRANSPORTS=tcp TELPHER_EXPORT_CHUNKS=no step tcp-bw 60 "$bench" bw -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     step staging-bw 60 "$bench" bw -r channel_host -d "$device" -W 4 -i 5 -x 1 -m 1048576:67108864 D D
     unset TELPHER_DIRECT
 }
@@ -76,14 +76,14 @@ table() {
 }
 
 nets() {
-    export TELPHER_DIRECT=no TELPHER_LEND=no TELPHER_TRANSPORTS=tcp
+    export TELPHER_DIRECT=no TELPHER_EXPORT_CHUNKS=no TELPHER_TRANSPORTS=tcp
     both nets "$here/two-nets" "$bench"
-    unset TELPHER_DIRECT TELPHER_LEND TELPHER_TRANSPORTS
+    unset TELPHER_DIRECT TELPHER_EXPORT_CHUNKS TELPHER_TRANSPORTS
 }
 
 ucx() {
     local log lat=(-d "$device" -i 100 -x 10 -m 16384:16777216) bw=(-d "$device" -W 16 -i 5 -x 1 -m 16384:67108864)
-    export TELPHER_DIRECT=no TELPHER_LEND=no TELPHER_TRANSPORTS=ucx
+    export TELPHER_DIRECT=no TELPHER_EXPORT_CHUNKS=no TELPHER_TRANSPORTS=ucx
     if ! log=$(TELPHER_LOG=ucx:debug timeout 60 "$bench" latency -i 1 -x 1 -m 8:8 2>&1); then
         echo "ucx: skipped: $log"
     else
@@ -102,7 +102,7 @@ ucx() {
             done
         fi
     fi
-    unset TELPHER_DIRECT TELPHER_LEND TELPHER_TRANSPORTS TELPHER_NET_DIRECT_MIN
+    unset TELPHER_DIRECT TELPHER_EXPORT_CHUNKS TELPHER_TRANSPORTS TELPHER_NET_DIRECT_MIN
 }
 
 host() {

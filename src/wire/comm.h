@@ -26,7 +26,7 @@ enum tp_comm_kind {
     TP_COMM_PULL, /**< CTS: send the data in pieces. a: the sender's number, b: the
                        receiver's, len: [bytes] to send, xfer: [bytes] of a piece, small:
                        flags */
-    TP_COMM_PIECE, /**< BULK, LENT or BROKEN. a: the receiver's number, b: offset */
+    TP_COMM_PIECE, /**< BULK, EXPORTED or BROKEN. a: the receiver's number, b: offset */
     TP_COMM_TAKEN, /**< the receiver has finished with an exported piece. a: the sender's
                         number, b: offset, small: enum tp_comm_end */
     TP_COMM_FINISH, /**< the receiver has finished with the data. a: the sender's number,
@@ -41,7 +41,7 @@ enum tp_comm_how {
     TP_COMM_BULK, /**< rendezvous by the transport */
     TP_COMM_STAGED, /**< rendezvous: held by the sender until PULL */
     TP_COMM_BROKEN, /**< no data: the sender's device failed, or it had no memory */
-    TP_COMM_LENT, /**< in exported memory of the sender, valid until TAKEN */
+    TP_COMM_EXPORTED, /**< in exported memory of the sender, valid until TAKEN */
     TP_COMM_HOWS
 };
 
@@ -54,7 +54,8 @@ enum tp_comm_end {
 
 /** Flags of a PULL, in small. */
 enum {
-    TP_COMM_PULL_LEND = 1, /**< the receiver can map exported memory of the sender */
+    TP_COMM_PULL_EXPORTED =
+        1, /**< the receiver can map exported memory of the sender */
 };
 
 /** Little-endian; sent without conversion. */

@@ -121,7 +121,7 @@ use(const char *least)
 {
     setenv("TELPHER_NET_DIRECT_MIN", least, 1);
     setenv("TELPHER_DIRECT", "no", 1); /* the ranks are on one machine */
-    setenv("TELPHER_LEND", "no", 1);
+    setenv("TELPHER_EXPORT_CHUNKS", "no", 1);
     setenv("TELPHER_CHUNK", "64K", 1);
     setenv("TELPHER_CHUNKS", "4", 1);
     setenv("TELPHER_SIM", "net=yes", 1);

@@ -3,7 +3,7 @@
  * usage: comm_reused TRANSPORT
  *
  * Rank 0 gives rank 1 up while that one's device copies out of its memory, or of a chunk that it
- * lent, or while its transport may, and uses the memory again as soon as it is told that it may;
+ * exported, or while its transport may, and uses the memory again as soon as it is told that it may;
  * or it leaves with its sending not at an end. Rank 1, which does not look
  * meanwhile, has what was sent, or is told that it is lost.
  */
@@ -34,7 +34,7 @@ static struct shared {
 } * shared;
 
 static const char *transport;
-static bool lends, leaves;
+static bool exports, leaves;
 static enum telpher_mem_kind from_kind, to_kind;
 static size_t len, other_len;
 
@@ -101,7 +101,7 @@ send_and_give_up(telpher_context *ctx)
     OK(telpher_peer_give_up(ctx, 1));
     IS(telpher_request_wait(req, RANKS_TIME, NULL), TELPHER_ERR_PEER_LOST);
     OK(telpher_mem_copy(ctx, mem, other, len));
-    if (lends) {
+    if (exports) {
         fill_chunks(ctx, other);
     }
     atomic_store(&shared->used_again, 1);
@@ -140,7 +140,7 @@ rank(telpher_context *ctx)
         send_and_give_up(ctx);
     } else if (telpher_context_rank(ctx) == 1) {
         receive(ctx);
-    } else if (lends) {
+    } else if (exports) {
         take(ctx);
     }
 }
@@ -255,7 +255,7 @@ run(enum telpher_mem_kind to, size_t bytes, bool by_chunks)
     to_kind = to;
     len = bytes;
     other_len = bytes + CHUNKS * CHUNK;
-    lends = by_chunks;
+    exports = by_chunks;
     setenv("TELPHER_DIRECT", by_chunks ? "no" : "yes", 1);
     assert_true(ranks_run(3, transport, UINT32_MAX, rank));
 }
@@ -269,7 +269,7 @@ test_direct(void **state)
 }
 
 static void
-test_lent(void **state)
+test_exported(void **state)
 {
     (void)state;
     run(TELPHER_MEM_SIM, 2 * CHUNK, true); /* in three pieces */
@@ -292,7 +292,7 @@ test_bulk(void **state)
 
     (void)state;
     setenv("TELPHER_DIRECT", "no", 1);
-    setenv("TELPHER_LEND", "no", 1);
+    setenv("TELPHER_EXPORT_CHUNKS", "no", 1);
     setenv("TELPHER_NET_DIRECT_MIN", "1", 1);
     setenv("TELPHER_SIM", "net=yes", 1);
     setenv("TELPHER_LEAVE_TIMEOUT", "100ms", 1);
@@ -313,7 +313,7 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_direct),
-        cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_exported),
         cmocka_unit_test(test_bulk),
     };
 

@@ -288,10 +288,10 @@ let_it_act(void)
 
 /* Asks for the bulk in pieces that are lent: the sender copies them to chunks at once. */
 static void
-pull_lent(uint64_t len, uint32_t piece)
+pull_exported(uint64_t len, uint32_t piece)
 {
     eager((struct tp_comm_header){.kind = TP_COMM_PULL,
-                                  .small = TP_COMM_PULL_LEND,
+                                  .small = TP_COMM_PULL_EXPORTED,
                                   .xfer = piece,
                                   .len = len,
                                   .a = (4u << 12) + 1,
@@ -310,24 +310,26 @@ taken(uint64_t offset, enum tp_comm_end how)
 }
 
 static void
-make_lent(void)
+make_exported(void)
 {
-    struct tp_comm_header h = {
-        .kind = TP_COMM_PIECE, .how = TP_COMM_LENT, .len = 100, .a = (2u << 12) + 1};
+    struct tp_comm_header h = {.kind = TP_COMM_PIECE,
+                               .how = TP_COMM_EXPORTED,
+                               .len = 100,
+                               .a = (2u << 12) + 1};
 
-    pull_lent(BIG, 4096);
+    pull_exported(BIG, 4096);
     taken(4096, TP_COMM_END_DONE);
     taken(0, TP_COMM_END_REFUSED);
     taken(8192, TP_COMM_END_DONE);
     end("lent");
-    pull_lent(BIG, 4096);
+    pull_exported(BIG, 4096);
     taken(0, TP_COMM_END_DONE);
     taken(0, TP_COMM_END_DONE);
     end("taken-twice");
-    pull_lent(BIG, 4096);
+    pull_exported(BIG, 4096);
     taken(17, TP_COMM_END_DONE);
     end("taken-not-lent");
-    pull_lent(1, 1);
+    pull_exported(1, 1);
     taken(0, TP_COMM_END_DONE);
     end("pull-of-one-byte");
     bulk(0, channel(0, 50));
@@ -343,5 +345,5 @@ make_rank_seeds(void)
     make_good();
     make_frames();
     make_messages();
-    make_lent();
+    make_exported();
 }

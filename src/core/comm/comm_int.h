@@ -50,7 +50,7 @@ struct telpher_context {
     const struct tp_net *unused; /* to this rank itself: not turned to yet */
     uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
     size_t card_bytes;
-    _Atomic uint8_t *revocations; /* revocation.c; NULL: nothing is lent */
+    _Atomic uint8_t *revocations; /* revocation.c; NULL: this rank exports nothing */
     int revocations_fd;
     struct tp_comm_peer **peers; /* NULL until used */
     uint32_t lost; /* peers */
@@ -66,7 +66,7 @@ struct telpher_context {
     struct tp_list blocks, spare; /* in use, and not: pool_block.c */
     unsigned out_chunks[TELPHER_MEM_KINDS]; /* taken to send, by kind of memory */
     struct tp_list ready; /* pieces that wait for room or for a chunk */
-    struct tp_list lent; /* pieces whose receivers have not taken them yet */
+    struct tp_list exported; /* pieces whose receivers have not taken them yet */
     /* channels by rank and id; windows by number; handlers */
     struct tp_map channels;
     struct telpher_win **windows;
@@ -92,7 +92,7 @@ struct telpher_context {
     uint64_t direct_min; /* [bytes] TELPHER_DIRECT_MIN; 0 = measured */
     uint64_t net_direct_min; /* [bytes] TELPHER_NET_DIRECT_MIN; 0 = never */
     uint64_t kept_max; /* TELPHER_KEPT_MAX */
-    bool lend; /* TELPHER_LEND */
+    bool export_chunks; /* TELPHER_EXPORT_CHUNKS */
 };
 
 static inline struct tp_comm_peer *

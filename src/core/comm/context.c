@@ -278,7 +278,7 @@ context_alloc(const struct tp_bootstrap *boot, struct tp_error *err)
     tp_list_init(&ctx->blocks);
     tp_list_init(&ctx->spare);
     tp_list_init(&ctx->ready);
-    tp_list_init(&ctx->lent);
+    tp_list_init(&ctx->exported);
     tp_list_init(&ctx->unhandled);
     tp_list_init(&ctx->steps);
     tp_map_init(&ctx->channels);
@@ -313,7 +313,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
     ctx->direct = s->direct;
     ctx->direct_min = s->direct_min;
     ctx->net_direct_min = s->net_direct_min;
-    ctx->lend = s->lend;
+    ctx->export_chunks = s->export_chunks;
     if (status == TELPHER_OK) {
         status = add_nets(ctx, transports, &net, err);
     }

@@ -94,9 +94,9 @@ copied(struct tp_device_copy *copy, int32_t error)
         tp_mems_chunk_give(req->ctx->mems, req->from.device, req->chunk);
         req->chunk = NULL;
     }
-    finish(req, error != 0                                 ? TELPHER_ERR_DEVICE
-                : tp_comm_revocation_still_lent(req->peer) ? TELPHER_OK
-                                                           : TELPHER_ERR_PEER_LOST);
+    finish(req, error != 0                               ? TELPHER_ERR_DEVICE
+                : tp_comm_revocation_is_valid(req->peer) ? TELPHER_OK
+                                                         : TELPHER_ERR_PEER_LOST);
 }
 
 /*
@@ -117,7 +117,7 @@ begin_read(telpher_request *req)
         TP_MIN(tp_mems_chunk_bytes(mems, req->from.device), (size_t)READ_MAX)) {
         req->chunk = tp_mems_chunk_take(mems, req->from.device);
         host = req->chunk != NULL ? req->chunk : host;
-    } else if (req->ctx->lend && !req->peer->unreached) {
+    } else if (req->ctx->export_chunks && !req->peer->unreached) {
         return false;
     }
     if (tp_mems_read(mems, &req->from, req->len, host, &req->copy) == TELPHER_OK) {

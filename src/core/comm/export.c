@@ -2,7 +2,7 @@
 /*
  * Fragments between processes of one machine, without a copy by the CPU. Other
  * processes can map the staging chunks. A sender names where in them a fragment lies
- * (LENT), the receiver's device copies out of it, and TAKEN returns it. A receiver that
+ * (EXPORTED), the receiver's device copies out of it, and TAKEN returns it. A receiver that
  * cannot map the memory says so, and the fragment is sent as data.
  *
  * A chunk exported to a rank that is lost is reused at once: a reader of it is dead, or
@@ -17,7 +17,7 @@ tp_comm_export_announce(struct tp_comm_fragment *p)
     telpher_request *req = p->req;
     struct tp_net *net = req->peer->net;
     const struct tp_comm_header h = {.kind = TP_COMM_PIECE,
-                                     .how = TP_COMM_LENT,
+                                     .how = TP_COMM_EXPORTED,
                                      .len = p->len,
                                      .a = req->pull.number,
                                      .b = p->offset};
@@ -33,7 +33,7 @@ tp_comm_export_announce(struct tp_comm_fragment *p)
     status = net->ops->send(net, req->peer->rank, &h, sizeof(h), blob, len);
     if (status == TELPHER_OK) {
         tp_list_remove(&p->link);
-        tp_list_push_back(&req->ctx->lent, &p->link);
+        tp_list_push_back(&req->ctx->exported, &p->link);
     }
     return status;
 }
@@ -48,7 +48,7 @@ tp_comm_export_on_taken(telpher_context *ctx, struct tp_comm_unexpected *msg)
     if (req == NULL || !req->sends || h->small >= TP_COMM_ENDS) {
         return TELPHER_ERR_PROTO;
     }
-    tp_list_for_each_entry(struct tp_comm_fragment, p, &ctx->lent, link) {
+    tp_list_for_each_entry(struct tp_comm_fragment, p, &ctx->exported, link) {
         if (p->req != req || p->offset != h->b) {
             continue;
         }
@@ -56,7 +56,7 @@ tp_comm_export_on_taken(telpher_context *ctx, struct tp_comm_unexpected *msg)
         if (h->small == TP_COMM_END_DONE) {
             tp_comm_fragment_end(p, TELPHER_OK);
         } else {
-            req->lends = false;
+            req->exports = false;
             tp_comm_fragment_send(p);
         }
         return TELPHER_OK;
@@ -87,7 +87,8 @@ tp_comm_export_give_back(struct tp_comm_fragment *p)
 bool
 tp_comm_export_is_welcome(struct tp_comm_peer *peer)
 {
-    return peer->ctx->lend && !peer->unreached && tp_comm_revocation_reach(peer);
+    return peer->ctx->export_chunks && !peer->unreached &&
+           tp_comm_revocation_reach(peer);
 }
 
 /* Opens exported memory in the way from which the destination device copies fastest. */

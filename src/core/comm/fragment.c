@@ -109,7 +109,7 @@ tp_comm_fragment_end(struct tp_comm_fragment *p, telpher_status status)
     uint64_t moved;
 
     if (status == TELPHER_OK && p->borrowed &&
-        !tp_comm_revocation_still_lent(req->peer)) {
+        !tp_comm_revocation_is_valid(req->peer)) {
         status = TELPHER_ERR_PEER_LOST;
     }
     moved = status == TELPHER_OK ? p->len : 0;
@@ -150,13 +150,13 @@ announce(struct tp_comm_fragment *p)
     if (req->peer->status != TELPHER_OK) {
         status = TELPHER_ERR_PEER_LOST;
     }
-    if (status == TELPHER_IN_PROGRESS && req->lends) {
+    if (status == TELPHER_IN_PROGRESS && req->exports) {
         status = tp_comm_export_announce(p);
         if (status == TELPHER_OK) {
             return true;
         }
-        req->lends = status != TELPHER_ERR_UNSUPPORTED;
-        status = req->lends ? status : TELPHER_IN_PROGRESS;
+        req->exports = status != TELPHER_ERR_UNSUPPORTED;
+        status = req->exports ? status : TELPHER_IN_PROGRESS;
     }
     if (status == TELPHER_IN_PROGRESS) {
         status = announce_bulk(p);
@@ -250,8 +250,8 @@ advance(telpher_request *req)
            req->status == TELPHER_IN_PROGRESS && req->peer->status == TELPHER_OK &&
            req->next < req->len && req->pieces < TP_COMM_PIECES) {
         size_t len = (size_t)TP_MIN((uint64_t)req->pull.piece, req->len - req->next);
-        bool begun = req->place.host != NULL && !req->lends ? begin_plain(req, len)
-                                                            : begin_read(req, len);
+        bool begun = req->place.host != NULL && !req->exports ? begin_plain(req, len)
+                                                              : begin_read(req, len);
 
         if (!begun) {
             if (!tp_list_is_linked(&req->starved)) {
@@ -282,7 +282,7 @@ begin_pieces(telpher_request *req)
     req->state = TP_COMM_REQUEST_FRAGMENTS;
     req->sends = true;
     req->len = (size_t)req->pull.len;
-    if (req->place.host == NULL || req->lends) {
+    if (req->place.host == NULL || req->exports) {
         req->pull.piece = (uint32_t)piece_bytes(
             req, TP_MIN((size_t)req->pull.piece,
                         tp_mems_chunk_bytes(mems, req->place.device)));
@@ -314,12 +314,12 @@ tp_comm_fragment_on_pull(telpher_context *ctx, struct tp_comm_unexpected *msg)
                                                     1u << TP_COMM_REQUEST_OFFERED);
 
     if (req == NULL || req->pulled || h->len == 0 || h->len > req->len ||
-        h->xfer == 0 || h->small > TP_COMM_PULL_LEND) {
+        h->xfer == 0 || h->small > TP_COMM_PULL_EXPORTED) {
         return TELPHER_ERR_PROTO;
     }
     req->pull = (struct tp_comm_request_pull){(uint32_t)h->b, h->xfer, h->len};
     req->pulled = true;
-    req->lends = h->small == TP_COMM_PULL_LEND && ctx->lend;
+    req->exports = h->small == TP_COMM_PULL_EXPORTED && ctx->export_chunks;
     if (req->blob_len != 0 && tp_comm_is_small(msg->peer, req->len)) {
         /* so that this kind of data is staged at once from now on */
         msg->peer->pulls |= 1u << req->place.kind;
@@ -376,7 +376,7 @@ tp_comm_fragment_stop(telpher_request *req, telpher_status why)
     bool all_announced = !req->sends && req->next == req->len;
     bool wait = let_go(req, &req->ctx->ready);
 
-    wait = let_go(req, &req->ctx->lent) || wait;
+    wait = let_go(req, &req->ctx->exported) || wait;
     if (req->status == TELPHER_IN_PROGRESS && (wait || !all_announced)) {
         req->status = why;
     } /* else all data is here, and the last device copy completes the request */

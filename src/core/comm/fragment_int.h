@@ -9,7 +9,7 @@
 /** A fragment in progress. */
 struct tp_comm_fragment {
     struct tp_list
-        link; /* of ctx->pieces if not used, else of ctx->ready, ctx->lent or no list */
+        link; /* of ctx->pieces if not used, else of ctx->ready, ctx->exported or no list */
     struct tp_list all; /* of ctx->all_pieces, until the end */
     telpher_request *req;
     uint64_t offset;
@@ -41,7 +41,7 @@ bool tp_comm_fragment_write(struct tp_comm_fragment *p);
 
 /**
  * Exports a fragment in its chunk.
- * @return OK: it is in ctx->lent; AGAIN, PEER_LOST; UNSUPPORTED: others cannot map it
+ * @return OK: it is in ctx->exported; AGAIN, PEER_LOST; UNSUPPORTED: others cannot map it
  */
 telpher_status tp_comm_export_announce(struct tp_comm_fragment *p);
 /** True if this peer's exports may be mappable here, so that it is asked to export. */

@@ -12,8 +12,8 @@
 struct tp_comm_peer {
     uint32_t rank;
     bool local; /* on this machine */
-    bool unreached; /* but what it lends cannot be mapped here */
-    bool no_revocations; /* nor its revocations */
+    bool unreached; /* this rank cannot map memory that the peer exports */
+    bool no_revocations; /* nor its revocation table */
     uint32_t
         pulls; /* kinds of memory, a bit each, that it does not copy from directly */
     bool absent; /* was gone when it was turned to for the first time */
@@ -26,7 +26,7 @@ struct tp_comm_peer {
     struct tp_list messages; /* whose buffers are on their way */
     struct tp_list waiting; /* of ctx->waiting, while something is pending */
     struct telpher_channel *channel; /* used last; all live as long as ctx */
-    _Atomic uint8_t *revocations; /* its, a byte a rank; NULL: not opened */
+    _Atomic uint8_t *revocations; /* its table, a byte per rank; NULL: not opened */
     uint32_t next_message;
     uint64_t flushes, flushed; /* asked for, answered */
     size_t unexpected; /* kept until somebody wants them */

@@ -86,7 +86,7 @@ tp_comm_request_take(telpher_context *ctx, struct tp_comm_peer *peer,
     req->user = done != NULL ? done->user : NULL;
     req->copy.queue = done != NULL ? done->queue : NULL;
     req->held = done != NULL && done->fn == NULL;
-    req->pulled = req->finished = req->cut = req->sends = req->heap = req->lends =
+    req->pulled = req->finished = req->cut = req->sends = req->heap = req->exports =
         false;
     req->state = TP_COMM_REQUEST_POSTED;
     req->status = TELPHER_IN_PROGRESS;

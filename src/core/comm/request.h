@@ -21,7 +21,7 @@ struct tp_comm_unexpected;
 enum {
     TP_COMM_NETS = 6, /* transports of one context, at most */
     TP_COMM_MACHINE_BYTES = TP_PROCESS_MACHINE_BYTES,
-    TP_COMM_REVOCATION_BYTES = 32, /* tells how to open a rank's revocations */
+    TP_COMM_REVOCATION_BYTES = 32, /* names a rank's revocation table */
     TP_COMM_CARD_HEAD = TP_COMM_MACHINE_BYTES + TP_COMM_REVOCATION_BYTES,
     TP_COMM_CARD_MAX = TP_COMM_CARD_HEAD + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
     TP_COMM_UNEXPECTED_MAX = 8192, /* kept of one peer for what is not there yet */
@@ -73,7 +73,7 @@ struct telpher_request {
     bool pulled,
         finished; /* came while the transport had it; finished, of pieces that come: no more will */
     bool sends; /* its pieces go out */
-    bool lends; /* and the receiver takes them where they are */
+    bool exports; /* and the receiver takes them where they are */
     bool heap; /* its chunk is from the heap */
     bool cut; /* more was announced than is wanted */
     telpher_status status; /* IN_PROGRESS until complete; then also what failed first */

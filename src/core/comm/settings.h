@@ -11,7 +11,7 @@ struct tp_comm_settings {
     uint64_t start_ns, leave_ns, lost_ns;
     bool shm_cma;
     bool direct;
-    bool lend;
+    bool export_chunks;
     uint64_t kept_max; /* unexpected messages of a rank, at most */
     uint64_t direct_min; /* [bytes]; 0 = as measured */
     uint64_t net_direct_min; /* [bytes]; 0 = never */

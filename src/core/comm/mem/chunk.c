@@ -226,7 +226,7 @@ tp_mems_chunk_export(struct tp_mems *mems, struct tp_device *device, const void 
     memcpy(blob, ring->blob, ring->blob_len);
     tp_mems_blob_set_offset(blob, place.offset);
     *ret_len = ring->blob_len;
-    mems->stats.chunks_lent++;
+    mems->stats.chunks_exported++;
     return TELPHER_OK;
 }
 

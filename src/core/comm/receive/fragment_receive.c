@@ -14,7 +14,7 @@ tp_comm_fragment_pull(struct tp_comm_unexpected *msg, telpher_request *req)
                        : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
     const struct tp_comm_header h = {
         .kind = TP_COMM_PULL,
-        .small = tp_comm_export_is_welcome(msg->peer) ? TP_COMM_PULL_LEND : 0,
+        .small = tp_comm_export_is_welcome(msg->peer) ? TP_COMM_PULL_EXPORTED : 0,
         .xfer = (uint32_t)TP_MIN(piece, (size_t)UINT32_MAX),
         .len = req->len,
         .a = msg->header.xfer,
@@ -94,7 +94,7 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
                       ? (size_t)req->len
                       : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
 
-    return (h->how == TP_COMM_BULK || h->how == TP_COMM_LENT) && h->len != 0 &&
+    return (h->how == TP_COMM_BULK || h->how == TP_COMM_EXPORTED) && h->len != 0 &&
            h->len <= most && h->b <= req->len && h->len <= req->len - h->b &&
            h->len <= req->len - req->next && req->pieces < TP_COMM_UNEXPECTED_MAX;
 }
@@ -150,6 +150,6 @@ tp_comm_fragment_on_piece(telpher_context *ctx, struct tp_comm_unexpected *msg)
         tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
-    return h->how == TP_COMM_LENT ? tp_comm_export_borrow(req, msg)
-                                  : take_bulk(req, msg);
+    return h->how == TP_COMM_EXPORTED ? tp_comm_export_borrow(req, msg)
+                                      : take_bulk(req, msg);
 }

@@ -37,7 +37,7 @@ tp_comm_revocation_create(telpher_context *ctx,
         status = tp_memfd_describe(ctx->revocations_fd, &name);
     }
     if (status != TELPHER_OK) {
-        tp_info("comm", "no memory is lent to other processes: %s",
+        tp_info("comm", "memory is not exported to other processes: %s",
                 telpher_status_text(status));
         tp_comm_revocation_destroy(ctx);
         name = (struct tp_memfd_name){0};
@@ -111,9 +111,9 @@ read_word(const struct tp_comm_peer *peer)
 }
 
 bool
-tp_comm_revocation_still_lent(const struct tp_comm_peer *peer)
+tp_comm_revocation_is_valid(const struct tp_comm_peer *peer)
 {
-    return peer->revocations != NULL && read_word(peer) == TP_COMM_REVOCATION_LENT;
+    return peer->revocations != NULL && read_word(peer) == TP_COMM_REVOCATION_VALID;
 }
 
 telpher_status

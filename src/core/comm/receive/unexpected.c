@@ -262,7 +262,7 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
         return h->len == len;
     case TP_COMM_STAGED:
         return len <= TP_MEMS_BLOB_MAX;
-    case TP_COMM_LENT:
+    case TP_COMM_EXPORTED:
         return h->kind == TP_COMM_PIECE && len <= TP_MEMS_BLOB_MAX;
     default:
         return h->how == TP_COMM_BROKEN && len == 0;

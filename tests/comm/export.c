@@ -2,7 +2,7 @@
 /*
  * Device memory between processes of one machine: small data by one copy; pieces in chunks
  * that the other's device copies out of, more transfers than chunks, and what happens when a rank cannot map them,
- * when a device fails and when either side dies: `comm_lend TRANSPORT`.
+ * when a device fails and when either side dies: `comm_export TRANSPORT`.
  */
 #include "memory.h"
 
@@ -52,18 +52,18 @@ recv_one(telpher_channel *ch, uint8_t *mem, size_t len)
 
 /** Pieces only, by chunks of a known size and number; nothing is measured. */
 static void
-use(const char *chunks, const char *lend, const char *sim)
+use(const char *chunks, const char *export_chunks, const char *sim)
 {
     setenv("TELPHER_DIRECT", "no", 1);
     setenv("TELPHER_CHUNK", "64K", 1);
     setenv("TELPHER_CHUNKS", chunks, 1);
-    setenv("TELPHER_LEND", lend, 1);
+    setenv("TELPHER_EXPORT_CHUNKS", export_chunks, 1);
     setenv("TELPHER_SIM", sim, 1);
 }
 
 /* ---- all is well ---- */
 
-static bool lends; /* what the ranks of a run are expected to do */
+static bool exports; /* what the ranks of a run are expected to do */
 static enum telpher_mem_kind from_kind, to_kind;
 
 /* In a ring, in both directions, all at once, of odd sizes: far more than there are chunks. */
@@ -95,8 +95,8 @@ more_than_chunks(telpher_context *ctx)
         OK(telpher_mem_free(ctx, src[i]));
         OK(telpher_mem_free(ctx, dst[i]));
     }
-    MUST((stats_of(ctx).chunks_lent >= MANY * (BIG / CHUNK)) == lends);
-    MUST((stats_of(ctx).chunks_lent != 0) == lends);
+    MUST((stats_of(ctx).chunks_exported >= MANY * (BIG / CHUNK)) == exports);
+    MUST((stats_of(ctx).chunks_exported != 0) == exports);
     OK(telpher_barrier(ctx, RANKS_TIME));
 }
 
@@ -111,10 +111,10 @@ test_more_than_chunks(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 6; i++) {
-        lends = i < 3;
+        exports = i < 3;
         from_kind = pairs[i % 3][0];
         to_kind = pairs[i % 3][1];
-        use("4", lends ? "yes" : "no", "");
+        use("4", exports ? "yes" : "no", "");
         assert_true(ranks_run(3, transport, UINT32_MAX, more_than_chunks));
     }
 }
@@ -178,11 +178,11 @@ small_ones_elsewhere(telpher_context *ctx)
     mem = memory_alloc_filled(ctx, TELPHER_MEM_SIM, SMALL, 6);
     OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
     for (unsigned i = 0; i < TURNS; i++) {
-        uint64_t lent = stats_of(ctx).chunks_lent;
+        uint64_t exported = stats_of(ctx).chunks_exported;
 
         if (rank == 0) {
             OK(send_one(ch, mem, SMALL));
-            MUST(stats_of(ctx).chunks_lent - lent == (i == 0));
+            MUST(stats_of(ctx).chunks_exported - exported == (i == 0));
         } else {
             OK(recv_one(ch, dst, SMALL));
             memory_check(ctx, dst, SMALL, 6);
@@ -233,7 +233,7 @@ meet(telpher_context *ctx, telpher_channel *ch, uint8_t *mem)
 
 static bool met; /* before, by chunks of other memory */
 
-/* The receiver may not open one more file: what is lent to it has to be sent. */
+/* The receiver may not open one more file: what is exported to it has to be sent. */
 static void
 cannot_map(telpher_context *ctx)
 {
@@ -241,14 +241,14 @@ cannot_map(telpher_context *ctx)
     uint8_t *mem = memory_alloc_filled(ctx, TELPHER_MEM_SIM, BIG, rank);
     struct rlimit before, none;
     telpher_channel *ch;
-    uint64_t lent;
+    uint64_t exported;
 
     OK(telpher_channel_open(ctx, 1 - rank, 0, &ch));
     if (met) {
         meet(ctx, ch, mem);
     }
-    lent = stats_of(ctx).chunks_lent;
-    MUST((lent != 0) == (met && rank == 0));
+    exported = stats_of(ctx).chunks_exported;
+    MUST((exported != 0) == (met && rank == 0));
     OK(telpher_barrier(ctx, RANKS_TIME)); /* connected */
     if (rank == 1) {
         MUST(getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -266,9 +266,9 @@ cannot_map(telpher_context *ctx)
     if (rank == 1) {
         MUST(setrlimit(RLIMIT_NOFILE, &before) == 0);
     }
-    lent = stats_of(ctx).chunks_lent - lent;
+    exported = stats_of(ctx).chunks_exported - exported;
     if (rank == 0) { /* asked for once, in at most as many pieces as were under way */
-        MUST(met ? lent >= 1 && lent <= 4 : lent == 0);
+        MUST(met ? exported >= 1 && exported <= 4 : exported == 0);
     }
     OK(telpher_mem_free(ctx, mem));
     OK(telpher_barrier(ctx, RANKS_TIME));
@@ -373,7 +373,7 @@ reader_dies(telpher_context *ctx)
     if (rank == 0) {
         OK(telpher_channel_open(ctx, 2, 1, &other));
         IS(send_one(ch, mem, BIG), TELPHER_ERR_PEER_LOST);
-        MUST(stats_of(ctx).chunks_lent == 1);
+        MUST(stats_of(ctx).chunks_exported == 1);
         OK(send_one(other, mem, 2 * CHUNK + 1));
     } else {
         OK(recv_one(ch, mem, 2 * CHUNK + 1));
@@ -394,7 +394,7 @@ lender_dies(telpher_context *ctx)
     OK(telpher_channel_open(ctx, rank == 0 ? 1 : 0, rank == 2, &ch));
     if (rank == 1) {
         IS(telpher_channel_send(ch, mem, BIG, NULL, &req), TELPHER_IN_PROGRESS);
-        while (stats_of(ctx).chunks_lent == 0) {
+        while (stats_of(ctx).chunks_exported == 0) {
             telpher_progress(ctx);
         }
         raise(SIGKILL);
