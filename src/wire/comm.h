@@ -37,7 +37,7 @@ enum tp_comm_kind {
 
 /** Location of a message's data. */
 enum tp_comm_how {
-    TP_COMM_INSIDE, /**< eager: len bytes after the header */
+    TP_COMM_EAGER, /**< eager: len bytes after the header */
     TP_COMM_BULK, /**< rendezvous by the transport */
     TP_COMM_STAGED, /**< rendezvous: held by the sender until PULL */
     TP_COMM_BROKEN, /**< no data: the sender's device failed, or it had no memory */

@@ -30,7 +30,7 @@ read_cell(const uint8_t *data, size_t len)
         return;
     }
     require(m.len <= TP_SHM_EAGER);
-    require(m.kind == TP_SHM_INSIDE
+    require(m.kind == TP_SHM_INLINE
                 ? m.data >= from && m.data + m.len <= to
                 : m.data >= ring.data && m.data + m.len <= ring.data + TP_SHM_DATA);
 }

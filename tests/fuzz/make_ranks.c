@@ -91,7 +91,7 @@ static void
 eager(struct tp_comm_header h)
 {
     bool data =
-        h.how == TP_COMM_INSIDE && h.kind != TP_COMM_GET && h.kind != TP_COMM_PULL;
+        h.how == TP_COMM_EAGER && h.kind != TP_COMM_GET && h.kind != TP_COMM_PULL;
 
     frame(EAGER, 0, data ? h.len : 0, &h, data ? (size_t)h.len : 0);
 }

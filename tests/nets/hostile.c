@@ -25,7 +25,7 @@ enum { HOSTILE = 1, BIG = 300000, OTHERS = 100 };
 enum nonsense {
     KIND, /* of a cell: there is no such */
     HEADER, /* longer than any */
-    INSIDE, /* more data than a cell has */
+    INLINE, /* more data than a cell has */
     BESIDE, /* data beyond the ring */
     BESIDE_LONG, /* more data than a message has */
     RTS_EMPTY, /* offers nothing */
@@ -130,10 +130,10 @@ write_nonsense(struct shm_link *link)
         write_cell(link, 99, 4, 0, "nons", 4);
         break;
     case HEADER:
-        write_cell(link, TP_SHM_INSIDE, TP_NET_HEADER_MAX + 1, 0, "", 0);
+        write_cell(link, TP_SHM_INLINE, TP_NET_HEADER_MAX + 1, 0, "", 0);
         break;
-    case INSIDE:
-        write_cell(link, TP_SHM_INSIDE, 4, TP_SHM_BODY, "", 0);
+    case INLINE:
+        write_cell(link, TP_SHM_INLINE, 4, TP_SHM_BODY, "", 0);
         break;
     case BESIDE:
         write_cell(link, TP_SHM_BESIDE, 4, 0, beyond, sizeof(beyond));

@@ -123,10 +123,10 @@ begin_staged(telpher_request *req)
 
 static enum tp_comm_how
 how_of(const struct tp_comm_peer *peer, const struct tp_mem_place *place, size_t len,
-       bool inside)
+       bool eager)
 {
-    if (inside && tp_comm_is_small(peer, len)) {
-        return TP_COMM_INSIDE;
+    if (eager && tp_comm_is_small(peer, len)) {
+        return TP_COMM_EAGER;
     }
     return place->host != NULL && len != 0 ? TP_COMM_BULK : TP_COMM_STAGED;
 }
@@ -141,7 +141,7 @@ announce(telpher_request *req)
     telpher_status status;
 
     switch ((enum tp_comm_how)h->how) {
-    case TP_COMM_INSIDE:
+    case TP_COMM_EAGER:
         return net->ops->send(net, req->peer->rank, h, sizeof(*h), data, req->len);
     case TP_COMM_BULK:
         req->op.done = bulk_done;
@@ -223,15 +223,15 @@ enqueue(telpher_request *req, const struct tp_comm_header *header,
     struct tp_comm_peer *peer = req->peer;
 
     req->header = *header;
-    req->header.xfer = header->how == TP_COMM_INSIDE ? 0 : req->number;
+    req->header.xfer = header->how == TP_COMM_EAGER ? 0 : req->number;
     req->place = *place;
     req->len = len;
     push_pending(peer, req);
     if (header->how == TP_COMM_STAGED) {
         begin_staged(req);
-    } else if (header->how == TP_COMM_INSIDE && place->host == NULL && len != 0) {
+    } else if (header->how == TP_COMM_EAGER && place->host == NULL && len != 0) {
         begin_small(req);
-        req->header.xfer = req->header.how == TP_COMM_INSIDE ? 0 : req->number;
+        req->header.xfer = req->header.how == TP_COMM_EAGER ? 0 : req->number;
     }
     tp_comm_flush(peer);
 }
@@ -251,8 +251,8 @@ tp_comm_send(struct tp_comm_peer *peer, const struct tp_comm_header *header,
         return status != TELPHER_OK ? status : TELPHER_ERR_PEER_LOST;
     }
     h.len = len;
-    h.how = (uint8_t)how_of(peer, &place, len, fate == NULL || fate->inside);
-    if (h.how == TP_COMM_INSIDE && (place.host != NULL || len == 0) &&
+    h.how = (uint8_t)how_of(peer, &place, len, fate == NULL || fate->eager);
+    if (h.how == TP_COMM_EAGER && (place.host != NULL || len == 0) &&
         tp_list_is_empty(&peer->pending)) {
         h.xfer = 0;
         status = net->ops->send(net, peer->rank, &h, sizeof(h), place.host, len);
@@ -269,7 +269,7 @@ tp_comm_send(struct tp_comm_peer *peer, const struct tp_comm_header *header,
     }
     enqueue(req, &h, &place, len);
     if (fate != NULL) {
-        fate->inside = req->header.how == TP_COMM_INSIDE;
+        fate->eager = req->header.how == TP_COMM_EAGER;
         fate->announced = true;
     }
     return tp_comm_request_begun(req, ret_req, NULL);

@@ -7,12 +7,12 @@
 
 /* ---- sending ---- */
 
-/** True if @p len bytes at @p place would travel inside their announcement. */
+/** True if @p len bytes at @p place would travel eager their announcement. */
 bool tp_comm_is_small(const struct tp_comm_peer *peer, size_t len);
 
 /** For who counts announcements. */
 struct tp_comm_fate {
-    bool inside; /**< may it travel inside its announcement? Then: does it? */
+    bool eager; /**< may it travel eager its announcement? Then: does it? */
     bool announced; /**< it was, or will be, even if the call returns an error */
 };
 

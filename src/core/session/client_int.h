@@ -18,7 +18,7 @@ telpher_status tp_client_load_cookie(const char *path,
 
 /** Location of a connection's peer. */
 enum tp_client_where {
-    TP_CLIENT_INSIDE, /**< this machine, a socket with an owner */
+    TP_CLIENT_LOCAL, /**< this machine, a socket with an owner */
     TP_CLIENT_LOOPBACK, /**< this machine, a port open to all its users */
     TP_CLIENT_FAR, /**< another machine */
 };

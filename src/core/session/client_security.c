@@ -37,13 +37,13 @@ tp_client_where(struct tp_conn *conn)
     bool loopback = false;
 
     if (fd < 0) {
-        return TP_CLIENT_INSIDE; /* without a socket, the peer is in this process */
+        return TP_CLIENT_LOCAL; /* without a socket, the peer is in this process */
     }
     if (getpeername(fd, &name.sa, &len) != 0) {
         return TP_CLIENT_FAR;
     }
     if (name.sa.sa_family == AF_UNIX) {
-        return TP_CLIENT_INSIDE;
+        return TP_CLIENT_LOCAL;
     }
     if (name.sa.sa_family == AF_INET) {
         loopback = ntohl(name.v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
@@ -117,7 +117,7 @@ tp_client_wants_tls(const struct tp_client_params *params, struct tp_conn *conn)
     enum tp_client_where where = tp_client_where(conn);
 
     (void)tp_address_scheme(params->address, &scheme);
-    if (where == TP_CLIENT_INSIDE || scheme == TP_ADDRESS_TLS) {
+    if (where == TP_CLIENT_LOCAL || scheme == TP_ADDRESS_TLS) {
         return scheme == TP_ADDRESS_TLS;
     }
     if (where == TP_CLIENT_LOOPBACK) {

@@ -104,7 +104,7 @@ static telpher_status
 do_put(struct order *o)
 {
     const telpher_rma_command *c = &o->c;
-    const bool inside = (c->flags & TELPHER_RMA_LINK_INSIDE) != 0;
+    const bool inside = (c->flags & TELPHER_RMA_LINK_INLINE) != 0;
     const bool near = inside || (c->flags & TELPHER_RMA_LINK_IS_BESIDE) != 0;
     telpher_rma_access a = {.local = (void *)(uintptr_t)c->local,
                             .off = c->off,

@@ -29,7 +29,7 @@ body_bytes(const struct tp_shm_cell *copy)
         return SIZE_MAX;
     }
     switch (copy->kind) {
-    case TP_SHM_INSIDE:
+    case TP_SHM_INLINE:
         return (size_t)copy->header_len + copy->len;
     case TP_SHM_BESIDE:
         return 8 + (size_t)copy->header_len;
@@ -63,7 +63,7 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
     m->kind = copy->kind;
     m->header_len = copy->header_len;
     switch (copy->kind) {
-    case TP_SHM_INSIDE:
+    case TP_SHM_INLINE:
         m->header = copy->body;
         m->data = copy->body + m->header_len;
         m->len = copy->len;

@@ -36,7 +36,7 @@ enum {
 
 /** Kinds of cells. */
 enum tp_shm_kind {
-    TP_SHM_INSIDE = 1, /**< eager: header and data in the cell */
+    TP_SHM_INLINE = 1, /**< eager: header and data in the cell */
     TP_SHM_BESIDE, /**< eager: offset and length in the data area (4, 4), header */
     TP_SHM_CONTROL, /**< a frame of the engine, as a header */
     TP_SHM_PART, /**< rendezvous data: offset, length (4, 4), id (4) */
@@ -138,7 +138,7 @@ struct tp_shm_message {
     enum tp_shm_kind kind;
     const uint8_t *header; /**< in the copied cell */
     size_t header_len;
-    /** INSIDE: in the copied cell; BESIDE, PART: in the ring's data area */
+    /** INLINE: in the copied cell; BESIDE, PART: in the ring's data area */
     const uint8_t *data;
     size_t len; /**< [bytes] of data */
     uint32_t id; /**< PART */

@@ -168,7 +168,7 @@ tp_shm_send(struct tp_net *net, uint32_t peer, const void *header, size_t header
         write_beside(link, &place, TP_SHM_BESIDE, header, header_len, data, len);
         return TELPHER_OK;
     }
-    place.cell->kind = TP_SHM_INSIDE;
+    place.cell->kind = TP_SHM_INLINE;
     place.cell->header_len = (uint8_t)header_len;
     place.cell->len = (uint16_t)len;
     copy_short(place.cell->body, header, header_len);

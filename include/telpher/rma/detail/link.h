@@ -46,7 +46,7 @@ enum telpher_rma_link_op {
 /** Flags of commands and deliveries. */
 enum {
     /* 1 is TELPHER_RMA_COMMAND_NOTIFIES */
-    TELPHER_RMA_LINK_INSIDE = 4, /* of a put: up to 8 bytes are `local` itself */
+    TELPHER_RMA_LINK_INLINE = 4, /* of a put: up to 8 bytes are `local` itself */
     TELPHER_RMA_LINK_IS_BESIDE = 8, /* they lie beside the line, `local` is nothing */
     TELPHER_RMA_LINK_BRINGS = 16 /* of a get: they go to what the rank is brought */
 };

@@ -70,7 +70,7 @@ consume(struct telpher_channel *ch, const struct tp_comm_unexpected *msg)
 {
     struct tp_comm_header h = {.kind = TP_COMM_CREDIT, .a = tp_comm_tag(ch->id, 0)};
 
-    if (msg->header.how != TP_COMM_INSIDE) {
+    if (msg->header.how != TP_COMM_EAGER) {
         return;
     }
     h.b = tp_credits_consume(&ch->credits, CREDITS / 2);
@@ -126,7 +126,7 @@ tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *msg)
         return id == UINT32_MAX || ch != NULL ? TELPHER_ERR_PROTO
                                               : TELPHER_ERR_NO_MEMORY;
     }
-    if (msg->header.how == TP_COMM_INSIDE &&
+    if (msg->header.how == TP_COMM_EAGER &&
         !tp_credits_receive(&ch->credits, CREDITS)) {
         return TELPHER_ERR_PROTO;
     }
@@ -165,7 +165,7 @@ lose(struct telpher_channel *ch)
     bool gap = false;
 
     tp_list_for_each_entry_safe(struct tp_comm_unexpected, msg, &ch->unexpected, link) {
-        gap = gap || msg->header.how != TP_COMM_INSIDE;
+        gap = gap || msg->header.how != TP_COMM_EAGER;
         if (gap) {
             tp_comm_unexpected_free(msg);
         }
@@ -277,7 +277,7 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     struct tp_comm_header h = {.kind = TP_COMM_CHANNEL,
                                .a = tp_comm_tag(channel->id, channel->sent)};
     struct tp_comm_done done;
-    struct tp_comm_fate fate = {.inside = channel->credits.in_flight < CREDITS};
+    struct tp_comm_fate fate = {.eager = channel->credits.in_flight < CREDITS};
     telpher_status status = tp_comm_done_init(channel->ctx, &done, params, ret_req);
 
     if (tp_unlikely(status != TELPHER_OK)) {
@@ -286,7 +286,7 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
     status = tp_comm_send(channel->peer, &h, src, len, &fate, &done, ret_req);
     if (fate.announced) {
         channel->sent++;
-        channel->credits.in_flight += fate.inside;
+        channel->credits.in_flight += fate.eager;
     }
     return tp_likely(status >= 0) ? status : send_failed(channel, status, len);
 }

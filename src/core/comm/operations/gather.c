@@ -213,7 +213,7 @@ tp_comm_gather_lose_peer(const struct tp_comm_peer *peer)
 {
     tp_list_for_each_entry_safe(struct tp_comm_unexpected, msg, &peer->ctx->steps,
                                 link) {
-        if (msg->peer == peer && msg->header.how != TP_COMM_INSIDE) {
+        if (msg->peer == peer && msg->header.how != TP_COMM_EAGER) {
             tp_comm_unexpected_free(msg);
         }
     }

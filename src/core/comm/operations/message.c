@@ -127,18 +127,18 @@ static size_t
 read_lens(const struct tp_comm_unexpected *msg, uint64_t lens[TELPHER_MSG_BUFFERS])
 {
     uint32_t count = (uint32_t)msg->header.b;
-    bool inside = msg->header.b >> 32 != 0;
+    bool eager = msg->header.b >> 32 != 0;
     size_t lens_len = count * sizeof(uint64_t), left = (size_t)msg->header.len,
            total = 0;
 
-    if (count > TELPHER_MSG_BUFFERS || msg->header.how != TP_COMM_INSIDE ||
+    if (count > TELPHER_MSG_BUFFERS || msg->header.how != TP_COMM_EAGER ||
         msg->header.small >= TELPHER_HANDLERS || msg->header.b >> 33 != 0 ||
         lens_len > left) {
         return SIZE_MAX;
     }
     memcpy(lens, msg->data, lens_len);
     left -= lens_len;
-    for (uint32_t i = 0; inside && i < count; i++) {
+    for (uint32_t i = 0; eager && i < count; i++) {
         if (lens[i] > left) {
             return SIZE_MAX;
         }
@@ -180,7 +180,7 @@ take_buffer(struct incoming *in, uint64_t i, struct tp_comm_unexpected *msg)
 
 /* Data for host memory is copied at once and needs no request. */
 static bool
-copy_inside(struct incoming *in, uint32_t i, const uint8_t *data, size_t len)
+copy_eager(struct incoming *in, uint32_t i, const uint8_t *data, size_t len)
 {
     const telpher_msg_buffer *buffer = &in->buffers[i];
     struct tp_mem_place place;
@@ -198,7 +198,7 @@ copy_inside(struct incoming *in, uint32_t i, const uint8_t *data, size_t len)
 
 /* The lengths are those of the message, even if the post handler changed them. */
 static telpher_status
-take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
+take_eager(struct incoming *in, const uint8_t *data, const uint64_t *lens)
 {
     telpher_status status = TELPHER_OK;
 
@@ -206,11 +206,11 @@ take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
     for (uint32_t i = 0; i < in->msg.buffer_count && status == TELPHER_OK; i++) {
         size_t len = (size_t)lens[i];
         struct tp_comm_unexpected part = {.peer = in->peer,
-                                          .header = {.how = TP_COMM_INSIDE, .len = len},
+                                          .header = {.how = TP_COMM_EAGER, .len = len},
                                           .data = data,
                                           .data_len = len};
 
-        if (!copy_inside(in, i, data, len)) {
+        if (!copy_eager(in, i, data, len)) {
             status = take_buffer(in, i, &part);
         }
         data += len;
@@ -221,11 +221,11 @@ take_inside(struct incoming *in, const uint8_t *data, const uint64_t *lens)
 
 static telpher_status
 begin(telpher_context *ctx, const struct tp_comm_unexpected *msg, const uint64_t *lens,
-      size_t inside_len)
+      size_t eager_len)
 {
     const uint8_t *data = msg->data;
     uint32_t count = (uint32_t)msg->header.b;
-    size_t head = count * sizeof(uint64_t) + inside_len;
+    size_t head = count * sizeof(uint64_t) + eager_len;
     struct incoming *in = incoming_create(msg, (size_t)msg->header.len - head);
 
     if (in == NULL) {
@@ -241,7 +241,7 @@ begin(telpher_context *ctx, const struct tp_comm_unexpected *msg, const uint64_t
     }
     call(ctx, ctx->handlers[in->msg.handler].post, &in->msg);
     return msg->header.b >> 32 != 0
-               ? take_inside(in, data + count * sizeof(uint64_t), lens)
+               ? take_eager(in, data + count * sizeof(uint64_t), lens)
                : TELPHER_OK;
 }
 
@@ -290,11 +290,11 @@ telpher_status
 tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
 {
     uint64_t lens[TELPHER_MSG_BUFFERS];
-    size_t inside_len = read_lens(msg, lens);
+    size_t eager_len = read_lens(msg, lens);
     const struct tp_comm_handler *h;
     bool waits;
 
-    if (inside_len == SIZE_MAX) {
+    if (eager_len == SIZE_MAX) {
         tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
@@ -322,7 +322,7 @@ tp_comm_message_on_message(telpher_context *ctx, struct tp_comm_unexpected *msg)
     if ((uint32_t)msg->header.b == 0) {
         return enter_copy(msg, waits);
     }
-    return begin(ctx, msg, lens, inside_len);
+    return begin(ctx, msg, lens, eager_len);
 }
 
 static struct incoming *

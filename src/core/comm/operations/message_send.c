@@ -57,7 +57,7 @@ buffer_sent(void *user, telpher_status status, size_t len)
 
 /* True if all buffers and the rest fit into one eager message. */
 static bool
-fits_inside(struct tp_comm_peer *peer, size_t params_len,
+fits_eager(struct tp_comm_peer *peer, size_t params_len,
             const telpher_msg_buffer *buffers, size_t count)
 {
     size_t total = params_len + count * sizeof(uint64_t);
@@ -78,7 +78,7 @@ fits_inside(struct tp_comm_peer *peer, size_t params_len,
 /* Writes lengths, inline buffers and parameters one after the other. */
 static size_t
 pack(telpher_context *ctx, const void *params, size_t params_len,
-     const telpher_msg_buffer *buffers, size_t count, bool inside)
+     const telpher_msg_buffer *buffers, size_t count, bool eager)
 {
     uint8_t *end = ctx->scratch;
 
@@ -87,7 +87,7 @@ pack(telpher_context *ctx, const void *params, size_t params_len,
 
         memcpy(end, &len, sizeof(len));
     }
-    for (size_t i = 0; inside && i < count; i++) {
+    for (size_t i = 0; eager && i < count; i++) {
         if (buffers[i].len != 0) {
             memcpy(end, buffers[i].data, buffers[i].len);
         }
@@ -246,7 +246,7 @@ send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
     struct tp_comm_header h = {.kind = TP_COMM_MESSAGE, .small = (uint16_t)handler};
     struct tp_comm_done done;
     telpher_status status;
-    bool inside;
+    bool eager;
 
     if (buffer_count == 0) {
         return send_head(peer, &h, params, params_len);
@@ -255,10 +255,10 @@ send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
     if (status != TELPHER_OK) {
         return status;
     }
-    inside = fits_inside(peer, params_len, buffers, buffer_count);
+    eager = fits_eager(peer, params_len, buffers, buffer_count);
     h.a = peer->next_message++;
-    h.b = tp_comm_buffers((uint32_t)buffer_count, inside);
-    return inside
+    h.b = tp_comm_buffers((uint32_t)buffer_count, eager);
+    return eager
                ? send_head(peer, &h, ctx->scratch,
                            pack(ctx, params, params_len, buffers, buffer_count, true))
                : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,

@@ -68,7 +68,7 @@ on_put_received(void *user, telpher_status status, size_t len)
     tp_comm_delivery_run(arrival->peer);
 }
 
-/* The window that a header names, if the range lies inside; NULL if there is none. */
+/* The window that a header names, if the range lies eager; NULL if there is none. */
 static struct telpher_win *
 find_window(telpher_context *ctx, const struct tp_comm_header *h)
 {
@@ -119,7 +119,7 @@ tp_comm_window_on_put(telpher_context *ctx, struct tp_comm_unexpected *msg)
         tp_comm_unexpected_refuse(msg);
         return TELPHER_ERR_PROTO;
     }
-    if (h->how == TP_COMM_INSIDE && (win->host != NULL || h->len == 0)) {
+    if (h->how == TP_COMM_EAGER && (win->host != NULL || h->len == 0)) {
         return put_now(win, msg);
     }
     arrival = arrival_create(msg, false, run_put);

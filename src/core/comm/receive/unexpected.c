@@ -159,7 +159,7 @@ write_small(telpher_request *req, const void *data)
 }
 
 static telpher_status
-accept_inside(struct tp_comm_unexpected *msg, telpher_request *req)
+accept_eager(struct tp_comm_unexpected *msg, telpher_request *req)
 {
     if (req->len == 0) {
         return final_status(req, TELPHER_OK);
@@ -192,8 +192,8 @@ tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *dst, size_t cap,
     if (ret_len != NULL) {
         *ret_len = req->len;
     }
-    if (h->how == TP_COMM_INSIDE) {
-        return accept_inside(msg, req);
+    if (h->how == TP_COMM_EAGER) {
+        return accept_eager(msg, req);
     }
     if (req->len == 0) {
         refuse(msg, TP_COMM_END_DONE);
@@ -255,10 +255,10 @@ is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
         return kinds[h->kind].has_data && h->how == TP_COMM_BULK && h->len == len;
     }
     if (!kinds[h->kind].has_data) {
-        return h->how == TP_COMM_INSIDE && len == 0;
+        return h->how == TP_COMM_EAGER && len == 0;
     }
     switch ((enum tp_comm_how)h->how) {
-    case TP_COMM_INSIDE:
+    case TP_COMM_EAGER:
         return h->len == len;
     case TP_COMM_STAGED:
         return len <= TP_MEMS_BLOB_MAX;

@@ -12,7 +12,7 @@ struct tp_comm_unexpected {
     struct tp_list link;
     struct tp_comm_peer *peer;
     struct tp_comm_header header;
-    const void *data; /* how INSIDE; how STAGED: a blob of the memory */
+    const void *data; /* how EAGER; how STAGED: a blob of the memory */
     size_t data_len;
     struct tp_net_rndv *bulk; /* how BULK */
 };

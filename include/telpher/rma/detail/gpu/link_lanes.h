@@ -49,7 +49,7 @@ telpher_rma_gpu_put_line(const telpher_rma *rma, const telpher_rma_access *a,
         c.local = a->value;
         c.len = 8;
     } else if (a->len <= TELPHER_RMA_GPU_IN_LINE) {
-        c.flags |= TELPHER_RMA_LINK_INSIDE;
+        c.flags |= TELPHER_RMA_LINK_INLINE;
         c.local = telpher_rma_gpu_read_few((const uint8_t *)a->local, (uint32_t)a->len);
     }
     return telpher_rma_gpu_post(rma, &c, call, where);
@@ -65,7 +65,7 @@ telpher_rma_gpu_post_few(const telpher_rma *rma, uint32_t rank, telpher_rma_win 
     return telpher_rma_gpu_post_words(
         rma,
         telpher_rma_link_first(TELPHER_RMA_COMMAND_PUT,
-                               TELPHER_RMA_COMMAND_NOTIFIES | TELPHER_RMA_LINK_INSIDE,
+                               TELPHER_RMA_COMMAND_NOTIFIES | TELPHER_RMA_LINK_INLINE,
                                tag),
         telpher_rma_link_second(rank, (uint32_t)(win - TELPHER_RMA_GPU_WINDOWS)), off,
         value, len, call, where);
