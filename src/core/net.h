@@ -83,7 +83,7 @@ struct tp_net_events {
                        const void *data, size_t len);
     /** A peer offers @p len bytes by rendezvous. Receive or reject it, now or later. */
     void (*on_rndv)(void *user, uint32_t from, const void *header, size_t header_len,
-                    uint64_t len, struct tp_net_rndv *bulk);
+                    uint64_t len, struct tp_net_rndv *rndv);
     /**
      * The peer died or disconnected; called once per peer. @p why is OK if the
      * transport can see that the peer disconnected in order. The transport no longer
@@ -209,12 +209,12 @@ struct tp_net_ops {
     /**
      * Receives the first @p len bytes, from 1 to the length offered, into @p dst,
      * borrowed until @p op is done. The sender's op completes as well. Consumes @p
-     * bulk.
+     * rndv.
      */
-    void (*rndv_recv)(struct tp_net *net, struct tp_net_rndv *bulk, void *dst,
+    void (*rndv_recv)(struct tp_net *net, struct tp_net_rndv *rndv, void *dst,
                       size_t len, struct tp_net_op *op);
-    /** Rejects the offer: the sender's op completes with CANCELED. Consumes @p bulk. */
-    void (*rndv_reject)(struct tp_net *net, struct tp_net_rndv *bulk);
+    /** Rejects the offer: the sender's op completes with CANCELED. Consumes @p rndv. */
+    void (*rndv_reject)(struct tp_net *net, struct tp_net_rndv *rndv);
 
     /* ---- */
 

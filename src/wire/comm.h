@@ -26,7 +26,7 @@ enum tp_comm_kind {
     TP_COMM_PULL, /**< CTS: send the data in pieces. a: the sender's number, b: the
                        receiver's, len: [bytes] to send, xfer: [bytes] of a piece, small:
                        flags */
-    TP_COMM_PIECE, /**< BULK, EXPORTED or BROKEN. a: the receiver's number, b: offset */
+    TP_COMM_PIECE, /**< RNDV, EXPORTED or BROKEN. a: the receiver's number, b: offset */
     TP_COMM_TAKEN, /**< the receiver has finished with an exported piece. a: the sender's
                         number, b: offset, small: enum tp_comm_end */
     TP_COMM_FINISH, /**< the receiver has finished with the data. a: the sender's number,
@@ -38,7 +38,7 @@ enum tp_comm_kind {
 /** Location of a message's data. */
 enum tp_comm_how {
     TP_COMM_EAGER, /**< eager: len bytes after the header */
-    TP_COMM_BULK, /**< rendezvous by the transport */
+    TP_COMM_RNDV, /**< rendezvous by the transport */
     TP_COMM_STAGED, /**< rendezvous: held by the sender until PULL */
     TP_COMM_BROKEN, /**< no data: the sender's device failed, or it had no memory */
     TP_COMM_EXPORTED, /**< in exported memory of the sender, valid until TAKEN */

@@ -3,7 +3,7 @@
  * Seeds of fuzz_net_tcp: frames of a rank (docs/comm.md sections 3 and 4) that keeps its
  * word, and of one that breaks it in each way that was thought of. What it may name: the
  * context has receives of 100 bytes, 200000 and 200000 in a device posted in channel 1, a
- * get of 4096, a bulk and a staged send of 200000, a message of two buffers, a put of 4096.
+ * get of 4096, a rendezvous and a staged send of 200000, a message of two buffers, a put of 4096.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,9 +104,9 @@ channel(uint32_t counter, uint64_t len)
 }
 
 static void
-bulk(uint32_t id, struct tp_comm_header h)
+rndv(uint32_t id, struct tp_comm_header h)
 {
-    h.how = TP_COMM_BULK;
+    h.how = TP_COMM_RNDV;
     control(RTS, id + 1, h.len, &h);
 }
 
@@ -116,12 +116,12 @@ make_good(void)
     struct tp_comm_header h = channel(0, 50);
 
     eager(h);
-    bulk(0, channel(1, BIG));
+    rndv(0, channel(1, BIG));
     data(IN_ID, BIG);
-    bulk(1, channel(2, BIG)); /* to a device: dropped, and pulled */
+    rndv(1, channel(2, BIG)); /* to a device: dropped, and pulled */
     h = (struct tp_comm_header){
         .kind = TP_COMM_PIECE, .len = 65536, .a = (2u << 12) + 1};
-    bulk(2, h);
+    rndv(2, h);
     data(IN_ID, 65536);
     end("receives");
 
@@ -140,7 +140,7 @@ make_good(void)
         .kind = TP_COMM_MESSAGE, .small = 3, .len = 8, .a = 1, .b = 1};
     frame(EAGER, 0, 8, &h, 0);
     put("\0\0\1\0\0\0\0\0", 8);
-    bulk(0, (struct tp_comm_header){.kind = TP_COMM_BUFFER, .len = 65536, .a = 1});
+    rndv(0, (struct tp_comm_header){.kind = TP_COMM_BUFFER, .len = 65536, .a = 1});
     data(IN_ID, 65536);
     end("messages");
 
@@ -168,17 +168,17 @@ make_frames(void)
     end("header-too-long");
     control(RTS, 1, 0, &h);
     end("rts-of-nothing");
-    bulk(0, channel(0, BIG));
-    bulk(0, channel(1, BIG));
+    rndv(0, channel(0, BIG));
+    rndv(0, channel(1, BIG));
     end("rts-twice");
-    bulk(0, channel(0, UINT64_MAX));
+    rndv(0, channel(0, UINT64_MAX));
     end("rts-without-end");
     data(IN_ID + 4, 100);
     end("data-unasked");
-    bulk(0, channel(0, 50));
+    rndv(0, channel(0, 50));
     data(IN_ID, 101);
     end("data-beyond-end");
-    bulk(0, channel(0, BIG)); /* 100 are wanted of it */
+    rndv(0, channel(0, BIG)); /* 100 are wanted of it */
     data(IN_ID, 60);
     data(IN_ID, 60);
     end("data-too-much");
@@ -231,11 +231,11 @@ make_messages(void)
     eager((struct tp_comm_header){
         .kind = TP_COMM_PULL, .xfer = 1, .len = BIG + 1, .a = (5u << 12) + 1});
     end("pull-too-far");
-    bulk(0, channel(0, 50));
-    bulk(1, channel(1, BIG));
-    bulk(2, channel(2, BIG));
+    rndv(0, channel(0, 50));
+    rndv(1, channel(1, BIG));
+    rndv(2, channel(2, BIG));
     for (uint32_t i = 0; i < 6; i++) {
-        bulk(3 + i, (struct tp_comm_header){.kind = TP_COMM_PIECE,
+        rndv(3 + i, (struct tp_comm_header){.kind = TP_COMM_PIECE,
                                             .len = 65536,
                                             .a = (2u << 12) + 1,
                                             .b = i * 65536});
@@ -286,7 +286,7 @@ let_it_act(void)
     }
 }
 
-/* Asks for the bulk in pieces that are lent: the sender copies them to chunks at once. */
+/* Requests the data in exported fragments: the sender copies them to chunks at once. */
 static void
 pull_exported(uint64_t len, uint32_t piece)
 {
@@ -332,9 +332,9 @@ make_exported(void)
     pull_exported(1, 1);
     taken(0, TP_COMM_END_DONE);
     end("pull-of-one-byte");
-    bulk(0, channel(0, 50));
-    bulk(1, channel(1, BIG));
-    bulk(2, channel(2, BIG));
+    rndv(0, channel(0, 50));
+    rndv(1, channel(1, BIG));
+    rndv(2, channel(2, BIG));
     frame(EAGER, 0, 60, &h, 60);
     end("lent-nonsense");
 }

@@ -74,7 +74,7 @@ struct telpher_context {
     struct tp_comm_handler *handlers;
     bool handlers_changed;
     struct tp_list unhandled; /* unexpected messages without a handler */
-    uint8_t *scratch; /* for messages whose buffers travel inside */
+    uint8_t *scratch; /* for messages whose buffers are sent eager */
     /* collectives */
     uint32_t gathers;
     telpher_status collectives; /* OK, or why there are no more */

@@ -59,7 +59,7 @@ tp_comm_direct_by_net(const telpher_request *req)
 }
 
 void *
-tp_comm_direct_bulk(telpher_request *req)
+tp_comm_direct_rndv(telpher_request *req)
 {
     bool host = req->place.host != NULL;
 

@@ -45,7 +45,7 @@ tp_comm_fragment_take(telpher_request *req, uint64_t offset, size_t len)
         p->len = len;
         p->host = NULL;
         p->chunk = p->borrowed = false;
-        p->bulk = NULL;
+        p->rndv = NULL;
         p->copy.queue = NULL;
         req->pieces++;
     }
@@ -126,12 +126,12 @@ sent(struct tp_net_op *op, telpher_status status)
 }
 
 static telpher_status
-announce_bulk(struct tp_comm_fragment *p)
+send_rndv(struct tp_comm_fragment *p)
 {
     telpher_request *req = p->req;
     struct tp_net *net = req->peer->net;
     const struct tp_comm_header h = {.kind = TP_COMM_PIECE,
-                                     .how = TP_COMM_BULK,
+                                     .how = TP_COMM_RNDV,
                                      .len = p->len,
                                      .a = req->pull.number,
                                      .b = p->offset};
@@ -159,7 +159,7 @@ announce(struct tp_comm_fragment *p)
         status = req->exports ? status : TELPHER_IN_PROGRESS;
     }
     if (status == TELPHER_IN_PROGRESS) {
-        status = announce_bulk(p);
+        status = send_rndv(p);
     }
     if (status == TELPHER_ERR_AGAIN) {
         if (!tp_list_is_linked(&p->link)) {
@@ -291,7 +291,7 @@ begin_pieces(telpher_request *req)
 }
 
 void
-tp_comm_fragment_after_bulk(telpher_request *req, telpher_status status)
+tp_comm_fragment_on_rndv_done(telpher_request *req, telpher_status status)
 {
     if (status == TELPHER_ERR_CANCELED && req->pulled) {
         begin_pieces(req);
@@ -393,7 +393,7 @@ run_ready(telpher_context *ctx)
     tp_list_splice_back(&waiting, &ctx->ready);
     while ((link = tp_list_pop_front(&waiting)) != NULL) {
         struct tp_comm_fragment *p = tp_list_entry(link, struct tp_comm_fragment, link);
-        bool gone = p->bulk == NULL ? announce(p) : tp_comm_fragment_fetch(p);
+        bool gone = p->rndv == NULL ? announce(p) : tp_comm_fragment_fetch(p);
 
         if (!gone && !tp_list_is_linked(link)) {
             tp_list_push_back(&ctx->ready, link);

@@ -18,7 +18,7 @@ struct tp_comm_fragment {
     bool chunk; /* `host` is a chunk that this rank owns */
     bool borrowed; /* `host` is the sender's memory, described by `from` */
     struct tp_mem_place from;
-    struct tp_net_rndv *bulk; /* arrived, and waits for a chunk */
+    struct tp_net_rndv *rndv; /* arrived, and waits for a chunk */
     struct tp_net_op op;
     struct tp_device_copy copy;
 };

@@ -21,7 +21,7 @@ struct tp_comm_peer {
     const char *lost_why; /* static text; NULL while status is OK */
     telpher_context *ctx;
     struct tp_net *net;
-    struct tp_list pending; /* requests in the order of their announcements */
+    struct tp_list pending; /* requests in the order of their headers */
     struct tp_list deliveries; /* arrivals that take effect in order: delivery.c */
     struct tp_list messages; /* whose buffers are on their way */
     struct tp_list waiting; /* of ctx->waiting, while something is pending */

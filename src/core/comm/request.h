@@ -44,13 +44,13 @@ void tp_comm_block_fini(telpher_context *ctx);
 /** Where a request stands. */
 enum tp_comm_request_state {
     TP_COMM_REQUEST_FREE,
-    TP_COMM_REQUEST_QUEUED, /**< to be announced, behind others of its peer */
+    TP_COMM_REQUEST_QUEUED, /**< its header waits for others of the same peer */
     TP_COMM_REQUEST_READING, /**< the same, while its data comes out of a device */
-    TP_COMM_REQUEST_RNDV, /**< announced, the transport has it */
-    TP_COMM_REQUEST_OFFERED, /**< announced; a PULL or a FINISH is to come */
-    TP_COMM_REQUEST_POSTED, /**< receives; nothing has come for it */
-    TP_COMM_REQUEST_DELIVERING, /**< receives; the transport or a device has it */
-    TP_COMM_REQUEST_FRAGMENTS, /**< sends or receives in pieces */
+    TP_COMM_REQUEST_RNDV, /**< RTS sent; the transport moves the data */
+    TP_COMM_REQUEST_OFFERED, /**< RTS sent; waits for PULL or FINISH */
+    TP_COMM_REQUEST_POSTED, /**< receive without a matching message */
+    TP_COMM_REQUEST_DELIVERING, /**< receive; the transport or a device moves the data */
+    TP_COMM_REQUEST_FRAGMENTS, /**< sends or receives in fragments */
     TP_COMM_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
 };
 
@@ -73,9 +73,9 @@ struct telpher_request {
     bool pulled,
         finished; /* came while the transport had it; finished, of pieces that come: no more will */
     bool sends; /* its pieces go out */
-    bool exports; /* and the receiver takes them where they are */
+    bool exports; /* and the receiver copies them out of exported chunks */
     bool heap; /* its chunk is from the heap */
-    bool cut; /* more was announced than is wanted */
+    bool cut; /* the message is larger than the receive buffer */
     telpher_status status; /* IN_PROGRESS until complete; then also what failed first */
     struct tp_comm_header header; /* of a send */
     struct tp_mem_place place; /* of the user's memory */

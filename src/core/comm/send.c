@@ -37,9 +37,9 @@ read_done(struct tp_device_copy *copy, int32_t error)
 }
 
 static void
-bulk_done(struct tp_net_op *op, telpher_status status)
+on_rndv_done(struct tp_net_op *op, telpher_status status)
 {
-    tp_comm_fragment_after_bulk(tp_container_of(op, telpher_request, op), status);
+    tp_comm_fragment_on_rndv_done(tp_container_of(op, telpher_request, op), status);
 }
 
 void *
@@ -117,7 +117,7 @@ begin_staged(telpher_request *req)
 {
     tp_comm_direct_offer(req);
     if (req->blob_len == 0 && tp_comm_direct_by_net(req)) {
-        req->header.how = TP_COMM_BULK;
+        req->header.how = TP_COMM_RNDV;
     }
 }
 
@@ -128,7 +128,7 @@ how_of(const struct tp_comm_peer *peer, const struct tp_mem_place *place, size_t
     if (eager && tp_comm_is_small(peer, len)) {
         return TP_COMM_EAGER;
     }
-    return place->host != NULL && len != 0 ? TP_COMM_BULK : TP_COMM_STAGED;
+    return place->host != NULL && len != 0 ? TP_COMM_RNDV : TP_COMM_STAGED;
 }
 
 /* Sends the first message of the queue. @return AGAIN if that is not possible now. */
@@ -143,10 +143,10 @@ announce(telpher_request *req)
     switch ((enum tp_comm_how)h->how) {
     case TP_COMM_EAGER:
         return net->ops->send(net, req->peer->rank, h, sizeof(*h), data, req->len);
-    case TP_COMM_BULK:
-        req->op.done = bulk_done;
+    case TP_COMM_RNDV:
+        req->op.done = on_rndv_done;
         status = tp_rndv_send(net, req->peer->rank, h, sizeof(*h),
-                              tp_comm_direct_bulk(req), req->len, &req->op);
+                              tp_comm_direct_rndv(req), req->len, &req->op);
         req->state =
             status == TELPHER_OK ? TP_COMM_REQUEST_RNDV : TP_COMM_REQUEST_QUEUED;
         return status;
@@ -186,7 +186,7 @@ tp_comm_flush(struct tp_comm_peer *peer)
             break;
         }
         status = peer->status == TELPHER_OK ? announce(req) : TELPHER_ERR_PEER_LOST;
-        if (status == TELPHER_ERR_NO_MEMORY && req->header.how == TP_COMM_BULK) {
+        if (status == TELPHER_ERR_NO_MEMORY && req->header.how == TP_COMM_RNDV) {
             break_off(req, status);
             continue;
         }

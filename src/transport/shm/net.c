@@ -14,7 +14,7 @@
 
 enum {
     LOOK_EVERY = 64, /* rounds of progress between checks of rarely changing state */
-    BULK_MIN = 64 << 10, /* [bytes]; docs/lab/measurements.md */
+    RNDV_MIN = 64 << 10, /* [bytes]; docs/lab/measurements.md */
     EVENTS = 32,
 };
 
@@ -46,7 +46,7 @@ shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
         return status;
     }
     n->base = (struct tp_net){
-        .ops = &tp_shm_net, .eager_max = TP_SHM_EAGER, .rndv_min = BULK_MIN};
+        .ops = &tp_shm_net, .eager_max = TP_SHM_EAGER, .rndv_min = RNDV_MIN};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
     n->door_fd = n->bell[0] = n->bell[1] = n->epoll_fd = -1;

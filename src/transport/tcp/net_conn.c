@@ -265,7 +265,8 @@ tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
     if (memcmp(hello->magic, TP_TCP_HELLO_MAGIC, sizeof(hello->magic)) != 0 ||
         !tp_random_equal(&hello->job, &n->params.job, sizeof(hello->job)) ||
         hello->to != n->params.rank || hello->from >= n->params.size) {
-        tp_warn("tcp", "a stranger came to rank %u", n->params.rank);
+        tp_warn("tcp", "rejected connection to rank %u: bad job id or rank",
+                n->params.rank);
         return false;
     }
     peer = tp_tcp_net_peer(n, hello->from);

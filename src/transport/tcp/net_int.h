@@ -113,7 +113,7 @@ struct tcp_conn {
     size_t in_start, in_end;
     uint32_t into_id; /* of the rendezvous data being received */
     size_t into_left; /* 0: none is being received */
-    bool bulky; /* rendezvous data arrives, rather than large eager messages */
+    bool is_rndv; /* rendezvous data arrives, rather than large eager messages */
 };
 
 struct tcp_net {

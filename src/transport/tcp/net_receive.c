@@ -93,7 +93,7 @@ on_data(struct tcp_conn *c, const struct tp_tcp_frame *f)
         break_off(c);
         return;
     }
-    c->bulky = true;
+    c->is_rndv = true;
     c->into_id = f->id;
     c->into_left = (size_t)f->len;
     (void)room_for(c, &dst); /* asks the engine for its destination */
@@ -104,7 +104,7 @@ on_control(struct tcp_conn *c, const struct tp_tcp_frame *f, const uint8_t *fram
 {
     const struct tp_net_params *params = &c->net->params;
 
-    c->bulky = true;
+    c->is_rndv = true;
     c->into_id = 0;
     c->into_left = (size_t)f->len;
     params->events->on_control(params->user, c->peer->rank, frame, f->header_len,
@@ -144,14 +144,14 @@ take_frame(struct tcp_conn *c)
     whole =
         sizeof(f) + f.header_len + (f.type == TP_TCP_EAGER_FRAME ? (size_t)f.len : 0);
     if (have < whole) {
-        c->bulky = false; /* receive the rest at once */
+        c->is_rndv = false; /* receive the rest at once */
         return false;
     }
     at += sizeof(f);
     c->in_start += whole;
     switch (f.type) {
     case TP_TCP_EAGER_FRAME:
-        c->bulky = c->bulky && f.len < BEHIND;
+        c->is_rndv = c->is_rndv && f.len < BEHIND;
         params->events->on_message(params->user, c->peer->rank, at, f.header_len,
                                    at + f.header_len, (size_t)f.len);
         break;
@@ -219,7 +219,7 @@ pull(struct tcp_conn *c, bool *ret_more)
     /* More such data is likely to follow. It would have to be copied from the
      * buffer, so only the space of small frames is used. */
     room = IN - c->in_end;
-    if (direct != 0 || (c->bulky && c->into_left == 0)) {
+    if (direct != 0 || (c->is_rndv && c->into_left == 0)) {
         room = TP_MIN(room, (size_t)BEHIND);
     }
     iov[count++] = (struct iovec){c->in + c->in_end, room};

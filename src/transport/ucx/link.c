@@ -27,7 +27,7 @@ tp_ucx_link(struct ucx_net *n, uint32_t rank)
         link->net = n;
         link->rank = rank;
         link->pid_fd = -1;
-        tp_list_init(&link->bulks);
+        tp_list_init(&link->rndvs);
         tp_list_init(&link->early);
         n->links[rank] = link;
     }
@@ -232,11 +232,11 @@ report_loss(struct ucx_link *link)
 
     (void)tp_ucx_complete_ended(n);
     link->gone = true;
-    tp_ucx_lose_bulks(link);
+    tp_ucx_rndv_lose_all(link);
     tp_debug(UCX_TOPIC, "rank %u %s", link->rank,
              link->why == TELPHER_OK ? "has left" : "is lost");
     n->params.events->on_lost(n->params.user, link->rank, link->why);
-    tp_ucx_free_bulks(link);
+    tp_ucx_rndv_free_all(link);
     tp_ucx_free_early(link);
 }
 
@@ -268,6 +268,6 @@ tp_ucx_close_link(struct ucx_link *link)
 {
     link->ending = link->gone = true;
     close_by_force(link);
-    tp_ucx_free_bulks(link);
+    tp_ucx_rndv_free_all(link);
     tp_ucx_free_early(link);
 }

@@ -76,7 +76,7 @@ struct ucx_link {
     uint32_t sent, delivered; /* the next ucx_prefix.number of either direction */
     uint32_t buffers; /* eager messages that UCX has not sent yet */
     uint32_t transfers; /* struct tp_net_rndv whose memory UCX has */
-    struct tp_list bulks; /* struct tp_net_rndv: all, also those not received yet */
+    struct tp_list rndvs; /* struct tp_net_rndv: all, also those not received yet */
     struct tp_list early; /* messages that overtook an earlier one */
     uint32_t early_count;
     bool ending; /* lost or left; core/comm is not told yet */
@@ -88,7 +88,7 @@ struct ucx_link {
 
 /** A message that UCX moves by its rendezvous, in either direction. */
 struct tp_net_rndv {
-    struct tp_list list; /* of link->bulks, net->ended or net->orphans */
+    struct tp_list list; /* of link->rndvs, net->ended or net->orphans */
     struct ucx_link *link;
     uint32_t number;
     void *desc; /* UCX's descriptor of a message that is not received yet; else NULL */
@@ -173,21 +173,21 @@ ucs_status_t tp_ucx_on_message(void *arg, const void *header, size_t header_len,
 void tp_ucx_free_early(struct ucx_link *link);
 
 /* ---- rndv.c ---- */
-telpher_status tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
+telpher_status tp_ucx_rndv_send(struct tp_net *net, uint32_t peer, const void *header,
                                 size_t header_len, const void *src, size_t len,
                                 struct tp_net_op *op);
-void tp_ucx_recv_bulk(struct tp_net *net, struct tp_net_rndv *bulk, void *dst,
+void tp_ucx_rndv_recv(struct tp_net *net, struct tp_net_rndv *rndv, void *dst,
                       size_t len, struct tp_net_op *op);
-void tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_rndv *bulk);
+void tp_ucx_rndv_reject(struct tp_net *net, struct tp_net_rndv *rndv);
 /** A message that arrives: @p desc may be received from now on. @return NULL: no memory */
-struct tp_net_rndv *tp_ucx_add_bulk(struct ucx_link *link, uint32_t number, void *desc);
+struct tp_net_rndv *tp_ucx_rndv_add(struct ucx_link *link, uint32_t number, void *desc);
 /** The receiver does not want a message of ours. @return false: there is none */
 bool tp_ucx_take_reject(struct ucx_link *link, uint32_t number);
 /** Calls done() of all that UCX has finished. @return how many */
 unsigned tp_ucx_complete_ended(struct ucx_net *n);
 /** Calls done() of all that a lost link has. */
-void tp_ucx_lose_bulks(struct ucx_link *link);
+void tp_ucx_rndv_lose_all(struct ucx_link *link);
 /** Frees all that a closed link has; what UCX still uses becomes an orphan. */
-void tp_ucx_free_bulks(struct ucx_link *link);
+void tp_ucx_rndv_free_all(struct ucx_link *link);
 
 #endif

@@ -16,7 +16,7 @@ struct message {
     size_t header_len;
     const void *data; /* eager */
     size_t len;
-    struct tp_net_rndv *bulk; /* NULL: eager */
+    struct tp_net_rndv *rndv; /* NULL: eager */
     uint8_t copy[]; /* of an early one: header, data */
 };
 
@@ -28,9 +28,9 @@ deliver(struct ucx_link *link, const struct message *m)
     const struct tp_net_params *params = &link->net->params;
 
     link->delivered++;
-    if (m->bulk != NULL) {
+    if (m->rndv != NULL) {
         params->events->on_rndv(params->user, link->rank, m->header, m->header_len,
-                                m->len, m->bulk);
+                                m->len, m->rndv);
     } else {
         params->events->on_message(params->user, link->rank, m->header, m->header_len,
                                    m->data, m->len);
@@ -40,7 +40,7 @@ deliver(struct ucx_link *link, const struct message *m)
 static void
 keep_early(struct ucx_link *link, const struct message *m)
 {
-    size_t len = m->bulk == NULL ? m->len : 0;
+    size_t len = m->rndv == NULL ? m->len : 0;
     struct message *copy;
 
     if (m->prefix.number - link->delivered > EARLY_MAX ||
@@ -125,8 +125,8 @@ receive_rndv(struct ucx_link *link, struct message *m, void *desc)
 {
     struct ucx_net *n = link->net;
 
-    m->bulk = tp_ucx_add_bulk(link, m->prefix.number, desc);
-    if (m->bulk == NULL) {
+    m->rndv = tp_ucx_rndv_add(link, m->prefix.number, desc);
+    if (m->rndv == NULL) {
         tp_ucx_end(link, TELPHER_ERR_NO_MEMORY);
         return UCS_ERR_CANCELED;
     }

@@ -110,7 +110,7 @@ start_send(struct tp_net_rndv *b, size_t header_len, const void *src, size_t len
     struct ucx_link *link = b->link;
     ucs_status_ptr_t request;
 
-    tp_list_push_back(&link->bulks, &b->list);
+    tp_list_push_back(&link->rndvs, &b->list);
     begin_transfer(b);
     request = ucp_am_send_nbx(link->ep, UCX_AM, &b->prefix,
                               sizeof(b->prefix) + header_len, src, len, &param);
@@ -125,7 +125,7 @@ start_send(struct tp_net_rndv *b, size_t header_len, const void *src, size_t len
 }
 
 telpher_status
-tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
+tp_ucx_rndv_send(struct tp_net *net, uint32_t peer, const void *header,
                  size_t header_len, const void *src, size_t len, struct tp_net_op *op)
 {
     struct ucx_net *n = ucx_net(net);
@@ -136,7 +136,7 @@ tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
     if (link->ep == NULL || link->ending) {
         return TELPHER_ERR_PEER_LOST;
     }
-    b = tp_zalloc(sizeof(*b) + header_len, "ucx bulk out");
+    b = tp_zalloc(sizeof(*b) + header_len, "ucx rndv send");
     if (b == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -159,7 +159,7 @@ tp_ucx_send_bulk(struct tp_net *net, uint32_t peer, const void *header,
 bool
 tp_ucx_take_reject(struct ucx_link *link, uint32_t number)
 {
-    tp_list_for_each_entry(struct tp_net_rndv, b, &link->bulks, list) {
+    tp_list_for_each_entry(struct tp_net_rndv, b, &link->rndvs, list) {
         if (b->prefix.kind == UCX_RNDV && b->number == number && !b->rejected) {
             b->rejected = true;
             return true;
@@ -171,21 +171,21 @@ tp_ucx_take_reject(struct ucx_link *link, uint32_t number)
 /* ---- receiving ---- */
 
 struct tp_net_rndv *
-tp_ucx_add_bulk(struct ucx_link *link, uint32_t number, void *desc)
+tp_ucx_rndv_add(struct ucx_link *link, uint32_t number, void *desc)
 {
-    struct tp_net_rndv *b = tp_zalloc(sizeof(*b), "ucx bulk in");
+    struct tp_net_rndv *b = tp_zalloc(sizeof(*b), "ucx rndv receive");
 
     if (b != NULL) {
         b->link = link;
         b->number = number;
         b->desc = desc;
-        tp_list_push_back(&link->bulks, &b->list);
+        tp_list_push_back(&link->rndvs, &b->list);
     }
     return b;
 }
 
 void
-tp_ucx_recv_bulk(struct tp_net *net, struct tp_net_rndv *b, void *dst, size_t len,
+tp_ucx_rndv_recv(struct tp_net *net, struct tp_net_rndv *b, void *dst, size_t len,
                  struct tp_net_op *op)
 {
     const ucp_request_param_t param = {
@@ -221,7 +221,7 @@ release_desc(struct ucx_net *n, void *desc)
 }
 
 void
-tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_rndv *b)
+tp_ucx_rndv_reject(struct tp_net *net, struct tp_net_rndv *b)
 {
     const struct ucx_prefix reject = {.kind = UCX_REJECT, .number = b->number};
     struct ucx_link *link = b->link;
@@ -242,13 +242,13 @@ tp_ucx_drop_bulk(struct tp_net *net, struct tp_net_rndv *b)
 
 /* done() may start the receive of another message of the link: until none is left. */
 void
-tp_ucx_lose_bulks(struct ucx_link *link)
+tp_ucx_rndv_lose_all(struct ucx_link *link)
 {
     bool any;
 
     do {
         any = false;
-        tp_list_for_each(at, &link->bulks) {
+        tp_list_for_each(at, &link->rndvs) {
             any =
                 tp_net_op_lose(&tp_list_entry(at, struct tp_net_rndv, list)->op) || any;
         }
@@ -256,11 +256,11 @@ tp_ucx_lose_bulks(struct ucx_link *link)
 }
 
 void
-tp_ucx_free_bulks(struct ucx_link *link)
+tp_ucx_rndv_free_all(struct ucx_link *link)
 {
     struct ucx_net *n = link->net;
 
-    for (struct tp_list *at; (at = tp_list_pop_front(&link->bulks)) != NULL;) {
+    for (struct tp_list *at; (at = tp_list_pop_front(&link->rndvs)) != NULL;) {
         struct tp_net_rndv *b = tp_list_entry(at, struct tp_net_rndv, list);
 
         b->op = NULL;

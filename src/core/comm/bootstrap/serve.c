@@ -147,7 +147,7 @@ greet(struct telpher_root *root, struct tp_bootstrap_client *g)
     memcpy(&hello, tp_buf_data(&g->in), sizeof(hello));
     if (memcmp(hello.magic, TP_BOOTSTRAP_MAGIC, sizeof(hello.magic)) != 0 ||
         !tp_random_equal(hello.job, root->job, sizeof(root->job))) {
-        tp_warn("comm", "a stranger came to the root");
+        tp_warn("comm", "rejected connection to the bootstrap server: bad job id");
         return false;
     }
     if (hello.size != root->size || hello.rank >= root->size || root->closed ||

@@ -58,7 +58,7 @@ buffer_sent(void *user, telpher_status status, size_t len)
 /* True if all buffers and the rest fit into one eager message. */
 static bool
 fits_eager(struct tp_comm_peer *peer, size_t params_len,
-            const telpher_msg_buffer *buffers, size_t count)
+           const telpher_msg_buffer *buffers, size_t count)
 {
     size_t total = params_len + count * sizeof(uint64_t);
 
@@ -258,11 +258,10 @@ send_message(struct tp_comm_peer *peer, uint32_t handler, const void *params,
     eager = fits_eager(peer, params_len, buffers, buffer_count);
     h.a = peer->next_message++;
     h.b = tp_comm_buffers((uint32_t)buffer_count, eager);
-    return eager
-               ? send_head(peer, &h, ctx->scratch,
-                           pack(ctx, params, params_len, buffers, buffer_count, true))
-               : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
-                           ret_req);
+    return eager ? send_head(peer, &h, ctx->scratch,
+                             pack(ctx, params, params_len, buffers, buffer_count, true))
+                 : send_long(peer, &h, params, params_len, buffers, buffer_count, &done,
+                             ret_req);
 }
 
 telpher_status

@@ -68,7 +68,7 @@ on_put_received(void *user, telpher_status status, size_t len)
     tp_comm_delivery_run(arrival->peer);
 }
 
-/* The window that a header names, if the range lies eager; NULL if there is none. */
+/* The window that a header names, if the range lies inside; NULL if there is none. */
 static struct telpher_win *
 find_window(telpher_context *ctx, const struct tp_comm_header *h)
 {

@@ -7,8 +7,8 @@
 
 /* ---- pieces ---- */
 
-/** The transport is done with a send's bulk: to the end, or to what the peer asked for. */
-void tp_comm_fragment_after_bulk(telpher_request *req, telpher_status status);
+/** The transport has completed a send's rendezvous, or the part the peer requested. */
+void tp_comm_fragment_on_rndv_done(telpher_request *req, telpher_status status);
 /** Asks the sender of @p msg to send in pieces to @p req. */
 void tp_comm_fragment_pull(struct tp_comm_unexpected *msg, telpher_request *req);
 /** Begins what waited for a chunk. */

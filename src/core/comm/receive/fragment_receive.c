@@ -21,8 +21,8 @@ tp_comm_fragment_pull(struct tp_comm_unexpected *msg, telpher_request *req)
         .b = req->number,
     };
 
-    if (msg->header.how == TP_COMM_BULK) {
-        tp_rndv_reject(net, msg->bulk);
+    if (msg->header.how == TP_COMM_RNDV) {
+        tp_rndv_reject(net, msg->rndv);
     }
     req->header.xfer = msg->header.xfer;
     req->state = TP_COMM_REQUEST_FRAGMENTS;
@@ -56,7 +56,7 @@ came(struct tp_net_op *op, telpher_status status)
 {
     struct tp_comm_fragment *p = tp_container_of(op, struct tp_comm_fragment, op);
 
-    status = tp_comm_revocation_bulk_ended(p->req->peer, status);
+    status = tp_comm_revocation_check_rndv(p->req->peer, status);
     if (status == TELPHER_OK && p->chunk) {
         if (tp_comm_fragment_write(p)) {
             return;
@@ -70,7 +70,7 @@ bool
 tp_comm_fragment_fetch(struct tp_comm_fragment *p)
 {
     telpher_request *req = p->req;
-    struct tp_net_rndv *bulk = p->bulk;
+    struct tp_net_rndv *rndv = p->rndv;
 
     if (req->place.host != NULL) {
         p->host = (uint8_t *)req->place.host + p->offset;
@@ -82,8 +82,8 @@ tp_comm_fragment_fetch(struct tp_comm_fragment *p)
         p->chunk = true;
     }
     p->op.done = came;
-    p->bulk = NULL;
-    tp_comm_unexpected_fetch(req->peer, bulk, p->host, p->len, &p->op);
+    p->rndv = NULL;
+    tp_comm_unexpected_fetch(req->peer, rndv, p->host, p->len, &p->op);
     return true;
 }
 
@@ -94,7 +94,7 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
                       ? (size_t)req->len
                       : tp_mems_chunk_bytes(req->ctx->mems, req->place.device);
 
-    return (h->how == TP_COMM_BULK || h->how == TP_COMM_EXPORTED) && h->len != 0 &&
+    return (h->how == TP_COMM_RNDV || h->how == TP_COMM_EXPORTED) && h->len != 0 &&
            h->len <= most && h->b <= req->len && h->len <= req->len - h->b &&
            h->len <= req->len - req->next && req->pieces < TP_COMM_UNEXPECTED_MAX;
 }
@@ -102,14 +102,14 @@ is_in_range(const telpher_request *req, const struct tp_comm_header *h)
 /* Receives a fragment offered by rendezvous, or rejects it if the request has
  * failed. */
 static telpher_status
-take_bulk(telpher_request *req, struct tp_comm_unexpected *msg)
+take_rndv(telpher_request *req, struct tp_comm_unexpected *msg)
 {
     struct tp_net *net = msg->peer->net;
     struct tp_comm_fragment *p;
 
     if (req->status != TELPHER_IN_PROGRESS) {
         req->next += msg->header.len;
-        tp_rndv_reject(net, msg->bulk);
+        tp_rndv_reject(net, msg->rndv);
         tp_comm_fragment_step(req, 0, req->status);
         return TELPHER_OK;
     }
@@ -120,7 +120,7 @@ take_bulk(telpher_request *req, struct tp_comm_unexpected *msg)
     }
     /* so that the sender offers no more than is wanted */
     req->next += msg->header.len;
-    p->bulk = msg->bulk;
+    p->rndv = msg->rndv;
     if (!tp_comm_fragment_fetch(p)) {
         tp_list_push_back(&req->ctx->ready, &p->link);
     }
@@ -151,5 +151,5 @@ tp_comm_fragment_on_piece(telpher_context *ctx, struct tp_comm_unexpected *msg)
         return TELPHER_ERR_PROTO;
     }
     return h->how == TP_COMM_EXPORTED ? tp_comm_export_borrow(req, msg)
-                                      : take_bulk(req, msg);
+                                      : take_rndv(req, msg);
 }

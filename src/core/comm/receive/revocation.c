@@ -117,7 +117,7 @@ tp_comm_revocation_is_valid(const struct tp_comm_peer *peer)
 }
 
 telpher_status
-tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer, telpher_status status)
+tp_comm_revocation_check_rndv(const struct tp_comm_peer *peer, telpher_status status)
 {
     return status == TELPHER_OK && peer->net->reads && peer->revocations != NULL &&
                    read_word(peer) >= TP_COMM_REVOCATION_REVOKED

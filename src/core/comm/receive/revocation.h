@@ -28,7 +28,7 @@ bool tp_comm_revocation_reach(struct tp_comm_peer *peer);
 bool tp_comm_revocation_is_valid(const struct tp_comm_peer *peer);
 /** Checks a rendezvous from @p peer that ended with @p status; its table was opened before.
  *  @return @p status, or PEER_LOST: the peer may have overwritten the data meanwhile */
-telpher_status tp_comm_revocation_bulk_ended(const struct tp_comm_peer *peer,
+telpher_status tp_comm_revocation_check_rndv(const struct tp_comm_peer *peer,
                                              telpher_status status);
 void tp_comm_revocation_close(struct tp_comm_peer *peer);
 
@@ -42,6 +42,6 @@ bool tp_comm_direct_take(struct tp_comm_unexpected *msg, telpher_request *req);
 /** True if the peer's transport moves the request's device memory itself, as a rendezvous. */
 bool tp_comm_direct_by_net(const telpher_request *req);
 /** The address that the transport uses for the memory of a rendezvous. */
-void *tp_comm_direct_bulk(telpher_request *req);
+void *tp_comm_direct_rndv(telpher_request *req);
 
 #endif

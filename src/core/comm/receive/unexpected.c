@@ -14,12 +14,12 @@ refuse(const struct tp_comm_unexpected *msg, enum tp_comm_end end)
     const struct tp_comm_header h = {
         .kind = TP_COMM_FINISH, .small = (uint16_t)end, .a = msg->header.xfer};
 
-    if (msg->header.how == TP_COMM_BULK) {
+    if (msg->header.how == TP_COMM_RNDV) {
         struct tp_net *net = msg->peer->net;
 
-        tp_rndv_reject(net, msg->bulk);
+        tp_rndv_reject(net, msg->rndv);
     }
-    if (msg->header.how == TP_COMM_BULK || msg->header.how == TP_COMM_STAGED) {
+    if (msg->header.how == TP_COMM_RNDV || msg->header.how == TP_COMM_STAGED) {
         tp_comm_post(msg->peer, &h);
     }
 }
@@ -39,8 +39,8 @@ tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count)
         return false;
     }
     tp_warn("comm",
-            "rank %u has announced %zu things that nobody here has asked for: no more "
-            "are kept of one rank (TELPHER_KEPT_MAX)",
+            "closing connection to rank %u: %zu unexpected messages, the limit of one "
+            "rank; post receives earlier or raise TELPHER_KEPT_MAX",
             peer->rank, count);
     return true;
 }
@@ -86,14 +86,14 @@ final_status(const telpher_request *req, telpher_status status)
 }
 
 void
-tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk, void *dst,
+tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *rndv, void *dst,
                          size_t len, struct tp_net_op *op)
 {
     if (peer->net->reads) {
         (void)tp_comm_revocation_reach(
             peer); /* later the peer's process may have exited with it */
     }
-    tp_rndv_recv(peer->net, bulk, dst, len, op);
+    tp_rndv_recv(peer->net, rndv, dst, len, op);
 }
 
 static void
@@ -101,7 +101,7 @@ on_fetched(struct tp_net_op *op, telpher_status status)
 {
     telpher_request *req = tp_container_of(op, telpher_request, op);
 
-    status = tp_comm_revocation_bulk_ended(req->peer, status);
+    status = tp_comm_revocation_check_rndv(req->peer, status);
     tp_comm_request_complete(req, final_status(req, status),
                              status == TELPHER_OK ? req->len : 0);
 }
@@ -202,11 +202,11 @@ tp_comm_unexpected_accept(struct tp_comm_unexpected *msg, void *dst, size_t cap,
     if (h->how == TP_COMM_STAGED && tp_comm_direct_take(msg, req)) {
         return TELPHER_IN_PROGRESS;
     }
-    if (h->how == TP_COMM_BULK && !(req->cut && msg->peer->net->whole) &&
+    if (h->how == TP_COMM_RNDV && !(req->cut && msg->peer->net->whole) &&
         (req->place.host != NULL || tp_comm_direct_by_net(req))) {
         req->state = TP_COMM_REQUEST_DELIVERING;
         req->op.done = on_fetched;
-        tp_comm_unexpected_fetch(msg->peer, msg->bulk, tp_comm_direct_bulk(req),
+        tp_comm_unexpected_fetch(msg->peer, msg->rndv, tp_comm_direct_rndv(req),
                                  req->len, &req->op);
     } else {
         tp_comm_fragment_pull(msg, req);
@@ -249,10 +249,10 @@ static const struct {
 
 /* True if the header agrees with the length of the data that arrived. */
 static bool
-is_whole(const struct tp_comm_header *h, bool bulk, uint64_t len)
+is_whole(const struct tp_comm_header *h, bool rndv, uint64_t len)
 {
-    if (bulk) {
-        return kinds[h->kind].has_data && h->how == TP_COMM_BULK && h->len == len;
+    if (rndv) {
+        return kinds[h->kind].has_data && h->how == TP_COMM_RNDV && h->len == len;
     }
     if (!kinds[h->kind].has_data) {
         return h->how == TP_COMM_EAGER && len == 0;
@@ -281,8 +281,8 @@ ignore(struct tp_comm_link *link, uint32_t from, const struct tp_comm_unexpected
     struct tp_net *net = link->net;
     struct tp_comm_peer *peer = msg->peer;
 
-    if (msg->bulk != NULL) {
-        tp_rndv_reject(net, msg->bulk);
+    if (msg->rndv != NULL) {
+        tp_rndv_reject(net, msg->rndv);
     }
     if (peer == NULL || peer->absent) {
         tp_warn("comm", "rank %u is given up: %s", from,
@@ -312,7 +312,7 @@ take(struct tp_comm_link *link, uint32_t from, const void *header, size_t header
     }
     status = TELPHER_ERR_PROTO;
     if (tp_comm_decode(header, header_len, &msg->header) &&
-        is_whole(&msg->header, msg->bulk != NULL, len)) {
+        is_whole(&msg->header, msg->rndv != NULL, len)) {
         status = kinds[msg->header.kind].take(link->ctx, msg);
     }
     if (status != TELPHER_OK) {
@@ -334,9 +334,9 @@ on_message(void *user, uint32_t from, const void *header, size_t header_len,
 
 static void
 on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_rndv *bulk)
+        struct tp_net_rndv *rndv)
 {
-    struct tp_comm_unexpected msg = {.bulk = bulk};
+    struct tp_comm_unexpected msg = {.rndv = rndv};
 
     take(user, from, header, header_len, &msg, len);
 }

@@ -5,34 +5,35 @@
 
 #include "core/comm/peer.h"
 
-/* ---- what came ---- */
+/* ---- arrived messages ---- */
 
-/** An announcement. In a callback of a transport it lies on the stack, `data` is borrowed. */
+/** An eager message or an RTS. In a transport's callback it is on the stack and `data` is
+ *  borrowed. */
 struct tp_comm_unexpected {
     struct tp_list link;
     struct tp_comm_peer *peer;
     struct tp_comm_header header;
     const void *data; /* how EAGER; how STAGED: a blob of the memory */
     size_t data_len;
-    struct tp_net_rndv *bulk; /* how BULK */
+    struct tp_net_rndv *rndv; /* how RNDV */
 };
 
 extern const struct tp_net_events tp_comm_events;
 
-/** True, with words, if @p count announcements of a rank are all that is kept. */
+/** True, with a warning, if @p count unexpected messages of a rank reach the limit. */
 bool tp_comm_is_too_much(const struct tp_comm_peer *peer, size_t count);
 
-/** Copies it, with its data, at the end of @p list. No memory, or more than TELPHER_KEPT_MAX,
- *  fails the peer.
+/** Appends a copy of the message and its data to @p list. The peer fails if memory is
+ *  exhausted or the limit TELPHER_KEPT_MAX is reached.
  *  @return the copy, or NULL */
 struct tp_comm_unexpected *tp_comm_unexpected_keep(const struct tp_comm_unexpected *msg,
                                                    struct tp_list *list);
-/** Takes it out of its list and frees it; its data must have been accepted or refused. */
+/** Removes it from its list and frees it; its data must have been accepted or refused. */
 void tp_comm_unexpected_free(struct tp_comm_unexpected *msg);
-/** Has the transport bring a bulk; its end goes through tp_comm_revocation_bulk_ended. */
-void tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *bulk,
+/** Starts a rendezvous receive; its status goes through tp_comm_revocation_check_rndv(). */
+void tp_comm_unexpected_fetch(struct tp_comm_peer *peer, struct tp_net_rndv *rndv,
                               void *dst, size_t len, struct tp_net_op *op);
-/** Nobody wants the data. */
+/** Discards the message; a rendezvous is rejected. */
 void tp_comm_unexpected_refuse(struct tp_comm_unexpected *msg);
 /**
  * Brings the data to @p dst, which has room for @p cap bytes, by a request.

@@ -33,7 +33,7 @@ tp_rndv_peer(struct tp_rndv *r, uint32_t rank)
 
 /* Appends a new object to the table. Its position is its id for good. */
 static telpher_status
-grow(struct tp_rndv *r, struct tp_net_rndv **ret_bulk)
+grow(struct tp_rndv *r, struct tp_net_rndv **ret_rndv)
 {
     struct tp_net_rndv *b;
 
@@ -57,13 +57,13 @@ grow(struct tp_rndv *r, struct tp_net_rndv **ret_bulk)
     }
     r->all[r->count] = b;
     b->id = ++r->count;
-    *ret_bulk = b;
+    *ret_rndv = b;
     return TELPHER_OK;
 }
 
 telpher_status
 tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
-             struct tp_net_rndv **ret_bulk)
+             struct tp_net_rndv **ret_rndv)
 {
     struct tp_list *idle = tp_list_pop_front(&p->r->idle);
     struct tp_net_rndv *b = NULL;
@@ -78,7 +78,7 @@ tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
         *b = (struct tp_net_rndv){.peer = p, .id = b->id};
         tp_list_init(&b->work);
         tp_list_push_back(list, &b->of_peer);
-        *ret_bulk = b;
+        *ret_rndv = b;
     }
     return status;
 }
@@ -137,11 +137,11 @@ on_message(void *user, uint32_t from, const void *header, size_t header_len,
 
 static void
 on_rndv(void *user, uint32_t from, const void *header, size_t header_len, uint64_t len,
-        struct tp_net_rndv *bulk)
+        struct tp_net_rndv *rndv)
 {
     struct tp_rndv *r = user;
 
-    r->user_events->on_rndv(r->user, from, header, header_len, len, bulk);
+    r->user_events->on_rndv(r->user, from, header, header_len, len, rndv);
 }
 
 static void

@@ -37,13 +37,13 @@ telpher_status tp_rndv_send(struct tp_net *net, uint32_t peer, const void *heade
                             struct tp_net_op *op);
 /**
  * Receives the first @p len bytes, from 1 to the length offered, into @p dst, borrowed
- * until @p op is done. The sender's op completes as well. Consumes @p bulk. The sender
+ * until @p op is done. The sender's op completes as well. Consumes @p rndv. The sender
  * must be connected.
  */
-void tp_rndv_recv(struct tp_net *net, struct tp_net_rndv *bulk, void *dst, size_t len,
+void tp_rndv_recv(struct tp_net *net, struct tp_net_rndv *rndv, void *dst, size_t len,
                   struct tp_net_op *op);
-/** Rejects the offer: the sender's op completes with CANCELED. Consumes @p bulk. */
-void tp_rndv_reject(struct tp_net *net, struct tp_net_rndv *bulk);
+/** Rejects the offer: the sender's op completes with CANCELED. Consumes @p rndv. */
+void tp_rndv_reject(struct tp_net *net, struct tp_net_rndv *rndv);
 
 /** These call the transport's function and do the engine's part. */
 unsigned tp_rndv_progress(struct tp_net *net);

@@ -113,7 +113,7 @@ struct tp_rndv_peer *tp_rndv_peer(struct tp_rndv *r, uint32_t rank);
 void tp_rndv_break_off(struct tp_rndv_peer *p, const char *what);
 /** Takes a free rendezvous. @return OK, NO_MEMORY, AGAIN (no id is free) */
 telpher_status tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
-                            struct tp_net_rndv **ret_bulk);
+                            struct tp_net_rndv **ret_rndv);
 void tp_rndv_give(struct tp_net_rndv *b);
 /** The peer's rendezvous of that id and state; NULL if there is none. */
 struct tp_net_rndv *tp_rndv_find(const struct tp_rndv_peer *p, uint64_t id,
