@@ -213,7 +213,7 @@ end_broker(void)
     for (size_t i = 0; i < CHILDREN; i++) {
         require(children[i].pid == 0);
     }
-    require(broker.session_count == 0 && broker.stranger_count == 0);
+    require(broker.session_count == 0 && broker.unauthenticated_count == 0);
     require(broker.shaking_count == 0);
     tp_buf_fini(&broker.facts);
     close(broker.epoll_fd);

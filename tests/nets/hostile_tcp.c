@@ -287,7 +287,7 @@ test_frames(void **arg)
 }
 
 static void
-test_strangers(void **state)
+test_unauthenticated(void **state)
 {
     unsigned never = 0;
 
@@ -305,7 +305,7 @@ test_strangers(void **state)
         until(&never, fd);
         assert_int_equal(the.lost, 0);
         assert_null(tcp_net(the.net)->peers[1]);
-        assert_int_equal(tcp_net(the.net)->strangers, 0);
+        assert_int_equal(tcp_net(the.net)->unauthenticated, 0);
         close(fd);
         tp_rndv_destroy(the.net);
     }
@@ -356,7 +356,7 @@ main(void)
         each[i] = &tests[i];
         all[i] = (struct CMUnitTest){tests[i].name, test_frames, NULL, NULL, &each[i]};
     }
-    all[TESTS] = (struct CMUnitTest)cmocka_unit_test(test_strangers);
+    all[TESTS] = (struct CMUnitTest)cmocka_unit_test(test_unauthenticated);
     all[TESTS + 1] = (struct CMUnitTest)cmocka_unit_test(test_silent_ones);
     return cmocka_run_group_tests_name("tcp", all, NULL, NULL);
 }

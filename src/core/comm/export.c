@@ -12,7 +12,7 @@
 #include "core/comm/fragment_int.h"
 
 telpher_status
-tp_comm_export_announce(struct tp_comm_fragment *p)
+tp_comm_export_send(struct tp_comm_fragment *p)
 {
     telpher_request *req = p->req;
     struct tp_net *net = req->peer->net;

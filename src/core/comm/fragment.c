@@ -142,7 +142,7 @@ send_rndv(struct tp_comm_fragment *p)
 
 /* Sends a fragment. One that finds no room is sent again from progress. */
 static bool
-announce(struct tp_comm_fragment *p)
+send_fragment(struct tp_comm_fragment *p)
 {
     telpher_request *req = p->req;
     telpher_status status = req->status;
@@ -151,7 +151,7 @@ announce(struct tp_comm_fragment *p)
         status = TELPHER_ERR_PEER_LOST;
     }
     if (status == TELPHER_IN_PROGRESS && req->exports) {
-        status = tp_comm_export_announce(p);
+        status = tp_comm_export_send(p);
         if (status == TELPHER_OK) {
             return true;
         }
@@ -177,7 +177,7 @@ announce(struct tp_comm_fragment *p)
 void
 tp_comm_fragment_send(struct tp_comm_fragment *p)
 {
-    announce(p);
+    send_fragment(p);
 }
 
 static void
@@ -188,7 +188,7 @@ read_done(struct tp_device_copy *copy, int32_t error)
     if (error != 0) {
         tp_comm_fragment_end(p, TELPHER_ERR_DEVICE);
     } else {
-        announce(p);
+        send_fragment(p);
     }
 }
 
@@ -218,7 +218,7 @@ begin_read(telpher_request *req, size_t len)
     req->next += len;
     if (req->place.host != NULL) {
         memcpy(chunk, (uint8_t *)req->place.host + p->offset, len);
-        announce(p);
+        send_fragment(p);
         return true;
     }
     status = tp_mems_read(mems, &from, len, chunk, &p->copy);
@@ -238,7 +238,7 @@ begin_plain(telpher_request *req, size_t len)
     }
     p->host = (uint8_t *)req->place.host + req->next;
     req->next += len;
-    announce(p);
+    send_fragment(p);
     return true;
 }
 
@@ -373,11 +373,11 @@ let_go(telpher_request *req, struct tp_list *list)
 bool
 tp_comm_fragment_stop(telpher_request *req, telpher_status why)
 {
-    bool all_announced = !req->sends && req->next == req->len;
+    bool all_sent = !req->sends && req->next == req->len;
     bool wait = let_go(req, &req->ctx->ready);
 
     wait = let_go(req, &req->ctx->exported) || wait;
-    if (req->status == TELPHER_IN_PROGRESS && (wait || !all_announced)) {
+    if (req->status == TELPHER_IN_PROGRESS && (wait || !all_sent)) {
         req->status = why;
     } /* else all data is here, and the last device copy completes the request */
     return req->pieces == 0;
@@ -393,7 +393,7 @@ run_ready(telpher_context *ctx)
     tp_list_splice_back(&waiting, &ctx->ready);
     while ((link = tp_list_pop_front(&waiting)) != NULL) {
         struct tp_comm_fragment *p = tp_list_entry(link, struct tp_comm_fragment, link);
-        bool gone = p->rndv == NULL ? announce(p) : tp_comm_fragment_fetch(p);
+        bool gone = p->rndv == NULL ? send_fragment(p) : tp_comm_fragment_fetch(p);
 
         if (!gone && !tp_list_is_linked(link)) {
             tp_list_push_back(&ctx->ready, link);

@@ -43,7 +43,7 @@ bool tp_comm_fragment_write(struct tp_comm_fragment *p);
  * Exports a fragment in its chunk.
  * @return OK: it is in ctx->exported; AGAIN, PEER_LOST; UNSUPPORTED: others cannot map it
  */
-telpher_status tp_comm_export_announce(struct tp_comm_fragment *p);
+telpher_status tp_comm_export_send(struct tp_comm_fragment *p);
 /** True if this peer's exports may be mappable here, so that it is asked to export. */
 bool tp_comm_export_is_welcome(struct tp_comm_peer *peer);
 /** Copies from a fragment that the sender exported. Its header is in range. @return

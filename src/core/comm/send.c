@@ -133,7 +133,7 @@ how_of(const struct tp_comm_peer *peer, const struct tp_mem_place *place, size_t
 
 /* Sends the first message of the queue. @return AGAIN if that is not possible now. */
 static telpher_status
-announce(telpher_request *req)
+send_header(telpher_request *req)
 {
     struct tp_net *net = req->peer->net;
     const struct tp_comm_header *h = &req->header;
@@ -185,7 +185,7 @@ tp_comm_flush(struct tp_comm_peer *peer)
         if (req->state == TP_COMM_REQUEST_READING) {
             break;
         }
-        status = peer->status == TELPHER_OK ? announce(req) : TELPHER_ERR_PEER_LOST;
+        status = peer->status == TELPHER_OK ? send_header(req) : TELPHER_ERR_PEER_LOST;
         if (status == TELPHER_ERR_NO_MEMORY && req->header.how == TP_COMM_RNDV) {
             break_off(req, status);
             continue;
@@ -258,7 +258,7 @@ tp_comm_send(struct tp_comm_peer *peer, const struct tp_comm_header *header,
         status = net->ops->send(net, peer->rank, &h, sizeof(h), place.host, len);
         if (status != TELPHER_ERR_AGAIN) {
             if (fate != NULL) {
-                fate->announced = status == TELPHER_OK;
+                fate->header_sent = status == TELPHER_OK;
             }
             return status;
         }
@@ -270,7 +270,7 @@ tp_comm_send(struct tp_comm_peer *peer, const struct tp_comm_header *header,
     enqueue(req, &h, &place, len);
     if (fate != NULL) {
         fate->eager = req->header.how == TP_COMM_EAGER;
-        fate->announced = true;
+        fate->header_sent = true;
     }
     return tp_comm_request_begun(req, ret_req, NULL);
 }

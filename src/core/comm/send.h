@@ -13,7 +13,7 @@ bool tp_comm_is_small(const struct tp_comm_peer *peer, size_t len);
 /** For callers that count messages against credits. */
 struct tp_comm_fate {
     bool eager; /**< in: eager is allowed; out: the data was sent eager */
-    bool announced; /**< the header was sent, or will be, even if the call fails */
+    bool header_sent; /**< the header was sent, or will be, even if the call fails */
 };
 
 /**

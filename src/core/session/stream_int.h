@@ -31,7 +31,7 @@ struct tp_stream_rx {
     bool in_content;
     struct tp_session_numbers content_numbers;
     uint8_t *dest; /* next byte goes here; NULL = discard */
-    bool announced; /* data_end must be called */
+    bool begun; /* data_end must be called */
     uint64_t transfer, offset;
     uint32_t len, left;
     bool

@@ -122,7 +122,7 @@ begin_content(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t
     tp_stream_trace(s, false, h, body, TP_STREAM_DATA_BYTES);
     rx->dest =
         duplicate ? NULL : handler->data_begin(arg, rx->transfer, rx->offset, rx->len);
-    rx->announced = rx->dest != NULL;
+    rx->begun = rx->dest != NULL;
     rx->left = rx->len;
     rx->in_content = true;
     rx->bulk = true;
@@ -136,7 +136,7 @@ end_content(struct tp_stream *s, const struct tp_stream_handler *handler, void *
 
     rx->in_content = false;
     count_frame(s, &rx->content_numbers);
-    if (rx->announced && handler->data_end != NULL) {
+    if (rx->begun && handler->data_end != NULL) {
         handler->data_end(arg, rx->transfer, rx->offset, rx->len);
     }
 }

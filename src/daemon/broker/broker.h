@@ -91,7 +91,7 @@ struct tp_broker {
     struct tp_broker_listener listeners[TP_BROKER_LISTENERS_MAX];
     size_t listener_count;
     struct tp_list conns;
-    size_t stranger_count; /**< unauthenticated connections */
+    size_t unauthenticated_count; /**< unauthenticated connections */
     struct tp_list doors; /**< handshake processes */
     size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;

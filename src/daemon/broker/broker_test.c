@@ -200,7 +200,7 @@ test_slow_preface(void **state)
 
 /* Strangers who say nothing keep nobody out: the oldest of too many goes. */
 static void
-test_many_strangers(void **state)
+test_many_unauthenticated(void **state)
 {
     int fds[80];
 
@@ -882,7 +882,7 @@ main(void)
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_wrong_prefaces),
         cmocka_unit_test(test_slow_preface),
-        cmocka_unit_test(test_many_strangers),
+        cmocka_unit_test(test_many_unauthenticated),
         cmocka_unit_test(test_wrong_frames),
         cmocka_unit_test(test_truncated_frame),
         cmocka_unit_test(test_acks),

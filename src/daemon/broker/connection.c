@@ -30,7 +30,7 @@ lacks_preface(const struct tp_broker_conn *c)
 }
 
 bool
-tp_broker_conn_is_stranger(const struct tp_broker_conn *c)
+tp_broker_conn_is_unauthenticated(const struct tp_broker_conn *c)
 {
     return c->tls == NULL && lacks_preface(c);
 }
@@ -57,10 +57,10 @@ tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
  * it out.
  */
 static void
-close_oldest_stranger(struct tp_broker *b)
+close_oldest_unauthenticated(struct tp_broker *b)
 {
     tp_list_for_each_entry_safe(struct tp_broker_conn, c, &b->conns, link) {
-        if (tp_broker_conn_is_stranger(c)) {
+        if (tp_broker_conn_is_unauthenticated(c)) {
             tp_info("broker",
                     "more than %llu connections without a preface, closing the oldest "
                     "(--max-half-open)",
@@ -76,8 +76,8 @@ tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener
 {
     struct tp_broker_conn *c;
 
-    if (b->stranger_count >= b->options->max_half_open) {
-        close_oldest_stranger(b);
+    if (b->unauthenticated_count >= b->options->max_half_open) {
+        close_oldest_unauthenticated(b);
     }
     c = tp_zalloc(sizeof(*c), "connection");
     if (c == NULL ||
@@ -95,7 +95,7 @@ tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener
     c->stalled = TP_CLOCK_FOREVER;
     tp_broker_peer_of(fd, &c->peer);
     tp_list_push_back(&b->conns, &c->link);
-    b->stranger_count++;
+    b->unauthenticated_count++;
     if (tp_broker_watch_add(b, &c->watch, EPOLLIN) != TELPHER_OK) {
         tp_broker_conn_close(b, c);
     }
@@ -104,8 +104,8 @@ tp_broker_conn_open(struct tp_broker *b, int fd, const struct tp_broker_listener
 void
 tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (tp_broker_conn_is_stranger(c)) {
-        b->stranger_count--;
+    if (tp_broker_conn_is_unauthenticated(c)) {
+        b->unauthenticated_count--;
     }
     if (c->session != NULL && c->preface.stream == TP_WIRE_STREAM_COMMAND) {
         tp_broker_session_close(b, c->session);
@@ -180,8 +180,8 @@ tp_broker_conn_put_frame(struct tp_broker_conn *c, uint16_t type, const void *ms
 void
 tp_broker_conn_begin_close(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (tp_broker_conn_is_stranger(c)) {
-        b->stranger_count--;
+    if (tp_broker_conn_is_unauthenticated(c)) {
+        b->unauthenticated_count--;
     }
     c->state = TP_BROKER_CLOSING;
     c->deadline = tp_clock_deadline(CLOSE_TIME);

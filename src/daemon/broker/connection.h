@@ -8,7 +8,7 @@
 /* ---- connection.c ---- */
 
 /** True while the connection counts as unauthenticated. */
-bool tp_broker_conn_is_stranger(const struct tp_broker_conn *c);
+bool tp_broker_conn_is_unauthenticated(const struct tp_broker_conn *c);
 /** Enters @p state, which waits for @p need bytes. @return false: no memory */
 bool tp_broker_conn_expect(struct tp_broker_conn *c, enum tp_broker_conn_state state,
                            size_t need);

@@ -60,8 +60,8 @@ accept_preface(struct tp_broker *b, struct tp_broker_conn *c, const uint8_t *ses
                                           .frame_max = TP_WIRE_FRAME_MAX};
 
     memcpy(reply.session, session, sizeof(reply.session));
-    if (tp_broker_conn_is_stranger(c)) {
-        b->stranger_count--;
+    if (tp_broker_conn_is_unauthenticated(c)) {
+        b->unauthenticated_count--;
     }
     c->state = TP_BROKER_HELD; /* authenticated; the caller sets the next state */
     c->deadline = TP_CLOCK_FOREVER;
@@ -216,7 +216,7 @@ tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
             return false; /* the session has just ended */
         }
     }
-    b->stranger_count--;
+    b->unauthenticated_count--;
     c->state = TP_BROKER_SHAKING;
     b->shaking_count++;
     c->deadline = tp_clock_deadline(b->options->handshake_timeout_ns);

@@ -161,14 +161,14 @@ check_builds(struct tp_exec_watchdog *w, tp_ns now)
 static bool
 check_transfers(struct tp_exec_watchdog *w, tp_ns now)
 {
-    enum { GIVEN_UP_MAX = 1024 }; /* expired transfers: each holds a little memory */
+    enum { EXPIRED_MAX = 1024 }; /* expired transfers: each holds a little memory */
     tp_ns limit = w->x->limits.transfer_timeout_ns;
 
     if (tp_exec_transfers_active(w->x->transfers) == 0) {
         return false;
     }
     if (limit != 0 && tp_exec_transfers_expire(w->x->transfers, now, limit,
-                                               CL_OUT_OF_RESOURCES) > GIVEN_UP_MAX) {
+                                               CL_OUT_OF_RESOURCES) > EXPIRED_MAX) {
         tp_exec_die(w->x, TELPHER_ERR_LIMIT,
                     "too much content that was announced never came "
                     "(--transfer-timeout)");

@@ -280,7 +280,7 @@ put_read_frames(struct tp_icd_op *op, const struct tp_icd_content *content,
         put_read_frame(op, content, transfer, TP_WIRE_SHARED);
     } else if (io->pieces == NULL) {
         put_read_frame(op, content, transfer, 0);
-    } else if (io->pieces->count == 1 && io->pieces->announced == content->size) {
+    } else if (io->pieces->count == 1 && io->pieces->assigned == content->size) {
         tp_icd_pieces_put(io->session, &io->sink);
         put_read_frame(op, content, transfer, TP_WIRE_SHARED);
     } else {
@@ -464,7 +464,7 @@ write_bulk(struct tp_icd_op *op, const struct tp_icd_content *content)
     io->refs++;
     op->ev->on_end = write_ended;
     op->ev->on_end_user = io;
-    op->flush = true; /* credit comes only for what was announced */
+    op->flush = true; /* credit comes only for what was assigned */
     op->flags |= TP_WIRE_NOTIFY;
     op->push = io->pieces != NULL;
     op->push_bulk = io->source.by_caller ? io->source.transfer : 0;

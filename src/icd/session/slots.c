@@ -51,17 +51,17 @@ drop_oldest(struct tp_icd_session *session, struct tp_icd_pieces *pieces)
 static bool
 make_room(struct tp_icd_session *session, struct tp_icd_pieces *pieces)
 {
-    uint64_t left = pieces->size - pieces->announced;
+    uint64_t left = pieces->size - pieces->assigned;
     uint64_t most = TP_ICD_PIECES_MAX - pieces->held;
     struct tp_icd_piece piece;
 
     left = left < most ? left : most;
     if (left == 0 || pieces->count == TP_ICD_SLOTS ||
-        !tp_icd_slots_take(session, pieces->announced, left, pieces->size, &piece)) {
+        !tp_icd_slots_take(session, pieces->assigned, left, pieces->size, &piece)) {
         return false;
     }
     pieces->ring[(pieces->first + pieces->count++) % TP_ICD_SLOTS] = piece;
-    pieces->announced += piece.len;
+    pieces->assigned += piece.len;
     pieces->held += piece.len;
     return true;
 }
@@ -77,7 +77,7 @@ tp_icd_pieces_create(struct tp_icd_session *session, uint64_t size)
     pieces = tp_malloc(sizeof(*pieces), "pieces");
     if (pieces != NULL) {
         pieces->size = size;
-        pieces->announced = pieces->held = 0;
+        pieces->assigned = pieces->held = 0;
         pieces->first = pieces->count = 0;
         while (make_room(session, pieces)) {
         }

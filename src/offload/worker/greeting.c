@@ -62,7 +62,7 @@ check_same(struct worker *w, const struct tp_buf *text, struct tp_error *err)
 }
 
 telpher_status
-tp_offload_worker_announce(struct worker *w, int root, struct tp_error *err)
+tp_offload_worker_send_kernels(struct worker *w, int root, struct tp_error *err)
 {
     struct tp_buf text;
     telpher_status status;
@@ -184,7 +184,7 @@ tp_offload_worker_greet(struct worker *w, struct tp_error *err)
     PMPI_Comm_dup(w->inter, &w->control);
     PMPI_Comm_set_errhandler(w->control, MPI_ERRORS_RETURN);
     exchange_processes(w, told[1]);
-    return tp_offload_worker_announce(w, told[1], err);
+    return tp_offload_worker_send_kernels(w, told[1], err);
 }
 
 /* Spawned workers leave when their parents do: to disconnect earlier is to spin until then. */

@@ -288,7 +288,7 @@ bad_signatures_are_refused(void **state)
 
 /* All tables are announced in a form from which they can be read again. */
 static void
-the_table_is_announced(void **state)
+the_table_is_read_back(void **state)
 {
     struct tp_offload_names names;
     struct tp_error err = {0};
@@ -422,7 +422,7 @@ main(void)
         cmocka_unit_test(kernels_by_text_get_their_arguments),
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(bad_signatures_are_refused),
-        cmocka_unit_test(the_table_is_announced),
+        cmocka_unit_test(the_table_is_read_back),
         cmocka_unit_test(a_bad_table_is_refused),
         cmocka_unit_test(functions_of_libraries_are_not_found),
         cmocka_unit_test(senseless_kernels_are_left_out),

@@ -186,7 +186,7 @@ load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *
     snprintf(done.text, sizeof(done.text), "%s", err.text);
     status = tp_offload_worker_tell_done(w, w->call, &done);
     if (status == TELPHER_OK) {
-        status = tp_offload_worker_announce(w, (int)w->root, &err);
+        status = tp_offload_worker_send_kernels(w, (int)w->root, &err);
     }
     return status;
 }

@@ -58,8 +58,8 @@ const char *tp_offload_worker_kernel_name(void);
 /* greeting.c */
 telpher_status tp_offload_worker_greet(struct worker *w, struct tp_error *err);
 /** Announces the kernels: worker 0 to parent @p root. */
-telpher_status tp_offload_worker_announce(struct worker *w, int root,
-                                          struct tp_error *err);
+telpher_status tp_offload_worker_send_kernels(struct worker *w, int root,
+                                              struct tp_error *err);
 void tp_offload_worker_fini(struct worker *w);
 
 /* receive.c */

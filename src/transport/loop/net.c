@@ -24,7 +24,7 @@ struct loop_net {
     struct tp_net_params params;
     struct slot *slots; /* NULL until connected */
     uint64_t sent, seen;
-    bool given_up, lost;
+    bool aborted, lost;
 };
 
 static struct loop_net *
@@ -87,7 +87,7 @@ put(struct loop_net *n, bool control, const void *header, size_t header_len,
 {
     struct slot *slot = &n->slots[n->sent % SLOTS];
 
-    if (n->given_up) {
+    if (n->aborted) {
         return TELPHER_ERR_PEER_LOST;
     }
     if (n->sent - n->seen == SLOTS) {
@@ -135,7 +135,7 @@ static void
 loop_give_up(struct tp_net *net, uint32_t peer)
 {
     (void)peer;
-    loop_net(net)->given_up = true;
+    loop_net(net)->aborted = true;
 }
 
 static void
@@ -159,13 +159,13 @@ loop_progress(struct tp_net *net)
     uint64_t end = n->sent;
     unsigned count = 0;
 
-    if (tp_unlikely(n->given_up && !n->lost)) {
+    if (tp_unlikely(n->aborted && !n->lost)) {
         n->seen = n->sent;
         n->lost = true;
         n->params.events->on_lost(n->params.user, n->params.rank, TELPHER_ERR_PROTO);
         return 1;
     }
-    for (; n->seen != end && !n->given_up; count++) {
+    for (; n->seen != end && !n->aborted; count++) {
         /* the slot is free only after the event */
         deliver(n, &n->slots[n->seen % SLOTS]);
         n->seen++;
@@ -179,7 +179,7 @@ loop_busy(struct tp_net *net, uint32_t *ret_peer)
     struct loop_net *n = loop_net(net);
 
     *ret_peer = n->params.rank;
-    return !n->given_up && n->seen != n->sent;
+    return !n->aborted && n->seen != n->sent;
 }
 
 static telpher_status

@@ -305,7 +305,7 @@ run_epoll(struct tcp_net *n)
             count += run_conn(events[i].data.ptr);
         }
     }
-    tp_tcp_net_strangers(n);
+    tp_tcp_net_read_unauthenticated(n);
     tp_tcp_net_look(n);
     return count;
 }

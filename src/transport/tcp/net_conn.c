@@ -14,7 +14,7 @@
 #include "transport/tcp/net_int.h"
 
 /* in addition to all ranks, which may connect at the same moment */
-enum { STRANGERS = 64 };
+enum { UNAUTHENTICATED_MAX = 64 };
 /** A rank that connects and then computes, or is not scheduled, sends its hello late. */
 #define HELLO_TIME (60 * TP_CLOCK_S)
 
@@ -168,7 +168,7 @@ tp_tcp_net_connected(struct tcp_conn *c)
 
 /* The oldest connection without a hello. Ranks send theirs at once. */
 static struct tcp_conn *
-oldest_stranger(struct tcp_net *n)
+oldest_unauthenticated(struct tcp_net *n)
 {
     tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
         if (c->peer == NULL && !c->dead) {
@@ -232,20 +232,20 @@ tp_tcp_net_accept(struct tcp_net *n)
     do {
         while ((fd = accept4(n->listen_fd, &a.any, &len,
                              SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-            if (n->strangers >= STRANGERS + (size_t)n->params.size &&
-                (oldest = oldest_stranger(n)) != NULL) {
+            if (n->unauthenticated >= UNAUTHENTICATED_MAX + (size_t)n->params.size &&
+                (oldest = oldest_unauthenticated(n)) != NULL) {
                 tp_tcp_net_kill(oldest, TELPHER_ERR_LIMIT);
             }
-            n->strangers += conn_create(n, fd, &a, EPOLLIN) != NULL;
+            n->unauthenticated += conn_create(n, fd, &a, EPOLLIN) != NULL;
             len = sizeof(a);
         }
     } while (is_out_of_descriptors(n) && refuse(n));
 }
 
 void
-tp_tcp_net_strangers(struct tcp_net *n)
+tp_tcp_net_read_unauthenticated(struct tcp_net *n)
 {
-    if (n->strangers == 0) {
+    if (n->unauthenticated == 0) {
         return;
     }
     tp_list_for_each_entry(struct tcp_conn, c, &n->conns, link) {
@@ -277,7 +277,7 @@ tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello)
     }
     peer->accepted = true;
     c->peer = peer;
-    n->strangers--;
+    n->unauthenticated--;
     if (peer->lost) { /* the peer has ended; this is what it sent before */
         return true;
     }
@@ -310,7 +310,7 @@ tp_tcp_net_free(struct tcp_conn *c)
 {
     tp_list_remove(&c->link);
     c->net->conn_count--;
-    c->net->strangers -= c->peer == NULL;
+    c->net->unauthenticated -= c->peer == NULL;
     tp_tcp_net_watch_end(c);
     /* a child of vfork() may hold it too, so that close does not remove it from
      * epoll */

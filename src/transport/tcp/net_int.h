@@ -127,7 +127,7 @@ struct tcp_net {
     uint64_t place;
     struct tcp_peer **peers; /* by rank */
     struct tp_list conns, losing;
-    size_t conn_count, strangers;
+    size_t conn_count, unauthenticated;
     size_t remotes; /* connections to other machines */
     tp_ns look_at;
     unsigned rounds; /* of progress */
@@ -168,7 +168,7 @@ void tp_tcp_net_try_another(struct tcp_conn *c);
 /** Handles the end of a connect. */
 void tp_tcp_net_connected(struct tcp_conn *c);
 /** Closes connections that sent no hello in time. */
-void tp_tcp_net_strangers(struct tcp_net *n);
+void tp_tcp_net_read_unauthenticated(struct tcp_net *n);
 /** Checks a hello. @return false: it is not from a rank of this job */
 bool tp_tcp_net_greet(struct tcp_conn *c, const struct tp_tcp_hello *hello);
 

@@ -21,7 +21,7 @@ enum {
     POLL_STOP = 0,
     POLL_ENDED,
     POLL_LISTEN,
-    POLL_GUESTS = TP_BOOTSTRAP_POLLS,
+    POLL_CLIENTS = TP_BOOTSTRAP_POLLS,
 };
 #define HELLO_TIME (5 * TP_CLOCK_S)
 #define SEND_TIME (10 * TP_CLOCK_S)
@@ -62,8 +62,8 @@ static void
 fail(struct telpher_root *root, telpher_status status, const char *words)
 {
     give_up(root, status, words);
-    for (size_t i = 0; i < root->guest_count; i++) {
-        struct tp_bootstrap_client *g = &root->guests[i];
+    for (size_t i = 0; i < root->client_count; i++) {
+        struct tp_bootstrap_client *g = &root->clients[i];
 
         if (g->conn != NULL && g->known && !g->told) {
             g->told = g->tell = true;
@@ -74,11 +74,11 @@ fail(struct telpher_root *root, telpher_status status, const char *words)
 }
 
 static struct tp_bootstrap_client *
-guest_of(struct telpher_root *root, uint32_t rank)
+client_of(struct telpher_root *root, uint32_t rank)
 {
-    for (size_t i = 0; i < root->guest_count; i++) {
-        if (root->guests[i].known && root->guests[i].rank == rank) {
-            return &root->guests[i];
+    for (size_t i = 0; i < root->client_count; i++) {
+        if (root->clients[i].known && root->clients[i].rank == rank) {
+            return &root->clients[i];
         }
     }
     return NULL;
@@ -90,7 +90,7 @@ static bool
 lay_out(struct telpher_root *root, uint8_t *all, size_t part)
 {
     for (uint32_t r = 0; r < root->size; r++) {
-        struct tp_bootstrap_client *g = guest_of(root, r);
+        struct tp_bootstrap_client *g = client_of(root, r);
 
         if (tp_bootstrap_client_part(g) != sizeof(uint32_t) + part ||
             tp_bootstrap_client_is_sending(g)) {
@@ -105,7 +105,7 @@ lay_out(struct telpher_root *root, uint8_t *all, size_t part)
 static void
 give_all(struct telpher_root *root)
 {
-    size_t part = tp_bootstrap_client_part(guest_of(root, 0)) - sizeof(uint32_t);
+    size_t part = tp_bootstrap_client_part(client_of(root, 0)) - sizeof(uint32_t);
     uint8_t *all =
         tp_alloc_array(root->size, part != 0 ? part : 1, "parts of all ranks");
 
@@ -120,8 +120,8 @@ give_all(struct telpher_root *root)
     root->all = all;
     root->ready = 0;
     root->closed = true;
-    for (size_t i = 0; i < root->guest_count; i++) {
-        struct tp_bootstrap_client *g = &root->guests[i];
+    for (size_t i = 0; i < root->client_count; i++) {
+        struct tp_bootstrap_client *g = &root->clients[i];
 
         if (g->known) {
             tp_buf_consume(&g->in, sizeof(uint32_t) + part);
@@ -165,7 +165,7 @@ greet(struct telpher_root *root, struct tp_bootstrap_client *g)
 
 /* Reads from a client. @return false: close the connection */
 static bool
-read_guest(struct telpher_root *root, struct tp_bootstrap_client *g)
+read_client(struct telpher_root *root, struct tp_bootstrap_client *g)
 {
     size_t before = tp_bootstrap_client_part(g);
     bool there = tp_bootstrap_client_read(g);
@@ -202,12 +202,12 @@ leave(struct telpher_root *root, struct tp_bootstrap_client *g)
 
 /* The oldest unauthenticated connection. Ranks send their hello at once. */
 static struct tp_bootstrap_client *
-oldest_stranger(struct telpher_root *root)
+oldest_unauthenticated(struct telpher_root *root)
 {
     struct tp_bootstrap_client *oldest = NULL;
 
-    for (size_t i = 0; i < root->guest_count; i++) {
-        struct tp_bootstrap_client *g = &root->guests[i];
+    for (size_t i = 0; i < root->client_count; i++) {
+        struct tp_bootstrap_client *g = &root->clients[i];
 
         if (g->conn != NULL && !g->known &&
             (oldest == NULL || g->deadline < oldest->deadline)) {
@@ -222,10 +222,10 @@ oldest_stranger(struct telpher_root *root)
 static void
 make_room(struct telpher_root *root, int error)
 {
-    struct tp_bootstrap_client *stranger = oldest_stranger(root);
+    struct tp_bootstrap_client *oldest = oldest_unauthenticated(root);
 
-    if (stranger != NULL) {
-        tp_bootstrap_client_close(stranger);
+    if (oldest != NULL) {
+        tp_bootstrap_client_close(oldest);
         return;
     }
     root->pause_until = tp_clock_deadline(PAUSE);
@@ -247,12 +247,12 @@ welcome(struct telpher_root *root)
         }
         return;
     }
-    for (size_t i = 0; i < root->guest_count && g == NULL; i++) {
-        g = root->guests[i].conn == NULL ? &root->guests[i] : NULL;
+    for (size_t i = 0; i < root->client_count && g == NULL; i++) {
+        g = root->clients[i].conn == NULL ? &root->clients[i] : NULL;
     }
     if (g == NULL) {
         /* there is one: ranks leave the slots for unauthenticated connections free */
-        g = oldest_stranger(root);
+        g = oldest_unauthenticated(root);
         tp_bootstrap_client_close(g);
     }
     if (!tp_bootstrap_client_open(g, fd, tp_clock_deadline(HELLO_TIME))) {
@@ -263,8 +263,8 @@ welcome(struct telpher_root *root)
 static void
 check_hellos(struct telpher_root *root)
 {
-    for (size_t i = 0; i < root->guest_count; i++) {
-        struct tp_bootstrap_client *g = &root->guests[i];
+    for (size_t i = 0; i < root->client_count; i++) {
+        struct tp_bootstrap_client *g = &root->clients[i];
 
         if (g->conn != NULL && !g->known && tp_clock_passed(g->deadline)) {
             tp_bootstrap_client_close(g);
@@ -309,7 +309,7 @@ name_missing(struct telpher_root *root)
         all_came = all_came && root->came[r];
     }
     for (uint32_t r = 0; r < root->size; r++) {
-        const struct tp_bootstrap_client *g = all_came ? guest_of(root, r) : NULL;
+        const struct tp_bootstrap_client *g = all_came ? client_of(root, r) : NULL;
 
         if ((all_came ? g == NULL || tp_bootstrap_client_part(g) == 0
                       : !root->came[r]) &&
@@ -361,14 +361,14 @@ static size_t
 list_polls(struct telpher_root *root)
 {
     bool pause = !tp_clock_passed(root->pause_until);
-    size_t n = POLL_GUESTS;
+    size_t n = POLL_CLIENTS;
 
     root->polls[POLL_STOP] = (struct pollfd){.fd = root->stop_fd, .events = POLLIN};
     root->polls[POLL_ENDED] = (struct pollfd){.fd = root->ended_fd, .events = POLLIN};
     root->polls[POLL_LISTEN] =
         (struct pollfd){.fd = pause ? -1 : root->listen_fd, .events = POLLIN};
-    for (size_t i = 0; i < root->guest_count; i++) {
-        struct tp_bootstrap_client *g = &root->guests[i];
+    for (size_t i = 0; i < root->client_count; i++) {
+        struct tp_bootstrap_client *g = &root->clients[i];
 
         if (g->conn != NULL) {
             root->polled[n] = g;
@@ -389,12 +389,12 @@ serve(struct telpher_root *root)
     if (poll(root->polls, n, tp_clock_poll_ms(next_look(root))) <= 0) {
         return true;
     }
-    for (size_t i = POLL_GUESTS; i < n; i++) {
+    for (size_t i = POLL_CLIENTS; i < n; i++) {
         struct tp_bootstrap_client *g = root->polled[i];
         short events = root->polls[i].revents;
 
         if (g->conn != NULL && events != 0 &&
-            (!push(root, g) || ((events & ~POLLOUT) != 0 && !read_guest(root, g)))) {
+            (!push(root, g) || ((events & ~POLLOUT) != 0 && !read_client(root, g)))) {
             leave(root, g);
         }
     }
@@ -421,8 +421,8 @@ finish_answers(struct telpher_root *root)
 
     do {
         n = 0;
-        for (size_t i = 0; i < root->guest_count; i++) {
-            struct tp_bootstrap_client *g = &root->guests[i];
+        for (size_t i = 0; i < root->client_count; i++) {
+            struct tp_bootstrap_client *g = &root->clients[i];
 
             if (tp_bootstrap_client_is_sending(g) && push(root, g) &&
                 tp_bootstrap_client_is_sending(g)) {

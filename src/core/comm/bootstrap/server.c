@@ -52,15 +52,15 @@ port_of(int fd)
 static void
 root_free(struct telpher_root *root)
 {
-    for (size_t i = 0; root->guests != NULL && i < root->guest_count; i++) {
-        if (root->guests[i].conn != NULL) {
-            tp_bootstrap_client_close(&root->guests[i]);
+    for (size_t i = 0; root->clients != NULL && i < root->client_count; i++) {
+        if (root->clients[i].conn != NULL) {
+            tp_bootstrap_client_close(&root->clients[i]);
         }
     }
     tp_descriptor_close(root->listen_fd);
     tp_descriptor_close(root->stop_fd);
     tp_descriptor_close(root->ended_fd);
-    tp_free(root->guests);
+    tp_free(root->clients);
     tp_free(root->polls);
     tp_free(root->polled);
     tp_free(root->all);
@@ -85,19 +85,19 @@ tp_bootstrap_server_start(const char *address, uint32_t size, const char *job,
         return TELPHER_ERR_NO_MEMORY;
     }
     root->size = size;
-    root->guest_count = (size_t)size + TP_BOOTSTRAP_UNAUTHENTICATED_MAX;
+    root->client_count = (size_t)size + TP_BOOTSTRAP_UNAUTHENTICATED_MAX;
     root->deadline = tp_clock_deadline(timeout);
     root->listen_fd = -1;
     root->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     root->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    root->guests = tp_alloc_array(root->guest_count, sizeof(*root->guests), "root");
-    root->polls = tp_alloc_array(root->guest_count + TP_BOOTSTRAP_POLLS,
+    root->clients = tp_alloc_array(root->client_count, sizeof(*root->clients), "root");
+    root->polls = tp_alloc_array(root->client_count + TP_BOOTSTRAP_POLLS,
                                  sizeof(*root->polls), "root");
-    root->polled = tp_alloc_array(root->guest_count + TP_BOOTSTRAP_POLLS,
+    root->polled = tp_alloc_array(root->client_count + TP_BOOTSTRAP_POLLS,
                                   sizeof(struct tp_bootstrap_client *), "root");
     root->came = tp_alloc_array(size, sizeof(*root->came), "root");
     root->ended = tp_alloc_array(size, sizeof(*root->ended), "root");
-    status = root->guests != NULL && root->polls != NULL && root->polled != NULL &&
+    status = root->clients != NULL && root->polls != NULL && root->polled != NULL &&
                      root->came != NULL && root->ended != NULL && root->stop_fd >= 0 &&
                      root->ended_fd >= 0
                  ? set_job(root, job, err)

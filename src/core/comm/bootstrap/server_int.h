@@ -45,8 +45,8 @@ struct telpher_root {
     tp_ns pause_until; /* no connection is accepted before */
     bool starved; /* accept() ran out of descriptors */
     pthread_t thread;
-    struct tp_bootstrap_client *guests; /* size + TP_BOOTSTRAP_UNAUTHENTICATED_MAX */
-    size_t guest_count;
+    struct tp_bootstrap_client *clients; /* size + TP_BOOTSTRAP_UNAUTHENTICATED_MAX */
+    size_t client_count;
     /* Of the open connections: poll() refuses more entries than the limit of
      * descriptors. */
     struct pollfd *polls;

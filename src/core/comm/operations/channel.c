@@ -284,7 +284,7 @@ telpher_channel_send(telpher_channel *channel, const void *src, size_t len,
         return status;
     }
     status = tp_comm_send(channel->peer, &h, src, len, &fate, &done, ret_req);
-    if (fate.announced) {
+    if (fate.header_sent) {
         channel->sent++;
         channel->credits.in_flight += fate.eager;
     }
