@@ -34,7 +34,7 @@
 enum {
     TP_NET_HEADER_MAX = 128, /**< [bytes] of a message's header */
     TP_NET_CONTROL_MAX = 160, /**< [bytes] of a frame of the engine */
-    TP_NET_CARD_MAX = 1024, /**< [bytes] of a transport's address */
+    TP_NET_ADDRESS_MAX = 1024, /**< [bytes] of a transport's address */
 };
 
 struct tp_net;
@@ -134,14 +134,14 @@ struct tp_net_ops {
     telpher_status (*create)(const struct tp_net_params *params,
                              struct tp_net **ret_net, struct tp_error *err);
     /**
-     * Writes the address by which other ranks reach this one, at most TP_NET_CARD_MAX
+     * Writes the address by which other ranks reach this one, at most TP_NET_ADDRESS_MAX
      * bytes.
      * @return its length
      */
-    size_t (*card)(struct tp_net *net, uint8_t *dst);
+    size_t (*address)(struct tp_net *net, uint8_t *dst);
     /** True if this transport reaches the rank with this address (of the same
      *  transport). Addresses come from peers: check them. */
-    bool (*reaches)(struct tp_net *net, const uint8_t *card, size_t len);
+    bool (*reaches)(struct tp_net *net, const uint8_t *address, size_t len);
     /**
      * Begins to connect, before the first send to @p peer. Never blocks: sends made
      * before the connection is established are queued. Both sides may connect at the
@@ -149,7 +149,7 @@ struct tp_net_ops {
      * @return OK; INVALID (address), NO_MEMORY (also: no descriptors; the caller may
      *         retry), UNREACHABLE (also: on_lost() was called for the peer).
      */
-    telpher_status (*connect)(struct tp_net *net, uint32_t peer, const uint8_t *card,
+    telpher_status (*connect)(struct tp_net *net, uint32_t peer, const uint8_t *address,
                               size_t len);
     /**
      * Sends an eager message. Both buffers may be reused on return.

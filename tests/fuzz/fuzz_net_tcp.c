@@ -53,7 +53,7 @@ static unsigned knocks;
 
 /* ---- the two ranks find each other ---- */
 
-/* The card of the other is ours, but for the way to oneself: it comes to us, so nobody looks
+/* The address of the other is ours, but for the way to oneself: it comes to us, so nobody looks
  * for it. */
 static telpher_status
 allgather(void *user, const void *mine, size_t len, void *both)

@@ -461,10 +461,10 @@ come_to_next_launch(struct process *p, bool greet)
     on_progress = NULL;
     require(memchr(err.text, '\0', sizeof(err.text)) != NULL);
     for (uint32_t i = 0; i < COUNT; i++) {
-        const void *card = tp_rma_remote_address(p->job->world, i, &len);
+        const void *address = tp_rma_remote_address(p->job->world, i, &len);
 
-        if (card != NULL) {
-            touch(card, len);
+        if (address != NULL) {
+            touch(address, len);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a process of the same machine may write: a cell of a ring, when the first byte is
- * even, else a card. What is taken from a cell lies in the copy or in the ring.
+ * even, else a address. What is taken from a cell lies in the copy or in the ring.
  */
 #include "fuzz.h"
 
@@ -36,14 +36,14 @@ read_cell(const uint8_t *data, size_t len)
 }
 
 static void
-read_card(const uint8_t *data, size_t len)
+read_address(const uint8_t *data, size_t len)
 {
     uint8_t *exact = exact_copy(data, len);
-    struct tp_shm_card card;
+    struct tp_shm_address address;
 
-    if (tp_shm_card_check(exact, len, 1, 4, &card)) {
-        require(card.rank < 4 && card.process.pid > 0);
-        require(card.door.size == tp_shm_door_bytes(4));
+    if (tp_shm_address_check(exact, len, 1, 4, &address)) {
+        require(address.rank < 4 && address.process.pid > 0);
+        require(address.door.size == tp_shm_door_bytes(4));
     }
     free(exact);
 }
@@ -57,7 +57,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (data[0] % 2 == 0) {
         read_cell(data + 1, len - 1);
     } else {
-        read_card(data + 1, len - 1);
+        read_address(data + 1, len - 1);
     }
     return 0;
 }

@@ -293,8 +293,8 @@ notice(struct world *w)
     MUST(w, tp_rndv_send(w->net, VICTIM, "", 1, the.memory, 10, next_op()) ==
                 TELPHER_ERR_PEER_LOST);
     the.begun--;
-    MUST(w, w->ops->connect(w->net, VICTIM, w->shared->cards[VICTIM],
-                            w->shared->card_len[VICTIM]) == TELPHER_ERR_UNREACHABLE);
+    MUST(w, w->ops->connect(w->net, VICTIM, w->shared->addresses[VICTIM],
+                            w->shared->address_len[VICTIM]) == TELPHER_ERR_UNREACHABLE);
 }
 
 /* A child that does nothing, and has all that this process has open. */

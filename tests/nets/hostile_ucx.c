@@ -149,12 +149,12 @@ test_nonsense(void **arg)
 static void
 other_version(struct world *w)
 {
-    uint8_t bytes[TP_NET_CARD_MAX];
-    size_t len = w->shared->card_len[1 - w->rank];
+    uint8_t bytes[TP_NET_ADDRESS_MAX];
+    size_t len = w->shared->address_len[1 - w->rank];
     struct ucx_address address;
 
     (void)tp_log_configure("error", NULL);
-    memcpy(bytes, w->shared->cards[1 - w->rank], len);
+    memcpy(bytes, w->shared->addresses[1 - w->rank], len);
     MUST(w, w->ops->reaches(w->net, bytes, len));
     memcpy(&address, bytes, sizeof(address));
     address.version++;

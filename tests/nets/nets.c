@@ -567,47 +567,47 @@ test_give_up(void **state)
     assert_true(run(2, false, NULL, give_up));
 }
 
-/* ---- cards ---- */
+/* ---- addresses ---- */
 
 static void
-cards(struct world *w)
+addresses(struct world *w)
 {
     uint32_t peer = 1 - w->rank;
-    uint8_t card[TP_NET_CARD_MAX];
-    size_t len = w->shared->card_len[peer];
+    uint8_t address[TP_NET_ADDRESS_MAX];
+    size_t len = w->shared->address_len[peer];
     unsigned seed = 7;
 
-    memcpy(card, w->shared->cards[peer], len);
+    memcpy(address, w->shared->addresses[peer], len);
     for (size_t cut = 0; cut < len; cut++) {
-        (void)w->ops->reaches(w->net, card, cut);
+        (void)w->ops->reaches(w->net, address, cut);
     }
-    MUST(w, w->ops->connect(w->net, peer, card, 0) != TELPHER_OK);
+    MUST(w, w->ops->connect(w->net, peer, address, 0) != TELPHER_OK);
     for (unsigned i = 0; i < 20000; i++) {
         size_t at = (size_t)rand_r(&seed) % len;
-        uint8_t was = card[at];
+        uint8_t was = address[at];
 
-        card[at] = (uint8_t)rand_r(&seed);
-        (void)w->ops->reaches(w->net, card, len);
-        card[at] = was;
+        address[at] = (uint8_t)rand_r(&seed);
+        (void)w->ops->reaches(w->net, address, len);
+        address[at] = was;
     }
     world_barrier(w);
 }
 
 static void
-test_cards(void **state)
+test_addresses(void **state)
 {
     (void)state;
-    assert_true(run(2, false, NULL, cards));
+    assert_true(run(2, false, NULL, addresses));
 }
 
 int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_talk),    cmocka_unit_test(test_room),
-        cmocka_unit_test(test_bulk),    cmocka_unit_test(test_sleep),
-        cmocka_unit_test(test_goodbye), cmocka_unit_test(test_give_up),
-        cmocka_unit_test(test_cards),   cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_talk),      cmocka_unit_test(test_room),
+        cmocka_unit_test(test_bulk),      cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_goodbye),   cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_addresses), cmocka_unit_test(test_copies),
     };
 
     transport = argc > 1 ? argv[1] : "shm";

@@ -119,10 +119,10 @@ create(uint32_t rank)
                                          .events = &events,
                                          .lost_after = LOST_AFTER};
     struct tp_net *net;
-    uint8_t card[TP_NET_CARD_MAX];
+    uint8_t address[TP_NET_ADDRESS_MAX];
 
     MUST(tp_tcp_net.create(&params, &net, NULL) == TELPHER_OK);
-    put_file(rank == 0 ? "card0" : "card1", card, tp_tcp_net.card(net, card));
+    put_file(rank == 0 ? "address0" : "address1", address, tp_tcp_net.address(net, address));
     return net;
 }
 
@@ -227,17 +227,17 @@ notice(struct tp_net *net, int state)
 static void
 watch(struct tp_net *net, int state)
 {
-    uint8_t card[TP_NET_CARD_MAX];
-    size_t len = await_file("card1", card, sizeof(card));
+    uint8_t address[TP_NET_ADDRESS_MAX];
+    size_t len = await_file("address1", address, sizeof(address));
 
-    MUST(tp_tcp_net.reaches(net, card, len));
+    MUST(tp_tcp_net.reaches(net, address, len));
     if (state == NEW) {
         fall_silent();
-        MUST(tp_tcp_net.connect(net, 1, card, len) == TELPHER_OK);
+        MUST(tp_tcp_net.connect(net, 1, address, len) == TELPHER_OK);
         notice(net, state);
         return;
     }
-    MUST(tp_tcp_net.connect(net, 1, card, len) == TELPHER_OK);
+    MUST(tp_tcp_net.connect(net, 1, address, len) == TELPHER_OK);
     MUST(send_block(net) == TELPHER_OK);
     while (access("heard", F_OK) != 0) {
         step(net);
@@ -297,7 +297,7 @@ start(struct run *run, const char *self, int state)
 static int
 end(struct run *run)
 {
-    static const char *const files[] = {"card0", "card1", "heard", "read", "control"};
+    static const char *const files[] = {"address0", "address1", "heard", "read", "control"};
     int status = 1;
 
     (void)waitpid(run->pid, &status, 0);

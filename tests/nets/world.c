@@ -44,11 +44,11 @@ world_fail(struct world *w, const char *file, int line, const char *what)
 void
 world_connect(struct world *w, uint32_t peer)
 {
-    const uint8_t *card = w->shared->cards[peer];
-    size_t len = w->shared->card_len[peer];
+    const uint8_t *address = w->shared->addresses[peer];
+    size_t len = w->shared->address_len[peer];
 
-    MUST(w, w->ops->reaches(w->net, card, len));
-    MUST(w, w->ops->connect(w->net, peer, card, len) == TELPHER_OK);
+    MUST(w, w->ops->reaches(w->net, address, len));
+    MUST(w, w->ops->connect(w->net, peer, address, len) == TELPHER_OK);
 }
 
 static void
@@ -149,7 +149,7 @@ run_rank(const struct start *start)
     uint32_t late;
 
     MUST(&w, tp_rndv_create(w.ops, &net, &w.net, &err) == TELPHER_OK);
-    w.shared->card_len[w.rank] = w.ops->card(w.net, w.shared->cards[w.rank]);
+    w.shared->address_len[w.rank] = w.ops->address(w.net, w.shared->addresses[w.rank]);
     world_barrier(&w);
     params->fn(&w);
     UNTIL(&w, !tp_rndv_busy(w.net, &late));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of ranks that has nothing but a transport of messages: processes or threads, cards
+ * A job of ranks that has nothing but a transport of messages: processes or threads, addresses
  * exchanged through memory they share. Each rank runs a function; a rank that fails prints
  * why and ends the test program's run.
  */
@@ -30,8 +30,8 @@ struct hooks {
 
 /** What all ranks see. */
 struct shared {
-    uint8_t cards[RANKS_MAX][TP_NET_CARD_MAX];
-    size_t card_len[RANKS_MAX];
+    uint8_t addresses[RANKS_MAX][TP_NET_ADDRESS_MAX];
+    size_t address_len[RANKS_MAX];
     _Atomic uint32_t came; /* to the barrier, since the beginning */
     _Atomic uint32_t words[64]; /* the test's */
     _Atomic uint64_t numbers[8];

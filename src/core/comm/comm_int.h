@@ -48,8 +48,8 @@ struct telpher_context {
     size_t net_count;
     struct tp_comm_link nets[TP_COMM_NETS];
     const struct tp_net *unused; /* to this rank itself: not turned to yet */
-    uint8_t *cards; /* of all ranks, card_bytes each: peer.c */
-    size_t card_bytes;
+    uint8_t *addresses; /* of all ranks, address_bytes each: peer.c */
+    size_t address_bytes;
     _Atomic uint8_t *revocations; /* revocation.c; NULL: this rank exports nothing */
     int revocations_fd;
     struct tp_comm_peer **peers; /* NULL until used */

@@ -143,7 +143,7 @@ agree_on_length(struct tp_bootstrap *boot, size_t own, size_t *ret_len,
                 struct tp_error *err)
 {
     uint32_t mine = (uint32_t)own;
-    uint32_t *all = tp_alloc_array(boot->size, sizeof(*all), "card lengths");
+    uint32_t *all = tp_alloc_array(boot->size, sizeof(*all), "address lengths");
     telpher_status status = all != NULL
                                 ? boot->gather(boot, &mine, sizeof(mine), all, err)
                                 : TELPHER_ERR_NO_MEMORY;
@@ -154,8 +154,8 @@ agree_on_length(struct tp_bootstrap *boot, size_t own, size_t *ret_len,
     }
     if (status == TELPHER_OK && all[boot->rank] != mine) {
         status = not_gathered(err);
-    } else if (status == TELPHER_OK && *ret_len > TP_COMM_CARD_MAX) {
-        status = tp_error_set(err, TELPHER_ERR_PROTO, "a rank's card is too long");
+    } else if (status == TELPHER_OK && *ret_len > TP_COMM_ADDRESS_MAX) {
+        status = tp_error_set(err, TELPHER_ERR_PROTO, "a rank's address is too long");
     }
     tp_free(all);
     return status;
@@ -177,34 +177,35 @@ machine_of(uint8_t *ret_machine, struct tp_error *err)
 }
 
 static telpher_status
-gather_cards(telpher_context *ctx, struct tp_bootstrap *boot, struct tp_error *err)
+gather_addresses(telpher_context *ctx, struct tp_bootstrap *boot, struct tp_error *err)
 {
-    uint8_t *card = tp_zalloc(TP_COMM_CARD_MAX, "card");
+    uint8_t *address = tp_zalloc(TP_COMM_ADDRESS_MAX, "address");
     telpher_status status;
     size_t own;
 
-    if (card == NULL) {
+    if (address == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    status = machine_of(card, err);
+    status = machine_of(address, err);
     if (status != TELPHER_OK) {
-        tp_free(card);
+        tp_free(address);
         return status;
     }
-    tp_comm_revocation_create(ctx, card + TP_COMM_MACHINE_BYTES);
-    own = tp_comm_peer_write_card(ctx, card);
-    status = agree_on_length(boot, own, &ctx->card_bytes, err);
+    tp_comm_revocation_create(ctx, address + TP_COMM_MACHINE_BYTES);
+    own = tp_comm_peer_write_address(ctx, address);
+    status = agree_on_length(boot, own, &ctx->address_bytes, err);
     if (status == TELPHER_OK) {
-        ctx->cards = tp_alloc_array(ctx->size, ctx->card_bytes, "cards");
-        status = ctx->cards != NULL
-                     ? boot->gather(boot, card, ctx->card_bytes, ctx->cards, err)
-                     : TELPHER_ERR_NO_MEMORY;
+        ctx->addresses = tp_alloc_array(ctx->size, ctx->address_bytes, "addresses");
+        status =
+            ctx->addresses != NULL
+                ? boot->gather(boot, address, ctx->address_bytes, ctx->addresses, err)
+                : TELPHER_ERR_NO_MEMORY;
     }
     if (status == TELPHER_OK &&
-        memcmp(ctx->cards + ctx->rank * ctx->card_bytes, card, own) != 0) {
+        memcmp(ctx->addresses + ctx->rank * ctx->address_bytes, address, own) != 0) {
         status = not_gathered(err);
     }
-    tp_free(card);
+    tp_free(address);
     return status;
 }
 
@@ -318,7 +319,7 @@ join(const struct tp_comm_settings *s, const struct tp_config_list *transports,
         status = add_nets(ctx, transports, &net, err);
     }
     if (status == TELPHER_OK) {
-        status = gather_cards(ctx, boot, err);
+        status = gather_addresses(ctx, boot, err);
     }
     if (status == TELPHER_OK) {
         status = check_reach(ctx, err);
@@ -518,7 +519,7 @@ telpher_context_destroy(telpher_context *ctx)
     tp_free(ctx->windows);
     tp_message_free_handlers(ctx->handlers);
     tp_free(ctx->scratch);
-    tp_free(ctx->cards);
+    tp_free(ctx->addresses);
     call_at_end(ctx);
     tp_descriptor_close(ctx->wake_fd);
     tp_free(ctx);

@@ -23,9 +23,9 @@ struct entry {
 /* An address: the machine, the name of the revocation table, then for each transport
  * {name length, name, length (2), data}. */
 size_t
-tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card)
+tp_comm_peer_write_address(telpher_context *ctx, uint8_t *address)
 {
-    uint8_t *end = card + TP_COMM_CARD_HEAD;
+    uint8_t *end = address + TP_COMM_ADDRESS_HEAD;
 
     for (size_t i = 0; i < ctx->net_count; i++) {
         struct tp_net *net = ctx->nets[i].net;
@@ -34,13 +34,13 @@ tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card)
         *end++ = (uint8_t)name_len;
         memcpy(end, net->ops->name, name_len);
         end += name_len;
-        len = net->ops->card(net, end + 2);
+        len = net->ops->address(net, end + 2);
         *end++ = (uint8_t)len;
         *end++ = (uint8_t)(len >> 8);
         end += len;
     }
     *end++ = 0;
-    return (size_t)(end - card);
+    return (size_t)(end - address);
 }
 
 /* Reads the entry at *src and advances. @return false at the end, or if it is
@@ -69,10 +69,10 @@ next_entry(const uint8_t **src, const uint8_t *end, struct entry *ret_entry)
 static const uint8_t *
 first_entry(const telpher_context *ctx, uint32_t rank, const uint8_t **ret_end)
 {
-    const uint8_t *card = ctx->cards + rank * ctx->card_bytes;
+    const uint8_t *address = ctx->addresses + rank * ctx->address_bytes;
 
-    *ret_end = card + ctx->card_bytes;
-    return card + TP_COMM_CARD_HEAD;
+    *ret_end = address + ctx->address_bytes;
+    return address + TP_COMM_ADDRESS_HEAD;
 }
 
 static bool
@@ -99,11 +99,11 @@ find_entry(const telpher_context *ctx, uint32_t rank, const char *name,
 void
 tp_comm_peers_count_local(telpher_context *ctx)
 {
-    const uint8_t *mine = ctx->cards + ctx->rank * ctx->card_bytes;
+    const uint8_t *mine = ctx->addresses + ctx->rank * ctx->address_bytes;
 
     for (uint32_t r = 0; r < ctx->size; r++) {
-        if (memcmp(ctx->cards + r * ctx->card_bytes, mine, TP_COMM_MACHINE_BYTES) ==
-            0) {
+        if (memcmp(ctx->addresses + r * ctx->address_bytes, mine,
+                   TP_COMM_MACHINE_BYTES) == 0) {
             ctx->local_rank += r < ctx->rank;
             ctx->local_size++;
         }
@@ -211,9 +211,9 @@ peer_alloc(telpher_context *ctx, uint32_t rank)
     }
     peer->rank = rank;
     peer->ctx = ctx;
-    peer->local =
-        memcmp(ctx->cards + rank * ctx->card_bytes,
-               ctx->cards + ctx->rank * ctx->card_bytes, TP_COMM_MACHINE_BYTES) == 0;
+    peer->local = memcmp(ctx->addresses + rank * ctx->address_bytes,
+                         ctx->addresses + ctx->rank * ctx->address_bytes,
+                         TP_COMM_MACHINE_BYTES) == 0;
     tp_list_init(&peer->pending);
     tp_list_init(&peer->deliveries);
     tp_list_init(&peer->messages);

@@ -48,15 +48,15 @@ struct tp_net *tp_comm_peer_choose(const telpher_context *ctx, uint32_t rank);
 /** Writes the names of a rank's transports in its order, for words. */
 void tp_comm_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
                             size_t size);
-/** Writes this rank's card behind its head, which is there. @return [bytes] of all */
-size_t tp_comm_peer_write_card(telpher_context *ctx, uint8_t *card);
+/** Writes this rank's address behind its head, which is there. @return [bytes] of all */
+size_t tp_comm_peer_write_address(telpher_context *ctx, uint8_t *address);
 /** The transports are gone: whatever still ends finds no peer. */
 void tp_comm_peers_close(telpher_context *ctx);
 /** Announces what waits at all peers. */
 unsigned tp_comm_peers_flush(telpher_context *ctx);
 /** True if something waits for room at some peer, *ret_peer. */
 bool tp_comm_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer);
-/** Sets local_rank and local_size from the cards. */
+/** Sets local_rank and local_size from the addresses. */
 void tp_comm_peers_count_local(telpher_context *ctx);
 void tp_comm_peers_fini(telpher_context *ctx);
 

@@ -22,8 +22,9 @@ enum {
     TP_COMM_NETS = 6, /* transports of one context, at most */
     TP_COMM_MACHINE_BYTES = TP_PROCESS_MACHINE_BYTES,
     TP_COMM_REVOCATION_BYTES = 32, /* names a rank's revocation table */
-    TP_COMM_CARD_HEAD = TP_COMM_MACHINE_BYTES + TP_COMM_REVOCATION_BYTES,
-    TP_COMM_CARD_MAX = TP_COMM_CARD_HEAD + TP_COMM_NETS * (16 + TP_NET_CARD_MAX) + 1,
+    TP_COMM_ADDRESS_HEAD = TP_COMM_MACHINE_BYTES + TP_COMM_REVOCATION_BYTES,
+    TP_COMM_ADDRESS_MAX =
+        TP_COMM_ADDRESS_HEAD + TP_COMM_NETS * (16 + TP_NET_ADDRESS_MAX) + 1,
     TP_COMM_UNEXPECTED_MAX = 8192, /* kept of one peer for what is not there yet */
     TP_COMM_PIECES = 8, /* pieces of one transfer under way at a time */
 };

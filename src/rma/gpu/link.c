@@ -161,15 +161,17 @@ meet(telpher_rma_link *api, void *some)
 
 static telpher_status
 begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
-      const void *card, size_t card_len)
+      const void *address, size_t address_len)
 {
     struct tp_rma_link *l = (struct tp_rma_link *)api;
     struct tp_rma_world *w = l->job->world;
-    const bool broken = w->broken; /* then nobody hears of the card */
+    const bool broken = w->broken; /* then nobody hears of the address */
     const char *report = l->outcome->report;
     char words[TELPHER_ERROR_TEXT_BYTES];
-    struct tp_rma_coming coming = {
-        .own = own, .words = l->err->text, .card = card, .card_len = card_len};
+    struct tp_rma_coming coming = {.own = own,
+                                   .words = l->err->text,
+                                   .address = address,
+                                   .address_len = address_len};
 
     if (report != NULL) {
         tp_rma_report_text(words, sizeof(words), l->kernel->name, report);
@@ -183,13 +185,13 @@ begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
     l->status = tp_rma_remote_begin(w, l->run, l->job, l->kernel, &coming, l->err);
     if (l->status != TELPHER_OK) {
         /* who found all good runs, and has this one's memory open until it hears of it */
-        tp_rma_remote_leave(w, card_len != 0 && !broken ? LEAVE : 0);
+        tp_rma_remote_leave(w, address_len != 0 && !broken ? LEAVE : 0);
     }
     return l->status;
 }
 
 static const void *
-card_of(const telpher_rma_link *api, uint32_t process, size_t *ret_len)
+address_of(const telpher_rma_link *api, uint32_t process, size_t *ret_len)
 {
     const struct tp_rma_world *w = ((const struct tp_rma_link *)api)->job->world;
 
@@ -226,7 +228,7 @@ open_link(struct tp_rma_link *l, telpher_rma_job *job, const telpher_rma_kernel 
                                 .beside_max = beside_max(w),
                                 .meet = meet,
                                 .begin = begin,
-                                .card = card_of,
+                                .address = address_of,
                                 .serve = serve,
                                 .leave = leave};
     tp_mutex_init(&l->push);

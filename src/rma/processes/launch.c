@@ -61,7 +61,7 @@ say(telpher_error *err, telpher_status status, const char *words, ...)
 
 /* Tells all processes that this one enters the launch, or that it cannot. */
 static void
-say_hello(struct tp_rma_world *w, const struct tp_rma_hello *hello, const void *card,
+say_hello(struct tp_rma_world *w, const struct tp_rma_hello *hello, const void *address,
           size_t more)
 {
     const telpher_rma_command c = {.op = TP_RMA_CONTROL_HELLO};
@@ -73,7 +73,7 @@ say_hello(struct tp_rma_world *w, const struct tp_rma_hello *hello, const void *
         return;
     }
     memcpy(body, hello, sizeof(*hello));
-    memcpy(body + sizeof(*hello), card, more);
+    memcpy(body + sizeof(*hello), address, more);
     tp_rma_control_broadcast(w, &c, body, sizeof(*hello) + more);
     tp_free(body);
 }
@@ -320,8 +320,8 @@ tp_rma_remote_address(const struct tp_rma_world *w, uint32_t process, size_t *re
 {
     const struct tp_rma_process *p = &w->processes[process];
 
-    *ret_len = p->card_lens[w->serial % 2];
-    return hello_of(w, process) != NULL ? p->cards[w->serial % 2] : NULL;
+    *ret_len = p->address_lens[w->serial % 2];
+    return hello_of(w, process) != NULL ? p->addresses[w->serial % 2] : NULL;
 }
 
 /* After a launch that lost a process, which others may not have noticed. */
@@ -360,7 +360,7 @@ tp_rma_remote_begin(struct tp_rma_world *w, struct tp_rma_run *run,
     if (w->broken) {
         return decline(w, &hello, err);
     }
-    say_hello(w, &hello, coming->card, coming->card_len);
+    say_hello(w, &hello, coming->address, coming->address_len);
     status = wait_for_hellos(w, job, hello.kernel, &words);
     if (status != TELPHER_OK) {
         step_back(w, &hello, status, words.text);

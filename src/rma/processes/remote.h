@@ -29,7 +29,7 @@ telpher_status tp_rma_remote_begin(struct tp_rma_world *world, struct tp_rma_run
                                    const telpher_rma_kernel *kernel,
                                    const struct tp_rma_coming *coming,
                                    telpher_error *err);
-/** The card of a process that has come to this launch; NULL if it has none. */
+/** The address of a process that has come to this launch; NULL if it has none. */
 const void *tp_rma_remote_address(const struct tp_rma_world *world, uint32_t process,
                                   size_t *ret_len);
 /** Waits for the ranks of all processes, when this process's have returned. */

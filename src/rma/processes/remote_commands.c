@@ -254,11 +254,12 @@ end_flush(struct tp_rma_remote *r, uint32_t process, const telpher_rma_command *
 /* ---- control messages ---- */
 
 static void
-take_card(struct tp_rma_process *p, uint32_t turn, const uint8_t *card, size_t len)
+take_address(struct tp_rma_process *p, uint32_t turn, const uint8_t *address,
+             size_t len)
 {
-    tp_free(p->cards[turn]);
-    p->cards[turn] = len != 0 ? tp_memdup(card, len, "card") : NULL;
-    p->card_lens[turn] = p->cards[turn] != NULL ? len : 0;
+    tp_free(p->addresses[turn]);
+    p->addresses[turn] = len != 0 ? tp_memdup(address, len, "address") : NULL;
+    p->address_lens[turn] = p->addresses[turn] != NULL ? len : 0;
 }
 
 /* This process compares its fields when it begins the launch. */
@@ -280,7 +281,7 @@ take_hello(struct tp_rma_world *w, uint32_t process, const void *body, size_t le
     }
     if ((int32_t)(hello.serial - w->serial) >= 0) { /* otherwise that launch is over */
         p->hellos[hello.serial % 2] = hello;
-        take_card(p, hello.serial % 2, (const uint8_t *)body + head, len - head);
+        take_address(p, hello.serial % 2, (const uint8_t *)body + head, len - head);
     }
 }
 

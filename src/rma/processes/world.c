@@ -112,8 +112,8 @@ world_free(struct tp_rma_world *w)
 {
     for (uint32_t i = 0; w->processes != NULL && i < w->count; i++) {
         tp_free(w->processes[i].table);
-        tp_free(w->processes[i].cards[0]);
-        tp_free(w->processes[i].cards[1]);
+        tp_free(w->processes[i].addresses[0]);
+        tp_free(w->processes[i].addresses[1]);
     }
     tp_free(w->processes);
     tp_free(w);

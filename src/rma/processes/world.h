@@ -62,8 +62,8 @@ struct tp_rma_process {
     uint32_t unread; /* of the last it came to without memory for what it says, or 0 */
     struct tp_rma_hello
         hellos[2]; /* of this launch and the next; serial 0 = none came */
-    void *cards[2]; /* that came with them, owned, or NULL */
-    size_t card_lens[2];
+    void *addresses[2]; /* that came with them, owned, or NULL */
+    size_t address_lens[2];
     char *table; /* its ranks, as it told at the end of a launch that failed */
     uint32_t under_way; /* sends to it whose memory is still in use */
     uint32_t
@@ -96,8 +96,8 @@ struct tp_rma_get {
 struct tp_rma_coming {
     telpher_status own; /* its own error, or TELPHER_OK */
     const char *words; /* text of that, or NULL */
-    const void *card; /* the launcher's, for the other processes */
-    size_t card_len;
+    const void *address; /* the launcher's, for the other processes */
+    size_t address_len;
 };
 
 struct tp_rma_remote {

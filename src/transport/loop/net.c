@@ -51,7 +51,7 @@ loop_create(const struct tp_net_params *params, struct tp_net **ret_net,
 }
 
 static size_t
-loop_card(struct tp_net *net, uint8_t *dst)
+loop_address(struct tp_net *net, uint8_t *dst)
 {
     uint32_t rank = loop_net(net)->params.rank;
 
@@ -60,20 +60,20 @@ loop_card(struct tp_net *net, uint8_t *dst)
 }
 
 static bool
-loop_reaches(struct tp_net *net, const uint8_t *card, size_t len)
+loop_reaches(struct tp_net *net, const uint8_t *address, size_t len)
 {
     uint32_t rank = loop_net(net)->params.rank;
 
-    return len == sizeof(rank) && memcmp(card, &rank, len) == 0;
+    return len == sizeof(rank) && memcmp(address, &rank, len) == 0;
 }
 
 static telpher_status
-loop_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
+loop_connect(struct tp_net *net, uint32_t peer, const uint8_t *address, size_t len)
 {
     struct loop_net *n = loop_net(net);
 
     (void)peer;
-    (void)card;
+    (void)address;
     (void)len;
     if (n->slots == NULL) {
         n->slots = tp_alloc_array(SLOTS, sizeof(*n->slots), "loop slots");
@@ -209,7 +209,7 @@ loop_destroy(struct tp_net *net)
 const struct tp_net_ops tp_loop_net = {
     .name = "loop",
     .create = loop_create,
-    .card = loop_card,
+    .address = loop_address,
     .reaches = loop_reaches,
     .connect = loop_connect,
     .send = loop_send,

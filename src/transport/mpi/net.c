@@ -15,11 +15,11 @@
 #define LEAVE_TIME TP_CLOCK_S
 
 /** The address of a rank: its number in the same job. */
-struct mpi_card {
+struct mpi_address {
     uint64_t magic, job;
     uint32_t rank, unused;
 };
-#define MPI_CARD_MAGIC UINT64_C(0x3149504d50544c54) /* "TLTPMPI1" */
+#define MPI_ADDRESS_MAGIC UINT64_C(0x3149504d50544c54) /* "TLTPMPI1" */
 
 /* ---- links ---- */
 
@@ -235,34 +235,35 @@ net_destroy(struct tp_net *net)
 /* ---- the rest of the table ---- */
 
 static size_t
-net_card(struct tp_net *net, uint8_t *dst)
+net_address(struct tp_net *net, uint8_t *dst)
 {
     const struct mpi_net *n = mpi_net(net);
-    const struct mpi_card card = {
-        .magic = MPI_CARD_MAGIC, .job = n->params.job, .rank = n->params.rank};
+    const struct mpi_address address = {
+        .magic = MPI_ADDRESS_MAGIC, .job = n->params.job, .rank = n->params.rank};
 
-    memcpy(dst, &card, sizeof(card));
-    return sizeof(card);
+    memcpy(dst, &address, sizeof(address));
+    return sizeof(address);
 }
 
 static bool
-read_card(const struct mpi_net *n, const uint8_t *src, size_t len,
-          struct mpi_card *ret_card)
+read_address(const struct mpi_net *n, const uint8_t *src, size_t len,
+             struct mpi_address *ret_address)
 {
-    if (len != sizeof(*ret_card)) {
+    if (len != sizeof(*ret_address)) {
         return false;
     }
-    memcpy(ret_card, src, sizeof(*ret_card));
-    return ret_card->magic == MPI_CARD_MAGIC && ret_card->job == n->params.job &&
-           ret_card->rank < n->params.size && ret_card->rank != n->params.rank;
+    memcpy(ret_address, src, sizeof(*ret_address));
+    return ret_address->magic == MPI_ADDRESS_MAGIC &&
+           ret_address->job == n->params.job && ret_address->rank < n->params.size &&
+           ret_address->rank != n->params.rank;
 }
 
 static bool
 net_reaches(struct tp_net *net, const uint8_t *src, size_t len)
 {
-    struct mpi_card card;
+    struct mpi_address address;
 
-    return read_card(mpi_net(net), src, len, &card);
+    return read_address(mpi_net(net), src, len, &address);
 }
 
 static telpher_status
@@ -270,9 +271,9 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *src, size_t len)
 {
     struct mpi_net *n = mpi_net(net);
     struct mpi_link *link;
-    struct mpi_card card;
+    struct mpi_address address;
 
-    if (!read_card(n, src, len, &card) || card.rank != peer) {
+    if (!read_address(n, src, len, &address) || address.rank != peer) {
         return TELPHER_ERR_INVALID;
     }
     link = tp_mpi_link(n, peer);
@@ -331,7 +332,7 @@ const struct tp_net_ops tp_mpi_net = {
     .only_if_named = true, /* sockets are better if they reach the other ranks */
     .blind = true,
     .create = net_create,
-    .card = net_card,
+    .address = net_address,
     .reaches = net_reaches,
     .connect = net_connect,
     .send = tp_mpi_send,

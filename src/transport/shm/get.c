@@ -28,13 +28,13 @@ read_process(int32_t pid, void *dst, uint64_t address, size_t len)
 }
 
 bool
-tp_shm_probe(const struct tp_shm_card *card)
+tp_shm_probe(const struct tp_shm_address *address)
 {
     uint64_t seen = 0;
 
-    return read_process(card->process.pid, &seen, card->probe_at, sizeof(seen)) ==
+    return read_process(address->process.pid, &seen, address->probe_at, sizeof(seen)) ==
                sizeof(seen) &&
-           seen == card->probe;
+           seen == address->probe;
 }
 
 enum tp_net_get
@@ -92,7 +92,7 @@ tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_
         return TELPHER_ERR_PEER_LOST;
     }
     for (size_t done = 0, got; done < len; done += got) {
-        got = read_process(link->card.process.pid, (uint8_t *)dst + done,
+        got = read_process(link->address.process.pid, (uint8_t *)dst + done,
                            address + done, len - done);
         if (got == 0) {
             return get_failed(link);

@@ -84,22 +84,22 @@ tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *cell,
 }
 
 bool
-tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
-                  struct tp_shm_card *ret_card)
+tp_shm_address_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
+                     struct tp_shm_address *ret_address)
 {
-    struct tp_shm_card card;
+    struct tp_shm_address address;
 
-    if (len != sizeof(card)) {
+    if (len != sizeof(address)) {
         return false;
     }
-    memcpy(&card, src, sizeof(card));
+    memcpy(&address, src, sizeof(address));
     tp_shm_copied(); /* the address may be in a connection request slot */
-    if (card.magic != TP_SHM_MAGIC || card.job != job || card.size != size ||
-        card.rank >= size || card.process.pid <= 0 || card.bell < 0 ||
-        card.door.pid != card.process.pid ||
-        card.door.size != tp_shm_door_bytes(size)) {
+    if (address.magic != TP_SHM_MAGIC || address.job != job || address.size != size ||
+        address.rank >= size || address.process.pid <= 0 || address.bell < 0 ||
+        address.door.pid != address.process.pid ||
+        address.door.size != tp_shm_door_bytes(size)) {
         return false;
     }
-    *ret_card = card;
+    *ret_address = address;
     return true;
 }

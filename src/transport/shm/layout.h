@@ -67,8 +67,8 @@ struct tp_shm_ring {
     _Alignas(4096) uint8_t data[TP_SHM_DATA];
 };
 
-/** The address of a rank. Comes from peers: tp_shm_card_check(). */
-struct tp_shm_card {
+/** The address of a rank. Comes from peers: tp_shm_address_check(). */
+struct tp_shm_address {
     uint64_t magic, job;
     uint32_t rank, size;
     struct tp_process process;
@@ -88,7 +88,7 @@ enum tp_shm_knock_state {
 /** A connection request slot. The connecting rank fills it. */
 struct tp_shm_knock {
     _Alignas(256) _Atomic uint32_t state; /**< enum tp_shm_knock_state */
-    struct tp_shm_card card;
+    struct tp_shm_address address;
     struct tp_memfd_name ring;
 };
 _Static_assert(sizeof(struct tp_shm_knock) == 256, "one place a rank");
@@ -152,7 +152,7 @@ bool tp_shm_cell_read(const struct tp_shm_ring *ring, const struct tp_shm_cell *
                       struct tp_shm_cell *copy, struct tp_shm_message *ret_message);
 
 /** Checks only the form of an address: magic, job and ranks. */
-bool tp_shm_card_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
-                       struct tp_shm_card *ret_card);
+bool tp_shm_address_check(const uint8_t *src, size_t len, uint64_t job, uint32_t size,
+                          struct tp_shm_address *ret_address);
 
 #endif

@@ -10,7 +10,8 @@
 /* ---- connect ---- */
 
 static telpher_status
-make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **ret_link)
+make_link(struct shm_net *n, const struct tp_shm_address *address,
+          struct shm_link **ret_link)
 {
     struct shm_link *link = tp_alloc_aligned(TP_SHM_LINE, sizeof(*link), "shm link");
     telpher_status status;
@@ -19,7 +20,7 @@ make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **r
         return TELPHER_ERR_NO_MEMORY;
     }
     *link = (struct shm_link){
-        .net = n, .rank = card->rank, .card = *card, .pid_fd = -1, .bell = -1};
+        .net = n, .rank = address->rank, .address = *address, .pid_fd = -1, .bell = -1};
     link->out.fd = -1;
     status = tp_shm_open_peer(link);
     if (status != TELPHER_OK) {
@@ -27,7 +28,7 @@ make_link(struct shm_net *n, const struct tp_shm_card *card, struct shm_link **r
         tp_free(link);
         return status;
     }
-    n->links[card->rank] = link;
+    n->links[address->rank] = link;
     n->active[n->active_count++] = link;
     *ret_link = link;
     return TELPHER_OK;
@@ -43,7 +44,7 @@ tp_shm_free_link(struct shm_link *link)
 static struct tp_shm_knock *
 our_knock(struct shm_link *link)
 {
-    return tp_shm_door_place(link->door, link->card.size, link->net->params.rank);
+    return tp_shm_door_place(link->door, link->address.size, link->net->params.rank);
 }
 
 static telpher_status
@@ -56,7 +57,7 @@ knock(struct shm_link *link)
     if (status != TELPHER_OK) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    place->card = link->net->card;
+    place->address = link->net->address;
     atomic_store_explicit(&place->state, TP_SHM_KNOCKED, memory_order_release);
     atomic_fetch_or(&link->door->words[rank / 64], UINT64_C(1) << rank % 64);
     atomic_fetch_add(&link->door->knocks, 1);
@@ -65,14 +66,14 @@ knock(struct shm_link *link)
 }
 
 telpher_status
-tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card)
+tp_shm_connect(struct shm_net *n, const struct tp_shm_address *address)
 {
-    struct shm_link *link = n->links[card->rank];
+    struct shm_link *link = n->links[address->rank];
     telpher_status status = TELPHER_OK;
 
     if (link == NULL) {
-        status = make_link(n, card, &link);
-    } else if (memcmp(&link->card, card, sizeof(*card)) != 0) {
+        status = make_link(n, address, &link);
+    } else if (memcmp(&link->address, address, sizeof(*address)) != 0) {
         status = TELPHER_ERR_INVALID;
     }
     if (status == TELPHER_OK && link->gone) {
@@ -96,21 +97,21 @@ tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card)
 static telpher_status
 let_in(struct shm_net *n, uint32_t rank, struct tp_shm_knock *place)
 {
-    struct tp_shm_card card;
+    struct tp_shm_address address;
     struct tp_memfd_name ring = place->ring;
     struct shm_link *link = n->links[rank];
     telpher_status status = TELPHER_OK;
 
     tp_shm_copied();
-    if (!tp_shm_card_check((const uint8_t *)&place->card, sizeof(place->card),
-                           n->params.job, n->params.size, &card) ||
-        card.rank != rank || !tp_shm_is_near(n, &card)) {
+    if (!tp_shm_address_check((const uint8_t *)&place->address, sizeof(place->address),
+                              n->params.job, n->params.size, &address) ||
+        address.rank != rank || !tp_shm_is_near(n, &address)) {
         return TELPHER_ERR_PROTO;
     }
     if (link == NULL) {
-        status = make_link(n, &card, &link);
+        status = make_link(n, &address, &link);
     } else if (link->gone || link->in != NULL ||
-               memcmp(&link->card, &card, sizeof(card)) != 0) {
+               memcmp(&link->address, &address, sizeof(address)) != 0) {
         status = TELPHER_ERR_REFUSED;
     }
     return status == TELPHER_OK ? tp_shm_map_ring(link, &ring) : status;

@@ -68,34 +68,35 @@ shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
 }
 
 static size_t
-shm_card(struct tp_net *net, uint8_t *dst)
+shm_address(struct tp_net *net, uint8_t *dst)
 {
-    _Static_assert(sizeof(struct tp_shm_card) <= TP_NET_CARD_MAX, "fits");
-    memcpy(dst, &shm_net(net)->card, sizeof(struct tp_shm_card));
-    return sizeof(struct tp_shm_card);
+    _Static_assert(sizeof(struct tp_shm_address) <= TP_NET_ADDRESS_MAX, "fits");
+    memcpy(dst, &shm_net(net)->address, sizeof(struct tp_shm_address));
+    return sizeof(struct tp_shm_address);
 }
 
 static bool
-check_card(struct shm_net *n, const uint8_t *src, size_t len, struct tp_shm_card *ret)
+check_address(struct shm_net *n, const uint8_t *src, size_t len,
+              struct tp_shm_address *ret)
 {
-    return tp_shm_card_check(src, len, n->params.job, n->params.size, ret) &&
+    return tp_shm_address_check(src, len, n->params.job, n->params.size, ret) &&
            tp_shm_is_near(n, ret);
 }
 
 static bool
-shm_reaches(struct tp_net *net, const uint8_t *card, size_t len)
+shm_reaches(struct tp_net *net, const uint8_t *address, size_t len)
 {
-    struct tp_shm_card checked;
+    struct tp_shm_address checked;
 
-    return check_card(shm_net(net), card, len, &checked);
+    return check_address(shm_net(net), address, len, &checked);
 }
 
 static telpher_status
-shm_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
+shm_connect(struct tp_net *net, uint32_t peer, const uint8_t *address, size_t len)
 {
-    struct tp_shm_card checked;
+    struct tp_shm_address checked;
 
-    return check_card(shm_net(net), card, len, &checked) && checked.rank == peer
+    return check_address(shm_net(net), address, len, &checked) && checked.rank == peer
                ? tp_shm_connect(shm_net(net), &checked)
                : TELPHER_ERR_INVALID;
 }
@@ -327,7 +328,7 @@ shm_destroy(struct tp_net *net)
 const struct tp_net_ops tp_shm_net = {
     .name = "shm",
     .create = shm_create,
-    .card = shm_card,
+    .address = shm_address,
     .reaches = shm_reaches,
     .connect = shm_connect,
     .send = tp_shm_send,

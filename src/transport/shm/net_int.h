@@ -35,7 +35,7 @@ struct shm_way_out {
 struct shm_link {
     struct shm_net *net;
     uint32_t rank;
-    struct tp_shm_card card;
+    struct tp_shm_address address;
     int pid_fd, bell; /* -1: none, the peer is this process */
     struct tp_shm_door *door;
     struct shm_way_out out;
@@ -53,7 +53,7 @@ struct shm_link {
 struct shm_net {
     struct tp_net base;
     struct tp_net_params params;
-    struct tp_shm_card card;
+    struct tp_shm_address address;
     uint64_t probe; /* peers read this to check that they have permission */
     bool may_get; /* allowed by the setting */
     bool armed;
@@ -83,7 +83,7 @@ telpher_status tp_shm_describe(struct shm_net *n, struct tp_error *err);
 /** Creates the door and the wake-up pipe. */
 telpher_status tp_shm_make_door(struct shm_net *n, struct tp_error *err);
 /** True if the address is of a process on this machine whose memory can be shared. */
-bool tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card);
+bool tp_shm_is_near(const struct shm_net *n, const struct tp_shm_address *address);
 /** Opens the peer's door, wake-up pipe and process. @return OK, NO_MEMORY,
  *  UNREACHABLE */
 telpher_status tp_shm_open_peer(struct shm_link *link);
@@ -107,7 +107,7 @@ bool tp_shm_has_forgotten(const struct shm_link *link);
 bool tp_shm_look_at_door(struct shm_link *link);
 
 /* ---- link.c ---- */
-telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_card *card);
+telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_address *address);
 /** Accepts connection requests. @return how many */
 unsigned tp_shm_accept(struct shm_net *n);
 /** Checks whether the peer accepted or refused our request, which wakes nobody. */
@@ -149,7 +149,7 @@ enum tp_net_get tp_shm_can_get(struct tp_net *net, uint32_t peer);
 telpher_status tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address,
                           void *dst, size_t len);
 /** True if this process may read the peer's memory. */
-bool tp_shm_probe(const struct tp_shm_card *card);
+bool tp_shm_probe(const struct tp_shm_address *address);
 
 /* ---- */
 

@@ -33,23 +33,23 @@ refuse(struct tp_error *err, telpher_status status, const char *words)
 telpher_status
 tp_shm_describe(struct shm_net *n, struct tp_error *err)
 {
-    struct tp_shm_card *card = &n->card;
+    struct tp_shm_address *address = &n->address;
     telpher_status status;
 
     if (prctl(PR_GET_DUMPABLE) != 1) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "other processes may not look into this one");
     }
-    status = tp_process_self(&card->process);
+    status = tp_process_self(&address->process);
     if (status != TELPHER_OK) {
         return refuse(err, status,
                       "/proc does not tell the machine and its name spaces");
     }
-    card->magic = TP_SHM_MAGIC;
-    card->job = n->params.job;
-    card->rank = n->params.rank;
-    card->size = n->params.size;
-    card->probe_at = (uintptr_t)&n->probe;
+    address->magic = TP_SHM_MAGIC;
+    address->job = n->params.job;
+    address->rank = n->params.rank;
+    address->size = n->params.size;
+    address->probe_at = (uintptr_t)&n->probe;
     return tp_random_bytes(&n->probe, sizeof(n->probe));
 }
 
@@ -65,9 +65,9 @@ make_bell(struct shm_net *n)
         epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->bell[0], &e) != 0) {
         return tp_error_from_errno(errno);
     }
-    n->card.bell = n->bell[0];
-    n->card.bell_device = st.st_dev;
-    n->card.bell_inode = st.st_ino;
+    n->address.bell = n->bell[0];
+    n->address.bell_device = st.st_dev;
+    n->address.bell_inode = st.st_ino;
     return TELPHER_OK;
 }
 
@@ -77,14 +77,14 @@ static telpher_status
 try_self(const struct shm_net *n, struct tp_error *err)
 {
     int fd;
-    telpher_status status = tp_process_open(&n->card.process, &fd);
+    telpher_status status = tp_process_open(&n->address.process, &fd);
 
     if (status != TELPHER_OK) {
         return refuse(err, status,
                       "processes cannot be watched (pidfd_open, Linux 5.3)");
     }
     close(fd);
-    status = tp_memfd_open(&n->card.door, &fd);
+    status = tp_memfd_open(&n->address.door, &fd);
     if (status != TELPHER_OK) {
         return refuse(err, status, "/proc does not open memory files of processes");
     }
@@ -111,8 +111,8 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
         n->door->job = n->params.job;
         n->door->rank = n->params.rank;
         n->door->size = n->params.size;
-        n->card.probe = n->probe;
-        status = tp_memfd_describe(n->door_fd, &n->card.door);
+        n->address.probe = n->probe;
+        status = tp_memfd_describe(n->door_fd, &n->address.door);
     }
     if (status == TELPHER_ERR_PERMISSION) { /* seccomp filters report it this way */
         status = TELPHER_ERR_UNSUPPORTED;
@@ -128,17 +128,17 @@ tp_shm_make_door(struct shm_net *n, struct tp_error *err)
 /* ---- objects of a peer ---- */
 
 bool
-tp_shm_is_near(const struct shm_net *n, const struct tp_shm_card *card)
+tp_shm_is_near(const struct shm_net *n, const struct tp_shm_address *address)
 {
-    return card->rank != n->card.rank &&
-           tp_process_is_like(&card->process, &n->card.process);
+    return address->rank != n->address.rank &&
+           tp_process_is_like(&address->process, &n->address.process);
 }
 
 static bool
-is_bell(const struct stat *st, const struct tp_shm_card *card)
+is_bell(const struct stat *st, const struct tp_shm_address *address)
 {
-    return S_ISFIFO(st->st_mode) && st->st_dev == card->bell_device &&
-           st->st_ino == card->bell_inode;
+    return S_ISFIFO(st->st_mode) && st->st_dev == address->bell_device &&
+           st->st_ino == address->bell_inode;
 }
 
 /* A process that called exec is alive, but its files of ours are closed. EACCES says
@@ -149,26 +149,27 @@ tp_shm_has_forgotten(const struct shm_link *link)
     char path[64];
     struct stat st;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", link->card.process.pid,
-                   link->card.bell);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", link->address.process.pid,
+                   link->address.bell);
     return link->pid_fd >= 0 &&
-           (stat(path, &st) == 0 ? !is_bell(&st, &link->card) : errno == ENOENT);
+           (stat(path, &st) == 0 ? !is_bell(&st, &link->address) : errno == ENOENT);
 }
 
 /* Opened for reading too, so that a write after the peer's death raises no SIGPIPE. */
 static int
-open_bell(const struct tp_shm_card *card)
+open_bell(const struct tp_shm_address *address)
 {
     char path[64];
     struct stat st;
     int fd;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", card->process.pid, card->bell);
-    if (stat(path, &st) != 0 || !is_bell(&st, card)) {
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", address->process.pid,
+                   address->bell);
+    if (stat(path, &st) != 0 || !is_bell(&st, address)) {
         return -1; /* not a pipe: opening other files may have side effects */
     }
     fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_bell(&st, card))) {
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_bell(&st, address))) {
         close(fd);
         return -1;
     }
@@ -187,7 +188,7 @@ as_connect(telpher_status status)
 static telpher_status
 open_door(struct shm_link *link)
 {
-    const struct tp_memfd_name *name = &link->card.door;
+    const struct tp_memfd_name *name = &link->address.door;
     void *memory;
     int fd;
     telpher_status status = tp_memfd_open(name, &fd);
@@ -201,8 +202,9 @@ open_door(struct shm_link *link)
         return status;
     }
     link->door = memory;
-    return link->door->magic == TP_SHM_MAGIC && link->door->job == link->card.job &&
-                   link->door->rank == link->rank && link->door->size == link->card.size
+    return link->door->magic == TP_SHM_MAGIC && link->door->job == link->address.job &&
+                   link->door->rank == link->rank &&
+                   link->door->size == link->address.size
                ? TELPHER_OK
                : TELPHER_ERR_UNREACHABLE;
 }
@@ -216,8 +218,8 @@ tp_shm_open_peer(struct shm_link *link)
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = link->rank};
     telpher_status status;
 
-    if (link->card.process.pid != n->card.process.pid) {
-        status = tp_process_open(&link->card.process, &link->pid_fd);
+    if (link->address.process.pid != n->address.process.pid) {
+        status = tp_process_open(&link->address.process, &link->pid_fd);
         if (status != TELPHER_OK) {
             return as_connect(status);
         }
@@ -229,8 +231,8 @@ tp_shm_open_peer(struct shm_link *link)
     if (status != TELPHER_OK) {
         return status;
     }
-    link->bell = open_bell(&link->card);
-    link->can_get = n->may_get && tp_shm_probe(&link->card);
+    link->bell = open_bell(&link->address);
+    link->can_get = n->may_get && tp_shm_probe(&link->address);
     return link->bell >= 0 ? TELPHER_OK : TELPHER_ERR_UNREACHABLE;
 }
 
@@ -250,7 +252,7 @@ tp_shm_make_ring(struct shm_link *link)
     }
     ring = memory;
     ring->magic = TP_SHM_MAGIC;
-    ring->job = link->card.job;
+    ring->job = link->address.job;
     ring->from = link->net->params.rank;
     ring->to = link->rank;
     link->out.ring = ring;
@@ -265,7 +267,7 @@ tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name)
     int fd;
     telpher_status status;
 
-    if (name->pid != link->card.process.pid || name->size != sizeof(*ring)) {
+    if (name->pid != link->address.process.pid || name->size != sizeof(*ring)) {
         return TELPHER_ERR_PROTO;
     }
     status = tp_memfd_open(name, &fd);
@@ -278,7 +280,7 @@ tp_shm_map_ring(struct shm_link *link, const struct tp_memfd_name *name)
         return status;
     }
     ring = memory;
-    if (ring->magic != TP_SHM_MAGIC || ring->job != link->card.job ||
+    if (ring->magic != TP_SHM_MAGIC || ring->job != link->address.job ||
         ring->from != link->rank || ring->to != link->net->params.rank) {
         (void)munmap(ring, sizeof(*ring));
         return TELPHER_ERR_PROTO;
@@ -306,7 +308,7 @@ tp_shm_close_peer(struct shm_link *link)
         (void)munmap(link->in, sizeof(*link->in));
     }
     if (link->door != NULL) {
-        (void)munmap(link->door, link->card.door.size);
+        (void)munmap(link->door, link->address.door.size);
     }
     link->in = NULL;
     link->door = NULL;

@@ -86,17 +86,17 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
 }
 
 static size_t
-net_card(struct tp_net *net, uint8_t *dst)
+net_address(struct tp_net *net, uint8_t *dst)
 {
-    return tp_tcp_net_card(tcp_net(net), dst);
+    return tp_tcp_net_address(tcp_net(net), dst);
 }
 
 static bool
-net_reaches(struct tp_net *net, const uint8_t *card, size_t len)
+net_reaches(struct tp_net *net, const uint8_t *address, size_t len)
 {
     union tp_tcp_sockaddr addresses[TP_TCP_ADDRESSES];
 
-    return tp_tcp_net_addresses(tcp_net(net), card, len, addresses) != 0;
+    return tp_tcp_net_addresses(tcp_net(net), address, len, addresses) != 0;
 }
 
 struct tcp_peer *
@@ -118,7 +118,7 @@ tp_tcp_net_peer(struct tcp_net *n, uint32_t rank)
 }
 
 static telpher_status
-net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
+net_connect(struct tp_net *net, uint32_t rank, const uint8_t *address, size_t len)
 {
     struct tcp_net *n = tcp_net(net);
     struct tcp_peer *peer = tp_tcp_net_peer(n, rank);
@@ -133,7 +133,7 @@ net_connect(struct tp_net *net, uint32_t rank, const uint8_t *card, size_t len)
     if (peer->conn != NULL || peer->lost) {
         return TELPHER_OK; /* the peer connected to us */
     }
-    peer->address_count = tp_tcp_net_addresses(n, card, len, peer->addresses);
+    peer->address_count = tp_tcp_net_addresses(n, address, len, peer->addresses);
     if (peer->address_count == 0) {
         return TELPHER_ERR_INVALID;
     }
@@ -435,7 +435,7 @@ net_destroy(struct tp_net *net)
 const struct tp_net_ops tp_tcp_net = {
     .name = "tcp",
     .create = net_create,
-    .card = net_card,
+    .address = net_address,
     .reaches = net_reaches,
     .connect = net_connect,
     .send = net_send,

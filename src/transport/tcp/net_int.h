@@ -3,7 +3,7 @@
  * Transport tcp: messages between ranks, docs/comm.md section 4.
  *
  *   net.c        the table; peers
- *   net_card.c   the address: where a rank listens, and which of its IP addresses to
+ *   net_address.c   the address: where a rank listens, and which of its IP addresses to
  *                try
  *   net_conn.c   connections: connect, accept, hello, close
  *   net_frames.c sends frames
@@ -144,13 +144,13 @@ struct tcp_peer *tp_tcp_net_peer(struct tcp_net *n, uint32_t rank);
 /** Declares a peer lost; progress calls on_lost(). */
 void tp_tcp_net_lose(struct tcp_peer *peer, telpher_status why);
 
-/* ---- net_card.c ---- */
+/* ---- net_address.c ---- */
 telpher_status tp_tcp_net_listen(struct tcp_net *n, struct tp_error *err);
-size_t tp_tcp_net_card(struct tcp_net *n, uint8_t *dst);
+size_t tp_tcp_net_address(struct tcp_net *n, uint8_t *dst);
 /** Reads the IP addresses to try from an address. @return how many, 0 if none is
  *  usable */
-unsigned tp_tcp_net_addresses(const struct tcp_net *n, const uint8_t *card, size_t len,
-                              union tp_tcp_sockaddr ret[TP_TCP_ADDRESSES]);
+unsigned tp_tcp_net_addresses(const struct tcp_net *n, const uint8_t *address,
+                              size_t len, union tp_tcp_sockaddr ret[TP_TCP_ADDRESSES]);
 
 /* ---- net_conn.c ---- */
 /** Begins to connect to the peer's next address. */

@@ -52,7 +52,7 @@ tp_ucx_address_check(const struct ucx_net *n, const void *src, size_t len)
 {
     struct ucx_address address;
 
-    if (len <= sizeof(address) || len > TP_NET_CARD_MAX) {
+    if (len <= sizeof(address) || len > TP_NET_ADDRESS_MAX) {
         return false;
     }
     memcpy(&address, src, sizeof(address));
@@ -96,7 +96,7 @@ static telpher_status
 send_hello(struct ucx_link *link)
 {
     const struct ucx_prefix hello = {.kind = UCX_HELLO};
-    uint8_t address[TP_NET_CARD_MAX];
+    uint8_t address[TP_NET_ADDRESS_MAX];
 
     tp_ucx_address_write(link->net, address);
     return tp_ucx_post(link, hello, NULL, 0, address,

@@ -171,7 +171,7 @@ init_ucx(struct ucx_net *n, struct tp_error *err)
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED, "UCX: %s",
                             ucs_status_string(status));
     }
-    if (n->worker_address_len > TP_NET_CARD_MAX - sizeof(struct ucx_address)) {
+    if (n->worker_address_len > TP_NET_ADDRESS_MAX - sizeof(struct ucx_address)) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                             "UCX's worker address has %zu bytes; name fewer devices in "
                             "UCX_NET_DEVICES or UCX_TLS",
@@ -238,7 +238,7 @@ net_create(const struct tp_net_params *params, struct tp_net **ret_net,
 /* ---- addresses ---- */
 
 static size_t
-net_card(struct tp_net *net, uint8_t *dst)
+net_address(struct tp_net *net, uint8_t *dst)
 {
     struct ucx_net *n = ucx_net(net);
 
@@ -280,11 +280,11 @@ net_reaches(struct tp_net *net, const uint8_t *src, size_t len)
 }
 
 static telpher_status
-net_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
+net_connect(struct tp_net *net, uint32_t peer, const uint8_t *address, size_t len)
 {
     struct ucx_link *link;
 
-    if (!net_reaches(net, card, len)) {
+    if (!net_reaches(net, address, len)) {
         return TELPHER_ERR_INVALID;
     }
     link = tp_ucx_link(ucx_net(net), peer);
@@ -295,7 +295,7 @@ net_connect(struct tp_net *net, uint32_t peer, const uint8_t *card, size_t len)
         return TELPHER_ERR_UNREACHABLE;
     }
     return link->ep != NULL || link->ending ? TELPHER_OK /* the peer connected first */
-                                            : tp_ucx_connect(link, card);
+                                            : tp_ucx_connect(link, address);
 }
 
 static void
@@ -464,7 +464,7 @@ const struct tp_net_ops tp_ucx_net = {
     .name = "ucx",
     .only_if_named = true, /* its start costs time and memory that few jobs need */
     .create = net_create,
-    .card = net_card,
+    .address = net_address,
     .reaches = net_reaches,
     .connect = net_connect,
     .send = tp_ucx_send,

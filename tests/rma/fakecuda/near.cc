@@ -5,7 +5,7 @@
  * The second process does not see the first one's GPU, which adds to its counters all the
  * same: it must know, since it has to look at them in another way.
  * The first one's launch uses that GPU alone, which is not the current one, in whatever thread.
- * And a card of another process is used only if its numbers can be.
+ * And a address of another process is used only if its numbers can be.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +29,11 @@ TELPHER_RMA_KERNEL(kernel_near)
     domains[0] = telpher_rma_gpu_state_of(rma)->domains;
 }
 
-/* A card as a process like this one would send it, but for one thing. */
+/* A address as a process like this one would send it, but for one thing. */
 static int
-cards_are_checked(void)
+addresses_are_checked(void)
 {
-    struct telpher_rma_cuda_card mine, card;
+    struct telpher_rma_cuda_address mine, address;
     int good;
 
     memset(&mine, 0, sizeof(mine));
@@ -45,13 +45,13 @@ cards_are_checked(void)
            !telpher_rma_cuda_is_good(&mine, NULL, sizeof(mine)) &&
            !telpher_rma_cuda_is_good(&mine, &mine, sizeof(mine) - 1);
     for (int n = 0; n < 6; n++) {
-        card = mine;
-        card.machine[0] = n == 0;
-        card.tags += n == 1;
-        card.senders = n == 2 ? UINT64_MAX : card.senders;
-        card.count = n == 3 ? 0 : n == 4 ? 2 + TELPHER_RMA_CUDA_REGIONS : card.count;
-        card.regions[0].range.len -= n == 5;
-        good = good && !telpher_rma_cuda_is_good(&mine, &card, sizeof(card));
+        address = mine;
+        address.machine[0] = n == 0;
+        address.tags += n == 1;
+        address.senders = n == 2 ? UINT64_MAX : address.senders;
+        address.count = n == 3 ? 0 : n == 4 ? 2 + TELPHER_RMA_CUDA_REGIONS : address.count;
+        address.regions[0].range.len -= n == 5;
+        good = good && !telpher_rma_cuda_is_good(&mine, &address, sizeof(address));
     }
     return good;
 }
@@ -76,7 +76,7 @@ main(void)
     good = telpher_rma_run(job, &kernel_near, data, NULL) == TELPHER_OK;
     good = good && fakecuda_used() == (process == 0 ? 2 : 1);
     cudaMemcpy(domains, data, sizeof(domains), cudaMemcpyDeviceToHost);
-    good = good && cards_are_checked() && domains[0] == 2 && (process != 0 || domains[1] == 1);
+    good = good && addresses_are_checked() && domains[0] == 2 && (process != 0 || domains[1] == 1);
     printf("process %u: %s\n", process, good ? "good" : "FAILED");
     telpher_rma_destroy(job);
     cudaFree(data);

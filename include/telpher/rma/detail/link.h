@@ -193,16 +193,16 @@ typedef struct telpher_rma_link {
     /** Before that: the core meets memory of a GPU, so that it need not while a kernel runs,
      *  when drivers' calls may wait for its end. @param some  4096 bytes */
     telpher_status (*meet)(struct telpher_rma_link *link, void *some);
-    /** All processes come to the launch, each with a card for the others. Once.
+    /** All processes come to the launch, each with a address for the others. Once.
      *  @param own  why this one cannot go on, or TELPHER_OK; the outcome's report has words
      *  @param shared  kept until the launch is over: what comes early waits there
      *  @return what all return; outcome and words are then the library's */
     telpher_status (*begin)(struct telpher_rma_link *link, telpher_status own,
-                            telpher_rma_shared *shared, const void *card,
-                            size_t card_len);
-    /** Another process's card, until the launch is over. NULL if there is none. */
-    const void *(*card)(const struct telpher_rma_link *link, uint32_t process,
-                        size_t *ret_len);
+                            telpher_rma_shared *shared, const void *address,
+                            size_t address_len);
+    /** Another process's address, until the launch is over. NULL if there is none. */
+    const void *(*address)(const struct telpher_rma_link *link, uint32_t process,
+                           size_t *ret_len);
     /** Behind a begin that was good, when the kernel was started, or could not be: serves
      *  it until it has ended, in all processes. @return the launch's status */
     telpher_status (*serve)(struct telpher_rma_link *link,

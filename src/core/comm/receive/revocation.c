@@ -82,7 +82,8 @@ open_revocations(struct tp_comm_peer *peer)
     void *revocations;
     int fd;
 
-    memcpy(&name, ctx->cards + peer->rank * ctx->card_bytes + TP_COMM_MACHINE_BYTES,
+    memcpy(&name,
+           ctx->addresses + peer->rank * ctx->address_bytes + TP_COMM_MACHINE_BYTES,
            sizeof(name));
     if (name.size != ctx->size || tp_memfd_open(&name, &fd) != TELPHER_OK) {
         return false;

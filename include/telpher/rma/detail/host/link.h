@@ -44,7 +44,7 @@ telpher_rma_cuda_linked(struct telpher_rma_cuda *c, const telpher_rma_outcome *o
 /* What every process knows now. */
 TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_meet_others(struct telpher_rma_cuda *c,
-                             const struct telpher_rma_cuda_card *mine)
+                             const struct telpher_rma_cuda_address *mine)
 {
     const telpher_rma_link *link = c->outcome->link;
     const size_t len = 2 * (size_t)c->host.world * sizeof(uint64_t);
@@ -136,16 +136,16 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
                                telpher_rma_outcome *o)
 {
     telpher_rma_grid grid;
-    struct telpher_rma_cuda_card *card =
-        (struct telpher_rma_cuda_card *)calloc(1, sizeof(*card));
-    int good = card != NULL && telpher_rma_cuda_prepare(c, kernel, data, o);
+    struct telpher_rma_cuda_address *address =
+        (struct telpher_rma_cuda_address *)calloc(1, sizeof(*address));
+    int good = address != NULL && telpher_rma_cuda_prepare(c, kernel, data, o);
 
-    if (card == NULL) {
+    if (address == NULL) {
         telpher_rma_cuda_failed(o, kernel->name, cudaSuccess);
     }
     c->outcome = o;
-    o->status = o->link->begin(o->link, o->status, c->shared, card,
-                               good ? telpher_rma_cuda_card_of(c, card) : 0);
+    o->status = o->link->begin(o->link, o->status, c->shared, address,
+                               good ? telpher_rma_cuda_address_of(c, address) : 0);
     if (o->status == TELPHER_OK) {
         memset(&grid, 0, sizeof(grid));
         grid.user = c;
@@ -153,7 +153,7 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
         grid.words = telpher_rma_cuda_words;
         grid.table = telpher_rma_cuda_table_text;
         grid.reach = telpher_rma_cuda_find;
-        c->error = telpher_rma_cuda_meet_others(c, card);
+        c->error = telpher_rma_cuda_meet_others(c, address);
         c->start = telpher_rma_cuda_clock();
         if (c->error == cudaSuccess) {
             c->error = telpher_rma_cuda_grids(c, kernel, o);
@@ -167,7 +167,7 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
         telpher_rma_cuda_close(c, o->link->processes);
         o->link->leave(o->link); /* now it may be freed */
     }
-    free(card);
+    free(address);
 }
 
 #endif

@@ -7,26 +7,26 @@
 
 /* ---- those of others ---- */
 
-/* A card of this machine that says what this process would say. */
+/* A address of this machine that says what this process would say. */
 TELPHER_RMA_HOST_FN_ int
-telpher_rma_cuda_is_good(const struct telpher_rma_cuda_card *mine,
-                         const struct telpher_rma_cuda_card *card, size_t len)
+telpher_rma_cuda_is_good(const struct telpher_rma_cuda_address *mine,
+                         const struct telpher_rma_cuda_address *address, size_t len)
 {
-    return card != NULL && len == sizeof(*card) &&
-           memcmp(card->machine, mine->machine, sizeof(mine->machine)) == 0 &&
-           card->tags == mine->tags && card->senders == mine->senders &&
-           card->count >= 1 && card->count <= 1 + TELPHER_RMA_CUDA_REGIONS &&
-           card->regions[0].range.len == mine->regions[0].range.len;
+    return address != NULL && len == sizeof(*address) &&
+           memcmp(address->machine, mine->machine, sizeof(mine->machine)) == 0 &&
+           address->tags == mine->tags && address->senders == mine->senders &&
+           address->count >= 1 && address->count <= 1 + TELPHER_RMA_CUDA_REGIONS &&
+           address->regions[0].range.len == mine->regions[0].range.len;
 }
 
-/* Which of the GPUs that @p card's process sees this one is; TELPHER_RMA_GPU_DOMAINS = none */
+/* Which of the GPUs that @p address's process sees this one is; TELPHER_RMA_GPU_DOMAINS = none */
 TELPHER_RMA_HOST_FN_ int
-telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_card *card,
+telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_address *address,
                          const unsigned char gpu[16])
 {
     int i = 0;
 
-    while (i < TELPHER_RMA_GPU_DOMAINS && memcmp(card->sees[i], gpu, 16) != 0) {
+    while (i < TELPHER_RMA_GPU_DOMAINS && memcmp(address->sees[i], gpu, 16) != 0) {
         i++;
     }
     return i;
@@ -35,25 +35,26 @@ telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_card *card,
 /* Whether this process's GPU reaches the other's memory with atomics. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_is_near(const struct telpher_rma_cuda *c,
-                         const struct telpher_rma_cuda_card *mine,
-                         const struct telpher_rma_cuda_card *card)
+                         const struct telpher_rma_cuda_address *mine,
+                         const struct telpher_rma_cuda_address *address)
 {
-    const int gpu = c->domains[0].gpu, its = telpher_rma_cuda_seen_as(mine, card->gpu);
+    const int gpu = c->domains[0].gpu,
+              its = telpher_rma_cuda_seen_as(mine, address->gpu);
 
     return its != TELPHER_RMA_GPU_DOMAINS &&
            (its == gpu || telpher_rma_cuda_reaches(gpu, its));
 }
 
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_open_card(struct telpher_rma_cuda_reach *reach,
-                           const struct telpher_rma_cuda_card *card)
+telpher_rma_cuda_open_address(struct telpher_rma_cuda_reach *reach,
+                              const struct telpher_rma_cuda_address *address)
 {
-    for (uint32_t i = 0; i < card->count; i++) {
+    for (uint32_t i = 0; i < address->count; i++) {
         void *opened = NULL;
 
-        if (cudaIpcOpenMemHandle(&opened, card->regions[i].handle,
+        if (cudaIpcOpenMemHandle(&opened, address->regions[i].handle,
                                  cudaIpcMemLazyEnablePeerAccess) == cudaSuccess) {
-            reach->ranges[reach->count] = card->regions[i].range;
+            reach->ranges[reach->count] = address->regions[i].range;
             reach->opened[reach->count++] = opened;
         } else if (i == 0) { /* without its counters nothing of it is of use */
             cudaGetLastError();
@@ -68,7 +69,7 @@ telpher_rma_cuda_open_card(struct telpher_rma_cuda_reach *reach,
  * GPU this process does not see */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
-                      const struct telpher_rma_cuda_card *mine, uint64_t *boxes)
+                      const struct telpher_rma_cuda_address *mine, uint64_t *boxes)
 {
     const uint64_t each = (uint64_t)c->host.tags * sizeof(uint32_t);
     int near = 0;
@@ -76,25 +77,26 @@ telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
     for (uint32_t p = 0; mine->count != 0 && p < link->processes; p++) {
         struct telpher_rma_cuda_reach *reach = &c->reach[p];
         size_t len = 0;
-        const struct telpher_rma_cuda_card *card =
+        const struct telpher_rma_cuda_address *address =
             p != link->process
-                ? (const struct telpher_rma_cuda_card *)link->card(link, p, &len)
+                ? (const struct telpher_rma_cuda_address *)link->address(link, p, &len)
                 : NULL;
 
-        if (!telpher_rma_cuda_is_good(mine, card, len)) {
+        if (!telpher_rma_cuda_is_good(mine, address, len)) {
             continue;
         }
         near = near ||
-               telpher_rma_cuda_seen_as(card, mine->gpu) != TELPHER_RMA_GPU_DOMAINS;
-        if (telpher_rma_cuda_is_near(c, mine, card)) {
+               telpher_rma_cuda_seen_as(address, mine->gpu) != TELPHER_RMA_GPU_DOMAINS;
+        if (telpher_rma_cuda_is_near(c, mine, address)) {
             near = 1;
-            telpher_rma_cuda_open_card(reach, card);
+            telpher_rma_cuda_open_address(reach, address);
         }
         for (uint32_t i = 0; reach->count != 0 && i < c->host.ranks; i++) {
             uint64_t *box = &boxes[2 * ((uint64_t)p * c->host.ranks + i)];
 
             box[0] = (uint64_t)(uintptr_t)reach->opened[0] + 2 * i * each;
-            box[1] = (uint64_t)(uintptr_t)reach->opened[0] + card->senders + i * each;
+            box[1] =
+                (uint64_t)(uintptr_t)reach->opened[0] + address->senders + i * each;
         }
     }
     return near;

@@ -27,7 +27,7 @@ struct telpher_rma_cuda_region {
 };
 
 /** What a process tells the others. The first region has the counters. */
-struct telpher_rma_cuda_card {
+struct telpher_rma_cuda_address {
     char machine[40];
     unsigned char gpu[16], sees[TELPHER_RMA_GPU_DOMAINS][16]; /* GPUs' names */
     uint32_t tags, count;
@@ -156,23 +156,23 @@ telpher_rma_cuda_uuid(int gpu, unsigned char uuid[16])
 }
 
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_add_region(struct telpher_rma_cuda_card *card, uint64_t base,
+telpher_rma_cuda_add_region(struct telpher_rma_cuda_address *address, uint64_t base,
                             uint64_t len)
 {
-    struct telpher_rma_cuda_region *r = &card->regions[card->count];
+    struct telpher_rma_cuda_region *r = &address->regions[address->count];
 
     r->range.base = base;
     r->range.len = len;
-    if (card->count <= TELPHER_RMA_CUDA_REGIONS &&
+    if (address->count <= TELPHER_RMA_CUDA_REGIONS &&
         cudaIpcGetMemHandle(&r->handle, (void *)(uintptr_t)base) == cudaSuccess) {
-        card->count++;
+        address->count++;
     }
     cudaGetLastError();
 }
 
 /* Ranges that are not what they were are forgotten. */
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_add_known(struct telpher_rma_cuda_card *card)
+telpher_rma_cuda_add_known(struct telpher_rma_cuda_address *address)
 {
     struct telpher_rma_cuda_known *known = telpher_rma_cuda_known_ranges();
     uint32_t kept = 0;
@@ -184,7 +184,7 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_card *card)
         if (telpher_rma_cuda_range_of((const void *)(uintptr_t)was.base, &now) &&
             now.base == was.base && now.len == was.len) {
             known->ranges[kept++] = was;
-            telpher_rma_cuda_add_region(card, was.base, was.len);
+            telpher_rma_cuda_add_region(address, was.base, was.len);
         }
     }
     known->count = kept;
@@ -193,21 +193,21 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_card *card)
 
 /* The GPUs that this process sees, and may open memory of. */
 TELPHER_RMA_HOST_FN_ void
-telpher_rma_cuda_add_seen(struct telpher_rma_cuda_card *card)
+telpher_rma_cuda_add_seen(struct telpher_rma_cuda_address *address)
 {
     int count = 0;
 
     if (cudaGetDeviceCount(&count) == cudaSuccess) {
         for (int i = 0; i < count && i < TELPHER_RMA_GPU_DOMAINS; i++) {
-            (void)telpher_rma_cuda_uuid(i, card->sees[i]);
+            (void)telpher_rma_cuda_uuid(i, address->sees[i]);
         }
     }
 }
 
-/* Fills the card. @return its length; 0: others reach this process's ranks by the agents */
+/* Fills the address. @return its length; 0: others reach this process's ranks by the agents */
 TELPHER_RMA_HOST_FN_ size_t
-telpher_rma_cuda_card_of(const struct telpher_rma_cuda *c,
-                         struct telpher_rma_cuda_card *card)
+telpher_rma_cuda_address_of(const struct telpher_rma_cuda *c,
+                            struct telpher_rma_cuda_address *address)
 {
     const char *wanted = getenv("TELPHER_RMA_IPC");
     const size_t senders = (size_t)c->host.ranks * c->host.tags * sizeof(uint32_t);
@@ -218,25 +218,25 @@ telpher_rma_cuda_card_of(const struct telpher_rma_cuda *c,
     int good =
         id != NULL && c->count == 1 && (wanted == NULL || strcmp(wanted, "0") != 0);
 
-    memset(card, 0, sizeof(*card));
-    card->tags = c->host.tags;
-    card->senders = counters;
-    good = good && fgets(card->machine, sizeof(card->machine), id) != NULL &&
-           telpher_rma_cuda_uuid(c->domains[0].gpu, card->gpu);
+    memset(address, 0, sizeof(*address));
+    address->tags = c->host.tags;
+    address->senders = counters;
+    good = good && fgets(address->machine, sizeof(address->machine), id) != NULL &&
+           telpher_rma_cuda_uuid(c->domains[0].gpu, address->gpu);
     if (id != NULL) {
         fclose(id);
     }
     if (good) {
-        telpher_rma_cuda_add_region(card, at,
+        telpher_rma_cuda_add_region(address, at,
                                     telpher_rma_cuda_counters(c, counters + senders));
     }
-    if (!good || card->count == 0) {
+    if (!good || address->count == 0) {
         return 0;
     }
-    telpher_rma_cuda_add_seen(card);
+    telpher_rma_cuda_add_seen(address);
     telpher_rma_cuda_share(c->host.data);
-    telpher_rma_cuda_add_known(card);
-    return sizeof(*card);
+    telpher_rma_cuda_add_known(address);
+    return sizeof(*address);
 }
 
 #endif

@@ -17,7 +17,7 @@
 
 /** An address; then count IP addresses, each 1 byte of length (4 or 16) and as many
  *  bytes. */
-struct card {
+struct address {
     uint64_t place;
     uint16_t port;
     uint8_t count, reserved;
@@ -98,10 +98,10 @@ is_useful(const struct ifaddrs *i)
 }
 
 size_t
-tp_tcp_net_card(struct tcp_net *n, uint8_t *dst)
+tp_tcp_net_address(struct tcp_net *n, uint8_t *dst)
 {
-    struct card card = {.place = n->place, .port = n->port};
-    uint8_t *end = dst + sizeof(card);
+    struct address address = {.place = n->place, .port = n->port};
+    uint8_t *end = dst + sizeof(address);
     struct ifaddrs *list = NULL;
 
     if (getifaddrs(&list) != 0) {
@@ -110,17 +110,17 @@ tp_tcp_net_card(struct tcp_net *n, uint8_t *dst)
     for (int family = AF_INET; family == AF_INET || family == AF_INET6;
          family = family == AF_INET ? AF_INET6 : 0) {
         for (const struct ifaddrs *i = list; i != NULL; i = i->ifa_next) {
-            if (card.count < TP_TCP_ADDRESSES - 1 && is_useful(i) &&
+            if (address.count < TP_TCP_ADDRESSES - 1 && is_useful(i) &&
                 i->ifa_addr->sa_family == family) {
                 end = put_address(end, i->ifa_addr);
-                card.count++;
+                address.count++;
             }
         }
     }
     if (list != NULL) {
         freeifaddrs(list);
     }
-    memcpy(dst, &card, sizeof(card));
+    memcpy(dst, &address, sizeof(address));
     return (size_t)(end - dst);
 }
 
@@ -144,25 +144,26 @@ tp_tcp_net_addresses(const struct tcp_net *n, const uint8_t *src, size_t len,
                      union tp_tcp_sockaddr ret[TP_TCP_ADDRESSES])
 {
     static const uint8_t loopback[4] = {127, 0, 0, 1};
-    const uint8_t *at = src + sizeof(struct card), *end = src + len;
-    struct card card;
+    const uint8_t *at = src + sizeof(struct address), *end = src + len;
+    struct address address;
     unsigned count = 0;
 
-    if (len < sizeof(card)) {
+    if (len < sizeof(address)) {
         return 0;
     }
-    memcpy(&card, src, sizeof(card));
-    if (card.place == n->place) {
-        set_address(&ret[count++], loopback, 4, card.port);
+    memcpy(&address, src, sizeof(address));
+    if (address.place == n->place) {
+        set_address(&ret[count++], loopback, 4, address.port);
         return count;
     }
-    for (unsigned i = 0; i < card.count && count < TP_TCP_ADDRESSES && at < end; i++) {
+    for (unsigned i = 0; i < address.count && count < TP_TCP_ADDRESSES && at < end;
+         i++) {
         size_t bytes = *at++;
 
         if ((bytes != 4 && bytes != 16) || (size_t)(end - at) < bytes) {
             break;
         }
-        set_address(&ret[count++], at, bytes, card.port);
+        set_address(&ret[count++], at, bytes, address.port);
         at += bytes;
     }
     return count;
