@@ -50,7 +50,7 @@ struct child {
     pid_t pid; /* 0 = none */
     int control; /* its end of the pair; -1 = closed */
     int status;
-    bool ended, killed, is_door;
+    bool ended, killed, is_handshake;
 };
 
 static struct tp_broker broker;
@@ -66,8 +66,8 @@ pid_t __wrap_waitpid(pid_t pid, int *status, int flags);
 int __wrap_kill(pid_t pid, int signal);
 telpher_status __wrap_tp_broker_spawn(struct tp_broker *b, bool probe, int fd,
                                       pid_t *ret_pid, struct tp_error *err);
-telpher_status __wrap_tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid,
-                                           struct tp_error *err);
+telpher_status __wrap_tp_broker_spawn_handshake(struct tp_broker *b, int fd,
+                                                pid_t *ret_pid, struct tp_error *err);
 
 static struct child *
 find_child(pid_t pid)
@@ -111,13 +111,13 @@ __wrap_kill(pid_t pid, int signal)
 }
 
 static telpher_status
-spawn(int fd, bool is_door, pid_t *ret_pid, struct tp_error *err)
+spawn(int fd, bool is_handshake, pid_t *ret_pid, struct tp_error *err)
 {
     for (size_t i = 0; i < CHILDREN; i++) {
         if (children[i].pid == 0) {
             *ret_pid = next_pid++;
-            children[i] =
-                (struct child){.pid = *ret_pid, .control = dup(fd), .is_door = is_door};
+            children[i] = (struct child){
+                .pid = *ret_pid, .control = dup(fd), .is_handshake = is_handshake};
             return TELPHER_OK;
         }
     }
@@ -134,8 +134,8 @@ __wrap_tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
 }
 
 telpher_status
-__wrap_tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid,
-                            struct tp_error *err)
+__wrap_tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
+                                 struct tp_error *err)
 {
     (void)b;
     return spawn(fd, true, ret_pid, err);
@@ -165,7 +165,7 @@ begin_broker(void)
     b->device_count = 3;
     tp_list_init(&b->conns);
     tp_list_init(&b->sessions);
-    tp_list_init(&b->doors);
+    tp_list_init(&b->handshakes);
     tp_buf_init(&b->facts, 0);
     require(tp_buf_append(&b->facts, facts, sizeof(facts)) == TELPHER_OK);
     memset(b->cookie, 7, sizeof(b->cookie));
@@ -208,7 +208,7 @@ end_broker(void)
     for (size_t i = 0; i < CHILDREN; i++) {
         children[i].ended = true;
     }
-    tp_broker_doors_end(&broker);
+    tp_broker_handshakes_end(&broker);
     tp_broker_sessions_end(&broker);
     for (size_t i = 0; i < CHILDREN; i++) {
         require(children[i].pid == 0);
@@ -475,7 +475,7 @@ step_child_speaks(struct input *in, struct child *child)
     }
     if ((how & 3) == 3 && len > 0) {
         (void)!send(child->control, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    } else if (child->is_door) {
+    } else if (child->is_handshake) {
         (void)!send(child->control, &answer, sizeof(answer),
                     MSG_NOSIGNAL | MSG_DONTWAIT);
     } else {

@@ -55,8 +55,8 @@ struct tp_broker_listener {
 struct tp_broker_conn;
 
 /** A handshake process: it does the TLS handshake of one connection. */
-struct tp_broker_door {
-    struct tp_list link; /**< broker->doors, until the process has ended */
+struct tp_broker_handshake {
+    struct tp_list link; /**< broker->handshakes, until the process has ended */
     struct tp_broker_watch control; /**< our end of the pair */
     pid_t pid;
     struct tp_broker_conn *conn; /**< NULL: closed, or has its result */
@@ -92,7 +92,7 @@ struct tp_broker {
     size_t listener_count;
     struct tp_list conns;
     size_t unauthenticated_count; /**< unauthenticated connections */
-    struct tp_list doors; /**< handshake processes */
+    struct tp_list handshakes; /**< handshake processes */
     size_t shaking_count; /**< connections whose handshake is under way */
     struct tp_list sessions;
     size_t session_count;
@@ -125,7 +125,7 @@ enum tp_broker_conn_state {
     TP_BROKER_PREFACE, /**< waits for the preface */
     TP_BROKER_NONCE, /**< loopback TCP: waits for the client's random number */
     TP_BROKER_PROOF, /**< loopback TCP: waits for the client's proof */
-    TP_BROKER_KNOCK, /**< waits for the first byte of a TLS handshake */
+    TP_BROKER_AWAIT_HELLO, /**< waits for the first byte of a TLS handshake */
     TP_BROKER_SHAKING, /**< a handshake process does the TLS handshake */
     TP_BROKER_HEADER, /**< command stream: waits for a frame header */
     TP_BROKER_BODY, /**< command stream: waits for a frame body */
@@ -139,7 +139,7 @@ struct tp_broker_conn {
     struct tp_list link; /**< broker->conns */
     enum tp_broker_conn_state state;
     bool wants_cookie, wants_tls;
-    struct tp_broker_door *door; /**< SHAKING: the handshake process */
+    struct tp_broker_handshake *handshake; /**< SHAKING: the handshake process */
     struct tp_conn *tls; /**< the secured connection; NULL = plain */
     char who[TP_TLS_WHO_BYTES]; /**< with TLS: the key or certificate of the client */
     uint8_t
@@ -234,17 +234,17 @@ telpher_status tp_broker_listen_all(struct tp_broker *b, struct tp_error *err);
  * Starts a process for the handshake of @p c, whose preface has been received.
  * @param session_key key of the session that a bulk stream joins, else NULL
  */
-telpher_status tp_broker_door_open(struct tp_broker *b, struct tp_broker_conn *c,
-                                   const uint8_t *session_key);
+telpher_status tp_broker_handshake_start(struct tp_broker *b, struct tp_broker_conn *c,
+                                         const uint8_t *session_key);
 /** Detaches a connection that closes from its handshake process. */
-void tp_broker_door_leave(struct tp_broker *b, struct tp_broker_conn *c);
+void tp_broker_handshake_cancel(struct tp_broker *b, struct tp_broker_conn *c);
 /** Reaps handshake processes that have ended. */
-void tp_broker_doors_reap(struct tp_broker *b);
+void tp_broker_handshakes_reap(struct tp_broker *b);
 /** Kills all handshake processes. */
-void tp_broker_doors_end(struct tp_broker *b);
+void tp_broker_handshakes_end(struct tp_broker *b);
 /** Starts the handshake program; @p fd becomes TP_CONTROL_FD. */
-telpher_status tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid,
-                                    struct tp_error *err);
+telpher_status tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
+                                         struct tp_error *err);
 
 /**
  * Starts the executor program.

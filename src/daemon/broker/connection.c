@@ -26,7 +26,7 @@ static bool
 lacks_preface(const struct tp_broker_conn *c)
 {
     return c->state == TP_BROKER_PREFACE || c->state == TP_BROKER_NONCE ||
-           c->state == TP_BROKER_PROOF || c->state == TP_BROKER_KNOCK;
+           c->state == TP_BROKER_PROOF || c->state == TP_BROKER_AWAIT_HELLO;
 }
 
 bool
@@ -110,7 +110,7 @@ tp_broker_conn_close(struct tp_broker *b, struct tp_broker_conn *c)
     if (c->session != NULL && c->preface.stream == TP_WIRE_STREAM_COMMAND) {
         tp_broker_session_close(b, c->session);
     }
-    tp_broker_door_leave(b, c);
+    tp_broker_handshake_cancel(b, c);
     if (c->tls != NULL) {
         (void)epoll_ctl(b->epoll_fd, EPOLL_CTL_DEL, c->watch.fd, NULL);
         tp_conn_destroy(c->tls); /* owns the descriptor */
@@ -219,7 +219,7 @@ handle_input(struct tp_broker *b, struct tp_broker_conn *c)
         return tp_broker_conn_take_header(b, c);
     case TP_BROKER_BODY:
         return tp_broker_conn_take_body(b, c) && tp_broker_conn_next_frame(c);
-    case TP_BROKER_KNOCK:
+    case TP_BROKER_AWAIT_HELLO:
     case TP_BROKER_SHAKING:
     case TP_BROKER_HELD:
     case TP_BROKER_CLOSING:
@@ -233,7 +233,7 @@ static bool
 may_read(const struct tp_broker_conn *c)
 {
     return c->state != TP_BROKER_HELD && c->state != TP_BROKER_CLOSING &&
-           c->state != TP_BROKER_KNOCK && c->state != TP_BROKER_SHAKING &&
+           c->state != TP_BROKER_AWAIT_HELLO && c->state != TP_BROKER_SHAKING &&
            tp_buf_len(&c->out) == 0 && c->words_of == NULL && !c->start_pending;
 }
 
@@ -327,7 +327,8 @@ static uint32_t
 events_of(struct tp_broker_conn *c)
 {
     bool reads = may_read(c);
-    uint32_t events = reads || c->state == TP_BROKER_KNOCK ? (uint32_t)EPOLLIN : 0;
+    uint32_t events =
+        reads || c->state == TP_BROKER_AWAIT_HELLO ? (uint32_t)EPOLLIN : 0;
 
     if (tp_buf_len(&c->out) > 0 ||
         (reads && c->tls != NULL && tp_tls_has_more(c->tls))) {
@@ -382,7 +383,7 @@ conn_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
         tp_broker_conn_close(b, c);
         return;
     }
-    if (c->state == TP_BROKER_KNOCK && !tp_broker_conn_open_door(b, c)) {
+    if (c->state == TP_BROKER_AWAIT_HELLO && !tp_broker_conn_start_handshake(b, c)) {
         tp_broker_conn_close(b, c);
         return;
     }

@@ -27,7 +27,7 @@ bool tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c);
 bool tp_broker_conn_take_nonce(struct tp_broker *b, struct tp_broker_conn *c);
 bool tp_broker_conn_take_proof(struct tp_broker *b, struct tp_broker_conn *c);
 /** Starts a handshake process once the first byte of a handshake is received. */
-bool tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c);
+bool tp_broker_conn_start_handshake(struct tp_broker *b, struct tp_broker_conn *c);
 
 /** connection_frames.c */
 bool tp_broker_conn_take_header(struct tp_broker *b, struct tp_broker_conn *c);

@@ -190,7 +190,7 @@ tp_broker_conn_take_proof(struct tp_broker *b, struct tp_broker_conn *c)
 
 /* Waits for the first byte of TLS, which starts a handshake process. */
 static bool
-await_knock(struct tp_broker *b, struct tp_broker_conn *c)
+await_hello(struct tp_broker *b, struct tp_broker_conn *c)
 {
     if (c->preface.auth_len != 0) {
         return refuse_connection(b, c, TELPHER_ERR_PROTO,
@@ -201,12 +201,12 @@ await_knock(struct tp_broker *b, struct tp_broker_conn *c)
                                  "there is no such session");
     }
     memcpy(c->clear, c->in, sizeof(c->clear));
-    c->state = TP_BROKER_KNOCK;
+    c->state = TP_BROKER_AWAIT_HELLO;
     return true;
 }
 
 bool
-tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
+tp_broker_conn_start_handshake(struct tp_broker *b, struct tp_broker_conn *c)
 {
     struct tp_broker_session *s = NULL;
 
@@ -220,7 +220,7 @@ tp_broker_conn_open_door(struct tp_broker *b, struct tp_broker_conn *c)
     c->state = TP_BROKER_SHAKING;
     b->shaking_count++;
     c->deadline = tp_clock_deadline(b->options->handshake_timeout_ns);
-    return tp_broker_door_open(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
+    return tp_broker_handshake_start(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
 }
 
 /* Checks that the client and this address agree on TLS. @return false: refused;
@@ -273,7 +273,7 @@ tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
         return alive;
     }
     if (c->wants_tls && c->tls == NULL) {
-        return await_knock(b, c);
+        return await_hello(b, c);
     }
     memcpy(c->proof_input.preface, c->in, sizeof(c->proof_input.preface));
     if (c->preface.auth_len == 0) {

@@ -43,24 +43,25 @@ log_rejection(const char *text)
 
 /* Detaches the connection from its handshake. @return the connection, or NULL */
 static struct tp_broker_conn *
-release_conn(struct tp_broker_door *door)
+release_conn(struct tp_broker_handshake *handshake)
 {
-    struct tp_broker_conn *c = door->conn;
+    struct tp_broker_conn *c = handshake->conn;
 
     if (c != NULL) {
-        c->door = NULL;
-        door->conn = NULL;
+        c->handshake = NULL;
+        handshake->conn = NULL;
     }
     return c;
 }
 
 static void
-door_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
+handshake_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 {
-    struct tp_broker_door *door = tp_container_of(w, struct tp_broker_door, control);
+    struct tp_broker_handshake *handshake =
+        tp_container_of(w, struct tp_broker_handshake, control);
     struct tp_daemon_handshake_answer answer = {.status = TELPHER_ERR_PEER_LOST};
     const struct iovec iov = {&answer, sizeof(answer)};
-    struct tp_broker_conn *c = release_conn(door);
+    struct tp_broker_conn *c = release_conn(handshake);
     size_t len = 0;
     int fd = -1;
 
@@ -90,9 +91,9 @@ door_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 static void
 close_oldest(struct tp_broker *b)
 {
-    tp_list_for_each(pos, &b->doors) {
+    tp_list_for_each(pos, &b->handshakes) {
         struct tp_broker_conn *c =
-            tp_list_entry(pos, struct tp_broker_door, link)->conn;
+            tp_list_entry(pos, struct tp_broker_handshake, link)->conn;
 
         if (c != NULL) {
             tp_info(
@@ -107,10 +108,10 @@ close_oldest(struct tp_broker *b)
 
 /* Starts the process; its request and the client's socket wait in the socket pair. */
 static telpher_status
-start_process(struct tp_broker *b, struct tp_broker_door *door,
+start_process(struct tp_broker *b, struct tp_broker_handshake *handshake,
               const uint8_t *session_key)
 {
-    struct tp_daemon_handshake_ask ask = {.deadline_ns = door->conn->deadline,
+    struct tp_daemon_handshake_ask ask = {.deadline_ns = handshake->conn->deadline,
                                           .has_key = session_key != NULL};
     const struct iovec iov = {&ask, sizeof(ask)};
     struct tp_error err = {0};
@@ -124,10 +125,10 @@ start_process(struct tp_broker *b, struct tp_broker_door *door,
     if (session_key != NULL) {
         memcpy(ask.session_key, session_key, sizeof(ask.session_key));
     }
-    status = tp_control_send_pieces(pair[0], &iov, 1, door->conn->watch.fd);
+    status = tp_control_send_pieces(pair[0], &iov, 1, handshake->conn->watch.fd);
     explicit_bzero(&ask, sizeof(ask));
     if (status == TELPHER_OK) {
-        status = tp_broker_spawn_door(b, pair[1], &door->pid, &err);
+        status = tp_broker_spawn_handshake(b, pair[1], &handshake->pid, &err);
     }
     (void)close(pair[1]);
     if (status != TELPHER_OK) {
@@ -135,79 +136,79 @@ start_process(struct tp_broker *b, struct tp_broker_door *door,
         tp_error("broker", "cannot start a TLS handshake: %s", tp_error_text(&err));
         return status;
     }
-    door->control = (struct tp_broker_watch){pair[0], door_ready};
-    return tp_broker_watch_add(b, &door->control, EPOLLIN);
+    handshake->control = (struct tp_broker_watch){pair[0], handshake_ready};
+    return tp_broker_watch_add(b, &handshake->control, EPOLLIN);
 }
 
 telpher_status
-tp_broker_door_open(struct tp_broker *b, struct tp_broker_conn *c,
-                    const uint8_t *session_key)
+tp_broker_handshake_start(struct tp_broker *b, struct tp_broker_conn *c,
+                          const uint8_t *session_key)
 {
-    struct tp_broker_door *door = tp_zalloc(sizeof(*door), "handshake");
+    struct tp_broker_handshake *handshake = tp_zalloc(sizeof(*handshake), "handshake");
     telpher_status status;
 
-    if (door == NULL) {
+    if (handshake == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
     if (b->shaking_count > b->options->max_handshakes) {
         close_oldest(b);
     }
-    door->control.fd = -1;
-    door->conn = c;
-    tp_list_init(&door->link);
-    status = start_process(b, door, session_key);
-    if (door->pid == 0) {
-        tp_free(door);
+    handshake->control.fd = -1;
+    handshake->conn = c;
+    tp_list_init(&handshake->link);
+    status = start_process(b, handshake, session_key);
+    if (handshake->pid == 0) {
+        tp_free(handshake);
         return status;
     }
-    c->door = door;
-    tp_list_push_back(&b->doors, &door->link);
+    c->handshake = handshake;
+    tp_list_push_back(&b->handshakes, &handshake->link);
     return status;
 }
 
 void
-tp_broker_door_leave(struct tp_broker *b, struct tp_broker_conn *c)
+tp_broker_handshake_cancel(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    struct tp_broker_door *door = c->door;
+    struct tp_broker_handshake *handshake = c->handshake;
 
     if (c->state == TP_BROKER_SHAKING) {
         b->shaking_count--;
     }
-    if (door != NULL) {
-        (void)release_conn(door);
-        tp_broker_watch_close(b, &door->control);
-        (void)kill(door->pid, SIGKILL);
+    if (handshake != NULL) {
+        (void)release_conn(handshake);
+        tp_broker_watch_close(b, &handshake->control);
+        (void)kill(handshake->pid, SIGKILL);
     }
 }
 
 /* Removes a handshake whose process has been reaped. */
 static void
-remove_door(struct tp_broker *b, struct tp_broker_door *door)
+remove_handshake(struct tp_broker *b, struct tp_broker_handshake *handshake)
 {
-    if (door->control.fd >= 0) {
-        door_ready(b, &door->control, 0); /* read its answer, if any */
+    if (handshake->control.fd >= 0) {
+        handshake_ready(b, &handshake->control, 0); /* read its answer, if any */
     }
-    tp_list_remove(&door->link);
-    tp_free(door);
+    tp_list_remove(&handshake->link);
+    tp_free(handshake);
 }
 
 void
-tp_broker_doors_reap(struct tp_broker *b)
+tp_broker_handshakes_reap(struct tp_broker *b)
 {
-    tp_list_for_each_entry_safe(struct tp_broker_door, door, &b->doors, link) {
-        if (waitpid(door->pid, NULL, WNOHANG) > 0) {
-            remove_door(b, door);
+    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes, link) {
+        if (waitpid(handshake->pid, NULL, WNOHANG) > 0) {
+            remove_handshake(b, handshake);
         }
     }
 }
 
 void
-tp_broker_doors_end(struct tp_broker *b)
+tp_broker_handshakes_end(struct tp_broker *b)
 {
-    tp_list_for_each_entry_safe(struct tp_broker_door, door, &b->doors, link) {
-        (void)kill(door->pid, SIGKILL);
-        (void)waitpid(door->pid, NULL, 0);
-        (void)release_conn(door);
-        remove_door(b, door);
+    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes, link) {
+        (void)kill(handshake->pid, SIGKILL);
+        (void)waitpid(handshake->pid, NULL, 0);
+        (void)release_conn(handshake);
+        remove_handshake(b, handshake);
     }
 }

@@ -294,7 +294,7 @@ tp_broker_reap(struct tp_broker *b)
     if (b->probe.pid != 0 && waitpid(b->probe.pid, &wait_status, WNOHANG) > 0) {
         tp_broker_probe_ended(b, wait_status);
     }
-    tp_broker_doors_reap(b);
+    tp_broker_handshakes_reap(b);
     tp_list_for_each_entry_safe(struct tp_broker_session, s, &b->sessions, link) {
         if (s->pid != 0 && waitpid(s->pid, &wait_status, WNOHANG) > 0) {
             session_ended(b, s, wait_status);

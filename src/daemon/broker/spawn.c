@@ -224,7 +224,8 @@ tp_broker_spawn(struct tp_broker *b, bool probe, int fd, pid_t *ret_pid,
 }
 
 telpher_status
-tp_broker_spawn_door(struct tp_broker *b, int fd, pid_t *ret_pid, struct tp_error *err)
+tp_broker_spawn_handshake(struct tp_broker *b, int fd, pid_t *ret_pid,
+                          struct tp_error *err)
 {
     const struct {
         const char *option, *value;
