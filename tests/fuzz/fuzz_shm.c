@@ -43,7 +43,7 @@ read_address(const uint8_t *data, size_t len)
 
     if (tp_shm_address_check(exact, len, 1, 4, &address)) {
         require(address.rank < 4 && address.process.pid > 0);
-        require(address.door.size == tp_shm_door_bytes(4));
+        require(address.listener.size == tp_shm_listener_bytes(4));
     }
     free(exact);
 }

@@ -122,7 +122,8 @@ create(uint32_t rank)
     uint8_t address[TP_NET_ADDRESS_MAX];
 
     MUST(tp_tcp_net.create(&params, &net, NULL) == TELPHER_OK);
-    put_file(rank == 0 ? "address0" : "address1", address, tp_tcp_net.address(net, address));
+    put_file(rank == 0 ? "address0" : "address1", address,
+             tp_tcp_net.address(net, address));
     return net;
 }
 
@@ -297,7 +298,8 @@ start(struct run *run, const char *self, int state)
 static int
 end(struct run *run)
 {
-    static const char *const files[] = {"address0", "address1", "heard", "read", "control"};
+    static const char *const files[] = {"address0", "address1", "heard", "read",
+                                        "control"};
     int status = 1;
 
     (void)waitpid(run->pid, &status, 0);

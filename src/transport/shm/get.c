@@ -45,7 +45,8 @@ tp_shm_can_get(struct tp_net *net, uint32_t peer)
     if (link->gone || !link->can_get) {
         return TP_NET_GET_NEVER;
     }
-    return atomic_load(&link->door->sleeping) != 0 ? TP_NET_GET_NOW : TP_NET_GET_MAYBE;
+    return atomic_load(&link->listener->sleeping) != 0 ? TP_NET_GET_NOW
+                                                       : TP_NET_GET_MAYBE;
 }
 
 static bool
@@ -64,7 +65,7 @@ is_alive(struct shm_link *link)
 static telpher_status
 get_failed(struct shm_link *link)
 {
-    if (atomic_load(&link->door->left) != 0) { /* and its memory may be freed */
+    if (atomic_load(&link->listener->left) != 0) { /* and its memory may be freed */
         tp_shm_end(link, TELPHER_OK);
         return TELPHER_ERR_PEER_LOST;
     }
@@ -100,5 +101,5 @@ tp_shm_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_
     }
     atomic_thread_fence(memory_order_acquire);
     /* a peer that has left may have reused the memory before it was read */
-    return tp_shm_look_at_door(link) ? TELPHER_ERR_PEER_LOST : TELPHER_OK;
+    return tp_shm_check_listener(link) ? TELPHER_ERR_PEER_LOST : TELPHER_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout of the shared memory: docs/comm.md section 5. A rank has one *door*: its slots
+ * Layout of the shared memory: docs/comm.md section 5. A rank has one *listener*: its slots
  * for connection requests, and the flag that says whether it sleeps. It has a *ring*
  * for each rank it sends to. A ring carries cells from its writer to its reader, and
  * has a data area for data too large for a cell.
@@ -72,56 +72,57 @@ struct tp_shm_address {
     uint64_t magic, job;
     uint32_t rank, size;
     struct tp_process process;
-    int32_t bell; /**< descriptor of a pipe that wakes the rank */
+    int32_t wakeup; /**< descriptor of a pipe that wakes the rank */
     uint32_t reserved;
-    uint64_t bell_device, bell_inode;
-    struct tp_memfd_name door;
+    uint64_t wakeup_device, wakeup_inode;
+    struct tp_memfd_name listener;
     uint64_t probe_at, probe; /**< address of 8 bytes, and their value */
 };
 
-enum tp_shm_knock_state {
-    TP_SHM_KNOCKED = 1, /**< set by the connecting rank */
+enum tp_shm_slot_state {
+    TP_SHM_REQUESTED = 1, /**< set by the connecting rank */
     TP_SHM_ACCEPTED, /**< set by the owner of the slot */
     TP_SHM_REFUSED,
 };
 
 /** A connection request slot. The connecting rank fills it. */
-struct tp_shm_knock {
-    _Alignas(256) _Atomic uint32_t state; /**< enum tp_shm_knock_state */
+struct tp_shm_slot {
+    _Alignas(256) _Atomic uint32_t state; /**< enum tp_shm_slot_state */
     struct tp_shm_address address;
     struct tp_memfd_name ring;
 };
-_Static_assert(sizeof(struct tp_shm_knock) == 256, "one place a rank");
+_Static_assert(sizeof(struct tp_shm_slot) == 256, "one place a rank");
 
 /** Followed by a bitmap of the ranks that requested a connection (64 in a word), and
  *  by one request slot per rank. */
-struct tp_shm_door {
+struct tp_shm_listener {
     uint64_t magic, job; /**< constant, like the next line */
     uint32_t rank, size;
     /** write to the pipe to wake the rank */
     _Alignas(TP_SHM_PAIR) _Atomic uint32_t sleeping;
     _Atomic uint32_t left; /**< the rank disconnected in order */
-    _Alignas(TP_SHM_PAIR) _Atomic uint32_t knocks; /**< counts connection requests */
+    _Alignas(TP_SHM_PAIR) _Atomic uint32_t requests; /**< counts connection requests */
     _Alignas(256) _Atomic uint64_t words[];
 };
 
 static inline size_t
-tp_shm_door_words(uint32_t size)
+tp_shm_listener_words(uint32_t size)
 {
     return ((size_t)size + 2047) / 2048 * 32; /* whole lines of 256 bytes */
 }
 
 static inline size_t
-tp_shm_door_bytes(uint32_t size)
+tp_shm_listener_bytes(uint32_t size)
 {
-    return sizeof(struct tp_shm_door) + tp_shm_door_words(size) * 8 +
-           size * sizeof(struct tp_shm_knock);
+    return sizeof(struct tp_shm_listener) + tp_shm_listener_words(size) * 8 +
+           size * sizeof(struct tp_shm_slot);
 }
 
-static inline struct tp_shm_knock *
-tp_shm_door_place(struct tp_shm_door *door, uint32_t size, uint32_t rank)
+static inline struct tp_shm_slot *
+tp_shm_listener_slot(struct tp_shm_listener *listener, uint32_t size, uint32_t rank)
 {
-    return (struct tp_shm_knock *)(void *)(door->words + tp_shm_door_words(size)) +
+    return (struct tp_shm_slot *)(void *)(listener->words +
+                                          tp_shm_listener_words(size)) +
            rank;
 }
 

@@ -19,8 +19,11 @@ make_link(struct shm_net *n, const struct tp_shm_address *address,
     if (link == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    *link = (struct shm_link){
-        .net = n, .rank = address->rank, .address = *address, .pid_fd = -1, .bell = -1};
+    *link = (struct shm_link){.net = n,
+                              .rank = address->rank,
+                              .address = *address,
+                              .pid_fd = -1,
+                              .wakeup = -1};
     link->out.fd = -1;
     status = tp_shm_open_peer(link);
     if (status != TELPHER_OK) {
@@ -41,26 +44,27 @@ tp_shm_free_link(struct shm_link *link)
     tp_free(link);
 }
 
-static struct tp_shm_knock *
-our_knock(struct shm_link *link)
+static struct tp_shm_slot *
+our_slot(struct shm_link *link)
 {
-    return tp_shm_door_place(link->door, link->address.size, link->net->params.rank);
+    return tp_shm_listener_slot(link->listener, link->address.size,
+                                link->net->params.rank);
 }
 
 static telpher_status
-knock(struct shm_link *link)
+request_connection(struct shm_link *link)
 {
     uint32_t rank = link->net->params.rank;
-    struct tp_shm_knock *place = our_knock(link);
+    struct tp_shm_slot *place = our_slot(link);
     telpher_status status = tp_memfd_describe(link->out.fd, &place->ring);
 
     if (status != TELPHER_OK) {
         return TELPHER_ERR_NO_MEMORY;
     }
     place->address = link->net->address;
-    atomic_store_explicit(&place->state, TP_SHM_KNOCKED, memory_order_release);
-    atomic_fetch_or(&link->door->words[rank / 64], UINT64_C(1) << rank % 64);
-    atomic_fetch_add(&link->door->knocks, 1);
+    atomic_store_explicit(&place->state, TP_SHM_REQUESTED, memory_order_release);
+    atomic_fetch_or(&link->listener->words[rank / 64], UINT64_C(1) << rank % 64);
+    atomic_fetch_add(&link->listener->requests, 1);
     tp_shm_wake(link);
     return TELPHER_OK;
 }
@@ -84,7 +88,7 @@ tp_shm_connect(struct shm_net *n, const struct tp_shm_address *address)
     }
     status = tp_shm_make_ring(link);
     if (status == TELPHER_OK) {
-        status = knock(link);
+        status = request_connection(link);
     }
     if (status != TELPHER_OK) { /* so that the caller may retry */
         tp_shm_drop_ring(link);
@@ -95,7 +99,7 @@ tp_shm_connect(struct shm_net *n, const struct tp_shm_address *address)
 /* ---- accept ---- */
 
 static telpher_status
-let_in(struct shm_net *n, uint32_t rank, struct tp_shm_knock *place)
+accept_connection(struct shm_net *n, uint32_t rank, struct tp_shm_slot *place)
 {
     struct tp_shm_address address;
     struct tp_memfd_name ring = place->ring;
@@ -118,15 +122,15 @@ let_in(struct shm_net *n, uint32_t rank, struct tp_shm_knock *place)
 }
 
 static void
-answer_knock(struct shm_net *n, uint32_t rank)
+answer_request(struct shm_net *n, uint32_t rank)
 {
-    struct tp_shm_knock *place = tp_shm_door_place(n->door, n->params.size, rank);
+    struct tp_shm_slot *place = tp_shm_listener_slot(n->listener, n->params.size, rank);
     telpher_status status;
 
-    if (rank >= n->params.size || atomic_load(&place->state) != TP_SHM_KNOCKED) {
+    if (rank >= n->params.size || atomic_load(&place->state) != TP_SHM_REQUESTED) {
         return;
     }
-    status = let_in(n, rank, place);
+    status = accept_connection(n, rank, place);
     if (status != TELPHER_OK) {
         tp_warn(SHM_TOPIC, "rank %u is not let in: %s", rank,
                 telpher_status_text(status));
@@ -141,18 +145,19 @@ answer_knock(struct shm_net *n, uint32_t rank)
 unsigned
 tp_shm_accept(struct shm_net *n)
 {
-    uint32_t knocks = atomic_load_explicit(&n->door->knocks, memory_order_acquire);
+    uint32_t requests =
+        atomic_load_explicit(&n->listener->requests, memory_order_acquire);
     unsigned count = 0;
 
-    if (tp_likely(knocks == n->knocks)) {
+    if (tp_likely(requests == n->requests)) {
         return 0;
     }
-    n->knocks = knocks;
+    n->requests = requests;
     for (size_t w = 0; w * 64 < n->params.size; w++) {
-        uint64_t bits = atomic_exchange(&n->door->words[w], 0);
+        uint64_t bits = atomic_exchange(&n->listener->words[w], 0);
 
         for (; bits != 0; bits &= bits - 1) {
-            answer_knock(n, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
+            answer_request(n, (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits));
             count++;
         }
     }
@@ -160,10 +165,9 @@ tp_shm_accept(struct shm_net *n)
 }
 
 unsigned
-tp_shm_look_at_knock(struct shm_link *link)
+tp_shm_check_slot(struct shm_link *link)
 {
-    uint32_t state =
-        atomic_load_explicit(&our_knock(link)->state, memory_order_acquire);
+    uint32_t state = atomic_load_explicit(&our_slot(link)->state, memory_order_acquire);
 
     if (state == TP_SHM_ACCEPTED) {
         close(link->out.fd);
@@ -180,13 +184,13 @@ tp_shm_look_at_knock(struct shm_link *link)
 /* ---- wake-up ---- */
 
 void
-tp_shm_ring_bell(struct shm_link *link)
+tp_shm_write_wakeup(struct shm_link *link)
 {
     static const uint8_t ding = 1;
 
     /* A full pipe wakes the peer as well. */
-    if (atomic_exchange(&link->door->sleeping, 0) != 0 &&
-        write(link->bell, &ding, 1) < 0 && errno != EAGAIN) {
+    if (atomic_exchange(&link->listener->sleeping, 0) != 0 &&
+        write(link->wakeup, &ding, 1) < 0 && errno != EAGAIN) {
         tp_debug(SHM_TOPIC, "rank %u cannot be woken: %m", link->rank);
     }
 }
@@ -203,12 +207,12 @@ tp_shm_end(struct shm_link *link, telpher_status why)
     }
 }
 
-/* The peer may have left since the last check of its door. */
+/* The peer may have left since the last check of its listener. */
 void
 tp_shm_end_process(struct shm_link *link)
 {
-    tp_shm_end(link, atomic_load(&link->door->left) != 0 ? TELPHER_OK
-                                                         : TELPHER_ERR_PEER_LOST);
+    tp_shm_end(link, atomic_load(&link->listener->left) != 0 ? TELPHER_OK
+                                                             : TELPHER_ERR_PEER_LOST);
 }
 
 /* Marks both rings, because the peer may have mapped only one. */

@@ -23,10 +23,10 @@ enum {
 static void
 net_free(struct shm_net *n)
 {
-    if (n->door != NULL) {
-        (void)munmap(n->door, tp_shm_door_bytes(n->params.size));
+    if (n->listener != NULL) {
+        (void)munmap(n->listener, tp_shm_listener_bytes(n->params.size));
     }
-    for (int *fd = (int[]){n->door_fd, n->bell[0], n->bell[1], n->epoll_fd, -2};
+    for (int *fd = (int[]){n->listener_fd, n->wakeup[0], n->wakeup[1], n->epoll_fd, -2};
          *fd != -2; fd++) {
         tp_descriptor_close(*fd);
     }
@@ -49,7 +49,7 @@ shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
         .ops = &tp_shm_net, .eager_max = TP_SHM_EAGER, .rndv_min = RNDV_MIN};
     n->params = *params;
     n->params.lost_after = params->lost_after != 0 ? params->lost_after : TP_CLOCK_S;
-    n->door_fd = n->bell[0] = n->bell[1] = n->epoll_fd = -1;
+    n->listener_fd = n->wakeup[0] = n->wakeup[1] = n->epoll_fd = -1;
     n->may_get = !params->copies;
     n->links = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm links");
     n->active = tp_alloc_array(params->size, sizeof(struct shm_link *), "shm active");
@@ -57,7 +57,7 @@ shm_create(const struct tp_net_params *params, struct tp_net **ret_net,
         status = tp_shm_describe(n, err);
     }
     if (status == TELPHER_OK) {
-        status = tp_shm_make_door(n, err);
+        status = tp_shm_make_listener(n, err);
     }
     if (status != TELPHER_OK) {
         net_free(n);
@@ -121,11 +121,11 @@ is_closed(const struct shm_link *link)
 }
 
 bool
-tp_shm_look_at_door(struct shm_link *link)
+tp_shm_check_listener(struct shm_link *link)
 {
     if (!link->ending && is_closed(link)) {
         tp_shm_cut(link, TELPHER_ERR_PEER_LOST);
-    } else if (!link->ending && atomic_load(&link->door->left) != 0) {
+    } else if (!link->ending && atomic_load(&link->listener->left) != 0) {
         tp_shm_end(link, TELPHER_OK);
     }
     return link->ending;
@@ -133,12 +133,12 @@ tp_shm_look_at_door(struct shm_link *link)
 
 /* Reads the peer's last cells before reporting its end. */
 static unsigned
-look_at_doors(struct shm_net *n)
+check_listeners(struct shm_net *n)
 {
     uint32_t before = n->ending_count;
 
     for (uint32_t i = 0; i < n->active_count; i++) {
-        (void)tp_shm_look_at_door(n->active[i]);
+        (void)tp_shm_check_listener(n->active[i]);
     }
     return n->ending_count - before;
 }
@@ -169,7 +169,7 @@ look_at_processes(struct shm_net *n)
 static unsigned
 look(struct shm_net *n)
 {
-    unsigned count = look_at_doors(n);
+    unsigned count = check_listeners(n);
 
     if (tp_clock_ns() >= n->look_at) {
         look_at_processes(n);
@@ -183,7 +183,7 @@ static void
 disarm(struct shm_net *n)
 {
     n->armed = false;
-    atomic_store(&n->door->sleeping, 0);
+    atomic_store(&n->listener->sleeping, 0);
 }
 
 static void
@@ -192,7 +192,7 @@ wake_up(struct shm_net *n)
     uint8_t dings[64];
 
     disarm(n);
-    while (read(n->bell[0], dings, sizeof(dings)) == sizeof(dings)) {
+    while (read(n->wakeup[0], dings, sizeof(dings)) == sizeof(dings)) {
         /* several wake-ups in the pipe count as one */
     }
     n->look_at = 0;
@@ -203,15 +203,15 @@ static bool
 link_has_work(struct shm_link *link)
 {
     return tp_shm_has_cell(link) || link->ending ||
-           (link->out.fd >= 0 && tp_shm_look_at_knock(link) != 0) ||
+           (link->out.fd >= 0 && tp_shm_check_slot(link) != 0) ||
            (link->out.starved && tp_shm_has_room(link)) || is_closed(link) ||
-           atomic_load(&link->door->left) != 0;
+           atomic_load(&link->listener->left) != 0;
 }
 
 static bool
 has_work(struct shm_net *n)
 {
-    if (atomic_load(&n->door->knocks) != n->knocks) {
+    if (atomic_load(&n->listener->requests) != n->requests) {
         return true;
     }
     for (uint32_t i = 0; i < n->active_count; i++) {
@@ -229,13 +229,13 @@ shm_arm(struct tp_net *net)
     struct shm_net *n = shm_net(net);
 
     for (uint32_t i = 0; i < n->active_count; i++) {
-        tp_shm_tell_tail(n->active[i]);
+        tp_shm_publish_tail(n->active[i]);
         if (n->active[i]->out.starved) {
             atomic_store(&n->active[i]->out.ring->starved, 1);
         }
     }
     n->armed = true;
-    atomic_store(&n->door->sleeping, 1);
+    atomic_store(&n->listener->sleeping, 1);
     atomic_thread_fence(memory_order_seq_cst);
     if (!has_work(n)) {
         return TELPHER_OK;
@@ -259,7 +259,7 @@ run_link(struct shm_link *link)
     unsigned count = tp_shm_receive(link);
 
     if (tp_unlikely(link->out.fd >= 0)) {
-        count += tp_shm_look_at_knock(link);
+        count += tp_shm_check_slot(link);
     }
     return count;
 }
@@ -273,8 +273,8 @@ shm_progress(struct tp_net *net)
     if (tp_unlikely(n->armed)) {
         wake_up(n);
     }
-    if (tp_unlikely(atomic_load_explicit(&n->door->knocks, memory_order_acquire) !=
-                    n->knocks)) {
+    if (tp_unlikely(atomic_load_explicit(&n->listener->requests,
+                                         memory_order_acquire) != n->requests)) {
         count += tp_shm_accept(n);
     }
     if (n->rounds++ % LOOK_EVERY == 0) {
@@ -313,7 +313,7 @@ shm_destroy(struct tp_net *net)
     struct shm_net *n = shm_net(net);
 
     (void)tp_shm_accept(n);
-    atomic_store(&n->door->left, 1);
+    atomic_store(&n->listener->left, 1);
     for (uint32_t i = 0; i < n->active_count; i++) {
         tp_shm_wake(n->active[i]);
     }

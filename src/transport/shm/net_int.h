@@ -4,7 +4,7 @@
  *
  *   layout.c  validates shared memory
  *   net.c     the table; progress, sleep
- *   open.c    creates and opens doors, rings, wake-up pipes, process descriptors
+ *   open.c    creates and opens listeners, rings, wake-up pipes, process descriptors
  *   link.c    connections: connect, accept, lose
  *   send.c    writes cells
  *   receive.c reads cells
@@ -36,12 +36,12 @@ struct shm_link {
     struct shm_net *net;
     uint32_t rank;
     struct tp_shm_address address;
-    int pid_fd, bell; /* -1: none, the peer is this process */
-    struct tp_shm_door *door;
+    int pid_fd, wakeup; /* -1: none, the peer is this process */
+    struct tp_shm_listener *listener;
     struct shm_way_out out;
     struct tp_shm_ring *in; /* NULL: the peer has not connected */
     uint32_t in_next; /* next cell to read */
-    uint32_t in_told; /* consumed cells that were reported to the peer */
+    uint32_t in_published; /* consumed cells that were reported to the peer */
     bool data_taken; /* some cells not yet reported had data in the data area */
     bool can_get; /* from the peer's memory */
     bool ending; /* reported lost when all that it sent was read */
@@ -59,9 +59,9 @@ struct shm_net {
     bool armed;
     unsigned rounds; /* of progress */
     tp_ns look_at; /* when to check for dead peers */
-    int door_fd, bell[2], epoll_fd;
-    struct tp_shm_door *door;
-    uint32_t knocks; /* requests handled */
+    int listener_fd, wakeup[2], epoll_fd;
+    struct tp_shm_listener *listener;
+    uint32_t requests; /* requests handled */
     struct shm_link **links; /* by rank */
     struct shm_link **active; /* links that are not gone, in no order */
     uint32_t active_count, ending_count;
@@ -80,11 +80,11 @@ shm_net(struct tp_net *net)
 /* ---- open.c ---- */
 /** Fills in this process's address. @return OK, UNSUPPORTED, IO */
 telpher_status tp_shm_describe(struct shm_net *n, struct tp_error *err);
-/** Creates the door and the wake-up pipe. */
-telpher_status tp_shm_make_door(struct shm_net *n, struct tp_error *err);
+/** Creates the listener and the wake-up pipe. */
+telpher_status tp_shm_make_listener(struct shm_net *n, struct tp_error *err);
 /** True if the address is of a process on this machine whose memory can be shared. */
 bool tp_shm_is_near(const struct shm_net *n, const struct tp_shm_address *address);
-/** Opens the peer's door, wake-up pipe and process. @return OK, NO_MEMORY,
+/** Opens the peer's listener, wake-up pipe and process. @return OK, NO_MEMORY,
  *  UNREACHABLE */
 telpher_status tp_shm_open_peer(struct shm_link *link);
 /** Creates the ring to a peer. */
@@ -104,14 +104,14 @@ bool tp_shm_has_forgotten(const struct shm_link *link);
 /* ---- net.c ---- */
 /** Checks whether the peer left or closed the connection; then ends the link. @return
  *  true if it ended */
-bool tp_shm_look_at_door(struct shm_link *link);
+bool tp_shm_check_listener(struct shm_link *link);
 
 /* ---- link.c ---- */
 telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_address *address);
 /** Accepts connection requests. @return how many */
 unsigned tp_shm_accept(struct shm_net *n);
 /** Checks whether the peer accepted or refused our request, which wakes nobody. */
-unsigned tp_shm_look_at_knock(struct shm_link *link);
+unsigned tp_shm_check_slot(struct shm_link *link);
 /** The peer left (OK) or died; reported when everything it sent was read. */
 void tp_shm_end(struct shm_link *link, telpher_status why);
 /** Ends a link whose process is gone: the peer left or died. */
@@ -123,7 +123,7 @@ unsigned tp_shm_bury(struct shm_net *n);
 void tp_shm_free_link(struct shm_link *link);
 /** Wakes the peer if it sleeps. Call after the stores that the peer must see. */
 static inline void tp_shm_wake(struct shm_link *link);
-void tp_shm_ring_bell(struct shm_link *link);
+void tp_shm_write_wakeup(struct shm_link *link);
 
 /* ---- send.c ---- */
 telpher_status tp_shm_send(struct tp_net *net, uint32_t peer, const void *header,
@@ -139,7 +139,7 @@ bool tp_shm_has_room(struct shm_link *link);
 /** Reads what the peer sent. @return number of cells */
 unsigned tp_shm_receive(struct shm_link *link);
 /** Reports consumed cells to the peer, if it does not know them. */
-void tp_shm_tell_tail(struct shm_link *link);
+void tp_shm_publish_tail(struct shm_link *link);
 /** True if there is a cell to read. */
 static inline bool tp_shm_has_cell(const struct shm_link *link);
 
@@ -157,9 +157,9 @@ static inline void
 tp_shm_wake(struct shm_link *link)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    if (tp_unlikely(atomic_load_explicit(&link->door->sleeping, memory_order_relaxed) !=
-                    0)) {
-        tp_shm_ring_bell(link);
+    if (tp_unlikely(atomic_load_explicit(&link->listener->sleeping,
+                                         memory_order_relaxed) != 0)) {
+        tp_shm_write_wakeup(link);
     }
 }
 

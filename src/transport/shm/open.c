@@ -54,20 +54,20 @@ tp_shm_describe(struct shm_net *n, struct tp_error *err)
 }
 
 static telpher_status
-make_bell(struct shm_net *n)
+make_wakeup(struct shm_net *n)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u32 = SHM_NONE};
     struct stat st;
 
     n->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (n->epoll_fd < 0 || pipe2(n->bell, O_NONBLOCK | O_CLOEXEC) != 0 ||
-        fstat(n->bell[0], &st) != 0 ||
-        epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->bell[0], &e) != 0) {
+    if (n->epoll_fd < 0 || pipe2(n->wakeup, O_NONBLOCK | O_CLOEXEC) != 0 ||
+        fstat(n->wakeup[0], &st) != 0 ||
+        epoll_ctl(n->epoll_fd, EPOLL_CTL_ADD, n->wakeup[0], &e) != 0) {
         return tp_error_from_errno(errno);
     }
-    n->address.bell = n->bell[0];
-    n->address.bell_device = st.st_dev;
-    n->address.bell_inode = st.st_ino;
+    n->address.wakeup = n->wakeup[0];
+    n->address.wakeup_device = st.st_dev;
+    n->address.wakeup_inode = st.st_ino;
     return TELPHER_OK;
 }
 
@@ -84,7 +84,7 @@ try_self(const struct shm_net *n, struct tp_error *err)
                       "processes cannot be watched (pidfd_open, Linux 5.3)");
     }
     close(fd);
-    status = tp_memfd_open(&n->address.door, &fd);
+    status = tp_memfd_open(&n->address.listener, &fd);
     if (status != TELPHER_OK) {
         return refuse(err, status, "/proc does not open memory files of processes");
     }
@@ -93,26 +93,26 @@ try_self(const struct shm_net *n, struct tp_error *err)
 }
 
 telpher_status
-tp_shm_make_door(struct shm_net *n, struct tp_error *err)
+tp_shm_make_listener(struct shm_net *n, struct tp_error *err)
 {
-    size_t bytes = tp_shm_door_bytes(n->params.size);
+    size_t bytes = tp_shm_listener_bytes(n->params.size);
     void *memory;
-    telpher_status status = make_bell(n);
+    telpher_status status = make_wakeup(n);
 
     if (status == TELPHER_OK) {
-        status = tp_memfd_create("telpher-door", bytes, &n->door_fd);
+        status = tp_memfd_create("telpher-listener", bytes, &n->listener_fd);
     }
     if (status == TELPHER_OK) {
-        status = tp_memfd_map(n->door_fd, bytes, &memory);
+        status = tp_memfd_map(n->listener_fd, bytes, &memory);
     }
     if (status == TELPHER_OK) {
-        n->door = memory;
-        n->door->magic = TP_SHM_MAGIC;
-        n->door->job = n->params.job;
-        n->door->rank = n->params.rank;
-        n->door->size = n->params.size;
+        n->listener = memory;
+        n->listener->magic = TP_SHM_MAGIC;
+        n->listener->job = n->params.job;
+        n->listener->rank = n->params.rank;
+        n->listener->size = n->params.size;
         n->address.probe = n->probe;
-        status = tp_memfd_describe(n->door_fd, &n->address.door);
+        status = tp_memfd_describe(n->listener_fd, &n->address.listener);
     }
     if (status == TELPHER_ERR_PERMISSION) { /* seccomp filters report it this way */
         status = TELPHER_ERR_UNSUPPORTED;
@@ -135,10 +135,10 @@ tp_shm_is_near(const struct shm_net *n, const struct tp_shm_address *address)
 }
 
 static bool
-is_bell(const struct stat *st, const struct tp_shm_address *address)
+is_wakeup(const struct stat *st, const struct tp_shm_address *address)
 {
-    return S_ISFIFO(st->st_mode) && st->st_dev == address->bell_device &&
-           st->st_ino == address->bell_inode;
+    return S_ISFIFO(st->st_mode) && st->st_dev == address->wakeup_device &&
+           st->st_ino == address->wakeup_inode;
 }
 
 /* A process that called exec is alive, but its files of ours are closed. EACCES says
@@ -150,26 +150,26 @@ tp_shm_has_forgotten(const struct shm_link *link)
     struct stat st;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", link->address.process.pid,
-                   link->address.bell);
+                   link->address.wakeup);
     return link->pid_fd >= 0 &&
-           (stat(path, &st) == 0 ? !is_bell(&st, &link->address) : errno == ENOENT);
+           (stat(path, &st) == 0 ? !is_wakeup(&st, &link->address) : errno == ENOENT);
 }
 
 /* Opened for reading too, so that a write after the peer's death raises no SIGPIPE. */
 static int
-open_bell(const struct tp_shm_address *address)
+open_wakeup(const struct tp_shm_address *address)
 {
     char path[64];
     struct stat st;
     int fd;
 
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", address->process.pid,
-                   address->bell);
-    if (stat(path, &st) != 0 || !is_bell(&st, address)) {
+                   address->wakeup);
+    if (stat(path, &st) != 0 || !is_wakeup(&st, address)) {
         return -1; /* not a pipe: opening other files may have side effects */
     }
     fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_bell(&st, address))) {
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_wakeup(&st, address))) {
         close(fd);
         return -1;
     }
@@ -186,9 +186,9 @@ as_connect(telpher_status status)
 }
 
 static telpher_status
-open_door(struct shm_link *link)
+open_listener(struct shm_link *link)
 {
-    const struct tp_memfd_name *name = &link->address.door;
+    const struct tp_memfd_name *name = &link->address.listener;
     void *memory;
     int fd;
     telpher_status status = tp_memfd_open(name, &fd);
@@ -201,10 +201,11 @@ open_door(struct shm_link *link)
     if (status != TELPHER_OK) {
         return status;
     }
-    link->door = memory;
-    return link->door->magic == TP_SHM_MAGIC && link->door->job == link->address.job &&
-                   link->door->rank == link->rank &&
-                   link->door->size == link->address.size
+    link->listener = memory;
+    return link->listener->magic == TP_SHM_MAGIC &&
+                   link->listener->job == link->address.job &&
+                   link->listener->rank == link->rank &&
+                   link->listener->size == link->address.size
                ? TELPHER_OK
                : TELPHER_ERR_UNREACHABLE;
 }
@@ -227,13 +228,13 @@ tp_shm_open_peer(struct shm_link *link)
             return TELPHER_ERR_NO_MEMORY;
         }
     }
-    status = open_door(link);
+    status = open_listener(link);
     if (status != TELPHER_OK) {
         return status;
     }
-    link->bell = open_bell(&link->address);
+    link->wakeup = open_wakeup(&link->address);
     link->can_get = n->may_get && tp_shm_probe(&link->address);
-    return link->bell >= 0 ? TELPHER_OK : TELPHER_ERR_UNREACHABLE;
+    return link->wakeup >= 0 ? TELPHER_OK : TELPHER_ERR_UNREACHABLE;
 }
 
 telpher_status
@@ -307,17 +308,17 @@ tp_shm_close_peer(struct shm_link *link)
     if (link->in != NULL) {
         (void)munmap(link->in, sizeof(*link->in));
     }
-    if (link->door != NULL) {
-        (void)munmap(link->door, link->address.door.size);
+    if (link->listener != NULL) {
+        (void)munmap(link->listener, link->address.listener.size);
     }
     link->in = NULL;
-    link->door = NULL;
+    link->listener = NULL;
     if (link->pid_fd >= 0) {
         /* a forked child may hold it too, so that close does not remove it from
              * epoll */
         (void)epoll_ctl(link->net->epoll_fd, EPOLL_CTL_DEL, link->pid_fd, NULL);
     }
-    for (int **fd = (int *[]){&link->bell, &link->pid_fd, NULL}; *fd != NULL; fd++) {
+    for (int **fd = (int *[]){&link->wakeup, &link->pid_fd, NULL}; *fd != NULL; fd++) {
         tp_descriptor_close(**fd);
         **fd = -1;
     }

@@ -5,7 +5,8 @@
 
 enum {
     BATCH = 32, /* cells of one peer before others have their turn */
-    TELL_MAX = TP_SHM_CELLS / 4, /* consumed cells that need not be reported at once */
+    PUBLISH_MAX =
+        TP_SHM_CELLS / 4, /* consumed cells that need not be reported at once */
 };
 
 /* Copies rendezvous data to its destination, if the engine gives one. */
@@ -49,12 +50,12 @@ take_cell(struct shm_link *link)
 }
 
 void
-tp_shm_tell_tail(struct shm_link *link)
+tp_shm_publish_tail(struct shm_link *link)
 {
-    if (link->in_told == link->in_next) {
+    if (link->in_published == link->in_next) {
         return;
     }
-    link->in_told = link->in_next;
+    link->in_published = link->in_next;
     link->data_taken = false;
     atomic_store_explicit(&link->in->tail, link->in_next, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
@@ -74,8 +75,8 @@ read_cells(struct shm_link *link)
         link->in_next++;
         count++;
     }
-    if (link->data_taken || link->in_next - link->in_told >= TELL_MAX) {
-        tp_shm_tell_tail(link);
+    if (link->data_taken || link->in_next - link->in_published >= PUBLISH_MAX) {
+        tp_shm_publish_tail(link);
     }
     return count;
 }
@@ -86,6 +87,6 @@ tp_shm_receive(struct shm_link *link)
     if (tp_shm_has_cell(link)) {
         return read_cells(link);
     }
-    tp_shm_tell_tail(link); /* only after the cells were processed */
+    tp_shm_publish_tail(link); /* only after the cells were processed */
     return 0;
 }
