@@ -195,7 +195,8 @@ remove_handshake(struct tp_broker *b, struct tp_broker_handshake *handshake)
 void
 tp_broker_handshakes_reap(struct tp_broker *b)
 {
-    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes, link) {
+    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes,
+                                link) {
         if (waitpid(handshake->pid, NULL, WNOHANG) > 0) {
             remove_handshake(b, handshake);
         }
@@ -205,7 +206,8 @@ tp_broker_handshakes_reap(struct tp_broker *b)
 void
 tp_broker_handshakes_end(struct tp_broker *b)
 {
-    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes, link) {
+    tp_list_for_each_entry_safe(struct tp_broker_handshake, handshake, &b->handshakes,
+                                link) {
         (void)kill(handshake->pid, SIGKILL);
         (void)waitpid(handshake->pid, NULL, 0);
         (void)release_conn(handshake);
