@@ -5,7 +5,7 @@
 #include "base/compiler.h"
 #include "offload/signature.h"
 
-/* With words, which cost more than the check. */
+/* With an error text, which costs more than the check. */
 static telpher_status
 refuse(const char *name, uint32_t number, const struct tp_offload_type *wanted,
        uint64_t size, const struct tp_offload_type *given, struct tp_error *err)
@@ -70,7 +70,8 @@ align_up(uint64_t value, uint64_t align)
     return (value + align - 1) & ~(align - 1);
 }
 
-/* Where an argument lies, and what is behind it. A block has its length in front. */
+/* The position of an argument and the end of its data. A block is preceded by its
+ * length. */
 static uint64_t
 place(const struct tp_offload_type *type, uint64_t at, uint64_t size, uint64_t *ret_end)
 {

@@ -15,7 +15,7 @@ struct tp_offload_block {
 /** Block @p i of @p parts. */
 struct tp_offload_block tp_offload_block_of(uint64_t rows, int parts, int i);
 
-/** The rows that both have; none: count 0. */
+/** The rows that both blocks hold; count 0 if there are none. */
 struct tp_offload_block tp_offload_block_common(struct tp_offload_block a,
                                                 struct tp_offload_block b);
 

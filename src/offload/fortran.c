@@ -7,7 +7,7 @@
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
 
-/* Called by Fortran alone, whose module declares them. */
+/* Only Fortran calls these; its module declares them. */
 TELPHER_CALL int telpher_f_init(void);
 TELPHER_CALL int telpher_f_finalize(void);
 TELPHER_CALL MPI_Fint telpher_f_world(void);
@@ -23,7 +23,8 @@ TELPHER_CALL int telpher_f_call_multiple(int count, char *names[], int *argcount
 TELPHER_CALL int telpher_f_after(int count, const MPIX_Kernel_request requests[],
                                  MPI_Fint comm, MPI_Fint inter);
 
-/* MPI_Init() of Fortran does not come by this library in every MPI. */
+/* In some MPIs, Fortran's MPI_Init() does not call the C function that this library
+ * wraps. */
 int
 telpher_f_init(void)
 {

@@ -5,17 +5,17 @@
 #include "base/os/spin.h"
 #include "offload/offload_int.h"
 
-/* Sleep begins late: a sleeper is woken 50 us after its time at best. */
+/* Sleeping begins late: the kernel wakes a sleeper 50 us after its time at best. */
 #define YIELD_AFTER (20 * TP_CLOCK_US)
 #define SLEEP_AFTER (2 * TP_CLOCK_MS)
 #define SLEEP_LEAST (50 * TP_CLOCK_US)
 #define SLEEP_MOST TP_CLOCK_MS
 
-/* What giving up a processor takes less than that nobody else wants. */
+/* Longest time of sched_yield() if no other thread is runnable. */
 #define YIELD_ALONE (2 * TP_CLOCK_US)
 
-/* Others of this processor run. @return looks that may follow at once: where nobody else wants to
- * run, what a message waits for is mostly the call of the system between two looks */
+/* Yields to other threads. @return number of polls until the next yield: if no other
+ * thread is runnable, the system call between two polls is most of the latency */
 static uint32_t
 yield(tp_ns now)
 {
@@ -46,7 +46,7 @@ tp_offload_idle_round(struct tp_offload_idle *idle)
 
     if (idle->looks > 0) {
         idle->looks--;
-        return; /* the clock costs as much as a look */
+        return; /* reading the clock costs as much as a poll */
     }
     now = tp_clock_ns();
     if (idle->start == 0) {

@@ -24,7 +24,7 @@ static struct tp_cond ending;
 static pthread_t thread;
 static bool started, stop;
 
-/* What the thread knows of the call it saw last. */
+/* The thread's copy of the call that it saw last. */
 struct seen {
     unsigned call;
     tp_ns since, next_warning;

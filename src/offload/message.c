@@ -71,7 +71,7 @@ tp_offload_header_put(const struct tp_offload_header *header, uint8_t *dst)
     return (uint32_t)(sizeof(head) + (is_piece ? sizeof(piece) : 0));
 }
 
-/* The second part of a header of a piece. */
+/* The optional second part of a header, for a message with part of a record. */
 static telpher_status
 check_piece(const uint8_t *src, uint64_t len, struct tp_offload_header *h)
 {
@@ -224,6 +224,6 @@ telpher_status
 tp_offload_report_check(struct tp_offload_report *report)
 {
     report->text[sizeof(report->text) - 1] = '\0';
-    tp_text_tame(report->text, true); /* a kernel's words may have lines */
+    tp_text_tame(report->text, true); /* a kernel's text may have several lines */
     return report->magic == TP_OFFLOAD_MAGIC ? TELPHER_OK : TELPHER_ERR_PROTO;
 }

@@ -44,7 +44,7 @@ hash(const char *name)
     return h;
 }
 
-/* The slot that holds @p name, or the free one where it would be. */
+/* The slot of @p name, or the free slot where it belongs. */
 static uint32_t *
 find_slot(const struct tp_offload_names *names, const char *name)
 {
@@ -75,7 +75,7 @@ tp_offload_names_find(struct tp_offload_names *names, const char *name)
     return found;
 }
 
-/* One line, which is cut into texts that end in 0. */
+/* Parses one line and terminates its parts in place. */
 static telpher_status
 read_line(struct tp_offload_names *names, char *line, char *end, struct tp_error *err)
 {
@@ -166,7 +166,7 @@ tp_offload_names_fini(struct tp_offload_names *names)
     memset(names, 0, sizeof(*names));
 }
 
-/* How many letters must change, at most 3: the rows of the usual table. */
+/* Edit distance of two names, at most 3 (dynamic programming, row by row). */
 static unsigned
 distance(const char *a, const char *b)
 {

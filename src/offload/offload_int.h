@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of offload share that know MPI. They call PMPI_ names only: MPI_ names are
- * the program's (pmpi.py).
+ * Declarations shared by the files of offload that use MPI. They call PMPI_ names only,
+ * because the program's MPI_ names are wrapped (pmpi.py).
  */
 #ifndef TELPHER_OFFLOAD_OFFLOAD_INT_H
 #define TELPHER_OFFLOAD_OFFLOAD_INT_H

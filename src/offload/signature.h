@@ -15,37 +15,37 @@
 #include "base/container/buf.h"
 #include "base/error.h"
 
-/** [bytes] what arguments are aligned to in a message; no type may ask for more. */
+/** [bytes] of alignment of arguments in a message; no type may need more. */
 #define TP_OFFLOAD_ALIGN 16u
-/** A struct by value travels on the stack: no larger than this. */
+/** [bytes] of a struct by value, at most; it is passed on the stack. */
 #define TP_OFFLOAD_STRUCT_MAX (1u << 20)
-/** Structs in structs. */
+/** Nesting depth of structs. */
 #define TP_OFFLOAD_DEPTH_MAX 8
 
 struct tp_offload_type {
     char code; /**< a letter; '{' for a struct with members, 'T' without */
-    uint32_t size, align; /**< [bytes]; of 'B' those of telpher_bytes */
-    const char *text; /**< of '{': its text, in the text that was read */
+    uint32_t size, align; /**< [bytes]; of 'B' the size of telpher_bytes */
+    const char *text; /**< of '{': its text, within the parsed text */
     uint32_t text_len;
 };
 
 struct tp_offload_signature {
     uint32_t count;
     bool returns_int;
-    /** All arguments lie where they always do: none is telpher_bytes. */
+    /** All arguments have constant offsets: none is telpher_bytes. */
     bool is_fixed;
-    bool is_words; /**< and all have 8 bytes, one behind the other */
-    bool has_arrays; /**< a telpher_block is among them */
+    bool is_words; /**< as before, and all arguments have 8 bytes */
+    bool has_arrays; /**< there is a telpher_block argument */
     uint32_t fixed_len; /**< [bytes] of them, then */
     uint32_t offsets[TELPHER_KERNEL_ARGS_MAX];
     struct tp_offload_type args[TELPHER_KERNEL_ARGS_MAX];
 };
 
-/** Fills in where arguments lie, once their types are known. */
+/** Computes the offsets of arguments from their types. */
 void tp_offload_signature_lay_out(struct tp_offload_signature *sig);
 
 /**
- * Reads one type at *@p text and moves it behind.
+ * Parses one type at *@p text and advances *@p text.
  * @return OK, INVALID, UNSUPPORTED (a pointer, an alignment above 16), LIMIT
  */
 telpher_status tp_offload_type_read(const char **text, const char *end,
@@ -57,7 +57,7 @@ telpher_status tp_offload_signature_read(const char *text, size_t len,
                                          struct tp_offload_signature *ret_sig,
                                          struct tp_error *err);
 
-/** The signature of a kernel's description, whose memory it borrows. */
+/** The signature of a kernel's description, which must outlive it. */
 telpher_status tp_offload_signature_of(const telpher_kernel *kernel,
                                        struct tp_offload_signature *ret_sig,
                                        struct tp_error *err);
@@ -66,16 +66,18 @@ telpher_status tp_offload_signature_of(const telpher_kernel *kernel,
 telpher_status tp_offload_signature_write(const struct tp_offload_signature *sig,
                                           struct tp_buf *dst);
 
-/** "double", "int (32 bits)", …: for messages. Lives for ever. */
+/** "double", "int (32 bits)", …: for messages. Static. */
 const char *tp_offload_type_name(char code);
 
-/** Can a value of type @p given be passed where @p wanted is declared? */
+/** True if a value of type @p given may be passed for a parameter of type @p wanted. */
 bool tp_offload_type_fits(const struct tp_offload_type *wanted,
                           const struct tp_offload_type *given);
 
 /**
- * Checks what a caller gave against @p sig. @p types may be NULL, when only sizes are known.
- * @return OK; INVALID with words that name kernel, argument, and both types or sizes
+ * Checks a caller's arguments against @p sig. @p types may be NULL if only sizes are
+ * known.
+ * @return OK; INVALID with an error text that names kernel, argument, and both types or
+ * sizes
  */
 telpher_status tp_offload_check(const char *name,
                                 const struct tp_offload_signature *sig, uint32_t count,
@@ -83,12 +85,12 @@ telpher_status tp_offload_check(const char *name,
                                 const struct tp_offload_signature *types,
                                 struct tp_error *err);
 
-/** [bytes] that the arguments take in a message, a multiple of TP_OFFLOAD_ALIGN; or 0 when
- *  that overflows and there are arguments. */
+/** [bytes] of the encoded arguments, a multiple of TP_OFFLOAD_ALIGN; 0 if that
+ *  overflows. */
 uint64_t tp_offload_args_len(const struct tp_offload_signature *sig,
                              const uint64_t *sizes);
 
-/** Writes checked arguments: exactly tp_offload_args_len() bytes. */
+/** Encodes checked arguments: exactly tp_offload_args_len() bytes. */
 void tp_offload_args_put(const struct tp_offload_signature *sig, void *const *args,
                          const uint64_t *sizes, uint8_t *dst);
 

@@ -24,7 +24,7 @@ tp_offload_tree_merge(const struct tp_offload_tree *tree,
     struct tp_offload_report below;
     MPI_Request request;
 
-    /* the nearest ones have least below them, and are ready first */
+    /* the nearest children have the smallest subtrees and are ready first */
     for (int i = tree->count - 1; i >= 0; i--) {
         telpher_status status;
 

@@ -24,7 +24,7 @@ tp_offload_world_declare_worker(void)
     tp_offload_world.is_worker = true;
 }
 
-/* Launchers end jobs with words that they have not read yet. */
+/* Time for the launcher to read the error text: some end the job with unread output. */
 #define WORDS_TAKE (50 * TP_CLOCK_MS)
 
 void
@@ -41,7 +41,7 @@ tp_offload_world_abort(const char *words)
     _exit(1);
 }
 
-/* Whether other programs may be in this launch. Only some launchers say. */
+/* True if the launch may contain other programs. Only some launchers say so. */
 static bool
 is_one_program(void)
 {
@@ -59,7 +59,8 @@ tp_offload_world_may_wait(void)
     return size != NULL && atoi(size) > 1 && !is_one_program();
 }
 
-/* Who is what, of all processes. Those not linked with us do not answer. */
+/* Exchanges the roles of all processes. Processes without this library do not
+ * answer. */
 static int *
 ask_roles(int size)
 {
@@ -103,7 +104,8 @@ note_pool(const int *roles, int size)
     }
 }
 
-/* One launch with workers in it: parents get a world of their own. */
+/* For a launch with workers: creates a communicator of the parents, which replaces
+ * MPI_COMM_WORLD. */
 static void
 split(int rank)
 {
@@ -158,14 +160,14 @@ tp_offload_world_init(int provided)
     tp_offload_world.has_threads = provided == MPI_THREAD_MULTIPLE;
     PMPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL) {
-        return; /* spawned: its world is its own already */
+        return; /* spawned workers have an MPI_COMM_WORLD of their own */
     }
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
     find_role(rank, size);
     if (tp_offload_world.is_worker && !linked_as_worker &&
         tp_offload_world.base != MPI_COMM_NULL) {
-        /* the program's main is not for workers */
+        /* the program's main function does not run in workers */
         tp_offload_worker_catch_faults();
         tp_offload_pool_serve();
         PMPI_Finalize();

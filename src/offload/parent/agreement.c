@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What parents must know alike: whether all of them can make a call, and that one has lost the
- * workers. Who waits here moves the queues of launches, since others come only when kernels in
- * them have run.
+ * Agreement of the parents: whether all of them can make a call, and whether one has
+ * lost the workers. A parent that waits here keeps sending queued launches, because
+ * other parents may wait for kernels in them.
  */
 #include "offload/offload_int.h"
 
-/* Of all parents the least. */
+/* The minimum over all parents. */
 enum { KEY, NOT_KEY, STATUS, ENDED };
 _Static_assert(ENDED + 1 == TP_OFFLOAD_AGREED_COUNT, "one place each");
 
@@ -44,7 +44,7 @@ tp_offload_group_tell_lost(struct tp_offload_group *g)
     for (int i = 0; i < g->parents; i++) {
         MPI_Request request;
 
-        /* nothing but the message itself says something: MPI needs no memory of ours */
+        /* an empty message carries the information; MPI needs no buffer of ours */
         if (i != g->rank && PMPI_Isend(NULL, 0, MPI_BYTE, i, TP_OFFLOAD_TAG_LOST,
                                        g->local, &request) == MPI_SUCCESS) {
             PMPI_Request_free(&request);
@@ -70,7 +70,8 @@ tp_offload_group_hear_lost(struct tp_offload_group *g)
     }
 }
 
-/* Until all parents have said theirs, or one has lost the workers and may never come. */
+/* Waits until all parents have answered, or one has reported the loss of the
+ * workers. */
 static bool
 await_others(struct tp_offload_group *g)
 {
@@ -111,7 +112,7 @@ key_of(const struct tp_offload_agreement *call)
     return (int64_t)(key >> 1);
 }
 
-/* With the lock held: what all have said. */
+/* With the lock held: the result over all parents. */
 static telpher_status
 conclude(struct tp_offload_group *g, struct tp_error *err)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays that stay with the workers, as their parents have them. All parents know the same. */
+/* The parents' side of arrays that stay in the workers. All parents have the same
+ * table of arrays. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "offload/offload_int.h"
 
-/* What programs hold is a number that nothing has twice: no memory that may be another's. */
+/* A program's handle is a number that is never reused. It is not an address, which
+ * malloc() could reuse. */
 struct array {
     struct tp_list link; /* in tp_offload_group.arrays */
     uintptr_t number;
@@ -20,7 +22,8 @@ handle_of(const struct array *array)
     return (telpher_array *)array->number;
 }
 
-/* With the lock held: the array of @p handle, and whose it is; NULL when it is none. */
+/* With the lock held: finds the array of @p handle and its group; NULL if there is
+ * none. */
 static struct array *
 look_up(const telpher_array *handle, struct tp_offload_group **ret_group)
 {
@@ -89,7 +92,7 @@ check_size(uint64_t rows, uint64_t row_bytes, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* With the lock held: all parents do, the root sends. */
+/* With the lock held: all parents record the call, the root sends it. */
 static telpher_status
 order(struct tp_offload_group *g, int root, uint32_t flags,
       const struct tp_offload_array *is, MPIX_Kernel_request *ret_request,
@@ -98,7 +101,8 @@ order(struct tp_offload_group *g, int root, uint32_t flags,
     return tp_offload_order(g, root, flags, is, sizeof(*is), ret_request, err);
 }
 
-/* All parents find alike that the call can be made: what it takes is there, and the workers. */
+/* Agrees with all parents whether the call can be made: memory is allocated and
+ * workers live. */
 static telpher_status
 prepare(struct tp_offload_group *g, int root, uint32_t flags,
         const struct tp_offload_array *is, struct tp_error *err)
@@ -112,7 +116,7 @@ prepare(struct tp_offload_group *g, int root, uint32_t flags,
     return tp_offload_group_agree(g, &call, err);
 }
 
-/* Waits until all workers have their rows, or one has not. */
+/* Waits until all workers have allocated their rows, or one has failed. */
 static telpher_status
 await_rows(struct tp_offload_group *g, const struct tp_offload_array *is,
            MPIX_Kernel_request request, struct tp_error *err)
@@ -128,13 +132,14 @@ await_rows(struct tp_offload_group *g, const struct tp_offload_array *is,
         return TELPHER_OK;
     }
     tp_mutex_lock(&tp_offload_lock);
-    (void)order(g, 0, TP_OFFLOAD_FREE, is, NULL, err); /* those that have theirs */
+    (void)order(g, 0, TP_OFFLOAD_FREE, is, NULL,
+                err); /* workers that have allocated their rows */
     tp_mutex_unlock(&tp_offload_lock);
     return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "worker %d: %s", result.rank,
                         result.text);
 }
 
-/* Has the workers make their rows of @p is, whose number is found out. */
+/* Lets the workers allocate the rows of @p is and assigns its number. */
 static telpher_status
 make_rows(struct tp_offload_group *g, int root, struct tp_offload_array *is,
           struct tp_error *err)
@@ -168,7 +173,7 @@ telpher_array_create(uint64_t rows, uint64_t row_bytes, int root, MPI_Comm comm,
     (void)tp_offload_group_check_comm(g, comm, &why);
     tp_mutex_unlock(&tp_offload_lock);
     array = tp_zalloc(sizeof(*array), "array");
-    if (array == NULL) { /* the other parents hear of it before they have theirs */
+    if (array == NULL) { /* the other parents learn of it before they allocate */
         (void)tp_error_set(&why, TELPHER_ERR_NO_MEMORY, "no memory for an array");
     }
     (void)check_size(rows, row_bytes, &why);
@@ -185,7 +190,7 @@ telpher_array_create(uint64_t rows, uint64_t row_bytes, int root, MPI_Comm comm,
     return TELPHER_OK;
 }
 
-/* While rows travel: what is queued before them leaves, and an end is noticed. */
+/* While rows are transferred: sends queued launches and detects the workers' end. */
 static telpher_status
 progress(void *arg)
 {
@@ -200,8 +205,8 @@ progress(void *arg)
     return status;
 }
 
-/* The group whose workers have the array of @p handle, or had it until they ended. NULL: with
- * words. */
+/* The group whose workers have, or had, the array of @p handle. NULL: with an error
+ * text. */
 static struct tp_offload_group *
 find(const telpher_array *handle, struct tp_offload_array *ret_is, struct tp_error *err)
 {
@@ -220,7 +225,7 @@ find(const telpher_array *handle, struct tp_offload_array *ret_is, struct tp_err
     return array != NULL ? g : NULL;
 }
 
-/* All parents have prepared; from here a failure means that the workers are lost. */
+/* All parents have prepared; a failure from here on means that the workers are lost. */
 static telpher_status
 move_rows(struct tp_offload_group *g, uint32_t flags, const struct tp_offload_array *is,
           struct tp_offload_transfer *t, struct tp_error *err)
@@ -269,7 +274,7 @@ move(const telpher_array *handle, void *block, uint32_t flags, telpher_error *er
 telpher_status
 telpher_array_put(const telpher_array *array, const void *block, telpher_error *err)
 {
-    /* MPI takes what is not const where it only reads */
+    /* MPI declares buffers that it only reads without const */
     return move(array, (void *)(uintptr_t)block, TP_OFFLOAD_PUT, err);
 }
 
@@ -279,7 +284,7 @@ telpher_array_get(const telpher_array *array, void *block, telpher_error *err)
     return move(array, block, TP_OFFLOAD_GET, err);
 }
 
-/* It is gone here when it is there, or when there is nobody any more. */
+/* The parent forgets the array after the workers freed it or were lost. */
 static bool
 is_gone(telpher_status status)
 {

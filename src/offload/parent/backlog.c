@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cannot leave yet: launches without credit, small ones together in one message, and
- * those behind a gate, until kernels of other workers have ended.
+ * Launches that cannot be sent yet: launches without credit, small launches that are
+ * combined into one message, and launches after a gate, which opens when kernels of
+ * other workers have ended.
  */
 #include <string.h>
 
@@ -21,7 +22,7 @@ drop_backlog(struct tp_offload_backlog *b)
     }
 }
 
-/* Sends the next message of what waits. @return AGAIN without credit */
+/* Sends the next message of the backlog. @return AGAIN without credit */
 static telpher_status
 send_piece(struct tp_offload_group *g, struct tp_offload_backlog *b)
 {
@@ -49,8 +50,9 @@ send_piece(struct tp_offload_group *g, struct tp_offload_backlog *b)
     return TELPHER_OK;
 }
 
-/* Other workers may have to be sent something, too, before they are done. What was refused is
- * over; what was lost takes along what needs it. @return AGAIN while it is shut */
+/* Checks a gate. The workers it waits for may themselves need queued launches first.
+ * A rejected request opens the gate; a lost one makes these workers lost as well.
+ * @return AGAIN while it is closed */
 static telpher_status
 pass_gate(struct tp_offload_backlog *gate)
 {
@@ -91,7 +93,7 @@ tp_offload_send_progress(struct tp_offload_group *g)
     g->is_sending = false;
     if (g->has_ended) {
         tp_offload_backlog_fini(
-            g); /* called behind another parent's end: nobody takes it */
+            g); /* called after another parent ended the workers: never delivered */
     }
 }
 
@@ -102,7 +104,7 @@ tp_offload_send_after(struct tp_offload_group *g,
     struct tp_offload_backlog *gate;
 
     if (!request->done && request->group == g) {
-        return TELPHER_OK; /* in order anyway */
+        return TELPHER_OK; /* ordered anyway */
     }
     gate = tp_zalloc(sizeof(*gate), "dependency");
     if (gate == NULL) {
@@ -119,7 +121,7 @@ tp_offload_send_after(struct tp_offload_group *g,
     return TELPHER_OK;
 }
 
-/* The records are of the call that comes so many behind the first of their message. */
+/* Offsets of the records' calls from the first call of their message. */
 static void
 number_records(uint8_t *records, size_t len, uint16_t call)
 {
@@ -132,7 +134,7 @@ number_records(uint8_t *records, size_t len, uint16_t call)
     }
 }
 
-/* In the message of those that wait, if that has room. */
+/* Appends to the last queued message if it has room. */
 telpher_status
 tp_offload_backlog_queue(struct tp_offload_group *g, uint64_t number)
 {
@@ -154,7 +156,8 @@ tp_offload_backlog_queue(struct tp_offload_group *g, uint64_t number)
         tp_list_init(&b->link);
     }
     number_records(tp_buf_data(&g->scratch), len, (uint16_t)(number - b->first));
-    if (len > TP_OFFLOAD_PAYLOAD_MAX) { /* b is new: no second copy of what is large */
+    if (len > TP_OFFLOAD_PAYLOAD_MAX) { /* b is new: avoids a second copy of large
+                                         * data */
         b->records = g->scratch;
         tp_buf_init_front(&g->scratch, 0, TP_OFFLOAD_HEADER_MAX);
         status = TELPHER_OK;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of the paper and those of its kind: MPI's manner around launch.c. */
+/* The MPIX calls: MPI calling conventions and error handlers around launch.c. */
 #include "offload/offload_int.h"
 
-/* One or more kernels as the paper's calls are given them. Other parents than the root may
- * be given anything. */
+/* Arguments of one or more kernels as the MPIX calls take them. They are significant
+ * at the root only. */
 struct paper_calls {
     struct tp_offload_calls calls;
-    bool is_negative; /* their number */
+    bool is_negative; /* number of kernels */
     char *const *names;
     const int *argcounts;
     void ***args;
@@ -135,7 +135,7 @@ ended(telpher_status status)
                            ? "the root's call of a kernel was refused"
                            : "a kernel's workers were lost before it ended");
     return tp_offload_mpi_error(tp_offload_world.world, status,
-                                &err); /* the workers' may be gone */
+                                &err); /* the workers' communicator may be gone */
 }
 
 int

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of a call as records of a message; what the workers would not understand is refused. */
+/* Encodes the kernels of a call as records of a message; rejects calls that workers
+ * could not decode. */
 #include <string.h>
 
 #include "offload/offload_int.h"
@@ -18,7 +19,7 @@ unknown(const struct tp_offload_group *g, const char *name, struct tp_error *err
         guess != NULL ? ")" : "");
 }
 
-/* The types that the caller has said, as a signature. */
+/* The caller's types as a signature. */
 static telpher_status
 caller_types(const telpher_launch *l, struct tp_offload_signature *types,
              struct tp_error *err)
@@ -32,7 +33,7 @@ caller_types(const telpher_launch *l, struct tp_offload_signature *types,
     return tp_offload_signature_of(&as_kernel, types, err);
 }
 
-/* Of what the caller has given: a bytes argument of no bytes may be nowhere. */
+/* Of the caller's arguments: a bytes argument of length 0 may be NULL. */
 static telpher_status
 check_args(const telpher_launch *l, struct tp_error *err)
 {
@@ -132,7 +133,7 @@ tp_offload_encode_all(struct tp_offload_group *g, const struct tp_offload_calls 
                 err, TELPHER_ERR_INVALID,
                 "a name, a count or a size of a kernel call is missing or negative");
         }
-        *ret_ends = l->name[0] == '\0'; /* what stands behind it has no workers */
+        *ret_ends = l->name[0] == '\0'; /* launches after it have no workers */
         if (!*ret_ends) {
             status = encode(g, l, last && wants_done ? TP_OFFLOAD_DONE : 0, err);
         }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How workers, as their parents see them, end: all parents together. */
+/* Ends workers: collective over the parents. */
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "offload/offload_int.h"
 
-/* All kernels have ended, and no report is on its way: the end's is the last. What was called
- * behind another parent's end is not waited for. With the lock held. */
+/* True when all kernels have ended and no report is in flight; the report of the end
+ * is the last one. Calls made after another parent ended the workers are not waited
+ * for. With the lock held. */
 static void
 await_end(struct tp_offload_group *g)
 {
@@ -14,7 +15,8 @@ await_end(struct tp_offload_group *g)
     while (!g->lost && !g->has_ended) {
         tp_offload_send_progress(g);
         (void)
-            tp_offload_progress_thread_round(); /* kernels may wait for those of other workers */
+            tp_offload_progress_thread_round(); /* kernels may wait for kernels of other
+                                             * workers */
         tp_mutex_unlock(&tp_offload_lock);
         tp_offload_idle_round(&idle);
         tp_mutex_lock(&tp_offload_lock);
@@ -30,7 +32,8 @@ tp_offload_group_send_end(struct tp_offload_group *g, uint64_t number, bool want
                                              (wants_done ? TP_OFFLOAD_DONE : 0)};
     telpher_status status = tp_buf_append(&g->scratch, &end, sizeof(end));
 
-    g->ended = true; /* the last message asks for a report: what failed is not lost */
+    g->ended = true; /* the last message requests a report, so that no failure is
+                      * lost */
     if (status == TELPHER_OK) {
         status = tp_offload_send_records(g, number, err);
     } else {
@@ -42,7 +45,7 @@ tp_offload_group_send_end(struct tp_offload_group *g, uint64_t number, bool want
     return status;
 }
 
-/* Nothing of ours is under way any more: the program's communicator goes, too. */
+/* No transfer of ours is in progress: the program's communicator may be freed. */
 static void
 disconnect(struct tp_offload_group *g)
 {
@@ -54,7 +57,7 @@ disconnect(struct tp_offload_group *g)
         PMPI_Wait(&g->report_request, MPI_STATUS_IGNORE);
     }
     (void)tp_offload_send_fini(
-        g); /* all acknowledged, save what was called behind the end */
+        g); /* all are acknowledged, except calls after the end */
     if (g->mode == TELPHER_OFFLOAD_SPLIT) {
         PMPI_Comm_free(&g->control);
         PMPI_Comm_free(&inter);
@@ -68,7 +71,7 @@ disconnect(struct tp_offload_group *g)
     PMPI_Comm_disconnect(&inter);
 }
 
-/* All parents together: whoever ended the workers did so before. */
+/* Collective over the parents; one of them has ended the workers before. */
 static telpher_status
 end_together(struct tp_offload_group *g, struct tp_error *err)
 {
@@ -98,10 +101,11 @@ end_together(struct tp_offload_group *g, struct tp_error *err)
     return status;
 }
 
-/* Workers that are there, but nobody can tell. */
+/* The workers are running, but their state is unknown. */
 static bool left_behind;
 
-/* Only groups of this launch may be there that nobody has met: theirs are all parents. */
+/* Only groups of this launch may exist that were never used: their parents are all
+ * parents. */
 static void
 finish(struct tp_offload_group *g)
 {
@@ -120,13 +124,13 @@ finish(struct tp_offload_group *g)
     }
     if (status != TELPHER_OK && g->attached) {
         left_behind = true;
-        tp_offload_comm_gone(
-            g->inter); /* the other side would not come to disconnect */
+        tp_offload_comm_gone(g->inter); /* the other side would not disconnect */
     }
     tp_offload_group_destroy(g);
 }
 
-/* The MPI may give its handle to another communicator. With the lock held. */
+/* Forgets the handle, because the MPI may reuse it for another communicator. With
+ * the lock held. */
 static void
 forget_checked(MPI_Comm comm)
 {
@@ -158,13 +162,13 @@ tp_offload_group_finish_all(void)
         finish(tp_list_entry(tp_list_first(&tp_offload_groups), struct tp_offload_group,
                              link));
     }
-    if (left_behind) { /* MPI_Finalize() would wait for them */
+    if (left_behind) { /* MPI_Finalize() would block for them */
         tp_offload_world_abort(
             "workers were lost and cannot be ended; the job is ended");
     }
 }
 
-/* Groups of which MPI still holds memory. */
+/* Groups with memory that the MPI still uses. */
 static struct tp_list left_to_mpi = {&left_to_mpi, &left_to_mpi};
 
 /* With the lock held. */
@@ -174,7 +178,7 @@ take_back_all(struct tp_offload_group *g)
     bool sent = tp_offload_send_fini(g);
     bool report = tp_offload_mpi_take_back(&g->report_request, true);
     bool greeting = tp_offload_mpi_take_back(&g->greeting_heard, true);
-    bool agreed = g->agreeing == MPI_REQUEST_NULL; /* nobody may cancel it */
+    bool agreed = g->agreeing == MPI_REQUEST_NULL; /* other parents cannot cancel it */
 
     return tp_offload_mpi_take_back(&g->greeting_sent, false) && sent && report &&
            greeting && agreed;
@@ -188,7 +192,7 @@ tp_offload_group_destroy(struct tp_offload_group *g)
     tp_mutex_lock(&tp_offload_lock);
     tp_offload_watch_remove(g);
     tp_list_remove(&g->link);
-    g->lost_is_known = true; /* all parents are here, or know */
+    g->lost_is_known = true; /* all parents have arrived, or know of the loss */
     tp_offload_group_lose(g, TELPHER_ERR_PEER_LOST);
     tp_offload_array_drop_all(g);
     tp_free(g->spare);

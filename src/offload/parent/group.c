@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers as their parents see them: met at the first call, known until they end. */
+/* Groups of workers in a parent: created at the first call, kept until the workers
+ * end. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ check_greeting(struct tp_offload_greeting *theirs, struct tp_error *err)
     return status;
 }
 
-/* At the root: do workers of Telpher answer? */
+/* At the root: checks that the other side is telpher workers. */
 static telpher_status
 greet(struct tp_offload_group *g, struct tp_error *err)
 {
@@ -110,7 +111,7 @@ greet(struct tp_offload_group *g, struct tp_error *err)
     return check_greeting(&g->theirs, err);
 }
 
-/* What the root learnt, all parents know. */
+/* Broadcasts the root's result to all parents. */
 static telpher_status
 share(struct tp_error *err, int root, MPI_Comm comm)
 {
@@ -118,7 +119,8 @@ share(struct tp_error *err, int root, MPI_Comm comm)
     return err->code;
 }
 
-/* The announced text comes in pieces, which a parent takes that has no room for it, too. */
+/* Receives the workers' table of kernels in parts. A parent without memory receives
+ * them too. */
 static char *
 receive_text(struct tp_offload_group *g, int root, uint64_t len)
 {
@@ -163,11 +165,12 @@ tp_offload_group_names(struct tp_offload_group *g, int root, struct tp_error *er
     }
     tp_free(text);
     tp_offload_names_fini(&g->names);
-    g->names = names; /* none rather than old ones, which may be others' numbers now */
+    g->names = names; /* empty rather than old, because the MPI may have reused the
+                       * communicators' numbers */
     return tp_offload_group_agree(g, &(struct tp_offload_agreement){.root = root}, err);
 }
 
-/* Worker 0 of this machine is offered memory for what this root will send. */
+/* Offers worker 0, if on this machine, shared memory for the launches of this root. */
 static void
 offer_ring(struct tp_offload_group *g, const struct tp_process *mine,
            const struct tp_process *worker)
@@ -189,7 +192,7 @@ offer_ring(struct tp_offload_group *g, const struct tp_process *mine,
     tp_descriptor_close(fd);
 }
 
-/* The root watches the workers of its machine, and they it. */
+/* The root watches the workers of its machine, and they watch the root. */
 static void
 exchange_processes(struct tp_offload_group *g)
 {
@@ -211,7 +214,7 @@ exchange_processes(struct tp_offload_group *g)
     tp_free(theirs);
 }
 
-/* In the trace: by what it is to its last workers. */
+/* Names the group in the trace. */
 static void
 name_process(const struct tp_offload_group *g)
 {
@@ -227,7 +230,7 @@ tp_offload_group_attach(struct tp_offload_group *g, int root, MPI_Comm comm,
 {
     struct tp_error heard = {0};
 
-    tp_offload_agree(comm); /* who comes late is no worker that hangs */
+    tp_offload_agree(comm); /* a process that starts late is no hanging worker */
     tp_offload_watchdog_start("greeting the workers",
                               tp_offload_settings()->timeout_ns * 2);
     if (g->rank == root) {
@@ -252,7 +255,7 @@ tp_offload_group_attach(struct tp_offload_group *g, int root, MPI_Comm comm,
     PMPI_Irecv(&g->report, sizeof(g->report), MPI_BYTE, 0, TP_OFFLOAD_TAG_REPORT,
                g->control, &g->report_request);
     name_process(g);
-    g->attached = true; /* whatever their names: they serve, and must be ended */
+    g->attached = true; /* whatever their names: they run, and must be ended */
     if (heard.code != TELPHER_OK) {
         *err = heard;
         return err->code;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting kernels, and looking what became of them. */
+/* Starts kernels, and tests and waits for requests. */
 #include "base/alloc.h"
 #include "offload/offload_int.h"
 #include "offload/pmpi.h"
 
-/* The parents are those of the intercommunicator, in its order: others would not answer. */
+/* Checks that the parents are those of the intercommunicator, in its order: others
+ * would not answer. */
 static telpher_status
 check_parents(MPI_Comm comm, int parents, int mine, struct tp_error *err)
 {
@@ -56,7 +57,7 @@ tp_offload_group_check_comm(struct tp_offload_group *g, MPI_Comm comm,
     return status;
 }
 
-/* The first call meets the workers. */
+/* The first call connects to the workers. */
 static struct tp_offload_group *
 meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
 {
@@ -81,7 +82,8 @@ meet(MPI_Comm inter, int root, MPI_Comm comm, struct tp_error *err)
     return g;
 }
 
-/* Nobody would send the call, and the workers wait for it before those behind. */
+/* Sends a placeholder for a rejected call: the workers wait for its number before
+ * they run later calls. */
 static telpher_status
 check_root(MPI_Comm inter, int root, struct tp_error *err)
 {
@@ -167,8 +169,8 @@ tp_offload_request_drop(struct telpher_kernel_request *r)
     }
 }
 
-/* With the lock held. Others than the root have nothing to send. Every parent counts every
- * call, whatever becomes of it. */
+/* With the lock held. Only the root sends. Every parent counts every call, including
+ * failed ones. */
 static telpher_status
 launch_locked(struct tp_offload_group *g, const struct tp_offload_calls *calls,
               int root, MPI_Comm comm, MPIX_Kernel_request *ret_request,
@@ -264,7 +266,8 @@ telpher_offload_test(MPIX_Kernel_request *request, MPIX_Kernel_status *ret_statu
         tp_offload_send_progress(r->group);
         if (!tp_offload_world.has_threads) {
             (void)
-                tp_offload_progress_thread_round(); /* its kernel may wait for those of other workers */
+                tp_offload_progress_thread_round(); /* its kernel may wait for kernels of
+                                             * other workers */
         }
     }
     status = r->done ? r->status : TELPHER_IN_PROGRESS;

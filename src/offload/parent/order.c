@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that are no kernels, each in its turn between them. */
+/* Calls that are no kernels, ordered with kernels. */
 #include <string.h>
 
 #include "offload/offload_int.h"
@@ -36,7 +36,8 @@ send_order(struct tp_offload_group *g, uint64_t number, uint32_t flags,
     uint8_t *tail;
 
     if (tp_buf_reserve(&g->scratch, sizeof(r) + r.len, &tail) != TELPHER_OK) {
-        tp_offload_group_lose(g, TELPHER_ERR_NO_MEMORY); /* the others count on it */
+        tp_offload_group_lose(
+            g, TELPHER_ERR_NO_MEMORY); /* the other parents count on it */
         return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "no memory for a call");
     }
     memcpy(tail, &r, sizeof(r));
@@ -91,7 +92,7 @@ tp_offload_request_await(MPIX_Kernel_request *request, MPIX_Kernel_status *ret_s
     return status;
 }
 
-/* At the root, whose path counts. */
+/* At the root; only its path is significant. */
 static telpher_status
 check_path(const struct tp_offload_group *g, const char *path, struct tp_error *err)
 {
@@ -106,7 +107,7 @@ check_path(const struct tp_offload_group *g, const char *path, struct tp_error *
     return TELPHER_OK;
 }
 
-/* All parents find alike that the workers can be told to load. */
+/* All parents agree whether the workers can be asked to load the plugin. */
 static telpher_status
 prepare_load(struct tp_offload_group *g, const char *path, int root,
              struct tp_error *err)
@@ -123,7 +124,8 @@ prepare_load(struct tp_offload_group *g, const char *path, int root,
         g, &(struct tp_offload_agreement){TP_OFFLOAD_LOAD, root, 0, 0}, err);
 }
 
-/* The workers have tried; those of their kernels that are known now are announced. */
+/* All workers have tried to load; sends the new table of kernels, also after a
+ * failure. */
 static telpher_status
 hear_loaded(struct tp_offload_group *g, MPIX_Kernel_request request, int root,
             struct tp_error *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workers that a launch has beside the program: they wait until a group is made of some
- * of them, serve it, and wait again. All parents keep the same account of who is busy; so
- * groups are made over all parents.
+ * Workers that are part of the launch: they wait until they become members of a group,
+ * serve it, and wait again. Groups are created over all parents, which all keep the
+ * same table of busy workers.
  */
 #include <string.h>
 
@@ -55,7 +55,7 @@ check_take(int count, MPI_Comm comm, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* The first @p count that wait. */
+/* Takes the first @p count waiting workers. */
 static int *
 choose(int count)
 {
@@ -70,7 +70,7 @@ choose(int count)
     return chosen;
 }
 
-/* The root tells each of them: the order, then who the others are. */
+/* The root sends each of them the operation, then the ranks of the others. */
 static void
 send_orders(const int *workers, int count, int tag)
 {
@@ -94,7 +94,8 @@ tp_offload_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
     int *workers, rank, tag = tp_offload_world.tag;
 
     tp_offload_agree(comm);
-    /* the program's count is the root's; who ended a group knows that it is free */
+    /* the root's count is significant; the parent that ended a group knows that its
+     * workers are free */
     PMPI_Bcast(&count, 1, MPI_INT, root, comm);
     PMPI_Allreduce(MPI_IN_PLACE, tp_offload_world.busy, tp_offload_world.pool_count,
                    MPI_C_BOOL, MPI_LAND, comm);
@@ -104,7 +105,7 @@ tp_offload_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
         return status;
     }
     if (workers == NULL) {
-        tp_offload_world_abort("out of memory"); /* the other parents go on */
+        tp_offload_world_abort("out of memory"); /* the other parents continue */
     }
     tp_offload_world.tag = (tag + 1) % TP_OFFLOAD_TAG_GROUPS_COUNT;
     PMPI_Comm_rank(comm, &rank);
@@ -144,7 +145,8 @@ tp_offload_pool_end(void)
     }
 }
 
-/* One group: its own world, the way to the parents, kernels until the end. */
+/* Serves one group: creates its MPI_COMM_WORLD and intercommunicator, runs kernels
+ * until the end. */
 static void
 serve_group(const struct tp_offload_pool_order *order)
 {

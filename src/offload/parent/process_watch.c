@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other side's processes, as far as they are of this machine: when one ends that must
- * not, some MPIs end the job, others wait for ever. This thread says who it was, gives
- * the launcher a moment, and ends the job.
+ * Watches those processes of the other side that run on this machine. If one ends
+ * unexpectedly, some MPIs end the job, others hang. This thread logs which process
+ * ended, gives the launcher time to end the job, and then ends it.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ report_death(const struct watched *w)
     tp_offload_world_abort(words);
 }
 
-/* Is one gone? What was removed meanwhile may end, and its descriptor be another's. */
+/* True if one has ended. An entry removed meanwhile may refer to a reused
+ * descriptor. */
 static void
 look(void)
 {
@@ -121,7 +122,7 @@ tp_offload_watch_add(const struct tp_process *process, const char *who, int rank
 
     if (tp_process_self(&self) != TELPHER_OK || !tp_process_is_near(&self, process) ||
         tp_process_open(process, &fd) != TELPHER_OK) {
-        return; /* the launcher's affair */
+        return; /* the launcher handles that */
     }
     tp_mutex_lock(&lock);
     if (count < WATCHED_MAX && start()) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches that wait for credit, and long ones that MPI only begins to send, must leave while
- * the program computes or sits in an MPI call. A thread sends them; there is none until something waits, and it sleeps when
- * nothing does. Where MPI gives no threads, they leave from the next call of ours.
+ * Sends launches that wait for credit, and long messages that MPI only begins to send,
+ * while the program computes or blocks in MPI. The thread starts with the first backlog
+ * and sleeps when there is none. If the MPI was initialised without threads, the next
+ * call of ours sends them instead.
  */
 #include "base/trace/log.h"
 #include "offload/offload_int.h"
 
-/* MPI wakes nobody: a thread that waits for a report must look, the longer it waits the less. */
+/* MPI has no wake-up: the thread polls for reports, at growing intervals. */
 #define LOOK_LEAST (100 * TP_CLOCK_US)
 #define LOOK_MOST TP_CLOCK_MS
 
@@ -32,7 +33,7 @@ tp_offload_progress_thread_round(void)
     return waits;
 }
 
-/* Changes when something has left, or has come. */
+/* Changes whenever something was sent or received. */
 static uint64_t
 moved_so_far(void)
 {

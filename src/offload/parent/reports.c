@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers report: credit, results of kernels, what failed; and the requests for them. */
+/* Reports of workers: credit, results of kernels, errors; and the requests that they
+ * complete. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,9 +8,8 @@
 #include "offload/offload_int.h"
 
 /*
- * Requests are in the order of their numbers: calls are, and reports come in the order of
- * the calls. Those that wait longest are in front; what other parents called before this
- * one is at the end.
+ * Requests are ordered by number, because calls are, and reports arrive in the order of
+ * calls. The oldest is first; calls that other parents made before this one are last.
  */
 static struct telpher_kernel_request *
 request_of(struct tp_list *link)
@@ -56,7 +56,7 @@ tp_offload_request_create(struct tp_offload_group *g, uint64_t number)
     struct telpher_kernel_request *r = find_early(g, number);
 
     if (r != NULL) {
-        return r; /* its report came before the call of this parent */
+        return r; /* its report arrived before this parent made the call */
     }
     if (tp_offload_request_reserve(g) != TELPHER_OK) {
         return NULL;
@@ -69,7 +69,8 @@ tp_offload_request_create(struct tp_offload_group *g, uint64_t number)
     return r;
 }
 
-/* One that this parent has not called yet stays where the call will find it. */
+/* A result for a call that this parent has not made yet stays where the call will
+ * find it. */
 static void
 finish_request(struct telpher_kernel_request *r, telpher_status status,
                const struct tp_offload_report *report)
@@ -106,13 +107,13 @@ tp_offload_group_lose(struct tp_offload_group *g, telpher_status status)
     tp_list_for_each_entry_safe(struct telpher_kernel_request, r, &g->requests, link) {
         finish_request(r, g->status, NULL);
         if (tp_list_is_linked(&r->link)) {
-            tp_list_remove(&r->link); /* nobody has called it, nobody will */
+            tp_list_remove(&r->link); /* no parent has made the call, and none will */
             tp_free(r);
         }
     }
 }
 
-/* Kernels nobody has a request for: what failed is logged. */
+/* For kernels without a request: logs failures. */
 static void
 note_failures(const struct tp_offload_group *g, const struct tp_offload_report *r)
 {
@@ -128,7 +129,7 @@ note_failures(const struct tp_offload_group *g, const struct tp_offload_report *
     }
 }
 
-/* Whoever told them: nobody runs what was called later. */
+/* Calls after the workers' end, by any parent: no worker runs them. */
 static void
 note_end(struct tp_offload_group *g, uint64_t last)
 {
@@ -173,7 +174,7 @@ take_report(struct tp_offload_group *g)
             tp_offload_request_create(g, r->request); /* other parents were faster */
         if (request == NULL) {
             tp_offload_group_lose(
-                g, TELPHER_ERR_NO_MEMORY); /* the call would wait for ever */
+                g, TELPHER_ERR_NO_MEMORY); /* the call would wait forever */
             return;
         }
     }

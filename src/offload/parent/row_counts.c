@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of rows between the two sides of an intercommunicator: what MPI_Alltoallv() is told. */
+/* Counts and displacements of MPI_Alltoallv() for blocks of rows between the two
+ * sides of an intercommunicator. */
 #include <limits.h>
 
 #include "base/alloc.h"
@@ -66,7 +67,7 @@ move(void *block, bool sends, uint64_t rows, uint64_t elements, MPI_Datatype typ
     if (!tp_offload_is_inter(inter)) {
         return TELPHER_ERR_INVALID;
     }
-    if (elements > INT_MAX || rows > INT_MAX) { /* what both sides find alike */
+    if (elements > INT_MAX || rows > INT_MAX) { /* both sides compute the same */
         return TELPHER_ERR_RANGE;
     }
     PMPI_Comm_remote_size(inter, &others);
@@ -92,7 +93,7 @@ telpher_status
 telpher_block_send(const void *block, uint64_t rows, uint64_t elements,
                    MPI_Datatype type, MPI_Comm inter)
 {
-    /* MPI takes what is not const where it only reads */
+    /* MPI declares arguments that it only reads without const */
     return move((void *)(uintptr_t)block, true, rows, elements, type, inter);
 }
 

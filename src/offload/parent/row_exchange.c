@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of an array between all processes of two sides, each with each: in pieces, whose number
- * says nothing to MPI that an int cannot hold, and so that who waits sees what comes.
+ * Exchanges rows of an array between all processes of two sides. Rows are sent in
+ * pieces, so that each count fits an int and a waiting process sees progress.
  */
 #include "base/alloc.h"
 #include "offload/blocks.h"
@@ -9,11 +9,11 @@
 
 enum { PIECE_MAX = 1 << 20 };
 
-/** What goes between this process and one of the other side. */
+/** The transfer between this process and one of the other side. */
 struct tp_offload_lane {
     MPI_Request request;
     uint8_t *at;
-    uint64_t left; /**< [bytes] that are not under way yet */
+    uint64_t left; /**< [bytes] not started yet */
 };
 
 static telpher_status
@@ -30,7 +30,7 @@ post(struct tp_offload_lane *lane, int peer, bool sends, MPI_Comm inter)
     return rc == MPI_SUCCESS ? TELPHER_OK : TELPHER_ERR_IO;
 }
 
-/* Looks at one lane. @p ret_moved: a piece is through, or a new one under way. */
+/* Advances one lane. @p ret_moved: a piece has completed, or a new one has started. */
 static telpher_status
 advance(struct tp_offload_lane *lane, int peer, bool sends, MPI_Comm inter,
         bool *ret_moved)

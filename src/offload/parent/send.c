@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches leave as long as the workers have given credit for them: by memory that is shared
- * with worker 0, where it is of this machine, else from buffers of ours by MPI. The others
- * wait (backlog.c). Reports bring credit back (reports.c). By MPI a batch leaves in messages
- * of whole records that are short enough for MPI to send at once: the workers begin with the
- * first while the others are on their way.
+ * Sends launches for which the workers have given credit: through memory shared with
+ * worker 0 if that is on this machine, otherwise by MPI from buffers of ours. Others
+ * wait in the backlog (backlog.c); reports return credit (reports.c). By MPI a batch is
+ * sent in messages of whole records that are short enough to be sent at once, so that
+ * workers start with the first while others are in flight.
  */
 #include <string.h>
 
@@ -12,7 +12,8 @@
 #include "base/trace/trace.h"
 #include "offload/offload_int.h"
 
-/* How long a call waits for what is about to come, rather than leave it to a thread. */
+/* How long a call polls for an imminent event before it leaves the work to the
+ * thread. */
 #define SOON (20 * TP_CLOCK_US)
 
 bool
@@ -35,7 +36,7 @@ wants_report(struct tp_offload_group *g, uint64_t len)
     return true;
 }
 
-/* MPI may need us to send it: if the program does not call, the thread does. */
+/* MPI may need further calls to send it: if the program makes none, the thread does. */
 static void
 note_unsent(struct tp_offload_group *g)
 {
@@ -43,7 +44,7 @@ note_unsent(struct tp_offload_group *g)
     tp_offload_progress_thread_wake();
 }
 
-/* A worker that is only a little behind takes it sooner than a thread wakes up. */
+/* A worker that is only slightly late receives it sooner than a thread wakes up. */
 static telpher_status
 await_short(struct tp_offload_group *g, struct tp_offload_send_slot *slot)
 {
@@ -51,7 +52,7 @@ await_short(struct tp_offload_group *g, struct tp_offload_send_slot *slot)
     int done = 0;
 
     if (tp_offload_send_unfinished(g)) {
-        note_unsent(g); /* others wait before it */
+        note_unsent(g); /* earlier ones wait */
         return g->lost ? g->status : TELPHER_OK;
     }
     while (!done && tp_clock_ns() - begin < SOON) {
@@ -66,8 +67,9 @@ await_short(struct tp_offload_group *g, struct tp_offload_send_slot *slot)
 }
 
 /*
- * MPIs send short messages at once, which this call can tell without having them look for what came,
- * as MPICH does whenever it tests. Then the next message takes the same memory, which is in the cache.
+ * MPIs send short messages at once. This test knows that without MPI_Test(), which in
+ * MPICH polls for incoming messages. The next message then reuses the same memory,
+ * which is in the cache.
  */
 static telpher_status
 look_after(struct tp_offload_group *g, struct tp_offload_send_slot *slot,
@@ -95,13 +97,14 @@ look_after(struct tp_offload_group *g, struct tp_offload_send_slot *slot,
     return status;
 }
 
-/* The next message is @p h and what stands at @p data behind it. */
+/* The next message consists of @p h and the data at @p data. */
 static telpher_status
 write_header(struct tp_offload_group *g, struct tp_offload_header *h, uint8_t *data)
 {
     struct tp_offload_send_slot *slot = &g->slots[g->sent % TP_OFFLOAD_SEND_SLOTS];
 
-    /* the slot was acknowledged by the workers, so MPI is done with it or nearly so */
+    /* the workers have acknowledged the slot, so that the MPI has, almost always,
+     * completed its send */
     if (slot->request != MPI_REQUEST_NULL &&
         PMPI_Wait(&slot->request, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
         return TELPHER_ERR_PEER_LOST;
@@ -120,8 +123,8 @@ write_header(struct tp_offload_group *g, struct tp_offload_header *h, uint8_t *d
 }
 
 /*
- * Sends what @p memory holds, with room for the header in front. If MPI needs it longer, @p memory
- * is another afterwards.
+ * Sends the content of @p memory, which has room for the header in front. If MPI keeps
+ * it, @p memory is replaced by another buffer.
  */
 static telpher_status
 send_memory(struct tp_offload_group *g, struct tp_buf *memory,
@@ -131,7 +134,7 @@ send_memory(struct tp_offload_group *g, struct tp_buf *memory,
     uint8_t *tail, *data;
     telpher_status status = TELPHER_OK;
 
-    if (tp_buf_data(memory) == NULL) { /* no records: room for the header alone */
+    if (tp_buf_data(memory) == NULL) { /* no records: only the header */
         status = tp_buf_reserve(memory, 1, &tail);
     }
     if (status != TELPHER_OK) {
@@ -178,7 +181,8 @@ tp_offload_send_unfinished(struct tp_offload_group *g)
     return g->left < g->unsent_until;
 }
 
-/* [bytes] of the records in front of @p len that one short message takes; 0 if none. */
+/* [bytes] of those records among the first @p len that fit one short message; 0 if
+ * none. */
 static uint32_t
 whole_records(const uint8_t *records, size_t len)
 {
@@ -196,7 +200,7 @@ whole_records(const uint8_t *records, size_t len)
     return (uint32_t)at;
 }
 
-/* [bytes] of the next message: all that is left, if that is short. */
+/* [bytes] of the next message: everything left, if that is short. */
 static uint32_t
 next_len(const struct tp_offload_group *g)
 {
@@ -208,7 +212,8 @@ next_len(const struct tp_offload_group *g)
     return len == 0 ? (uint32_t)TP_MIN(left, UINT32_MAX) : len;
 }
 
-/* Sends what may go of the records of one call; what must wait stays in group->scratch. */
+/* Sends the records of one call as far as credit allows; the rest stays in
+ * group->scratch. */
 static telpher_status
 send_now(struct tp_offload_group *g, uint64_t number, bool *ret_done)
 {
@@ -239,8 +244,8 @@ send_now(struct tp_offload_group *g, uint64_t number, bool *ret_done)
 }
 
 /*
- * Sends a whole call by the ring that is shared with worker 0, if it has room. A call never
- * uses both the ring and MPI: its parts would arrive in any order.
+ * Sends a whole call through the ring shared with worker 0, if there is room. A call
+ * never uses both the ring and MPI: its parts would arrive in any order.
  */
 static telpher_status
 send_shared(struct tp_offload_group *g, uint64_t number, bool *ret_done)
@@ -275,7 +280,7 @@ send_shared(struct tp_offload_group *g, uint64_t number, bool *ret_done)
     return TELPHER_OK;
 }
 
-/* Reports are looked for where there is no credit; one that is on its way is worth a moment. */
+/* Polls for reports if there is no credit; for a report in flight it polls briefly. */
 static void
 await_credit(struct tp_offload_group *g)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers by MPI_Comm_spawn(), which with some MPIs aborts or hangs where it should fail: what
- * can be seen before is looked at before.
+ * MPI_Comm_spawn() with checks before it, because with some MPIs it aborts or hangs
+ * where it should fail.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ find_worker(char path[PATH_SIZE])
     return false;
 }
 
-/* A name without a slash is looked for as the shell does. */
+/* A name without a slash is looked up in PATH. */
 static bool
 in_path(const char *program)
 {
@@ -73,8 +73,8 @@ check_program(const char *program, struct tp_error *err)
 }
 
 /*
- * Open MPI says how many slots there are; asked for more it fails, and then hangs in
- * MPI_Finalize(). MPICH starts another program when it is asked, and hangs.
+ * Open MPI publishes the number of slots; with too few, spawn fails and MPI_Finalize()
+ * hangs. MPICH would start another program to answer the question, and hang.
  */
 static telpher_status
 check_slots(int workers, struct tp_error *err)
@@ -97,7 +97,7 @@ check_slots(int workers, struct tp_error *err)
     return TELPHER_OK;
 }
 
-/* What MPI made of it, in its words. */
+/* MPI's error text. */
 static telpher_status
 spawn_failed(int rc, struct tp_error *err)
 {

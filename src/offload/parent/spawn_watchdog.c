@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MPI_Comm_spawn() and its like may hang for ever, inside the MPI: after its time a thread says
- * in which phase, and ends the job.
+ * MPI_Comm_spawn() and related calls may hang inside the MPI. After a timeout this
+ * thread logs the phase and ends the job.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@ static bool running, armed, stop;
 static const char *phase;
 static tp_ns deadline;
 
-/* MPI itself is stuck: it gets a second to end the job, then the launcher sees us go. */
+/* The MPI itself may hang: it gets a second to end the job; then the process exits,
+ * which the launcher notices. */
 static void *
 abort_job(void *unused)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers for programs that ask for some: spawned, or of the same launch. */
+/* Starts workers: spawned, or taken from the launch. */
 #include <string.h>
 
 #include "base/params.h"

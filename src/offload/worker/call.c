@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls by libffi, for kernels whose types are known as text only: what telpher-worker-cc
- * derived, what TELPHER_KERNEL_TEXT() said. TELPHER_KERNEL() has the compiler make the call.
+ * Calls kernels by libffi if their types are known as text only: from telpher-worker-cc
+ * or from TELPHER_KERNEL_TEXT(). For TELPHER_KERNEL() the compiler generates the call.
  */
 #include <ffi.h>
 #include <stdint.h>
@@ -92,7 +92,7 @@ make_struct(struct tp_offload_call *call, const char **text, const char *end)
     return &r->type;
 }
 
-/* The text was read before, by signature.c: it is well formed. */
+/* signature.c has parsed the text before: it is well formed. */
 static ffi_type *
 make_type(struct tp_offload_call *call, const char **text, const char *end)
 {
@@ -101,7 +101,7 @@ make_type(struct tp_offload_call *call, const char **text, const char *end)
     return code == '{' ? make_struct(call, text, end) : scalar_type(code);
 }
 
-/* telpher_bytes and telpher_block are structs for their callee. */
+/* telpher_bytes and telpher_block are structs for the kernel. */
 static ffi_type *
 make_arg(struct tp_offload_call *call, const struct tp_offload_type *type)
 {
@@ -158,7 +158,7 @@ tp_offload_call_run(const struct tp_offload_call *call, void (*function)(void),
 {
     ffi_arg result = 0;
 
-    /* libffi takes what is not const, and only reads */
+    /* libffi declares arguments that it only reads without const */
     ffi_call((ffi_cif *)(uintptr_t)&call->cif, function, &result,
              (void **)(uintptr_t)args);
     return call->returns_int ? (int)result : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel that crashes is named before the worker dies of it. */
+/* Reports the name of a kernel that crashes, from the signal handler. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static const char *const fault_words[] = {
     ": abort()" AND_ENDS};
 
 /*
- * Only what may be called in a handler. One piece, and time for the launcher to pass it on:
- * some end the job with what they have not read yet.
+ * Async-signal-safe functions only. One write, then a delay: some launchers end the job
+ * without the output that they have not read yet.
  */
 static void
 say(const char *kernel, const char *what)
@@ -38,7 +38,7 @@ say(const char *kernel, const char *what)
     }
 }
 
-/* Who was there before: a sanitizer, the program, or a library of the MPI (UCX). */
+/* The previous handlers: of a sanitizer, the program, or a library of the MPI (UCX). */
 static struct sigaction before[TP_ARRAY_LEN(faults)];
 
 static void
@@ -82,8 +82,8 @@ on_exit_call(void)
 }
 
 /*
- * In front of the C library's: a worker that is simply gone is taken for one that is done by
- * some launchers, which then end the job with success.
+ * Interposes the C library's _exit(): some launchers take a worker that
+ * vanished for one that finished, and end the job with success.
  */
 TELPHER_CALL _Noreturn void
 _exit(int code)

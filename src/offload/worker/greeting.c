@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's first words with its parents. */
+/* The handshake of workers with their parents. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,10 +7,11 @@
 #include "base/trace/log.h"
 #include "offload/worker/worker_int.h"
 
-/* The other workers wait in a collective call for one that has none. */
+/* The other workers wait in a collective call for one that has not greeted. */
 static const char no_memory[] = "a worker is out of memory";
 
-/* Waits for a parent to greet, at worker 0; others are told by it. */
+/* At worker 0: waits for the greeting of a parent and passes it to the other
+ * workers. */
 static telpher_status
 hear_greeting(struct worker *w, int *ret_root, struct tp_error *err)
 {
@@ -86,7 +87,7 @@ tp_offload_worker_send_kernels(struct worker *w, int root, struct tp_error *err)
     return status;
 }
 
-/* Worker 0: memory that the root offers to send launches by; size 0 is none. */
+/* Worker 0: maps the memory that the root offers for launches; size 0 means none. */
 static void
 hear_ring(struct worker *w, int root)
 {
@@ -103,7 +104,7 @@ hear_ring(struct worker *w, int root)
     PMPI_Send(&taken, 1, MPI_INT, root, TP_OFFLOAD_TAG_NAMES, w->control);
 }
 
-/* Each side learns the processes of the other. */
+/* Exchanges the processes of both sides. */
 static void
 exchange_processes(struct worker *w, int root)
 {
@@ -187,7 +188,8 @@ tp_offload_worker_greet(struct worker *w, struct tp_error *err)
     return tp_offload_worker_send_kernels(w, told[1], err);
 }
 
-/* Spawned workers leave when their parents do: to disconnect earlier is to spin until then. */
+/* Spawned workers exit with their parents: MPI_Comm_disconnect() before that would
+ * spin. */
 static void
 await_bye(struct worker *w)
 {

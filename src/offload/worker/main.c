@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* telpher-worker, and the main of programs that are linked with kernels of their own. */
+/* telpher-worker, and the main function of programs that link kernels of their own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the arrays that stay with the workers. offload/parts.h */
+/* Memory of the arrays that stay in the workers. offload/parts.h */
 #include "offload/worker/parts.h"
 
 #include <string.h>

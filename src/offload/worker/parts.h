@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's parts of the arrays that stay with the workers between kernels: its rows of
- * each, by the array's number.
+ * A worker's parts of the arrays that stay in the workers between kernels, by number.
  *
  * Threads: one.
  */
@@ -17,23 +16,23 @@ struct tp_offload_parts {
 };
 
 /**
- * Makes the rows of worker @p mine of @p workers, all 0.
- * @return OK; PROTO when the number is taken; NO_MEMORY with words
+ * Allocates the rows of worker @p mine of @p workers, filled with 0.
+ * @return OK; PROTO if the number is in use; NO_MEMORY with an error text
  */
 telpher_status tp_offload_parts_create(struct tp_offload_parts *parts,
                                        const struct tp_offload_array *array,
                                        int workers, int mine, struct tp_error *err);
 
-/** The part of @p array; NULL if there is none, or one of other rows. */
+/** The part of @p array; NULL if there is none, or if it has other rows. */
 telpher_block *tp_offload_parts_find(const struct tp_offload_parts *parts,
                                      const struct tp_offload_array *array);
 
-/** Frees the part of array number @p id; nothing, if there is none. */
+/** Frees the part of array number @p id, if there is one. */
 void tp_offload_parts_free(struct tp_offload_parts *parts, uint64_t id);
 
 /**
- * Puts parts in the place of the numbers that tp_offload_args_get() found.
- * @return OK; PROTO when there is no such array
+ * Replaces the array numbers that tp_offload_args_get() found by their parts.
+ * @return OK; PROTO if there is no such array
  */
 telpher_status tp_offload_parts_args(const struct tp_offload_parts *parts,
                                      const struct tp_offload_signature *sig,

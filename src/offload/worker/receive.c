@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of launches come in order to worker 0, or wait until it is their turn where roots
- * change, and go down the tree before their kernels run.
+ * Receives launches in order. Worker 0 queues a launch until the calls before it have
+ * arrived from other roots. Launches are forwarded down the tree before their kernels
+ * run.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "base/trace/log.h"
 #include "offload/worker/worker_int.h"
 
-enum { SHARED_LOOKS = 8 }; /* before the next one into MPI */
+enum { SHARED_LOOKS = 8 }; /* polls of shared memory before the next call of MPI */
 
 static telpher_status
 post(struct worker *w, struct incoming *in)
@@ -35,7 +36,7 @@ take_shared(struct worker *w, struct incoming **ret_in)
     return status == TELPHER_ERR_AGAIN ? TELPHER_OK : status;
 }
 
-/* A look at memory costs nothing beside one into MPI. */
+/* A poll of memory is far cheaper than a call of MPI. */
 static bool
 look_shared(const struct worker *w)
 {
@@ -47,7 +48,7 @@ look_shared(const struct worker *w)
     return false;
 }
 
-/* The next message: one that came by memory, or @p by_mpi. */
+/* The next message: from shared memory, or by MPI if @p by_mpi. */
 static telpher_status
 await(struct worker *w, struct incoming *by_mpi, struct incoming **ret_in)
 {
@@ -101,7 +102,7 @@ drop(struct incoming *in)
     tp_free(in);
 }
 
-/* A copy waits until the calls before it have come from other roots. */
+/* Queues a copy until the calls before it have arrived from other roots. */
 static telpher_status
 hold(struct worker *w, const struct incoming *in)
 {
@@ -125,7 +126,7 @@ hold(struct worker *w, const struct incoming *in)
     return TELPHER_OK;
 }
 
-/* Runs what waited and has its turn now. Pieces of one launch come in their order. */
+/* Runs queued messages that are next in order. Parts of one launch arrive in order. */
 static telpher_status
 run_held(struct worker *w)
 {

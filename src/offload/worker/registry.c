@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of this process; offload/registry.h says which count. */
+/* Kernels of this process. offload/registry.h says which functions are kernels. */
 #include "offload/worker/registry_int.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "base/params.h"
 #include "base/trace/log.h"
 
-/** In the order of coming. */
+/** In the order of registration. */
 struct list {
     telpher_kernel *first, **end;
     uint32_t count;
@@ -20,7 +20,7 @@ struct list {
 /* Constructors run one after the other, under the loader's lock. */
 static struct list kernels = {NULL, &kernels.first, 0};
 static struct list derived = {NULL, &derived.first, 0};
-/* The kernels before this one are the program's. */
+/* The kernels before this one belong to the program. */
 static uint32_t plugins_from = UINT32_MAX;
 static char error_text[TP_ERROR_TEXT_SIZE];
 
@@ -48,7 +48,7 @@ is_sensible(const telpher_kernel *kernel)
     return true;
 }
 
-/* One that is in a list already stays where it is; the last of one has no next. */
+/* A kernel that is in a list already stays there; the last element has no next. */
 static void
 append(struct list *list, telpher_kernel *kernel)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of this process: registered in the program, then those of plugins, then
- * those that telpher-worker-cc found in the program. A library's function is none.
+ * The kernels of this process, in order: registered in the program, of plugins, and
+ * found by telpher-worker-cc in the program. Functions of libraries are no kernels.
  *
- * Threads: kernels come before main or from tp_offload_load(); the worker's thread reads.
+ * Threads: kernels register before main or in tp_offload_load(); the worker's thread
+ * reads.
  */
 #ifndef TELPHER_OFFLOAD_WORKER_REGISTRY_H
 #define TELPHER_OFFLOAD_WORKER_REGISTRY_H
@@ -18,7 +19,7 @@
 
 struct tp_offload_call; /* prepared for libffi */
 
-/** Where a kernel was found: what comes first counts. */
+/** The origin of a kernel; at equal names the first one is used. */
 enum tp_offload_source {
     TP_OFFLOAD_REGISTERED = 0,
     TP_OFFLOAD_PLUGIN,
@@ -33,29 +34,30 @@ struct tp_offload_kernel {
     struct tp_offload_call *call; /**< NULL when kernel->invoke is set */
 };
 
-/** All kernels, one of each name, in the order in which they are announced. */
+/** All kernels, one of each name, in the order in which they are sent to parents. */
 struct tp_offload_table {
     struct tp_offload_kernel *kernels;
     uint32_t count;
 };
 
-/** Collects what is registered by now. @return OK, NO_MEMORY */
+/** Collects the kernels registered so far. @return OK, NO_MEMORY */
 telpher_status tp_offload_table_create(struct tp_offload_table *ret_table);
 void tp_offload_table_destroy(struct tp_offload_table *table);
 
 /** Index of the kernel @p name, or -1. */
 int64_t tp_offload_table_find(const struct tp_offload_table *table, const char *name);
 
-/** Calls a kernel; 0 for one that returns nothing. */
+/** Calls a kernel. @return its result; 0 for a void kernel */
 int tp_offload_kernel_invoke(const struct tp_offload_kernel *kernel, void *const *args);
 
 /**
  * Loads a plugin: a shared library whose kernels register themselves. It stays loaded.
- * @return OK; NOT_FOUND (the loader's words in @p err, or no kernel in it)
+ * @return OK; NOT_FOUND (@p err has the loader's text, or the library has no kernel)
  */
 telpher_status tp_offload_load(const char *path, struct tp_error *err);
 
-/** What telpher_kernel_error() was given since the last call of this; "" if nothing. */
+/** The text passed to telpher_kernel_error() since the last call of this function;
+ *  "" if none. */
 const char *tp_offload_error_take(void);
 
 /* call.c: libffi */

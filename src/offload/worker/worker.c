@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker of a group: receives launches, passes them on, runs their kernels, reports. While a
- * kernel runs nothing is received but what the posted buffers take; credits keep the rest
- * with the parents.
+ * A worker of a group: receives launches, forwards them, runs their kernels and
+ * reports. While a kernel runs, only the posted buffers receive; credits keep further
+ * launches in the parents.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "offload/pmpi.h"
 #include "offload/worker/worker_int.h"
 
-/* What kernels may ask for. One group at a time. */
+/* State that kernels may query. One group at a time. */
 static struct worker *current;
 
 MPI_Comm
@@ -48,7 +48,8 @@ int
 telpher_worker_device(int devices)
 {
     uint32_t rank = (uint32_t)telpher_worker_local_rank(), wanted;
-    const char *mapping = tp_settings_get("MAPPING"); /* as ranks of a job read it */
+    const char *mapping =
+        tp_settings_get("MAPPING"); /* ranks as users of the job know them */
     struct tp_error err = {0};
 
     if (devices < 1) {
@@ -76,7 +77,7 @@ tp_offload_worker_kernel_name(void)
     return current != NULL ? current->running : NULL;
 }
 
-/* Runs one kernel, and makes its result part of @p report. */
+/* Runs one kernel and merges its result into @p report. */
 static telpher_status
 run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *src,
            struct tp_offload_report *report)
@@ -108,7 +109,7 @@ run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *s
     return TELPHER_OK;
 }
 
-/* Does not wait for the parent, unless that is far behind. */
+/* Does not wait for the parent, unless all report buffers are in use. */
 static telpher_status
 send_report(struct worker *w, const struct tp_offload_report *report, int parent)
 {
@@ -141,7 +142,7 @@ tp_offload_worker_tell_done(struct worker *w, uint64_t request,
     return status;
 }
 
-/* Only the sender is told how many of its messages are consumed by all workers. */
+/* Only the sender gets the count of its messages that all workers have consumed. */
 static telpher_status
 tell_credit(struct worker *w, uint32_t root)
 {
@@ -156,7 +157,8 @@ tell_credit(struct worker *w, uint32_t root)
     return status;
 }
 
-/* The plugin's kernels count from now on. The path ends where the arguments do, or at a 0. */
+/* Adds the plugin's kernels. The path ends at the end of the arguments or at a 0
+ * byte. */
 static telpher_status
 load_plugin(struct worker *w, const struct tp_offload_record *r, const uint8_t *args)
 {
@@ -242,7 +244,7 @@ run_records(struct worker *w, const struct tp_offload_header *h, const uint8_t *
     return status;
 }
 
-/* A launch is complete: its pieces are together. */
+/* All parts of a launch have arrived. */
 static telpher_status
 finish_launch(struct worker *w, const struct tp_offload_header *h,
               const uint8_t *records)
@@ -281,7 +283,8 @@ take_piece(struct worker *w, const struct tp_offload_header *h, const uint8_t *d
     return w->pieces_have == h->total ? finish_launch(w, h, w->pieces) : TELPHER_OK;
 }
 
-/* All parents hear of it: any of them may have called more, and awaits nothing behind this. */
+/* All parents get the report: each may have more calls in flight, and waits for
+ * nothing after this. */
 static telpher_status
 tell_end(struct worker *w)
 {
@@ -311,7 +314,7 @@ tp_offload_worker_consume(struct worker *w, const struct tp_offload_header *h,
     return status;
 }
 
-/* Parents take all that they are told, unless something went wrong. */
+/* Parents receive all reports, unless there was an error. */
 static void
 end_reports(struct worker *w, bool is_good)
 {
@@ -323,7 +326,7 @@ end_reports(struct worker *w, bool is_good)
     }
 }
 
-/* In the trace. */
+/* Names the worker in the trace. */
 static void
 name_process(const struct worker *w)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker does what its parents order about arrays: each in its turn between kernels. */
+/* Executes the parents' operations on arrays, in order with kernels. */
 #include <stdio.h>
 
 #include "base/trace/trace.h"
 #include "offload/worker/worker_int.h"
 
-/* Whether all workers have their rows is known when all have tried. */
+/* Whether all workers have allocated their rows is known after all have tried. */
 static telpher_status
 create(struct worker *w, const struct tp_offload_array *a)
 {
@@ -42,7 +42,7 @@ move(struct worker *w, const struct tp_offload_array *a, bool sends)
     t.block = part->data;
     if (tp_offload_transfer_prepare(&t, &err) != TELPHER_OK) {
         tp_offload_world_abort(
-            tp_error_text(&err)); /* the parents have begun to wait */
+            tp_error_text(&err)); /* the parents are already waiting */
     }
     status = tp_offload_transfer_run(&t);
     tp_offload_transfer_fini(&t);
