@@ -92,6 +92,7 @@ tp_mutex_fini(struct tp_mutex *mutex)
 static void
 own(struct tp_mutex *mutex)
 {
+    tp_effort_count(held);
     atomic_store_explicit(&mutex->owner, (uintptr_t)pthread_self(),
                           memory_order_relaxed);
 }
@@ -100,6 +101,7 @@ static void
 disown(struct tp_mutex *mutex)
 {
     tp_assert(tp_mutex_held(mutex));
+    tp_effort_uncount(held);
     atomic_store_explicit(&mutex->owner, 0, memory_order_relaxed);
 }
 

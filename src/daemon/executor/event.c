@@ -37,6 +37,7 @@ tp_exec_event_new(struct tp_exec *x, uint64_t id)
     ev->obj.kind = TP_WIRE_KIND_EVENT;
     tp_refcount_init(&ev->obj.refs);
     ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
+    atomic_init(&ev->seen, CL_QUEUED);
     tp_list_init(&ev->link);
     tp_list_init(&ev->dead_link);
     tp_list_init(&ev->open_link);
@@ -81,50 +82,12 @@ tp_exec_event_free(struct tp_exec_object *o)
     tp_free(ev);
 }
 
-cl_int
-tp_exec_event_status(struct tp_exec_event *ev)
-{
-    cl_int status = CL_QUEUED;
-    cl_int error;
-
-    if (ev->native == NULL) {
-        return atomic_load(&ev->obj.error);
-    }
-    error = ev->obj.x->cl.GetEventInfo(ev->native, CL_EVENT_COMMAND_EXECUTION_STATUS,
-                                       sizeof(status), &status, NULL);
-    return error != CL_SUCCESS ? error : status;
-}
-
-/* Reads the five stamps of a command. @return false if the driver has none */
-static bool
-read_stamps(struct tp_exec_event *ev)
-{
-    static const cl_profiling_info which[] = {
-        CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
-        CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END};
-    const struct tp_opencl *cl = &ev->obj.x->cl;
-
-    for (size_t i = 0; i < TP_ARRAY_LEN(which); i++) {
-        cl_ulong ns;
-
-        if (cl->GetEventProfilingInfo(ev->native, which[i], sizeof(ns), &ns, NULL) !=
-            CL_SUCCESS) {
-            return false;
-        }
-        ev->stamps[i] = i == 0 ? ns : TP_MAX(ns, ev->stamps[i - 1]);
-    }
-    /* OpenCL 2.0 adds COMPLETE; without child kernels it equals END */
-    ev->stamps[4] = ev->stamps[3];
-    return true;
-}
-
 static void
 put_done(struct tp_exec_event *ev, cl_int status)
 {
     struct tp_wire_done m = {.event = ev->obj.id, .status = TP_MIN(status, 0)};
 
-    if (m.status == 0 && ev->queue != NULL && ev->queue->profiling &&
-        (ev->has_stamps || read_stamps(ev))) {
+    if (m.status == 0 && ev->queue != NULL && ev->queue->profiling && ev->has_stamps) {
         m.stamps = (struct tp_wire_u64s){TP_ARRAY_LEN(ev->stamps), ev->stamps};
     }
     if (m.status == 0 && ev->content_len > 0 && ev->transfer == 0) {
@@ -250,7 +213,7 @@ settle_before(struct tp_exec_event *last, struct tp_list *dead)
         if (ev == last) {
             return;
         }
-        status = tp_exec_event_status(ev);
+        status = tp_exec_event_seen(ev);
         if (status <= CL_COMPLETE) {
             settle_into(ev, status, dead);
         }
@@ -266,8 +229,9 @@ sweep_completed(struct tp_exec_queue *q, struct tp_list *dead)
 {
     unsigned left = 0;
 
+    tp_exec_queue_look(q, NULL, q->in_order ? TP_EXEC_LOOK_FINISHED : TP_EXEC_LOOK_ALL);
     tp_list_for_each_entry_safe(struct tp_exec_event, ev, &q->pending, link) {
-        cl_int status = tp_exec_event_status(ev);
+        cl_int status = tp_exec_event_seen(ev);
 
         if (ev->notify || status > CL_COMPLETE) {
             left++;
@@ -282,6 +246,14 @@ sweep_completed(struct tp_exec_queue *q, struct tp_list *dead)
     q->sweep_at = TP_MAX(left, (unsigned)SWEEP_EVERY);
 }
 
+/* True if the event is pending on an in-order queue after others. Under done_lock. */
+static bool
+has_earlier(const struct tp_exec_event *ev)
+{
+    return ev->queue != NULL && ev->queue->in_order && tp_list_is_linked(&ev->link) &&
+           tp_list_first(&ev->queue->pending) != &ev->link;
+}
+
 void
 tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
 {
@@ -290,8 +262,14 @@ tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
 
     tp_list_init(&dead);
     tp_exec_printf_drain(x->printf);
+    if (status == CL_COMPLETE) {
+        tp_exec_event_take_stamps(ev);
+    }
     tp_mutex_lock(&x->done_lock);
-    if (ev->queue != NULL && ev->queue->in_order && tp_list_is_linked(&ev->link)) {
+    if (has_earlier(ev)) {
+        tp_exec_queue_look(ev->queue, ev, TP_EXEC_LOOK_ALL);
+    }
+    if (has_earlier(ev)) {
         settle_before(ev, &dead);
     }
     settle_into(ev, status, &dead);
@@ -319,7 +297,7 @@ find_failed(struct tp_exec_queue *q)
     struct tp_exec_event *found = NULL;
 
     tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
-        if (tp_exec_event_status(ev) < 0) {
+        if (tp_exec_event_seen(ev) < 0) {
             found = ev;
             if (!q->in_order) {
                 return found;
@@ -329,17 +307,18 @@ find_failed(struct tp_exec_queue *q)
     return found;
 }
 
-/* Settles all failures of a queue. */
+/* Settles all failures of a queue. Under done_lock, released meanwhile. */
 static void
 sweep_failed(struct tp_exec_queue *q, struct tp_list *dead)
 {
     struct tp_exec_event *ev;
 
+    tp_exec_queue_look(q, NULL, TP_EXEC_LOOK_ALL);
     while ((ev = find_failed(q)) != NULL) {
         if (q->in_order) {
             settle_before(ev, dead);
         }
-        settle_into(ev, tp_exec_event_status(ev), dead);
+        settle_into(ev, tp_exec_event_seen(ev), dead);
     }
 }
 
@@ -350,11 +329,12 @@ tp_exec_sweep_failures(struct tp_exec *x)
 
     tp_list_init(&dead);
     tp_exec_printf_drain(x->printf);
-    tp_mutex_lock(&x->done_lock);
-    tp_list_for_each(pos, &x->queues) {
-        sweep_failed(tp_list_entry(pos, struct tp_exec_queue, link), &dead);
+    for (struct tp_exec_queue *q = tp_exec_next_busy(x, NULL); q != NULL;
+         q = tp_exec_next_busy(x, q)) {
+        tp_mutex_lock(&x->done_lock);
+        sweep_failed(q, &dead);
+        tp_mutex_unlock(&x->done_lock);
     }
-    tp_mutex_unlock(&x->done_lock);
     finish_all(x, &dead);
     tp_exec_sweep_gates(x);
 }
@@ -393,7 +373,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
     tp_exec_ref(&ev->obj);
     tp_mutex_lock(&x->done_lock);
     if (++q->since_sweep >= TP_MAX(q->sweep_at, (unsigned)SWEEP_EVERY)) {
-        sweep_completed(q, &dead);
+        sweep_completed(q, &dead); /* releases the lock meanwhile */
     }
     tp_list_push_back(&q->pending, &ev->link);
     notify = ev->notify;

@@ -35,8 +35,9 @@ struct tp_exec_event {
     bool done; /**< DONE has been appended; done_lock */
     _Atomic bool
         hooked; /**< callback requested; orders its setter before the callback */
-    bool has_stamps; /**< of a move; set before it completes */
-    uint64_t stamps[5];
+    _Atomic cl_int seen; /**< last state that the driver reported; see event_look.c */
+    _Atomic bool has_stamps; /**< of a move: set before it completes */
+    uint64_t stamps[5]; /**< done_lock */
     uint64_t transfer; /**< READ of up to a chunk: transfer that carries its content */
     bool failed; /**< the content transfer has failed; done_lock */
     bool complete; /**< the native event has completed without error; done_lock */
@@ -95,8 +96,35 @@ void tp_exec_event_subscribe(struct tp_exec_event *ev);
  * thread, without locks.
  */
 void tp_exec_sweep_failures(struct tp_exec *x);
-/** CL_COMPLETE .. CL_QUEUED, or a negative error. */
+
+/* ---- event_look.c ---- */
+
+/** Asks the driver. Without locks. @return CL_COMPLETE .. CL_QUEUED, or a negative error */
 cl_int tp_exec_event_status(struct tp_exec_event *ev);
+/** The last answer of the driver, for code that holds a lock. */
+static inline cl_int
+tp_exec_event_seen(const struct tp_exec_event *ev)
+{
+    return ev->native == NULL ? atomic_load(&ev->obj.error) : atomic_load(&ev->seen);
+}
+/** Reads the stamps of a completed command of a profiling queue. Without locks. */
+void tp_exec_event_take_stamps(struct tp_exec_event *ev);
+
+enum tp_exec_look {
+    TP_EXEC_LOOK_ALL, /**< ask for all unfinished events */
+    TP_EXEC_LOOK_FINISHED, /**< stop at the first event that is still unfinished */
+};
+/**
+ * Asks the driver for the unfinished pending events of a queue, up to and without @p until
+ * (NULL: all). Under done_lock, released meanwhile; the caller holds the queue.
+ */
+void tp_exec_queue_look(struct tp_exec_queue *q, const struct tp_exec_event *until,
+                        enum tp_exec_look look);
+/** The last pending command of a queue, held; NULL: none. Without locks. */
+struct tp_exec_event *tp_exec_queue_last(struct tp_exec_queue *q);
+/** The queue with pending commands after @p q (NULL: the first), held; takes the caller's
+ *  reference to @p q. Without locks. */
+struct tp_exec_queue *tp_exec_next_busy(struct tp_exec *x, struct tp_exec_queue *q);
 
 /* ---- user_event.c ---- */
 

@@ -5,7 +5,8 @@
  *   main.c        start, options, --probe      reader.c       the reader and its loop
  *   session.c     state of a new session       session_end.c  end of a session
  *   event.c       completion of events         user_event.c   user events
- *   held_events.c failed events kept alive     flush.c        when queues are flushed
+ *   event_look.c  states of commands           flush.c        when queues are flushed
+ *   held_events.c failed events kept alive
  *   watchdog.c    commands without progress    printf.c       output of kernels
  *   pinned.c      pinned host memory           quirks.c       table of driver quirks
  *   objects/      id table, devices, contexts, queues, buffers, images, kernels
@@ -17,8 +18,8 @@
  * owns the table of objects. Native callbacks send DONE themselves. The pool runs builds.
  * Each bulk stream has a receiver and a sender; any thread may move content.
  *
- * Lock order: done_lock (lists of pending events, their flags, the order of DONE), then a
- * stream's own lock. The locks of transfers and printf are leaves, except that printf
+ * No lock is held while the driver is called. Lock order: done_lock (lists of pending
+ * events, their flags, the order of DONE), then a stream's own lock. The locks of transfers and printf are leaves, except that printf
  * takes the stream's lock under its own.
  */
 #ifndef TELPHER_DAEMON_EXECUTOR_EXECUTOR_H

@@ -196,8 +196,9 @@ count_under_way(struct tp_exec_queue *q)
     size_t count = 0;
 
     tp_mutex_lock(&q->obj.x->done_lock);
+    tp_exec_queue_look(q, NULL, TP_EXEC_LOOK_ALL);
     tp_list_for_each(pos, &q->pending) {
-        count += tp_exec_event_status(tp_list_entry(pos, struct tp_exec_event, link)) >
+        count += tp_exec_event_seen(tp_list_entry(pos, struct tp_exec_event, link)) >
                  CL_COMPLETE;
     }
     tp_mutex_unlock(&q->obj.x->done_lock);

@@ -68,7 +68,7 @@ static uint64_t
 find_oldest_in(struct tp_list *events)
 {
     tp_list_for_each_entry(struct tp_exec_event, ev, events, link) {
-        if (tp_exec_event_status(ev) > CL_COMPLETE) {
+        if (tp_exec_event_seen(ev) > CL_COMPLETE) {
             return ev->made;
         }
     }

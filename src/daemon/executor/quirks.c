@@ -6,6 +6,7 @@
 
 #include "base/trace/log.h"
 #include "daemon/executor/executor.h"
+#include "device/opencl/check.h"
 #include "device/opencl/serial.h"
 #include "device/opencl/watch.h"
 
@@ -154,6 +155,7 @@ tp_exec_quirks_init(struct tp_exec *x)
     if (tp_exec_has_quirk(x, TP_EXEC_QUIRK_NOT_THREAD_SAFE)) {
         tp_opencl_serialize(&x->cl);
     }
+    tp_opencl_check(&x->cl);
     if (tp_exec_has_quirk(x, TP_EXEC_QUIRK_LATE_CALLBACKS)) {
         (void)tp_opencl_watch_start(&x->cl);
     }

@@ -63,14 +63,16 @@ is_busy(struct tp_exec *x)
     bool busy =
         tp_pool_pending(x->pool) > 0 || tp_exec_transfers_active(x->transfers) > 0;
 
-    tp_mutex_lock(&x->done_lock);
-    tp_list_for_each_entry(struct tp_exec_queue, q, &x->queues, link) {
-        tp_list_for_each(at, &q->pending) {
-            busy = busy || tp_exec_event_status(tp_list_entry(at, struct tp_exec_event,
-                                                              link)) > CL_COMPLETE;
+    for (struct tp_exec_queue *q = tp_exec_next_busy(x, NULL); q != NULL;
+         q = tp_exec_next_busy(x, q)) {
+        tp_mutex_lock(&x->done_lock);
+        tp_exec_queue_look(q, NULL, TP_EXEC_LOOK_ALL);
+        tp_list_for_each(pos, &q->pending) {
+            busy = busy || tp_exec_event_seen(tp_list_entry(pos, struct tp_exec_event,
+                                                            link)) > CL_COMPLETE;
         }
+        tp_mutex_unlock(&x->done_lock);
     }
-    tp_mutex_unlock(&x->done_lock);
     return busy;
 }
 

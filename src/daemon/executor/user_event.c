@@ -65,6 +65,7 @@ tp_exec_on_user_event_create(struct tp_exec *x,
     tp_list_init(&ev->link);
     tp_list_init(&ev->open_link);
     ev->made = atomic_fetch_add(&x->events_made, 1) + 1;
+    atomic_init(&ev->seen, CL_QUEUED);
     error = tp_exec_find(x, m->context, TP_WIRE_KIND_CONTEXT, &c);
     if (error == 0) {
         ev->native = x->cl.CreateUserEvent(c->native, &error);

@@ -44,7 +44,7 @@ static struct tp_exec_event *
 find_oldest(struct tp_exec_queue *q, cl_int *ret_status)
 {
     tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
-        cl_int status = tp_exec_event_status(ev);
+        cl_int status = tp_exec_event_seen(ev); /* tp_exec_sweep_failures() has asked */
 
         if (status > CL_COMPLETE) {
             *ret_status = status;

@@ -391,24 +391,22 @@ static cl_event
 event_of_last(const struct tp_exec_command *c)
 {
     struct tp_exec_queue *q = c->queue;
+    struct tp_exec_event *last;
     cl_event native = NULL;
-    struct tp_list *last;
 
     if (!q->in_order || q->profiling || q->untracked > 0 || c->wait_count > 0) {
         return NULL;
     }
-    tp_mutex_lock(&c->x->done_lock);
-    last = tp_list_last(&q->pending);
-    if (last != NULL) {
-        struct tp_exec_event *ev = tp_list_entry(last, struct tp_exec_event, link);
-
-        if (ev->native != NULL && ev->obj.error == 0 && !q->failed &&
-            tp_exec_event_status(ev) >= CL_COMPLETE &&
-            c->x->cl.RetainEvent(ev->native) == CL_SUCCESS) {
-            native = ev->native;
-        }
+    last = tp_exec_queue_last(q);
+    if (last == NULL) {
+        return NULL;
     }
-    tp_mutex_unlock(&c->x->done_lock);
+    if (last->native != NULL && last->obj.error == 0 &&
+        tp_exec_event_status(last) >= CL_COMPLETE && !q->failed &&
+        c->x->cl.RetainEvent(last->native) == CL_SUCCESS) {
+        native = last->native;
+    }
+    tp_exec_unref(&last->obj);
     return native;
 }
 

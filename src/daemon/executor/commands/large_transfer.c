@@ -21,6 +21,8 @@
 
 struct move {
     struct tp_exec *x;
+    struct tp_refcount
+        refs; /* its transfer's until the end, and threads' at its gates */
     struct tp_list link; /* x->gates while the gate is closed; done_lock */
     struct tp_exec_event *ev; /* its native event is the user event */
     cl_mem mem;
@@ -32,8 +34,11 @@ struct move {
 };
 
 static void
-free_move(struct move *mv)
+unref_move(struct move *mv)
 {
+    if (mv == NULL || !tp_refcount_put(&mv->refs)) {
+        return;
+    }
     for (cl_uint i = 0; i < mv->gate_count; i++) {
         tp_exec_release_native(mv->x, mv->gates[i]);
     }
@@ -112,7 +117,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
         end_telling(x);
     }
     tp_exec_user_event_close(mv->ev);
-    free_move(mv);
+    unref_move(mv);
     if (error != 0) {
         tp_exec_sweep_failures(x);
     }
@@ -121,24 +126,25 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     }
 }
 
-/*
- * The first closed gate; NULL: all are open. A failed gate stays closed. Under done_lock,
- * unless no other thread knows the move.
- */
-static cl_event
-closed_gate(struct move *mv)
+static cl_int
+gate_status(struct tp_exec *x, cl_event gate)
 {
-    for (; mv->gate_at < mv->gate_count; mv->gate_at++) {
-        cl_event gate = mv->gates[mv->gate_at];
-        cl_int status = CL_QUEUED;
+    cl_int status = CL_QUEUED;
+    cl_int error = x->cl.GetEventInfo(gate, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                      sizeof(status), &status, NULL);
 
-        if (mv->x->cl.GetEventInfo(gate, CL_EVENT_COMMAND_EXECUTION_STATUS,
-                                   sizeof(status), &status, NULL) != CL_SUCCESS ||
-            status != CL_COMPLETE) {
-            return gate;
-        }
+    return error != CL_SUCCESS ? CL_QUEUED : status;
+}
+
+/* Skips the open gates of a move that no other thread knows. @return false: all are open */
+static bool
+has_closed_gate(struct move *mv)
+{
+    while (mv->gate_at < mv->gate_count &&
+           gate_status(mv->x, mv->gates[mv->gate_at]) == CL_COMPLETE) {
+        mv->gate_at++;
     }
-    return NULL;
+    return mv->gate_at < mv->gate_count;
 }
 
 /* Starts a move, or fails it. The thread that removes it from the list calls this once. */
@@ -169,91 +175,114 @@ find_waiting(struct tp_exec *x, cl_event native)
 }
 
 /*
- * Advances a move that waited for a completed event to its next gate, or starts it.
- * @return the next gate, retained; NULL: there is none
+ * Advances a move that waits for an ended event to its next gate, or starts or fails it.
+ * Several moves may wait for one event: each call advances one of them.
+ * @return the move, held, if it has another gate; NULL: no move waits any longer
  */
-static cl_event
-pass_gate(struct tp_exec *x, cl_event native, cl_int status)
+static struct move *
+pass_gate(struct tp_exec *x, cl_event native, cl_int status, cl_event *ret_gate)
 {
     struct move *mv;
-    cl_event next = NULL;
 
     tp_mutex_lock(&x->done_lock);
     mv = find_waiting(x, native);
-    if (mv != NULL) {
-        mv->gate_at += status >= 0;
-        next = status >= 0 ? closed_gate(mv) : NULL;
-        if (next != NULL) {
-            x->cl.RetainEvent(next);
-        } else {
-            open_gate(mv, status);
-        }
+    if (mv != NULL && status >= 0 && mv->gate_at + 1 < mv->gate_count) {
+        tp_refcount_get(&mv->refs);
+        *ret_gate = mv->gates[++mv->gate_at];
+    } else if (mv != NULL) {
+        open_gate(mv, status);
+        mv = NULL;
     }
     tp_mutex_unlock(&x->done_lock);
-    return next;
+    return mv;
+}
+
+static void CL_CALLBACK gate_passed(cl_event native, cl_int status, void *arg);
+
+/*
+ * Waits for a gate: sets its callback, or passes it if it has ended. Without locks.
+ * @param mv takes the reference, which keeps the gate alive; NULL: nothing to wait for
+ */
+static void
+await_gate(struct tp_exec *x, struct move *mv, cl_event gate)
+{
+    while (mv != NULL) {
+        struct move *held = mv;
+        cl_int status = gate_status(x, gate);
+        bool waits = false;
+
+        if (status > CL_COMPLETE) {
+            status = x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x);
+            waits = status == CL_SUCCESS;
+        }
+        mv = waits ? NULL : pass_gate(x, gate, status, &gate);
+        unref_move(held);
+    }
 }
 
 /* A native callback. It gets the event only, since the move may have ended. */
 static void CL_CALLBACK
 gate_passed(cl_event native, cl_int status, void *arg)
 {
-    struct tp_exec *x = arg;
-    cl_event next = pass_gate(x, native, status);
+    cl_event gate = NULL;
+    struct move *mv = pass_gate(arg, native, status, &gate);
 
-    while (next != NULL) {
-        cl_event gate = next;
-
-        next = NULL;
-        if (x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x) != CL_SUCCESS) {
-            next = pass_gate(x, gate, CL_OUT_OF_RESOURCES);
-        }
-        x->cl.ReleaseEvent(gate);
-    }
+    await_gate(arg, mv, gate);
 }
 
-/* Finds a gate that has failed; NULL: none. */
+/* The move in the list that was made first after @p made, held; NULL: none. */
 static struct move *
-find_failed_gate(struct tp_exec *x, cl_int *ret_status)
+next_waiting(struct tp_exec *x, uint64_t made, cl_event *ret_gate)
 {
-    tp_list_for_each_entry(struct move, mv, &x->gates, link) {
-        cl_int error = x->cl.GetEventInfo(mv->gates[mv->gate_at],
-                                          CL_EVENT_COMMAND_EXECUTION_STATUS,
-                                          sizeof(*ret_status), ret_status, NULL);
+    struct move *next = NULL;
 
-        if (error == CL_SUCCESS && *ret_status < 0) {
-            return mv;
+    tp_mutex_lock(&x->done_lock);
+    tp_list_for_each_entry(struct move, mv, &x->gates, link) {
+        if (mv->ev->made > made) { /* the list is in the order of the commands */
+            tp_refcount_get(&mv->refs);
+            *ret_gate = mv->gates[mv->gate_at];
+            next = mv;
+            break;
         }
     }
-    return NULL;
+    tp_mutex_unlock(&x->done_lock);
+    return next;
 }
 
 void
 tp_exec_sweep_gates(struct tp_exec *x)
 {
+    uint64_t made = 0;
+    cl_event gate;
     struct move *mv;
-    cl_int status;
 
-    tp_mutex_lock(&x->done_lock);
-    while ((mv = find_failed_gate(x, &status)) != NULL) {
-        open_gate(mv, status);
+    while ((mv = next_waiting(x, made, &gate)) != NULL) {
+        cl_int status = gate_status(x, gate);
+
+        made = mv->ev->made;
+        if (status < 0) {
+            tp_mutex_lock(&x->done_lock);
+            if (tp_list_is_linked(&mv->link)) {
+                open_gate(mv, status);
+            }
+            tp_mutex_unlock(&x->done_lock);
+        }
+        unref_move(mv);
     }
-    tp_mutex_unlock(&x->done_lock);
 }
 
 cl_event
 tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev)
 {
-    cl_event gate = NULL;
+    cl_event gate;
+    struct move *mv = next_waiting(x, ev->made - 1, &gate);
 
-    tp_mutex_lock(&x->done_lock);
-    tp_list_for_each_entry(struct move, mv, &x->gates, link) {
-        if (mv->ev == ev) {
-            gate = mv->gates[mv->gate_at];
-            x->cl.RetainEvent(gate);
-            break;
-        }
+    if (mv != NULL && mv->ev == ev) {
+        x->cl.RetainEvent(gate);
+    } else {
+        gate = NULL;
     }
-    tp_mutex_unlock(&x->done_lock);
+    unref_move(mv);
     return gate;
 }
 
@@ -261,19 +290,15 @@ tp_exec_move_gate(struct tp_exec *x, const struct tp_exec_event *ev)
 static bool
 is_idle(struct tp_exec_queue *q)
 {
-    struct tp_exec *x = q->obj.x;
-    struct tp_list *last;
+    struct tp_exec_event *last;
     bool idle;
 
     if (q->untracked > 0) {
         return false;
     }
-    tp_mutex_lock(&x->done_lock);
-    last = tp_list_last(&q->pending);
-    idle = last == NULL ||
-           tp_exec_event_status(tp_list_entry(last, struct tp_exec_event, link)) ==
-               CL_COMPLETE;
-    tp_mutex_unlock(&x->done_lock);
+    last = tp_exec_queue_last(q);
+    idle = last == NULL || tp_exec_event_status(last) == CL_COMPLETE;
+    tp_exec_unref(last != NULL ? &last->obj : NULL);
     return idle;
 }
 
@@ -348,6 +373,7 @@ make_move(struct tp_exec_command *c, struct tp_exec_mem *mem, uint64_t transfer)
 
     if (mv != NULL) {
         tp_list_init(&mv->link);
+        tp_refcount_init(&mv->refs);
         mv->x = c->x;
         mv->ev = c->ev;
         mv->transfer = transfer;
@@ -374,14 +400,11 @@ start_move(struct tp_exec_command *c, struct move *mv,
     if (gate == NULL) {
         return TELPHER_OK;
     }
-    x->cl.RetainEvent(gate); /* mv may be freed as soon as it is in the list */
+    tp_refcount_get(&mv->refs); /* it may end as soon as it is in the list */
     tp_mutex_lock(&x->done_lock);
     tp_list_push_back(&x->gates, &mv->link);
     tp_mutex_unlock(&x->done_lock);
-    if (x->cl.SetEventCallback(gate, CL_COMPLETE, gate_passed, x) != CL_SUCCESS) {
-        gate_passed(gate, CL_OUT_OF_RESOURCES, x);
-    }
-    x->cl.ReleaseEvent(gate);
+    await_gate(x, mv, gate);
     return TELPHER_OK;
 }
 
@@ -416,14 +439,14 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (c->error == 0) {
         params.arg = mv;
-        params.gated = closed_gate(mv) != NULL;
+        params.gated = has_closed_gate(mv);
         c->ev->is_move = true;
         /* pending before it can complete, so that DONEs keep their order */
         (void)tp_exec_end(c);
         return start_move(c, mv, &params);
     }
     if (mv != NULL) {
-        free_move(mv);
+        unref_move(mv);
     }
     if (!to_client) {
         status =

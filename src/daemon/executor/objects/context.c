@@ -223,24 +223,22 @@ tp_exec_queue_free(struct tp_exec_object *o)
 }
 
 /*
- * Collects the native events of unfinished commands of a queue, retained.
+ * Collects the unfinished commands of a queue, held.
  * @return their number; the caller frees *ret_events; NULL: no memory
  */
 static cl_uint
-events_under_way(struct tp_exec_queue *q, cl_event **ret_events)
+events_under_way(struct tp_exec_queue *q, struct tp_exec_event ***ret_events)
 {
-    size_t pending = 1; /* none is no reason for NULL */
     cl_uint count = 0;
 
     tp_mutex_lock(&q->obj.x->done_lock);
-    tp_list_for_each(pos, &q->pending) {
-        pending++;
-    }
-    *ret_events = tp_alloc_array(pending, sizeof(cl_event), "events under way");
+    tp_exec_queue_look(q, NULL, TP_EXEC_LOOK_ALL);
+    *ret_events = tp_alloc_array(tp_list_count(&q->pending) + 1, sizeof(**ret_events),
+                                 "events under way"); /* none is no reason for NULL */
     tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
-        if (*ret_events != NULL && tp_exec_event_status(ev) > CL_COMPLETE) {
-            q->obj.x->cl.RetainEvent(ev->native);
-            (*ret_events)[count++] = ev->native;
+        if (*ret_events != NULL && tp_exec_event_seen(ev) > CL_COMPLETE) {
+            tp_exec_ref(&ev->obj);
+            (*ret_events)[count++] = ev;
         }
     }
     tp_mutex_unlock(&q->obj.x->done_lock);
@@ -255,17 +253,22 @@ static int32_t
 carry_over(struct tp_exec_queue *q, cl_command_queue fresh, cl_event *ret_barrier)
 {
     const struct tp_opencl *cl = &q->obj.x->cl;
-    cl_event *events;
+    struct tp_exec_event **events;
     cl_uint count = events_under_way(q, &events);
-    int32_t error = events == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+    cl_event *natives = tp_alloc_array(count + 1, sizeof(*natives), "events under way");
+    int32_t error = events == NULL || natives == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 
     *ret_barrier = NULL;
-    if (count > 0) {
-        (void)cl->EnqueueBarrierWithWaitList(fresh, count, events, ret_barrier);
+    for (cl_uint i = 0; i < count && error == 0; i++) {
+        natives[i] = events[i]->native;
+    }
+    if (count > 0 && error == 0) {
+        (void)cl->EnqueueBarrierWithWaitList(fresh, count, natives, ret_barrier);
     }
     while (count > 0) {
-        cl->ReleaseEvent(events[--count]);
+        tp_exec_unref(&events[--count]->obj);
     }
+    tp_free(natives);
     tp_free(events);
     return error;
 }

@@ -55,7 +55,8 @@ struct tp_exec_queue {
     cl_command_queue native;
     uint32_t device; /**< index in the context */
     bool in_order, profiling;
-    bool failed; /**< a command failed: the native queue may be stuck; done_lock */
+    _Atomic bool
+        failed; /**< a command failed: the native queue may be stuck; done_lock */
     struct tp_list dirty_link;
     unsigned since_sweep; /**< commands since the last sweep for completed ones */
     unsigned sweep_at; /**< commands between sweeps */
