@@ -67,7 +67,7 @@ telpher_rma_get_(telpher_rma *rma, telpher_rma_win win, uint32_t rank, uint64_t 
     return TELPHER_RMA_CALL_(rma, get)(rma, &a, where);
 }
 
-/* A put of no bytes notifies the rank by its number in the window's group. */
+/* A put of no bytes identifies the rank by its number in the window's group. */
 TELPHER_RMA_DEVICE_FN_ telpher_status
 telpher_rma_get_notify_(telpher_rma *rma, telpher_rma_win win, uint32_t rank,
                         uint64_t off, void *dst, uint64_t len, uint32_t tag,
@@ -101,7 +101,7 @@ telpher_rma_reduce_(telpher_rma *rma, telpher_rma_comm comm, uint32_t root,
     return TELPHER_RMA_CALL_(rma, reduce)(rma, comm, &fold, where);
 }
 
-/* 0, what is left of a time perhaps, must not stand for the launch's deadline. */
+/* 0 may be the rest of a caller's timeout; it must not mean the launch's deadline. */
 TELPHER_RMA_DEVICE_FN_ telpher_status
 telpher_rma_wait_for_(telpher_rma *rma, uint32_t tag, uint32_t count,
                       uint64_t timeout_ns, const char *where)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processors' half of rma/device.h, which includes it: what macros alone cannot do. */
+/* The processors' half of rma/device.h, which includes it: everything that macros
+ * cannot express. */
 #ifndef TELPHER_RMA_DETAIL_DEVICE_CPU_H
 #define TELPHER_RMA_DETAIL_DEVICE_CPU_H
 
 #include <telpher/rma/types.h>
 
-/* In brackets: fail() and log() are macros of some test libraries, and of <tgmath.h>. */
+/* In parentheses: fail() and log() are macros of some test libraries, and of
+ * <tgmath.h>. */
 #define TELPHER_RMA_CALL_(rma, name) ((rma)->calls->name)
 #define TELPHER_RMA_DEVICE_FN_ static inline
 #define TELPHER_RMA_FN
 #define TELPHER_RMA_FN_BOTH
 #define TELPHER_RMA_LANE_(rma) ((rma)->lane)
 
-/* Whether the compiler announces the accesses of this source (TELPHER_RMA_CHECK_RACES). */
+/* Whether the compiler instruments the accesses of this source
+ * (TELPHER_RMA_CHECK_RACES). */
 #if defined(__SANITIZE_THREAD__)
 #define TELPHER_RMA_KERNEL_FLAGS_ TELPHER_RMA_KERNEL_INSTRUMENTED
 #elif defined(__has_feature)
@@ -24,7 +27,7 @@
 #define TELPHER_RMA_KERNEL_FLAGS_ TELPHER_RMA_KERNEL_PLAIN
 #endif
 
-/* Declared first: in C++ a const would else be known in this source alone. */
+/* Declared first, because in C++ a const would otherwise have internal linkage. */
 #define TELPHER_RMA_KERNEL_(name)                                                      \
     static void name##_body(telpher_rma *rma);                                         \
     TELPHER_RMA_KERNEL_DECLARE_(name);                                                 \
@@ -44,7 +47,7 @@
         rma, &name##_site, telpher_rma_bytes_(sizeof(type), (size_t)(count)),          \
         TELPHER_RMA_HERE)
 
-/* What cannot be counted is too much for anybody. */
+/* Saturates: a count that overflows is too large for any caller. */
 static inline size_t
 telpher_rma_bytes_(size_t size, size_t count)
 {

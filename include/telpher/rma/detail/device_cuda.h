@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The half of rma/device.h for CUDA, which includes it under nvcc: ranks are the blocks of
- * one cooperative grid on each GPU, devices are parts of a grid.
+ * The half of rma/device.h for CUDA, which includes it under nvcc. Ranks are the blocks
+ * of one cooperative grid on each GPU; devices are parts of a grid.
  *
- * A domain is what shares one GPU's caches: a GPU, or for tests a device of one. What ranks
- * wait for lies in their own domain's memory; tables of the launch lie in the first one's,
- * its home. Words that other domains touch are touched for the system, by everybody.
+ * A domain is a set of ranks that share one GPU's caches: a GPU, or for tests one
+ * device of it. Ranks poll memory of their own domain. Tables of the launch are in the
+ * first domain's memory, its home. Words that several domains access are accessed with
+ * system scope by all of them.
  *
- * Order (docs/decisions/0020): lanes have read what they read, and meet, then one lane fences
- * and counts. It fences for the GPU towards ranks of its domain; towards others for the
- * system, and only when it put something since it last did. Who waits polls without order and
- * acquires when it has what it waited for, so that neighbours, and loads between puts, keep
- * the L1 cache.
+ * Order (docs/decisions/0020): all lanes complete their loads and meet at a barrier;
+ * then one lane fences and increments the counter. The fence has GPU scope towards
+ * ranks of its domain, and system scope towards others, but only if the rank has put
+ * something since its last one. A waiting rank polls with relaxed loads and acquires
+ * after the last one, so that neighbours, and loads between puts, keep the L1 cache.
  *
- * Calls that are made often are in line, as far as they go when nothing is new or wrong; the
- * rest is out of line, where it takes neither registers nor room from them.
+ * Frequent calls are inline for the case without errors and without waiting; the rest
+ * is out of line, so that it costs no registers in the caller.
  */
 #ifndef TELPHER_RMA_DETAIL_DEVICE_CUDA_H
 #define TELPHER_RMA_DETAIL_DEVICE_CUDA_H
@@ -49,7 +50,8 @@ telpher_rma_gpu_fence(const telpher_rma *rma)
 
     if (state->domains == 1 && state->box == NULL) {
         telpher_rma_gpu_fence_near();
-    } else { /* the host reads this GPU's memory for ranks that the agent alone reaches */
+    } else { /* the host reads this GPU's memory for ranks that only the progress
+              * thread reaches */
         telpher_rma_gpu_fence_far();
         state->dirty = 0;
     }
@@ -92,7 +94,7 @@ telpher_rma_gpu_domain(const telpher_rma_gpu *g, uint32_t rank)
 
 /* ---- failure ---- */
 
-/* The host hears of it at once, and tells other processes. */
+/* The host sees it at once, and reports it to other processes. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_tell_failure(telpher_rma_failure *f, uint32_t rank,
                              telpher_status status, const char *call, const char *where)
@@ -149,15 +151,16 @@ telpher_rma_gpu_forget_places(const telpher_rma *rma)
     }
 }
 
-/* One lane does it and leaves the status in the state; all have met before. */
+/* One lane makes the call and leaves the status in the state; all lanes have met
+ * before. */
 #define TELPHER_RMA_GPU_AGAIN_(rma, expression)                                        \
     if (telpher_rma_gpu_lane() == 0) {                                                 \
         telpher_rma_gpu_state_of(rma)->once = (expression);                            \
     }                                                                                  \
     __syncthreads()
 
-/* One lane does the call; all lanes get its status. The next call's first barrier keeps the
- * status from being written before all have read it. */
+/* One lane makes the call; all lanes get its status. The next call's first barrier
+ * keeps the status from being overwritten before all have read it. */
 #define TELPHER_RMA_GPU_ONCE_(rma, expression)                                         \
     __syncthreads();                                                                   \
     TELPHER_RMA_GPU_AGAIN_(rma, expression);                                           \
@@ -196,7 +199,7 @@ telpher_rma_gpu_lane_sum(telpher_rma *rma, double value, const char *where)
     return value;
 }
 
-/* Each knows those before it. */
+/* Each header uses those before it. */
 /* clang-format off */
 #include <telpher/rma/detail/gpu/wait.h>
 #include <telpher/rma/detail/gpu/copy.h>

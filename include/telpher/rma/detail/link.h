@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between ranks on a GPU and the agent of their process, when a job has several: memory of
- * the host that both reach, and what the library and a kernel's launcher do for each other
- * (docs/rma.md section 10). It is part of TELPHER_RMA_ABI.
+ * Host memory shared by ranks on a GPU and their process's progress thread, in a job of
+ * several processes; and the functions that the library and a kernel's launcher call in
+ * each other (docs/rma.md section 10). It is part of TELPHER_RMA_ABI.
  *
- * A *line* is 64 bytes, 8 words; the lower half of each word is data, the upper one says
- * which time round its ring it was written. Each word is stored and loaded at once, so who
- * finds 8 new words has a whole line: there is no flag that a fence would have to stand before.
- * A ring has one writer and one reader. What does not fit lies beside the line, written before
- * it, with a fence between.
+ * A *line* is 64 bytes, 8 words; the lower half of each word is data, the upper half
+ * the round of the ring in which it was written. Each word is stored and loaded
+ * atomically, so a reader that finds 8 new words has a whole line, without a flag and a
+ * fence. A ring has one writer and one reader. Data that does not fit is stored outside
+ * the line, before it, with a fence between.
  */
 #ifndef TELPHER_RMA_DETAIL_LINK_H
 #define TELPHER_RMA_DETAIL_LINK_H
@@ -22,17 +22,17 @@ extern "C" {
 enum {
     TELPHER_RMA_LINES = 16, /* of a rank's ring */
     TELPHER_RMA_DELIVERIES = 256, /* lines of the ring to a process's ranks */
-    TELPHER_RMA_BESIDE = 1024, /* [bytes] beside a line */
-    TELPHER_RMA_BROUGHT = 4096, /* [bytes] of a rank that go both ways, once a call */
+    TELPHER_RMA_BESIDE = 1024, /* [bytes] outside a line */
+    TELPHER_RMA_BROUGHT = 4096, /* [bytes] of a rank in both directions, once per
+                                 * call */
     TELPHER_RMA_LINK_WHERE = 64, /* [bytes] of a line's text */
-    /* what the host says */
+    /* messages of the host */
     TELPHER_RMA_GOES_ON = 0,
-    TELPHER_RMA_STOPS =
-        1 /* nobody puts anything more; less than 0: the launch failed */
+    TELPHER_RMA_STOPS = 1 /* no more lines follow; less than 0: the launch failed */
 };
 
-/** Commands of ranks on GPUs, beside those of enum telpher_rma_command_op. Group calls have
- *  the call's place in the source beside the line. */
+/** Commands of ranks on GPUs, in addition to enum telpher_rma_command_op. Group
+ *  calls have their source location outside the line. */
 enum telpher_rma_link_op {
     TELPHER_RMA_LINK_WIN_CREATE = 16, /* where: group; off: address; len */
     TELPHER_RMA_LINK_WIN_FREE = 17, /* where: window */
@@ -47,34 +47,37 @@ enum telpher_rma_link_op {
 enum {
     /* 1 is TELPHER_RMA_COMMAND_NOTIFIES */
     TELPHER_RMA_LINK_INLINE = 4, /* of a put: up to 8 bytes are `local` itself */
-    TELPHER_RMA_LINK_IS_BESIDE = 8, /* they lie beside the line, `local` is nothing */
-    TELPHER_RMA_LINK_BRINGS = 16 /* of a get: they go to what the rank is brought */
+    TELPHER_RMA_LINK_IS_BESIDE = 8, /* they are outside the line, `local` is unused */
+    TELPHER_RMA_LINK_BRINGS = 16 /* of a get: the bytes go to the rank's `brought`
+                                  * buffer */
 };
 
-/** What a process's ranks are told. */
+/** Lines from the progress thread to a process's ranks. */
 enum telpher_rma_delivery_op {
-    TELPHER_RMA_DELIVER_DATA = 1, /* len bytes, `local` or beside, to address off */
+    TELPHER_RMA_DELIVER_DATA = 1, /* len bytes, in `local` or outside the line, to
+                                   * address off */
     TELPHER_RMA_DELIVER_NOTIFY = 2, /* a notification of `tag` for rank `to` */
     TELPHER_RMA_DELIVER_ANSWER = 3, /* to rank `to`: `local`, and the status len */
     TELPHER_RMA_DELIVER_GONE = 4, /* rank `from` of another process has returned */
     TELPHER_RMA_DELIVER_GROUP = 5, /* where: its number; off: members */
-    TELPHER_RMA_DELIVER_MEMBERS = 6, /* beside: their ranks, len bytes from off on */
+    TELPHER_RMA_DELIVER_MEMBERS = 6, /* outside the line: their ranks, len bytes from
+                                      * off on */
     TELPHER_RMA_DELIVER_WINDOW = 7, /* where: number; to: group; off: 1 open, 0 not */
     TELPHER_RMA_DELIVER_PARTS =
-        8 /* beside: base and length of each, len bytes from off on */
+        8 /* outside the line: base and length of each, len bytes from off on */
 };
 
 typedef struct telpher_rma_line {
     uint64_t words[8];
 } telpher_rma_line;
 
-/** A line's data: `where` and `to` have 16 bits each. `from` takes where's place in
- *  deliveries of data and notifications. */
+/** The data of a line: `where` and `to` have 16 bits each. In deliveries of data and
+ *  notifications, `from` is stored in `where`. */
 typedef struct telpher_rma_words {
     uint32_t words[8];
 } telpher_rma_words;
 
-/** In front of functions for both sides. */
+/** Precedes functions that both sides compile. */
 #if defined(__CUDACC__)
 #define TELPHER_RMA_LINK_FN_ static __host__ __device__ inline __attribute__((unused))
 #else
@@ -126,20 +129,20 @@ telpher_rma_link_unpack(const telpher_rma_words *w, telpher_rma_command *ret_com
     ret_command->turn = 0;
 }
 
-/** Which time round a ring of @p lines line @p number is, from 1 on; of a number's lower 32 bits,
- *  since a GPU counts no further. */
+/** The round of a ring of @p lines in which line @p number is, from 1 on; uses the
+ *  lower 32 bits of the number, because a GPU counts no further. */
 TELPHER_RMA_LINK_FN_ uint32_t
 telpher_rma_link_round(uint64_t number, uint32_t lines)
 {
     return (uint32_t)number / lines + 1;
 }
 
-/** A rank's, written by it but for `taken` and `brought[1]`. */
+/** Ring of a rank, written by it except `taken` and `brought[1]`. */
 typedef struct telpher_rma_mailbox {
     telpher_rma_line lines[TELPHER_RMA_LINES];
     uint8_t beside[TELPHER_RMA_LINES][TELPHER_RMA_BESIDE];
-    uint8_t brought[2][TELPHER_RMA_BROUGHT]; /* what a rank brings, and is brought */
-    uint32_t taken; /* lines that were done; their places are the rank's again */
+    uint8_t brought[2][TELPHER_RMA_BROUGHT]; /* a rank's input and output of a call */
+    uint32_t taken; /* lines done; the rank may reuse their slots */
     uint32_t apart[31];
 } telpher_rma_mailbox;
 
@@ -150,15 +153,16 @@ typedef struct telpher_rma_failure {
     char call[24], where[96];
 } telpher_rma_failure;
 
-/** What a process's ranks share with its agent; zeroed before the launch. */
+/** Memory that a process's ranks share with its progress thread; zeroed before the
+ *  launch. */
 typedef struct telpher_rma_shared {
-    telpher_rma_line lines[TELPHER_RMA_DELIVERIES]; /* the host's */
+    telpher_rma_line lines[TELPHER_RMA_DELIVERIES]; /* written by the host */
     uint8_t beside[TELPHER_RMA_DELIVERIES][TELPHER_RMA_BESIDE];
-    int32_t control; /* the host's */
+    int32_t control; /* written by the host */
     uint32_t apart[31];
-    uint32_t taken; /* the GPU's: lines that were done */
+    uint32_t taken; /* written by the GPU: lines done */
     uint32_t apart_too[31];
-    telpher_rma_failure failure; /* the GPU's */
+    telpher_rma_failure failure; /* written by the GPU */
     telpher_rma_mailbox mailboxes[1]; /* as many as there are ranks */
 } telpher_rma_shared;
 
@@ -172,43 +176,49 @@ telpher_rma_link_size(uint32_t ranks)
 /** The launcher's side of a launch in several processes. */
 typedef struct telpher_rma_grid {
     void *user;
-    /** Looks after the kernel, now and then, in a thread of its own.
-     *  @return IN_PROGRESS while it runs, OK when it has ended, else what became of it */
+    /** Polls the kernel, now and then, from a thread of its own.
+     *  @return IN_PROGRESS while it runs, OK when it has ended, otherwise its error */
     telpher_status (*look)(void *user);
-    /** What became of it when it failed; lives as long as the launch. */
+    /** The error text of a failure; valid as long as the launch. */
     const char *(*words)(void *user);
-    /** Who waits for what, when it has ended: lines, of malloc(); NULL = no memory. */
+    /** The wait table after the end, as text from malloc(); NULL = no memory. */
     char *(*table)(void *user);
-    /** Where memory of another process's can be reached from here; 0 if it cannot. */
+    /** The address at which memory of another process is mapped here; 0 if it is
+     *  not. */
     uint64_t (*reach)(void *user, uint32_t process, uint64_t base, uint64_t len);
 } telpher_rma_grid;
 
-/** The library's. */
+/** The library's side. */
 typedef struct telpher_rma_link {
     uint32_t struct_size;
     uint32_t process, processes;
-    uint32_t first, world; /* this process's first rank; ranks of all */
+    uint32_t first, world; /* this process's first rank; number of all ranks */
     uint32_t first_device, world_devices;
-    uint32_t beside_max; /* [bytes] beside a rank's line, at most */
-    /** Before that: the core meets memory of a GPU, so that it need not while a kernel runs,
-     *  when drivers' calls may wait for its end. @param some  4096 bytes */
+    uint32_t beside_max; /* [bytes] outside a rank's line, at most */
+    /** Called before: lets the core detect GPU memory, because drivers' calls during
+     *  a kernel may block until its end. @param some  4096 bytes */
     telpher_status (*meet)(struct telpher_rma_link *link, void *some);
-    /** All processes come to the launch, each with a address for the others. Once.
-     *  @param own  why this one cannot go on, or TELPHER_OK; the outcome's report has words
-     *  @param shared  kept until the launch is over: what comes early waits there
-     *  @return what all return; outcome and words are then the library's */
+    /** Collective over all processes of the launch; each passes an address for the
+     *  others. Once.
+     *  @param own  this process's error, or TELPHER_OK; the outcome's report has the
+     *  text
+     *  @param shared  kept until the launch is over: early data is stored there
+     *  @return the same in all processes; the outcome and its text are then the
+     *  library's */
     telpher_status (*begin)(struct telpher_rma_link *link, telpher_status own,
                             telpher_rma_shared *shared, const void *address,
                             size_t address_len);
-    /** Another process's address, until the launch is over. NULL if there is none. */
+    /** Another process's address, valid until the launch is over. NULL if there is
+     *  none. */
     const void *(*address)(const struct telpher_rma_link *link, uint32_t process,
                            size_t *ret_len);
-    /** Behind a begin that was good, when the kernel was started, or could not be: serves
-     *  it until it has ended, in all processes. @return the launch's status */
+    /** Called after a successful begin, when the kernel was started or failed to
+     *  start: serves it until it has ended in all processes. @return the launch's
+     *  status */
     telpher_status (*serve)(struct telpher_rma_link *link,
                             const telpher_rma_grid *grid);
-    /** Behind that, when this process uses nobody's memory any more: waits until the others
-     *  do not either, or are lost, for a second at most. */
+    /** Called after that, when this process no longer uses memory of others: waits
+     *  until the others have finished too, or are lost, for at most a second. */
     void (*leave)(struct telpher_rma_link *link);
 } telpher_rma_link;
 

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-/* ---- where things go ---- */
+/* ---- targets of accesses ---- */
 
 /* The counters of a rank of the world. */
 TELPHER_RMA_GPU_FN_ void
@@ -27,8 +27,8 @@ telpher_rma_gpu_aim(const telpher_rma *rma, uint32_t target,
     place->senders = g->parts[domain].senders + tags;
 }
 
-/* Looks a part of a window up in the tables, which do not change while it is open: what this
- * rank met others for since has emptied the L1 cache of what was there before. */
+/* Looks a part of a window up in the tables, which do not change while it is open.
+ * The barriers since its creation have invalidated older content of the L1 cache. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t rank,
                           telpher_rma_gpu_place *ret_place)
@@ -46,7 +46,7 @@ telpher_rma_gpu_find_part(const telpher_rma *rma, telpher_rma_win win, uint32_t 
     ret_place->base = w->bases[rank];
     telpher_rma_gpu_aim(rma, g->groups[w->group].members[rank], ret_place);
     if (ret_place->base < 8 && (ret_place->far & TELPHER_RMA_GPU_ELSEWHERE) != 0) {
-        ret_place->far |= TELPHER_RMA_GPU_AGENTS; /* the rest of an address alone */
+        ret_place->far |= TELPHER_RMA_GPU_AGENTS; /* only the remainder of an address */
     }
     return TELPHER_OK;
 }
@@ -77,7 +77,7 @@ telpher_rma_gpu_known(const telpher_rma *rma, int32_t key, uint32_t rank)
                 ->places[((uint32_t)key + rank) % TELPHER_RMA_GPU_PLACES];
 }
 
-/* Whether an access is to the part @p place, and inside of it. */
+/* Whether an access is to the part @p place, and within its bounds. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_fits(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                      const telpher_rma_access *a)
@@ -86,20 +86,20 @@ telpher_rma_gpu_fits(const telpher_rma *rma, const telpher_rma_gpu_place *place,
     const int32_t key = place->key;
     const uint32_t rank = place->rank;
 
-    /* all is read before any is looked at */
+    /* all loads are issued before any result is used */
     return (key == a->win) & (rank == a->rank) & (a->win >= 0) & (a->tag < rma->tags) &
            (a->off <= len) & (a->len <= len - a->off);
 }
 
-/* Where an access goes, and whose memory that is, in the block's shared memory: a lane's own
- * copy would lie behind the L1 cache, which fences empty. NULL if there is no such part. */
+/* The target of an access, in the block's shared memory: a lane's local copy would
+ * be evicted from the L1 cache by fences. NULL if there is no such part. */
 TELPHER_RMA_GPU_FN_ const telpher_rma_gpu_place *
 telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
 {
     telpher_rma_gpu_place *known = telpher_rma_gpu_known(rma, a->win, a->rank);
 
     if (known->key != a->win || known->rank != a->rank) {
-        __syncthreads(); /* all have looked, and found the same */
+        __syncthreads(); /* all lanes have looked it up with the same result */
         if (telpher_rma_gpu_lane() == 0 &&
             telpher_rma_gpu_find_part(rma, a->win, a->rank, known) != TELPHER_OK) {
             known->key = TELPHER_RMA_GPU_NO_KEY;
@@ -111,7 +111,7 @@ telpher_rma_gpu_target(const telpher_rma *rma, const telpher_rma_access *a)
 
 /* ---- puts ---- */
 
-/* The counter behind all that was put there. */
+/* The counter that covers all puts to a target. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_add_to(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                        uint32_t tag, uint64_t by)
@@ -121,7 +121,7 @@ telpher_rma_gpu_add_to(const telpher_rma *rma, const telpher_rma_gpu_place *plac
     telpher_rma_gpu_store(&place->senders[tag], rma->world_rank + 1); /* for reports */
 }
 
-/* All that was put to a rank is there before what is written next. */
+/* Orders all puts to a rank before the next store. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_release(const telpher_rma *rma, const telpher_rma_gpu_place *place)
 {
@@ -133,10 +133,10 @@ telpher_rma_gpu_release(const telpher_rma *rma, const telpher_rma_gpu_place *pla
     }
 }
 
-/* One notification behind what all lanes wrote, which met before: towards a near rank behind
- * all of it, towards a far one behind what was put there, if it is not known to have arrived.
- * Far ranks read this rank's memory through this GPU's L2 cache: what it wrote there is a
- * matter of flush. */
+/* Sends one notification after all lanes' stores; the lanes have met before. It
+ * covers everything written before to a near rank; to a far rank it covers the puts
+ * there, unless they are known to have arrived. A far rank reads this rank's memory
+ * through this GPU's L2 cache: making own stores visible to it takes a flush. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_count(const telpher_rma *rma, const telpher_rma_gpu_place *place,
                       uint32_t tag)
@@ -189,7 +189,7 @@ telpher_rma_gpu_put_few(const telpher_rma *rma, const telpher_rma_gpu_place *pla
     return status;
 }
 
-/* All lanes, which have met. */
+/* All lanes, after they have met. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kind,
                           const telpher_rma_gpu_place *place, const char *call,
@@ -199,10 +199,11 @@ telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kin
     uint8_t *at = (uint8_t *)place->base + a->off, *local = (uint8_t *)a->local;
     telpher_status status = TELPHER_OK;
 
-    /* also of small puts that were taken this GPU may have read what was there before */
+    /* a small put applied on this GPU may leave older content in its L1 cache as
+     * well */
     if (kind == TELPHER_RMA_GPU_GET ? place->far && state->under_way
                                     : telpher_rma_gpu_unsettled(rma, place->target)) {
-        __syncthreads(); /* all have looked */
+        __syncthreads(); /* all lanes have looked it up */
         TELPHER_RMA_GPU_AGAIN_(rma, telpher_rma_gpu_settle_bytes(rma, place->target,
                                                                  (uint64_t)at, a->len,
                                                                  call, where));
@@ -229,9 +230,9 @@ telpher_rma_gpu_access_at(telpher_rma *rma, const telpher_rma_access *a, int kin
     return status;
 }
 
-/* Everything but few bytes with their notification to a place at hand; all lanes, which have
- * met. Of few with their notification the first lane has the @p value. Out of line, so it is
- * there once. */
+/* All accesses except small puts with notification to a cached target; all lanes,
+ * after they have met. For a small put with notification the first lane has the @p
+ * value. Out of line, so that the code exists once. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_access(telpher_rma *rma, void *local, uint64_t off, uint64_t len,
                        uint64_t value, telpher_rma_win win, uint32_t rank, uint32_t tag,

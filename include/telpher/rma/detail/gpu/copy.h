@@ -5,9 +5,10 @@
 
 #include <cuda_runtime.h>
 
-enum { TELPHER_RMA_GPU_AT_ONCE = 8 }; /* loads of a lane that are under way */
+enum { TELPHER_RMA_GPU_AT_ONCE = 8 }; /* loads of a lane in flight */
 
-/* All lanes copy @p count of T; many loads are under way before the first store. */
+/* All lanes copy @p count elements of T; many loads are in flight before the first
+ * store. */
 template <typename T>
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_copy_as(T *dst, const T *src, uint64_t count, uint32_t lanes)
@@ -35,7 +36,7 @@ telpher_rma_gpu_copy_as(T *dst, const T *src, uint64_t count, uint32_t lanes)
     }
 }
 
-/* 16 bytes at a time where both ends allow it. */
+/* 16 bytes at a time if both ends are aligned. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
 {
@@ -53,15 +54,15 @@ telpher_rma_gpu_copy(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t la
     }
 }
 
-/* The same out of line, for what is seldom. */
+/* The same out of line, for rare cases. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_carry(uint8_t *dst, const uint8_t *src, uint64_t len, uint32_t lanes)
 {
     telpher_rma_gpu_copy(dst, src, len, lanes);
 }
 
-/* Bytes that go over those they come from, in stripes of one a lane: each is read before what is
- * written over it, from the end that is not written first. */
+/* Copies overlapping bytes in stripes of one element per lane: each stripe is read
+ * before it is overwritten, in the direction that allows it. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_copy_over(uint8_t *dst, const uint8_t *src, uint64_t len,
                           uint32_t lanes)
@@ -78,14 +79,14 @@ telpher_rma_gpu_copy_over(uint8_t *dst, const uint8_t *src, uint64_t len,
     }
 }
 
-/* Whether some bytes that are written are others' source. */
+/* Whether source and destination overlap. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_overlap(uint64_t dst, uint64_t src, uint64_t len)
 {
     return (dst != src) & ((dst - src < len) | (src - dst < len));
 }
 
-/* What moves bytes by all lanes, or by one when they are few; they do not overlap. */
+/* Copies bytes that do not overlap: by all lanes, or by one lane if they are few. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_move(const telpher_rma *rma, uint8_t *dst, const uint8_t *src,
                      uint64_t len)

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block of a grid that delivers what comes from other processes; part of
- * rma/device_cuda.h. It takes lines from memory of the host's, so that ranks look at their
- * GPU's memory alone, and all that is added to a counter is added by GPUs. It is one more
- * block of the cooperative launch and waits for no rank.
+ * The block of a grid that delivers data and notifications from other processes; part
+ * of rma/device_cuda.h. It reads lines from host memory, so that ranks poll their GPU's
+ * memory only, and GPUs alone increment counters. It is one more block of the
+ * cooperative launch and waits for no rank.
  */
 #ifndef TELPHER_RMA_DETAIL_GPU_DELIVER_H
 #define TELPHER_RMA_DETAIL_GPU_DELIVER_H
 
 #include <cuda_runtime.h>
 
-/* What its lanes share; it lies where a rank's state would. */
+/* State that its lanes share, in place of a rank's state. */
 typedef struct telpher_rma_gpu_delivery {
     uint64_t words[TELPHER_RMA_GPU_BATCH][8];
-    uint64_t *counts; /* at hand, for ranks that are all of one domain: */
+    uint64_t *counts; /* cached, for ranks that are all in one domain: */
     uint32_t *senders;
     uint32_t base, near, tags; /* the first one, how many */
     uint32_t control;
-    uint32_t fresh; /* data was written, and no fence is behind it yet */
-    uint32_t untold; /* the same, of what the host does not know to be done */
-    uint32_t found; /* lines: 0 it is over, 1 there is one, 2 which was done */
+    uint32_t fresh; /* data was written without a fence after it */
+    uint32_t untold; /* data was written that the host does not know to be complete */
+    uint32_t found; /* lines: 0 the launch is over, 1 there is one, 2 lines that were
+                     * done */
 } telpher_rma_gpu_delivery;
 
 typedef char telpher_rma_gpu_delivery_fits_
@@ -34,7 +35,7 @@ telpher_rma_gpu_delivers(const telpher_rma_gpu *launch)
 
 /* ---- one lane ---- */
 
-/* What was delivered is there for ranks of a domain, before what is written next. */
+/* Makes delivered data visible to ranks of a domain before the next store. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_fence(const telpher_rma_gpu *g, uint32_t domain)
 {
@@ -45,7 +46,7 @@ telpher_rma_gpu_deliver_fence(const telpher_rma_gpu *g, uint32_t domain)
     }
 }
 
-/* Of ranks of several domains. */
+/* The same for ranks of several domains. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_deliver_count(const telpher_rma_gpu *g, uint32_t to, uint32_t from,
                               uint32_t tag)
@@ -59,7 +60,7 @@ telpher_rma_gpu_deliver_count(const telpher_rma_gpu *g, uint32_t to, uint32_t fr
     telpher_rma_gpu_store(&part->senders[at], from + 1);
 }
 
-/* Without data to stand behind there is no fence, which takes a third of a microsecond. */
+/* Without data there is no fence, which takes a third of a microsecond. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_notify(const telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
                                uint32_t to, uint32_t from, uint32_t tag)
@@ -90,8 +91,8 @@ telpher_rma_gpu_deliver_answer(const telpher_rma_gpu *g, const telpher_rma_comma
     telpher_rma_gpu_store(&answer->done, telpher_rma_gpu_load(&answer->done) + 1);
 }
 
-/* The host hears how many lines were done. What they wrote is there then for who reads it by the
- * host, and for who hears from the host that it may. */
+/* Reports to the host how many lines are done. Their stores are then visible to the
+ * host, and to ranks that the host informs. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_done(telpher_rma_shared *shared, telpher_rma_gpu_delivery *d,
                              uint64_t next)
@@ -103,7 +104,7 @@ telpher_rma_gpu_deliver_done(telpher_rma_shared *shared, telpher_rma_gpu_deliver
     telpher_rma_gpu_store(&shared->taken, (uint32_t)next);
 }
 
-/* The launch has failed elsewhere: all domains' ranks hear of it. */
+/* The launch has failed elsewhere: informs the ranks of all domains. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_failure(telpher_rma_gpu *g, int32_t status)
 {
@@ -128,7 +129,7 @@ telpher_rma_gpu_deliver_one(telpher_rma_gpu *g, const telpher_rma_command *c)
         telpher_rma_gpu_deliver_answer(g, c);
         break;
     case TELPHER_RMA_DELIVER_GONE:
-        telpher_rma_gpu_deliver_fence(g, g->domains - 1); /* behind what it sent */
+        telpher_rma_gpu_deliver_fence(g, g->domains - 1); /* after the lines it sent */
         telpher_rma_gpu_store(&g->gone[c->from], TELPHER_RMA_GPU_RETURNED);
         break;
     case TELPHER_RMA_DELIVER_GROUP:

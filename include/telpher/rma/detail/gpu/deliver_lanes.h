@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The block that delivers notifications of other processes, all its lanes; part of rma/device.h for CUDA. */
+/* The block that delivers data and notifications of other processes: code for all
+ * its lanes; part of rma/device.h for CUDA. */
 #ifndef TELPHER_RMA_DETAIL_GPU_DELIVER_LANES_H
 #define TELPHER_RMA_DETAIL_GPU_DELIVER_LANES_H
 
@@ -7,7 +8,7 @@
 
 /* ---- all lanes ---- */
 
-/* Bases and lengths come in turns. */
+/* Bases and lengths alternate. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_parts(const telpher_rma_gpu *g, const telpher_rma_command *c,
                               const uint64_t *parts, uint32_t lanes)
@@ -20,7 +21,7 @@ telpher_rma_gpu_deliver_parts(const telpher_rma_gpu *g, const telpher_rma_comman
     }
 }
 
-/* What all lanes do, or what is seldom. */
+/* Work of all lanes, and rare cases. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_deliver_line(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
                              const uint64_t *line, const uint8_t *beside,
@@ -33,7 +34,7 @@ telpher_rma_gpu_deliver_line(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
         words.words[k] = (uint32_t)line[k];
     }
     telpher_rma_link_unpack(&words, &c);
-    __syncthreads(); /* one lane has done what came before */
+    __syncthreads(); /* one lane has done the lines before */
     if (c.op == TELPHER_RMA_DELIVER_PARTS) {
         telpher_rma_gpu_deliver_parts(g, &c, (const uint64_t *)beside, lanes);
     } else if (c.op == TELPHER_RMA_DELIVER_MEMBERS) {
@@ -53,8 +54,8 @@ telpher_rma_gpu_deliver_line(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
     }
 }
 
-/* Notifications, and data that lies in the line itself: one lane does it.
- * @return 0 if it is something else */
+/* Notifications, and data within the line: one lane handles it.
+ * @return 0 if it is another kind of line */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_deliver_few(const telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
                             const uint64_t *line)
@@ -82,7 +83,7 @@ telpher_rma_gpu_deliver_few(const telpher_rma_gpu *g, telpher_rma_gpu_delivery *
     return 1;
 }
 
-/* Whether a line that was read is number @p number, all of it. */
+/* Whether all words of a line belong to line @p number. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_is_line(const uint64_t *words, uint64_t number)
 {
@@ -96,8 +97,8 @@ telpher_rma_gpu_is_line(const uint64_t *words, uint64_t number)
     return other == 0;
 }
 
-/* How many lines from @p next on are there. They are in shared memory then. Each lane has some
- * words under way at once. */
+/* Counts the lines that have arrived from @p next on and copies them to shared
+ * memory. Each lane has several loads in flight. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
                              telpher_rma_gpu_delivery *d, uint64_t next, uint32_t lanes)
@@ -107,7 +108,7 @@ telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
     uint32_t there = 0;
     uint64_t some[8];
 
-    __syncthreads(); /* all have read those of the last time */
+    __syncthreads(); /* all lanes have read the previous ones */
 #pragma unroll
     for (uint32_t k = 0; k < 8; k++) {
         const uint32_t i = lane + k * lanes;
@@ -132,8 +133,8 @@ telpher_rma_gpu_deliver_read(const telpher_rma_shared *shared,
     return there;
 }
 
-/* One look at a line, by 8 lanes or by one. @return whether it is there; then it is in shared
- * memory */
+/* Polls a line once, by 8 lanes or by one. @return whether it has arrived; it is
+ * then in shared memory */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_deliver_look(const uint64_t *line, uint64_t *words, uint64_t number,
                              uint32_t lookers)
@@ -153,7 +154,7 @@ telpher_rma_gpu_deliver_look(const uint64_t *line, uint64_t *words, uint64_t num
         return 1;
     }
 #pragma unroll
-    for (int i = 0; i < 8; i += 2) { /* one after the other, it seems */
+    for (int i = 0; i < 8; i += 2) { /* lines seem to arrive one at a time */
         telpher_rma_gpu_load_both(&line[i], &all[i], &all[i + 1]);
     }
 #pragma unroll
@@ -163,9 +164,9 @@ telpher_rma_gpu_deliver_look(const uint64_t *line, uint64_t *words, uint64_t num
     return telpher_rma_gpu_is_line(all, number);
 }
 
-/* The lanes that look for line @p next, until it is there or all is over. Each look takes as
- * long as the way to the host's memory and back; no other lane is waited for before what one
- * can do of it is done. */
+/* The lanes that poll line @p next, until it arrives or the launch ends. A poll
+ * takes a round trip to host memory; one lane starts with its part of the work
+ * without waiting for the others. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
                               const telpher_rma_shared *shared,
@@ -176,7 +177,7 @@ telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
     uint32_t control = TELPHER_RMA_GOES_ON, found = 0;
 
     for (uint32_t polls = 1;; polls++) {
-        /* seldom: a lane's looks at the host's memory wait for each other */
+        /* rare: polls of host memory by one lane are serialized */
         uint32_t says = polls % 64 == 0
                             ? telpher_rma_gpu_load((const uint32_t *)&shared->control)
                             : TELPHER_RMA_GOES_ON;
@@ -184,7 +185,7 @@ telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
         found =
             (uint32_t)telpher_rma_gpu_deliver_look(line, d->words[0], next, lookers);
         if (found || control != TELPHER_RMA_GOES_ON) {
-            break; /* nothing had been written when that was said */
+            break; /* nothing had been written when that was reported */
         }
         control = lookers == 8 ? telpher_rma_gpu_of_first(says) : says;
         if (control != TELPHER_RMA_GOES_ON) {
@@ -201,7 +202,7 @@ telpher_rma_gpu_deliver_watch(const telpher_rma_gpu *g,
     }
 }
 
-/* What was read, in its order. */
+/* Handles the lines read, in order. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_deliver_lines(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
                               uint64_t next, uint32_t there, uint32_t lanes)
@@ -215,7 +216,7 @@ telpher_rma_gpu_deliver_lines(telpher_rma_gpu *g, telpher_rma_gpu_delivery *d,
     }
 }
 
-/* @p launch  any grid's copy; @p state  memory that all lanes share. */
+/* @p launch  the copy of any grid; @p state  memory that all lanes share. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
 {
@@ -237,7 +238,7 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
     for (;;) {
         uint32_t there = 1;
 
-        __syncthreads(); /* all have read what there was */
+        __syncthreads(); /* all lanes have read the lines */
         if (telpher_rma_gpu_lane() < lookers) {
             telpher_rma_gpu_deliver_watch(g, shared, d, next, lookers);
         }
@@ -249,10 +250,10 @@ telpher_rma_gpu_deliver(telpher_rma_gpu *launch, telpher_rma_gpu_state *state)
             return;
         }
         if (d->found == 1) {
-            telpher_rma_gpu_seen(2); /* what lies beside is read behind the lines */
+            telpher_rma_gpu_seen(2); /* data outside a line is read after the line */
             telpher_rma_gpu_deliver_lines(g, d, next, there, lanes);
         }
-        do { /* as many as there are by now */
+        do { /* all lines that have arrived by now */
             next += there;
             if (telpher_rma_gpu_lane() == 0) {
                 telpher_rma_gpu_deliver_done(shared, d, next);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcasts and reductions of few bytes on a GPU; part of rma/device_cuda.h. Every rank
- * writes what it came with, with the sum of the meeting's words beside it, to a place of its
- * own in each domain; who sees that sum in there sees the bytes. So all ranks fold by
- * themselves, from the first rank to the last, one way behind the last one that came.
+ * Broadcasts and reductions of few bytes on a GPU; part of rma/device_cuda.h. Every
+ * rank writes its contribution, tagged with the sum of the barrier's words, to its own
+ * slot in each domain. A rank that sees that sum in a slot sees the contribution. So
+ * each rank folds all contributions itself, from the first rank to the last, one memory
+ * latency after the last one arrives.
  *
- * There are two places by turns: who writes for the next meeting but one has seen that all
- * came to the next, and so have read those of this one.
+ * There are two sets of slots, used alternately: a rank that writes for the next
+ * barrier but one has seen all ranks arrive at the next one, so they have read the
+ * slots of this one.
  */
 #ifndef TELPHER_RMA_DETAIL_GPU_FEW_H
 #define TELPHER_RMA_DETAIL_GPU_FEW_H
@@ -15,7 +17,7 @@
 
 enum {
     TELPHER_RMA_GPU_FEW_BYTES = 8 * TELPHER_RMA_GPU_FEW,
-    TELPHER_RMA_GPU_FEW_PIECE = 256 /* numbers at hand */
+    TELPHER_RMA_GPU_FEW_PIECE = 256 /* cached values */
 };
 
 TELPHER_RMA_GPU_FN_ uint32_t
@@ -26,8 +28,8 @@ telpher_rma_gpu_fold_size(uint32_t type)
                : 8;
 }
 
-/* Calls @p fold with an element of a type, and one of what that is computed in: of integers the
- * same without a sign, to wrap. */
+/* Calls @p fold with an element type and the type of the computation; integers are
+ * added as unsigned, so that they wrap. */
 template <typename F>
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_of_type(uint32_t type, F fold)
@@ -64,7 +66,7 @@ telpher_rma_gpu_fold_two(uint32_t op, T a, T b)
                                     : (b > a ? b : a);
 }
 
-/* The places of the meeting that comes next, or of @p back before. */
+/* The slots of the next barrier, or of the one @p back before. */
 TELPHER_RMA_GPU_FN_ uint64_t *
 telpher_rma_gpu_few_of(const telpher_rma *rma, uint32_t domain, int index,
                        uint32_t back)
@@ -76,7 +78,7 @@ telpher_rma_gpu_few_of(const telpher_rma *rma, uint32_t domain, int index,
            ((uint64_t)index * 2 + turn) * g->ranks * TELPHER_RMA_GPU_FEW * 2;
 }
 
-/* One lane: what this rank came with goes to all domains, and that it came. */
+/* One lane: writes this rank's contribution and arrival to all domains. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_few_send(const telpher_rma *rma, int index, uint64_t word, uint64_t all,
                          const uint64_t *values, uint32_t slots)
@@ -97,7 +99,7 @@ telpher_rma_gpu_few_send(const telpher_rma *rma, int index, uint64_t word, uint6
     telpher_rma_gpu_come(rma, index, (state->own[index].met - 1) % 2, word);
 }
 
-/* Each lane: waits until a slot has what was written for the meeting @p all. */
+/* Each lane: waits until a slot holds the contribution for the barrier @p all. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_few_take(const telpher_rma *rma, const uint64_t *slot, int index,
                          uint64_t all, uint64_t *ret_value, const char *call,
@@ -132,8 +134,8 @@ telpher_rma_gpu_few_take(const telpher_rma *rma, const uint64_t *slot, int index
     return status;
 }
 
-/* All lanes: the numbers of ranks @p first and so on, @p count in all, to @p values. What
- * those ranks did can be read behind the next barrier of the lanes. */
+/* All lanes: copies @p count numbers of ranks from @p first on to @p values. What
+ * those ranks did before is visible after the next barrier of the lanes. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_few_piece(const telpher_rma *rma, int index, uint64_t all,
                           uint32_t first, uint32_t count, uint32_t slots,
@@ -158,7 +160,7 @@ telpher_rma_gpu_few_piece(const telpher_rma *rma, int index, uint64_t all,
     telpher_rma_gpu_seen(state->domains);
 }
 
-/* All lanes; each has some elements. */
+/* All lanes; each handles some of the elements. */
 template <typename T, typename W>
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_few_fold(const telpher_rma *rma, int index, const telpher_rma_fold *f,
@@ -214,7 +216,7 @@ telpher_rma_gpu_few_fold(const telpher_rma *rma, int index, const telpher_rma_fo
     }
 }
 
-/* What one lane does first. */
+/* Performed by one lane first. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
                           const telpher_rma_fold *f, uint32_t len, const char *where)
@@ -233,8 +235,8 @@ telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
         values[1] = telpher_rma_gpu_read_few(src + 8, len - 8);
     }
     telpher_rma_gpu_few_send(rma, index, word, all, values, (len + 7) / 8);
-    /* others may not come before this rank, which looks, has taken their small puts; behind
-     * this none waits for that */
+    /* other ranks may not arrive before this polling rank has taken their small
+     * puts; no rank waits for that after this point */
     return !state->looks
                ? TELPHER_OK
                : telpher_rma_gpu_meet_long(rma, index,
@@ -245,8 +247,7 @@ telpher_rma_gpu_few_begin(const telpher_rma *rma, int index, uint64_t word,
                                            all, "reduce", where);
 }
 
-/* What is wrong with a reduction, or with a broadcast as one of bytes to @p all ranks or not, for
- * rank @p me of @p ranks. */
+/* Checks the arguments of a reduction or broadcast for rank @p me of @p ranks. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_fold_wrong(const telpher_rma_fold *f, int all, uint32_t size,
                            uint32_t me, uint32_t ranks)
@@ -264,7 +265,7 @@ telpher_rma_gpu_fold_wrong(const telpher_rma_fold *f, int all, uint32_t size,
                : TELPHER_ERR_RANGE;
 }
 
-/* Whether it is of few bytes, in a group that needs no agent, and nothing is wrong. */
+/* Whether it is of few bytes, in a group within this process, and valid. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_is_few(const telpher_rma *rma, int index, const telpher_rma_fold *f,
                        int all, uint32_t size)

@@ -5,7 +5,8 @@
 
 #include <cuda_runtime.h>
 
-/* A reduction of at most TELPHER_RMA_GPU_FEW_BYTES, which were checked; all lanes. */
+/* A reduction of at most TELPHER_RMA_GPU_FEW_BYTES, with checked arguments; all
+ * lanes. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t size,
                            const void *src, void *dst, uint32_t root, uint32_t what,
@@ -33,7 +34,7 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
         telpher_rma_gpu_few_fold<decltype(element), decltype(wide)>(rma, index, f, all,
                                                                     numbers, where);
     });
-    __syncthreads(); /* behind what each lane waited for */
+    __syncthreads(); /* after each lane's wait */
     result = state->once;
     if (telpher_rma_gpu_lane() == 0 && result == TELPHER_OK && state->listed) {
         telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
@@ -43,7 +44,8 @@ telpher_rma_gpu_reduce_few(telpher_rma *rma, int index, uint32_t count, uint32_t
     return result;
 }
 
-/* One lane: the root's bytes lie in all the group's domains when all have come. */
+/* One lane: the root's bytes are in all domains of the group when all ranks have
+ * arrived. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_broadcast_few_one(const telpher_rma *rma, int index,
                                   const telpher_rma_fold *f, const char *where)

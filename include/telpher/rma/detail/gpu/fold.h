@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcasts, reductions and splits on a GPU; part of rma/device_cuda.h. What they are given may lie
- * in a block's shared memory, so it goes through a place that each rank has in the GPU's
- * memory, a chunk at a time. Elements are added from the first rank to the last.
+ * Broadcasts, reductions and splits on a GPU; part of rma/device_cuda.h. Their
+ * arguments may be in a block's shared memory, so data goes through a buffer that each
+ * rank has in GPU memory, a chunk at a time. Elements are added from the first rank to
+ * the last.
  */
 #ifndef TELPHER_RMA_DETAIL_GPU_FOLD_H
 #define TELPHER_RMA_DETAIL_GPU_FOLD_H
 
 #include <cuda_runtime.h>
 
-/* Every lane of every rank has some elements of the chunk; they come from all ranks'
- * places and go to the place of results. */
+/* Every lane of every rank folds some elements of the chunk, from all ranks' buffers
+ * into the result buffer. */
 template <typename T, typename W>
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_fold_chunk(const telpher_rma *rma, const telpher_rma_gpu_group *group,
@@ -44,7 +45,7 @@ telpher_rma_gpu_meet_again(telpher_rma *rma, telpher_rma_comm comm, const char *
     return status;
 }
 
-/* Looked up for groups whose calls are not at hand. */
+/* Looked up for groups that are not cached. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_fold_refused(const telpher_rma *rma, telpher_rma_comm comm,
                              const telpher_rma_fold *f, int all, uint32_t size)
@@ -71,7 +72,7 @@ telpher_rma_gpu_fold_begin(telpher_rma *rma, telpher_rma_comm comm,
     return status;
 }
 
-/* Where the others are met by the agent. */
+/* For groups over several processes: the progress thread meets the others. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_fold_spread(telpher_rma *rma, telpher_rma_comm comm,
                             const telpher_rma_fold *f, uint32_t op, uint32_t size,
@@ -90,7 +91,7 @@ telpher_rma_gpu_fold_spread(telpher_rma *rma, telpher_rma_comm comm,
                : status;
 }
 
-/* A result's place is the first member's, behind those of what is added. */
+/* A result is stored at the first member, after the input buffers. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_reduce(telpher_rma *rma, telpher_rma_comm comm,
                        const telpher_rma_fold *f, const char *where)
@@ -200,11 +201,11 @@ telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
     const telpher_rma_gpu_group *old = &g->groups[index];
     uint32_t made = atomicAdd_system(&home->group_count, 1), n = 0;
 
-    if (made >= TELPHER_RMA_GPU_GROUPS - 1) { /* the last is for the end */
+    if (made >= TELPHER_RMA_GPU_GROUPS - 1) { /* the last slot is for the end */
         atomicSub_system(&home->group_count, 1);
         return TELPHER_ERR_LIMIT;
     }
-    for (uint32_t i = 0; i < old->size; i++) { /* each to its place among its colour */
+    for (uint32_t i = 0; i < old->size; i++) { /* sorts each rank into its colour */
         int32_t key = slots[i].key;
         uint32_t at = 0;
 
@@ -223,7 +224,8 @@ telpher_rma_gpu_new_group(const telpher_rma *rma, int index, int32_t color,
     return TELPHER_OK;
 }
 
-/* The first of each colour makes its group, the others read the number from its slot. */
+/* The first rank of each colour creates its group; the others read its number from
+ * the slot. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_split_one(const telpher_rma *rma, telpher_rma_comm comm, int32_t color,
                           int32_t key, telpher_rma_comm *ret_comm, const char *where)

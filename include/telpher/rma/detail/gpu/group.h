@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of ranks, where they meet, and windows on a GPU; part of rma/device_cuda.h. */
+/* Groups of ranks, their barriers, and windows on a GPU; part of rma/device_cuda.h. */
 #ifndef TELPHER_RMA_DETAIL_GPU_GROUP_H
 #define TELPHER_RMA_DETAIL_GPU_GROUP_H
 

@@ -5,10 +5,10 @@
 
 #include <cuda_runtime.h>
 
-/* ---- words and time ---- */
+/* ---- log and time ---- */
 
-/* A line is the host's until it has set ready to 0 again; one for which there is no room is
- * lost, and counted. */
+/* A line belongs to the host until the host has reset ready to 0. A line without
+ * space is dropped and counted. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_log(telpher_rma *rma, const char *text, int kind, int64_t integer,
                     double real)
@@ -27,7 +27,7 @@ telpher_rma_gpu_log(telpher_rma *rma, const char *text, int kind, int64_t intege
     line->kind = kind;
     line->integer = integer;
     line->real = real;
-    line->time = now > start ? now - start : 0; /* another GPU's may be ahead */
+    line->time = now > start ? now - start : 0; /* another GPU's clock may be ahead */
     for (int i = 0; i < TELPHER_RMA_GPU_TEXT - 1 && text[i] != '\0'; i++) {
         line->text[i] = text[i];
     }
@@ -81,7 +81,7 @@ telpher_rma_gpu_timer(telpher_rma *rma, int stop, const char *where)
 
 /* ---- a kernel ---- */
 
-/* What a kernel knows of its rank. */
+/* Fills in a rank's state at the start of a kernel. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_begin_handle(telpher_rma_gpu *g, telpher_rma *rma, uint32_t me,
                              uint32_t device)
@@ -105,7 +105,7 @@ telpher_rma_gpu_begin_handle(telpher_rma_gpu *g, telpher_rma *rma, uint32_t me,
     rma->tags = g->tags;
 }
 
-/* Nothing was put, told or waited for yet. */
+/* Nothing was put, notified or waited for yet. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_begin_empty(telpher_rma_gpu_state *state)
 {
@@ -162,7 +162,7 @@ telpher_rma_gpu_begin_one(const telpher_rma_gpu *launch, telpher_rma *rma)
     }
 }
 
-/* @p g is any domain's copy for this grid. */
+/* @p g is the copy of any domain of this grid. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_begin(telpher_rma_gpu *g, telpher_rma *rma)
 {
@@ -179,7 +179,7 @@ telpher_rma_gpu_begin(telpher_rma_gpu *g, telpher_rma *rma)
     __syncthreads();
 }
 
-/* Who looks for small puts looks until all ranks have come to their end. */
+/* Ranks that poll for small puts continue until all ranks have returned. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_end_one(const telpher_rma *rma)
 {
@@ -200,7 +200,7 @@ telpher_rma_gpu_end_one(const telpher_rma *rma)
     if (state->bell == NULL) {
         return;
     }
-    telpher_rma_gpu_come(rma, last, 0, 1); /* behind the fence above */
+    telpher_rma_gpu_come(rma, last, 0, 1); /* after the fence above */
     while (state->looks && telpher_rma_gpu_load64(at) != rma->world_size &&
            !telpher_rma_gpu_failed(rma)) {
         telpher_rma_gpu_look_for_mail(rma);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks of other processes, seen from a GPU; part of rma/device_cuda.h. Those whose memory
- * this GPU reaches are like ranks of another GPU. What is for others, and all that groups over
- * several processes do together, becomes a command in a ring that the process's agent reads
- * (rma/link.h). So does every notification behind a put that went that way, until a flush.
+ * Communication with ranks of other processes on a GPU; part of rma/device_cuda.h.
+ * Ranks whose memory this GPU can access are treated like ranks of another GPU. For all
+ * others, and for groups over several processes, the GPU writes commands to a ring that
+ * the process's progress thread reads (rma/link.h). A notification after such a put
+ * takes the same way, until a flush.
  *
- * A ring that is full is waited for like anything else: with the deadline, and in the table.
+ * A full ring is waited for like any other event: with the deadline, and visible in the
+ * wait table.
  */
 #ifndef TELPHER_RMA_DETAIL_GPU_LINK_H
 #define TELPHER_RMA_DETAIL_GPU_LINK_H
 
 #include <cuda_runtime.h>
 
-/* Whether a group's calls are the agent's. */
+/* Whether the progress thread executes a group's calls. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_is_spread(const telpher_rma *rma, int index)
 {
@@ -34,8 +36,8 @@ telpher_rma_gpu_aim_elsewhere(const telpher_rma_gpu *g, uint32_t target,
     }
 }
 
-/* Whether what goes to a place so @p far goes by the agent: nothing may pass by what went so
- * before. */
+/* Whether an access to a target so @p far goes through the progress thread: nothing
+ * may overtake earlier accesses that did. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_by_agent(const telpher_rma *rma, uint32_t far)
 {
@@ -55,7 +57,7 @@ telpher_rma_gpu_wait_of(uint32_t kind, uint32_t tag, const char *call,
     return wait;
 }
 
-/* Waits until the ring has a place; *ret_place is its index. */
+/* Waits until the ring has a free slot; *ret_place is its index. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *call,
                      const char *where)
@@ -80,9 +82,9 @@ telpher_rma_gpu_room(const telpher_rma *rma, uint32_t *ret_place, const char *ca
     return status;
 }
 
-/* Writes a line. There is room. What was put to another GPU has made the rank dirty, and is there
- * before the line; with @p own so is what else it wrote, beside the line or in memory from where
- * the host reads it. */
+/* Writes a line; there is a free slot. Earlier puts to other GPUs are visible before
+ * the line; with @p own, so are the rank's own stores, outside the line or in memory
+ * that the host reads. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_write_words(const telpher_rma *rma, int own, uint32_t first,
                             uint32_t second, uint64_t off, uint64_t local, uint64_t len)
@@ -112,7 +114,7 @@ telpher_rma_gpu_write_line(const telpher_rma *rma, const telpher_rma_command *c)
                                 c->off, c->local, c->len);
 }
 
-/* A line that alone says it all, and is behind what this rank put. */
+/* A line that contains the whole command, ordered after this rank's puts. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_post_words(const telpher_rma *rma, uint32_t first, uint32_t second,
                            uint64_t off, uint64_t local, uint64_t len, const char *call,
@@ -145,7 +147,7 @@ telpher_rma_gpu_post(const telpher_rma *rma, const telpher_rma_command *c,
     return status;
 }
 
-/* Writes a command for which there is room, and waits for its answer. */
+/* Writes a command for which there is a free slot, and waits for its answer. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_ask(const telpher_rma *rma, const telpher_rma_command *c,
                     const telpher_rma_gpu_waiting *wait, uint64_t *ret_value)
@@ -171,7 +173,7 @@ telpher_rma_gpu_ask(const telpher_rma *rma, const telpher_rma_command *c,
     return status < 0 ? status : TELPHER_OK;
 }
 
-/* A call of a group. Its place in the source goes with it. */
+/* A call of a group, with its source location. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_ask_all(const telpher_rma *rma, const telpher_rma_command *c,
                         const char *call, const char *where, uint64_t *ret_value)
@@ -255,7 +257,7 @@ telpher_rma_gpu_ask_split(const telpher_rma *rma, telpher_rma_comm comm, int32_t
     return status;
 }
 
-/* All that went by the agent has arrived. */
+/* All accesses through the progress thread have arrived. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_ask_flush(const telpher_rma *rma, telpher_rma_win win,
                           const char *where)
@@ -270,7 +272,7 @@ telpher_rma_gpu_ask_flush(const telpher_rma *rma, telpher_rma_win win,
 
     telpher_rma_gpu_fence(rma);
     if (win < TELPHER_RMA_GPU_WINDOWS) {
-        return TELPHER_OK; /* of this process alone */
+        return TELPHER_OK; /* within this process */
     }
     status = telpher_rma_gpu_room(rma, &place, "flush", where);
     if (status == TELPHER_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands for ranks of other processes, made by all lanes of a block; part of rma/device.h for CUDA. */
+/* Commands for ranks of other processes, written by all lanes of a block; part of
+ * rma/device.h for CUDA. */
 #ifndef TELPHER_RMA_DETAIL_GPU_LINK_LANES_H
 #define TELPHER_RMA_DETAIL_GPU_LINK_LANES_H
 
@@ -18,7 +19,7 @@ telpher_rma_gpu_post_return(const telpher_rma *rma)
 
 /* ---- all lanes ---- */
 
-enum { TELPHER_RMA_GPU_IN_LINE = 8 }; /* bytes that a line has room for itself */
+enum { TELPHER_RMA_GPU_IN_LINE = 8 }; /* bytes that fit in a line */
 
 TELPHER_RMA_GPU_FN_ telpher_rma_command
 telpher_rma_gpu_access_command(const telpher_rma_access *a, uint32_t op)
@@ -34,8 +35,8 @@ telpher_rma_gpu_access_command(const telpher_rma_access *a, uint32_t op)
     return c;
 }
 
-/* A command alone says it all: a value, few bytes, or much in the GPU's memory, from where the
- * agent reads it. */
+/* The command alone suffices: a value, few bytes, or many bytes in GPU memory that
+ * the progress thread reads itself. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_put_line(const telpher_rma *rma, const telpher_rma_access *a,
                          uint32_t notifies, int is_value, const char *call,
@@ -55,7 +56,7 @@ telpher_rma_gpu_put_line(const telpher_rma *rma, const telpher_rma_access *a,
     return telpher_rma_gpu_post(rma, &c, call, where);
 }
 
-/* Up to 8 bytes, which one lane has, and their notification. */
+/* Up to 8 bytes, held by one lane, and their notification. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_post_few(const telpher_rma *rma, uint32_t rank, telpher_rma_win win,
                          uint64_t off, uint32_t tag, uint64_t value, uint32_t len,
@@ -71,7 +72,7 @@ telpher_rma_gpu_post_few(const telpher_rma *rma, uint32_t rank, telpher_rma_win 
         value, len, call, where);
 }
 
-/* Bytes go beside commands, a piece at a time; the last one notifies. */
+/* Sends bytes with commands, a fragment at a time; the last one notifies. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_put_beside(telpher_rma *rma, const telpher_rma_access *a,
                            uint32_t notifies, const char *call, const char *where)
@@ -101,7 +102,7 @@ telpher_rma_gpu_put_beside(telpher_rma *rma, const telpher_rma_access *a,
     return TELPHER_OK;
 }
 
-/* One lane asks for bytes, and waits until they are there. */
+/* One lane requests bytes and waits for them. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_ask_get(const telpher_rma *rma, const telpher_rma_command *c,
                         const char *where)
@@ -116,7 +117,8 @@ telpher_rma_gpu_ask_get(const telpher_rma *rma, const telpher_rma_command *c,
     return status == TELPHER_OK ? telpher_rma_gpu_ask(rma, c, &wait, &value) : status;
 }
 
-/* Much goes to the GPU's memory at once; few, and what is for a rank's own, by the host's. */
+/* Many bytes are copied to GPU memory directly; few bytes, and those for a rank's
+ * shared memory, through host memory. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_get_by_agent(telpher_rma *rma, const telpher_rma_access *a,
                              const char *where)
@@ -154,7 +156,7 @@ telpher_rma_gpu_access_by_agent(telpher_rma *rma, const telpher_rma_access *a, i
         kind == TELPHER_RMA_GPU_PUT ? 0 : TELPHER_RMA_COMMAND_NOTIFIES;
     telpher_rma_gpu_state *state = telpher_rma_gpu_state_of(rma);
 
-    __syncthreads(); /* all have looked where it goes */
+    __syncthreads(); /* all lanes have looked up the target */
     if (kind == TELPHER_RMA_GPU_GET) {
         return telpher_rma_gpu_get_by_agent(rma, a, where);
     }
@@ -172,8 +174,8 @@ telpher_rma_gpu_access_by_agent(telpher_rma *rma, const telpher_rma_access *a, i
     return state->once;
 }
 
-/* A reduction or broadcast, a chunk at a time; elements of @p size bytes. @p me  in
- * the group */
+/* A reduction or broadcast, a chunk at a time; elements of @p size bytes. @p me is
+ * the number in the group */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_fold_by_agent(telpher_rma *rma, telpher_rma_comm comm, uint32_t me,
                               const telpher_rma_fold *f, uint32_t op, uint32_t size,

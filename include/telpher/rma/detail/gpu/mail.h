@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small puts between GPUs, but with TELPHER_RMA_SLOTS=0; part of rma/device_cuda.h. Up to 8 bytes and their notification go in one store of 16 bytes to a
- * slot of the target's, which writes the bytes where they belong when it looks. So no fence
- * for the system stands between the two.
+ * Small puts between GPUs (not with TELPHER_RMA_SLOTS=0); part of rma/device_cuda.h. Up
+ * to 8 bytes and their notification are one store of 16 bytes to a slot of the target,
+ * which copies the bytes to their destination when it polls. This saves the
+ * system-scope fence between data and notification.
  *
- * Each pair of ranks has a ring of slots; the target says now and then how many it has
- * taken, and when it is asked. Nobody looks who was not asked to, by a first small put that
- * went otherwise; so programs without any pay nothing. Who looks does so while it waits: at
- * the sender that sent the tag last, and at all that rang when its bell has rung more often
- * than it took.
+ * Each pair of ranks has a ring of slots. The target reports now and then, and on
+ * request, how many slots it has taken. A target starts polling only after a sender
+ * requests it, with a first small put that goes the ordinary way; programs without
+ * small puts pay nothing. It polls while it waits: the slots of the rank that sent the
+ * tag last, and those of all senders if its doorbell counter is ahead of the number of
+ * messages taken.
  *
- * Nothing passes a slot by: while some of a rank's may not be taken, what it puts otherwise
- * is behind a fence for the system, and its notification goes in a slot of no bytes. Where
- * there is none left the count says so; who sees it in there takes all mail before it goes
- * on. Only an access to bytes that a slot writes waits until that was taken, as do a flush, a
- * barrier and the kernel's end; ranks look until all have come to theirs.
+ * Nothing overtakes a slot. While a target may not have taken some slots of a rank, the
+ * rank's other puts are preceded by a system-scope fence, and their notifications use a
+ * slot of no bytes. If no slot is free, the notification counter says so, and a target
+ * that sees this takes all mail first. Only accesses to bytes that a slot writes wait
+ * until it was taken, as do a flush, a barrier and the kernel's end; ranks poll until
+ * all ranks have reached theirs.
  *
- * Everything here is done by one lane.
+ * All functions here run in one lane.
  */
 #ifndef TELPHER_RMA_DETAIL_GPU_MAIL_H
 #define TELPHER_RMA_DETAIL_GPU_MAIL_H
 
 #include <cuda_runtime.h>
 
-/* A slot's second half: where the bytes go, the tag, how many, and the message's round. */
+/* The second half of a slot: destination, tag, length, and the message's round. */
 enum {
     TELPHER_RMA_GPU_MAIL_TAG = 48,
     TELPHER_RMA_GPU_MAIL_LEN = 56,
     TELPHER_RMA_GPU_MAIL_ROUND = 60,
-    TELPHER_RMA_GPU_MAIL_RING = 40 /* in a bell: messages above, sums of ranks below */
+    TELPHER_RMA_GPU_MAIL_RING = 40 /* in a doorbell: number of messages above, sum of
+                                    * their ranks below */
 };
 #define TELPHER_RMA_GPU_BEHIND ((uint64_t)1 << 32) /* in a count */
 
-/* 4 bits of which time round the slots message @p number goes: never 0, and another than that of
- * the slot's message before, also where numbers wrap. */
+/* 4 bits of the round in which the ring's slots carry message @p number: never 0,
+ * and different from the round of the slot's previous message, also if numbers wrap. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_mail_round(uint32_t number)
 {
@@ -47,8 +51,8 @@ telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
            telpher_rma_gpu_mail_round(number);
 }
 
-/* What a message adds to its target's bell: one, and who. So when one message is there that
- * was not taken, the difference says whose it is. */
+/* What a message adds to its target's doorbell: one, and the sender. So if exactly
+ * one message was not taken, the difference identifies its sender. */
 TELPHER_RMA_GPU_FN_ uint64_t
 telpher_rma_gpu_ring_of(uint32_t source)
 {
@@ -57,8 +61,8 @@ telpher_rma_gpu_ring_of(uint32_t source)
 
 /* ---- the target ---- */
 
-/* Says how many of a source's were taken, behind what was written of them, wherever that lies: a
- * sender that knows it may tell ranks of any GPU. */
+/* Reports how many slots of a source were taken, after their bytes were written: a
+ * sender that has read this may notify ranks of any GPU. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
 {
@@ -67,7 +71,7 @@ telpher_rma_gpu_tell(telpher_rma_gpu_inbox *in)
     in->told = in->taken;
 }
 
-/* A sender that has sent half of its slots is told before it runs out of them. */
+/* Reports when half of a sender's slots are used, before it runs out. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_tell_soon(telpher_rma_gpu_inbox *in)
 {
@@ -88,7 +92,7 @@ telpher_rma_gpu_tell_all(const telpher_rma *rma)
     }
 }
 
-/* Another source's takes its box's place: what is at hand comes from the GPU's memory. */
+/* Replaces the cached source: its values are loaded from GPU memory. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_change_inbox(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
                              uint32_t source)
@@ -130,8 +134,8 @@ telpher_rma_gpu_mail_tag(uint64_t meta)
     return (uint32_t)(meta >> TELPHER_RMA_GPU_MAIL_TAG) & 255;
 }
 
-/* Writes the bytes of a message that was read from its slot. What was put before it can be read
- * behind the next telpher_rma_gpu_seen(), which every wait ends with. */
+/* Writes the bytes of a message read from its slot. Earlier puts are visible after
+ * the next telpher_rma_gpu_seen(), which ends every wait. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_mail_write(uint64_t value, uint64_t meta)
 {
@@ -149,7 +153,7 @@ telpher_rma_gpu_unpack(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     uint32_t tag = telpher_rma_gpu_mail_tag(meta);
 
     telpher_rma_gpu_mail_write(value, meta);
-    state->taken[tag]--; /* one more is there than the counter says */
+    state->taken[tag]--; /* one more than the counter says */
     in->taken++;
     in->next = in->slots + in->taken % TELPHER_RMA_GPU_DEPTH * 2;
     state->mailed += telpher_rma_gpu_ring_of(in->source);
@@ -158,7 +162,7 @@ telpher_rma_gpu_unpack(const telpher_rma *rma, telpher_rma_gpu_inbox *in,
     telpher_rma_gpu_tell_soon(in);
 }
 
-/* Takes all that came from a source. */
+/* Takes all messages of a source. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_take_mail(const telpher_rma *rma, uint32_t source)
 {
@@ -174,7 +178,7 @@ telpher_rma_gpu_take_mail(const telpher_rma *rma, uint32_t source)
     }
 }
 
-/* How many messages of source @p source were taken, wherever that is. */
+/* How many messages of source @p source were taken, cached or not. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
 {
@@ -188,13 +192,13 @@ telpher_rma_gpu_taken_of(const telpher_rma *rma, uint32_t source)
                      .mail_taken[(uint64_t)rma->world_rank * g->ranks + source];
 }
 
-/* All that has come, from whomever; some loads are under way at once. */
+/* Takes all messages of all sources, with several loads in flight. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_take_all_mail(const telpher_rma *rma)
 {
     enum { N = 4, LAST = 3, SHIFT = TELPHER_RMA_GPU_MAIL_ROUND - 32 };
     const telpher_rma_gpu *g = telpher_rma_gpu_of(rma);
-    /* the words of a slot's that have the round */
+    /* the words of the slot that have the round */
     const uint32_t *mail =
         (const uint32_t *)(g->parts[telpher_rma_gpu_state_of(rma)->domain].mail +
                            (uint64_t)rma->world_rank * g->ranks *

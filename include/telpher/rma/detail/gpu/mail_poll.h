@@ -5,15 +5,15 @@
 
 #include <cuda_runtime.h>
 
-/* Whether a bell says that more is there than was taken. When some were taken before they rang,
- * it may be less. */
+/* Whether the doorbell says that messages are waiting. If some were taken before
+ * their sender rang, the count may be lower. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_rings(uint64_t bell, uint64_t mailed)
 {
     return (int64_t)(bell - mailed) >> TELPHER_RMA_GPU_MAIL_RING > 0;
 }
 
-/* Takes what the bell says is there, @p bell as it was. */
+/* Takes the messages that the doorbell value @p bell announces. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
 {
@@ -31,7 +31,7 @@ telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
     telpher_rma_gpu_take_all_mail(rma);
 }
 
-/* From now on this rank looks, and says so to all that may send. */
+/* From now on this rank polls, and tells all possible senders. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_begin_to_look(const telpher_rma *rma)
 {
@@ -51,7 +51,7 @@ telpher_rma_gpu_begin_to_look(const telpher_rma *rma)
     }
 }
 
-/* Looks whether there is any, and whether somebody asks. */
+/* Checks for messages and for requests to poll. */
 TELPHER_RMA_GPU_SLOW_FN_ void
 telpher_rma_gpu_look_for_some(const telpher_rma *rma)
 {
@@ -73,8 +73,8 @@ telpher_rma_gpu_look_for_some(const telpher_rma *rma)
     }
 }
 
-/* For all loops that wait, and calls that may: who does not look yet looks now and then
- * whether somebody asks. */
+/* For all waiting loops, and calls that may wait: a rank that does not poll yet
+ * checks now and then for a request to do so. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_look_for_mail(const telpher_rma *rma)
 {
@@ -85,8 +85,8 @@ telpher_rma_gpu_look_for_mail(const telpher_rma *rma)
     }
 }
 
-/* For waits, which often find at once what they wait for and need not look then: who asks is
- * heard all the same. */
+/* For waits, which often succeed at once and then need no poll; requests are noticed
+ * all the same. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_look_seldom(const telpher_rma *rma)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small puts between GPUs, the sender: slots of the target that it fills; part of rma/device.h for CUDA. */
+/* Small puts between GPUs, the sender: it fills slots of the target; part of
+ * rma/device.h for CUDA. */
 #ifndef TELPHER_RMA_DETAIL_GPU_MAIL_SEND_H
 #define TELPHER_RMA_DETAIL_GPU_MAIL_SEND_H
 
@@ -7,7 +8,7 @@
 
 /* ---- the sender ---- */
 
-/* Waits until a target has taken all that this rank sent it. */
+/* Waits until a target has taken all messages of this rank. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_settle(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
                        const char *call, const char *where)
@@ -52,11 +53,12 @@ telpher_rma_gpu_settle_all(const telpher_rma *rma, const char *call, const char 
     }
     state->under_way = status != TELPHER_OK;
     telpher_rma_gpu_seen(
-        state->domains); /* what targets wrote is not what was read before */
+        state->domains); /* invalidates content that was read before the targets'
+                          * stores */
     return status;
 }
 
-/* Whether a target may have something of this rank's that it has not taken. */
+/* Whether a target may not have taken all messages of this rank. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_unsettled(const telpher_rma *rma, uint32_t target)
 {
@@ -66,8 +68,8 @@ telpher_rma_gpu_unsettled(const telpher_rma *rma, uint32_t target)
     return state->under_way && out->target == target && out->sent != out->acked;
 }
 
-/* The same for messages that may write some of the @p len bytes at @p at, which then can be
- * read. */
+/* The same for messages that may write some of the @p len bytes at @p at, which are
+ * readable afterwards. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_settle_bytes(const telpher_rma *rma, uint32_t target, uint64_t at,
                              uint64_t len, const char *call, const char *where)
@@ -94,8 +96,8 @@ telpher_rma_gpu_next_mail(telpher_rma_gpu_outbox *out)
                  << TELPHER_RMA_GPU_MAIL_ROUND;
 }
 
-/* Makes the box a target's, if it may be, and looks how much was taken.
- * @return 1 if there is a slot for one more */
+/* Caches the ring to a target, if possible, and reads how much was taken.
+ * @return 1 if a slot is free */
 TELPHER_RMA_GPU_SLOW_FN_ int
 telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *out,
                               uint32_t target)
@@ -133,7 +135,7 @@ telpher_rma_gpu_change_outbox(const telpher_rma *rma, telpher_rma_gpu_outbox *ou
     return 1;
 }
 
-/* What is left to do behind a message that was sent. */
+/* Bookkeeping after a message was sent. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_mail_sent(telpher_rma_gpu_state *state, telpher_rma_gpu_outbox *out,
                           uint64_t at, uint32_t len)
@@ -155,13 +157,13 @@ telpher_rma_gpu_mail_sent(telpher_rma_gpu_state *state, telpher_rma_gpu_outbox *
     state->under_way = 1;
 }
 
-/* Where the next message to a far target goes, if nothing stands in the way. */
+/* The next slot for a far target, if the message may use one. */
 typedef struct telpher_rma_gpu_mailing {
     uint64_t *slot, *rung, round;
     int good;
 } telpher_rma_gpu_mailing;
 
-/* All that is to be known is read before any is looked at. */
+/* All loads are issued before any result is used. */
 TELPHER_RMA_GPU_FN_ telpher_rma_gpu_mailing
 telpher_rma_gpu_may_mail(const telpher_rma *rma, uint32_t target, uint32_t tag,
                          uint64_t at)
@@ -196,8 +198,8 @@ telpher_rma_gpu_mail_to(const telpher_rma *rma, const telpher_rma_gpu_mailing *m
                               len);
 }
 
-/* Sends @p len bytes, 0 to 8, to @p at of a far target's and notifies. @return 0 if that is
- * not possible, and nothing was done */
+/* Sends @p len bytes, 0 to 8, to @p at of a far target and notifies. @return 0 if
+ * that is not possible; then nothing was done */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_mail(const telpher_rma *rma, uint32_t target, uint32_t tag, uint64_t at,
                      uint64_t value, uint32_t len)

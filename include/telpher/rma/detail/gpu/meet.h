@@ -5,9 +5,9 @@
 
 #include <cuda_runtime.h>
 
-/* ---- where they meet ---- */
+/* ---- barriers ---- */
 
-/* The first time that this rank comes to a group's call. */
+/* The first call of a group that this rank makes. */
 TELPHER_RMA_GPU_SLOW_FN_ int
 telpher_rma_gpu_join_new(const telpher_rma *rma, telpher_rma_comm comm)
 {
@@ -29,7 +29,7 @@ telpher_rma_gpu_join_new(const telpher_rma *rma, telpher_rma_comm comm)
     return index;
 }
 
-/* The index of a group whose call this rank came to before, or -1. */
+/* The index of a group that this rank has called before, or -1. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_joined(const telpher_rma *rma, telpher_rma_comm comm)
 {
@@ -44,8 +44,8 @@ telpher_rma_gpu_joined(const telpher_rma *rma, telpher_rma_comm comm)
     return named && state->own[index].size != 0 ? index : -1;
 }
 
-/* The index of a group that this rank is in, or -1; what there is to know of it is at hand. Of
- * groups over several processes TELPHER_RMA_GPU_GROUPS: the agent meets the others. */
+/* The index of a group with this rank, or -1; caches its data. For groups over
+ * several processes TELPHER_RMA_GPU_GROUPS: the progress thread meets the others. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_join(const telpher_rma *rma, telpher_rma_comm comm)
 {
@@ -54,14 +54,14 @@ telpher_rma_gpu_join(const telpher_rma *rma, telpher_rma_comm comm)
     return index >= 0 ? index : telpher_rma_gpu_join_new(rma, comm);
 }
 
-/* The same for all lanes, at a call's beginning. */
+/* The same for all lanes, at the start of a call. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_join_all(telpher_rma *rma, telpher_rma_comm comm)
 {
     int index = telpher_rma_gpu_joined(rma, comm);
 
     if (index >= 0) {
-        return index; /* for all: it changes only behind the barrier below */
+        return index; /* for all lanes: it changes only after the barrier below */
     }
     TELPHER_RMA_GPU_ONCE_(rma, (telpher_status)telpher_rma_gpu_join(rma, comm));
     return (int)status;
@@ -76,7 +76,8 @@ telpher_rma_gpu_apart(const telpher_rma *rma, int index)
     return state->parts > 1 && index != 1 + (int)state->device;
 }
 
-/* What one adds who comes to a call: equal words for equal calls, else as if by chance. */
+/* The word that a rank adds to a barrier: a hash of the call, so that different
+ * calls are detected. */
 TELPHER_RMA_GPU_FN_ uint64_t
 telpher_rma_gpu_word(uint64_t op, uint64_t a, uint64_t b, uint64_t c)
 {
@@ -86,8 +87,8 @@ telpher_rma_gpu_word(uint64_t op, uint64_t a, uint64_t b, uint64_t c)
     return (uint64_t)h << 32 | 1;
 }
 
-/* What this rank did is there for who sees that it came: of a group in several domains also what
- * it wrote by itself, wherever that lies. */
+/* Makes this rank's stores visible to ranks that see its arrival; for a group in
+ * several domains also its stores to its own memory. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_release_to(const telpher_rma *rma, int index)
 {
@@ -99,7 +100,7 @@ telpher_rma_gpu_release_to(const telpher_rma *rma, int index)
     }
 }
 
-/* Tells each domain that this rank came. */
+/* Writes this rank's arrival to each domain. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_come(const telpher_rma *rma, int index, uint32_t turn, uint64_t word)
 {
@@ -115,7 +116,8 @@ telpher_rma_gpu_come(const telpher_rma *rma, int index, uint32_t turn, uint64_t 
     }
 }
 
-/* One more meeting, which is over when the words of its turn make the sum that this returns. */
+/* Starts the next barrier, which is over when the words of its turn reach the sum
+ * returned. */
 TELPHER_RMA_GPU_FN_ uint64_t
 telpher_rma_gpu_next_meeting(const telpher_rma *rma, int index, uint64_t word)
 {
@@ -124,7 +126,7 @@ telpher_rma_gpu_next_meeting(const telpher_rma *rma, int index, uint64_t word)
     return own->came[own->met++ % 2] += word * own->size;
 }
 
-/* The rest of a meeting that does not end soon. */
+/* The slow path of a barrier that does not complete soon. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_meet_long(const telpher_rma *rma, int index, const uint64_t *at,
                           uint64_t all, const char *call, const char *where)
@@ -142,7 +144,7 @@ telpher_rma_gpu_meet_long(const telpher_rma *rma, int index, const uint64_t *at,
             telpher_rma_gpu_seen(telpher_rma_gpu_state_of(rma)->domains);
             telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
                                   TELPHER_RMA_GPU_RUNS);
-            return seen == all /* else they came, but not for the same */
+            return seen == all /* otherwise all arrived, but at different calls */
                        ? TELPHER_OK
                        : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_INVALID, call, where);
         }
@@ -152,7 +154,7 @@ telpher_rma_gpu_meet_long(const telpher_rma *rma, int index, const uint64_t *at,
     return status;
 }
 
-/* All ranks of a group come, each with the word of its call. */
+/* A barrier of all ranks of a group, each with the word of its call. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_meet_one(const telpher_rma *rma, int index, uint64_t word,
                          const char *call, const char *where)
@@ -183,7 +185,8 @@ telpher_rma_gpu_meet_one(const telpher_rma *rma, int index, uint64_t word,
     return telpher_rma_gpu_meet_long(rma, index, at, all, call, where);
 }
 
-/* All ranks of a group come; *ret_slots are theirs, until two calls on. Lane 0. */
+/* A barrier of all ranks of a group; *ret_slots are valid until the next call but
+ * one. Lane 0. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_meet_with(const telpher_rma *rma, telpher_rma_comm comm,
                           const telpher_rma_gpu_slot *mine,
@@ -205,14 +208,14 @@ telpher_rma_gpu_meet_with(const telpher_rma *rma, telpher_rma_comm comm,
                  (uint64_t)(own->met % TELPHER_RMA_GPU_TURNS) * g->ranks;
     (*ret_slots)[own->me] = *mine;
     if (telpher_rma_gpu_state_of(rma)->domain != 0) {
-        telpher_rma_gpu_state_of(rma)->dirty = 1; /* slots lie in the home */
+        telpher_rma_gpu_state_of(rma)->dirty = 1; /* slots are in the home domain */
     }
     return telpher_rma_gpu_meet_one(
         rma, index, telpher_rma_gpu_word(mine->op, mine->a, mine->b, mine->c), call,
         where);
 }
 
-/* Again, so that what one rank made of it can be read. */
+/* Again, so that the result written by one rank is visible. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_part_one(const telpher_rma *rma, telpher_rma_comm comm,
                          const char *call, const char *where)

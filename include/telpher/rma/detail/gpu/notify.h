@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-/* The place of a rank that is not at hand. */
+/* The entry of a rank that is not cached. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
                            const char *where)
@@ -20,7 +20,7 @@ telpher_rma_gpu_notify_new(const telpher_rma *rma, telpher_rma_comm comm, uint32
     return TELPHER_OK;
 }
 
-/* A notification to a rank that is not at hand, or behind what is under way. */
+/* A notification to a rank that is not cached, or ordered after accesses in flight. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
                                  uint32_t rank, uint32_t tag, const char *where)
@@ -45,8 +45,8 @@ telpher_rma_gpu_notify_otherwise(const telpher_rma *rma, telpher_rma_comm comm,
     return TELPHER_OK;
 }
 
-/* What is at hand is looked at before the lanes have met: only calls change it, and they end with
- * a barrier. */
+/* Cached values are read before the lanes meet: only calls change them, and calls
+ * end with a barrier. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
                        uint32_t tag, const char *where)
@@ -81,7 +81,7 @@ telpher_rma_gpu_notify(telpher_rma *rma, telpher_rma_comm comm, uint32_t rank,
     return state->once;
 }
 
-/* One fence for all that are near. */
+/* One fence for all near ranks. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_notify_each_one(const telpher_rma *rma, telpher_rma_comm comm,
                                 const uint32_t *ranks, uint32_t count, uint32_t tag,

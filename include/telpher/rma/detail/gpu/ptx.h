@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads, stores and fences whose order matters, in PTX; part of rma/device_cuda.h.
+ * Loads, stores and fences with a memory order, in PTX; part of rma/device_cuda.h.
  *
- * From sm_90 on a fence may release alone, which leaves the L1 cache as it is, or acquire
- * alone, which only empties it and waits for nothing.
+ * From sm_90 on a fence may be release-only, which keeps the L1 cache, or acquire-only,
+ * which invalidates it and waits for nothing.
  */
 #ifndef TELPHER_RMA_DETAIL_GPU_PTX_H
 #define TELPHER_RMA_DETAIL_GPU_PTX_H
@@ -59,8 +59,8 @@ telpher_rma_gpu_acquire(const uint32_t *at, uint32_t domains)
     return value;
 }
 
-/* What is read from now on is behind what was read without order. Where a fence only acquires
- * it is the same for all GPUs and for one. */
+/* Orders later loads after the relaxed loads before. An acquire-only fence costs the
+ * same for one GPU and for all. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_seen(uint32_t domains)
 {
@@ -98,7 +98,7 @@ telpher_rma_gpu_add(uint64_t *at, uint64_t by)
                  : "memory");
 }
 
-/* 16 bytes at once, without order. */
+/* 16 bytes at once, relaxed. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_store_both(uint64_t *at, uint64_t value, uint64_t meta)
 {
@@ -131,7 +131,7 @@ telpher_rma_gpu_fence_far(void)
     asm volatile("fence.acq_rel.sys;" : : : "memory");
 }
 
-/* All before is done for the GPU, or for all GPUs, before what is written next. */
+/* Release fence, for the GPU or for the system. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_release_near(void)
 {
@@ -144,25 +144,25 @@ telpher_rma_gpu_release_far(void)
     asm volatile("fence." TELPHER_RMA_GPU_RELEASE_ ".sys;" : : : "memory");
 }
 
-/* What this lane read is in its registers, whatever others write from now on: a notification
- * that its rank sends next may tell them to. Compilers make it so from sm_90 on. */
+/* Completes this lane's loads before its rank's next notification, which may let
+ * others overwrite the data. From sm_90 on compilers guarantee it. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_have_read(void)
 {
     asm volatile("fence.acq_rel.cta;" : : : "memory");
 }
 
-/* The same pointer, of which the compiler knows that it is to shared memory: loads are shorter
- * then. To assume so, by __builtin_assume(__isShared(at)), makes nvcc 13.0 end lanes behind
- * calls where a handle lies in a lane's own memory. */
+/* The same pointer, known to the compiler as a pointer to shared memory, for shorter
+ * loads. With __builtin_assume(__isShared(at)), nvcc 13.0 generates code that ends
+ * lanes after calls if a handle is in local memory. */
 TELPHER_RMA_GPU_FN_ void *
 telpher_rma_gpu_shared(const void *at)
 {
     return __cvta_shared_to_generic(__cvta_generic_to_shared(at));
 }
 
-/* The same by one lane for all that met, where the above is not enough, before a notification
- * that no other fence precedes. */
+/* The same by one lane for all that met, where the above is not sufficient and no
+ * other fence precedes a notification. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_all_have_read(void)
 {
@@ -171,8 +171,8 @@ telpher_rma_gpu_all_have_read(void)
 #endif
 }
 
-/* The state's address in a register: the compiler would make it anew for each access, which
- * takes longer than the access. */
+/* Keeps the state's address in a register: the compiler would recompute it for each
+ * access, which takes longer than the access. */
 TELPHER_RMA_GPU_FN_ telpher_rma *
 telpher_rma_gpu_at_hand(telpher_rma_gpu_state *state)
 {
@@ -191,14 +191,15 @@ telpher_rma_gpu_clock(void)
     return ns;
 }
 
-/* How many lanes look at a line of 8 words, the first ones: 8, whose words come at once, or 1. */
+/* Number of lanes that poll a line of 8 words, the first ones: 8, with one load
+ * each, or 1. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_lookers(uint32_t lanes)
 {
     return lanes >= 8 ? 8 : 1;
 }
 
-/* Of the first 8 lanes, which all come here: */
+/* Called by all of the first 8 lanes: */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_eight_agree(int what)
 {
@@ -217,13 +218,14 @@ telpher_rma_gpu_eight_meet(void)
     __syncwarp(0xff);
 }
 
-/* Between looks at memory of the host's, which take so long that others have their turn. */
+/* Pause between polls of host memory, which take so long that other blocks run
+ * meanwhile. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_let_others(void)
 {
 }
 
-/* This lane runs no further. */
+/* Ends this lane. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_exit(void)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls that put and get, with the short way for small ones; part of rma/device.h for CUDA. */
+/* Puts and gets, with the fast path for small ones; part of rma/device.h for CUDA. */
 #ifndef TELPHER_RMA_DETAIL_GPU_PUT_H
 #define TELPHER_RMA_DETAIL_GPU_PUT_H
 
 #include <cuda_runtime.h>
 
-/* Up to 8 bytes and their notification, which one lane carries when it knows the place. What is at
- * hand is looked at before the lanes have met, as above. */
+/* Up to 8 bytes with notification, sent by one lane if the target is cached. Cached
+ * values are read before the lanes meet, as above. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_access_few(telpher_rma *rma, const telpher_rma_access *a, int kind,
                            const char *call, const char *where)
@@ -66,7 +66,7 @@ telpher_rma_gpu_put(telpher_rma *rma, const telpher_rma_access *a, const char *w
     return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_PUT, where);
 }
 
-/* A put with its notification of which no more is to be known; all lanes, which have met. */
+/* A put with notification without further checks; all lanes, after they have met. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_put_notify_at(telpher_rma *rma, uint64_t at, const void *local,
                               uint64_t len, uint64_t *count, uint32_t *sender,
@@ -137,7 +137,8 @@ telpher_rma_gpu_get(telpher_rma *rma, const telpher_rma_access *a, const char *w
     return telpher_rma_gpu_access_any(rma, a, TELPHER_RMA_GPU_GET, where);
 }
 
-/* What was put has arrived, for whoever is told next; and what this rank wrote by itself. */
+/* Flush: all puts have arrived before the next notification; so have this rank's own
+ * stores. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_flush(telpher_rma *rma, telpher_rma_win win, const char *where)
 {

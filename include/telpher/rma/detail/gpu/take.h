@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-/* How many notifications of a tag this rank has taken. Of the first tags that is at hand. */
+/* How many notifications of a tag this rank has taken; cached for the first tags. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_taken(const telpher_rma *rma, uint32_t tag)
 {
@@ -32,16 +32,16 @@ telpher_rma_gpu_take(const telpher_rma *rma, uint32_t tag, uint32_t count)
     telpher_rma_gpu_have_taken(rma, tag, telpher_rma_gpu_taken(rma, tag) + count);
 }
 
-/* How many of those that a counter has came behind mail when it was looked for last. Of tags that
- * are not at hand it always is. */
+/* How many notifications of a counter were sent after mail, at the last check. Of
+ * tags that are not cached, always checked. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_behind(const telpher_rma *rma, uint32_t tag)
 {
     return tag < TELPHER_RMA_GPU_TAGS ? telpher_rma_gpu_state_of(rma)->behind[tag] : 0;
 }
 
-/* Behind a counter that has what was waited for: what it tells of can be read, and mail that
- * was sent before is taken, whosever it is: a bell may not say so yet. */
+/* Ends a successful wait: the data that the counter covers is readable, and mail
+ * sent before it was taken, from any sender, because the doorbell may lag behind. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
 {
@@ -59,7 +59,7 @@ telpher_rma_gpu_counted(const telpher_rma *rma, uint32_t tag, uint64_t seen)
     }
 }
 
-/* Whether so many of a tag are there, as the counter says. */
+/* Whether the counter holds so many notifications of a tag. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
@@ -72,8 +72,8 @@ telpher_rma_gpu_there(const telpher_rma *rma, uint32_t tag, uint32_t count)
     return 1;
 }
 
-/* Takes so many of a tag if they come soon, where no mail comes: what comes over PCIe, or is long,
- * takes that long. */
+/* Takes so many notifications of a tag if they arrive soon and no mail is in use:
+ * data over PCIe, or long data, takes about that long. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {
@@ -93,7 +93,7 @@ telpher_rma_gpu_come_soon(const telpher_rma *rma, uint32_t tag, uint32_t count)
     return 0;
 }
 
-/* The same where mail may come, from whomever and of whatever tag. */
+/* The same if mail may arrive, from any sender and of any tag. */
 TELPHER_RMA_GPU_SLOW_FN_ int
 telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count,
                           telpher_rma_gpu_inbox *in)
@@ -121,7 +121,7 @@ telpher_rma_gpu_mail_soon(const telpher_rma *rma, uint32_t tag, uint32_t count,
     return 0;
 }
 
-/* Gets ready to wait: the slots of the rank that sent the tag last, or NULL. */
+/* Prepares a wait: the slots of the rank that sent the tag last, or NULL. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_rma_gpu_inbox *
 telpher_rma_gpu_mail_expected(const telpher_rma *rma, uint32_t tag)
 {
@@ -135,8 +135,8 @@ telpher_rma_gpu_mail_expected(const telpher_rma *rma, uint32_t tag)
     return in;
 }
 
-/* The same as come_soon() where mail may come. Of what comes as expected only stores are left to
- * do then. */
+/* The same as come_soon() if mail may arrive. For the expected message only stores
+ * are left to do. */
 TELPHER_RMA_GPU_FN_ int
 telpher_rma_gpu_mail_comes(const telpher_rma *rma, uint32_t tag, uint32_t count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch on GPUs consists of; part of rma/device_cuda.h. */
+/* The data structures of a launch on GPUs; part of rma/device_cuda.h. */
 #ifndef TELPHER_RMA_DETAIL_GPU_TYPES_H
 #define TELPHER_RMA_DETAIL_GPU_TYPES_H
 
@@ -11,25 +11,26 @@
 
 enum {
     TELPHER_RMA_GPU_DOMAINS = 16,
-    TELPHER_RMA_GPU_GROUPS = 64, /* of this process; as many again of several */
+    TELPHER_RMA_GPU_GROUPS = 64, /* of this process; as many again over several
+                                  * processes */
     TELPHER_RMA_GPU_WINDOWS = 256,
-    TELPHER_RMA_GPU_BATCH = 16, /* deliveries that are taken at once */
+    TELPHER_RMA_GPU_BATCH = 16, /* deliveries that are read at once */
     TELPHER_RMA_GPU_TIMINGS = 256,
-    TELPHER_RMA_GPU_LINES = 256, /* of log under way */
-    TELPHER_RMA_GPU_CHUNK = 4096, /* bytes of a rank's place in reductions */
+    TELPHER_RMA_GPU_LINES = 256, /* log lines in flight */
+    TELPHER_RMA_GPU_CHUNK = 4096, /* bytes of a rank's buffer in reductions */
     TELPHER_RMA_GPU_TEXT = 104,
-    TELPHER_RMA_GPU_TAGS = 256, /* whose number of those taken a rank has at hand */
+    TELPHER_RMA_GPU_TAGS = 256, /* tags whose taken count is cached */
     TELPHER_RMA_GPU_EAGER = 32, /* polls that acquire */
-    TELPHER_RMA_GPU_SOON = 256, /* polls before a wait says what it is for, */
+    TELPHER_RMA_GPU_SOON = 256, /* polls before a waiting rank enters the wait table, */
     TELPHER_RMA_GPU_SOON_NS = 100000, /* which take less than this, about 45 us */
     TELPHER_RMA_GPU_TURNS = 4,
-    TELPHER_RMA_GPU_FEW = 2, /* slots of 8 bytes each, for reductions of so few */
-    TELPHER_RMA_GPU_BOXES = 8, /* ranks that a rank has small puts under way with */
-    TELPHER_RMA_GPU_DEPTH = 16, /* of those with each */
-    TELPHER_RMA_GPU_MAIL_RANKS = 512 /* a launch of more has none */
+    TELPHER_RMA_GPU_FEW = 2, /* slots of 8 bytes each, for reductions of few bytes */
+    TELPHER_RMA_GPU_BOXES = 8, /* ranks with which a rank has small puts in flight */
+    TELPHER_RMA_GPU_DEPTH = 16, /* messages in flight with each of them */
+    TELPHER_RMA_GPU_MAIL_RANKS = 512 /* a larger launch has no small puts */
 };
 
-/** What an access does. */
+/** Kinds of accesses. */
 enum {
     TELPHER_RMA_GPU_PUT,
     TELPHER_RMA_GPU_PUT_NOTIFY,
@@ -37,7 +38,7 @@ enum {
     TELPHER_RMA_GPU_GET
 };
 
-/** What ranks of a group meet for. */
+/** Kinds of barriers. */
 enum {
     TELPHER_RMA_GPU_MEET_AGAIN, /* in the same call */
     TELPHER_RMA_GPU_BARRIER,
@@ -48,20 +49,20 @@ enum {
     TELPHER_RMA_GPU_BROADCAST
 };
 
-/** What a rank does, for the table. */
+/** States of a rank, for the wait table. */
 enum telpher_rma_gpu_doing {
     TELPHER_RMA_GPU_RUNS = 0,
     TELPHER_RMA_GPU_IN_WAIT, /* for a tag */
     TELPHER_RMA_GPU_IN_WAIT_ANY, /* for one of several */
     TELPHER_RMA_GPU_IN_GROUP, /* for the others of a group */
-    TELPHER_RMA_GPU_RETURNED, /* from the kernel */
-    TELPHER_RMA_GPU_IN_SETTLE, /* for a target to look */
-    TELPHER_RMA_GPU_IN_ROOM, /* in the ring to the agent */
-    TELPHER_RMA_GPU_IN_ASK, /* for the agent's answer */
-    TELPHER_RMA_GPU_IN_WAIT_ALWAYS /* for a tag, without an end */
+    TELPHER_RMA_GPU_RETURNED, /* until the kernel returns */
+    TELPHER_RMA_GPU_IN_SETTLE, /* for a target to poll */
+    TELPHER_RMA_GPU_IN_ROOM, /* for a slot in the ring to the progress thread */
+    TELPHER_RMA_GPU_IN_ASK, /* for the answer of the progress thread */
+    TELPHER_RMA_GPU_IN_WAIT_ALWAYS /* for a tag, without a deadline */
 };
 
-/** What a rank waits for, for the table. */
+/** An entry of the wait table. */
 typedef struct telpher_rma_gpu_waiting {
     const char *where, *call;
     uint64_t since;
@@ -69,24 +70,25 @@ typedef struct telpher_rma_gpu_waiting {
     uint32_t tag, count, from, taken;
 } telpher_rma_gpu_waiting;
 
-/** What a rank came with to a call of its group. */
+/** A rank's contribution to a call of its group. */
 typedef struct telpher_rma_gpu_slot {
-    uint64_t op, a, b, c; /* the call, and what all must agree on */
+    uint64_t op, a, b, c; /* the call, and the arguments that all must agree on */
     uint64_t base, len; /* this rank's own */
     int32_t color, key, result;
 } telpher_rma_gpu_slot;
 
-/** Ranks of a group, by position. Slots are there several times, for meetings by turns: who
- *  comes to the next meeting but one has read those of this one. */
+/** Ranks of a group, by position. Slots exist several times and are used in turn: a
+ *  rank that arrives at the next barrier but one has read those of this one. */
 typedef struct telpher_rma_gpu_group {
     uint32_t size;
     uint32_t *members;
     telpher_rma_gpu_slot *slots;
 } telpher_rma_gpu_group;
 
-/** Where a group meets, for its ranks in one domain: each that comes adds a word, which has one
- *  below, and above what it came for. By turns, since who went on may tell one domain of the
- *  next meeting before another has heard all of this one's. */
+/** A barrier of a group, for its ranks in one domain. Each arriving rank adds a
+ *  word: 1 below, a hash of its call above. Used in turn, because a rank may arrive
+ *  at one domain's next barrier before another domain has seen all arrivals of this
+ *  one. */
 typedef struct telpher_rma_gpu_meet {
     uint64_t came[2], apart[14];
 } telpher_rma_gpu_meet;
@@ -96,7 +98,7 @@ typedef struct telpher_rma_gpu_window {
     uint64_t *bases, *lens; /* by position in the group */
 } telpher_rma_gpu_window;
 
-/** A line of log, in memory of the host. */
+/** A log line, in host memory. */
 typedef struct telpher_rma_gpu_line {
     uint32_t ready, rank;
     int32_t kind;
@@ -106,26 +108,26 @@ typedef struct telpher_rma_gpu_line {
     char text[TELPHER_RMA_GPU_TEXT];
 } telpher_rma_gpu_line;
 
-/** What small puts came, and how often senders asked to look, or to tell what was taken. */
+/** Counts of small puts that arrived, and of requests to poll or to report. */
 typedef struct __align__(16) telpher_rma_gpu_bell
 {
-    uint64_t rung; /* comes first; both are read at once */
+    uint64_t rung; /* first member; both are loaded at once */
     uint32_t asked, apart;
 }
 telpher_rma_gpu_bell;
 
-/** What the agent answered last. */
+/** The last answer of the progress thread. */
 typedef struct telpher_rma_gpu_reply {
     uint64_t value;
     int32_t status;
-    uint32_t done; /* how many answers; written last */
+    uint32_t done; /* number of answers; written last */
 } telpher_rma_gpu_reply;
 
-/** A domain. What belongs to ranks is counted from rank 0 of the world, wherever that is. */
+/** A domain. Tables of ranks are indexed from rank 0 of the world. */
 typedef struct telpher_rma_gpu_part {
     struct telpher_rma_gpu *launch; /* its copy */
-    /* by rank and tag; in a count's upper half are those that came behind mail, which is to be
-     * looked for then */
+    /* by rank and tag; the upper half of a count has the notifications sent after
+     * mail, which must then be polled for */
     uint64_t *counts;
     uint32_t *senders, *taken;
     telpher_rma_gpu_waiting *waits; /* by rank */
@@ -134,23 +136,27 @@ typedef struct telpher_rma_gpu_part {
     uint64_t *mail; /* slots of 16 bytes, by target and source; NULL = none */
     uint32_t *mail_taken; /* by target and source */
     uint32_t
-        *credits; /* what was taken and 1, by source and target; 0 = nobody looks */
+        *credits; /* number taken + 1, by source and target; 0 = the target does not
+                   * poll */
     telpher_rma_gpu_bell *bells; /* by target */
     telpher_rma_gpu_reply *answers; /* by rank; NULL = one process */
 } telpher_rma_gpu_part;
 
-/** One launch: a copy in each domain's memory. What changes is the home's, but for status. */
+/** A launch, with a copy in each domain's memory. Changing members are in the home's
+ *  copy, except status. */
 typedef struct telpher_rma_gpu {
     uint32_t ranks, devices, domains, tags, block[3];
     uint32_t first; /* rank of this grid's first block */
     uint32_t base, world; /* this process's first rank; ranks of all processes */
     uint32_t first_device, world_devices;
-    uint32_t agent; /* the home's block that delivers: behind so many ranks' */
+    uint32_t agent; /* the home's block that delivers, after the blocks of ranks */
     uint32_t beside_max;
-    telpher_rma_shared *shared; /* with the process's agent; NULL = one process */
+    telpher_rma_shared *shared; /* shared with the progress thread; NULL = one
+                                 * process */
     uint64_t
-        *boxes; /* counts and senders of each rank of the world that is reached; or 0 */
-    uint32_t *gone; /* by rank of the world: RETURNED, elsewhere */
+        *boxes; /* counters and sender tables of each reachable rank of the world; or
+                 * 0 */
+    uint32_t *gone; /* by rank of the world: RETURNED, in other processes */
     void *data;
     uint64_t timeout_ns, start;
     int32_t status; /* the first failure */
@@ -166,18 +172,18 @@ typedef struct telpher_rma_gpu {
     telpher_rma_gpu_line *lines;
 } telpher_rma_gpu;
 
-/** What is to be minded of a target, or 0. */
+/** What an access to a target must respect, or 0. */
 enum {
     TELPHER_RMA_GPU_FAR = 1, /* of another domain */
     TELPHER_RMA_GPU_ELSEWHERE = 2, /* of another process */
-    TELPHER_RMA_GPU_AGENTS = 4 /* which the agent alone reaches */
+    TELPHER_RMA_GPU_AGENTS = 4 /* reached by the progress thread only */
 };
 
 /** Where a rank's part of a window, or its counters, were: a call need not look again. */
 typedef struct __align__(16) telpher_rma_gpu_place
 {
     uint64_t base, len;
-    uint64_t *counts; /* the target's */
+    uint64_t *counts; /* of the target */
     uint32_t *senders;
     int32_t key; /* a window, or TELPHER_RMA_GPU_GROUP_KEY() of a group */
     uint32_t rank, target, far; /* in the group, in the world; what is to be minded */
@@ -187,7 +193,7 @@ telpher_rma_gpu_place;
 enum { TELPHER_RMA_GPU_PLACES = 32, TELPHER_RMA_GPU_NO_KEY = -1 };
 #define TELPHER_RMA_GPU_GROUP_KEY(comm) (-2 - (comm))
 
-/** Small puts from a rank, and to one: what is at hand of them. */
+/** Cached state of small puts from a rank and to one. */
 typedef struct telpher_rma_gpu_inbox {
     uint64_t *slots, *next; /* next: of the next message */
     uint32_t *taken_at, *credit;
@@ -201,57 +207,57 @@ typedef struct __align__(16) telpher_rma_gpu_outbox
     uint64_t *slots;
     telpher_rma_gpu_bell *bell;
     uint32_t target, sent, acked, apart;
-    uint64_t low, high; /* between them lies what those that were not taken write */
+    uint64_t low, high; /* bounds of the bytes that messages not yet taken write */
     uint32_t *credit;
 }
 telpher_rma_gpu_outbox;
 
-/** What a rank knows of a group that it is in. */
+/** A rank's state of a group that it is in. */
 typedef struct telpher_rma_gpu_own {
-    uint64_t
-        came[2]; /* what all words of its meetings so far make together, by turns */
-    uint32_t met; /* how many meetings */
+    uint64_t came[2]; /* sums of the words of its barriers so far, by turn */
+    uint32_t met; /* number of barriers */
     uint16_t size, me; /* ranks, and which one this is; 0 ranks = not looked up */
 } telpher_rma_gpu_own;
 
-/** What a rank did to another domain's memory: notifications need not wait for each other, but
- *  who meets others has told of all. */
+/** Fences towards another domain: notifications need not wait for each other, but a
+ *  barrier covers all of them. */
 enum { TELPHER_RMA_GPU_PUT_FAR = 1, TELPHER_RMA_GPU_TOLD_FAR = 2 };
 
-/** A rank's own, in the block's shared memory. */
+/** A rank's state, in the block's shared memory. */
 typedef struct telpher_rma_gpu_state {
-    telpher_rma rma; /* first: a kernel's handle is this */
-    uint32_t domain, parts; /* whose; how many there are */
+    telpher_rma rma; /* first member: a kernel's handle points to it */
+    uint32_t domain, parts; /* owner; number of entries */
     uint32_t
-        domains; /* the same, and one more if other processes' add to what is ours */
+        domains; /* the same, and one more if other processes add to our counters */
     uint32_t device, devices; /* of this process's */
-    /* What a notification looks at, read at once: what was done to other domains since the last
-     * fence for the system; whether small puts that this rank sent may not be taken; whether
-     * something was put by the agent that may be on its way; rma.tags */
+    /* What a notification checks, loaded at once: stores to other domains since the
+     * last system-scope fence; whether small puts of this rank may not be taken;
+     * whether puts through the progress thread may be in flight; rma.tags */
     __align__(16) uint32_t dirty;
     uint32_t under_way, by_agent, tags;
-    telpher_status once; /* what one lane found, for all */
+    telpher_status once; /* result of one lane, for all */
     uint64_t *counts; /* this rank's */
     uint32_t *senders, *taken_more; /* taken_more for tags above */
     telpher_rma_gpu_place places[TELPHER_RMA_GPU_PLACES];
     telpher_rma_gpu_own own[TELPHER_RMA_GPU_GROUPS];
-    telpher_rma_mailbox *box; /* to the agent; NULL = one process */
+    telpher_rma_mailbox *box; /* to the progress thread; NULL = one process */
     telpher_rma_gpu_reply *answer;
-    uint32_t posted, room, asked; /* commands; seen done; that are answered */
+    uint32_t posted, room, asked; /* commands written; seen done; answered */
     uint64_t timer_start; /* 0 = never */
-    uint32_t
-        listed; /* whether lanes put this rank in the table, in a reduction of few bytes */
+    uint32_t listed; /* whether lanes have entered this rank in the wait table, in a
+                 * reduction of few bytes */
     telpher_rma_gpu_bell *bell; /* this rank's; NULL = no small puts */
-    uint64_t mailed; /* small puts taken, as the bell counts */
-    uint32_t looks; /* whether it looks for some: somebody asked */
-    uint32_t waits, asks; /* so far, to look or to ask now and then */
-    uint32_t answered; /* of those that asked */
+    uint64_t mailed; /* small puts taken, as the doorbell counts */
+    uint32_t looks; /* whether it polls, because a sender requested it */
+    uint32_t waits, asks; /* polls so far, to check for mail or requests now and then */
+    uint32_t answered; /* requests seen */
     telpher_rma_gpu_inbox in[TELPHER_RMA_GPU_BOXES];
     telpher_rma_gpu_outbox out[TELPHER_RMA_GPU_BOXES];
     uint32_t taken[TELPHER_RMA_GPU_TAGS];
-    uint32_t behind[TELPHER_RMA_GPU_TAGS]; /* of a count, that came behind small puts */
-    uint16_t
-        guess[TELPHER_RMA_GPU_TAGS]; /* rank + 1 that sent a small put of it last */
+    uint32_t behind[TELPHER_RMA_GPU_TAGS]; /* of a count: notifications sent after
+                                            * small puts */
+    uint16_t guess[TELPHER_RMA_GPU_TAGS]; /* rank + 1 of the last sender of a small put
+                                      * with the tag */
 } telpher_rma_gpu_state;
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How one lane waits on a GPU, and copies a few bytes; part of rma/device_cuda.h. */
+/* Waiting by one lane on a GPU, and copies of a few bytes; part of
+ * rma/device_cuda.h. */
 #ifndef TELPHER_RMA_DETAIL_GPU_WAIT_H
 #define TELPHER_RMA_DETAIL_GPU_WAIT_H
 
@@ -13,7 +14,7 @@ telpher_rma_gpu_waiting_of(const telpher_rma *rma)
                 .waits[rma->world_rank];
 }
 
-/* Acquires at first; who looked more than EAGER times acquires when it has what it wants. */
+/* Acquires in the first EAGER polls; later only after the last one. */
 TELPHER_RMA_GPU_FN_ uint32_t
 telpher_rma_gpu_poll(const telpher_rma *rma, const uint32_t *at, uint32_t polls)
 {
@@ -22,7 +23,7 @@ telpher_rma_gpu_poll(const telpher_rma *rma, const uint32_t *at, uint32_t polls)
                : telpher_rma_gpu_load(at);
 }
 
-/* Whether it may go on waiting; fails the launch when it may not. @p polls counts. */
+/* Whether the wait may continue; fails the launch if not. @p polls counts. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_look_round(const telpher_rma *rma, const telpher_rma_gpu_waiting *wait,
                            uint64_t own_timeout, uint32_t polls)
@@ -60,10 +61,11 @@ telpher_rma_gpu_look(const telpher_rma *rma, const telpher_rma_gpu_waiting *wait
                : telpher_rma_gpu_look_round(rma, wait, own_timeout, polls);
 }
 
-/* A wait for a word is over and leaves no trace; one that failed stays in the table. The word
- * is not read again to acquire: ptxas 13.0 takes out a load whose value nobody needs, and with
- * it what the loads and stores behind it have their way to memory from (R0 and R1 then, which
- * ends the kernel with an illegal instruction or does nothing, as R0 is). */
+/* Ends a wait for a word: a successful one leaves the wait table, a failed one
+ * stays. The word is not loaded again to acquire: ptxas 13.0 removes a load whose
+ * value is not used, and corrupts the memory descriptors of the loads and stores
+ * after it (it uses R0 and R1, which ends the kernel with an illegal instruction or
+ * does nothing, depending on R0). */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_waited(const telpher_rma *rma, uint32_t polls)
 {
@@ -74,7 +76,7 @@ telpher_rma_gpu_waited(const telpher_rma *rma, uint32_t polls)
     }
 }
 
-/* What this rank did is there for who sees what it writes next. */
+/* Makes this rank's stores visible to ranks that see its next store. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_release_all(const telpher_rma *rma)
 {

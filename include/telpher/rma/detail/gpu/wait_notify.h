@@ -5,7 +5,8 @@
 
 #include <cuda_runtime.h>
 
-/* Whether all other ranks have returned, or wait without an end since before @p before. */
+/* Whether all other ranks have returned, or have been in waits without a deadline
+ * since before @p before. */
 TELPHER_RMA_GPU_SLOW_FN_ int
 telpher_rma_gpu_nobody_sends(const telpher_rma *rma, uint64_t before)
 {
@@ -28,9 +29,10 @@ telpher_rma_gpu_nobody_sends(const telpher_rma *rma, uint64_t before)
     return nobody;
 }
 
-/* Looks now and then whether a wait without an end may go on: at every look of a whole deadline,
- * with what was under way at the first one taken long since, nobody was left to send.
- * @p looks  in a row that found nobody; @p last  when that was */
+/* Checks now and then whether a wait without a deadline may continue: if every check
+ * during a whole deadline finds no rank that could send, and all data in flight at
+ * the first one has arrived long since, it may not. @p looks  successive checks
+ * without a sender; @p last  time of the last one */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_look_for_senders(const telpher_rma *rma, uint32_t *looks,
                                  uint64_t *last, const char *where)
@@ -48,7 +50,7 @@ telpher_rma_gpu_look_for_senders(const telpher_rma *rma, uint32_t *looks,
                : telpher_rma_gpu_fail_at(rma, TELPHER_ERR_DEADLOCK, "wait", where);
 }
 
-/* What a wait is for, looked at when it does not end at once, and taken. */
+/* The source of a wait that does not end at once; then takes the notification. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
                           uint32_t count, uint64_t timeout_ns, const char *where)
@@ -75,14 +77,14 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
                      : &g->gone[from];
     }
     for (uint32_t polls = TELPHER_RMA_GPU_EAGER - 1; status == TELPHER_OK; polls++) {
-        /* a sender whose kernel has returned sends no more; its state is looked at first */
+        /* a sender whose kernel has returned sends no more; its state is read first */
         uint32_t gone =
             sender != NULL && polls % TELPHER_RMA_GPU_EAGER == 0 &&
             telpher_rma_gpu_acquire(sender, telpher_rma_gpu_state_of(rma)->domains) ==
                 TELPHER_RMA_GPU_RETURNED;
 
         telpher_rma_gpu_look_for_mail(rma);
-        if (wait.taken != telpher_rma_gpu_taken(rma, tag)) { /* small puts came */
+        if (wait.taken != telpher_rma_gpu_taken(rma, tag)) { /* small puts arrived */
             wait.taken = telpher_rma_gpu_taken(rma, tag);
             telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->taken, wait.taken);
         }
@@ -99,14 +101,15 @@ telpher_rma_gpu_wait_long(const telpher_rma *rma, uint32_t from, uint32_t tag,
             status = telpher_rma_gpu_look_for_senders(rma, &looks, &last, where);
         }
     }
-    if (status == TELPHER_ERR_TIMEOUT && timeout_ns != 0) { /* it waits no more */
+    if (status == TELPHER_ERR_TIMEOUT && timeout_ns != 0) { /* it no longer waits */
         telpher_rma_gpu_store(&telpher_rma_gpu_waiting_of(rma)->kind,
                               TELPHER_RMA_GPU_RUNS);
     }
     return status;
 }
 
-/* The rank of the world that a wait names, or TELPHER_RMA_NO_RANK; -1 if there is none. */
+/* The rank of the world that a wait names, or TELPHER_RMA_NO_RANK; -1 if there is
+ * none. */
 TELPHER_RMA_GPU_SLOW_FN_ int64_t
 telpher_rma_gpu_sender(const telpher_rma *rma, telpher_rma_comm comm, uint32_t from)
 {
@@ -120,7 +123,7 @@ telpher_rma_gpu_sender(const telpher_rma *rma, telpher_rma_comm comm, uint32_t f
                : -1;
 }
 
-/* All that a wait may be, one lane. */
+/* The slow path of all waits, one lane. */
 TELPHER_RMA_GPU_SLOW_FN_ telpher_status
 telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
                          uint32_t tag, uint32_t count, uint64_t timeout_ns,
@@ -136,8 +139,8 @@ telpher_rma_gpu_wait_one(const telpher_rma *rma, telpher_rma_comm comm, uint32_t
                                      where);
 }
 
-/* What comes soon is taken in line; from whom it should come is nobody's question then, but
- * whether there is such a rank. */
+/* A notification that arrives soon is taken inline; the source is then only checked
+ * for validity. */
 TELPHER_RMA_GPU_FN_ telpher_status
 telpher_rma_gpu_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
                      uint32_t tag, uint32_t count, uint64_t timeout_ns,
@@ -153,7 +156,7 @@ telpher_rma_gpu_wait(telpher_rma *rma, telpher_rma_comm comm, uint32_t from,
 
         telpher_rma_gpu_look_seldom(rma);
         const int mail = state->looks != 0;
-        const int patient = timeout_ns - 1 >= TELPHER_RMA_GPU_SOON_NS; /* 0, too */
+        const int patient = timeout_ns - 1 >= TELPHER_RMA_GPU_SOON_NS; /* 0 as well */
 
         state->once = TELPHER_OK;
         if (!(known && !mail && patient &&

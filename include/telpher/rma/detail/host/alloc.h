@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a launch: allocated, filled, freed; the host's side of rma/device.h for CUDA. */
+/* Allocates, initialises and frees memory of a launch; the host's side of
+ * rma/device.h for CUDA. */
 #ifndef TELPHER_RMA_DETAIL_HOST_ALLOC_H
 #define TELPHER_RMA_DETAIL_HOST_ALLOC_H
 
@@ -22,14 +23,15 @@ telpher_rma_cuda_alloc(struct telpher_rma_cuda *c, uint32_t d, size_t len)
     return cudaMemset(got, 0, len) == cudaSuccess ? got : NULL;
 }
 
-/* Where rank 0's would be, if @p first's are at @p base; @p each bytes a rank. */
+/* The address of rank 0's entry, if those of @p first are at @p base; @p each bytes
+ * per rank. */
 TELPHER_RMA_HOST_FN_ void *
 telpher_rma_cuda_back(void *base, uint32_t first, size_t each)
 {
     return base == NULL ? NULL : (void *)((uintptr_t)base - first * each);
 }
 
-/* What small puts in slots take: of each pair of ranks a ring and two numbers. */
+/* Memory of small puts: for each pair of ranks a ring and two numbers. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_mail(struct telpher_rma_cuda *c, uint32_t d)
 {
@@ -57,7 +59,8 @@ telpher_rma_cuda_mail(struct telpher_rma_cuda *c, uint32_t d)
            part->bells != NULL;
 }
 
-/* [bytes] of counters: what other processes open is nobody else's. */
+/* [bytes] of counters; they are alone in their allocation, which other processes
+ * map. */
 TELPHER_RMA_HOST_FN_ size_t
 telpher_rma_cuda_counters(const struct telpher_rma_cuda *c, size_t len)
 {
@@ -94,8 +97,8 @@ telpher_rma_cuda_part(struct telpher_rma_cuda *c, uint32_t d)
            part->meets != NULL && part->few != NULL && part->launch != NULL;
 }
 
-/* Groups with room for all ranks each; the world and the devices are filled. Behind this
- * process's own are those over several. */
+/* Groups with room for all ranks each; fills in the world and the devices. After
+ * this process's own groups are those over several processes. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_groups(struct telpher_rma_cuda *c)
 {
@@ -165,7 +168,7 @@ telpher_rma_cuda_windows(struct telpher_rma_cuda *c)
                       cudaMemcpyHostToDevice) == cudaSuccess;
 }
 
-/* Lines of log, in memory that every GPU reaches. */
+/* Log lines, in memory that every GPU can access. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_lines(struct telpher_rma_cuda *c)
 {
@@ -198,7 +201,7 @@ telpher_rma_cuda_memory(struct telpher_rma_cuda *c)
            telpher_rma_cuda_groups(c) && telpher_rma_cuda_windows(c);
 }
 
-/* The launch's numbers, to each domain. */
+/* Copies the launch's parameters to each domain. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_upload(struct telpher_rma_cuda *c)
 {

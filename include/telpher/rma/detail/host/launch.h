@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How telpher_rma_run() starts a kernel that nvcc compiled: one cooperative grid on each GPU,
- * so that all ranks run at once or none does, and a look at the log and the clock until it
- * has ended. Part of rma/device_cuda.h; it is compiled into the program, with its CUDA
- * runtime.
+ * Starts a kernel compiled by nvcc for telpher_rma_run(): one cooperative grid on each
+ * GPU, so that all ranks run at once or none does. Then polls the log and the deadline
+ * until it has ended. Part of rma/device_cuda.h; it is compiled into the program, with
+ * its CUDA runtime.
  *
- * TELPHER_RMA_GPUS names the GPUs ("0,1" or "all"; else the current one); devices of the job
- * are spread over them. TELPHER_RMA_PEERS=1 lets devices of one GPU reach each other as if
- * they were GPUs of their own, for tests. In a job of several processes rma/detail/host/link.h goes on.
+ * TELPHER_RMA_GPUS names the GPUs ("0,1" or "all"; default: the current one); devices
+ * of the job are distributed over them. TELPHER_RMA_PEERS=1 lets devices of one GPU
+ * access each other as if they were separate GPUs, for tests. rma/detail/host/link.h
+ * adds jobs of several processes.
  */
 #ifndef TELPHER_RMA_DETAIL_HOST_LAUNCH_H
 #define TELPHER_RMA_DETAIL_HOST_LAUNCH_H
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Each knows those before it. */
+/* Each header uses those before it. */
 /* clang-format off */
 #include <telpher/rma/detail/host/types.h>
 #include <telpher/rma/detail/host/memory.h>
@@ -30,7 +31,8 @@
 
 /* ---- the launch ---- */
 
-/* All ranks must run at once, and the block that delivers: how many can, and what limits them. */
+/* All ranks and the delivering block must run at once: computes how many can, and
+ * what limits them. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_fits(const telpher_rma_kernel *kernel, telpher_rma_outcome *o,
                       int device, uint32_t ranks, uint32_t more)
@@ -129,7 +131,7 @@ telpher_rma_cuda_grid(struct telpher_rma_cuda *c, uint32_t d,
                      domain->stream);
 }
 
-/* Whether all grids have ended: cudaErrorNotReady while one has not, and none has failed. */
+/* cudaErrorNotReady while a grid runs and none has failed; otherwise their result. */
 TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_ended(const struct telpher_rma_cuda *c)
 {
@@ -141,7 +143,8 @@ telpher_rma_cuda_ended(const struct telpher_rma_cuda *c)
                               : cudaSuccess;
 
         if (one == cudaErrorNotReady) {
-            cudaGetLastError(); /* nobody is to find it */
+            cudaGetLastError(); /* clears the error, so that the program does not see
+                                 * it */
         }
         error = error == cudaSuccess || error == cudaErrorNotReady
                     ? (one != cudaSuccess ? one : error)
@@ -162,8 +165,8 @@ telpher_rma_cuda_grids(struct telpher_rma_cuda *c, const telpher_rma_kernel *ker
     return error;
 }
 
-/* Not all grids run: those that do hear that the launch has failed, since they would wait for
- * the others until the deadline. */
+/* Not all grids run: marks the launch as failed for those that do, because they
+ * would wait for the others until the deadline. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_stop(struct telpher_rma_cuda *c)
 {
@@ -206,7 +209,7 @@ telpher_rma_cuda_start(struct telpher_rma_cuda *c, const telpher_rma_kernel *ker
 TELPHER_RMA_HOST_FN_ int telpher_rma_cuda_linked(struct telpher_rma_cuda *c,
                                                  const telpher_rma_outcome *o);
 
-/* All that is to be there before the ranks run. */
+/* Prepares everything that the ranks need. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_prepare(struct telpher_rma_cuda *c, const telpher_rma_kernel *kernel,
                          void *data, telpher_rma_outcome *o)
@@ -247,7 +250,7 @@ telpher_rma_cuda_prepare(struct telpher_rma_cuda *c, const telpher_rma_kernel *k
 #include <telpher/rma/detail/host/link.h>
 /* clang-format on */
 
-/** What telpher_rma_kernel.launch is. */
+/** The function in telpher_rma_kernel.launch. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_launch(const telpher_rma_kernel *kernel, void *data,
                         telpher_rma_outcome *o)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What ranks share with the agent, and what they are answered. */
+/* Memory shared by ranks and the progress thread, and memory for its answers. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_linked(struct telpher_rma_cuda *c, const telpher_rma_outcome *o)
 {
@@ -41,7 +41,7 @@ telpher_rma_cuda_linked(struct telpher_rma_cuda *c, const telpher_rma_outcome *o
     return good && g->gone != NULL && g->boxes != NULL;
 }
 
-/* What every process knows now. */
+/* Fills in what every process knows now. */
 TELPHER_RMA_HOST_FN_ cudaError_t
 telpher_rma_cuda_meet_others(struct telpher_rma_cuda *c,
                              const struct telpher_rma_cuda_address *mine)
@@ -58,7 +58,7 @@ telpher_rma_cuda_meet_others(struct telpher_rma_cuda *c,
     if (error == cudaSuccess && telpher_rma_cuda_open(c, link, mine, boxes)) {
         error = cudaMemcpy(c->host.boxes, boxes, len, cudaMemcpyHostToDevice);
     } else {
-        c->host.boxes = NULL; /* nobody else adds to this GPU's counters */
+        c->host.boxes = NULL; /* only this GPU adds to its counters */
     }
     free(boxes);
     if (error == cudaSuccess && !telpher_rma_cuda_upload(c)) {
@@ -76,7 +76,7 @@ telpher_rma_cuda_look(void *cuda)
     cudaError_t error = c->error;
 
     if (error == cudaSuccess) {
-        /* else this thread begins to use another one */
+        /* otherwise this thread would switch to another one */
         cudaSetDevice(c->domains[0].gpu);
         telpher_rma_cuda_show_lines(c, c->outcome);
         error = telpher_rma_cuda_ended(c);
@@ -118,7 +118,7 @@ telpher_rma_cuda_table_text(void *cuda)
     return text;
 }
 
-/* Of several grids some run on where one has failed: they were told. */
+/* Some grids still run although one has failed: they have been informed. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_settle(const struct telpher_rma_cuda *c)
 {
@@ -129,7 +129,7 @@ telpher_rma_cuda_settle(const struct telpher_rma_cuda *c)
     }
 }
 
-/** In place of telpher_rma_cuda_start() and what is around it. */
+/** Replaces telpher_rma_cuda_start() and the code around it. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
                                const telpher_rma_kernel *kernel, void *data,
@@ -165,7 +165,7 @@ telpher_rma_cuda_launch_linked(struct telpher_rma_cuda *c,
             telpher_rma_cuda_settle(c);
         }
         telpher_rma_cuda_close(c, o->link->processes);
-        o->link->leave(o->link); /* now it may be freed */
+        o->link->leave(o->link); /* it may be freed from here on */
     }
     free(address);
 }

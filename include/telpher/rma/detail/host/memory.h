@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which GPUs a launch is on, and its tables there; part of rma/detail/host/launch.h. */
+/* The GPUs of a launch and its tables there; part of rma/detail/host/launch.h. */
 #ifndef TELPHER_RMA_DETAIL_HOST_MEMORY_H
 #define TELPHER_RMA_DETAIL_HOST_MEMORY_H
 
@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which GPUs ---- */
+/* ---- choice of GPUs ---- */
 
-/* TELPHER_RMA_GPUS as numbers, at most @p max; @p current without it. @return how many; 0 after nonsense */
+/* TELPHER_RMA_GPUS as numbers, at most @p max; @p current if it is not set. @return
+ * how many; 0 if malformed */
 TELPHER_RMA_HOST_FN_ uint32_t
 telpher_rma_cuda_list(int current, int *gpus, uint32_t max)
 {
@@ -67,7 +68,7 @@ telpher_rma_cuda_gpu(uint32_t device, uint32_t devices)
     return n == 0 ? -1 : gpus[(uint64_t)device * n / devices];
 }
 
-/* GPU @p a reaches @p b's memory, also with atomics. */
+/* Whether GPU @p a can access @p b's memory, also with atomics. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_reaches(int a, int b)
 {
@@ -88,7 +89,7 @@ telpher_rma_cuda_reaches(int a, int b)
     return error == cudaSuccess;
 }
 
-/* Spreads devices over GPUs, and ranks over domains. */
+/* Distributes devices over GPUs, and ranks over domains. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_domains(struct telpher_rma_cuda *c, const char *kernel,
                          telpher_rma_outcome *o)

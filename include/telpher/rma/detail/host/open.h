@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of other processes' GPUs: opened and closed; the host's side of rma/device.h for CUDA. */
+/* Opens and closes memory of other processes' GPUs; the host's side of rma/device.h
+ * for CUDA. */
 #ifndef TELPHER_RMA_DETAIL_HOST_OPEN_H
 #define TELPHER_RMA_DETAIL_HOST_OPEN_H
 
 #include <cuda_runtime.h>
 
-/* ---- those of others ---- */
+/* ---- memory of other processes ---- */
 
-/* A address of this machine that says what this process would say. */
+/* Whether an address is of this machine and of the same layout as this process's. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_is_good(const struct telpher_rma_cuda_address *mine,
                          const struct telpher_rma_cuda_address *address, size_t len)
@@ -19,7 +20,8 @@ telpher_rma_cuda_is_good(const struct telpher_rma_cuda_address *mine,
            address->regions[0].range.len == mine->regions[0].range.len;
 }
 
-/* Which of the GPUs that @p address's process sees this one is; TELPHER_RMA_GPU_DOMAINS = none */
+/* This GPU's index among those that @p address's process sees;
+ * TELPHER_RMA_GPU_DOMAINS = not among them */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_address *address,
                          const unsigned char gpu[16])
@@ -32,7 +34,7 @@ telpher_rma_cuda_seen_as(const struct telpher_rma_cuda_address *address,
     return i;
 }
 
-/* Whether this process's GPU reaches the other's memory with atomics. */
+/* Whether this process's GPU can access the other's memory with atomics. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_is_near(const struct telpher_rma_cuda *c,
                          const struct telpher_rma_cuda_address *mine,
@@ -56,7 +58,7 @@ telpher_rma_cuda_open_address(struct telpher_rma_cuda_reach *reach,
                                  cudaIpcMemLazyEnablePeerAccess) == cudaSuccess) {
             reach->ranges[reach->count] = address->regions[i].range;
             reach->opened[reach->count++] = opened;
-        } else if (i == 0) { /* without its counters nothing of it is of use */
+        } else if (i == 0) { /* without its counters the rest is useless */
             cudaGetLastError();
             return;
         }
@@ -64,9 +66,10 @@ telpher_rma_cuda_open_address(struct telpher_rma_cuda_reach *reach,
     cudaGetLastError();
 }
 
-/* Opens what the others told of. @p boxes  of the world's ranks, zeroed.
- * @return whether any process reaches this one, or is reached: who adds here may be one whose
- * GPU this process does not see */
+/* Opens the regions in the others' addresses. @p boxes  of the world's ranks,
+ * zeroed.
+ * @return whether any process accesses this one or is accessed: a process that
+ * increments counters here may use a GPU that this process does not see */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_open(struct telpher_rma_cuda *c, const telpher_rma_link *link,
                       const struct telpher_rma_cuda_address *mine, uint64_t *boxes)
@@ -114,7 +117,7 @@ telpher_rma_cuda_close(struct telpher_rma_cuda *c, uint32_t processes)
     c->reach = NULL;
 }
 
-/** telpher_rma_grid.reach. Of this process's own memory: it is remembered. */
+/** telpher_rma_grid.reach. Memory of this process is recorded for later launches. */
 TELPHER_RMA_HOST_FN_ uint64_t
 telpher_rma_cuda_find(void *cuda, uint32_t process, uint64_t base, uint64_t len)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of GPUs that other processes of the machine open, by CUDA's handles; part of
- * rma/detail/host/launch.h. All of it is opened before the ranks run, and closed when they have
- * ended everywhere: the counters, the memory that the launch's data is in, what windows were
- * made of in earlier launches, and what telpher_rma_cuda_share() told of. Other windows
- * are reached by the agents. TELPHER_RMA_IPC=0 opens nothing.
+ * GPU memory that other processes of the machine map, by CUDA IPC handles; part of
+ * rma/detail/host/launch.h. All of it is opened before the ranks run, and closed when
+ * they have ended everywhere: the counters, the memory with the launch's data, windows
+ * of earlier launches, and memory passed to telpher_rma_cuda_share(). Other windows are
+ * accessed by the progress threads. TELPHER_RMA_IPC=0 opens nothing.
  */
 #ifndef TELPHER_RMA_DETAIL_HOST_REACH_H
 #define TELPHER_RMA_DETAIL_HOST_REACH_H
@@ -26,10 +26,11 @@ struct telpher_rma_cuda_region {
     cudaIpcMemHandle_t handle;
 };
 
-/** What a process tells the others. The first region has the counters. */
+/** The address that a process sends to the others. The first region has the
+ *  counters. */
 struct telpher_rma_cuda_address {
     char machine[40];
-    unsigned char gpu[16], sees[TELPHER_RMA_GPU_DOMAINS][16]; /* GPUs' names */
+    unsigned char gpu[16], sees[TELPHER_RMA_GPU_DOMAINS][16]; /* UUIDs of GPUs */
     uint32_t tags, count;
     uint64_t senders; /* [bytes] from the counters */
     struct telpher_rma_cuda_region regions[1 + TELPHER_RMA_CUDA_REGIONS];
@@ -42,9 +43,10 @@ struct telpher_rma_cuda_reach {
     void *opened[1 + TELPHER_RMA_CUDA_REGIONS];
 };
 
-/** Allocations that windows were made of, or will be, for the life of the process. */
+/** Allocations that were used or will be used for windows, for the life of the
+ *  process. */
 struct telpher_rma_cuda_known {
-    char taken; /* jobs of several contexts launch at once */
+    char taken; /* jobs of several contexts launch at the same time */
     struct telpher_rma_cuda_range ranges[TELPHER_RMA_CUDA_REGIONS];
     uint32_t count;
 };
@@ -73,7 +75,7 @@ telpher_rma_cuda_let_go(struct telpher_rma_cuda_known *known)
     __atomic_clear(&known->taken, __ATOMIC_RELEASE);
 }
 
-/* The allocation on a GPU that an address is in. */
+/* The GPU allocation that contains an address. */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_range_of(const void *at, struct telpher_rma_cuda_range *ret_range)
 {
@@ -104,7 +106,7 @@ telpher_rma_cuda_range_of(const void *at, struct telpher_rma_cuda_range *ret_ran
     return found;
 }
 
-/* With the lock. @return false: there is no room to remember it */
+/* With the lock. @return false: the table is full */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_remember(struct telpher_rma_cuda_known *known,
                           const struct telpher_rma_cuda_range *range)
@@ -122,9 +124,9 @@ telpher_rma_cuda_remember(struct telpher_rma_cuda_known *known,
     return 1;
 }
 
-/** Tells of memory of a GPU that windows will be made of, so that other processes of the
- *  machine reach it directly from the next launch on. It may be freed between launches.
- *  @return 1; 0 if it is no memory of a GPU's, or there is no room to remember it */
+/** Registers GPU memory for later windows, so that other processes of the machine
+ *  access it directly from the next launch on. It may be freed between launches.
+ *  @return 1; 0 if it is no GPU memory, or the table is full */
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_share(const void *memory)
 {
@@ -140,7 +142,7 @@ telpher_rma_cuda_share(const void *memory)
     return good;
 }
 
-/* ---- this process's ---- */
+/* ---- memory of this process ---- */
 
 TELPHER_RMA_HOST_FN_ int
 telpher_rma_cuda_uuid(int gpu, unsigned char uuid[16])
@@ -170,7 +172,7 @@ telpher_rma_cuda_add_region(struct telpher_rma_cuda_address *address, uint64_t b
     cudaGetLastError();
 }
 
-/* Ranges that are not what they were are forgotten. */
+/* Removes ranges that were freed or changed. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_add_known(struct telpher_rma_cuda_address *address)
 {
@@ -191,7 +193,7 @@ telpher_rma_cuda_add_known(struct telpher_rma_cuda_address *address)
     telpher_rma_cuda_let_go(known);
 }
 
-/* The GPUs that this process sees, and may open memory of. */
+/* The GPUs that this process sees, whose memory it may open. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_add_seen(struct telpher_rma_cuda_address *address)
 {
@@ -204,7 +206,8 @@ telpher_rma_cuda_add_seen(struct telpher_rma_cuda_address *address)
     }
 }
 
-/* Fills the address. @return its length; 0: others reach this process's ranks by the agents */
+/* Fills in the address. @return its length; 0: others access this process's ranks
+ * through the progress threads */
 TELPHER_RMA_HOST_FN_ size_t
 telpher_rma_cuda_address_of(const struct telpher_rma_cuda *c,
                             struct telpher_rma_cuda_address *address)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch on GPUs says, while it runs and when it failed; part of rma/detail/host/launch.h. */
+/* Log and failure report of a launch on GPUs; part of rma/detail/host/launch.h. */
 #ifndef TELPHER_RMA_DETAIL_HOST_REPORT_H
 #define TELPHER_RMA_DETAIL_HOST_REPORT_H
 
@@ -34,7 +34,7 @@ telpher_rma_cuda_show_lines(struct telpher_rma_cuda *c, const telpher_rma_outcom
     }
 }
 
-/* A text of the GPU's, up to its end or where no memory is. */
+/* Copies a text from GPU memory, up to its end or the end of the memory. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_text(const char *on_gpu, char text[128])
 {
@@ -62,7 +62,8 @@ telpher_rma_cuda_part_of(const struct telpher_rma_cuda *c, uint32_t rank)
     return &c->host.parts[d];
 }
 
-/* Who waits for what, since when, where: as the waits were when the launch failed. */
+/* The wait table: which rank waits for what, since when and where, at the time of
+ * the failure. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
                      const telpher_rma_gpu_waiting *w, uint64_t now, FILE *out)
@@ -111,7 +112,7 @@ telpher_rma_cuda_row(const struct telpher_rma_cuda *c, uint32_t rank,
             (double)(now > w->since ? now - w->since : 0) * 1e-6, where);
 }
 
-/* Of this process's ranks, the first ones. */
+/* The first of this process's ranks. */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_table(struct telpher_rma_cuda *c, uint64_t now, FILE *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host knows of a launch on GPUs, and how it reports a failure. */
+/* The host's state of a launch on GPUs, and its error reports. */
 #ifndef TELPHER_RMA_DETAIL_HOST_TYPES_H
 #define TELPHER_RMA_DETAIL_HOST_TYPES_H
 
@@ -17,9 +17,9 @@ struct telpher_rma_cuda_domain {
     cudaStream_t stream; /* of a GPU's first domain */
 };
 
-/** Everything of a launch that is to be given back. */
+/** All resources of a launch. */
 struct telpher_rma_cuda {
-    telpher_rma_gpu host; /* as the home has it, at the start and at the end */
+    telpher_rma_gpu host; /* the home's copy, at the start and at the end */
     struct telpher_rma_cuda_domain domains[TELPHER_RMA_GPU_DOMAINS];
     uint32_t count; /* of domains */
     uint32_t spread; /* 1 = every domain is a GPU, 0 = all are on one */
@@ -31,8 +31,8 @@ struct telpher_rma_cuda {
     /* several processes */
     telpher_rma_outcome *outcome;
     telpher_rma_shared *shared;
-    struct telpher_rma_cuda_reach *reach; /* by process; NULL = nobody's memory */
-    cudaError_t error; /* of starting it, or of what it did */
+    struct telpher_rma_cuda_reach *reach; /* by process; NULL = no memory opened */
+    cudaError_t error; /* error of the start, or of the run */
     uint64_t start;
 };
 
@@ -48,7 +48,7 @@ telpher_rma_cuda_say(telpher_rma_outcome *o, telpher_status status, const char *
     }
 }
 
-/* @p error  what CUDA said; cudaSuccess: it was the host that had no memory */
+/* @p error  CUDA's error; cudaSuccess: the host's memory is exhausted */
 TELPHER_RMA_HOST_FN_ void
 telpher_rma_cuda_failed(telpher_rma_outcome *o, const char *kernel, cudaError_t error)
 {
