@@ -29,6 +29,9 @@ enum tp_control_type {
     TP_CONTROL_OVER =
         4, /**< to the broker: the client has disconnected; the executor only cleans
                               up, and may be killed at any time */
+    TP_CONTROL_PEER =
+        5, /**< to the broker: a stream of the pair `session` with `key` may
+                              come; to the executor: here it is, with the socket */
 };
 
 struct tp_control {
@@ -36,8 +39,9 @@ struct tp_control {
     uint32_t platform; /**< SESSION: index in the facts */
     uint32_t device_count; /**< SESSION: devices of the whole server, as probed */
     uint32_t index; /**< BULK: number of the stream */
-    struct tp_session_numbers numbers; /**< SESSION, BULK */
-    uint8_t session[TP_WIRE_SESSION_BYTES];
+    struct tp_session_numbers numbers; /**< SESSION, BULK, PEER */
+    uint8_t session[TP_WIRE_SESSION_BYTES]; /**< PEER: name of the pair */
+    uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< PEER, to the broker */
     struct tp_tls_state tls; /**< SESSION, BULK: of the connection; suite 0 = plain */
     uint32_t
         rest_len; /**< SESSION, BULK: [bytes] received already; they follow the message */

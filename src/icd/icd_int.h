@@ -26,6 +26,7 @@ struct tp_icd_settings {
     bool insecure; /**< allow remote servers without TLS */
     struct tp_client_security security; /**< the five above, for core */
     uint64_t connect_timeout_ns; /**< for all servers together */
+    int peer; /**< enum tp_icd_peer_choice */
     int platform_name; /**< enum tp_icd_platform_name */
     bool shared_memory; /**< with servers on this machine */
     uint64_t shared_memory_size; /**< [bytes] of slots */

@@ -10,6 +10,7 @@
 #include "base/trace/log.h"
 
 static const char *const platform_names[] = {"telpher", "native", NULL};
+static const char *const peer_choices[] = {"auto", "off", "tcp", NULL};
 
 #define SETTINGS_OF struct tp_icd_settings
 

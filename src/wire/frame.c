@@ -56,7 +56,7 @@ tp_wire_get_preface(const uint8_t src[TP_WIRE_PREFACE_BYTES],
     if (p.version_min > TP_WIRE_VERSION || p.version_max < TP_WIRE_VERSION) {
         return TELPHER_ERR_VERSION;
     }
-    if ((p.stream != TP_WIRE_STREAM_COMMAND && p.stream != TP_WIRE_STREAM_BULK) ||
+    if (p.stream < TP_WIRE_STREAM_COMMAND || p.stream > TP_WIRE_STREAM_PEER ||
         p.auth_len > TP_WIRE_AUTH_MAX) {
         return TELPHER_ERR_PROTO;
     }

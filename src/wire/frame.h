@@ -25,6 +25,7 @@ enum {
     TP_WIRE_PROOF_BYTES = 32, /**< HMAC-SHA256: section 2.2 */
     TP_WIRE_CHALLENGE_BYTES = 72,
     TP_WIRE_SESSION_BYTES = 16, /**< random session id */
+    TP_WIRE_PEER_KEY_BYTES = 32, /**< key of a pair of servers */
     TP_WIRE_HEADER_BYTES = 24,
     TP_WIRE_TEXT_BYTES = 64,
     TP_WIRE_FRAME_MAX = 1 << 20, /**< [bytes] a frame, header included */
@@ -39,6 +40,7 @@ enum {
 #define TP_WIRE_FEATURE_SHARED ((uint64_t)1 << 12) /**< content in shared memory */
 #define TP_WIRE_FEATURE_SVM ((uint64_t)1 << 13) /**< shared virtual memory */
 #define TP_WIRE_FEATURE_TLS ((uint64_t)1 << 18) /**< TLS follows the clear preface */
+#define TP_WIRE_FEATURE_PEER ((uint64_t)1 << 19) /**< streams between servers */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)
@@ -60,6 +62,7 @@ enum {
 enum tp_wire_stream {
     TP_WIRE_STREAM_COMMAND = 1, /**< opens a session (or, later, resumes one) */
     TP_WIRE_STREAM_BULK = 2, /**< joins the session named in the preface */
+    TP_WIRE_STREAM_PEER = 3, /**< from another server; `session` names the pair */
 };
 
 /** Kind of an object: the top 8 bits of its id. */

@@ -82,7 +82,7 @@ test_preface_refusals(void **state)
     (void)state;
     p.stream = 0;
     assert_int_equal(get_preface(p), TELPHER_ERR_PROTO);
-    p.stream = 3;
+    p.stream = 4;
     assert_int_equal(get_preface(p), TELPHER_ERR_PROTO);
     p = preface;
     p.auth_len = TP_WIRE_AUTH_MAX + 1;

@@ -184,6 +184,51 @@ test_parts(void **state)
 }
 
 static void
+test_peers(void **state)
+{
+    static const uint8_t key[TP_WIRE_PEER_KEY_BYTES] = {0x11, 0x22, [31] = 0x33};
+    const uint64_t event = tp_wire_id(TP_WIRE_KIND_EVENT, 9);
+    const uint64_t request = tp_wire_id(TP_WIRE_KIND_REQUEST, 1);
+    const struct tp_wire_bytes secret = {sizeof(key), key};
+    const struct tp_wire_bytes name = {TP_WIRE_SESSION_BYTES, "sixteen letters."};
+    struct tp_wire_peer_accept accept = {request, 3, name, secret};
+    struct tp_wire_peer_connect connect = {request, 3, name, secret, {9, "host:7717"}};
+    struct tp_wire_push push = {.event = event,
+                                .queue = tp_wire_id(TP_WIRE_KIND_QUEUE, 2),
+                                .mem = tp_wire_id(TP_WIRE_KIND_MEM, 3),
+                                .peer = 3,
+                                .offset = 4096,
+                                .size = 65536,
+                                .transfer = tp_wire_id(TP_WIRE_KIND_TRANSFER, 4),
+                                .wait = {1, &event}};
+    struct tp_wire_pull pull = {.event = event,
+                                .queue = push.queue,
+                                .mem = push.mem,
+                                .flags = TP_WIRE_NOTIFY,
+                                .peer = 3,
+                                .offset = 4096,
+                                .size = 65536,
+                                .transfer = push.transfer,
+                                .wait = {1, &event}};
+    struct tp_wire_forward forward = {3, {1, &event}};
+    struct tp_wire_peer_event ours = {event, tp_wire_id(TP_WIRE_KIND_CONTEXT, 1), 3};
+    struct tp_wire_peer_reply reply = {request, -111, {3, "why"}};
+    struct tp_wire_peer_lost lost = {3, -104, {3, "why"}};
+    struct tp_wire_peer_ready ready = {0};
+
+    (void)state;
+    check_message(TP_WIRE_PEER_ACCEPT, &accept);
+    check_message(TP_WIRE_PEER_CONNECT, &connect);
+    check_message(TP_WIRE_PUSH, &push);
+    check_message(TP_WIRE_PULL, &pull);
+    check_message(TP_WIRE_FORWARD, &forward);
+    check_message(TP_WIRE_PEER_EVENT, &ours);
+    check_message(TP_WIRE_PEER_REPLY, &reply);
+    check_message(TP_WIRE_PEER_LOST, &lost);
+    check_message(TP_WIRE_PEER_READY, &ready);
+}
+
+static void
 test_shared_memory(void **state)
 {
     struct tp_wire_share share = {.region = 7, .size = 1048576};
@@ -436,6 +481,7 @@ main(void)
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_programs_without_source),
         cmocka_unit_test(test_shared_virtual_memory),
+        cmocka_unit_test(test_peers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

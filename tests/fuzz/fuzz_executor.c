@@ -128,6 +128,28 @@ __wrap_tp_exec_watchdog_build_end(struct tp_exec_watchdog *w, size_t build)
     (void)w, (void)build;
 }
 
+telpher_status __wrap_tp_control_send(int fd, const struct tp_control *msg,
+                                      int fd_sent);
+telpher_status __wrap_tp_exec_on_peer_connect(struct tp_exec *exec,
+                                              const struct tp_wire_peer_connect *m);
+
+/* There is no broker. */
+telpher_status
+__wrap_tp_control_send(int fd, const struct tp_control *msg, int fd_sent)
+{
+    (void)fd, (void)msg, (void)fd_sent;
+    return TELPHER_OK;
+}
+
+/* Nothing leaves this process. */
+telpher_status
+__wrap_tp_exec_on_peer_connect(struct tp_exec *exec,
+                               const struct tp_wire_peer_connect *m)
+{
+    (void)exec, (void)m;
+    return TELPHER_OK;
+}
+
 /* ---- a session --------------------------------------------------------------------------- */
 
 static void
@@ -404,6 +426,8 @@ end_session(void)
     require(tp_list_is_empty(&x.gates));
     require(tp_list_is_empty(&x.user_events) && x.user_events_open == 0);
     tp_exec_transfers_end_streams(x.transfers);
+    tp_exec_peers_fini(&x);
+    tp_exec_peers_init(&x);
     tp_conn_destroy(bulk);
     tp_exec_transfers_destroy(old_transfers);
     tp_stream_destroy(old_stream);

@@ -27,6 +27,8 @@ struct tp_client_params {
     uint32_t stream; /**< enum tp_wire_stream; 0 = command */
     uint32_t index; /**< of a bulk stream */
     uint8_t session[TP_WIRE_SESSION_BYTES]; /**< zero = new session */
+    const uint8_t *peer_key; /**< of a pair of servers, instead of a cookie and for TLS;
+                                  NULL: a client */
     struct tp_stream *parent; /**< bulk: the command stream of its session; borrowed */
     const struct tp_client_security *security; /**< NULL: from TELPHER_TLS_… */
     uint64_t deadline_ns; /**< monotonic; 0 = 2 s from now */

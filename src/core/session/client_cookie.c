@@ -20,12 +20,13 @@ struct greeting {
     uint8_t cookie[TP_WIRE_COOKIE_BYTES];
     struct tp_error cookie_err; /**< why there is no cookie */
     bool on_loopback, has_cookie, proved;
+    bool must_prove; /**< another server: the cookie is the key of the pair */
 };
 
 static telpher_status
 send_preface(struct greeting *g)
 {
-    uint64_t features = TP_WIRE_FEATURE_SVM |
+    uint64_t features = TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER |
                         (g->conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0);
     size_t auth_len = g->has_cookie ? TP_WIRE_NONCE_BYTES : 0;
     uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];
@@ -114,6 +115,11 @@ explain_refusal(const struct greeting *g, const struct tp_wire_preface_reply *re
 static telpher_status
 check_proved(const struct greeting *g, struct tp_error *err)
 {
+    if (g->must_prove && !g->proved) {
+        return tp_error_set(err, TELPHER_ERR_AUTH,
+                            "server %s: it does not prove that it knows the pair's key",
+                            g->params->address);
+    }
     if (!g->on_loopback || g->proved || tp_client_is_insecure(g->params)) {
         return TELPHER_OK;
     }
@@ -159,8 +165,14 @@ tp_client_greet_plain(struct tp_conn *conn, const struct tp_client_params *param
     telpher_status status;
 
     g.on_loopback = tp_client_where(conn) == TP_CLIENT_LOOPBACK;
-    g.has_cookie = g.on_loopback && tp_client_load_cookie(params->cookie_path, g.cookie,
-                                                          &g.cookie_err) == TELPHER_OK;
+    if (params->peer_key != NULL) {
+        memcpy(g.cookie, params->peer_key, sizeof(g.cookie));
+        g.has_cookie = g.must_prove = true;
+    } else {
+        g.has_cookie =
+            g.on_loopback && tp_client_load_cookie(params->cookie_path, g.cookie,
+                                                   &g.cookie_err) == TELPHER_OK;
+    }
     status = exchange(&g, ret_reply, err);
     explicit_bzero(&g, sizeof(g));
     return status;

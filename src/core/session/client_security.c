@@ -160,6 +160,8 @@ tp_client_secure(const struct tp_client_params *params, struct tp_conn **conn,
     tp_address_host(params->address, host, sizeof(host));
     if (params->parent != NULL && tp_stream_session_key(params->parent, session_key)) {
         request.session_key = session_key;
+    } else if (params->peer_key != NULL) {
+        request.session_key = params->peer_key;
     }
     status =
         tp_builtin_secure->connect(*conn, &request, deadline_ns, ret_head, conn, err);

@@ -74,13 +74,16 @@ telpher_status tp_stream_flush(struct tp_stream *s);
  *  broken status. The peer's progress must not depend on the calling thread; in particular,
  *  the receiving thread must not call this. */
 telpher_status tp_stream_flush_wait(struct tp_stream *s, uint64_t deadline_ns);
+/** Sends queued frames, or leaves that to the thread that is sending. Never waits: if
+ *  tp_stream_pending() is not 0 afterwards, the caller must see to a flush. */
+void tp_stream_kick(struct tp_stream *s);
 /** [bytes] queued and unsent. */
 size_t tp_stream_pending(struct tp_stream *s);
 
 enum { TP_STREAM_SEND_MAX = 4 * TP_WIRE_CHUNK_MAX }; /**< [bytes] of one send_data */
 /**
  * Sends content in DATA frames without copying @p data (borrowed until return); waits for the
- * connection. Bulk streams only; not mixed with tp_stream_put from other threads.
+ * connection. Frames of tp_stream_put go between two calls.
  * @param len [bytes] 1 .. TP_STREAM_SEND_MAX
  */
 telpher_status tp_stream_send_data(struct tp_stream *s, uint64_t transfer,

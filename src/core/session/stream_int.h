@@ -61,8 +61,6 @@ struct tp_stream {
     struct tp_stream_rx rx;
 };
 
-/** Sends queued frames, or leaves that to the thread that is already sending. */
-void tp_stream_kick(struct tp_stream *s);
 /** Records why the stream is broken, once; the connection stays up for a GOODBYE. */
 telpher_status tp_stream_fail(struct tp_stream *s, telpher_status status);
 

@@ -29,6 +29,7 @@ enum {
     TP_BROKER_LISTENERS_MAX = 32,
     TP_BROKER_MESSAGES_MAX = 16, /**< messages of one executor in a row, for fairness */
     TP_BROKER_WORDS_MAX = 64, /**< ended sessions whose end text is kept */
+    TP_BROKER_PAIRS_MAX = 256, /**< streams of other servers that a session expects */
 };
 
 struct tp_broker;
@@ -104,6 +105,13 @@ struct tp_broker {
     bool stopping;
 };
 
+/** A stream from another server that an executor expects. */
+struct tp_broker_pair {
+    struct tp_list link; /**< session->pairs */
+    uint8_t id[TP_WIRE_SESSION_BYTES]; /**< name of the pair, from its preface */
+    uint8_t key[TP_WIRE_PEER_KEY_BYTES]; /**< of TLS */
+};
+
 /** A session, from its preface until its connection or its executor ends. */
 struct tp_broker_session {
     struct tp_list link; /**< broker->sessions */
@@ -119,6 +127,8 @@ struct tp_broker_session {
     uint8_t
         key[TP_CONN_KEY_BYTES]; /**< with TLS: key that authenticates bulk streams */
     char text[TP_CONTROL_TEXT_BYTES]; /**< end text that the executor sent */
+    struct tp_list pairs;
+    size_t pair_count;
 };
 
 enum tp_broker_conn_state {
@@ -214,9 +224,12 @@ struct tp_broker_session *tp_broker_session_find(struct tp_broker *b,
  */
 telpher_status tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
                                        struct tp_error *err);
-/** Passes a bulk stream to a running executor. */
+/** Passes a bulk stream, or one of another server, to a running executor. */
 telpher_status tp_broker_session_bulk(struct tp_broker_session *s,
                                       struct tp_broker_conn *c);
+/** Finds the session that expects a stream of this pair. @return NULL: none does */
+struct tp_broker_session *tp_broker_pair_find(struct tp_broker *b, const uint8_t *id,
+                                              struct tp_broker_pair **ret_pair);
 /** Finds the end text of an ended session. @return NULL: not kept */
 const struct tp_broker_words *tp_broker_words_find(struct tp_broker *b,
                                                    const uint8_t *id);

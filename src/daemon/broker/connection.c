@@ -469,7 +469,7 @@ void
 tp_broker_conns_forget(struct tp_broker *b, struct tp_broker_session *s)
 {
     tp_list_for_each_entry(struct tp_broker_conn, c, &b->conns, link) {
-        if (c->preface.stream == TP_WIRE_STREAM_BULK && c->session == s) {
+        if (c->preface.stream != TP_WIRE_STREAM_COMMAND && c->session == s) {
             c->session = NULL;
             c->state = TP_BROKER_CLOSING;
             tp_broker_watch_change(b, &c->watch, EPOLLOUT);

@@ -45,8 +45,8 @@ features_of(const struct tp_broker_conn *c)
     bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
                     name.ss_family == AF_UNIX;
 
-    return c->preface.features &
-           (TP_WIRE_FEATURE_SVM | (is_local ? TP_WIRE_FEATURE_SHARED : 0));
+    return c->preface.features & (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER |
+                                  (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
 
 static bool
@@ -122,6 +122,20 @@ open_bulk(struct tp_broker *b, struct tp_broker_conn *c)
     return accept_preface(b, c, s->id);
 }
 
+static bool
+open_peer(struct tp_broker *b, struct tp_broker_conn *c)
+{
+    struct tp_broker_pair *pair;
+    struct tp_broker_session *s = tp_broker_pair_find(b, c->preface.session, &pair);
+
+    if (s == NULL) {
+        return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
+                                 "no session here expects this server");
+    }
+    c->session = s;
+    return accept_preface(b, c, c->preface.session);
+}
+
 /* Opens the stream of an authenticated connection. */
 static bool
 open_stream(struct tp_broker *b, struct tp_broker_conn *c)
@@ -130,13 +144,29 @@ open_stream(struct tp_broker *b, struct tp_broker_conn *c)
         return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
                                  "routes are not supported yet");
     }
+    if (c->preface.stream == TP_WIRE_STREAM_PEER) {
+        return open_peer(b, c);
+    }
     return c->preface.stream == TP_WIRE_STREAM_COMMAND ? open_command(b, c)
                                                        : open_bulk(b, c);
 }
 
-/* Sends the proof that this server knows the cookie, and asks for the client's. */
+/* Finds the secret that a connection in clear must prove: the cookie, or the key of a pair of
+ * servers. @return NULL: the pair is unknown */
+static const uint8_t *
+find_secret(struct tp_broker *b, const struct tp_broker_conn *c)
+{
+    struct tp_broker_pair *pair;
+
+    if (c->preface.stream != TP_WIRE_STREAM_PEER) {
+        return b->cookie;
+    }
+    return tp_broker_pair_find(b, c->preface.session, &pair) != NULL ? pair->key : NULL;
+}
+
+/* Sends the proof that this server knows the secret, and asks for the client's. */
 static telpher_status
-send_challenge(struct tp_broker *b, struct tp_broker_conn *c, struct tp_error *err)
+send_challenge(struct tp_broker_conn *c, const uint8_t *secret, struct tp_error *err)
 {
     struct tp_proof_input *input = &c->proof_input;
     struct tp_wire_challenge challenge;
@@ -147,7 +177,7 @@ send_challenge(struct tp_broker *b, struct tp_broker_conn *c, struct tp_error *e
     memcpy(input->client_nonce, c->in, sizeof(input->client_nonce));
     memcpy(challenge.nonce, input->server_nonce, sizeof(challenge.nonce));
     if (status == TELPHER_OK) {
-        status = tp_proof_make(TP_PROOF_SERVER, b->cookie, input, challenge.proof, err);
+        status = tp_proof_make(TP_PROOF_SERVER, secret, input, challenge.proof, err);
     }
     if (status == TELPHER_OK) {
         status = tp_buf_reserve(&c->out, TP_WIRE_CHALLENGE_BYTES, &tail);
@@ -162,16 +192,22 @@ send_challenge(struct tp_broker *b, struct tp_broker_conn *c, struct tp_error *e
 bool
 tp_broker_conn_take_nonce(struct tp_broker *b, struct tp_broker_conn *c)
 {
+    bool from_peer = c->preface.stream == TP_WIRE_STREAM_PEER;
+    const uint8_t *secret;
     struct tp_error err = {0};
     telpher_status status;
 
-    if (!c->wants_cookie) {
+    if (c->tls != NULL || (!c->wants_cookie && !from_peer)) {
         return open_stream(b, c);
+    }
+    secret = find_secret(b, c);
+    if (secret == NULL) {
+        return open_peer(b, c); /* refuses it */
     }
     if (c->preface.auth_len != TP_WIRE_NONCE_BYTES) {
         return refuse_connection(b, c, TELPHER_ERR_AUTH, "the cookie is missing");
     }
-    status = send_challenge(b, c, &err);
+    status = send_challenge(c, secret, &err);
     if (status != TELPHER_OK) {
         return refuse_connection(b, c, status, "the server cannot check the cookie");
     }
@@ -181,22 +217,46 @@ tp_broker_conn_take_nonce(struct tp_broker *b, struct tp_broker_conn *c)
 bool
 tp_broker_conn_take_proof(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    if (tp_proof_check(TP_PROOF_CLIENT, b->cookie, &c->proof_input, c->in, NULL) !=
-        TELPHER_OK) {
+    const uint8_t *secret = find_secret(b, c);
+
+    if (secret == NULL || tp_proof_check(TP_PROOF_CLIENT, secret, &c->proof_input,
+                                         c->in, NULL) != TELPHER_OK) {
         return refuse_connection(b, c, TELPHER_ERR_AUTH, "wrong cookie");
     }
     return open_stream(b, c);
+}
+
+/* Finds the key that alone admits the client to TLS. @return false: the session that has it
+ * does not exist; *ret_key is NULL for the keys of this server */
+static bool
+find_key(struct tp_broker *b, const struct tp_broker_conn *c, const uint8_t **ret_key)
+{
+    struct tp_broker_session *s;
+
+    if (c->preface.stream == TP_WIRE_STREAM_COMMAND) {
+        *ret_key = NULL;
+        return true;
+    }
+    if (c->preface.stream == TP_WIRE_STREAM_PEER) {
+        *ret_key = find_secret(b, c);
+        return *ret_key != NULL;
+    }
+    s = session_of_bulk(b, c);
+    *ret_key = s != NULL ? s->key : NULL;
+    return s != NULL;
 }
 
 /* Waits for the first byte of TLS, which starts a handshake process. */
 static bool
 await_hello(struct tp_broker *b, struct tp_broker_conn *c)
 {
+    const uint8_t *key;
+
     if (c->preface.auth_len != 0) {
         return refuse_connection(b, c, TELPHER_ERR_PROTO,
                                  "credentials go inside of TLS");
     }
-    if (c->preface.stream == TP_WIRE_STREAM_BULK && session_of_bulk(b, c) == NULL) {
+    if (!find_key(b, c, &key)) {
         return refuse_connection(b, c, TELPHER_ERR_NOT_FOUND,
                                  "there is no such session");
     }
@@ -208,19 +268,16 @@ await_hello(struct tp_broker *b, struct tp_broker_conn *c)
 bool
 tp_broker_conn_start_handshake(struct tp_broker *b, struct tp_broker_conn *c)
 {
-    struct tp_broker_session *s = NULL;
+    const uint8_t *key;
 
-    if (c->preface.stream == TP_WIRE_STREAM_BULK) {
-        s = session_of_bulk(b, c);
-        if (s == NULL) {
-            return false; /* the session has just ended */
-        }
+    if (!find_key(b, c, &key)) {
+        return false; /* the session has just ended */
     }
     b->unauthenticated_count--;
     c->state = TP_BROKER_SHAKING;
     b->shaking_count++;
     c->deadline = tp_clock_deadline(b->options->handshake_timeout_ns);
-    return tp_broker_handshake_start(b, c, s != NULL ? s->key : NULL) == TELPHER_OK;
+    return tp_broker_handshake_start(b, c, key) == TELPHER_OK;
 }
 
 /* Checks that the client and this address agree on TLS. @return false: refused;
@@ -262,7 +319,8 @@ tp_broker_conn_take_preface(struct tp_broker *b, struct tp_broker_conn *c)
     }
     if (status != TELPHER_OK || c->preface.auth_len > TP_WIRE_AUTH_MAX ||
         (c->preface.stream != TP_WIRE_STREAM_COMMAND &&
-         c->preface.stream != TP_WIRE_STREAM_BULK)) {
+         c->preface.stream != TP_WIRE_STREAM_BULK &&
+         c->preface.stream != TP_WIRE_STREAM_PEER)) {
         return refuse_connection(b, c, TELPHER_ERR_PROTO, "not a preface of Telpher");
     }
     if (!is_unchanged(c)) {

@@ -26,6 +26,7 @@ enum { OPT_CHECK = 256, OPT_HELP, OPT_VERSION, OPT_CONFIG, OPT_SETTING };
 
 static const struct option long_options[] = {
     {"listen", required_argument, NULL, OPT_SETTING},
+    {"peer-address", required_argument, NULL, OPT_SETTING},
     {"socket", required_argument, NULL, OPT_SETTING},
     {"group", required_argument, NULL, OPT_SETTING},
     {"device", required_argument, NULL, OPT_SETTING},
@@ -77,6 +78,8 @@ static const char help_text[] =
     "                           loopback with TLS; tls://host does so on loopback, "
     "too;\n"
     "                           may be given several times\n"
+    "  --peer-address ADDR      how other servers reach this one, if not as clients "
+    "do\n"
     "  --socket PATH|none       Unix socket (default: /run/telpher/telpherd.sock, for "
     "an\n"
     "                           ordinary user below $XDG_RUNTIME_DIR)\n"

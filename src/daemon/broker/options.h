@@ -14,6 +14,7 @@
 struct tp_daemon_options {
     struct tp_settings base;
     struct tp_config_list listen;
+    char *peer_address; /**< "" = the address that the client uses */
     char *socket; /**< "" = default path, "none" = no Unix socket */
     char *group; /**< "" = only the daemon's own user */
     struct tp_config_list device;

@@ -74,16 +74,29 @@ tp_broker_session_open(struct tp_broker *b, const struct tp_broker_peer *peer,
     s->control.fd = -1;
     s->peer = *peer;
     tp_list_init(&s->link);
+    tp_list_init(&s->pairs);
     tp_list_push_back(&b->sessions, &s->link);
     b->session_count++;
     *ret_session = s;
     return TELPHER_OK;
 }
 
+static void
+free_pair(struct tp_broker_session *s, struct tp_broker_pair *pair)
+{
+    tp_list_remove(&pair->link);
+    s->pair_count--;
+    explicit_bzero(pair->key, sizeof(pair->key));
+    tp_free(pair);
+}
+
 void
 tp_broker_session_close(struct tp_broker *b, struct tp_broker_session *s)
 {
     tp_broker_conns_forget(b, s);
+    tp_list_for_each_entry_safe(struct tp_broker_pair, pair, &s->pairs, link) {
+        free_pair(s, pair);
+    }
     tp_broker_watch_close(b, &s->control);
     tp_list_remove(&s->link);
     b->session_count--;
@@ -100,6 +113,27 @@ tp_broker_session_find(struct tp_broker *b, const uint8_t *id)
         }
     }
     return NULL;
+}
+
+/* Notes that a stream of another server may come. The oldest one makes room. */
+static void
+expect_pair(struct tp_broker_session *s, struct tp_control *msg)
+{
+    struct tp_broker_pair *pair;
+
+    if (s->pair_count == TP_BROKER_PAIRS_MAX) {
+        free_pair(s,
+                  tp_list_entry(tp_list_first(&s->pairs), struct tp_broker_pair, link));
+    }
+    pair = tp_zalloc(sizeof(*pair), "pair");
+    if (pair != NULL) {
+        memcpy(pair->id, msg->session, sizeof(pair->id));
+        memcpy(pair->key, msg->key, sizeof(pair->key));
+        tp_list_init(&pair->link);
+        tp_list_push_back(&s->pairs, &pair->link);
+        s->pair_count++;
+    }
+    explicit_bzero(msg->key, sizeof(msg->key));
 }
 
 /* Reads what the executor sent. @return false when its end of the pair is closed */
@@ -121,6 +155,8 @@ read_control(struct tp_broker *b, struct tp_broker_session *s)
             tp_broker_conns_words(b, s, s->text);
         } else if (msg.type == TP_CONTROL_OVER) {
             s->over = true;
+        } else if (msg.type == TP_CONTROL_PEER) {
+            expect_pair(s, &msg);
         }
     }
     return status != TELPHER_ERR_PEER_LOST;
@@ -135,6 +171,39 @@ control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     if (!read_control(b, s)) {
         tp_broker_watch_close(b, w); /* SIGCHLD completes the end */
     }
+}
+
+static struct tp_broker_session *
+find_pair(struct tp_broker *b, const uint8_t *id, struct tp_broker_pair **ret_pair)
+{
+    tp_list_for_each_entry(struct tp_broker_session, s, &b->sessions, link) {
+        tp_list_for_each_entry(struct tp_broker_pair, pair, &s->pairs, link) {
+            if (tp_random_equal(pair->id, id, sizeof(pair->id))) {
+                *ret_pair = pair;
+                return s;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The executor named the pair before its client arranged the stream, but this thread
+ * may see the stream first. */
+struct tp_broker_session *
+tp_broker_pair_find(struct tp_broker *b, const uint8_t *id,
+                    struct tp_broker_pair **ret_pair)
+{
+    struct tp_broker_session *s = find_pair(b, id, ret_pair);
+
+    if (s != NULL) {
+        return s;
+    }
+    tp_list_for_each_entry(struct tp_broker_session, other, &b->sessions, link) {
+        if (other->control.fd >= 0) {
+            (void)read_control(b, other);
+        }
+    }
+    return find_pair(b, id, ret_pair);
 }
 
 /* Makes a cache folder name that is unique to the client's key or certificate. */
@@ -231,9 +300,11 @@ tp_broker_session_start(struct tp_broker *b, struct tp_broker_conn *c,
 telpher_status
 tp_broker_session_bulk(struct tp_broker_session *s, struct tp_broker_conn *c)
 {
-    struct tp_control msg = {.type = TP_CONTROL_BULK, .index = c->preface.index};
+    bool from_peer = c->preface.stream == TP_WIRE_STREAM_PEER;
+    struct tp_control msg = {.type = from_peer ? TP_CONTROL_PEER : TP_CONTROL_BULK,
+                             .index = c->preface.index};
 
-    memcpy(msg.session, s->id, sizeof(msg.session));
+    memcpy(msg.session, from_peer ? c->preface.session : s->id, sizeof(msg.session));
     return s->control.fd < 0 ? TELPHER_ERR_PEER_LOST
                              : send_conn(s->control.fd, &msg, c);
 }

@@ -120,7 +120,7 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
 {
     const struct tp_daemon_options *o = b->options;
     const char **argv = tp_alloc_array(
-        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 24, sizeof(*argv), "arguments");
+        2 * (o->device.count + TP_DAEMON_LIMIT_COUNT) + 26, sizeof(*argv), "arguments");
     size_t n = 0;
 
     if (argv == NULL) {
@@ -144,6 +144,8 @@ make_arguments(const struct tp_broker *b, bool probe, struct numbers *text)
     find_cache(o, text->cache, sizeof(text->cache));
     (void)snprintf(text->cache_size, sizeof(text->cache_size), "%llu",
                    (unsigned long long)o->cache_size);
+    argv[n++] = "--peer-address";
+    argv[n++] = o->peer_address;
     argv[n++] = "--cache";
     argv[n++] = text->cache;
     argv[n++] = "--cache-size";

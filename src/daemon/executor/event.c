@@ -78,6 +78,7 @@ tp_exec_event_free(struct tp_exec_object *o)
         tp_exec_release_native(o->x, ev->hold);
     }
     tp_exec_unref(ev->queue != NULL ? &ev->queue->obj : NULL);
+    tp_exec_event_forward(ev, CL_OUT_OF_RESOURCES); /* it cannot end any more */
     tp_free(ev->kept);
     tp_free(ev);
 }
@@ -142,6 +143,7 @@ settle_event(struct tp_exec_event *ev, cl_int status)
     }
     status = true_status(ev, status);
     tp_list_remove(&ev->link);
+    tp_exec_event_forward(ev, status);
     if (!ev->done && (ev->notify || status < 0)) {
         ev->done = true;
         if (ev->obj.id != 0) {
@@ -200,6 +202,7 @@ finish_all(struct tp_exec *x, struct tp_list *dead)
 {
     open_all(dead);
     tp_exec_flush(x);
+    tp_exec_peers_kick(x);
     unref_all(dead);
 }
 
@@ -376,7 +379,7 @@ tp_exec_event_submitted(struct tp_exec_event *ev)
         sweep_completed(q, &dead); /* releases the lock meanwhile */
     }
     tp_list_push_back(&q->pending, &ev->link);
-    notify = ev->notify;
+    notify = ev->notify || ev->transfer != 0; /* content follows */
     tp_mutex_unlock(&x->done_lock);
     open_all(&dead);
     unref_all(&dead);

@@ -8,6 +8,7 @@
 #include "device/host/staging.h"
 
 struct tp_exec_region;
+struct tp_exec_forward;
 
 enum {
     TP_EXEC_EVENT_SMALL = 128,
@@ -29,6 +30,8 @@ struct tp_exec_event {
     bool
         has_waits; /**< waits for other events, so that a lack of progress is no fault */
     cl_event hold; /**< of a move: event that blocks the queue until its end, or NULL */
+    struct tp_exec_forward *forwards; /**< peers that wait for its end; done_lock */
+    bool of_peer; /**< user event: a peer ends it, see peer/peer_event.c */
     bool is_move; /**< completed by large_transfer.c */
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< the client wants DONE; done_lock */
@@ -130,6 +133,8 @@ struct tp_exec_queue *tp_exec_next_busy(struct tp_exec *x, struct tp_exec_queue 
 
 /** Registers a native user event that is not yet set, and holds @p ev. Reader only. */
 void tp_exec_user_event_open(struct tp_exec_event *ev);
+/** Sets a native user event, unless it is set. Any thread, without locks. */
+void tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status);
 /** Unregisters a user event that has been set or cannot be set any more. May be called
  *  more than once. Any thread, without locks; the caller holds @p ev. */
 void tp_exec_user_event_close(struct tp_exec_event *ev);

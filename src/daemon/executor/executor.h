@@ -12,6 +12,7 @@
  *   objects/      id table, devices, contexts, queues, buffers, images, kernels
  *   commands/     commands, small and large transfers, command buffers
  *   program/      sources, includes, builds, binaries, build cache
+ *   peer/         streams to other servers, content and events that go there
  *   transfer/     content of transfers, bulk streams, shared memory of the client
  *
  * Threads: the *reader* receives commands and enqueues them in the driver's queues; it
@@ -38,6 +39,7 @@
 #include "base/os/thread.h"
 #include "core/session/stream.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/peer/peer.h"
 #include "daemon/executor/pinned.h"
 #include "daemon/executor/transfer/transfer.h"
 #include "daemon/limits.h"
@@ -79,6 +81,7 @@ struct tp_exec {
     struct tp_exec_transfers *transfers;
     struct tp_map regions; /**< shared memory of the client; reader only */
     struct tp_exec_pins pins;
+    struct tp_exec_peers peers;
     struct tp_exec_transfer_piece
         stash; /**< content of the next command; reader only */
     uint64_t stash_transfer;

@@ -38,6 +38,7 @@ struct arguments {
     struct tp_daemon_limits limits;
     uint64_t spin_ns;
     struct tp_exec_cache_params cache;
+    const char *peer_address;
     const char *patterns[PATTERNS_MAX];
     size_t pattern_count;
 };
@@ -189,6 +190,7 @@ run_session(struct tp_exec *x, const struct arguments *a)
     int exit_status;
 
     x->limits = a->limits;
+    x->peers.address = a->peer_address;
     exit_status = receive_session(x, room, sizeof(room));
     if (exit_status != EX_OK) {
         return exit_status;
@@ -223,6 +225,7 @@ static const struct option long_options[] = {
     {"spin-ns", required_argument, NULL, 'i'},
     {"cache", required_argument, NULL, 'c'},
     {"cache-size", required_argument, NULL, 'C'},
+    {"peer-address", required_argument, NULL, 'a'},
     {"device", required_argument, NULL, 'd'},
     {"quirks", no_argument, NULL, 'q'},
     {"version", no_argument, NULL, 'v'},
@@ -253,6 +256,9 @@ take_option(struct arguments *a, int opt)
         return EX_OK;
     case 'c':
         a->cache.folder = optarg;
+        return EX_OK;
+    case 'a':
+        a->peer_address = optarg;
         return EX_OK;
     case 'C':
         a->cache.size_max = strtoull(optarg, NULL, 10);

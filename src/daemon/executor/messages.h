@@ -59,6 +59,12 @@ struct tp_exec;
     X(COPY_IMAGE_TO_BUFFER, copy_image_to_buffer)                                      \
     X(COPY_BUFFER_TO_IMAGE, copy_buffer_to_image)                                      \
     X(FILL_IMAGE, fill_image)                                                          \
+    X(PEER_ACCEPT, peer_accept)                                                        \
+    X(PEER_CONNECT, peer_connect)                                                      \
+    X(PUSH, push)                                                                      \
+    X(PULL, pull)                                                                      \
+    X(FORWARD, forward)                                                                \
+    X(PEER_EVENT, peer_event)                                                          \
     X(PING, ping)                                                                      \
     X(GOODBYE, goodbye)
 

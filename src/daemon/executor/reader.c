@@ -224,6 +224,8 @@ read_control(struct tp_exec *x)
            TELPHER_OK) {
         if (msg.type == TP_CONTROL_BULK && fd >= 0) {
             add_bulk(x, &msg, rest, fd);
+        } else if (msg.type == TP_CONTROL_PEER && fd >= 0) {
+            tp_exec_peer_adopt(x, &msg, rest, fd);
         } else if (fd >= 0) {
             (void)close(fd);
         }
@@ -292,6 +294,7 @@ read_until_end(struct tp_exec *x)
         if (status == TELPHER_OK) {
             tp_exec_flush_queues(x);
             tp_exec_flush(x);
+            tp_exec_peers_kick(x);
         } else if (status != TELPHER_ERR_AGAIN) {
             return status;
         } else if (!wait_for_work(x)) {

@@ -98,6 +98,7 @@ tp_exec_prepare(struct tp_exec *x)
     x->memory.max = x->limits.memory_bytes;
     x->host.max = x->limits.host_bytes;
     tp_exec_pins_init(x);
+    tp_exec_peers_init(x);
     tp_list_init(&x->dirty);
     tp_map_init(&x->objects);
     tp_map_init(&x->regions);

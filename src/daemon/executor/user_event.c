@@ -44,7 +44,7 @@ tp_exec_event_let_go(struct tp_exec_object *o)
 {
     struct tp_exec_event *ev = tp_container_of(o, struct tp_exec_event, obj);
 
-    if (ev->queue == NULL) {
+    if (ev->queue == NULL && !ev->of_peer) {
         tp_exec_user_event_close(ev);
     }
 }
@@ -86,6 +86,20 @@ user_event_failed(struct tp_exec_event *ev, cl_int status)
     tp_exec_sweep_failures(ev->obj.x);
 }
 
+void
+tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status)
+{
+    cl_int error = ev->obj.x->cl.SetUserEventStatus(ev->native, status);
+
+    if (error != CL_SUCCESS) {
+        tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
+                 (unsigned long long)ev->obj.id, tp_opencl_error_name(error));
+    } else if (status < 0) {
+        user_event_failed(ev, status);
+    }
+    tp_exec_user_event_close(ev);
+}
+
 telpher_status
 tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set *m)
 {
@@ -95,18 +109,11 @@ tp_exec_on_user_event_set(struct tp_exec *x, const struct tp_wire_user_event_set
     if (m->status > 0) {
         return TELPHER_ERR_PROTO;
     }
-    if (error == 0) {
-        error = ev->queue == NULL ? x->cl.SetUserEventStatus(ev->native, m->status)
-                                  : CL_INVALID_EVENT;
-    }
-    if (error != 0) {
-        tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
-                 (unsigned long long)m->event, tp_opencl_error_name(error));
-    } else if (m->status < 0) {
-        user_event_failed(ev, m->status);
-    }
-    if (ev != NULL && ev->queue == NULL) {
-        tp_exec_user_event_close(ev);
+    if (error == 0 && ev->queue == NULL) {
+        tp_exec_user_event_end(ev, m->status);
+    } else {
+        tp_debug("executor", "a status for 0x%llx, which is no user event",
+                 (unsigned long long)m->event);
     }
     return TELPHER_OK;
 }

@@ -356,6 +356,9 @@ tp_icd_op_run(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
     if (err != CL_SUCCESS) {
         return err;
     }
+    if (tp_icd_context_spans(op->q->ctx)) {
+        tp_icd_mem_arrange(op);
+    }
     tp_icd_lock();
     failed = wait_list_failed(op);
     err = failed ? run_failed(op) : run_locked(op, put, arg);

@@ -5,6 +5,29 @@
 
 #include "icd/commands/enqueue.h"
 
+struct tp_icd_session;
+/** Called under the lock when content has arrived in a session, or has failed to. */
+typedef void (*tp_icd_move_end)(struct _cl_mem *root, uint32_t session_index,
+                                struct _cl_event *ev);
+
+/* ---- push.c: from server to server ------------------------------------------------------- */
+
+/** One side of a move between two servers. */
+struct tp_icd_haul {
+    uint32_t session_index; /**< of this side */
+    uint32_t peer; /**< tp_icd_peer_number() */
+    uint64_t transfer; /**< the same on both sides */
+    uint64_t offset, size; /**< [bytes] in the root; an image moves whole */
+};
+
+/** Appends a PUSH after @p wait. Under the lock. @return its event, with a hold for the
+ *  caller; NULL: no memory */
+struct _cl_event *tp_icd_push(struct _cl_mem *root, const struct tp_icd_haul *what,
+                              const struct tp_wire_u64s *wait);
+/** Appends a PULL, likewise. */
+struct _cl_event *tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *what,
+                              const struct tp_wire_u64s *wait, tp_icd_move_end ended);
+
 /* ---- internal_queue.c, staged_copy.c: transfers without a command of the program ----------------------- */
 
 /** The internal queue of a session; created at first use. Under the lock.
@@ -37,14 +60,18 @@ struct _cl_event *tp_icd_stage_fetch(struct tp_icd_stage *stage, struct _cl_mem 
  * @param ended called under the lock when it has ended.
  * @return as tp_icd_stage_fetch.
  */
-struct _cl_event *tp_icd_stage_feed(
-    struct tp_icd_stage *stage, struct _cl_mem *root, uint32_t session_index,
-    const struct tp_wire_u64s *wait,
-    void (*ended)(struct _cl_mem *root, uint32_t session_index, struct _cl_event *ev),
-    cl_int *ret_err);
+struct _cl_event *tp_icd_stage_feed(struct tp_icd_stage *stage, struct _cl_mem *root,
+                                    uint32_t session_index,
+                                    const struct tp_wire_u64s *wait,
+                                    tp_icd_move_end ended, cl_int *ret_err);
+/** Encodes the region of a whole image; the result borrows @p values. */
+struct tp_wire_u64s tp_icd_whole_image(const struct _cl_mem *root, uint64_t values[6]);
 
 /* ---- move.c: directory of valid copies --------------------------------------------------- */
 
+/** Arranges the streams between servers by which a command's content and its waits may pass.
+ *  Not under the lock; may wait. */
+void tp_icd_mem_arrange(const struct tp_icd_op *op);
 /** Creates the directory of a buffer, for a context of several sessions. NULL: no memory. */
 struct tp_icd_directory *tp_icd_directory_create(const struct _cl_context *ctx);
 /** Not under the lock; no transfer of the buffer may be in progress. NULL is fine. */

@@ -26,11 +26,14 @@
 #include "icd/objects/event.h"
 #include "icd/objects/memory.h"
 #include "icd/objects/object.h"
+#include "icd/session/peers.h"
 #include "icd/session/session.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+
+#define NO_STREAM 1 /* not an error of OpenCL: content must pass through this process */
 
 enum { WRITERS_MAX = 8 }; /* of one copy, before one marker replaces them */
 
@@ -362,14 +365,71 @@ stage_at_hand(struct tp_icd_directory *dir)
     return NULL;
 }
 
+/** Moves the content past this process. @return NO_STREAM: the servers have no stream */
+static cl_int
+push(struct tp_icd_op *op, struct _cl_mem *root)
+{
+    struct tp_icd_directory *dir = root->directory;
+    uint32_t to = op->q->session_index;
+    int from = find_source(root);
+    struct copy *source = &dir->copies[from < 0 ? 0 : from], *target = &dir->copies[to];
+    struct tp_icd_haul haul = {.session_index = from < 0 ? 0 : (uint32_t)from,
+                               .offset = 0,
+                               .size = root->size};
+    struct _cl_event *out = NULL, *in = NULL;
+    struct tp_wire_u64s wait;
+    struct ids ids;
+
+    haul.peer =
+        from < 0 ? 0 : tp_icd_peer_number(op->q->session, root->ctx->sessions[from]);
+    if (haul.peer == 0) {
+        return NO_STREAM;
+    }
+    haul.transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
+    events_prune(&source->writers);
+    events_prune(&source->leaving);
+    events_prune(&target->writers);
+    events_prune(&target->leaving);
+    if (events_reserve(&source->leaving, 1) != CL_SUCCESS ||
+        !copy_ids(&ids, root->ctx->sessions[from], source, false)) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    wait = ids_wire(&ids);
+    out = tp_icd_push(root, &haul, &wait);
+    tp_free(ids.list);
+    if (out != NULL && copy_ids(&ids, op->q->session, target, true)) {
+        haul.session_index = to;
+        wait = ids_wire(&ids);
+        in = tp_icd_pull(root, &haul, &wait, move_ended);
+        tp_free(ids.list);
+    }
+    if (out != NULL) {
+        events_add(&source->leaving, out);
+        tp_icd_drop_locked(&out->obj);
+        tp_icd_op_touch(op, root->ctx->sessions[from]);
+    }
+    if (in == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    dir->valid |= 1U << to;
+    set_arriving(target, in);
+    events_clear(&target->leaving); /* the move waits for them */
+    op->flush = true;
+    return CL_SUCCESS;
+}
+
 /** Moves the content to the session of a command. */
 static cl_int
 bring(struct tp_icd_op *op, struct _cl_mem *root)
 {
     struct tp_icd_directory *dir = root->directory;
+    cl_int pushed = dir->first == NULL ? push(op, root) : NO_STREAM;
     struct tp_icd_stage *stage = stage_at_hand(dir);
     cl_int err = CL_SUCCESS;
 
+    if (pushed != NO_STREAM) {
+        return pushed;
+    }
     if (stage != NULL) {
         tp_icd_stage_ref(stage);
     } else {
@@ -429,6 +489,52 @@ reserve_writer(struct _cl_mem *root, uint32_t session_index)
         err = join_writers(root, session_index);
     }
     return err == CL_SUCCESS ? events_reserve(&copy->writers, 1) : err;
+}
+
+/* ---- streams between servers ----------------------------------------------------------------- */
+
+/** True if the command may need something of a session. Under the lock. */
+static bool
+needs_session(const struct tp_icd_op *op, uint32_t index)
+{
+    const struct tp_icd_session *session = op->q->ctx->sessions[index];
+    uint32_t here = 1U << op->q->session_index;
+
+    for (cl_uint i = 0; i < op->wait_count; i++) {
+        if (op->wait_list[i]->session == session && !op->wait_list[i]->ended) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < op->use_count; i++) {
+        const struct tp_icd_directory *dir =
+            tp_icd_mem_root(op->uses[i].mem)->directory;
+
+        if (dir != NULL && dir->defined && dir->first == NULL &&
+            (dir->valid & here) == 0 && (dir->valid & 1U << index) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+tp_icd_mem_arrange(const struct tp_icd_op *op)
+{
+    const struct _cl_context *ctx = op->q->ctx;
+
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        bool wanted;
+
+        tp_icd_lock();
+        wanted = i != op->q->session_index && !tp_icd_session_lost(op->q->session) &&
+                 !tp_icd_session_lost(ctx->sessions[i]) &&
+                 !tp_icd_peer_tried(op->q->session, ctx->sessions[i]) &&
+                 needs_session(op, i);
+        tp_icd_unlock();
+        if (wanted) {
+            tp_icd_peer_arrange(op->q->session, ctx->sessions[i]);
+        }
+    }
 }
 
 /* ---- what commands call -------------------------------------------------------------------- */
@@ -536,5 +642,6 @@ tp_icd_mem_used(struct tp_icd_op *op, const struct tp_icd_use *use)
     set_stage(&dir->first, NULL);
     set_stage(&dir->moving, NULL);
     set_arriving(copy, NULL);
+    events_clear(&copy->leaving); /* it waits for them */
     events_add(&copy->writers, op->ev);
 }

@@ -22,6 +22,7 @@
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
 #include "icd/objects/svm.h"
+#include "icd/session/peers.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"
 #include "icd/session/shared_memory.h"
@@ -125,12 +126,18 @@ tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
         TAKE(TP_WIRE_READ_IMAGE, read_image, mem)
         TAKE(TP_WIRE_WRITE_IMAGE, write_image, mem)
         TAKE(TP_WIRE_COPY, copy, src)
+        TAKE(TP_WIRE_PUSH, push, mem)
+        TAKE(TP_WIRE_PULL, pull, mem)
         TAKE(TP_WIRE_MARKER, marker, queue)
     default:
         frame_count--; /* objects are of no interest here */
         return;
     }
-    if (type == TP_WIRE_WRITE) {
+    if (type == TP_WIRE_PUSH) {
+        f->transfer = ((const struct tp_wire_push *)msg)->transfer;
+    } else if (type == TP_WIRE_PULL) {
+        f->transfer = ((const struct tp_wire_pull *)msg)->transfer;
+    } else if (type == TP_WIRE_WRITE) {
         f->transfer = ((const struct tp_wire_write *)msg)->transfer;
     }
 }
@@ -286,6 +293,49 @@ tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
     (void)session, (void)transfer, (void)status;
 }
 
+/* ---- streams between places ------------------------------------------------------------ */
+
+static uint32_t peer; /* number of the stream; 0: the places do not reach each other */
+
+uint32_t
+tp_icd_peer_number(const struct tp_icd_session *a, const struct tp_icd_session *b)
+{
+    assert_ptr_not_equal(a, b);
+    return peer;
+}
+
+bool
+tp_icd_peer_tried(const struct tp_icd_session *a, const struct tp_icd_session *b)
+{
+    (void)a, (void)b;
+    return true;
+}
+
+void
+tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b)
+{
+    (void)a, (void)b;
+    fail_msg("the stream has been tried");
+}
+
+void
+tp_icd_session_count_content(struct tp_icd_session *session, int by)
+{
+    session->contents += (unsigned)by;
+}
+
+bool
+tp_icd_session_has_content(const struct tp_icd_session *session)
+{
+    return session->contents != 0;
+}
+
+unsigned
+tp_icd_session_unread(const struct tp_icd_session *session)
+{
+    return session->told;
+}
+
 /* ---- places that share no memory ---------------------------------------------------------- */
 
 bool
@@ -413,6 +463,7 @@ set_up(void **state)
         q->session_index = i;
         tp_list_init(&q->open);
     }
+    peer = 0;
     frame_count = source_count = sink_count = abort_count = 0;
     return 0;
 }
@@ -567,6 +618,39 @@ first_content_goes_where_it_is_used(void **state)
     release(a);
     release(b);
     release(c);
+}
+
+/** Where the places reach each other, content goes past this process, in the same order. */
+static void
+servers_push_to_each_other(void **state)
+{
+    cl_mem a = buffer(LARGE, NULL), b = buffer(LARGE, NULL);
+
+    (void)state;
+    peer = 7;
+    change(a, 0);
+    assert_int_equal(look(a, b, 1), CL_SUCCESS);
+    assert_int_equal(frame_count, 4);
+    expect_frame(1, 0, TP_WIRE_PUSH, a);
+    assert_true(waits(1, frames[0].event)); /* after the writer */
+    expect_frame(2, 1, TP_WIRE_PULL, a);
+    assert_int_equal(frames[1].transfer, frames[2].transfer);
+    expect_frame(3, 1, TP_WIRE_COPY, a);
+    assert_true(waits(3, frames[2].event));
+    change(a, 0);
+    assert_int_equal(frame_count, 5);
+    assert_true(waits(4, frames[1].event)); /* the next writer waits for the push */
+    done(&frames[2], CL_OUT_OF_RESOURCES, NULL, 0);
+    assert_int_equal(look(a, b, 1), CL_SUCCESS);
+    assert_int_equal(frame_count, 8);
+    expect_frame(5, 0, TP_WIRE_PUSH, a);
+    expect_frame(6, 1, TP_WIRE_PULL, a);
+    assert_int_equal(sink_count + source_count, 0); /* nothing passes here */
+    done(&frames[6], CL_COMPLETE, NULL, 0);
+    done(&frames[4], CL_COMPLETE, NULL, 0);
+    done(&frames[7], CL_COMPLETE, NULL, 0);
+    release(a);
+    release(b);
 }
 
 /** The order rules of move.c, in one story. */
@@ -860,6 +944,7 @@ main(void)
         TEST(no_content_moves_nothing),
         TEST(first_content_goes_where_it_is_used),
         TEST(a_move_waits_for_the_writer_and_writers_for_the_move),
+        TEST(servers_push_to_each_other),
         TEST(readers_keep_copies_and_whole_writes_need_none),
         TEST(large_content_is_passed_on_as_it_comes),
         TEST(a_failed_move_is_tried_again),

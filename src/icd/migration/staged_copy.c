@@ -36,7 +36,7 @@ struct carry {
     struct _cl_event *ev; /**< held */
     struct tp_icd_session *session;
     uint32_t session_index;
-    void (*ended)(struct _cl_mem *root, uint32_t session_index, struct _cl_event *ev);
+    tp_icd_move_end ended;
     union {
         struct tp_icd_sink sink;
         struct tp_icd_source source;
@@ -259,9 +259,8 @@ expect_content(struct carry *fetch, uint64_t *ret_transfer)
     return status;
 }
 
-/** Encodes the region of a whole image; the result borrows @p values. */
-static struct tp_wire_u64s
-whole_image(const struct _cl_mem *root, uint64_t values[6])
+struct tp_wire_u64s
+tp_icd_whole_image(const struct _cl_mem *root, uint64_t values[6])
 {
     size_t origin[3], region[3];
 
@@ -297,7 +296,7 @@ put_fetch(struct carry *fetch, uint64_t transfer, const struct tp_wire_u64s *wai
                                             .flags = msg.flags,
                                             .size = msg.size,
                                             .transfer = transfer,
-                                            .region = whole_image(root, values),
+                                            .region = tp_icd_whole_image(root, values),
                                             .wait = *wait});
 }
 
@@ -390,24 +389,23 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
         tp_icd_put(feed->session, TP_WIRE_WRITE, &msg);
         return;
     }
-    tp_icd_put(feed->session, TP_WIRE_WRITE_IMAGE,
-               &(struct tp_wire_write_image){.event = msg.event,
-                                             .queue = msg.queue,
-                                             .mem = msg.mem,
-                                             .flags = msg.flags,
-                                             .size = msg.size,
-                                             .transfer = msg.transfer,
-                                             .region = whole_image(feed->root, values),
-                                             .wait = *wait,
-                                             .data = msg.data});
+    tp_icd_put(
+        feed->session, TP_WIRE_WRITE_IMAGE,
+        &(struct tp_wire_write_image){.event = msg.event,
+                                      .queue = msg.queue,
+                                      .mem = msg.mem,
+                                      .flags = msg.flags,
+                                      .size = msg.size,
+                                      .transfer = msg.transfer,
+                                      .region = tp_icd_whole_image(feed->root, values),
+                                      .wait = *wait,
+                                      .data = msg.data});
 }
 
 struct _cl_event *
 tp_icd_stage_feed(struct tp_icd_stage *stage, struct _cl_mem *root,
                   uint32_t session_index, const struct tp_wire_u64s *wait,
-                  void (*ended)(struct _cl_mem *root, uint32_t session_index,
-                                struct _cl_event *ev),
-                  cl_int *ret_err)
+                  tp_icd_move_end ended, cl_int *ret_err)
 {
     struct carry *feed =
         carry_create(stage, root, session_index, CL_COMMAND_WRITE_BUFFER);

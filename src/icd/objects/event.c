@@ -122,12 +122,23 @@ is_needed(const struct _cl_event *ev)
 {
     return !ev->ended &&
            (ev->told || ev->is_early || ev->parts != 0 || ev->on_end != NULL ||
-            ev->proxies != 0 || !tp_list_is_empty(&ev->callbacks));
+            (ev->proxies & ~ev->forwarded) != 0 || !tp_list_is_empty(&ev->callbacks));
+}
+
+/** Counts events whose content this process sends or receives. */
+static void
+count_content(struct _cl_event *ev, bool has)
+{
+    if (ev->session != NULL && ev->has_content != has) {
+        ev->has_content = has;
+        tp_icd_session_count_content(ev->session, has ? 1 : -1);
+    }
 }
 
 void
 tp_icd_event_give(struct _cl_event *ev, cl_event *ret_event)
 {
+    count_content(ev, !ev->ended && (ev->parts != 0 || ev->inline_dst != NULL));
     if (ret_event != NULL) {
         atomic_store(&ev->obj.refs, 1);
         tp_icd_hold(&ev->obj);
@@ -177,15 +188,18 @@ fire_all(struct _cl_event *ev)
     }
 }
 
-/** Forwards the end to the sessions that have a user event of this id. */
+/** Forwards the end to the sessions that have a user event of this id. A lost server may
+ *  not have told others. */
 static void
 set_proxies(struct _cl_event *ev)
 {
+    bool lost = ev->session != NULL && tp_icd_session_lost(ev->session);
+    uint32_t mask = lost ? ev->proxies : ev->proxies & ~ev->forwarded;
     struct tp_wire_user_event_set msg = {.event = ev->obj.id,
                                          .status = ev->status < 0 ? ev->status : 0};
 
     for (uint32_t i = 0; i < ev->ctx->session_count; i++) {
-        if ((ev->proxies & (1U << i)) != 0) {
+        if ((mask & (1U << i)) != 0) {
             tp_icd_put(ev->ctx->sessions[i], TP_WIRE_USER_EVENT_SET, &msg);
             tp_icd_session_set_dirty(ev->ctx->sessions[i]);
         }
@@ -209,6 +223,7 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
     }
     ev->status = status;
     ev->ended = true;
+    count_content(ev, false);
     if (status < 0 && ev->unwatched && ev->queue->async_error == CL_SUCCESS) {
         ev->queue->async_error = status;
     }

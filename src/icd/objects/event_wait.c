@@ -5,7 +5,9 @@
 #include "icd/objects/event.h"
 #include "icd/objects/event_int.h"
 #include "icd/objects/object.h"
+#include "icd/session/peers.h"
 #include "icd/session/session.h"
+#include "icd/session/session_int.h"
 
 void
 tp_icd_event_set_told(struct _cl_event *ev)
@@ -84,6 +86,32 @@ tp_icd_check_wait_list(const struct _cl_context *ctx, cl_uint count,
     return CL_SUCCESS;
 }
 
+/**
+ * Has the server of an event tell another of its end. Not while content that this process
+ * receives is under way there: the program may know, by the end of a later command, that it
+ * has arrived. @return false: this process must tell
+ */
+static bool
+forward(struct tp_icd_session *session, struct _cl_context *ctx, struct _cl_event *ev,
+        uint32_t bit)
+{
+    uint32_t peer =
+        ev->session == NULL || ev->ended ? 0 : tp_icd_peer_number(session, ev->session);
+
+    if (peer == 0 || tp_icd_session_has_content(ev->session)) {
+        return false;
+    }
+    tp_icd_put(session, TP_WIRE_PEER_EVENT,
+               &(struct tp_wire_peer_event){
+                   .event = ev->obj.id, .context = ctx->obj.id, .peer = peer});
+    tp_icd_put(ev->session, TP_WIRE_FORWARD,
+               &(struct tp_wire_forward){.peer = peer, .events = {1, &ev->obj.id}});
+    tp_icd_session_set_dirty(ev->session);
+    ev->proxies |= bit;
+    ev->forwarded |= bit;
+    return true;
+}
+
 /** Creates a proxy in a session: a user event of the same id, set when the event ends. */
 static void
 make_proxy(struct tp_icd_session *session, struct _cl_context *ctx,
@@ -93,7 +121,7 @@ make_proxy(struct tp_icd_session *session, struct _cl_context *ctx,
     struct tp_wire_user_event_create msg = {.event = ev->obj.id,
                                             .context = ctx->obj.id};
 
-    if ((ev->proxies & bit) != 0) {
+    if ((ev->proxies & bit) != 0 || forward(session, ctx, ev, bit)) {
         return;
     }
     tp_icd_put(session, TP_WIRE_USER_EVENT_CREATE, &msg);

@@ -65,6 +65,24 @@ tp_icd_session_remove_queue(struct tp_icd_session *session, struct _cl_command_q
     tp_map_remove(&session->queues, q->obj.id);
 }
 
+unsigned
+tp_icd_session_unread(const struct tp_icd_session *session)
+{
+    return session->told;
+}
+
+void
+tp_icd_session_count_content(struct tp_icd_session *session, int by)
+{
+    session->contents += (unsigned)by;
+}
+
+bool
+tp_icd_session_has_content(const struct tp_icd_session *session)
+{
+    return session->contents != 0;
+}
+
 void
 tp_icd_session_use(struct tp_icd_session *session, bool begins)
 {
@@ -181,6 +199,7 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
         tp_free(session);
         return status;
     }
+    session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
     tp_icd_lock();
     tp_icd_share_init(session, tp_icd_settings.shared_memory &&
                                    (features & TP_WIRE_FEATURE_SHARED) != 0 &&

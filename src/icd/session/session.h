@@ -38,6 +38,8 @@ void tp_icd_put_release(struct tp_icd_session *session, uint64_t id);
 void tp_icd_flush(struct tp_icd_session *session);
 /** Flushes if enough frames are queued (end of every enqueue call). Not under the lock. */
 void tp_icd_flush_if_full(struct tp_icd_session *session);
+/** @return DONEs that were asked for and have not been read. Under the lock. */
+unsigned tp_icd_session_unread(const struct tp_icd_session *session);
 /** Counts a context that begins or ends to use the session. Not under the lock. */
 void tp_icd_session_use(struct tp_icd_session *session, bool begins);
 /** True once the session is lost. */

@@ -3,6 +3,7 @@
 #include "icd/icd.h"
 #include "icd/objects/context.h"
 #include "icd/objects/event.h"
+#include "icd/session/peers.h"
 #include "icd/session/session.h"
 #include "icd/session/session_int.h"
 
@@ -173,6 +174,20 @@ on_credit(struct tp_icd_session *session, const uint8_t *body, const uint8_t *en
     return TELPHER_OK;
 }
 
+static telpher_status
+on_peer_lost(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_peer_lost msg;
+
+    if (!tp_wire_get_peer_lost(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    tp_icd_peer_on_lost(session, msg.peer);
+    tp_icd_unlock();
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
                         const uint8_t *end)
@@ -199,7 +214,10 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
     case TP_WIRE_DEVICE_TIMER_REPLY:
     case TP_WIRE_SVM_ALLOC_REPLY:
     case TP_WIRE_SUB_GROUP_INFO_REPLY:
+    case TP_WIRE_PEER_REPLY:
         return on_reply(session, type, body, end);
+    case TP_WIRE_PEER_LOST:
+        return on_peer_lost(session, body, end);
     case TP_WIRE_STARTED:
         return on_started(session, body, end);
     case TP_WIRE_GOODBYE:

@@ -33,6 +33,8 @@ struct tp_icd_session {
     uint8_t session_id[TP_WIRE_SESSION_BYTES];
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
 
+    bool has_peers; /**< the server can have streams to others */
+
     _Atomic size_t flush_at; /**< [bytes] queued from which an enqueue call flushes */
 
     /* Under tp_icd.lock. */
@@ -57,6 +59,8 @@ struct tp_icd_session {
     struct tp_map events; /**< id → event awaiting DONE (or poison) */
     struct tp_map requests; /**< id → tp_icd_request */
     struct tp_map queues; /**< id → queue, for late errors of commands */
+    struct tp_map peers; /**< other session → struct tp_icd_pair */
+    unsigned contents; /**< its events with content under way: see event_wait.c */
     bool dirty; /**< has frames of a thread that flushes later */
     uint64_t release[64]; /**< ids to release with the next frames */
     unsigned release_count;
@@ -111,6 +115,10 @@ telpher_status tp_icd_session_add_event(struct tp_icd_session *session,
 void tp_icd_session_remove_event(struct tp_icd_session *session, struct _cl_event *ev);
 /** Counts an event whose DONE will arrive (+1) or has arrived (-1). Lock held. */
 void tp_icd_session_count_told(struct tp_icd_session *session, int by);
+/** Counts an event that begins (+1) or ends (-1) to have content under way. Lock held. */
+void tp_icd_session_count_content(struct tp_icd_session *session, int by);
+/** True if some event has. Lock held. */
+bool tp_icd_session_has_content(const struct tp_icd_session *session);
 /** Ends the sink or source of a failed command; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,
                         telpher_status status);

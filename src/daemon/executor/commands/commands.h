@@ -16,6 +16,8 @@ struct tp_exec_command {
     struct tp_exec_queue *queue; /**< NULL if error */
     cl_uint wait_count;
     const cl_event *waits; /**< NULL if none; valid until the next command */
+    struct tp_exec_bulk
+        *peer; /**< its content comes from or goes to that server; NULL: the client */
     int32_t error;
     struct tp_exec_commands *record; /**< NULL: it goes to the queue */
     const cl_sync_point_khr *points; /**< with record, instead of waits */
@@ -93,6 +95,8 @@ struct tp_exec_content {
     uint64_t transfer; /**< 0: content is in the frame, or in DONE */
     struct tp_wire_bytes data; /**< of a WRITE */
     bool is_image;
+    bool has_peer; /**< the content comes from or goes to another server, */
+    struct tp_exec_bulk *peer; /**< by this stream; NULL: that is not connected */
     uint64_t mem, offset; /**< offset: [bytes] in a buffer, without a region */
     struct tp_wire_u64s region; /**< of a buffer: 0 or 8 values; of an image: 6 */
 };

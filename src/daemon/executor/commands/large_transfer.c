@@ -17,6 +17,7 @@
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/peer/peer.h"
 #include "daemon/executor/quirks.h"
 
 struct move {
@@ -421,6 +422,7 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         .shared = shared,
         .credit_first = (flags & TP_WIRE_CREDIT_FIRST) != 0,
         .eager = tp_exec_is_pinned(c->queue->context),
+        .peer = c->peer,
         .mem = mem->native,
         .box = *box,
         .finished = finished};
@@ -449,8 +451,10 @@ tp_exec_move(struct tp_exec_command *c, struct tp_exec_mem *mem,
         unref_move(mv);
     }
     if (!to_client) {
-        status =
-            tp_exec_transfers_discard(c->x->transfers, transfer, params.size, shared);
+        status = tp_exec_transfers_discard(c->x->transfers, transfer, params.size,
+                                           shared, c->peer);
+    } else if (c->peer != NULL) {
+        tp_exec_peer_abort(c->peer, transfer, c->error);
     }
     (void)tp_exec_end(c);
     return status;

@@ -9,6 +9,7 @@
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/peer/peer.h"
 #include "daemon/executor/transfer/shared_memory.h"
 
 int32_t
@@ -174,6 +175,7 @@ start_direct(struct tp_exec_command *c, uint64_t transfer, uint64_t size)
                                                    .size = size,
                                                    .to_client = true,
                                                    .gated = true,
+                                                   .peer = c->peer,
                                                    .memory = c->ev->content,
                                                    .finished = content_sent,
                                                    .arg = c->ev};
@@ -232,7 +234,7 @@ write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (!whole) {
         status = tp_exec_transfers_discard(c->x->transfers, content->transfer,
-                                           content->size, true);
+                                           content->size, true, NULL);
     } else if (c->error == 0) {
         c->error = enqueue_box(c, mem->native, box, false);
     }
@@ -243,7 +245,7 @@ write_shared(struct tp_exec_command *c, struct tp_exec_mem *mem,
 static bool
 read_is_proper(const struct tp_exec_content *content)
 {
-    if ((content->flags & TP_WIRE_NOTIFY) == 0) {
+    if ((content->flags & TP_WIRE_NOTIFY) == 0 && !content->has_peer) {
         return false;
     }
     return content->transfer == 0
@@ -275,6 +277,8 @@ read_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
     }
     if (c->error == 0 && transfer != 0) {
         status = start_direct(c, transfer, size);
+    } else if (c->peer != NULL) {
+        tp_exec_peer_abort(c->peer, transfer, c->error);
     }
     (void)tp_exec_end(c);
     return status;
@@ -312,7 +316,8 @@ write_box(struct tp_exec_command *c, struct tp_exec_mem *mem,
         return tp_exec_move(c, mem, box, transfer, false, content->flags);
     }
     if (transfer != 0) {
-        status = tp_exec_transfers_discard(c->x->transfers, transfer, size, false);
+        status =
+            tp_exec_transfers_discard(c->x->transfers, transfer, size, false, c->peer);
     } else if (c->error == 0) {
         c->error = reserve_content(c->ev, size, false);
     }
@@ -351,6 +356,11 @@ tp_exec_transfer(struct tp_exec *x, const char *call, const struct tp_exec_head 
     status = tp_exec_begin(x, &c, call, &plain);
     if (status != TELPHER_OK) {
         return status;
+    }
+    c.peer = content->peer;
+    if (content->has_peer && c.peer == NULL) {
+        c.error = c.error != 0 ? c.error : CL_DEVICE_NOT_AVAILABLE;
+        return tp_exec_end(&c);
     }
     if (c.error == 0 && content->is_image) {
         c.error = tp_exec_find_box(x, content, &mem, &box);

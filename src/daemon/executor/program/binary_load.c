@@ -194,7 +194,8 @@ tp_exec_on_program_binary(struct tp_exec *x, const struct tp_wire_program_binary
         tp_exec_poison(&p->obj, error, "clCreateProgramWithBinary");
         put_binary_reply(x, m->request, error, NULL, NULL, 0);
         if (m->transfer != 0 && total > 0) {
-            status = tp_exec_transfers_discard(x->transfers, m->transfer, total, false);
+            status = tp_exec_transfers_discard(x->transfers, m->transfer, total, false,
+                                               NULL);
         }
     }
     if (in != NULL) {

@@ -204,7 +204,8 @@ create_of_text(struct tp_exec *x, const struct tp_wire_program_source *m,
     }
     tp_exec_poison(&p->obj, error, creating_call(p));
     return error != 0 && m->transfer != 0
-               ? tp_exec_transfers_discard(x->transfers, m->transfer, m->size, false)
+               ? tp_exec_transfers_discard(x->transfers, m->transfer, m->size, false,
+                                           NULL)
                : TELPHER_OK;
 }
 
@@ -293,7 +294,8 @@ tp_exec_on_program_files(struct tp_exec *x, const struct tp_wire_program_files *
         keep_files(p, NULL, 0, error);
     }
     return in == NULL && m->transfer != 0
-               ? tp_exec_transfers_discard(x->transfers, m->transfer, m->size, false)
+               ? tp_exec_transfers_discard(x->transfers, m->transfer, m->size, false,
+                                           NULL)
                : TELPHER_OK; /* a program that is none: its build will tell */
 }
 

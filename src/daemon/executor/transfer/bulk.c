@@ -15,6 +15,8 @@ enum {
 
 /* ---- receiving ---- */
 
+static void chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c);
+
 /* Finds the transfer of a DATA frame; NULL: the frame violates the protocol. */
 static struct tp_exec_transfer *
 find_incoming(struct tp_exec_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
@@ -33,8 +35,12 @@ find_incoming(struct tp_exec_bulk *b, uint64_t id, uint64_t offset, uint32_t len
         }
         all->unknown_count++;
     }
-    if (t->p.to_client || t->p.shared || (t->stream != NULL && t->stream != b) ||
-        offset != t->received || len > t->limit - t->received) {
+    if (t->known && t->p.peer != (b->peer != NULL ? b : NULL)) {
+        return NULL;
+    }
+    if (t->p.to_client || t->p.shared || t->cut_off ||
+        (t->stream != NULL && t->stream != b) || offset != t->received ||
+        len > t->limit - t->received) {
         return NULL;
     }
     t->stream = b;
@@ -174,24 +180,124 @@ data_end(void *arg, uint64_t transfer, uint64_t offset, uint32_t len)
     tp_mutex_unlock(&b->all->lock);
 }
 
+/* The other server may send more of a transfer to us on, or we to it. */
+static telpher_status
+take_credit(struct tp_exec_bulk *b, const struct tp_wire_credit *m)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_exec_transfer *t;
+
+    tp_mutex_lock(&all->lock);
+    t = tp_map_get(&all->map, m->transfer);
+    if (t != NULL && t->known && t->p.to_client && t->p.peer == b &&
+        m->limit > t->limit) {
+        t->limit = TP_MIN(m->limit, t->p.size);
+        tp_exec_transfer_poke(t);
+        tp_exec_transfers_drive(all);
+    }
+    tp_mutex_unlock(&all->lock);
+    return TELPHER_OK;
+}
+
+/* The other server has no content for a transfer, whose command may not be here yet. */
+static telpher_status
+take_abort(struct tp_exec_bulk *b, const struct tp_wire_abort *m)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_exec_transfer *t;
+
+    if (m->status >= 0) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_mutex_lock(&all->lock);
+    wait_for_command(b, m->transfer);
+    t = tp_map_get(&all->map, m->transfer);
+    if (t == NULL) {
+        t = find_incoming(b, m->transfer, 0, 0);
+    }
+    if (t == NULL || (t->known ? t->p.peer != b || t->p.to_client : t->stream != b)) {
+        tp_mutex_unlock(&all->lock);
+        return TELPHER_ERR_PROTO;
+    }
+    t->cut_off = true;
+    t->error = t->error != 0 ? t->error : m->status;
+    tp_exec_transfer_poke(t);
+    tp_exec_transfers_drive(all);
+    tp_mutex_unlock(&all->lock);
+    return TELPHER_OK;
+}
+
+static telpher_status
+peer_frame(struct tp_exec_bulk *b, uint16_t type, const uint8_t *body,
+           const uint8_t *end)
+{
+    struct tp_wire_credit credit;
+    struct tp_wire_abort stop;
+
+    switch (type) {
+    case TP_WIRE_CREDIT:
+        return tp_wire_get_credit(body, end, &credit) ? take_credit(b, &credit)
+                                                      : TELPHER_ERR_PROTO;
+    case TP_WIRE_ABORT:
+        return tp_wire_get_abort(body, end, &stop) ? take_abort(b, &stop)
+                                                   : TELPHER_ERR_PROTO;
+    default:
+        return b->peer->frame(b->peer_arg, type, body, end);
+    }
+}
+
 static telpher_status
 bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 {
-    (void)arg;
-    (void)body;
-    (void)end;
+    struct tp_exec_bulk *b = arg;
+
     switch (type) {
     case TP_WIRE_ACK:
         return TELPHER_OK;
     case TP_WIRE_GOODBYE:
         return TELPHER_ERR_PEER_LOST;
     default:
-        return TELPHER_ERR_PROTO;
+        return b->peer != NULL ? peer_frame(b, type, body, end) : TELPHER_ERR_PROTO;
     }
 }
 
 static const struct tp_stream_handler bulk_handler = {
     .frame = bulk_frame, .data_begin = data_begin, .data_end = data_end};
+
+/* Fails the transfers that need the stream of a lost server. */
+static void
+peer_lost(struct tp_exec_bulk *b, telpher_status status)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_list *first;
+    size_t cursor = 0;
+    void *value;
+
+    tp_mutex_lock(&all->lock);
+    b->stop = true;
+    tp_cond_signal(&b->wake);
+    if (b->landing != NULL) { /* data_end is not called any more */
+        b->landing->landing = false;
+        b->landing->landing_len = 0;
+        b->landing = NULL;
+    }
+    while ((first = tp_list_pop_front(&b->sends)) != NULL) {
+        chunk_sent(b, tp_list_entry(first, struct tp_exec_chunk, link));
+    }
+    while (tp_map_next(&all->map, &cursor, NULL, &value)) {
+        struct tp_exec_transfer *t = value;
+
+        if (t->known ? t->p.peer == b : t->stream == b) {
+            t->cut_off = true;
+            t->error =
+                t->error != 0 || t->finished ? t->error : TP_EXEC_TRANSFER_PEER_LOST;
+            tp_exec_transfer_poke(t);
+        }
+    }
+    tp_exec_transfers_drive(all);
+    tp_mutex_unlock(&all->lock);
+    b->peer->lost(b->peer_arg, status);
+}
 
 /* Handles the end of a stream. It is an error only if transfers still need it. */
 static void
@@ -200,6 +306,10 @@ bulk_lost(struct tp_exec_bulk *b, telpher_status status)
     struct tp_exec_transfers *all = b->all;
     bool needed;
 
+    if (b->peer != NULL) {
+        peer_lost(b, status);
+        return;
+    }
     tp_mutex_lock(&all->lock);
     needed =
         !all->stop && (all->active_count > 0 || all->unknown_count > 0 ||
@@ -354,6 +464,10 @@ tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk)
     tp_assert_locked(&t->all->lock);
     b->send_bytes += chunk->len;
     tp_exec_chunk_begun(t->all);
+    if (b->stop && b->peer != NULL) {
+        chunk_sent(b, chunk);
+        return;
+    }
     if (chunk->len <= OFFER_MAX && tp_list_is_empty(&b->sends) && !b->busy &&
         !b->rest && !b->stop) {
         status = offer_chunk(b, chunk);
@@ -392,6 +506,8 @@ send_next(struct tp_exec_bulk *b, telpher_status *ret_status)
     }
     tp_mutex_lock(&all->lock);
     b->busy = false;
+    /* what tp_exec_bulk_kick() left to the sender of a chunk */
+    b->rest = b->rest || (b->peer != NULL && tp_stream_pending(b->stream) > 0);
     if (c != NULL) {
         chunk_sent(b, c);
         tp_exec_transfers_drive(all);
@@ -440,6 +556,44 @@ start_threads(struct tp_exec_bulk *b)
     return status;
 }
 
+void
+tp_exec_bulk_put(struct tp_exec_bulk *b, uint16_t type, const void *msg)
+{
+    (void)tp_stream_put(b->stream, type, msg); /* the receiver sees a broken stream */
+}
+
+void
+tp_exec_bulk_kick(struct tp_exec_bulk *b)
+{
+    tp_stream_kick(b->stream);
+    if (tp_stream_pending(b->stream) == 0) {
+        return;
+    }
+    tp_mutex_lock(&b->all->lock);
+    b->rest = true;
+    tp_cond_signal(&b->wake);
+    tp_mutex_unlock(&b->all->lock);
+}
+
+void
+tp_exec_bulk_tell(struct tp_exec_bulk *b, uint16_t type, const void *msg)
+{
+    tp_assert_locked(&b->all->lock);
+    if (b->stop) {
+        return;
+    }
+    tp_mutex_unlock(&b->all->lock);
+    tp_exec_bulk_put(b, type, msg);
+    tp_exec_bulk_kick(b);
+    tp_mutex_lock(&b->all->lock);
+}
+
+void
+tp_exec_bulk_break(struct tp_exec_bulk *b, telpher_status status)
+{
+    tp_stream_break(b->stream, status);
+}
+
 /* Makes the stream available to READs; those that waited for a stream come first. */
 static void
 enter(struct tp_exec_bulk *b)
@@ -456,34 +610,80 @@ enter(struct tp_exec_bulk *b)
     tp_mutex_unlock(&all->lock);
 }
 
+/* Takes the stream, also on failure. @return NULL: no memory */
+static struct tp_exec_bulk *
+bulk_new(struct tp_exec_transfers *all, struct tp_stream *stream)
+{
+    struct tp_exec_bulk *b = tp_zalloc(sizeof(*b), "bulk stream");
+
+    if (b == NULL) {
+        tp_stream_destroy(stream);
+        return NULL;
+    }
+    b->all = all;
+    b->stream = stream;
+    tp_list_init(&b->peer_link);
+    tp_list_init(&b->sends);
+    tp_cond_init(&b->wake);
+    return b;
+}
+
+static void
+bulk_free(struct tp_exec_bulk *b)
+{
+    tp_stream_destroy(b->stream); /* also destroys the connection */
+    tp_cond_fini(&b->wake);
+    tp_free(b);
+}
+
+telpher_status
+tp_exec_transfers_add_peer(struct tp_exec_transfers *all, struct tp_stream *stream,
+                           const struct tp_exec_peer_handler *handler, void *arg,
+                           struct tp_exec_bulk **ret_bulk)
+{
+    struct tp_exec_bulk *b = bulk_new(all, stream);
+    telpher_status status;
+
+    if (b == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    b->peer = handler;
+    b->peer_arg = arg;
+    *ret_bulk = b;
+    status = start_threads(b);
+    if (status != TELPHER_OK) {
+        *ret_bulk = NULL;
+        bulk_free(b);
+        return status;
+    }
+    tp_mutex_lock(&all->lock);
+    tp_list_push_back(&all->peers, &b->peer_link);
+    tp_mutex_unlock(&all->lock);
+    return TELPHER_OK;
+}
+
 telpher_status
 tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn,
                              const struct tp_session_numbers *numbers)
 {
     struct tp_exec_bulk *b;
-    telpher_status status;
+    struct tp_stream *stream;
+    telpher_status status = TELPHER_ERR_LIMIT;
 
-    if (all->stream_count == TP_CONTROL_BULK_MAX) {
-        return TELPHER_ERR_LIMIT;
+    if (all->stream_count < TP_CONTROL_BULK_MAX) {
+        status = tp_stream_create(conn, numbers, 0, &stream);
     }
-    b = tp_zalloc(sizeof(*b), "bulk stream");
+    if (status != TELPHER_OK) {
+        tp_conn_destroy(conn);
+        return status;
+    }
+    b = bulk_new(all, stream);
     if (b == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
-    b->all = all;
-    tp_list_init(&b->sends);
-    tp_cond_init(&b->wake);
-    status = tp_stream_create(conn, numbers, 0, &b->stream);
-    if (status == TELPHER_OK) {
-        status = start_threads(b);
-        if (status != TELPHER_OK) {
-            tp_stream_destroy(b->stream); /* also destroys the connection */
-        }
-    } else {
-        tp_conn_destroy(conn);
-    }
+    status = start_threads(b);
     if (status != TELPHER_OK) {
-        tp_free(b);
+        bulk_free(b);
         return status;
     }
     enter(b);
@@ -493,6 +693,10 @@ tp_exec_transfers_add_stream(struct tp_exec_transfers *all, struct tp_conn *conn
 static void
 end_stream(struct tp_exec_bulk *b)
 {
+    if (b->ended) {
+        return;
+    }
+    b->ended = true;
     tp_mutex_lock(&b->all->lock);
     b->stop = true;
     tp_cond_signal(&b->wake);
@@ -507,12 +711,10 @@ void
 tp_exec_transfers_end_streams(struct tp_exec_transfers *all)
 {
     for (size_t i = 0; i < all->stream_count; i++) {
-        struct tp_exec_bulk *b = all->streams[i];
-
-        if (!b->ended) {
-            end_stream(b);
-            b->ended = true;
-        }
+        end_stream(all->streams[i]);
+    }
+    tp_list_for_each_entry(struct tp_exec_bulk, b, &all->peers, peer_link) {
+        end_stream(b);
     }
 }
 
@@ -530,6 +732,18 @@ free_rest(struct tp_exec_transfer *t)
     tp_free(t);
 }
 
+/* Frees a stream whose threads have ended. Under lock. */
+static void
+free_stream(struct tp_exec_bulk *b)
+{
+    struct tp_list *first;
+
+    while ((first = tp_list_pop_front(&b->sends)) != NULL) {
+        tp_exec_chunk_free(tp_list_entry(first, struct tp_exec_chunk, link));
+    }
+    bulk_free(b);
+}
+
 /*
  * Three phases. Close: callers start no more transfers. Stop: streams end, so that no thread
  * schedules a transfer. Destroy: this thread has the rest of the table to itself.
@@ -537,6 +751,7 @@ free_rest(struct tp_exec_transfer *t)
 void
 tp_exec_transfers_destroy(struct tp_exec_transfers *all)
 {
+    struct tp_list *first;
     size_t cursor = 0;
     void *t;
 
@@ -549,15 +764,10 @@ tp_exec_transfers_destroy(struct tp_exec_transfers *all)
     tp_exec_transfers_end_streams(all);
     tp_mutex_lock(&all->lock);
     for (size_t i = 0; i < all->stream_count; i++) {
-        struct tp_exec_bulk *b = all->streams[i];
-        struct tp_list *first;
-
-        while ((first = tp_list_pop_front(&b->sends)) != NULL) {
-            tp_exec_chunk_free(tp_list_entry(first, struct tp_exec_chunk, link));
-        }
-        tp_stream_destroy(b->stream);
-        tp_cond_fini(&b->wake);
-        tp_free(b);
+        free_stream(all->streams[i]);
+    }
+    while ((first = tp_list_pop_front(&all->peers)) != NULL) {
+        free_stream(tp_list_entry(first, struct tp_exec_bulk, peer_link));
     }
     while (tp_map_next(&all->map, &cursor, NULL, &t)) {
         free_rest(t);

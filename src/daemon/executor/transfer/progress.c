@@ -128,6 +128,10 @@ finish(struct tp_exec_transfer *t)
     int32_t error = t->error;
 
     all->active_count--;
+    if (error != 0 && t->p.to_client && t->p.peer != NULL) {
+        tp_exec_bulk_tell(t->p.peer, TP_WIRE_ABORT,
+                          &(struct tp_wire_abort){t->p.id, TP_MIN(error, -1)});
+    }
     tp_mutex_unlock(&all->lock);
     t->p.finished(t->p.arg, error, t->start_ns, t->end_ns);
     tp_mutex_lock(&all->lock);
@@ -201,6 +205,11 @@ give_credit(struct tp_exec_transfer *t)
         return;
     }
     t->limit = limit;
+    if (t->p.peer != NULL) {
+        tp_exec_bulk_tell(t->p.peer, TP_WIRE_CREDIT,
+                          &(struct tp_wire_credit){t->p.id, limit});
+        return;
+    }
     tp_mutex_unlock(&all->lock);
     all->handler->credit(all->arg, t->p.id, limit);
     tp_mutex_lock(&all->lock);
@@ -276,14 +285,17 @@ must_wait(struct tp_exec_transfer *t)
     return true;
 }
 
+/* Reads ahead of the network, but not beyond what the other server lets come. */
 static void
 read_more(struct tp_exec_transfer *t)
 {
-    while (t->cut < t->p.size && t->holding < TP_EXEC_TRANSFER_DEPTH && t->error == 0) {
+    uint64_t end = t->p.peer != NULL ? t->limit : t->p.size;
+
+    while (t->cut < end && t->holding < TP_EXEC_TRANSFER_DEPTH && t->error == 0) {
         uint64_t most = t->p.eager && t->cut < TP_EXEC_TRANSFER_CHUNK
                             ? TP_EXEC_TRANSFER_SMALL_CHUNK
                             : TP_EXEC_TRANSFER_CHUNK;
-        uint64_t len = TP_MIN(t->p.size - t->cut, most);
+        uint64_t len = TP_MIN(end - t->cut, most);
         struct tp_exec_chunk *c;
 
         if (must_wait(t)) {
@@ -344,6 +356,10 @@ queue_copied(struct tp_exec_transfer *t)
 static bool
 has_stream(struct tp_exec_transfer *t)
 {
+    if (t->p.peer != NULL) {
+        t->stream = t->p.peer;
+        return true;
+    }
     if (t->stream == NULL) {
         t->stream = tp_exec_bulk_choose(t->all);
     }

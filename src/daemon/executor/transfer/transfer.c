@@ -143,7 +143,7 @@ tp_exec_transfer_reap(struct tp_exec_transfer *t)
         tp_list_is_linked(&t->wait_link)) {
         return;
     }
-    if (!t->p.to_client && t->received < t->p.size) {
+    if (!t->p.to_client && !t->cut_off && t->received < t->p.size) {
         return; /* it must stay in the table to identify the rest of its content */
     }
     tp_map_remove(&all->map, t->p.id);
@@ -191,6 +191,7 @@ tp_exec_transfers_create(const struct tp_exec_transfers_handler *handler, void *
     tp_map_init(&all->map);
     tp_list_init(&all->ready);
     tp_list_init(&all->orphans);
+    tp_list_init(&all->peers);
     tp_list_init(&all->hungry);
     status =
         tp_host_staging_create(TP_EXEC_TRANSFER_SMALL_CHUNK, SMALL_KEEP, &all->small);
@@ -217,6 +218,16 @@ tp_exec_transfers_each_staging(const struct tp_exec_transfers *all,
     each(arg, all->large);
 }
 
+/* True if what is known of a transfer came by the stream that its command names. */
+static bool
+comes_from(const struct tp_exec_transfer *t, const struct tp_exec_bulk *peer)
+{
+    const struct tp_exec_bulk *from =
+        t->stream != NULL && t->stream->peer != NULL ? t->stream : NULL;
+
+    return t->stream == NULL || from == peer;
+}
+
 /* Adds the command to a transfer, before or after its first content. */
 static telpher_status
 make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *params,
@@ -227,7 +238,7 @@ make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *
     /* include the frame being received: it was accepted before the size was known */
     if (t != NULL &&
         (t->known || params->to_client || params->shared || params->credit_first ||
-         t->received + t->landing_len > params->size)) {
+         t->received + t->landing_len > params->size || !comes_from(t, params->peer))) {
         return TELPHER_ERR_PROTO;
     }
     if (t == NULL) {
@@ -243,6 +254,10 @@ make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *
     t->p = *params;
     t->open = !params->gated;
     t->limit = params->credit_first ? 0 : TP_MIN(t->limit, params->size);
+    if (params->peer != NULL && params->peer->stop && t->error == 0) {
+        t->error = TP_EXEC_TRANSFER_PEER_LOST;
+        t->cut_off = true;
+    }
     all->active_count++;
     *ret_transfer = t;
     return TELPHER_OK;
@@ -375,10 +390,13 @@ ignore_finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 
 telpher_status
 tp_exec_transfers_discard(struct tp_exec_transfers *all, uint64_t id, uint64_t size,
-                          bool shared)
+                          bool shared, struct tp_exec_bulk *peer)
 {
-    const struct tp_exec_transfer_params params = {
-        .id = id, .size = size, .shared = shared, .finished = ignore_finished};
+    const struct tp_exec_transfer_params params = {.id = id,
+                                                   .size = size,
+                                                   .shared = shared,
+                                                   .peer = peer,
+                                                   .finished = ignore_finished};
     struct tp_exec_transfer *t;
     telpher_status status;
 

@@ -17,7 +17,7 @@
 
 #include "base/container/budget.h"
 #include "core/device.h"
-#include "core/session/session.h"
+#include "core/session/stream.h"
 #include "core/transport.h"
 #include "device/host/staging.h"
 
@@ -38,6 +38,9 @@ enum {
 /** Error of a transfer without staging memory: CL_OUT_OF_HOST_MEMORY. */
 #define TP_EXEC_TRANSFER_NO_MEMORY (-6)
 
+/** Error of a transfer from or to another server that is lost: CL_DEVICE_NOT_AVAILABLE. */
+#define TP_EXEC_TRANSFER_PEER_LOST (-2)
+
 /** Error of a transfer of an image whose content was cut inside an element:
  *  CL_INVALID_VALUE. */
 #define TP_EXEC_TRANSFER_BAD_CUT (-30)
@@ -53,6 +56,7 @@ struct tp_exec_transfer_params {
         credit_first; /**< the client sends after a credit, given when the gate opens */
     bool eager; /**< use small copies for small content and at the start, so that copies
                      overlap with the network */
+    struct tp_exec_bulk *peer; /**< stream of another server; NULL: the client's */
     struct tp_device *device; /**< NULL: host memory */
     void *mem; /**< of the device; borrowed until finished */
     struct tp_device_box box;
@@ -145,9 +149,11 @@ telpher_status tp_exec_transfers_piece(struct tp_exec_transfers *all, uint64_t i
 void tp_exec_transfers_open(struct tp_exec_transfers *all, uint64_t id, int32_t error);
 /** Fails a transfer whose content the client will not send. Ignores unknown ids. */
 void tp_exec_transfers_abort(struct tp_exec_transfers *all, uint64_t id, int32_t error);
-/** Drops the @p size bytes of content of a transfer whose command failed. */
+/** Drops the @p size bytes of content of a transfer whose command failed.
+ *  @param peer as in the parameters of a transfer */
 telpher_status tp_exec_transfers_discard(struct tp_exec_transfers *all, uint64_t id,
-                                         uint64_t size, bool shared);
+                                         uint64_t size, bool shared,
+                                         struct tp_exec_bulk *peer);
 
 /** @return number of unfinished transfers */
 size_t tp_exec_transfers_active(struct tp_exec_transfers *all);
@@ -156,5 +162,33 @@ size_t tp_exec_transfers_active(struct tp_exec_transfers *all);
 telpher_status tp_exec_transfers_add_stream(struct tp_exec_transfers *all,
                                             struct tp_conn *conn,
                                             const struct tp_session_numbers *numbers);
+
+/* ---- streams of other servers, see executor/peer ---- */
+
+/** Callbacks of a stream between servers. Its receiver calls them, without locks. */
+struct tp_exec_peer_handler {
+    /** A frame that is not about content. @return OK; else the stream breaks */
+    telpher_status (*frame)(void *arg, uint16_t type, const uint8_t *body,
+                            const uint8_t *end);
+    /** The stream has broken; its transfers have failed. Called once. */
+    void (*lost)(void *arg, telpher_status status);
+};
+
+/**
+ * Adds the stream of another server and starts its threads.
+ * @param stream  taken, also on failure
+ * @param handler kept
+ * @param ret_bulk gives it before the first callback; valid until the end of @p all
+ */
+telpher_status tp_exec_transfers_add_peer(struct tp_exec_transfers *all,
+                                          struct tp_stream *stream,
+                                          const struct tp_exec_peer_handler *handler,
+                                          void *arg, struct tp_exec_bulk **ret_bulk);
+/** Appends a frame. Any thread, also under locks. The receiver reports a failure. */
+void tp_exec_bulk_put(struct tp_exec_bulk *b, uint16_t type, const void *msg);
+/** Sends appended frames; does not wait. Any thread, without locks. */
+void tp_exec_bulk_kick(struct tp_exec_bulk *b);
+/** Breaks it from any thread. */
+void tp_exec_bulk_break(struct tp_exec_bulk *b, telpher_status status);
 
 #endif

@@ -53,10 +53,13 @@ struct tp_exec_transfer {
     bool again; /**< that thread must advance it once more */
     bool discard; /**< further content is dropped */
     bool expired; /**< it timed out, see tp_exec_transfers_expire() */
+    bool
+        cut_off; /**< no more content will come: aborted by its server, or that is lost */
     int32_t error;
     uint64_t received; /**< content received */
     uint32_t landing_len; /**< of the frame being received, else 0 */
-    uint64_t limit; /**< content that the client may send */
+    uint64_t
+        limit; /**< content that may be sent: by the client, or to another server */
     uint64_t cut; /**< content given to device copies */
     uint64_t moved; /**< content whose copies are complete */
     uint64_t sent; /**< content sent to the client */
@@ -74,6 +77,9 @@ struct tp_exec_transfer {
 
 struct tp_exec_bulk {
     struct tp_exec_transfers *all;
+    struct tp_list peer_link; /**< of another server: in all->peers */
+    const struct tp_exec_peer_handler *peer; /**< NULL: the client's */
+    void *peer_arg;
     struct tp_stream *stream;
     pthread_t receiver, sender;
     struct tp_list sends; /**< chunks to send; lock */
@@ -108,6 +114,7 @@ struct tp_exec_transfers {
     struct tp_host_staging *small, *large;
     struct tp_exec_bulk *streams[TP_CONTROL_BULK_MAX];
     size_t stream_count;
+    struct tp_list peers; /**< streams of other servers */
     uint64_t spin_ns; /**< of receivers, before they sleep. Set once */
     bool stop;
 };
@@ -136,6 +143,9 @@ void tp_exec_chunk_ended(struct tp_exec_transfers *all);
  * Under lock, which is released meanwhile.
  */
 void tp_exec_bulk_queue(struct tp_exec_transfer *t, struct tp_exec_chunk *chunk);
+/** Tells the other server of a credit, or that content will not come. Releases the lock
+ *  meanwhile. */
+void tp_exec_bulk_tell(struct tp_exec_bulk *b, uint16_t type, const void *msg);
 /** Chooses a stream for content to the client. @return NULL: there is none. Under lock. */
 struct tp_exec_bulk *tp_exec_bulk_choose(struct tp_exec_transfers *all);
 /**

@@ -657,7 +657,7 @@ test_discard(void **state)
 
     send_range(w, transfer_id(1), 0, 5000, 1000);
     assert_int_equal(
-        tp_exec_transfers_discard(w->transfers, transfer_id(1), size, false),
+        tp_exec_transfers_discard(w->transfers, transfer_id(1), size, false, NULL),
         TELPHER_OK);
     WAIT_FOR(w, w->credit == size);
     send_range(w, transfer_id(1), 5000, size, TP_WIRE_CHUNK_MAX);

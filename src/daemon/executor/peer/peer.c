@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accepts and makes streams to other servers of the client. */
+#include "daemon/executor/peer/peer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/os/random.h"
+#include "base/trace/log.h"
+#include "core/session/client.h"
+#include "daemon/control.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/peer/peer_int.h"
+
+#define CONNECT_TIME (2 * TP_CLOCK_S)
+
+void
+tp_exec_peers_init(struct tp_exec *x)
+{
+    tp_map_init(&x->peers.map);
+    tp_map_init(&x->peers.events);
+    tp_mutex_init(&x->peers.lock);
+}
+
+void
+tp_exec_peers_fini(struct tp_exec *x)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
+        struct tp_exec_peer *p = value;
+
+        tp_cond_fini(&p->changed);
+        explicit_bzero(p->key, sizeof(p->key));
+        tp_free(p);
+    }
+    tp_map_fini(&x->peers.map);
+    tp_map_fini(&x->peers.events);
+    tp_mutex_fini(&x->peers.lock);
+}
+
+/* Changes the state; the connecting thread sees it. Under lock. */
+static void
+set_step(struct tp_exec_peer *p, enum tp_exec_peer_step step)
+{
+    tp_assert_locked(&p->x->peers.lock);
+    p->step = step;
+    tp_cond_broadcast(&p->changed);
+}
+
+/* ---- streams ---- */
+
+static telpher_status
+on_peer_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_exec_peer *p = arg;
+    struct tp_wire_peer_ready ready;
+    struct tp_wire_user_event_set set;
+    telpher_status status = TELPHER_OK;
+
+    if (type == TP_WIRE_USER_EVENT_SET && tp_wire_get_user_event_set(body, end, &set)) {
+        return tp_exec_peer_event_ended(p, &set);
+    }
+    if (type != TP_WIRE_PEER_READY || !tp_wire_get_peer_ready(body, end, &ready)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_mutex_lock(&p->x->peers.lock);
+    if (p->step == TP_EXEC_PEER_NEW && !p->accepts) {
+        set_step(p, TP_EXEC_PEER_READY);
+    } else {
+        status = TELPHER_ERR_PROTO;
+    }
+    tp_mutex_unlock(&p->x->peers.lock);
+    return status;
+}
+
+static void
+on_peer_lost(void *arg, telpher_status status)
+{
+    struct tp_exec_peer *p = arg;
+    const char *text = telpher_status_text(status);
+    struct tp_wire_peer_lost m = {
+        .peer = p->number, .status = status, .text = {(uint32_t)strlen(text), text}};
+    bool was_ready;
+
+    tp_mutex_lock(&p->x->peers.lock);
+    was_ready = p->step == TP_EXEC_PEER_READY;
+    set_step(p, TP_EXEC_PEER_LOST);
+    tp_mutex_unlock(&p->x->peers.lock);
+    tp_exec_peer_events_lost(p);
+    if (was_ready && !p->x->ending) {
+        tp_info("executor", "the stream to server %u is lost: %s", p->number, text);
+        tp_exec_put(p->x, TP_WIRE_PEER_LOST, &m);
+        tp_exec_flush(p->x);
+    }
+}
+
+static const struct tp_exec_peer_handler peer_handler = {.frame = on_peer_frame,
+                                                         .lost = on_peer_lost};
+
+/* ---- what the client arranges ---- */
+
+static void
+reply(struct tp_exec *x, uint64_t request, telpher_status status, const char *text)
+{
+    struct tp_wire_peer_reply m = {
+        .request = request, .status = status, .text = {(uint32_t)strlen(text), text}};
+
+    tp_exec_put(x, TP_WIRE_PEER_REPLY, &m);
+    tp_exec_flush(x);
+}
+
+/* Adds a peer to the table. @return OK; PROTO (number in use, bad key), NO_MEMORY */
+static telpher_status
+peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
+         const struct tp_wire_bytes *key, struct tp_exec_peer **ret_peer)
+{
+    struct tp_exec_peer *p;
+    telpher_status status;
+
+    if (key->len != TP_WIRE_PEER_KEY_BYTES || name->len != TP_WIRE_SESSION_BYTES ||
+        number == 0 || tp_map_count(&x->peers.map) >= TP_EXEC_PEERS_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
+    p = tp_zalloc(sizeof(*p), "peer");
+    if (p == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    p->x = x;
+    p->number = number;
+    memcpy(p->name, name->data, sizeof(p->name));
+    memcpy(p->key, key->data, sizeof(p->key));
+    tp_cond_init(&p->changed);
+    tp_mutex_lock(&x->peers.lock);
+    status = tp_map_put(&x->peers.map, number, p);
+    tp_mutex_unlock(&x->peers.lock);
+    if (status != TELPHER_OK) {
+        tp_cond_fini(&p->changed);
+        tp_free(p);
+        return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
+    }
+    *ret_peer = p;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_exec_on_peer_accept(struct tp_exec *x, const struct tp_wire_peer_accept *m)
+{
+    struct tp_control msg = {.type = TP_CONTROL_PEER};
+    struct tp_exec_peer *p;
+    telpher_status status = peer_new(x, m->peer, &m->name, &m->key, &p);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    p->accepts = true;
+    memcpy(msg.session, p->name, sizeof(msg.session));
+    memcpy(msg.key, p->key, sizeof(msg.key));
+    status = tp_control_send(TP_CONTROL_FD, &msg, -1);
+    explicit_bzero(&msg, sizeof(msg));
+    reply(x, m->request, status,
+          status == TELPHER_OK && x->peers.address != NULL ? x->peers.address : "");
+    return TELPHER_OK;
+}
+
+/* Finds the accepting peer of a pair. Reader only. */
+static struct tp_exec_peer *
+find_pair(struct tp_exec *x, const uint8_t name[TP_WIRE_SESSION_BYTES])
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
+        struct tp_exec_peer *p = value;
+
+        if (p->accepts && tp_random_equal(p->name, name, sizeof(p->name))) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+void
+tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg, const uint8_t *rest,
+                   int fd)
+{
+    struct tp_exec_peer *p = find_pair(x, msg->session);
+    struct tp_stream *stream;
+    struct tp_conn *conn;
+
+    if (p == NULL || p->stream != NULL) { /* each pair has one stream, ever */
+        (void)close(fd);
+        return;
+    }
+    if (tp_exec_adopt(msg, rest, fd, &conn) != TELPHER_OK) {
+        return;
+    }
+    if (tp_stream_create(conn, &msg->numbers, 0, &stream) != TELPHER_OK) {
+        tp_conn_destroy(conn);
+        return;
+    }
+    tp_mutex_lock(&x->peers.lock);
+    set_step(
+        p,
+        TP_EXEC_PEER_READY); /* unless the stream is lost, as the next line may say */
+    tp_mutex_unlock(&x->peers.lock);
+    if (tp_exec_transfers_add_peer(x->transfers, stream, &peer_handler, p,
+                                   &p->stream) == TELPHER_OK) {
+        tp_exec_bulk_put(p->stream, TP_WIRE_PEER_READY,
+                         &(struct tp_wire_peer_ready){0});
+        tp_exec_bulk_kick(p->stream);
+    }
+}
+
+/* A request of the client to connect, for its thread. */
+struct dial {
+    struct tp_exec_peer *peer;
+    uint64_t request;
+    char address[256];
+};
+
+/* Connects and waits until the other executor has the stream. */
+static telpher_status
+dial(struct dial *d, struct tp_error *err)
+{
+    struct tp_exec_peer *p = d->peer;
+    tp_ns deadline = tp_clock_deadline(CONNECT_TIME);
+    struct tp_client_params params = {.address = d->address,
+                                      .stream = TP_WIRE_STREAM_PEER,
+                                      .peer_key = p->key,
+                                      .deadline_ns = deadline};
+    struct tp_stream *stream;
+    telpher_status status;
+
+    memcpy(params.session, p->name, sizeof(params.session));
+    status = tp_client_connect(&params, &stream, NULL, err);
+    if (status == TELPHER_OK) {
+        status = tp_exec_transfers_add_peer(p->x->transfers, stream, &peer_handler, p,
+                                            &p->stream);
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    tp_mutex_lock(&p->x->peers.lock);
+    while (p->step == TP_EXEC_PEER_NEW && status == TELPHER_OK) {
+        status = tp_cond_wait(&p->changed, &p->x->peers.lock, deadline);
+    }
+    if (p->step == TP_EXEC_PEER_LOST) {
+        status = TELPHER_ERR_PEER_LOST;
+    }
+    tp_mutex_unlock(&p->x->peers.lock);
+    if (status != TELPHER_OK) {
+        tp_exec_bulk_break(p->stream, status);
+        return tp_error_set(err, status, "server %s accepts and does not go on: %s",
+                            d->address, telpher_status_text(status));
+    }
+    return TELPHER_OK;
+}
+
+static void *
+dial_main(void *arg)
+{
+    struct dial *d = arg;
+    struct tp_error err = {0};
+    telpher_status status = dial(d, &err);
+
+    reply(d->peer->x, d->request, status,
+          status == TELPHER_OK ? "" : tp_error_text(&err));
+    tp_free(d);
+    return NULL;
+}
+
+telpher_status
+tp_exec_on_peer_connect(struct tp_exec *x, const struct tp_wire_peer_connect *m)
+{
+    struct tp_exec_peer *p;
+    struct dial *d;
+    pthread_t thread;
+    telpher_status status;
+
+    if (m->address.len == 0 || m->address.len >= sizeof(d->address)) {
+        return TELPHER_ERR_PROTO;
+    }
+    status = peer_new(x, m->peer, &m->name, &m->key, &p);
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    d = tp_zalloc(sizeof(*d), "connect");
+    if (d == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    d->peer = p;
+    d->request = m->request;
+    memcpy(d->address, m->address.data, m->address.len);
+    status = tp_thread_create(&thread, "peer-connect", dial_main, d);
+    if (status != TELPHER_OK) {
+        reply(x, m->request, status, "no thread left on the server");
+        tp_free(d);
+        return TELPHER_OK;
+    }
+    (void)pthread_detach(thread);
+    return TELPHER_OK;
+}
+
+/* ---- what commands use ---- */
+
+struct tp_exec_bulk *
+tp_exec_peer_stream(struct tp_exec *x, uint32_t number, struct tp_exec_peer **ret_peer)
+{
+    struct tp_exec_peer *p = tp_map_get(&x->peers.map, number);
+    bool ready;
+
+    if (p == NULL) {
+        return NULL;
+    }
+    tp_mutex_lock(&x->peers.lock);
+    ready = p->step == TP_EXEC_PEER_READY;
+    tp_mutex_unlock(&x->peers.lock);
+    if (ret_peer != NULL) {
+        *ret_peer = p;
+    }
+    return ready ? p->stream : NULL;
+}
+
+void
+tp_exec_peer_abort(struct tp_exec_bulk *stream, uint64_t transfer, int32_t error)
+{
+    tp_exec_bulk_put(stream, TP_WIRE_ABORT,
+                     &(struct tp_wire_abort){transfer, TP_MIN(error, -1)});
+    tp_exec_bulk_kick(stream);
+}
+
+void
+tp_exec_peers_kick(struct tp_exec *x)
+{
+    size_t cursor = 0;
+    void *value;
+
+    if (tp_likely(!atomic_exchange(&x->peers.dirty, false))) {
+        return;
+    }
+    tp_mutex_lock(&x->peers.lock);
+    while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
+        struct tp_exec_peer *p = value;
+
+        if (p->step == TP_EXEC_PEER_READY) {
+            tp_exec_bulk_kick(p->stream);
+        }
+    }
+    tp_mutex_unlock(&x->peers.lock);
+}

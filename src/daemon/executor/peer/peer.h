@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Other servers of the same client: streams to their executors, content that is pushed
+ * there or comes from there, and events that they wait for.
+ *
+ * The client arranges a stream: it gives both executors a fresh key over its own sessions.
+ * One of them connects to the broker of the other, where both sides prove that they know the
+ * key, and which passes the socket on.
+ *
+ *   peer.c        streams: accept, connect   peer_event.c  events across servers
+ *   peer_move.c   PUSH and PULL
+ *
+ * Threads: the reader owns the table of peers. `lock` guards the state of each and the
+ * table of events; it is taken before a stream's own lock, after done_lock.
+ */
+#ifndef TELPHER_DAEMON_EXECUTOR_PEER_PEER_H
+#define TELPHER_DAEMON_EXECUTOR_PEER_PEER_H
+
+#include "base/container/map.h"
+#include "base/os/thread.h"
+#include "daemon/executor/events.h"
+#include "daemon/executor/transfer/transfer.h"
+#include "wire/messages.h"
+
+struct tp_control;
+struct tp_exec_peer;
+
+enum {
+    TP_EXEC_PEERS_MAX = 256, /**< streams of one session, ever */
+    TP_EXEC_PEER_EVENTS_MAX = 65536, /**< ends of events before their PEER_EVENT */
+};
+
+/** Other servers of a session. */
+struct tp_exec_peers {
+    struct tp_map map; /**< number → peer; reader only */
+    const char *address; /**< --peer-address; "" = none */
+    struct tp_mutex lock; /**< all that follows, and the state of peers */
+    struct tp_map events; /**< id → struct end, see peer_event.c */
+    size_t early; /**< of them: ends that came before PEER_EVENT */
+    _Atomic bool dirty; /**< some stream has frames that were not sent */
+};
+
+/* ---- peer.c ---- */
+
+void tp_exec_peers_init(struct tp_exec *x);
+/** For tests: frees the peers, whose streams have ended. */
+void tp_exec_peers_fini(struct tp_exec *x);
+/** Takes a socket that the broker passed on. Reader only. */
+void tp_exec_peer_adopt(struct tp_exec *x, const struct tp_control *msg,
+                        const uint8_t *rest, int fd);
+/** Finds the stream of a peer that is connected. Reader only. @return NULL: none */
+struct tp_exec_bulk *tp_exec_peer_stream(struct tp_exec *x, uint32_t number,
+                                         struct tp_exec_peer **ret_peer);
+/** Tells a peer that content will not come. Any thread, without locks. */
+void tp_exec_peer_abort(struct tp_exec_bulk *stream, uint64_t transfer, int32_t error);
+/** Sends appended frames of all streams. Any thread, without locks. */
+void tp_exec_peers_kick(struct tp_exec *x);
+
+/* ---- peer_event.c ---- */
+
+/** Tells the peers that wait for an event of its end, once. Under done_lock. */
+void tp_exec_event_forward(struct tp_exec_event *ev, int32_t status);
+/** Handles the end of an event of a peer. Its receiver only. */
+telpher_status tp_exec_peer_event_ended(struct tp_exec_peer *peer,
+                                        const struct tp_wire_user_event_set *m);
+/** Fails the events that a lost peer would have ended. */
+void tp_exec_peer_events_lost(struct tp_exec_peer *peer);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events across servers. FORWARD has the executor of a command tell a peer of its end, once.
+ * The peer has a user event of the same id, made by PEER_EVENT, which that sets. The end may
+ * come before the PEER_EVENT, which takes another way.
+ */
+#include "base/alloc.h"
+#include "base/trace/log.h"
+#include "daemon/executor/executor.h"
+#include "daemon/executor/messages.h"
+#include "daemon/executor/peer/peer_int.h"
+#include "daemon/executor/quirks.h"
+
+/* A peer that waits for an event; in a list of the event. */
+struct tp_exec_forward {
+    struct tp_exec_forward *next;
+    struct tp_exec_bulk *stream;
+};
+
+/* An event that a peer will end, or the end of one that is not known yet. */
+struct end {
+    struct tp_exec_peer *peer;
+    struct tp_exec_event *ev; /* held; NULL: it came early */
+    int32_t status;
+};
+
+/* ---- ends of our events ---- */
+
+void
+tp_exec_event_forward(struct tp_exec_event *ev, int32_t status)
+{
+    struct tp_wire_user_event_set m = {.event = ev->obj.id,
+                                       .status = TP_MIN(status, 0)};
+    struct tp_exec_forward *f;
+
+    while ((f = ev->forwards) != NULL) {
+        ev->forwards = f->next;
+        tp_exec_bulk_put(f->stream, TP_WIRE_USER_EVENT_SET, &m);
+        atomic_store(&ev->obj.x->peers.dirty, true);
+        tp_free(f);
+    }
+}
+
+static void
+forward(struct tp_exec_event *ev, struct tp_exec_bulk *stream)
+{
+    struct tp_exec *x = ev->obj.x;
+    struct tp_exec_forward *f = tp_zalloc(sizeof(*f), "forward");
+    cl_int status;
+
+    if (f == NULL) {
+        tp_exec_die(x, TELPHER_ERR_NO_MEMORY, "no memory to tell another server");
+    }
+    f->stream = stream;
+    tp_mutex_lock(&x->done_lock);
+    f->next = ev->forwards;
+    ev->forwards = f;
+    tp_mutex_unlock(&x->done_lock);
+    status = tp_exec_event_status(ev);
+    if (status <= CL_COMPLETE) {
+        tp_exec_event_complete(ev, status);
+    } else if (ev->is_move || !atomic_load(&ev->hooked)) {
+        tp_exec_event_watch(ev);
+    }
+}
+
+telpher_status
+tp_exec_on_forward(struct tp_exec *x, const struct tp_wire_forward *m)
+{
+    struct tp_exec_bulk *stream = tp_exec_peer_stream(x, m->peer, NULL);
+
+    for (size_t i = 0; i < m->events.count && stream != NULL; i++) {
+        uint64_t id = tp_wire_u64_at(&m->events, i);
+        struct tp_exec_event *ev = tp_wire_id_kind(id) == TP_WIRE_KIND_EVENT
+                                       ? tp_map_get(&x->objects, id)
+                                       : NULL;
+
+        if (ev != NULL) {
+            forward(ev, stream);
+        } else {
+            struct tp_wire_user_event_set set = {.event = id,
+                                                 .status = CL_INVALID_EVENT};
+
+            tp_exec_bulk_put(stream, TP_WIRE_USER_EVENT_SET, &set);
+            atomic_store(&x->peers.dirty, true);
+        }
+    }
+    return TELPHER_OK;
+}
+
+/* ---- ends of a peer's events ---- */
+
+static void
+end_event(struct tp_exec_event *ev, int32_t status)
+{
+    struct tp_exec *x = ev->obj.x;
+
+    tp_exec_user_event_end(ev, status);
+    if (tp_exec_has_quirk(x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS)) {
+        tp_exec_wake(x);
+    }
+    tp_exec_unref(&ev->obj);
+}
+
+/* Adds an entry, which no other has. Under lock. */
+static telpher_status
+add_end(struct tp_exec_peers *peers, uint64_t id, const struct end *end)
+{
+    struct end *copy = tp_memdup(end, sizeof(*end), "event of a peer");
+    telpher_status status =
+        copy != NULL ? tp_map_put(&peers->events, id, copy) : TELPHER_ERR_NO_MEMORY;
+
+    if (status != TELPHER_OK) {
+        tp_free(copy);
+    }
+    return status;
+}
+
+telpher_status
+tp_exec_peer_event_ended(struct tp_exec_peer *peer,
+                         const struct tp_wire_user_event_set *m)
+{
+    struct tp_exec_peers *peers = &peer->x->peers;
+    struct tp_exec_event *ev = NULL;
+    telpher_status status = TELPHER_OK;
+    struct end *end;
+
+    if (m->status > 0 || tp_wire_id_kind(m->event) != TP_WIRE_KIND_EVENT) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_mutex_lock(&peers->lock);
+    end = tp_map_get(&peers->events, m->event);
+    if (end != NULL && end->ev != NULL && end->peer == peer) {
+        (void)tp_map_remove(&peers->events, m->event);
+        ev = end->ev;
+        tp_free(end);
+    } else if (end == NULL && peers->early < TP_EXEC_PEER_EVENTS_MAX) {
+        peers->early++;
+        status =
+            add_end(peers, m->event, &(struct end){.peer = peer, .status = m->status});
+    } else {
+        status = TELPHER_ERR_PROTO; /* told twice, by the wrong server, or a flood */
+    }
+    tp_mutex_unlock(&peers->lock);
+    if (ev != NULL) {
+        end_event(ev, m->status);
+    }
+    return status;
+}
+
+/* Lets a peer end an event, or ends it if the peer has been faster or is lost. */
+static telpher_status
+expect_end(struct tp_exec_event *ev, struct tp_exec_peer *peer)
+{
+    struct tp_exec_peers *peers = &ev->obj.x->peers;
+    telpher_status status = TELPHER_OK;
+    bool ended = false;
+    int32_t how = CL_DEVICE_NOT_AVAILABLE;
+    struct end *end;
+
+    tp_exec_ref(&ev->obj);
+    tp_mutex_lock(&peers->lock);
+    end = tp_map_get(&peers->events, ev->obj.id);
+    if (end != NULL && end->peer == peer && end->ev == NULL) {
+        ended = true;
+        how = end->status;
+        (void)tp_map_remove(&peers->events, ev->obj.id);
+        peers->early--;
+        tp_free(end);
+    } else if (peer->step != TP_EXEC_PEER_READY || end != NULL) {
+        ended = true;
+    } else {
+        status = add_end(peers, ev->obj.id, &(struct end){.peer = peer, .ev = ev});
+        ended = status != TELPHER_OK;
+    }
+    tp_mutex_unlock(&peers->lock);
+    if (ended) {
+        end_event(ev, how);
+    }
+    return status;
+}
+
+telpher_status
+tp_exec_on_peer_event(struct tp_exec *x, const struct tp_wire_peer_event *m)
+{
+    const struct tp_wire_user_event_create create = {.event = m->event,
+                                                     .context = m->context};
+    struct tp_exec_peer *peer = NULL;
+    struct tp_exec_event *ev;
+    telpher_status status = tp_exec_on_user_event_create(x, &create);
+
+    if (status != TELPHER_OK ||
+        tp_exec_find(x, m->event, TP_WIRE_KIND_EVENT, &ev) != 0) {
+        return status;
+    }
+    (void)tp_exec_peer_stream(x, m->peer, &peer);
+    if (peer == NULL) {
+        return TELPHER_ERR_PROTO;
+    }
+    ev->of_peer = true;
+    return expect_end(ev, peer);
+}
+
+/* Takes out an entry of a peer. Under lock. @return false: there is none */
+static bool
+take_end(struct tp_exec_peers *peers, struct tp_exec_peer *peer, struct end *ret_end)
+{
+    size_t cursor = 0;
+    uint64_t id;
+    void *value;
+
+    while (tp_map_next(&peers->events, &cursor, &id, &value)) {
+        struct end *end = value;
+
+        if (end->peer == peer) {
+            (void)tp_map_remove(&peers->events, id);
+            peers->early -= end->ev == NULL;
+            *ret_end = *end;
+            tp_free(end);
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+tp_exec_peer_events_lost(struct tp_exec_peer *peer)
+{
+    struct tp_exec_peers *peers = &peer->x->peers;
+    struct end end;
+    bool found;
+
+    do {
+        tp_mutex_lock(&peers->lock);
+        found = take_end(peers, peer, &end);
+        tp_mutex_unlock(&peers->lock);
+        if (found && end.ev != NULL) {
+            end_event(end.ev, CL_DEVICE_NOT_AVAILABLE);
+        }
+    } while (found);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moves content from server to server: a PUSH where it is, a PULL where it is needed. This
+ * process sees their ends only.
+ */
+#include "icd/icd.h"
+#include "icd/migration/migration.h"
+#include "icd/objects/callback.h"
+#include "icd/objects/context.h"
+#include "icd/objects/event.h"
+#include "icd/objects/memory.h"
+#include "icd/objects/object.h"
+#include "icd/session/session.h"
+
+#include "base/alloc.h"
+
+enum {
+    UNREAD_MAX = 256
+}; /* ends of commands before a thread of the library reads them */
+
+/** What the end of a PULL needs. */
+struct haul {
+    struct _cl_mem *root; /**< held */
+    uint32_t session_index;
+    tp_icd_move_end ended;
+};
+
+static void
+pull_ended(struct _cl_event *ev)
+{
+    struct haul *haul = ev->on_end_user;
+
+    haul->ended(haul->root, haul->session_index, ev);
+    tp_icd_drop_locked(&haul->root->obj);
+    tp_free(haul);
+}
+
+/** Creates the event of a PUSH or a PULL on an internal queue. NULL: no memory. */
+static struct _cl_event *
+event_on(struct _cl_context *ctx, uint32_t session_index)
+{
+    struct _cl_command_queue *mover = tp_icd_mover(ctx, session_index);
+
+    return mover == NULL ? NULL
+                         : tp_icd_event_create(mover, CL_COMMAND_MIGRATE_MEM_OBJECTS);
+}
+
+struct _cl_event *
+tp_icd_push(struct _cl_mem *root, const struct tp_icd_haul *what,
+            const struct tp_wire_u64s *wait)
+{
+    struct _cl_event *ev = event_on(root->ctx, what->session_index);
+    uint64_t values[6];
+    struct tp_wire_push msg = {.mem = root->obj.id,
+                               .peer = what->peer,
+                               .offset = what->offset,
+                               .size = what->size,
+                               .transfer = what->transfer,
+                               .wait = *wait};
+
+    if (ev == NULL) {
+        return NULL;
+    }
+    msg.event = ev->obj.id;
+    msg.queue = ev->queue->obj.id;
+    if (root->image != NULL) {
+        msg.region = tp_icd_whole_image(root, values);
+    }
+    tp_icd_put(ev->session, TP_WIRE_PUSH, &msg); /* the PULL tells of a failure, too */
+    tp_icd_hold(&ev->obj);
+    tp_icd_event_give(ev, NULL);
+    return ev;
+}
+
+struct _cl_event *
+tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *what,
+            const struct tp_wire_u64s *wait, tp_icd_move_end ended)
+{
+    struct haul *haul = tp_zalloc(sizeof(*haul), "move");
+    struct _cl_event *ev =
+        haul == NULL ? NULL : event_on(root->ctx, what->session_index);
+    uint64_t values[6];
+    struct tp_wire_pull msg = {.mem = root->obj.id,
+                               .flags = TP_WIRE_NOTIFY,
+                               .peer = what->peer,
+                               .offset = what->offset,
+                               .size = what->size,
+                               .transfer = what->transfer,
+                               .wait = *wait};
+
+    if (ev == NULL) {
+        tp_free(haul);
+        return NULL;
+    }
+    *haul = (struct haul){root, what->session_index, ended};
+    tp_icd_hold(&root->obj);
+    msg.event = ev->obj.id;
+    msg.queue = ev->queue->obj.id;
+    if (root->image != NULL) {
+        msg.region = tp_icd_whole_image(root, values);
+    }
+    tp_icd_put(ev->session, TP_WIRE_PULL, &msg);
+    ev->on_end = pull_ended;
+    ev->on_end_user = haul;
+    tp_icd_event_set_told(ev);
+    if (tp_icd_session_unread(ev->session) >= UNREAD_MAX) {
+        tp_icd_event_subscribe(ev);
+    }
+    tp_icd_hold(&ev->obj);
+    tp_icd_event_give(ev, NULL);
+    return ev;
+}

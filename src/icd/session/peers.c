@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arranges streams between servers. Both get a fresh key over their sessions with this
+ * process; one of them expects a stream, the other connects. If it does not reach it, they
+ * change roles. If that fails, too, this process carries what passes between them.
+ */
+#include "icd/session/peers.h"
+#include "icd/icd.h"
+#include "icd/icd_int.h"
+#include "icd/session/session_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/os/random.h"
+#include "base/trace/log.h"
+#include "base/trace/trace.h"
+#include "core/session/address.h"
+
+/** A pair of sessions; both have it in their map. Never freed, as they are not. */
+struct tp_icd_pair {
+    uint32_t number; /**< of its stream; 0: there is none */
+};
+
+/** Serializes arrangements; taken before tp_icd.lock. */
+static pthread_mutex_t arranging = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t last_number; /* under `arranging` */
+
+static struct tp_icd_pair *
+find_pair(const struct tp_icd_session *a, const struct tp_icd_session *b)
+{
+    return tp_map_get(&a->peers, (uint64_t)(uintptr_t)b);
+}
+
+uint32_t
+tp_icd_peer_number(const struct tp_icd_session *a, const struct tp_icd_session *b)
+{
+    const struct tp_icd_pair *pair = find_pair(a, b);
+
+    return pair == NULL || a->lost || b->lost ? 0 : pair->number;
+}
+
+bool
+tp_icd_peer_tried(const struct tp_icd_session *a, const struct tp_icd_session *b)
+{
+    return tp_icd_settings.peer == TP_ICD_PEER_OFF || !a->has_peers || !b->has_peers ||
+           find_pair(a, b) != NULL;
+}
+
+void
+tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+
+    while (tp_map_next(&session->peers, &cursor, &key, &value)) {
+        struct tp_icd_pair *pair = value;
+        const struct tp_icd_session *other = (const void *)(uintptr_t)key;
+
+        if (pair->number != number) {
+            continue;
+        }
+        pair->number = 0;
+        if (!session->lost && !other->lost) {
+            tp_warn("icd",
+                    "server %s lost its stream to another server; what passes between "
+                    "them goes through this program",
+                    session->server->address);
+        }
+    }
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/** PEER_ACCEPT or PEER_CONNECT in progress. */
+struct ask {
+    struct tp_icd_request req;
+    struct tp_icd_session *session;
+    telpher_status status;
+    char text[256]; /**< an address, or why not */
+};
+
+static void
+on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct ask *ask = req->user;
+    struct tp_wire_peer_reply msg;
+
+    ask->status = type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO;
+    if (type == TP_WIRE_PEER_REPLY && tp_wire_get_peer_reply(body, end, &msg)) {
+        ask->status = msg.status;
+        (void)snprintf(ask->text, sizeof(ask->text), "%.*s", (int)msg.text.len,
+                       (const char *)msg.text.data);
+    }
+    tp_icd_settle(ask->session, req);
+}
+
+static telpher_status
+send_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
+             const void *msg, char ret_text[256])
+{
+    struct ask ask = {.session = session};
+    telpher_status status;
+
+    ask.req = (struct tp_icd_request){.id = id, .reply = on_reply, .user = &ask};
+    status = tp_icd_ask(session, &ask.req, type, msg);
+    memcpy(ret_text, ask.text, sizeof(ask.text));
+    return status == TELPHER_OK ? ask.status : status;
+}
+
+/** Writes the address by which others reach a server: as it said, else as we do. */
+static void
+address_of(const struct tp_icd_session *session, const char *own, char *dst, size_t cap)
+{
+    const char *address = own[0] != '\0' ? own : session->server->address;
+    enum tp_address_scheme scheme = TP_ADDRESS_ANY;
+
+    (void)tp_address_scheme(address, &scheme);
+    (void)snprintf(dst, cap, "%s%s",
+                   tp_icd_settings.insecure && scheme == TP_ADDRESS_ANY &&
+                           address[0] != '/'
+                       ? "tcp://"
+                       : "",
+                   address);
+}
+
+/** Has one session's server connect to the other's. @return OK, or why not in @p text */
+static telpher_status
+connect_one(struct tp_icd_session *from, struct tp_icd_session *to, uint32_t number,
+            char text[256])
+{
+    uint8_t name[TP_WIRE_SESSION_BYTES], key[TP_WIRE_PEER_KEY_BYTES];
+    char address[320];
+    struct tp_wire_peer_accept accept = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
+                                         .peer = number,
+                                         .name = {sizeof(name), name},
+                                         .key = {sizeof(key), key}};
+    struct tp_wire_peer_connect connect = {.request =
+                                               tp_icd_new_id(TP_WIRE_KIND_REQUEST),
+                                           .peer = number,
+                                           .name = {sizeof(name), name},
+                                           .key = {sizeof(key), key}};
+    telpher_status status = tp_random_bytes(key, sizeof(key));
+
+    if (status == TELPHER_OK) {
+        status = tp_random_bytes(name, sizeof(name));
+    }
+    if (status == TELPHER_OK) {
+        status = send_request(to, TP_WIRE_PEER_ACCEPT, accept.request, &accept, text);
+    }
+    if (status == TELPHER_OK) {
+        address_of(to, text, address, sizeof(address));
+        if (tp_icd_settings.peer == TP_ICD_PEER_TCP &&
+            (address[0] == '/' || strncmp(address, "unix:", 5) == 0)) {
+            (void)snprintf(text, 256, "%.200s is not a TCP address", address);
+            status = TELPHER_ERR_UNREACHABLE;
+        }
+    }
+    if (status == TELPHER_OK) {
+        connect.address = (struct tp_wire_bytes){(uint32_t)strlen(address), address};
+        status =
+            send_request(from, TP_WIRE_PEER_CONNECT, connect.request, &connect, text);
+    }
+    explicit_bzero(key, sizeof(key));
+    return status;
+}
+
+/* ---- pairs ---------------------------------------------------------------------------- */
+
+/** Adds a pair to both maps. Lock held. @return false: no memory; nothing passes */
+static bool
+add_pair(struct tp_icd_session *a, struct tp_icd_session *b, uint32_t number)
+{
+    struct tp_icd_pair *pair = tp_zalloc(sizeof(*pair), "pair of servers");
+
+    if (pair == NULL || tp_map_reserve(&a->peers, 1) != TELPHER_OK ||
+        tp_map_reserve(&b->peers, 1) != TELPHER_OK) {
+        tp_free(pair);
+        return false;
+    }
+    pair->number = number;
+    (void)tp_map_put(&a->peers, (uint64_t)(uintptr_t)b, pair);
+    (void)tp_map_put(&b->peers, (uint64_t)(uintptr_t)a, pair);
+    return true;
+}
+
+static void
+arrange(struct tp_icd_session *a, struct tp_icd_session *b)
+{
+    char first[256] = "", second[256] = "";
+    uint32_t number = ++last_number;
+    telpher_status status = connect_one(a, b, number, first);
+
+    if (status != TELPHER_OK) {
+        number = ++last_number;
+        status = connect_one(b, a, number, second);
+    }
+    if (status == TELPHER_OK) {
+        tp_info("icd", "servers %s and %s have stream %u between them",
+                a->server->address, b->server->address, number);
+        tp_trace_instant("icd", "peer", TP_ARG("number", number));
+    } else {
+        number = 0;
+        if (!a->lost && !b->lost) {
+            tp_warn("icd",
+                    "servers %s and %s do not reach each other (%s; %s): what passes "
+                    "between them goes through this program; see telpherd "
+                    "--peer-address",
+                    a->server->address, b->server->address, first, second);
+        }
+    }
+    tp_icd_lock();
+    (void)add_pair(a, b, number);
+    tp_icd_unlock();
+}
+
+void
+tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b)
+{
+    bool tried;
+
+    pthread_mutex_lock(&arranging);
+    tp_icd_lock();
+    tried = tp_icd_peer_tried(a, b);
+    tp_icd_unlock();
+    if (!tried) {
+        arrange(a, b);
+    }
+    pthread_mutex_unlock(&arranging);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams between servers: content and ends of events that one session needs of another go
+ * past this process. A stream is arranged at the first need of a pair.
+ */
+#ifndef TELPHER_ICD_SESSION_PEERS_H
+#define TELPHER_ICD_SESSION_PEERS_H
+
+#include "icd/session/session.h"
+
+/** Choice of TELPHER_PEER. */
+enum tp_icd_peer_choice {
+    TP_ICD_PEER_AUTO, /**< whatever reaches the other server */
+    TP_ICD_PEER_OFF, /**< everything passes through this process */
+    TP_ICD_PEER_TCP, /**< TCP alone */
+};
+
+/** @return the number of the stream between two sessions, in frames to both; 0: none. Under
+ *  the lock. */
+uint32_t tp_icd_peer_number(const struct tp_icd_session *a,
+                            const struct tp_icd_session *b);
+/** True once a stream between two sessions has been tried, or never will be. Under the
+ *  lock. */
+bool tp_icd_peer_tried(const struct tp_icd_session *a, const struct tp_icd_session *b);
+/** Arranges a stream, unless that was tried; waits for both servers. Not under the lock. */
+void tp_icd_peer_arrange(struct tp_icd_session *a, struct tp_icd_session *b);
+/** Handles PEER_LOST. Lock held. */
+void tp_icd_peer_on_lost(struct tp_icd_session *session, uint32_t number);
+
+#endif
