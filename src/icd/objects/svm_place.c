@@ -17,7 +17,7 @@
 #include "base/os/random.h"
 #include "icd/icd_int.h"
 
-enum { TRIES_PER_RANGE = 8 };
+enum { TRIES_PER_RANGE = 6 };
 
 /** [bytes] Steps between allocations: whole pages on every machine. */
 #define STEP ((uint64_t)64 << 10)
@@ -33,6 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range ranges[] = {
     {(uint64_t)32 << 40, (uint64_t)16 << 40, 0},
     {(uint64_t)128 << 30, (uint64_t)64 << 30, 0}, /* 39-bit addresses */
+    {(uint64_t)1 << 40, (uint64_t)80 << 40, 0},
 };
 
 void *

@@ -295,7 +295,6 @@ static const struct fact facts[] = {
 
 /* What only an OpenCL 3.0 device is asked. */
 static const struct fact facts_30[] = {
-    {CL_DEVICE_SVM_CAPABILITIES, U64, 0, NULL},
     {CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES, U64,
      CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP, NULL},
     {CL_DEVICE_ATOMIC_FENCE_CAPABILITIES, U64,
@@ -405,6 +404,9 @@ out_30(cl_device_id dev, const struct td_out *out, cl_device_info name)
         return td_out_bytes(out, il, td_takes_il(dev) ? sizeof(il) : 0);
     case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION:
         return out_built_in(out);
+    case CL_DEVICE_SVM_CAPABILITIES:
+        return td_out_u64(out,
+                          td_script()->svm > 0 ? CL_DEVICE_SVM_COARSE_GRAIN_BUFFER : 0);
     case CL_DEVICE_MAX_NUM_SUB_GROUPS:
         return td_out_u32(out, sub_group > 0 ? TD_GROUP_MAX / sub_group : 0);
     default:

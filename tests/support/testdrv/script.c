@@ -175,10 +175,11 @@ open_log(void)
 static void
 read_script(void)
 {
-    const char *timer = getenv("TESTDRV_TIMER");
+    const char *timer = getenv("TESTDRV_TIMER"), *svm = getenv("TESTDRV_SVM");
 
     script.timer = timer != NULL;
     script.clock_ahead_ns = timer != NULL ? strtoull(timer, NULL, 10) : 0;
+    script.svm = svm != NULL ? strtoull(svm, NULL, 0) : 0;
     script.devices = number("TESTDRV_DEVICES", 0, TD_DEVICES_MAX, 2);
     script.delay_us = number("TESTDRV_DELAY_US", 0, 100000000, 0);
     script.il = number("TESTDRV_IL", 0, TD_DEVICES_MAX, 0);

@@ -103,6 +103,9 @@ fill_table_30(cl_icd_dispatch *t)
     if (td_script()->timer) {
         TD_ENTRIES_TIMER(FILL)
     }
+    if (td_script()->svm > 0) {
+        TD_ENTRIES_SVM(FILL)
+    }
     if (td_script()->il > 0) {
         TD_ENTRIES_IL(FILL)
     }

@@ -114,6 +114,7 @@ struct td_script {
     cl_ulong clock_ahead_ns; /* of the devices, before the host's */
     unsigned il; /* devices that take SPIR-V: the first ones */
     bool built_in; /* kernels that need no source */
+    cl_ulong svm; /* 0: none; 1: anywhere; else the address of the first allocation */
     unsigned sub_group; /* work-items of a sub-group; 0 = there are none */
 };
 const struct td_script *td_script(void);
@@ -453,6 +454,8 @@ td_set_error(cl_int *errcode_ret, cl_int err)
     X(clCreateBufferWithProperties) X(clSetContextDestructorCallback)
 #define TD_ENTRIES_IL(X) \
     X(clCreateProgramWithIL) X(clSetProgramSpecializationConstant)
+#define TD_ENTRIES_SVM(X) \
+    X(clSVMAlloc) X(clSVMFree) X(clSetKernelArgSVMPointer)
 #define TD_ENTRIES_TIMER(X) \
     X(clGetDeviceAndHostTimer) X(clGetHostTimer)
 /* clang-format on */
@@ -461,6 +464,7 @@ td_set_error(cl_int *errcode_ret, cl_int err)
 TD_ENTRIES_12(TD_DECLARE)
 TD_ENTRIES_30(TD_DECLARE)
 TD_ENTRIES_TIMER(TD_DECLARE)
+TD_ENTRIES_SVM(TD_DECLARE)
 TD_ENTRIES_IL(TD_DECLARE)
 TD_DECLARE(clCreateProgramWithBuiltInKernels)
 TD_DECLARE(clGetKernelSubGroupInfo)
