@@ -97,6 +97,7 @@ exec_info_moves_what_pointers_reach(void **state)
                      CL_INVALID_VALUE);
     assert_int_equal(clSetKernelExecInfo(follow, CL_KERNEL_EXEC_INFO_SVM_PTRS, 8, NULL),
                      CL_INVALID_VALUE);
+    ok(clSetKernelExecInfo(follow, CL_KERNEL_EXEC_INFO_SVM_PTRS, 0, NULL));
     assert_int_equal(clSetKernelExecInfo(follow, 0, 8, list), CL_INVALID_VALUE);
     assert_int_equal(clSetKernelExecInfo(follow,
                                          CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM,

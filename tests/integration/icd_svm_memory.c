@@ -242,6 +242,9 @@ buffers_share_its_content(void **state)
     mem = buffer_new(&both, CL_MEM_USE_HOST_PTR, (COUNT - 3) * sizeof(int), ints + 3);
     part = clCreateSubBuffer(mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &err);
     ok(err);
+    assert_null(clCreateBuffer(both.ctx, CL_MEM_USE_HOST_PTR, COUNT * sizeof(int),
+                               ints + 3, &err));
+    assert_int_equal(err, CL_INVALID_BUFFER_SIZE);
     expect_info(mem, ints + 3, NULL, 0);
     expect_info(part, ints + 3 + 1024, mem, 4096);
     ok(clFinish(both.queues[0]));

@@ -28,7 +28,8 @@
 #include "must.h"
 #include "servers.h"
 
-#define DRIVERS_FIRST 0x300000000000ULL /* of servers whose driver chooses these addresses */
+#define DRIVERS_FIRST                                                                  \
+    0x300000000000ULL /* of servers whose driver chooses these addresses */
 #define DRIVERS_STEP 0x100000ULL
 
 enum { STARTS = 200, INTS = 1000, TIB = 40 /* log2 of its bytes */ };
@@ -86,12 +87,12 @@ use(const struct scene *s, int *ints)
     CHECK(clSetKernelArgSVMPointer(kernel, 0, ints));
     CHECK(clSetKernelArg(kernel, 1, sizeof(by), &by));
     for (cl_uint i = 0; i < s->count; i++) {
-        CHECK(clEnqueueNDRangeKernel(s->queues[i], kernel, 1, NULL, &global, NULL, 0, NULL,
-                                     NULL));
+        CHECK(clEnqueueNDRangeKernel(s->queues[i], kernel, 1, NULL, &global, NULL, 0,
+                                     NULL, NULL));
         CHECK(clFinish(s->queues[i]));
     }
-    CHECK(clEnqueueSVMMap(s->queues[0], CL_TRUE, CL_MAP_READ, ints, INTS * sizeof(int), 0,
-                          NULL, NULL));
+    CHECK(clEnqueueSVMMap(s->queues[0], CL_TRUE, CL_MAP_READ, ints, INTS * sizeof(int),
+                          0, NULL, NULL));
     for (int i = 0; i < INTS; i++) {
         MUST(ints[i] == i + 3 * (int)s->count);
     }
@@ -152,7 +153,8 @@ addresses_of(const struct servers *a, const struct servers *b)
 {
     static char text[256];
 
-    snprintf(text, sizeof(text), "unix:%s/0.sock,unix:%s/%u.sock", a->dir, b->dir, a == b);
+    snprintf(text, sizeof(text), "unix:%s/0.sock,unix:%s/%u.sock", a->dir, b->dir,
+             a == b);
     return text;
 }
 
@@ -161,9 +163,9 @@ addresses_of(const struct servers *a, const struct servers *b)
 static void
 occupy(uint64_t from, uint64_t len)
 {
-    void *taken = mmap((void *)(uintptr_t)from, len, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-                       0);
+    void *taken =
+        mmap((void *)(uintptr_t)from, len, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
     MUST(taken == (void *)(uintptr_t)from);
 }
@@ -198,9 +200,11 @@ the_program_has_it(void **state)
 {
     (void)state;
     assert_int_equal(run_case(works, addresses_of(&real, &real), ""), 0);
-    assert_int_equal(run_case(case_first_range_taken, addresses_of(&real, &real), ""), 0);
+    assert_int_equal(run_case(case_first_range_taken, addresses_of(&real, &real), ""),
+                     0);
     assert_int_equal(run_case(case_both_ranges_taken, address_of(&real, 0), ""), 0);
-    assert_int_equal(run_case(case_place_taken, address_of(&real, 0), "0x500000000000"), 0);
+    assert_int_equal(run_case(case_place_taken, address_of(&real, 0), "0x500000000000"),
+                     0);
 }
 
 /* ---- taken in an executor --------------------------------------------------------------------- */
@@ -208,9 +212,9 @@ the_program_has_it(void **state)
 static bool
 is_free_here(unsigned long long from, unsigned long long to)
 {
-    void *memory = mmap((void *)(uintptr_t)from, to - from, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-                        0);
+    void *memory =
+        mmap((void *)(uintptr_t)from, to - from, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
     if (memory != MAP_FAILED) {
         munmap(memory, to - from);
@@ -369,7 +373,8 @@ limit_addresses(rlim_t more)
 
     MUST(file != NULL && fscanf(file, "%ld", &pages) == 1);
     fclose(file);
-    limit.rlim_cur = limit.rlim_max = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
+    limit.rlim_cur = limit.rlim_max =
+        (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
     MUST(setrlimit(RLIMIT_AS, &limit) == 0);
 }
 
@@ -430,7 +435,8 @@ case_wild(void)
     MUST(ints != NULL);
     CHECK(clSetKernelArgSVMPointer(kernel, 0, ints));
     CHECK(clSetKernelArg(kernel, 1, sizeof(by), &by));
-    err = clEnqueueNDRangeKernel(s.queues[0], kernel, 1, &offset, &one, NULL, 0, NULL, NULL);
+    err = clEnqueueNDRangeKernel(s.queues[0], kernel, 1, &offset, &one, NULL, 0, NULL,
+                                 NULL);
     MUST(err != CL_SUCCESS || clFinish(s.queues[0]) != CL_SUCCESS);
 }
 
@@ -482,8 +488,8 @@ start_scripted(struct servers *servers, unsigned count, const char *svm)
 static bool
 start_limited(void)
 {
-    const struct rlimit limit = {(rlim_t)8 << 30, RLIM_INFINITY}, none = {RLIM_INFINITY,
-                                                                          RLIM_INFINITY};
+    const struct rlimit limit = {(rlim_t)8 << 30, RLIM_INFINITY},
+                        none = {RLIM_INFINITY, RLIM_INFINITY};
     bool started;
 
     MUST(setrlimit(RLIMIT_AS, &limit) == 0);

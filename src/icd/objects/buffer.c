@@ -365,19 +365,17 @@ tp_icd_mem_fill(struct _cl_mem *mem, const cl_mem_properties *properties,
     return err;
 }
 
-/** Makes a buffer over shared virtual memory a part of it. @return false: it is not. */
-static bool
-adopt_svm(struct _cl_mem *mem, void *host_ptr)
+/** Completes a new buffer over shared virtual memory as a part of it. */
+static cl_int
+adopt_svm(struct _cl_mem *mem, struct _cl_mem *svm, size_t offset,
+          const cl_mem_properties *properties)
 {
-    size_t offset;
-    struct _cl_mem *svm = tp_icd_svm_find(mem->ctx, host_ptr, mem->size, &offset);
-
-    if (svm == NULL) {
-        return false;
+    mem->host_ptr = svm->svm + offset;
+    if (mem->size > svm->size - offset) {
+        return CL_INVALID_BUFFER_SIZE;
     }
-    mem->host_ptr = host_ptr;
     tp_icd_mem_adopt(mem, svm, offset);
-    return true;
+    return tp_icd_mem_set_properties(mem, properties);
 }
 
 static cl_int
@@ -386,7 +384,8 @@ create_buffer(cl_context context, const cl_mem_properties *properties,
 {
     struct _cl_context *ctx = tp_icd_check(context, TP_ICD_CONTEXT);
     cl_int err = check_buffer(ctx, properties, flags, size, host_ptr);
-    struct _cl_mem *mem;
+    struct _cl_mem *mem, *svm = NULL;
+    size_t offset;
 
     if (err != CL_SUCCESS) {
         return err;
@@ -395,9 +394,11 @@ create_buffer(cl_context context, const cl_mem_properties *properties,
     if (mem == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    err = (flags & CL_MEM_USE_HOST_PTR) != 0 && adopt_svm(mem, host_ptr)
-              ? tp_icd_mem_set_properties(mem, properties)
-              : tp_icd_mem_fill(mem, properties, host_ptr, NULL);
+    if ((flags & CL_MEM_USE_HOST_PTR) != 0) {
+        svm = tp_icd_svm_find(ctx, host_ptr, 1, &offset);
+    }
+    err = svm != NULL ? adopt_svm(mem, svm, offset, properties)
+                      : tp_icd_mem_fill(mem, properties, host_ptr, NULL);
     if (err != CL_SUCCESS) {
         tp_icd_release(&mem->obj);
         return err;

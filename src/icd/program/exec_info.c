@@ -28,6 +28,7 @@ set_list(struct _cl_kernel *kernel, const void *const *ptrs, size_t count)
     tp_free(kernel->svm_ptrs);
     kernel->svm_ptrs = copy;
     kernel->svm_count = (uint32_t)count;
+    kernel->svm_set = true;
     kernel->svm_sent = 0;
     return CL_SUCCESS;
 }
@@ -35,7 +36,8 @@ set_list(struct _cl_kernel *kernel, const void *const *ptrs, size_t count)
 cl_int
 tp_icd_exec_info_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
 {
-    return set_list(to, from->svm_ptrs, from->svm_count);
+    return from->svm_count != 0 ? set_list(to, from->svm_ptrs, from->svm_count)
+                                : CL_SUCCESS;
 }
 
 void
@@ -45,7 +47,7 @@ tp_icd_exec_info_put(struct _cl_kernel *kernel, uint32_t session_index)
     struct _cl_context *ctx = kernel->program->ctx;
     struct tp_wire_exec_info msg = {.kernel = kernel->obj.id, .mems = {0, ids}};
 
-    if (kernel->svm_count == 0 || (kernel->svm_sent >> session_index & 1) != 0) {
+    if (!kernel->svm_set || (kernel->svm_sent >> session_index & 1) != 0) {
         return;
     }
     for (uint32_t i = 0; i < kernel->svm_count; i++) {
@@ -59,13 +61,14 @@ tp_icd_exec_info_put(struct _cl_kernel *kernel, uint32_t session_index)
     kernel->svm_sent |= 1U << session_index;
 }
 
+/** An empty list unsets an earlier one. */
 static cl_int
 set_svm_ptrs(struct _cl_kernel *kernel, size_t value_size, const void *const *ptrs)
 {
     size_t count = value_size / sizeof(*ptrs);
     cl_int err;
 
-    if (count == 0 || value_size % sizeof(*ptrs) != 0) {
+    if (value_size % sizeof(*ptrs) != 0 || (count == 0) != (ptrs == NULL)) {
         return CL_INVALID_VALUE;
     }
     if (count > UINT16_MAX) {
@@ -90,14 +93,11 @@ tp_clSetKernelExecInfo(cl_kernel handle, cl_kernel_exec_info param, size_t value
     if (!tp_icd_context_has_svm(kernel->program->ctx)) {
         return CL_INVALID_OPERATION;
     }
-    if (value == NULL) {
-        return CL_INVALID_VALUE;
-    }
     switch (param) {
     case CL_KERNEL_EXEC_INFO_SVM_PTRS:
         return set_svm_ptrs(kernel, value_size, value);
     case CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM:
-        if (value_size != sizeof(all)) {
+        if (value == NULL || value_size != sizeof(all)) {
             return CL_INVALID_VALUE;
         }
         memcpy(&all, value, sizeof(all));

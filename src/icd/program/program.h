@@ -66,6 +66,7 @@ struct _cl_kernel {
     struct tp_icd_arg *args;
     const void **svm_ptrs; /**< allocations that it may reach otherwise, as given */
     uint32_t svm_count;
+    bool svm_set; /**< there is or was a list */
     uint32_t svm_sent; /**< mask of the sessions that have the list */
     _Atomic(struct tp_icd_launch_limits *) limits; /**< of devices it was launched on */
 };

@@ -38,7 +38,8 @@ map(size_t size)
 }
 
 CL_API_ENTRY void *CL_API_CALL
-td_clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size, cl_uint alignment)
+td_clSVMAlloc(cl_context context, cl_svm_mem_flags flags, size_t size,
+              cl_uint alignment)
 {
     cl_int err = td_enter("clSVMAlloc", "context=%u flags=%#llx size=%zu align=%u",
                           td_id(context), (unsigned long long)flags, size, alignment);
@@ -104,7 +105,8 @@ td_clSetKernelArgSVMPointer(cl_kernel k, cl_uint index, const void *ptr)
 {
     size_t size = rest_of(ptr);
     cl_mem mem = NULL;
-    cl_int err = td_enter("clSetKernelArgSVMPointer", "kernel=%u index=%u", td_id(k), index);
+    cl_int err =
+        td_enter("clSetKernelArgSVMPointer", "kernel=%u index=%u", td_id(k), index);
 
     if (err == CL_SUCCESS && !td_is(k, TD_KERNEL)) {
         err = CL_INVALID_KERNEL;

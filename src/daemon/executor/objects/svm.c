@@ -214,7 +214,8 @@ tell_driver(struct tp_exec *x, cl_kernel kernel, void *const *pointers, size_t c
 
     if (x->cl.SetKernelExecInfo != NULL) {
         error = x->cl.SetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS,
-                                        count * sizeof(void *), pointers);
+                                        count * sizeof(void *),
+                                        count != 0 ? pointers : NULL);
     }
     if (error != 0) {
         tp_debug("executor", "clSetKernelExecInfo: %s", tp_opencl_error_name(error));
@@ -242,9 +243,7 @@ tp_exec_on_exec_info(struct tp_exec *x, const struct tp_wire_exec_info *m)
             pointers[count++] = mem->svm->address;
         }
     }
-    if (count > 0) {
-        tell_driver(x, k->native, pointers, count);
-    }
+    tell_driver(x, k->native, pointers, count);
     tp_free(pointers);
     return TELPHER_OK;
 }
