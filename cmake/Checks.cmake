@@ -36,6 +36,7 @@ endfunction()
 telpher_check_symbols(telpher_api src/telpher.map)
 telpher_check_symbols(telpher-opencl src/icd/telpher-opencl.map)
 telpher_check_symbols(telpher-rma src/rma/telpher-rma.map)
+telpher_check_symbols(telpher-mdr src/mdr/telpher-mdr.map)
 if(TELPHER_HAVE_OFFLOAD)
   foreach(mpi IN LISTS TELPHER_MPIS)
     telpher_check(check_symbols_offload_${mpi} scripts/check-symbols $<TARGET_FILE:telpher-offload-${mpi}>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# libtelpher, -rma and -offload for other builds: find_package(telpher COMPONENTS rma offload) and pkg-config. All paths
+# libtelpher, -rma, -mdr and -offload for other builds: find_package(telpher COMPONENTS rma mdr offload) and pkg-config. All paths
 # are relative to the files themselves, so that the prefix can be moved.
 install(DIRECTORY include/telpher ${PROJECT_BINARY_DIR}/include/telpher
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
@@ -34,6 +34,13 @@ install(TARGETS telpher-rma telpher-rma-check EXPORT telpher-rma
 telpher_export(telpher-rma Unspecified)
 telpher_pkg_config(telpher-rma COMPONENT Unspecified DESCRIPTION "Kernels whose ranks communicate while they run"
   LIBS -ltelpher-rma REQUIRES_PRIVATE telpher)
+
+set_target_properties(telpher-mdr PROPERTIES EXPORT_NAME mdr)
+install(TARGETS telpher-mdr EXPORT telpher-mdr
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+telpher_export(telpher-mdr Unspecified)
+telpher_pkg_config(telpher-mdr COMPONENT Unspecified DESCRIPTION "Message-driven objects on processors and GPUs"
+  LIBS -ltelpher-mdr REQUIRES_PRIVATE telpher)
 
 # COMPONENT: each MPI's part is a package of its own, since it needs that MPI.
 if(TELPHER_HAVE_OFFLOAD)

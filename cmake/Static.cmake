@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Static archives of libtelpher, -rma, -offload-<mpi> and -opencl, each one object in which only public names are
+# Static archives of libtelpher, -rma, -mdr, -offload-<mpi> and -opencl, each one object in which only public names are
 # global: any of them link into one program, whatever their internal names. Installed with TELPHER_STATIC=ON; the tests
 # build them anyway.
 option(TELPHER_STATIC "Install static archives of the libraries, too" OFF)
@@ -54,6 +54,8 @@ telpher_static(telpher MAP ${PROJECT_SOURCE_DIR}/src/telpher.map COMPONENT Unspe
     tp_device_host tp_device_sim tp_device_cuda tp_device_opencl ${rooms})
 telpher_static(telpher-rma MAP ${PROJECT_SOURCE_DIR}/src/rma/telpher-rma.map COMPONENT Unspecified
   WHOLE tp_rma ARCHIVES tp_base)
+telpher_static(telpher-mdr MAP ${PROJECT_SOURCE_DIR}/src/mdr/telpher-mdr.map COMPONENT Unspecified
+  WHOLE tp_mdr ARCHIVES tp_base)
 if(TARGET tp_icd)
   telpher_static(telpher-opencl MAP ${PROJECT_SOURCE_DIR}/src/icd/telpher-opencl.map COMPONENT Unspecified
     OBJECTS tp_builtin WHOLE tp_icd ARCHIVES ${rooms})

@@ -35,6 +35,9 @@ static const struct tp_config_entry offload[] = {
 static const struct tp_config_entry rma[] = {
 #include "base/settings/rma.def"
 };
+static const struct tp_config_entry mdr[] = {
+#include "base/settings/mdr.def"
+};
 static const struct tp_config_entry direct[] = {
 #include "base/settings/direct.def"
 };
@@ -47,6 +50,7 @@ const struct tp_config_room tp_settings_known[] = {
     {"daemon", daemon_entries, TP_ARRAY_LEN(daemon_entries), NULL},
     {"offload", offload, TP_ARRAY_LEN(offload), NULL},
     {"rma", rma, TP_ARRAY_LEN(rma), NULL},
+    {"mdr", mdr, TP_ARRAY_LEN(mdr), NULL},
     {"single", direct, TP_ARRAY_LEN(direct), NULL},
 };
 const size_t tp_settings_known_count = TP_ARRAY_LEN(tp_settings_known);

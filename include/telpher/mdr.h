@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Message-driven objects. A program registers classes; arrays of objects are spread over the
+ * processes of a job; an invocation is a message to an object, whose entry method runs when the
+ * message arrives. Device buffers travel with an invocation, to memory that the object names.
+ *
+ * All processes run the same program, register the same classes in the same order and call
+ * telpher_mdr_run(). Entry methods of a process run one at a time, on the thread that called it.
+ *
+ *     struct hello { int32_t from; };
+ *
+ *     static void greet(telpher_mdr_call *call)
+ *     {
+ *         const struct hello *h = TELPHER_MDR_PARAMS(call, struct hello);
+ *         printf("element %d, from %d\n", call->index.at[0], h->from);
+ *     }
+ *
+ * Source: chares, arrays, proxies, reductions and quiescence as in Charm++; post entries as the
+ * Messaging API of "Accelerating Communication for Parallel Programming Models on GPU Systems".
+ * Threads: a runtime belongs to the thread of telpher_mdr_run(). Since: 0.1.
+ */
+#ifndef TELPHER_MDR_H
+#define TELPHER_MDR_H
+
+#include <telpher/context.h>
+#include <telpher/msg.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The runtime of this process. */
+typedef struct telpher_mdr telpher_mdr;
+
+#define TELPHER_MDR_CLASSES 256 /**< classes of a program, at most */
+#define TELPHER_MDR_ENTRIES 256 /**< entry methods of a class, at most */
+#define TELPHER_MDR_ANY_LENGTH SIZE_MAX /**< an entry takes parameters of any length */
+#define TELPHER_MDR_REDUCE_MAX 65536 /**< [bytes] of a contribution, at most */
+
+/** Index of an element. Dimensions that the array lacks are 0. */
+typedef struct telpher_mdr_index {
+    int32_t at[3];
+} telpher_mdr_index;
+
+/** A proxy: names an array in every process. Plain data: may be a parameter. */
+typedef struct telpher_mdr_array {
+    uint64_t id;
+    uint32_t class_id;
+    uint32_t dims; /**< 1 to 3; 0: a group, which has one element in each process */
+    int32_t extent[3]; /**< elements in each dimension */
+    uint32_t reserved;
+} telpher_mdr_array;
+
+/** A value that arrives later, in the process that created it. Plain data. */
+typedef struct telpher_mdr_future {
+    uint32_t rank, slot;
+    uint64_t generation;
+} telpher_mdr_future;
+
+/** An invocation as an entry method sees it; borrowed until the entry returns. */
+typedef struct telpher_mdr_call {
+    telpher_mdr *mdr;
+    void *self; /**< the object: object_size bytes */
+    telpher_mdr_array array; /**< that the object is in */
+    telpher_mdr_index index; /**< of the object */
+    const void *params; /**< aligned to 16 */
+    size_t params_len; /**< [bytes] */
+    /** post entry: len is set, the entry sets data to host or device memory with room for len
+     *  bytes, or to NULL to drop the buffer. Other entries: both are set. */
+    telpher_msg_buffer *buffers;
+    uint32_t buffer_count;
+    telpher_status status; /**< OK, or the error of the buffers */
+} telpher_mdr_call;
+
+typedef void (*telpher_mdr_entry_fn)(telpher_mdr_call *call);
+
+/** The entry may wait: it runs in a light thread of its own. */
+#define TELPHER_MDR_WAITS 1u
+
+/** One entry method. Its number is its place in the table. */
+typedef struct telpher_mdr_entry {
+    const char *name; /**< for errors */
+    telpher_mdr_entry_fn run;
+    telpher_mdr_entry_fn post; /**< names the buffers' destinations; NULL: takes none */
+    size_t params_len; /**< [bytes], or TELPHER_MDR_ANY_LENGTH */
+    uint32_t flags; /**< TELPHER_MDR_WAITS */
+} telpher_mdr_entry;
+
+/** A class. The struct, its texts and its table are kept: they must stay as they are. */
+typedef struct telpher_mdr_class {
+    uint32_t struct_size;
+    uint32_t entry_count;
+    const char *name;
+    size_t object_size; /**< [bytes] of an object, which begins as zeros */
+    telpher_mdr_entry_fn
+        create; /**< runs first, with the array's parameters; or NULL */
+    telpher_mdr_entry_fn destroy; /**< runs last, without parameters; or NULL */
+    const telpher_mdr_entry *entries;
+} telpher_mdr_class;
+
+/** Rows of an entry table: parameters of type @p type, or of any length. */
+#define TELPHER_MDR_ENTRY(fn, type)                                                    \
+    {                                                                                  \
+#fn, fn, NULL, sizeof(type), 0                                                 \
+    }
+#define TELPHER_MDR_ENTRY_WAITS(fn, type)                                              \
+    {                                                                                  \
+#fn, fn, NULL, sizeof(type), TELPHER_MDR_WAITS                                 \
+    }
+#define TELPHER_MDR_ENTRY_VOID(fn)                                                     \
+    {                                                                                  \
+#fn, fn, NULL, 0, 0                                                            \
+    }
+#define TELPHER_MDR_ENTRY_BYTES(fn)                                                    \
+    {                                                                                  \
+#fn, fn, NULL, TELPHER_MDR_ANY_LENGTH, 0                                       \
+    }
+#define TELPHER_MDR_ENTRY_POST(fn, post, type)                                         \
+    {                                                                                  \
+#fn, fn, post, sizeof(type), 0                                                 \
+    }
+/** The parameters of a call; their length was checked against the table. */
+#define TELPHER_MDR_PARAMS(call, type) ((const type *)(call)->params)
+/** The object of a call. */
+#define TELPHER_MDR_SELF(call, type) ((type *)(call)->self)
+
+/** Where a result goes. */
+enum telpher_mdr_target_kind {
+    TELPHER_MDR_TO_FUTURE = 1,
+    TELPHER_MDR_TO_ELEMENT = 2, /**< the result is the parameter of an entry */
+    TELPHER_MDR_TO_ALL = 3, /**< the same, of all elements */
+};
+
+typedef struct telpher_mdr_target {
+    uint32_t kind; /**< enum telpher_mdr_target_kind */
+    uint32_t entry;
+    telpher_mdr_future future;
+    telpher_mdr_array array;
+    telpher_mdr_index index;
+    uint32_t reserved;
+} telpher_mdr_target;
+
+/** How contributions become one value. Arrays of the type, element by element. */
+enum telpher_mdr_op {
+    TELPHER_MDR_SUM_I64 = 0,
+    TELPHER_MDR_SUM_F64,
+    TELPHER_MDR_MIN_I64,
+    TELPHER_MDR_MIN_F64,
+    TELPHER_MDR_MAX_I64,
+    TELPHER_MDR_MAX_F64,
+    TELPHER_MDR_OP_USER, /**< the first of telpher_mdr_op_register() */
+};
+
+/** Folds @p len bytes of @p from into @p into. Associative and commutative. */
+typedef void (*telpher_mdr_op_fn)(void *into, const void *from, size_t len);
+
+/**
+ * Creates the runtime of this process.
+ * @param ctx  job to use, borrowed until destroy; NULL: the runtime joins the launcher's job.
+ *             Handlers TELPHER_HANDLERS - 8 to - 3 of it belong to the runtime.
+ * @param err  what was wrong and what to do; may be NULL.
+ * @return TELPHER_OK, TELPHER_ERR_NO_MEMORY, TELPHER_ERR_INVALID (a setting), or as
+ *         telpher_context_create()
+ */
+TELPHER_CALL telpher_status telpher_mdr_create(telpher_context *ctx,
+                                               telpher_mdr **ret_mdr,
+                                               telpher_error *err);
+/** Destroys all objects and the runtime. NULL is allowed. Not in an entry method. */
+TELPHER_CALL void telpher_mdr_destroy(telpher_mdr *mdr);
+
+/** The job that the runtime uses; borrowed until telpher_mdr_destroy(). */
+TELPHER_CALL telpher_context *telpher_mdr_context(const telpher_mdr *mdr);
+/** Number of this process, and of processes. */
+TELPHER_CALL uint32_t telpher_mdr_rank(const telpher_mdr *mdr);
+TELPHER_CALL uint32_t telpher_mdr_size(const telpher_mdr *mdr);
+/** Text of the last call that failed, "" if none did. Valid until the next. */
+TELPHER_CALL const char *telpher_mdr_last_error(const telpher_mdr *mdr);
+
+/**
+ * Registers a class; before telpher_mdr_run(), in the same order in all processes.
+ * @param ret_class  receives its number.
+ * @return TELPHER_OK, TELPHER_ERR_INVALID (no name, no entry function, struct_size),
+ *         TELPHER_ERR_LIMIT, TELPHER_ERR_BUSY (the runtime runs)
+ */
+TELPHER_CALL telpher_status telpher_mdr_class_register(telpher_mdr *mdr,
+                                                       const telpher_mdr_class *def,
+                                                       uint32_t *ret_class);
+/** Registers an operation of the program's own, as a class. @param ret_op its number. */
+TELPHER_CALL telpher_status telpher_mdr_op_register(telpher_mdr *mdr,
+                                                    telpher_mdr_op_fn fn,
+                                                    uint32_t *ret_op);
+
+/**
+ * Runs the program: @p main_fn in a light thread of process 0, entry methods in all, until one
+ * of them calls telpher_mdr_exit(). Collective. @p main_fn sees a call without an object.
+ * @return the status of telpher_mdr_exit(); TELPHER_ERR_PEER_LOST (a process died),
+ *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_PROTO (processes registered different classes)
+ */
+TELPHER_CALL telpher_status telpher_mdr_run(telpher_mdr *mdr,
+                                            telpher_mdr_entry_fn main_fn, void *user);
+/** The argument @p user of telpher_mdr_run(). */
+TELPHER_CALL void *telpher_mdr_user(const telpher_mdr *mdr);
+/** Ends telpher_mdr_run() in all processes. Messages still under way are dropped: wait for
+ *  telpher_mdr_quiescence() if they matter. */
+TELPHER_CALL void telpher_mdr_exit(telpher_mdr *mdr, telpher_status status);
+
+/**
+ * Creates an array of extent[0] * … elements. Not collective: other processes hear of it. The
+ * elements are spread in blocks of the index space, first dimension slowest.
+ * @param params  [params_len] for `create`; at most telpher_msg_params_max() - 128 bytes.
+ * @return TELPHER_OK, TELPHER_ERR_INVALID (class, dims, an extent below 1),
+ *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_RANGE (parameters too long), TELPHER_ERR_PEER_LOST
+ */
+TELPHER_CALL telpher_status telpher_mdr_array_create(
+    telpher_mdr *mdr, uint32_t class_id, uint32_t dims, const int32_t *extent,
+    const void *params, size_t params_len, telpher_mdr_array *ret_array);
+/** Creates a group: one element in each process; index.at[0] is the process. */
+TELPHER_CALL telpher_status telpher_mdr_group_create(telpher_mdr *mdr,
+                                                     uint32_t class_id,
+                                                     const void *params,
+                                                     size_t params_len,
+                                                     telpher_mdr_array *ret_group);
+/** The object at @p index if it is in this process, otherwise NULL. */
+TELPHER_CALL void *telpher_mdr_local(telpher_mdr *mdr, const telpher_mdr_array *array,
+                                     telpher_mdr_index index);
+/** The process that has the element; UINT32_MAX if there is none. */
+TELPHER_CALL uint32_t telpher_mdr_home(const telpher_mdr *mdr,
+                                       const telpher_mdr_array *array,
+                                       telpher_mdr_index index);
+
+/**
+ * Invokes an entry of one element. Invocations of one element by another run in their order
+ * unless buffers or waiting entries are among them.
+ *
+ * @param params   [params_len] host memory; may be reused on return.
+ * @param buffers  the array is borrowed until return, the memory until the send is complete.
+ * @param xfer     on_done is called once when the buffers' memory may be reused; NULL: there
+ *                 are no buffers, or telpher_mdr_quiescence() tells.
+ * @return TELPHER_OK (queued or sent; on_done will be called if it is set), TELPHER_ERR_RANGE
+ *         (no such element or entry, parameters or buffers too many), TELPHER_ERR_INVALID (the
+ *         entry takes other parameters, or no buffers), TELPHER_ERR_PEER_LOST,
+ *         TELPHER_ERR_NO_MEMORY; after an error on_done is not called
+ */
+TELPHER_CALL telpher_status telpher_mdr_invoke(telpher_mdr *mdr,
+                                               const telpher_mdr_array *array,
+                                               telpher_mdr_index index, uint32_t entry,
+                                               const void *params, size_t params_len,
+                                               const telpher_msg_buffer *buffers,
+                                               size_t buffer_count,
+                                               const telpher_xfer_params *xfer);
+/** Invokes an entry of all elements. @return as telpher_mdr_invoke() */
+TELPHER_CALL telpher_status telpher_mdr_broadcast(telpher_mdr *mdr,
+                                                  const telpher_mdr_array *array,
+                                                  uint32_t entry, const void *params,
+                                                  size_t params_len);
+
+/**
+ * Contributes this element's value to the array's next reduction. The nth contributions of all
+ * elements make the nth result, which goes to @p target; target and @p op are the same in all.
+ * @param data  [len] bytes, the same length in all; a multiple of 8 for the built-in operations.
+ * @return TELPHER_OK, TELPHER_ERR_INVALID (operation, length or target), TELPHER_ERR_NO_MEMORY.
+ *         Unequal contributions end the run with TELPHER_ERR_INVALID and name class and number.
+ */
+TELPHER_CALL telpher_status telpher_mdr_contribute(telpher_mdr_call *call,
+                                                   const void *data, size_t len,
+                                                   uint32_t op,
+                                                   const telpher_mdr_target *target);
+
+/** Creates a future of this process. @return TELPHER_OK, TELPHER_ERR_NO_MEMORY */
+TELPHER_CALL telpher_status telpher_mdr_future_create(telpher_mdr *mdr,
+                                                      telpher_mdr_future *ret_future);
+/** Sets a future, from any process, once. @return as telpher_mdr_invoke() */
+TELPHER_CALL telpher_status telpher_mdr_future_set(telpher_mdr *mdr,
+                                                   telpher_mdr_future future,
+                                                   const void *data, size_t len);
+/**
+ * Waits for a future of this process; other entries run meanwhile. The future is used up.
+ * @param dst      [cap] receives the value; longer ones are truncated (TELPHER_ERR_TRUNCATED).
+ * @param ret_len  [bytes] of the value; may be NULL.
+ * @return TELPHER_OK, TELPHER_ERR_TRUNCATED, TELPHER_ERR_NOT_FOUND (no such future of this
+ *         process), TELPHER_ERR_INVALID (the caller may not wait: give its entry
+ *         TELPHER_MDR_WAITS), TELPHER_ERR_CANCELED (the run ends: return from the entry)
+ */
+TELPHER_CALL telpher_status telpher_mdr_await(telpher_mdr *mdr,
+                                              telpher_mdr_future future, void *dst,
+                                              size_t cap, size_t *ret_len);
+/** Lets other entries run; only in entries that may wait. @return OK, INVALID, CANCELED */
+TELPHER_CALL telpher_status telpher_mdr_yield(telpher_mdr *mdr);
+
+/**
+ * Sets @p future, without a value, when the job is quiescent: no entry runs and no message is
+ * under way, but for light threads that wait. One at a time.
+ * @return TELPHER_OK, TELPHER_ERR_BUSY (another is awaited), as telpher_mdr_invoke()
+ */
+TELPHER_CALL telpher_status telpher_mdr_quiescence(telpher_mdr *mdr,
+                                                   telpher_mdr_future future);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

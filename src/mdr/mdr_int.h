@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Internal declarations of libtelpher-mdr. Everything belongs to the thread of
+ * telpher_mdr_run(): there are no locks.
+ */
+#ifndef TELPHER_MDR_MDR_INT_H
+#define TELPHER_MDR_MDR_INT_H
+
+#include <stdbool.h>
+
+#include <telpher/mdr.h>
+
+#include "base/compiler.h"
+#include "base/container/list.h"
+#include "base/container/map.h"
+#include "base/os/fiber.h"
+
+enum {
+    TP_MDR_WORK_HANDLER = TELPHER_HANDLERS - 8, /**< ordered, with credits */
+    TP_MDR_CONTROL_HANDLER = TELPHER_HANDLERS - 7, /**< in any order, without */
+    TP_MDR_OPS = 64,
+    TP_MDR_ERROR_BYTES = 256,
+};
+
+/** Settings: src/base/settings/mdr.def. */
+struct tp_mdr_settings {
+    int credits, threads;
+    size_t stack_bytes;
+};
+
+/** @return OK, or INVALID: a setting is wrong; @p err says which */
+telpher_status tp_mdr_settings_load(struct tp_mdr_settings *ret, telpher_error *err);
+
+/** Kind of a message. The first ones are work, the others control. */
+enum tp_mdr_kind {
+    TP_MDR_INVOKE = 1,
+    TP_MDR_BROADCAST,
+    TP_MDR_CREATE, /**< parameters: struct tp_mdr_create, then the program's */
+    TP_MDR_REDUCE, /**< parameters: struct tp_mdr_part, then data */
+    TP_MDR_FUTURE,
+    TP_MDR_EXIT, /**< index.at[0] is the status */
+    TP_MDR_POLL, /**< id is the wave */
+    TP_MDR_COUNTS, /**< id is the wave; parameters: two u64 */
+    TP_MDR_QUIESCENCE, /**< parameters: the future */
+};
+
+/** First bytes of every message. Processes of a job have the same architecture. */
+struct tp_mdr_header {
+    uint8_t kind; /**< enum tp_mdr_kind */
+    uint8_t reserved0;
+    uint16_t entry;
+    uint32_t root; /**< of the tree that forwards it */
+    uint64_t id; /**< of the array; FUTURE: the generation */
+    int32_t at[3]; /**< index; FUTURE: at[0] is the slot */
+    uint32_t reserved1;
+};
+_Static_assert(sizeof(struct tp_mdr_header) == 32, "parameters are aligned to 16");
+
+struct tp_mdr_create {
+    telpher_mdr_array array;
+    uint64_t classes_hash; /**< all processes must have registered the same classes */
+    uint64_t reserved;
+};
+_Static_assert(sizeof(struct tp_mdr_create) == 48, "parameters are aligned to 16");
+
+/** A rank's part of a reduction. */
+struct tp_mdr_part {
+    uint64_t number;
+    uint32_t op, reserved0;
+    telpher_mdr_target target;
+};
+
+/** A message that waits: for its array, for a light thread, for credits, or in the local queue.
+ *  The parameters lie behind it. */
+struct tp_mdr_message {
+    struct tp_list link;
+    struct tp_mdr_header header;
+    size_t params_len;
+    telpher_msg_buffer buffers[TELPHER_MSG_BUFFERS];
+    uint32_t buffer_count;
+    bool owns_buffers; /**< of malloc(), received before the object was known */
+    telpher_status status; /**< of the buffers */
+    telpher_done_fn on_done; /**< local and queued invocations with buffers */
+    void *user, *queue;
+};
+
+/** A reduction of an array that is not complete in this process. */
+struct tp_mdr_reduction {
+    struct tp_list link; /**< array->reductions */
+    struct tp_mdr_part part;
+    uint64_t local; /**< contributions of own elements */
+    uint32_t children; /**< parts of the children in the tree */
+    size_t len;
+    _Alignas(16) uint8_t data[];
+};
+
+/** An array as this process knows it. */
+struct tp_mdr_array_state {
+    telpher_mdr_array proxy;
+    bool created; /**< false: messages arrived before it */
+    struct tp_list parked; /**< of struct tp_mdr_message, until it is created */
+    uint64_t total, first, count; /**< elements: all, the first here, here */
+    uint32_t ranks; /**< that have elements: 0 .. ranks - 1 */
+    size_t stride; /**< [bytes] */
+    uint8_t *objects; /**< count * stride */
+    uint64_t *contributed; /**< reductions that each element has contributed to */
+    struct tp_list reductions;
+};
+
+/** A light thread: runs an entry that may wait. */
+struct tp_mdr_light {
+    struct tp_list link; /**< mdr->free_lights, mdr->ready, or none: it waits or runs */
+    struct tp_fiber fiber;
+    telpher_mdr_entry_fn run;
+    telpher_mdr_call call;
+    struct tp_mdr_message *message; /**< owned; NULL: the main function */
+    bool busy; /**< between start and end */
+};
+
+struct tp_mdr_slot {
+    uint64_t generation; /**< odd: in use */
+    bool set;
+    struct tp_mdr_light *waiter;
+    void *data;
+    size_t len;
+    uint32_t next_free;
+};
+
+/** Messages to one process that wait for credits. */
+struct tp_mdr_out {
+    struct tp_list queue;
+};
+
+/** Detection of quiescence; only in process 0, but for `wanted`. */
+struct tp_mdr_quiescence {
+    uint64_t wanted; /**< wave whose counts this process owes; 0 = none */
+    uint64_t wave, sent, done, answers;
+    uint64_t last_sent, last_done; /**< of the wave before */
+    bool active, has_last;
+    telpher_mdr_future future;
+};
+
+struct telpher_mdr {
+    telpher_context *ctx;
+    bool owns_ctx, running, ran, exiting;
+    uint32_t rank, size;
+    telpher_status exit_status;
+    void *user;
+    struct tp_mdr_settings settings;
+
+    const telpher_mdr_class *classes[TELPHER_MDR_CLASSES];
+    uint32_t class_count;
+    uint64_t classes_hash;
+    telpher_mdr_op_fn ops[TP_MDR_OPS];
+    uint32_t op_count;
+
+    struct tp_map arrays; /**< id to struct tp_mdr_array_state */
+    uint64_t array_counter;
+    struct tp_list local; /**< messages of this process to itself */
+    struct tp_mdr_out *out; /**< one for each process */
+    uint64_t queued; /**< messages in all `out` */
+    uint64_t sent, done; /**< work messages: quiescence compares them */
+
+    struct tp_stacks stacks;
+    struct tp_mdr_light *lights;
+    struct tp_list free_lights, ready;
+    struct tp_list starved; /**< entries that wait for a free light thread */
+    struct tp_mdr_light *current; /**< NULL: the scheduler runs */
+    struct tp_fiber scheduler;
+
+    struct tp_mdr_slot *slots;
+    uint32_t slot_count, free_slot;
+
+    struct tp_mdr_quiescence quiescence;
+    char error[TP_MDR_ERROR_BYTES];
+};
+
+/* ---- runtime.c ---- */
+
+/** Keeps the text of a failed call. @return @p status */
+telpher_status tp_mdr_error(telpher_mdr *mdr, telpher_status status, const char *fmt,
+                            ...) TP_PRINTF(3, 4);
+/** Logs an error of the program and ends the run in all processes. */
+void tp_mdr_fail(telpher_mdr *mdr, telpher_status status, const char *fmt, ...)
+    TP_PRINTF(3, 4);
+/** Ends the run in this process. */
+void tp_mdr_stop(telpher_mdr *mdr, telpher_status status);
+
+/* ---- class.c ---- */
+
+/** The entry, or NULL with the text kept. */
+const telpher_mdr_entry *
+tp_mdr_find_entry(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry);
+/** Checks parameters and buffers of an invocation against the entry. */
+telpher_status tp_mdr_check_call(telpher_mdr *mdr, const telpher_mdr_array *array,
+                                 uint32_t entry, size_t params_len,
+                                 size_t buffer_count);
+
+/* ---- array.c ---- */
+
+/** The state of an array, made if this process has not heard of it. NULL: no memory */
+struct tp_mdr_array_state *tp_mdr_array_of(telpher_mdr *mdr, uint64_t id);
+/** Position of an element in the index space. @return false: there is none */
+bool tp_mdr_linear(const telpher_mdr_array *array, telpher_mdr_index index,
+                   uint64_t *ret_linear);
+telpher_mdr_index tp_mdr_index_of(const telpher_mdr_array *array, uint64_t linear);
+/** Number of elements. */
+uint64_t tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array);
+/** Handles CREATE. */
+void tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
+                          const void *params, size_t params_len);
+void tp_mdr_arrays_fini(telpher_mdr *mdr);
+
+/* ---- deliver.c ---- */
+
+/** Delivers a message of this process or one that was parked. Takes @p m. */
+void tp_mdr_deliver(telpher_mdr *mdr, struct tp_mdr_message *m);
+/** Handlers of messages, for telpher_msg. */
+void tp_mdr_post(telpher_context *ctx, telpher_msg *msg, void *user);
+void tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user);
+
+/* ---- send.c ---- */
+
+/** Copies a message. @return NULL: no memory */
+struct tp_mdr_message *tp_mdr_message_create(const struct tp_mdr_header *h,
+                                             const void *params, size_t params_len);
+void tp_mdr_message_destroy(struct tp_mdr_message *m);
+static inline void *
+tp_mdr_message_params(struct tp_mdr_message *m)
+{
+    return (uint8_t *)m + ((sizeof(*m) + 15) & ~(size_t)15);
+}
+/** Sends work to one process, this one included. */
+telpher_status tp_mdr_send(telpher_mdr *mdr, uint32_t rank,
+                           const struct tp_mdr_header *h, const void *head,
+                           size_t head_len, const void *params, size_t params_len);
+/** Sends work to the children of this process in the tree of h->root. */
+telpher_status tp_mdr_forward(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                              const void *head, size_t head_len, const void *params,
+                              size_t params_len);
+/** Sends control to one other process. */
+telpher_status tp_mdr_control(telpher_mdr *mdr, uint32_t rank,
+                              const struct tp_mdr_header *h, const void *params,
+                              size_t params_len);
+/** Sends queued messages as far as there are credits. @return true if one was sent */
+bool tp_mdr_flush(telpher_mdr *mdr);
+void tp_mdr_out_fini(telpher_mdr *mdr);
+
+/* ---- light.c ---- */
+
+telpher_status tp_mdr_lights_init(telpher_mdr *mdr);
+void tp_mdr_lights_fini(telpher_mdr *mdr);
+/** Starts an entry that may wait, or keeps it until a light thread is free. Takes @p m. */
+void tp_mdr_light_start(telpher_mdr *mdr, const telpher_mdr_call *call,
+                        telpher_mdr_entry_fn run, struct tp_mdr_message *m);
+/** Runs light threads that are ready. @return true if one ran */
+bool tp_mdr_lights_run(telpher_mdr *mdr);
+/** Makes a waiting light thread ready. */
+void tp_mdr_light_wake(telpher_mdr *mdr, struct tp_mdr_light *light);
+/** Suspends the light thread that runs. @return OK, CANCELED: the run ends */
+telpher_status tp_mdr_light_suspend(telpher_mdr *mdr);
+/** Ends all light threads: their waits return CANCELED. */
+void tp_mdr_lights_cancel(telpher_mdr *mdr);
+
+/* ---- future.c ---- */
+
+void tp_mdr_future_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                           const void *data, size_t len);
+void tp_mdr_futures_fini(telpher_mdr *mdr);
+
+/* ---- reduce.c ---- */
+
+bool tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target,
+                            size_t len);
+void tp_mdr_reduce_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                           const struct tp_mdr_part *part, const void *data,
+                           size_t len);
+void tp_mdr_reductions_fini(struct tp_mdr_array_state *a);
+
+/* ---- quiescence.c ---- */
+
+void tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                               const void *params, size_t len);
+/** Answers a poll; the caller has nothing to run or send. */
+void tp_mdr_quiescence_idle(telpher_mdr *mdr);
+
+#endif

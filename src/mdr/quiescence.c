@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quiescence: process 0 asks all processes for the number of work messages that they have sent
+ * and handled. Each answers when it has nothing to run. The job is quiescent when two waves in a
+ * row give the same sums and as many handled as sent.
+ *
+ * Source: F. Mattern, "Algorithms for distributed termination detection", 1987 (four counters).
+ */
+#include "mdr/mdr_int.h"
+
+#include <string.h>
+
+static void
+begin_wave(telpher_mdr *mdr)
+{
+    struct tp_mdr_quiescence *q = &mdr->quiescence;
+    struct tp_mdr_header h = {.kind = TP_MDR_POLL};
+
+    q->wave++;
+    q->sent = q->done = q->answers = 0;
+    q->wanted = q->wave;
+    h.id = q->wave;
+    for (uint32_t r = 1; r < mdr->size; r++) {
+        telpher_status status = tp_mdr_control(mdr, r, &h, NULL, 0);
+
+        if (status != TELPHER_OK) {
+            tp_mdr_fail(mdr, status, "process %u cannot be asked for quiescence", r);
+            return;
+        }
+    }
+}
+
+static void
+end_wave(telpher_mdr *mdr)
+{
+    struct tp_mdr_quiescence *q = &mdr->quiescence;
+    bool same = q->has_last && q->sent == q->last_sent && q->done == q->last_done;
+
+    if (same && q->sent == q->done) {
+        q->active = q->has_last = false;
+        (void)telpher_mdr_future_set(mdr, q->future, NULL, 0);
+        return;
+    }
+    q->last_sent = q->sent;
+    q->last_done = q->done;
+    q->has_last = true;
+    begin_wave(mdr);
+}
+
+/* Adds the counts of a process; in process 0. */
+static void
+add_counts(telpher_mdr *mdr, uint64_t wave, uint64_t sent, uint64_t done)
+{
+    struct tp_mdr_quiescence *q = &mdr->quiescence;
+
+    if (!q->active || wave != q->wave) {
+        return;
+    }
+    q->sent += sent;
+    q->done += done;
+    if (++q->answers == mdr->size) {
+        end_wave(mdr);
+    }
+}
+
+static void
+start(telpher_mdr *mdr, const telpher_mdr_future *future)
+{
+    struct tp_mdr_quiescence *q = &mdr->quiescence;
+
+    if (q->active) {
+        tp_mdr_fail(mdr, TELPHER_ERR_BUSY, "two waits for quiescence at the same time");
+        return;
+    }
+    q->active = true;
+    q->has_last = false;
+    q->future = *future;
+    begin_wave(mdr);
+}
+
+void
+tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                          const void *params, size_t len)
+{
+    uint64_t counts[2];
+    telpher_mdr_future future;
+
+    if (h->kind == TP_MDR_POLL) {
+        mdr->quiescence.wanted = h->id;
+    } else if (h->kind == TP_MDR_COUNTS && len == sizeof(counts) && mdr->rank == 0) {
+        memcpy(counts, params, sizeof(counts));
+        add_counts(mdr, h->id, counts[0], counts[1]);
+    } else if (h->kind == TP_MDR_QUIESCENCE && len == sizeof(future) &&
+               mdr->rank == 0) {
+        memcpy(&future, params, sizeof(future));
+        start(mdr, &future);
+    } else {
+        tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "a control message that makes no sense");
+    }
+}
+
+void
+tp_mdr_quiescence_idle(telpher_mdr *mdr)
+{
+    const uint64_t counts[2] = {mdr->sent, mdr->done};
+    struct tp_mdr_header h = {.kind = TP_MDR_COUNTS, .id = mdr->quiescence.wanted};
+
+    if (h.id == 0 || !tp_list_is_empty(&mdr->starved)) {
+        return;
+    }
+    mdr->quiescence.wanted = 0;
+    if (mdr->rank == 0) {
+        add_counts(mdr, h.id, counts[0], counts[1]);
+    } else {
+        (void)tp_mdr_control(mdr, 0, &h, counts, sizeof(counts));
+    }
+}
+
+telpher_status
+telpher_mdr_quiescence(telpher_mdr *mdr, telpher_mdr_future future)
+{
+    const struct tp_mdr_header h = {.kind = TP_MDR_QUIESCENCE};
+
+    if (mdr->rank != 0) {
+        return tp_mdr_control(mdr, 0, &h, &future, sizeof(future));
+    }
+    if (mdr->quiescence.active) {
+        return tp_mdr_error(mdr, TELPHER_ERR_BUSY,
+                            "another entry waits for quiescence");
+    }
+    start(mdr, &future);
+    return TELPHER_OK;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions over the elements of an array: each process combines its own elements, then a
+ * binary tree of the processes that have elements combines their parts, with its root in
+ * process 0.
+ */
+#include "mdr/mdr_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- operations ---- */
+
+#define FOLD(name, type, better)                                                       \
+    static void name(void *into, const void *from, size_t len)                         \
+    {                                                                                  \
+        type *a = into;                                                                \
+        const type *b = from;                                                          \
+                                                                                       \
+        for (size_t i = 0; i < len / sizeof(type); i++) {                              \
+            a[i] = better;                                                             \
+        }                                                                              \
+    }
+
+FOLD(sum_i64, uint64_t, a[i] + b[i]) /* wraps, as unsigned numbers do */
+FOLD(sum_f64, double, a[i] + b[i])
+FOLD(min_i64, int64_t, a[i] < b[i] ? a[i] : b[i])
+FOLD(min_f64, double, a[i] < b[i] ? a[i] : b[i])
+FOLD(max_i64, int64_t, a[i] > b[i] ? a[i] : b[i])
+FOLD(max_f64, double, a[i] > b[i] ? a[i] : b[i])
+
+static telpher_mdr_op_fn
+op_of(const telpher_mdr *mdr, uint32_t op)
+{
+    static const telpher_mdr_op_fn built_in[] = {
+        [TELPHER_MDR_SUM_I64] = sum_i64, [TELPHER_MDR_SUM_F64] = sum_f64,
+        [TELPHER_MDR_MIN_I64] = min_i64, [TELPHER_MDR_MIN_F64] = min_f64,
+        [TELPHER_MDR_MAX_I64] = max_i64, [TELPHER_MDR_MAX_F64] = max_f64};
+
+    if (op < TELPHER_MDR_OP_USER) {
+        return built_in[op];
+    }
+    op -= TELPHER_MDR_OP_USER;
+    return op < mdr->op_count ? mdr->ops[op] : NULL;
+}
+
+/* ---- results ---- */
+
+bool
+tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target, size_t len)
+{
+    uint64_t linear;
+
+    switch (target->kind) {
+    case TELPHER_MDR_TO_FUTURE:
+        return target->future.rank < mdr->size;
+    case TELPHER_MDR_TO_ELEMENT:
+        return tp_mdr_check_call(mdr, &target->array, target->entry, len, 0) ==
+                   TELPHER_OK &&
+               tp_mdr_linear(&target->array, target->index, &linear);
+    case TELPHER_MDR_TO_ALL:
+        return tp_mdr_check_call(mdr, &target->array, target->entry, len, 0) ==
+               TELPHER_OK;
+    default:
+        return false;
+    }
+}
+
+static void
+send_result(telpher_mdr *mdr, const struct tp_mdr_reduction *r)
+{
+    const telpher_mdr_target *t = &r->part.target;
+    telpher_status status;
+
+    if (t->kind == TELPHER_MDR_TO_FUTURE) {
+        status = telpher_mdr_future_set(mdr, t->future, r->data, r->len);
+    } else if (t->kind == TELPHER_MDR_TO_ELEMENT) {
+        status = telpher_mdr_invoke(mdr, &t->array, t->index, t->entry, r->data, r->len,
+                                    NULL, 0, NULL);
+    } else {
+        status = telpher_mdr_broadcast(mdr, &t->array, t->entry, r->data, r->len);
+    }
+    if (status != TELPHER_OK && !mdr->exiting) {
+        tp_mdr_fail(mdr, status, "the result of a reduction cannot be sent");
+    }
+}
+
+/* ---- combining ---- */
+
+static uint32_t
+child_count(const telpher_mdr *mdr, const struct tp_mdr_array_state *a)
+{
+    uint64_t first = 2 * (uint64_t)mdr->rank + 1;
+
+    return (first < a->ranks) + (first + 1 < a->ranks);
+}
+
+/* The reduction of that number; made with the first value. */
+static struct tp_mdr_reduction *
+find_reduction(struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
+               const void *data, size_t len, bool *ret_made)
+{
+    struct tp_mdr_reduction *r;
+
+    *ret_made = false;
+    tp_list_for_each_entry(struct tp_mdr_reduction, found, &a->reductions, link) {
+        if (found->part.number == part->number) {
+            return found;
+        }
+    }
+    r = tp_alloc_aligned(16, sizeof(*r) + len, "mdr reduction");
+    if (r == NULL) {
+        return NULL;
+    }
+    *r = (struct tp_mdr_reduction){.part = *part, .len = len};
+    if (len != 0) {
+        memcpy(r->data, data, len);
+    }
+    tp_list_init(&r->link);
+    tp_list_push_back(&a->reductions, &r->link);
+    *ret_made = true;
+    return r;
+}
+
+/* Passes on a reduction that is complete in this process and its children. */
+static void
+finish(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_reduction *r)
+{
+    const struct tp_mdr_header h = {.kind = TP_MDR_REDUCE, .id = a->proxy.id};
+
+    tp_list_remove(&r->link);
+    if (mdr->rank == 0) {
+        send_result(mdr, r);
+    } else if (tp_mdr_send(mdr, (mdr->rank - 1) / 2, &h, &r->part, sizeof(r->part),
+                           r->data, r->len) != TELPHER_OK &&
+               !mdr->exiting) {
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "a part of a reduction cannot be sent");
+    }
+    tp_free(r);
+}
+
+/* Adds a value to a reduction. @return NULL after an error, which has ended the run */
+static struct tp_mdr_reduction *
+combine(telpher_mdr *mdr, struct tp_mdr_array_state *a, const struct tp_mdr_part *part,
+        const void *data, size_t len)
+{
+    telpher_mdr_op_fn fold = op_of(mdr, part->op);
+    const char *name = mdr->classes[a->proxy.class_id]->name;
+    struct tp_mdr_reduction *r;
+    bool made;
+
+    r = fold != NULL ? find_reduction(a, part, data, len, &made) : NULL;
+    if (r == NULL) {
+        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "class %s: no memory for a reduction",
+                    name);
+        return NULL;
+    }
+    if (r->part.op != part->op || r->len != len ||
+        memcmp(&r->part.target, &part->target, sizeof(part->target)) != 0) {
+        tp_mdr_fail(mdr, TELPHER_ERR_INVALID,
+                    "class %s: contributions to reduction %llu differ in operation, "
+                    "length (%zu and %zu bytes) or target",
+                    name, (unsigned long long)part->number, r->len, len);
+        return NULL;
+    }
+    if (!made) {
+        fold(r->data, data, len);
+    }
+    return r;
+}
+
+static void
+finish_if_complete(telpher_mdr *mdr, struct tp_mdr_array_state *a,
+                   struct tp_mdr_reduction *r)
+{
+    if (r->local == a->count && r->children == child_count(mdr, a)) {
+        finish(mdr, a, r);
+    }
+}
+
+void
+tp_mdr_reduce_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
+                      const struct tp_mdr_part *part, const void *data, size_t len)
+{
+    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, h->id);
+    struct tp_mdr_reduction *r = combine(mdr, a, part, data, len);
+
+    if (r != NULL) {
+        r->children++;
+        finish_if_complete(mdr, a, r);
+    }
+}
+
+static telpher_status
+check_contribution(telpher_mdr *mdr, const telpher_mdr_call *call, size_t len,
+                   uint32_t op, const telpher_mdr_target *target)
+{
+    if (call->self == NULL) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
+    }
+    if (op_of(mdr, op) == NULL || len > TELPHER_MDR_REDUCE_MAX ||
+        (op < TELPHER_MDR_OP_USER && len % 8 != 0)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "no operation %u of %zu bytes (at most %d; the built-in "
+                            "ones take numbers of 8 bytes)",
+                            op, len, TELPHER_MDR_REDUCE_MAX);
+    }
+    if (target == NULL || !tp_mdr_target_is_valid(mdr, target, len)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "the target of a reduction is no future, element or array "
+                            "whose entry takes %zu bytes",
+                            len);
+    }
+    return TELPHER_OK;
+}
+
+telpher_status
+telpher_mdr_contribute(telpher_mdr_call *call, const void *data, size_t len,
+                       uint32_t op, const telpher_mdr_target *target)
+{
+    telpher_mdr *mdr = call->mdr;
+    telpher_status status = check_contribution(mdr, call, len, op, target);
+    struct tp_mdr_part part = {.op = op};
+    struct tp_mdr_array_state *a;
+    struct tp_mdr_reduction *r;
+    uint64_t linear;
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    a = tp_map_get(&mdr->arrays, call->array.id);
+    if (a == NULL || !tp_mdr_linear(&a->proxy, call->index, &linear)) {
+        return TELPHER_ERR_INVALID;
+    }
+    part.target = *target;
+    part.number = a->contributed[linear - a->first]++;
+    r = combine(mdr, a, &part, data, len);
+    if (r == NULL) {
+        return TELPHER_ERR_INVALID;
+    }
+    r->local++;
+    finish_if_complete(mdr, a, r);
+    return TELPHER_OK;
+}
+
+void
+tp_mdr_reductions_fini(struct tp_mdr_array_state *a)
+{
+    tp_list_for_each_entry_safe(struct tp_mdr_reduction, r, &a->reductions, link) {
+        tp_list_remove(&r->link);
+        tp_free(r);
+    }
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runtime of a process: creation, the scheduler's loop, errors and the end of a run. */
+#include "mdr/mdr_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/trace/log.h"
+
+/* Sleep of a process without work; a lost process is noticed between two sleeps. */
+#define IDLE_NS UINT64_C(100000000)
+/* Time for all processes to begin and to end a run. */
+#define MEET_NS UINT64_C(60000000000)
+
+/* ---- errors ---- */
+
+telpher_status
+tp_mdr_error(telpher_mdr *mdr, telpher_status status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(mdr->error, sizeof(mdr->error), fmt, args);
+    va_end(args);
+    return status;
+}
+
+const char *
+telpher_mdr_last_error(const telpher_mdr *mdr)
+{
+    return mdr->error;
+}
+
+void
+tp_mdr_fail(telpher_mdr *mdr, telpher_status status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(mdr->error, sizeof(mdr->error), fmt, args);
+    va_end(args);
+    tp_error("mdr", "process %u: %s", mdr->rank, mdr->error);
+    telpher_mdr_exit(mdr, status);
+}
+
+/* ---- creation ---- */
+
+static telpher_status
+init(telpher_mdr *mdr, telpher_context *ctx, telpher_error *err)
+{
+    telpher_status status = tp_mdr_settings_load(&mdr->settings, err);
+
+    if (status == TELPHER_OK && ctx == NULL) {
+        status = telpher_context_create(NULL, &mdr->ctx, err);
+        mdr->owns_ctx = status == TELPHER_OK;
+    }
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    mdr->rank = telpher_context_rank(mdr->ctx);
+    mdr->size = telpher_context_size(mdr->ctx);
+    mdr->out = tp_alloc_array(mdr->size, sizeof(*mdr->out), "mdr queues");
+    if (mdr->out == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    for (uint32_t r = 0; r < mdr->size; r++) {
+        tp_list_init(&mdr->out[r].queue);
+    }
+    return tp_mdr_lights_init(mdr);
+}
+
+telpher_status
+telpher_mdr_create(telpher_context *ctx, telpher_mdr **ret_mdr, telpher_error *err)
+{
+    telpher_mdr *mdr = tp_zalloc(sizeof(*mdr), "mdr");
+    telpher_status status;
+
+    if (mdr == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    mdr->ctx = ctx;
+    tp_map_init(&mdr->arrays);
+    tp_list_init(&mdr->local);
+    tp_list_init(&mdr->free_lights);
+    tp_list_init(&mdr->ready);
+    tp_list_init(&mdr->starved);
+    mdr->free_slot = UINT32_MAX;
+    status = init(mdr, ctx, err);
+    if (status != TELPHER_OK) {
+        telpher_mdr_destroy(mdr);
+        return status;
+    }
+    *ret_mdr = mdr;
+    return TELPHER_OK;
+}
+
+void
+telpher_mdr_destroy(telpher_mdr *mdr)
+{
+    if (mdr == NULL) {
+        return;
+    }
+    tp_mdr_arrays_fini(mdr);
+    tp_list_for_each_entry_safe(struct tp_mdr_message, m, &mdr->local, link) {
+        tp_list_remove(&m->link);
+        tp_mdr_message_destroy(m);
+    }
+    tp_mdr_out_fini(mdr);
+    tp_mdr_futures_fini(mdr);
+    tp_mdr_lights_fini(mdr);
+    if (mdr->owns_ctx) {
+        telpher_context_destroy(mdr->ctx);
+    }
+    tp_free(mdr->out);
+    tp_free(mdr);
+}
+
+telpher_context *
+telpher_mdr_context(const telpher_mdr *mdr)
+{
+    return mdr->ctx;
+}
+
+uint32_t
+telpher_mdr_rank(const telpher_mdr *mdr)
+{
+    return mdr->rank;
+}
+
+uint32_t
+telpher_mdr_size(const telpher_mdr *mdr)
+{
+    return mdr->size;
+}
+
+void *
+telpher_mdr_user(const telpher_mdr *mdr)
+{
+    return mdr->user;
+}
+
+/* ---- the run ---- */
+
+void
+tp_mdr_stop(telpher_mdr *mdr, telpher_status status)
+{
+    if (!mdr->exiting) {
+        mdr->exiting = true;
+        mdr->exit_status = status;
+    }
+}
+
+void
+telpher_mdr_exit(telpher_mdr *mdr, telpher_status status)
+{
+    const struct tp_mdr_header h = {.kind = TP_MDR_EXIT, .at = {status}};
+
+    if (mdr->exiting) {
+        return;
+    }
+    tp_mdr_stop(mdr, status);
+    for (uint32_t r = 0; r < mdr->size; r++) {
+        if (r != mdr->rank) { /* a lost process hears nothing, and need not */
+            (void)tp_mdr_control(mdr, r, &h, NULL, 0);
+        }
+    }
+}
+
+/* Ends the run if a process is lost: its objects are, too. */
+static void
+check_peers(telpher_mdr *mdr)
+{
+    for (uint32_t r = 0; r < mdr->size; r++) {
+        if (r != mdr->rank && telpher_peer_status(mdr->ctx, r) != TELPHER_OK) {
+            tp_mdr_fail(mdr, TELPHER_ERR_PEER_LOST, "process %u is lost", r);
+            return;
+        }
+    }
+}
+
+static bool
+run_local(telpher_mdr *mdr)
+{
+    struct tp_mdr_message *m;
+
+    if (tp_list_is_empty(&mdr->local)) {
+        return false;
+    }
+    m = tp_list_entry(tp_list_first(&mdr->local), struct tp_mdr_message, link);
+    tp_list_remove(&m->link);
+    tp_mdr_deliver(mdr, m);
+    return true;
+}
+
+/* One turn of the scheduler: a light thread each, a local message, the network. */
+static void
+run_turn(telpher_mdr *mdr)
+{
+    bool worked = tp_mdr_lights_run(mdr);
+
+    worked = run_local(mdr) || worked;
+    worked = tp_mdr_flush(mdr) || worked;
+    worked = telpher_progress(mdr->ctx) != 0 || worked;
+    if (worked || mdr->exiting) {
+        return;
+    }
+    if (mdr->queued == 0) {
+        tp_mdr_quiescence_idle(mdr);
+    }
+    if (tp_list_is_empty(&mdr->local) && tp_list_is_empty(&mdr->ready) &&
+        telpher_progress_wait(mdr->ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
+        check_peers(mdr);
+    }
+}
+
+static telpher_status
+register_handlers(telpher_mdr *mdr)
+{
+    telpher_status status = telpher_msg_handler_ordered(
+        mdr->ctx, TP_MDR_WORK_HANDLER, (uint32_t)mdr->settings.credits, tp_mdr_post,
+        tp_mdr_receive, mdr);
+
+    if (status == TELPHER_OK) {
+        status = telpher_msg_handler(mdr->ctx, TP_MDR_CONTROL_HANDLER, NULL,
+                                     tp_mdr_receive, mdr);
+    }
+    return status == TELPHER_OK ? telpher_barrier(mdr->ctx, MEET_NS) : status;
+}
+
+telpher_status
+telpher_mdr_run(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
+{
+    const telpher_mdr_call call = {.mdr = mdr};
+    telpher_status status;
+
+    if (mdr->ran || main_fn == NULL) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            mdr->ran ? "a runtime runs once: create another"
+                                     : "there is no main function");
+    }
+    mdr->ran = true;
+    mdr->user = user;
+    status = register_handlers(mdr);
+    if (status != TELPHER_OK) {
+        return tp_mdr_error(mdr, status, "the processes do not meet: %s",
+                            telpher_last_error(mdr->ctx));
+    }
+    mdr->running = true;
+    tp_fiber_init_thread(&mdr->scheduler);
+    if (mdr->rank == 0) {
+        tp_mdr_light_start(mdr, &call, main_fn, NULL);
+    }
+    while (!mdr->exiting) {
+        run_turn(mdr);
+    }
+    tp_mdr_lights_cancel(mdr);
+    mdr->running = false;
+    if (mdr->exit_status != TELPHER_ERR_PEER_LOST) {
+        (void)telpher_barrier(mdr->ctx, MEET_NS);
+    }
+    return mdr->exit_status;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends messages: to this process through its local queue, to others with credits. */
+#include "mdr/mdr_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* A message with room for parameters. */
+static struct tp_mdr_message *
+allocate(const struct tp_mdr_header *h, size_t params_len)
+{
+    size_t head = (sizeof(struct tp_mdr_message) + 15) & ~(size_t)15;
+    struct tp_mdr_message *m = tp_alloc_aligned(16, head + params_len, "mdr message");
+
+    if (m != NULL) {
+        memset(m, 0, sizeof(*m));
+        tp_list_init(&m->link);
+        m->header = *h;
+        m->params_len = params_len;
+    }
+    return m;
+}
+
+struct tp_mdr_message *
+tp_mdr_message_create(const struct tp_mdr_header *h, const void *params,
+                      size_t params_len)
+{
+    struct tp_mdr_message *m = allocate(h, params_len);
+
+    if (m != NULL && params_len != 0) {
+        memcpy(tp_mdr_message_params(m), params, params_len);
+    }
+    return m;
+}
+
+void
+tp_mdr_message_destroy(struct tp_mdr_message *m)
+{
+    if (m != NULL && m->owns_buffers) {
+        for (uint32_t i = 0; i < m->buffer_count; i++) {
+            free(m->buffers[i].data);
+        }
+    }
+    tp_free(m);
+}
+
+/* ---- one message ---- */
+
+/** A message to send: parameters in two parts, and buffers. */
+struct outgoing {
+    const struct tp_mdr_header *h;
+    const void *head, *params;
+    size_t head_len, params_len;
+    const telpher_msg_buffer *buffers;
+    size_t buffer_count;
+    const telpher_xfer_params *xfer;
+};
+
+/* For sends whose end the program does not ask for. */
+static void
+ignore(void *user, telpher_status status, size_t len)
+{
+    (void)user, (void)status, (void)len;
+}
+
+/* Sends header and parameters in one block. */
+static telpher_status
+send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler, const struct outgoing *o)
+{
+    size_t len = sizeof(*o->h) + o->head_len + o->params_len;
+    _Alignas(16) uint8_t small[512];
+    uint8_t *block = len <= sizeof(small) ? small : tp_malloc(len, "mdr message");
+    const telpher_xfer_params plain = {.struct_size = sizeof(plain), .on_done = ignore};
+    const telpher_xfer_params *xfer =
+        o->xfer != NULL && o->xfer->on_done != NULL ? o->xfer : &plain;
+    telpher_status status;
+
+    if (block == NULL) {
+        return TELPHER_ERR_NO_MEMORY;
+    }
+    memcpy(block, o->h, sizeof(*o->h));
+    if (o->head_len != 0) {
+        memcpy(block + sizeof(*o->h), o->head, o->head_len);
+    }
+    if (o->params_len != 0) {
+        memcpy(block + sizeof(*o->h) + o->head_len, o->params, o->params_len);
+    }
+    status = telpher_msg_send(mdr->ctx, rank, handler, block, len, o->buffers,
+                              o->buffer_count, xfer, NULL);
+    if (block != small) {
+        tp_free(block);
+    }
+    if (status == TELPHER_OK) {
+        xfer->on_done(xfer->user, TELPHER_OK, 0);
+    }
+    return status == TELPHER_IN_PROGRESS ? TELPHER_OK : status;
+}
+
+/* Copies a message to send it later. */
+static struct tp_mdr_message *
+keep(const struct outgoing *o)
+{
+    struct tp_mdr_message *m = allocate(o->h, o->head_len + o->params_len);
+    uint8_t *at;
+
+    if (m == NULL) {
+        return NULL;
+    }
+    at = tp_mdr_message_params(m);
+    if (o->head_len != 0) {
+        memcpy(at, o->head, o->head_len);
+    }
+    if (o->params_len != 0) {
+        memcpy(at + o->head_len, o->params, o->params_len);
+    }
+    m->buffer_count = (uint32_t)o->buffer_count;
+    for (size_t i = 0; i < o->buffer_count; i++) {
+        m->buffers[i] = o->buffers[i];
+    }
+    if (o->xfer != NULL) {
+        m->on_done = o->xfer->on_done;
+        m->user = o->xfer->user;
+        m->queue = o->xfer->queue;
+    }
+    return m;
+}
+
+static telpher_status
+send_work(telpher_mdr *mdr, uint32_t rank, const struct outgoing *o)
+{
+    struct tp_list *queue = rank == mdr->rank ? &mdr->local : &mdr->out[rank].queue;
+    telpher_status status = TELPHER_ERR_AGAIN;
+    struct tp_mdr_message *m;
+
+    if (mdr->exiting) {
+        return tp_mdr_error(mdr, TELPHER_ERR_CANCELED, "the run ends");
+    }
+    if (rank != mdr->rank && tp_list_is_empty(queue)) {
+        status = send_now(mdr, rank, TP_MDR_WORK_HANDLER, o);
+    }
+    if (status == TELPHER_ERR_AGAIN) {
+        m = keep(o);
+        if (m != NULL) {
+            tp_list_push_back(queue, &m->link);
+            mdr->queued += rank != mdr->rank;
+        }
+        status = m != NULL ? TELPHER_OK : TELPHER_ERR_NO_MEMORY;
+    }
+    if (status != TELPHER_OK) {
+        return tp_mdr_error(mdr, status, "a message to process %u: %s", rank,
+                            status == TELPHER_ERR_NO_MEMORY
+                                ? "no memory"
+                                : telpher_last_error(mdr->ctx));
+    }
+    mdr->sent++;
+    return TELPHER_OK;
+}
+
+telpher_status
+tp_mdr_send(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_header *h,
+            const void *head, size_t head_len, const void *params, size_t params_len)
+{
+    const struct outgoing o = {.h = h,
+                               .head = head,
+                               .params = params,
+                               .head_len = head_len,
+                               .params_len = params_len};
+
+    if (sizeof(*h) + head_len + params_len > telpher_msg_params_max(mdr->ctx, rank)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
+                            "%zu bytes of parameters are too many; send a buffer",
+                            params_len);
+    }
+    return send_work(mdr, rank, &o);
+}
+
+telpher_status
+tp_mdr_control(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_header *h,
+               const void *params, size_t params_len)
+{
+    const struct outgoing o = {.h = h, .params = params, .params_len = params_len};
+
+    return send_now(mdr, rank, TP_MDR_CONTROL_HANDLER, &o);
+}
+
+telpher_status
+tp_mdr_forward(telpher_mdr *mdr, const struct tp_mdr_header *h, const void *head,
+               size_t head_len, const void *params, size_t params_len)
+{
+    uint64_t place = (mdr->rank + mdr->size - h->root % mdr->size) % mdr->size;
+
+    for (uint64_t child = 2 * place + 1; child <= 2 * place + 2 && child < mdr->size;
+         child++) {
+        uint32_t rank = (uint32_t)((child + h->root) % mdr->size);
+        telpher_status status =
+            tp_mdr_send(mdr, rank, h, head, head_len, params, params_len);
+
+        if (status != TELPHER_OK) {
+            return status;
+        }
+    }
+    return TELPHER_OK;
+}
+
+/* ---- the queues ---- */
+
+/* Sends the first message of a queue. @return false: no credit */
+static bool
+send_first(telpher_mdr *mdr, uint32_t rank, struct tp_mdr_message *m)
+{
+    const telpher_xfer_params xfer = {.struct_size = sizeof(xfer),
+                                      .on_done = m->on_done,
+                                      .user = m->user,
+                                      .queue = m->queue};
+    const struct outgoing o = {.h = &m->header,
+                               .params = tp_mdr_message_params(m),
+                               .params_len = m->params_len,
+                               .buffers = m->buffers,
+                               .buffer_count = m->buffer_count,
+                               .xfer = m->on_done != NULL ? &xfer : NULL};
+    telpher_status status = send_now(mdr, rank, TP_MDR_WORK_HANDLER, &o);
+
+    if (status == TELPHER_ERR_AGAIN) {
+        return false;
+    }
+    tp_list_remove(&m->link);
+    mdr->queued--;
+    if (status != TELPHER_OK) {
+        tp_mdr_fail(mdr, status, "a message to process %u: %s", rank,
+                    telpher_last_error(mdr->ctx));
+    }
+    tp_mdr_message_destroy(m);
+    return status == TELPHER_OK;
+}
+
+bool
+tp_mdr_flush(telpher_mdr *mdr)
+{
+    bool sent = false;
+
+    for (uint32_t r = 0; r < mdr->size && mdr->queued != 0; r++) {
+        tp_list_for_each_entry_safe(struct tp_mdr_message, m, &mdr->out[r].queue,
+                                    link) {
+            if (!send_first(mdr, r, m)) {
+                break;
+            }
+            sent = true;
+        }
+    }
+    return sent;
+}
+
+void
+tp_mdr_out_fini(telpher_mdr *mdr)
+{
+    for (uint32_t r = 0; r < mdr->size && mdr->out != NULL; r++) {
+        tp_list_for_each_entry_safe(struct tp_mdr_message, m, &mdr->out[r].queue,
+                                    link) {
+            tp_list_remove(&m->link);
+            tp_mdr_message_destroy(m);
+        }
+    }
+}
+
+/* ---- calls of the program ---- */
+
+telpher_status
+telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
+                   telpher_mdr_index index, uint32_t entry, const void *params,
+                   size_t params_len, const telpher_msg_buffer *buffers,
+                   size_t buffer_count, const telpher_xfer_params *xfer)
+{
+    const struct tp_mdr_header h = {.kind = TP_MDR_INVOKE,
+                                    .entry = (uint16_t)entry,
+                                    .id = array->id,
+                                    .at = {index.at[0], index.at[1], index.at[2]}};
+    const struct outgoing o = {.h = &h,
+                               .params = params,
+                               .params_len = params_len,
+                               .buffers = buffers,
+                               .buffer_count = buffer_count,
+                               .xfer = xfer};
+    telpher_status status =
+        tp_mdr_check_call(mdr, array, entry, params_len, buffer_count);
+    uint32_t rank = telpher_mdr_home(mdr, array, index);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    if (rank == UINT32_MAX) {
+        return tp_mdr_error(
+            mdr, TELPHER_ERR_RANGE, "class %s has no element (%d, %d, %d)",
+            mdr->classes[array->class_id]->name, index.at[0], index.at[1], index.at[2]);
+    }
+    if (sizeof(h) + params_len > telpher_msg_params_max(mdr->ctx, rank)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
+                            "%zu bytes of parameters are too many; send a buffer",
+                            params_len);
+    }
+    return send_work(mdr, rank, &o);
+}
+
+telpher_status
+telpher_mdr_broadcast(telpher_mdr *mdr, const telpher_mdr_array *array, uint32_t entry,
+                      const void *params, size_t params_len)
+{
+    const struct tp_mdr_header h = {.kind = TP_MDR_BROADCAST,
+                                    .entry = (uint16_t)entry,
+                                    .root = mdr->rank,
+                                    .id = array->id};
+    telpher_status status = tp_mdr_check_call(mdr, array, entry, params_len, 0);
+
+    if (status == TELPHER_OK) {
+        status = tp_mdr_forward(mdr, &h, NULL, 0, params, params_len);
+    }
+    return status == TELPHER_OK
+               ? tp_mdr_send(mdr, mdr->rank, &h, NULL, 0, params, params_len)
+               : status;
+}
