@@ -114,13 +114,13 @@ tp_rndv_complete(struct tp_net_rndv *b, telpher_status status)
 /* ---- events ---- */
 
 void
-tp_rndv_break_off(struct tp_rndv_peer *p, const char *what)
+tp_rndv_break_off(struct tp_rndv_peer *p, const char *why)
 {
     struct tp_net *net = p->r->net;
 
     if (!p->broken) {
-        tp_warn(TP_RNDV_TOPIC, "rank %u broke the protocol over %s: %s", p->rank,
-                net->ops->name, what);
+        tp_warn(TP_RNDV_TOPIC, "the connection to rank %u over %s is closed: %s",
+                p->rank, net->ops->name, why);
         p->broken = true;
         net->ops->give_up(net, p->rank);
     }
@@ -169,7 +169,7 @@ on_control(void *user, uint32_t from, const void *frame, size_t len, size_t data
         good = tp_rndv_answered(p, &f);
     }
     if (!good) {
-        tp_rndv_break_off(p, "a frame of rendezvous");
+        tp_rndv_break_off(p, "it sent an invalid frame");
     }
 }
 

@@ -109,8 +109,8 @@ struct tp_rndv {
 /* ---- rndv.c ---- */
 /** The peer of a rank, created at its first use; NULL: no memory. */
 struct tp_rndv_peer *tp_rndv_peer(struct tp_rndv *r, uint32_t rank);
-/** Closes the connection to a peer that broke the protocol. */
-void tp_rndv_break_off(struct tp_rndv_peer *p, const char *what);
+/** Closes the connection to a peer that broke the protocol, or for lack of memory. */
+void tp_rndv_break_off(struct tp_rndv_peer *p, const char *why);
 /** Takes a free rendezvous. @return OK, NO_MEMORY, AGAIN (no id is free) */
 telpher_status tp_rndv_take(struct tp_rndv_peer *p, struct tp_list *list,
                             struct tp_net_rndv **ret_rndv);

@@ -26,7 +26,7 @@ tp_rndv_offered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f,
         return false;
     }
     if (tp_rndv_take(p, &p->in, &b) != TELPHER_OK) {
-        tp_rndv_break_off(p, "no memory for what it offers");
+        tp_rndv_break_off(p, "no memory for its offer");
         return true;
     }
     b->state = TP_RNDV_UNTAKEN;
@@ -220,6 +220,7 @@ first_at(struct tp_net_rndv *b, size_t left, uint8_t **ret_dst, size_t *ret_room
             b->kept = tp_malloc(b->first_left, "first data of a rendezvous");
         }
         if (b->kept == NULL) {
+            tp_rndv_break_off(b->peer, "no memory for its first data");
             return false;
         }
         *ret_dst = b->kept + b->moved;
@@ -252,7 +253,7 @@ tp_rndv_data_at(void *user, uint32_t from, uint32_t id, size_t left, uint8_t **r
             return true;
         }
     }
-    tp_rndv_break_off(p, "data that was not asked for");
+    tp_rndv_break_off(p, "it sent data that was not asked for");
     return false;
 }
 
@@ -264,7 +265,7 @@ tp_rndv_data_came(void *user, uint32_t from, uint32_t id, size_t len)
     struct tp_net_rndv *b = id == 0 ? p->arriving : tp_rndv_find(p, id, TP_RNDV_COMING);
 
     if (b == NULL) {
-        tp_rndv_break_off(p, "data before it was asked for");
+        tp_rndv_break_off(p, "it sent data before it was asked for");
         return;
     }
     b->moved += len;

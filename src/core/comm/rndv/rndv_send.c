@@ -104,7 +104,7 @@ tp_rndv_answered(struct tp_rndv_peer *p, const struct tp_rndv_frame *f)
         (f->kind == TP_RNDV_CTS && (f->len == 0 || f->len > b->len || f->at == 0 ||
                                     f->at > UINT32_MAX || ops->write_data == NULL)) ||
         (f->kind != TP_RNDV_CTS && f->kind != TP_RNDV_REJECT && ops->get == NULL) ||
-        f->kind > TP_RNDV_FAILED) {
+        f->kind < TP_RNDV_CTS || f->kind > TP_RNDV_FAILED) {
         return false;
     }
     p->firsts_out -= b->first;
