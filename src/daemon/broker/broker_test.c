@@ -750,6 +750,70 @@ test_cookie(void **state)
     (void)rmdir(folder);
 }
 
+/* Joins a session by a bulk stream. */
+static telpher_status
+join(const char *address, const char *cookie, const struct test_session *s)
+{
+    struct tp_client_params params = {
+        .address = address, .cookie_path = cookie, .stream = TP_WIRE_STREAM_BULK};
+    struct tp_stream *stream = NULL;
+    telpher_status status;
+
+    memcpy(params.session, s->reply.session, sizeof(params.session));
+    params.deadline_ns = tp_clock_deadline(TEST_SECONDS * TP_CLOCK_S);
+    status = tp_client_connect(&params, &stream, NULL, NULL);
+    if (status == TELPHER_OK) {
+        tp_stream_destroy(stream);
+    }
+    return status;
+}
+
+/* The same as another user of the machine. */
+static telpher_status
+join_as_other_user(const struct test_session *s)
+{
+    int status = -1;
+    pid_t pid;
+
+    assert_int_equal(chmod(the_daemon.folder, 0755), 0);
+    assert_int_equal(chmod(the_daemon.socket, 0666), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(setuid(54321) == 0 ? -join(the_daemon.socket, NULL, s) : 255);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return -WEXITSTATUS(status);
+}
+
+/* A client of a Unix socket cannot be joined by another user or over a network, even
+ * with its session's id. */
+static void
+test_foreign_bulk(void **state)
+{
+    char folder[] = "/tmp/telpher-cookie-XXXXXX", cookie[64], address[32];
+    const char *options[] = {"--listen", address, "--cookie", cookie, NULL};
+    struct test_session s;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(cookie, sizeof(cookie), "%s/cookie", folder);
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%d", 20000 + getpid() % 20000);
+    test_daemon_start(&the_daemon, options);
+    test_session_open(&s, &the_daemon);
+    (void)test_session_start(&s);
+    assert_int_equal(join(address, cookie, &s), TELPHER_ERR_NOT_FOUND);
+    if (geteuid() == 0) {
+        assert_int_equal(join_as_other_user(&s), TELPHER_ERR_NOT_FOUND);
+    }
+    assert_int_equal(join(the_daemon.socket, NULL, &s), TELPHER_OK);
+    test_session_close(&s);
+    test_daemon_stop(&the_daemon);
+    (void)unlink(cookie);
+    (void)rmdir(folder);
+}
+
 /* Runs telpherd with options that end it at once. @return exit status */
 static int
 run_briefly(const char *const *options)
@@ -902,6 +966,7 @@ main(void)
         cmocka_unit_test(test_hanging_probe),
         cmocka_unit_test(test_killed_broker),
         cmocka_unit_test(test_cookie),
+        cmocka_unit_test(test_foreign_bulk),
         cmocka_unit_test(test_exit_status),
         cmocka_unit_test(test_kernel_timeout),
         cmocka_unit_test(test_client_that_does_not_read),

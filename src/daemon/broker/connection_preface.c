@@ -87,20 +87,35 @@ open_command(struct tp_broker *b, struct tp_broker_conn *c)
     if (status != TELPHER_OK) {
         return refuse_connection(b, c, status, "the server cannot make a session");
     }
-    c->session->secured =
-        c->tls != NULL && c->tls->ops->session_key(c->tls, c->session->key);
+    c->session->secured = c->tls != NULL;
+    if (c->session->secured && !c->tls->ops->session_key(c->tls, c->session->key)) {
+        return refuse_connection(b, c, TELPHER_ERR_UNSUPPORTED,
+                                 "the TLS connection has no session key");
+    }
     memcpy(c->session->who, c->who, sizeof(c->session->who));
     return accept_preface(b, c, c->session->id) &&
            tp_broker_conn_expect(c, TP_BROKER_HEADER, TP_WIRE_HEADER_BYTES);
 }
 
-/* Finds the session that a bulk stream joins. Both must use TLS, or neither. */
+/* Addresses prove nothing, but the kernel vouches for the user of a Unix socket. */
+static bool
+may_join(const struct tp_broker_session *s, const struct tp_broker_conn *c)
+{
+    if (s->secured != c->wants_tls) {
+        return false; /* with TLS, the handshake proves that it has the session's key */
+    }
+    return (s->peer.kind != AF_UNIX && c->peer.kind != AF_UNIX) ||
+           tp_broker_peer_equal(&s->peer, &c->peer);
+}
+
+/* Finds the session that a bulk stream joins. The random id is what a plain client
+ * must know. */
 static struct tp_broker_session *
 session_of_bulk(struct tp_broker *b, const struct tp_broker_conn *c)
 {
     struct tp_broker_session *s = tp_broker_session_find(b, c->preface.session);
 
-    return s != NULL && s->secured == c->wants_tls ? s : NULL;
+    return s != NULL && may_join(s, c) ? s : NULL;
 }
 
 static bool
