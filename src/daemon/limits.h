@@ -25,7 +25,8 @@
     X(unread_bytes, "max-unread")                                                      \
     X(build_timeout_ns, "build-timeout")                                               \
     X(transfer_timeout_ns, "transfer-timeout")                                         \
-    X(kernel_timeout_ns, "kernel-timeout")
+    X(kernel_timeout_ns, "kernel-timeout")                                             \
+    X(kernel_warning_ns, "kernel-warning")
 
 /** The values. For bytes and times, 0 = no limit. */
 struct tp_daemon_limits {

@@ -33,6 +33,7 @@ static const struct option long_options[] = {
     {"cookie", required_argument, NULL, OPT_SETTING},
     {"executor", required_argument, NULL, OPT_SETTING},
     {"kernel-timeout", required_argument, NULL, OPT_SETTING},
+    {"kernel-warning", required_argument, NULL, OPT_SETTING},
     {"probe-timeout", required_argument, NULL, OPT_SETTING},
     {"build-timeout", required_argument, NULL, OPT_SETTING},
     {"transfer-timeout", required_argument, NULL, OPT_SETTING},
@@ -89,6 +90,8 @@ static const char help_text[] =
     "  --cookie FILE            secret of clients on loopback TCP, new at each start\n"
     "  --kernel-timeout TIME    end sessions whose driver makes no progress\n"
     "                           (default: 0, never)\n"
+    "  --kernel-warning TIME    warn clients whose commands make no progress\n"
+    "                           (default: 30s)\n"
     "  --build-timeout TIME     end sessions whose build takes longer\n"
     "                           (default: 600s)\n"
     "  --transfer-timeout TIME  give up content that does not come\n"

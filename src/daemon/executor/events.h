@@ -5,6 +5,7 @@
 
 #include "core/session/stream.h"
 #include "daemon/executor/objects/objects.h"
+#include "daemon/executor/program/program.h"
 #include "device/host/staging.h"
 
 struct tp_exec_region;
@@ -50,7 +51,10 @@ struct tp_exec_event {
     struct tp_exec_region *region; /**< region that contains content, held; or NULL */
     void *kept; /**< memory that the driver may read until the command ends, or NULL */
     tp_ns seen_running; /**< watchdog */
-    uint8_t small[TP_EXEC_EVENT_SMALL];
+    union {
+        uint8_t small[TP_EXEC_EVENT_SMALL]; /**< content; contents are not cleared */
+        char kernel[TP_EXEC_KERNEL_NAME]; /**< of a launch */
+    };
 };
 
 /* ---- flush.c: reader only ---- */

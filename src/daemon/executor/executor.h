@@ -139,6 +139,8 @@ void tp_exec_flush(struct tp_exec *x);
 void tp_exec_wake(struct tp_exec *x);
 /** Sends FAILED with "call: CL_NAME". */
 void tp_exec_failed(struct tp_exec *x, uint64_t id, int32_t error, const char *call);
+/** Sends a warning for the client's log. Any thread. */
+void tp_exec_warn(struct tp_exec *x, const char *text);
 /** Ends the process and reports @p text as the end of the session. Any thread. */
 _Noreturn void tp_exec_die(struct tp_exec *x, telpher_status status, const char *text);
 /** Chooses a transfer id on the server's side. */

@@ -64,6 +64,16 @@ tp_exec_failed(struct tp_exec *x, uint64_t id, int32_t error, const char *call)
     tp_exec_flush(x);
 }
 
+void
+tp_exec_warn(struct tp_exec *x, const char *text)
+{
+    struct tp_wire_failed m = {.text = {(uint32_t)strlen(text), text}};
+
+    tp_warn("executor", "%s", text);
+    tp_exec_put(x, TP_WIRE_FAILED, &m);
+    tp_exec_flush(x);
+}
+
 uint64_t
 tp_exec_transfer_id(struct tp_exec *x)
 {

@@ -8,6 +8,9 @@
  * only for the device and no command at all has completed for that long. A command that
  * waits for events is never stuck.
  *
+ * A client whose commands wait while the driver completes none gets a warning
+ * (--kernel-warning), once until the next completion.
+ *
  * A build that exceeds its limit (--build-timeout) also ends the session, because no driver
  * can cancel one. A transfer whose content does not arrive fails (--transfer-timeout).
  *
@@ -35,6 +38,7 @@ struct tp_exec_watchdog {
     uint64_t progress_seen; /* this and the following: watchdog only */
     tp_ns progress_time;
     _Atomic tp_ns builds[TP_EXEC_POOL_THREADS]; /* start of each; 0 = none */
+    uint64_t warned; /* value of progress at the last warning, plus 1 */
     uint64_t call_seen; /* last value of calls, and the time of its change */
     tp_ns call_time;
 };
@@ -93,6 +97,64 @@ check_queues(struct tp_exec_watchdog *w, tp_ns now, bool *ret_work)
     }
     tp_mutex_unlock(&x->done_lock);
     return call;
+}
+
+/* The oldest incomplete command of the session that waits for the driver; NULL: none. Under
+ * done_lock. */
+static struct tp_exec_event *
+find_stalled(struct tp_exec *x, cl_int *ret_status)
+{
+    bool may_wait_for_client = atomic_load(&x->user_events_open) > 0;
+    struct tp_exec_event *stalled = NULL;
+
+    tp_list_for_each_entry(struct tp_exec_queue, q, &x->queues, link) {
+        cl_int status;
+        struct tp_exec_event *ev = find_oldest(q, &status);
+
+        if (ev != NULL && !ev->is_move && !(ev->has_waits && may_wait_for_client) &&
+            (stalled == NULL || ev->made < stalled->made)) {
+            stalled = ev;
+            *ret_status = status;
+        }
+    }
+    return stalled;
+}
+
+/* Warns the client, once per stall, that the driver completes no command. */
+static void
+warn_of_stall(struct tp_exec_watchdog *w, tp_ns now, bool in_call)
+{
+    struct tp_exec *x = w->x;
+    tp_ns took = tp_clock_between(w->progress_time, now);
+    struct tp_exec_event *ev;
+    cl_int status = CL_QUEUED;
+    char text[256] = "";
+
+    if (x->limits.kernel_warning_ns == 0 || took < x->limits.kernel_warning_ns ||
+        w->warned == w->progress_seen + 1) {
+        return;
+    }
+    tp_mutex_lock(&x->done_lock);
+    ev = find_stalled(x, &status);
+    if (ev != NULL) {
+        bool launch = strcmp(ev->call, "clEnqueueNDRangeKernel") == 0;
+
+        (void)snprintf(text, sizeof(text),
+                       "the driver has completed no command for %.3g s; the oldest is "
+                       "%s%s%s%s, %s",
+                       (double)took / TP_CLOCK_S, ev->call, launch ? " (kernel " : "",
+                       launch ? ev->kernel : "", launch ? ")" : "",
+                       status == CL_RUNNING ? "running" : "waiting");
+    } else if (in_call) {
+        (void)snprintf(text, sizeof(text),
+                       "the driver has not returned from a call for %.3g s",
+                       (double)tp_clock_between(w->call_time, now) / TP_CLOCK_S);
+    }
+    tp_mutex_unlock(&x->done_lock);
+    if (text[0] != '\0') {
+        w->warned = w->progress_seen + 1;
+        tp_exec_warn(x, text);
+    }
 }
 
 static _Noreturn void
@@ -197,6 +259,7 @@ run_checks(struct tp_exec_watchdog *w)
         end_session(w, strcmp(call, "clEnqueueNDRangeKernel") == 0 ? "kernel" : call,
                     w->timeout, "--kernel-timeout");
     }
+    warn_of_stall(w, now, in_call);
     building = check_builds(w, now);
     coming = check_transfers(w, now);
     held = tp_exec_sweep_holds(x);

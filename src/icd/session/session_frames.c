@@ -74,6 +74,11 @@ on_failed(struct tp_icd_session *session, const uint8_t *body, const uint8_t *en
     if (!tp_wire_get_failed(body, end, &msg)) {
         return TELPHER_ERR_PROTO;
     }
+    if (msg.id == 0 && msg.status == 0) {
+        tp_warn("icd", "%s: %.*s", session->server->address, (int)msg.text.len,
+                (const char *)msg.text.data);
+        return TELPHER_OK;
+    }
     /* The program gets the error from uses of the object, from finish, by its callback. */
     tp_info("icd", "%s: error %d: %.*s", session->server->address, msg.status,
             (int)msg.text.len, (const char *)msg.text.data);

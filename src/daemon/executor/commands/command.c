@@ -278,6 +278,7 @@ tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
     }
     if (c.error == 0) {
         tracked = needs_event(&c);
+        memcpy(c.ev->kernel, k->name, sizeof(c.ev->kernel));
         c.error = x->cl.EnqueueNDRangeKernel(
             c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
             has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,

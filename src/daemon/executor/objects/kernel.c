@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creates kernels and sets their arguments. All functions are reader only. */
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "daemon/executor/executor.h"
@@ -33,6 +35,7 @@ make_kernel(struct tp_exec_kernel *k, const struct tp_wire_kernel_create *m)
     }
     k->native = p->native != NULL ? x->cl.CreateKernel(p->native, name, &error) : NULL;
     error = p->native == NULL ? CL_INVALID_PROGRAM_EXECUTABLE : error;
+    (void)snprintf(k->name, sizeof(k->name), "%s", name);
     tp_free(name);
     if (error != 0) {
         k->native = NULL;

@@ -54,10 +54,13 @@ struct tp_exec_program {
     struct tp_exec_text *made_of; /**< inputs of native; owned by source.c */
 };
 
+enum { TP_EXEC_KERNEL_NAME = 64 };
+
 struct tp_exec_kernel {
     struct tp_exec_object obj;
     struct tp_exec_program *program;
     cl_kernel native;
+    char name[TP_EXEC_KERNEL_NAME]; /**< for warnings; may be cut */
     uint32_t arg_count;
     int32_t *arg_errors; /**< result of the last KERNEL_ARG of each argument */
     /** Memory and samplers set as arguments, or NULL. */
