@@ -508,6 +508,7 @@ start_server(const char *folder)
     make_facts();
     srand(server.seed);
     snprintf(name.sun_path, sizeof(name.sun_path), "%s/%d", folder, (int)getpid());
+    (void)unlink(name.sun_path); /* of an earlier case whose process id is used again */
     server.listener = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(server.listener, (struct sockaddr *)&name, sizeof(name)), 0);
     assert_int_equal(listen(server.listener, 8), 0);

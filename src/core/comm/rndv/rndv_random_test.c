@@ -462,7 +462,8 @@ begin_send(struct side *s)
         send->memory[at] = (uint8_t)(fill + at);
     }
     send->busy = true;
-    status = tp_rndv_send(&s->net, of == 0, &fill, 1, send->memory, send->len, &send->op);
+    status =
+        tp_rndv_send(&s->net, of == 0, &fill, 1, send->memory, send->len, &send->op);
     if (status != TELPHER_OK) {
         assert_true(status == TELPHER_ERR_AGAIN || fault != NONE);
         send->busy = false;
@@ -591,14 +592,15 @@ run_once(unsigned run)
         sides[0].closing = true;
     }
     tp_alloc_fail_nth(0);
-    for (unsigned i = 0; i < LAST_STEPS && !(has_ended(&sides[0]) && has_ended(&sides[1]));
-         i++) {
+    for (unsigned i = 0;
+         i < LAST_STEPS && !(has_ended(&sides[0]) && has_ended(&sides[1])); i++) {
         step(&sides[i % SIDES]);
     }
     if (!has_ended(&sides[0]) || !has_ended(&sides[1])) {
         fail_msg("run %u: operations did not complete", run);
     }
-    assert_true(sides[0].completed + sides[1].completed > (fault == NONE ? STEPS / 20 : 0));
+    assert_true(sides[0].completed + sides[1].completed >
+                (fault == NONE ? STEPS / 20 : 0));
 }
 
 static void
