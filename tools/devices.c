@@ -10,15 +10,16 @@
 static void
 print_help(void)
 {
-    printf("usage: telpher devices [OPTION]... [SERVER]...\n\n"
-           "Lists the devices that servers offer. Without servers: $TELPHER_SERVERS, "
-           "else\n"
-           "the telpherd of this machine.\n\n"
-           "  -s, --servers LIST  servers, with commas between\n"
-           "  -v, --verbose       memory, units and versions as well\n"
-           "  -t, --timeout TIME  how long to wait for each server (2s)\n"
-           "  -h, --help\n\n"
-           "The exit code is 1 if a server does not answer.\n");
+    printf(
+        "usage: telpher devices [OPTION]... [SERVER]...\n\n"
+        "Lists the devices that servers offer. Without servers: $TELPHER_SERVERS, "
+        "else\n"
+        "the telpherd of this machine.\n\n"
+        "  -s, --servers LIST  servers, with commas between\n"
+        "  -v, --verbose       memory, units, versions, shared virtual memory as well\n"
+        "  -t, --timeout TIME  how long to wait for each server (2s)\n"
+        "  -h, --help\n\n"
+        "The exit code is 1 if a server does not answer.\n");
 }
 
 static const char *
@@ -34,6 +35,30 @@ type_name(uint32_t type)
     default:
         return "dev";
     }
+}
+
+/** Says what shared virtual memory there is from here, and why not all that the driver has. */
+static const char *
+svm_text(const telpher_device_info *d)
+{
+    const uint64_t coarse = 1, fine = 2, atomics = 8; /* CL_DEVICE_SVM_... */
+
+    if ((d->svm_native & coarse) == 0) {
+        return "none, the driver has none";
+    }
+    if ((d->svm & coarse) == 0) {
+        return "none, the server is older than this program";
+    }
+    if ((d->svm & fine) != 0) {
+        return (d->svm & atomics) != 0 ? "coarse and fine grain, atomics"
+                                       : "coarse and fine grain";
+    }
+    if ((d->svm_native & fine) == 0) {
+        return "coarse grain";
+    }
+    return d->type == TELPHER_DEVICE_CPU
+               ? "coarse grain; fine grain only through the server's Unix socket"
+               : "coarse grain; fine grain only on CPU devices";
 }
 
 struct printing {
@@ -57,6 +82,7 @@ print_device(void *user, const telpher_device_info *d)
                d->compute_units, d->clock_mhz,
                size_text(memory, sizeof(memory), d->memory_bytes),
                size_text(largest, sizeof(largest), d->max_allocation_bytes));
+        printf("          shared virtual memory: %s\n", svm_text(d));
     }
 }
 

@@ -56,6 +56,7 @@ expect run-not-found 127 'No such file' "$telpher" run -- "$work/none"
 touch "$work/plain"
 expect run-not-executable 126 'Permission denied' "$telpher" run -- "$work/plain"
 expect run-environment 0 '^unix:|^/.*telpherd.sock' "$telpher" run -- sh -c 'echo "$TELPHER_SERVERS"'
+expect devices-svm 0 'shared virtual memory: ' "$telpher" run -- "$telpher" devices -v -t 30s
 expect run-devices 0 '^ +0 ' "$telpher" run -- "$telpher" devices -t 30s
 expect run-ping 0 'round trip: min' "$telpher" run -- sh -c "$telpher ping -t 30s -c 3 -i 1ms \$TELPHER_SERVERS"
 expect ping-nobody 1 'telpher: ' "$telpher" ping -t 500ms "unix:$work/nobody.sock"

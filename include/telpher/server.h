@@ -50,6 +50,8 @@ typedef struct telpher_device_info {
     uint32_t compute_units;
     uint32_t clock_mhz;
     uint32_t available; /**< 0: the driver reports that it cannot be used now */
+    uint64_t svm_native; /**< CL_DEVICE_SVM_CAPABILITIES of the driver, 0 = none */
+    uint64_t svm; /**< what holds of it for programs here */
 } telpher_device_info;
 
 /** Receives one device; @p info and its strings are borrowed until return. */

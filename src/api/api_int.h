@@ -19,6 +19,7 @@ struct telpher_server {
     struct tp_stream *stream;
     char *address;
     uint64_t timeout_ns;
+    uint64_t features; /* of both prefaces */
     uint64_t last_request; /* counter of the id of the request under way */
     struct tp_error err; /* what the server said when it left */
 
@@ -46,9 +47,11 @@ const char *tp_api_kind_name(uint32_t kind);
 
 /**
  * Calls @p on_device for every device that @p facts tell of, after all have been checked.
+ * @p features are those of the server's prefaces.
  * @return OK, PROTO.
  */
 telpher_status tp_api_decode_devices(const uint8_t *facts, size_t len,
-                                     telpher_device_fn on_device, void *user);
+                                     uint64_t features, telpher_device_fn on_device,
+                                     void *user);
 
 #endif

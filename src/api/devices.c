@@ -22,6 +22,7 @@ enum {
     DEVICE_VENDOR = 0x102c,
     DRIVER_VERSION = 0x102d,
     DEVICE_VERSION = 0x102f,
+    DEVICE_SVM_CAPABILITIES = 0x1053,
 
     TYPE_CPU = 1 << 1,
     TYPE_GPU = 1 << 2,
@@ -103,6 +104,9 @@ take_device_fact(telpher_device_info *info, struct strings *s,
     case DEVICE_AVAILABLE:
         info->available = get_integer(f) != 0;
         break;
+    case DEVICE_SVM_CAPABILITIES:
+        info->svm_native = get_integer(f);
+        break;
     case DEVICE_NAME:
         copy_string(s->name, f);
         break;
@@ -120,16 +124,23 @@ take_device_fact(telpher_device_info *info, struct strings *s,
     }
 }
 
+/* A device in the facts of its server. */
+struct place {
+    const uint8_t *facts, *end;
+    uint64_t features; /* of the server */
+    uint32_t index, platform;
+};
+
 /* Gathers everything about one device from all facts and hands it over. */
 static void
-tell_device(const uint8_t *facts, const uint8_t *end, uint32_t index, uint32_t platform,
-            telpher_device_fn on_device, void *user)
+tell_device(const struct place *at, telpher_device_fn on_device, void *user)
 {
+    const uint8_t *facts = at->facts;
     struct strings s = {0};
     telpher_device_info info = {
         .struct_size = sizeof(info),
-        .index = index,
-        .platform_index = platform,
+        .index = at->index,
+        .platform_index = at->platform,
         .platform_name = s.platform_name,
         .platform_version = s.platform_version,
         .name = s.name,
@@ -139,22 +150,24 @@ tell_device(const uint8_t *facts, const uint8_t *end, uint32_t index, uint32_t p
     };
     struct tp_wire_fact f;
 
-    while (tp_wire_get_fact(&facts, end, &f)) {
+    while (tp_wire_get_fact(&facts, at->end, &f)) {
         if (f.error != 0 || f.len == 0) {
             continue; /* the driver had no answer: 0, "" */
         }
-        if (f.kind == TP_WIRE_FACT_PLATFORM && f.index == platform) {
+        if (f.kind == TP_WIRE_FACT_PLATFORM && f.index == at->platform) {
             take_platform_fact(&s, &f);
-        } else if (f.kind == TP_WIRE_FACT_DEVICE && f.index == index) {
+        } else if (f.kind == TP_WIRE_FACT_DEVICE && f.index == at->index) {
             take_device_fact(&info, &s, &f);
         }
     }
+    info.svm = tp_wire_svm(at->features, (info.type & TELPHER_DEVICE_CPU) != 0,
+                           info.svm_native);
     on_device(user, &info);
 }
 
 telpher_status
-tp_api_decode_devices(const uint8_t *facts, size_t len, telpher_device_fn on_device,
-                      void *user)
+tp_api_decode_devices(const uint8_t *facts, size_t len, uint64_t features,
+                      telpher_device_fn on_device, void *user)
 {
     const uint8_t *src = facts, *end = facts + len;
     uint32_t next = 0; /* devices are numbered in the order in which they come */
@@ -173,7 +186,8 @@ tp_api_decode_devices(const uint8_t *facts, size_t len, telpher_device_fn on_dev
     src = facts;
     while (tp_wire_get_fact(&src, end, &f)) {
         if (f.kind == TP_WIRE_FACT_DEVICE && f.index == next) {
-            tell_device(facts, end, next, f.sub, on_device, user);
+            tell_device(&(struct place){facts, end, features, next, f.sub}, on_device,
+                        user);
             next++;
         }
     }

@@ -211,8 +211,8 @@ telpher_server_devices(telpher_server *server, telpher_device_fn on_device, void
                               "server %s cannot tell its devices: %s", server->address,
                               telpher_status_text(server->facts_status));
     } else if (status == TELPHER_OK) {
-        status =
-            tp_api_decode_devices(server->facts, server->facts_bytes, on_device, user);
+        status = tp_api_decode_devices(server->facts, server->facts_bytes,
+                                       server->features, on_device, user);
         if (status != TELPHER_OK) {
             tp_error_set(&server->err, status, "server %s: %s: malformed facts",
                          server->address, telpher_status_text(status));
@@ -253,6 +253,7 @@ telpher_server_connect(const char *address, uint64_t timeout_ns,
                        telpher_server **ret_server, telpher_error *err)
 {
     struct tp_client_params params = {0};
+    struct tp_wire_preface_reply reply = {0};
     struct tp_error words = {0};
     telpher_server *server = tp_zalloc(sizeof(*server), "server");
     telpher_status status;
@@ -265,7 +266,8 @@ telpher_server_connect(const char *address, uint64_t timeout_ns,
         server->timeout_ns = timeout_ns != 0 ? timeout_ns : TIMEOUT_DEFAULT;
         params.address = server->address;
         params.deadline_ns = tp_clock_deadline(server->timeout_ns);
-        status = tp_client_connect(&params, &server->stream, NULL, &words);
+        status = tp_client_connect(&params, &server->stream, &reply, &words);
+        server->features = reply.features;
     }
     if (status != TELPHER_OK) {
         tp_free(server->address);

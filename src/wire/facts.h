@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/frame.h"
+
 /** Kind of object that a fact describes; `index` and `sub` identify the object. */
 enum tp_wire_fact_kind {
     TP_WIRE_FACT_PLATFORM = 1, /**< index: platform of the server */
@@ -46,5 +48,35 @@ void tp_wire_put_fact(uint8_t *dst, const struct tp_wire_fact *fact);
  */
 bool tp_wire_get_fact(const uint8_t **src, const uint8_t *end,
                       struct tp_wire_fact *ret_fact);
+
+/** Bits of CL_DEVICE_SVM_CAPABILITIES. */
+enum { TP_WIRE_SVM_COARSE = 1, TP_WIRE_SVM_FINE = 2, TP_WIRE_SVM_ATOMICS = 8 };
+
+/** True if the device's kernels use the memory of their process: SVM may have any address. */
+static inline bool
+tp_wire_svm_is_host(bool is_cpu, uint64_t native)
+{
+    return is_cpu && (native & TP_WIRE_SVM_FINE) != 0;
+}
+
+/**
+ * @return what holds of a driver's shared virtual memory for clients of a server: coarse grain
+ * everywhere, fine grain where memory is shared with it
+ * @param features of both prefaces. @param native CL_DEVICE_SVM_CAPABILITIES
+ */
+static inline uint64_t
+tp_wire_svm(uint64_t features, bool is_cpu, uint64_t native)
+{
+    uint64_t mask = 0;
+
+    if ((features & TP_WIRE_FEATURE_SVM) != 0 && (native & TP_WIRE_SVM_COARSE) != 0) {
+        mask = TP_WIRE_SVM_COARSE;
+        if ((features & TP_WIRE_FEATURE_SHARED) != 0 &&
+            tp_wire_svm_is_host(is_cpu, native)) {
+            mask |= TP_WIRE_SVM_FINE | TP_WIRE_SVM_ATOMICS;
+        }
+    }
+    return native & mask;
+}
 
 #endif

@@ -42,7 +42,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     uint32_t next = 0;
 
     check_records(facts, facts + len);
-    (void)tp_api_decode_devices(facts, len, check_device, &next);
+    (void)tp_api_decode_devices(facts, len, UINT64_MAX, check_device, &next);
     free(facts);
     return 0;
 }

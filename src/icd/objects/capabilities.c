@@ -77,29 +77,22 @@ native_svm(const struct _cl_device_id *dev)
     return tp_icd_device_number(dev, CL_DEVICE_SVM_CAPABILITIES, 0);
 }
 
-/** Fine-grained memory of a CPU is memory of its process, wherever it lies. */
 bool
 tp_icd_device_takes_addresses(const struct _cl_device_id *dev)
 {
-    return (dev->type & CL_DEVICE_TYPE_CPU) != 0 &&
-           (native_svm(dev) & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
+    return tp_wire_svm_is_host((dev->type & CL_DEVICE_TYPE_CPU) != 0, native_svm(dev));
 }
 
 cl_device_svm_capabilities
 tp_icd_device_svm(const struct _cl_device_id *dev)
 {
-    const cl_device_svm_capabilities native = native_svm(dev);
-    const uint64_t features = dev->server->idle_features;
-    cl_device_svm_capabilities can = 0;
+    uint64_t features = dev->server->idle_features;
 
-    if ((features & TP_WIRE_FEATURE_SVM) != 0) {
-        can = native & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER;
+    if (!tp_icd_settings.shared_memory) {
+        features &= ~TP_WIRE_FEATURE_SHARED;
     }
-    if (can != 0 && (features & TP_WIRE_FEATURE_SHARED) != 0 &&
-        tp_icd_settings.shared_memory && tp_icd_device_takes_addresses(dev)) {
-        can |= native & (CL_DEVICE_SVM_FINE_GRAIN_BUFFER | CL_DEVICE_SVM_ATOMICS);
-    }
-    return can;
+    return tp_wire_svm(features, (dev->type & CL_DEVICE_TYPE_CPU) != 0,
+                       native_svm(dev));
 }
 
 bool
