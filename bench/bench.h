@@ -6,7 +6,7 @@
  * table; drivers, statistics, processes and output are shared.
  *
  * One process measures one case of one target (`--raw CASE`), so that a driver that
- * crashes or hangs costs one row, and so that targets can be measured in turns.
+ * crashes or hangs costs one row, and so that targets can be measured in turn.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -27,7 +27,7 @@ static const char usage[] =
     "  multi_lat   half a round trip\n"
     "  mbw_mr      bandwidth and message rate\n\n"
     "Between two ranks of an MPI program:\n"
-    "  compare     a channel over shared memory beside that MPI, by turns\n\n"
+    "  compare     a channel over shared memory and that MPI, in turns\n\n"
     "With parents and workers of an MPI program:\n"
     "  launch      what it costs to start kernels on the workers\n\n"
     "Between ranks of a kernel, light threads here:\n"

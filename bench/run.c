@@ -88,8 +88,8 @@ check_arguments(const struct arguments *a)
     return -1;
 }
 
-/* Both commands take all options, since a process that measures floors gets those of the
- * other; the help text leaves out what has no use in it. */
+/* Both commands accept all options, because a process that measures floors gets
+ * those of the other command; the help text omits options without effect. */
 static int
 parse(struct arguments *a, int argc, char **argv)
 {

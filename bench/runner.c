@@ -313,7 +313,7 @@ bench_measure(struct bench_results *results, const struct bench_runtime *runtime
             }
             show_progress(&plan, round, c->name);
             for (size_t t = 0; t < results->target_count; t++) {
-                /* in every other round the other way round: nobody is always first */
+                /* every other round runs in reverse, so that no case is always first */
                 const size_t turn = round % 2 == 0 ? t : results->target_count - 1 - t;
 
                 if (bench_target_runs(&results->targets[turn], c)) {

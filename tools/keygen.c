@@ -15,9 +15,9 @@ print_help(void)
 {
     printf(
         "usage: telpher keygen [OPTION]... [FILE]\n\n"
-        "Makes a key that lets clients in at a server, in a file that only you can\n"
+        "Makes a key with which clients authenticate, in a file that only you can\n"
         "read: ~/.telpher/key, or /etc/telpher/key for root. Copy it, over a way you\n"
-        "trust, to the same place on the other machines. Who has it may run code on\n"
+        "trust, to the same place on the other machines. Its holder may run code on\n"
         "the server. To take it from one of several clients, give each a key of its\n"
         "own: all lines of the server's file are good.\n\n"
         "  -n, --name NAME  what the server's log calls it (default: random)\n"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `telpher-bench launch`: what it costs to start kernels on workers over MPI, beside protocols
- * by hand and beside real spawns. telpher-bench itself knows no MPI: it becomes
- * libexec/telpher/telpher-bench-launch-<mpi>, which is built once for each.
+ * `telpher-bench launch`: the cost of starting kernels on workers over MPI, compared
+ * with hand-written protocols and with real spawns. telpher-bench itself does not use
+ * MPI: it executes libexec/telpher/telpher-bench-launch-<mpi>, which is built for each
+ * MPI.
  *
- * A repetition begins when a window of time opens, everywhere at once; see launch_time.h.
+ * A repetition begins when a window of time opens, on all ranks at once; see
+ * launch_time.h.
  */
 #ifndef BENCH_LAUNCH_H
 #define BENCH_LAUNCH_H

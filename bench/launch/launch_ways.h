@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways to have kernels of five doubles run on workers. All kernels but the last are told 5 as
- * their last argument; that one is told LAUNCH_LAST, and notes when it began and ended.
+ * Ways to run kernels with five doubles on workers. All kernels but the last get 5 as
+ * their last argument; the last gets LAUNCH_LAST and records when it began and ended.
  */
 #ifndef BENCH_LAUNCH_WAYS_H
 #define BENCH_LAUNCH_WAYS_H

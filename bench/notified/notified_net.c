@@ -258,7 +258,7 @@ notified_mpi(const struct notified *n)
 
     if (!mpi->start_serialized(&rank, &size) || size != 2) {
         fprintf(stderr, "telpher-bench: over MPI this takes two processes, and an MPI "
-                        "that threads may call by turns\n");
+                        "that threads may call in turns\n");
         return false;
     }
     params.transports = "mpi";

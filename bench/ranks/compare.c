@@ -73,7 +73,7 @@ spin(void *arg)
     return NULL;
 }
 
-/* A thread that computes for ever, on the last processor this process may use. */
+/* A thread that computes without end, on the last processor this process may use. */
 static bool
 keep_busy(void)
 {

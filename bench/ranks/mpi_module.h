@@ -18,7 +18,7 @@ enum { BENCH_MPI_WINDOW_MAX = 1024 };
 /** Exported by the module as "bench_mpi". */
 struct bench_mpi {
     bool (*start)(int *ret_rank, int *ret_size);
-    /** The same for several threads that call MPI by turns. */
+    /** The same for several threads that call MPI in turn. */
     bool (*start_serialized)(int *ret_rank, int *ret_size);
     /** telpher_context_create_mpi() of all processes. */
     telpher_status (*create_context)(const telpher_context_params *params,

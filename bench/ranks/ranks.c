@@ -37,7 +37,7 @@ run_latency(struct ranks_pair *p, const struct ranks_way *w, size_t len)
     return (bench_now_us() - start) / 2;
 }
 
-/* [us] for a window in one direction, and the word that it has come. */
+/* [us] for a window in one direction and its acknowledgement. */
 static double
 run_bandwidth(struct ranks_pair *p, const struct ranks_way *w, size_t len)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmarks between the ranks of a job: a *pattern* (latency, bandwidth, …) drives a *way*
- * (channel, message, put), both tables. Options and tables look like the OSU
- * micro-benchmarks', since people know them and scripts parse them.
+ * Benchmarks between the ranks of a job: a *pattern* (latency, bandwidth, …) drives a
+ * *way* (channel, message, put); both are tables. Options and output have the format of
+ * the OSU micro-benchmarks, for which scripts exist.
  */
 #ifndef BENCH_RANKS_H
 #define BENCH_RANKS_H

@@ -14,8 +14,7 @@ extern "C" {
 /** Start with all zero, which is "no error". */
 typedef struct telpher_error {
     telpher_status code; /**< the status the call returned */
-    char text
-        [TELPHER_ERROR_TEXT_BYTES]; /**< what went wrong and what to do; NUL-ended */
+    char text[TELPHER_ERROR_TEXT_BYTES]; /**< cause and remedy; NUL-terminated */
 } telpher_error;
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ typedef int32_t telpher_status;
     X(TELPHER_ERR_AGAIN,       -12, "would block, try again")                           \
     X(TELPHER_ERR_TRUNCATED,   -13, "data does not fit and was cut off")                \
     X(TELPHER_ERR_DEPENDENCY,  -14, "something this request waited for has failed")     \
-    X(TELPHER_ERR_DEADLOCK,    -15, "nobody is left to send what this waits for")       \
+    X(TELPHER_ERR_DEADLOCK,    -15, "no rank is left to send what this waits for")       \
     X(TELPHER_ERR_RACE,        -16, "memory was used by two without an order")          \
     /* lost: the peer, and all that it held for us */                                   \
     X(TELPHER_ERR_PEER_LOST,   -30, "connection to peer lost")                          \
@@ -73,7 +73,7 @@ enum telpher_status_code {
 /**
  * Names a status, for example "TELPHER_ERR_PEER_LOST".
  *
- * @return a string that lives for ever; "TELPHER_ERR_UNKNOWN" for a value not in the list.
+ * @return a string that is static; "TELPHER_ERR_UNKNOWN" for a value not in the list.
  * Threads: any. Cost: no allocation, no lock. Since: 0.1.
  */
 TELPHER_CALL const char *telpher_status_name(telpher_status status);
@@ -81,7 +81,7 @@ TELPHER_CALL const char *telpher_status_name(telpher_status status);
 /**
  * Says in English what a status means, lower case, without a full stop.
  *
- * @return a string that lives for ever; "unknown status" for a value not in the list.
+ * @return a string that is static; "unknown status" for a value not in the list.
  * Threads: any. Cost: no allocation, no lock. Since: 0.1.
  */
 TELPHER_CALL const char *telpher_status_text(telpher_status status);

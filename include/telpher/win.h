@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Windows and notified access: a rank writes into the memory of another and notifies it in one
- * call. Notifications are counted by tag, so there is no queue to search. What one rank puts and
- * notifies into one window of another arrives in that order.
+ * call. Notifications are counted by tag, so there is no queue to search. Puts and
+ * notifications of one rank to one window of another arrive in order.
  *
  * Source: notified access as in "dCUDA: Hardware Supported Overlap of Computation and
  * Communication".

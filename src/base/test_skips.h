@@ -13,7 +13,7 @@ enum { SKIPS_EXIT = 77 };
 
 static const char *skips_why;
 
-/** In a case: leaves it. @p why: in words, static. */
+/** In a test case: skips it. @p why: a static text. */
 #define skip_case(why) (skips_why = (why), skip())
 
 /** What main() returns. @p failed: cases that did */

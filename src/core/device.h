@@ -112,8 +112,8 @@ struct tp_device_ops {
     /** Ends what adopt gave; NULL = nothing is to be done. No copy of it is under way. */
     void (*release)(struct tp_device *d, void *mem);
     /**
-     * Whether an address that nobody registered is the domain's. Must be fast.
-     * @return true and *ret filled. The memory need not be freed or closed.
+     * Whether an unregistered address belongs to the domain. Must be fast.
+     * @return true and *ret filled in. The memory need not be freed or closed.
      */
     bool (*find)(struct tp_device *d, const void *ptr, struct tp_device_memory *ret);
     /** Writes what another process of the machine needs to reach all of @p mem.
@@ -135,7 +135,7 @@ struct tp_device_ops {
      * @return OK; UNSUPPORTED, NO_MEMORY, DEVICE: copies of it would be slow
      */
     telpher_status (*pin)(struct tp_device *d, void *memory, size_t bytes);
-    /** No copy uses it any more. */
+    /** Called when no copy uses the memory any more. */
     void (*unpin)(struct tp_device *d, void *memory, size_t bytes);
 };
 

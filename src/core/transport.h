@@ -52,7 +52,7 @@ struct tp_conn_ops {
     telpher_status (*recv)(struct tp_conn *c, void *buf, size_t cap, size_t *ret_got);
     /**
      * Sleeps until one of @p events (TP_WAIT_…) is possible or the peer is gone.
-     * @param deadline_ns monotonic time (base/clock.h); TP_CLOCK_FOREVER waits for ever.
+     * @param deadline_ns monotonic time (base/clock.h); TP_CLOCK_FOREVER waits forever.
      * @return OK, TELPHER_ERR_TIMEOUT.
      */
     telpher_status (*wait)(struct tp_conn *c, unsigned events, uint64_t deadline_ns);
@@ -79,8 +79,8 @@ struct tp_conn_ops {
      * @return false: this connection is not secured and has none.
      */
     bool (*session_key)(struct tp_conn *c, uint8_t ret_key[TP_CONN_KEY_BYTES]);
-    /** NULL, or @return why the peer ended the connection, in words with a remedy; NULL if
-     *  it did not say. Lives as long as the connection. */
+    /** May be NULL. @return the peer's reason for ending the connection, with a
+     *  remedy; NULL if it sent none. Valid as long as the connection. */
     const char *(*why)(struct tp_conn *c);
 };
 

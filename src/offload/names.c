@@ -87,18 +87,18 @@ read_line(struct tp_offload_names *names, char *line, char *end, struct tp_error
     if (tab == NULL || tab == line || tab - line > TELPHER_KERNEL_NAME_MAX ||
         memchr(line, '\0', (size_t)(end - line)) != NULL) {
         return tp_error_set(err, TELPHER_ERR_PROTO,
-                            "the workers announce a kernel without a proper name");
+                            "the workers sent a kernel with an invalid name");
     }
     *tab = '\0';
     k->name = line;
     slot = find_slot(names, line);
     if (*slot != 0) {
-        return tp_error_set(err, TELPHER_ERR_PROTO,
-                            "the workers announce kernel %s twice", line);
+        return tp_error_set(err, TELPHER_ERR_PROTO, "the workers sent kernel %s twice",
+                            line);
     }
     status = tp_offload_signature_read(tab + 1, (size_t)(end - tab - 1), &k->sig, err);
     if (status != TELPHER_OK) {
-        (void)tp_error_prefix(err, "kernel %s, as announced", line);
+        (void)tp_error_prefix(err, "kernel %s, as the workers sent it", line);
         return TELPHER_ERR_PROTO;
     }
     *slot = ++names->count;

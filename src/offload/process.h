@@ -15,7 +15,7 @@
 #include "base/os/thread.h"
 #include "offload/message.h"
 
-/** Tags on communicators that only we know, save the greeting's. */
+/** Tags on our own communicators; the greeting's is used on the program's. */
 enum {
     TP_OFFLOAD_TAG_GREETING =
         32749, /**< on the program's intercommunicator, before the first call */
@@ -133,7 +133,8 @@ void tp_offload_long_kernel_begin(const char *name);
 void tp_offload_long_kernel_end(void);
 
 /* process_watch.c: the end of processes of this machine */
-/** Watches @p process, the @p who number @p rank; at its end the job ends, with words. */
+/** Watches @p process, the @p who number @p rank; if it ends, logs an error and ends
+ *  the job. */
 void tp_offload_watch_add(const struct tp_process *process, const char *who, int rank,
                           const void *group);
 /** Forgets those of @p group. */

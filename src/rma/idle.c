@@ -93,7 +93,7 @@ tp_rma_worker_idle(struct tp_rma_worker *w)
     if (deadlock) {
         tp_rma_run_fail(
             run, TELPHER_ERR_DEADLOCK,
-            "deadlock: all ranks wait or have returned, and nobody is left to "
+            "deadlock: all ranks wait or have returned, and no rank is left to "
             "end a wait");
     }
 }
@@ -201,8 +201,8 @@ look_before_sleep(struct tp_rma_worker *w, tp_ns start)
 
 /*
  * If a wake-up takes longer than the other side polls, that side sleeps too, and so on
- * for ever. So a worker that slept only briefly polls longer the next time. @return
- * true if it slept
+ * forever. So a worker that slept only briefly polls longer the next time. @return true
+ * if it slept
  */
 bool
 tp_rma_worker_rest(struct tp_rma_worker *w)

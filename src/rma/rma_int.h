@@ -16,7 +16,7 @@ struct tp_rma_settings {
     uint64_t timeout_ns, seed, stack_bytes;
 };
 
-/** The settings, read once. */
+/** The settings, loaded at the first use. */
 const struct tp_rma_settings *tp_rma_settings(void);
 /** What is wrong with a TELPHER_RMA_… of the environment; NULL: nothing. */
 const char *tp_rma_settings_wrong(void);
@@ -39,7 +39,7 @@ bool tp_rma_lane_yield(struct tp_rma_lane *lane);
 /** Puts @p lane among those that may run; its own worker only. */
 void tp_rma_lane_ready(struct tp_rma_lane *lane);
 
-/** Gives up the processor until somebody makes the lane ready. */
+/** Suspends the lane until another one makes it ready. */
 void tp_rma_lane_suspend(struct tp_rma_lane *lane);
 
 /** Wakes every worker, so that it sees that the run has failed. */
@@ -53,7 +53,7 @@ bool tp_rma_worker_rest(struct tp_rma_worker *w);
 /** It has none, and counts as one that nothing is to be expected of. */
 void tp_rma_worker_idle(struct tp_rma_worker *w);
 
-/** True if no worker can go on by itself. Nobody else may change anything meanwhile.
+/** True if no worker can continue. The caller must exclude concurrent changes.
  *  @param ret_waits  some rank waits */
 bool tp_rma_run_is_still(struct tp_rma_run *run, bool *ret_waits);
 
@@ -114,7 +114,7 @@ void tp_rma_do_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                       struct tp_rma_result *ret_result);
 void tp_rma_do_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                      struct tp_rma_result *ret_result);
-/** One notification has come. Any thread. @p from  world rank */
+/** Counts a notification that has arrived. Any thread. @p from  world rank */
 void tp_rma_rank_notify(struct tp_rma_rank *to, uint32_t from, uint32_t tag);
 /** The window, or NULL. */
 struct tp_rma_window *tp_rma_window_find(struct tp_rma_run *run, telpher_rma_win win);
@@ -146,7 +146,8 @@ telpher_status tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *
 bool tp_rma_group_agrees(const struct tp_rma_group *group, uint32_t *ret_other);
 void tp_rma_group_refuse(struct tp_rma_run *run, const struct tp_rma_group *group,
                          uint32_t other);
-/** All have come: lets this process's members go on, but not @p but (may be NULL). */
+/** All ranks have arrived: resumes this process's members except @p but (may be
+ *  NULL). */
 void tp_rma_group_let_go(struct tp_rma_run *run, struct tp_rma_group *group,
                          uint32_t generation, const struct tp_rma_rank *but);
 
@@ -224,7 +225,7 @@ telpher_status tp_rma_call_refuse(struct tp_rma_lane *lane, telpher_status statu
                                   const struct tp_rma_call *call, const char *words,
                                   ...) __attribute__((format(printf, 4, 5)));
 
-/** The table of who waits for whom, this process's ranks. Any thread. */
+/** Prints the wait table of this process's ranks. Any thread. */
 void tp_rma_report_table(FILE *out, struct tp_rma_run *run);
 /** The same, with @p words, in the log: the run goes on. Any thread, no lock held. */
 void tp_rma_run_warn(struct tp_rma_run *run, const char *words, ...)
@@ -238,7 +239,7 @@ struct tp_rma_crash_stack {
     stack_t before;
 };
 
-/** From now on a kernel that crashes is told of. */
+/** Enables reports of kernels that crash. */
 void tp_rma_crash_watch(const struct tp_rma_run *run);
 void tp_rma_crash_forget(const struct tp_rma_run *run);
 /** The calling thread is a worker of the run, and is none any more. */
@@ -247,14 +248,15 @@ void tp_rma_crash_leave(struct tp_rma_crash_stack *stack);
 
 /* ---- races.c: nothing happens where races are not looked for ---- */
 telpher_status tp_rma_races_create(struct tp_rma_run *run);
-/** Whether the accesses of @p kernel would be seen; else UNSUPPORTED, with words in @p text. */
+/** Checks that the accesses of @p kernel are instrumented; otherwise UNSUPPORTED,
+ *  with an error text in @p text. */
 telpher_status tp_rma_races_check_kernel(const telpher_rma_kernel *kernel, char *text,
                                          size_t size);
 void tp_rma_races_destroy(struct tp_rma_races *races);
 /** A call of the rank reads or writes for all lanes together. */
 void tp_rma_races_access(struct tp_rma_rank *rank, const void *at, size_t len,
                          bool write, const char *where);
-/** The rank's lanes have come to a barrier of theirs. */
+/** The rank's lanes have arrived at a barrier of theirs. */
 void tp_rma_races_sync(struct tp_rma_rank *rank);
 /** What @p from did is before what @p to does once it has taken the notification. The first
  *  that came are taken first. */

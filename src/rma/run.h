@@ -29,7 +29,8 @@ enum { TP_RMA_CHECK_ALL = TELPHER_RMA_CHECK_LANES | TELPHER_RMA_CHECK_RACES };
 
 /* ---- lanes ---- */
 
-/** What lanes of a rank do together. Sync, put and notify of one rank are told apart so. */
+/** Collective operations of a rank's lanes. They distinguish sync, put and notify of
+ *  one rank. */
 enum tp_rma_op {
     TP_RMA_OP_NONE = 0,
     TP_RMA_OP_SYNC,
@@ -106,7 +107,7 @@ struct tp_rma_wait {
     uint32_t generation;
 };
 
-/** A piece of memory that lanes share. */
+/** A shared memory object of the lanes. */
 struct tp_rma_shared {
     struct tp_rma_shared *next;
     const void *site;
@@ -116,9 +117,9 @@ struct tp_rma_shared {
 
 /** What a rank has put to a process. */
 enum tp_rma_unflushed {
-    TP_RMA_FLUSHED = 0, /* it has come */
+    TP_RMA_FLUSHED = 0, /* all puts have arrived */
     TP_RMA_UNFLUSHED, /* it may be under way */
-    TP_RMA_FLUSHING /* the process was asked whether it has come, and owes the answer */
+    TP_RMA_FLUSHING /* a flush was sent; the process has not answered yet */
 };
 
 /* Of a rank of another process only run, index, remote and returned are set. */
@@ -207,11 +208,12 @@ struct tp_rma_worker {
     tp_ns next_deadline;
     tp_ns busy; /* proxies': when one had a command last */
     bool took; /* it did one of theirs itself, since it looked at the clock */
-    tp_ns spin; /* how long to look for a poke before sleep; 0 = nobody can poke */
+    tp_ns spin; /* time to poll before sleeping; 0 = no other thread can wake the
+                 * worker */
     uint32_t crowded; /* times to sleep at once, since others want the processor */
     uint64_t random;
     bool idle; /* counted in run->idle */
-    bool released; /* nobody waits any more: the run has failed */
+    bool released; /* the run has failed: no rank waits any more */
     uint32_t vain; /* tests in vain since a lane did anything else */
     _Atomic uint64_t *poked; /* a bit a rank: look at what it waits for */
     _Atomic uint32_t sleeping;
@@ -237,12 +239,11 @@ struct tp_rma_run {
     _Atomic uint32_t *counts, *senders;
     uint32_t *taken;
     uint8_t *unflushed;
-    struct tp_mutex
-        idle_lock; /* the start, idle, and who decides that nobody is left */
+    struct tp_mutex idle_lock; /* protects start, idle and the deadlock decision */
     uint32_t idle;
     bool canceled; /* before it began: not all workers could be started */
     struct tp_mutex fail_lock; /* status, report, timings, log */
-    _Atomic bool failed; /* somebody writes the report; status follows */
+    _Atomic bool failed; /* a thread writes the report; status follows */
     _Atomic telpher_status status;
     char *report;
     double *timings;

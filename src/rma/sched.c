@@ -323,7 +323,7 @@ tp_rma_worker_main(void *worker)
     start_lanes(w);
     run_lanes(w);
     tp_rma_crash_leave(&stack);
-    tp_rma_worker_idle(w); /* for ever */
+    tp_rma_worker_idle(w); /* until the end of the run */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         for (uint32_t k = 0; k < w->run->lanes; k++) {
             tp_fiber_fini(&w->ranks[i]->lanes[k].fiber);

@@ -19,7 +19,7 @@ extern "C" {
 
 /* ---- two_sided.h, by MPI ---- */
 
-/* The user of the table: a communicator of our own, so that nobody's messages are disturbed. */
+/* The table's user: a duplicated communicator, separate from the program's messages. */
 typedef struct telpher_mpi {
     MPI_Comm comm;
     unsigned uses;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenCL buffers in transfers. A cl_mem has no address, so that it gets one: a range that
- * nothing else has and that nobody can touch, for pointers into the buffer. Include
- * <CL/cl.h> or not, in any order.
+ * OpenCL buffers in transfers. A cl_mem has no address; this header assigns one: a
+ * reserved, inaccessible range for pointers into the buffer. <CL/cl.h> may be included
+ * before, after or not at all.
  *
- * Which OpenCL: that of libOpenCL.so.1, the same as the program's own.
+ * The library uses libOpenCL.so.1, as the program does.
  */
 #ifndef TELPHER_INTEROP_OPENCL_H
 #define TELPHER_INTEROP_OPENCL_H

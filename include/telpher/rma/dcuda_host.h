@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dCUDA's names for the host's side of rma/host.h, as in section 3.3.1 of its thesis; C++.
+ * The host calls of dCUDA under their own names, for C++: those of section 3.3.1 of the
+ * dCUDA thesis.
  *
- * As there, the library chooses how many ranks run (TELPHER_RMA_RANKS) and the program how
- * many lanes each has. What fails throws std::runtime_error with the report's words.
- * Where no CUDA runtime is included, cudaMalloc() and its like are those of the host.
+ * As in dCUDA, the library chooses the number of ranks (TELPHER_RMA_RANKS) and the
+ * program the number of lanes of each. Failures throw std::runtime_error with the
+ * report's text. If no CUDA runtime is included, cudaMalloc() and similar calls use
+ * host memory.
  */
 #ifndef TELPHER_RMA_DCUDA_HOST_H
 #define TELPHER_RMA_DCUDA_HOST_H

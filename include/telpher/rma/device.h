@@ -14,7 +14,7 @@
  * lane, and is launched by telpher_rma_run(job, &name, ...). It begins when all ranks can
  * communicate; a rank whose kernel returned may still be put to.
  *
- * Statuses: every call says what went wrong, and the launch fails with the first error even
+ * Statuses: every call returns the error, and the launch fails with the first error even
  * if the kernel looks away. When a launch fails, all waits return; a kernel then simply
  * runs on to its end. Common to the calls below, beside what they list:
  *         TELPHER_ERR_RANGE     no such rank, tag, group or window, or bytes outside of it;
@@ -148,15 +148,16 @@
 
 /* ---- waiting: all block ---- */
 
-/** Takes @p count notifications of @p tag away if so many have come.
- *  @return also TELPHER_ERR_AGAIN, not yet; none taken. That is no failure of the launch. Other
- *  ranks run and messages come meanwhile. There is no deadline, but a warning. */
+/** Takes @p count notifications of @p tag if so many have arrived.
+ *  @return also TELPHER_ERR_AGAIN: not yet; none was taken. The launch does not
+ *  fail. Each call lets other ranks run and makes progress. There is no deadline,
+ *  but a warning. */
 #define telpher_rma_test(rma, tag, count)                                              \
     (TELPHER_RMA_CALL_(rma, test)(rma, tag, count, TELPHER_RMA_HERE))
 /**
- * Waits until @p count notifications of @p tag have come, and takes them away.
+ * Waits until @p count notifications of @p tag have arrived, and takes them.
  * @return also TELPHER_ERR_TIMEOUT   the launch's deadline passed, and the launch fails
- *              TELPHER_ERR_DEADLOCK  nobody is left to send, and the launch fails
+ *              TELPHER_ERR_DEADLOCK  no rank is left to send, and the launch fails
  */
 #define telpher_rma_wait(rma, tag, count)                                              \
     (TELPHER_RMA_CALL_(rma, wait)(rma, TELPHER_RMA_WORLD, TELPHER_RMA_NO_RANK, tag,    \
@@ -176,7 +177,7 @@
 
 /* ---- all ranks of a group: all block, and in the same order in all of them ---- */
 
-/** No rank leaves before all have come; what they wrote before can be read after. */
+/** No rank leaves before all have arrived; what they wrote before can be read after. */
 #define telpher_rma_barrier(rma, comm)                                                 \
     (TELPHER_RMA_CALL_(rma, barrier)(rma, comm, TELPHER_RMA_HERE))
 /** Copies @p len bytes of rank @p root's @p buffer into that of all others. */

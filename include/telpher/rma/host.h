@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/** A number of ranks that kernels are launched on, one launch at a time. */
+/** A set of ranks for kernels, one launch at a time. */
 typedef struct telpher_rma_job telpher_rma_job;
 
 /** What a launch looks for beside running (params.check, TELPHER_RMA_CHECK). */
@@ -30,7 +30,7 @@ enum telpher_rma_check {
     TELPHER_RMA_CHECK_RACES = 2
 };
 
-/** What telpher_rma_create() is told; zero means default. */
+/** Parameters of telpher_rma_create(); zero means default. */
 typedef struct telpher_rma_params {
     uint32_t struct_size;
     uint32_t ranks; /**< 0 = TELPHER_RMA_RANKS, else one a processor, or a device */
@@ -104,7 +104,7 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *         TELPHER_ERR_VERSION    the kernel was compiled with other headers; nothing ran
  *         TELPHER_ERR_BUSY       the job runs a kernel
  *         TELPHER_ERR_NO_MEMORY, TELPHER_ERR_LIMIT   no memory or no threads; nothing ran
- *         TELPHER_ERR_DEADLOCK   ranks waited for what nobody was left to send
+ *         TELPHER_ERR_DEADLOCK   no rank was left that could end a wait
  *         TELPHER_ERR_TIMEOUT    a wait was longer than the deadline
  *         TELPHER_ERR_RACE       accesses without an order (TELPHER_RMA_CHECK_RACES)
  *         TELPHER_ERR_INVALID    lanes of a rank, or ranks of a group, were at different calls;
@@ -112,8 +112,8 @@ TELPHER_CALL uint32_t telpher_rma_job_lanes(const telpher_rma_job *job);
  *         TELPHER_ERR_PEER_LOST  a process was lost, now or in an earlier launch
  *         TELPHER_ERR_UNSUPPORTED  a check for races of a kernel whose accesses it would not
  *                                see: compiled without -fsanitize=thread, or linked with it
- *         TELPHER_ERR_DEVICE     a call of CUDA failed, with its words
- *         and what a call in the kernel returned, or telpher_rma_fail() said
+ *         TELPHER_ERR_DEVICE     a call of CUDA failed, with its error text
+ *         and what a call in the kernel returned, or passed to telpher_rma_fail()
  * Since: 0.1.
  */
 TELPHER_CALL telpher_status telpher_rma_run(telpher_rma_job *job,

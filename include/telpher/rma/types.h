@@ -38,7 +38,7 @@ typedef int32_t telpher_rma_comm;
 typedef int32_t telpher_rma_win;
 #define TELPHER_RMA_WIN_NONE (-1)
 
-#define TELPHER_RMA_NO_RANK UINT32_MAX /**< not in the group, or nobody in particular */
+#define TELPHER_RMA_NO_RANK UINT32_MAX /**< not in the group, or any rank */
 
 /** What a reduction adds up. */
 enum telpher_rma_type {
@@ -82,7 +82,8 @@ typedef struct telpher_rma_access {
     uint32_t rank, tag;
 } telpher_rma_access;
 
-/** The library's side of the calls in device.h. Kernels use those, not this. */
+/** The library's side of the calls in device.h. Kernels use those calls, not this
+ *  table. */
 typedef struct telpher_rma_calls {
     uint32_t abi, struct_size;
     telpher_status (*sync)(telpher_rma *rma, const char *where);

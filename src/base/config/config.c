@@ -474,7 +474,7 @@ tp_config_load_text(struct tp_config *config, const char *text, size_t len,
     return status;
 }
 
-/* A pipe that nobody writes to would hold up the start. @return NULL and errno */
+/* Opening a FIFO without a writer would block the start. @return NULL and errno */
 static FILE *
 open_file(const char *path)
 {

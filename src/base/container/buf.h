@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <telpher/status.h>
 
-/** Private members save by the inline calls below. */
+/** Private members, except for the inline calls below. */
 struct tp_buf {
     uint8_t *data;
     size_t start;

@@ -155,7 +155,7 @@ tp_map_remove(struct tp_map *map, uint64_t key)
     value = slot->value;
     slot->value = GRAVE;
     map->count--;
-    /* Before an empty slot a grave serves nobody, nor do those just before it. */
+    /* A tombstone before an empty slot has no use; nor do tombstones just before it. */
     i = (size_t)(slot - map->slots);
     if (map->slots[(i + 1) & mask].value == NULL) {
         for (; map->slots[i].value == GRAVE; i = (i - 1) & mask) {

@@ -94,8 +94,8 @@ days_of_year(unsigned year)
 }
 
 /*
- * Our own calendar, since gmtime_r() takes a lock inside libc that a child of fork() may
- * find taken for ever, and log lines need dates there too.
+ * A calendar of our own: gmtime_r() takes a lock inside libc that may stay locked
+ * forever in a child of fork(), where log lines need dates too.
  */
 void
 tp_clock_iso(tp_ns realtime, char *buf, size_t size)

@@ -41,7 +41,7 @@ tp_clock_between(tp_ns start, tp_ns now)
     return now > start ? now - start : 0;
 }
 
-/** The deadline @p timeout from now. */
+/** The deadline that is @p timeout after the current time. */
 tp_ns tp_clock_deadline(tp_ns timeout);
 
 bool tp_clock_passed(tp_ns deadline);

@@ -16,7 +16,7 @@ enum { FDS = 1 << 20, EACH = 64 };
 static _Atomic uint64_t owned[FDS / EACH];
 static atomic_int used; /* words of it, up to the last that had a bit */
 
-/* The number of a socket that somebody else has closed may be another's by now. */
+/* If other code has closed the socket, its number may have been reused. */
 static bool
 is_socket(int fd)
 {

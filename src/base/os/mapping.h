@@ -8,9 +8,9 @@
 #include "base/error.h"
 
 /**
- * Reads the number for @p local_rank from @p mapping, "2:0:3" for example: from the front again
- * when there are more ranks. NULL or "" says nothing: UINT32_MAX.
- * @return OK; INVALID with words
+ * Parses a mapping such as "2:0:3" and returns the number for @p local_rank, starting
+ * over if there are more ranks than numbers. NULL or "": UINT32_MAX.
+ * @return OK; INVALID with an error text
  */
 telpher_status tp_mapping_read(const char *mapping, uint32_t local_rank,
                                uint32_t *ret_number, struct tp_error *err);

@@ -28,8 +28,8 @@ struct tp_process {
 /** Describes the calling process. @return as tp_process_machine() */
 telpher_status tp_process_self(struct tp_process *ret_self);
 
-/** True if the number of each means the same process to the other. One that is all 0, since
- *  /proc did not tell, is near nobody. */
+/** True if both numbers mean the same process in both processes (same PID
+ *  namespace). A record of zeros, from an unreadable /proc, matches none. */
 bool tp_process_is_near(const struct tp_process *a, const struct tp_process *b);
 
 /** True if they are near, of one user, and with the same rights. */

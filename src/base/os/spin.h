@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long to look for an answer before sleeping. A wake-up costs more than a small
- * command; but who spins takes a core from whoever would send the answer.
+ * How long to poll for an answer before sleeping. A wake-up costs more than a small
+ * command, but a polling thread takes a core that the answering process may need.
  */
 #ifndef TELPHER_BASE_OS_SPIN_H
 #define TELPHER_BASE_OS_SPIN_H

@@ -121,7 +121,8 @@ lock(pthread_mutex_t *mutex)
 void
 tp_mutex_lock(struct tp_mutex *mutex)
 {
-    tp_assert(!tp_mutex_held(mutex)); /* else we would wait for ourselves, for ever */
+    tp_assert(!tp_mutex_held(mutex)); /* otherwise this thread would wait for itself
+                                       * forever */
     lock(&mutex->mutex);
     own(mutex);
 }

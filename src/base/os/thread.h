@@ -16,11 +16,11 @@
 #include "base/os/clock.h"
 
 /**
- * Starts a thread with every signal blocked, save those that a fault of its own raises
- * (SIGSEGV and the like), which no other thread could take. @p name (15 characters are used) shows in
- * debuggers and traces. @p arg is the thread's; end with tp_thread_join().
+ * Starts a thread with all signals blocked except synchronous faults (SIGSEGV and the
+ * like). @p name (15 characters are used) is shown by debuggers and traces. @p arg is
+ * passed to the thread; join it with tp_thread_join().
  *
- * @return TELPHER_OK, or TELPHER_ERR_LIMIT when the system has no thread left.
+ * @return TELPHER_OK, or TELPHER_ERR_LIMIT if the system has no thread left.
  */
 telpher_status tp_thread_create(pthread_t *ret_thread, const char *name,
                                 void *(*run)(void *arg), void *arg);

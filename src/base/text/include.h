@@ -28,7 +28,7 @@ struct tp_include {
     size_t name_len;
     size_t begin,
         end; /**< [bytes] of the text scanned: its lines, without the last end */
-    const char *line; /**< those lines joined, save those of comments */
+    const char *line; /**< those lines joined, without comments */
     size_t line_len;
     size_t operand; /**< in line: where the operand begins, with its delimiter */
     size_t rest; /**< in line: what follows the operand */

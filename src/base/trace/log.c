@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log. How to log is one constant object; a change publishes a new one and keeps the
- * old for ever, because a writer in another thread (or a child after fork, where a lock
- * might be taken by nobody) may still be reading it. Changes are few: at start, on reload.
+ * The log. Its configuration is one constant object; a change publishes a new one and
+ * keeps the old one forever, because a writer in another thread may still read it, or
+ * in a child after fork, where a lock could stay locked. Changes are few: at start, on
+ * reload.
  */
 #include "base/trace/log.h"
 

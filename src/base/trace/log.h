@@ -80,9 +80,9 @@ void tp_log_writev(enum tp_log_level level, const char *topic, const char *fmt,
 bool tp_log_enabled(enum tp_log_level level, const char *topic);
 
 /**
- * Sets the levels from "warn,icd:debug". What the spec does not name gets the default,
+ * Sets the levels from "warn,icd:debug". Topics that the spec does not name get the default,
  * warn; NULL or "" is the default for everything. A call replaces the levels of the one
- * before. Each call keeps some 500 bytes for ever, so that writers need no lock.
+ * before. Each call keeps some 500 bytes forever, so that writers need no lock.
  *
  * @return TELPHER_OK
  *         TELPHER_ERR_INVALID    @p err names the wrong word; the levels are as before
@@ -95,7 +95,7 @@ telpher_status tp_log_configure(const char *spec, struct tp_error *err);
 telpher_status tp_log_set_format(enum tp_log_format format);
 
 /** Sends lines to @p sink, which with @p user is kept; NULL is stderr again. */
-/** What text lines begin with, "telpher" unless told; @p name is kept for ever. */
+/** Prefix of text lines, "telpher" by default; @p name must stay valid forever. */
 void tp_log_set_name(const char *name);
 
 telpher_status tp_log_set_sink(tp_log_sink sink, void *user);

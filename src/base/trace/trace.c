@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trace ring. A writer takes a number, which is a slot and a turn; a slot's `turn`
- * says whose record it holds. It is BUSY while somebody writes or reads the record, and
- * who finds it so goes without: nobody ever waits. Rings are never freed, because a late
- * writer may still hold one.
+ * The trace ring. A writer takes a number, which selects a slot and a turn; the slot's
+ * `turn` says whose record it holds. It is BUSY while a thread writes or reads the
+ * record; another thread that finds it BUSY skips it, so no thread ever waits. Rings
+ * are never freed, because a late writer may still hold one.
  */
 #include "base/trace/trace.h"
 

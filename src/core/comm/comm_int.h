@@ -20,7 +20,7 @@
 /** What a transport's events come with. */
 struct tp_comm_link {
     telpher_context *ctx;
-    struct tp_net *net; /* NULL: joins us to nobody */
+    struct tp_net *net; /* NULL: this transport reaches no rank */
     bool needed;
 };
 

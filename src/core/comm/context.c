@@ -493,7 +493,7 @@ telpher_context_destroy(telpher_context *ctx)
         return;
     }
     if (ctx->mems != NULL && !ctx->running) {
-        /* a callback cannot progress, so it would wait for ever */
+        /* a callback cannot make progress, so it would wait forever */
         drain(ctx);
     }
     leave_peers(ctx);

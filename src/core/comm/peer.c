@@ -277,7 +277,8 @@ tp_comm_peer_fail(struct tp_comm_peer *peer, telpher_status why)
     if (peer->status != TELPHER_OK) {
         return;
     }
-    tp_warn("comm", "rank %u is given up: %s", peer->rank, telpher_status_text(why));
+    tp_warn("comm", "connection to rank %u closed: %s", peer->rank,
+            telpher_status_text(why));
     peer->status = TELPHER_ERR_PEER_LOST;
     peer->lost_why = telpher_status_text(why);
     tp_comm_revocation_post(peer->ctx, peer->rank, TP_COMM_REVOCATION_REVOKED);
@@ -352,7 +353,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
     if (rank >= ctx->size || rank == ctx->rank) {
         return rank == ctx->rank
                    ? tp_comm_error(ctx, TELPHER_ERR_RANGE,
-                                   "rank %u cannot give itself up", rank)
+                                   "rank %u cannot disconnect itself", rank)
                    : tp_comm_failed(ctx, TELPHER_ERR_RANGE, rank, "giving a rank up");
     }
     if (ctx->peers[rank] != NULL) {
@@ -364,7 +365,7 @@ telpher_peer_give_up(telpher_context *ctx, uint32_t rank)
         return tp_comm_failed(ctx, TELPHER_ERR_NO_MEMORY, rank, "giving rank %u up",
                               rank);
     }
-    note_absence(ctx->peers[rank], "it is given up");
+    note_absence(ctx->peers[rank], "it was disconnected");
     net = tp_comm_peer_choose(ctx, rank);
     if (net != NULL) {
         net->ops->give_up(net, rank); /* the peer may have connected to this rank */

@@ -29,7 +29,7 @@ struct tp_comm_peer {
     _Atomic uint8_t *revocations; /* its table, a byte per rank; NULL: not opened */
     uint32_t next_message;
     uint64_t flushes, flushed; /* asked for, answered */
-    size_t unexpected; /* kept until somebody wants them */
+    size_t unexpected; /* number of messages kept until they are received */
     size_t heads; /* messages whose buffers are on their way */
 };
 
@@ -52,7 +52,7 @@ void tp_comm_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst
 size_t tp_comm_peer_write_address(telpher_context *ctx, uint8_t *address);
 /** The transports are gone: whatever still ends finds no peer. */
 void tp_comm_peers_close(telpher_context *ctx);
-/** Announces what waits at all peers. */
+/** Sends queued headers to all peers. */
 unsigned tp_comm_peers_flush(telpher_context *ctx);
 /** True if something waits for room at some peer, *ret_peer. */
 bool tp_comm_peers_waiting(const telpher_context *ctx, uint32_t *ret_peer);

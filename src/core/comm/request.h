@@ -94,7 +94,7 @@ struct telpher_request {
     struct tp_device_copy copy;
 };
 
-/** Who is told of the end: from a user's params, or our own. */
+/** The completion callback: from a user's params, or internal. */
 struct tp_comm_done {
     telpher_done_fn fn; /* NULL: a request is held by the user */
     void *user;
@@ -110,13 +110,13 @@ telpher_status tp_comm_done_init(telpher_context *ctx, struct tp_comm_done *done
 /** Takes a request from the pool. @return NULL without memory. */
 telpher_request *tp_comm_request_take(telpher_context *ctx, struct tp_comm_peer *peer,
                                       const struct tp_comm_done *done);
-/** Gives one back to the pool whose end nobody is to hear of. */
+/** Returns a request to the pool without a completion callback. */
 void tp_comm_request_give(telpher_request *req);
 /** The request that @p peer calls so, in one of the states of @p mask; NULL if none. */
 telpher_request *tp_comm_request_find(telpher_context *ctx,
                                       const struct tp_comm_peer *peer, uint32_t number,
                                       unsigned mask);
-/** Ends it; its callback runs later in progress. */
+/** Completes a request; its callback runs later, from progress. */
 void tp_comm_request_complete(telpher_request *req, telpher_status status, size_t len);
 /** What a call returns for a request that it just began: IN_PROGRESS and *ret_req, or the
  *  result if it is complete already. */
@@ -124,7 +124,7 @@ telpher_status tp_comm_request_begun(telpher_request *req, telpher_request **ret
                                      size_t *ret_len);
 /** Runs the callbacks of what is complete. */
 unsigned tp_comm_request_run_completed(telpher_context *ctx);
-/** Ends all that need @p peer and that nobody else will end. */
+/** Completes all requests that depend on @p peer and have no other completion. */
 void tp_comm_request_lose_peer(telpher_context *ctx, const struct tp_comm_peer *peer);
 /** True if memory of ours is being sent to @p peer, which may be reading it. */
 bool tp_comm_request_is_sending(const telpher_context *ctx,

@@ -95,7 +95,7 @@ answered_in_clear(struct tp_conn *conn, const struct tp_client_params *params,
         return tp_error_set(
             err, TELPHER_ERR_AUTH,
             "server %s: it answers without TLS, and this client insists "
-            "on it; is it an older telpherd, or somebody on the way?",
+            "on it; is it an older telpherd, or a host between that intercepts?",
             params->address);
     }
     return tp_error_set(err, reply.status, "server %s: %s", params->address,

@@ -102,7 +102,8 @@ warn_insecure(const char *address)
 
     if (!atomic_exchange(&warned, true)) {
         tp_warn("core",
-                "INSECURE: the connection to %s is not encrypted, and nobody knows who "
+                "INSECURE: the connection to %s is not encrypted, and it is not "
+                "verified who "
                 "answers there",
                 address);
     }

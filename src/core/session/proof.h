@@ -9,7 +9,7 @@
 #include "core/transport.h"
 #include "wire/frame.h"
 
-/** The side that proves. The server does it first. */
+/** The proving side. The server proves first. */
 enum tp_proof_side { TP_PROOF_SERVER, TP_PROOF_CLIENT };
 
 /** What a proof covers: the connection's preface and a random number of each side. */

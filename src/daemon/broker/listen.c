@@ -65,10 +65,11 @@ check_tls(struct tp_broker *b, const char *address, struct tp_error *err)
     }
     return status == TELPHER_OK
                ? status
-               : tp_error_set(err, status,
-                              "%s: whoever reaches it could run code here, so it needs "
-                              "TLS. %s",
-                              address, tp_error_text(err));
+               : tp_error_set(
+                     err, status,
+                     "%s: any host that reaches it could run code here, so it needs "
+                     "TLS. %s",
+                     address, tp_error_text(err));
 }
 
 /* Chooses the access rule of an address: TLS, cookie, or no authentication. */
@@ -88,11 +89,12 @@ choose_access(struct tp_broker *b, const char *address, bool loopback, bool *ret
         return TELPHER_OK;
     }
     if (!b->options->insecure) {
-        return tp_error_set(err, TELPHER_ERR_PERMISSION,
-                            "%s is not on loopback: whoever reaches it could run code "
-                            "here, and tcp:// is without TLS; --insecure allows it on "
-                            "test networks",
-                            address);
+        return tp_error_set(
+            err, TELPHER_ERR_PERMISSION,
+            "%s is not on loopback: any host that reaches it could run code "
+            "here, and tcp:// is without TLS; --insecure allows it on "
+            "test networks",
+            address);
     }
     tp_warn("broker",
             "INSECURE: listening on %s without encryption or authentication; "

@@ -55,7 +55,7 @@ drop_user(struct tp_error *err)
     }
     if (setgroups(0, NULL) != 0 || setresgid(NOBODY, NOBODY, NOBODY) != 0 ||
         setresuid(NOBODY, NOBODY, NOBODY) != 0) {
-        return tp_error_set_errno(err, errno, "cannot give up root");
+        return tp_error_set_errno(err, errno, "cannot drop root");
     }
     return TELPHER_OK;
 }
@@ -67,7 +67,7 @@ drop_capabilities(struct tp_error *err)
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
 
     if (syscall(SYS_capset, &header, none) != 0) {
-        return tp_error_set_errno(err, errno, "cannot give up capabilities");
+        return tp_error_set_errno(err, errno, "cannot drop capabilities");
     }
     return TELPHER_OK;
 }

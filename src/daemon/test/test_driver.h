@@ -10,7 +10,7 @@
 /** As test_open_scene, in a daemon started with a variable for the driver; NULL = none. */
 int test_open_driver_scene(void **state, const char *variable, const char *value);
 int test_close_driver_scene(void **state);
-/** The scene's commands go to a new queue from here on. */
+/** Later commands of the scene use a new queue. */
 void test_use_new_queue(struct test_scene *c, uint64_t properties);
 /** What the driver in the one executor has written down up to now; the caller closes it. */
 FILE *test_driver_log(void);

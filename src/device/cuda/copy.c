@@ -138,7 +138,8 @@ enqueue(struct tp_cuda_gpu *gpu, struct tp_device_copy *copy, int which)
     }
     if (error == CUDA_SUCCESS) {
         error = api->EventRecord(r->event, lane->stream);
-        if (error != CUDA_SUCCESS) { /* it runs, and nobody would know until when */
+        if (error != CUDA_SUCCESS) { /* it runs, but its completion could not be
+                                      * detected */
             (void)api->StreamSynchronize(lane->stream);
         }
     }

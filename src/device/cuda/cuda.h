@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA memory for jobs of ranks. Pointers are found by themselves, whoever allocated them;
- * a handle of the domain is the address itself. There is a tp_device for each GPU that
- * memory was met of. The user's queue is a CUstream of a primary context, which is what the
- * CUDA runtime uses.
+ * CUDA memory for jobs of ranks. CUDA pointers are detected, independent of the
+ * allocator; the domain's handle is the address itself. There is a tp_device for each
+ * GPU whose memory was used. The user's queue is a CUstream of a primary context, which
+ * the CUDA runtime uses.
  */
 #ifndef TELPHER_DEVICE_CUDA_CUDA_H
 #define TELPHER_DEVICE_CUDA_CUDA_H

@@ -5,7 +5,8 @@
 
 #include "core/device.h"
 
-/** The domain; it has no read and write: whoever has the address copies. */
+/** The domain; it has no read and write, because the CPU copies such memory
+ *  directly. */
 extern const struct tp_device_maker tp_host_maker;
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging memory: chunks of one size that are used again and again, never cleared. A
- * chunk lies between a connection and a device while content passes through. The first
- * ones are cut from one piece, the slab, which a driver can be told of; more are taken
- * from the heap and given back.
+ * Staging memory: chunks of one size that are reused and never cleared. A chunk holds
+ * content between a connection and a device. The first chunks are parts of one
+ * allocation, the slab, which can be registered with a driver; more are taken from the
+ * heap and returned.
  */
 #ifndef TELPHER_DEVICE_HOST_STAGING_H
 #define TELPHER_DEVICE_HOST_STAGING_H

@@ -12,7 +12,8 @@
 
 enum { ANSWER_MAX = 64 << 10 }; /* [bytes] what no driver's answer exceeds */
 
-/* Queries first … last. What a driver does not know is noted only if core. */
+/* Queries first … last. Values that a driver does not support are recorded for core
+ * queries only. */
 struct range {
     cl_uint first, last;
     bool core;

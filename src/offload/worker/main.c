@@ -33,7 +33,7 @@ serve(void)
     }
     PMPI_Comm_get_parent(&parent);
     if (parent == MPI_COMM_NULL) {
-        fputs("telpher-worker: nobody spawned this worker, and its launch has no "
+        fputs("telpher-worker: this worker was not spawned, and its launch has no "
               "parents: mpirun -np 1 PROGRAM : -np N telpher-worker\n",
               stderr);
         return 1;

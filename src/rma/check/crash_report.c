@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words about a kernel that crashes, in the check modes: which rank and lane, behind which
- * call, and whether its stack was used up. The process then ends as it would have.
+ * Reports a kernel that crashes, in the check modes: which rank and lane, after which
+ * call, and whether its stack was exhausted. The process then ends as it would have
+ * without the report.
  *
- * The handler belongs to launches under way, is set only where nobody has one, and runs on
- * a stack of its own, since a lane's may be full.
+ * The handler is installed during launches only, if the signal has no other handler. It
+ * runs on an alternate stack, because a lane's stack may be full.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -55,7 +56,7 @@ say(int number, const void *at)
     len += snprintf(line + len, sizeof(line) - (size_t)len, ", behind %.300s\n",
                     last != NULL ? last : "no call");
     if (write(STDERR_FILENO, line, (size_t)len) < 0) {
-        return; /* nobody to tell */
+        return; /* without a file descriptor for the report */
     }
 }
 
@@ -106,7 +107,8 @@ tp_rma_crash_forget(const struct tp_rma_run *run)
             struct sigaction now;
 
             if (is_set[i] && sigaction(watched[i], NULL, &now) == 0 &&
-                now.sa_sigaction == handle) { /* else somebody's own by now */
+                now.sa_sigaction == handle) { /* otherwise another handler was
+                                             * installed since */
                 signal(watched[i], SIG_DFL);
             }
         }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libtelpher-rma-check.a: what a compiler calls in kernels compiled with -fsanitize=thread,
- * so that telpher_rma_seen() is told of every access. Programs with it are linked without
- * that option, since the thread sanitizer's own library has the same names.
+ * libtelpher-rma-check.a: the functions that compilers call in kernels compiled with
+ * -fsanitize=thread. They pass every access to telpher_rma_seen(). Programs that use it
+ * are linked without that option, because the thread sanitizer's own library defines
+ * the same names.
  */
 #include <stddef.h>
 #include <stdint.h>

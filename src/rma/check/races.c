@@ -176,7 +176,8 @@ tp_rma_races_take(struct tp_rma_rank *rank, uint32_t tag, uint32_t count)
     }
 }
 
-/* Two clocks a group, by turns: who leaves late must not see those who came again. */
+/* Two clocks per group, used in turn: a rank that leaves a barrier late must not
+ * read the clocks of the next one. */
 static uint32_t *
 group_clock(struct tp_rma_races *races, struct tp_rma_group *group, uint32_t generation)
 {
@@ -310,7 +311,7 @@ remember(struct tp_rma_races *races, struct access cells[CELLS],
         }
         if (in_order(races, c, new) && (new->write || !c->write) &&
             (c->mask & ~new->mask) == 0) {
-            place = c; /* whoever races with it races with the new one */
+            place = c; /* later accesses are compared with the new one */
         }
     }
     *(place != NULL ? place : &cells[races->turn++ % CELLS]) = *new;
@@ -323,7 +324,7 @@ look_at(struct tp_rma_races *races, uintptr_t at, struct access *new)
     struct access *cells;
 
     if (atomic_load_explicit(&races->run->status, memory_order_relaxed) != TELPHER_OK) {
-        return; /* nobody waits any more, so nothing is in order */
+        return; /* the run has failed: waits return without order */
     }
     page = find_or_make(races, &races->pages, at / PAGE, sizeof(*page));
     if (page == NULL || races->full) { /* an order that was lost is no race */
@@ -508,7 +509,8 @@ tp_rma_races_create(struct tp_rma_run *run)
         return TELPHER_ERR_NO_MEMORY;
     }
     for (uint32_t i = 0; i < races->ranks; i++) {
-        clock_of(races, i)[i] = 1; /* nobody knows of anybody's first accesses */
+        clock_of(races, i)[i] = 1; /* a rank has not synchronised with others' first
+                                    * accesses */
     }
     return TELPHER_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks on a GPU are told: lines of one ring, in the order in which they came. A block
- * of the grid takes them, so a ring that is full has room soon, whatever ranks do.
+ * Deliveries to ranks on a GPU: lines of one ring, in order of arrival. A block of the
+ * grid reads them, so a full ring drains independently of the ranks.
  */
 #include <sched.h>
 #include <string.h>
@@ -164,7 +164,7 @@ tp_rma_link_drain(struct tp_rma_run *run)
 
     tp_mutex_lock(&l->push);
     pushed = (uint32_t)l->pushed;
-    runs = l->runs; /* else nobody has a window yet, so nothing was put */
+    runs = l->runs; /* otherwise no rank has a window yet, so nothing was put */
     tp_mutex_unlock(&l->push);
     while (runs &&
            (int32_t)(pushed - __atomic_load_n(&l->shared->taken, __ATOMIC_ACQUIRE)) >

@@ -165,7 +165,7 @@ begin(telpher_rma_link *api, telpher_status own, telpher_rma_shared *shared,
 {
     struct tp_rma_link *l = (struct tp_rma_link *)api;
     struct tp_rma_world *w = l->job->world;
-    const bool broken = w->broken; /* then nobody hears of the address */
+    const bool broken = w->broken; /* then the address is not sent */
     const char *report = l->outcome->report;
     char words[TELPHER_ERROR_TEXT_BYTES];
     struct tp_rma_coming coming = {.own = own,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of link.h share: link.c has launches, proxy.c what ranks on a GPU ask for,
- * deliver.c what they are told. */
+/* Declarations shared by link.c (launches), proxy.c (commands of ranks on a GPU) and
+ * deliver.c (deliveries to them). */
 #ifndef TELPHER_RMA_GPU_LINK_INT_H
 #define TELPHER_RMA_GPU_LINK_INT_H
 
@@ -23,7 +23,7 @@ struct tp_rma_link {
     bool watching, ended; /* the grid */
     uint64_t *next; /* by rank of this process: its next command */
     char (*where)[TELPHER_RMA_LINK_WHERE]; /* by rank: its last group call's place */
-    _Atomic bool over; /* nobody takes deliveries any more */
+    _Atomic bool over; /* deliveries are no longer read */
     struct tp_mutex push; /* the deliveries, and: */
     uint64_t pushed;
     bool runs; /* the grid was started, so there will be room */
@@ -34,11 +34,12 @@ struct tp_rma_link {
 /** The body of a rank's proxy. */
 void tp_rma_link_proxy(telpher_rma *rma);
 
-/** Writes one delivery; waits for room while somebody takes them. @p len  at most BESIDE */
+/** Writes one delivery; blocks for space while deliveries are read. @p len  at most
+ *  BESIDE */
 void tp_rma_link_push(struct tp_rma_link *l, const telpher_rma_command *c,
                       const void *beside, size_t len);
 
-/** The grid runs: delivers what came before it and found no room. */
+/** The grid runs: writes deliveries that arrived before and found no space. */
 void tp_rma_link_push_early(struct tp_rma_link *l);
 
 /** What a kernel on a GPU calls a group, and what this process's ranks do. */

@@ -116,7 +116,7 @@ decide(struct tp_rma_remote *r)
         tp_rma_run_fail(
             r->run, TELPHER_ERR_DEADLOCK,
             "deadlock: all ranks of all processes wait or have returned, and "
-            "nobody is left to end a wait");
+            "no rank is left to end a wait");
     }
 }
 

@@ -29,7 +29,7 @@ telpher_status tp_rma_remote_begin(struct tp_rma_world *world, struct tp_rma_run
                                    const telpher_rma_kernel *kernel,
                                    const struct tp_rma_coming *coming,
                                    telpher_error *err);
-/** The address of a process that has come to this launch; NULL if it has none. */
+/** The address of a process in this launch; NULL if it has sent none. */
 const void *tp_rma_remote_address(const struct tp_rma_world *world, uint32_t process,
                                   size_t *ret_len);
 /** Waits for the ranks of all processes, when this process's have returned. */
@@ -151,10 +151,11 @@ uint32_t tp_rma_spread_processes(const struct tp_rma_run *run);
 uint32_t tp_rma_spread_leader(const struct tp_rma_run *run,
                               const struct tp_rma_group *group);
 telpher_status tp_rma_spread_create(struct tp_rma_run *run, struct tp_rma_group *group);
-/** The group has its number: others may have come to it before it was made here. */
+/** The group has its number; arrivals of other processes may precede its creation
+ *  here. */
 void tp_rma_spread_enrolled(struct tp_rma_run *run, struct tp_rma_group *group);
 void tp_rma_spread_destroy(struct tp_rma_spread *spread);
-/** The last member in this process has come. */
+/** The last member in this process has arrived. */
 void tp_rma_spread_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
                         uint32_t generation, tp_rma_group_fn fn);
 telpher_status tp_rma_spread_fold(struct tp_rma_lane *lane, struct tp_rma_group *group,
@@ -164,7 +165,8 @@ telpher_status tp_rma_spread_broadcast(struct tp_rma_lane *lane,
                                        const telpher_rma_fold *f);
 /** MEET of this process. The role is held. */
 void tp_rma_spread_post(struct tp_rma_remote *r, const telpher_rma_command *c);
-/** Another process's part has come; @p body becomes the callee's. The role is held. */
+/** Handles the arrival of another process's part; takes @p body. The caller holds
+ *  the role. */
 void tp_rma_spread_arrived(struct tp_rma_remote *r, uint32_t process,
                            const telpher_rma_command *c, void *body, size_t len);
 void tp_rma_spread_forget(struct tp_rma_remote *r);

@@ -44,7 +44,7 @@ struct tp_rma_hello {
     char words[4 * TP_RMA_WHERE]; /* text of an error, if the status is one */
 };
 
-/** A command or a control message from another process, when its turn has come. */
+/** Handles a command or control message from another process, in order. */
 struct tp_rma_delivery {
     const telpher_rma_command *command;
     const void *data; /* what came with it, or NULL: it is where it belongs */

@@ -120,7 +120,7 @@ TELPHER_RMA_KERNEL(kernel_collectives)
     }
 }
 
-/* Halves, halves of them, a colour for nobody; keys turn the order round. */
+/* Halves, halves of them, a colour without ranks; keys reverse the order. */
 TELPHER_RMA_KERNEL(kernel_groups)
 {
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);
@@ -198,7 +198,7 @@ TELPHER_RMA_KERNEL(kernel_windows)
     telpher_rma_win_free(rma, all);
 }
 
-/* The two on both sides, one of them twice, and nobody. */
+/* The ranks on both sides, one of them twice, and no rank. */
 TELPHER_RMA_FN static void
 notify_some(telpher_rma *rma)
 {
@@ -256,7 +256,7 @@ TELPHER_RMA_KERNEL(kernel_values)
                     telpher_rma_lane(rma));
 }
 
-/* Each waits for the one before it, and nobody begins. */
+/* Each rank waits for the one before it, and none begins. */
 TELPHER_RMA_KERNEL(kernel_deadlock)
 {
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);
@@ -319,7 +319,7 @@ TELPHER_RMA_KERNEL(kernel_patient)
     }
 }
 
-/* Waits without waiting: who would send must come to its turn. */
+/* Polls without blocking: the sender must be scheduled. */
 TELPHER_RMA_KERNEL(kernel_polls)
 {
     uint32_t me = telpher_rma_rank(rma, WORLD), size = telpher_rma_size(rma, WORLD);
@@ -333,7 +333,7 @@ TELPHER_RMA_KERNEL(kernel_polls)
     }
 }
 
-/* Who should send has returned, while another runs on. */
+/* The expected sender has returned, while another rank runs on. */
 TELPHER_RMA_KERNEL(kernel_lost)
 {
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);

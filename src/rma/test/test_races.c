@@ -64,7 +64,8 @@ TELPHER_RMA_KERNEL(kernel_no_credit)
     telpher_rma_barrier(rma, WORLD);
 }
 
-/* Each rank reads its neighbour's cell, which changes it when it is told of that. */
+/* Each rank reads its neighbour's cell, which the neighbour changes after a
+ * notification. */
 TELPHER_RMA_KERNEL(kernel_reads_and_tells)
 {
     struct test_data *d = (struct test_data *)telpher_rma_data(rma);

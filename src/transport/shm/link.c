@@ -132,7 +132,7 @@ answer_request(struct shm_net *n, uint32_t rank)
     }
     status = accept_connection(n, rank, place);
     if (status != TELPHER_OK) {
-        tp_warn(SHM_TOPIC, "rank %u is not let in: %s", rank,
+        tp_warn(SHM_TOPIC, "rejected connection from rank %u: %s", rank,
                 telpher_status_text(status));
     }
     atomic_store(&place->state,

@@ -110,7 +110,7 @@ bool tp_shm_check_listener(struct shm_link *link);
 telpher_status tp_shm_connect(struct shm_net *n, const struct tp_shm_address *address);
 /** Accepts connection requests. @return how many */
 unsigned tp_shm_accept(struct shm_net *n);
-/** Checks whether the peer accepted or refused our request, which wakes nobody. */
+/** Checks whether the peer accepted or refused our request, which causes no wake-up. */
 unsigned tp_shm_check_slot(struct shm_link *link);
 /** The peer left (OK) or died; reported when everything it sent was read. */
 void tp_shm_end(struct shm_link *link, telpher_status why);

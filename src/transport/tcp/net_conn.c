@@ -213,10 +213,9 @@ is_out_of_descriptors(struct tcp_net *n)
     }
     if (!n->starved) {
         n->starved = true;
-        tp_warn(
-            "tcp",
-            "rank %u cannot let in a rank that connects, which takes it for lost: %m",
-            n->params.rank);
+        tp_warn("tcp",
+                "rank %u cannot accept a connection; its peer will report a loss: %m",
+                n->params.rank);
     }
     return true;
 }

@@ -139,7 +139,7 @@ tp_ucx_connect_back(struct ucx_net *n)
         struct ucx_link *link = n->links[r];
 
         if (link != NULL && link->address != NULL) {
-            /* also if the link is ending: so that the peer is told */
+            /* even if the link is ending, so that the peer learns of it */
             if (link->ep == NULL && !link->closed &&
                 tp_ucx_connect(link, link->address) != TELPHER_OK) {
                 tp_ucx_end(link, TELPHER_ERR_UNREACHABLE);

@@ -101,7 +101,7 @@ listen_here(void)
     return fd;
 }
 
-/* Accepts one connection; nobody is left waiting for a second. */
+/* Accepts one connection; no rank is left waiting for a second. */
 static int
 accept_one(void)
 {

@@ -231,7 +231,8 @@ make_room(struct telpher_root *root, int error)
     root->pause_until = tp_clock_deadline(PAUSE);
     if (!root->starved) {
         root->starved = true;
-        tp_warn("comm", "the root cannot let in all that come: %s", strerror(error));
+        tp_warn("comm", "the bootstrap server cannot accept a connection: %s",
+                strerror(error));
     }
 }
 

@@ -285,7 +285,7 @@ ignore(struct tp_comm_link *link, uint32_t from, const struct tp_comm_unexpected
         tp_rndv_reject(net, msg->rndv);
     }
     if (peer == NULL || peer->absent) {
-        tp_warn("comm", "rank %u is given up: %s", from,
+        tp_warn("comm", "connection to rank %u closed: %s", from,
                 telpher_status_text(peer == NULL ? status : peer->status));
         net->ops->give_up(net, from);
     } else if (peer->net != net) {

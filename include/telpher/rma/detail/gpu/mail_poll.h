@@ -13,7 +13,7 @@ telpher_rma_gpu_rings(uint64_t bell, uint64_t mailed)
     return (int64_t)(bell - mailed) >> TELPHER_RMA_GPU_MAIL_RING > 0;
 }
 
-/* Takes the messages that the doorbell value @p bell announces. */
+/* Takes the messages counted by the doorbell value @p bell. */
 TELPHER_RMA_GPU_FN_ void
 telpher_rma_gpu_answer(const telpher_rma *rma, uint64_t bell)
 {

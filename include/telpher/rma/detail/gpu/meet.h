@@ -163,7 +163,7 @@ telpher_rma_gpu_meet_one(const telpher_rma *rma, int index, uint64_t word,
     const uint32_t turn = state->own[index].met % 2;
     const uint64_t *at =
         &telpher_rma_gpu_of(rma)->parts[state->domain].meets[index].came[turn];
-    int failed = telpher_rma_gpu_failed(rma); /* known when the others have come */
+    int failed = telpher_rma_gpu_failed(rma); /* known when the others have arrived */
     uint64_t all = telpher_rma_gpu_next_meeting(rma, index, word);
     telpher_status status = telpher_rma_gpu_settle_all(rma, call, where);
 
