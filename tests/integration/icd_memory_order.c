@@ -256,7 +256,92 @@ marker_for_what_is_over_is_over(void **state)
     ok(clReleaseEvent(marker));
 }
 
+/** What a blocking write comes after has ended when it returns: the memory may be used. */
+static void
+read_is_over_when_a_blocking_write_returns(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SIZES; i++) {
+        uint8_t *model = pattern_new(sizes[i], 7), *got = calloc(1, sizes[i]);
+        cl_mem from = buffer_new(&one, CL_MEM_COPY_HOST_PTR, sizes[i], model);
+        cl_mem to = buffer_new(&one, 0, sizes[i], NULL);
+        cl_command_queue q = one.queues[0];
+
+        ok(clEnqueueReadBuffer(q, from, CL_FALSE, 0, sizes[i], got, 0, NULL, NULL));
+        ok(clEnqueueWriteBuffer(q, to, CL_TRUE, 0, 4, model, 0, NULL, NULL));
+        assert_memory_equal(got, model, sizes[i]);
+        ok(clReleaseMemObject(from));
+        ok(clReleaseMemObject(to));
+        free(model);
+        free(got);
+    }
+}
+
+/** After clFinish every event of an out-of-order queue says so, though nobody waited for it. */
+static void
+events_are_over_after_finish(void **state)
+{
+    enum { EVENTS = 50 };
+    cl_mem mem = buffer_new(&one, 0, EVENTS * 4, NULL);
+    cl_event events[EVENTS];
+
+    (void)state;
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        ok(clEnqueueFillBuffer(one.loose_queues[0], mem, &i, 4, (size_t)i * 4, 4, 0,
+                               NULL, &events[i]));
+    }
+    ok(clFinish(one.loose_queues[0]));
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        cl_int status = CL_QUEUED;
+
+        ok(clGetEventInfo(events[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+                          &status, NULL));
+        assert_int_equal(status, CL_COMPLETE);
+        ok(clReleaseEvent(events[i]));
+    }
+    ok(clReleaseMemObject(mem));
+}
+
+/** Two queues fill two parts, while the first content is still on its way to the server. */
+static void
+parts_are_written_after_the_content_has_arrived(void **state)
+{
+    enum { PART = 512 << 10 };
+    cl_buffer_region halves[2] = {{0, PART}, {PART, PART}};
+    uint8_t *model = pattern_new(2 * PART, 8);
+
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        cl_mem mem = buffer_new(&both, CL_MEM_COPY_HOST_PTR, 2 * PART, model);
+        cl_command_queue queues[2] = {both.queues[0], both.loose_queues[0]};
+        cl_mem part[2];
+        cl_int err;
+
+        for (uint32_t i = 0; i < 2; i++) {
+            part[i] = clCreateSubBuffer(mem, 0, CL_BUFFER_CREATE_TYPE_REGION,
+                                        &halves[i], &err);
+            ok(err);
+            ok(clEnqueueFillBuffer(queues[i], part[i], &i, 4, 0, 1024, 0, NULL, NULL));
+            for (size_t k = 0; k < 1024; k += 4) {
+                memcpy(model + i * PART + k, &i, 4);
+            }
+        }
+        ok(clFinish(queues[0]));
+        ok(clFinish(queues[1]));
+        expect_content(both.queues[1], mem, model, 2 * PART);
+        ok(clReleaseMemObject(part[0]));
+        ok(clReleaseMemObject(part[1]));
+        ok(clReleaseMemObject(mem));
+        free(model);
+        model = pattern_new(2 * PART, 9 + (uint32_t)round);
+    }
+    free(model);
+}
+
 const struct CMUnitTest order_tests[] = {
+    cmocka_unit_test(read_is_over_when_a_blocking_write_returns),
+    cmocka_unit_test(events_are_over_after_finish),
+    cmocka_unit_test(parts_are_written_after_the_content_has_arrived),
     cmocka_unit_test(written_after_it_was_read),
     cmocka_unit_test(written_elsewhere_after_it_was_read),
     cmocka_unit_test(read_after_it_was_written),

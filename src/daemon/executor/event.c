@@ -206,7 +206,7 @@ finish_all(struct tp_exec *x, struct tp_list *dead)
     unref_all(dead);
 }
 
-/* Settles all events before @p last, which are complete on an in-order queue. */
+/* Settles all events before @p last that have ended: all, if it is complete. */
 static void
 settle_before(struct tp_exec_event *last, struct tp_list *dead)
 {
@@ -249,18 +249,106 @@ sweep_completed(struct tp_exec_queue *q, struct tp_list *dead)
     q->sweep_at = TP_MAX(left, (unsigned)SWEEP_EVERY);
 }
 
-/* True if the event is pending on an in-order queue after others. Under done_lock. */
+/* True if DONE of the event says that others before it have ended, too. Under done_lock. */
 static bool
 has_earlier(const struct tp_exec_event *ev)
 {
-    return ev->queue != NULL && ev->queue->in_order && tp_list_is_linked(&ev->link) &&
+    return ev->queue != NULL && (ev->queue->in_order || ev->is_whole) &&
+           tp_list_is_linked(&ev->link) &&
            tp_list_first(&ev->queue->pending) != &ev->link;
+}
+
+/* True if a command before @p last has not ended, though the driver has ended @p last: some
+ * drivers fail a command at once. */
+static bool
+runs_before(const struct tp_exec_event *last)
+{
+    tp_list_for_each_entry(struct tp_exec_event, ev, &last->queue->pending, link) {
+        if (ev == last) {
+            break;
+        }
+        if (tp_exec_event_seen(ev) > CL_COMPLETE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Settles failed commands of a queue. Where DONE of a command says that all before it have
+ * ended, DONE of a failed one waits for those. Under done_lock, released meanwhile.
+ * @return a command that one waits for and that has no callback yet, with a reference; or NULL
+ */
+static struct tp_exec_event *
+settle_failed(struct tp_exec_queue *q, struct tp_list *dead)
+{
+    struct tp_exec_event *running = NULL;
+    bool defers = false;
+
+    tp_exec_queue_look(q, NULL, TP_EXEC_LOOK_ALL);
+    tp_list_for_each_entry_safe(struct tp_exec_event, ev, &q->pending, link) {
+        cl_int status = tp_exec_event_seen(ev);
+
+        if (status > CL_COMPLETE) {
+            running = running != NULL ? running : ev;
+        } else if (status < 0 && running != NULL && has_earlier(ev)) {
+            note_failure(ev, status);
+            defers = true;
+        } else if (status < 0) {
+            if (has_earlier(ev)) {
+                settle_before(ev, dead);
+            }
+            settle_into(ev, status, dead);
+        }
+    }
+    q->defers = defers;
+    if (!defers || running->is_move || atomic_load(&running->hooked)) {
+        return NULL;
+    }
+    tp_exec_ref(&running->obj);
+    return running;
+}
+
+/* Settles an event and, if failed commands of its queue wait, those that it held up.
+ * @param failed  the driver shows its failure, so that it can be found again
+ * @return as settle_failed() */
+static struct tp_exec_event *
+settle_in_order(struct tp_exec_event *ev, cl_int status, bool failed,
+                struct tp_list *dead)
+{
+    struct tp_exec_queue *q = ev->queue;
+
+    if (has_earlier(ev)) {
+        tp_exec_queue_look(q, ev, TP_EXEC_LOOK_ALL);
+    }
+    if (has_earlier(ev)) {
+        settle_before(ev, dead);
+    }
+    if (failed && has_earlier(ev) && runs_before(ev)) {
+        note_failure(ev, status);
+        q->defers = true;
+    } else {
+        settle_into(ev, status, dead);
+    }
+    return q != NULL && q->defers ? settle_failed(q, dead) : NULL;
+}
+
+/* Has the driver call back for an event that settle_failed() returned. */
+static void
+watch_awaited(struct tp_exec_event *ev)
+{
+    if (ev != NULL) {
+        tp_exec_event_watch(ev);
+        tp_exec_unref(&ev->obj);
+    }
 }
 
 void
 tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
 {
     struct tp_exec *x = ev->obj.x;
+    bool failed = status < 0 && (ev->is_move || tp_exec_event_status(ev) < 0);
+    struct tp_exec_event *awaited;
     struct tp_list dead;
 
     tp_list_init(&dead);
@@ -269,15 +357,10 @@ tp_exec_event_complete(struct tp_exec_event *ev, cl_int status)
         tp_exec_event_take_stamps(ev);
     }
     tp_mutex_lock(&x->done_lock);
-    if (has_earlier(ev)) {
-        tp_exec_queue_look(ev->queue, ev, TP_EXEC_LOOK_ALL);
-    }
-    if (has_earlier(ev)) {
-        settle_before(ev, &dead);
-    }
-    settle_into(ev, status, &dead);
+    awaited = settle_in_order(ev, status, failed, &dead);
     tp_mutex_unlock(&x->done_lock);
     finish_all(x, &dead);
+    watch_awaited(awaited);
 }
 
 static void CL_CALLBACK
@@ -292,39 +375,6 @@ handle_completion(cl_event native, cl_int status, void *arg)
     tp_exec_unref(&ev->obj);
 }
 
-/* Finds a failed command: the last one of an in-order queue, any of an out-of-order one.
- * @return NULL: none */
-static struct tp_exec_event *
-find_failed(struct tp_exec_queue *q)
-{
-    struct tp_exec_event *found = NULL;
-
-    tp_list_for_each_entry(struct tp_exec_event, ev, &q->pending, link) {
-        if (tp_exec_event_seen(ev) < 0) {
-            found = ev;
-            if (!q->in_order) {
-                return found;
-            }
-        }
-    }
-    return found;
-}
-
-/* Settles all failures of a queue. Under done_lock, released meanwhile. */
-static void
-sweep_failed(struct tp_exec_queue *q, struct tp_list *dead)
-{
-    struct tp_exec_event *ev;
-
-    tp_exec_queue_look(q, NULL, TP_EXEC_LOOK_ALL);
-    while ((ev = find_failed(q)) != NULL) {
-        if (q->in_order) {
-            settle_before(ev, dead);
-        }
-        settle_into(ev, tp_exec_event_seen(ev), dead);
-    }
-}
-
 void
 tp_exec_sweep_failures(struct tp_exec *x)
 {
@@ -334,9 +384,12 @@ tp_exec_sweep_failures(struct tp_exec *x)
     tp_exec_printf_drain(x->printf);
     for (struct tp_exec_queue *q = tp_exec_next_busy(x, NULL); q != NULL;
          q = tp_exec_next_busy(x, q)) {
+        struct tp_exec_event *awaited;
+
         tp_mutex_lock(&x->done_lock);
-        sweep_failed(q, &dead);
+        awaited = settle_failed(q, &dead);
         tp_mutex_unlock(&x->done_lock);
+        watch_awaited(awaited);
     }
     finish_all(x, &dead);
     tp_exec_sweep_gates(x);

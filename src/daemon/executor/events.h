@@ -34,6 +34,7 @@ struct tp_exec_event {
     struct tp_exec_forward *forwards; /**< peers that wait for its end; done_lock */
     bool of_peer; /**< user event: a peer ends it, see peer/peer_event.c */
     bool is_move; /**< completed by large_transfer.c */
+    bool is_whole; /**< marker or barrier that waits for all earlier commands */
     bool is_barrier; /**< out of order: later commands wait for it */
     bool notify; /**< the client wants DONE; done_lock */
     bool done; /**< DONE has been appended; done_lock */

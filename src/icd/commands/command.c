@@ -541,6 +541,9 @@ put_marker(struct tp_icd_op *op, void *arg)
     if (op->wait_count != 0 && op->id_count == 0) {
         return tp_icd_op_put_nothing(op, NULL); /* all it waits for has been */
     }
+    if (op->ev != NULL) {
+        op->ev->is_whole = op->id_count == 0;
+    }
     return *type == CL_COMMAND_BARRIER ? tp_icd_op_send(op, TP_WIRE_BARRIER, &barrier)
                                        : tp_icd_op_send(op, TP_WIRE_MARKER, &marker);
 }

@@ -319,6 +319,7 @@ tp_icd_put_read(struct tp_icd_op *op, void *arg)
     op->ev->on_end_user = io;
     tp_icd_landing_add(&io->landing, op->ev, content->ptr, content->extent, bulk);
     op->flags |= TP_WIRE_NOTIFY;
+    op->q->read_seq = op->ev->seq;
     put_read_frames(op, content, io, transfer);
     return CL_SUCCESS;
 }

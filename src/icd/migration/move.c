@@ -641,7 +641,9 @@ tp_icd_mem_used(struct tp_icd_op *op, const struct tp_icd_use *use)
     dir->defined = true;
     set_stage(&dir->first, NULL);
     set_stage(&dir->moving, NULL);
-    set_arriving(copy, NULL);
+    if ((use->how & TP_ICD_USE_WHOLE) != 0) {
+        set_arriving(copy, NULL); /* else other parts may be used before op has ended */
+    }
     events_clear(&copy->leaving); /* it waits for them */
     events_add(&copy->writers, op->ev);
 }

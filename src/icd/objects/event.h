@@ -21,6 +21,7 @@ struct _cl_event {
     cl_int status; /**< CL_SUBMITTED … CL_COMPLETE or negative; under the lock */
     bool ended; /**< status <= CL_COMPLETE: the flag for tp_icd_wait */
     bool told; /**< DONE was requested by NOTIFY or SUBSCRIBE */
+    bool is_whole; /**< its command waits for all earlier ones of the queue */
     uint64_t seq; /**< position in the queue's order, from 1 */
     bool kept; /**< the library has a hold until it ends */
     bool expecting; /**< tp_icd_expect was called for it */

@@ -4,7 +4,8 @@
  *
  * An event of a command ends when both its DONE and its content have arrived. On an in-order
  * queue it also waits for all earlier events, and one DONE covers all earlier commands
- * (docs/protocol.md 5.4).
+ * (docs/protocol.md 5.4). So does, on an out-of-order queue, the DONE of a marker or barrier
+ * without wait list.
  */
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
@@ -83,12 +84,27 @@ settle_in_order(struct _cl_command_queue *q)
     }
 }
 
+/** Ends the events that a complete marker or barrier covers. Others have DONEs of their own. */
+static void
+end_covered(struct _cl_event *last)
+{
+    tp_list_for_each_entry_safe(struct _cl_event, ev, &last->queue->open, open_link) {
+        if (ev->seq < last->seq && !ev->told && !ev->server_done &&
+            !content_pending(ev)) {
+            tp_icd_event_end(ev, CL_COMPLETE);
+        }
+    }
+}
+
 static void
 settle(struct _cl_event *ev)
 {
     if (tp_icd_queue_in_order(ev->queue)) {
         settle_in_order(ev->queue);
     } else if (ev->server_done && ev->parts == 0 && !is_held(ev)) {
+        if (ev->is_whole && ev->server_status == CL_COMPLETE) {
+            end_covered(ev);
+        }
         tp_icd_event_end(ev, ev->server_status);
     }
 }

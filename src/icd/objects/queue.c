@@ -255,6 +255,7 @@ put_finish(struct _cl_command_queue *q)
         return NULL;
     }
     msg.event = ev->obj.id;
+    ev->is_whole = true;
     tp_icd_put(q->session, TP_WIRE_MARKER, &msg);
     if (!ev->ended) {
         tp_icd_event_set_told(ev);

@@ -415,6 +415,7 @@ static int32_t
 run_marker(struct tp_exec_command *c, const void *msg)
 {
     (void)msg;
+    c->ev->is_whole = !c->ev->has_waits;
     c->ev->native = event_of_last(c);
     return c->ev->native != NULL
                ? 0
@@ -449,6 +450,7 @@ run_barrier(struct tp_exec_command *c, const void *msg)
         return c->x->commands.CommandBarrierWithWaitList(
             c->record->native, NULL, c->wait_count, c->points, &c->point, NULL);
     }
+    c->ev->is_whole = !c->ev->has_waits;
     error = c->x->cl.EnqueueBarrierWithWaitList(c->queue->native, c->wait_count,
                                                 c->waits, &c->ev->native);
     if (error == 0) {

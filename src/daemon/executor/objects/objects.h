@@ -57,6 +57,7 @@ struct tp_exec_queue {
     bool in_order, profiling;
     _Atomic bool
         failed; /**< a command failed: the native queue may be stuck; done_lock */
+    bool defers; /**< DONEs of failed commands wait for earlier ones; done_lock */
     struct tp_list dirty_link;
     unsigned since_sweep; /**< commands since the last sweep for completed ones */
     unsigned sweep_at; /**< commands between sweeps */
