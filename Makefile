@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-cross check-fuzz check-sizes check-soak fuzz-pack \
+.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-random check-cross check-fuzz check-sizes check-soak fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -60,6 +60,9 @@ check-apps: build ## strangers' OpenCL programs through Telpher
 check-cts: build ## OpenCL conformance tests built in CTS=DIR, natively and through Telpher (CTS_ARGS=...)
 	@test -n "$(CTS)" || { echo "usage: make check-cts CTS=DIR (a build folder of OpenCL-CTS)"; exit 2; }
 	@scripts/check-cts build/dev $(CTS) $(CTS_ARGS)
+
+check-random: build ## 5,000 random OpenCL programs on one server and 1,000 on two, compared with the native driver
+	@scripts/check-random build/dev
 
 check-cross: build ## the client for 64-bit Arm, emulated, against a server of this machine
 	@scripts/bootstrap --with cross

@@ -256,7 +256,7 @@ marker_for_what_is_over_is_over(void **state)
     ok(clReleaseEvent(marker));
 }
 
-/** What a blocking write comes after has ended when it returns: the memory may be used. */
+/** A blocking write ends after the earlier reads of its queue: their memory may be used. */
 static void
 read_is_over_when_a_blocking_write_returns(void **state)
 {
@@ -277,7 +277,7 @@ read_is_over_when_a_blocking_write_returns(void **state)
     }
 }
 
-/** After clFinish every event of an out-of-order queue says so, though nobody waited for it. */
+/** After clFinish every event of an out-of-order queue says so, though no call waited for it. */
 static void
 events_are_over_after_finish(void **state)
 {

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs random OpenCL programs natively and through Telpher and compares all results bit for
+ * bit. A program that differs is made smaller while it differs, and printed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../integration/servers.h"
+#include "plan.h"
+#include "worker.h"
+
+static const char usage[] =
+    "usage: random_programs [OPTION VALUE]...\n"
+    "  --first SEED      the first program (1)\n"
+    "  --count N         programs to run (200)\n"
+    "  --kept MASK       keep only these intents of each program, hexadecimal\n"
+    "  --devices N       devices that a program uses, 1 to 4 (1)\n"
+    "  --servers N       servers to start, 1 to 4 (1); 0: those of the environment\n"
+    "  --native NAME     part of the native platform's name (Portable)\n"
+    "  --without NAME    images, out-of-order, user-events, failures or\n"
+    "                    parts-in-copies, loose-blocking, failed-waits or\n"
+    "                    failed-callbacks; may be repeated\n"
+    "  --seconds N       after which a program counts as hung (20)\n"
+    "  --fault copy-rect  copies of rectangles lack a row in what is tested\n"
+    "  --print yes       prints the programs and runs nothing\n"
+    "Exit status: 0 all equal, 1 some differ, 2 wrong use, 77 no native device.\n";
+
+/** What this process was asked for, and what it has found. */
+struct job {
+    struct plan_options plan;
+    uint64_t first, kept;
+    unsigned count, servers, seconds;
+    const char *native;
+    int fault;
+    bool print_only;
+    struct worker sides[2]; /**< native, tested */
+    unsigned differ,
+        lost; /**< programs; those that the native driver did not survive */
+    unsigned long commands;
+};
+
+/* ---- comparing ---------------------------------------------------------------------------- */
+
+/** Finds the first line in which two texts differ. @return false: they are equal */
+static bool
+first_difference(const char *a, const char *b, char *dst, size_t cap)
+{
+    while (*a != '\0' || *b != '\0') {
+        size_t an = strcspn(a, "\n"), bn = strcspn(b, "\n");
+
+        if (an != bn || memcmp(a, b, an) != 0) {
+            snprintf(dst, cap, "natively \"%.*s\", here \"%.*s\"", (int)an, a, (int)bn,
+                     b);
+            return true;
+        }
+        a += an + (a[an] == '\n');
+        b += bn + (b[bn] == '\n');
+    }
+    return false;
+}
+
+/** A program of ours must be right: natively nothing fails but what waits for a failure. */
+static bool
+has_foreign_error(const char *text, char *dst, size_t cap)
+{
+    for (const char *at = text; (at = strstr(at, "call ")) != NULL; at++) {
+        int error = atoi(at + strlen("call "));
+
+        if (error != 0 && error != -14) {
+            while (at > text && at[-1] != '\n') {
+                at--;
+            }
+            snprintf(dst, cap, "an error of the native driver: \"%.*s\"",
+                     (int)strcspn(at, "\n"), at);
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Runs a program on both sides. @return true if it differs; why is in @p dst */
+static bool
+differs(struct job *job, uint64_t seed, uint64_t kept, bool *ret_lost, char *dst,
+        size_t cap)
+{
+    static const char *const ends[] = {"", "the process died here", "it hangs here"};
+    enum outcome native = worker_run(&job->sides[0], job->plan.features, seed, kept);
+    enum outcome tested;
+
+    *ret_lost = native != RAN;
+    if (native == RAN && has_foreign_error(job->sides[0].text, dst, cap)) {
+        return true;
+    }
+    tested = worker_run(&job->sides[1], job->plan.features, seed, kept);
+    if (native != RAN) {
+        return false;
+    }
+    if (tested != RAN) {
+        snprintf(dst, cap, "%s", ends[tested]);
+        return true;
+    }
+    if (first_difference(job->sides[0].text, job->sides[1].text, dst, cap)) {
+        worker_stop(&job->sides[1]); /* it may have lost its server */
+        return true;
+    }
+    return false;
+}
+
+/* ---- making smaller ------------------------------------------------------------------------- */
+
+/** Drops intents, many at once at first, as long as what is left differs. */
+static uint64_t
+shrink(struct job *job, uint64_t seed, char *dst, size_t cap)
+{
+    unsigned intents = plan_intents(seed);
+    uint64_t kept = job->kept;
+    char why[512];
+    bool lost;
+
+    for (unsigned size = intents / 2; size > 0;) {
+        bool dropped = false;
+
+        for (unsigned at = 0; at < intents; at += size) {
+            uint64_t mask = (size >= 64 ? 0 : UINT64_C(1) << size) - 1;
+            uint64_t less = kept & ~(mask << at);
+
+            if (less != kept && differs(job, seed, less, &lost, why, sizeof(why))) {
+                kept = less;
+                dropped = true;
+                snprintf(dst, cap, "%s", why);
+            }
+        }
+        size = dropped ? size : size / 2;
+    }
+    return kept;
+}
+
+static void
+report(struct job *job, uint64_t seed, char *why, size_t cap)
+{
+    static struct plan plan; /* large */
+    uint64_t kept;
+
+    printf("program %" PRIu64 " differs: %s\n", seed, why);
+    fflush(stdout);
+    kept = shrink(job, seed, why, cap);
+    plan_make(&plan, &job->plan, seed, kept);
+    printf("smallest: --first %" PRIu64 " --count 1 --kept %" PRIx64
+           " --devices %u: %s\n",
+           seed, kept, job->plan.devices, why);
+    plan_print(&plan, stdout);
+    fflush(stdout);
+}
+
+static void
+run_programs(struct job *job)
+{
+    static struct plan plan; /* large */
+    char why[512] = "";
+
+    for (uint64_t seed = job->first; seed < job->first + job->count; seed++) {
+        bool lost = false, different;
+
+        plan_make(&plan, &job->plan, seed, job->kept);
+        job->commands += plan.op_count;
+        if (job->print_only) {
+            printf("program %" PRIu64 "\n", seed);
+            plan_print(&plan, stdout);
+            continue;
+        }
+        different = differs(job, seed, job->kept, &lost, why, sizeof(why));
+        if (lost) {
+            printf("program %" PRIu64 ": the native driver did not survive it\n", seed);
+        }
+        job->lost += lost;
+        job->differ += different;
+        if (different) {
+            report(job, seed, why, sizeof(why));
+        }
+    }
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static bool
+leave_out(struct job *job, const char *name)
+{
+    static const char *const names[] = {
+        "images",          "out-of-order",   "user-events",  "failures",
+        "parts-in-copies", "loose-blocking", "failed-waits", "failed-callbacks"};
+
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            job->plan.features &= ~(1U << i);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+take_option(struct job *job, const char *name, const char *value)
+{
+    uint64_t number;
+    char *end;
+
+    if (strcmp(name, "--without") == 0) {
+        return leave_out(job, value);
+    }
+    if (strcmp(name, "--native") == 0) {
+        job->native = value;
+        return true;
+    }
+    if (strcmp(name, "--fault") == 0) {
+        job->fault = OP_COPY_RECT;
+        return strcmp(value, "copy-rect") == 0;
+    }
+    if (strcmp(name, "--print") == 0) {
+        job->print_only = true;
+        return true;
+    }
+    errno = 0;
+    number = strtoull(value, &end, strcmp(name, "--kept") == 0 ? 16 : 10);
+    if (errno != 0 || *end != '\0' || end == value) {
+        return false;
+    }
+    if (strcmp(name, "--first") == 0) {
+        job->first = number;
+    } else if (strcmp(name, "--count") == 0) {
+        job->count = (unsigned)number;
+    } else if (strcmp(name, "--kept") == 0) {
+        job->kept = number;
+    } else if (strcmp(name, "--devices") == 0 && number >= 1 &&
+               number <= PLAN_DEVICES) {
+        job->plan.devices = (unsigned)number;
+    } else if (strcmp(name, "--servers") == 0 && number <= SERVERS_MAX) {
+        job->servers = (unsigned)number;
+    } else if (strcmp(name, "--seconds") == 0 && number >= 1) {
+        job->seconds = (unsigned)number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/** PoCL has as many devices as its setting names, and compiles a kernel once for all sizes. */
+static void
+prepare_drivers(const struct job *job)
+{
+    char devices[64] = "";
+
+    for (unsigned i = 0; i < job->plan.devices; i++) {
+        strcat(devices, i == 0 ? "pthread" : " pthread");
+    }
+    setenv("POCL_DEVICES", devices, 0);
+    setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
+}
+
+static int
+run_job(struct job *job)
+{
+    struct servers servers = {.count = 0};
+    const char *vendors = getenv("OCL_ICD_VENDORS");
+    char *native_vendors = vendors == NULL ? NULL : strdup(vendors);
+    int rc = 1;
+
+    prepare_drivers(job);
+    job->sides[0] = (struct worker){.platform = job->native,
+                                    .vendors = native_vendors,
+                                    .fault = -1,
+                                    .devices = job->plan.devices,
+                                    .seconds = job->seconds};
+    if (!worker_start(&job->sides[0])) {
+        printf("skipped: no native platform named '%s' that builds the kernels\n",
+               job->native);
+        rc = 77;
+        goto out;
+    }
+    if (job->servers != 0) {
+        setenv("POCL_DEVICES", "pthread", job->servers > 1);
+        if (servers_start(&servers, job->servers) != 0) {
+            goto stop_native;
+        }
+    }
+    job->sides[1] = (struct worker){.platform = "Telpher",
+                                    .vendors = ICD_LIBRARY,
+                                    .fault = job->fault,
+                                    .devices = job->plan.devices,
+                                    .seconds = job->seconds};
+    if (!worker_start(&job->sides[1])) {
+        fprintf(stderr, "random_programs: no device through Telpher\n");
+        goto stop_servers;
+    }
+    job->plan.features &= job->sides[0].features;
+    if ((job->plan.features & ~job->sides[1].features) != 0) {
+        printf("features 0x%x are lost: natively 0x%x, here 0x%x\n",
+               job->plan.features & ~job->sides[1].features, job->sides[0].features,
+               job->sides[1].features);
+        goto stop_tested;
+    }
+    run_programs(job);
+    printf("%u programs of %lu commands: %u differ, %u that the native driver did not "
+           "survive\n",
+           job->count, job->commands, job->differ, job->lost);
+    rc = job->differ == 0 && job->lost * 10 <= job->count ? 0 : 1;
+stop_tested:
+    worker_stop(&job->sides[1]);
+stop_servers:
+    if (servers.count != 0) {
+        servers_stop(&servers);
+    }
+stop_native:
+    worker_stop(&job->sides[0]);
+out:
+    free(native_vendors);
+    free(job->sides[0].text);
+    free(job->sides[1].text);
+    return rc;
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct job job = {.plan = {.devices = 1, .features = PLAN_ALL_FEATURES},
+                             .first = 1,
+                             .kept = UINT64_MAX,
+                             .count = 200,
+                             .servers = 1,
+                             .seconds = 20,
+                             .native = "Portable",
+                             .fault = -1};
+
+    signal(SIGPIPE, SIG_IGN);
+    if (argc == 5 && strcmp(argv[1], "--worker") == 0) {
+        return worker_main(argv[2], (unsigned)atoi(argv[3]), atoi(argv[4]));
+    }
+    for (int i = 1; i < argc; i += 2) {
+        if (i + 1 == argc || !take_option(&job, argv[i], argv[i + 1])) {
+            fputs(usage, stderr);
+            return 2;
+        }
+    }
+    if (job.print_only) {
+        run_programs(&job);
+        return 0;
+    }
+    return run_job(&job);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices, contexts and kernels that random programs use, and launches of these kernels. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+static const char source[] =
+    "kernel void add(global uint *dst, uint n, uint x) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) dst[i] = dst[i] * 1664525u + x + (uint)get_group_id(0) * 0u; }\n"
+    "kernel void blend(global uint *dst, const global uint *src, uint n, uint r) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) dst[i] = dst[i] ^ rotate(src[n - 1 - i], r); }\n"
+    "kernel void reverse(global uint *dst, const global uint *src, local uint *tmp) {\n"
+    "  size_t l = get_local_id(0), n = get_local_size(0), i = get_global_id(0);\n"
+    "  tmp[l] = src[i];\n"
+    "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "  dst[i] += tmp[n - 1 - l]; }\n"
+    "kernel void count(volatile global uint *dst, const global uint *src, uint n, uint "
+    "m) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) { uint at = src[i] % m;\n"
+    "    if (at % 3 == 0) atomic_add(&dst[at], src[i]);\n"
+    "    else if (at % 3 == 1) atomic_max(&dst[at], src[i]);\n"
+    "    else atomic_xor(&dst[at], src[i] | 1u); } }\n"
+    "struct many { uint a; ushort b; uchar c[2]; uint4 d; };\n"
+    "kernel void structure(global uint *dst, uint n, struct many s, float4 f) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) dst[i] += s.a ^ s.b ^ s.c[i & 1] ^ s.d.w ^ as_uint(f.y); }\n"
+    "kernel void table(global uint *dst, constant uint *src, uint n, uint m) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) dst[i] -= src[i % m] + src[dst[i] % m]; }\n"
+    "kernel void none(global uint *dst, const global uint *src, uint n, uint x) {\n"
+    "  size_t i = get_global_id(0);\n"
+    "  if (i < n) dst[i] ^= src == 0 ? x : src[i]; }\n"
+    "kernel void grid(global uint *dst, uint n, uint x) {\n"
+    "  size_t i = get_global_id(0) - get_global_offset(0)\n"
+    "    + get_global_size(0) * (get_global_id(1) - get_global_offset(1));\n"
+    "  if (i < n) dst[i] += x * (uint)get_global_id(0) + (uint)get_global_id(1); }\n";
+
+static const char image_source[] =
+    "kernel void to_image_u(write_only image2d_t img, const global uint *src, uint n) "
+    "{\n"
+    "  int x = get_global_id(0), y = get_global_id(1);\n"
+    "  uint v = src[(uint)(x + y * 41) % n];\n"
+    "  write_imageui(img, (int2)(x, y), (uint4)(v, v >> 3, v >> 9, x + y) & 0xffu); }\n"
+    "kernel void to_image_f(write_only image2d_t img, const global uint *src, uint n) "
+    "{\n"
+    "  int x = get_global_id(0), y = get_global_id(1);\n"
+    "  uint v = src[(uint)(x + y * 41) % n];\n"
+    "  write_imagef(img, (int2)(x, y), convert_float4((uint4)(v, v >> 3, v >> 9, x) & "
+    "0xffu) / 256.0f); }\n"
+    "kernel void from_image_u(global uint *dst, uint n, read_only image2d_t img, "
+    "sampler_t s) {\n"
+    "  int i = get_global_id(0);\n"
+    "  uint4 v = read_imageui(img, s, (int2)(i % 45 - 2, i / 45 - 1));\n"
+    "  if (i < n) dst[i] ^= v.x + 3 * v.y + 5 * v.z + 7 * v.w; }\n"
+    "kernel void from_image_f(global uint *dst, uint n, read_only image2d_t img, "
+    "sampler_t s) {\n"
+    "  int i = get_global_id(0);\n"
+    "  float4 v = read_imagef(img, s, (int2)(i % 45 - 2, i / 45 - 1));\n"
+    "  if (i < n) dst[i] ^= as_uint(v.x) + 3 * as_uint(v.y) + 5 * as_uint(v.z) + "
+    "as_uint(v.w); }\n";
+
+static const char *const names[KERNEL_NAMES] = {
+    "add",  "blend", "reverse",    "count",      "structure",    "table",
+    "none", "grid",  "to_image_u", "to_image_f", "from_image_u", "from_image_f",
+};
+
+static bool
+said(const char *what, cl_int err)
+{
+    if (err != CL_SUCCESS) {
+        fprintf(stderr, "random_programs: %s: error %d\n", what, err);
+    }
+    return err == CL_SUCCESS;
+}
+
+/** What programs natively die of. */
+static unsigned
+broken_features(cl_platform_id platform)
+{
+    char name[256] = "", version[256] = "";
+
+    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(name), name, NULL);
+    clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof(version), version, NULL);
+    if (strstr(name, "Portable") == NULL) {
+        return 0;
+    }
+    /* Blocking calls finish their queue. Commands that wait for failed events never end. No
+       callback reports a failure by another command. Copies of parts end in a segmentation
+       fault. */
+    return PLAN_LOOSE_BLOCKING | PLAN_FAILED_WAITS | PLAN_FAILED_CALLBACKS |
+           (strstr(version, "PoCL 3.") != NULL ? PLAN_PARTS_IN_COPIES : 0);
+}
+
+bool
+world_find(struct world *w, const char *name, unsigned devices)
+{
+    cl_platform_id platforms[16], platform = NULL;
+    cl_uint count = 0;
+
+    memset(w, 0, sizeof(*w));
+    (void)clGetPlatformIDs(16, platforms, &count);
+    for (cl_uint i = 0; i < count && i < 16; i++) {
+        char text[256] = "";
+        cl_uint found = 0;
+
+        clGetPlatformInfo(platforms[i], CL_PLATFORM_NAME, sizeof(text), text, NULL);
+        platform = platforms[i];
+        if (strstr(text, name) != NULL &&
+            clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, PLAN_DEVICES, w->devices,
+                           &found) == CL_SUCCESS) {
+            w->device_count = found < devices ? found : devices;
+            break;
+        }
+    }
+    if (w->device_count == 0) {
+        fprintf(stderr, "random_programs: no device of a platform named '%s'\n", name);
+        return false;
+    }
+    w->features = PLAN_ALL_FEATURES & ~broken_features(platform);
+    for (cl_uint i = 0; i < w->device_count; i++) {
+        cl_command_queue_properties q = 0;
+        cl_bool images = CL_FALSE;
+
+        clGetDeviceInfo(w->devices[i], CL_DEVICE_QUEUE_PROPERTIES, sizeof(q), &q, NULL);
+        clGetDeviceInfo(w->devices[i], CL_DEVICE_IMAGE_SUPPORT, sizeof(images), &images,
+                        NULL);
+        w->features &= ~((q & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0
+                             ? 0U
+                             : (unsigned)PLAN_OUT_OF_ORDER);
+        w->features &= ~(images ? 0U : (unsigned)PLAN_IMAGES);
+    }
+    return true;
+}
+
+static bool
+open_context(struct world *w, unsigned c)
+{
+    const char *texts[] = {source,
+                           (w->features & PLAN_IMAGES) != 0 ? image_source : ""};
+    unsigned kernels = (w->features & PLAN_IMAGES) != 0 ? KERNEL_NAMES : K_TO_IMAGE_U;
+    cl_int err;
+
+    w->contexts[c] =
+        clCreateContext(NULL, w->device_count, w->devices, NULL, NULL, &err);
+    if (!said("clCreateContext", err)) {
+        return false;
+    }
+    w->programs[c] = clCreateProgramWithSource(w->contexts[c], 2, texts, NULL, &err);
+    if (!said("clCreateProgramWithSource", err) ||
+        !said("clBuildProgram",
+              clBuildProgram(w->programs[c], 0, NULL, "", NULL, NULL))) {
+        return false;
+    }
+    for (unsigned k = 0; k < kernels; k++) {
+        w->kernels[c][k] = clCreateKernel(w->programs[c], names[k], &err);
+        if (!said(names[k], err)) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < 2 && kernels == KERNEL_NAMES; i++) {
+        const cl_sampler_properties properties[] = {
+            CL_SAMPLER_NORMALIZED_COORDS,
+            CL_FALSE,
+            CL_SAMPLER_ADDRESSING_MODE,
+            i == 0 ? CL_ADDRESS_CLAMP : CL_ADDRESS_CLAMP_TO_EDGE,
+            CL_SAMPLER_FILTER_MODE,
+            CL_FILTER_NEAREST,
+            0,
+        };
+
+        w->samplers[c][i] =
+            clCreateSamplerWithProperties(w->contexts[c], properties, &err);
+        if (!said("clCreateSamplerWithProperties", err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
+world_open(struct world *w)
+{
+    for (unsigned c = 0; c < PLAN_CONTEXTS; c++) {
+        if (!open_context(w, c)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void
+world_close(struct world *w)
+{
+    for (unsigned c = 0; c < PLAN_CONTEXTS; c++) {
+        for (unsigned k = 0; k < KERNEL_NAMES; k++) {
+            if (w->kernels[c][k] != NULL) {
+                clReleaseKernel(w->kernels[c][k]);
+            }
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            if (w->samplers[c][i] != NULL) {
+                clReleaseSampler(w->samplers[c][i]);
+            }
+        }
+        clReleaseProgram(w->programs[c]);
+        clReleaseContext(w->contexts[c]);
+    }
+    memset(w->kernels, 0, sizeof(w->kernels));
+    memset(w->samplers, 0, sizeof(w->samplers));
+}
+
+/* ---- launches ----------------------------------------------------------------------------- */
+
+/** As the kernel "structure" has it. */
+struct many {
+    cl_uint a;
+    cl_ushort b;
+    cl_uchar c[2];
+    cl_uint4 d;
+};
+
+/** A launch that is being prepared. */
+struct launch {
+    const struct op *op;
+    cl_kernel kernel;
+    cl_mem mem[2];
+    cl_uint n, x; /**< words to compute; a number from the seed */
+    cl_uint src_words;
+    cl_uint dimensions;
+    size_t global[2], local[2], offset[2];
+    bool fixed_local;
+    cl_int err; /**< first error of an argument */
+};
+
+static void
+set_arg(struct launch *l, cl_uint index, size_t size, const void *value)
+{
+    cl_int err = clSetKernelArg(l->kernel, index, size, value);
+
+    l->err = l->err == CL_SUCCESS ? err : l->err;
+}
+
+static enum kernel_name
+name_of(const struct plan *plan, const struct op *op)
+{
+    const struct mem_plan *image;
+
+    if (op->kernel < KERNEL_OF_IMAGE) {
+        return (enum kernel_name)op->kernel;
+    }
+    image = &plan->mems[op->mem[op->kernel == KERNEL_TO_IMAGE ? 0 : 1]];
+    return (enum kernel_name)(
+        (op->kernel == KERNEL_TO_IMAGE ? K_TO_IMAGE_U : K_FROM_IMAGE_U) +
+        (image->format >= 2));
+}
+
+static void
+set_buffer_args(struct launch *l)
+{
+    const struct op *op = l->op;
+    struct many many = {.a = l->x};
+    cl_float4 f = {{1, (float)(l->x & 0xffff), 3, 4}};
+    cl_uint words = l->src_words;
+
+    run_pattern(&many, sizeof(many), op->seed);
+    set_arg(l, 0, sizeof(cl_mem), &l->mem[0]);
+    switch (op->kernel) {
+    case KERNEL_MIX:
+        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_arg(l, 2, sizeof(l->n), &l->n);
+        set_arg(l, 3, sizeof(l->x), &l->x);
+        break;
+    case KERNEL_REVERSE:
+        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_arg(l, 2, l->local[0] * sizeof(cl_uint), NULL);
+        l->global[0] = l->n / l->local[0] * l->local[0];
+        break;
+    case KERNEL_COUNT:
+    case KERNEL_TABLE:
+        words = op->kernel == KERNEL_TABLE ? words : l->n;
+        words = words > 64 ? 64 : words;
+        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_arg(l, 2, sizeof(l->n), &l->n);
+        set_arg(l, 3, sizeof(words), &words);
+        break;
+    case KERNEL_STRUCT:
+        set_arg(l, 1, sizeof(l->n), &l->n);
+        set_arg(l, 2, sizeof(many), &many);
+        set_arg(l, 3, sizeof(f), &f);
+        break;
+    case KERNEL_NONE:
+        set_arg(l, 1, sizeof(cl_mem), NULL);
+        set_arg(l, 2, sizeof(l->n), &l->n);
+        set_arg(l, 3, sizeof(l->x), &l->x);
+        break;
+    default: /* KERNEL_ADD, KERNEL_GRID */
+        set_arg(l, 1, sizeof(l->n), &l->n);
+        set_arg(l, 2, sizeof(l->x), &l->x);
+        break;
+    }
+}
+
+static void
+set_image_args(struct launch *l, const struct mem_plan *image,
+               const cl_sampler *samplers)
+{
+    cl_uint words = l->src_words;
+
+    set_arg(l, 0, sizeof(cl_mem), &l->mem[0]);
+    if (l->op->kernel == KERNEL_TO_IMAGE) {
+        l->dimensions = 2;
+        l->global[0] = image->extent[0];
+        l->global[1] = image->extent[1];
+        l->fixed_local = false;
+        set_arg(l, 1, sizeof(cl_mem), &l->mem[1]);
+        set_arg(l, 2, sizeof(words), &words);
+    } else {
+        set_arg(l, 1, sizeof(l->n), &l->n);
+        set_arg(l, 2, sizeof(cl_mem), &l->mem[1]);
+        set_arg(l, 3, sizeof(cl_sampler), &samplers[l->x & 1]);
+    }
+}
+
+cl_int
+run_kernel(struct run *r, int index, cl_uint wait_count, const cl_event *waits,
+           cl_event *event)
+{
+    const struct op *op = &r->plan->ops[index];
+    const struct mem_plan *dst = &r->plan->mems[op->mem[0]];
+    const struct mem_plan *src = op->mem[1] < 0 ? dst : &r->plan->mems[op->mem[1]];
+    size_t words = dst->image ? 64 : dst->size / 4;
+    struct launch l = {.op = op, .dimensions = 1, .x = (cl_uint)op->seed};
+
+    if (!src->image && src->size / 4 < words && op->kernel != KERNEL_TABLE) {
+        words = src->size / 4;
+    }
+    l.n = (cl_uint)(words > 20000 ? 20000 : words);
+    l.src_words = (cl_uint)(src->size / 4);
+    l.kernel = r->world->kernels[op->context][name_of(r->plan, op)];
+    l.mem[0] = r->mems[op->mem[0]];
+    l.mem[1] = op->mem[1] < 0 ? NULL : r->mems[op->mem[1]];
+    l.fixed_local = op->local != 0 || op->kernel == KERNEL_REVERSE;
+    l.local[0] = op->local != 0 ? (size_t)1 << (op->local - 1) : 8;
+    l.local[1] = 1;
+    l.global[0] = (l.n + l.local[0] - 1) / l.local[0] * l.local[0];
+    l.global[1] = 1;
+    if (op->kernel == KERNEL_GRID) {
+        l.dimensions = 2;
+        l.global[1] = (l.n + 63) / 64;
+        l.global[0] = 64;
+        l.offset[0] = op->seed >> 32 & 7;
+        l.offset[1] = op->seed >> 40 & 7;
+    }
+    if (op->kernel < KERNEL_OF_IMAGE) {
+        set_buffer_args(&l);
+    } else {
+        set_image_args(&l, dst->image ? dst : src, r->world->samplers[op->context]);
+    }
+    if (l.err != CL_SUCCESS) {
+        return l.err;
+    }
+    return clEnqueueNDRangeKernel(r->queues[op->queue], l.kernel, l.dimensions,
+                                  l.offset, l.global, l.fixed_local ? l.local : NULL,
+                                  wait_count, waits, event);
+}
