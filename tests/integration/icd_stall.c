@@ -87,7 +87,8 @@ stalls_are_told_once_each(void **state)
         run_and_read_log(STALL_MS, text, sizeof(text));
         told = strstr(text, "completed no command for ");
         assert_non_null(told);
-        assert_non_null(strstr(told, "clEnqueueNDRangeKernel (kernel sleep_ms), running"));
+        assert_non_null(
+            strstr(told, "clEnqueueNDRangeKernel (kernel sleep_ms), running"));
         assert_null(strstr(told + 1, "completed no command for "));
     }
 }
