@@ -18,19 +18,33 @@
 
 /* ---- read and write ------------------------------------------------------------------ */
 
-/** True if [offset, offset + size) is the whole object. */
-static bool
-is_whole(const struct _cl_mem *mem, size_t offset, size_t size)
+/** The use of [offset, offset + size) of a buffer, which may be empty. */
+static struct tp_icd_use
+linear_use(struct _cl_mem *mem, unsigned how, size_t offset, size_t size)
 {
-    return mem->parent == NULL && offset == 0 && size == mem->size;
+    return (struct tp_icd_use){mem, size != 0 ? how : 0, offset, size};
 }
 
-/** USE_WRITE for a command that fills [offset, offset + size) of a buffer. */
-static unsigned
-write_use(const struct _cl_mem *mem, size_t offset, size_t size)
+/** The use of a rectangle of a buffer that fits: from its first byte to its last. */
+static struct tp_icd_use
+rect_use(struct _cl_mem *mem, unsigned how, const struct tp_icd_rect *rect)
 {
-    return is_whole(mem, offset, size) ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
-                                       : TP_ICD_USE_WRITE;
+    size_t first = 0, end = 0;
+
+    (void)tp_icd_rect_extent(rect, &first, &end);
+    return (struct tp_icd_use){mem, how, first, end - first};
+}
+
+/** The use of the content of a read or a write. */
+static struct tp_icd_use
+content_use(const struct tp_icd_content *content, unsigned how)
+{
+    if (content->is_image) {
+        return (struct tp_icd_use){.mem = content->mem, .how = how};
+    }
+    return content->is_rect
+               ? rect_use(content->mem, how, &content->rect)
+               : linear_use(content->mem, how, content->offset, content->size);
 }
 
 static cl_int
@@ -47,7 +61,7 @@ check_host_access(const struct tp_icd_op *op, cl_mem buffer, cl_map_flags what)
 cl_int
 tp_icd_run_read(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content)
 {
-    struct tp_icd_use use = {.mem = content->mem, .how = TP_ICD_USE_READ};
+    struct tp_icd_use use = content_use(content, TP_ICD_USE_READ);
 
     op->blocking = blocking;
     op->need_event = true;
@@ -66,9 +80,8 @@ cl_int
 tp_icd_run_write(struct tp_icd_op *op, bool blocking, struct tp_icd_content *content,
                  bool whole)
 {
-    struct tp_icd_use use = {.mem = content->mem,
-                             .how = whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
-                                          : TP_ICD_USE_WRITE};
+    struct tp_icd_use use = content_use(
+        content, whole ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE : TP_ICD_USE_WRITE);
 
     op->blocking = blocking;
     op->early_size =
@@ -104,9 +117,9 @@ run_linear(struct tp_icd_op *op, cl_mem buffer, cl_bool blocking, size_t offset,
         return err;
     }
     tp_icd_content_set(&content, buffer, offset, size, ptr);
-    return what == CL_MAP_READ ? tp_icd_run_read(op, blocking != CL_FALSE, &content)
-                               : tp_icd_run_write(op, blocking != CL_FALSE, &content,
-                                                  is_whole(buffer, offset, size));
+    return what == CL_MAP_READ
+               ? tp_icd_run_read(op, blocking != CL_FALSE, &content)
+               : tp_icd_run_write(op, blocking != CL_FALSE, &content, true);
 }
 
 TP_ICD_ENQUEUE(ReadBuffer, READ_BUFFER,
@@ -235,13 +248,17 @@ put_copy(struct tp_icd_op *op, void *arg)
 }
 
 static cl_int
-run_copy(struct tp_icd_op *op, struct copy_args *args, unsigned how)
+run_copy(struct tp_icd_op *op, struct copy_args *args)
 {
-    struct tp_icd_use uses[2] = {{.mem = args->src, .how = TP_ICD_USE_READ},
-                                 {.mem = args->dst, .how = how}};
+    const unsigned fills = TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE;
+    struct tp_icd_use uses[2];
 
-    if (tp_icd_mem_root(args->src) == tp_icd_mem_root(args->dst)) {
-        uses[1].how = TP_ICD_USE_WRITE;
+    if (args->is_rect) {
+        uses[0] = rect_use(args->src, TP_ICD_USE_READ, &args->src_rect);
+        uses[1] = rect_use(args->dst, TP_ICD_USE_WRITE, &args->dst_rect);
+    } else {
+        uses[0] = linear_use(args->src, TP_ICD_USE_READ, args->src_offset, args->size);
+        uses[1] = linear_use(args->dst, fills, args->dst_offset, args->size);
     }
     op->uses = uses;
     op->use_count = 2;
@@ -288,8 +305,7 @@ tp_icd_run_copy(struct tp_icd_op *op, cl_mem src, cl_mem dst, size_t src_offset,
                              .size = size};
     cl_int err = check_copy(op, &args);
 
-    return err == CL_SUCCESS ? run_copy(op, &args, write_use(dst, dst_offset, size))
-                             : err;
+    return err == CL_SUCCESS ? run_copy(op, &args) : err;
 }
 
 TP_ICD_COMMAND(CopyBuffer, COPY_BUFFER,
@@ -343,7 +359,7 @@ start_copy_rect(struct tp_icd_op *op, cl_mem src, cl_mem dst,
         return err;
     }
     args.size = tp_icd_rect_bytes(&args.src_rect);
-    return run_copy(op, &args, TP_ICD_USE_WRITE);
+    return run_copy(op, &args);
 }
 
 TP_ICD_COMMAND(CopyBufferRect, COPY_BUFFER_RECT,
@@ -412,7 +428,7 @@ tp_icd_run_fill(struct tp_icd_op *op, cl_mem buffer, const void *pattern,
     if (err != CL_SUCCESS) {
         return err;
     }
-    use = (struct tp_icd_use){buffer, write_use(buffer, offset, size)};
+    use = linear_use(buffer, TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE, offset, size);
     op->uses = &use;
     op->use_count = 1;
     return tp_icd_op_run(op, put_fill, &args);
@@ -480,8 +496,9 @@ migrate_use(const struct migrate_args *args, const struct _cl_mem *mem)
         return 0; /* the host gets the content when it reads it */
     }
     if ((args->flags & CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED) != 0) {
-        return mem->parent == NULL ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
-                                   : TP_ICD_USE_WRITE;
+        return mem->image == NULL || mem->parent == NULL
+                   ? TP_ICD_USE_WRITE | TP_ICD_USE_WHOLE
+                   : TP_ICD_USE_WRITE;
     }
     return TP_ICD_USE_READ;
 }
@@ -500,8 +517,8 @@ run_migrate(struct tp_icd_op *op, struct migrate_args *args)
     args->ids = tp_alloc_array(args->count, sizeof(*args->ids), "migration");
     if (uses != NULL && args->ids != NULL) {
         for (cl_uint i = 0; i < args->count; i++) {
-            uses[i] =
-                (struct tp_icd_use){args->mems[i], migrate_use(args, args->mems[i])};
+            uses[i] = (struct tp_icd_use){.mem = args->mems[i],
+                                          .how = migrate_use(args, args->mems[i])};
         }
         op->uses = uses;
         op->use_count = args->count;

@@ -253,7 +253,7 @@ add_use(struct _cl_command_buffer_khr *c, const struct tp_icd_use *use)
         return CL_OUT_OF_HOST_MEMORY;
     }
     c->uses = uses;
-    uses[c->use_count++] = (struct tp_icd_use){use->mem, how};
+    uses[c->use_count++] = (struct tp_icd_use){.mem = use->mem, .how = how};
     tp_icd_hold(&use->mem->obj);
     return CL_SUCCESS;
 }

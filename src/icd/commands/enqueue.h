@@ -16,12 +16,14 @@ enum {
     TP_ICD_USE_READ = 1 << 0, /**< needs the content */
     TP_ICD_USE_WRITE = 1 << 1, /**< changes some of it */
     TP_ICD_USE_WHOLE =
-        1 << 2, /**< with WRITE: replaces all content, the old is not needed */
+        1 << 2, /**< with WRITE: replaces all of the range, the old is not needed */
 };
 
 struct tp_icd_use {
     struct _cl_mem *mem;
     unsigned how;
+    /** [bytes] of the object that the command may touch; size 0: all of it. */
+    uint64_t offset, size;
 };
 
 struct _cl_command_buffer_khr;

@@ -222,7 +222,7 @@ add_svm(struct tp_icd_op *op, struct _cl_mem *mem)
 {
     if (mem != NULL) {
         op->uses[op->use_count++] =
-            (struct tp_icd_use){mem, TP_ICD_USE_READ | TP_ICD_USE_WRITE};
+            (struct tp_icd_use){.mem = mem, .how = TP_ICD_USE_READ | TP_ICD_USE_WRITE};
     }
 }
 
@@ -237,7 +237,8 @@ fill_uses(struct tp_icd_op *op, const struct _cl_kernel *kernel)
             bool reads = arg->read_only || (arg->mem->flags & CL_MEM_READ_ONLY) != 0;
 
             op->uses[op->use_count++] = (struct tp_icd_use){
-                arg->mem, reads ? TP_ICD_USE_READ : TP_ICD_USE_READ | TP_ICD_USE_WRITE};
+                .mem = arg->mem,
+                .how = reads ? TP_ICD_USE_READ : TP_ICD_USE_READ | TP_ICD_USE_WRITE};
         } else if (arg->kind == TP_WIRE_ARG_SVM) {
             add_svm(op, arg->mem);
         }

@@ -237,11 +237,24 @@ cancel_map(struct request *req)
     tp_free(req->map);
 }
 
+/** The use of what is mapped. */
+static struct tp_icd_use
+map_use(const struct tp_icd_map *map, unsigned how)
+{
+    struct tp_icd_use use = {.mem = map->mem, .how = how};
+
+    if (map->mem->image == NULL) {
+        use.offset = map->offset - map->mem->origin;
+        use.size = map->size;
+    }
+    return use;
+}
+
 cl_int
 tp_icd_map_run(struct tp_icd_op *op, const struct tp_icd_map *want, void **ret_ptr)
 {
     bool reads = reads_content(want);
-    struct tp_icd_use use = {.mem = want->mem, .how = TP_ICD_USE_READ};
+    struct tp_icd_use use = map_use(want, TP_ICD_USE_READ);
     struct request req = {.want = *want};
     cl_int err;
 
@@ -328,7 +341,7 @@ is_whole(const struct tp_icd_map *map)
     if (mem->image != NULL) {
         return tp_icd_image_region_is_whole(mem, map->region);
     }
-    return mem->parent == NULL && map->size == mem->size;
+    return true; /* of its range */
 }
 
 static void
@@ -344,11 +357,14 @@ cl_int
 tp_icd_unmap_run(struct tp_icd_op *op, struct _cl_mem *mem, const void *ptr)
 {
     struct request req = {.writes = false};
-    struct tp_icd_use use = {.mem = mem, .how = TP_ICD_USE_WRITE};
+    struct tp_icd_use use = {.mem = mem};
     cl_int err;
 
     if (!take_map(&req, mem, ptr)) {
         return CL_INVALID_VALUE;
+    }
+    if (req.writes) {
+        use = map_use(&req.want, TP_ICD_USE_WRITE);
     }
     op->uses = &use;
     op->use_count = req.writes;

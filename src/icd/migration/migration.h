@@ -34,10 +34,11 @@ struct _cl_event *tp_icd_pull(struct _cl_mem *root, const struct tp_icd_haul *wh
  *  @return NULL: no memory */
 struct _cl_command_queue *tp_icd_mover(struct _cl_context *ctx, uint32_t session_index);
 
-/** Staging copy of a whole buffer in this process. Under the lock. */
+/** Staging copy of a range of a buffer in this process. Under the lock. */
 struct tp_icd_stage;
-/** Creates an empty stage with one reference; needs no lock. NULL: no memory. */
-struct tp_icd_stage *tp_icd_stage_create(size_t size);
+/** Creates an empty stage of [from, from + size) with one reference; needs no lock. NULL: no
+ *  memory. */
+struct tp_icd_stage *tp_icd_stage_create(uint64_t from, size_t size);
 /** Fills a stage completely, from contiguous memory (box NULL) or from a box. No other
  *  thread may have the stage yet. */
 void tp_icd_stage_fill(struct tp_icd_stage *stage, const void *src,
@@ -45,23 +46,22 @@ void tp_icd_stage_fill(struct tp_icd_stage *stage, const void *src,
 void tp_icd_stage_ref(struct tp_icd_stage *stage);
 /** NULL is fine. */
 void tp_icd_stage_unref(struct tp_icd_stage *stage);
-/** True if it is complete or can still become so. */
-bool tp_icd_stage_usable(const struct tp_icd_stage *stage);
 
 /**
- * Appends a READ of a whole buffer from a session into a stage, after @p wait.
+ * Appends a READ of a stage's range of a buffer from a session, after @p wait.
  * @return its event, with a hold for the caller; NULL: *ret_err gives the error.
  */
 struct _cl_event *tp_icd_stage_fetch(struct tp_icd_stage *stage, struct _cl_mem *root,
                                      uint32_t session_index,
                                      const struct tp_wire_u64s *wait, cl_int *ret_err);
 /**
- * Appends a WRITE of a whole buffer to a session; sends content as the stage fills.
+ * Appends a WRITE of [from, from + size), which lies in the stage, to a session; sends content
+ * as the stage fills.
  * @param ended called under the lock when it has ended.
  * @return as tp_icd_stage_fetch.
  */
 struct _cl_event *tp_icd_stage_feed(struct tp_icd_stage *stage, struct _cl_mem *root,
-                                    uint32_t session_index,
+                                    uint32_t session_index, uint64_t from, size_t size,
                                     const struct tp_wire_u64s *wait,
                                     tp_icd_move_end ended, cl_int *ret_err);
 /** Encodes the region of a whole image; the result borrows @p values. */
@@ -72,8 +72,10 @@ struct tp_wire_u64s tp_icd_whole_image(const struct _cl_mem *root, uint64_t valu
 /** Arranges the streams between servers by which a command's content and its waits may pass.
  *  Not under the lock; may wait. */
 void tp_icd_mem_arrange(const struct tp_icd_op *op);
-/** Creates the directory of a buffer, for a context of several sessions. NULL: no memory. */
-struct tp_icd_directory *tp_icd_directory_create(const struct _cl_context *ctx);
+/** Creates the directory of @p size bytes, for a context of several sessions. NULL: no
+ *  memory. */
+struct tp_icd_directory *tp_icd_directory_create(const struct _cl_context *ctx,
+                                                 size_t size);
 /** Not under the lock; no transfer of the buffer may be in progress. NULL is fine. */
 void tp_icd_directory_destroy(struct tp_icd_directory *dir, uint32_t session_count);
 /**

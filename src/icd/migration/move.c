@@ -3,14 +3,17 @@
  * Tracks where the content of a buffer is valid, and moves it to the session of a command.
  *
  * A context of one session tracks only whether the first content has arrived. In a context
- * of several sessions, every buffer without parent has a directory. For each copy it records
- * whether it is current (or will be after a move in progress), the commands that write it,
- * and the moves that read it. All decisions are made at enqueue, in the order of the calls,
- * without waiting for a reply. A move is a READ from one session and a WRITE to another;
- * the content passes through a stage (staged_copy.c). The command that needs the content
- * waits for the WRITE.
+ * of several sessions, every buffer without parent has a directory: for each range of bytes,
+ * the places whose copy is current (or will be after a move in progress). Places are the
+ * sessions, and this process for content given at creation. For each copy it also has the
+ * commands that write it, the moves that read it and the moves that fill it, with their
+ * ranges. All decisions are made at enqueue, in the order of the calls, without waiting for a
+ * reply. Only ranges that are not current move, each from a place that has it. A move goes
+ * from server to server (push.c), or is a READ from one session and a WRITE to another whose
+ * content passes through a stage (staged_copy.c). The command that needs the content waits
+ * for the second half.
  *
- * Ordering rules:
+ * Ordering rules, for ranges that meet:
  *  - a move out of a session waits for all commands that write that copy;
  *  - a command that writes a copy waits for the moves out of it;
  *  - a move into a session waits for the writers and the moves of the old copy there;
@@ -21,6 +24,7 @@
 #include "icd/commands/enqueue.h"
 #include "icd/icd.h"
 #include "icd/migration/migration.h"
+#include "icd/migration/range_events.h"
 #include "icd/objects/callback.h"
 #include "icd/objects/context.h"
 #include "icd/objects/event.h"
@@ -32,97 +36,49 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compiler.h"
+#include "base/container/ranges.h"
 
-#define NO_STREAM 1 /* not an error of OpenCL: content must pass through this process */
+enum { WRITERS_MAX = 16 }; /* of one copy, before one marker replaces them */
 
-enum { WRITERS_MAX = 8 }; /* of one copy, before one marker replaces them */
-
-/** Events in progress; ended ones are dropped when the list is used. */
-struct events {
-    struct _cl_event **list; /* held */
-    size_t count, room;
-};
+/* Values of ranges beside the bits of sessions. */
+#define HOST ((uint64_t)1 << 62) /* current in the stage `first` */
+#define UNDEFINED ((uint64_t)1 << 63) /* there is no content: any copy will do */
 
 /** The copy of a buffer in one session. */
 struct copy {
-    struct events writers; /**< commands that change it */
-    struct events leaving; /**< moves that read it */
-    struct _cl_event *arriving; /**< held; the move into it, NULL when complete */
+    struct tp_icd_span_events writers; /**< commands that change it */
+    struct tp_icd_span_events leaving; /**< moves that read it */
+    struct tp_icd_span_events arriving; /**< moves that fill it */
 };
 
 struct tp_icd_directory {
-    uint32_t
-        valid; /**< mask of sessions whose copy is current, or will be on arrival */
-    bool defined; /**< there is content: if not, any copy is valid */
+    struct tp_ranges where; /**< places whose copy is current, or will be on arrival */
     struct tp_icd_stage *first; /**< content given at creation, until overwritten */
-    struct tp_icd_stage *moving; /**< current content in a move, for further moves */
     struct copy copies[];
 };
 
-/* ---- sets of events ------------------------------------------------------------------- */
-
-static void
-events_drop_at(struct events *set, size_t i)
+static uint64_t
+bit_of(uint32_t session_index)
 {
-    tp_icd_drop_locked(&set->list[i]->obj);
-    set->list[i] = set->list[--set->count];
+    return (uint64_t)1 << session_index;
 }
 
-static void
-events_prune(struct events *set)
+/** The bytes of the buffer without parent that a command may touch. */
+static struct tp_icd_span
+span_of(const struct tp_icd_use *use)
 {
-    for (size_t i = set->count; i-- != 0;) {
-        if (set->list[i]->ended) {
-            events_drop_at(set, i);
-        }
+    const struct _cl_mem *root = tp_icd_mem_root(use->mem);
+
+    if (use->mem->image != NULL) { /* its rows may lie apart */
+        return (struct tp_icd_span){0, root->size};
     }
+    return (struct tp_icd_span){use->mem->origin + use->offset,
+                                use->mem->origin + use->offset +
+                                    (use->size != 0 ? use->size : use->mem->size)};
 }
 
-static void
-events_clear(struct events *set)
-{
-    while (set->count != 0) {
-        events_drop_at(set, set->count - 1);
-    }
-}
-
-static cl_int
-events_reserve(struct events *set, size_t more)
-{
-    struct _cl_event **list;
-
-    if (set->count + more <= set->room) {
-        return CL_SUCCESS;
-    }
-    list = tp_realloc_array(set->list, set->count + more + 4, sizeof(*list), "events");
-    if (list == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    set->list = list;
-    set->room = set->count + more + 4;
-    return CL_SUCCESS;
-}
-
-/**
- * Adds an event once; there must be room. An event of an in-order queue replaces the earlier
- * ones of that queue.
- */
-static void
-events_add(struct events *set, struct _cl_event *ev)
-{
-    bool in_order = tp_icd_queue_in_order(ev->queue);
-
-    for (size_t i = set->count; i-- != 0;) {
-        if (set->list[i] == ev) {
-            return;
-        }
-        if (in_order && set->list[i]->queue == ev->queue) {
-            events_drop_at(set, i);
-        }
-    }
-    tp_icd_hold(&ev->obj);
-    set->list[set->count++] = ev;
-}
+/* ---- wait lists of internal commands --------------------------------------------------- */
 
 /** Ids for the wait list of an internal command in the events' own session. */
 struct ids {
@@ -131,37 +87,38 @@ struct ids {
 };
 
 static void
-ids_add(struct ids *ids, struct tp_icd_session *session, struct _cl_event *ev)
-{
-    if (ev != NULL && !ev->ended) {
-        tp_icd_wait_id(session, ev->ctx, ev, ids->list, &ids->count);
-    }
-}
-
-static void
-ids_add_all(struct ids *ids, struct tp_icd_session *session, const struct events *set)
+ids_add(struct ids *ids, struct tp_icd_session *session, struct tp_icd_span_events *set,
+        struct tp_icd_span span)
 {
     for (size_t i = 0; i < set->count; i++) {
-        ids_add(ids, session, set->list[i]);
+        struct _cl_event *ev = set->list[i].ev;
+
+        if (!ev->ended && tp_icd_spans_meet(set->list[i].span, span)) {
+            tp_icd_wait_id(session, ev->ctx, ev, ids->list, &ids->count);
+        }
     }
 }
 
 /** Collects what an internal command on a copy waits for. @return false: no memory. */
 static bool
-copy_ids(struct ids *ids, struct tp_icd_session *session, const struct copy *copy,
-         bool writes)
+copy_ids(struct ids *ids, struct tp_icd_session *session, struct copy *copy,
+         struct tp_icd_span span, bool writes)
 {
-    size_t room = copy->writers.count + copy->leaving.count + 1;
+    size_t room;
 
+    tp_icd_span_events_prune(&copy->writers);
+    tp_icd_span_events_prune(&copy->leaving);
+    tp_icd_span_events_prune(&copy->arriving);
+    room = copy->writers.count + copy->leaving.count + copy->arriving.count + 1;
     ids->count = 0;
     ids->list = tp_alloc_array(room, sizeof(*ids->list), "wait list");
     if (ids->list == NULL) {
         return false;
     }
-    ids_add_all(ids, session, &copy->writers);
-    ids_add(ids, session, copy->arriving);
+    ids_add(ids, session, &copy->writers, span);
+    ids_add(ids, session, &copy->arriving, span);
     if (writes) {
-        ids_add_all(ids, session, &copy->leaving);
+        ids_add(ids, session, &copy->leaving, span);
     }
     return true;
 }
@@ -181,12 +138,16 @@ tp_icd_context_spans(const struct _cl_context *ctx)
 }
 
 struct tp_icd_directory *
-tp_icd_directory_create(const struct _cl_context *ctx)
+tp_icd_directory_create(const struct _cl_context *ctx, size_t size)
 {
     struct tp_icd_directory *dir;
 
     dir = tp_zalloc(sizeof(*dir) + ctx->session_count * sizeof(dir->copies[0]),
                     "directory");
+    if (dir != NULL && tp_ranges_init(&dir->where, size, UNDEFINED) != TELPHER_OK) {
+        tp_free(dir);
+        return NULL;
+    }
     return dir;
 }
 
@@ -198,253 +159,252 @@ tp_icd_directory_destroy(struct tp_icd_directory *dir, uint32_t session_count)
     }
     tp_icd_lock();
     for (uint32_t i = 0; i < session_count; i++) {
-        struct copy *copy = &dir->copies[i];
-
-        events_clear(&copy->writers);
-        events_clear(&copy->leaving);
-        if (copy->arriving != NULL) {
-            tp_icd_drop_locked(&copy->arriving->obj);
-        }
-        tp_free(copy->writers.list);
-        tp_free(copy->leaving.list);
+        tp_icd_span_events_fini(&dir->copies[i].writers);
+        tp_icd_span_events_fini(&dir->copies[i].leaving);
+        tp_icd_span_events_fini(&dir->copies[i].arriving);
     }
     tp_icd_stage_unref(dir->first);
-    tp_icd_stage_unref(dir->moving);
     tp_icd_unlock();
+    tp_ranges_fini(&dir->where);
     tp_free(dir);
-}
-
-static void
-set_stage(struct tp_icd_stage **slot, struct tp_icd_stage *stage)
-{
-    if (stage != NULL) {
-        tp_icd_stage_ref(stage);
-    }
-    tp_icd_stage_unref(*slot);
-    *slot = stage;
-}
-
-static void
-set_arriving(struct copy *copy, struct _cl_event *ev)
-{
-    if (copy->arriving != NULL) {
-        tp_icd_drop_locked(&copy->arriving->obj);
-    }
-    copy->arriving = ev;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/** True if no transfer is in progress. */
-static bool
-all_arrived(const struct _cl_mem *root)
-{
-    for (uint32_t i = 0; i < root->ctx->session_count; i++) {
-        if (root->directory->copies[i].arriving != NULL) {
-            return false;
-        }
-    }
-    return true;
-}
+/** A range that moves to a session, from a session or (-1) from `first`. */
+struct move {
+    struct _cl_mem *root;
+    struct tp_icd_span span;
+    uint32_t to;
+    int from;
+};
 
-/** Handles the end of a move's WRITE. If it failed, the copy is invalid. */
+/** Handles the end of a move into a session. If it failed, the copy is invalid, but where a
+ *  command has written it since: there no other place is current. */
 static void
 move_ended(struct _cl_mem *root, uint32_t session_index, struct _cl_event *ev)
 {
     struct tp_icd_directory *dir = root->directory;
-    struct copy *copy = &dir->copies[session_index];
+    struct tp_icd_span span;
 
-    if (copy->arriving == ev) {
-        if (ev->status < 0) {
-            dir->valid &= ~(1U << session_index);
-        }
-        set_arriving(copy, NULL);
+    if (!tp_icd_span_events_take(&dir->copies[session_index].arriving, ev, &span) ||
+        ev->status >= 0) {
+        return;
     }
-    if (all_arrived(root)) {
-        set_stage(&dir->moving, NULL);
+    while (span.from < span.to) {
+        uint64_t end, where = tp_ranges_at(&dir->where, span.from, &end);
+
+        end = TP_MIN(end, span.to);
+        if (where != bit_of(session_index) &&
+            tp_ranges_reserve(&dir->where, 1) == TELPHER_OK) {
+            tp_ranges_change(&dir->where, span.from, end, ~bit_of(session_index), 0);
+        }
+        span.from = end;
     }
 }
 
-/** Finds a session with a valid copy, preferably one that no move has to fill first. */
-static int
-find_source(const struct _cl_mem *root)
+/** True if moves fill some of a span. */
+static bool
+is_arriving(const struct copy *copy, struct tp_icd_span span)
 {
-    const struct tp_icd_directory *dir = root->directory;
-    int found = -1;
+    for (size_t i = 0; i < copy->arriving.count; i++) {
+        if (tp_icd_spans_meet(copy->arriving.list[i].span, span)) {
+            return true;
+        }
+    }
+    return false;
+}
 
-    for (uint32_t i = 0; i < root->ctx->session_count; i++) {
-        if ((dir->valid & (1U << i)) == 0 ||
-            tp_icd_session_lost(root->ctx->sessions[i])) {
+/**
+ * Chooses where content comes from: a server that reaches the target, preferably one that no
+ * move has to fill first; else the content given at creation; else any server.
+ * @return session index; -1: `first`; -2: all are lost
+ */
+static int
+find_source(const struct _cl_mem *root, uint64_t where, struct tp_icd_span span,
+            uint32_t to)
+{
+    const struct _cl_context *ctx = root->ctx;
+    int found = -2, best = -1;
+
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        int score;
+
+        if ((where & bit_of(i)) == 0 || tp_icd_session_lost(ctx->sessions[i])) {
             continue;
         }
-        if (dir->copies[i].arriving == NULL) {
-            return (int)i;
+        score = 2 * (tp_icd_peer_number(ctx->sessions[to], ctx->sessions[i]) != 0) +
+                !is_arriving(&root->directory->copies[i], span);
+        if (score > best) {
+            found = (int)i;
+            best = score;
         }
-        found = (int)i;
     }
-    return found;
+    return best < 2 && (where & HOST) != 0 ? -1 : found;
 }
 
-/** Starts a READ from a session with a valid copy. NULL: *ret_err gives the error. */
+/** Starts a READ of the range. NULL: *ret_err gives the error. */
 static struct tp_icd_stage *
-fetch(struct tp_icd_op *op, struct _cl_mem *root, cl_int *ret_err)
+fetch(const struct move *m, cl_int *ret_err)
 {
-    struct tp_icd_directory *dir = root->directory;
-    int from = find_source(root);
-    struct tp_icd_session *session = from < 0 ? NULL : root->ctx->sessions[from];
-    struct copy *copy = &dir->copies[from < 0 ? 0 : from];
+    struct copy *copy = &m->root->directory->copies[m->from];
+    struct tp_icd_session *session = m->root->ctx->sessions[m->from];
     struct tp_icd_stage *stage = NULL;
     struct _cl_event *ev = NULL;
     struct ids ids;
 
-    if (session == NULL) {
-        *ret_err = tp_icd_cl_error(TELPHER_ERR_PEER_LOST); /* the only copy is lost */
-        return NULL;
-    }
     *ret_err = CL_OUT_OF_HOST_MEMORY;
-    events_prune(&copy->writers);
-    events_prune(&copy->leaving);
-    if (events_reserve(&copy->leaving, 1) != CL_SUCCESS ||
-        !copy_ids(&ids, session, copy, false)) {
+    if (tp_icd_span_events_reserve(&copy->leaving) != CL_SUCCESS ||
+        !copy_ids(&ids, session, copy, m->span, false)) {
         return NULL;
     }
-    stage = tp_icd_stage_create(root->size);
+    stage = tp_icd_stage_create(m->span.from, m->span.to - m->span.from);
     if (stage != NULL) {
         struct tp_wire_u64s wait = ids_wire(&ids);
 
-        ev = tp_icd_stage_fetch(stage, root, (uint32_t)from, &wait, ret_err);
+        ev = tp_icd_stage_fetch(stage, m->root, (uint32_t)m->from, &wait, ret_err);
     }
     tp_free(ids.list);
     if (ev == NULL) {
         tp_icd_stage_unref(stage);
         return NULL;
     }
-    events_add(&copy->leaving, ev);
+    tp_icd_span_events_add(&copy->leaving, ev, m->span);
     tp_icd_drop_locked(&ev->obj);
-    tp_icd_op_touch(op, session);
     return stage;
 }
 
-/** Appends the WRITE of a move to a session. */
-static cl_int
-start_write(struct _cl_mem *root, uint32_t to, struct tp_icd_stage *stage)
+/** Records the second half of a move. Takes the caller's hold on @p ev. */
+static void
+note_arrival(const struct move *m, struct _cl_event *ev)
 {
-    struct tp_icd_directory *dir = root->directory;
-    struct copy *copy = &dir->copies[to];
-    struct tp_wire_u64s wait;
-    struct _cl_event *ev;
-    struct ids ids;
-    cl_int err;
+    struct copy *copy = &m->root->directory->copies[m->to];
 
-    events_prune(&copy->writers);
-    events_prune(&copy->leaving);
-    if (!copy_ids(&ids, root->ctx->sessions[to], copy, true)) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    wait = ids_wire(&ids);
-    ev = tp_icd_stage_feed(stage, root, to, &wait, move_ended, &err);
-    tp_free(ids.list);
-    if (ev == NULL) {
+    tp_icd_span_events_drop(&copy->leaving, m->span); /* the move waits for them */
+    tp_icd_span_events_add(&copy->arriving, ev, m->span);
+    tp_icd_drop_locked(&ev->obj);
+}
+
+/** Moves a range through this process. */
+static cl_int
+carry(const struct move *m)
+{
+    struct tp_icd_directory *dir = m->root->directory;
+    struct copy *copy = &dir->copies[m->to];
+    struct tp_icd_stage *stage = dir->first;
+    struct _cl_event *ev = NULL;
+    struct tp_wire_u64s wait;
+    struct ids ids;
+    cl_int err = CL_OUT_OF_HOST_MEMORY;
+
+    if (tp_icd_span_events_reserve(&copy->arriving) != CL_SUCCESS) {
         return err;
     }
-    dir->valid |= 1U << to;
-    set_arriving(copy, ev);
-    return CL_SUCCESS;
-}
-
-/** @return the stage of a move in progress, if its content is still current. */
-static struct tp_icd_stage *
-stage_at_hand(struct tp_icd_directory *dir)
-{
-    if (dir->first != NULL) {
-        return dir->first;
-    }
-    if (dir->moving != NULL && tp_icd_stage_usable(dir->moving)) {
-        return dir->moving;
-    }
-    return NULL;
-}
-
-/** Moves the content past this process. @return NO_STREAM: the servers have no stream */
-static cl_int
-push(struct tp_icd_op *op, struct _cl_mem *root)
-{
-    struct tp_icd_directory *dir = root->directory;
-    uint32_t to = op->q->session_index;
-    int from = find_source(root);
-    struct copy *source = &dir->copies[from < 0 ? 0 : from], *target = &dir->copies[to];
-    struct tp_icd_haul haul = {.session_index = from < 0 ? 0 : (uint32_t)from,
-                               .offset = 0,
-                               .size = root->size};
-    struct _cl_event *out = NULL, *in = NULL;
-    struct tp_wire_u64s wait;
-    struct ids ids;
-
-    haul.peer =
-        from < 0 ? 0 : tp_icd_peer_number(op->q->session, root->ctx->sessions[from]);
-    if (haul.peer == 0) {
-        return NO_STREAM;
-    }
-    haul.transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
-    events_prune(&source->writers);
-    events_prune(&source->leaving);
-    events_prune(&target->writers);
-    events_prune(&target->leaving);
-    if (events_reserve(&source->leaving, 1) != CL_SUCCESS ||
-        !copy_ids(&ids, root->ctx->sessions[from], source, false)) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    wait = ids_wire(&ids);
-    out = tp_icd_push(root, &haul, &wait);
-    tp_free(ids.list);
-    if (out != NULL && copy_ids(&ids, op->q->session, target, true)) {
-        haul.session_index = to;
-        wait = ids_wire(&ids);
-        in = tp_icd_pull(root, &haul, &wait, move_ended);
-        tp_free(ids.list);
-    }
-    if (out != NULL) {
-        events_add(&source->leaving, out);
-        tp_icd_drop_locked(&out->obj);
-        tp_icd_op_touch(op, root->ctx->sessions[from]);
-    }
-    if (in == NULL) {
-        return CL_OUT_OF_HOST_MEMORY;
-    }
-    dir->valid |= 1U << to;
-    set_arriving(target, in);
-    events_clear(&target->leaving); /* the move waits for them */
-    op->flush = true;
-    return CL_SUCCESS;
-}
-
-/** Moves the content to the session of a command. */
-static cl_int
-bring(struct tp_icd_op *op, struct _cl_mem *root)
-{
-    struct tp_icd_directory *dir = root->directory;
-    cl_int pushed = dir->first == NULL ? push(op, root) : NO_STREAM;
-    struct tp_icd_stage *stage = stage_at_hand(dir);
-    cl_int err = CL_SUCCESS;
-
-    if (pushed != NO_STREAM) {
-        return pushed;
-    }
-    if (stage != NULL) {
-        tp_icd_stage_ref(stage);
+    if (m->from >= 0) {
+        stage = fetch(m, &err);
     } else {
-        stage = fetch(op, root, &err);
+        tp_icd_stage_ref(stage);
     }
     if (stage == NULL) {
         return err;
     }
-    if (stage != dir->first) {
-        set_stage(&dir->moving, stage);
+    if (copy_ids(&ids, m->root->ctx->sessions[m->to], copy, m->span, true)) {
+        wait = ids_wire(&ids);
+        ev = tp_icd_stage_feed(stage, m->root, m->to, m->span.from,
+                               m->span.to - m->span.from, &wait, move_ended, &err);
+        tp_free(ids.list);
     }
-    err = start_write(root, op->q->session_index, stage);
     tp_icd_stage_unref(stage);
+    if (ev == NULL) {
+        return err;
+    }
+    note_arrival(m, ev);
+    return CL_SUCCESS;
+}
+
+/** Moves a range past this process, by the stream @p peer between the servers. */
+static cl_int
+push(const struct move *m, uint32_t peer)
+{
+    struct tp_icd_directory *dir = m->root->directory;
+    struct copy *source = &dir->copies[m->from], *target = &dir->copies[m->to];
+    struct tp_icd_haul haul = {.session_index = (uint32_t)m->from,
+                               .peer = peer,
+                               .transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER),
+                               .offset = m->span.from,
+                               .size = m->span.to - m->span.from};
+    struct _cl_event *out = NULL, *in = NULL;
+    struct tp_wire_u64s wait;
+    struct ids out_ids = {0}, in_ids = {0};
+
+    if (tp_icd_span_events_reserve(&source->leaving) == CL_SUCCESS &&
+        tp_icd_span_events_reserve(&target->arriving) == CL_SUCCESS &&
+        copy_ids(&out_ids, m->root->ctx->sessions[m->from], source, m->span, false) &&
+        copy_ids(&in_ids, m->root->ctx->sessions[m->to], target, m->span, true)) {
+        wait = ids_wire(&out_ids);
+        out = tp_icd_push(m->root, &haul, &wait);
+    }
+    if (out != NULL) {
+        tp_icd_span_events_add(&source->leaving, out, m->span);
+        tp_icd_drop_locked(&out->obj);
+        haul.session_index = m->to;
+        wait = ids_wire(&in_ids);
+        in = tp_icd_pull(m->root, &haul, &wait, move_ended);
+    }
+    if (in != NULL) {
+        note_arrival(m, in);
+    }
+    tp_free(out_ids.list);
+    tp_free(in_ids.list);
+    return in != NULL ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
+}
+
+static cl_int
+move_span(struct tp_icd_op *op, const struct move *m)
+{
+    const struct _cl_context *ctx = m->root->ctx;
+    uint32_t peer =
+        m->from < 0 ? 0
+                    : tp_icd_peer_number(ctx->sessions[m->to], ctx->sessions[m->from]);
+
+    if (m->from == -2) {
+        return tp_icd_cl_error(TELPHER_ERR_PEER_LOST); /* the only copy is lost */
+    }
+    if (m->from >= 0) {
+        tp_icd_op_touch(op, ctx->sessions[m->from]);
+    }
     op->flush = true;
-    return err;
+    return peer != 0 ? push(m, peer) : carry(m);
+}
+
+/** Moves what is not current of a span to the session of a command. Neighbouring ranges from
+ *  one place move together. */
+static cl_int
+bring(struct tp_icd_op *op, struct _cl_mem *root, struct tp_icd_span span)
+{
+    const struct tp_ranges *where = &root->directory->where;
+    uint32_t to = op->q->session_index;
+    struct move m = {.root = root, .to = to, .span = {span.from, span.from}};
+    cl_int err = CL_SUCCESS;
+
+    for (uint64_t at = span.from; at < span.to && err == CL_SUCCESS;) {
+        uint64_t end, value = tp_ranges_at(where, at, &end);
+        struct tp_icd_span run = {at, TP_MIN(end, span.to)};
+        bool stale = (value & (bit_of(to) | UNDEFINED)) == 0;
+        int from = stale ? find_source(root, value, run, to) : -2;
+
+        if (m.span.from < m.span.to && (!stale || from != m.from)) {
+            err = move_span(op, &m);
+            m.span.from = m.span.to;
+        }
+        if (stale) {
+            m.span.from = m.span.from < m.span.to ? m.span.from : run.from;
+            m.span.to = run.to;
+            m.from = from;
+        }
+        at = run.to;
+    }
+    return err == CL_SUCCESS && m.span.from < m.span.to ? move_span(op, &m) : err;
 }
 
 /* ---- many writers -------------------------------------------------------------------------- */
@@ -453,12 +413,13 @@ bring(struct tp_icd_op *op, struct _cl_mem *root)
 static cl_int
 join_writers(struct _cl_mem *root, uint32_t session_index)
 {
+    const struct tp_icd_span all = {0, root->size};
     struct copy *copy = &root->directory->copies[session_index];
     struct _cl_command_queue *mover = tp_icd_mover(root->ctx, session_index);
     struct _cl_event *ev;
     struct ids ids;
 
-    if (mover == NULL || !copy_ids(&ids, mover->session, copy, false)) {
+    if (mover == NULL || !copy_ids(&ids, mover->session, copy, all, false)) {
         return CL_OUT_OF_HOST_MEMORY;
     }
     ev = tp_icd_event_create(mover, CL_COMMAND_MARKER);
@@ -469,8 +430,8 @@ join_writers(struct _cl_mem *root, uint32_t session_index)
                                             .flags = TP_WIRE_NOTIFY,
                                             .wait = ids_wire(&ids)});
         tp_icd_event_set_told(ev);
-        events_clear(&copy->writers);
-        events_add(&copy->writers, ev);
+        tp_icd_span_events_drop(&copy->writers, all);
+        tp_icd_span_events_add(&copy->writers, ev, all);
         tp_icd_event_give(ev, NULL);
     }
     tp_free(ids.list);
@@ -484,11 +445,11 @@ reserve_writer(struct _cl_mem *root, uint32_t session_index)
     struct copy *copy = &root->directory->copies[session_index];
     cl_int err = CL_SUCCESS;
 
-    events_prune(&copy->writers);
+    tp_icd_span_events_prune(&copy->writers);
     if (copy->writers.count >= WRITERS_MAX) {
         err = join_writers(root, session_index);
     }
-    return err == CL_SUCCESS ? events_reserve(&copy->writers, 1) : err;
+    return err == CL_SUCCESS ? tp_icd_span_events_reserve(&copy->writers) : err;
 }
 
 /* ---- streams between servers ----------------------------------------------------------------- */
@@ -498,7 +459,6 @@ static bool
 needs_session(const struct tp_icd_op *op, uint32_t index)
 {
     const struct tp_icd_session *session = op->q->ctx->sessions[index];
-    uint32_t here = 1U << op->q->session_index;
 
     for (cl_uint i = 0; i < op->wait_count; i++) {
         if (op->wait_list[i]->session == session && !op->wait_list[i]->ended) {
@@ -506,12 +466,17 @@ needs_session(const struct tp_icd_op *op, uint32_t index)
         }
     }
     for (size_t i = 0; i < op->use_count; i++) {
+        struct tp_icd_span span = span_of(&op->uses[i]);
         const struct tp_icd_directory *dir =
             tp_icd_mem_root(op->uses[i].mem)->directory;
 
-        if (dir != NULL && dir->defined && dir->first == NULL &&
-            (dir->valid & here) == 0 && (dir->valid & 1U << index) != 0) {
-            return true;
+        while (dir != NULL && span.from < span.to) {
+            uint64_t value = tp_ranges_at(&dir->where, span.from, &span.from);
+
+            if ((value & (bit_of(op->q->session_index) | UNDEFINED)) == 0 &&
+                (value & bit_of(index)) != 0) {
+                return true;
+            }
         }
     }
     return false;
@@ -558,13 +523,14 @@ tp_icd_mem_first(struct _cl_mem *mem, struct tp_icd_stage *stage)
 
     if (mem->directory != NULL) {
         mem->directory->first = stage;
-        mem->directory->defined = true;
+        tp_ranges_change(&mem->directory->where, 0, mem->size, 0, HOST);
         return CL_SUCCESS;
     }
     if (tp_icd_session_lost(mem->ctx->sessions[0])) {
         err = tp_icd_cl_error(TELPHER_ERR_PEER_LOST);
     } else {
-        mem->upload = tp_icd_stage_feed(stage, mem, 0, &none, upload_ended, &err);
+        mem->upload =
+            tp_icd_stage_feed(stage, mem, 0, 0, mem->size, &none, upload_ended, &err);
     }
     tp_icd_stage_unref(stage);
     return err;
@@ -583,17 +549,17 @@ use_upload(struct tp_icd_op *op, const struct _cl_mem *root)
     return tp_icd_op_wait(op, root->upload);
 }
 
-/** Prepares a write: waits for moves that read the copy; reserves room for the writer. */
+/** Waits for the events of a set whose spans meet that of the command. */
 static cl_int
-use_for_write(struct tp_icd_op *op, struct _cl_mem *root)
+wait_for(struct tp_icd_op *op, struct tp_icd_span_events *set, struct tp_icd_span span)
 {
-    uint32_t session_index = op->q->session_index;
-    struct copy *copy = &root->directory->copies[session_index];
-    cl_int err = reserve_writer(root, session_index);
+    cl_int err = CL_SUCCESS;
 
-    events_prune(&copy->leaving);
-    for (size_t i = 0; i < copy->leaving.count && err == CL_SUCCESS; i++) {
-        err = tp_icd_op_wait(op, copy->leaving.list[i]);
+    tp_icd_span_events_prune(set);
+    for (size_t i = 0; i < set->count && err == CL_SUCCESS; i++) {
+        if (tp_icd_spans_meet(set->list[i].span, span)) {
+            err = tp_icd_op_wait(op, set->list[i].ev);
+        }
     }
     return err;
 }
@@ -603,25 +569,32 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
 {
     struct _cl_mem *root = tp_icd_mem_root(use->mem);
     struct tp_icd_directory *dir = root->directory;
-    uint32_t session_index = op->q->session_index;
+    uint32_t here = op->q->session_index;
     bool needs_content = use->how != 0 && (use->how & TP_ICD_USE_WHOLE) == 0;
-    struct copy *copy;
-    cl_int err;
+    struct tp_icd_span span = span_of(use);
+    cl_int err = CL_SUCCESS;
 
-    tp_icd_mem_ensure(use->mem, root->ctx, session_index);
+    tp_icd_mem_ensure(use->mem, root->ctx, here);
     if (dir == NULL) {
         return use_upload(op, root);
     }
-    copy = &dir->copies[session_index];
-    if (needs_content && dir->defined && (dir->valid & (1U << session_index)) == 0) {
-        err = bring(op, root);
-        if (err != CL_SUCCESS) {
-            return err;
+    if (tp_ranges_reserve(&dir->where, 2) != TELPHER_OK) { /* here, and in mem_used */
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    if (needs_content) {
+        err = bring(op, root, span);
+        if (err == CL_SUCCESS) {
+            tp_ranges_change(&dir->where, span.from, span.to, UINT64_MAX, bit_of(here));
         }
     }
-    err = copy->arriving == NULL ? CL_SUCCESS : tp_icd_op_wait(op, copy->arriving);
+    if (err == CL_SUCCESS) {
+        err = wait_for(op, &dir->copies[here].arriving, span);
+    }
     if (err == CL_SUCCESS && (use->how & TP_ICD_USE_WRITE) != 0) {
-        err = use_for_write(op, root);
+        err = reserve_writer(root, here);
+    }
+    if (err == CL_SUCCESS && (use->how & TP_ICD_USE_WRITE) != 0) {
+        err = wait_for(op, &dir->copies[here].leaving, span);
     }
     return err;
 }
@@ -629,21 +602,24 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
 void
 tp_icd_mem_used(struct tp_icd_op *op, const struct tp_icd_use *use)
 {
-    struct _cl_mem *root = tp_icd_mem_root(use->mem);
-    struct tp_icd_directory *dir = root->directory;
+    struct tp_icd_directory *dir = tp_icd_mem_root(use->mem)->directory;
+    uint32_t here = op->q->session_index;
+    struct tp_icd_span span = span_of(use);
     struct copy *copy;
 
     if (dir == NULL || (use->how & TP_ICD_USE_WRITE) == 0) {
         return;
     }
-    copy = &dir->copies[op->q->session_index];
-    dir->valid = 1U << op->q->session_index;
-    dir->defined = true;
-    set_stage(&dir->first, NULL);
-    set_stage(&dir->moving, NULL);
-    if ((use->how & TP_ICD_USE_WHOLE) != 0) {
-        set_arriving(copy, NULL); /* else other parts may be used before op has ended */
+    copy = &dir->copies[here];
+    tp_ranges_change(&dir->where, span.from, span.to, 0, bit_of(here));
+    if (dir->first != NULL && !tp_ranges_have(&dir->where, HOST)) {
+        tp_icd_stage_unref(dir->first);
+        dir->first = NULL;
     }
-    events_clear(&copy->leaving); /* it waits for them */
-    events_add(&copy->writers, op->ev);
+    if ((use->how & TP_ICD_USE_WHOLE) != 0) {
+        /* else other parts may be used before the command has ended */
+        tp_icd_span_events_drop(&copy->arriving, span);
+    }
+    tp_icd_span_events_drop(&copy->leaving, span); /* the command waits for them */
+    tp_icd_span_events_add(&copy->writers, op->ev, span);
 }

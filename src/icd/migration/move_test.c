@@ -27,13 +27,13 @@
 #include "icd/session/session_int.h"
 #include "icd/session/shared_memory.h"
 
-enum { FRAMES = 64, WAITS = 8, SMALL = 4096, LARGE = 1 << 20 };
+enum { FRAMES = 64, WAITS = 17, SMALL = 4096, LARGE = 1 << 20 };
 
 /** A frame that was put. */
 struct frame {
     struct tp_icd_session *session;
     uint16_t type;
-    uint64_t event, mem, transfer;
+    uint64_t event, mem, transfer, offset, size;
     uint64_t wait[WAITS];
     uint16_t wait_count;
 };
@@ -135,6 +135,8 @@ tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg)
     }
     if (type == TP_WIRE_PUSH) {
         f->transfer = ((const struct tp_wire_push *)msg)->transfer;
+        f->offset = ((const struct tp_wire_push *)msg)->offset;
+        f->size = ((const struct tp_wire_push *)msg)->size;
     } else if (type == TP_WIRE_PULL) {
         f->transfer = ((const struct tp_wire_pull *)msg)->transfer;
     } else if (type == TP_WIRE_WRITE) {
@@ -520,11 +522,29 @@ change(cl_mem mem, int where)
         CL_SUCCESS);
 }
 
+enum { CHANGED = 8 }; /* [bytes] of that part */
+
+/** A command that changes all of a buffer. */
+static void
+change_all(cl_mem mem, int where)
+{
+    assert_int_equal(tp_clEnqueueFillBuffer(&queues[where], mem, "x", 1, 0, mem->size,
+                                            0, NULL, NULL),
+                     CL_SUCCESS);
+}
+
 /** A command that only reads a buffer. */
 static cl_int
 look(cl_mem mem, cl_mem other, int where)
 {
     return tp_clEnqueueCopyBuffer(&queues[where], mem, other, 0, 0, 16, 0, NULL, NULL);
+}
+
+static cl_int
+look_at_all(cl_mem mem, cl_mem other, int where)
+{
+    return tp_clEnqueueCopyBuffer(&queues[where], mem, other, 0, 0, mem->size, 0, NULL,
+                                  NULL);
 }
 
 /** What a place says of a command of frames. */
@@ -653,6 +673,47 @@ servers_push_to_each_other(void **state)
     release(b);
 }
 
+/** Parts of a buffer that are current at several places: only stale ranges move. */
+static void
+only_stale_ranges_move(void **state)
+{
+    const uint64_t quarter = LARGE / 4;
+    cl_mem a = buffer(LARGE, NULL), b = buffer(LARGE, NULL);
+
+    (void)state;
+    peer = 7;
+    for (unsigned i = 0; i < 4; i++) { /* quarters 0 and 2 here, 1 and 3 there */
+        assert_int_equal(tp_clEnqueueFillBuffer(&queues[i % 2], a, "x", 1, i * quarter,
+                                                quarter, 0, NULL, NULL),
+                         CL_SUCCESS);
+    }
+    assert_int_equal(frame_count, 4); /* nothing moves */
+    assert_int_equal(look_at_all(a, b, 1), CL_SUCCESS);
+    assert_int_equal(frame_count, 9);
+    for (unsigned i = 0; i < 2; i++) {
+        expect_frame(4 + 2 * i, 0, TP_WIRE_PUSH, a);
+        assert_int_equal(frames[4 + 2 * i].offset, 2 * i * quarter);
+        assert_int_equal(frames[4 + 2 * i].size, quarter);
+        expect_frame(5 + 2 * i, 1, TP_WIRE_PULL, a);
+    }
+    assert_true(waits(8, frames[7].event)); /* the last of an in-order queue */
+    assert_int_equal(look_at_all(a, b, 0), CL_SUCCESS); /* the other two, and no more */
+    assert_int_equal(frame_count, 14);
+    expect_frame(9, 1, TP_WIRE_PUSH, a);
+    assert_int_equal(frames[9].offset, quarter);
+    expect_frame(11, 1, TP_WIRE_PUSH, a);
+    assert_int_equal(frames[11].offset, 3 * quarter);
+    assert_int_equal(look_at_all(a, b, 1), CL_SUCCESS); /* all is current at both */
+    assert_int_equal(frame_count, 15);
+    for (unsigned i = 0; i < 15; i++) {
+        if (tp_map_get(&frames[i].session->events, frames[i].event) != NULL) {
+            done(&frames[i], CL_COMPLETE, NULL, 0);
+        }
+    }
+    release(a);
+    release(b);
+}
+
 /** The order rules of move.c, in one story. */
 static void
 a_move_waits_for_the_writer_and_writers_for_the_move(void **state)
@@ -674,8 +735,8 @@ a_move_waits_for_the_writer_and_writers_for_the_move(void **state)
 
     change(a, 0); /* a later writer there */
     assert_true(waits(4, frames[1].event));
-    done(&frames[1], CL_COMPLETE, content, SMALL);
-    assert_int_equal(sources[0]->ready, SMALL);
+    done(&frames[1], CL_COMPLETE, content, CHANGED);
+    assert_int_equal(sources[0]->ready, CHANGED);
     change(a, 0);
     assert_int_equal(frames[5].wait_count, 0);
     source_over(0, TELPHER_OK);
@@ -685,7 +746,7 @@ a_move_waits_for_the_writer_and_writers_for_the_move(void **state)
     expect_frame(6, 0, TP_WIRE_READ, a);
     assert_true(waits(6, frames[5].event)); /* the last of an in-order queue */
     expect_frame(7, 1, TP_WIRE_WRITE, a);
-    done(&frames[6], CL_COMPLETE, content, SMALL);
+    done(&frames[6], CL_COMPLETE, content, CHANGED);
     source_over(1, TELPHER_OK);
     done(&frames[7], CL_COMPLETE, NULL, 0);
     release(a);
@@ -702,7 +763,7 @@ readers_keep_copies_and_whole_writes_need_none(void **state)
     (void)state;
     change(a, 0);
     assert_int_equal(look(a, b, 1), CL_SUCCESS);
-    done(&frames[1], CL_COMPLETE, content, SMALL);
+    done(&frames[1], CL_COMPLETE, content, CHANGED);
     source_over(0, TELPHER_OK);
     done(&frames[2], CL_COMPLETE, NULL, 0);
     before = frame_count;
@@ -725,11 +786,11 @@ readers_keep_copies_and_whole_writes_need_none(void **state)
 static void
 large_content_is_passed_on_as_it_comes(void **state)
 {
-    cl_mem a = buffer(LARGE, NULL), b = buffer(SMALL, NULL);
+    cl_mem a = buffer(LARGE, NULL), b = buffer(LARGE, NULL);
 
     (void)state;
-    change(a, 0);
-    assert_int_equal(look(a, b, 1), CL_SUCCESS);
+    change_all(a, 0);
+    assert_int_equal(look_at_all(a, b, 1), CL_SUCCESS);
     assert_int_equal(sink_count, 1);
     sinks[0]->piece(sinks[0], 0, LARGE / 4);
     assert_int_equal(sources[0]->ready, LARGE / 4);
@@ -801,7 +862,7 @@ many_writers_are_joined(void **state)
 
     (void)state;
     queues[0].properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 40; i++) {
         change(a, 0);
     }
     assert_int_equal(look(a, b, 1), CL_SUCCESS);
@@ -816,7 +877,7 @@ many_writers_are_joined(void **state)
             done(&frames[i], CL_COMPLETE, NULL, 0);
         }
     }
-    done(&frames[read], CL_COMPLETE, content, SMALL);
+    done(&frames[read], CL_COMPLETE, content, CHANGED);
     source_over(0, TELPHER_OK);
     done(&frames[read + 1], CL_COMPLETE, NULL, 0);
     release(a);
@@ -945,6 +1006,7 @@ main(void)
         TEST(first_content_goes_where_it_is_used),
         TEST(a_move_waits_for_the_writer_and_writers_for_the_move),
         TEST(servers_push_to_each_other),
+        TEST(only_stale_ranges_move),
         TEST(readers_keep_copies_and_whole_writes_need_none),
         TEST(large_content_is_passed_on_as_it_comes),
         TEST(a_failed_move_is_tried_again),

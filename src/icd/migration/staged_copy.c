@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging copy of a whole buffer in this process. A READ from one session (a fetch) or the
+ * Staging copy of a range of a buffer in this process. A READ from one session (a fetch) or the
  * program fills it; WRITEs to other sessions (feeds) send it, also while it still fills.
  */
 #include "icd/commands/geometry.h"
@@ -17,10 +17,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/compiler.h"
 
 struct tp_icd_stage {
     unsigned refs;
     uint8_t *data;
+    uint64_t from; /**< [bytes] where it lies in the buffer */
     size_t size;
     uint64_t ready; /**< [bytes] received */
     cl_int failed; /**< error after which no more content arrives */
@@ -36,6 +38,8 @@ struct carry {
     struct _cl_event *ev; /**< held */
     struct tp_icd_session *session;
     uint32_t session_index;
+    uint64_t skip; /**< a feed: [bytes] of the stage before its content */
+    size_t size; /**< [bytes] of it */
     tp_icd_move_end ended;
     union {
         struct tp_icd_sink sink;
@@ -46,7 +50,7 @@ struct carry {
 /* ---- the stage ---------------------------------------------------------------------- */
 
 struct tp_icd_stage *
-tp_icd_stage_create(size_t size)
+tp_icd_stage_create(uint64_t from, size_t size)
 {
     struct tp_icd_stage *stage = tp_zalloc(sizeof(*stage), "stage");
 
@@ -58,6 +62,7 @@ tp_icd_stage_create(size_t size)
         tp_free(stage);
         return NULL;
     }
+    stage->from = from;
     stage->size = size;
     stage->refs = 1;
     tp_list_init(&stage->feeds);
@@ -91,10 +96,13 @@ tp_icd_stage_unref(struct tp_icd_stage *stage)
     }
 }
 
-bool
-tp_icd_stage_usable(const struct tp_icd_stage *stage)
+/** [bytes] of a feed's content that the stage has. */
+static uint64_t
+feed_ready(const struct carry *feed)
 {
-    return stage->failed == CL_SUCCESS;
+    uint64_t ready = feed->stage->ready;
+
+    return ready <= feed->skip ? 0 : TP_MIN(ready - feed->skip, (uint64_t)feed->size);
 }
 
 /** Passes newly received content to the feeds. */
@@ -105,7 +113,7 @@ stage_ready(struct tp_icd_stage *stage, uint64_t ready)
     tp_list_for_each(pos, &stage->feeds) {
         struct carry *feed = tp_list_entry(pos, struct carry, link);
 
-        tp_icd_source_ready(feed->session, &feed->source, ready);
+        tp_icd_source_ready(feed->session, &feed->source, feed_ready(feed));
     }
 }
 
@@ -280,7 +288,8 @@ put_fetch(struct carry *fetch, uint64_t transfer, const struct tp_wire_u64s *wai
                                .queue = fetch->ev->queue->obj.id,
                                .mem = root->obj.id,
                                .flags = TP_WIRE_NOTIFY,
-                               .size = root->size,
+                               .offset = fetch->stage->from,
+                               .size = fetch->stage->size,
                                .transfer = transfer,
                                .wait = *wait};
     uint64_t values[6];
@@ -354,9 +363,9 @@ offer_content(struct carry *feed)
     telpher_status status;
 
     feed->source.transfer = tp_icd_new_id(TP_WIRE_KIND_TRANSFER);
-    feed->source.src = stage->data;
-    feed->source.size = stage->size;
-    feed->source.ready = stage->ready;
+    feed->source.src = stage->data + feed->skip;
+    feed->source.size = feed->size;
+    feed->source.ready = feed_ready(feed);
     feed->source.done = feed_done;
     feed->source.user = feed;
     status = tp_icd_source_add(feed->session, &feed->source);
@@ -375,13 +384,14 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
                                 .queue = feed->ev->queue->obj.id,
                                 .mem = feed->root->obj.id,
                                 .flags = TP_WIRE_NOTIFY,
-                                .size = stage->size,
+                                .offset = stage->from + feed->skip,
+                                .size = feed->size,
                                 .wait = *wait};
     uint64_t values[6];
 
     if (small) {
         msg.data =
-            (struct tp_wire_bytes){.len = (uint32_t)stage->size, .data = stage->data};
+            (struct tp_wire_bytes){(uint32_t)feed->size, stage->data + feed->skip};
     } else {
         msg.transfer = feed->source.transfer;
     }
@@ -404,12 +414,13 @@ put_feed(struct carry *feed, bool small, const struct tp_wire_u64s *wait)
 
 struct _cl_event *
 tp_icd_stage_feed(struct tp_icd_stage *stage, struct _cl_mem *root,
-                  uint32_t session_index, const struct tp_wire_u64s *wait,
-                  tp_icd_move_end ended, cl_int *ret_err)
+                  uint32_t session_index, uint64_t from, size_t size,
+                  const struct tp_wire_u64s *wait, tp_icd_move_end ended,
+                  cl_int *ret_err)
 {
     struct carry *feed =
         carry_create(stage, root, session_index, CL_COMMAND_WRITE_BUFFER);
-    bool small = stage->size <= TP_WIRE_INLINE_MAX && stage->ready == stage->size;
+    bool small = size <= TP_WIRE_INLINE_MAX && stage->ready == stage->size;
     telpher_status status = TELPHER_OK;
 
     if (feed == NULL) {
@@ -417,6 +428,8 @@ tp_icd_stage_feed(struct tp_icd_stage *stage, struct _cl_mem *root,
         return NULL;
     }
     feed->ended = ended;
+    feed->skip = from - stage->from;
+    feed->size = size;
     if (!small) {
         status = offer_content(feed);
     }

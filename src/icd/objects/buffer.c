@@ -295,7 +295,7 @@ tp_icd_mem_ensure(struct _cl_mem *mem, struct _cl_context *ctx, uint32_t session
 static cl_int
 take_content(struct _cl_mem *mem, const void *host_ptr, const struct tp_icd_box *box)
 {
-    struct tp_icd_stage *stage = tp_icd_stage_create(mem->size);
+    struct tp_icd_stage *stage = tp_icd_stage_create(0, mem->size);
     cl_int err;
 
     if (stage == NULL) {
@@ -346,7 +346,7 @@ tp_icd_mem_fill(struct _cl_mem *mem, const cl_mem_properties *properties,
         return err;
     }
     if (tp_icd_context_spans(mem->ctx)) {
-        mem->directory = tp_icd_directory_create(mem->ctx);
+        mem->directory = tp_icd_directory_create(mem->ctx, mem->size);
         if (mem->directory == NULL) {
             return CL_OUT_OF_HOST_MEMORY;
         }

@@ -342,7 +342,7 @@ complete(const struct plan *plan, struct _cl_mem *mem)
 {
     mem->coherent = plan->coherent;
     if (tp_icd_context_spans(mem->ctx) && !mem->coherent) {
-        mem->directory = tp_icd_directory_create(mem->ctx);
+        mem->directory = tp_icd_directory_create(mem->ctx, mem->size);
         if (mem->directory == NULL) {
             return false;
         }
