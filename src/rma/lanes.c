@@ -71,8 +71,8 @@ canceled(struct tp_rma_lane *lane, const struct tp_rma_call *call)
 
     if (++rank->canceled == CANCELED_MANY) {
         tp_warn("rma",
-                "%s: rank %u does not end, though the launch has failed: %s at %s is "
-                "called on and on",
+                "%s: rank %u does not end although the launch has failed: it keeps "
+                "calling %s at %s",
                 rank->run->kernel->name, rank->index, tp_rma_op_name(call->op),
                 call->where);
     }

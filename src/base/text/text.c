@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of others, made harmless. */
+/* Escapes control characters and invalid UTF-8 in untrusted text. */
 #include "base/text/text.h"
 
-/* Bytes of a character that begins so. @param ret_least  of the second byte: less would be a
- *  control character, or a longer form of a shorter one */
+/* Length of the UTF-8 sequence that starts with @p first. @param ret_least  smallest valid
+ * second byte: less would be a control character, or an overlong encoding */
 static size_t
 length_of(unsigned char first, unsigned char *ret_least)
 {

@@ -70,7 +70,7 @@ tp_trace_enabled(void)
 /** @p name went on in this thread from @p start_ns (of tp_clock_ns()) until now. */
 #define tp_trace_span(category, name, start_ns, ...)                                   \
     TP_TRACE_POINT('X', category, name, start_ns, __VA_ARGS__)
-/** A number worth a curve over time. */
+/** A counter that viewers plot over time. */
 #define tp_trace_counter(category, name, ...)                                          \
     TP_TRACE_POINT('C', category, name, 0, __VA_ARGS__)
 /** A frame of the wire was sent or received; category "frame". */

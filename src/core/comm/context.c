@@ -413,8 +413,8 @@ say_who_is_late(const telpher_context *ctx, uint32_t peer)
         (void)snprintf(who, sizeof(who), "rank %u", peer);
     }
     tp_warn("comm",
-            "rank %u leaves though %s has not taken all that was sent to it: "
-            "TELPHER_LEAVE_TIMEOUT is over",
+            "rank %u leaves with data that %s has not received: "
+            "TELPHER_LEAVE_TIMEOUT has expired",
             ctx->rank, who);
 }
 

@@ -25,7 +25,7 @@ enum {
     TP_COMM_ADDRESS_HEAD = TP_COMM_MACHINE_BYTES + TP_COMM_REVOCATION_BYTES,
     TP_COMM_ADDRESS_MAX =
         TP_COMM_ADDRESS_HEAD + TP_COMM_NETS * (16 + TP_NET_ADDRESS_MAX) + 1,
-    TP_COMM_UNEXPECTED_MAX = 8192, /* kept of one peer for what is not there yet */
+    TP_COMM_UNEXPECTED_MAX = 8192, /* unexpected messages of one peer, at most */
     TP_COMM_PIECES = 8, /* pieces of one transfer under way at a time */
 };
 

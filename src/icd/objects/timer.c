@@ -41,7 +41,7 @@ has_timer(const struct _cl_device_id *dev)
     return ns != 0;
 }
 
-/** A query of the platform: what not every device can do, none can. */
+/** A query of the platform: 0 unless all devices support it. */
 cl_ulong
 tp_icd_timer_resolution(void)
 {

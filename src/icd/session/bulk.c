@@ -82,7 +82,8 @@ find_sink(struct tp_icd_session *session, uint64_t transfer)
         sink = tp_map_get(&session->bulk.sinks, transfer);
     }
     if (sink == NULL && late != 0) {
-        tp_warn("icd", "%s: content that nothing announces", session->server->address);
+        tp_warn("icd", "%s: received content of an unknown transfer",
+                session->server->address);
         tp_stream_break(session->bulk.stream, TELPHER_ERR_PROTO);
     }
     return sink;

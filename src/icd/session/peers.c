@@ -199,7 +199,7 @@ arrange(struct tp_icd_session *a, struct tp_icd_session *b)
         status = connect_one(b, a, number, second);
     }
     if (status == TELPHER_OK) {
-        tp_info("icd", "servers %s and %s have stream %u between them",
+        tp_info("icd", "servers %s and %s are connected by stream %u",
                 a->server->address, b->server->address, number);
         tp_trace_instant("icd", "peer", TP_ARG("number", number));
     } else {

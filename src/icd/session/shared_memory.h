@@ -38,7 +38,7 @@ struct tp_icd_piece {
  */
 struct tp_icd_pieces {
     uint64_t size; /**< [bytes] of the content */
-    uint64_t assigned; /**< [bytes] of it that have, or had, a piece */
+    uint64_t assigned; /**< [bytes] of it for which a piece was allocated so far */
     uint64_t held; /**< [bytes] of slots in use by it now */
     unsigned first, count;
     struct tp_icd_piece ring[TP_ICD_SLOTS];

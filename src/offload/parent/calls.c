@@ -132,7 +132,7 @@ ended(telpher_status status)
     }
     (void)tp_error_set(&err, status, "%s",
                        status == TELPHER_ERR_REFUSED
-                           ? "the root's call of a kernel was refused"
+                           ? "the root's kernel call was rejected"
                            : "a kernel's workers were lost before it ended");
     return tp_offload_mpi_error(tp_offload_world.world, status,
                                 &err); /* the workers' communicator may be gone */

@@ -75,8 +75,8 @@ check_greeting(struct tp_offload_greeting *theirs, struct tp_error *err)
     theirs->text[sizeof(theirs->text) - 1] = '\0';
     tp_text_tame(theirs->text, false);
     if (status == TELPHER_OK && theirs->status != TELPHER_OK) {
-        status =
-            tp_error_set(err, theirs->status, "the workers refuse: %s", theirs->text);
+        status = tp_error_set(err, theirs->status,
+                              "the workers rejected the connection: %s", theirs->text);
     } else if (status == TELPHER_OK && theirs->limit < LIMIT_MIN) {
         status = tp_error_set(err, TELPHER_ERR_PROTO,
                               "the workers take only %llu bytes in one launch",

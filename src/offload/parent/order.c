@@ -97,11 +97,13 @@ static telpher_status
 check_path(const struct tp_offload_group *g, const char *path, struct tp_error *err)
 {
     if (path == NULL || path[0] == '\0') {
-        return tp_error_set(err, TELPHER_ERR_INVALID, "no path of a plugin");
+        return tp_error_set(err, TELPHER_ERR_INVALID,
+                            "the path of the plugin is empty");
     }
     if (strlen(path) >=
         g->limit_bytes - sizeof(struct tp_offload_record) - TP_OFFLOAD_ALIGN) {
-        return tp_error_set(err, TELPHER_ERR_LIMIT, "a path of %zu bytes",
+        return tp_error_set(err, TELPHER_ERR_LIMIT,
+                            "the path of the plugin is too long: %zu bytes",
                             strlen(path));
     }
     return TELPHER_OK;

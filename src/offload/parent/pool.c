@@ -43,8 +43,8 @@ check_take(int count, MPI_Comm comm, struct tp_error *err)
     }
     if (count > idle) {
         return tp_error_set(err, TELPHER_ERR_LIMIT,
-                            "workers wanted %d, waiting in this launch %d of %d", count,
-                            idle, tp_offload_world.pool_count);
+                            "%d workers requested, but %d of %d are free", count, idle,
+                            tp_offload_world.pool_count);
     }
     PMPI_Comm_compare(comm, tp_offload_world.world, &like);
     if (like == MPI_UNEQUAL) {

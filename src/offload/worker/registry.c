@@ -105,7 +105,8 @@ add(struct tp_offload_table *table, const telpher_kernel *kernel,
     telpher_status status;
 
     if (tp_offload_table_find(table, kernel->name) >= 0) {
-        tp_debug("offload", "kernel %s is there twice, the first counts", kernel->name);
+        tp_debug("offload", "kernel %s is defined twice; using the first",
+                 kernel->name);
         return;
     }
     *k = (struct tp_offload_kernel){.kernel = kernel, .source = source};

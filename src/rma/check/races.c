@@ -61,7 +61,7 @@ struct tp_rma_races {
     struct pair pairs[PAIRS_MAX];
     uint32_t pair_count;
     uint32_t turn; /* the cell to forget next */
-    bool full; /* no memory: what follows is not looked at */
+    bool full; /* memory exhausted: later accesses are not checked */
     char *text;
     size_t text_size;
     FILE *out;
@@ -86,8 +86,7 @@ give_up(struct tp_rma_races *races)
 {
     if (!races->full) {
         races->full = true;
-        tp_warn("rma",
-                "no memory left to look for races: what follows is not looked at");
+        tp_warn("rma", "out of memory: later accesses are not checked for races");
     }
 }
 

@@ -58,11 +58,11 @@ struct tp_rma_process {
     size_t inline_max; /* [bytes] that travel with a command to it */
     bool lost;
     bool done; /* its ranks have returned */
-    uint32_t left; /* serial of the launch that it left last */
-    uint32_t unread; /* of the last it came to without memory for what it says, or 0 */
+    uint32_t left; /* serial of the last launch that it left */
+    uint32_t unread; /* the last launch whose hello was lost for lack of memory, or 0 */
     struct tp_rma_hello
-        hellos[2]; /* of this launch and the next; serial 0 = none came */
-    void *addresses[2]; /* that came with them, owned, or NULL */
+        hellos[2]; /* of this launch and the next; serial 0 = not received */
+    void *addresses[2]; /* received with them, owned, or NULL */
     size_t address_lens[2];
     char *table; /* its ranks, as it told at the end of a launch that failed */
     uint32_t under_way; /* sends to it whose memory is still in use */

@@ -274,7 +274,7 @@ gather(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
     for (uint32_t r = 0; r < boot->size && status == TELPHER_OK; r++) {
         status = get_part(r, key, len, (uint8_t *)all + r * len);
         if (status != TELPHER_OK) {
-            tp_error_set(err, status, "PMIx has nothing of rank %u", r);
+            tp_error_set(err, status, "PMIx has no address of rank %u", r);
         }
     }
     return status;
@@ -308,7 +308,7 @@ tp_pmix_open(struct tp_bootstrap *boot, struct tp_error *err)
     if (error != PMIX_SUCCESS || value->type != PMIX_UINT32) {
         (void)pmix.finalize(NULL, 0);
         return tp_error_set(err, TELPHER_ERR_IO,
-                            "PMIx does not tell the job's size: %d", error);
+                            "PMIx does not provide the size of the job: %d", error);
     }
     boot->rank = self.rank;
     boot->size = value->data.uint32;

@@ -79,7 +79,7 @@ enter_event(struct tp_exec *x, struct tp_exec_event *ev)
     }
     status = tp_map_put(&x->objects, ev->obj.id, ev);
     if (status == TELPHER_OK) {
-        tp_exec_ref(&ev->obj); /* the table's */
+        tp_exec_ref(&ev->obj); /* reference of the table */
     }
     return status == TELPHER_ERR_EXISTS ? TELPHER_ERR_PROTO : status;
 }
