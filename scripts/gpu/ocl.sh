@@ -54,6 +54,11 @@ part_tests() {
     step devices 90 "$build/bin/telpher" devices -v
     step hello 90 "$build/bin/telpher" run -- "$build/examples/01_hello_device/01_hello_device"
     test_step icd_memory
+    # shared virtual memory in one session: of two drivers that choose addresses none gets the other's
+    for name in allocations_are_checked allocations_come_and_go maps_are_checked freed_in_its_turn \
+        capabilities_are_what_holds arguments_are_checked; do
+        test_step icd_svm "$name"
+    done
     test_step icd_program
     test_step icd_compile
     test_step icd_kernels --here # built-in kernels and sub-groups, as far as the driver has them

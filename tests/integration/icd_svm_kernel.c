@@ -278,8 +278,11 @@ capabilities_are_what_holds(void **state)
     bool shares = setting == NULL || strcmp(setting, "no") != 0;
     cl_device_svm_capabilities can = 0, fine = CL_DEVICE_SVM_FINE_GRAIN_BUFFER |
                                                CL_DEVICE_SVM_ATOMICS;
+    cl_device_type type = 0;
 
     (void)state;
+    ok(clGetDeviceInfo(one.devices[0], CL_DEVICE_TYPE, sizeof(type), &type, NULL));
+    shares = shares && type == CL_DEVICE_TYPE_CPU;
     ok(clGetDeviceInfo(one.devices[0], CL_DEVICE_SVM_CAPABILITIES, sizeof(can), &can,
                        NULL));
     assert_int_equal(can, CL_DEVICE_SVM_COARSE_GRAIN_BUFFER | (shares ? fine : 0));
