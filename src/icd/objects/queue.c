@@ -37,6 +37,9 @@ destroy_queue(struct tp_icd_object *obj)
     tp_free(q);
 }
 
+static const cl_command_queue_properties device_bits =
+    CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT;
+
 /** Checks the properties for this device. @return CL_SUCCESS or the error */
 static cl_int
 check_bits(const struct _cl_device_id *dev, cl_command_queue_properties bits)
@@ -44,11 +47,11 @@ check_bits(const struct _cl_device_id *dev, cl_command_queue_properties bits)
     cl_command_queue_properties able = CL_QUEUE_PROFILING_ENABLE;
     struct tp_wire_fact fact;
 
-    if ((bits & (CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT)) != 0) {
-        return CL_INVALID_QUEUE_PROPERTIES; /* no device queues: see conformance page */
-    }
-    if ((bits & ~known_bits) != 0) {
+    if ((bits & ~(known_bits | device_bits)) != 0) {
         return CL_INVALID_VALUE;
+    }
+    if ((bits & device_bits) != 0) {
+        return CL_INVALID_QUEUE_PROPERTIES; /* no device queues: see conformance page */
     }
     if (tp_icd_device_fact(dev, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, &fact) &&
         fact.len == sizeof(able)) {
