@@ -270,14 +270,12 @@ stop(void *session)
 static bool
 start_echo(void *session, size_t bytes)
 {
-    (void)bytes;
     return start(session, ECHO, PING_BYTES, PING_BYTES);
 }
 
 static bool
 start_echo_spinning(void *session, size_t bytes)
 {
-    (void)bytes;
     return start(session, ECHO_SPINNING, PING_BYTES, PING_BYTES);
 }
 
@@ -292,14 +290,12 @@ ping(struct session *s, bool spin)
 static bool
 run_echo(void *session, double *own_us)
 {
-    (void)own_us;
     return ping(session, false);
 }
 
 static bool
 run_echo_spinning(void *session, double *own_us)
 {
-    (void)own_us;
     return ping(session, true);
 }
 
@@ -325,7 +321,6 @@ run_sink(void *session, double *own_us)
 {
     struct session *s = session;
 
-    (void)own_us;
     for (int i = 0; i < s->settings->window; i++) {
         if (!bench_net_send(s->fd, s->data, s->bytes)) {
             return false;
@@ -347,7 +342,6 @@ run_source(void *session, double *own_us)
 {
     struct session *s = session;
 
-    (void)own_us;
     if (!bench_net_send(s->fd, s->data, 1)) {
         return false;
     }
@@ -389,7 +383,6 @@ run_copy(void *session, double *own_us)
 {
     struct session *s = session;
 
-    (void)own_us;
     for (int i = 0; i < s->settings->window; i++) {
         s->data[0]++;
         memcpy(s->copy, s->data, s->bytes);

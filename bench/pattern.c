@@ -49,28 +49,24 @@ at_least(int value, int least)
 static int
 all_iterations(const struct bench_settings *s, size_t bytes)
 {
-    (void)bytes;
     return s->iterations;
 }
 
 static int
 all_warmup(const struct bench_settings *s, size_t bytes)
 {
-    (void)bytes;
     return s->warmup;
 }
 
 static int
 tenth_of_iterations(const struct bench_settings *s, size_t bytes)
 {
-    (void)bytes;
     return at_least(s->iterations / 10, s->iterations < 3 ? s->iterations : 3);
 }
 
 static int
 one_warmup(const struct bench_settings *s, size_t bytes)
 {
-    (void)bytes;
     return s->warmup > 0 ? 1 : 0;
 }
 

@@ -6,7 +6,8 @@ target_compile_definitions(telpher_flags INTERFACE _GNU_SOURCE)
 target_include_directories(telpher_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 target_compile_options(telpher_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wpointer-arith
+  -Wall -Wextra -Wno-unused-parameter # of functions in tables
+  -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wpointer-arith
   $<$<BOOL:${TELPHER_WERROR}>:-Werror>
   -fvisibility=hidden)
 

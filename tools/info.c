@@ -61,7 +61,6 @@ print_build(void)
 static void
 count_device(void *user, const telpher_device_info *info)
 {
-    (void)info;
     ++*(unsigned *)user;
 }
 

@@ -201,7 +201,6 @@ exec_program(char **argv)
 static void
 count_device(void *user, const telpher_device_info *info)
 {
-    (void)info;
     ++*(unsigned *)user;
 }
 

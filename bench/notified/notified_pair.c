@@ -47,7 +47,6 @@ exchange(void *user, const void *mine, size_t len, void *all)
 static telpher_status
 exchange_alone(void *user, const void *mine, size_t len, void *all)
 {
-    (void)user;
     memcpy(all, mine, len);
     return TELPHER_OK;
 }

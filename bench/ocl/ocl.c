@@ -25,7 +25,6 @@ start_counting(void *session, size_t bytes)
 {
     struct ocl_session *s = session;
 
-    (void)bytes;
     s->runs = 0;
     return read_counter(s, &s->first);
 }
@@ -59,7 +58,6 @@ run_kernel_finish(void *session, double *own_us)
 {
     struct ocl_session *s = session;
 
-    (void)own_us;
     if (!launch(s, s->queue, NULL, NULL)) {
         return false;
     }
@@ -73,7 +71,6 @@ run_kernel_event(void *session, double *own_us)
     struct ocl_session *s = session;
     cl_event done;
 
-    (void)own_us;
     if (!launch(s, s->queue, NULL, &done)) {
         return false;
     }
@@ -87,7 +84,6 @@ run_kernel_batch(void *session, double *own_us)
 {
     struct ocl_session *s = session;
 
-    (void)own_us;
     for (int i = 0; i < s->settings->batch; i++) {
         if (!launch(s, s->queue, NULL, NULL)) {
             return false;
@@ -104,7 +100,6 @@ run_event_chain(void *session, double *own_us)
     struct ocl_session *s = session;
     cl_event last = NULL;
 
-    (void)own_us;
     for (int i = 0; i < s->settings->batch; i++) {
         cl_event done = NULL;
         const bool good = launch(s, s->any_order, last != NULL ? &last : NULL, &done);
@@ -129,7 +124,6 @@ start_words(void *session, size_t bytes)
 {
     struct ocl_session *s = session;
 
-    (void)bytes;
     s->runs = 0;
     s->wrong = 0;
     return true;
@@ -167,7 +161,6 @@ run_write_kernel_read(void *session, double *own_us)
     const size_t one = 1;
     cl_uint got = 0;
 
-    (void)own_us;
     if (!write_word(s, s->operand, &sent, CL_FALSE)) {
         return false;
     }
@@ -186,7 +179,6 @@ run_write_word(void *session, double *own_us)
     struct ocl_session *s = session;
     const cl_uint word = ++s->runs;
 
-    (void)own_us;
     return write_word(s, s->operand, &word, CL_TRUE);
 }
 
@@ -215,7 +207,6 @@ run_read_word(void *session, double *own_us)
     struct ocl_session *s = session;
     cl_uint got = 0;
 
-    (void)own_us;
     s->runs++;
     if (!read_word(s, s->operand, &got)) {
         return false;

@@ -20,7 +20,6 @@ ocl_start_creating(void *session, size_t bytes)
 {
     struct ocl_session *s = session;
 
-    (void)bytes;
     s->runs = 0;
     s->wrong = 0;
     return true;
@@ -41,7 +40,6 @@ ocl_run_create_buffer(void *session, double *own_us)
 {
     struct ocl_session *s = session;
 
-    (void)own_us;
     for (int i = 0; i < CREATIONS; i++) {
         cl_int status;
         size_t bytes = 0;
@@ -65,7 +63,6 @@ ocl_run_create_touched(void *session, double *own_us)
     cl_mem buffer =
         clCreateBuffer(s->context, CL_MEM_READ_WRITE, OBJECT_BYTES, NULL, &status);
 
-    (void)own_us;
     OCL_TRY(status);
     OCL_TRY(clEnqueueWriteBuffer(s->queue, buffer, CL_TRUE, 0, sizeof(word), &word, 0,
                                  NULL, NULL));
@@ -78,7 +75,6 @@ ocl_run_create_kernel(void *session, double *own_us)
 {
     struct ocl_session *s = session;
 
-    (void)own_us;
     for (int i = 0; i < CREATIONS; i++) {
         cl_int status;
         cl_uint arguments = 0;
@@ -98,7 +94,6 @@ ocl_run_create_user_event(void *session, double *own_us)
 {
     struct ocl_session *s = session;
 
-    (void)own_us;
     for (int i = 0; i < CREATIONS; i++) {
         cl_int status;
         cl_int state = CL_QUEUED;
@@ -121,7 +116,6 @@ ocl_run_create_queue(void *session, double *own_us)
     cl_int status;
     cl_command_queue queue = clCreateCommandQueue(s->context, s->device, 0, &status);
 
-    (void)own_us;
     OCL_TRY(status);
     OCL_TRY(clReleaseCommandQueue(queue));
     return true;
@@ -134,7 +128,6 @@ ocl_run_create_context(void *session, double *own_us)
     cl_int status;
     cl_context context = clCreateContext(NULL, 1, &s->device, NULL, NULL, &status);
 
-    (void)own_us;
     OCL_TRY(status);
     OCL_TRY(clReleaseContext(context));
     return true;

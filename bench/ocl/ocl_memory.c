@@ -12,7 +12,6 @@ alloc_host(void *session, size_t bytes, void **ret_memory)
 {
     void *memory = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
 
-    (void)session;
     if (memory == NULL) {
         return bench_fail("out of memory");
     }
@@ -24,7 +23,6 @@ alloc_host(void *session, size_t bytes, void **ret_memory)
 static void
 free_host(void *session, void *memory)
 {
-    (void)session;
     free(memory);
 }
 

@@ -143,7 +143,6 @@ ranks_mpi_load(const char *name)
 static telpher_status
 alone(void *user, const void *mine, size_t len, void *all)
 {
-    (void)user;
     memcpy(all, mine, len);
     return TELPHER_OK;
 }
@@ -204,14 +203,12 @@ leave(struct ranks_pair *p)
 static void
 barrier(struct ranks_pair *p)
 {
-    (void)p;
     need(mpi->barrier(), "MPI_Barrier");
 }
 
 static const char *
 transport(struct ranks_pair *p)
 {
-    (void)p;
     return mpi->version();
 }
 
@@ -252,7 +249,6 @@ way_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 static void
 way_wait_all(struct ranks_pair *p, int sends, int recvs)
 {
-    (void)p;
     need(mpi->wait_all(sends, recvs), "MPI_Waitall");
 }
 

@@ -171,7 +171,6 @@ post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     struct way *w = user;
 
-    (void)ctx;
     msg->buffers[0].data = w->places[w->posted++ % WINDOW_MAX];
 }
 
@@ -180,7 +179,6 @@ entry(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     struct way *w = user;
 
-    (void)ctx;
     if (msg->status != TELPHER_OK) {
         fprintf(stderr, "telpher-bench: message: %s\n",
                 telpher_status_text(msg->status));
@@ -243,8 +241,6 @@ wait_entries(struct ranks_pair *p, unsigned count)
 static void
 msg_recv(struct ranks_pair *p, void *dst, size_t len)
 {
-    (void)dst;
-    (void)len;
     wait_entries(p, 1);
 }
 
@@ -260,9 +256,6 @@ msg_begin_send(struct ranks_pair *p, int i, const void *src, size_t len)
 static void
 msg_begin_recv(struct ranks_pair *p, int i, void *dst, size_t len)
 {
-    (void)p;
-    (void)i;
-    (void)dst;
     (void)len;
 }
 
@@ -280,8 +273,6 @@ msg_wait_all(struct ranks_pair *p, int sends, int recvs)
 static void
 meta_entry(telpher_context *ctx, telpher_msg *msg, void *user)
 {
-    (void)ctx;
-    (void)msg;
     ((struct way *)user)->came++;
 }
 
@@ -380,8 +371,6 @@ put_recv(struct ranks_pair *p, void *dst, size_t len)
 {
     struct way *w = p->way;
 
-    (void)dst;
-    (void)len;
     ranks_check(p, telpher_notify_wait(w->win, p->peer, TAG, 1, LIMIT), "notification");
 }
 

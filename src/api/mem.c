@@ -3,7 +3,6 @@
 #include <telpher/mem.h>
 
 #include "api/api_int.h"
-#include "base/compiler.h"
 #include "base/params.h"
 #include "core/comm/last_error.h"
 #include "core/comm/mem/mem.h"

@@ -50,31 +50,23 @@ tp_device_file_import(const uint8_t *blob, size_t len, int *ret_fd, uint64_t *re
 void *
 tp_device_plain_chunk_alloc(struct tp_device *d, size_t bytes)
 {
-    (void)d;
     return tp_alloc_aligned(PAGE, bytes, "staging chunks");
 }
 
 void
 tp_device_plain_chunk_free(struct tp_device *d, void *chunk, size_t bytes)
 {
-    (void)d;
-    (void)bytes;
     tp_free(chunk);
 }
 
 telpher_status
 tp_device_plain_pin(struct tp_device *d, void *memory, size_t bytes)
 {
-    (void)d;
-    (void)memory;
-    (void)bytes;
     return TELPHER_OK;
 }
 
 void
 tp_device_plain_unpin(struct tp_device *d, void *memory, size_t bytes)
 {
-    (void)d;
-    (void)memory;
     (void)bytes;
 }

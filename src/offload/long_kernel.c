@@ -84,7 +84,6 @@ run(void *unused)
     struct seen seen = {0};
     tp_ns time = time_between_looks();
 
-    (void)unused;
     tp_mutex_lock(&lock);
     while (!stop) {
         (void)tp_cond_wait(&ending, &lock, tp_clock_deadline(time));

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 #include "rma/rma_int.h"
 
 /* ---- memory shared by lanes ---- */
@@ -59,8 +58,6 @@ static void
 do_sync(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         struct tp_rma_result *ret_result)
 {
-    (void)lane;
-    (void)call;
     (void)ret_result;
 }
 
@@ -68,7 +65,6 @@ static void
 do_lane_sum(struct tp_rma_lane *lane, const struct tp_rma_call *call,
             struct tp_rma_result *ret_result)
 {
-    (void)call;
     for (uint32_t i = 0; i < lane->rank->run->lanes; i++) {
         ret_result->real += lane->rank->lanes[i].sum;
     }
@@ -131,7 +127,6 @@ call_win_size(const telpher_rma *rma, telpher_rma_win win, uint32_t rank)
 static uint64_t
 call_now(const telpher_rma *rma)
 {
-    (void)rma;
     return tp_clock_ns();
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 #include "rma/processes/remote.h"
 
 /* ---- lookup and creation ---- */

@@ -3,7 +3,6 @@
  * commands. */
 #include <string.h>
 
-#include "base/compiler.h"
 #include "rma/processes/remote.h"
 
 /* Checked target of an access. */

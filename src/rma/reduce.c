@@ -85,7 +85,6 @@ fold_part(const struct tp_rma_group *group, uint64_t first, uint64_t last)
 static void
 fold_all(struct tp_rma_run *run, struct tp_rma_group *group)
 {
-    (void)run;
     fold_part(group, 0, group->slots[0].fold.count);
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "rma/gpu/link.h"
-#include "rma/processes/remote.h"
 
 static int
 compare_wishes(const void *left, const void *right)

@@ -2,7 +2,6 @@
 /* Notifications: testing, waiting, consuming. */
 #include <sched.h>
 
-#include "base/compiler.h"
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
 

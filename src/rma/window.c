@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
 

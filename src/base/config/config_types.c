@@ -210,7 +210,6 @@ parse_bool(const struct tp_config_entry *entry, const char *text, void *field,
     static const char *const no_yes[][2] = {
         {"no", "yes"}, {"off", "on"}, {"false", "true"}, {"0", "1"}};
 
-    (void)entry;
     for (size_t i = 0; i < TP_ARRAY_LEN(no_yes); i++) {
         for (int value = 0; value < 2; value++) {
             if (strcasecmp(text, no_yes[i][value]) == 0) {
@@ -259,7 +258,6 @@ parse_string(const struct tp_config_entry *entry, const char *text, void *field,
 {
     char *copy = tp_strdup(text, "setting");
 
-    (void)entry;
     if (copy == NULL) {
         return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }
@@ -315,7 +313,6 @@ parse_words(const struct tp_config_entry *entry, const char *text, void *field,
 {
     struct tp_config_list list = {0};
 
-    (void)entry;
     while (*text != '\0') {
         size_t len = strcspn(text, ",");
 

@@ -7,9 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/compiler.h"
-#include "base/trace/log.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -66,8 +64,6 @@ asan_come(struct tp_fiber *self)
 static void
 asan_leave(struct tp_fiber *from, const struct tp_fiber *to, bool for_ever)
 {
-    (void)from;
-    (void)to;
     (void)for_ever;
 }
 

@@ -9,7 +9,6 @@
  * side.
  */
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "core/comm/fragment_int.h"
 
 enum {

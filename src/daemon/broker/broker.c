@@ -55,7 +55,6 @@ tp_broker_accept(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events
     struct tp_broker_listener *l = tp_container_of(w, struct tp_broker_listener, watch);
     int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-    (void)events;
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE) {
             tp_warn("broker", "no descriptor left for a connection; raise LimitNOFILE");
@@ -71,7 +70,6 @@ signal_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 {
     struct signalfd_siginfo info;
 
-    (void)events;
     if (read(w->fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
         return;
     }

@@ -65,7 +65,6 @@ handshake_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
     size_t len = 0;
     int fd = -1;
 
-    (void)events;
     if (tp_control_receive_pieces(w->fd, &iov, 1, &len, &fd) != TELPHER_OK ||
         len != sizeof(answer)) {
         answer.status = TELPHER_ERR_PEER_LOST;

@@ -71,7 +71,6 @@ drain_output(struct tp_broker_probe *p)
 static void
 probe_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 {
-    (void)events;
     if (!read_some(&b->probe)) {
         tp_broker_watch_close(b, w);
     }

@@ -167,7 +167,6 @@ control_ready(struct tp_broker *b, struct tp_broker_watch *w, uint32_t events)
 {
     struct tp_broker_session *s = tp_container_of(w, struct tp_broker_session, control);
 
-    (void)events;
     if (!read_control(b, s)) {
         tp_broker_watch_close(b, w); /* SIGCHLD completes the end */
     }

@@ -10,7 +10,6 @@
  * Not every driver calls back when a command fails, so a search for failures is needed.
  */
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "base/trace/trace.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/events.h"
@@ -368,7 +367,6 @@ handle_completion(cl_event native, cl_int status, void *arg)
 {
     struct tp_exec_event *ev = arg;
 
-    (void)native;
     tp_assert(atomic_load(&ev->hooked));
     tp_trace_instant("executor", "completed", TP_ARG("event", ev->obj.id));
     tp_exec_event_complete(ev, status);

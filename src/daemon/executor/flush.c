@@ -12,7 +12,6 @@
  * the move: such drivers then run just what the gate needs.
  */
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"
@@ -24,8 +23,6 @@ handle_probe_completion(cl_event native, cl_int status, void *arg)
 {
     struct tp_exec *x = arg;
 
-    (void)native;
-    (void)status;
     if (atomic_load(&x->probing) && pthread_equal(x->prober, pthread_self())) {
         tp_exec_found_quirk(x, TP_EXEC_QUIRK_FLUSH_RUNS_COMMANDS);
     }

@@ -16,7 +16,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/os/spin.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"

@@ -125,7 +125,6 @@ tp_exec_on_ping(struct tp_exec *x, const struct tp_wire_ping *m)
 telpher_status
 tp_exec_on_goodbye(struct tp_exec *x, const struct tp_wire_goodbye *m)
 {
-    (void)m;
     x->ended = true;
     return TELPHER_ERR_PEER_LOST;
 }

@@ -27,7 +27,6 @@ send_piece_done(void *arg, uint64_t transfer, uint64_t offset, uint64_t len)
 static void
 release_region(void *arg, void *hold)
 {
-    (void)arg;
     tp_exec_region_unref(hold);
 }
 
@@ -58,21 +57,18 @@ handle_stream_loss(void *arg, telpher_status status)
 static void
 adopt_watch(void *arg, bool begins)
 {
-    (void)arg;
     tp_opencl_watch_adopt(begins);
 }
 
 static bool
 poll_watch(void *arg)
 {
-    (void)arg;
     return tp_opencl_watch_look();
 }
 
 static void
 leave_watch(void *arg)
 {
-    (void)arg;
     tp_opencl_watch_leave();
 }
 

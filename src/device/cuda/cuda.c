@@ -330,7 +330,6 @@ cuda_adopt(struct tp_device *d, void *object, uint64_t bytes, void *queue,
     struct tp_device_memory memory;
     uint64_t offset;
 
-    (void)queue;
     if (bytes == 0 || !cuda_find(d, object, &memory)) {
         return TELPHER_ERR_INVALID;
     }
@@ -365,7 +364,6 @@ cuda_chunk_free(struct tp_device *d, void *chunk, size_t bytes)
 {
     struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
 
-    (void)bytes;
     if (tp_cuda_enter(gpu) == CUDA_SUCCESS) {
         (void)gpu->all->api.MemFreeHost(chunk);
         tp_cuda_leave(gpu);
@@ -399,7 +397,6 @@ cuda_unpin(struct tp_device *d, void *memory, size_t bytes)
 {
     struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
 
-    (void)bytes;
     if (tp_cuda_enter(gpu) == CUDA_SUCCESS) {
         (void)gpu->all->api.MemHostUnregister(memory);
         tp_cuda_leave(gpu);

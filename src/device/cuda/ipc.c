@@ -198,7 +198,6 @@ tp_cuda_move_takes_turns(struct tp_device *d, void *to, void *from)
 {
     struct tp_cuda_gpu *gpu = tp_cuda_gpu_of(d);
 
-    (void)to;
     tp_list_for_each_entry(const struct import, import, &gpu->all->imports, link) {
         if (import->mem == from) {
             return gpu->unit != 0 && import->unit == gpu->unit;

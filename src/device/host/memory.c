@@ -57,7 +57,6 @@ host_alloc(struct tp_device *d, uint64_t bytes, struct tp_device_memory *ret)
     telpher_status status;
     int fd;
 
-    (void)d;
     status = tp_memfd_create("telpher-memory", bytes, &fd);
     if (status != TELPHER_OK) {
         return status == TELPHER_ERR_IO ? TELPHER_ERR_NO_MEMORY : status;
@@ -76,7 +75,6 @@ host_free(struct tp_device *d, void *mem)
 {
     struct memory *m = mem;
 
-    (void)d;
     munmap(m->base, m->size);
     tp_descriptor_close(m->fd);
     tp_free(m);
@@ -88,7 +86,6 @@ host_export(struct tp_device *d, void *mem, uint8_t blob[TP_DEVICE_BLOB_MAX],
 {
     struct memory *m = mem;
 
-    (void)d;
     return tp_device_file_export(m->fd, blob, ret_len);
 }
 
@@ -101,7 +98,6 @@ host_import(struct tp_device *d, const uint8_t *blob, size_t len,
     uint64_t size;
     int fd;
 
-    (void)d;
     status = tp_device_file_import(blob, len, &fd, &size);
     if (status != TELPHER_OK) {
         return status;
@@ -142,7 +138,6 @@ create(const struct tp_device_params *params, struct tp_device **ret_device,
 {
     struct tp_device *d = tp_zalloc(sizeof(*d), "host domain");
 
-    (void)params;
     if (d == NULL) {
         return tp_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }

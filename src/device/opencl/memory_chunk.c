@@ -134,6 +134,5 @@ tp_opencl_pin(struct tp_device *d, void *memory, size_t bytes)
 void
 tp_opencl_unpin(struct tp_device *d, void *memory, size_t bytes)
 {
-    (void)bytes;
     (void)end(tp_opencl_memories_of(d), memory);
 }

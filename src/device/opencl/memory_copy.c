@@ -159,7 +159,6 @@ tp_opencl_memory_can_move(struct tp_device *d, void *to, void *from)
 {
     const struct tp_opencl_memory *a = to, *b = from;
 
-    (void)d;
     return a->site->context == b->site->context &&
            (a->buffer == NULL) == (b->buffer == NULL) && a->usm == b->usm;
 }

@@ -89,8 +89,6 @@ each_icd(const char *dir, bool (*fn)(const char *path, const char *name, void *a
 static bool
 is_foreign(const char *path, const char *name, void *arg)
 {
-    (void)name;
-    (void)arg;
     return !names_ours(path);
 }
 
@@ -183,8 +181,6 @@ tp_opencl_vendors_hide(char *ret_dir, size_t size, struct tp_error *err)
 static bool
 remove_icd(const char *path, const char *name, void *arg)
 {
-    (void)name;
-    (void)arg;
     (void)unlink(path);
     return true;
 }

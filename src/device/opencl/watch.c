@@ -108,7 +108,6 @@ watch_main(void *arg)
 {
     tp_ns since = tp_clock_ns();
 
-    (void)arg;
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
     for (;;) {
         if (take_fresh(tp_clock_ns() - since)) {

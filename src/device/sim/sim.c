@@ -155,7 +155,6 @@ release(struct memory *m)
 static void
 sim_free(struct tp_device *d, void *mem)
 {
-    (void)d;
     release(mem);
 }
 
@@ -165,7 +164,6 @@ sim_export(struct tp_device *d, void *mem, uint8_t blob[TP_DEVICE_BLOB_MAX],
 {
     struct memory *m = mem;
 
-    (void)d;
     return tp_device_file_export(m->fd, blob, ret_len);
 }
 

@@ -386,7 +386,6 @@ tp_icd_op_send(struct tp_icd_op *op, uint16_t type, const void *msg)
 cl_int
 tp_icd_op_put_nothing(struct tp_icd_op *op, void *arg)
 {
-    (void)arg;
     if (op->record != NULL) { /* a barrier orders later commands after its wait list */
         return tp_icd_op_send(op, TP_WIRE_BARRIER,
                               &(struct tp_wire_barrier){.queue = op->q->obj.id,

@@ -6,7 +6,6 @@
 #include "icd/commands/entry.h"
 #include "icd/commands/geometry.h"
 #include "icd/commands/read_write.h"
-#include "icd/icd.h"
 #include "icd/objects/image.h"
 #include "icd/objects/memory.h"
 

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 
 /** A callback of clSetContextDestructorCallback. */
 struct destructor {

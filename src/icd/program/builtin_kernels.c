@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 
 /* ---- life ------------------------------------------------------------------------------ */
 

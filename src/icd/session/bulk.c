@@ -15,9 +15,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/os/clock.h"
-#include "base/os/thread.h"
 #include "base/trace/log.h"
 
 enum {

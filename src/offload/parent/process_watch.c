@@ -63,7 +63,6 @@ run(void *unused)
     static struct pollfd fds[WATCHED_MAX + 1];
     char byte;
 
-    (void)unused;
     for (;;) {
         int looked;
 

@@ -22,7 +22,6 @@ static tp_ns deadline;
 static void *
 abort_job(void *unused)
 {
-    (void)unused;
     PMPI_Abort(MPI_COMM_WORLD, 1);
     return NULL;
 }
@@ -46,7 +45,6 @@ give_up(void)
 static void *
 run(void *unused)
 {
-    (void)unused;
     tp_mutex_lock(&lock);
     while (!stop) {
         telpher_status status =

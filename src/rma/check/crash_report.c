@@ -63,7 +63,6 @@ say(int number, const void *at)
 static void
 handle(int number, siginfo_t *info, void *context)
 {
-    (void)context;
     say(number, info->si_addr);
     signal(number, SIG_DFL); /* it happens again, and ends the process */
 }

@@ -78,21 +78,15 @@ HOOK(void *, __tsan_memset, void *dst, int value, size_t len)
 /* Pointers to tables of C++ objects, which do not change. */
 HOOK(void, __tsan_vptr_read, void **at) { (void)at; }
 
-HOOK(void, __tsan_vptr_update, void **at, void *value)
-{
-    (void)at;
-    (void)value;
-}
+HOOK(void, __tsan_vptr_update, void **at, void *value) { (void)value; }
 
 HOOK(void, __tsan_atomic_thread_fence, int order)
 {
-    (void)order;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 HOOK(void, __tsan_atomic_signal_fence, int order)
 {
-    (void)order;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 

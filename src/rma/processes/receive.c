@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 #include "rma/processes/remote.h"
 
 static bool
@@ -76,7 +75,6 @@ on_post(telpher_context *ctx, telpher_msg *msg, void *user)
     const telpher_rma_command *c = msg->params;
     bool refused;
 
-    (void)ctx;
     msg->cookie = NULL;
     if (!check_form(w, msg) ||
         (c->op != TP_RMA_CONTROL_HELLO && !tp_rma_is_of_launch(w, c))) {
@@ -129,7 +127,6 @@ on_entry(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     struct tp_rma_world *w = user;
 
-    (void)ctx;
     if (msg->buffer_count != 0 && msg->buffers[0].data != NULL) {
         w->processes[msg->from].incoming--;
         enter_buffer(w, msg);

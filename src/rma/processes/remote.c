@@ -3,7 +3,6 @@
  * progress role. */
 #include <string.h>
 
-#include "base/compiler.h"
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
 

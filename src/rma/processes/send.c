@@ -64,8 +64,6 @@ send_inline(struct tp_rma_world *w, uint32_t process, const telpher_rma_command 
 static void
 free_body(void *user, telpher_status status, size_t len)
 {
-    (void)status;
-    (void)len;
     tp_free(user);
 }
 
@@ -124,8 +122,6 @@ memory_is_free(void *user, telpher_status status, size_t len)
 {
     struct tp_rma_process *p = user; /* not the launch's: that may be over */
 
-    (void)status;
-    (void)len;
     p->under_way--;
 }
 

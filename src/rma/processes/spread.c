@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/compiler.h"
 #include "rma/processes/spread.h"
 
 /* Bodies of the two rounds of a collective; owned by a lane until the role is taken. */

@@ -182,7 +182,6 @@ copy_to_all(struct tp_rma_run *run, struct tp_rma_group *group)
 {
     const telpher_rma_fold *root = &group->slots[group->slots[0].fold.root].fold;
 
-    (void)run;
     for (uint32_t i = 0; i < group->size; i++) {
         void *dst = group->slots[i].fold.dst;
 

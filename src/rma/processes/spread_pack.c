@@ -27,7 +27,6 @@ brings(const struct tp_rma_group *group, uint32_t op, const uint64_t *args,
     default:
         break;
     }
-    (void)group;
     return 0;
 }
 

@@ -39,7 +39,6 @@ loop_create(const struct tp_net_params *params, struct tp_net **ret_net,
 {
     struct loop_net *n = tp_zalloc(sizeof(*n), "loop");
 
-    (void)err;
     if (n == NULL) {
         return TELPHER_ERR_NO_MEMORY;
     }
@@ -72,9 +71,6 @@ loop_connect(struct tp_net *net, uint32_t peer, const uint8_t *address, size_t l
 {
     struct loop_net *n = loop_net(net);
 
-    (void)peer;
-    (void)address;
-    (void)len;
     if (n->slots == NULL) {
         n->slots = tp_alloc_array(SLOTS, sizeof(*n->slots), "loop slots");
     }
@@ -108,7 +104,6 @@ static telpher_status
 loop_send(struct tp_net *net, uint32_t peer, const void *header, size_t header_len,
           const void *data, size_t len)
 {
-    (void)peer;
     return put(loop_net(net), false, header, header_len, data, len);
 }
 
@@ -116,8 +111,6 @@ static telpher_status
 loop_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
              const void *data, size_t data_len)
 {
-    (void)peer;
-    (void)data;
     (void)data_len; /* is 0, because first_max is */
     return put(loop_net(net), true, frame, len, NULL, 0);
 }
@@ -125,8 +118,6 @@ loop_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
 static telpher_status
 loop_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_t len)
 {
-    (void)net;
-    (void)peer;
     memmove(dst, (const void *)(uintptr_t)address, len); /* they may overlap */
     return TELPHER_OK;
 }
@@ -134,7 +125,6 @@ loop_get(struct tp_net *net, uint32_t peer, uint64_t address, void *dst, size_t 
 static void
 loop_give_up(struct tp_net *net, uint32_t peer)
 {
-    (void)peer;
     loop_net(net)->aborted = true;
 }
 
@@ -193,7 +183,6 @@ loop_arm(struct tp_net *net)
 static int
 loop_fd(struct tp_net *net)
 {
-    (void)net;
     return -1; /* no message can arrive while its one rank sleeps */
 }
 

@@ -311,7 +311,6 @@ net_arm(struct tp_net *net)
 static int
 net_fd(struct tp_net *net)
 {
-    (void)net;
     return -1; /* MPI has none */
 }
 

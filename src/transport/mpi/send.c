@@ -124,7 +124,6 @@ tp_mpi_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
     const struct mpi_prefix prefix = {.kind = MPI_CONTROL, .header_len = (uint32_t)len};
     telpher_status status;
 
-    (void)data;
     (void)data_len; /* is 0, because first_max is */
     if (link == NULL || link->ending) {
         return TELPHER_ERR_PEER_LOST;

@@ -184,7 +184,6 @@ tp_shm_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
     struct shm_link *link = find_link(net, peer);
     struct place place;
 
-    (void)data;
     (void)data_len; /* is 0, because first_max is */
     if (link == NULL) {
         return TELPHER_ERR_PEER_LOST;

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "base/alloc.h"
 #include "transport/tcp/net_int.h"
 
 enum {

@@ -44,7 +44,6 @@ size_t
 tp_tls_export(struct tp_conn *conn, struct tp_tls_state *ret_state,
               const void **ret_rest)
 {
-    (void)conn;
     *ret_state = (struct tp_tls_state){.suite = 0};
     *ret_rest = NULL;
     return 0;
@@ -53,7 +52,6 @@ tp_tls_export(struct tp_conn *conn, struct tp_tls_state *ret_state,
 bool
 tp_tls_has_more(struct tp_conn *conn)
 {
-    (void)conn;
     return false;
 }
 
@@ -83,6 +81,5 @@ tp_tls_acceptor_destroy(struct tp_tls_shake *acceptor)
 telpher_status
 tp_tls_check_files(const struct tp_secure_files *files, struct tp_error *err)
 {
-    (void)files;
     return report_not_built(err);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "transport/ucx/net_int.h"
 
 /** Messages of a rank that may overtake an earlier one. */

@@ -59,7 +59,6 @@ on_sent(void *request, ucs_status_t status, void *user_data)
 static void
 on_received(void *request, ucs_status_t status, size_t len, void *user_data)
 {
-    (void)len;
     ucp_request_free(request);
     end_transfer(user_data, status);
 }

@@ -10,7 +10,6 @@
 #include "base/text/hex.h"
 #include "core/comm/bootstrap/launcher.h"
 #include "core/comm/bootstrap/server.h"
-#include "core/comm/comm_int.h"
 #include "core/comm/settings.h"
 #include "core/transport.h"
 
@@ -24,8 +23,6 @@ static telpher_status
 gather_alone(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
              struct tp_error *err)
 {
-    (void)boot;
-    (void)err;
     memcpy(all, mine, len);
     return TELPHER_OK;
 }

@@ -21,7 +21,6 @@ tp_pmix_is_there(void)
 telpher_status
 tp_pmix_open(struct tp_bootstrap *boot, struct tp_error *err)
 {
-    (void)boot;
     return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
                         "started by a PMIx launcher, but built without PMIx (package "
                         "libpmix-dev): use telpher launch, or interop/mpi.h");
@@ -135,7 +134,6 @@ fenced(pmix_status_t status, void *answer)
 static void
 got(pmix_status_t status, pmix_value_t *value, void *answer)
 {
-    (void)value;
     answer_give(answer, status);
 }
 
@@ -283,7 +281,6 @@ gather(struct tp_bootstrap *boot, const void *mine, size_t len, void *all,
 static void
 close_pmix(struct tp_bootstrap *boot)
 {
-    (void)boot;
     (void)pmix.finalize(NULL, 0);
 }
 

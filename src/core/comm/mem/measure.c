@@ -8,7 +8,6 @@
  */
 #include <sched.h>
 
-#include "base/alloc.h"
 #include "base/os/clock.h"
 #include "base/trace/log.h"
 #include "core/comm/mem/mem_int.h"

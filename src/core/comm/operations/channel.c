@@ -121,7 +121,6 @@ tp_comm_channel_on_data(telpher_context *ctx, struct tp_comm_unexpected *msg)
     telpher_status status;
     size_t len = 0;
 
-    (void)ctx;
     if (ch == NULL || (uint32_t)msg->header.a != ch->came) {
         return id == UINT32_MAX || ch != NULL ? TELPHER_ERR_PROTO
                                               : TELPHER_ERR_NO_MEMORY;

@@ -37,7 +37,6 @@ moved(void *user, telpher_status status, size_t len)
 {
     struct gather *g = user;
 
-    (void)len;
     g->under_way--;
     if (status != TELPHER_OK) {
         g->status = status;

@@ -52,7 +52,6 @@ enter(struct incoming *in)
 static void
 run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    (void)peer;
     enter(tp_container_of(delivery, struct incoming, base));
 }
 
@@ -60,7 +59,6 @@ run_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 static void
 discard_ordered(struct tp_comm_peer *peer, struct tp_comm_delivery *delivery)
 {
-    (void)peer;
     (void)delivery;
 }
 
@@ -86,7 +84,6 @@ buffer_came(void *user, telpher_status status, size_t len)
 {
     struct incoming *in = user;
 
-    (void)len;
     if (status != TELPHER_OK) {
         in->msg.status = status;
     }

@@ -110,8 +110,6 @@ free_head(void *user, telpher_status status, size_t len)
 {
     struct kept_head *kept = user;
 
-    (void)status;
-    (void)len;
     tp_comm_block_give(kept->ctx, kept);
 }
 

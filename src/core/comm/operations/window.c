@@ -55,7 +55,6 @@ on_put_received(void *user, telpher_status status, size_t len)
 {
     struct arrival *arrival = user;
 
-    (void)len;
     if (!tp_list_is_linked(&arrival->base.link)) { /* its peer was lost meanwhile */
         tp_comm_block_give(arrival->peer->ctx, arrival);
         return;

@@ -99,7 +99,6 @@ tp_comm_delivery_on_flushed(telpher_context *ctx, struct tp_comm_unexpected *msg
 {
     struct tp_comm_peer *peer = msg->peer;
 
-    (void)ctx;
     if (msg->header.a <= peer->flushed || msg->header.a > peer->flushes) {
         return TELPHER_ERR_PROTO;
     }

@@ -170,7 +170,6 @@ tp_rndv_data_left(void *user, void *arg, size_t len)
 {
     struct tp_net_rndv *b = arg;
 
-    (void)user;
     b->left += len;
     if (b->in_write) {
         return; /* the caller checks */

@@ -5,7 +5,6 @@
  */
 #include "daemon/executor/commands/command_buffer.h"
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"

@@ -12,7 +12,6 @@
  * events the program may set later.
  */
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/commands/commands.h"
 #include "daemon/executor/events.h"
 #include "daemon/executor/executor.h"

@@ -161,9 +161,6 @@ content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct tp_exec_event *ev = arg;
 
-    (void)error;
-    (void)start_ns;
-    (void)end_ns;
     tp_exec_unref(&ev->obj); /* frees the content */
 }
 

@@ -22,9 +22,6 @@ enum {
 static void CL_CALLBACK
 context_notify(const char *text, const void *info, size_t size, void *arg)
 {
-    (void)info;
-    (void)size;
-    (void)arg;
     tp_info("executor", "driver: %s", text);
 }
 

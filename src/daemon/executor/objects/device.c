@@ -4,7 +4,6 @@
  * A sub-device lives as long as the client or a context holds it.
  */
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"

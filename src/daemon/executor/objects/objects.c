@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"

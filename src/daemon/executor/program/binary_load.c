@@ -110,8 +110,6 @@ binaries_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct tp_exec_incoming *in = arg;
 
-    (void)start_ns;
-    (void)end_ns;
     use_binaries(in, error);
     tp_exec_program_arrived(in->program);
     tp_exec_incoming_free(in);

@@ -173,9 +173,6 @@ content_sent(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct outgoing *out = arg;
 
-    (void)error;
-    (void)start_ns;
-    (void)end_ns;
     tp_budget_give(&out->x->host, out->size);
     tp_free(out->content);
     tp_free(out);

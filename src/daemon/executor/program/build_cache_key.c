@@ -19,7 +19,6 @@ add_library(struct dl_phdr_info *info, size_t size, void *arg)
     SHA256_CTX *sum = arg;
     struct stat st;
 
-    (void)size;
     if (info->dlpi_name != NULL && info->dlpi_name[0] == '/' &&
         stat(info->dlpi_name, &st) == 0) {
         tp_sha256_add_sized(sum, info->dlpi_name, strlen(info->dlpi_name));

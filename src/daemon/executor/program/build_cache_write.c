@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
 #include "daemon/cache/entry.h"

@@ -5,7 +5,6 @@
  */
 #include "wire/facts.h"
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/build.h"

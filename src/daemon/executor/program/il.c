@@ -4,7 +4,6 @@
  * builds requested after them.
  */
 #include "base/alloc.h"
-#include "base/trace/log.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/messages.h"
 #include "daemon/executor/objects/objects.h"

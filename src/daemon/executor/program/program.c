@@ -164,8 +164,6 @@ text_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     struct tp_exec_incoming *in = arg;
     struct tp_exec_program *p = in->program;
 
-    (void)start_ns;
-    (void)end_ns;
     if (error == 0) {
         error = keep_text(p, in->content, in->size);
     }
@@ -258,8 +256,6 @@ files_arrived(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
 {
     struct tp_exec_incoming *in = arg;
 
-    (void)start_ns;
-    (void)end_ns;
     keep_files(in->program, in->content, in->size, error);
     in->content = NULL;
     tp_exec_program_arrived(in->program);
