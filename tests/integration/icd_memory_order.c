@@ -338,7 +338,34 @@ parts_are_written_after_the_content_has_arrived(void **state)
     free(model);
 }
 
+/** A command that fails leaves the content that it would have overwritten elsewhere. */
+static void
+content_outlives_a_failed_write(void **state)
+{
+    enum { LEN = 4096 };
+    uint8_t *model = pattern_new(LEN, 11);
+    cl_mem mem = buffer_new(&both, CL_MEM_COPY_HOST_PTR, LEN, model);
+    cl_uint zero = 0;
+    cl_event gate, filled;
+    cl_int err;
+
+    (void)state;
+    gate = clCreateUserEvent(both.ctx, &err);
+    ok(err);
+    ok(clEnqueueFillBuffer(both.queues[1], mem, &zero, 4, 1024, 512, 1, &gate,
+                           &filled));
+    ok(clSetUserEventStatus(gate, -7));
+    assert_int_equal(clWaitForEvents(1, &filled),
+                     CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+    expect_content(both.queues[0], mem, model, LEN);
+    ok(clReleaseEvent(filled));
+    ok(clReleaseEvent(gate));
+    ok(clReleaseMemObject(mem));
+    free(model);
+}
+
 const struct CMUnitTest order_tests[] = {
+    cmocka_unit_test(content_outlives_a_failed_write),
     cmocka_unit_test(read_is_over_when_a_blocking_write_returns),
     cmocka_unit_test(events_are_over_after_finish),
     cmocka_unit_test(parts_are_written_after_the_content_has_arrived),

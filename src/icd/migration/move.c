@@ -564,13 +564,21 @@ wait_for(struct tp_icd_op *op, struct tp_icd_span_events *set, struct tp_icd_spa
     return err;
 }
 
+/** True if the old content is not needed. It stays if the command fails, which it may do with
+ *  any user event that is not set. */
+static bool
+is_overwritten(const struct tp_icd_op *op, const struct tp_icd_use *use)
+{
+    return (use->how & TP_ICD_USE_WHOLE) != 0 && op->q->ctx->user_events == 0;
+}
+
 cl_int
 tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
 {
     struct _cl_mem *root = tp_icd_mem_root(use->mem);
     struct tp_icd_directory *dir = root->directory;
     uint32_t here = op->q->session_index;
-    bool needs_content = use->how != 0 && (use->how & TP_ICD_USE_WHOLE) == 0;
+    bool needs_content = use->how != 0 && !is_overwritten(op, use);
     struct tp_icd_span span = span_of(use);
     cl_int err = CL_SUCCESS;
 
@@ -616,7 +624,7 @@ tp_icd_mem_used(struct tp_icd_op *op, const struct tp_icd_use *use)
         tp_icd_stage_unref(dir->first);
         dir->first = NULL;
     }
-    if ((use->how & TP_ICD_USE_WHOLE) != 0) {
+    if (is_overwritten(op, use)) {
         /* else other parts may be used before the command has ended */
         tp_icd_span_events_drop(&copy->arriving, span);
     }
