@@ -336,6 +336,7 @@ main(int argc, char **argv)
                              .fault = -1};
 
     signal(SIGPIPE, SIG_IGN);
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 5 && strcmp(argv[1], "--worker") == 0) {
         return worker_main(argv[2], (unsigned)atoi(argv[3]), atoi(argv[4]));
     }

@@ -26,8 +26,8 @@ static const struct range platform_ranges[] = {
 
 static const struct range device_ranges[] = {
     {CL_DEVICE_TYPE, CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED, true},
-    /* integer dot products */
-    {0x1073, 0x1075, false},
+    /* integer dot products, clocks of kernels */
+    {0x1073, 0x1076, false},
     /* command buffers */
     {CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR,
      CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR, false},
