@@ -322,6 +322,10 @@ make_gates(struct tp_exec_command *c, struct move *mv)
             q->native, count, count > 0 ? c->x->waits : NULL, &mv->gates[0]);
         mv->has_marker = error == CL_SUCCESS;
         mv->gate_count = mv->has_marker;
+        if (tp_exec_has_quirk(c->x, TP_EXEC_QUIRK_FLUSH_ENDS_TOGETHER)) {
+            (void)tp_exec_queue_flush(
+                q); /* so that the gate can open before the hold */
+        }
     } else if (!q->in_order) {
         for (cl_uint i = 0; i < count; i++) {
             add_gate(mv, c->x->waits[i]);
