@@ -378,9 +378,9 @@ move_span(struct tp_icd_op *op, const struct move *m)
 }
 
 /** Moves what is not current of a span to the session of a command. Neighbouring ranges from
- *  one place move together. */
+ *  one place move together. @param needed content that is lost is an error */
 static cl_int
-bring(struct tp_icd_op *op, struct _cl_mem *root, struct tp_icd_span span)
+bring(struct tp_icd_op *op, struct _cl_mem *root, struct tp_icd_span span, bool needed)
 {
     const struct tp_ranges *where = &root->directory->where;
     uint32_t to = op->q->session_index;
@@ -393,6 +393,7 @@ bring(struct tp_icd_op *op, struct _cl_mem *root, struct tp_icd_span span)
         bool stale = (value & (bit_of(to) | UNDEFINED)) == 0;
         int from = stale ? find_source(root, value, run, to) : -2;
 
+        stale = stale && (from != -2 || needed);
         if (m.span.from < m.span.to && (!stale || from != m.from)) {
             err = move_span(op, &m);
             m.span.from = m.span.to;
@@ -565,11 +566,14 @@ wait_for(struct tp_icd_op *op, struct tp_icd_span_events *set, struct tp_icd_spa
 }
 
 /** True if the old content is not needed. It stays if the command fails, which it may do with
- *  any user event that is not set. */
+ *  any user event that is not set, or after a failure. */
 static bool
 is_overwritten(const struct tp_icd_op *op, const struct tp_icd_use *use)
 {
-    return (use->how & TP_ICD_USE_WHOLE) != 0 && op->q->ctx->user_events == 0;
+    const struct _cl_context *ctx = op->q->ctx;
+
+    return (use->how & TP_ICD_USE_WHOLE) != 0 && ctx->user_events == 0 &&
+           !ctx->has_failed;
 }
 
 cl_int
@@ -590,7 +594,7 @@ tp_icd_mem_use(struct tp_icd_op *op, const struct tp_icd_use *use)
         return CL_OUT_OF_HOST_MEMORY;
     }
     if (needs_content) {
-        err = bring(op, root, span);
+        err = bring(op, root, span, (use->how & TP_ICD_USE_WHOLE) == 0);
         if (err == CL_SUCCESS) {
             tp_ranges_change(&dir->where, span.from, span.to, UINT64_MAX, bit_of(here));
         }

@@ -223,6 +223,7 @@ tp_icd_event_end(struct _cl_event *ev, cl_int status)
     }
     ev->status = status;
     ev->ended = true;
+    ev->ctx->has_failed = ev->ctx->has_failed || status < 0;
     count_content(ev, false);
     if (status < 0 && ev->unwatched && ev->queue->async_error == CL_SUCCESS) {
         ev->queue->async_error = status;

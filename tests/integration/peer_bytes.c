@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program that peer_bytes.py runs: a buffer goes back and forth between two servers. Prints a
+ * line `SIZE BYTES US` for each size: bytes on this machine's interfaces during the loop, and the
+ * median time of a round. A kernel that returns 4 bytes checks the content after the loop.
+ *
+ *     peer_bytes ROUNDS SIZE...
+ */
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUNDS_MAX = 1000 };
+
+static const char source[] =
+    "kernel void add(global uint *a) { a[get_global_id(0)] += 1; }\n"
+    "kernel void count_wrong(const global uint *a, uint want, global uint *wrong)\n"
+    "{ if (a[get_global_id(0)] != want) { atomic_inc(wrong); } }\n";
+
+struct program {
+    cl_context context;
+    cl_command_queue queue[2]; /* one of each server */
+    cl_kernel add, count_wrong;
+    cl_mem wrong;
+};
+
+static void
+check(cl_int err, const char *what)
+{
+    if (err != CL_SUCCESS) {
+        (void)fprintf(stderr, "%s: error %d\n", what, err);
+        exit(1);
+    }
+}
+
+static double
+now_us(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* All bytes that the interfaces of this network namespace sent and received. */
+static unsigned long long
+wire_bytes(void)
+{
+    unsigned long long in, out, sum = 0;
+    char line[512];
+    FILE *file = fopen("/proc/self/net/dev", "r");
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        char *colon = strchr(line, ':');
+
+        if (colon != NULL && sscanf(colon + 1, "%llu %*u %*u %*u %*u %*u %*u %*u %llu",
+                                    &in, &out) == 2) {
+            sum += in + out;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    return sum;
+}
+
+static void
+open_program(struct program *p)
+{
+    const char *text = source;
+    cl_platform_id platform;
+    cl_device_id device[2];
+    cl_program program;
+    cl_uint count = 0;
+    cl_int err;
+
+    check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 2, device, &count), "devices");
+    if (count != 2) {
+        (void)fprintf(stderr, "%u devices instead of two\n", count);
+        exit(1);
+    }
+    p->context = clCreateContext(NULL, 2, device, NULL, NULL, &err);
+    check(err, "clCreateContext");
+    for (int i = 0; i < 2; i++) {
+        p->queue[i] =
+            clCreateCommandQueueWithProperties(p->context, device[i], NULL, &err);
+        check(err, "clCreateCommandQueueWithProperties");
+    }
+    program = clCreateProgramWithSource(p->context, 1, &text, NULL, &err);
+    check(err, "clCreateProgramWithSource");
+    check(clBuildProgram(program, 0, NULL, "", NULL, NULL), "clBuildProgram");
+    p->add = clCreateKernel(program, "add", &err);
+    check(err, "add");
+    p->count_wrong = clCreateKernel(program, "count_wrong", &err);
+    check(err, "count_wrong");
+    p->wrong = clCreateBuffer(p->context, CL_MEM_READ_WRITE, 4, NULL, &err);
+    check(err, "clCreateBuffer");
+    check(clReleaseProgram(program), "clReleaseProgram");
+}
+
+/* One increment on each server, and back: ends on the first. */
+static void
+run_round(struct program *p, size_t count)
+{
+    cl_event done[2];
+
+    for (int i = 0; i < 2; i++) {
+        check(clEnqueueNDRangeKernel(p->queue[i], p->add, 1, NULL, &count, NULL, i,
+                                     i == 0 ? NULL : &done[0], &done[i]),
+              "add");
+    }
+    check(clFinish(p->queue[1]), "clFinish");
+    check(clReleaseEvent(done[0]), "clReleaseEvent");
+    check(clReleaseEvent(done[1]), "clReleaseEvent");
+}
+
+static void
+check_content(struct program *p, cl_mem mem, size_t count, cl_uint want)
+{
+    const cl_uint zero = 0;
+    cl_uint wrong = 1;
+
+    check(clEnqueueFillBuffer(p->queue[0], p->wrong, &zero, 4, 0, 4, 0, NULL, NULL),
+          "clEnqueueFillBuffer");
+    check(clSetKernelArg(p->count_wrong, 0, sizeof(mem), &mem), "argument");
+    check(clSetKernelArg(p->count_wrong, 1, sizeof(want), &want), "argument");
+    check(clSetKernelArg(p->count_wrong, 2, sizeof(p->wrong), &p->wrong), "argument");
+    check(clEnqueueNDRangeKernel(p->queue[0], p->count_wrong, 1, NULL, &count, NULL, 0,
+                                 NULL, NULL),
+          "count_wrong");
+    check(clEnqueueReadBuffer(p->queue[0], p->wrong, CL_TRUE, 0, 4, &wrong, 0, NULL,
+                              NULL),
+          "clEnqueueReadBuffer");
+    if (wrong != 0) {
+        (void)fprintf(stderr, "%u of %zu numbers are not %u\n", wrong, count, want);
+        exit(1);
+    }
+}
+
+static int
+compare_times(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static void
+measure(struct program *p, size_t size, cl_uint rounds)
+{
+    static double times[ROUNDS_MAX];
+    const cl_uint zero = 0;
+    unsigned long long bytes;
+    size_t count = size / 4;
+    cl_int err;
+    cl_mem mem = clCreateBuffer(p->context, CL_MEM_READ_WRITE, size, NULL, &err);
+
+    check(err, "clCreateBuffer");
+    check(clEnqueueFillBuffer(p->queue[0], mem, &zero, 4, 0, size, 0, NULL, NULL),
+          "clEnqueueFillBuffer");
+    check(clSetKernelArg(p->add, 0, sizeof(mem), &mem), "argument");
+    run_round(p, count); /* the streams are there after it */
+    bytes = wire_bytes();
+    for (cl_uint i = 0; i < rounds; i++) {
+        double begin = now_us();
+
+        run_round(p, count);
+        times[i] = now_us() - begin;
+    }
+    bytes = wire_bytes() - bytes;
+    check_content(p, mem, count, 2 * (rounds + 1));
+    qsort(times, rounds, sizeof(times[0]), compare_times);
+    (void)printf("%zu %llu %.1f\n", size, bytes, times[rounds / 2]);
+    check(clReleaseMemObject(mem), "clReleaseMemObject");
+}
+
+int
+main(int argc, char **argv)
+{
+    struct program p;
+    cl_uint rounds = argc > 2 ? (cl_uint)strtoul(argv[1], NULL, 10) : 0;
+
+    if (rounds == 0 || rounds > ROUNDS_MAX) {
+        (void)fprintf(stderr, "usage: peer_bytes ROUNDS SIZE...\n");
+        return 64;
+    }
+    open_program(&p);
+    for (int i = 2; i < argc; i++) {
+        measure(&p, strtoul(argv[i], NULL, 10), rounds);
+    }
+    return 0;
+}
