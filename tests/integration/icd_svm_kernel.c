@@ -232,36 +232,55 @@ run_lists(struct lists *l, int64_t *ret_sum)
     return seconds() - began;
 }
 
+/** What the host reads of the list is what kernels and host made of it. */
+static void
+expect_list(const struct lists *l, int64_t want)
+{
+    int64_t sum = 0, count = 0;
+
+    for (const struct node *at = l->nodes; at != NULL; at = at->next, count++) {
+        sum += at->value;
+    }
+    assert_int_equal(count, NODES + MORE);
+    assert_int_equal(sum, want + (int64_t)MORE * 1000 + (int64_t)MORE * (MORE - 1) / 2);
+    ok(clEnqueueSVMMap(both.queues[0], CL_TRUE, CL_MAP_READ, l->result, 16, 0, NULL,
+                       NULL));
+    assert_int_equal(l->result[0], want);
+    assert_int_equal(l->result[1], NODES);
+    ok(clEnqueueSVMUnmap(both.queues[0], l->result, 0, NULL, NULL));
+    ok(clEnqueueSVMUnmap(both.queues[1], l->nodes, 0, NULL, NULL));
+    ok(clEnqueueSVMUnmap(both.queues[1], l->more, 0, NULL, NULL));
+    ok(clFinish(both.queues[0]));
+    ok(clFinish(both.queues[1]));
+}
+
+static double
+lesser(double a, double b)
+{
+    return a < b ? a : b;
+}
+
 /** A list of the host's, summed on one server, made longer on another, read by the host. */
 static void
 a_list_visits_two_servers(void **state)
 {
+    const char *rounds = getenv("ICD_SVM_ROUNDS"); /* for figures */
     struct lists l = {.sum = kernel_new(&both, "sum"),
                       .extend = kernel_new(&both, "extend")};
-    int64_t want, sum = 0, count = 0;
-    double took;
+    double svm = 1e9, buffers = 1e9;
+    int64_t want;
 
     (void)state;
     l.nodes = clSVMAlloc(both.ctx, CL_MEM_READ_WRITE, NODES * sizeof(struct node), 0);
     l.more = clSVMAlloc(both.ctx, CL_MEM_READ_WRITE, MORE * sizeof(struct node), 0);
     l.result = clSVMAlloc(both.ctx, CL_MEM_READ_WRITE, 2 * sizeof(long), 0);
     assert_true(l.nodes != NULL && l.more != NULL && l.result != NULL);
-    took = run_lists(&l, &want);
-    for (const struct node *at = l.nodes; at != NULL; at = at->next, count++) {
-        sum += at->value;
+    for (int i = rounds != NULL ? atoi(rounds) : 2; i > 0; i--) {
+        svm = lesser(svm, run_lists(&l, &want));
+        expect_list(&l, want);
+        buffers = lesser(buffers, time_of_buffers());
     }
-    assert_int_equal(count, NODES + MORE);
-    assert_int_equal(sum, want + (int64_t)MORE * 1000 + (int64_t)MORE * (MORE - 1) / 2);
-    ok(clEnqueueSVMMap(both.queues[0], CL_TRUE, CL_MAP_READ, l.result, 16, 0, NULL,
-                       NULL));
-    assert_int_equal(l.result[0], want);
-    assert_int_equal(l.result[1], NODES);
-    printf("list: %.1f ms, as buffers %.1f ms\n", took * 1e3, time_of_buffers() * 1e3);
-    ok(clEnqueueSVMUnmap(both.queues[0], l.result, 0, NULL, NULL));
-    ok(clEnqueueSVMUnmap(both.queues[1], l.nodes, 0, NULL, NULL));
-    ok(clEnqueueSVMUnmap(both.queues[1], l.more, 0, NULL, NULL));
-    ok(clFinish(both.queues[0]));
-    ok(clFinish(both.queues[1]));
+    printf("list: %.1f ms, as buffers %.1f ms\n", svm * 1e3, buffers * 1e3);
     clSVMFree(both.ctx, l.nodes);
     clSVMFree(both.ctx, l.more);
     clSVMFree(both.ctx, l.result);
