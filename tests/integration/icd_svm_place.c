@@ -9,6 +9,7 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -139,7 +140,7 @@ run_case(void (*what)(void), const char *addresses, const char *place)
         setenv("TELPHER_SERVERS", addresses, 1);
         setenv("TELPHER_SVM_ADDRESS", place, 1);
         what();
-        exit(0);
+        _exit(0); /* what a case holds ends with it */
     }
     assert_true(pid > 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -174,7 +175,7 @@ occupy(uint64_t from, uint64_t len)
         mmap((void *)(uintptr_t)from, len, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
-    MUST(taken == (void *)(uintptr_t)from);
+    MUST(taken == (void *)(uintptr_t)from || errno == EEXIST); /* a sanitizer has it */
 }
 
 static void
@@ -474,7 +475,7 @@ a_wild_kernel_hurts_its_own_session(void **state)
 
     (void)state;
     if (beside == 0) {
-        exit(run_case(case_beside_it, address, ""));
+        _exit(run_case(case_beside_it, address, ""));
     }
     assert_int_equal(run_case(case_wild, address, ""), 0);
     assert_int_equal(waitpid(beside, &status, 0), beside);
