@@ -18,6 +18,12 @@ enum tp_icd_platform_name {
     TP_ICD_NAME_NATIVE, /**< name of the first server's driver */
 };
 
+/** Which files of the folders of -I travel. */
+enum tp_icd_send_includes {
+    TP_ICD_SEND_NAMED, /**< those that the program names */
+    TP_ICD_SEND_FOLDERS, /**< all */
+};
+
 /** Values of the room's settings, constant once loaded. */
 struct tp_icd_settings {
     char *servers; /**< "" = none, no platform */
@@ -28,6 +34,7 @@ struct tp_icd_settings {
     uint64_t connect_timeout_ns; /**< for all servers together */
     int peer; /**< enum tp_icd_peer_choice */
     int platform_name; /**< enum tp_icd_platform_name */
+    int send_includes; /**< enum tp_icd_send_includes */
     bool shared_memory; /**< with servers on this machine */
     uint64_t shared_memory_size; /**< [bytes] of slots */
     char *svm_address; /**< "" = the library chooses */

@@ -1,88 +1,106 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes the files sent with a build: docs/protocol.md section 6.1. */
+/* Encodes and decodes what a client's machine has under names that a build looks up:
+ * docs/protocol.md section 6.1. */
 #include "wire/files.h"
 
 #include "wire/bytes.h"
 
-uint32_t
-tp_wire_file_link(const struct tp_wire_file *file, uint32_t i)
-{
-    uint32_t link;
-
-    memcpy(&link, (const uint8_t *)file->links + (size_t)i * sizeof(link),
-           sizeof(link));
-    return link;
-}
+/* [bytes] of what only files have. */
+enum { REGULAR_BYTES = 8 + TP_WIRE_FILE_DIGEST_BYTES };
 
 size_t
 tp_wire_file_size(const struct tp_wire_file *file)
 {
-    return (size_t)TP_WIRE_FILE_HEADER_BYTES + file->name_len +
-           (size_t)file->link_count * sizeof(uint32_t) + file->len;
+    return (size_t)TP_WIRE_FILE_HEADER_BYTES +
+           (file->kind == TP_WIRE_FILE_REGULAR ? REGULAR_BYTES : 0) + file->name_len +
+           (file->has_content ? file->len : 0);
 }
 
 void
 tp_wire_put_file(uint8_t *dst, const struct tp_wire_file *file)
 {
-    dst = put_u32(dst, file->name_len);
-    dst = put_u32(dst, file->link_count);
+    dst = put_u16(dst, (uint16_t)file->name_len);
+    dst = put_u8(dst, (uint8_t)file->kind);
+    dst = put_u8(dst, file->has_content);
     dst = put_u32(dst, file->len);
-    dst = put_u32(dst, 0);
+    if (file->kind == TP_WIRE_FILE_REGULAR) {
+        dst = put_u64(dst, file->identity);
+        dst = put_raw(dst, file->digest, TP_WIRE_FILE_DIGEST_BYTES);
+    }
     dst = put_raw(dst, file->name, file->name_len);
-    dst = put_raw(dst, file->links, (size_t)file->link_count * sizeof(uint32_t));
-    (void)put_raw(dst, file->content, file->len);
+    if (file->has_content) {
+        (void)put_raw(dst, file->content, file->len);
+    }
+}
+
+/* Reads what only files have. */
+static bool
+take_regular(const uint8_t **p, const uint8_t *end, struct tp_wire_file *file)
+{
+    const void *digest;
+
+    if (!take_u64(p, end, &file->identity) ||
+        !take_raw(p, end, TP_WIRE_FILE_DIGEST_BYTES, &digest)) {
+        return false;
+    }
+    file->digest = digest;
+    return true;
+}
+
+/* Reads the names and what follows. */
+static bool
+take_rest(const uint8_t **p, const uint8_t *end, struct tp_wire_file *file)
+{
+    const void *name, *content = NULL;
+
+    if (file->kind == TP_WIRE_FILE_REGULAR && !take_regular(p, end, file)) {
+        return false;
+    }
+    if (!take_raw(p, end, file->name_len, &name) ||
+        memchr(name, '\0', file->name_len) != NULL ||
+        (file->has_content && !take_raw(p, end, file->len, &content))) {
+        return false;
+    }
+    file->name = name;
+    file->content = content;
+    return true;
 }
 
 bool
 tp_wire_get_file(const uint8_t **src, const uint8_t *end, struct tp_wire_file *ret_file)
 {
     const uint8_t *p = *src;
-    struct tp_wire_file file;
-    const void *name, *content;
-    uint32_t reserved;
+    struct tp_wire_file file = {0};
+    uint16_t name_len;
+    uint8_t kind, flags;
 
-    if (!take_u32(&p, end, &file.name_len) || !take_u32(&p, end, &file.link_count) ||
-        !take_u32(&p, end, &file.len) || !take_u32(&p, end, &reserved) ||
-        file.name_len > TP_WIRE_FILE_NAME_MAX || reserved != 0 ||
-        !take_raw(&p, end, file.name_len, &name) ||
-        !take_raw(&p, end, (size_t)file.link_count * sizeof(uint32_t), &file.links) ||
-        !take_raw(&p, end, file.len, &content)) {
+    if (!take_u16(&p, end, &name_len) || !take_u8(&p, end, &kind) ||
+        !take_u8(&p, end, &flags) || !take_u32(&p, end, &file.len) || name_len == 0 ||
+        name_len > TP_WIRE_FILE_NAME_MAX || kind < TP_WIRE_FILE_REGULAR ||
+        kind > TP_WIRE_FILE_ABSENT || flags > 1 || file.len > TP_WIRE_FILES_BYTES_MAX ||
+        (kind != TP_WIRE_FILE_REGULAR && (flags != 0 || file.len != 0))) {
         return false;
     }
-    file.name = name;
-    file.content = content;
+    file.kind = (enum tp_wire_file_kind)kind;
+    file.has_content = flags != 0;
+    file.name_len = name_len;
+    if (!take_rest(&p, end, &file)) {
+        return false;
+    }
     *src = p;
     *ret_file = file;
-    return true;
-}
-
-/* True if all links of all records are below @p count. */
-static bool
-links_are_proper(const uint8_t *src, const uint8_t *end, uint32_t count)
-{
-    struct tp_wire_file file;
-
-    while (tp_wire_get_file(&src, end, &file)) {
-        for (uint32_t i = 0; i < file.link_count; i++) {
-            if (tp_wire_file_link(&file, i) >= count) {
-                return false;
-            }
-        }
-    }
     return true;
 }
 
 uint32_t
 tp_wire_files_check(const uint8_t *src, size_t len)
 {
-    const uint8_t *at = src, *end = len > 0 ? src + len : src;
+    const uint8_t *end = len > 0 ? src + len : src;
     struct tp_wire_file file;
     uint32_t count = 0;
 
-    while (count <= TP_WIRE_FILES_MAX && tp_wire_get_file(&at, end, &file)) {
+    while (count <= TP_WIRE_FILES_MAX && tp_wire_get_file(&src, end, &file)) {
         count++;
     }
-    return at == end && count <= TP_WIRE_FILES_MAX && links_are_proper(src, end, count)
-               ? count
-               : 0;
+    return src == end && count <= TP_WIRE_FILES_MAX ? count : 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files sent with a build, as a sequence of records. Each include directive gives the
- * number of its record, so that the server never looks up a name sent by the client.
- * docs/protocol.md section 6.1.
+ * What the client's machine has under the names that a compiler may look up in a build, as
+ * a sequence of records. docs/protocol.md section 6.1.
  */
 #ifndef TELPHER_WIRE_FILES_H
 #define TELPHER_WIRE_FILES_H
@@ -12,25 +11,32 @@
 #include <stdint.h>
 
 enum {
-    TP_WIRE_FILE_HEADER_BYTES = 16,
-    TP_WIRE_FILES_MAX = 65536, /**< of one build */
+    TP_WIRE_FILE_HEADER_BYTES = 8,
+    TP_WIRE_FILE_DIGEST_BYTES = 32, /**< SHA-256 */
+    TP_WIRE_FILES_MAX = 1 << 18, /**< records of one message */
     TP_WIRE_FILE_NAME_MAX = 4096, /**< [bytes] */
 };
-/** [bytes] of all records of one build. */
+/** [bytes] of all records of one message, and of all files of a build. */
 #define TP_WIRE_FILES_BYTES_MAX ((uint64_t)64 << 20)
 
-/** One file; the first record stands for the program's source and has no content. */
-struct tp_wire_file {
-    uint32_t name_len; /**< [bytes]; the name is only for compiler messages */
-    uint32_t link_count; /**< include directives in it, in the order of the text */
-    uint32_t len; /**< [bytes] of content */
-    const char *name;
-    const uint8_t *content;
-    const void *links; /**< u32 each, unaligned: 0 none, else the number of a record */
+enum tp_wire_file_kind {
+    TP_WIRE_FILE_REGULAR = 1,
+    TP_WIRE_FILE_FOLDER = 2,
+    TP_WIRE_FILE_ABSENT = 3, /**< nothing of that name, or nothing that may be read */
 };
 
-/** @return number of the record that directive @p i includes; 0 = not sent. */
-uint32_t tp_wire_file_link(const struct tp_wire_file *file, uint32_t i);
+/** One name, and what the client has there. */
+struct tp_wire_file {
+    enum tp_wire_file_kind kind;
+    bool has_content; /**< of a file; else the server may know it by its digest */
+    uint32_t name_len; /**< [bytes] */
+    uint32_t len; /**< [bytes] of a file */
+    uint64_t identity; /**< of a file: equal if two names are links to one file */
+    const uint8_t *digest; /**< of a file's content */
+    const char *name; /**< not terminated; relative to the client's present folder */
+    const uint8_t *content;
+};
+
 /** [bytes] of a record. */
 size_t tp_wire_file_size(const struct tp_wire_file *file);
 /** Writes one record; @p dst has room for tp_wire_file_size(file). */
@@ -42,8 +48,7 @@ void tp_wire_put_file(uint8_t *dst, const struct tp_wire_file *file);
 bool tp_wire_get_file(const uint8_t **src, const uint8_t *end,
                       struct tp_wire_file *ret_file);
 /**
- * Checks all records: at least one, none malformed, at most TP_WIRE_FILES_MAX, each link to
- * a record after the first.
+ * Checks all records: at least one, none malformed, at most TP_WIRE_FILES_MAX.
  * @return number of records; 0 = invalid
  */
 uint32_t tp_wire_files_check(const uint8_t *src, size_t len);

@@ -384,12 +384,15 @@ test_fact(void **state)
 static void
 test_programs(void **state)
 {
-    const uint64_t device[] = {0}, input[] = {tp_wire_id(TP_WIRE_KIND_PROGRAM, 2)};
-    const uint32_t links[] = {0, 7};
+    const uint64_t device[] = {0}, input[] = {tp_wire_id(TP_WIRE_KIND_PROGRAM, 2)},
+                   header[] = {tp_wire_id(TP_WIRE_KIND_PROGRAM, 3)};
+    static const uint8_t digest[TP_WIRE_FILE_DIGEST_BYTES] = {0xd1, 0xd2};
     struct tp_wire_program_compile compile = {.request =
                                                   tp_wire_id(TP_WIRE_KIND_REQUEST, 1),
                                               .program = input[0],
                                               .devices = {1, device},
+                                              .headers = {1, header},
+                                              .names = {4, "a.h"},
                                               .options = {2, "-w"}};
     struct tp_wire_program_link link = {.request = compile.request,
                                         .program = tp_wire_id(TP_WIRE_KIND_PROGRAM, 5),
@@ -397,7 +400,16 @@ test_programs(void **state)
                                         .inputs = {1, input}};
     struct tp_wire_program_files files = {
         .program = input[0], .size = 3, .files = {3, "abc"}};
-    struct tp_wire_file f = {3, 2, 4, "a.h", (const uint8_t *)"text", links};
+    struct tp_wire_files_wanted wanted = {.request = compile.request,
+                                          .names = {4, "b.h"}};
+    struct tp_wire_file f = {.kind = TP_WIRE_FILE_REGULAR,
+                             .has_content = true,
+                             .name_len = 3,
+                             .len = 4,
+                             .identity = 7,
+                             .digest = digest,
+                             .name = "a.h",
+                             .content = (const uint8_t *)"text"};
     uint8_t raw[64];
 
     (void)state;
@@ -406,6 +418,11 @@ test_programs(void **state)
     check_message(TP_WIRE_PROGRAM_FILES, &files);
     tp_wire_put_file(raw, &f);
     check("file", raw, tp_wire_file_size(&f));
+    f = (struct tp_wire_file){
+        .kind = TP_WIRE_FILE_ABSENT, .name_len = 3, .name = "b.h"};
+    tp_wire_put_file(raw, &f);
+    check("file_absent", raw, tp_wire_file_size(&f));
+    check_message(TP_WIRE_FILES_WANTED, &wanted);
 }
 
 static void

@@ -10,7 +10,7 @@
 
 #include "make_corpus.h"
 
-#include "daemon/cache/digest.h"
+#include "base/text/sha256.h"
 #include "daemon/cache/entry.h"
 #include "wire/facts.h"
 #include "wire/files.h"
@@ -183,14 +183,21 @@ make_facts(void)
 static void
 make_files(void)
 {
-    static const uint32_t links[] = {0, 1};
-    const struct tp_wire_file source = {.link_count = 2, .links = links, .name = ""};
-    const struct tp_wire_file header = {5,    0, 3, "d/a.h", (const uint8_t *)"abc",
-                                        links};
+    static const uint8_t digest[TP_WIRE_FILE_DIGEST_BYTES] = {1};
+    const struct tp_wire_file header = {.kind = TP_WIRE_FILE_REGULAR,
+                                        .has_content = true,
+                                        .name_len = 5,
+                                        .len = 3,
+                                        .identity = 7,
+                                        .digest = digest,
+                                        .name = "d/a.h",
+                                        .content = (const uint8_t *)"abc"};
+    const struct tp_wire_file absent = {
+        .kind = TP_WIRE_FILE_ABSENT, .name_len = 3, .name = "b.h"};
     uint8_t raw[256];
-    size_t len = tp_wire_file_size(&source);
+    size_t len = tp_wire_file_size(&absent);
 
-    tp_wire_put_file(raw, &source);
+    tp_wire_put_file(raw, &absent);
     tp_wire_put_file(raw + len, &header);
     len += tp_wire_file_size(&header);
     save("files", "two", raw, len);
@@ -282,12 +289,12 @@ save_cache_file(const char *name, const uint8_t *content, size_t len)
 {
     static const uint8_t key[TP_SHA256_BYTES];
     uint8_t raw[512] = "TPCACHE1";
-    SHA256_CTX sum;
+    struct tp_sha256 sum;
 
-    SHA256Init(&sum);
+    tp_sha256_begin(&sum);
     tp_sha256_add(&sum, key, sizeof(key));
     tp_sha256_add(&sum, content, len);
-    SHA256Final(raw + 8, &sum);
+    tp_sha256_end(&sum, raw + 8);
     memcpy(raw + 8 + TP_SHA256_BYTES, content, len);
     save("cache", name, raw, 8 + TP_SHA256_BYTES + len);
 }

@@ -167,14 +167,22 @@ make_kernels(struct steps *s)
 static void
 make_compile(struct steps *s)
 {
-    static const uint32_t links[] = {1};
-    const struct tp_wire_file source = {.link_count = 1, .links = links, .name = ""};
-    const struct tp_wire_file header = {3, 0, 4, "a.h", (const uint8_t *)"/**/", NULL};
+    static const uint8_t digest[TP_WIRE_FILE_DIGEST_BYTES] = {1};
+    const struct tp_wire_file header = {.kind = TP_WIRE_FILE_REGULAR,
+                                        .has_content = true,
+                                        .name_len = 3,
+                                        .len = 4,
+                                        .identity = 7,
+                                        .digest = digest,
+                                        .name = "a.h",
+                                        .content = (const uint8_t *)"/**/"};
+    const struct tp_wire_file absent = {
+        .kind = TP_WIRE_FILE_ABSENT, .name_len = 3, .name = "b.h"};
     uint8_t files[128];
-    uint32_t size = (uint32_t)tp_wire_file_size(&source);
+    uint32_t size = (uint32_t)tp_wire_file_size(&absent);
 
     begin(s, 0);
-    tp_wire_put_file(files, &source);
+    tp_wire_put_file(files, &absent);
     tp_wire_put_file(files + size, &header);
     size += (uint32_t)tp_wire_file_size(&header);
     ADD(s, PROGRAM_SOURCE, program_source, ID(PROGRAM, 1), ID(CONTEXT, 1), 400,
@@ -182,7 +190,7 @@ make_compile(struct steps *s)
     add_data(s, ID(TRANSFER, 1), 0, 400);
     ADD(s, PROGRAM_FILES, program_files, ID(PROGRAM, 1), size, 0, {size, files});
     ADD(s, PROGRAM_COMPILE, program_compile, ID(REQUEST, 1), ID(PROGRAM, 1), U64S(0, 1),
-        TEXT("-Werror"));
+        U64S(ID(PROGRAM, 1)), {4, "x.h"}, TEXT("-Werror"));
     add_settle(s);
     ADD(s, PROGRAM_LINK, program_link, ID(REQUEST, 2), ID(PROGRAM, 2), ID(CONTEXT, 1),
         U64S(0, 1), U64S(ID(PROGRAM, 1)), TEXT(""));

@@ -408,16 +408,16 @@ files_of_the_client_are_included(void **state)
                "#include \"../c.h\"\n#include \"../a.h\"\n#define B (C * 2)\n");
     write_file("inc/c.h", "#define C 20\n");
     write_file("other/d.h", "#define D 300\n");
-    write_file("with blank/e.h", "#define E 4000\n");
+    write_file("more/e.h", "#define E 4000\n");
     write_file("abs.h", "#define F 50000\n");
-    snprintf(
-        options, sizeof(options),
-        "-I %s/inc -DNAME=\\\"e.h\\\" -I%s/other \"-I%s/with blank\" -cl-mad-enable",
-        all.dir, all.dir, all.dir);
+    snprintf(options, sizeof(options),
+             "-I %s/inc -DNAME=e.h -I%s/other -I%s/more -cl-mad-enable", all.dir,
+             all.dir, all.dir);
     snprintf(text, sizeof(text),
              "#include \"a.h\"\n#inc\\\nlude <d.h>\n#include \"%s/abs.h\"\n"
              "#define HERE \"../nowhere.h\"\n#if 0\n#include HERE\n#endif\n"
-             "#include NAME\n#include \"sub/../sub/b.h\"\n"
+             "#define S_(x) #x\n#define S(x) S_(x)\n#include S(NAME)\n#include "
+             "\"sub/../sub/b.h\"\n"
              "kernel void k(global int *out) { out[0] = A + D + E + F; }\n",
              all.dir);
     p = source(text);

@@ -110,12 +110,12 @@ name_of(const uint8_t *key, char *ret_name)
 static void
 sum_up(const uint8_t *key, const void *data, size_t len, uint8_t *ret_sum)
 {
-    SHA256_CTX sum;
+    struct tp_sha256 sum;
 
-    SHA256Init(&sum);
+    tp_sha256_begin(&sum);
     tp_sha256_add(&sum, key, TP_SHA256_BYTES);
     tp_sha256_add(&sum, data, len);
-    SHA256Final(ret_sum, &sum);
+    tp_sha256_end(&sum, ret_sum);
 }
 
 /* ---- reading ---- */

@@ -13,7 +13,7 @@
 #include <telpher/status.h>
 
 #include "base/error.h"
-#include "daemon/cache/digest.h"
+#include "base/text/sha256.h"
 
 struct tp_cache;
 

@@ -51,6 +51,8 @@
 struct tp_exec_printf;
 struct tp_exec_watchdog;
 struct tp_exec_cache;
+struct tp_exec_guard;
+struct tp_exec_store;
 
 enum { TP_EXEC_POOL_THREADS = 2 }; /**< build threads */
 
@@ -88,6 +90,10 @@ struct tp_exec {
     struct tp_exec_printf *printf;
     struct tp_exec_watchdog *watchdog;
     struct tp_exec_cache *cache; /**< NULL: no cache */
+    struct tp_mutex guard_lock;
+    bool guard_tried; /**< guard_lock */
+    struct tp_exec_guard *guard; /**< of builds; NULL: the system cannot */
+    struct tp_exec_store *store; /**< contents of included files */
     struct tp_mutex done_lock;
     struct tp_list queues; /**< done_lock */
     struct tp_list gates; /**< moves whose gate is closed; done_lock */

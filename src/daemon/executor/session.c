@@ -87,6 +87,7 @@ tp_exec_prepare(struct tp_exec *x)
     telpher_status status;
 
     tp_mutex_init(&x->done_lock);
+    tp_mutex_init(&x->guard_lock);
     tp_cond_init(&x->told);
     tp_list_init(&x->queues);
     tp_list_init(&x->gates);

@@ -25,7 +25,9 @@ tp_icd_build_free(struct tp_icd_build *b)
         tp_icd_blob_fini(&b->parts[i].facts);
     }
     tp_icd_drop(&b->p->pub.obj);
-    tp_icd_includes_fini(&b->includes);
+    tp_icd_includes_destroy(b->includes);
+    tp_buf_fini(&b->first_files);
+    tp_buf_fini(&b->header_names);
     tp_free(b->inputs);
     tp_free(b->selected);
     tp_free(b);
@@ -99,32 +101,11 @@ on_facts(struct tp_icd_incoming *in)
     part_end(part);
 }
 
-static void
-on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
-         const uint8_t *end)
-{
-    struct tp_icd_build_part *part = req->user;
-    struct tp_wire_build_reply msg;
-
-    if (type != TP_WIRE_BUILD_REPLY || !tp_wire_get_build_reply(body, end, &msg)) {
-        part->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
-        part_end(part);
-        return;
-    }
-    part->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
-    tp_icd_blob_receive(&part->facts,
-                        part->build->p->pub.ctx->sessions[part->session_index],
-                        &msg.facts, msg.transfer, msg.size);
-}
-
-/* ---- requests ---------------------------------------------------------------------------- */
-
-/** Sends the included files before the build request. Under the lock. */
+/** Sends files of this machine for a build. Under the lock. */
 static telpher_status
-put_files(struct tp_icd_build *b, struct tp_icd_session *session)
+put_files(struct tp_icd_build *b, struct tp_icd_session *session,
+          const struct tp_buf *records)
 {
-    const struct tp_buf *records = &b->includes.records;
     struct tp_wire_program_files msg = {.program = b->p->pub.obj.id,
                                         .size = tp_buf_len(records)};
     telpher_status status = TELPHER_OK;
@@ -150,20 +131,72 @@ put_files(struct tp_icd_build *b, struct tp_icd_session *session)
     return status;
 }
 
+/** Sends the files that the server's compiler looks for. */
+static telpher_status
+on_wanted(struct tp_icd_request *req, const char *names, size_t len)
+{
+    struct tp_icd_build_part *part = req->user;
+    struct tp_icd_build *b = part->build;
+    struct tp_icd_session *session = b->p->pub.ctx->sessions[part->session_index];
+    telpher_status status;
+    struct tp_buf out;
+
+    if (b->includes == NULL || len == 0 || names[len - 1] != '\0') {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_buf_init(&out, 0);
+    status = tp_icd_includes_answer(b->includes, names, len, &out);
+    if (status == TELPHER_OK) {
+        tp_icd_lock();
+        status = put_files(b, session, &out);
+        tp_icd_unlock();
+    }
+    tp_buf_fini(&out);
+    if (status == TELPHER_OK) {
+        tp_icd_flush(session);
+    }
+    return status;
+}
+
+static void
+on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct tp_icd_build_part *part = req->user;
+    struct tp_wire_build_reply msg;
+
+    if (type != TP_WIRE_BUILD_REPLY || !tp_wire_get_build_reply(body, end, &msg)) {
+        part->result =
+            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+        part_end(part);
+        return;
+    }
+    part->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    tp_icd_blob_receive(&part->facts,
+                        part->build->p->pub.ctx->sessions[part->session_index],
+                        &msg.facts, msg.transfer, msg.size);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
 /** Appends the request of the call's kind to one session. Under the lock. */
 static void
 put_request(struct tp_icd_build *b, uint32_t session_index, uint64_t request,
             const struct tp_wire_u64s *devices)
 {
     struct _cl_program *program = &b->p->pub;
-    const char *options = b->kind == TP_ICD_LINK       ? b->options
-                          : b->kind == TP_ICD_BUILT_IN ? b->names
-                                                       : b->includes.options;
+    const char *options = b->kind == TP_ICD_BUILT_IN ? b->names : b->options;
     struct tp_wire_bytes text = {.len = (uint32_t)strlen(options), .data = options};
     const struct tp_wire_program_build build = {request, program->obj.id, *devices,
                                                 text};
-    const struct tp_wire_program_compile compile = {request, program->obj.id, *devices,
-                                                    text};
+    const struct tp_wire_program_compile compile = {
+        .request = request,
+        .program = program->obj.id,
+        .devices = *devices,
+        .headers = {.count = b->input_count, .data = b->inputs},
+        .names = {.len = (uint32_t)tp_buf_len(&b->header_names),
+                  .data = tp_buf_data(&b->header_names)},
+        .options = text};
     const struct tp_wire_program_link link = {
         .request = request,
         .program = program->obj.id,
@@ -205,11 +238,17 @@ put_part(struct tp_icd_build *b, uint32_t session_index, uint64_t *ids, uint16_t
     telpher_status status =
         makes ? TELPHER_OK : tp_icd_program_ensure(program, session_index);
 
-    part->req = (struct tp_icd_request){
-        .id = tp_icd_new_id(TP_WIRE_KIND_REQUEST), .reply = on_reply, .user = part};
+    for (cl_uint i = 0; i < b->headers.count && status == TELPHER_OK; i++) {
+        status = tp_icd_program_ensure(b->headers.programs[i], session_index);
+    }
+
+    part->req = (struct tp_icd_request){.id = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
+                                        .reply = on_reply,
+                                        .wanted = on_wanted,
+                                        .user = part};
     part->facts = (struct tp_icd_incoming){.then = on_facts, .user = part};
     if (status == TELPHER_OK) {
-        status = put_files(b, session);
+        status = put_files(b, session, &b->first_files);
     }
     if (status == TELPHER_OK) {
         status = tp_icd_request_add(session, &part->req);
@@ -389,7 +428,8 @@ tp_icd_build_create(struct _cl_program *program, const struct tp_icd_build_call 
     b->options = call->options != NULL ? call->options : "";
     b->notify = call->notify;
     b->user = call->user;
-    tp_buf_init(&b->includes.records, 0);
+    tp_buf_init(&b->first_files, 0);
+    tp_buf_init(&b->header_names, 0);
     tp_icd_hold(&program->obj);
     b->selected =
         tp_alloc_array(program->device_count, sizeof(b->selected[0]), "build");

@@ -30,8 +30,11 @@ struct tp_icd_build {
     bool *selected; /**< [device_count] devices to build for */
     const char *options; /**< of the caller; borrowed while the requests are sent */
     const char *names; /**< of built-in kernels; borrowed likewise */
-    struct tp_icd_includes includes;
-    uint64_t *inputs; /**< ids of a link's */
+    struct tp_icd_includes *includes; /**< of a source; else NULL */
+    struct tp_buf first_files; /**< records to send before the build */
+    struct tp_buf header_names; /**< each with its NUL */
+    struct tp_icd_headers headers; /**< borrowed while the requests are sent */
+    uint64_t *inputs; /**< ids of a link's, or of header programs */
     uint16_t input_count;
     void(CL_CALLBACK *notify)(cl_program, void *);
     void *user;

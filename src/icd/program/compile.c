@@ -76,6 +76,41 @@ may_build(const struct tp_icd_build *b)
     return true;
 }
 
+/** Takes header programs and their names. */
+static cl_int
+take_headers(struct tp_icd_build *b, const struct tp_icd_headers *headers)
+{
+    b->headers = *headers;
+    b->input_count = (uint16_t)headers->count;
+    b->inputs = tp_alloc_array(headers->count, sizeof(b->inputs[0]), "headers");
+    if (b->inputs == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (cl_uint i = 0; i < headers->count; i++) {
+        const char *name = headers->names[i];
+
+        b->inputs[i] = headers->programs[i]->obj.id;
+        if (tp_buf_append(&b->header_names, name, strlen(name) + 1) != TELPHER_OK) {
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    return tp_buf_len(&b->header_names) <= TP_WIRE_BLOB_MAX ? CL_SUCCESS
+                                                            : CL_OUT_OF_RESOURCES;
+}
+
+/** Finds what travels with a build. */
+static cl_int
+take_files(struct tp_icd_build *b, const struct tp_icd_headers *headers)
+{
+    struct _cl_program *program = &b->p->pub;
+    cl_int err = headers->count > 0 ? take_headers(b, headers) : CL_SUCCESS;
+
+    return err != CL_SUCCESS || program->source == NULL
+               ? err
+               : tp_icd_includes_create(program, b->options, headers, &b->includes,
+                                        &b->first_files);
+}
+
 /** Builds or compiles, with the files that are included. */
 static cl_int
 make(struct _cl_program *program, const struct tp_icd_build_call *call,
@@ -87,9 +122,7 @@ make(struct _cl_program *program, const struct tp_icd_build_call *call,
     if (err != CL_SUCCESS) {
         return err;
     }
-    err = may_build(b)
-              ? tp_icd_includes_find(program, b->options, headers, &b->includes)
-              : CL_INVALID_OPERATION;
+    err = may_build(b) ? take_files(b, headers) : CL_INVALID_OPERATION;
     if (err != CL_SUCCESS) {
         tp_icd_build_free(b);
         return err;
@@ -118,9 +151,9 @@ tp_clBuildProgram(cl_program handle, cl_uint num_devices, const cl_device_id *de
     return err == CL_SUCCESS ? make(program, &call, &none) : err;
 }
 
-/** Header programs must have a source, which is what travels. */
+/** Header programs must have a source, and be known to the servers of the program. */
 static cl_int
-check_headers(const struct tp_icd_headers *headers)
+check_headers(const struct _cl_program *program, const struct tp_icd_headers *headers)
 {
     if ((headers->count == 0) != (headers->programs == NULL) ||
         (headers->count == 0) != (headers->names == NULL)) {
@@ -130,14 +163,15 @@ check_headers(const struct tp_icd_headers *headers)
         const struct _cl_program *p =
             tp_icd_check(headers->programs[i], TP_ICD_PROGRAM);
 
-        if (p == NULL || p->source == NULL) {
+        if (p == NULL || p->source == NULL || p->ctx != program->ctx) {
             return CL_INVALID_PROGRAM;
         }
         if (headers->names[i] == NULL) {
             return CL_INVALID_VALUE;
         }
     }
-    return CL_SUCCESS;
+    /* ids of more would not fit into a message */
+    return headers->count > UINT16_MAX ? CL_OUT_OF_RESOURCES : CL_SUCCESS;
 }
 
 cl_int
@@ -160,7 +194,7 @@ tp_clCompileProgram(cl_program handle, cl_uint num_devices, const cl_device_id *
     }
     err = check_call(&call, CL_INVALID_COMPILER_OPTIONS);
     if (err == CL_SUCCESS) {
-        err = check_headers(&given);
+        err = check_headers(program, &given);
     }
     if (err == CL_SUCCESS && program->source == NULL && program->il == NULL) {
         err = CL_INVALID_OPERATION;

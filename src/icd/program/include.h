@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the client's files that a program includes, to send them with its build. */
+/*
+ * The client's files that a build reads: guesses which they are before the build, and
+ * answers what the server's compiler asks for during it.
+ */
 #ifndef TELPHER_ICD_PROGRAM_INCLUDE_H
 #define TELPHER_ICD_PROGRAM_INCLUDE_H
 
@@ -7,11 +10,7 @@
 #include "icd/icd.h"
 #include "icd/program/program.h"
 
-/** The files sent with a build. */
-struct tp_icd_includes {
-    struct tp_buf records; /**< wire/files.h; empty: no file is included */
-    char *options; /**< heap; the build's options without -I */
-};
+struct tp_icd_includes;
 
 /** Header programs of clCompileProgram. */
 struct tp_icd_headers {
@@ -21,16 +20,27 @@ struct tp_icd_headers {
 };
 
 /**
- * Reads the files that the source includes, recursively. Header programs come first, then
- * files found from the current directory and by the -I options. Opens only regular files
- * that a directive names. Not under the lock: it reads files.
+ * Reads the files that the lines #include "name" of a source, of its headers and of these
+ * files name, in the folders of the options and in the present one. Opens regular files
+ * only. Not under the lock: it reads files.
  *
- * @param ret gives the files; free with tp_icd_includes_fini() in any case
+ * @param program  has a source; kept until the end
+ * @param ret_first gives records (wire/files.h) to send before the build; the caller ends it
  * @return CL_SUCCESS, CL_OUT_OF_HOST_MEMORY
  */
-cl_int tp_icd_includes_find(const struct _cl_program *program, const char *options,
-                            const struct tp_icd_headers *headers,
-                            struct tp_icd_includes *ret);
-void tp_icd_includes_fini(struct tp_icd_includes *includes);
+cl_int tp_icd_includes_create(const struct _cl_program *program, const char *options,
+                              const struct tp_icd_headers *headers,
+                              struct tp_icd_includes **ret_includes,
+                              struct tp_buf *ret_first);
+/** NULL is fine. */
+void tp_icd_includes_destroy(struct tp_icd_includes *includes);
+/**
+ * Appends records with content for names that a compiler looks up, each with its NUL. Files
+ * that the program does not name are said to be absent. Any thread.
+ * @return OK, NO_MEMORY
+ */
+telpher_status tp_icd_includes_answer(struct tp_icd_includes *includes,
+                                      const char *names, size_t len,
+                                      struct tp_buf *out);
 
 #endif

@@ -19,6 +19,11 @@ struct tp_icd_request {
      */
     void (*reply)(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
                   const uint8_t *end);
+    /**
+     * Called by the reading thread, without locks, each time the server asks for files
+     * before it replies; NULL: it must not. @return OK, or why the session must end
+     */
+    telpher_status (*wanted)(struct tp_icd_request *req, const char *names, size_t len);
     void *user;
 };
 

@@ -122,6 +122,24 @@ on_reply(struct tp_icd_session *session, uint16_t type, const uint8_t *body,
 }
 
 static telpher_status
+on_files_wanted(struct tp_icd_session *session, const uint8_t *body, const uint8_t *end)
+{
+    struct tp_wire_files_wanted msg;
+    struct tp_icd_request *req;
+
+    if (!tp_wire_get_files_wanted(body, end, &msg)) {
+        return TELPHER_ERR_PROTO;
+    }
+    tp_icd_lock();
+    req = tp_map_get(&session->requests, msg.request);
+    tp_icd_unlock();
+    /* replies come on this thread, too: the request stays */
+    return req == NULL || req->wanted == NULL
+               ? TELPHER_ERR_PROTO
+               : req->wanted(req, msg.names.data, msg.names.len);
+}
+
+static telpher_status
 on_printf(const uint8_t *body, const uint8_t *end)
 {
     struct tp_wire_printf msg;
@@ -202,6 +220,8 @@ tp_icd_session_on_frame(void *arg, uint16_t type, const uint8_t *body,
     switch (type) {
     case TP_WIRE_DONE:
         return on_done(session, body, end);
+    case TP_WIRE_FILES_WANTED:
+        return on_files_wanted(session, body, end);
     case TP_WIRE_PRINTF:
         return on_printf(body, end);
     case TP_WIRE_CREDIT:

@@ -6,6 +6,7 @@
 #include "daemon/executor/program/program.h"
 
 #include "base/alloc.h"
+#include "base/text/include.h"
 #include "base/trace/log.h"
 #include "base/trace/trace.h"
 #include "daemon/executor/program/build_cache.h"
@@ -24,9 +25,13 @@ tp_exec_build_free(struct tp_exec_build *build)
         tp_exec_program_end_reading(build->inputs[i]);
         tp_exec_unref(&build->inputs[i]->obj);
     }
+    for (cl_uint i = 0; i < build->header_count; i++) {
+        tp_exec_unref(&build->headers[i]->obj);
+    }
     tp_budget_give(&build->program->obj.x->host, build->files_len);
     tp_exec_unref(&build->program->obj);
     tp_free(build->inputs);
+    tp_free(build->headers);
     tp_free(build->files);
     tp_free(build->indices);
     tp_free(build->devices);
@@ -107,6 +112,60 @@ add_inputs(struct tp_exec_build *build, const struct tp_wire_u64s *inputs)
     return error;
 }
 
+static int32_t
+add_headers(struct tp_exec_build *build, const struct tp_wire_u64s *headers)
+{
+    struct tp_exec *x = build->program->obj.x;
+    int32_t error = 0;
+
+    if (headers == NULL || headers->count == 0) {
+        return 0;
+    }
+    build->headers =
+        tp_alloc_array(headers->count, sizeof(struct tp_exec_program *), "headers");
+    if (build->headers == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (uint16_t i = 0; i < headers->count && error == 0; i++) {
+        struct tp_exec_program *p;
+
+        error = tp_exec_find(x, tp_wire_u64_at(headers, i), TP_WIRE_KIND_PROGRAM, &p);
+        if (error == 0 && p->origin != TP_EXEC_FROM_SOURCE) {
+            error = CL_INVALID_PROGRAM;
+        }
+        if (error == 0) {
+            tp_exec_ref(&p->obj);
+            build->headers[build->header_count++] = p;
+        }
+    }
+    return error;
+}
+
+/* Waits for texts of headers in transit. @return 0 or the error of one */
+static int32_t
+await_headers(const struct tp_exec_build *build)
+{
+    int32_t error = 0;
+
+    for (cl_uint i = 0; i < build->header_count && error == 0; i++) {
+        struct tp_exec_program *p = build->headers[i];
+        bool waits = true;
+
+        while (waits) {
+            tp_mutex_lock(&p->obj.x->done_lock);
+            waits = p->waiting > 0;
+            tp_mutex_unlock(&p->obj.x->done_lock);
+            if (waits) {
+                tp_clock_sleep(LET_GO_TRY);
+            }
+        }
+        error = p->obj.error != 0 ? p->obj.error
+                : p->text == NULL ? CL_INVALID_PROGRAM
+                                  : 0;
+    }
+    return error;
+}
+
 /* Copies the reader-only state of the program, and the names in the message. */
 static int32_t
 copy_rest(struct tp_exec_build *build, const struct tp_wire_bytes *names)
@@ -118,7 +177,8 @@ copy_rest(struct tp_exec_build *build, const struct tp_wire_bytes *names)
         build->specs = tp_memdup(tp_buf_data(specs), tp_buf_len(specs), "constants");
     }
     if (names != NULL) {
-        build->names = tp_strndup(names->data, names->len, "kernel names");
+        build->names = tp_strndup(names->data, names->len, "names");
+        build->names_len = names->len;
     }
     return (build->spec_count > 0 && build->specs == NULL) ||
                    (names != NULL && build->names == NULL)
@@ -150,6 +210,9 @@ tp_exec_build_new(struct tp_exec_program *p, const struct tp_exec_build_params *
     }
     if (error == 0) {
         error = add_inputs(build, params->inputs);
+    }
+    if (error == 0) {
+        error = add_headers(build, params->headers);
     }
     if (error != 0) {
         tp_exec_build_free(build);
@@ -205,13 +268,85 @@ tp_exec_send_content(struct tp_exec *x, uint64_t transfer, void *content, uint64
 
 /* ---- building ---- */
 
-/* Our options come first; they make kernel argument info available. */
+void
+tp_exec_build_sum(const struct tp_exec_build *build, struct tp_sha256 *sum)
+{
+    tp_sha256_add_sized(sum, build->program->text, build->program->text_len);
+    for (cl_uint i = 0; i < build->header_count; i++) {
+        tp_sha256_add_sized(sum, build->headers[i]->text, build->headers[i]->text_len);
+    }
+    tp_sha256_add_sized(sum, build->header_count > 0 ? build->names : NULL,
+                        build->header_count > 0 ? build->names_len : 0);
+    tp_exec_files_sum(build->files, build->files_len, sum);
+}
+
+/*
+ * The first option makes kernel argument info available. The macro, last because messages
+ * count definitions, differs with the content of included files: some drivers cache binaries
+ * by source and options alone.
+ */
 char *
 tp_exec_build_options(const struct tp_exec_build *build)
 {
-    return build->kind == TP_EXEC_LINK || build->program->origin == TP_EXEC_BUILT_IN
-               ? tp_strdup(build->options, "build options")
-               : tp_asprintf("build options", "%s %s", ARG_INFO, build->options);
+    uint8_t digest[TP_SHA256_BYTES];
+    struct tp_sha256 sum;
+
+    if (build->kind == TP_EXEC_LINK || build->program->origin == TP_EXEC_BUILT_IN) {
+        return tp_strdup(build->options, "build options");
+    }
+    if (build->program->origin != TP_EXEC_FROM_SOURCE) {
+        return tp_asprintf("build options", "%s %s", ARG_INFO, build->options);
+    }
+    tp_sha256_begin(&sum);
+    tp_exec_files_sum(build->files, build->files_len, &sum);
+    tp_sha256_end(&sum, digest);
+    return tp_asprintf("build options", "%s %s -DTELPHER_FILES=0x%02x%02x%02x%02x",
+                       ARG_INFO, build->options, digest[0], digest[1], digest[2],
+                       digest[3]);
+}
+
+/* Gathers the names of the headers that may be looked up: a driver makes files of them. */
+static cl_uint
+choose_headers(const struct tp_exec_build *build, cl_program *natives,
+               const char **names, int32_t *error)
+{
+    const char *name = build->names, *end = build->names + build->names_len;
+    cl_uint count = 0;
+
+    for (cl_uint i = 0; i < build->header_count && name < end && *error == 0; i++) {
+        size_t len = strlen(name);
+
+        if (tp_include_is_plain(name, len)) {
+            *error = tp_exec_source_create(build->headers[i], &natives[count]);
+            names[count] = name;
+            count += *error == 0;
+        }
+        name += len + 1;
+    }
+    return count;
+}
+
+int32_t
+tp_exec_build_compile(const struct tp_exec_build *build, cl_uint count,
+                      const cl_device_id *devices, const char *options)
+{
+    const struct tp_opencl *cl = &build->program->obj.x->cl;
+    cl_program *natives = tp_alloc_array(build->header_count, sizeof(*natives), "link");
+    const char **names = tp_alloc_array(build->header_count, sizeof(*names), "link");
+    int32_t error = natives == NULL || names == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
+    cl_uint n = error == 0 ? choose_headers(build, natives, names, &error) : 0;
+
+    if (error == 0) {
+        error = cl->CompileProgram(build->program->native, count, devices, options, n,
+                                   n > 0 ? natives : NULL, n > 0 ? names : NULL, NULL,
+                                   NULL);
+    }
+    for (cl_uint i = 0; i < n; i++) {
+        (void)cl->ReleaseProgram(natives[i]);
+    }
+    tp_free(names);
+    tp_free(natives);
+    return error;
 }
 
 static int32_t
@@ -255,8 +390,8 @@ run_driver(struct tp_exec_build *build, const char *options)
 
     switch (build->kind) {
     case TP_EXEC_COMPILE:
-        return cl->CompileProgram(p->native, build->device_count, build->devices,
-                                  options, 0, NULL, NULL, NULL, NULL);
+        return tp_exec_build_compile(build, build->device_count, build->devices,
+                                     options);
     case TP_EXEC_LINK:
         return run_link(build, options);
     case TP_EXEC_MAKE_BUILT_IN:
@@ -292,7 +427,11 @@ prepare(struct tp_exec_build *build)
     struct tp_exec_program *p = build->program;
     int32_t error = p->obj.error != 0 ? p->obj.error : take_files(build);
 
-    if (error == 0 && tp_exec_options_name_files(build->options)) {
+    if (error == 0) {
+        error = await_headers(build);
+    }
+    if (error == 0 &&
+        tp_exec_options_refused(build->options, tp_exec_builds_are_guarded(p->obj.x))) {
         error = build->kind == TP_EXEC_COMPILE ? CL_INVALID_COMPILER_OPTIONS
                 : build->kind == TP_EXEC_LINK  ? CL_INVALID_LINKER_OPTIONS
                                                : CL_INVALID_BUILD_OPTIONS;
@@ -373,7 +512,7 @@ run_driver_again(struct tp_exec_build *build, const char *options)
 
 /* Runs the build in the driver. */
 static int32_t
-make(struct tp_exec_build *build, const char *options)
+make_native(struct tp_exec_build *build, const char *options)
 {
     struct tp_exec_program *p = build->program;
     struct tp_exec_watchdog *watchdog = p->obj.x->watchdog;
@@ -390,6 +529,14 @@ make(struct tp_exec_build *build, const char *options)
     return error;
 }
 
+static int32_t
+make(struct tp_exec_build *build, const char *options)
+{
+    return build->program->origin == TP_EXEC_FROM_SOURCE
+               ? tp_exec_build_confined(build, options, make_native)
+               : make_native(build, options);
+}
+
 /* Records the key of the build, for links of the program and for the cache. */
 static void
 note_key(struct tp_exec_build *build, int32_t error)
@@ -398,7 +545,8 @@ note_key(struct tp_exec_build *build, int32_t error)
 
     tp_mutex_lock(&p->obj.x->done_lock);
     build->generation = ++p->generation;
-    p->has_key = error == 0 && build->has_key;
+    build->has_key = build->has_key && error == 0;
+    p->has_key = build->has_key;
     memcpy(p->key, build->key, sizeof(p->key));
     tp_mutex_unlock(&p->obj.x->done_lock);
 }

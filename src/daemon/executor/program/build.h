@@ -3,7 +3,7 @@
 #ifndef TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_H
 #define TELPHER_DAEMON_EXECUTOR_PROGRAM_BUILD_H
 
-#include "daemon/cache/digest.h"
+#include "base/text/sha256.h"
 #include "daemon/executor/executor.h"
 #include "daemon/executor/program/program.h"
 
@@ -21,7 +21,9 @@ struct tp_exec_build_params {
     const struct tp_wire_u64s *devices;
     const struct tp_wire_bytes *options;
     const struct tp_wire_u64s *inputs; /**< of a link; else NULL */
-    const struct tp_wire_bytes *names; /**< of built-in kernels; else NULL */
+    const struct tp_wire_u64s *headers; /**< programs, of a compilation; else NULL */
+    const struct tp_wire_bytes
+        *names; /**< of built-in kernels, or headers; else NULL */
 };
 
 struct tp_exec_build {
@@ -33,18 +35,23 @@ struct tp_exec_build {
     uint32_t *indices; /**< of the server's devices */
     cl_device_id *devices; /**< the same, native */
     char *options; /**< as the client gave them */
-    char *names; /**< of built-in kernels, or NULL */
+    char *names; /**< of built-in kernels, or of headers, each with its NUL; or NULL */
+    size_t names_len; /**< [bytes] */
     size_t spec_count;
     struct tp_exec_spec *specs; /**< of the program at the time of the request */
     uint8_t *files; /**< records of the files it includes, set when it runs; or NULL */
     uint64_t files_len;
     cl_uint input_count;
     struct tp_exec_program **inputs; /**< held as readers until the end of the build */
+    cl_uint header_count;
+    struct tp_exec_program **headers; /**< held */
     bool has_key; /**< it can be cached */
     uint8_t key[TP_SHA256_BYTES];
     bool cached; /**< its result came from the cache */
     uint64_t generation; /**< generation of the program with this build */
 };
+
+struct tp_sha256;
 
 /** Creates a build from the parameters of a message. @return 0 or the CL error */
 int32_t tp_exec_build_new(struct tp_exec_program *p,
@@ -68,6 +75,34 @@ telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool executabl
 /** Appends names and argument facts of all kernels, which are stored with binaries. */
 telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *facts);
 
+/** Adds text, headers and files to a sum. */
+void tp_exec_build_sum(const struct tp_exec_build *build, struct tp_sha256 *sum);
+/** Compiles with the build's headers. @return the CL error */
+int32_t tp_exec_build_compile(const struct tp_exec_build *build, cl_uint count,
+                              const cl_device_id *devices, const char *options);
+
+/* ---- options.c ---- */
+
+/** True if options have the compiler write or load files, or, without a guard, read them. */
+bool tp_exec_options_refused(const char *options, bool guarded);
+
+/* ---- confined.c ---- */
+
+/** True if the system can guard builds. Threads of the pool. */
+bool tp_exec_builds_are_guarded(struct tp_exec *x);
+/**
+ * Runs fn(build, options), which compiles a source: it sees the client's files and those of
+ * the driver.
+ * @return what fn returns; CL_OUT_OF_RESOURCES; or an error of a build if the system cannot
+ *         guard it and it might read files
+ */
+int32_t tp_exec_build_confined(struct tp_exec_build *build, const char *options,
+                               int32_t (*fn)(struct tp_exec_build *build,
+                                             const char *options));
+/** Hands files that come during a build to it. @return false: there is none */
+bool tp_exec_build_answer(struct tp_exec_program *p, const uint8_t *records,
+                          uint64_t len);
+
 /* ---- il.c ---- */
 
 /** Creates the native program from SPIR-V. @return 0 or the CL error */
@@ -77,6 +112,8 @@ int32_t tp_exec_il_specialize(const struct tp_exec_build *build);
 
 /* ---- source.c ---- */
 
+/** Creates the native program of a source. @return 0 or the CL error */
+int32_t tp_exec_source_create(const struct tp_exec_program *p, cl_program *ret_native);
 /** Prepares the native program for a build of source or IL. @return 0 or the CL error */
 int32_t tp_exec_text_prepare(struct tp_exec_build *build);
 /** Replaces it by a program created from binaries, built for all devices. @p native is

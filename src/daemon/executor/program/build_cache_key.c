@@ -16,7 +16,7 @@
 static int
 add_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    SHA256_CTX *sum = arg;
+    struct tp_sha256 *sum = arg;
     struct stat st;
 
     if (info->dlpi_name != NULL && info->dlpi_name[0] == '/' &&
@@ -38,7 +38,7 @@ names_drivers(const char *variable)
 
 /* Hashes the environment variables that affect drivers. */
 static void
-add_environment(SHA256_CTX *sum)
+add_environment(struct tp_sha256 *sum)
 {
     static const char *const begins[] = {"POCL_", "OCL",   "CL_",    "CUDA_",
                                          "NV",    "GPU_",  "AMD_",   "IGC",
@@ -57,16 +57,16 @@ add_environment(SHA256_CTX *sum)
 void
 tp_exec_cache_take_drivers(struct tp_exec_cache *cache)
 {
-    SHA256_CTX sum;
+    struct tp_sha256 sum;
 
-    SHA256Init(&sum);
+    tp_sha256_begin(&sum);
     (void)dl_iterate_phdr(add_library, &sum);
     add_environment(&sum);
-    SHA256Final(cache->drivers, &sum);
+    tp_sha256_end(&sum, cache->drivers);
 }
 
 static void
-add_device(struct tp_exec *x, const struct tp_exec_device *d, SHA256_CTX *sum)
+add_device(struct tp_exec *x, const struct tp_exec_device *d, struct tp_sha256 *sum)
 {
     static const cl_device_info params[] = {
         CL_DEVICE_NAME,      CL_DEVICE_VENDOR,           CL_DEVICE_VERSION,
@@ -106,15 +106,14 @@ is_for_all(const struct tp_exec_build *build)
     return build->device_count == c->device_count;
 }
 
-/* Hashes the input of a build: text and files, or keys of programs. @return false: no key */
+/* Hashes the input of a build: text, headers and files, or keys of programs. @return false: no key */
 static bool
-add_origin(const struct tp_exec_build *build, SHA256_CTX *sum)
+add_origin(const struct tp_exec_build *build, struct tp_sha256 *sum)
 {
     const struct tp_exec_program *p = build->program;
 
     if (p->origin == TP_EXEC_FROM_SOURCE) {
-        tp_sha256_add_sized(sum, p->text, p->text_len);
-        tp_sha256_add_sized(sum, build->files, build->files_len);
+        tp_exec_build_sum(build, sum);
         return true;
     }
     for (cl_uint i = 0; i < build->input_count; i++) {
@@ -129,14 +128,14 @@ add_origin(const struct tp_exec_build *build, SHA256_CTX *sum)
 void
 tp_exec_cache_take_key(struct tp_exec_build *build)
 {
-    static const char format[] = "telpher build 1 " TELPHER_VERSION_STRING;
+    static const char format[] = "telpher build 2 " TELPHER_VERSION_STRING;
     struct tp_exec *x = build->program->obj.x;
-    SHA256_CTX sum;
+    struct tp_sha256 sum;
 
     if (x->cache == NULL || !is_for_all(build)) {
         return;
     }
-    SHA256Init(&sum);
+    tp_sha256_begin(&sum);
     tp_sha256_add_sized(&sum, format, sizeof(format));
     tp_sha256_add(&sum, x->cache->drivers, sizeof(x->cache->drivers));
     tp_sha256_add(&sum, &build->kind, sizeof(build->kind));
@@ -148,5 +147,5 @@ tp_exec_cache_take_key(struct tp_exec_build *build)
         add_device(x, d, &sum);
     }
     build->has_key = add_origin(build, &sum);
-    SHA256Final(build->key, &sum);
+    tp_sha256_end(&sum, build->key);
 }

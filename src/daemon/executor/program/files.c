@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates memory files from the client's includes, and rewrites sources to name them
- * (docs/protocol.md 6.1). */
+/*
+ * Keeps what lies under the names that a build looks up, as the client said. Entries are
+ * only added: the thread that looks names up allocates nothing, and others allocate nothing
+ * while they hold the lock that it takes.
+ */
 #include "daemon/executor/program/files.h"
 
 #include <CL/cl.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -13,23 +15,390 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
-#include "base/text/include.h"
+#include "base/os/thread.h"
+#include "daemon/executor/program/files_int.h"
 #include "wire/files.h"
 
-struct tp_exec_files {
-    uint32_t count;
-    int fds[]; /**< by record; that of the first is -1 */
+enum { BUCKETS = 4096, NAMES_MAX = 256 << 10 };
+
+/* A name, and what is there. */
+struct entry {
+    struct entry *next; /* of the bucket of its name */
+    struct entry *next_identity; /* of the bucket of its identity */
+    struct entry *newer; /* of all */
+    struct entry *first; /* name of the same file: its memory file is for all of them */
+    struct tp_exec_content *content; /* NULL: not here yet */
+    enum tp_wire_file_kind kind;
+    bool spelled; /* by the client, not only a folder of such a name */
+    bool has_file; /* a folder with a file */
+    bool wanted; /* the content is being asked for */
+    uint64_t identity;
+    int fd; /* memory file, -1 until it is opened */
+    uint8_t digest[TP_SHA256_BYTES];
+    char name[];
 };
 
-void
-tp_exec_files_close(struct tp_exec_files *files)
+struct tp_exec_files {
+    struct tp_exec_store *store;
+    const char *text, *options;
+    size_t text_len;
+    struct tp_mutex lock; /* of all that follows */
+    struct tp_cond changed; /* an answer came */
+    struct entry *buckets[BUCKETS], *identities[BUCKETS];
+    struct entry *oldest, *newest;
+    bool grew;
+    bool asks_client; /* which began to tell of its files */
+    uint64_t sent, answered; /* messages of names, and their answers */
+    size_t missed_len, missed_sent; /* [bytes] */
+    bool missed_more; /* than there is room for */
+    char missed[NAMES_MAX]; /* names that were looked up in vain, each with its NUL */
+};
+
+/* ---- names ---- */
+
+static size_t
+bucket_of(const char *name, size_t len)
 {
-    for (uint32_t i = 0; files != NULL && i < files->count; i++) {
-        if (files->fds[i] >= 0) {
-            (void)close(files->fds[i]);
+    uint64_t hash = 0xcbf29ce484222325U;
+
+    for (size_t i = 0; i < len; i++) {
+        hash = (hash ^ (uint8_t)name[i]) * 0x100000001b3U;
+    }
+    return (hash ^ hash >> 32) % BUCKETS;
+}
+
+static struct entry *
+find(const struct tp_exec_files *f, const char *name, size_t len)
+{
+    struct entry *e = f->buckets[bucket_of(name, len)];
+
+    while (e != NULL && (strncmp(e->name, name, len) != 0 || e->name[len] != '\0')) {
+        e = e->next;
+    }
+    return e;
+}
+
+static struct entry *
+new_entry(const struct tp_wire_file *file, size_t name_len)
+{
+    struct entry *e = tp_zalloc(sizeof(*e) + name_len + 1, "included files");
+
+    if (e != NULL) {
+        e->kind = file->kind;
+        e->identity = file->identity;
+        e->fd = -1;
+        e->first = e;
+        memcpy(e->name, file->name, name_len);
+        if (file->kind == TP_WIRE_FILE_REGULAR) {
+            memcpy(e->digest, file->digest, sizeof(e->digest));
         }
     }
-    tp_free(files);
+    return e;
+}
+
+static void
+free_entry(struct tp_exec_files *f, struct entry *e)
+{
+    if (e->fd >= 0) {
+        (void)close(e->fd);
+    }
+    tp_exec_content_put(f->store, e->content);
+    tp_free(e);
+}
+
+static bool
+is_same(const struct entry *a, const struct entry *b)
+{
+    return a->kind == b->kind && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+/* Links a file to the other names that it has. */
+static void
+link_identity(struct tp_exec_files *f, struct entry *e)
+{
+    struct entry **bucket = &f->identities[e->identity % BUCKETS], *i = *bucket;
+
+    while (i != NULL && (i->identity != e->identity || !is_same(i, e))) {
+        i = i->next_identity;
+    }
+    if (i != NULL) {
+        e->first = i;
+    } else {
+        e->next_identity = *bucket;
+        *bucket = e;
+    }
+}
+
+static void
+insert(struct tp_exec_files *f, struct entry *e)
+{
+    struct entry **bucket = &f->buckets[bucket_of(e->name, strlen(e->name))];
+
+    if (e->kind == TP_WIRE_FILE_REGULAR) {
+        link_identity(f, e);
+    }
+    e->next = *bucket;
+    *bucket = e;
+    *(f->newest != NULL ? &f->newest->newer : &f->oldest) = e;
+    f->newest = e;
+}
+
+/* Adds an entry, or what it says to the one of its name. Under the lock. @return what to
+ * free, or NULL */
+static struct entry *
+merge(struct tp_exec_files *f, struct entry *e)
+{
+    struct entry *old = find(f, e->name, strlen(e->name));
+    struct tp_exec_content *content;
+
+    if (old == NULL) {
+        insert(f, e);
+        return NULL;
+    }
+    old->has_file = old->has_file || e->has_file;
+    if (!e->spelled || !old->spelled) {
+        old->spelled = old->spelled || e->spelled;
+        return e;
+    }
+    if (!is_same(old, e)) { /* changed since the client told of it */
+        f->grew = true;
+        if (old->fd >= 0 || old->first != old) {
+            return e;
+        }
+        old->kind = e->kind;
+        memcpy(old->digest, e->digest, sizeof(e->digest));
+    } else if (old->content != NULL) {
+        return e;
+    }
+    content = old->content;
+    old->content = e->content;
+    e->content = content;
+    return e;
+}
+
+/* Adds a record under a name of @p len bytes, which may be a folder of the record's. */
+static int32_t
+add_name(struct tp_exec_files *f, const struct tp_wire_file *file, size_t len,
+         bool has_file)
+{
+    struct entry *e = new_entry(file, len);
+
+    if (e == NULL) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    e->has_file = has_file;
+    e->spelled = len == file->name_len;
+    if (e->spelled && file->kind == TP_WIRE_FILE_REGULAR) {
+        e->content = file->has_content
+                         ? tp_exec_content_add(f->store, file->content, file->len)
+                         : tp_exec_content_get(f->store, file->digest);
+        if (file->has_content &&
+            (e->content == NULL || memcmp(tp_exec_content_digest(e->content), e->digest,
+                                          sizeof(e->digest)) != 0)) {
+            free_entry(f, e); /* no memory, or a digest that is wrong */
+            return CL_OUT_OF_HOST_MEMORY;
+        }
+    }
+    tp_mutex_lock(&f->lock);
+    e = merge(f, e);
+    tp_mutex_unlock(&f->lock);
+    if (e != NULL) {
+        free_entry(f, e);
+    }
+    return 0;
+}
+
+/* Adds a record, and the folders on the way to it. */
+static int32_t
+add_record(struct tp_exec_files *f, const struct tp_wire_file *file)
+{
+    struct tp_wire_file folder = {
+        .kind = TP_WIRE_FILE_FOLDER, .name = file->name, .name_len = file->name_len};
+    int32_t error = add_name(f, file, file->name_len, false);
+    bool has_file = file->kind == TP_WIRE_FILE_REGULAR;
+
+    for (size_t i = file->name_len; i-- > 0 && error == 0;) {
+        bool found = false;
+
+        if (file->name[i] != '/' || file->kind == TP_WIRE_FILE_ABSENT) {
+            continue;
+        }
+        tp_mutex_lock(&f->lock);
+        found = !has_file && find(f, file->name, i == 0 ? 1 : i) != NULL;
+        tp_mutex_unlock(&f->lock);
+        if (found) {
+            break; /* and so are its own folders */
+        }
+        error = add_name(f, &folder, i == 0 ? 1 : i, has_file);
+        has_file = false;
+    }
+    return error;
+}
+
+int32_t
+tp_exec_files_add(struct tp_exec_files *f, const uint8_t *records, uint64_t len)
+{
+    const uint8_t *end = records + len;
+    struct tp_wire_file file;
+    int32_t error = 0;
+
+    f->asks_client = f->asks_client || len > 0;
+    while (error == 0 && records < end && tp_wire_get_file(&records, end, &file)) {
+        error = add_record(f, &file);
+    }
+    return error;
+}
+
+/* ---- what is asked of the client ---- */
+
+int32_t
+tp_exec_files_answer(struct tp_exec_files *f, const uint8_t *records, uint64_t len)
+{
+    int32_t error = tp_exec_files_add(f, records, len);
+
+    tp_mutex_lock(&f->lock);
+    f->answered++;
+    tp_cond_broadcast(&f->changed);
+    tp_mutex_unlock(&f->lock);
+    return error;
+}
+
+bool
+tp_exec_files_await(struct tp_exec_files *f, tp_ns deadline)
+{
+    bool all;
+
+    tp_mutex_lock(&f->lock);
+    while (f->answered < f->sent &&
+           tp_cond_wait(&f->changed, &f->lock, deadline) == TELPHER_OK) {
+    }
+    all = f->answered >= f->sent;
+    tp_mutex_unlock(&f->lock);
+    return all;
+}
+
+bool
+tp_exec_files_grew(const struct tp_exec_files *f)
+{
+    return f->grew;
+}
+
+bool
+tp_exec_files_settle(struct tp_exec_files *f)
+{
+    bool news = f->missed_more;
+
+    for (const char *name = f->missed; name < f->missed + f->missed_len;
+         name += strlen(name) + 1) {
+        const struct tp_wire_file none = {.kind = TP_WIRE_FILE_ABSENT,
+                                          .name = name,
+                                          .name_len = (uint32_t)strlen(name)};
+        const struct entry *e = find(f, name, none.name_len);
+
+        if (e == NULL) { /* the answer does not tell of it */
+            (void)add_name(f, &none, none.name_len, false);
+        }
+        news = news || (e != NULL && e->kind != TP_WIRE_FILE_ABSENT);
+    }
+    f->missed_len = f->missed_sent = 0;
+    f->missed_more = false;
+    return news;
+}
+
+/* Appends a name for which there is room. */
+static bool
+put_name(struct tp_buf *names, const char *name)
+{
+    size_t len = strlen(name) + 1;
+
+    return tp_buf_len(names) + len <= NAMES_MAX &&
+           tp_buf_append(names, name, len) == TELPHER_OK;
+}
+
+bool
+tp_exec_files_want(struct tp_exec_files *f, struct tp_buf *names)
+{
+    uint8_t *tail;
+    bool any;
+
+    if (tp_buf_reserve(names, NAMES_MAX, &tail) != TELPHER_OK) {
+        return false; /* no allocation under the lock: appending needs none now */
+    }
+    tp_mutex_lock(&f->lock);
+    for (struct entry *e = f->oldest; e != NULL; e = e->newer) {
+        if (e->kind == TP_WIRE_FILE_REGULAR && e->spelled && !e->wanted &&
+            e->content == NULL) {
+            e->wanted = put_name(names, e->name);
+        }
+    }
+    if (tp_buf_len(names) == 0 && f->missed_len > f->missed_sent) {
+        (void)tp_buf_append(names, f->missed + f->missed_sent,
+                            f->missed_len - f->missed_sent);
+        f->missed_sent = f->missed_len;
+    }
+    any = tp_buf_len(names) > 0;
+    f->sent += any;
+    tp_mutex_unlock(&f->lock);
+    return any;
+}
+
+/* ---- lookups ---- */
+
+static bool
+occurs(const struct tp_exec_files *f, const char *text, size_t len)
+{
+    return memmem(f->text, f->text_len, text, len) != NULL ||
+           memmem(f->options, strlen(f->options), text, len) != NULL;
+}
+
+/* True if the client may have a file of that name. */
+static bool
+is_clients(const struct tp_exec_files *f, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    const struct entry *folder;
+    size_t parent;
+
+    if (name[0] != '/') {
+        return true;
+    }
+    parent = slash == name ? 1 : (size_t)(slash - name);
+    folder = find(f, name, parent);
+    if ((folder != NULL && folder->has_file) ||
+        (parent > 1 && occurs(f, name, parent))) {
+        return true;
+    }
+    for (size_t len = parent; len > 1; len--) {
+        if (name[len] == '/') {
+            folder = find(f, name, len);
+            if (folder != NULL && folder->spelled &&
+                folder->kind == TP_WIRE_FILE_FOLDER) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Notes a name to be asked for. */
+static void
+note_missed(struct tp_exec_files *f, const char *name)
+{
+    size_t len = strlen(name) + 1;
+
+    f->grew = true;
+    for (const char *at = f->missed; at < f->missed + f->missed_len;
+         at += strlen(at) + 1) {
+        if (strcmp(at, name) == 0) {
+            return;
+        }
+    }
+    if (len > TP_WIRE_FILE_NAME_MAX || len > sizeof(f->missed) - f->missed_len) {
+        f->missed_more = len <= TP_WIRE_FILE_NAME_MAX;
+        return;
+    }
+    memcpy(f->missed + f->missed_len, name, len);
+    f->missed_len += len;
 }
 
 /* Creates a memory file; raises the descriptor limit to the maximum if necessary. */
@@ -49,253 +418,113 @@ open_memory(void)
     return fd;
 }
 
-/* ---- rewriting ---- */
-
-/* Judges the directives of one text. */
-struct judging {
-    const struct tp_exec_files *files;
-    const struct tp_wire_file *record; /* of the text; NULL: nothing was sent */
-    uint32_t next; /* directive */
-};
-
-/* True if the compiler, which looks in the present folder, too, might find it there. */
-static bool
-is_here(const struct tp_include *inc)
+static int
+create_file(const struct tp_exec_content *content)
 {
-    char *name = tp_strndup(inc->name, inc->name_len, "include");
-    bool here = name == NULL || access(name, F_OK) == 0;
+    size_t len, done = 0;
+    const uint8_t *data = tp_exec_content_data(content, &len);
+    int fd = open_memory();
 
-    tp_free(name);
-    return here;
-}
-
-static enum tp_include_verdict
-judge(void *arg, const struct tp_include *inc, struct tp_buf *out)
-{
-    struct judging *j = arg;
-    uint32_t link = 0;
-    char operand[48];
-    int len;
-
-    if (j->record != NULL && j->next < j->record->link_count) {
-        link = tp_wire_file_link(j->record, j->next++);
-    }
-    if (link != 0) {
-        len = snprintf(operand, sizeof(operand), "\"/proc/self/fd/%d\"",
-                       j->files->fds[link]);
-        return tp_buf_append(out, operand, (size_t)len) == TELPHER_OK
-                   ? TP_INCLUDE_REPLACE
-                   : TP_INCLUDE_NO_MEMORY;
-    }
-    return inc->form == TP_INCLUDE_OTHER || inc->form == TP_INCLUDE_SEVERAL ||
-                   !tp_include_is_plain(inc->name, inc->name_len) || is_here(inc)
-               ? TP_INCLUDE_REFUSE
-               : TP_INCLUDE_KEEP;
-}
-
-static int32_t
-rewrite(const struct tp_exec_files *files, const struct tp_wire_file *record,
-        const char *text, size_t len, struct tp_buf *out)
-{
-    struct judging j = {.files = files, .record = record};
-
-    return tp_include_rewrite(text, len, judge, &j, out) == TELPHER_OK
-               ? 0
-               : CL_OUT_OF_HOST_MEMORY;
-}
-
-int32_t
-tp_exec_files_text(const struct tp_exec_files *files, const uint8_t *records,
-                   uint64_t len, const char *text, uint64_t text_len,
-                   struct tp_buf *out)
-{
-    struct tp_wire_file source;
-
-    if (files == NULL || !tp_wire_get_file(&records, records + len, &source)) {
-        return rewrite(NULL, NULL, text, text_len, out);
-    }
-    return rewrite(files, &source, text, text_len, out);
-}
-
-/* ---- files ---- */
-
-/* Adds a directive so that messages and __FILE__ show the client's file name. */
-static telpher_status
-append_name(const struct tp_wire_file *file, struct tp_buf *out)
-{
-    telpher_status status = tp_buf_append(out, "#line 1 \"", 9);
-
-    for (uint32_t i = 0; i < file->name_len && status == TELPHER_OK; i++) {
-        unsigned char c = (unsigned char)file->name[i];
-
-        if (c < ' ' || c == 0x7f || c == '?') {
-            c = '_';
-        }
-        if (c == '"' || c == '\\') {
-            status = tp_buf_append(out, "\\", 1);
-        }
-        if (status == TELPHER_OK) {
-            status = tp_buf_append(out, &c, 1);
-        }
-    }
-    return status == TELPHER_OK ? tp_buf_append(out, "\"\n", 2) : status;
-}
-
-static int32_t
-write_all(int fd, const struct tp_buf *content)
-{
-    const uint8_t *at = tp_buf_data(content);
-    size_t left = tp_buf_len(content);
-
-    while (left > 0) {
-        ssize_t n = write(fd, at, left);
+    while (fd >= 0 && done < len) {
+        ssize_t n = write(fd, data + done, len - done);
 
         if (n < 0 && errno != EINTR) {
-            return CL_OUT_OF_HOST_MEMORY;
+            (void)close(fd);
+            return -1;
         }
-        if (n > 0) {
-            at += n;
-            left -= (size_t)n;
-        }
+        done += n > 0 ? (size_t)n : 0;
     }
-    return 0;
+    return fd;
 }
 
-static int32_t
-fill_file(const struct tp_exec_files *files, uint32_t i,
-          const struct tp_wire_file *file)
+static enum tp_exec_seen
+see(struct entry *e, int *ret_fd)
 {
-    struct tp_buf content;
-    int32_t error;
+    struct entry *first = e->first;
 
-    tp_buf_init(&content, 0);
-    error = append_name(file, &content) == TELPHER_OK ? 0 : CL_OUT_OF_HOST_MEMORY;
-    if (error == 0) {
-        error = rewrite(files, file, (const char *)file->content, file->len, &content);
+    if (e->kind != TP_WIRE_FILE_REGULAR) {
+        return e->kind == TP_WIRE_FILE_FOLDER ? TP_EXEC_SEEN_FOLDER
+                                              : TP_EXEC_SEEN_NOTHING;
     }
-    if (error == 0) {
-        error = write_all(files->fds[i], &content);
+    if (first->fd < 0 && e->content != NULL) {
+        first->fd = create_file(e->content);
     }
-    tp_buf_fini(&content);
-    return error;
+    *ret_fd = first->fd;
+    return first->fd >= 0 ? TP_EXEC_SEEN_FILE : TP_EXEC_SEEN_NOTHING;
 }
 
-/* Creates all descriptors before any content, since the files name each other. */
-static int32_t
-open_all(struct tp_exec_files *files, uint32_t count)
+enum tp_exec_seen
+tp_exec_files_find(struct tp_exec_files *f, const char *name, int *ret_fd)
 {
-    files->fds[0] = -1;
-    for (files->count = 1; files->count < count; files->count++) {
-        files->fds[files->count] = open_memory();
-        if (files->fds[files->count] < 0) {
-            return CL_OUT_OF_RESOURCES;
+    enum tp_exec_seen seen = TP_EXEC_SEEN_FOREIGN;
+    struct entry *e;
+
+    if (name[0] == '\0' || strcmp(name, ".") == 0) {
+        return TP_EXEC_SEEN_FOLDER;
+    }
+    tp_mutex_lock(&f->lock);
+    e = find(f, name, strlen(name));
+    if (e != NULL) {
+        seen = see(e, ret_fd);
+    } else if (is_clients(f, name)) {
+        seen = TP_EXEC_SEEN_NOTHING;
+        if (f->asks_client) {
+            note_missed(f, name);
         }
     }
-    return 0;
+    tp_mutex_unlock(&f->lock);
+    return seen;
 }
 
-int32_t
-tp_exec_files_open(const uint8_t *records, uint64_t len,
-                   struct tp_exec_files **ret_files)
+/* ---- life cycle ---- */
+
+struct tp_exec_files *
+tp_exec_files_create(struct tp_exec_store *store, const char *text, size_t text_len,
+                     const char *options)
+{
+    struct tp_exec_files *f = tp_zalloc(sizeof(*f), "included files");
+
+    if (f != NULL) {
+        f->store = store;
+        f->text = text;
+        f->text_len = text_len;
+        f->options = options;
+        tp_mutex_init(&f->lock);
+        tp_cond_init(&f->changed);
+    }
+    return f;
+}
+
+void
+tp_exec_files_destroy(struct tp_exec_files *f)
+{
+    struct entry *next;
+
+    if (f == NULL) {
+        return;
+    }
+    for (struct entry *e = f->oldest; e != NULL; e = next) {
+        next = e->newer;
+        free_entry(f, e);
+    }
+    tp_cond_fini(&f->changed);
+    tp_mutex_fini(&f->lock);
+    tp_free(f);
+}
+
+void
+tp_exec_files_sum(const uint8_t *records, uint64_t len, struct tp_sha256 *sum)
 {
     const uint8_t *end = records + len;
-    uint32_t count = tp_wire_files_check(records, len), i = 0;
-    struct tp_exec_files *files =
-        tp_zalloc(sizeof(*files) + count * sizeof(files->fds[0]), "files");
     struct tp_wire_file file;
-    int32_t error = files == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 
-    if (error == 0 && count > 0) {
-        error = open_all(files, count);
-    }
-    while (error == 0 && tp_wire_get_file(&records, end, &file)) {
-        if (i > 0) {
-            error = fill_file(files, i, &file);
-        }
-        i++;
-    }
-    if (error != 0) {
-        tp_exec_files_close(files);
-        return error;
-    }
-    *ret_files = files;
-    return 0;
-}
+    while (records < end && tp_wire_get_file(&records, end, &file)) {
+        uint8_t kind = (uint8_t)file.kind;
 
-/* ---- options ---- */
-
-static bool
-is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Beginnings of options that compilers read, write or load files by. */
-static bool
-begins_badly(const char *word)
-{
-    static const char *const begins[] = {
-        "-I", "-i",    "-F",       "-B", "-L", "-X",       "-o",
-        "-M", "-load", "-fplugin", "@",  "--", "-fmodule", "-save-temps"};
-
-    for (size_t i = 0; i < TP_ARRAY_LEN(begins); i++) {
-        if (strncmp(word, begins[i], strlen(begins[i])) == 0) {
-            return true;
+        tp_sha256_add(sum, &kind, sizeof(kind));
+        tp_sha256_add_sized(sum, file.name, file.name_len);
+        if (file.kind == TP_WIRE_FILE_REGULAR) {
+            tp_sha256_add(sum, file.digest, TP_WIRE_FILE_DIGEST_BYTES);
         }
     }
-    return false;
-}
-
-/*
- * Copies the next word without its quotes. @param quoted whether quotes keep blanks
- * together: not all drivers look at them. @return behind it; ret_word is "" at the end
- */
-static const char *
-next_word(const char *at, bool quoted, char *ret_word)
-{
-    char quote = '\0';
-
-    while (is_space(*at)) {
-        at++;
-    }
-    for (; *at != '\0' && (quote != '\0' || !is_space(*at)); at++) {
-        if (*at == '"' || *at == '\'') {
-            if (quoted && (quote == '\0' || quote == *at)) {
-                quote = quote == '\0' ? *at : '\0';
-            }
-        } else {
-            *ret_word++ = *at;
-        }
-    }
-    *ret_word = '\0';
-    return at;
-}
-
-static bool
-names_files(const char *options, bool quoted, char *word)
-{
-    bool value = false; /* of a -D that stands alone */
-
-    for (const char *at = next_word(options, quoted, word);
-         *at != '\0' || *word != '\0'; at = next_word(at, quoted, word)) {
-        bool defines = strncmp(word, "-D", 2) == 0 || strncmp(word, "-U", 2) == 0;
-
-        if (begins_badly(word) ||
-            (quoted && !value && !defines && strpbrk(word, "/\\") != NULL)) {
-            return true;
-        }
-        value = defines && word[2] == '\0';
-    }
-    return false;
-}
-
-bool
-tp_exec_options_name_files(const char *options)
-{
-    char *word = tp_malloc(strlen(options) + 1, "build options");
-    bool bad = word == NULL || names_files(options, true, word) ||
-               names_files(options, false, word);
-
-    tp_free(word);
-    return bad;
 }

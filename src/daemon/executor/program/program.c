@@ -224,7 +224,8 @@ tp_exec_on_program_il(struct tp_exec *x, const struct tp_wire_program_il *m)
 
 /* ---- files that builds include ---- */
 
-/* Takes records for the next build; those that are not proper have it fail. */
+/* Takes records for the build that asked for them, else for the next one; those that are not
+ * proper have that fail. */
 static void
 keep_files(struct tp_exec_program *p, uint8_t *records, uint64_t len, int32_t error)
 {
@@ -233,6 +234,10 @@ keep_files(struct tp_exec_program *p, uint8_t *records, uint64_t len, int32_t er
     }
     if (error == 0) {
         tp_exec_printf_expect(p->obj.x->printf, records, len);
+    }
+    if (tp_exec_build_answer(p, records, error == 0 ? len : 0)) {
+        tp_free(records);
+        return;
     }
     if (error == 0 && !tp_budget_take(&p->obj.x->host, len)) {
         error = CL_OUT_OF_HOST_MEMORY;
@@ -375,8 +380,13 @@ tp_exec_on_program_compile(struct tp_exec *x, const struct tp_wire_program_compi
                                                 .request = m->request,
                                                 .program = m->program,
                                                 .devices = &m->devices,
+                                                .headers = &m->headers,
+                                                .names = &m->names,
                                                 .options = &m->options};
 
+    if (m->names.len > TP_WIRE_BLOB_MAX) {
+        return TELPHER_ERR_PROTO;
+    }
     build_or_refuse(x, &params);
     return TELPHER_OK;
 }

@@ -5,12 +5,13 @@
 
 #include "base/container/buf.h"
 #include "base/container/map.h"
-#include "daemon/cache/digest.h"
+#include "base/text/sha256.h"
 #include "daemon/executor/objects/objects.h"
 
 /* ---- program.c, build.c, binary_load.c ---- */
 
 struct tp_exec_build;
+struct tp_exec_files;
 struct tp_exec_text;
 
 /** Origin of a program. */
@@ -47,6 +48,7 @@ struct tp_exec_program {
         had_kernels; /**< since the last build; owned by the reader, or by a running build */
     uint8_t *files; /**< records for the next build, or NULL; done_lock */
     uint64_t files_len; /**< [bytes] */
+    struct tp_exec_files *seen; /**< by the build that runs, or NULL; done_lock */
     int32_t files_error; /**< reason for their absence; done_lock */
     uint64_t generation; /**< counts builds; done_lock */
     bool has_key; /**< of the last build; valid while not building */

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates the native program of a source or SPIR-V. The driver gets the client's text with
- * includes rewritten to the files that came with the build. The native program is created
- * again when text or files change, and otherwise kept, since it may be built for other
- * devices.
+ * Creates the native program of a source or SPIR-V. It is kept for further builds, which may
+ * be for other devices; a program of cached binaries and one with constants is created again
+ * when its inputs change.
  */
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/sha256.h"
 #include "base/trace/log.h"
-#include "daemon/cache/digest.h"
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/build.h"
-#include "daemon/executor/program/files.h"
 #include "daemon/executor/program/program.h"
 
 /* A binary from the cache. */
@@ -24,7 +22,6 @@ struct kept {
 
 struct tp_exec_text {
     uint8_t digest[TP_SHA256_BYTES]; /**< of text, files and constants */
-    struct tp_exec_files *files; /**< the driver may look at them late */
     char
         *cached; /**< what the driver was told if native came from the cache, or NULL */
     enum tp_exec_build_kind kind; /**< then: what was done */
@@ -37,7 +34,6 @@ void
 tp_exec_text_free(struct tp_exec_text *text)
 {
     if (text != NULL) {
-        tp_exec_files_close(text->files);
         for (cl_uint i = 0; text->kept != NULL && i < text->device_count; i++) {
             tp_free(text->kept[i].data);
         }
@@ -50,14 +46,12 @@ tp_exec_text_free(struct tp_exec_text *text)
 static void
 take_digest(const struct tp_exec_build *build, uint8_t *ret_digest)
 {
-    const struct tp_exec_program *p = build->program;
-    SHA256_CTX sum;
+    struct tp_sha256 sum;
 
-    SHA256Init(&sum);
-    tp_sha256_add_sized(&sum, p->text, p->text_len);
-    tp_sha256_add_sized(&sum, build->files, build->files_len);
+    tp_sha256_begin(&sum);
+    tp_exec_build_sum(build, &sum);
     tp_sha256_add_sized(&sum, build->specs, build->spec_count * sizeof(*build->specs));
-    SHA256Final(ret_digest, &sum);
+    tp_sha256_end(&sum, ret_digest);
 }
 
 static bool
@@ -85,30 +79,15 @@ others_lose(const struct tp_exec_build *build, const struct tp_exec_text *old)
     return false;
 }
 
-static int32_t
-create_native(struct tp_exec_build *build, const struct tp_exec_files *files,
-              cl_program *ret_native)
+int32_t
+tp_exec_source_create(const struct tp_exec_program *p, cl_program *ret_native)
 {
-    struct tp_exec_program *p = build->program;
-    struct tp_buf out;
+    size_t len = p->text_len;
+    const char *text = len == 0 ? "" : p->text; /* length 0 would mean: up to the NUL */
     int32_t error;
 
-    if (p->origin == TP_EXEC_FROM_IL) {
-        return tp_exec_il_create(p, ret_native);
-    }
-    tp_buf_init(&out, 0);
-    error = tp_exec_files_text(files, build->files, build->files_len, p->text,
-                               p->text_len, &out);
-    if (error == 0) {
-        const char *text = (const char *)tp_buf_data(&out);
-        size_t len = tp_buf_len(&out);
-
-        /* a length of 0 would mean: up to the NUL */
-        text = len == 0 ? "" : text;
-        *ret_native = p->obj.x->cl.CreateProgramWithSource(p->context->native, 1, &text,
-                                                           &len, &error);
-    }
-    tp_buf_fini(&out);
+    *ret_native = p->obj.x->cl.CreateProgramWithSource(p->context->native, 1, &text,
+                                                       &len, &error);
     return error;
 }
 
@@ -146,11 +125,10 @@ renew(struct tp_exec_build *build, const uint8_t *digest)
     cl_program native = NULL;
     int32_t error = fresh == NULL ? CL_OUT_OF_HOST_MEMORY : 0;
 
-    if (error == 0 && build->files != NULL) {
-        error = tp_exec_files_open(build->files, build->files_len, &fresh->files);
-    }
     if (error == 0) {
-        error = create_native(build, fresh->files, &native);
+        error = build->program->origin == TP_EXEC_FROM_IL
+                    ? tp_exec_il_create(build->program, &native)
+                    : tp_exec_source_create(build->program, &native);
     }
     if (error != 0) {
         tp_exec_text_free(fresh);
@@ -216,19 +194,6 @@ tp_exec_text_kept(const struct tp_exec_program *p, cl_device_id device,
     return NULL;
 }
 
-/* Repeats in the driver, for one device, the build that the cache replaced. */
-static int32_t
-make_again(const struct tp_exec_program *p, enum tp_exec_build_kind kind,
-           cl_device_id device, const char *options)
-{
-    const struct tp_opencl *cl = &p->obj.x->cl;
-
-    return kind == TP_EXEC_COMPILE
-               ? cl->CompileProgram(p->native, 1, &device, options, 0, NULL, NULL, NULL,
-                                    NULL)
-               : cl->BuildProgram(p->native, 1, &device, options, NULL, NULL);
-}
-
 /*
  * Replaces a program of cached binaries by one of source, and repeats its builds for the
  * other devices: a program of binaries cannot be built from source for one device.
@@ -248,7 +213,10 @@ leave_cache(struct tp_exec_build *build, const uint8_t *digest)
         const struct tp_exec_device *d = &p->context->devices[i];
 
         if (!builds_for(build, d->number)) {
-            error = make_again(p, kind, d->native, options);
+            error = kind == TP_EXEC_COMPILE
+                        ? tp_exec_build_compile(build, 1, &d->native, options)
+                        : p->obj.x->cl.BuildProgram(p->native, 1, &d->native, options,
+                                                    NULL, NULL);
             p->made_of->built[i] = error == 0;
         }
     }
@@ -270,6 +238,11 @@ prepare(struct tp_exec_build *build)
     take_digest(build, digest);
     if (p->made_of != NULL && memcmp(p->made_of->digest, digest, sizeof(digest)) == 0) {
         return p->made_of->cached != NULL ? leave_cache(build, digest) : 0;
+    }
+    if (p->made_of != NULL && p->origin == TP_EXEC_FROM_SOURCE &&
+        p->made_of->cached == NULL) {
+        memcpy(p->made_of->digest, digest, sizeof(digest));
+        return 0; /* only other files: the compiler reads them */
     }
     if (others_lose(build, p->made_of)) {
         if (p->origin == TP_EXEC_FROM_IL) {
