@@ -163,6 +163,37 @@ report_sub_groups(cl_context ctx, cl_device_id dev)
     clReleaseProgram(program);
 }
 
+/** Answers about arguments; without the option, of PoCL alone, since others may have more. */
+static void
+report_arguments(cl_context ctx, cl_device_id dev)
+{
+    static const char *const options[] = {"", "-cl-kernel-arg-info"};
+    const char *text = source;
+    char version[256] = "";
+
+    clGetDeviceInfo(dev, CL_DEVICE_VERSION, sizeof(version), version, NULL);
+    for (int i = strstr(version, "PoCL") == NULL; i < 2; i++) {
+        cl_program program = clCreateProgramWithSource(ctx, 1, &text, NULL, NULL);
+        cl_int err = clBuildProgram(program, 1, &dev, options[i], NULL, NULL);
+        cl_kernel kernel = clCreateKernel(program, "inc", NULL);
+
+        printf("arguments, \"%s\": build %d", options[i], err);
+        for (cl_uint at = 0; at < 3; at++) {
+            char name[64] = "", type[64] = "";
+
+            err = clGetKernelArgInfo(kernel, at, CL_KERNEL_ARG_NAME, sizeof(name), name,
+                                     NULL);
+            printf(" %u: %d %s", at, at < 2 ? err : 0, name);
+            err = clGetKernelArgInfo(kernel, at, CL_KERNEL_ARG_TYPE_NAME, sizeof(type),
+                                     type, NULL);
+            printf(" %d %s", at < 2 ? err : 0, type);
+        }
+        printf("\n");
+        clReleaseKernel(kernel);
+        clReleaseProgram(program);
+    }
+}
+
 static bool
 find_devices(void)
 {
@@ -183,6 +214,7 @@ report(void)
 
         report_built_in(ctx, devices[i]);
         report_sub_groups(ctx, devices[i]);
+        report_arguments(ctx, devices[i]);
         clReleaseContext(ctx);
     }
     return 0;

@@ -8,6 +8,7 @@
 #include "icd/program/program.h"
 #include "icd/session/session.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -358,6 +359,22 @@ is_arg_param(cl_kernel_arg_info param)
     return param >= CL_KERNEL_ARG_ADDRESS_QUALIFIER && param <= CL_KERNEL_ARG_NAME;
 }
 
+/**
+ * True if the driver itself would not tell of arguments. The server always builds with
+ * -cl-kernel-arg-info; PoCL up to 3 tells of them only if the program asked for it.
+ */
+static bool
+hides_arguments(const struct _cl_program *program)
+{
+    const struct _cl_device_id *dev = program->devices[0];
+    const char *options = program->options[0];
+
+    return program->source != NULL && options != NULL &&
+           strstr(tp_icd_device_text(dev, CL_DEVICE_VERSION, ""), "PoCL") != NULL &&
+           atoi(tp_icd_device_text(dev, CL_DRIVER_VERSION, "")) <= 3 &&
+           strstr(options, "-cl-kernel-arg-info") == NULL;
+}
+
 cl_int
 tp_clGetKernelArgInfo(cl_kernel handle, cl_uint index, cl_kernel_arg_info param,
                       size_t value_size, void *value, size_t *size_ret)
@@ -375,7 +392,8 @@ tp_clGetKernelArgInfo(cl_kernel handle, cl_uint index, cl_kernel_arg_info param,
     if (!is_arg_param(param)) {
         return CL_INVALID_VALUE;
     }
-    if (!tp_icd_facts_get(some_facts(kernel->program, kernel->index),
+    if (hides_arguments(kernel->program) ||
+        !tp_icd_facts_get(some_facts(kernel->program, kernel->index),
                           TP_WIRE_FACT_KERNEL_ARG, kernel->index, index, param,
                           &fact) ||
         fact.error != CL_SUCCESS) {
