@@ -4,8 +4,13 @@
  * those that the client sends: over the protocol alone, with the machine's own driver.
  */
 #include <CL/cl.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include "base/text/sha256.h"
 #include "daemon/test/test_session.h"
@@ -238,6 +243,34 @@ test_asked_for(void **state)
     test_daemon_wait_children(&the_daemon, 0);
 }
 
+/* Without the system's help only programs that cannot include files are built. */
+static void
+test_no_guard(void **state)
+{
+    (void)state;
+    assert_int_equal(build("kernel void k() {}\n", ""), 0);
+    assert_int_equal(build(expand("#include \"@\"\n"), ""), CL_BUILD_PROGRAM_FAILURE);
+    assert_int_equal(build("#inc\\\nlude </etc/passwd>\n", ""),
+                     CL_BUILD_PROGRAM_FAILURE);
+    assert_int_equal(build("kernel void k() {}\n", expand("-include @")),
+                     CL_INVALID_BUILD_OPTIONS);
+}
+
+/* As on systems before Linux 5.9; the daemon inherits it. */
+static bool
+forbid_filters(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
 static bool
 is_pocl(const struct tp_wire_fact *fact)
 {
@@ -260,7 +293,7 @@ clean_up(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_read),
@@ -268,9 +301,14 @@ main(void)
         cmocka_unit_test(test_files_of_the_client),
         cmocka_unit_test(test_asked_for),
     };
+    const struct CMUnitTest no_guard[] = {cmocka_unit_test(test_no_guard)};
+    bool guarded = argc < 2 || strcmp(argv[1], "--no-guard") != 0;
     const char *const options[] = {"--cache", "none", NULL};
     FILE *file;
 
+    if (!guarded && !forbid_filters()) {
+        return 1;
+    }
     test_daemon_start(&the_daemon, options);
     test_daemon_need(&the_daemon, is_pocl, "PoCL, whose compiler is known");
     (void)snprintf(secret, sizeof(secret), "%s/secret.h", the_daemon.folder);
@@ -278,5 +316,6 @@ main(void)
     if (file == NULL || fputs(SECRET, file) < 0 || fclose(file) != 0) {
         return 1;
     }
-    return cmocka_run_group_tests(tests, set_state, clean_up);
+    return guarded ? cmocka_run_group_tests(tests, set_state, clean_up)
+                   : cmocka_run_group_tests(no_guard, set_state, clean_up);
 }
