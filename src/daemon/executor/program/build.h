@@ -116,6 +116,9 @@ int32_t tp_exec_il_specialize(const struct tp_exec_build *build);
 int32_t tp_exec_source_create(const struct tp_exec_program *p, cl_program *ret_native);
 /** Prepares the native program for a build of source or IL. @return 0 or the CL error */
 int32_t tp_exec_text_prepare(struct tp_exec_build *build);
+/** Releases the native program before another run, unless other devices need it: Intel's
+ *  runtime does not compile a failed program again. */
+void tp_exec_text_forget(struct tp_exec_build *build);
 /** Replaces it by a program created from binaries, built for all devices. @p native is
  *  taken. */
 bool tp_exec_text_replace(struct tp_exec_build *build, cl_program native);

@@ -146,6 +146,7 @@ build_seeing(struct work *w, struct tp_exec_files *files)
         if (!news || round == ROUNDS_MAX) {
             break;
         }
+        tp_exec_text_forget(w->build);
         /* drivers' caches must not take this build for the one before */
         options = tp_asprintf("build options", "%s -DTELPHER_ROUND=%d", first, round);
         w->options = options != NULL ? options : first;

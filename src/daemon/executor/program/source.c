@@ -255,6 +255,16 @@ prepare(struct tp_exec_build *build)
     return renew(build, digest);
 }
 
+void
+tp_exec_text_forget(struct tp_exec_build *build)
+{
+    struct tp_exec_program *p = build->program;
+
+    if (p->native != NULL && !others_lose(build, p->made_of)) {
+        put_native(p, NULL, NULL);
+    }
+}
+
 int32_t
 tp_exec_text_prepare(struct tp_exec_build *build)
 {
