@@ -488,15 +488,17 @@ logs_name_the_files(void **state)
     ok(clReleaseProgram(p));
 }
 
-/* What is on no machine of the client is not looked for on the server. */
+/* A name that the client's machine lacks is not looked for on the server. A file that the
+ * client has, such as its /etc/passwd, may be included and shown: exec_guard_test has a server
+ * whose files differ. */
 static void
 files_of_the_server_stay_there(void **state)
 {
     static const char *const texts[] = {
         "#include \"/etc/passwd-none/../passwd\"\n",
         "#include \"../../../../../../../../../../../../etc/hostname-none\"\n",
-        "#define S(x) #x\n#include S(/etc/passwd)\n",
-        "#define P(x) </etc/x>\n%:include P(passwd)\n",
+        "#define S(x) #x\n#include S(/etc/passwd-none/../passwd)\n",
+        "#define P(x) </etc/passwd-none/../x>\n%:include P(passwd)\n",
         "# /* \n */ include \"/nowhere/x\"\n",
     };
     static const char *const bad[] = {

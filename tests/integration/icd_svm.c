@@ -31,7 +31,8 @@ static const char source[] =
     "  for (int i = 0; i < count; i++) {\n"
     "    more[i].value = 1000 + i; more[i].next = i + 1 < count ? i + 1000001 : -1; } "
     "}\n"
-    "kernel void follow(global int *global *to) { (*to)[1] = 77; }\n"
+    "struct place { global int *to; };\n" /* OpenCL C 1.2 refuses pointers to pointers */
+    "kernel void follow(global struct place *place) { place->to[1] = 77; }\n"
     "kernel void hammer(volatile global int *counter, int times)\n"
     "{ for (int i = 0; i < times; i++) atomic_inc(counter); }\n"
     "kernel void meet(volatile global int *flags)\n"
