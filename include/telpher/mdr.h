@@ -234,7 +234,8 @@ TELPHER_CALL uint32_t telpher_mdr_home(const telpher_mdr *mdr,
  *
  * @param params   [params_len] host memory; may be reused on return.
  * @param buffers  the array is borrowed until return, the memory until the send is complete.
- * @param xfer     on_done is called once when the buffers' memory may be reused; NULL: there
+ * @param xfer     on_done is called once when the buffers' memory may be reused, with
+ *                 TELPHER_ERR_CANCELED if the run ended before they were sent; NULL: there
  *                 are no buffers, or telpher_mdr_quiescence() tells.
  * @return TELPHER_OK (queued or sent; on_done will be called if it is set), TELPHER_ERR_RANGE
  *         (no such element or entry, parameters or buffers too many), TELPHER_ERR_INVALID (the
@@ -248,7 +249,7 @@ TELPHER_CALL telpher_status telpher_mdr_invoke(telpher_mdr *mdr,
                                                const telpher_msg_buffer *buffers,
                                                size_t buffer_count,
                                                const telpher_xfer_params *xfer);
-/** Invokes an entry of all elements. @return as telpher_mdr_invoke() */
+/** Invokes an entry of all elements. Not in order with invocations of one. @return as telpher_mdr_invoke() */
 TELPHER_CALL telpher_status telpher_mdr_broadcast(telpher_mdr *mdr,
                                                   const telpher_mdr_array *array,
                                                   uint32_t entry, const void *params,
@@ -257,7 +258,7 @@ TELPHER_CALL telpher_status telpher_mdr_broadcast(telpher_mdr *mdr,
 /**
  * Contributes this element's value to the array's next reduction. The nth contributions of all
  * elements make the nth result, which goes to @p target; target and @p op are the same in all.
- * @param data  [len] bytes, the same length in all; a multiple of 8 for the built-in operations.
+ * @param data  [len] bytes, at most telpher_msg_params_max() - 128, the same length in all; a multiple of 8 for the built-in operations.
  * @return TELPHER_OK, TELPHER_ERR_INVALID (operation, length or target), TELPHER_ERR_NO_MEMORY.
  *         Unequal contributions end the run with TELPHER_ERR_INVALID and name class and number.
  */

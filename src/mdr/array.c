@@ -16,8 +16,11 @@ tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array)
     if (array->dims == 0) {
         return mdr->size;
     }
-    for (uint32_t d = 0; d < array->dims && total <= TOTAL_MAX; d++) {
-        total *= (uint64_t)array->extent[d];
+    for (uint32_t d = 0; d < array->dims && total != 0; d++) {
+        uint64_t extent = array->extent[d] > 0 ? (uint64_t)array->extent[d] : 0;
+
+        total =
+            extent == 0 || total <= TOTAL_MAX / extent ? total * extent : TOTAL_MAX + 1;
     }
     return total;
 }
@@ -66,9 +69,10 @@ uint32_t
 telpher_mdr_home(const telpher_mdr *mdr, const telpher_mdr_array *array,
                  telpher_mdr_index index)
 {
-    uint64_t linear, total = tp_mdr_total(mdr, array);
+    uint64_t linear, total = array->dims <= 3 ? tp_mdr_total(mdr, array) : 0;
 
-    if (array->dims > 3 || !tp_mdr_linear(array, index, &linear)) {
+    if (total == 0 || total > TOTAL_MAX || !tp_mdr_linear(array, index, &linear) ||
+        linear >= total) {
         return UINT32_MAX;
     }
     return rank_of(linear, total, TP_MIN(total, mdr->size));
@@ -148,12 +152,16 @@ run_all(telpher_mdr *mdr, struct tp_mdr_array_state *a, telpher_mdr_entry_fn run
     }
 }
 
+/* At once: a message that arrives now must not overtake them. */
 static void
 deliver_parked(telpher_mdr *mdr, struct tp_mdr_array_state *a)
 {
     tp_list_for_each_entry_safe(struct tp_mdr_message, m, &a->parked, link) {
+        if (mdr->exiting) {
+            return;
+        }
         tp_list_remove(&m->link);
-        tp_list_push_back(&mdr->local, &m->link); /* counted when it arrived */
+        tp_mdr_deliver(mdr, m);
     }
 }
 
@@ -262,6 +270,17 @@ telpher_mdr_group_create(telpher_mdr *mdr, uint32_t class_id, const void *params
 }
 
 void
+tp_mdr_arrays_drop_parked(telpher_mdr *mdr)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
+        tp_mdr_messages_destroy(&((struct tp_mdr_array_state *)value)->parked);
+    }
+}
+
+void
 tp_mdr_arrays_fini(telpher_mdr *mdr)
 {
     size_t cursor = 0;
@@ -273,10 +292,11 @@ tp_mdr_arrays_fini(telpher_mdr *mdr)
         if (a->created) {
             run_all(mdr, a, mdr->classes[a->proxy.class_id]->destroy, NULL, 0);
         }
-        tp_list_for_each_entry_safe(struct tp_mdr_message, m, &a->parked, link) {
-            tp_list_remove(&m->link);
-            tp_mdr_message_destroy(m);
-        }
+    }
+    cursor = 0; /* `destroy` may look at objects of other arrays */
+    while (tp_map_next(&mdr->arrays, &cursor, NULL, &value)) {
+        struct tp_mdr_array_state *a = value;
+
         tp_mdr_reductions_fini(a);
         tp_free(a->objects);
         tp_free(a->contributed);

@@ -90,6 +90,7 @@ telpher_mdr_op_register(telpher_mdr *mdr, telpher_mdr_op_fn fn, uint32_t *ret_op
         return tp_mdr_error(mdr, TELPHER_ERR_LIMIT, "more than %d operations",
                             TP_MDR_OPS);
     }
+    mdr->classes_hash = add_to_hash(mdr->classes_hash, "op", 3);
     mdr->ops[mdr->op_count] = fn;
     *ret_op = TELPHER_MDR_OP_USER + mdr->op_count++;
     return TELPHER_OK;

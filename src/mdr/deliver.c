@@ -46,26 +46,22 @@ place_buffers(const telpher_mdr_entry *e, telpher_mdr_call *call,
     }
     e->post(call);
     for (uint32_t i = 0; i < m->buffer_count; i++) {
-        telpher_status status =
-            m->buffers[i].data != NULL && source[i].len != 0
-                ? telpher_mem_copy(call->mdr->ctx, m->buffers[i].data, source[i].data,
-                                   source[i].len)
-                : TELPHER_OK;
-
-        call->status = call->status != TELPHER_OK ? call->status : status;
+        if (call->status == TELPHER_OK && m->buffers[i].data != NULL &&
+            source[i].len != 0) {
+            call->status = telpher_mem_copy(call->mdr->ctx, m->buffers[i].data,
+                                            source[i].data, source[i].len);
+        }
         if (m->owns_buffers) {
             free(source[i].data);
         }
     }
     m->owns_buffers = false;
-    if (m->on_done != NULL) {
-        m->on_done(m->user, call->status, 0);
-    }
+    tp_mdr_message_done(m, call->status);
 }
 
 /* ---- elements ---- */
 
-/* Keeps the message until its array is created here. */
+/* Keeps the message until its array is created here. Its buffers, if any, are kept already. */
 static void
 park(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct delivery *d)
 {
@@ -76,12 +72,6 @@ park(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct delivery *d)
         if (m == NULL) {
             tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message");
             return;
-        }
-        m->buffer_count = d->buffer_count;
-        m->owns_buffers = d->buffer_count != 0;
-        m->status = d->status;
-        for (uint32_t i = 0; i < d->buffer_count; i++) {
-            m->buffers[i] = d->buffers[i];
         }
     }
     tp_list_push_back(&a->parked, &m->link);
@@ -124,17 +114,28 @@ index_in(const struct tp_mdr_header *h)
     return (telpher_mdr_index){{h->at[0], h->at[1], h->at[2]}};
 }
 
+/* The entry that a message names, or NULL if it does not take the message. */
+static const telpher_mdr_entry *
+entry_of(telpher_mdr *mdr, const struct tp_mdr_array_state *a, const struct delivery *d)
+{
+    return tp_mdr_check_call(mdr, &a->proxy, d->h->entry, d->params_len,
+                             d->buffer_count) == TELPHER_OK
+               ? tp_mdr_find_entry(mdr, &a->proxy, d->h->entry)
+               : NULL;
+}
+
 static void
 invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct delivery *d)
 {
-    const telpher_mdr_entry *e = tp_mdr_find_entry(mdr, &a->proxy, d->h->entry);
+    const telpher_mdr_entry *e = entry_of(mdr, a, d);
     telpher_mdr_call call = call_of(mdr, a, d);
 
     call.index = index_in(d->h);
     call.self = telpher_mdr_local(mdr, &a->proxy, call.index);
     if (e == NULL || call.self == NULL) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO,
-                    "a message for an element or entry that is not here");
+                    "a message for an element or entry that is not here, or of a proxy "
+                    "that was changed");
         return;
     }
     if (d->kept != NULL && d->buffer_count != 0) {
@@ -146,9 +147,16 @@ invoke_one(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct delivery *d)
 static void
 invoke_all(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct delivery *d)
 {
-    const telpher_mdr_entry *e = tp_mdr_find_entry(mdr, &a->proxy, d->h->entry);
+    const telpher_mdr_entry *e = entry_of(mdr, a, d);
 
-    for (uint64_t i = 0; i < a->count && e != NULL && !mdr->exiting; i++) {
+    if (e == NULL) {
+        tp_mdr_fail(
+            mdr, TELPHER_ERR_PROTO,
+            "a message to all for an entry that is not here, or of a proxy that was "
+            "changed");
+        return;
+    }
+    for (uint64_t i = 0; i < a->count && !mdr->exiting; i++) {
         telpher_mdr_call call = call_of(mdr, a, d);
 
         call.index = tp_mdr_index_of(&a->proxy, a->first + i);
@@ -246,36 +254,67 @@ tp_mdr_deliver(telpher_mdr *mdr, struct tp_mdr_message *m)
 
 /* ---- messages of other processes ---- */
 
+/* Names no destination: the buffers are dropped. */
+static void
+drop_buffers(telpher_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->buffer_count; i++) {
+        msg->buffers[i].data = NULL;
+    }
+}
+
+/* Runs the post entry. @return false: the array is not known yet, or the message is wrong */
+static bool
+post_to_object(telpher_mdr *mdr, const struct delivery *d)
+{
+    struct tp_mdr_array_state *a = tp_map_get(&mdr->arrays, d->h->id);
+    const telpher_mdr_entry *e = a != NULL && a->created ? entry_of(mdr, a, d) : NULL;
+    telpher_mdr_call call;
+
+    if (e == NULL) {
+        return false;
+    }
+    call = call_of(mdr, a, d);
+    call.index = index_in(d->h);
+    call.self = telpher_mdr_local(mdr, &a->proxy, call.index);
+    if (call.self != NULL) {
+        e->post(&call);
+    }
+    return call.self != NULL;
+}
+
 void
 tp_mdr_post(telpher_context *ctx, telpher_msg *msg, void *user)
 {
     telpher_mdr *mdr = user;
     const struct tp_mdr_header *h = msg->params;
-    struct tp_mdr_array_state *a =
-        msg->params_len >= sizeof(*h) ? tp_map_get(&mdr->arrays, h->id) : NULL;
-    const telpher_mdr_entry *e =
-        a != NULL && a->created ? tp_mdr_find_entry(mdr, &a->proxy, h->entry) : NULL;
-    struct delivery d = {.h = h,
-                         .params = h + 1,
-                         .params_len = msg->params_len - sizeof(*h),
-                         .buffers = msg->buffers,
-                         .buffer_count = msg->buffer_count};
-    telpher_mdr_call call;
+    const struct delivery d = {.h = h,
+                               .params = h + 1,
+                               .params_len = msg->params_len - sizeof(*h),
+                               .buffers = msg->buffers,
+                               .buffer_count = msg->buffer_count};
 
     (void)ctx;
-    if (e != NULL && e->post != NULL) {
-        call = call_of(mdr, a, &d);
-        call.index = index_in(h);
-        call.self = telpher_mdr_local(mdr, &a->proxy, call.index);
-        if (call.self != NULL) {
-            e->post(&call);
-            return;
+    drop_buffers(msg);
+    if (mdr->exiting || msg->params_len < sizeof(*h) || h->kind != TP_MDR_INVOKE) {
+        return;
+    }
+    mdr->receiving++;
+    msg->cookie = &mdr->receiving;
+    if (!post_to_object(mdr, &d)) { /* before its array */
+        for (uint32_t i = 0; i < msg->buffer_count; i++) {
+            msg->buffers[i].data = malloc(msg->buffers[i].len);
         }
+        msg->cookie = mdr;
     }
-    for (uint32_t i = 0; i < msg->buffer_count; i++) { /* before its array */
-        msg->buffers[i].data = malloc(msg->buffers[i].len);
+}
+
+static void
+free_staged(const telpher_mdr *mdr, const telpher_msg *msg)
+{
+    for (uint32_t i = 0; i < msg->buffer_count && msg->cookie == mdr; i++) {
+        free(msg->buffers[i].data);
     }
-    msg->cookie = mdr;
 }
 
 /* A message whose buffers are in memory of malloc(): as one of this process. */
@@ -287,6 +326,7 @@ receive_staged(telpher_mdr *mdr, const telpher_msg *msg)
         tp_mdr_message_create(h, h + 1, msg->params_len - sizeof(*h));
 
     if (m == NULL) {
+        free_staged(mdr, msg);
         tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "no memory for a message");
         return;
     }
@@ -295,6 +335,9 @@ receive_staged(telpher_mdr *mdr, const telpher_msg *msg)
     m->status = msg->status;
     for (uint32_t i = 0; i < msg->buffer_count; i++) {
         m->buffers[i] = msg->buffers[i];
+        if (m->buffers[i].data == NULL && m->buffers[i].len != 0) {
+            m->status = TELPHER_ERR_NO_MEMORY;
+        }
     }
     tp_mdr_deliver(mdr, m);
 }
@@ -318,7 +361,7 @@ receive_work(telpher_mdr *mdr, telpher_msg *msg)
             return;
         }
     }
-    if (msg->cookie != NULL) {
+    if (msg->cookie == mdr) {
         receive_staged(mdr, msg);
     } else {
         (void)deliver(mdr, &d);
@@ -332,6 +375,7 @@ tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user)
     const struct tp_mdr_header *h = msg->params;
 
     (void)ctx;
+    mdr->receiving -= msg->cookie != NULL;
     if (msg->params_len < sizeof(*h) || h->kind < TP_MDR_INVOKE ||
         h->kind > TP_MDR_QUIESCENCE) {
         tp_mdr_fail(mdr, TELPHER_ERR_PROTO, "process %u sends no message of mdr",
@@ -339,9 +383,7 @@ tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user)
     } else if (h->kind == TP_MDR_EXIT) {
         tp_mdr_stop(mdr, h->at[0]);
     } else if (mdr->exiting) {
-        for (uint32_t i = 0; i < msg->buffer_count && msg->cookie != NULL; i++) {
-            free(msg->buffers[i].data);
-        }
+        free_staged(mdr, msg);
     } else if (h->kind > TP_MDR_EXIT) {
         tp_mdr_quiescence_receive(mdr, h, h + 1, msg->params_len - sizeof(*h));
     } else {

@@ -46,7 +46,9 @@ run_light(void *arg)
 {
     struct tp_mdr_light *light = arg;
 
-    light->run(&light->call);
+    if (!light->call.mdr->exiting) { /* else the run ended before it began */
+        light->run(&light->call);
+    }
     light->busy = false;
 }
 

@@ -68,7 +68,9 @@ struct tp_mdr_part {
     uint64_t number;
     uint32_t op, reserved0;
     telpher_mdr_target target;
+    uint64_t reserved1;
 };
+_Static_assert(sizeof(struct tp_mdr_part) == 96, "data is aligned to 16");
 
 /** A message that waits: for its array, for a light thread, for credits, or in the local queue.
  *  The parameters lie behind it. */
@@ -160,6 +162,9 @@ struct telpher_mdr {
     struct tp_mdr_out *out; /**< one for each process */
     uint64_t queued; /**< messages in all `out` */
     uint64_t sent, done; /**< work messages: quiescence compares them */
+    uint64_t
+        receiving; /**< messages whose buffers have destinations and are on their way */
+    uint64_t turns; /**< of the scheduler */
 
     struct tp_stacks stacks;
     struct tp_mdr_light *lights;
@@ -209,6 +214,7 @@ uint64_t tp_mdr_total(const telpher_mdr *mdr, const telpher_mdr_array *array);
 /** Handles CREATE. */
 void tp_mdr_array_receive(telpher_mdr *mdr, const struct tp_mdr_create *create,
                           const void *params, size_t params_len);
+void tp_mdr_arrays_drop_parked(telpher_mdr *mdr);
 void tp_mdr_arrays_fini(telpher_mdr *mdr);
 
 /* ---- deliver.c ---- */
@@ -224,7 +230,11 @@ void tp_mdr_receive(telpher_context *ctx, telpher_msg *msg, void *user);
 /** Copies a message. @return NULL: no memory */
 struct tp_mdr_message *tp_mdr_message_create(const struct tp_mdr_header *h,
                                              const void *params, size_t params_len);
+/** Calls on_done, if it is set and was not called. */
+void tp_mdr_message_done(struct tp_mdr_message *m, telpher_status status);
+/** A message whose on_done was not called is canceled. */
 void tp_mdr_message_destroy(struct tp_mdr_message *m);
+void tp_mdr_messages_destroy(struct tp_list *list);
 static inline void *
 tp_mdr_message_params(struct tp_mdr_message *m)
 {
@@ -244,7 +254,8 @@ telpher_status tp_mdr_control(telpher_mdr *mdr, uint32_t rank,
                               size_t params_len);
 /** Sends queued messages as far as there are credits. @return true if one was sent */
 bool tp_mdr_flush(telpher_mdr *mdr);
-void tp_mdr_out_fini(telpher_mdr *mdr);
+/** Cancels messages that are queued or parked. */
+void tp_mdr_drop_messages(telpher_mdr *mdr);
 
 /* ---- light.c ---- */
 
@@ -281,7 +292,7 @@ void tp_mdr_reductions_fini(struct tp_mdr_array_state *a);
 
 void tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
                                const void *params, size_t len);
-/** Answers a poll; the caller has nothing to run or send. */
-void tp_mdr_quiescence_idle(telpher_mdr *mdr);
+/** Answers a poll; the caller has nothing to run or send. @return false: there was none */
+bool tp_mdr_quiescence_idle(telpher_mdr *mdr);
 
 #endif

@@ -99,14 +99,14 @@ tp_mdr_quiescence_receive(telpher_mdr *mdr, const struct tp_mdr_header *h,
     }
 }
 
-void
+bool
 tp_mdr_quiescence_idle(telpher_mdr *mdr)
 {
     const uint64_t counts[2] = {mdr->sent, mdr->done};
     struct tp_mdr_header h = {.kind = TP_MDR_COUNTS, .id = mdr->quiescence.wanted};
 
     if (h.id == 0 || !tp_list_is_empty(&mdr->starved)) {
-        return;
+        return false;
     }
     mdr->quiescence.wanted = 0;
     if (mdr->rank == 0) {
@@ -114,6 +114,7 @@ tp_mdr_quiescence_idle(telpher_mdr *mdr)
     } else {
         (void)tp_mdr_control(mdr, 0, &h, counts, sizeof(counts));
     }
+    return true;
 }
 
 telpher_status

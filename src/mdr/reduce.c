@@ -50,15 +50,13 @@ op_of(const telpher_mdr *mdr, uint32_t op)
 bool
 tp_mdr_target_is_valid(telpher_mdr *mdr, const telpher_mdr_target *target, size_t len)
 {
-    uint64_t linear;
-
     switch (target->kind) {
     case TELPHER_MDR_TO_FUTURE:
         return target->future.rank < mdr->size;
     case TELPHER_MDR_TO_ELEMENT:
         return tp_mdr_check_call(mdr, &target->array, target->entry, len, 0) ==
                    TELPHER_OK &&
-               tp_mdr_linear(&target->array, target->index, &linear);
+               telpher_mdr_home(mdr, &target->array, target->index) != UINT32_MAX;
     case TELPHER_MDR_TO_ALL:
         return tp_mdr_check_call(mdr, &target->array, target->entry, len, 0) ==
                TELPHER_OK;
@@ -132,10 +130,13 @@ finish(telpher_mdr *mdr, struct tp_mdr_array_state *a, struct tp_mdr_reduction *
     tp_list_remove(&r->link);
     if (mdr->rank == 0) {
         send_result(mdr, r);
-    } else if (tp_mdr_send(mdr, (mdr->rank - 1) / 2, &h, &r->part, sizeof(r->part),
-                           r->data, r->len) != TELPHER_OK &&
-               !mdr->exiting) {
-        tp_mdr_fail(mdr, TELPHER_ERR_NO_MEMORY, "a part of a reduction cannot be sent");
+    } else {
+        telpher_status status = tp_mdr_send(mdr, (mdr->rank - 1) / 2, &h, &r->part,
+                                            sizeof(r->part), r->data, r->len);
+
+        if (status != TELPHER_OK && !mdr->exiting) {
+            tp_mdr_fail(mdr, status, "a part of a reduction cannot be sent");
+        }
     }
     tp_free(r);
 }
@@ -196,15 +197,18 @@ static telpher_status
 check_contribution(telpher_mdr *mdr, const telpher_mdr_call *call, size_t len,
                    uint32_t op, const telpher_mdr_target *target)
 {
+    size_t room = telpher_msg_params_max(mdr->ctx, (TP_MAX(mdr->rank, 1) - 1) / 2);
+    size_t max = room > 128 ? TP_MIN(room - 128, TELPHER_MDR_REDUCE_MAX) : 0;
+
     if (call->self == NULL) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
     }
-    if (op_of(mdr, op) == NULL || len > TELPHER_MDR_REDUCE_MAX ||
+    if (op_of(mdr, op) == NULL || len > max ||
         (op < TELPHER_MDR_OP_USER && len % 8 != 0)) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
-                            "no operation %u of %zu bytes (at most %d; the built-in "
+                            "no operation %u of %zu bytes (at most %zu; the built-in "
                             "ones take numbers of 8 bytes)",
-                            op, len, TELPHER_MDR_REDUCE_MAX);
+                            op, len, max);
     }
     if (target == NULL || !tp_mdr_target_is_valid(mdr, target, len)) {
         return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
@@ -230,8 +234,9 @@ telpher_mdr_contribute(telpher_mdr_call *call, const void *data, size_t len,
         return status;
     }
     a = tp_map_get(&mdr->arrays, call->array.id);
-    if (a == NULL || !tp_mdr_linear(&a->proxy, call->index, &linear)) {
-        return TELPHER_ERR_INVALID;
+    if (telpher_mdr_local(mdr, &call->array, call->index) != call->self ||
+        !tp_mdr_linear(&a->proxy, call->index, &linear)) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID, "only elements contribute");
     }
     part.target = *target;
     part.number = a->contributed[linear - a->first]++;

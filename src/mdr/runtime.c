@@ -7,10 +7,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/os/clock.h"
 #include "base/trace/log.h"
 
 /* Sleep of a process without work; a lost process is noticed between two sleeps. */
 #define IDLE_NS UINT64_C(100000000)
+/* Turns after which a process that never sleeps looks for a lost process. */
+#define TURNS 4096
 /* Time for all processes to begin and to end a run. */
 #define MEET_NS UINT64_C(60000000000)
 
@@ -102,12 +105,12 @@ telpher_mdr_destroy(telpher_mdr *mdr)
     if (mdr == NULL) {
         return;
     }
-    tp_mdr_arrays_fini(mdr);
-    tp_list_for_each_entry_safe(struct tp_mdr_message, m, &mdr->local, link) {
-        tp_list_remove(&m->link);
-        tp_mdr_message_destroy(m);
+    if (mdr->ran) { /* a job of the program's lives longer */
+        (void)telpher_msg_handler(mdr->ctx, TP_MDR_WORK_HANDLER, NULL, NULL, NULL);
+        (void)telpher_msg_handler(mdr->ctx, TP_MDR_CONTROL_HANDLER, NULL, NULL, NULL);
     }
-    tp_mdr_out_fini(mdr);
+    tp_mdr_drop_messages(mdr);
+    tp_mdr_arrays_fini(mdr);
     tp_mdr_futures_fini(mdr);
     tp_mdr_lights_fini(mdr);
     if (mdr->owns_ctx) {
@@ -200,18 +203,32 @@ run_turn(telpher_mdr *mdr)
 {
     bool worked = tp_mdr_lights_run(mdr);
 
-    worked = run_local(mdr) || worked;
+    worked = (!mdr->exiting && run_local(mdr)) || worked;
     worked = tp_mdr_flush(mdr) || worked;
     worked = telpher_progress(mdr->ctx) != 0 || worked;
+    if (++mdr->turns % TURNS == 0) {
+        check_peers(mdr);
+    }
     if (worked || mdr->exiting) {
         return;
     }
-    if (mdr->queued == 0) {
-        tp_mdr_quiescence_idle(mdr);
+    if (mdr->queued == 0 && tp_mdr_quiescence_idle(mdr)) {
+        return;
     }
     if (tp_list_is_empty(&mdr->local) && tp_list_is_empty(&mdr->ready) &&
         telpher_progress_wait(mdr->ctx, IDLE_NS) == TELPHER_ERR_TIMEOUT) {
         check_peers(mdr);
+    }
+}
+
+/* Buffers on their way are written to memory that objects own: they must arrive or fail. */
+static void
+receive_rest(telpher_mdr *mdr)
+{
+    tp_ns end = tp_clock_deadline(MEET_NS);
+
+    while (mdr->receiving != 0 && tp_clock_ns() < end) {
+        (void)telpher_progress_wait(mdr->ctx, IDLE_NS);
     }
 }
 
@@ -255,8 +272,10 @@ telpher_mdr_run(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
     while (!mdr->exiting) {
         run_turn(mdr);
     }
+    tp_mdr_drop_messages(mdr);
     tp_mdr_lights_cancel(mdr);
     mdr->running = false;
+    receive_rest(mdr);
     if (mdr->exit_status != TELPHER_ERR_PEER_LOST) {
         (void)telpher_barrier(mdr->ctx, MEET_NS);
     }

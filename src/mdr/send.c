@@ -36,14 +36,36 @@ tp_mdr_message_create(const struct tp_mdr_header *h, const void *params,
 }
 
 void
+tp_mdr_message_done(struct tp_mdr_message *m, telpher_status status)
+{
+    telpher_done_fn on_done = m->on_done;
+
+    m->on_done = NULL;
+    if (on_done != NULL) {
+        on_done(m->user, status, 0);
+    }
+}
+
+void
 tp_mdr_message_destroy(struct tp_mdr_message *m)
 {
-    if (m != NULL && m->owns_buffers) {
-        for (uint32_t i = 0; i < m->buffer_count; i++) {
-            free(m->buffers[i].data);
-        }
+    if (m == NULL) {
+        return;
+    }
+    tp_mdr_message_done(m, TELPHER_ERR_CANCELED);
+    for (uint32_t i = 0; i < m->buffer_count && m->owns_buffers; i++) {
+        free(m->buffers[i].data);
     }
     tp_free(m);
+}
+
+void
+tp_mdr_messages_destroy(struct tp_list *list)
+{
+    tp_list_for_each_entry_safe(struct tp_mdr_message, m, list, link) {
+        tp_list_remove(&m->link);
+        tp_mdr_message_destroy(m);
+    }
 }
 
 /* ---- one message ---- */
@@ -158,6 +180,15 @@ send_work(telpher_mdr *mdr, uint32_t rank, const struct outgoing *o)
     return TELPHER_OK;
 }
 
+/* True also for a lost process, of which the send will tell. */
+static bool
+fits(const telpher_mdr *mdr, uint32_t rank, size_t head_len, size_t params_len)
+{
+    size_t max = telpher_msg_params_max(mdr->ctx, rank);
+
+    return max == 0 || params_len <= max - sizeof(struct tp_mdr_header) - head_len;
+}
+
 telpher_status
 tp_mdr_send(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_header *h,
             const void *head, size_t head_len, const void *params, size_t params_len)
@@ -168,7 +199,7 @@ tp_mdr_send(telpher_mdr *mdr, uint32_t rank, const struct tp_mdr_header *h,
                                .head_len = head_len,
                                .params_len = params_len};
 
-    if (sizeof(*h) + head_len + params_len > telpher_msg_params_max(mdr->ctx, rank)) {
+    if (!fits(mdr, rank, head_len, params_len)) {
         return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
                             "%zu bytes of parameters are too many; send a buffer",
                             params_len);
@@ -227,9 +258,12 @@ send_first(telpher_mdr *mdr, uint32_t rank, struct tp_mdr_message *m)
     }
     tp_list_remove(&m->link);
     mdr->queued--;
-    if (status != TELPHER_OK) {
+    if (status == TELPHER_OK) {
+        m->on_done = NULL; /* telpher_msg_send() calls it */
+    } else {
         tp_mdr_fail(mdr, status, "a message to process %u: %s", rank,
                     telpher_last_error(mdr->ctx));
+        tp_mdr_message_done(m, status);
     }
     tp_mdr_message_destroy(m);
     return status == TELPHER_OK;
@@ -253,15 +287,13 @@ tp_mdr_flush(telpher_mdr *mdr)
 }
 
 void
-tp_mdr_out_fini(telpher_mdr *mdr)
+tp_mdr_drop_messages(telpher_mdr *mdr)
 {
+    tp_mdr_messages_destroy(&mdr->local);
     for (uint32_t r = 0; r < mdr->size && mdr->out != NULL; r++) {
-        tp_list_for_each_entry_safe(struct tp_mdr_message, m, &mdr->out[r].queue,
-                                    link) {
-            tp_list_remove(&m->link);
-            tp_mdr_message_destroy(m);
-        }
+        tp_mdr_messages_destroy(&mdr->out[r].queue);
     }
+    tp_mdr_arrays_drop_parked(mdr);
 }
 
 /* ---- calls of the program ---- */
@@ -294,7 +326,7 @@ telpher_mdr_invoke(telpher_mdr *mdr, const telpher_mdr_array *array,
             mdr, TELPHER_ERR_RANGE, "class %s has no element (%d, %d, %d)",
             mdr->classes[array->class_id]->name, index.at[0], index.at[1], index.at[2]);
     }
-    if (sizeof(h) + params_len > telpher_msg_params_max(mdr->ctx, rank)) {
+    if (!fits(mdr, rank, 0, params_len)) {
         return tp_mdr_error(mdr, TELPHER_ERR_RANGE,
                             "%zu bytes of parameters are too many; send a buffer",
                             params_len);

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -37,7 +38,7 @@ struct counter {
 
 struct report {
     telpher_mdr_target target;
-    uint32_t op;
+    uint32_t op, large;
 };
 
 static void
@@ -126,7 +127,17 @@ static const telpher_mdr_entry counter_entries[] = {
 
 /* ---- RELAY: passes messages on ---- */
 
-enum { RELAY_PASS, RELAY_SPREAD, RELAY_ORDER, RELAY_COUNT };
+enum {
+    RELAY_PASS,
+    RELAY_SPREAD,
+    RELAY_ORDER,
+    RELAY_COUNT,
+    RELAY_STALL,
+    RELAY_STREAM,
+    RELAY_BYTES,
+    RELAY_LARGE,
+    RELAY_ENTRIES
+};
 
 struct relay {
     uint64_t seen;
@@ -201,10 +212,72 @@ relay_count(telpher_mdr_call *call)
                               TELPHER_MDR_PARAMS(call, telpher_mdr_target)));
 }
 
+static telpher_mdr_array seen_by_destroy; /* in process 0 */
+
 static void
 relay_destroy(telpher_mdr_call *call)
 {
     MUST(call->self != NULL && call->params_len == 0);
+    if (seen_by_destroy.id != 0 && call->array.id != seen_by_destroy.id) {
+        struct relay *r = telpher_mdr_local(call->mdr, &seen_by_destroy, at(0));
+
+        MUST(r != NULL && r->seen == 7);
+    }
+}
+
+/* Holds up its process. */
+static void
+relay_stall(telpher_mdr_call *call)
+{
+    usleep(*TELPHER_MDR_PARAMS(call, uint32_t));
+}
+
+struct stream {
+    telpher_mdr_array to;
+    telpher_mdr_index index;
+    uint32_t milliseconds;
+};
+
+/* Sends numbered messages to one element for a while. */
+static void
+relay_stream(telpher_mdr_call *call)
+{
+    const struct stream *s = TELPHER_MDR_PARAMS(call, struct stream);
+    struct numbered n = {0, 0};
+
+    for (uint32_t ms = 0; ms < s->milliseconds; ms++) {
+        for (int i = 0; i < 20; i++, n.number++) {
+            OK(telpher_mdr_invoke(call->mdr, &s->to, s->index, RELAY_ORDER, &n,
+                                  sizeof(n), NULL, 0, NULL));
+        }
+        usleep(1000);
+        OK(telpher_mdr_yield(call->mdr));
+    }
+}
+
+static void
+relay_bytes(telpher_mdr_call *call)
+{
+    const uint8_t *bytes = call->params;
+
+    MUST((uintptr_t)bytes % 16 == 0);
+    for (size_t i = 0; i < call->params_len; i++) {
+        MUST(bytes[i] == (uint8_t)(i * 7));
+    }
+    TELPHER_MDR_SELF(call, struct relay)->seen++;
+}
+
+/* Contributions as long as they may be; longer ones are refused. */
+static void
+relay_large(telpher_mdr_call *call)
+{
+    static int64_t ones[TELPHER_MDR_REDUCE_MAX / 8];
+    const struct report *r = TELPHER_MDR_PARAMS(call, struct report);
+
+    ones[r->large / 8 - 1] = 1;
+    IS(telpher_mdr_contribute(call, ones, sizeof(ones), r->op, &r->target),
+       TELPHER_ERR_INVALID);
+    OK(telpher_mdr_contribute(call, ones, r->large, r->op, &r->target));
 }
 
 static const telpher_mdr_entry relay_entries[] = {
@@ -212,6 +285,10 @@ static const telpher_mdr_entry relay_entries[] = {
     [RELAY_SPREAD] = TELPHER_MDR_ENTRY(relay_spread, uint32_t),
     [RELAY_ORDER] = TELPHER_MDR_ENTRY(relay_order, struct numbered),
     [RELAY_COUNT] = TELPHER_MDR_ENTRY(relay_count, telpher_mdr_target),
+    [RELAY_STALL] = TELPHER_MDR_ENTRY(relay_stall, uint32_t),
+    [RELAY_STREAM] = TELPHER_MDR_ENTRY_WAITS(relay_stream, struct stream),
+    [RELAY_BYTES] = TELPHER_MDR_ENTRY_BYTES(relay_bytes),
+    [RELAY_LARGE] = TELPHER_MDR_ENTRY(relay_large, struct report),
 };
 
 /* ---- SINK: takes buffers into memory of a kind ---- */
@@ -260,6 +337,18 @@ sink_take(telpher_mdr_call *call)
     OK(telpher_mdr_future_set(call->mdr, t->done, NULL, 0));
 }
 
+static void
+sink_destroy(telpher_mdr_call *call)
+{
+    struct sink *s = call->self;
+
+    for (int i = 0; i < 2; i++) {
+        if (s->mem[i] != NULL) {
+            OK(telpher_mem_free(telpher_mdr_context(call->mdr), s->mem[i]));
+        }
+    }
+}
+
 static const telpher_mdr_entry sink_entries[] = {
     [SINK_TAKE] = TELPHER_MDR_ENTRY_POST(sink_take, sink_post, struct take),
 };
@@ -267,9 +356,9 @@ static const telpher_mdr_entry sink_entries[] = {
 static const telpher_mdr_class classes[CLASSES] = {
     {sizeof(telpher_mdr_class), 5, "counter", sizeof(struct counter), counter_create,
      NULL, counter_entries},
-    {sizeof(telpher_mdr_class), 4, "relay", sizeof(struct relay), NULL, relay_destroy,
-     relay_entries},
-    {sizeof(telpher_mdr_class), 1, "sink", sizeof(struct sink), NULL, NULL,
+    {sizeof(telpher_mdr_class), RELAY_ENTRIES, "relay", sizeof(struct relay), NULL,
+     relay_destroy, relay_entries},
+    {sizeof(telpher_mdr_class), 1, "sink", sizeof(struct sink), NULL, sink_destroy,
      sink_entries},
 };
 
@@ -724,6 +813,242 @@ test_errors(void **state)
     unsetenv("TELPHER_LOG");
 }
 
+/* Proxies that a program has damaged, and arrays that are too large. */
+static void
+main_proxies(telpher_mdr_call *call)
+{
+    static const int32_t extent[] = {4}, huge[] = {1 << 20, 1 << 20, 1 << 24};
+    telpher_mdr *mdr = call->mdr;
+    telpher_mdr_array array, group, bad;
+    telpher_mdr_future never;
+    struct hop hop = {0};
+
+    IS(telpher_mdr_array_create(mdr, COUNTER, 3, huge, NULL, 0, &bad),
+       TELPHER_ERR_INVALID);
+    OK(telpher_mdr_array_create(mdr, COUNTER, 1, extent, NULL, 0, &array));
+    OK(telpher_mdr_group_create(mdr, COUNTER, NULL, 0, &group));
+    bad = group;
+    bad.extent[0] = 1000;
+    MUST(telpher_mdr_home(mdr, &bad, at(999)) == UINT32_MAX);
+    bad = array;
+    bad.dims = 1000000;
+    MUST(telpher_mdr_home(mdr, &bad, at(0)) == UINT32_MAX);
+    bad = array;
+    bad.class_id = RELAY; /* whose entry 0 takes other parameters */
+    OK(telpher_mdr_invoke(mdr, &bad, at(3), RELAY_PASS, &hop, sizeof(hop), NULL, 0,
+                          NULL));
+    OK(telpher_mdr_future_create(mdr, &never));
+    IS(telpher_mdr_await(mdr, never, NULL, 0, NULL), TELPHER_ERR_CANCELED);
+}
+
+static void
+bad_buffers(telpher_mdr_call *call)
+{
+    static const int32_t extent[] = {4};
+    static char big[100000];
+    const telpher_msg_buffer buffers[2] = {{big, sizeof(big)}, {big, 10}};
+    const struct take t = {.len = {sizeof(big), 10}};
+    telpher_mdr_array array;
+    telpher_mdr_future never;
+
+    OK(telpher_mdr_array_create(call->mdr, COUNTER, 1, extent, NULL, 0, &array));
+    settle(call->mdr);
+    array.class_id = SINK;
+    OK(telpher_mdr_invoke(call->mdr, &array, at(3), SINK_TAKE, &t, sizeof(t), buffers,
+                          2, NULL));
+    OK(telpher_mdr_future_create(call->mdr, &never));
+    IS(telpher_mdr_await(call->mdr, never, NULL, 0, NULL), TELPHER_ERR_CANCELED);
+}
+
+static void
+test_proxies(void **state)
+{
+    (void)state;
+    setenv("TELPHER_LOG", "none", 1);
+    for (uint32_t size = 1; size <= 2; size++) {
+        run(size, main_proxies, TELPHER_ERR_PROTO);
+        run(size, bad_buffers, TELPHER_ERR_PROTO);
+    }
+    unsetenv("TELPHER_LOG");
+}
+
+/* ---- orders, limits and ends ---- */
+
+/* Process 3 hears of the array through process 1, which is slow: messages are there before. */
+static void
+main_parked(telpher_mdr_call *call)
+{
+    static const int32_t extent[] = {4};
+    telpher_mdr *mdr = call->mdr;
+    uint32_t stall = 100000;
+    struct stream s = {.index = at(3), .milliseconds = 200};
+    telpher_mdr_array first;
+
+    OK(telpher_mdr_array_create(mdr, RELAY, 1, extent, NULL, 0, &first));
+    settle(mdr);
+    OK(telpher_mdr_invoke(mdr, &first, at(1), RELAY_STALL, &stall, sizeof(stall), NULL,
+                          0, NULL));
+    OK(telpher_mdr_array_create(mdr, RELAY, 1, extent, NULL, 0, &s.to));
+    OK(telpher_mdr_invoke(mdr, &first, at(2), RELAY_STREAM, &s, sizeof(s), NULL, 0,
+                          NULL));
+    settle(mdr);
+    check_seen(mdr, &s.to, s.milliseconds * 20);
+    telpher_mdr_exit(mdr, TELPHER_OK);
+}
+
+static void
+test_parked(void **state)
+{
+    (void)state;
+    run(4, main_parked, TELPHER_OK);
+}
+
+static void
+send_bytes(telpher_mdr *mdr, const telpher_mdr_array *array, int32_t to, uint8_t *from,
+           size_t len, telpher_status status)
+{
+    IS(telpher_mdr_invoke(mdr, array, at(to), RELAY_BYTES, from, len, NULL, 0, NULL),
+       status);
+}
+
+static void
+main_limits(telpher_mdr_call *call)
+{
+    telpher_mdr *mdr = call->mdr;
+    uint32_t size = telpher_mdr_size(mdr);
+    uint8_t *bytes = malloc(1 << 20);
+    static int64_t sums[TELPHER_MDR_REDUCE_MAX / 8];
+    struct report r = {.target = {.kind = TELPHER_MDR_TO_FUTURE}};
+    telpher_mdr_array group;
+
+    MUST(bytes != NULL);
+    for (size_t i = 0; i < (1 << 20) - 1; i++) {
+        bytes[i + 1] = (uint8_t)(i * 7);
+    }
+    OK(telpher_mdr_group_create(mdr, RELAY, NULL, 0, &group));
+    for (uint32_t to = 0; to < size; to++) {
+        size_t max = telpher_msg_params_max(telpher_mdr_context(mdr), to) - 32;
+
+        send_bytes(mdr, &group, (int32_t)to, bytes + 1, max, TELPHER_OK);
+        send_bytes(mdr, &group, (int32_t)to, bytes + 1, max + 1, TELPHER_ERR_RANGE);
+        send_bytes(mdr, &group, (int32_t)to, bytes + 1, SIZE_MAX, TELPHER_ERR_RANGE);
+        send_bytes(mdr, &group, (int32_t)to, NULL, 0, TELPHER_OK);
+    }
+    settle(mdr);
+    check_seen(mdr, &group, 2 * size);
+    OK(telpher_mdr_future_create(mdr, &r.target.future));
+    r.large =
+        (uint32_t)((telpher_msg_params_max(telpher_mdr_context(mdr), 0) - 128) & ~7u);
+    OK(telpher_mdr_broadcast(mdr, &group, RELAY_LARGE, &r, sizeof(r)));
+    OK(telpher_mdr_await(mdr, r.target.future, sums, sizeof(sums), NULL));
+    MUST(sums[0] == 0 && sums[r.large / 8 - 1] == size);
+    free(bytes);
+    telpher_mdr_exit(mdr, TELPHER_OK);
+}
+
+static void
+test_limits(void **state)
+{
+    (void)state;
+    run(1, main_limits, TELPHER_OK);
+    run(3, main_limits, TELPHER_OK);
+}
+
+/* An idle process alone needs no timer to become quiescent. */
+static void
+main_quick(telpher_mdr_call *call)
+{
+    time_t begin = time(NULL);
+
+    for (int i = 0; i < 60; i++) {
+        settle(call->mdr);
+    }
+    MUST(time(NULL) - begin < 4);
+    telpher_mdr_exit(call->mdr, TELPHER_OK);
+}
+
+static void
+main_destroys(telpher_mdr_call *call)
+{
+    static const int32_t extent[] = {1};
+    telpher_mdr_array arrays[20];
+    struct relay *r;
+
+    for (unsigned i = 0; i < 20; i++) {
+        OK(telpher_mdr_array_create(call->mdr, RELAY, 1, extent, NULL, 0, &arrays[i]));
+    }
+    settle(call->mdr);
+    r = telpher_mdr_local(call->mdr, &arrays[7], at(0));
+    r->seen = 7;
+    seen_by_destroy = arrays[7];
+    telpher_mdr_exit(call->mdr, TELPHER_OK);
+}
+
+enum { CANCELED_SENDS = 100 };
+
+enum { CANCELED_BYTES = 100000 };
+
+static void *sent_at_exit;
+static unsigned sends_done;
+
+static void
+count_up(void *user, telpher_status status, size_t len)
+{
+    (void)user, (void)status, (void)len;
+    sends_done++;
+}
+
+/* Ends the run with messages in queues and buffers on their way. */
+static void
+main_exits(telpher_mdr_call *call)
+{
+    static const int32_t extent[] = {CANCELED_SENDS};
+    const telpher_msg_buffer buffers[2] = {{sent_at_exit, CANCELED_BYTES}, {NULL, 0}};
+    struct take t = {.len = {CANCELED_BYTES, 0}, .kind = TELPHER_MEM_HOST};
+    telpher_xfer_params xfer = TELPHER_XFER_PARAMS_INIT;
+    telpher_mdr_array array;
+
+    xfer.on_done = count_up;
+    OK(telpher_mdr_array_create(call->mdr, SINK, 1, extent, NULL, 0, &array));
+    for (int32_t i = 0; i < CANCELED_SENDS; i++) {
+        OK(telpher_mdr_invoke(call->mdr, &array, at(CANCELED_SENDS - 1 - i), SINK_TAKE,
+                              &t, sizeof(t), buffers, 2, &xfer));
+    }
+    telpher_mdr_exit(call->mdr, TELPHER_OK);
+    telpher_mdr_exit(call->mdr, TELPHER_ERR_LIMIT);
+    IS(telpher_mdr_yield(call->mdr), TELPHER_ERR_CANCELED);
+}
+
+static void
+rank_that_exits(telpher_context *ctx)
+{
+    sends_done = 0;
+    sent_at_exit = memory_alloc_filled(ctx, TELPHER_MEM_HOST, CANCELED_BYTES, 0);
+    rank_of_job(ctx);
+    for (int i = 0;
+         i < 1000 && sends_done < CANCELED_SENDS && telpher_context_rank(ctx) == 0;
+         i++) {
+        (void)telpher_progress_wait(ctx, 10000000);
+    }
+    MUST(sends_done == (telpher_context_rank(ctx) == 0 ? CANCELED_SENDS : 0));
+    OK(telpher_mem_free(ctx, sent_at_exit));
+}
+
+static void
+test_ends(void **state)
+{
+    (void)state;
+    run(1, main_quick, TELPHER_OK);
+    run(1, main_destroys, TELPHER_OK);
+    setenv("TELPHER_MDR_CREDITS", "16", 1);
+    main_of_test = main_exits;
+    expected = TELPHER_OK;
+    for (uint32_t size = 1; size <= 3; size++) {
+        assert_true(ranks_run(size, transport, UINT32_MAX, rank_that_exits));
+    }
+    unsetenv("TELPHER_MDR_CREDITS");
+}
+
 /* ---- a process dies ---- */
 
 static void
@@ -768,6 +1093,31 @@ main_kills(telpher_mdr_call *call)
     main_sleeps(call);
 }
 
+/* The main function never sleeps. */
+static void
+main_spins(telpher_mdr_call *call)
+{
+    telpher_mdr_array group;
+
+    OK(telpher_mdr_group_create(call->mdr, 0, NULL, 0, &group));
+    OK(telpher_mdr_invoke(call->mdr, &group, at(2), 0, NULL, 0, NULL, 0, NULL));
+    while (telpher_mdr_yield(call->mdr) == TELPHER_OK) {
+    }
+}
+
+static void
+rank_that_never_runs(telpher_context *ctx)
+{
+    telpher_mdr *mdr = NULL;
+
+    OK(telpher_mdr_create(ctx, &mdr, NULL));
+    if (telpher_context_rank(ctx) == 1) {
+        raise(SIGKILL);
+    }
+    IS(telpher_mdr_run(mdr, main_sleeps, NULL), TELPHER_ERR_PEER_LOST);
+    telpher_mdr_destroy(mdr);
+}
+
 static void
 test_death(void **state)
 {
@@ -775,6 +1125,11 @@ test_death(void **state)
     setenv("TELPHER_LOG", "none", 1);
     main_of_test = main_kills;
     assert_true(ranks_run(4, transport, 2, rank_that_dies));
+    main_of_test = main_spins;
+    assert_true(ranks_run(3, transport, 2, rank_that_dies));
+    main_of_test = die_while_running;
+    assert_true(ranks_run(3, transport, 0, rank_that_dies));
+    assert_true(ranks_run(3, transport, 1, rank_that_never_runs));
     unsetenv("TELPHER_LOG");
 }
 
@@ -786,6 +1141,8 @@ main(int argc, char **argv)
         cmocka_unit_test(test_ring),    cmocka_unit_test(test_quiescence),
         cmocka_unit_test(test_flood),   cmocka_unit_test(test_waits),
         cmocka_unit_test(test_buffers), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_proxies), cmocka_unit_test(test_parked),
+        cmocka_unit_test(test_limits),  cmocka_unit_test(test_ends),
         cmocka_unit_test(test_death),
     };
 
