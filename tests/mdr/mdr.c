@@ -1100,7 +1100,7 @@ main_spins(telpher_mdr_call *call)
     telpher_mdr_array group;
 
     OK(telpher_mdr_group_create(call->mdr, 0, NULL, 0, &group));
-    OK(telpher_mdr_invoke(call->mdr, &group, at(2), 0, NULL, 0, NULL, 0, NULL));
+    OK(telpher_mdr_invoke(call->mdr, &group, at(1), 0, NULL, 0, NULL, 0, NULL));
     while (telpher_mdr_yield(call->mdr) == TELPHER_OK) {
     }
 }
@@ -1126,7 +1126,7 @@ test_death(void **state)
     main_of_test = main_kills;
     assert_true(ranks_run(4, transport, 2, rank_that_dies));
     main_of_test = main_spins;
-    assert_true(ranks_run(3, transport, 2, rank_that_dies));
+    assert_true(ranks_run(2, transport, 1, rank_that_dies));
     main_of_test = die_while_running;
     assert_true(ranks_run(3, transport, 0, rank_that_dies));
     assert_true(ranks_run(3, transport, 1, rank_that_never_runs));
