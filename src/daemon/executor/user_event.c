@@ -89,8 +89,14 @@ user_event_failed(struct tp_exec_event *ev, cl_int status)
 void
 tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status)
 {
-    cl_int error = ev->obj.x->cl.SetUserEventStatus(ev->native, status);
+    cl_int error;
 
+    /* A peer's end arrives on another thread than commands. What is enqueued from now on must
+     * fail by our check: to enqueue behind a failed event is no error for NVIDIA's driver. */
+    if (ev->of_peer && status < 0) {
+        __atomic_store_n(&ev->obj.error, status, __ATOMIC_RELEASE);
+    }
+    error = ev->obj.x->cl.SetUserEventStatus(ev->native, status);
     if (error != CL_SUCCESS) {
         tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
                  (unsigned long long)ev->obj.id, tp_opencl_error_name(error));

@@ -269,8 +269,10 @@ tp_exec_svm_set_arg(struct tp_exec *x, cl_kernel kernel, uint32_t index,
     if (error == 0 && x->cl.SetKernelArgSVMPointer == NULL) {
         error = CL_INVALID_OPERATION;
     }
-    if (error == 0) {
-        error = x->cl.SetKernelArgSVMPointer(kernel, index, pointer);
+    if (error == 0) { /* NVIDIA's driver does not take NULL as a pointer of this kind */
+        error = pointer != NULL
+                    ? x->cl.SetKernelArgSVMPointer(kernel, index, pointer)
+                    : x->cl.SetKernelArg(kernel, index, sizeof(cl_mem), NULL);
     }
     *ret_object = error == 0 && mem != NULL ? &mem->obj : NULL;
     return error;
