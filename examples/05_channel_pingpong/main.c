@@ -20,10 +20,11 @@ enum { CHANNEL = 7, BYTES = 4096, ROUNDS = 1000 };
 
 /* [check] */
 static void
-check(telpher_status status, const char *what)
+check(telpher_context *ctx, telpher_status status, const char *what)
 {
     if (status != TELPHER_OK) {
-        fprintf(stderr, "%s: %s\n", what, telpher_status_text(status));
+        fprintf(stderr, "%s: %s: %s\n", what, telpher_status_text(status),
+                telpher_last_error(ctx));
         exit(EXIT_FAILURE);
     }
 }
@@ -31,7 +32,7 @@ check(telpher_status status, const char *what)
 
 /* [send] */
 static void
-send_block(telpher_channel *channel, const void *block)
+send_block(telpher_context *ctx, telpher_channel *channel, const void *block)
 {
     telpher_request *request = NULL;
     telpher_status status = telpher_channel_send(channel, block, BYTES, NULL, &request);
@@ -39,13 +40,13 @@ send_block(telpher_channel *channel, const void *block)
     if (status == TELPHER_IN_PROGRESS) {
         status = telpher_request_wait(request, LIMIT, NULL);
     }
-    check(status, "send");
+    check(ctx, status, "send");
 }
 /* [end of send] */
 
 /* [receive] */
 static void
-receive_block(telpher_channel *channel, void *block)
+receive_block(telpher_context *ctx, telpher_channel *channel, void *block)
 {
     telpher_request *request = NULL;
     size_t len = 0;
@@ -55,7 +56,7 @@ receive_block(telpher_channel *channel, void *block)
     if (status == TELPHER_IN_PROGRESS) {
         status = telpher_request_wait(request, LIMIT, &len);
     }
-    check(status, "receive");
+    check(ctx, status, "receive");
     if (len != BYTES) {
         fprintf(stderr, "received %zu bytes, not %d\n", len, BYTES);
         exit(EXIT_FAILURE);
@@ -65,15 +66,17 @@ receive_block(telpher_channel *channel, void *block)
 
 /* [pingpong] */
 static void
-pingpong(telpher_channel *channel, uint32_t rank, void *block)
+pingpong(telpher_context *ctx, telpher_channel *channel, void *block)
 {
+    uint32_t rank = telpher_context_rank(ctx);
+
     for (int round = 0; round < ROUNDS; round++) {
         if (rank == 0) {
-            send_block(channel, block);
-            receive_block(channel, block);
+            send_block(ctx, channel, block);
+            receive_block(ctx, channel, block);
         } else {
-            receive_block(channel, block);
-            send_block(channel, block);
+            receive_block(ctx, channel, block);
+            send_block(ctx, channel, block);
         }
     }
 }
@@ -109,8 +112,8 @@ make_block(telpher_context *ctx, uint32_t kind, const void *content)
 {
     void *block;
 
-    check(telpher_mem_alloc(ctx, kind, BYTES, &block), "memory");
-    check(telpher_mem_copy(ctx, block, content, BYTES), "copy to the block");
+    check(ctx, telpher_mem_alloc(ctx, kind, BYTES, &block), "memory");
+    check(ctx, telpher_mem_copy(ctx, block, content, BYTES), "copy to the block");
     return block;
 }
 /* [end of memory] */
@@ -130,17 +133,17 @@ run(telpher_context *ctx, telpher_channel *channel, uint32_t kind)
     }
     block = make_block(ctx, kind, before);
     begin = seconds();
-    pingpong(channel, rank, block);
+    pingpong(ctx, channel, block);
     if (rank == 0) {
         printf("%d bytes, half a round trip: %.2f us\n", BYTES,
                (seconds() - begin) / ROUNDS / 2 * 1e6);
-        check(telpher_mem_copy(ctx, after, block, BYTES), "copy from the block");
+        check(ctx, telpher_mem_copy(ctx, after, block, BYTES), "copy from the block");
         if (memcmp(before, after, BYTES) != 0) {
             fprintf(stderr, "the block came back changed\n");
             exit(EXIT_FAILURE);
         }
     }
-    check(telpher_mem_free(ctx, block), "memory");
+    check(ctx, telpher_mem_free(ctx, block), "memory");
 }
 /* [end of run] */
 
@@ -162,7 +165,8 @@ main(int argc, char **argv)
         telpher_context_destroy(ctx);
         return 2;
     }
-    check(telpher_channel_open(ctx, 1 - telpher_context_rank(ctx), CHANNEL, &channel),
+    check(ctx,
+          telpher_channel_open(ctx, 1 - telpher_context_rank(ctx), CHANNEL, &channel),
           "channel");
     run(ctx, channel, kind);
     telpher_channel_close(channel);
