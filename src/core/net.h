@@ -9,7 +9,8 @@
  * nothing large is buffered. The engine owns that protocol: its frames (RTS, CTS,
  * reject, done) travel by control(). A transport only moves the data, by write_data()
  * or get() or both. A transport with a rendezvous of its own (UCX) supplies rndv_send,
- * rndv_recv and rndv_reject instead.
+ * rndv_recv and rndv_reject; control, write_data, is_idle, expect_data, can_get and get
+ * are then NULL.
  *
  * Messages and frames of one pair of ranks arrive in the order they were sent. The data
  * of different rendezvous may finish in any order.
@@ -86,10 +87,13 @@ struct tp_net_events {
                     uint64_t len, struct tp_net_rndv *rndv);
     /**
      * The peer died or disconnected; called once per peer. @p why is OK if the
-     * transport can see that the peer disconnected in order. The transport no longer
-     * uses the memory of its operations. For the engine's user: all operations that
-     * need the peer completed with PEER_LOST before this call. Offers not yet received
-     * are void and must not be rejected. Later sends return PEER_LOST.
+     * transport can see that the peer disconnected in order, PEER_LOST if it died, and
+     * PROTO if it broke the protocol (also after give_up()). If this rank could not
+     * connect or closed the connection itself, @p why is the cause: UNREACHABLE,
+     * REFUSED, AUTH, NO_MEMORY or IO. The transport no longer uses the memory of its
+     * operations. For the engine's user: all operations that need the peer completed
+     * with PEER_LOST before this call. Offers not yet received are void and must not be
+     * rejected. Later sends return PEER_LOST.
      */
     void (*on_lost)(void *user, uint32_t peer, telpher_status why);
 
@@ -170,7 +174,7 @@ struct tp_net_ops {
                               size_t len, const void *data, size_t data_len);
     /**
      * Sends data to the destination that the peer's engine has for @p id. NULL: get()
-     * serves all. Accepted bytes stay borrowed until events->data_left() reports them.
+     * moves all data. Accepted bytes stay borrowed until events->data_left() reports them.
      * @return [bytes] accepted, 0: no room now, or the peer is lost
      */
     size_t (*write_data)(struct tp_net *net, uint32_t peer, uint32_t id,
@@ -185,10 +189,11 @@ struct tp_net_ops {
      */
     size_t (*expect_data)(struct tp_net *net, uint32_t peer, uint32_t id, void *dst,
                           size_t len);
-    /** Says whether get() may serve now. Without write_data() it always serves. */
+    /** Says whether get() may move data of @p peer now. Not called, so may be NULL, if
+     *  write_data or get is NULL. */
     enum tp_net_get (*can_get)(struct tp_net *net, uint32_t peer);
     /**
-     * Copies out of the peer's memory.
+     * Copies out of the peer's memory. NULL: write_data() moves all data.
      * @return OK; UNSUPPORTED (no longer allowed), IO (the memory cannot be read),
      *         PEER_LOST (on_lost follows)
      */
@@ -228,7 +233,8 @@ struct tp_net_ops {
      * @return OK, or AGAIN: an event is already there, call progress instead.
      */
     telpher_status (*arm)(struct tp_net *net);
-    /** A descriptor for poll(2), borrowed; -1 if the transport has none. */
+    /** A descriptor for poll(2), borrowed. -1 is allowed if the table is `blind`, or if
+     *  no event can arrive while this rank sleeps, once arm() has returned OK (loop). */
     int (*fd)(struct tp_net *net);
     /** True while sent data would be lost if this process ended: progress before
      *  exit. @param ret_peer  a rank that has not received its data; UINT32_MAX: not

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: nets_hostile
+ * usage: nets_hostile_shm
  *
  * Rank 1 of 3 shares memory with the others and writes nonsense there: cells, frames of the
  * engine, counts.
