@@ -85,7 +85,11 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #undef U64S
 #undef BYTES
 
-/* Decoders: one take a field, and nothing may be left over. */
+/*
+ * Decoders: one take a field, and nothing may be left over. MSG defines tp_wire_get_launch()
+ * and so on, one per message of messages.def. Their names exist only after preprocessing, so
+ * grep does not find them.
+ */
 #define U8(f) &&take_u8(&src, end, &m.f)
 #define U16(f) &&take_u16(&src, end, &m.f)
 #define U32(f) &&take_u32(&src, end, &m.f)

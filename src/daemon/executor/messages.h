@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The messages that an executor accepts on the command stream, and their handlers. */
+/*
+ * The messages that an executor accepts on the command stream, and their handlers. The
+ * macros declare tp_exec_on_launch() and so on; grep finds the definitions of the handlers,
+ * but not these declarations, nor the decoders (tp_wire_get_launch(), wire/messages.c).
+ */
 #ifndef TELPHER_DAEMON_EXECUTOR_MESSAGES_H
 #define TELPHER_DAEMON_EXECUTOR_MESSAGES_H
 
