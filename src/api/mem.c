@@ -36,7 +36,7 @@ tp_api_memory_failed(const telpher_context *ctx, telpher_status status,
     } else if (status == TELPHER_ERR_NOT_FOUND) {
         why = "no such memory of this context begins at this address";
     } else if (status == TELPHER_ERR_RANGE) {
-        why = "part of it lies outside the memory that it begins in";
+        why = "the range extends beyond the end of its allocation";
     }
     return tp_comm_error(ctx, status, "cannot %s %s: %s", what, tp_api_kind_name(kind),
                          why);

@@ -370,12 +370,15 @@ tp_rma_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
                  telpher_status *ret_status, telpher_error *err)
 {
     struct tp_rma_run *run = tp_rma_run_create(job, kernel, data, ret_status);
+    char limit[64];
 
     if (run == NULL) {
+        snprintf(limit, sizeof(limit), "too many devices: limit %d in all processes",
+                 TP_RMA_GROUPS_MAX - 1); /* a group for each, and the world */
         tell(err, *ret_status,
              *ret_status == TELPHER_ERR_NO_MEMORY
                  ? "no memory for so many ranks, lanes and tags"
-             : *ret_status == TELPHER_ERR_LIMIT ? "no room for so many devices"
+             : *ret_status == TELPHER_ERR_LIMIT ? limit
                                                 : telpher_status_text(*ret_status));
     }
     return run;

@@ -85,7 +85,7 @@ extern const telpher_rma_calls tp_rma_calls;
 
 /* ---- run.c ---- */
 
-/** Everything that a launch needs, or NULL and why. */
+/** Allocates everything that a launch needs. @return NULL: *ret_status says why */
 struct tp_rma_run *tp_rma_run_create(telpher_rma_job *job,
                                      const telpher_rma_kernel *kernel, void *data,
                                      telpher_status *ret_status);
@@ -262,7 +262,8 @@ void tp_rma_races_sync(struct tp_rma_rank *rank);
  *  that came are taken first. */
 void tp_rma_races_send(struct tp_rma_rank *from, struct tp_rma_rank *to, uint32_t tag);
 void tp_rma_races_take(struct tp_rma_rank *rank, uint32_t tag, uint32_t count);
-/** Before a member meets the others, and after. */
+/** A member arrives at a collective call of the group, and leaves it. Accesses of any
+ *  member before the call precede accesses of all members after it. */
 void tp_rma_races_arrive(struct tp_rma_rank *rank, struct tp_rma_group *group);
 void tp_rma_races_leave(struct tp_rma_rank *rank, struct tp_rma_group *group,
                         uint32_t generation);

@@ -54,7 +54,7 @@ enum tp_rma_op {
     TP_RMA_OP_TIMER
 };
 
-/** "barrier" and so on. */
+/** Name of an operation for texts: "barrier" for TP_RMA_OP_BARRIER. */
 const char *tp_rma_op_name(enum tp_rma_op op);
 
 /** One call of a rank, as each of its lanes makes it. */
@@ -156,7 +156,7 @@ struct tp_rma_rank {
 
 /* ---- groups ---- */
 
-/** What one member came with. */
+/** Arguments of one member's present collective call. */
 struct tp_rma_slot {
     _Atomic uint32_t arrived; /* generation it is in, plus 1 */
     enum tp_rma_op op;

@@ -16,7 +16,7 @@ expect() {
     chmod +x "$scratch/worker"
     out=$(TELPHER_OFFLOAD_SHARED=$setting TELPHER_LOG=warn,offload:debug timeout -k 5 60 "$here/run.sh" "$mpi" "$mpirun" \
         split 1 1 "$program" "$scratch/worker" 2>&1)
-    if grep -q "launches of parent 0 by $way\$" <<<"$out" && grep -q "1 workers by split: good" <<<"$out"; then
+    if grep -q "launches of parent 0 come through $way\$" <<<"$out" && grep -q "1 workers by split: good" <<<"$out"; then
         echo "parent $setting, worker \"$*\": by $way"
     else
         printf 'parent %s, worker "%s": not by %s:\n%s\n' "$setting" "$*" "$way" "$(tail -n 20 <<<"$out")"

@@ -10,6 +10,7 @@
 #include "core/comm/bootstrap/bootstrap.h"
 #include "core/comm/comm.h"
 #include "core/comm/credit.h"
+#include "core/comm/direct.h"
 #include "core/comm/receive/delivery.h"
 #include "core/comm/receive/revocation.h"
 #include "core/comm/receive/unexpected.h"
@@ -17,7 +18,7 @@
 
 /* ---- the context ---- */
 
-/** What a transport's events come with. */
+/** Passed as `user` to the events of one transport: context and transport. */
 struct tp_comm_link {
     telpher_context *ctx;
     struct tp_net *net; /* NULL: this transport reaches no rank */

@@ -36,19 +36,21 @@ struct tp_comm_peer {
 /** The peer of a rank, connected; NULL: *ret_status says why. */
 struct tp_comm_peer *tp_comm_peer_get(telpher_context *ctx, uint32_t rank,
                                       telpher_status *ret_status);
-/** The same, shorter where it is known already: see below. */
+/** The same, without a function call if the peer is connected already. Defined below. */
 static inline struct tp_comm_peer *
 tp_comm_peer_find(telpher_context *ctx, uint32_t rank, telpher_status *ret_status);
-/** Gives a peer up that broke the protocol, or that we cannot serve any more. */
+/** Closes the connection to a peer that broke the protocol, or that this rank can no
+ *  longer serve, with @p why as the cause. */
 void tp_comm_peer_fail(struct tp_comm_peer *peer, telpher_status why);
 /** Ends what needs a peer that is gone. */
 void tp_comm_peer_lost(struct tp_comm_peer *peer, telpher_status why);
 /** The transport for a rank, the same from both sides; NULL if none reaches it. */
 struct tp_net *tp_comm_peer_choose(const telpher_context *ctx, uint32_t rank);
-/** Writes the names of a rank's transports in its order, for words. */
+/** Writes the names of a rank's transports in its order, for an error text. */
 void tp_comm_peer_list_nets(const telpher_context *ctx, uint32_t rank, char *dst,
                             size_t size);
-/** Writes this rank's address behind its head, which is there. @return [bytes] of all */
+/** Writes this rank's address after its head, which the caller has written.
+ *  @return [bytes] of both */
 size_t tp_comm_peer_write_address(telpher_context *ctx, uint8_t *address);
 /** The transports are gone: whatever still ends finds no peer. */
 void tp_comm_peers_close(telpher_context *ctx);

@@ -179,8 +179,9 @@ struct move {
     int from;
 };
 
-/** Handles the end of a move into a session. If it failed, the copy is invalid, but where a
- *  command has written it since: there no other place is current. */
+/** Handles the end of a move into a session. If it failed, its ranges are marked
+ *  stale, except those that a later command wrote: there this copy is the only current
+ *  one. */
 static void
 move_ended(struct _cl_mem *root, uint32_t session_index, struct _cl_event *ev)
 {

@@ -52,7 +52,8 @@ tp_icd_device_names(const struct _cl_device_id *dev, uint32_t param,
 
 /* ---- abilities ----------------------------------------------------------------------------- */
 
-/** Versions that our headers know: their functions have other parameters from 0.9.5 on. */
+/** True if a device has command buffers of a version before 0.9.5. From 0.9.5 on the
+ *  functions have other parameters than in the headers that we compile with. */
 bool
 tp_icd_device_has_commands(const struct _cl_device_id *dev)
 {

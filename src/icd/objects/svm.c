@@ -15,7 +15,7 @@
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/objects/svm_place.h"
-#include "icd/session/session.h"
+#include "icd/session/session_int.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -264,7 +264,11 @@ allocate(const struct plan *plan, struct _cl_mem *mem, uint32_t session_index,
     status =
         tp_icd_ask_with_fd(ask.session, &ask.req, TP_WIRE_SVM_ALLOC, &msg, plan->fd);
     if (status != TELPHER_OK) {
-        return tp_icd_cl_error(status);
+        ask.result = tp_icd_cl_error(status);
+    }
+    if (ask.result != CL_SUCCESS && ask.result != CL_INVALID_HOST_PTR) {
+        tp_info("icd", "server %s allocates no shared virtual memory: CL error %d",
+                ask.session->server->address, ask.result);
     }
     if (ask.result == CL_SUCCESS) {
         mem->created |= 1U << session_index;
@@ -325,7 +329,7 @@ try_addresses(const struct plan *plan)
     if (err != CL_SUCCESS) {
         tp_info("icd", "no shared virtual memory of %zu bytes: %s", plan->size,
                 err == CL_INVALID_HOST_PTR ? "no address is free on all sides"
-                                           : "a server refuses it");
+                                           : "a server refused it");
         mem = NULL;
     }
     for (unsigned i = 0; i < count; i++) {

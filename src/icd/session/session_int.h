@@ -96,7 +96,8 @@ void tp_icd_session_wake(struct tp_icd_session *session);
 void tp_icd_session_set_dirty(struct tp_icd_session *session);
 /** Calls done() of the sinks and sources that ended under the lock. No lock held. */
 void tp_icd_bulk_end(void);
-/** True if some ended and wait for that call. Lock held. */
+/** True if a sink or source has ended and tp_icd_bulk_end has not yet called its done().
+ *  Lock held. */
 bool tp_icd_bulk_has_ended(void);
 /** Calls tp_icd_bulk_end, then flushes all dirty sessions. No lock held. */
 void tp_icd_flush_dirty(void);
@@ -117,7 +118,7 @@ void tp_icd_session_remove_event(struct tp_icd_session *session, struct _cl_even
 void tp_icd_session_count_told(struct tp_icd_session *session, int by);
 /** Counts an event that begins (+1) or ends (-1) to have content under way. Lock held. */
 void tp_icd_session_count_content(struct tp_icd_session *session, int by);
-/** True if some event has. Lock held. */
+/** True if some event has content under way. Lock held. */
 bool tp_icd_session_has_content(const struct tp_icd_session *session);
 /** Ends the sink or source of a failed command; see tp_icd_bulk_end. Lock held. */
 void tp_icd_bulk_cancel(struct tp_icd_session *session, uint64_t transfer,

@@ -13,7 +13,8 @@ check_parents(MPI_Comm comm, int parents, int mine, struct tp_error *err)
 
     if (comm == MPI_COMM_NULL || tp_offload_is_inter(comm)) {
         return tp_error_set(err, TELPHER_ERR_INVALID,
-                            "no communicator of the parents was given");
+                            "the parents' communicator is MPI_COMM_NULL or an "
+                            "intercommunicator");
     }
     PMPI_Comm_size(comm, &size);
     PMPI_Comm_rank(comm, &rank);

@@ -125,7 +125,7 @@ tp_offload_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
     group->pool = workers;
     group->launch_tag = TP_OFFLOAD_TAG_GROUPS + tag;
     tp_mutex_unlock(&tp_offload_lock);
-    tp_info("offload", "workers %d by split", count);
+    tp_info("offload", "took %d workers from this launch (split mode)", count);
     return TELPHER_OK;
 }
 

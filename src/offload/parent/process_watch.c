@@ -108,7 +108,8 @@ static void
 kick(void)
 {
     if (running && write(wake[1], "", 1) < 0) {
-        tp_debug("offload", "the watching thread looks later");
+        tp_debug("offload",
+                 "cannot wake the watching thread; it checks at its next interval");
     }
 }
 

@@ -100,7 +100,8 @@ hear_ring(struct worker *w, int root)
             tp_frame_ring_open(&w->shared, TP_OFFLOAD_RING_BYTES,
                                TP_OFFLOAD_RING_FRAME_MAX, &name) == TELPHER_OK;
     w->by_memory.source = root;
-    tp_debug("offload", "launches of parent %d by %s", root, taken ? "memory" : "MPI");
+    tp_debug("offload", "launches of parent %d come through %s", root,
+             taken ? "memory" : "MPI");
     PMPI_Send(&taken, 1, MPI_INT, root, TP_OFFLOAD_TAG_NAMES, w->control);
 }
 

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <telpher/rma/host.h>
 
-/* Under another name in C: compilers have ideas of their own about the types of these. */
+/* Defines a function under the C name hook##name and the symbol `name`: compilers declare
+ * these symbols as built-in functions, with types of their own. */
 #define HOOK(result, name, ...)                                                        \
     result hook##name(__VA_ARGS__) __asm__(#name)                                      \
         __attribute__((visibility("default")));                                        \

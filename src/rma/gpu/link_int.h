@@ -42,7 +42,8 @@ void tp_rma_link_push(struct tp_rma_link *l, const telpher_rma_command *c,
 /** The grid runs: writes deliveries that arrived before and found no space. */
 void tp_rma_link_push_early(struct tp_rma_link *l);
 
-/** What a kernel on a GPU calls a group, and what this process's ranks do. */
+/** Translates the handle of a group: from the one of this process's ranks to the one of
+ *  kernels on a GPU, and back. */
 telpher_rma_comm tp_rma_link_comm(const struct tp_rma_run *run, telpher_rma_comm own);
 telpher_rma_comm tp_rma_link_own_comm(const struct tp_rma_run *run,
                                       telpher_rma_comm comm);

@@ -39,7 +39,7 @@ check_form(struct tp_rma_world *w, const telpher_msg *msg)
     return false;
 }
 
-/* A hello is of a launch to come, and spoils no other. */
+/* A HELLO belongs to a later launch, so losing it must not fail the present one. */
 static void
 fail_without_memory(struct tp_rma_world *w, uint32_t process,
                     const telpher_rma_command *c)

@@ -38,12 +38,12 @@ tp_shm_describe(struct shm_net *n, struct tp_error *err)
 
     if (prctl(PR_GET_DUMPABLE) != 1) {
         return tp_error_set(err, TELPHER_ERR_UNSUPPORTED,
-                            "other processes may not look into this one");
+                            "other processes may not inspect this one "
+                            "(PR_GET_DUMPABLE is not 1)");
     }
     status = tp_process_self(&address->process);
     if (status != TELPHER_OK) {
-        return refuse(err, status,
-                      "/proc does not tell the machine and its name spaces");
+        return refuse(err, status, "cannot read boot id and namespaces from /proc");
     }
     address->magic = TP_SHM_MAGIC;
     address->job = n->params.job;

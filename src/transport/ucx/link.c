@@ -168,8 +168,7 @@ tp_ucx_end(struct ucx_link *link, telpher_status why)
 void
 tp_ucx_end_by_error(struct ucx_link *link, const char *what)
 {
-    tp_warn(UCX_TOPIC, "connection to rank %u closed: it sent %s that is invalid",
-            link->rank, what);
+    tp_warn(UCX_TOPIC, "connection to rank %u closed: %s", link->rank, what);
     tp_ucx_end(link, TELPHER_ERR_PROTO);
 }
 

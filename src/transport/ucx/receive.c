@@ -44,7 +44,7 @@ keep_early(struct ucx_link *link, const struct message *m)
 
     if (m->prefix.number - link->delivered > EARLY_MAX ||
         link->early_count == EARLY_MAX) {
-        tp_ucx_end_by_error(link, "a message's number");
+        tp_ucx_end_by_error(link, "a message has a wrong number");
         return;
     }
     copy = tp_malloc(sizeof(*copy) + m->header_len + len, "ucx early message");
@@ -109,7 +109,7 @@ static void
 receive_eager(struct ucx_link *link, const struct message *m)
 {
     if (m->len > UCX_EAGER_MAX || m->len != m->prefix.len) {
-        tp_ucx_end_by_error(link, "a message's length");
+        tp_ucx_end_by_error(link, "a message has a wrong length");
     } else {
         deliver_in_order(link, m);
     }
@@ -158,7 +158,7 @@ receive_other(struct ucx_link *link, const struct message *m)
         return;
     case UCX_REJECT:
         if (!tp_ucx_take_reject(link, m->prefix.number)) {
-            tp_ucx_end_by_error(link, "a reject of a message that is not under way");
+            tp_ucx_end_by_error(link, "it rejected a message that is not under way");
         }
         return;
     default:
@@ -199,7 +199,7 @@ tp_ucx_on_message(void *arg, const void *header, size_t header_len, void *data,
     m.header = (const uint8_t *)header + sizeof(m.prefix);
     m.header_len = header_len - sizeof(m.prefix);
     if (m.header_len > TP_NET_HEADER_MAX || rndv != (m.prefix.kind == UCX_RNDV)) {
-        tp_ucx_end_by_error(link, "a message's form");
+        tp_ucx_end_by_error(link, "a message is malformed");
         return ignored;
     }
     if (rndv) {

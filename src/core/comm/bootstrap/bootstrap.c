@@ -104,7 +104,8 @@ explain(struct tp_bootstrap *boot, const struct tp_bootstrap_server_answer *answ
 
     if (answer->status >= 0 ||
         tp_conn_recv_all(boot->conn, words, len, boot->deadline) != TELPHER_OK) {
-        return tp_error_set(err, TELPHER_ERR_PROTO, "the root said nothing sensible");
+        return tp_error_set(err, TELPHER_ERR_PROTO,
+                            "the bootstrap server sent a malformed answer");
     }
     return tp_error_set(err, answer->status, "starting a job of %u ranks: %s",
                         boot->size, words);

@@ -145,7 +145,9 @@ is_move_short(struct bench *b)
         return false;
     }
     move = run_small(b, ops->move);
-    tp_debug("mem", "%s: small copies take %llu ns out, %llu ns in, %llu ns inside",
+    tp_debug("mem",
+             "%s: small copies take %llu ns to host, %llu ns from host, %llu ns within "
+             "the device",
              ops->name, (unsigned long long)read, (unsigned long long)write,
              (unsigned long long)move);
     return move != 0 && move + EXCHANGE_NS < read + write;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The revocation table, and exported mappings: memory of another process of this machine. */
+/* The revocation table: tells other processes of this machine whether memory that was
+ * exported to them is still valid. */
 #ifndef TELPHER_CORE_COMM_RECEIVE_REVOCATION_H
 #define TELPHER_CORE_COMM_RECEIVE_REVOCATION_H
 
 #include "core/comm/peer.h"
-
-/* ---- memory of another process of this machine ---- */
 
 /** Creates this rank's revocation table and its name, by which others open it. Without a
  *  table the rank exports no memory. */
@@ -31,17 +30,5 @@ bool tp_comm_revocation_is_valid(const struct tp_comm_peer *peer);
 telpher_status tp_comm_revocation_check_rndv(const struct tp_comm_peer *peer,
                                              telpher_status status);
 void tp_comm_revocation_close(struct tp_comm_peer *peer);
-
-/** Fills the request's blob if the receiver may copy out of its memory by itself. */
-void tp_comm_direct_offer(telpher_request *req);
-/** The same for data that would fit into an eager message, where exporting is faster.
- *  @return true if exported: the caller sends no data */
-bool tp_comm_direct_offer_small(telpher_request *req);
-/** Copies out of the sender's memory. @return false if it cannot be mapped */
-bool tp_comm_direct_take(struct tp_comm_unexpected *msg, telpher_request *req);
-/** True if the peer's transport moves the request's device memory itself, as a rendezvous. */
-bool tp_comm_direct_by_net(const telpher_request *req);
-/** The address that the transport uses for the memory of a rendezvous. */
-void *tp_comm_direct_rndv(telpher_request *req);
 
 #endif

@@ -3,7 +3,8 @@
  * Executes large READ and WRITE commands as *moves*: their content passes in chunks over a
  * separate queue. Two kinds of events keep the order with the application's queue. *Gates*
  * are events that complete when the commands before the move have completed. A *user event*
- * is the event of the command and completes with the last chunk.
+ * is the event of the command and completes with the last chunk. The *hold* is the barrier
+ * or marker that makes the queue wait for the user event.
  *
  * In order, the gate is a marker, and a barrier on the user event blocks later commands.
  * Out of order, the gates are the wait list and the last barrier, one after the other, and
@@ -337,7 +338,8 @@ make_gates(struct tp_exec_command *c, struct move *mv)
     return error;
 }
 
-/* Creates the user event, and blocks the queue until it is complete. */
+/* Creates the user event of the command, and the hold: a barrier or marker that keeps later
+ * commands of the queue waiting until the user event is complete. */
 static int32_t
 enqueue_hold(struct tp_exec_command *c)
 {
@@ -388,7 +390,8 @@ make_move(struct tp_exec_command *c, struct tp_exec_mem *mem, uint64_t transfer)
     return mv;
 }
 
-/* Starts the transfer, which opens with the gate. */
+/* Starts the transfer. If it has a gate, content moves only after the gate's event is
+ * complete. */
 static telpher_status
 start_move(struct tp_exec_command *c, struct move *mv,
            const struct tp_exec_transfer_params *params)

@@ -75,9 +75,10 @@ telpher_status tp_exec_program_facts(struct tp_exec_build *build, bool executabl
 /** Appends names and argument facts of all kernels, which are stored with binaries. */
 telpher_status tp_exec_argument_facts(struct tp_exec_program *p, struct tp_buf *facts);
 
-/** Adds text, headers and files to a sum. */
+/** Adds source text, headers and included files of the build to a digest. */
 void tp_exec_build_sum(const struct tp_exec_build *build, struct tp_sha256 *sum);
-/** Compiles with the build's headers. @return the CL error */
+/** Compiles the program for @p count devices, with the build's headers.
+ *  @return 0 or the CL error */
 int32_t tp_exec_build_compile(const struct tp_exec_build *build, cl_uint count,
                               const cl_device_id *devices, const char *options);
 

@@ -248,8 +248,9 @@ prepare(struct tp_exec_build *build)
         if (p->origin == TP_EXEC_FROM_IL) {
             return 0;
         }
-        tp_info("executor", "a program cannot be built for some devices with other "
-                            "included files than for others");
+        tp_info("executor", "clBuildProgram: included files differ from the build for "
+                            "another device of this program; build for all devices "
+                            "at once");
         return CL_INVALID_OPERATION;
     }
     return renew(build, digest);
