@@ -91,8 +91,8 @@ tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status)
 {
     cl_int error;
 
-    /* A peer's end arrives on another thread than commands. What is enqueued from now on must
-     * fail by our check: to enqueue behind a failed event is no error for NVIDIA's driver. */
+    /* A peer's end arrives on another thread than commands. Commands enqueued from now on must
+     * fail by our check: NVIDIA's driver reports no error if their wait list has failed. */
     if (ev->of_peer && status < 0) {
         __atomic_store_n(&ev->obj.error, status, __ATOMIC_RELEASE);
     }
