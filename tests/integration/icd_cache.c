@@ -94,19 +94,21 @@ source_program(void)
 
 /* Builds twice, compiles and links: four programs, four entries; the header says N. */
 static void
-work(int n, const char *options)
+work(int n, const char *given)
 {
-    char extra[16] = "";
+    char extra[16] = "", options[256];
     cl_program built = source_program(), other = source_program(),
                object = source_program(), exe;
     size_t size = 0;
     cl_int err;
 
+    (void)snprintf(options, sizeof(options), "%s -cl-kernel-arg-info", given);
     sscanf(options, "-DEXTRA=%15s", extra);
     ok(clBuildProgram(built, 0, NULL, options, NULL, NULL));
     expect_build_info(built, options);
     expect_kernel(built, n + atoi(extra) + 5, true);
-    ok(clBuildProgram(other, 1, &device, "-DEXTRA=2000 -I.", NULL, NULL));
+    ok(clBuildProgram(other, 1, &device, "-DEXTRA=2000 -I. -cl-kernel-arg-info", NULL,
+                      NULL));
     expect_kernel(other, n + 2005, true);
     ok(clCompileProgram(object, 0, NULL, options, 0, NULL, NULL, NULL, NULL));
     ok(clGetProgramInfo(object, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, NULL));
@@ -116,7 +118,8 @@ work(int n, const char *options)
     expect_kernel(exe, n + atoi(extra) + 5, false);
     if (strstr(options, "-DAGAIN") != NULL) {
         /* what came from the cache is built, and compiled, from its source again */
-        ok(clBuildProgram(built, 0, NULL, "-DEXTRA=30000", NULL, NULL));
+        ok(clBuildProgram(built, 0, NULL, "-DEXTRA=30000 -cl-kernel-arg-info", NULL,
+                          NULL));
         expect_kernel(built, n + 30005, true);
         ok(clCompileProgram(built, 0, NULL, options, 0, NULL, NULL, NULL, NULL));
         ok(clReleaseProgram(exe));

@@ -13,24 +13,29 @@
 #include "icd/icd_int.h"
 #include "icd/program/include_int.h"
 
+/** memmem() for text that may be NULL if it is empty. */
+static bool
+holds(const void *text, size_t text_len, const char *part, size_t len)
+{
+    return text_len >= len && (len == 0 || memmem(text, text_len, part, len) != NULL);
+}
+
 /** True if the bytes occur in the source, the options, or a file that was read. */
 static bool
 occurs(const struct tp_icd_includes *s, const char *text, size_t len)
 {
     const struct _cl_program *p = s->program;
 
-    if (memmem(s->options, strlen(s->options), text, len) != NULL ||
-        memmem(p->source, p->source_len, text, len) != NULL ||
-        memmem(tp_buf_data(&s->joined_text), tp_buf_len(&s->joined_text), text, len) !=
-            NULL ||
-        memmem(tp_buf_data(&s->header_text), tp_buf_len(&s->header_text), text, len) !=
-            NULL) {
+    if (holds(s->options, strlen(s->options), text, len) ||
+        holds(p->source, p->source_len, text, len) ||
+        holds(tp_buf_data(&s->joined_text), tp_buf_len(&s->joined_text), text, len) ||
+        holds(tp_buf_data(&s->header_text), tp_buf_len(&s->header_text), text, len)) {
         return true;
     }
     for (size_t i = 0; i < s->count; i++) {
         const struct tp_icd_named *n = &s->list[i];
 
-        if (n->content != NULL && memmem(n->content, n->len, text, len) != NULL) {
+        if (n->content != NULL && holds(n->content, n->len, text, len)) {
             return true;
         }
     }

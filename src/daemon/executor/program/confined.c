@@ -105,14 +105,22 @@ set_seen(struct tp_exec_program *p, struct tp_exec_files *files)
     tp_mutex_unlock(&p->obj.x->done_lock);
 }
 
+static bool
+may_include(const struct tp_exec_build *build)
+{
+    const struct tp_exec_program *p = build->program;
+
+    return tp_include_occurs(p->text, p->text_len) ||
+           tp_include_occurs(build->options, strlen(build->options));
+}
+
 /* Without a guard, only what cannot read files is built. */
 static int32_t
 build_open(struct work *w)
 {
     const struct tp_exec_program *p = w->build->program;
 
-    if (tp_include_occurs(p->text, p->text_len) ||
-        tp_include_occurs(w->build->options, strlen(w->build->options))) {
+    if (may_include(w->build)) {
         tp_exec_failed(p->obj.x, p->obj.id,
                        w->build->kind == TP_EXEC_COMPILE ? CL_COMPILE_PROGRAM_FAILURE
                                                          : CL_BUILD_PROGRAM_FAILURE,
@@ -140,7 +148,9 @@ build_seeing(struct work *w, struct tp_exec_files *files)
             w->error = CL_OUT_OF_RESOURCES;
             break;
         }
-        news = ask(w->build, files) && tp_exec_files_settle(files);
+        /* of a program that includes nothing, only the driver itself looks up names */
+        news = may_include(w->build) && ask(w->build, files) &&
+               tp_exec_files_settle(files);
         tp_free(options);
         options = NULL;
         if (!news || round == ROUNDS_MAX) {
@@ -176,7 +186,8 @@ tp_exec_build_confined(struct tp_exec_build *build, const char *options,
         error = build_seeing(&w, files);
         set_seen(p, NULL);
         /* the key does not tell of what came later */
-        build->has_key = build->has_key && !tp_exec_files_grew(files);
+        build->has_key =
+            build->has_key && !(may_include(build) && tp_exec_files_grew(files));
     }
     tp_exec_files_destroy(files);
     return error;

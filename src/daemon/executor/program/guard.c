@@ -26,6 +26,7 @@ struct watch {
     int listener; /* -1: not confined */
     struct tp_exec_files *files; /* NULL: the build is over */
     bool gone; /* no thread is left */
+    bool over; /* the build no longer looks at it */
     /* for the build's two threads, under the guard's lock */
     bool begun;
     void (*fn)(void *arg);
@@ -139,7 +140,9 @@ free_gone(struct tp_exec_guard *g)
     tp_list_init(&gone);
     tp_mutex_lock(&g->lock);
     tp_list_for_each_safe(pos, &g->watches) {
-        if (tp_list_entry(pos, struct watch, link)->gone) {
+        const struct watch *w = tp_list_entry(pos, struct watch, link);
+
+        if (w->gone && w->over) {
             tp_list_remove(pos);
             tp_list_push_back(&gone, pos);
         }
@@ -196,6 +199,7 @@ tp_exec_guard_run(struct tp_exec_guard *g, struct tp_exec_files *files,
     confined = w->listener >= 0;
     w->files = NULL;
     w->gone = w->gone || !confined;
+    w->over = true;
     tp_mutex_unlock(&g->lock);
     return confined;
 }
