@@ -98,7 +98,7 @@ leave_and_listen(telpher_context *ctx)
     char text[4096] = "", who[64];
     int fd = memfd_create("words", 0), before = dup(STDERR_FILENO);
 
-    snprintf(who, sizeof(who), "rank %u has not taken", 1 - sender);
+    snprintf(who, sizeof(who), "rank %u has not received", 1 - sender);
     MUST(fd >= 0 && before >= 0 && dup2(fd, STDERR_FILENO) >= 0);
     telpher_context_destroy(ctx);
     MUST(dup2(before, STDERR_FILENO) >= 0);

@@ -103,6 +103,18 @@ open_program(struct program *p)
     check(clReleaseProgram(program), "clReleaseProgram");
 }
 
+static void
+close_program(struct program *p)
+{
+    check(clReleaseMemObject(p->wrong), "clReleaseMemObject");
+    check(clReleaseKernel(p->count_wrong), "clReleaseKernel");
+    check(clReleaseKernel(p->add), "clReleaseKernel");
+    for (int i = 0; i < 2; i++) {
+        check(clReleaseCommandQueue(p->queue[i]), "clReleaseCommandQueue");
+    }
+    check(clReleaseContext(p->context), "clReleaseContext");
+}
+
 /* One increment on each server, and back: ends on the first. */
 static void
 run_round(struct program *p, size_t count)
@@ -193,5 +205,6 @@ main(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         measure(&p, strtoul(argv[i], NULL, 10), rounds);
     }
+    close_program(&p);
     return 0;
 }
