@@ -347,7 +347,8 @@ tp_exec_peers_kick(struct tp_exec *x)
     while (tp_map_next(&x->peers.map, &cursor, NULL, &value)) {
         struct tp_exec_peer *p = value;
 
-        if (p->step == TP_EXEC_PEER_READY) {
+        if (p->step == TP_EXEC_PEER_READY &&
+            p->stream != NULL) { /* set a moment later */
             tp_exec_bulk_kick(p->stream);
         }
     }

@@ -138,6 +138,7 @@ tp_exec_peer_event_ended(struct tp_exec_peer *peer,
         peers->early++;
         status =
             add_end(peers, m->event, &(struct end){.peer = peer, .status = m->status});
+        peers->early -= status != TELPHER_OK;
     } else {
         status = TELPHER_ERR_PROTO; /* told twice, by the wrong server, or a flood */
     }

@@ -36,9 +36,8 @@ accept_peer(struct test_session *s, uint32_t number,
 static telpher_status
 connect_peer(const uint8_t *name, const uint8_t *key, struct tp_stream **ret_stream)
 {
-    struct tp_client_params params = {.address = the_daemon.socket,
-                                      .stream = TP_WIRE_STREAM_PEER,
-                                      .peer_key = key};
+    struct tp_client_params params = {
+        .address = the_daemon.socket, .stream = TP_WIRE_STREAM_PEER, .peer_key = key};
 
     memcpy(params.session, name, sizeof(params.session));
     return tp_client_connect(&params, ret_stream, NULL, NULL);
@@ -112,8 +111,8 @@ static void
 a_hostile_server_loses_its_stream(void **state)
 {
     const struct tp_wire_abort unknown = {1, -5};
-    const struct tp_wire_user_event_set no_event = {7, 0}, no_end = {
-        tp_wire_id(TP_WIRE_KIND_EVENT, 7), 1};
+    const struct tp_wire_user_event_set no_event = {7, 0},
+                                        no_end = {tp_wire_id(TP_WIRE_KIND_EVENT, 7), 1};
     const struct tp_wire_ping ping = {.data = {0, ""}};
     struct test_session s;
 
