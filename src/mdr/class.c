@@ -4,28 +4,19 @@
 
 #include <string.h>
 
-/* FNV-1a, so that processes notice that they registered different classes. */
-static uint64_t
-add_to_hash(uint64_t hash, const void *data, size_t len)
-{
-    const uint8_t *bytes = data;
+#include "base/hash.h"
 
-    for (size_t i = 0; i < len; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
-    }
-    return hash;
-}
-
+/* By which processes notice that they registered different classes. */
 static uint64_t
 hash_class(uint64_t hash, const telpher_mdr_class *def)
 {
-    hash = add_to_hash(hash, def->name, strlen(def->name) + 1);
-    hash = add_to_hash(hash, &def->object_size, sizeof(def->object_size));
+    hash = tp_hash_add(hash, def->name, strlen(def->name) + 1);
+    hash = tp_hash_add(hash, &def->object_size, sizeof(def->object_size));
     for (uint32_t i = 0; i < def->entry_count; i++) {
         const telpher_mdr_entry *e = &def->entries[i];
 
-        hash = add_to_hash(hash, e->name, strlen(e->name) + 1);
-        hash = add_to_hash(hash, &e->params_len, sizeof(e->params_len));
+        hash = tp_hash_add(hash, e->name, strlen(e->name) + 1);
+        hash = tp_hash_add(hash, &e->params_len, sizeof(e->params_len));
     }
     return hash;
 }
@@ -90,7 +81,7 @@ telpher_mdr_op_register(telpher_mdr *mdr, telpher_mdr_op_fn fn, uint32_t *ret_op
         return tp_mdr_error(mdr, TELPHER_ERR_LIMIT, "more than %d operations",
                             TP_MDR_OPS);
     }
-    mdr->classes_hash = add_to_hash(mdr->classes_hash, "op", 3);
+    mdr->classes_hash = tp_hash_add(mdr->classes_hash, "op", 3);
     mdr->ops[mdr->op_count] = fn;
     *ret_op = TELPHER_MDR_OP_USER + mdr->op_count++;
     return TELPHER_OK;

@@ -87,6 +87,17 @@ ignore(void *user, telpher_status status, size_t len)
     (void)user, (void)status, (void)len;
 }
 
+static void
+copy_params(uint8_t *dst, const struct outgoing *o)
+{
+    if (o->head_len != 0) {
+        memcpy(dst, o->head, o->head_len);
+    }
+    if (o->params_len != 0) {
+        memcpy(dst + o->head_len, o->params, o->params_len);
+    }
+}
+
 /* Sends header and parameters in one block. */
 static telpher_status
 send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler, const struct outgoing *o)
@@ -103,12 +114,7 @@ send_now(telpher_mdr *mdr, uint32_t rank, uint32_t handler, const struct outgoin
         return TELPHER_ERR_NO_MEMORY;
     }
     memcpy(block, o->h, sizeof(*o->h));
-    if (o->head_len != 0) {
-        memcpy(block + sizeof(*o->h), o->head, o->head_len);
-    }
-    if (o->params_len != 0) {
-        memcpy(block + sizeof(*o->h) + o->head_len, o->params, o->params_len);
-    }
+    copy_params(block + sizeof(*o->h), o);
     status = telpher_msg_send(mdr->ctx, rank, handler, block, len, o->buffers,
                               o->buffer_count, xfer, NULL);
     if (block != small) {
@@ -125,18 +131,11 @@ static struct tp_mdr_message *
 keep(const struct outgoing *o)
 {
     struct tp_mdr_message *m = allocate(o->h, o->head_len + o->params_len);
-    uint8_t *at;
 
     if (m == NULL) {
         return NULL;
     }
-    at = tp_mdr_message_params(m);
-    if (o->head_len != 0) {
-        memcpy(at, o->head, o->head_len);
-    }
-    if (o->params_len != 0) {
-        memcpy(at + o->head_len, o->params, o->params_len);
-    }
+    copy_params(tp_mdr_message_params(m), o);
     m->buffer_count = (uint32_t)o->buffer_count;
     for (size_t i = 0; i < o->buffer_count; i++) {
         m->buffers[i] = o->buffers[i];

@@ -55,7 +55,7 @@ enum tp_comm_request_state {
     TP_COMM_REQUEST_DONE, /**< complete; in ctx->completed, or waits to be tested */
 };
 
-/** What the peer asked for with PULL, or what became of a FINISH. */
+/** A PULL of the peer, or the result of a FINISH. */
 struct tp_comm_request_pull {
     uint32_t number; /* of the receiver's request */
     uint32_t piece; /* [bytes] */
@@ -118,8 +118,8 @@ telpher_request *tp_comm_request_find(telpher_context *ctx,
                                       unsigned mask);
 /** Completes a request; its callback runs later, from progress. */
 void tp_comm_request_complete(telpher_request *req, telpher_status status, size_t len);
-/** What a call returns for a request that it just began: IN_PROGRESS and *ret_req, or the
- *  result if it is complete already. */
+/** Result of a call that began @p req: IN_PROGRESS and *ret_req, or the request's own result
+ *  if it is complete already. */
 telpher_status tp_comm_request_begun(telpher_request *req, telpher_request **ret_req,
                                      size_t *ret_len);
 /** Runs the callbacks of what is complete. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/trace/log.h"
 #include "offload/worker/worker_int.h"
 
@@ -48,12 +49,10 @@ hear_greeting(struct worker *w, int *ret_root, struct tp_error *err)
 static telpher_status
 check_same(struct worker *w, const struct tp_buf *text, struct tp_error *err)
 {
-    uint64_t mine[2] = {14695981039346656037u, 0}, least[2];
+    uint64_t hash = tp_hash_add(TP_HASH_START, tp_buf_data(text), tp_buf_len(text));
+    const uint64_t mine[2] = {hash, ~hash};
+    uint64_t least[2];
 
-    for (size_t i = 0; i < tp_buf_len(text); i++) {
-        mine[0] = (mine[0] ^ tp_buf_data(text)[i]) * 1099511628211u;
-    }
-    mine[1] = ~mine[0];
     PMPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, w->tree.comm);
     if (least[0] != ~least[1]) {
         return tp_error_set(err, TELPHER_ERR_INVALID,

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/os/descriptor.h"
 #include "base/os/process.h"
 #include "transport/tcp/net_int.h"
@@ -30,16 +31,14 @@ read_place(void)
 {
     struct stat st;
     uint8_t machine[TP_PROCESS_MACHINE_BYTES] = {0};
-    uint64_t place = 14695981039346656037u; /* FNV-1a */
+    uint64_t place;
 
     if (tp_process_machine(machine) != TELPHER_OK ||
         stat("/proc/self/ns/net", &st) != 0) {
         /* unique: matches no other rank */
         st = (struct stat){.st_ino = (ino_t)getpid()};
     }
-    for (size_t i = 0; i < sizeof(machine); i++) {
-        place = (place ^ machine[i]) * 1099511628211u;
-    }
+    place = tp_hash_add(TP_HASH_START, machine, sizeof(machine));
     return place ^ ((uint64_t)st.st_ino << 20) ^ (uint64_t)st.st_dev;
 }
 

@@ -7,7 +7,7 @@
 
 /* ---- finding each other ---- */
 
-/** Who we are and how to reach the others; everything is filled by tp_bootstrap_open. */
+/** This rank, and the addresses of the others; everything is filled by tp_bootstrap_open. */
 struct tp_bootstrap {
     uint32_t rank, size;
     telpher_status (*gather)(struct tp_bootstrap *boot, const void *mine, size_t len,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "core/comm/mem/mem_int.h"
 
 enum {
@@ -68,17 +69,11 @@ tp_mems_blob_set_offset(uint8_t *blob, uint64_t offset)
 /* ---- imports
  * ------------------------------------------------------------------------- */
 
-/* FNV-1a. It need not resist attacks: processes of the same user could do other
- * harm. */
+/* It need not resist attacks: processes of the same user could do other harm. */
 static uint64_t
 hash(uint8_t kind, const uint8_t *blob, size_t len)
 {
-    uint64_t h = (0xcbf29ce484222325u ^ kind) * 0x100000001b3u;
-
-    for (size_t i = 0; i < len; i++) {
-        h = (h ^ blob[i]) * 0x100000001b3u;
-    }
-    return h;
+    return tp_hash_add(tp_hash_add(TP_HASH_START, &kind, 1), blob, len);
 }
 
 static void

@@ -31,7 +31,7 @@ enum {
 enum fault { NONE, LOSS, MEMORY, FALSE_FRAMES, FAULTS };
 
 /* A frame with its first data, or a part of rendezvous data in the sender's memory. */
-struct parcel {
+struct packet {
     bool is_data;
     uint8_t frame[TP_NET_CONTROL_MAX], first[FIRST];
     size_t len, first_len;
@@ -67,7 +67,7 @@ struct side {
     struct tp_net net;
     const struct tp_net_events *events;
     void *user;
-    struct parcel wire[WIRE]; /* what it sent */
+    struct packet wire[WIRE]; /* what it sent */
     unsigned head, tail; /* next to send, next to deliver */
     unsigned left; /* parts before this one were reported as left */
     bool closing, lost;
@@ -123,10 +123,10 @@ wire_create(const struct tp_net_params *params, struct tp_net **ret_net,
     return TELPHER_OK;
 }
 
-static struct parcel *
+static struct packet *
 post(struct side *s)
 {
-    struct parcel *p = &s->wire[s->head++ % WIRE];
+    struct packet *p = &s->wire[s->head++ % WIRE];
 
     memset(p, 0, sizeof(*p));
     return p;
@@ -143,7 +143,7 @@ wire_control(struct tp_net *net, uint32_t peer, const void *frame, size_t len,
              const void *data, size_t data_len)
 {
     struct side *s = side_of(net);
-    struct parcel *p;
+    struct packet *p;
 
     assert_int_equal(peer, s == &sides[0]);
     assert_true(len <= sizeof(p->frame) && data_len <= FIRST);
@@ -168,7 +168,7 @@ wire_write(struct tp_net *net, uint32_t peer, uint32_t id, const void *src, size
            void *arg)
 {
     struct side *s = side_of(net);
-    struct parcel *p;
+    struct packet *p;
 
     (void)peer;
     if (s->closing || !has_room(s)) {
@@ -262,7 +262,7 @@ is_posted(const struct side *s, const uint8_t *dst, size_t len)
 
 /* Delivers some of a part, or of first data. @return true if all of it was */
 static bool
-deliver_data(struct side *to, struct parcel *p, const uint8_t *src, size_t all,
+deliver_data(struct side *to, struct packet *p, const uint8_t *src, size_t all,
              uint32_t id)
 {
     uint32_t from = to == &sides[0];
@@ -292,7 +292,7 @@ deliver_data(struct side *to, struct parcel *p, const uint8_t *src, size_t all,
 }
 
 static void
-falsify(struct parcel *p)
+falsify(struct packet *p)
 {
     struct tp_rndv_frame f;
 
@@ -331,7 +331,7 @@ falsify(struct parcel *p)
 static void
 deliver(struct side *to, struct side *from)
 {
-    struct parcel *p = &from->wire[from->tail % WIRE];
+    struct packet *p = &from->wire[from->tail % WIRE];
     uint32_t rank = to == &sides[0];
 
     if (p->is_data) {
@@ -363,7 +363,7 @@ static void
 report_left(struct side *s)
 {
     for (; s->left != s->tail && !s->closing; s->left++) {
-        struct parcel *p = &s->wire[s->left % WIRE];
+        struct packet *p = &s->wire[s->left % WIRE];
 
         if (p->taken != 0) {
             s->events->data_left(s->user, p->arg, p->taken);

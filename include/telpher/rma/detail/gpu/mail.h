@@ -51,7 +51,7 @@ telpher_rma_gpu_mail_is(uint64_t meta, uint32_t number)
            telpher_rma_gpu_mail_round(number);
 }
 
-/* What a message adds to its target's doorbell: one, and the sender. So if exactly
+/* The value that a message adds to its target's doorbell: one, and the sender. So if exactly
  * one message was not taken, the difference identifies its sender. */
 TELPHER_RMA_GPU_FN_ uint64_t
 telpher_rma_gpu_ring_of(uint32_t source)

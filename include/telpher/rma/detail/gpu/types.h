@@ -172,7 +172,7 @@ typedef struct telpher_rma_gpu {
     telpher_rma_gpu_line *lines;
 } telpher_rma_gpu;
 
-/** What an access to a target must respect, or 0. */
+/** Properties of a target that its accesses must respect, or 0. */
 enum {
     TELPHER_RMA_GPU_FAR = 1, /* of another domain */
     TELPHER_RMA_GPU_ELSEWHERE = 2, /* of another process */
@@ -230,7 +230,7 @@ typedef struct telpher_rma_gpu_state {
     uint32_t
         domains; /* the same, and one more if other processes add to our counters */
     uint32_t device, devices; /* of this process's */
-    /* What a notification checks, loaded at once: stores to other domains since the
+    /* State that a notification checks, loaded at once: stores to other domains since the
      * last system-scope fence; whether small puts of this rank may not be taken;
      * whether puts through the progress thread may be in flight; rma.tags */
     __align__(16) uint32_t dirty;
