@@ -22,6 +22,7 @@ struct work {
     const char *options;
     int32_t (*fn)(struct tp_exec_build *build, const char *options);
     int32_t error;
+    bool may_include; /* else only the driver itself looks up names */
 };
 
 static void
@@ -120,7 +121,7 @@ build_open(struct work *w)
 {
     const struct tp_exec_program *p = w->build->program;
 
-    if (may_include(w->build)) {
+    if (w->may_include) {
         tp_exec_failed(p->obj.x, p->obj.id,
                        w->build->kind == TP_EXEC_COMPILE ? CL_COMPILE_PROGRAM_FAILURE
                                                          : CL_BUILD_PROGRAM_FAILURE,
@@ -148,9 +149,7 @@ build_seeing(struct work *w, struct tp_exec_files *files)
             w->error = CL_OUT_OF_RESOURCES;
             break;
         }
-        /* of a program that includes nothing, only the driver itself looks up names */
-        news = may_include(w->build) && ask(w->build, files) &&
-               tp_exec_files_settle(files);
+        news = w->may_include && ask(w->build, files) && tp_exec_files_settle(files);
         tp_free(options);
         options = NULL;
         if (!news || round == ROUNDS_MAX) {
@@ -171,7 +170,7 @@ tp_exec_build_confined(struct tp_exec_build *build, const char *options,
 {
     struct tp_exec_program *p = build->program;
     struct tp_exec *x = p->obj.x;
-    struct work w = {build, options, fn, CL_OUT_OF_RESOURCES};
+    struct work w = {build, options, fn, CL_OUT_OF_RESOURCES, may_include(build)};
     struct tp_exec_files *files;
     int32_t error;
 
@@ -187,7 +186,7 @@ tp_exec_build_confined(struct tp_exec_build *build, const char *options,
         set_seen(p, NULL);
         /* the key does not tell of what came later */
         build->has_key =
-            build->has_key && !(may_include(build) && tp_exec_files_grew(files));
+            build->has_key && !(w.may_include && tp_exec_files_grew(files));
     }
     tp_exec_files_destroy(files);
     return error;
