@@ -27,8 +27,8 @@ destroy_mem(struct td_obj *obj)
 {
     cl_mem m = (cl_mem)obj;
 
-    td_callback_run(m->on_destroy, m);
     touch(m);
+    td_callback_run(m->on_destroy, m); /* the program may free host_ptr from here on */
     while (m->maps != NULL) {
         struct td_map *map = m->maps;
 
