@@ -3,7 +3,7 @@
  * The benchmark frame. A *runtime* (OpenCL, plain TCP, ...) is a table of *cases*; a case
  * says by which *pattern* it is driven (latency, batch, bandwidth, ...), and transfers take
  * their host memory from a *memory* of the runtime. To add one of these, fill in a
- * table; drivers, statistics, processes and output are shared.
+ * table. The driver is shared; turns.py has processes, statistics and output.
  *
  * One process measures one case of one target (`--raw CASE`), so that a driver that
  * crashes or hangs costs one row, and so that targets can be measured in turn.
@@ -34,8 +34,6 @@ struct bench_case;
 /** How a case is driven: how often, and how its samples are shown. */
 struct bench_pattern {
     const char *name;
-    const char *title; /**< "Latency Test" */
-    const char *column; /**< "Latency (us)" */
     bool sized; /**< one series per size, shown as bandwidth */
     int (*iterations)(const struct bench_settings *settings, size_t bytes);
     int (*warmup)(const struct bench_settings *settings, size_t bytes);
@@ -65,13 +63,6 @@ struct bench_case {
     void (*teardown)(void *session);
 };
 
-/** Operations in one run of a case that is not sized. */
-static inline int
-bench_operations(const struct bench_case *c, const struct bench_settings *settings)
-{
-    return c->operations != 0 ? c->operations : settings->batch;
-}
-
 /** Where the host side of transfers lives. */
 struct bench_memory {
     const char *name;
@@ -82,7 +73,6 @@ struct bench_memory {
 
 struct bench_runtime {
     const char *name; /**< subcommand */
-    const char *title; /**< "OpenCL" */
     const struct bench_case *cases;
     size_t case_count;
     const struct bench_memory *memories;
@@ -102,9 +92,6 @@ const struct bench_memory *bench_find_memory(const struct bench_runtime *runtime
 const struct bench_case *bench_find_case(const struct bench_runtime *runtime,
                                          const char *name);
 
-/** Is the case chosen by the comma separated list of names or beginnings of names? */
-bool bench_is_chosen(const struct bench_case *c, const char *list);
-
 /** Keeps the text as the reason of the failure; returns false. */
 __attribute__((format(printf, 1, 2))) bool bench_fail(const char *format, ...);
 /** The reason last kept, "" if none. */
@@ -122,7 +109,7 @@ double bench_now_us(void);
  * the program. Returns false if it cannot listen. */
 bool bench_floor_serve(const char *address);
 
-/** `RUNTIME OPTION...`; argv[0] is the runtime's name. Returns an exit status. */
+/** `measure RUNTIME OPTION...`; argv[0] is the runtime's name. Returns an exit status. */
 int bench_run_main(const struct bench_runtime *runtime, int argc, char **argv);
 
 #endif

@@ -406,7 +406,6 @@ static const struct bench_case cases[] = {
 
 const struct bench_runtime bench_floor = {
     .name = "floor",
-    .title = "Floor",
     .cases = cases,
     .case_count = sizeof(cases) / sizeof(cases[0]),
     .open = open_session,

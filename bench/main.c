@@ -57,7 +57,11 @@ run_command(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
         if (strcmp(argv[1], runtimes[i]->name) == 0) {
-            return bench_run_main(runtimes[i], argc - 1, argv + 1);
+            return bench_helper_script("telpher-bench-turns.py", argc, argv);
+        }
+        if (argc > 2 && strcmp(argv[1], "measure") == 0 &&
+            strcmp(argv[2], runtimes[i]->name) == 0) {
+            return bench_run_main(runtimes[i], argc - 2, argv + 2);
         }
     }
     fprintf(stderr, "telpher-bench: no such command: %s\n%s", argv[1], usage);

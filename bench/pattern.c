@@ -83,15 +83,14 @@ warmup_by_size(const struct bench_settings *s, size_t bytes)
     return bytes >= LARGE_BYTES ? one_warmup(s, bytes) : s->warmup;
 }
 
-const struct bench_pattern bench_latency = {"latency", "Latency Test", "Latency (us)",
-                                            false,     all_iterations, all_warmup};
-const struct bench_pattern bench_batch = {"batch", "Latency Test",      "Latency (us)",
-                                          false,   tenth_of_iterations, one_warmup};
-const struct bench_pattern bench_slow = {"slow", "Latency Test",      "Latency (us)",
-                                         false,  tenth_of_iterations, one_warmup};
-const struct bench_pattern bench_bandwidth = {"bandwidth",        "Bandwidth Test",
-                                              "Bandwidth (MB/s)", true,
-                                              iterations_by_size, warmup_by_size};
+const struct bench_pattern bench_latency = {"latency", false, all_iterations,
+                                            all_warmup};
+const struct bench_pattern bench_batch = {"batch", false, tenth_of_iterations,
+                                          one_warmup};
+const struct bench_pattern bench_slow = {"slow", false, tenth_of_iterations,
+                                         one_warmup};
+const struct bench_pattern bench_bandwidth = {"bandwidth", true, iterations_by_size,
+                                              warmup_by_size};
 
 /* --- tables --------------------------------------------------------------------- */
 
@@ -117,21 +116,6 @@ bench_find_case(const struct bench_runtime *runtime, const char *name)
     return NULL;
 }
 
-bool
-bench_is_chosen(const struct bench_case *c, const char *list)
-{
-    while (*list != '\0') {
-        const size_t length = strcspn(list, ",");
-
-        if (length > 0 && (strncmp(c->name, list, length) == 0 ||
-                           (length == 3 && strncmp(list, "all", 3) == 0))) {
-            return true;
-        }
-        list += length + (list[length] == ',');
-    }
-    return false;
-}
-
 /* --- the driver ----------------------------------------------------------------- */
 
 /* Runs once; gives the time of one operation. */
@@ -153,7 +137,9 @@ time_all(const struct bench_case *c, void *session, const struct bench_settings 
 {
     const int warmup = c->pattern->warmup(s, bytes);
     const int iterations = c->pattern->iterations(s, bytes);
-    const int operations = c->pattern->sized ? s->window : bench_operations(c, s);
+    const int operations = c->pattern->sized    ? s->window
+                           : c->operations != 0 ? c->operations
+                                                : s->batch;
     double unused;
 
     for (int i = 0; i < warmup; i++) {

@@ -41,13 +41,15 @@ options() {
     grep -q '^usage: telpher-bench latency' "$dir/out" || die "no usage of latency"
     for command in ocl floor plot; do
         expect 0 "$bench" "$command" --help
-        grep -q '^Usage: telpher-bench '"$command" "$dir/out" || die "no usage of $command"
+        grep -qi '^usage: telpher-bench '"$command" "$dir/out" || die "no usage of $command"
     done
     expect 2 "$bench"
     expect 2 "$bench" nonsense
     expect 2 "$bench" ocl --nonsense
     expect 2 "$bench" ocl -i 0
     expect 2 "$bench" ocl -i 12x
+    expect 2 "$bench" measure
+    expect 2 "$bench" measure floor --raw nonsense
     expect 2 "$bench" ocl --size 4K:1K
     expect 2 "$bench" ocl --tests nonsense
     expect 2 "$bench" ocl --memory nonsense
@@ -80,8 +82,10 @@ options() {
         grep -q 'python3-matplotlib' "$dir/err" || die "no package named without matplotlib"
     fi
     mkdir "$dir/empty"
-    PATH=$dir/empty expect 1 "$bench" plot "$dir/one.json" -o "$dir/out.png"
-    grep -q 'install the package python3' "$dir/err" || die "no package named without Python"
+    for command in "plot $dir/one.json -o $dir/out.png" "floor --list"; do
+        PATH=$dir/empty expect 1 "$bench" $command
+        grep -q 'install the package python3' "$dir/err" || die "no package named without Python"
+    done
 }
 
 floor() {

@@ -93,7 +93,7 @@ set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_NAME telpher)
 set(CPACK_COMPONENT_UNSPECIFIED_DESCRIPTION "Runs unmodified OpenCL programs on accelerators of other machines: an
 OpenCL driver (ICD) for the client, a daemon for the server, the telpher command and a benchmark.")
 set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_DEPENDS "adduser")
-set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_RECOMMENDS "ocl-icd-libopencl1 | libopencl1")
+set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_RECOMMENDS "ocl-icd-libopencl1 | libopencl1, python3")
 set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_SUGGESTS "pocl-opencl-icd, python3-matplotlib, telpher-openmpi, telpher-mpich")
 set(CPACK_DEBIAN_UNSPECIFIED_PACKAGE_CONTROL_EXTRA
   "${PROJECT_SOURCE_DIR}/packaging/debian/postinst;${PROJECT_SOURCE_DIR}/packaging/debian/prerm"

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/json.h"
-#include "bench/machine.h"
+#include "bench/launch/launch_machine.h"
 #include "bench/stats.h"
 
 static const char *const names[] = {"inject", "launch", "done"};
@@ -72,69 +71,50 @@ mode_name(const struct launch_options *o)
 /* ---- JSON: each line says all that it is about ---- */
 
 static void
-open_line(struct bench_json *json, const char *test, const struct launch_options *o,
-          int parents)
+open_line(const char *test, const struct launch_options *o, int parents)
 {
-    *json = (struct bench_json){.file = stdout};
-    bench_json_open_flat(json, NULL, '{');
-    bench_json_text(json, "test", test);
-    bench_json_text(json, "mpi", mpi_version());
-    bench_json_text(json, "mode", mode_name(o));
-    bench_json_number(json, "parents", parents);
-    bench_json_number(json, "workers", o->workers);
+    printf("{\"test\": \"%s\", \"mpi\": \"%s\", \"mode\": \"%s\", \"parents\": %d, "
+           "\"workers\": %d",
+           test, mpi_version(), mode_name(o), parents, o->workers);
 }
 
 static void
 put_json_setup(const struct launch_options *o, const struct launch_setup *s)
 {
-    struct bench_machine machine;
-    struct bench_json json;
+    struct launch_machine machine;
     const char *idle = getenv("TELPHER_OFFLOAD_IDLE");
 
-    bench_machine_fill(&machine);
-    open_line(&json, "setup", o, s->parents);
-    bench_json_text(&json, "cpu", machine.cpu);
-    bench_json_number(&json, "processors", machine.processors);
-    bench_json_number(&json, "load", machine.load);
-    bench_json_text(&json, "kernel", machine.kernel);
-    bench_json_text(&json, "date", machine.date);
-    bench_json_text(&json, "idle", idle != NULL ? idle : "auto");
-    bench_json_bool(&json, "one_clock", s->one_clock);
-    bench_json_number(&json, "clock_offset_us", s->offset_us);
-    bench_json_number(&json, "round_trip_us", s->round_trip_us);
-    bench_json_number(&json, "window_us", s->window_us);
-    bench_json_number(&json, "windows", (double)s->windows);
-    bench_json_number(&json, "invalid", (double)s->invalid);
-    bench_json_number(&json, "start_us", s->start_us);
-    bench_json_number(&json, "whole_us", s->whole_us);
-    bench_json_number(&json, "whole_kernels", LAUNCH_WHOLE);
-    bench_json_close(&json, '}');
+    launch_machine_fill(&machine);
+    open_line("setup", o, s->parents);
+    printf(
+        ", \"cpu\": \"%s\", \"processors\": %d, \"load\": %.10g, \"kernel\": \"%s\", "
+        "\"date\": \"%s\", \"idle\": \"%s\", \"one_clock\": %s",
+        machine.cpu, machine.processors, machine.load, machine.kernel, machine.date,
+        idle != NULL ? idle : "auto", s->one_clock ? "true" : "false");
+    printf(
+        ", \"clock_offset_us\": %.10g, \"round_trip_us\": %.10g, \"window_us\": %.10g, "
+        "\"windows\": %ld, \"invalid\": %ld, \"start_us\": %.10g, "
+        "\"whole_us\": %.10g, \"whole_kernels\": %d}\n",
+        s->offset_us, s->round_trip_us, s->window_us, s->windows, s->invalid,
+        s->start_us, s->whole_us, LAUNCH_WHOLE);
 }
 
 static void
 put_json_series(const struct launch_options *o, const struct launch_setup *setup,
                 const struct launch_way *way, int kernels, struct launch_series *s)
 {
-    struct bench_json json;
-    char key[32];
-
-    open_line(&json, "launch", o, setup->parents);
-    bench_json_text(&json, "way", way->name);
-    bench_json_number(&json, "kernels", kernels);
-    bench_json_number(&json, "samples", (double)s->count);
+    open_line("launch", o, setup->parents);
+    printf(", \"way\": \"%s\", \"kernels\": %d, \"samples\": %zu", way->name, kernels,
+           s->count);
     for (int i = 0; i < 3; i++) {
         struct bench_stats stats = bench_stats_of(s->samples[i], s->count);
 
-        snprintf(key, sizeof(key), "%s_us", names[i]);
-        bench_json_number(&json, key, stats.median);
-        snprintf(key, sizeof(key), "%s_min_us", names[i]);
-        bench_json_number(&json, key, stats.min);
-        snprintf(key, sizeof(key), "%s_p10_us", names[i]);
-        bench_json_number(&json, key, bench_quantile(s->samples[i], s->count, 0.1));
-        snprintf(key, sizeof(key), "%s_p90_us", names[i]);
-        bench_json_number(&json, key, stats.p90);
+        printf(", \"%s_us\": %.10g, \"%s_min_us\": %.10g, \"%s_p10_us\": %.10g, "
+               "\"%s_p90_us\": %.10g",
+               names[i], stats.median, names[i], stats.min, names[i],
+               bench_quantile(s->samples[i], s->count, 0.1), names[i], stats.p90);
     }
-    bench_json_close(&json, '}');
+    printf("}\n");
 }
 
 /* ---- tables ---- */
@@ -142,9 +122,9 @@ put_json_series(const struct launch_options *o, const struct launch_setup *setup
 static void
 put_setup(const struct launch_options *o, const struct launch_setup *s)
 {
-    struct bench_machine machine;
+    struct launch_machine machine;
 
-    bench_machine_fill(&machine);
+    launch_machine_fill(&machine);
     printf("# %s, %s: %d parents, %d workers on %s, %d processors, load %.1f\n",
            mpi_version(), mode_name(o), s->parents, s->workers, machine.cpu,
            machine.processors, machine.load);
@@ -199,19 +179,15 @@ void
 launch_report_spawns(const struct launch_options *o, int parents, int count,
                      double launch_us, double done_us)
 {
-    struct bench_json json;
-
     if (!o->json) {
         printf("%s%-10d%12s%12.0f%12.0f\n",
                count == 1 ? "\n# Real spawns of that many, one after the other (us)\n"
                           : "",
                count, "", launch_us, done_us);
     } else {
-        open_line(&json, "spawns", o, parents);
-        bench_json_number(&json, "kernels", count);
-        bench_json_number(&json, "launch_us", launch_us);
-        bench_json_number(&json, "done_us", done_us);
-        bench_json_close(&json, '}');
+        open_line("spawns", o, parents);
+        printf(", \"kernels\": %d, \"launch_us\": %.10g, \"done_us\": %.10g}\n", count,
+               launch_us, done_us);
     }
     fflush(stdout);
 }
@@ -219,14 +195,11 @@ launch_report_spawns(const struct launch_options *o, int parents, int count,
 void
 launch_report_no_spawns(const struct launch_options *o, const char *why)
 {
-    struct bench_json json;
-
     if (!o->json) {
         printf("\n# No real spawns: %s\n", why);
     } else {
-        open_line(&json, "no spawns", o, 0);
-        bench_json_text(&json, "why", why);
-        bench_json_close(&json, '}');
+        open_line("no spawns", o, 0);
+        printf(", \"why\": \"%s\"}\n", why);
     }
     fflush(stdout);
 }

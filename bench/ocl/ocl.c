@@ -419,7 +419,6 @@ static const struct bench_case cases[] = {
 
 const struct bench_runtime bench_ocl = {
     .name = "ocl",
-    .title = "OpenCL",
     .cases = cases,
     .case_count = sizeof(cases) / sizeof(cases[0]),
     .memories = ocl_memories,

@@ -245,8 +245,9 @@ start_discovery(const struct bench_settings *settings, pid_t *ret_child)
 {
     char device[16];
     char *const arguments[] = {
-        "telpher-bench", "ocl",  "--discover", "--platform", (char *)settings->platform,
-        "--device",      device, NULL};
+        "telpher-bench", "measure",    "ocl",
+        "--discover",    "--platform", (char *)settings->platform,
+        "--device",      device,       NULL};
     posix_spawn_file_actions_t actions;
     int ends[2];
     int error;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where and when: a figure without its machine says nothing. */
-#ifndef BENCH_MACHINE_H
-#define BENCH_MACHINE_H
+#ifndef BENCH_LAUNCH_MACHINE_H
+#define BENCH_LAUNCH_MACHINE_H
 
-struct bench_machine {
-    char host[128];
+struct launch_machine {
     char cpu[128];
     char kernel[128]; /**< "Linux 6.1.0 x86_64" */
     char date[32]; /**< UTC, ISO 8601 */
@@ -12,6 +11,6 @@ struct bench_machine {
     double load; /**< average of the last minute, -1 if unknown */
 };
 
-void bench_machine_fill(struct bench_machine *machine);
+void launch_machine_fill(struct launch_machine *machine);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where and when; see machine.h. */
-#include "bench/machine.h"
+/* Where and when; see launch_machine.h. */
+#include "bench/launch/launch_machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,16 +31,12 @@ read_cpu(char *cpu, size_t size)
 }
 
 void
-bench_machine_fill(struct bench_machine *machine)
+launch_machine_fill(struct launch_machine *machine)
 {
     const time_t now = time(NULL);
     struct utsname name;
     struct tm utc;
 
-    if (gethostname(machine->host, sizeof(machine->host)) != 0) {
-        machine->host[0] = '\0';
-    }
-    machine->host[sizeof(machine->host) - 1] = '\0';
     machine->kernel[0] = '\0';
     if (uname(&name) == 0) {
         snprintf(machine->kernel, sizeof(machine->kernel), "%.20s %.60s %.40s",
