@@ -5,9 +5,8 @@
  */
 #include "bench/bench.h"
 #include "bench/ocl/ocl_create.h"
-#include "bench/options.h"
+#include "tools/cli.h"
 
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,33 +24,32 @@ read_sizes(void *place, const char *text)
 {
     struct bench_settings *s = place;
 
-    return bench_parse_sizes(text, 1, &s->min_bytes, &s->max_bytes);
+    return cli_parse_sizes(text, 1, &s->min_bytes, &s->max_bytes);
 }
 
 static int
 parse(struct arguments *a, int argc, char **argv)
 {
     struct bench_settings *s = &a->settings;
-    const struct bench_option options[] = {
-        BENCH_FLAG_OPTION(0, "list", NULL, &a->list),
-        BENCH_FLAG_OPTION(0, "serve", NULL, &a->serve),
-        BENCH_FLAG_OPTION(0, "discover", NULL, &a->discover),
-        BENCH_TEXT_OPTION(0, "raw", "TEST", NULL, &a->raw),
-        BENCH_TEXT_OPTION(0, "listen", "ADDR:PORT", NULL, &a->listen),
-        BENCH_CALL_OPTION('m', "size", "[MIN:]MAX", NULL, s, read_sizes),
-        BENCH_INT_OPTION('i', "iterations", "N", NULL, &s->iterations, 1, INT_MAX),
-        BENCH_INT_OPTION('x', "warmup", "N", NULL, &s->warmup, 0, INT_MAX),
-        BENCH_INT_OPTION(0, "batch", "N", NULL, &s->batch, 1, INT_MAX),
-        BENCH_INT_OPTION('W', "window-size", "N", NULL, &s->window, 1, INT_MAX),
-        BENCH_FLAG_OPTION('c', "validation", NULL, &s->validation),
-        BENCH_TEXT_OPTION(0, "platform", "NAME", NULL, &s->platform),
-        BENCH_INT_OPTION(0, "device", "N", NULL, &s->device, 0, INT_MAX),
-        BENCH_TEXT_OPTION(0, "memory", "NAME", NULL, &s->memory),
-        BENCH_TEXT_OPTION(0, "floor-host", "ADDR:PORT", NULL, &s->floor_host),
+    const struct cli_option options[] = {
+        CLI_FLAG(0, "list", NULL, &a->list),
+        CLI_FLAG(0, "serve", NULL, &a->serve),
+        CLI_FLAG(0, "discover", NULL, &a->discover),
+        CLI_TEXT(0, "raw", "TEST", NULL, &a->raw),
+        CLI_TEXT(0, "listen", "ADDR:PORT", NULL, &a->listen),
+        CLI_CALL('m', "size", "[MIN:]MAX", NULL, s, read_sizes),
+        CLI_INT('i', "iterations", "N", NULL, &s->iterations, 1, INT_MAX),
+        CLI_INT('x', "warmup", "N", NULL, &s->warmup, 0, INT_MAX),
+        CLI_INT(0, "batch", "N", NULL, &s->batch, 1, INT_MAX),
+        CLI_INT('W', "window-size", "N", NULL, &s->window, 1, INT_MAX),
+        CLI_FLAG('c', "validation", NULL, &s->validation),
+        CLI_TEXT(0, "platform", "NAME", NULL, &s->platform),
+        CLI_INT(0, "device", "N", NULL, &s->device, 0, INT_MAX),
+        CLI_TEXT(0, "memory", "NAME", NULL, &s->memory),
+        CLI_TEXT(0, "floor-host", "ADDR:PORT", NULL, &s->floor_host),
     };
 
-    return bench_options_read(argc, argv, "", "", options,
-                              sizeof(options) / sizeof(options[0]));
+    return cli_read(argc, argv, "", "", options, sizeof(options) / sizeof(options[0]));
 }
 
 /* Fields with a tab between them; turns.py reads them. */
@@ -78,7 +76,7 @@ measure(const struct bench_runtime *runtime, const struct arguments *a)
     const struct bench_case *c = bench_find_case(runtime, a->raw);
 
     if (c == NULL) {
-        return bench_options_wrong(runtime->name, "no such test", a->raw);
+        return cli_wrong(runtime->name, "no such test: \"%s\"", a->raw);
     }
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) { /* not to outlive an interrupted run */
         return EXIT_FAILURE;

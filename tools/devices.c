@@ -2,25 +2,15 @@
 /* telpher devices: the devices of servers, asked from their daemons. */
 #include "telpher.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void
-print_help(void)
-{
-    printf(
-        "usage: telpher devices [OPTION]... [SERVER]...\n\n"
-        "Lists the devices that servers offer. Without servers: $TELPHER_SERVERS, "
-        "else\n"
-        "the telpherd of this machine.\n\n"
-        "  -s, --servers LIST  servers, with commas between\n"
-        "  -v, --verbose       memory, units, versions, shared virtual memory as well\n"
-        "  -t, --timeout TIME  how long to wait for each server (2s)\n"
-        "  -h, --help\n\n"
-        "The exit code is 1 if a server does not answer.\n");
-}
+static const char usage[] =
+    "usage: telpher devices [OPTION]... [SERVER]...\n\n"
+    "Lists the devices that servers offer. Without servers: $TELPHER_SERVERS, "
+    "else\n"
+    "the telpherd of this machine.\n\n";
 
 static const char *
 type_name(uint32_t type)
@@ -62,7 +52,7 @@ svm_text(const telpher_device_info *d)
 }
 
 struct printing {
-    int verbose;
+    bool verbose;
     unsigned count;
 };
 
@@ -87,7 +77,7 @@ print_device(void *user, const telpher_device_info *d)
 }
 
 static int
-list_server(const char *address, uint64_t timeout_ns, int verbose)
+list_server(const char *address, uint64_t timeout_ns, bool verbose)
 {
     struct printing printing = {.verbose = verbose};
     telpher_server *server;
@@ -112,7 +102,7 @@ list_server(const char *address, uint64_t timeout_ns, int verbose)
 }
 
 static int
-list_servers(const char *servers, uint64_t timeout_ns, int verbose)
+list_servers(const char *servers, uint64_t timeout_ns, bool verbose)
 {
     const char *environment = telpher_config_get("TELPHER_SERVERS");
     struct addresses list;
@@ -136,34 +126,26 @@ list_servers(const char *servers, uint64_t timeout_ns, int verbose)
 int
 command_devices(int argc, char **argv)
 {
-    static const struct option options[] = {{"servers", required_argument, NULL, 's'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"timeout", required_argument, NULL, 't'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
     uint64_t timeout_ns = 2000000000;
     const char *servers = NULL;
-    int c, verbose = 0, code = 0;
+    bool verbose = false;
+    const struct cli_option options[] = {
+        CLI_TEXT('s', "servers", "LIST", "servers, with commas between", &servers),
+        CLI_FLAG('v', "verbose",
+                 "memory, units, versions, shared virtual memory as well", &verbose),
+        CLI_CALL('t', "timeout", "TIME", "how long to wait for each server (2s)",
+                 &timeout_ns, parse_duration),
+    };
+    int code = cli_read(argc, argv, usage,
+                        "\nThe exit code is 1 if a server does not answer.\n", options,
+                        sizeof(options) / sizeof(options[0]));
 
-    while ((c = getopt_long(argc, argv, "s:vt:h", options, NULL)) != -1) {
-        if (c == 's') {
-            servers = optarg;
-        } else if (c == 'v') {
-            verbose = 1;
-        } else if (c == 't') {
-            timeout_ns = parse_duration_ns(optarg);
-        } else if (c == 'h') {
-            print_help();
-            return 0;
-        } else {
-            return usage_error("devices", "unknown option, or one without its value");
-        }
+    if (code >= 0) {
+        return code;
     }
-    if (timeout_ns == 0) {
-        return usage_error("devices", "--timeout wants a time such as 2s or 500ms");
-    }
+    code = 0;
     if (optind < argc && servers != NULL) {
-        return usage_error("devices", "give servers with -s or as arguments, not both");
+        return cli_wrong("devices", "give servers with -s or as arguments, not both");
     }
     if (optind == argc) {
         code = list_servers(servers, timeout_ns, verbose);

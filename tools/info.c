@@ -3,22 +3,15 @@
 #include "telpher.h"
 
 #include <dlfcn.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "build_config.h"
 
-static void
-print_help(void)
-{
-    printf("usage: telpher info [OPTION]...\n\n"
-           "Shows what is installed, whether the servers answer, and all settings.\n\n"
-           "  -c, --config    settings only\n"
-           "  -b, --build     what is installed only\n"
-           "  -h, --help\n");
-}
+static const char usage[] =
+    "usage: telpher info [OPTION]...\n\n"
+    "Shows what is installed, whether the servers answer, and all settings.\n\n";
 
 static void
 print_artefact(const char *what, const char *in_build, const char *installed,
@@ -126,32 +119,27 @@ print_config(void)
 int
 command_info(int argc, char **argv)
 {
-    static const struct option options[] = {{"config", no_argument, NULL, 'c'},
-                                            {"build", no_argument, NULL, 'b'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int c, only = 0;
+    bool config = false, build = false;
+    const struct cli_option options[] = {
+        CLI_FLAG('c', "config", "settings only", &config),
+        CLI_FLAG('b', "build", "what is installed only", &build),
+    };
+    int code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
 
-    while ((c = getopt_long(argc, argv, "cbh", options, NULL)) != -1) {
-        if (c == 'h') {
-            print_help();
-            return 0;
-        }
-        if (c != 'c' && c != 'b') {
-            return usage_error("info", "unknown option, or one without its value");
-        }
-        only = c;
+    if (code >= 0) {
+        return code;
     }
     if (optind < argc) {
-        return usage_error("info", "takes no argument, got '%s'", argv[optind]);
+        return cli_wrong("info", "takes no argument, got '%s'", argv[optind]);
     }
-    if (only != 'c') {
+    if (build || !config) {
         print_build();
     }
-    if (only == 0) {
+    if (build == config) {
         print_servers();
     }
-    if (only != 'b') {
+    if (config || !build) {
         print_config();
     }
     return 0;

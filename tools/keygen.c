@@ -2,7 +2,6 @@
 /* telpher keygen: makes the key that a server and its clients share. */
 #include "telpher.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +9,13 @@
 #include <telpher/key.h>
 #include <unistd.h>
 
-static void
-print_help(void)
-{
-    printf(
-        "usage: telpher keygen [OPTION]... [FILE]\n\n"
-        "Makes a key with which clients authenticate, in a file that only you can\n"
-        "read: ~/.telpher/key, or /etc/telpher/key for root. Copy it, over a way you\n"
-        "trust, to the same place on the other machines. Its holder may run code on\n"
-        "the server. To take it from one of several clients, give each a key of its\n"
-        "own: all lines of the server's file are good.\n\n"
-        "  -n, --name NAME  what the server's log calls it (default: random)\n"
-        "  -h, --help\n");
-}
+static const char usage[] =
+    "usage: telpher keygen [OPTION]... [FILE]\n\n"
+    "Makes a key with which clients authenticate, in a file that only you can\n"
+    "read: ~/.telpher/key, or /etc/telpher/key for root. Copy it, over a way you\n"
+    "trust, to the same place on the other machines. Its holder may run code on\n"
+    "the server. To take it from one of several clients, give each a key of its\n"
+    "own: all lines of the server's file are good.\n\n";
 
 /* Makes the folder of the default place, for this user alone. */
 static void
@@ -41,29 +34,22 @@ default_path(char *dst, size_t size)
 int
 command_keygen(int argc, char **argv)
 {
-    static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
     const char *name = NULL;
+    const struct cli_option options[] = {
+        CLI_TEXT('n', "name", "NAME",
+                 "what the server's log calls it (default: random)", &name),
+    };
     telpher_error err = {0};
     char path[1024];
-    int opt;
+    int code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
 
-    while ((opt = getopt_long(argc, argv, "n:h", options, NULL)) != -1) {
-        switch (opt) {
-        case 'n':
-            name = optarg;
-            break;
-        case 'h':
-            print_help();
-            return 0;
-        default:
-            return usage_error("keygen", "unknown option, or one without its value");
-        }
+    if (code >= 0) {
+        return code;
     }
     if (argc - optind > 1) {
-        return usage_error("keygen", "takes one file, got '%s' as well",
-                           argv[optind + 1]);
+        return cli_wrong("keygen", "takes one file, got '%s' as well",
+                         argv[optind + 1]);
     }
     if (argc - optind == 1) {
         snprintf(path, sizeof(path), "%s", argv[optind]);

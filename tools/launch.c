@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +23,12 @@
 enum { RANKS_MAX = 4096, HOSTS_MAX = 1024, KILL_AFTER_S = 5, SPARE_DESCRIPTORS = 128 };
 
 struct launch_options {
-    long ranks;
+    int ranks;
     const char *hosts[HOSTS_MAX];
     size_t host_count;
     const char *root_host, *transports;
-    double timeout_s;
-    int keep_going, label;
+    uint64_t timeout_ns;
+    bool keep_going, label;
 };
 
 /** One started rank. */
@@ -38,119 +37,64 @@ struct rank {
     pid_t label_pid; /* of what labels its output, or 0 */
 };
 
-static void
-print_help(void)
-{
-    printf(
-        "usage: telpher launch [OPTION]... [--] PROGRAM [ARG]...\n\n"
-        "Starts PROGRAM as the ranks of a job, which find each other.\n\n"
-        "  -n, --ranks N          how many; without it one, or one for each host\n"
-        "  -H, --hosts LIST       hosts with commas between, each gets as many ranks;\n"
-        "                         others than this one are reached by ssh\n"
-        "      --root-host NAME   how other hosts reach this one; else its host name\n"
-        "      --timeout TIME     for all ranks to come: 30s, 500ms; else\n"
-        "                         TELPHER_START_TIMEOUT, or 60s\n"
-        "      --transports LIST  how ranks reach each other: shm, ucx, tcp\n"
-        "  -l, --label            begin each line of output with the rank\n"
-        "  -k, --keep-going       when a rank fails, let the others go on\n"
-        "  -h, --help\n\n"
-        "  telpher launch -n 4 -- ./program\n"
-        "  telpher launch -n 8 -H host1,host2 -- ./program    four on each\n\n"
-        "Rank 0 has the standard input. The exit code is that of the first rank that\n"
-        "failed, 128 + N if signal N ended it; 127 if PROGRAM is not found, 126 if it\n"
-        "cannot be run. Ranks see TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT and\n"
-        "TELPHER_JOB.\n");
-}
+static const char usage[] =
+    "usage: telpher launch [OPTION]... [--] PROGRAM [ARG]...\n\n"
+    "Starts PROGRAM as the ranks of a job, which find each other.\n\n";
+static const char tail[] =
+    "\n  telpher launch -n 4 -- ./program\n"
+    "  telpher launch -n 8 -H host1,host2 -- ./program    four on each\n\n"
+    "Rank 0 has the standard input. The exit code is that of the first rank that\n"
+    "failed, 128 + N if signal N ended it; 127 if PROGRAM is not found, 126 if it\n"
+    "cannot be run. Ranks see TELPHER_RANK, TELPHER_SIZE, TELPHER_ROOT and\n"
+    "TELPHER_JOB.\n";
 
-static int
-add_hosts(struct launch_options *o, char *list)
+/* A name that begins with '-' ssh would take for an option. */
+static bool
+add_hosts(void *place, const char *list)
 {
-    for (char *host = strtok(list, ","); host != NULL; host = strtok(NULL, ",")) {
-        if (o->host_count == HOSTS_MAX) {
-            return usage_error("launch", "at most %d hosts", HOSTS_MAX);
-        }
-        if (host[0] == '-') { /* ssh would take it for an option */
-            return usage_error("launch", "\"%s\" is no host", host);
+    struct launch_options *o = place;
+    char *names = strdup(list); /* kept for good */
+
+    for (char *host = names != NULL ? strtok(names, ",") : NULL; host != NULL;
+         host = strtok(NULL, ",")) {
+        if (o->host_count == HOSTS_MAX || host[0] == '-') {
+            return false;
         }
         o->hosts[o->host_count++] = host;
     }
-    return -1;
-}
-
-static int
-parse_count(struct launch_options *o, const char *text)
-{
-    char *end;
-
-    if (strcmp(text, "p") == 0) {
-        return usage_error("launch", "-np is mpirun's: write -n 4, for example");
-    }
-    o->ranks = strtol(text, &end, 10);
-    return *end != '\0' || o->ranks < 1 || o->ranks > RANKS_MAX
-               ? usage_error("launch", "--ranks is 1 to %d, not \"%s\"", RANKS_MAX,
-                             text)
-               : -1;
-}
-
-/* @return -1 to go on, or an exit code */
-static int
-parse_timeout(struct launch_options *o, const char *name, const char *text)
-{
-    o->timeout_s = 1e-9 * (double)parse_duration_ns(text);
-    return o->timeout_s > 0 ? -1
-                            : usage_error("launch", "%s \"%s\" is no time", name, text);
+    return names != NULL;
 }
 
 /* @return -1 to go on, or the exit code */
 static int
 parse_options(int argc, char **argv, struct launch_options *o)
 {
-    static const struct option options[] = {
-        {"ranks", required_argument, NULL, 'n'},
-        {"hosts", required_argument, NULL, 'H'},
-        {"root-host", required_argument, NULL, 'R'},
-        {"timeout", required_argument, NULL, 't'},
-        {"transports", required_argument, NULL, 'T'},
-        {"label", no_argument, NULL, 'l'},
-        {"keep-going", no_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
-    int c, code = -1;
+    const struct cli_option options[] = {
+        CLI_INT('n', "ranks", "N", "how many; without it one, or one for each host",
+                &o->ranks, 1, RANKS_MAX),
+        CLI_CALL('H', "hosts", "LIST",
+                 "hosts with commas between, each gets as many ranks;\n"
+                 "others than this one are reached by ssh",
+                 o, add_hosts),
+        CLI_TEXT(0, "root-host", "NAME",
+                 "how other hosts reach this one; else its host name", &o->root_host),
+        CLI_CALL(0, "timeout", "TIME",
+                 "for all ranks to come: 30s, 500ms; else\n"
+                 "TELPHER_START_TIMEOUT, or 60s",
+                 &o->timeout_ns, parse_duration),
+        CLI_TEXT(0, "transports", "LIST", "how ranks reach each other: shm, ucx, tcp",
+                 &o->transports),
+        CLI_FLAG('l', "label", "begin each line of output with the rank", &o->label),
+        CLI_FLAG('k', "keep-going", "when a rank fails, let the others go on",
+                 &o->keep_going),
+        CLI_RUNS_PROGRAM,
+    };
 
-    while (code < 0 && (c = getopt_long(argc, argv, "+n:H:lkh", options, NULL)) != -1) {
-        switch (c) {
-        case 'n':
-            code = parse_count(o, optarg);
-            break;
-        case 'H':
-            code = add_hosts(o, optarg);
-            break;
-        case 'R':
-            o->root_host = optarg;
-            break;
-        case 't':
-            code = parse_timeout(o, "--timeout", optarg);
-            break;
-        case 'T':
-            o->transports = optarg;
-            break;
-        case 'l':
-            o->label = 1;
-            break;
-        case 'k':
-            o->keep_going = 1;
-            break;
-        case 'h':
-            print_help();
-            return 0;
-        default:
-            return usage_error("launch", "unknown option, or one without its value");
-        }
+    if (argc > 1 && strcmp(argv[1], "-np") == 0) {
+        return cli_wrong("launch", "-np is mpirun's: write -n 4, for example");
     }
-    if (code < 0 && optind == argc) {
-        return usage_error("launch", "no program given");
-    }
-    return code;
+    return cli_read(argc, argv, usage, tail, options,
+                    sizeof(options) / sizeof(options[0]));
 }
 
 /* ---- starting ---- */
@@ -178,11 +122,11 @@ write_variables(const struct launch_options *o, const telpher_root *root, long r
                 const char *root_host, char *dst, size_t cap)
 {
     int len = snprintf(dst, cap,
-                       "TELPHER_RANK=%ld\nTELPHER_SIZE=%ld\nTELPHER_ROOT=%s:%u\n"
+                       "TELPHER_RANK=%ld\nTELPHER_SIZE=%d\nTELPHER_ROOT=%s:%u\n"
                        "TELPHER_ROOT_BY=launcher\nTELPHER_JOB=%s\n"
                        "TELPHER_START_TIMEOUT=%.3fs\n",
                        rank, o->ranks, root_host, telpher_root_port(root),
-                       telpher_root_job(root), o->timeout_s);
+                       telpher_root_job(root), 1e-9 * (double)o->timeout_ns);
 
     if (o->transports != NULL && len > 0 && (size_t)len < cap) {
         len += snprintf(dst + len, cap - (size_t)len, "TELPHER_TRANSPORTS=%s\n",
@@ -481,7 +425,7 @@ launch(const struct launch_options *o, char **program)
     }
     raise_descriptors(o->ranks);
     if (telpher_root_start(far ? "0.0.0.0:0" : "127.0.0.1:0", (uint32_t)o->ranks, NULL,
-                           (uint64_t)(1e9 * o->timeout_s), &root, &err) != TELPHER_OK) {
+                           o->timeout_ns, &root, &err) != TELPHER_OK) {
         return failure("%s", err.text);
     }
     set_signals();
@@ -503,19 +447,19 @@ int
 command_launch(int argc, char **argv)
 {
     const char *timeout = telpher_config_get("TELPHER_START_TIMEOUT");
-    struct launch_options o = {.timeout_s = 60};
-    int code = timeout != NULL && timeout[0] != '\0'
-                   ? parse_timeout(&o, "TELPHER_START_TIMEOUT", timeout)
-                   : -1;
+    struct launch_options o = {.timeout_ns = UINT64_C(60000000000)};
+    int code;
 
-    if (code < 0) {
-        code = parse_options(argc, argv, &o);
+    if (timeout != NULL && timeout[0] != '\0' &&
+        !parse_duration(&o.timeout_ns, timeout)) {
+        return cli_wrong("launch", "TELPHER_START_TIMEOUT \"%s\" is no time", timeout);
     }
+    code = parse_options(argc, argv, &o);
     if (code >= 0) {
         return code;
     }
     if (o.ranks == 0) {
-        o.ranks = o.host_count != 0 ? (long)o.host_count : 1;
+        o.ranks = o.host_count != 0 ? (int)o.host_count : 1;
     }
     return launch(&o, argv + optind);
 }

@@ -62,5 +62,6 @@ main(int argc, char **argv)
             return commands[i].run(argc - 1, argv + 1);
         }
     }
-    return usage_error(NULL, "no command '%s'; `telpher --help` lists them", argv[1]);
+    failure("no command '%s'; `telpher --help` lists them", argv[1]);
+    return EXIT_USAGE;
 }

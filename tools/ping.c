@@ -2,37 +2,24 @@
 /* telpher ping: round trip, bandwidth and clock of a server. */
 #include "telpher.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { COUNT_MAX = 100000, BULK_COUNT = 20, INTERVAL_US = 200000 };
+enum { COUNT_MAX = 100000, BULK_COUNT = 20 };
 
 struct ping_options {
-    long count;
-    size_t size;
-    uint64_t timeout_ns;
-    int quiet;
-    long interval_us;
+    int count, size;
+    uint64_t timeout_ns, interval_ns;
+    bool quiet;
 };
 
-static void
-print_help(void)
-{
-    printf("usage: telpher ping [OPTION]... HOST[:PORT]\n\n"
-           "Measures the round trip to a server's daemon, the bandwidth of the way, "
-           "and how\n"
-           "far its clock is from ours.\n\n"
-           "  -c, --count N       round trips (10)\n"
-           "  -i, --interval TIME pause between them (200ms)\n"
-           "  -S, --size BYTES    that each carries, up to %u (4)\n"
-           "  -q, --quiet         the summary only\n"
-           "  -t, --timeout TIME  how long to wait for an answer (2s)\n"
-           "  -h, --help\n",
-           TELPHER_PING_MAX_BYTES);
-}
+static const char usage[] =
+    "usage: telpher ping [OPTION]... HOST[:PORT]\n\n"
+    "Measures the round trip to a server's daemon, the bandwidth of the way, "
+    "and how\n"
+    "far its clock is from ours.\n\n";
 
 static int
 compare(const void *a, const void *b)
@@ -71,9 +58,9 @@ ping_all(telpher_server *server, const struct ping_options *o, const char *addre
     uint64_t best = UINT64_MAX;
     char text[32];
 
-    for (long i = 0; i < o->count; i++) {
+    for (int i = 0; i < o->count; i++) {
         int64_t offset;
-        telpher_status status = ping_once(server, o->size, &rtts[i], &offset);
+        telpher_status status = ping_once(server, (size_t)o->size, &rtts[i], &offset);
 
         if (status != TELPHER_OK) {
             return status;
@@ -83,12 +70,12 @@ ping_all(telpher_server *server, const struct ping_options *o, const char *addre
             *ret_offset = offset;
         }
         if (!o->quiet) {
-            printf("%zu bytes from %s: seq %ld time %s\n", o->size, address, i + 1,
+            printf("%d bytes from %s: seq %d time %s\n", o->size, address, i + 1,
                    duration_text(text, sizeof(text), (double)rtts[i]));
             fflush(stdout);
         }
         if (i + 1 < o->count) {
-            usleep((useconds_t)o->interval_us);
+            usleep((useconds_t)(o->interval_ns / 1000));
         }
     }
     return TELPHER_OK;
@@ -161,43 +148,26 @@ out:
 int
 command_ping(int argc, char **argv)
 {
-    static const struct option options[] = {{"count", required_argument, NULL, 'c'},
-                                            {"size", required_argument, NULL, 'S'},
-                                            {"interval", required_argument, NULL, 'i'},
-                                            {"timeout", required_argument, NULL, 't'},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
     struct ping_options o = {
-        .count = 10, .size = 4, .timeout_ns = 2000000000, .interval_us = INTERVAL_US};
-    int c;
+        .count = 10, .size = 4, .timeout_ns = 2000000000, .interval_ns = 200000000};
+    const struct cli_option options[] = {
+        CLI_INT('c', "count", "N", "round trips (10)", &o.count, 1, COUNT_MAX),
+        CLI_CALL('i', "interval", "TIME", "pause between them (200ms)", &o.interval_ns,
+                 parse_duration),
+        CLI_INT('S', "size", "BYTES", "that each carries, up to 524288 (4)", &o.size, 0,
+                TELPHER_PING_MAX_BYTES),
+        CLI_FLAG('q', "quiet", "the summary only", &o.quiet),
+        CLI_CALL('t', "timeout", "TIME", "how long to wait for an answer (2s)",
+                 &o.timeout_ns, parse_duration),
+    };
+    int code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
 
-    while ((c = getopt_long(argc, argv, "c:S:i:t:qh", options, NULL)) != -1) {
-        if (c == 'c') {
-            o.count = strtol(optarg, NULL, 10);
-        } else if (c == 'S') {
-            o.size = strtoul(optarg, NULL, 10);
-        } else if (c == 'i') {
-            o.interval_us = (long)(parse_duration_ns(optarg) / 1000);
-        } else if (c == 't') {
-            o.timeout_ns = parse_duration_ns(optarg);
-        } else if (c == 'q') {
-            o.quiet = 1;
-        } else if (c == 'h') {
-            print_help();
-            return 0;
-        } else {
-            return usage_error("ping", "unknown option, or one without its value");
-        }
-    }
-    if (o.count < 1 || o.count > COUNT_MAX || o.size > TELPHER_PING_MAX_BYTES ||
-        o.timeout_ns == 0) {
-        return usage_error("ping",
-                           "count is 1 to %d, size up to %d bytes, times like 2s",
-                           COUNT_MAX, TELPHER_PING_MAX_BYTES);
+    if (code >= 0) {
+        return code;
     }
     if (argc - optind != 1) {
-        return usage_error("ping", "one server is wanted");
+        return cli_wrong("ping", "one server is wanted");
     }
     return ping_server(argv[optind], &o);
 }

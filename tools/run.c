@@ -6,7 +6,6 @@
 #include "telpher.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,62 +22,38 @@
 struct run_options {
     const char *servers; /* NULL = local */
     const char *trace, *log;
-    int keep_native;
+    bool keep_native;
 };
 
-static void
-print_help(void)
-{
-    printf(
-        "usage: telpher run [OPTION]... [--] PROGRAM [ARG]...\n\n"
-        "Runs an OpenCL program so that it sees the devices of the servers.\n\n"
-        "  -s, --servers LIST  host[:port], unix:/path or local, with commas between;\n"
-        "                      without it $TELPHER_SERVERS, else local: a private\n"
-        "                      telpherd with this machine's devices\n"
-        "  -n, --native        show this machine's own OpenCL platforms as well\n"
-        "      --trace FILE    write every frame into FILE (Chrome trace; %%p = "
-        "process)\n"
-        "      --log SPEC      what to say: error, warn, info, debug; icd:debug\n"
-        "  -h, --help\n\n"
-        "The exit code is the program's; 127 if it is not found, 126 if it cannot be "
-        "run,\n"
-        "128 + N if signal N ended it.\n");
-}
+static const char usage[] =
+    "usage: telpher run [OPTION]... [--] PROGRAM [ARG]...\n\n"
+    "Runs an OpenCL program so that it sees the devices of the servers.\n\n";
+static const char tail[] =
+    "\nThe exit code is the program's; 127 if it is not found, 126 if it cannot be "
+    "run,\n"
+    "128 + N if signal N ended it.\n";
 
 /** @return -1 to go on, else the exit code. */
 static int
 parse_options(int argc, char **argv, struct run_options *o)
 {
-    static const struct option options[] = {{"servers", required_argument, NULL, 's'},
-                                            {"native", no_argument, NULL, 'n'},
-                                            {"trace", required_argument, NULL, 'T'},
-                                            {"log", required_argument, NULL, 'L'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int c;
+    const struct cli_option options[] = {
+        CLI_TEXT('s', "servers", "LIST",
+                 "host[:port], unix:/path or local, with commas between;\n"
+                 "without it $TELPHER_SERVERS, else local: a private\n"
+                 "telpherd with this machine's devices",
+                 &o->servers),
+        CLI_FLAG('n', "native", "show this machine's own OpenCL platforms as well",
+                 &o->keep_native),
+        CLI_TEXT(0, "trace", "FILE",
+                 "write every frame into FILE (Chrome trace; %p = process)", &o->trace),
+        CLI_TEXT(0, "log", "SPEC", "what to say: error, warn, info, debug; icd:debug",
+                 &o->log),
+        CLI_RUNS_PROGRAM,
+    };
 
-    while ((c = getopt_long(argc, argv, "+s:nh", options, NULL)) != -1) {
-        switch (c) {
-        case 's':
-            o->servers = optarg;
-            break;
-        case 'n':
-            o->keep_native = 1;
-            break;
-        case 'T':
-            o->trace = optarg;
-            break;
-        case 'L':
-            o->log = optarg;
-            break;
-        case 'h':
-            print_help();
-            return 0;
-        default:
-            return usage_error("run", "unknown option, or one without its value");
-        }
-    }
-    return optind == argc ? usage_error("run", "no program given") : -1;
+    return cli_read(argc, argv, usage, tail, options,
+                    sizeof(options) / sizeof(options[0]));
 }
 
 /** Writes the .icd file that names our library into @p dir. */

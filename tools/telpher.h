@@ -3,12 +3,15 @@
 #ifndef TELPHER_TOOLS_TELPHER_H
 #define TELPHER_TOOLS_TELPHER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include <telpher/server.h>
 #include <telpher/telpher.h>
+
+#include "tools/cli.h"
 
 /** Exit codes: 0 success, 1 failure, 2 wrong use; `run` gives the program's own, 126 and
  *  127 as a shell does when it cannot be run or found, 128 + signal when one ended it. */
@@ -22,17 +25,14 @@ int command_info(int argc, char **argv);
 int command_ping(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 
-/** Says what is wrong on stderr, "telpher: " in front. @return EXIT_USAGE. */
-int usage_error(const char *subcommand, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
 /** Says what failed on stderr. @return EXIT_FAILURE. */
 int failure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** "12.3 us", "4.56 ms": writes into @p dst, returns it. */
 const char *duration_text(char *dst, size_t cap, double ns);
 /** "512 B", "1.5 GiB": writes into @p dst, returns it. */
 const char *size_text(char *dst, size_t cap, uint64_t bytes);
-/** Seconds with fraction, "ms" and "us" suffixes → ns. @return 0 if it is no duration. */
-uint64_t parse_duration_ns(const char *text);
+/** CLI_CALL of a time, into ns: seconds with fraction, "us", "ms", "s" or "m" behind. */
+bool parse_duration(void *place, const char *text);
 
 /** A server list split into addresses. */
 struct addresses {

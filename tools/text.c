@@ -11,23 +11,6 @@
 #include <unistd.h>
 
 int
-usage_error(const char *subcommand, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    fprintf(stderr, "telpher%s%s: ", subcommand == NULL ? "" : " ",
-            subcommand == NULL ? "" : subcommand);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
-    va_end(args);
-    if (subcommand != NULL) {
-        fprintf(stderr, "`telpher %s --help` shows how it is used\n", subcommand);
-    }
-    return EXIT_USAGE;
-}
-
-int
 failure(const char *fmt, ...)
 {
     va_list args;
@@ -68,8 +51,8 @@ size_text(char *dst, size_t cap, uint64_t bytes)
     return dst;
 }
 
-uint64_t
-parse_duration_ns(const char *text)
+bool
+parse_duration(void *place, const char *text)
 {
     char *end;
     double value = strtod(text, &end);
@@ -79,9 +62,9 @@ parse_duration_ns(const char *text)
                    : *end == '\0' || strcmp(end, "s") == 0 ? 1e9
                                                            : 0;
 
-    return end == text || !(value > 0) || value * scale > 1e18
-               ? 0
-               : (uint64_t)(value * scale);
+    *(uint64_t *)place =
+        (uint64_t)(value > 0 && value * scale <= 1e18 ? value * scale : 0);
+    return end != text && *(uint64_t *)place != 0;
 }
 
 struct collecting {
@@ -117,7 +100,7 @@ addresses_parse(const char *subcommand, const char *text, struct addresses *ret_
         text = "local";
     }
     if (telpher_servers_parse(text, collect, &c, &err) != TELPHER_OK) {
-        return usage_error(subcommand, "%s", err.text);
+        return cli_wrong(subcommand, "%s", err.text);
     }
     if (c.overflow) {
         addresses_free(ret_list);

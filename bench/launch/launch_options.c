@@ -2,9 +2,7 @@
 /* Options of `telpher-bench launch`. */
 #include "bench/launch/launch.h"
 
-#include <getopt.h>
-
-#include "bench/options.h"
+#include "tools/cli.h"
 
 static const char usage[] =
     "usage: mpirun -n P+C telpher-bench launch --workers C [OPTION]...\n"
@@ -19,35 +17,32 @@ static const char usage[] =
 int
 launch_parse_options(int argc, char **argv, struct launch_options *o)
 {
-    const struct bench_option options[] = {
-        BENCH_INT_OPTION('w', "workers", "C", "the last C processes of the launch (1)",
-                         &o->workers, 1, LAUNCH_WORKERS_MAX),
-        BENCH_FLAG_OPTION(0, "spawn", "spawn them instead", &o->spawn),
-        BENCH_INT_OPTION(0, "spawns", "N",
-                         "also 1, 2, 4 ... N real spawns of C processes", &o->spawns, 0,
-                         LAUNCH_SPAWNS_MAX),
-        BENCH_INT_OPTION('n', "kernels", "N",
-                         "up to so many at once, by powers of 2 (256)", &o->most, 1,
-                         LAUNCH_KERNELS_MAX),
-        BENCH_INT_OPTION('i', "iterations", "N", "windows of each kind (30)",
-                         &o->repetitions, 1, 10000),
-        BENCH_INT_OPTION('x', "warmup", "N", "those that do not count (3)", &o->warmup,
-                         0, 10000),
-        BENCH_INT_OPTION(0, "seed", "N", "of the order of the kinds", &o->seed, 0,
-                         INT32_MAX),
-        BENCH_TEXT_OPTION(0, "mpi", "NAME",
-                          "openmpi or mpich, where the launcher does not say", &o->mpi),
-        BENCH_CALL_OPTION('f', "format", "text|json", "json: one object a line",
-                          &o->json, bench_parse_json),
+    const struct cli_option options[] = {
+        CLI_INT('w', "workers", "C", "the last C processes of the launch (1)",
+                &o->workers, 1, LAUNCH_WORKERS_MAX),
+        CLI_FLAG(0, "spawn", "spawn them instead", &o->spawn),
+        CLI_INT(0, "spawns", "N", "also 1, 2, 4 ... N real spawns of C processes",
+                &o->spawns, 0, LAUNCH_SPAWNS_MAX),
+        CLI_INT('n', "kernels", "N", "up to so many at once, by powers of 2 (256)",
+                &o->most, 1, LAUNCH_KERNELS_MAX),
+        CLI_INT('i', "iterations", "N", "windows of each kind (30)", &o->repetitions, 1,
+                10000),
+        CLI_INT('x', "warmup", "N", "those that do not count (3)", &o->warmup, 0,
+                10000),
+        CLI_INT(0, "seed", "N", "of the order of the kinds", &o->seed, 0, INT32_MAX),
+        CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
+                 &o->mpi),
+        CLI_CALL('f', "format", "text|json", "json: one object a line", &o->json,
+                 cli_parse_json),
     };
     int code;
 
     *o = (struct launch_options){
         .workers = 1, .most = LAUNCH_KERNELS_MAX, .repetitions = 30, .warmup = 3};
-    code = bench_options_read(argc, argv, usage, "", options,
-                              sizeof(options) / sizeof(options[0]));
+    code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
     if (code < 0 && optind < argc) {
-        code = bench_options_wrong("launch", "unexpected argument", argv[optind]);
+        code = cli_wrong("launch", "unexpected argument: \"%s\"", argv[optind]);
     }
     return code;
 }

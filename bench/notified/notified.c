@@ -6,7 +6,6 @@
  */
 #include "bench/notified/notified.h"
 
-#include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,8 +17,8 @@
 
 #include "bench/bench.h"
 #include "bench/notified/notified_job.h"
-#include "bench/options.h"
 #include "bench/stats.h"
+#include "tools/cli.h"
 
 enum { SAMPLES_MAX = 100000 };
 
@@ -245,8 +244,8 @@ read_bytes(void *place, const char *text)
 {
     const char *end;
 
-    return bench_parse_size(text, &end, place) && *end == '\0' &&
-           *(size_t *)place >= 1 && *(size_t *)place <= (size_t)1 << 30;
+    return cli_parse_size(text, &end, place) && *end == '\0' && *(size_t *)place >= 1 &&
+           *(size_t *)place <= (size_t)1 << 30;
 }
 
 static bool
@@ -260,29 +259,29 @@ int
 notified_main(int argc, char **argv)
 {
     struct notified n = {.samples = 200, .warmup = 20, .ranks = 52, .bytes = 64 << 10};
-    const struct bench_option options[] = {
-        BENCH_INT_OPTION('i', "iterations", "N", "samples of each row (200)",
-                         &n.samples, 1, SAMPLES_MAX),
-        BENCH_INT_OPTION('x', "warmup", "N", "samples before that do not count (20)",
-                         &n.warmup, 0, SAMPLES_MAX),
-        BENCH_INT_OPTION('r', "ranks", "N", "ranks of the bandwidth test (52)",
-                         &n.ranks, 2, TELPHER_RMA_RANKS_MAX),
-        BENCH_CALL_OPTION('m', "message-size", "N",
-                          "bytes of its messages, or 64K, 1M, up to 1G (64K)", &n.bytes,
-                          read_bytes),
-        BENCH_CALL_OPTION('t', "transports", "LIST",
-                          "between two processes, of shm,ucx,tcp (those there are)",
-                          &n.transports, read_transports),
-        BENCH_TEXT_OPTION(0, "mpi", "NAME",
-                          "openmpi or mpich, where the launcher does not say", &n.mpi),
-        BENCH_CALL_OPTION('f', "format", "text|json", "json: one object a line",
-                          &n.json, bench_parse_json),
+    const struct cli_option options[] = {
+        CLI_INT('i', "iterations", "N", "samples of each row (200)", &n.samples, 1,
+                SAMPLES_MAX),
+        CLI_INT('x', "warmup", "N", "samples before that do not count (20)", &n.warmup,
+                0, SAMPLES_MAX),
+        CLI_INT('r', "ranks", "N", "ranks of the bandwidth test (52)", &n.ranks, 2,
+                TELPHER_RMA_RANKS_MAX),
+        CLI_CALL('m', "message-size", "N",
+                 "bytes of its messages, or 64K, 1M, up to 1G (64K)", &n.bytes,
+                 read_bytes),
+        CLI_CALL('t', "transports", "LIST",
+                 "between two processes, of shm,ucx,tcp (those there are)",
+                 &n.transports, read_transports),
+        CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
+                 &n.mpi),
+        CLI_CALL('f', "format", "text|json", "json: one object a line", &n.json,
+                 cli_parse_json),
     };
-    int code = bench_options_read(argc, argv, usage, "", options,
-                                  sizeof(options) / sizeof(options[0]));
+    int code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
 
     if (code < 0 && optind < argc) {
-        code = bench_options_wrong("notified", "unexpected argument", argv[optind]);
+        code = cli_wrong("notified", "unexpected argument: \"%s\"", argv[optind]);
     }
     return code < 0 ? run(&n) : code;
 }

@@ -7,7 +7,6 @@
  */
 #include "bench/ranks/compare.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -16,10 +15,10 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "bench/options.h"
 #include "bench/ranks/mpi_module.h"
 #include "bench/ranks/ranks.h"
 #include "bench/stats.h"
+#include "tools/cli.h"
 
 enum {
     SIZES_MAX = 32,
@@ -438,7 +437,7 @@ read_sizes(void *place, const char *text)
     for (const char *end = text;; text = end + 1) {
         size_t bytes;
 
-        if (c->size_count == SIZES_MAX || !bench_parse_size(text, &end, &bytes) ||
+        if (c->size_count == SIZES_MAX || !cli_parse_size(text, &end, &bytes) ||
             bytes == 0 || bytes > (size_t)1 << 30 || (*end != ',' && *end != '\0')) {
             return false;
         }
@@ -480,28 +479,27 @@ compare_main(int argc, char **argv)
     }
     c->blocks = 60;
     (void)read_sizes(c, "8,4K,64K,256K,1M");
-    const struct bench_option options[] = {
-        BENCH_CALL_OPTION('m', "message-size", "LIST",
-                          "bytes, or with K, M (8,4K,64K,256K,1M)", c, read_sizes),
-        BENCH_INT_OPTION('n', "blocks", "N", "blocks of each, which take turns (60)",
-                         &c->blocks, 1, BLOCKS_MAX),
-        BENCH_INT_OPTION('i', "iterations", "N", "round trips of a block (by size)",
-                         &c->iterations, 1, ITERATIONS_MAX),
-        BENCH_FLAG_OPTION(0, "busy",
-                          "keep one of the processors of the second process busy",
-                          &c->busy),
-        BENCH_FLAG_OPTION(0, "fresh",
-                          "write the content anew before each send, as a program does",
-                          &c->fresh),
-        BENCH_TEXT_OPTION(0, "mpi", "NAME",
-                          "openmpi or mpich, where the launcher does not say", &c->mpi),
-        BENCH_CALL_OPTION('f', "format", "text|json|csv",
-                          "json: one object a line (text)", &c->format, read_format),
+    const struct cli_option options[] = {
+        CLI_CALL('m', "message-size", "LIST", "bytes, or with K, M (8,4K,64K,256K,1M)",
+                 c, read_sizes),
+        CLI_INT('n', "blocks", "N", "blocks of each, which take turns (60)", &c->blocks,
+                1, BLOCKS_MAX),
+        CLI_INT('i', "iterations", "N", "round trips of a block (by size)",
+                &c->iterations, 1, ITERATIONS_MAX),
+        CLI_FLAG(0, "busy", "keep one of the processors of the second process busy",
+                 &c->busy),
+        CLI_FLAG(0, "fresh",
+                 "write the content anew before each send, as a program does",
+                 &c->fresh),
+        CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
+                 &c->mpi),
+        CLI_CALL('f', "format", "text|json|csv", "json: one object a line (text)",
+                 &c->format, read_format),
     };
-    code = bench_options_read(argc, argv, usage, "", options,
-                              sizeof(options) / sizeof(options[0]));
+    code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
     if (code < 0 && optind < argc) {
-        code = bench_options_wrong("compare", "unexpected argument", argv[optind]);
+        code = cli_wrong("compare", "unexpected argument: \"%s\"", argv[optind]);
     }
     for (size_t i = 0; i < c->size_count; i++) {
         c->max_bytes = c->sizes[i] > c->max_bytes ? c->sizes[i] : c->max_bytes;

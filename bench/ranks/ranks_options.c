@@ -2,12 +2,11 @@
 /* Options of the patterns between ranks. */
 #include "bench/ranks/ranks.h"
 
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/options.h"
+#include "tools/cli.h"
 
 static bool
 read_device(void *place, const char *text)
@@ -53,7 +52,7 @@ read_sizes(void *place, const char *text)
 {
     struct ranks_options *o = place;
 
-    return bench_parse_sizes(text, 0, &o->min_bytes, &o->max_bytes);
+    return cli_parse_sizes(text, 0, &o->min_bytes, &o->max_bytes);
 }
 
 static bool
@@ -68,8 +67,7 @@ read_places(struct ranks_options *o, const char *command, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {
         if (i > 1 || (strcmp(argv[i], "H") != 0 && strcmp(argv[i], "D") != 0)) {
-            return bench_options_wrong(command, "places are H or D, one or two",
-                                       argv[i]);
+            return cli_wrong(command, "places are H or D, one or two: \"%s\"", argv[i]);
         }
         o->kinds[i] = argv[i][0] == 'H' ? TELPHER_MEM_HOST : o->device;
     }
@@ -83,8 +81,8 @@ int
 ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
                     struct ranks_options *o, const struct ranks_way **way)
 {
-    const struct bench_option options[] = {
-        BENCH_CALL_OPTION(
+    const struct cli_option options[] = {
+        CLI_CALL(
             'r', "runtime", "WAY",
             "channel, msg (to a handler), msg2 (metadata first, as in\nthe paper), put "
             "(notified), mpi (under its mpirun);\nchannel_host, msg_host: the device's "
@@ -92,30 +90,27 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
             "(host-staging);\nfloors: "
             "store (shared memory), socket (TCP)",
             way, read_way),
-        BENCH_TEXT_OPTION(0, "mpi", "NAME",
-                          "openmpi or mpich, where the launcher does not say", &o->mpi),
-        BENCH_CALL_OPTION('d', "device", "KIND", "what D is: opencl, cuda or sim (sim)",
-                          &o->device, read_device),
-        BENCH_CALL_OPTION('m', "message-size", "[MIN:]MAX",
-                          "bytes, or 64K, 1M, up to 16G (1:4M)", o, read_sizes),
-        BENCH_INT_OPTION('i', "iterations", "N",
-                         "(10000, 1000 above 8 KiB; windows: 100 and 20)",
-                         &o->iterations, 1, INT_MAX),
-        BENCH_INT_OPTION('x', "warmup", "N", "iterations that do not count", &o->warmup,
-                         1, INT_MAX),
-        BENCH_INT_OPTION('W', "window-size", "N",
-                         "sends under way in bandwidth tests (64)", &o->window, 1,
-                         1024),
-        BENCH_CALL_OPTION('b', "buffer-num", "single|multiple",
-                          "one buffer, or one for each in the window", &o->many_buffers,
-                          read_buffers),
-        BENCH_FLAG_OPTION('c', "validation", "check the received content",
-                          &o->validation),
-        BENCH_FLAG_OPTION('z', "percentiles",
-                          "mean, 90th and 99th percentile beside the median",
-                          &o->percentiles),
-        BENCH_CALL_OPTION('f', "format", "text|json", "json: one object a line",
-                          &o->json, bench_parse_json),
+        CLI_TEXT(0, "mpi", "NAME", "openmpi or mpich, where the launcher does not say",
+                 &o->mpi),
+        CLI_CALL('d', "device", "KIND", "what D is: opencl, cuda or sim (sim)",
+                 &o->device, read_device),
+        CLI_CALL('m', "message-size", "[MIN:]MAX",
+                 "bytes, or 64K, 1M, up to 16G (1:4M)", o, read_sizes),
+        CLI_INT('i', "iterations", "N",
+                "(10000, 1000 above 8 KiB; windows: 100 and 20)", &o->iterations, 1,
+                INT_MAX),
+        CLI_INT('x', "warmup", "N", "iterations that do not count", &o->warmup, 1,
+                INT_MAX),
+        CLI_INT('W', "window-size", "N", "sends under way in bandwidth tests (64)",
+                &o->window, 1, 1024),
+        CLI_CALL('b', "buffer-num", "single|multiple",
+                 "one buffer, or one for each in the window", &o->many_buffers,
+                 read_buffers),
+        CLI_FLAG('c', "validation", "check the received content", &o->validation),
+        CLI_FLAG('z', "percentiles", "mean, 90th and 99th percentile beside the median",
+                 &o->percentiles),
+        CLI_CALL('f', "format", "text|json", "json: one object a line", &o->json,
+                 cli_parse_json),
     };
     char usage[512];
     int code;
@@ -128,7 +123,7 @@ ranks_parse_options(int argc, char **argv, const struct ranks_pattern *pattern,
         "receiver.\nWithout a launcher it starts two ranks here. The default of -r "
         "is %s.\n\n",
         pattern->name, pattern->name, pattern->title, pattern->way);
-    code = bench_options_read(argc, argv, usage, "", options,
-                              sizeof(options) / sizeof(options[0]));
+    code =
+        cli_read(argc, argv, usage, "", options, sizeof(options) / sizeof(options[0]));
     return code < 0 ? read_places(o, argv[0], argc - optind, argv + optind) : code;
 }

@@ -1,26 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines from tables; see options.h. */
-#include "bench/options.h"
+/* Command lines from tables; see cli.h. */
+#include "tools/cli.h"
 
-#include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { OPTIONS_MAX = 48, HELP_COLUMN = 26, FIRST_CODE = 256 };
 
+static const char version[] = CLI_VERSION;
+
 int
-bench_options_wrong(const char *command, const char *what, const char *text)
+cli_wrong(const char *command, const char *format, ...)
 {
-    fprintf(stderr, "telpher-bench: %s: %s: \"%s\"\nTry 'telpher-bench %s --help'.\n",
-            command, what, text, command);
+    va_list args;
+
+    va_start(args, format);
+    fprintf(stderr, CLI_PROGRAM " %s: ", command);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n`" CLI_PROGRAM " %s --help` shows how it is used\n", command);
+    va_end(args);
     return 2;
 }
 
 /* ---- help ---- */
 
 static void
-print_option(const struct bench_option *o)
+print_option(const struct cli_option *o)
 {
     const char *text = o->help;
     int used;
@@ -45,10 +52,10 @@ print_option(const struct bench_option *o)
 }
 
 static void
-print_help(const char *usage, const char *tail, const struct bench_option *options,
+print_help(const char *usage, const char *tail, const struct cli_option *options,
            size_t count)
 {
-    static const struct bench_option last[] = {
+    static const struct cli_option last[] = {
         {.letter = 'h', .name = "help", .help = "this text"},
         {.letter = 'v', .name = "version", .help = "the version"}};
 
@@ -59,14 +66,16 @@ print_help(const char *usage, const char *tail, const struct bench_option *optio
         }
     }
     print_option(&last[0]);
-    print_option(&last[1]);
+    if (version[0] != '\0') {
+        print_option(&last[1]);
+    }
     fputs(tail, stdout);
 }
 
 /* ---- values ---- */
 
-bool
-bench_parse_int(const char *text, int least, int most, int *ret_value)
+static bool
+parse_int(const char *text, int least, int most, int *ret_value)
 {
     char *end;
     const long value = strtol(text, &end, 10);
@@ -79,7 +88,7 @@ bench_parse_int(const char *text, int least, int most, int *ret_value)
 }
 
 bool
-bench_parse_size(const char *text, const char **ret_end, size_t *ret_bytes)
+cli_parse_size(const char *text, const char **ret_end, size_t *ret_bytes)
 {
     static const char suffixes[] = "KMG";
     char *end;
@@ -99,16 +108,16 @@ bench_parse_size(const char *text, const char **ret_end, size_t *ret_bytes)
 }
 
 bool
-bench_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
+cli_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
 {
     const char *end;
 
-    if (!bench_parse_size(text, &end, max)) {
+    if (!cli_parse_size(text, &end, max)) {
         return false;
     }
     if (*end == ':') {
         *min = *max;
-        if (!bench_parse_size(end + 1, &end, max)) {
+        if (!cli_parse_size(end + 1, &end, max)) {
             return false;
         }
     } else if (*min > *max) {
@@ -118,43 +127,56 @@ bench_parse_sizes(const char *text, size_t least, size_t *min, size_t *max)
 }
 
 bool
-bench_parse_json(void *place, const char *text)
+cli_parse_json(void *place, const char *text)
 {
     *(bool *)place = strcmp(text, "json") == 0;
     return *(bool *)place || strcmp(text, "text") == 0;
 }
 
 static bool
-set(const struct bench_option *o, const char *text)
+set(const struct cli_option *o, const char *text)
 {
     switch (o->kind) {
-    case BENCH_FLAG:
+    case CLI_KIND_FLAG:
         *(bool *)o->place = true;
         return true;
-    case BENCH_TEXT:
+    case CLI_KIND_TEXT:
         *(const char **)o->place = text;
         return true;
-    case BENCH_INT:
-        return bench_parse_int(text, o->least, o->most, o->place);
-    case BENCH_CALL:
+    case CLI_KIND_INT:
+        return parse_int(text, o->least, o->most, o->place);
+    case CLI_KIND_CALL:
         return o->read(o->place, text);
+    case CLI_KIND_PROGRAM:
+        break;
     }
     return false;
 }
 
 /* ---- the table ---- */
 
+static bool
+runs_program(const struct cli_option *options, size_t count)
+{
+    return count != 0 && options[count - 1].kind == CLI_KIND_PROGRAM;
+}
+
 /* An option has its letter as getopt's code, or FIRST_CODE and its index. */
 static void
-make_getopt(const struct bench_option *options, size_t count, struct option *longs,
+make_getopt(const struct cli_option *options, size_t count, struct option *longs,
             char *letters)
 {
     *longs++ = (struct option){"help", no_argument, NULL, 'h'};
-    *longs++ = (struct option){"version", no_argument, NULL, 'v'};
+    if (runs_program(options, count)) {
+        *letters++ = '+';
+    }
     *letters++ = 'h';
-    *letters++ = 'v';
+    if (version[0] != '\0') {
+        *longs++ = (struct option){"version", no_argument, NULL, 'v'};
+        *letters++ = 'v';
+    }
     for (size_t i = 0; i < count; i++) {
-        const struct bench_option *o = &options[i];
+        const struct cli_option *o = &options[i];
 
         if (o->name != NULL) {
             *longs++ = (struct option){
@@ -171,8 +193,8 @@ make_getopt(const struct bench_option *options, size_t count, struct option *lon
     *letters = '\0';
 }
 
-static const struct bench_option *
-find(const struct bench_option *options, size_t count, int code)
+static const struct cli_option *
+find(const struct cli_option *options, size_t count, int code)
 {
     for (size_t i = 0; i < count; i++) {
         if (code == FIRST_CODE + (int)i ||
@@ -183,35 +205,47 @@ find(const struct bench_option *options, size_t count, int code)
     return NULL;
 }
 
+/* @return -1 to go on, or the exit status */
+static int
+take(const struct cli_option *o, const char *command, const char *text)
+{
+    if (o == NULL) {
+        return cli_wrong(command, "unknown option, or one without its value");
+    }
+    if (set(o, text)) {
+        return -1;
+    }
+    return o->kind == CLI_KIND_INT ? cli_wrong(command, "--%s is %d to %d, not \"%s\"",
+                                               o->name, o->least, o->most, text)
+                                   : cli_wrong(command, "--%s takes %s, not \"%s\"",
+                                               o->name, o->argument, text);
+}
+
 int
-bench_options_read(int argc, char **argv, const char *usage, const char *tail,
-                   const struct bench_option *options, size_t count)
+cli_read(int argc, char **argv, const char *usage, const char *tail,
+         const struct cli_option *options, size_t count)
 {
     struct option longs[OPTIONS_MAX + 3];
-    char letters[2 * OPTIONS_MAX + 3];
-    int code;
+    char letters[2 * OPTIONS_MAX + 4];
+    int code, status = -1;
 
     make_getopt(options, count < OPTIONS_MAX ? count : OPTIONS_MAX, longs, letters);
     optind = 1;
-    while ((code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
-        const struct bench_option *o = find(options, count, code);
+    while (status < 0 && (code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct cli_option *o = find(options, count, code);
 
-        if (code == 'h') {
+        if (o == NULL && code == 'h') {
             print_help(usage, tail, options, count);
             return EXIT_SUCCESS;
         }
-        if (code == 'v') {
-            printf("telpher-bench %s\n", BENCH_VERSION);
+        if (o == NULL && code == 'v') {
+            printf(CLI_PROGRAM " %s\n", version);
             return EXIT_SUCCESS;
         }
-        if (o == NULL) {
-            return 2;
-        }
-        if (!set(o, optarg)) {
-            fprintf(stderr, "telpher-bench: %s: --%s takes %s, not \"%s\"\n", argv[0],
-                    o->name, o->argument, optarg);
-            return 2;
-        }
+        status = take(o, argv[0], optarg);
     }
-    return -1;
+    if (status < 0 && optind == argc && runs_program(options, count)) {
+        status = cli_wrong(argv[0], "no program given");
+    }
+    return status;
 }
