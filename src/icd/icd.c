@@ -32,69 +32,26 @@ refuse_object(cl_int *errcode_ret)
     return NULL;
 }
 
-#define UNUSED __attribute__((unused))
-
 /* Stubs that create an object, by the parameters before errcode_ret. */
-static cl_mem
-refuse_gl_buffer(UNUSED cl_context context, UNUSED cl_mem_flags flags,
-                 UNUSED cl_GLuint name, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
+#define REFUSE(stub, ...)                                                              \
+    static void *refuse_##stub(__VA_ARGS__, cl_int *errcode_ret)                       \
+    {                                                                                  \
+        return refuse_object(errcode_ret);                                             \
+    }
 
-static cl_mem
-refuse_gl_texture(UNUSED cl_context context, UNUSED cl_mem_flags flags,
-                  UNUSED cl_GLenum target, UNUSED cl_GLint level, UNUSED cl_GLuint name,
-                  cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
-
-static cl_event
-refuse_gl_sync(UNUSED cl_context context, UNUSED cl_GLsync sync, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
-
-static cl_mem
-refuse_egl_image(UNUSED cl_context context, UNUSED CLeglDisplayKHR display,
-                 UNUSED CLeglImageKHR image, UNUSED cl_mem_flags flags,
-                 UNUSED const cl_egl_image_properties_khr *properties,
-                 cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
-
-static cl_event
-refuse_egl_sync(UNUSED cl_context context, UNUSED CLeglSyncKHR sync,
-                UNUSED CLeglDisplayKHR display, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
-
+REFUSE(gl_buffer, cl_context context, cl_mem_flags flags, cl_GLuint name)
+REFUSE(gl_texture, cl_context context, cl_mem_flags flags, cl_GLenum target,
+       cl_GLint level, cl_GLuint name)
+REFUSE(gl_sync, cl_context context, cl_GLsync sync)
+REFUSE(egl_image, cl_context context, CLeglDisplayKHR display, CLeglImageKHR image,
+       cl_mem_flags flags, const cl_egl_image_properties_khr *properties)
+REFUSE(egl_sync, cl_context context, CLeglSyncKHR sync, CLeglDisplayKHR display)
 /* D3D and DX9: the types exist only on Windows; elsewhere the slots are void pointers. */
-static void *
-refuse_d3d_buffer(UNUSED cl_context context, UNUSED cl_mem_flags flags,
-                  UNUSED void *resource, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
-
-static void *
-refuse_d3d_texture(UNUSED cl_context context, UNUSED cl_mem_flags flags,
-                   UNUSED void *resource, UNUSED cl_uint subresource,
-                   cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
-
-static void *
-refuse_dx9_surface(UNUSED cl_context context, UNUSED cl_mem_flags flags,
-                   UNUSED cl_uint adapter_type, UNUSED void *surface_info,
-                   UNUSED cl_uint plane, cl_int *errcode_ret)
-{
-    return refuse_object(errcode_ret);
-}
+REFUSE(d3d_buffer, cl_context context, cl_mem_flags flags, void *resource)
+REFUSE(d3d_texture, cl_context context, cl_mem_flags flags, void *resource,
+       cl_uint subresource)
+REFUSE(dx9_surface, cl_context context, cl_mem_flags flags, cl_uint adapter_type,
+       void *surface_info, cl_uint plane)
 
 /** Fills a slot whose function returns an object: the stub needs its parameters. */
 #define OBJECT(name, stub) .name = (void *)(stub)

@@ -148,14 +148,34 @@ void tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req);
 
 /**
  * Sends a message with the request's id and waits for the reply. Not under the lock.
+ * @param fd  borrowed until return; -1: none
  * @return OK, or why it was not sent: then `reply` was not called
  */
-telpher_status tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req,
-                          uint16_t type, const void *msg);
-/** As tp_icd_ask, with a descriptor, borrowed until return; -1: none. */
-telpher_status tp_icd_ask_with_fd(struct tp_icd_session *session,
+telpher_status tp_icd_request_run(struct tp_icd_session *session,
                                   struct tp_icd_request *req, uint16_t type,
                                   const void *msg, int fd);
+/**
+ * Decodes a reply that begins with a request's id and a status.
+ * @param want  the type it must have
+ * @param ret_msg  all 0 if it is no such reply
+ * @return its status as a CL error, or why there is none
+ */
+cl_int tp_icd_reply_get(uint16_t want, uint16_t type, const uint8_t *body,
+                        const uint8_t *end, void *ret_msg);
+
+/** A question to a server, with a reply that tp_icd_reply_get() decodes. */
+struct tp_icd_ask {
+    struct tp_icd_session *session;
+    uint16_t type, reply_type;
+    /** Takes the decoded reply if its status is CL_SUCCESS; by the reading thread, without
+     *  locks; may change the result. */
+    void (*take)(struct tp_icd_ask *ask, const void *reply);
+    cl_int result;
+    struct tp_icd_request req;
+};
+/** Sends a message that begins with a new request's id, and waits. Not under the lock.
+ *  @param fd  as above  @return the result */
+cl_int tp_icd_ask(struct tp_icd_ask *ask, const void *msg, int fd);
 
 /**
  * Sends @p len bytes as a transfer. Under the lock.

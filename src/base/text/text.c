@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Escapes control characters and invalid UTF-8 in untrusted text. */
+/* Untrusted text: control characters and invalid UTF-8. Words of lists and options. */
 #include "base/text/text.h"
+
+#include <string.h>
 
 /* Length of the UTF-8 sequence that starts with @p first. @param ret_least  smallest valid
  * second byte: less would be a control character, or an overlong encoding */
@@ -44,4 +46,70 @@ tp_text_tame(char *text, bool lines)
         }
         text += len != 0 ? len : 1;
     }
+}
+
+size_t
+tp_text_word(const char **at, char separator)
+{
+    const char *end;
+
+    while (**at == separator) {
+        (*at)++;
+    }
+    end = strchrnul(*at, separator);
+    return (size_t)(end - *at);
+}
+
+bool
+tp_text_has_word(const char *list, char separator, const char *word, size_t len)
+{
+    for (size_t n; (n = tp_text_word(&list, separator)) != 0; list += n) {
+        if (n == len && memcmp(list, word, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+tp_text_keep_words(char *list, tp_text_keep_fn keep, const void *arg)
+{
+    char *to = list;
+    const char *at = list;
+
+    for (size_t n; (n = tp_text_word(&at, ' ')) != 0; at += n) {
+        if (keep(arg, at, n)) {
+            if (to != list) {
+                *to++ = ' ';
+            }
+            memmove(to, at, n);
+            to += n;
+        }
+    }
+    *to = '\0';
+}
+
+static bool
+is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+const char *
+tp_text_option(const char *at, bool quoted, char *ret_word)
+{
+    char quote = '\0';
+
+    while (is_space(*at)) {
+        at++;
+    }
+    for (; *at != '\0' && (quote != '\0' || !is_space(*at)); at++) {
+        if (*at != '"' && *at != '\'') {
+            *ret_word++ = *at;
+        } else if (quoted && (quote == '\0' || quote == *at)) {
+            quote = quote == '\0' ? *at : '\0';
+        }
+    }
+    *ret_word = '\0';
+    return at;
 }

@@ -19,4 +19,22 @@ size_t tp_text_char(const char *text);
 /** Makes every byte that tp_text_char() does not know "?". @param lines  but not newlines */
 void tp_text_tame(char *text, bool lines);
 
+/**
+ * Goes to the next word of a list, past separators.
+ * @return its length; 0: there is none. The caller goes past the word.
+ */
+size_t tp_text_word(const char **at, char separator);
+bool tp_text_has_word(const char *list, char separator, const char *word, size_t len);
+
+typedef bool (*tp_text_keep_fn)(const void *arg, const char *word, size_t len);
+/** Keeps the words of a list between blanks for which @p keep is true, in place. */
+void tp_text_keep_words(char *list, tp_text_keep_fn keep, const void *arg);
+
+/**
+ * Copies the next word of build options to @p ret_word, which has room for all of them.
+ * @param quoted  blanks between quotes belong to a word; the quotes never do
+ * @return what follows
+ */
+const char *tp_text_option(const char *at, bool quoted, char *ret_word);
+
 #endif

@@ -15,7 +15,7 @@
 static bool
 sizes_of(const struct tp_wire_fact *fact, size_t *values, size_t count)
 {
-    if (fact->error != CL_SUCCESS || fact->len < count * sizeof(*values)) {
+    if (fact->len < count * sizeof(*values)) {
         return false;
     }
     memcpy(values, fact->data, count * sizeof(*values));
@@ -31,18 +31,6 @@ device_sizes(const struct _cl_device_id *dev, uint32_t param, size_t *values,
     return tp_icd_device_fact(dev, param, &fact) && sizes_of(&fact, values, count);
 }
 
-static cl_uint
-device_uint(const struct _cl_device_id *dev, uint32_t param, cl_uint otherwise)
-{
-    struct tp_wire_fact fact;
-    cl_uint value = otherwise;
-
-    if (tp_icd_device_fact(dev, param, &fact) && fact.len == sizeof(value)) {
-        memcpy(&value, fact.data, sizeof(value));
-    }
-    return value;
-}
-
 static bool
 kernel_sizes(const struct _cl_kernel *kernel, const struct _cl_device_id *dev,
              const struct tp_icd_facts *facts, uint32_t param, size_t *values,
@@ -50,8 +38,8 @@ kernel_sizes(const struct _cl_kernel *kernel, const struct _cl_device_id *dev,
 {
     struct tp_wire_fact fact;
 
-    return tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index,
-                            dev->index, param, &fact) &&
+    return tp_icd_facts_value(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index,
+                              dev->index, param, &fact) &&
            sizes_of(&fact, values, count);
 }
 
@@ -67,8 +55,8 @@ allows_uneven(const struct _cl_program *program, const struct _cl_device_id *dev
          strstr(options, "-cl-std=CL3") == NULL)) {
         return false;
     }
-    return device_uint(dev, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT, CL_FALSE) !=
-           CL_FALSE;
+    return tp_icd_device_number(dev, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT,
+                                CL_FALSE) != CL_FALSE;
 }
 
 static void
@@ -76,7 +64,7 @@ fill(struct tp_icd_launch_limits *limits, const struct _cl_kernel *kernel,
      const struct tp_icd_facts *facts)
 {
     const struct _cl_device_id *dev = limits->dev;
-    cl_uint bits = device_uint(dev, CL_DEVICE_ADDRESS_BITS, 64);
+    uint64_t bits = tp_icd_device_number(dev, CL_DEVICE_ADDRESS_BITS, 64);
 
     limits->range = bits >= 64 ? SIZE_MAX : ((size_t)1 << bits) - 1;
     for (cl_uint dims = 3; dims > 0; dims--) {

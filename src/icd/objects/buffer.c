@@ -113,11 +113,7 @@ destroy_mem(struct tp_icd_object *obj)
     struct _cl_mem *mem = (struct _cl_mem *)obj;
 
     tp_icd_lock();
-    for (uint32_t i = 0; i < mem->ctx->session_count; i++) {
-        if ((mem->created & (1U << i)) != 0) {
-            tp_icd_put_release(mem->ctx->sessions[i], obj->id);
-        }
-    }
+    tp_icd_put_releases(mem->ctx, mem->created, obj->id);
     free_maps(mem);
     forget_args(mem);
     tp_icd_unlock();
@@ -148,8 +144,8 @@ tp_icd_mem_flags_are_valid(cl_mem_flags flags)
            (flags & (CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) == 0;
 }
 
-static bool
-fits_some_device(const struct _cl_context *ctx, size_t size)
+bool
+tp_icd_context_may_allocate(const struct _cl_context *ctx, size_t size)
 {
     for (uint32_t i = 0; i < ctx->device_count; i++) {
         if (size <= ctx->devices[i]->max_alloc_bytes) {
@@ -174,7 +170,7 @@ check_buffer(const struct _cl_context *ctx, const cl_mem_properties *properties,
     if (!tp_icd_mem_flags_are_valid(flags)) {
         return CL_INVALID_VALUE;
     }
-    if (size == 0 || !fits_some_device(ctx, size)) {
+    if (size == 0 || !tp_icd_context_may_allocate(ctx, size)) {
         return CL_INVALID_BUFFER_SIZE;
     }
     return (host_ptr != NULL) == wants_ptr ? CL_SUCCESS : CL_INVALID_HOST_PTR;

@@ -9,10 +9,12 @@
 #include "icd/objects/platform.h"
 
 #include <CL/cl_ext.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/text/text.h"
 
 /* ---- facts ----------------------------------------------------------------------------- */
 
@@ -118,26 +120,19 @@ tp_icd_device_has_sub_groups(const struct _cl_device_id *dev)
 /** The language that programs in intermediate form are taken in. */
 #define SPIRV "SPIR-V_"
 
+static bool
+is_spirv(__attribute__((unused)) const void *arg, const char *name,
+         __attribute__((unused)) size_t len)
+{
+    return strncmp(name, SPIRV, strlen(SPIRV)) == 0;
+}
+
 size_t
 tp_icd_device_il(const struct _cl_device_id *dev, char *list, size_t size)
 {
-    const char *at = tp_icd_device_text(dev, CL_DEVICE_IL_VERSION, "");
-    size_t len = 0;
-
-    for (at += strspn(at, " "); *at != '\0'; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " ");
-
-        if (strncmp(at, SPIRV, strlen(SPIRV)) == 0 && len + n + 2 <= size) {
-            if (len != 0) {
-                list[len++] = ' ';
-            }
-            memcpy(list + len, at, n);
-            len += n;
-        }
-        at += n;
-    }
-    list[len] = '\0';
-    return len;
+    (void)snprintf(list, size, "%s", tp_icd_device_text(dev, CL_DEVICE_IL_VERSION, ""));
+    tp_text_keep_words(list, is_spirv, NULL);
+    return strlen(list);
 }
 
 bool
@@ -252,8 +247,10 @@ static const struct {
 };
 
 static bool
-keeps_extension(const struct _cl_device_id *dev, const char *name, size_t len)
+keeps_extension(const void *arg, const char *name, size_t len)
 {
+    const struct _cl_device_id *dev = arg;
+
     for (size_t i = 0; i < TP_ARRAY_LEN(kept_extensions); i++) {
         struct tp_wire_fact fact;
 
@@ -270,26 +267,12 @@ keeps_extension(const struct _cl_device_id *dev, const char *name, size_t len)
 char *
 tp_icd_device_extensions(const struct _cl_device_id *dev)
 {
-    const char *at = tp_icd_device_text(dev, CL_DEVICE_EXTENSIONS, "");
-    char *list = tp_malloc(strlen(at) + 1, "extensions");
-    char *to = list;
+    char *list =
+        tp_strdup(tp_icd_device_text(dev, CL_DEVICE_EXTENSIONS, ""), "extensions");
 
-    if (list == NULL) {
-        return NULL;
+    if (list != NULL) {
+        tp_text_keep_words(list, keeps_extension, dev);
     }
-    for (at += strspn(at, " "); *at != '\0'; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " ");
-
-        if (keeps_extension(dev, at, n)) {
-            if (to != list) {
-                *to++ = ' ';
-            }
-            memcpy(to, at, n);
-            to += n;
-        }
-        at += n;
-    }
-    *to = '\0';
     return list;
 }
 
@@ -306,41 +289,30 @@ known_version(const char *name, size_t len, const cl_name_version *known,
     return CL_MAKE_VERSION(1, 0, 0);
 }
 
-static size_t
-count_words(const char *list)
-{
-    size_t count = 0;
-
-    for (list += strspn(list, " "); *list != '\0'; list += strspn(list, " ")) {
-        list += strcspn(list, " ");
-        count++;
-    }
-    return count;
-}
-
 /** @param known the driver's own table; see tp_icd_device_name_versions. */
 static cl_int
 name_versions(const char *names, const cl_name_version *known, size_t known_count,
               cl_name_version **ret_list, size_t *ret_count)
 {
-    size_t count = count_words(names), i = 0;
+    size_t count = 0, i = 0;
     cl_name_version *list = NULL;
+    const char *at = names;
 
+    for (size_t n; (n = tp_text_word(&at, ' ')) != 0; at += n) {
+        count++;
+    }
     if (count != 0) {
         list = tp_alloc_array(count, sizeof(*list), "names");
         if (list == NULL) {
             return CL_OUT_OF_HOST_MEMORY;
         }
     }
-    for (names += strspn(names, " "); *names != '\0'; names += strspn(names, " ")) {
-        size_t n = strcspn(names, " ");
-
+    for (size_t n; (n = tp_text_word(&names, ' ')) != 0; names += n) {
         if (i < count && n < CL_NAME_VERSION_MAX_NAME_SIZE) {
             memcpy(list[i].name, names, n);
             list[i].version = known_version(names, n, known, known_count);
             i++;
         }
-        names += n;
     }
     *ret_list = list;
     *ret_count = i;

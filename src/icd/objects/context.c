@@ -99,9 +99,7 @@ context_destroy(struct tp_icd_object *obj)
 
     tp_icd_movers_free(ctx);
     tp_icd_lock();
-    for (uint32_t i = 0; i < ctx->session_count; i++) {
-        tp_icd_put_release(ctx->sessions[i], obj->id);
-    }
+    tp_icd_put_releases(ctx, UINT32_MAX, obj->id);
     tp_icd_unlock();
     if (tp_list_is_empty(&ctx->destructors) ||
         tp_icd_callback(run_destructors, ctx) != TELPHER_OK) {

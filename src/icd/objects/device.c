@@ -180,6 +180,9 @@ struct query {
     size_t *size_ret;
 };
 
+/** What a function returns for a parameter that is none of its own; no CL error. */
+enum { NOT_HERE = 1 };
+
 static cl_int
 answer_bytes(const struct query *q, const void *src, size_t len)
 {
@@ -187,37 +190,23 @@ answer_bytes(const struct query *q, const void *src, size_t len)
 }
 
 /** Answers with 0 if the list has the parameter. @return false: it has not. */
-static bool
-put_zero(const struct query *q, const struct zero *list, size_t count, uint32_t param,
-         cl_int *ret_err)
+static cl_int
+put_zero(const struct query *q, const struct zero *list, size_t count, uint32_t param)
 {
     static const uint8_t bytes[sizeof(uint64_t)];
 
     for (size_t i = 0; i < count; i++) {
         if (list[i].param == param) {
-            *ret_err = answer_bytes(q, bytes, list[i].len);
-            return true;
+            return answer_bytes(q, bytes, list[i].len);
         }
     }
-    return false;
+    return NOT_HERE;
 }
 
 static cl_int
 put_bits(const struct query *q, cl_bitfield bits)
 {
     return answer_bytes(q, &bits, sizeof(bits));
-}
-
-/** @return the driver's bits, or @p if_absent. */
-static cl_bitfield
-fact_bits(const struct _cl_device_id *dev, uint32_t param, cl_bitfield if_absent)
-{
-    struct tp_wire_fact fact;
-
-    if (tp_icd_device_fact(dev, param, &fact) && fact.len == sizeof(if_absent)) {
-        memcpy(&if_absent, fact.data, sizeof(if_absent));
-    }
-    return if_absent;
 }
 
 static cl_int
@@ -349,7 +338,7 @@ put_atomics(const struct query *q, uint32_t param)
     if (param == CL_DEVICE_ATOMIC_FENCE_CAPABILITIES) {
         least |= CL_DEVICE_ATOMIC_ORDER_ACQ_REL;
     }
-    least = fact_bits(q->dev, param, least);
+    least = tp_icd_device_number(q->dev, param, least);
     return put_bits(q, has_svm_atomics(q->dev) ? least : least & ~all_devices);
 }
 
@@ -408,8 +397,8 @@ put_partitions(const struct query *q)
 }
 
 /** Gives answers of this library that are not 0. @return false: use the driver's. */
-static bool
-put_own(const struct query *q, uint32_t param, cl_int *ret_err)
+static cl_int
+put_own(const struct query *q, uint32_t param)
 {
     static const cl_bitfield host_queue =
         CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
@@ -417,49 +406,36 @@ put_own(const struct query *q, uint32_t param, cl_int *ret_err)
 
     switch (param) {
     case CL_DEVICE_TYPE:
-        *ret_err = put_bits(q, dev->type);
-        return true;
+        return put_bits(q, dev->type);
     case CL_DEVICE_PLATFORM:
-        *ret_err =
-            answer_bytes(q, &(cl_platform_id){tp_icd.platform}, sizeof(cl_platform_id));
-        return true;
+        return answer_bytes(q, &(cl_platform_id){tp_icd.platform},
+                            sizeof(cl_platform_id));
     case CL_DEVICE_AVAILABLE:
-        *ret_err = put_number(q, is_available(dev));
-        return true;
+        return put_number(q, is_available(dev));
     case CL_DEVICE_REFERENCE_COUNT: /* devices of servers are not counted */
-        *ret_err = put_number(q, dev->parent == NULL ? 1 : dev->obj.refs);
-        return true;
+        return put_number(q, dev->parent == NULL ? 1 : dev->obj.refs);
     case CL_DEVICE_PARENT_DEVICE:
-        *ret_err = answer_bytes(q, &(cl_device_id){dev->parent}, sizeof(cl_device_id));
-        return true;
+        return answer_bytes(q, &(cl_device_id){dev->parent}, sizeof(cl_device_id));
     case CL_DEVICE_PARTITION_PROPERTIES:
-        *ret_err = put_partitions(q);
-        return true;
+        return put_partitions(q);
     case CL_DEVICE_EXECUTION_CAPABILITIES:
-        *ret_err = put_bits(q, CL_EXEC_KERNEL);
-        return true;
+        return put_bits(q, CL_EXEC_KERNEL);
     case CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
-        *ret_err =
-            put_bits(q, fact_bits(dev, param, CL_QUEUE_PROFILING_ENABLE) & host_queue);
-        return true;
+        return put_bits(q, tp_icd_device_number(dev, param, CL_QUEUE_PROFILING_ENABLE) &
+                               host_queue);
     case CL_DEVICE_SVM_CAPABILITIES:
-        *ret_err = put_bits(q, tp_icd_device_svm(dev));
-        return true;
+        return put_bits(q, tp_icd_device_svm(dev));
     case CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES:
     case CL_DEVICE_ATOMIC_FENCE_CAPABILITIES:
-        *ret_err = put_atomics(q, param);
-        return true;
+        return put_atomics(q, param);
     case CL_DEVICE_OPENCL_C_FEATURES:
-        *ret_err = put_features(q);
-        return true;
+        return put_features(q);
     case CL_DEVICE_EXTENSIONS:
-        *ret_err = put_extensions(q);
-        return true;
+        return put_extensions(q);
     case CL_DEVICE_EXTENSIONS_WITH_VERSION:
-        *ret_err = put_extensions_with_version(q);
-        return true;
+        return put_extensions_with_version(q);
     default:
-        return false;
+        return NOT_HERE;
     }
 }
 
@@ -517,45 +493,36 @@ put_built_in_kernels(const struct query *q)
 }
 
 /** Gives texts and versions of this library. @return false: use the driver's. */
-static bool
-put_version(const struct query *q, uint32_t param, cl_int *ret_err)
+static cl_int
+put_version(const struct query *q, uint32_t param)
 {
     switch (param) {
     case CL_DEVICE_VERSION:
-        *ret_err = answer_version_text(tp_icd_device_text(q->dev, param, ""), "OpenCL ",
-                                       device_version(q->dev), q->value_size, q->value,
-                                       q->size_ret);
-        return true;
+        return answer_version_text(tp_icd_device_text(q->dev, param, ""), "OpenCL ",
+                                   device_version(q->dev), q->value_size, q->value,
+                                   q->size_ret);
     case CL_DEVICE_OPENCL_C_VERSION:
-        *ret_err = answer_version_text(tp_icd_device_text(q->dev, param, ""),
-                                       "OpenCL C ", language_version(q->dev),
-                                       q->value_size, q->value, q->size_ret);
-        return true;
+        return answer_version_text(tp_icd_device_text(q->dev, param, ""), "OpenCL C ",
+                                   language_version(q->dev), q->value_size, q->value,
+                                   q->size_ret);
     case CL_DEVICE_NUMERIC_VERSION:
-        *ret_err = put_number(q, device_version(q->dev));
-        return true;
+        return put_number(q, device_version(q->dev));
     case CL_DEVICE_OPENCL_C_NUMERIC_VERSION_KHR:
-        *ret_err = put_number(q, language_version(q->dev));
-        return true;
+        return put_number(q, language_version(q->dev));
     case CL_DEVICE_OPENCL_C_ALL_VERSIONS:
-        *ret_err = put_language_versions(q);
-        return true;
+        return put_language_versions(q);
     case CL_DEVICE_IL_VERSION:
-        *ret_err = put_il(q);
-        return true;
+        return put_il(q);
     case CL_DEVICE_ILS_WITH_VERSION:
-        *ret_err = put_ils(q);
-        return true;
+        return put_ils(q);
     case CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION:
-        *ret_err = put_built_in_kernels(q);
-        return true;
+        return put_built_in_kernels(q);
     case CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:
         /* The driver passed, maybe; driver and Telpher together were not submitted. */
-        *ret_err =
-            tp_icd_answer_text(q->value_size, q->value, q->size_ret, "v0000-00-00-00");
-        return true;
+        return tp_icd_answer_text(q->value_size, q->value, q->size_ret,
+                                  "v0000-00-00-00");
     default:
-        return false;
+        return NOT_HERE;
     }
 }
 
@@ -563,13 +530,9 @@ put_version(const struct query *q, uint32_t param, cl_int *ret_err)
 static cl_int
 put_absent(const struct query *q, uint32_t param)
 {
-    cl_int err;
-
-    if (param == CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE) {
-        return answer_bytes(q, &(size_t){1}, sizeof(size_t));
-    }
-    return put_zero(q, absent, TP_ARRAY_LEN(absent), param, &err) ? err
-                                                                  : CL_INVALID_VALUE;
+    return param == CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE
+               ? answer_bytes(q, &(size_t){1}, sizeof(size_t))
+               : put_zero(q, absent, TP_ARRAY_LEN(absent), param);
 }
 
 static bool
@@ -603,14 +566,16 @@ tp_clGetDeviceInfo(cl_device_id device, cl_device_info param, size_t value_size,
     if (q.dev == NULL) {
         return CL_INVALID_DEVICE;
     }
-    if (put_zero(&q, denied, TP_ARRAY_LEN(denied), param, &err) ||
-        (!q.dev->images &&
-         put_zero(&q, of_images, TP_ARRAY_LEN(of_images), param, &err)) ||
-        put_own(&q, param, &err) || put_version(&q, param, &err)) {
-        return err;
+    err = put_zero(&q, denied, TP_ARRAY_LEN(denied), param);
+    if (err == NOT_HERE && !q.dev->images) {
+        err = put_zero(&q, of_images, TP_ARRAY_LEN(of_images), param);
     }
-    if (!is_hidden(q.dev, param) && tp_icd_device_fact(q.dev, param, &fact)) {
-        return answer_bytes(&q, fact.data, fact.len);
+    err = err == NOT_HERE ? put_own(&q, param) : err;
+    err = err == NOT_HERE ? put_version(&q, param) : err;
+    if (err == NOT_HERE && !is_hidden(q.dev, param) &&
+        tp_icd_device_fact(q.dev, param, &fact)) {
+        err = answer_bytes(&q, fact.data, fact.len);
     }
-    return put_absent(&q, param);
+    err = err == NOT_HERE ? put_absent(&q, param) : err;
+    return err == NOT_HERE ? CL_INVALID_VALUE : err;
 }

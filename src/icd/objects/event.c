@@ -37,11 +37,7 @@ destroy_event(struct tp_icd_object *obj)
     } else if (!ev->ended) {
         ev->ctx->user_events--;
     }
-    for (uint32_t i = 0; i < ev->ctx->session_count; i++) {
-        if ((ev->proxies & (1U << i)) != 0) {
-            tp_icd_put_release(ev->ctx->sessions[i], obj->id);
-        }
-    }
+    tp_icd_put_releases(ev->ctx, ev->proxies, obj->id);
     tp_icd_unlock();
     if (ev->queue != NULL) {
         tp_icd_drop(&ev->queue->obj);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "icd/icd_int.h"
 
 enum { KINDS = TP_WIRE_FACT_IMAGE_FORMATS + 1 };
 
@@ -159,4 +160,53 @@ uint32_t
 tp_icd_facts_count(const struct tp_icd_facts *facts, uint16_t kind)
 {
     return kind < KINDS ? facts->count[kind] : 0;
+}
+
+bool
+tp_icd_facts_value(const struct tp_icd_facts *facts, uint16_t kind, uint32_t index,
+                   uint32_t sub, uint32_t param, struct tp_wire_fact *ret_fact)
+{
+    return facts != NULL &&
+           tp_icd_facts_get(facts, kind, index, sub, param, ret_fact) &&
+           ret_fact->error == CL_SUCCESS;
+}
+
+bool
+tp_icd_facts_number(const struct tp_icd_facts *facts, uint16_t kind, uint32_t index,
+                    uint32_t sub, uint32_t param, void *ret_number, size_t len)
+{
+    struct tp_wire_fact fact;
+
+    if (!tp_icd_facts_value(facts, kind, index, sub, param, &fact) || fact.len != len) {
+        return false;
+    }
+    memcpy(ret_number, fact.data, len);
+    return true;
+}
+
+const char *
+tp_icd_facts_text(const struct tp_icd_facts *facts, uint16_t kind, uint32_t index,
+                  uint32_t sub, uint32_t param, const char *if_absent)
+{
+    struct tp_wire_fact fact;
+
+    return tp_icd_facts_value(facts, kind, index, sub, param, &fact) && fact.len > 0 &&
+                   fact.data[fact.len - 1] == '\0'
+               ? (const char *)fact.data
+               : if_absent;
+}
+
+uint64_t
+tp_icd_device_number(const struct _cl_device_id *dev, uint32_t param,
+                     uint64_t if_absent)
+{
+    struct tp_wire_fact fact;
+    uint64_t value = 0;
+
+    if (!tp_icd_device_fact(dev, param, &fact) || fact.len == 0 ||
+        fact.len > sizeof(value)) {
+        return if_absent;
+    }
+    memcpy(&value, fact.data, fact.len);
+    return value;
 }

@@ -141,17 +141,6 @@ fits_some_device(const struct _cl_context *ctx, const struct tp_icd_image *image
     return false;
 }
 
-static bool
-allocation_fits(const struct _cl_context *ctx, size_t bytes)
-{
-    for (uint32_t i = 0; i < ctx->device_count; i++) {
-        if (bytes <= ctx->devices[i]->max_alloc_bytes) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static cl_int
 check_desc(const cl_image_desc *desc)
 {
@@ -187,27 +176,16 @@ check_host_ptr(const cl_image_desc *desc, cl_mem_flags flags, const void *host_p
                : CL_INVALID_IMAGE_DESCRIPTOR;
 }
 
-/** @return a 4-byte fact of a device; 0 if unknown. */
-static cl_uint
-device_number(const struct _cl_device_id *dev, uint32_t param)
-{
-    struct tp_wire_fact fact;
-    cl_uint number = 0;
-
-    if (tp_icd_device_fact(dev, param, &fact) && fact.len == sizeof(number)) {
-        memcpy(&number, fact.data, sizeof(number));
-    }
-    return number;
-}
-
 /** Row pitch and base address of a 2D image of a buffer, in elements. */
 static bool
 is_aligned_for(const struct _cl_device_id *dev, const struct tp_icd_image *image,
                const struct _cl_mem *parent)
 {
-    size_t row = device_number(dev, CL_DEVICE_IMAGE_PITCH_ALIGNMENT) * image->element;
-    size_t base =
-        device_number(dev, CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT) * image->element;
+    uint64_t row =
+        tp_icd_device_number(dev, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, 0) * image->element;
+    uint64_t base =
+        tp_icd_device_number(dev, CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, 0) *
+        image->element;
 
     return row != 0 && image->row_pitch % row == 0 &&
            (base == 0 || parent->origin % base == 0);
@@ -223,7 +201,8 @@ check_2d_of_buffer(const struct _cl_context *ctx, const struct tp_icd_image *ima
     for (uint32_t i = 0; i < ctx->device_count; i++) {
         const struct _cl_device_id *dev = ctx->devices[i];
 
-        if (!dev->images || device_number(dev, CL_DEVICE_IMAGE_PITCH_ALIGNMENT) == 0) {
+        if (!dev->images ||
+            tp_icd_device_number(dev, CL_DEVICE_IMAGE_PITCH_ALIGNMENT, 0) == 0) {
             continue;
         }
         if (is_aligned_for(dev, image, parent)) {
@@ -337,8 +316,9 @@ check_shape(struct request *req)
     if (!tp_icd_image_format_known(req->ctx, req->flags, image->type, &image->format)) {
         return CL_IMAGE_FORMAT_NOT_SUPPORTED;
     }
-    return allocation_fits(req->ctx, req->bytes) ? CL_SUCCESS
-                                                 : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return tp_icd_context_may_allocate(req->ctx, req->bytes)
+               ? CL_SUCCESS
+               : CL_MEM_OBJECT_ALLOCATION_FAILURE;
 }
 
 static struct _cl_mem *

@@ -78,9 +78,8 @@ formats_fact(const struct _cl_device_id *dev, cl_mem_object_type type,
 {
     const struct _cl_device_id *root = root_of(dev);
 
-    return tp_icd_facts_get(root->server->facts, TP_WIRE_FACT_IMAGE_FORMATS,
-                            root->index, root->platform, type, ret_fact) &&
-           ret_fact->error == CL_SUCCESS;
+    return tp_icd_facts_value(root->server->facts, TP_WIRE_FACT_IMAGE_FORMATS,
+                              root->index, root->platform, type, ret_fact);
 }
 
 /** The formats of a device for a type of image; count 0: none. */
@@ -166,13 +165,9 @@ bool
 tp_icd_device_has_images(const struct _cl_device_id *dev)
 {
     struct tp_wire_fact fact;
-    cl_bool has = CL_FALSE;
 
-    if (tp_icd_device_fact(dev, CL_DEVICE_IMAGE_SUPPORT, &fact) &&
-        fact.len == sizeof(has)) {
-        memcpy(&has, fact.data, sizeof(has));
-    }
-    return has != CL_FALSE && formats_fact(dev, CL_MEM_OBJECT_IMAGE2D, &fact) &&
+    return tp_icd_device_number(dev, CL_DEVICE_IMAGE_SUPPORT, CL_FALSE) != CL_FALSE &&
+           formats_fact(dev, CL_MEM_OBJECT_IMAGE2D, &fact) &&
            fact.len >= sizeof(struct tp_wire_image_format);
 }
 
@@ -269,36 +264,30 @@ tp_clGetSupportedImageFormats(cl_context context, cl_mem_flags flags,
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
-/** @return the driver's limit; 0 if it has none to tell. */
-static size_t
-limit_of(const struct _cl_device_id *dev, uint32_t param)
-{
-    struct tp_wire_fact fact;
-    size_t limit = 0;
-
-    if (tp_icd_device_fact(dev, param, &fact) && fact.len == sizeof(limit)) {
-        memcpy(&limit, fact.data, sizeof(limit));
-    }
-    return limit;
-}
-
 bool
 tp_icd_image_size_fits(const struct _cl_device_id *dev,
                        const struct tp_icd_image *image)
 {
-    if (image->array_size > limit_of(dev, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE)) {
+    if (image->array_size >
+        tp_icd_device_number(dev, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, 0)) {
         return false;
     }
     switch (image->type) {
     case CL_MEM_OBJECT_IMAGE1D_BUFFER:
-        return image->width <= limit_of(dev, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE);
+        return image->width <=
+               tp_icd_device_number(dev, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, 0);
     case CL_MEM_OBJECT_IMAGE3D:
-        return image->width <= limit_of(dev, CL_DEVICE_IMAGE3D_MAX_WIDTH) &&
-               image->height <= limit_of(dev, CL_DEVICE_IMAGE3D_MAX_HEIGHT) &&
-               image->depth <= limit_of(dev, CL_DEVICE_IMAGE3D_MAX_DEPTH);
+        return image->width <=
+                   tp_icd_device_number(dev, CL_DEVICE_IMAGE3D_MAX_WIDTH, 0) &&
+               image->height <=
+                   tp_icd_device_number(dev, CL_DEVICE_IMAGE3D_MAX_HEIGHT, 0) &&
+               image->depth <=
+                   tp_icd_device_number(dev, CL_DEVICE_IMAGE3D_MAX_DEPTH, 0);
     default:
-        return image->width <= limit_of(dev, CL_DEVICE_IMAGE2D_MAX_WIDTH) &&
-               image->height <= limit_of(dev, CL_DEVICE_IMAGE2D_MAX_HEIGHT);
+        return image->width <=
+                   tp_icd_device_number(dev, CL_DEVICE_IMAGE2D_MAX_WIDTH, 0) &&
+               image->height <=
+                   tp_icd_device_number(dev, CL_DEVICE_IMAGE2D_MAX_HEIGHT, 0);
     }
 }
 

@@ -93,6 +93,8 @@ tp_icd_mem_host_bytes(const struct _cl_mem *mem)
 }
 /** True if flags of clCreateBuffer or clCreateImage do not contradict each other. */
 bool tp_icd_mem_flags_are_valid(cl_mem_flags flags);
+/** True if some device of the context can allocate @p size bytes at once. */
+bool tp_icd_context_may_allocate(const struct _cl_context *ctx, size_t size);
 /** Checks the flags of a part against those of its parent, and completes them. */
 bool tp_icd_mem_inherit(cl_mem_flags flags, cl_mem_flags parent,
                         cl_mem_flags *ret_flags);

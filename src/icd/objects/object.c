@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "icd/objects/context.h"
+#include "icd/session/session.h"
 
 /** Objects whose last hold was dropped under the lock; linked by dispatch_data. */
 static struct tp_icd_object *dead;
@@ -165,6 +167,16 @@ tp_icd_release(struct tp_icd_object *obj)
         &obj->refs, &old, old - 1, memory_order_acq_rel, memory_order_relaxed));
     if (old == 1) {
         tp_icd_drop(obj);
+    }
+}
+
+void
+tp_icd_put_releases(const struct _cl_context *ctx, uint32_t mask, uint64_t id)
+{
+    for (uint32_t i = 0; i < ctx->session_count; i++) {
+        if ((mask >> i & 1) != 0) {
+            tp_icd_put_release(ctx->sessions[i], id);
+        }
     }
 }
 

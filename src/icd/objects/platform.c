@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/text/text.h"
 #include "base/trace/log.h"
 
 enum { VERSION_LEN = 11 /* of "OpenCL 3.0 " */ };
@@ -52,24 +53,8 @@ tp_icd_device_fact(const struct _cl_device_id *dev, uint32_t param,
             return ret_fact->error == CL_SUCCESS;
         }
     }
-    return tp_icd_facts_get(dev->server->facts, TP_WIRE_FACT_DEVICE, dev->index,
-                            dev->platform, param, ret_fact) &&
-           ret_fact->error == CL_SUCCESS;
-}
-
-uint64_t
-tp_icd_device_number(const struct _cl_device_id *dev, uint32_t param,
-                     uint64_t if_absent)
-{
-    struct tp_wire_fact fact;
-    uint64_t value = 0;
-
-    if (!tp_icd_device_fact(dev, param, &fact) || fact.len == 0 ||
-        fact.len > sizeof(value)) {
-        return if_absent;
-    }
-    memcpy(&value, fact.data, fact.len);
-    return value;
+    return tp_icd_facts_value(dev->server->facts, TP_WIRE_FACT_DEVICE, dev->index,
+                              dev->platform, param, ret_fact);
 }
 
 /** @return the platform of a device of the server: its `sub`, found by its type. */
@@ -80,9 +65,8 @@ find_platform_of(const struct tp_icd_server *server, uint32_t index,
     struct tp_wire_fact fact;
 
     for (uint32_t platform = 0; platform < server->platform_count; platform++) {
-        if (tp_icd_facts_get(server->facts, TP_WIRE_FACT_DEVICE, index, platform,
-                             CL_DEVICE_TYPE, &fact) &&
-            fact.error == CL_SUCCESS) {
+        if (tp_icd_facts_value(server->facts, TP_WIRE_FACT_DEVICE, index, platform,
+                               CL_DEVICE_TYPE, &fact)) {
             *ret_platform = platform;
             return true;
         }
@@ -195,42 +179,9 @@ keep_one_default(struct _cl_platform_id *platform)
 
 /** True if @p word is one of the blank-separated words of @p list. */
 static bool
-has_word(const char *list, const char *word, size_t len)
+is_in(const void *arg, const char *word, size_t len)
 {
-    for (const char *at = list; *at != '\0';) {
-        size_t n = strcspn(at, " ");
-
-        if (n == len && memcmp(at, word, len) == 0) {
-            return true;
-        }
-        at += n;
-        at += strspn(at, " ");
-    }
-    return false;
-}
-
-/** Removes words that @p dev lacks from the list, in place. */
-static void
-intersect(char *list, const struct _cl_device_id *dev)
-{
-    char *has = tp_icd_device_extensions(dev);
-    char *to = list;
-
-    for (const char *at = list; *at != '\0';) {
-        size_t n = strcspn(at, " ");
-        size_t step = n + strspn(at + n, " ");
-
-        if (has != NULL && has_word(has, at, n)) {
-            if (to != list) {
-                *to++ = ' ';
-            }
-            memmove(to, at, n);
-            to += n;
-        }
-        at += step;
-    }
-    *to = '\0';
-    tp_free(has);
+    return tp_text_has_word(arg, ' ', word, len);
 }
 
 /** Builds the platform's extensions: cl_khr_icd and those that all devices have. */
@@ -243,7 +194,10 @@ make_extensions(const struct _cl_platform_id *platform)
         return TELPHER_ERR_NO_MEMORY;
     }
     for (size_t i = 1; i < platform->device_count; i++) {
-        intersect(common, platform->devices[i]);
+        char *has = tp_icd_device_extensions(platform->devices[i]);
+
+        tp_text_keep_words(common, is_in, has != NULL ? has : "");
+        tp_free(has);
     }
     extensions = tp_asprintf("extensions", "cl_khr_icd%s%s",
                              common[0] != '\0' ? " " : "", common);
@@ -354,15 +308,11 @@ native_text(const struct _cl_platform_id *platform, uint32_t param,
             const char *if_absent)
 {
     const struct _cl_device_id *dev = platform->devices[0];
-    struct tp_wire_fact fact;
 
-    if (tp_icd_settings.platform_name == TP_ICD_NAME_NATIVE &&
-        tp_icd_facts_get(dev->server->facts, TP_WIRE_FACT_PLATFORM, dev->platform, 0,
-                         param, &fact) &&
-        fact.error == CL_SUCCESS && fact.len > 0 && fact.data[fact.len - 1] == '\0') {
-        return (const char *)fact.data;
-    }
-    return if_absent;
+    return tp_icd_settings.platform_name == TP_ICD_NAME_NATIVE
+               ? tp_icd_facts_text(dev->server->facts, TP_WIRE_FACT_PLATFORM,
+                                   dev->platform, 0, param, if_absent)
+               : if_absent;
 }
 
 /** The version is that of our calls, whatever the driver's; its name may follow. */

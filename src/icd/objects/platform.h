@@ -23,6 +23,17 @@ void tp_icd_facts_destroy(struct tp_icd_facts *facts);
 bool tp_icd_facts_get(const struct tp_icd_facts *facts, uint16_t kind, uint32_t index,
                       uint32_t sub, uint32_t param, struct tp_wire_fact *ret_fact);
 /** @return 1 + the highest index of a kind, 0 if there is none. */
+/** As tp_icd_facts_get(); false also if the driver returned an error, or without facts. */
+bool tp_icd_facts_value(const struct tp_icd_facts *facts, uint16_t kind, uint32_t index,
+                        uint32_t sub, uint32_t param, struct tp_wire_fact *ret_fact);
+/** Copies a value of exactly @p len bytes. @return false: none, nothing copied */
+bool tp_icd_facts_number(const struct tp_icd_facts *facts, uint16_t kind,
+                         uint32_t index, uint32_t sub, uint32_t param, void *ret_number,
+                         size_t len);
+/** @return a value that ends with a 0 byte, or @p if_absent */
+const char *tp_icd_facts_text(const struct tp_icd_facts *facts, uint16_t kind,
+                              uint32_t index, uint32_t sub, uint32_t param,
+                              const char *if_absent);
 uint32_t tp_icd_facts_count(const struct tp_icd_facts *facts, uint16_t kind);
 
 /* ---- platform.c: servers and devices ------------------------------------------ */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "icd/icd_int.h"
 
 static const cl_command_queue_properties known_bits =
     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
@@ -44,8 +45,7 @@ static const cl_command_queue_properties device_bits =
 static cl_int
 check_bits(const struct _cl_device_id *dev, cl_command_queue_properties bits)
 {
-    cl_command_queue_properties able = CL_QUEUE_PROFILING_ENABLE;
-    struct tp_wire_fact fact;
+    cl_command_queue_properties able;
 
     if ((bits & ~(known_bits | device_bits)) != 0) {
         return CL_INVALID_VALUE;
@@ -53,10 +53,8 @@ check_bits(const struct _cl_device_id *dev, cl_command_queue_properties bits)
     if ((bits & device_bits) != 0) {
         return CL_INVALID_QUEUE_PROPERTIES; /* no device queues: see conformance page */
     }
-    if (tp_icd_device_fact(dev, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, &fact) &&
-        fact.len == sizeof(able)) {
-        memcpy(&able, fact.data, sizeof(able));
-    }
+    able = tp_icd_device_number(dev, CL_DEVICE_QUEUE_ON_HOST_PROPERTIES,
+                                CL_QUEUE_PROFILING_ENABLE);
     return (bits & ~able) != 0 ? CL_INVALID_QUEUE_PROPERTIES : CL_SUCCESS;
 }
 

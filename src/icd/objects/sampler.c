@@ -27,11 +27,7 @@ sampler_destroy(struct tp_icd_object *obj)
     struct _cl_sampler *sampler = (struct _cl_sampler *)obj;
 
     tp_icd_lock();
-    for (uint32_t i = 0; i < sampler->ctx->session_count; i++) {
-        if ((sampler->created & (1U << i)) != 0) {
-            tp_icd_put_release(sampler->ctx->sessions[i], obj->id);
-        }
-    }
+    tp_icd_put_releases(sampler->ctx, sampler->created, obj->id);
     tp_icd_unlock();
     sampler_free(sampler);
 }

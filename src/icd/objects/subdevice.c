@@ -127,67 +127,46 @@ tp_clReleaseDevice(cl_device_id device)
 /* ---- the request ----------------------------------------------------------------------- */
 
 /** One SUB_DEVICES request in progress. */
-struct ask {
-    struct tp_icd_request req;
-    struct tp_icd_session *session;
+struct partition {
+    struct tp_icd_ask ask;
     uint64_t values[TP_WIRE_SUB_DEVICES_MAX + 1]; /**< type, then its numbers */
     uint16_t value_count;
     uint32_t room;
-    cl_int result;
     uint32_t count; /**< of parts, as the server says */
     struct tp_icd_facts *facts; /**< NULL until it has made them */
 };
 
 static void
-take_reply(struct ask *ask, uint16_t type, const uint8_t *body, const uint8_t *end)
+take_reply(struct tp_icd_ask *ask, const void *reply)
 {
-    struct tp_wire_sub_devices_reply msg;
+    const struct tp_wire_sub_devices_reply *msg = reply;
+    struct partition *part = tp_container_of(ask, struct partition, ask);
 
-    if (type != TP_WIRE_SUB_DEVICES_REPLY ||
-        !tp_wire_get_sub_devices_reply(body, end, &msg)) {
-        ask->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
-        return;
-    }
-    ask->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
-    ask->count = msg.count;
-    if (ask->result != CL_SUCCESS || ask->room == 0) {
-        return;
-    }
-    if (msg.count == 0 || msg.count > ask->room) {
-        ask->result = tp_icd_cl_error(TELPHER_ERR_PROTO);
+    part->count = msg->count;
+    if (part->room == 0) {
         return;
     }
     ask->result = tp_icd_cl_error(
-        tp_icd_facts_create(msg.facts.data, msg.facts.len, &ask->facts));
-}
-
-static void
-on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
-         const uint8_t *end)
-{
-    struct ask *ask = req->user;
-
-    take_reply(ask, type, body, end);
-    tp_icd_settle(ask->session, req);
+        msg->count == 0 || msg->count > part->room
+            ? TELPHER_ERR_PROTO
+            : tp_icd_facts_create(msg->facts.data, msg->facts.len, &part->facts));
 }
 
 /** Asks the server and waits. @param first number of the first part */
 static cl_int
-ask_server(struct ask *ask, const struct _cl_device_id *dev, uint32_t first)
+ask_server(struct partition *part, const struct _cl_device_id *dev, uint32_t first)
 {
     const struct tp_wire_sub_devices msg = {
         .request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
         .device = dev->index,
         .first = first,
-        .room = ask->room,
-        .properties = {ask->value_count, ask->values}};
-    telpher_status status;
+        .room = part->room,
+        .properties = {part->value_count, part->values}};
 
-    ask->req =
-        (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = ask};
-    status = tp_icd_ask(ask->session, &ask->req, TP_WIRE_SUB_DEVICES, &msg);
-    return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
+    part->ask.type = TP_WIRE_SUB_DEVICES;
+    part->ask.reply_type = TP_WIRE_SUB_DEVICES_REPLY;
+    part->ask.take = take_reply;
+    return tp_icd_ask(&part->ask, &msg, -1);
 }
 
 /* ---- clCreateSubDevices ------------------------------------------------------------------ */
@@ -215,7 +194,7 @@ root_of(const struct _cl_device_id *dev)
 
 /** Copies the program's list; never reads beyond its first 0. */
 static cl_int
-read_properties(struct ask *ask, const struct _cl_device_id *dev,
+read_properties(struct partition *part, const struct _cl_device_id *dev,
                 const cl_device_partition_property *list)
 {
     bool counts;
@@ -229,16 +208,16 @@ read_properties(struct ask *ask, const struct _cl_device_id *dev,
     }
     counts = list[0] == CL_DEVICE_PARTITION_BY_COUNTS;
     most = counts ? TP_WIRE_SUB_DEVICES_MAX : 1;
-    ask->values[0] = (uint64_t)list[0];
-    ask->value_count = 1;
-    while (list[ask->value_count] != 0) {
-        if (ask->value_count > most) {
+    part->values[0] = (uint64_t)list[0];
+    part->value_count = 1;
+    while (list[part->value_count] != 0) {
+        if (part->value_count > most) {
             return counts ? CL_INVALID_DEVICE_PARTITION_COUNT : CL_INVALID_VALUE;
         }
-        ask->values[ask->value_count] = (uint64_t)list[ask->value_count];
-        ask->value_count++;
+        part->values[part->value_count] = (uint64_t)list[part->value_count];
+        part->value_count++;
     }
-    if (ask->value_count == 1) {
+    if (part->value_count == 1) {
         return counts ? CL_INVALID_DEVICE_PARTITION_COUNT : CL_INVALID_VALUE;
     }
     return CL_SUCCESS;
@@ -256,7 +235,7 @@ reserve_numbers(uint32_t count, uint32_t *ret_first)
 
 /** Creates handles for all sub-devices of the server's reply, or none. */
 static cl_int
-make_handles(struct ask *ask, struct _cl_device_id *parent, uint32_t first,
+make_handles(struct partition *part, struct _cl_device_id *parent, uint32_t first,
              cl_device_id *devices)
 {
     struct tp_icd_subs *subs = tp_zalloc(sizeof(*subs), "sub-devices");
@@ -267,11 +246,11 @@ make_handles(struct ask *ask, struct _cl_device_id *parent, uint32_t first,
         return err;
     }
     tp_refcount_init(&subs->refs);
-    subs->session = ask->session;
+    subs->session = part->ask.session;
     subs->first = first;
-    subs->facts = ask->facts;
-    ask->facts = NULL;
-    for (uint32_t i = 0; i < ask->count; i++) {
+    subs->facts = part->facts;
+    part->facts = NULL;
+    for (uint32_t i = 0; i < part->count; i++) {
         struct _cl_device_id *dev = sub_device_create(parent, subs, first + i);
 
         if (dev == NULL) {
@@ -288,26 +267,26 @@ make_handles(struct ask *ask, struct _cl_device_id *parent, uint32_t first,
 }
 
 static cl_int
-partition(struct ask *ask, struct _cl_device_id *dev, cl_uint num_devices,
+partition(struct partition *part, struct _cl_device_id *dev, cl_uint num_devices,
           cl_device_id *devices)
 {
-    telpher_status status = tp_icd_session_of(dev, &ask->session);
+    telpher_status status = tp_icd_session_of(dev, &part->ask.session);
     uint32_t first;
     cl_int err;
 
     if (status != TELPHER_OK) {
         return tp_icd_cl_error(status);
     }
-    ask->room =
+    part->room =
         devices == NULL ? 0 : TP_MIN(num_devices, (cl_uint)TP_WIRE_SUB_DEVICES_MAX);
-    if (!reserve_numbers(ask->room, &first)) {
+    if (!reserve_numbers(part->room, &first)) {
         return CL_OUT_OF_RESOURCES;
     }
-    err = ask_server(ask, dev, first);
+    err = ask_server(part, dev, first);
     if (err == CL_SUCCESS && devices != NULL) {
-        err = make_handles(ask, dev, first, devices);
+        err = make_handles(part, dev, first, devices);
     }
-    tp_icd_facts_destroy(ask->facts);
+    tp_icd_facts_destroy(part->facts);
     return err;
 }
 
@@ -318,7 +297,7 @@ tp_clCreateSubDevices(cl_device_id device,
                       cl_uint *num_devices_ret)
 {
     struct _cl_device_id *dev = tp_icd_check(device, TP_ICD_DEVICE);
-    struct ask *ask;
+    struct partition *part;
     cl_int err;
 
     if (dev == NULL) {
@@ -327,17 +306,17 @@ tp_clCreateSubDevices(cl_device_id device,
     if (devices != NULL && num_devices == 0) {
         return CL_INVALID_VALUE;
     }
-    ask = tp_zalloc(sizeof(*ask), "sub-devices");
-    if (ask == NULL) {
+    part = tp_zalloc(sizeof(*part), "sub-devices");
+    if (part == NULL) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    err = read_properties(ask, dev, properties);
+    err = read_properties(part, dev, properties);
     if (err == CL_SUCCESS) {
-        err = partition(ask, dev, num_devices, devices);
+        err = partition(part, dev, num_devices, devices);
     }
     if (err == CL_SUCCESS && num_devices_ret != NULL) {
-        *num_devices_ret = ask->count;
+        *num_devices_ret = part->count;
     }
-    tp_free(ask);
+    tp_free(part);
     return err;
 }

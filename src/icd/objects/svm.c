@@ -217,28 +217,16 @@ size_is_valid(const struct _cl_context *ctx, size_t size, cl_uint alignment)
 
 /** One SVM_ALLOC request in progress. */
 struct ask {
-    struct tp_icd_request req;
-    struct tp_icd_session *session;
-    cl_int result;
+    struct tp_icd_ask base;
     uint64_t address;
 };
 
 static void
-on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
-         const uint8_t *end)
+take_address(struct tp_icd_ask *ask, const void *reply)
 {
-    struct ask *ask = req->user;
-    struct tp_wire_svm_alloc_reply msg;
+    const struct tp_wire_svm_alloc_reply *msg = reply;
 
-    if (type == TP_WIRE_SVM_ALLOC_REPLY &&
-        tp_wire_get_svm_alloc_reply(body, end, &msg)) {
-        ask->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
-        ask->address = msg.address;
-    } else {
-        ask->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
-    }
-    tp_icd_settle(ask->session, req);
+    tp_container_of(ask, struct ask, base)->address = msg->address;
 }
 
 /**
@@ -249,7 +237,10 @@ static cl_int
 allocate(const struct plan *plan, struct _cl_mem *mem, uint32_t session_index,
          uint64_t *address)
 {
-    struct ask ask = {.session = plan->ctx->sessions[session_index]};
+    struct ask ask = {.base = {.session = plan->ctx->sessions[session_index],
+                               .type = TP_WIRE_SVM_ALLOC,
+                               .reply_type = TP_WIRE_SVM_ALLOC_REPLY,
+                               .take = take_address}};
     struct tp_wire_svm_alloc msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
                                     .mem = mem->obj.id,
                                     .context = plan->ctx->obj.id,
@@ -257,27 +248,20 @@ allocate(const struct plan *plan, struct _cl_mem *mem, uint32_t session_index,
                                     .size = plan->size,
                                     .address = *address,
                                     .shared = plan->fd >= 0};
-    telpher_status status;
+    cl_int err = tp_icd_ask(&ask.base, &msg, plan->fd);
 
-    ask.req =
-        (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = &ask};
-    status =
-        tp_icd_ask_with_fd(ask.session, &ask.req, TP_WIRE_SVM_ALLOC, &msg, plan->fd);
-    if (status != TELPHER_OK) {
-        ask.result = tp_icd_cl_error(status);
-    }
-    if (ask.result != CL_SUCCESS && ask.result != CL_INVALID_HOST_PTR) {
+    if (err != CL_SUCCESS && err != CL_INVALID_HOST_PTR) {
         tp_info("icd", "server %s allocates no shared virtual memory: CL error %d",
-                ask.session->server->address, ask.result);
+                ask.base.session->server->address, err);
     }
-    if (ask.result == CL_SUCCESS) {
+    if (err == CL_SUCCESS) {
         mem->created |= 1U << session_index;
         if (ask.address == 0 || (*address != 0 && ask.address != *address)) {
-            ask.result = CL_INVALID_HOST_PTR;
+            err = CL_INVALID_HOST_PTR;
         }
         *address = ask.address;
     }
-    return ask.result;
+    return err;
 }
 
 /** Allocates in all sessions and here. @return CL_INVALID_HOST_PTR: another address may do */

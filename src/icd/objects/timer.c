@@ -18,26 +18,20 @@
 enum { EXCHANGES = 3 }; /* the shortest one is used */
 
 /** One DEVICE_TIMER request in progress. */
-struct ask {
-    struct tp_icd_request req;
-    struct tp_icd_session *session;
+struct exchange {
+    struct tp_icd_ask ask;
     tp_ns sent_ns, received_ns;
     cl_ulong device_ns;
-    cl_int result;
 };
 
 /** True if the driver of the device relates its clock to its host's. */
 static bool
 has_timer(const struct _cl_device_id *dev)
 {
-    struct tp_wire_fact fact;
     cl_ulong ns = 0;
 
-    if (tp_icd_facts_get(dev->server->facts, TP_WIRE_FACT_PLATFORM, dev->platform, 0,
-                         CL_PLATFORM_HOST_TIMER_RESOLUTION, &fact) &&
-        fact.error == CL_SUCCESS && fact.len == sizeof(ns)) {
-        memcpy(&ns, fact.data, sizeof(ns));
-    }
+    (void)tp_icd_facts_number(dev->server->facts, TP_WIRE_FACT_PLATFORM, dev->platform,
+                              0, CL_PLATFORM_HOST_TIMER_RESOLUTION, &ns, sizeof(ns));
     return ns != 0;
 }
 
@@ -55,55 +49,36 @@ tp_icd_timer_resolution(void)
 }
 
 static void
-on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
-         const uint8_t *end)
+take_time(struct tp_icd_ask *ask, const void *reply)
 {
-    struct ask *ask = req->user;
-    struct tp_wire_device_timer_reply msg;
+    const struct tp_wire_device_timer_reply *msg = reply;
+    struct exchange *x = tp_container_of(ask, struct exchange, ask);
 
-    ask->received_ns = tp_clock_ns();
-    if (type == TP_WIRE_DEVICE_TIMER_REPLY &&
-        tp_wire_get_device_timer_reply(body, end, &msg)) {
-        ask->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
-        ask->device_ns = msg.device_ns;
-    } else {
-        ask->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
-    }
-    tp_icd_settle(ask->session, req);
-}
-
-static cl_int
-exchange(struct ask *ask, const struct _cl_device_id *dev)
-{
-    struct tp_wire_device_timer msg = {.request = tp_icd_new_id(TP_WIRE_KIND_REQUEST),
-                                       .device = dev->index};
-    telpher_status status;
-
-    ask->req =
-        (struct tp_icd_request){.id = msg.request, .reply = on_reply, .user = ask};
-    ask->sent_ns = tp_clock_ns();
-    status = tp_icd_ask(ask->session, &ask->req, TP_WIRE_DEVICE_TIMER, &msg);
-    return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
+    x->received_ns = tp_clock_ns();
+    x->device_ns = msg->device_ns;
 }
 
 static cl_int
 read_clocks(struct _cl_device_id *dev, cl_ulong *ret_device_ns, cl_ulong *ret_host_ns)
 {
-    struct ask ask = {.session = NULL};
+    struct exchange x = {.ask = {.type = TP_WIRE_DEVICE_TIMER,
+                                 .reply_type = TP_WIRE_DEVICE_TIMER_REPLY,
+                                 .take = take_time}};
     tp_ns shortest = TP_CLOCK_FOREVER;
-    telpher_status status = tp_icd_session_of(dev, &ask.session);
-    cl_int err = tp_icd_cl_error(status);
+    cl_int err = tp_icd_cl_error(tp_icd_session_of(dev, &x.ask.session));
 
     for (int i = 0; i < EXCHANGES && err == CL_SUCCESS; i++) {
+        struct tp_wire_device_timer msg = {
+            .request = tp_icd_new_id(TP_WIRE_KIND_REQUEST), .device = dev->index};
         tp_ns took;
 
-        err = exchange(&ask, dev);
-        took = tp_clock_between(ask.sent_ns, ask.received_ns);
+        x.sent_ns = tp_clock_ns();
+        err = tp_icd_ask(&x.ask, &msg, -1);
+        took = tp_clock_between(x.sent_ns, x.received_ns);
         if (err == CL_SUCCESS && took < shortest) {
             shortest = took;
-            *ret_device_ns = ask.device_ns;
-            *ret_host_ns = ask.sent_ns + took / 2;
+            *ret_device_ns = x.device_ns;
+            *ret_host_ns = x.sent_ns + took / 2;
         }
     }
     return err;

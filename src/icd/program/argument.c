@@ -76,26 +76,13 @@ arg_number(const struct declared *d, uint32_t param, uint64_t *ret_number)
     struct tp_wire_fact fact;
 
     *ret_number = 0;
-    if (!tp_icd_facts_get(d->facts, TP_WIRE_FACT_KERNEL_ARG, d->kernel, d->arg, param,
-                          &fact) ||
-        fact.error != CL_SUCCESS || fact.len > sizeof(*ret_number)) {
+    if (!tp_icd_facts_value(d->facts, TP_WIRE_FACT_KERNEL_ARG, d->kernel, d->arg, param,
+                            &fact) ||
+        fact.len > sizeof(*ret_number)) {
         return false;
     }
     memcpy(ret_number, fact.data, fact.len);
     return true;
-}
-
-static const char *
-arg_type(const struct declared *d)
-{
-    struct tp_wire_fact fact;
-
-    if (tp_icd_facts_get(d->facts, TP_WIRE_FACT_KERNEL_ARG, d->kernel, d->arg,
-                         CL_KERNEL_ARG_TYPE_NAME, &fact) &&
-        fact.error == CL_SUCCESS && fact.len != 0 && fact.data[fact.len - 1] == '\0') {
-        return (const char *)fact.data;
-    }
-    return "";
 }
 
 /** Types of images in OpenCL C. */
@@ -143,6 +130,8 @@ declare_value(struct tp_icd_arg *arg, const char *type)
 static void
 declare(struct tp_icd_arg *arg, const struct declared *d)
 {
+    const char *type = tp_icd_facts_text(d->facts, TP_WIRE_FACT_KERNEL_ARG, d->kernel,
+                                         d->arg, CL_KERNEL_ARG_TYPE_NAME, "");
     uint64_t address, access, qualifiers;
 
     arg->declared = UNKNOWN;
@@ -151,7 +140,7 @@ declare(struct tp_icd_arg *arg, const struct declared *d)
     }
     (void)arg_number(d, CL_KERNEL_ARG_ACCESS_QUALIFIER, &access);
     (void)arg_number(d, CL_KERNEL_ARG_TYPE_QUALIFIER, &qualifiers);
-    arg->image = image_type(arg_type(d));
+    arg->image = image_type(type);
     if (arg->image != 0) {
         arg->declared = TP_WIRE_ARG_MEM;
         arg->read_only = access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
@@ -170,7 +159,7 @@ declare(struct tp_icd_arg *arg, const struct declared *d)
         arg->declared = TP_WIRE_ARG_LOCAL;
         break;
     case CL_KERNEL_ARG_ADDRESS_PRIVATE:
-        declare_value(arg, arg_type(d));
+        declare_value(arg, type);
         break;
     default:
         break;

@@ -42,16 +42,13 @@ load_fini(struct load *load)
 }
 
 static void
-take_reply(struct load *load, uint16_t type, const uint8_t *body, const uint8_t *end)
+on_binary_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+                const uint8_t *end)
 {
+    struct load *load = req->user;
     struct tp_wire_binary_reply msg;
 
-    if (type != TP_WIRE_BINARY_REPLY || !tp_wire_get_binary_reply(body, end, &msg)) {
-        load->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
-        return;
-    }
-    load->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    load->result = tp_icd_reply_get(TP_WIRE_BINARY_REPLY, type, body, end, &msg);
     for (uint16_t i = 0; i < load->count && i < msg.binary_status.count; i++) {
         load->binary_status[load->given[i]] =
             (cl_int)tp_wire_u64_at(&msg.binary_status, i);
@@ -60,15 +57,6 @@ take_reply(struct load *load, uint16_t type, const uint8_t *body, const uint8_t 
         load->info[load->given[i]].binary_type =
             (cl_program_binary_type)tp_wire_u64_at(&msg.binary_types, i);
     }
-}
-
-static void
-on_binary_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
-                const uint8_t *end)
-{
-    struct load *load = req->user;
-
-    take_reply(load, type, body, end);
     tp_icd_settle(load->session, req);
 }
 
@@ -343,16 +331,10 @@ on_binaries_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body
     struct tp_wire_binaries_reply msg;
     int64_t size;
 
-    if (type != TP_WIRE_BINARIES_REPLY ||
-        !tp_wire_get_binaries_reply(body, end, &msg)) {
-        f->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
-        tp_icd_settle(f->session, req);
-        return;
-    }
-    f->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
+    f->result = tp_icd_reply_get(TP_WIRE_BINARIES_REPLY, type, body, end, &msg);
     size = take_sizes(f, &msg.sizes);
-    if (size < 0 || (msg.transfer == 0 && size != msg.binaries.len)) {
+    if (f->result == CL_SUCCESS &&
+        (size < 0 || (msg.transfer == 0 && size != msg.binaries.len))) {
         f->result = CL_OUT_OF_RESOURCES;
     }
     if (f->result != CL_SUCCESS || size == 0) {
@@ -402,16 +384,10 @@ fetch_session(struct tp_icd_program *p, uint32_t session_index)
     f.req = (struct tp_icd_request){
         .id = msg.request, .reply = on_binaries_reply, .user = &f};
     f.in = (struct tp_icd_incoming){.then = on_content, .user = &f};
-    tp_icd_lock();
-    status = tp_icd_request_add(f.session, &f.req);
-    if (status == TELPHER_OK) {
-        tp_icd_put(f.session, TP_WIRE_PROGRAM_BINARIES, &msg);
-    }
-    tp_icd_unlock();
+    status = tp_icd_request_run(f.session, &f.req, TP_WIRE_PROGRAM_BINARIES, &msg, -1);
     if (status != TELPHER_OK) {
         return tp_icd_cl_error(status);
     }
-    tp_icd_await(f.session, &f.req);
     if (f.result == CL_SUCCESS) {
         tp_icd_lock();
         f.result = deal(p, session_index, &f);

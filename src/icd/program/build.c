@@ -165,13 +165,11 @@ on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
     struct tp_icd_build_part *part = req->user;
     struct tp_wire_build_reply msg;
 
-    if (type != TP_WIRE_BUILD_REPLY || !tp_wire_get_build_reply(body, end, &msg)) {
-        part->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+    part->result = tp_icd_reply_get(TP_WIRE_BUILD_REPLY, type, body, end, &msg);
+    if (msg.request == 0) {
         part_end(part);
         return;
     }
-    part->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
     tp_icd_blob_receive(&part->facts,
                         part->build->p->pub.ctx->sessions[part->session_index],
                         &msg.facts, msg.transfer, msg.size);

@@ -52,9 +52,9 @@ map_kernels(struct tp_icd_program *p, const struct tp_icd_facts *facts, uint32_t
         struct tp_wire_fact fact;
 
         map[i] = -1;
-        if (tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL, i, 0, CL_KERNEL_FUNCTION_NAME,
-                             &fact) &&
-            fact.error == CL_SUCCESS && fact.len > 1) {
+        if (tp_icd_facts_value(facts, TP_WIRE_FACT_KERNEL, i, 0,
+                               CL_KERNEL_FUNCTION_NAME, &fact) &&
+            fact.len > 1) {
             map[i] = index_of_name(p, (const char *)fact.data,
                                    strnlen((const char *)fact.data, fact.len));
             if (map[i] < 0) {
@@ -135,21 +135,6 @@ session_is_used(const struct tp_icd_build *b, uint32_t session_index)
     return false;
 }
 
-/** Copies a number of at most 8 bytes, if the driver gave it. */
-static void
-take_number(const struct tp_icd_facts *facts, const struct _cl_device_id *dev,
-            uint32_t param, void *ret_value, size_t len)
-{
-    struct tp_wire_fact fact;
-
-    if (facts != NULL &&
-        tp_icd_facts_get(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0, param,
-                         &fact) &&
-        fact.error == CL_SUCCESS && fact.len == len) {
-        memcpy(ret_value, fact.data, len);
-    }
-}
-
 static void
 take_log(struct tp_icd_build_info *info, const struct tp_icd_facts *facts,
          const struct _cl_device_id *dev)
@@ -158,10 +143,8 @@ take_log(struct tp_icd_build_info *info, const struct tp_icd_facts *facts,
 
     tp_free(info->log);
     info->log = NULL;
-    if (facts != NULL &&
-        tp_icd_facts_get(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
-                         CL_PROGRAM_BUILD_LOG, &fact) &&
-        fact.error == CL_SUCCESS) {
+    if (tp_icd_facts_value(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
+                           CL_PROGRAM_BUILD_LOG, &fact)) {
         info->log = tp_strndup((const char *)fact.data,
                                strnlen((const char *)fact.data, fact.len), "build log");
     }
@@ -212,17 +195,20 @@ merge_device(struct tp_icd_build *b, uint32_t device, const struct tp_icd_facts 
         merge_built_in(b, device, facts, result);
         return;
     }
-    take_number(facts, dev, CL_PROGRAM_BUILD_STATUS, &status, sizeof(status));
+    (void)tp_icd_facts_number(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
+                              CL_PROGRAM_BUILD_STATUS, &status, sizeof(status));
     if (status != CL_BUILD_SUCCESS) {
         status = CL_BUILD_ERROR;
     }
     info->binary_type =
         status == CL_BUILD_SUCCESS ? type_made(b) : CL_PROGRAM_BINARY_TYPE_NONE;
     info->global_bytes = 0;
-    take_number(facts, dev, CL_PROGRAM_BINARY_TYPE, &info->binary_type,
-                sizeof(info->binary_type));
-    take_number(facts, dev, CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE,
-                &info->global_bytes, sizeof(info->global_bytes));
+    (void)tp_icd_facts_number(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
+                              CL_PROGRAM_BINARY_TYPE, &info->binary_type,
+                              sizeof(info->binary_type));
+    (void)tp_icd_facts_number(facts, TP_WIRE_FACT_PROGRAM_DEVICE, dev->index, 0,
+                              CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE,
+                              &info->global_bytes, sizeof(info->global_bytes));
     take_log(info, facts, dev);
     program->build_status[device] = status;
 }

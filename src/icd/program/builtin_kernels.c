@@ -5,28 +5,12 @@
  */
 #include <string.h>
 
+#include "base/text/text.h"
 #include "icd/icd.h"
 #include "icd/objects/context.h"
 #include "icd/objects/object.h"
 #include "icd/objects/platform.h"
 #include "icd/program/build.h"
-
-/** True if a list, in which ";" separates, has the name. */
-static bool
-lists_name(const char *list, const char *name, size_t len)
-{
-    for (;;) {
-        size_t n = strcspn(list, ";");
-
-        if (n == len && memcmp(list, name, len) == 0) {
-            return true;
-        }
-        if (list[n] == '\0') {
-            return false;
-        }
-        list += n + 1;
-    }
-}
 
 /** True if the device has all these kernels. */
 static bool
@@ -37,7 +21,7 @@ has_kernels(const struct _cl_device_id *dev, const char *names)
     for (;;) {
         size_t n = strcspn(names, ";");
 
-        if (n == 0 || !lists_name(list, names, n)) {
+        if (n == 0 || !tp_text_has_word(list, ';', names, n)) {
             return false;
         }
         if (names[n] == '\0') {

@@ -34,13 +34,8 @@ all_devices_have(const struct _cl_program *program,
     for (cl_uint i = 0; i < count; i++) {
         const struct _cl_device_id *dev =
             call->devices != NULL ? call->devices[i] : program->devices[i];
-        struct tp_wire_fact fact;
-        cl_bool has = CL_TRUE;
 
-        if (tp_icd_device_fact(dev, what, &fact) && fact.len == sizeof(has)) {
-            memcpy(&has, fact.data, sizeof(has));
-        }
-        if (!has) {
+        if (tp_icd_device_number(dev, what, CL_TRUE) == CL_FALSE) {
             return false;
         }
     }

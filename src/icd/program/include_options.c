@@ -6,35 +6,10 @@
 #include "base/alloc.h"
 #include "base/compiler.h"
 #include "base/text/include.h"
+#include "base/text/text.h"
 #include "icd/program/include_int.h"
 
 enum { DEPTH_MAX = 32 }; /* of folders, against links that lead back */
-
-static bool
-is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/** Copies the next word without its quotes. @return behind it; ret_word is "" at the end */
-static const char *
-next_word(const char *at, char *ret_word)
-{
-    char quote = '\0';
-
-    while (is_space(*at)) {
-        at++;
-    }
-    for (; *at != '\0' && (quote != '\0' || !is_space(*at)); at++) {
-        if (*at != '"' && *at != '\'') {
-            *ret_word++ = *at;
-        } else if (quote == '\0' || quote == *at) {
-            quote = quote == '\0' ? *at : '\0';
-        }
-    }
-    *ret_word = '\0';
-    return at;
-}
 
 static void
 add_folder(struct tp_icd_includes *s, const char *name)
@@ -80,14 +55,14 @@ value_of(const char *word, bool *ret_folder)
 static void
 take_options(struct tp_icd_includes *s, char *word)
 {
-    const char *at = next_word(s->options, word);
+    const char *at = tp_text_option(s->options, true, word);
 
     while (*word != '\0' && !s->failed) {
         bool folder;
         const char *value = value_of(word, &folder);
 
         if (value != NULL && *value == '\0') {
-            at = next_word(at, word);
+            at = tp_text_option(at, true, word);
             value = word;
         }
         if (value != NULL && *value != '\0') {
@@ -97,7 +72,7 @@ take_options(struct tp_icd_includes *s, char *word)
                 (void)tp_icd_includes_look(s, value);
             }
         }
-        at = next_word(at, word);
+        at = tp_text_option(at, true, word);
     }
 }
 

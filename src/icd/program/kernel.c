@@ -83,19 +83,6 @@ some_facts(const struct _cl_program *program, uint32_t index)
     return NULL;
 }
 
-static uint32_t
-kernel_number(const struct tp_icd_facts *facts, uint32_t index, uint32_t param)
-{
-    struct tp_wire_fact fact;
-    uint32_t number = 0;
-
-    if (tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL, index, 0, param, &fact) &&
-        fact.error == CL_SUCCESS && fact.len == sizeof(number)) {
-        memcpy(&number, fact.data, sizeof(number));
-    }
-    return number;
-}
-
 enum {
     ARGS_MAX = 4096
 }; /**< more than any driver supports; limits the memory that a bad reply can use */
@@ -113,7 +100,8 @@ kernel_create(struct _cl_program *program, uint32_t index)
     }
     kernel->index = index;
     kernel->name = tp_strdup(name, "kernel");
-    kernel->arg_count = kernel_number(facts, index, CL_KERNEL_NUM_ARGS);
+    (void)tp_icd_facts_number(facts, TP_WIRE_FACT_KERNEL, index, 0, CL_KERNEL_NUM_ARGS,
+                              &kernel->arg_count, sizeof(kernel->arg_count));
     if (kernel->arg_count > ARGS_MAX) {
         kernel->arg_count = ARGS_MAX;
     }
@@ -305,26 +293,11 @@ tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/** Destination of an answer. */
-struct query {
-    const struct _cl_kernel *kernel;
-    size_t value_size;
-    void *value;
-    size_t *size_ret;
-};
-
-static cl_int
-answer_bytes(const struct query *q, const void *src, size_t len)
-{
-    return tp_icd_answer(q->value_size, q->value, q->size_ret, src, len);
-}
-
 cl_int
 tp_clGetKernelInfo(cl_kernel handle, cl_kernel_info param, size_t value_size,
                    void *value, size_t *size_ret)
 {
     const struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
-    const struct query q = {kernel, value_size, value, size_ret};
     struct tp_wire_fact fact;
 
     if (kernel == NULL) {
@@ -342,12 +315,12 @@ tp_clGetKernelInfo(cl_kernel handle, cl_kernel_info param, size_t value_size,
     case CL_KERNEL_PROGRAM:
         return TP_ICD_ANSWER(cl_program, kernel->program);
     case CL_KERNEL_ATTRIBUTES:
-        if (tp_icd_facts_get(some_facts(kernel->program, kernel->index),
-                             TP_WIRE_FACT_KERNEL, kernel->index, 0, param, &fact) &&
-            fact.error == CL_SUCCESS && fact.len != 0) {
-            return answer_bytes(&q, fact.data, fact.len);
-        }
-        return tp_icd_answer_text(value_size, value, size_ret, "");
+        return tp_icd_facts_value(some_facts(kernel->program, kernel->index),
+                                  TP_WIRE_FACT_KERNEL, kernel->index, 0, param,
+                                  &fact) &&
+                       fact.len != 0
+                   ? tp_icd_answer(value_size, value, size_ret, fact.data, fact.len)
+                   : tp_icd_answer_text(value_size, value, size_ret, "");
     default:
         return CL_INVALID_VALUE;
     }
@@ -380,7 +353,6 @@ tp_clGetKernelArgInfo(cl_kernel handle, cl_uint index, cl_kernel_arg_info param,
                       size_t value_size, void *value, size_t *size_ret)
 {
     const struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
-    const struct query q = {kernel, value_size, value, size_ret};
     struct tp_wire_fact fact;
 
     if (kernel == NULL) {
@@ -393,32 +365,31 @@ tp_clGetKernelArgInfo(cl_kernel handle, cl_uint index, cl_kernel_arg_info param,
         return CL_INVALID_VALUE;
     }
     if (hides_arguments(kernel->program) ||
-        !tp_icd_facts_get(some_facts(kernel->program, kernel->index),
-                          TP_WIRE_FACT_KERNEL_ARG, kernel->index, index, param,
-                          &fact) ||
-        fact.error != CL_SUCCESS) {
+        !tp_icd_facts_value(some_facts(kernel->program, kernel->index),
+                            TP_WIRE_FACT_KERNEL_ARG, kernel->index, index, param,
+                            &fact)) {
         return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
     }
-    return answer_bytes(&q, fact.data, fact.len);
+    return tp_icd_answer(value_size, value, size_ret, fact.data, fact.len);
 }
 
 /** Local memory: what the compiler found and the arguments that are set by now. */
-static cl_int
-put_local_size(const struct query *q, const struct tp_wire_fact *fact)
+static cl_ulong
+local_size(const struct _cl_kernel *kernel, const struct tp_wire_fact *fact)
 {
     cl_ulong bytes = 0;
 
     if (fact->len == sizeof(bytes)) {
         memcpy(&bytes, fact->data, sizeof(bytes));
     }
-    for (uint32_t i = 0; i < q->kernel->arg_count; i++) {
-        const struct tp_icd_arg *arg = &q->kernel->args[i];
+    for (uint32_t i = 0; i < kernel->arg_count; i++) {
+        const struct tp_icd_arg *arg = &kernel->args[i];
 
         if (arg->set && arg->kind == TP_WIRE_ARG_LOCAL) {
             bytes += arg->size;
         }
     }
-    return answer_bytes(q, &bytes, sizeof(bytes));
+    return bytes;
 }
 
 const struct _cl_device_id *
@@ -438,7 +409,6 @@ tp_clGetKernelWorkGroupInfo(cl_kernel handle, cl_device_id device,
                             void *value, size_t *size_ret)
 {
     const struct _cl_kernel *kernel = tp_icd_check(handle, TP_ICD_KERNEL);
-    const struct query q = {kernel, value_size, value, size_ret};
     const struct _cl_device_id *dev;
     const struct tp_icd_facts *facts;
     struct tp_wire_fact fact;
@@ -452,13 +422,12 @@ tp_clGetKernelWorkGroupInfo(cl_kernel handle, cl_device_id device,
         return CL_INVALID_DEVICE;
     }
     /* CL_KERNEL_GLOBAL_WORK_SIZE is a fact of built-in kernels alone */
-    if (!tp_icd_facts_get(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index, dev->index,
-                          param, &fact) ||
-        fact.error != CL_SUCCESS) {
+    if (!tp_icd_facts_value(facts, TP_WIRE_FACT_KERNEL_DEVICE, kernel->index,
+                            dev->index, param, &fact)) {
         return CL_INVALID_VALUE;
     }
     if (param == CL_KERNEL_LOCAL_MEM_SIZE) {
-        return put_local_size(&q, &fact);
+        return TP_ICD_ANSWER(cl_ulong, local_size(kernel, &fact));
     }
-    return answer_bytes(&q, fact.data, fact.len);
+    return tp_icd_answer(value_size, value, size_ret, fact.data, fact.len);
 }

@@ -57,11 +57,7 @@ program_destroy(struct tp_icd_object *obj)
     struct _cl_context *ctx = program->ctx;
 
     tp_icd_lock();
-    for (uint32_t i = 0; i < ctx->session_count; i++) {
-        if ((program->sent >> i & 1) != 0) {
-            tp_icd_put_release(ctx->sessions[i], obj->id);
-        }
-    }
+    tp_icd_put_releases(ctx, program->sent, obj->id);
     tp_icd_unlock();
     program_free(tp_icd_program_of(program));
     tp_icd_drop(&ctx->obj);

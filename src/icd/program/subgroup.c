@@ -17,40 +17,25 @@
 
 /** One SUB_GROUP_INFO request in progress. */
 struct ask {
-    struct tp_icd_request req;
-    struct tp_icd_session *session;
-    cl_int result;
+    struct tp_icd_ask base;
     size_t values[TP_WIRE_SUB_GROUP_SIZES];
     uint16_t count;
 };
 
 static void
-take_reply(struct ask *ask, uint16_t type, const uint8_t *body, const uint8_t *end)
+take_values(struct tp_icd_ask *base, const void *reply)
 {
-    struct tp_wire_sub_group_info_reply msg;
+    const struct tp_wire_sub_group_info_reply *msg = reply;
+    struct ask *ask = tp_container_of(base, struct ask, base);
 
-    if (type != TP_WIRE_SUB_GROUP_INFO_REPLY ||
-        !tp_wire_get_sub_group_info_reply(body, end, &msg) ||
-        msg.values.count > TP_WIRE_SUB_GROUP_SIZES) {
-        ask->result =
-            tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+    if (msg->values.count > TP_WIRE_SUB_GROUP_SIZES) {
+        base->result = tp_icd_cl_error(TELPHER_ERR_PROTO);
         return;
     }
-    ask->result = msg.status <= 0 ? msg.status : CL_OUT_OF_RESOURCES;
-    ask->count = msg.values.count;
+    ask->count = msg->values.count;
     for (uint16_t i = 0; i < ask->count; i++) {
-        ask->values[i] = (size_t)tp_wire_u64_at(&msg.values, i);
+        ask->values[i] = (size_t)tp_wire_u64_at(&msg->values, i);
     }
-}
-
-static void
-on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
-         const uint8_t *end)
-{
-    struct ask *ask = req->user;
-
-    take_reply(ask, type, body, end);
-    tp_icd_settle(ask->session, req);
 }
 
 /** Sends the request to the driver; sets the request id of @p msg. */
@@ -58,18 +43,17 @@ static cl_int
 ask_server(struct ask *ask, struct _cl_kernel *kernel, uint32_t session_index,
            struct tp_wire_sub_group_info *msg)
 {
-    telpher_status status;
-
-    ask->session = kernel->program->ctx->sessions[session_index];
+    ask->base =
+        (struct tp_icd_ask){.session = kernel->program->ctx->sessions[session_index],
+                            .type = TP_WIRE_SUB_GROUP_INFO,
+                            .reply_type = TP_WIRE_SUB_GROUP_INFO_REPLY,
+                            .take = take_values};
     msg->request = tp_icd_new_id(TP_WIRE_KIND_REQUEST);
     msg->kernel = kernel->obj.id;
-    ask->req =
-        (struct tp_icd_request){.id = msg->request, .reply = on_reply, .user = ask};
     tp_icd_lock();
     tp_icd_kernel_ensure(kernel, session_index);
     tp_icd_unlock();
-    status = tp_icd_ask(ask->session, &ask->req, TP_WIRE_SUB_GROUP_INFO, msg);
-    return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
+    return tp_icd_ask(&ask->base, msg, -1);
 }
 
 /** Destination of an answer, and the values on which it depends. */
@@ -111,7 +95,7 @@ put_asked(const struct query *q, struct _cl_kernel *kernel,
         .device = dev->index,
         .param = param,
         .input = {(uint16_t)(q->input_size / sizeof(size_t)), sizes}};
-    struct ask ask = {.result = CL_OUT_OF_RESOURCES};
+    struct ask ask = {.count = 0};
     cl_int err;
 
     if (!count_values(q, param, &msg.room)) {
@@ -141,10 +125,9 @@ put_fact(const struct query *q, const struct _cl_kernel *kernel,
 {
     struct tp_wire_fact fact;
 
-    return tp_icd_facts_get(tp_icd_kernel_facts(kernel, dev),
-                            TP_WIRE_FACT_KERNEL_DEVICE, kernel->index, dev->index,
-                            param, &fact) &&
-                   fact.error == CL_SUCCESS
+    return tp_icd_facts_value(tp_icd_kernel_facts(kernel, dev),
+                              TP_WIRE_FACT_KERNEL_DEVICE, kernel->index, dev->index,
+                              param, &fact)
                ? tp_icd_answer(q->value_size, q->value, q->size_ret, fact.data,
                                fact.len)
                : CL_INVALID_VALUE;

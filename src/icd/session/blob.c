@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "icd/objects/callback.h"
 
 /** [bytes] Larger than the log, binaries or facts of any program: more is an error. */
 #define INCOMING_MAX ((uint64_t)1 << 30)
@@ -166,38 +167,62 @@ tp_icd_await(struct tp_icd_session *session, struct tp_icd_request *req)
 }
 
 telpher_status
-tp_icd_ask_with_fd(struct tp_icd_session *session, struct tp_icd_request *req,
+tp_icd_request_run(struct tp_icd_session *session, struct tp_icd_request *req,
                    uint16_t type, const void *msg, int fd)
 {
     telpher_status status;
 
-    if (fd < 0) {
-        return tp_icd_ask(session, req, type, msg);
-    }
     tp_icd_lock();
     status = tp_icd_request_add(session, req);
+    if (status == TELPHER_OK && fd < 0) {
+        tp_icd_put(session, type, msg);
+    }
     tp_icd_unlock();
-    if (status == TELPHER_OK) {
+    if (status == TELPHER_OK && fd >= 0) {
         (void)tp_icd_send_fd(session, type, msg, fd); /* a loss settles the request */
+    }
+    if (status == TELPHER_OK) {
         tp_icd_await(session, req);
     }
     return status;
 }
 
-telpher_status
-tp_icd_ask(struct tp_icd_session *session, struct tp_icd_request *req, uint16_t type,
-           const void *msg)
+cl_int
+tp_icd_reply_get(uint16_t want, uint16_t type, const uint8_t *body, const uint8_t *end,
+                 void *ret_msg)
+{
+    const struct tp_wire_message *row = tp_wire_message(want);
+    struct tp_wire_last_words_reply head; /* begins as all replies do */
+
+    if (type != want || !row->get(body, end, ret_msg)) {
+        memset(ret_msg, 0, row->struct_size);
+        return tp_icd_cl_error(type == 0 ? TELPHER_ERR_PEER_LOST : TELPHER_ERR_PROTO);
+    }
+    memcpy(&head, ret_msg, offsetof(struct tp_wire_last_words_reply, text));
+    return head.status <= 0 ? head.status : CL_OUT_OF_RESOURCES;
+}
+
+static void
+on_reply(struct tp_icd_request *req, uint16_t type, const uint8_t *body,
+         const uint8_t *end)
+{
+    struct tp_icd_ask *ask = req->user;
+    _Alignas(16) uint8_t reply[TP_WIRE_STRUCT_MAX];
+
+    ask->result = tp_icd_reply_get(ask->reply_type, type, body, end, reply);
+    if (ask->result == CL_SUCCESS) {
+        ask->take(ask, reply);
+    }
+    tp_icd_settle(ask->session, req);
+}
+
+cl_int
+tp_icd_ask(struct tp_icd_ask *ask, const void *msg, int fd)
 {
     telpher_status status;
 
-    tp_icd_lock();
-    status = tp_icd_request_add(session, req);
-    if (status == TELPHER_OK) {
-        tp_icd_put(session, type, msg);
-    }
-    tp_icd_unlock();
-    if (status == TELPHER_OK) {
-        tp_icd_await(session, req);
-    }
-    return status;
+    ask->req = (struct tp_icd_request){.reply = on_reply, .user = ask};
+    memcpy(&ask->req.id, msg, sizeof(ask->req.id));
+    status = tp_icd_request_run(ask->session, &ask->req, ask->type, msg, fd);
+    return status == TELPHER_OK ? ask->result : tp_icd_cl_error(status);
 }

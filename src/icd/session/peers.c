@@ -106,7 +106,7 @@ send_request(struct tp_icd_session *session, uint16_t type, uint64_t id,
     telpher_status status;
 
     ask.req = (struct tp_icd_request){.id = id, .reply = on_reply, .user = &ask};
-    status = tp_icd_ask(session, &ask.req, type, msg);
+    status = tp_icd_request_run(session, &ask.req, type, msg, -1);
     memcpy(ret_text, ask.text, sizeof(ask.text));
     return status == TELPHER_OK ? ask.status : status;
 }

@@ -39,6 +39,8 @@ telpher_status tp_icd_session_of(struct _cl_device_id *dev,
 void tp_icd_put(struct tp_icd_session *session, uint16_t type, const void *msg);
 /** Releases an id at the server with the next frames; under tp_icd.lock. */
 void tp_icd_put_release(struct tp_icd_session *session, uint64_t id);
+/** Likewise in all sessions of a context whose bit is set in @p mask. */
+void tp_icd_put_releases(const struct _cl_context *ctx, uint32_t mask, uint64_t id);
 /** Sends all queued frames; waits for the socket if necessary. Not under the lock. */
 void tp_icd_flush(struct tp_icd_session *session);
 /** Flushes if enough frames are queued (end of every enqueue call). Not under the lock. */

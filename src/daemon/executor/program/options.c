@@ -5,13 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/compiler.h"
+#include "base/text/text.h"
 #include "daemon/executor/program/build.h"
-
-static bool
-is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
 
 static bool
 begins_with(const char *word, const char *const *begins, size_t count)
@@ -44,38 +39,13 @@ reads_files(const char *word)
     return begins_with(word, begins, TP_ARRAY_LEN(begins));
 }
 
-/*
- * Copies the next word without its quotes. @param quoted whether quotes keep blanks
- * together: not all drivers look at them. @return behind it; ret_word is "" at the end
- */
-static const char *
-next_word(const char *at, bool quoted, char *ret_word)
-{
-    char quote = '\0';
-
-    while (is_space(*at)) {
-        at++;
-    }
-    for (; *at != '\0' && (quote != '\0' || !is_space(*at)); at++) {
-        if (*at == '"' || *at == '\'') {
-            if (quoted && (quote == '\0' || quote == *at)) {
-                quote = quote == '\0' ? *at : '\0';
-            }
-        } else {
-            *ret_word++ = *at;
-        }
-    }
-    *ret_word = '\0';
-    return at;
-}
-
 static bool
 names_files(const char *options, bool guarded, bool quoted, char *word)
 {
     bool value = false; /* of a -D that stands alone */
 
-    for (const char *at = next_word(options, quoted, word);
-         *at != '\0' || *word != '\0'; at = next_word(at, quoted, word)) {
+    for (const char *at = tp_text_option(options, quoted, word);
+         *at != '\0' || *word != '\0'; at = tp_text_option(at, quoted, word)) {
         bool defines = strncmp(word, "-D", 2) == 0 || strncmp(word, "-U", 2) == 0;
 
         if (writes_files(word) || (!guarded && reads_files(word)) ||
