@@ -3,7 +3,9 @@
 # usage: scripts/gpu/ocl.sh BUILD-FOLDER [RESULTS-FOLDER [PART...]]
 # On a machine with an NVIDIA GPU and its OpenCL driver: an ordinary program, integration tests, the benchmark beside
 # the native driver with ordinary and with pinned memory, 1 GiB, and the flow example with the ratio to native speed,
-# each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them).
+# each through a telpherd that serves the GPU. Parts: tests, latency, bandwidth, gigabyte, flow (all of them), and
+# repeat_memory, which runs icd_memory RUNS times (100) on two servers and keeps all output of the runs that fail,
+# with the log level LOG (warn,executor:debug).
 # ICD=libname chooses another driver, ROUNDS=n other than 3 turns, SPIN=time how long both sides spin, FLOW="options" what
 # the flow example computes. Needs nothing but the driver, an OpenCL loader, and python3 for a free port.
 set -uo pipefail
@@ -63,6 +65,21 @@ part_tests() {
     test_step icd_compile
     test_step icd_kernels --here # built-in kernels and sub-groups, as far as the driver has them
     il_step
+}
+# Races between two servers show in one run of several.
+part_repeat_memory() {
+    local run bad=0 runs=${RUNS:-100} log
+    for run in $(seq "$runs"); do
+        log=$results/icd_memory.$run.txt
+        if TELPHER_LOG=${LOG:-warn,executor:debug} timeout 180 "$build/tests/integration/icd_memory" >"$log" 2>&1; then
+            rm "$log"
+        else
+            bad=$((bad + 1))
+            echo "run $run ($?): $(grep -E 'FAILED|LINE' "$log" | head -n 3 | tr '\n' ' ' | cut -c1-200)"
+        fi
+    done
+    echo "== repeat_memory: $bad of $runs runs failed"
+    [ "$bad" = 0 ] && passed=$((passed + 1)) || failed=$((failed + 1))
 }
 part_latency() {
     bench latency -i 600 --env "Unix:TELPHER_SERVERS=$unix" \

@@ -33,6 +33,7 @@ struct tp_exec_event {
     cl_event hold; /**< of a move: event that blocks the queue until its end, or NULL */
     struct tp_exec_forward *forwards; /**< peers that wait for its end; done_lock */
     bool of_peer; /**< user event: a peer ends it, see peer/peer_event.c */
+    _Atomic bool is_set; /**< user event: it has its status */
     bool is_move; /**< completed by large_transfer.c */
     bool is_whole; /**< marker or barrier that waits for all earlier commands */
     bool is_barrier; /**< out of order: later commands wait for it */

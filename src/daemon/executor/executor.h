@@ -64,6 +64,7 @@ struct tp_exec {
     uint32_t device_count; /**< as the broker knows it */
     uint8_t session[TP_WIRE_SESSION_BYTES];
     struct tp_stream *stream;
+    pthread_t reader; /**< set once */
     int wake_fd; /**< eventfd: wakes the reader */
     struct tp_map objects; /**< reader only */
     struct tp_daemon_limits limits;
@@ -99,6 +100,7 @@ struct tp_exec {
     struct tp_list gates; /**< moves whose gate is closed; done_lock */
     struct tp_list user_events; /**< not yet set; done_lock */
     _Atomic uint64_t user_events_open; /**< length of user_events */
+    _Atomic bool had_failure; /**< an event has failed, or is about to */
     _Atomic unsigned
         telling; /**< failed moves whose failure the driver does not know yet */
     struct tp_cond told; /**< signals telling == 0; with done_lock */

@@ -2,7 +2,8 @@
 /*
  * What a client sends when it knows that a write has failed does not fail with it: not behind
  * the write, nor behind what was sent before and fails with it. The test driver takes its time
- * to hear of the failure, and lets all that waits fail at once then, as PoCL does.
+ * to hear of the failure, and lets all that waits fail at once then, as PoCL does; or it hears
+ * of it on a thread of its own.
  */
 #include <CL/cl.h>
 #include <stdlib.h>
@@ -14,15 +15,36 @@ enum { PIECE = TEST_MEMORY / 2 };
 struct test_daemon the_daemon;
 
 static int
+open_failing(void **state, const char *cascade)
+{
+    int result;
+
+    (void)setenv("TESTDRV_FAIL", "exec:clEnqueueWriteBuffer:CL_OUT_OF_RESOURCES:1", 1);
+    result = test_open_driver_scene(state, "TESTDRV_CASCADE", cascade);
+    (void)unsetenv("TESTDRV_FAIL");
+    return result;
+}
+
+static int
 open_scene(void **state)
 {
     int result;
 
     (void)setenv("TESTDRV_PAUSE", "clSetUserEventStatus", 1);
-    (void)setenv("TESTDRV_FAIL", "exec:clEnqueueWriteBuffer:CL_OUT_OF_RESOURCES:1", 1);
-    result = test_open_driver_scene(state, "TESTDRV_CASCADE", "1");
+    result = open_failing(state, "1");
     (void)unsetenv("TESTDRV_PAUSE");
-    (void)unsetenv("TESTDRV_FAIL");
+    return result;
+}
+
+/* A driver of the vendor whose callbacks are late. */
+static int
+open_late(void **state)
+{
+    int result;
+
+    (void)setenv("TESTDRV_VENDOR", "4318", 1);
+    result = open_failing(state, "late");
+    (void)unsetenv("TESTDRV_VENDOR");
     return result;
 }
 
@@ -96,6 +118,21 @@ test_marker_out_of_order(void **state)
     fail_and_go_on(*state, false, put_marker);
 }
 
+/* The driver has not failed the write's hold yet when the client knows of the failure. */
+static void
+test_late_failure(void **state)
+{
+    struct test_scene *c = *state;
+    uint64_t transfer = test_id(&c->s, TP_WIRE_KIND_TRANSFER), write;
+
+    test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    write = test_put_write(c, transfer, TEST_MEMORY);
+    test_put_piece(c, transfer, 0, PIECE, 0);
+    test_put_piece(c, transfer, PIECE, PIECE, PIECE);
+    expect_failure(c, write);
+    test_expect_success(c, put_marker(c));
+}
+
 #define FAILS(test)                                                                    \
     cmocka_unit_test_setup_teardown(test, open_scene, test_close_driver_scene)
 
@@ -106,6 +143,8 @@ main(void)
         FAILS(test_command_in_order),
         FAILS(test_marker_in_order),
         FAILS(test_marker_out_of_order),
+        cmocka_unit_test_setup_teardown(test_late_failure, open_late,
+                                        test_close_driver_scene),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,6 +69,11 @@ static const struct tp_exec_quirk_row rows[TP_EXEC_QUIRK_COUNT] = {
         .symptom = "clEnqueueMigrateMemObjects keeps the pointer to the list of buffers",
         .remedy = "the list belongs to the event",
         .where = "src/daemon/executor/commands/command.c", .test = "tests/integration/icd_memory_places.c"},
+    [TP_EXEC_QUIRK_FAILED_WAIT_IGNORED] = {
+        .id = "failed-wait-ignored", .match = TP_EXEC_ANY_DRIVER, .driver = "NVIDIA 580.159",
+        .symptom = "a command runs although an event of its wait list had failed when it was enqueued",
+        .remedy = "the wait list is looked at again after the driver has taken the command",
+        .where = "src/daemon/executor/commands/command.c", .test = "src/daemon/executor/peer/peer_failure_test.c"},
     [TP_EXEC_QUIRK_KERNEL_RELEASED_LATE] = {
         .id = "kernel-released-late", .match = TP_EXEC_ANY_DRIVER, .driver = "PoCL 3.1",
         .symptom = "a rebuild after the last kernel was released fails with CL_INVALID_OPERATION for a moment",

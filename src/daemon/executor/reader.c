@@ -321,6 +321,7 @@ tp_exec_serve(struct tp_exec *x)
 {
     telpher_status status;
 
+    x->reader = pthread_self();
     tp_opencl_watch_adopt(x->spin_ns > 0);
     status = read_until_end(x);
     tp_opencl_watch_adopt(false);

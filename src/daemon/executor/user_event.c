@@ -77,31 +77,29 @@ tp_exec_on_user_event_create(struct tp_exec *x,
     return TELPHER_OK;
 }
 
-/* Handles the failure of a user event, which fails all commands that wait for it. */
-static void
-user_event_failed(struct tp_exec_event *ev, cl_int status)
-{
-    ev->obj.error = status;
-    tp_exec_event_complete(ev, status);
-    tp_exec_sweep_failures(ev->obj.x);
-}
-
 void
 tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status)
 {
+    struct tp_exec *x = ev->obj.x;
+    bool is_set = atomic_exchange(&ev->is_set, true);
     cl_int error;
 
-    /* A peer's end arrives on another thread than commands. Commands enqueued from now on must
-     * fail by our check: NVIDIA's driver reports no error if their wait list has failed. */
-    if (ev->of_peer && status < 0) {
-        __atomic_store_n(&ev->obj.error, status, __ATOMIC_RELEASE);
+    if (is_set) { /* by a peer, and by the client because that is lost */
+        return;
     }
-    error = ev->obj.x->cl.SetUserEventStatus(ev->native, status);
+    /* A peer's end arrives on another thread than commands. Their wait lists are checked
+     * before and after they are enqueued, so record the failure before the driver has it. */
+    if (status < 0) {
+        atomic_store(&x->had_failure, true);
+        ev->obj.error = status;
+    }
+    error = x->cl.SetUserEventStatus(ev->native, status);
     if (error != CL_SUCCESS) {
         tp_debug("executor", "clSetUserEventStatus of 0x%llx: %s",
                  (unsigned long long)ev->obj.id, tp_opencl_error_name(error));
-    } else if (status < 0) {
-        user_event_failed(ev, status);
+    } else if (status < 0) { /* which fails all commands that wait for it */
+        tp_exec_event_complete(ev, status);
+        tp_exec_sweep_failures(x);
     }
     tp_exec_user_event_close(ev);
 }

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { LATE_US = 2000 };
 
 pthread_cond_t td_completed = PTHREAD_COND_INITIALIZER;
 
@@ -146,16 +149,12 @@ fail_at_once(cl_event e)
     }
 }
 
-/* One command has one event less to wait for. With td_mutex. */
+/* The command has nothing left to wait for. With td_mutex. */
 static void
-count_down(struct td_cmd *cmd, bool failed)
+make_ready(struct td_cmd *cmd)
 {
     struct td_cmd **p = &cmd->queue->ready;
 
-    cmd->wait_failed |= failed;
-    if (--cmd->missing > 0) {
-        return;
-    }
     if (cmd->wait_failed && td_script()->cascade) {
         fail_at_once(cmd->event);
     }
@@ -164,6 +163,34 @@ count_down(struct td_cmd *cmd, bool failed)
     }
     *p = cmd;
     td_queue_wake(cmd->queue);
+}
+
+static void *
+fail_late(void *arg)
+{
+    usleep(LATE_US);
+    pthread_mutex_lock(&td_mutex);
+    make_ready(arg);
+    pthread_mutex_unlock(&td_mutex);
+    return NULL;
+}
+
+/* One command has one event less to wait for. With td_mutex. */
+static void
+count_down(struct td_cmd *cmd, bool failed)
+{
+    pthread_t thread;
+
+    cmd->wait_failed |= failed;
+    if (--cmd->missing > 0) {
+        return;
+    }
+    if (cmd->wait_failed && td_script()->late &&
+        pthread_create(&thread, NULL, fail_late, cmd) == 0) {
+        pthread_detach(thread);
+    } else {
+        make_ready(cmd);
+    }
 }
 
 static void
@@ -419,7 +446,7 @@ add_dependency(struct td_cmd *cmd, cl_event event, bool listed)
     struct td_dependent *d;
 
     if (event->status <= CL_COMPLETE) {
-        cmd->wait_failed |= listed && event->status < 0;
+        cmd->wait_failed |= listed && event->status < 0 && !td_script()->forgives;
         return true;
     }
     d = malloc(sizeof(*d));

@@ -198,7 +198,9 @@ read_script(void)
     read_rules("TESTDRV_HANG", ACT_HANG);
     read_rules("TESTDRV_CRASH", ACT_CRASH);
     read_rules("TESTDRV_PAUSE", ACT_PAUSE);
-    script.cascade = is("TESTDRV_CASCADE", "1");
+    script.late = is("TESTDRV_CASCADE", "late");
+    script.cascade = script.late || is("TESTDRV_CASCADE", "1");
+    script.forgives = is("TESTDRV_FORGIVES", "1");
     open_log();
 }
 

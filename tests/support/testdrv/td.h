@@ -106,6 +106,9 @@ struct td_script {
     bool lazy; /* commands start only after a flush */
     bool in_flush; /* commands run on the thread that flushes or waits */
     bool cascade; /* what fails takes all behind it with it, at once */
+    bool late; /* with cascade: 2 ms later, on another thread */
+    bool
+        forgives; /* a wait list that failed before the call does not fail the command */
     unsigned vendor; /* CL_DEVICE_VENDOR_ID */
     bool version12;
     bool unified; /* memory is the host's, says the device */

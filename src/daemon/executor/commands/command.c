@@ -89,7 +89,7 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
               const struct tp_exec_head *head)
 {
     const struct tp_wire_u64s *wait = &head->wait;
-    struct tp_exec_command c = {.x = x, .wait_count = wait->count};
+    struct tp_exec_command c = {.x = x, .wait = *wait, .wait_count = wait->count};
     telpher_status status;
 
     if ((head->flags & ~TP_WIRE_FLAGS_ALL) != 0 ||
@@ -159,12 +159,46 @@ end_failed(struct tp_exec_command *c)
     }
 }
 
+int32_t
+tp_exec_check_waits(const struct tp_exec_command *c)
+{
+    if (tp_likely(c->wait_count == 0 || !atomic_load(&c->x->had_failure))) {
+        return 0;
+    }
+    for (size_t i = 0; i < c->wait_count; i++) {
+        struct tp_exec_event *ev =
+            tp_map_get(&c->x->objects, tp_wire_u64_at(&c->wait, i));
+
+        if (ev->obj.error != 0 || tp_exec_event_status(ev) < 0) {
+            return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+        }
+    }
+    return 0;
+}
+
+/* Fails an enqueued command whose wait list has failed, whatever the driver makes of it. */
+static void
+poison_late(struct tp_exec_command *c)
+{
+    struct tp_exec_event *ev = c->ev;
+    int32_t error = tp_exec_check_waits(c);
+
+    if (error == 0) {
+        return;
+    }
+    ev->obj.error = error;
+    if (ev->obj.id == 0) {
+        tp_exec_failed(c->x, ev->queue_id, error, ev->call);
+    }
+}
+
 telpher_status
 tp_exec_end(struct tp_exec_command *c)
 {
     if (c->error != 0) {
         end_failed(c);
     } else {
+        poison_late(c);
         c->queue->untracked = 0;
         c->queue->launches = c->ev->notify ? 0 : c->queue->launches;
         tp_exec_dirty(c->queue);

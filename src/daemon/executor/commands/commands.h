@@ -14,6 +14,7 @@ struct tp_exec_command {
     struct tp_exec *x;
     struct tp_exec_event *ev;
     struct tp_exec_queue *queue; /**< NULL if error */
+    struct tp_wire_u64s wait; /**< ids of its wait list; valid until the next command */
     cl_uint wait_count;
     const cl_event *waits; /**< NULL if none; valid until the next command */
     struct tp_exec_bulk
@@ -75,6 +76,12 @@ telpher_status tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret,
                              const char *call, const struct tp_exec_head *head);
 /** Ends a command: its event is then pending or poisoned. */
 telpher_status tp_exec_end(struct tp_exec_command *c);
+/**
+ * Looks at the wait list again after the driver has taken it. An event may have failed on
+ * another thread meanwhile, and NVIDIA's driver runs a command whose wait list had failed.
+ * @return 0 or CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+ */
+int32_t tp_exec_check_waits(const struct tp_exec_command *c);
 /** If the command is recorded, keeps @p mem until the command buffer is freed. @return 0 or
  *  the CL error */
 int32_t tp_exec_keep(struct tp_exec_command *c, const struct tp_exec_mem *mem);

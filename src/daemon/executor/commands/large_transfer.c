@@ -20,6 +20,9 @@
 #include "daemon/executor/peer/peer.h"
 #include "daemon/executor/quirks.h"
 
+#define FAILURE_TIME (1 * TP_CLOCK_S)
+#define FAILURE_PAUSE (50 * TP_CLOCK_US)
+
 struct move {
     struct tp_exec *x;
     struct tp_refcount
@@ -73,6 +76,16 @@ set_stamps(struct move *mv, uint64_t start_ns, uint64_t end_ns)
     mv->ev->has_stamps = start_ns != 0;
 }
 
+static cl_int
+event_status(struct tp_exec *x, cl_event native)
+{
+    cl_int status = CL_QUEUED;
+    cl_int error = x->cl.GetEventInfo(native, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                      sizeof(status), &status, NULL);
+
+    return error != CL_SUCCESS ? CL_QUEUED : status;
+}
+
 static void
 end_telling(struct tp_exec *x)
 {
@@ -80,6 +93,28 @@ end_telling(struct tp_exec *x)
     atomic_fetch_sub(&x->telling, 1);
     tp_cond_broadcast(&x->told);
     tp_mutex_unlock(&x->done_lock);
+}
+
+/*
+ * Waits, for a limited time, until the driver has failed the hold. A driver that learns of a
+ * failure on a thread of its own would also fail the commands that are enqueued before that.
+ */
+static void
+await_failed_hold(struct move *mv)
+{
+    struct tp_exec *x = mv->x;
+    cl_event hold = mv->ev->hold;
+    tp_ns deadline = tp_clock_deadline(FAILURE_TIME);
+
+    if (hold == NULL || !tp_exec_has_quirk(x, TP_EXEC_QUIRK_LATE_CALLBACKS)) {
+        return;
+    }
+    if (pthread_equal(pthread_self(), x->reader)) {
+        (void)tp_exec_queue_flush(mv->ev->queue);
+    }
+    while (event_status(x, hold) > CL_COMPLETE && !tp_clock_passed(deadline)) {
+        tp_clock_sleep(FAILURE_PAUSE);
+    }
 }
 
 void
@@ -111,10 +146,17 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     struct tp_exec *x = mv->x;
 
     set_stamps(mv, start_ns, end_ns);
-    atomic_fetch_add(&x->telling, error != 0);
+    if (error != 0) {
+        atomic_fetch_add(&x->telling, 1);
+        atomic_store(&x->had_failure, true);
+    }
     tp_exec_event_complete(mv->ev, error);
+    if (error != 0) {
+        mv->ev->obj.error = error; /* for tp_exec_check_waits() */
+    }
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
     if (error != 0) {
+        await_failed_hold(mv);
         end_telling(x);
     }
     tp_exec_user_event_close(mv->ev);
@@ -127,22 +169,12 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     }
 }
 
-static cl_int
-gate_status(struct tp_exec *x, cl_event gate)
-{
-    cl_int status = CL_QUEUED;
-    cl_int error = x->cl.GetEventInfo(gate, CL_EVENT_COMMAND_EXECUTION_STATUS,
-                                      sizeof(status), &status, NULL);
-
-    return error != CL_SUCCESS ? CL_QUEUED : status;
-}
-
 /* Skips the open gates of a move that no other thread knows. @return false: all are open */
 static bool
 has_closed_gate(struct move *mv)
 {
     while (mv->gate_at < mv->gate_count &&
-           gate_status(mv->x, mv->gates[mv->gate_at]) == CL_COMPLETE) {
+           event_status(mv->x, mv->gates[mv->gate_at]) == CL_COMPLETE) {
         mv->gate_at++;
     }
     return mv->gate_at < mv->gate_count;
@@ -209,7 +241,7 @@ await_gate(struct tp_exec *x, struct move *mv, cl_event gate)
 {
     while (mv != NULL) {
         struct move *held = mv;
-        cl_int status = gate_status(x, gate);
+        cl_int status = event_status(x, gate);
         bool waits = false;
 
         if (status > CL_COMPLETE) {
@@ -258,7 +290,7 @@ tp_exec_sweep_gates(struct tp_exec *x)
     struct move *mv;
 
     while ((mv = next_waiting(x, made, &gate)) != NULL) {
-        cl_int status = gate_status(x, gate);
+        cl_int status = event_status(x, gate);
 
         made = mv->ev->made;
         if (status < 0) {
@@ -327,6 +359,7 @@ make_gates(struct tp_exec_command *c, struct move *mv)
             (void)tp_exec_queue_flush(
                 q); /* so that the gate can open before the hold */
         }
+        error = error == CL_SUCCESS ? tp_exec_check_waits(c) : error;
     } else if (!q->in_order) {
         for (cl_uint i = 0; i < count; i++) {
             add_gate(mv, c->x->waits[i]);

@@ -3,71 +3,9 @@
  * Other servers that connect to an executor: unknown, with a wrong key, and one that breaks the
  * protocol after its proof. Each loses its stream; the session goes on.
  */
-#include <string.h>
-
-#include "base/os/clock.h"
-#include "daemon/test/test_session.h"
-
-#define WAIT_TIME (TEST_SECONDS * TP_CLOCK_S)
+#include "daemon/test/test_peer.h"
 
 static struct test_daemon the_daemon;
-static const uint8_t pair_key[TP_WIRE_PEER_KEY_BYTES] = {1, 2, 3};
-static uint8_t last_name;
-
-/* Has the executor expect a server. */
-static void
-accept_peer(struct test_session *s, uint32_t number,
-            uint8_t ret_name[TP_WIRE_SESSION_BYTES])
-{
-    struct tp_wire_peer_accept m = {.request = test_id(s, TP_WIRE_KIND_REQUEST),
-                                    .peer = number,
-                                    .name = {TP_WIRE_SESSION_BYTES, ret_name},
-                                    .key = {sizeof(pair_key), pair_key}};
-    struct tp_wire_peer_reply reply;
-
-    memset(ret_name, ++last_name, TP_WIRE_SESSION_BYTES);
-    test_put(s, TP_WIRE_PEER_ACCEPT, &m);
-    test_expect(s, TP_WIRE_PEER_REPLY, &reply);
-    assert_int_equal(reply.request, m.request);
-    assert_int_equal(reply.status, TELPHER_OK);
-}
-
-/* Connects as another server. */
-static telpher_status
-connect_peer(const uint8_t *name, const uint8_t *key, struct tp_stream **ret_stream)
-{
-    struct tp_client_params params = {
-        .address = the_daemon.socket, .stream = TP_WIRE_STREAM_PEER, .peer_key = key};
-
-    memcpy(params.session, name, sizeof(params.session));
-    return tp_client_connect(&params, ret_stream, NULL, NULL);
-}
-
-static telpher_status
-take_ready(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
-{
-    (void)body, (void)end;
-    *(unsigned *)arg += type == TP_WIRE_PEER_READY;
-    return TELPHER_OK;
-}
-
-/* Waits until the executor has the stream. */
-static void
-expect_ready(struct tp_stream *stream)
-{
-    static const struct tp_stream_handler handler = {.frame = take_ready};
-    unsigned ready = 0;
-
-    while (ready == 0) {
-        telpher_status status = tp_stream_receive(stream, &handler, &ready);
-
-        assert_true(status == TELPHER_OK || status == TELPHER_ERR_AGAIN);
-        if (status == TELPHER_ERR_AGAIN) {
-            assert_int_equal(tp_stream_wait(stream, tp_clock_deadline(WAIT_TIME)),
-                             TELPHER_OK);
-        }
-    }
-}
 
 static void
 unknown_servers_are_refused(void **state)
@@ -81,9 +19,11 @@ unknown_servers_are_refused(void **state)
     (void)state;
     test_session_open(&s, &the_daemon);
     (void)test_session_start(&s);
-    accept_peer(&s, 1, name);
-    assert_int_equal(connect_peer(unknown, pair_key, &stream), TELPHER_ERR_NOT_FOUND);
-    assert_int_equal(connect_peer(name, wrong, &stream), TELPHER_ERR_AUTH);
+    test_peer_accept(&s, 1, name);
+    assert_int_equal(test_peer_connect(&the_daemon, unknown, test_pair_key, &stream),
+                     TELPHER_ERR_NOT_FOUND);
+    assert_int_equal(test_peer_connect(&the_daemon, name, wrong, &stream),
+                     TELPHER_ERR_AUTH);
     test_expect_alive(&s);
     test_session_close(&s);
 }
@@ -92,15 +32,10 @@ unknown_servers_are_refused(void **state)
 static void
 break_protocol(struct test_session *s, uint32_t number, uint16_t type, const void *msg)
 {
-    uint8_t name[TP_WIRE_SESSION_BYTES];
-    struct tp_stream *stream = NULL;
+    struct tp_stream *stream = test_peer_join(s, &the_daemon, number);
     struct tp_wire_peer_lost lost;
 
-    accept_peer(s, number, name);
-    assert_int_equal(connect_peer(name, pair_key, &stream), TELPHER_OK);
-    expect_ready(stream);
-    assert_int_equal(tp_stream_put(stream, type, msg), TELPHER_OK);
-    (void)tp_stream_flush(stream);
+    test_peer_put(stream, type, msg);
     test_expect(s, TP_WIRE_PEER_LOST, &lost);
     assert_int_equal(lost.peer, number);
     test_expect_alive(s);

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An event of a wait list fails on the thread of a peer's stream while the reader enqueues the
+ * command that waits for it. The test driver takes 300 ms for that, and runs the command all
+ * the same, as NVIDIA's driver does. The command must fail nevertheless.
+ */
+#include <CL/cl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os/clock.h"
+#include "daemon/test/test_driver.h"
+#include "daemon/test/test_peer.h"
+
+struct test_daemon the_daemon;
+
+enum { FAILED = -7 };
+
+/* @param pause  the call that takes longer */
+static int
+open_paused(void **state, const char *pause)
+{
+    int result;
+
+    (void)setenv("TESTDRV_PAUSE", pause, 1);
+    result = test_open_driver_scene(state, "TESTDRV_FORGIVES", "1");
+    (void)unsetenv("TESTDRV_PAUSE");
+    return result;
+}
+
+static int
+open_slow_marker(void **state)
+{
+    return open_paused(state, "clEnqueueMarkerWithWaitList");
+}
+
+static int
+open_slow_fill(void **state)
+{
+    return open_paused(state, "clEnqueueFillBuffer");
+}
+
+static unsigned
+calls_of(const char *function)
+{
+    size_t len = strlen(function);
+    FILE *log = test_driver_log();
+    unsigned seen = 0;
+    char line[256];
+
+    while (fgets(line, sizeof(line), log) != NULL) {
+        seen += strncmp(line, function, len) == 0 && line[len] == ' ';
+    }
+    (void)fclose(log);
+    return seen;
+}
+
+/* Waits until the driver is in the nth call of a function. */
+static void
+await_call(const char *function, unsigned nth)
+{
+    while (calls_of(function) < nth) {
+        tp_clock_sleep(TP_CLOCK_MS);
+    }
+}
+
+static uint64_t
+put_peer_event(struct test_scene *c)
+{
+    struct tp_wire_peer_event m = {
+        .event = test_id(&c->s, TP_WIRE_KIND_EVENT), .context = c->context, .peer = 1};
+
+    test_put(&c->s, TP_WIRE_PEER_EVENT, &m);
+    return m.event;
+}
+
+static uint64_t
+put_marker(struct test_scene *c, uint64_t wait)
+{
+    struct tp_wire_marker m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                               .queue = c->queue,
+                               .flags = TP_WIRE_NOTIFY,
+                               .wait = {1, &wait}};
+
+    test_put(&c->s, TP_WIRE_MARKER, &m);
+    return m.event;
+}
+
+static uint64_t
+put_fill(struct test_scene *c, uint64_t wait)
+{
+    struct tp_wire_fill m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                             .queue = c->queue,
+                             .mem = c->mem,
+                             .flags = TP_WIRE_NOTIFY,
+                             .size = 64,
+                             .pattern = TEST_TEXT("\1\2\3\4"),
+                             .wait = {1, &wait}};
+
+    test_put(&c->s, TP_WIRE_FILL, &m);
+    return m.event;
+}
+
+/* A WRITE of many chunks: on an in-order queue a marker with its wait list is its gate. */
+static uint64_t
+put_write(struct test_scene *c, uint64_t wait)
+{
+    struct tp_wire_write m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                              .queue = c->queue,
+                              .mem = c->mem,
+                              .flags = TP_WIRE_NOTIFY,
+                              .size = TEST_MEMORY,
+                              .transfer = test_id(&c->s, TP_WIRE_KIND_TRANSFER),
+                              .wait = {1, &wait}};
+
+    test_put(&c->s, TP_WIRE_WRITE, &m);
+    return m.event;
+}
+
+static uint64_t
+put_pull(struct test_scene *c, uint64_t transfer)
+{
+    struct tp_wire_pull m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                             .queue = c->queue,
+                             .mem = c->mem,
+                             .flags = TP_WIRE_NOTIFY,
+                             .peer = 1,
+                             .size = TEST_MEMORY,
+                             .transfer = transfer};
+
+    test_put(&c->s, TP_WIRE_PULL, &m);
+    return m.event;
+}
+
+static void
+expect_failure(struct test_scene *c, uint64_t event)
+{
+    struct tp_wire_done done;
+
+    test_expect_done(&c->s, event, &done);
+    assert_true(done.status < 0);
+}
+
+typedef uint64_t (*put_function)(struct test_scene *c, uint64_t wait);
+
+/* The peer's event fails in the middle of the driver's @p call. */
+static void
+fail_event_within(struct test_scene *c, put_function put, const char *call)
+{
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
+    uint64_t event = put_peer_event(c), command;
+    unsigned before;
+
+    test_expect_alive(&c->s);
+    before = calls_of(call);
+    command = put(c, event);
+    test_flush(&c->s);
+    await_call(call, before + 1);
+    test_peer_put(peer, TP_WIRE_USER_EVENT_SET,
+                  &(struct tp_wire_user_event_set){event, FAILED});
+    expect_failure(c, command);
+    test_expect_alive(&c->s);
+    tp_stream_destroy(peer);
+}
+
+static void
+marker_fails(void **state)
+{
+    fail_event_within(*state, put_marker, "clEnqueueMarkerWithWaitList");
+}
+
+static void
+marker_out_of_order_fails(void **state)
+{
+    test_use_new_queue(*state, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    fail_event_within(*state, put_marker, "clEnqueueMarkerWithWaitList");
+}
+
+static void
+fill_fails(void **state)
+{
+    fail_event_within(*state, put_fill, "clEnqueueFillBuffer");
+}
+
+static void
+gate_fails(void **state)
+{
+    fail_event_within(*state, put_write, "clEnqueueMarkerWithWaitList");
+}
+
+/* The same with content that the peer does not send. */
+static void
+content_fails(void **state)
+{
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
+    uint64_t transfer = test_id(&c->s, TP_WIRE_KIND_TRANSFER), pull, fill;
+
+    pull = put_pull(c, transfer);
+    test_expect_alive(&c->s);
+    test_use_new_queue(c, 0);
+    fill = put_fill(c, pull);
+    test_flush(&c->s);
+    await_call("clEnqueueFillBuffer", 1);
+    test_peer_put(peer, TP_WIRE_ABORT, &(struct tp_wire_abort){transfer, FAILED});
+    expect_failure(c, pull);
+    expect_failure(c, fill);
+    test_expect_alive(&c->s);
+    tp_stream_destroy(peer);
+}
+
+#define SLOW(call, test)                                                               \
+    cmocka_unit_test_setup_teardown(test, open_slow_##call, test_close_driver_scene)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SLOW(marker, marker_fails), SLOW(marker, marker_out_of_order_fails),
+        SLOW(fill, fill_fails),     SLOW(marker, gate_fails),
+        SLOW(fill, content_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
