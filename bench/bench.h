@@ -27,6 +27,7 @@ struct bench_settings {
     int batch; /**< commands of one run of the batched cases */
     bool validation; /**< check every byte of every iteration */
     const char *floor_host; /**< ADDR:PORT of `floor --serve`, NULL = this machine */
+    const char *interface; /**< whose bytes are counted, NULL = of none */
 };
 
 struct bench_case;
@@ -34,7 +35,8 @@ struct bench_case;
 /** How a case is driven: how often, and how its samples are shown. */
 struct bench_pattern {
     const char *name;
-    bool sized; /**< one series per size, shown as bandwidth */
+    bool sized; /**< one series per size */
+    size_t size_step; /**< of sized ones: each size is so many times the one before */
     int (*iterations)(const struct bench_settings *settings, size_t bytes);
     int (*warmup)(const struct bench_settings *settings, size_t bytes);
 };
@@ -43,6 +45,7 @@ extern const struct bench_pattern bench_latency; /**< every operation is timed *
 extern const struct bench_pattern bench_batch; /**< many operations, timed together */
 extern const struct bench_pattern bench_bandwidth; /**< sizes from min to max */
 extern const struct bench_pattern bench_slow; /**< takes milliseconds: few times */
+extern const struct bench_pattern bench_migration; /**< sizes, shown as times */
 
 /**
  * One thing to measure. All functions return false after bench_fail(). `setup` and
@@ -85,6 +88,7 @@ struct bench_runtime {
 
 extern const struct bench_runtime bench_ocl;
 extern const struct bench_runtime bench_floor;
+extern const struct bench_runtime bench_migrate;
 
 /** The memory of that name, the first if it is "", NULL if there is none. */
 const struct bench_memory *bench_find_memory(const struct bench_runtime *runtime,

@@ -15,9 +15,10 @@
 static const char usage[] =
     "Usage: telpher-bench COMMAND [OPTION]...\n"
     "Measures accelerators at the end of a network, or here.\n\n"
-    "  ocl    an OpenCL driver: launches, transfers, creation, builds, discovery\n"
-    "  floor  what plain TCP and memcpy cost, the floors of everything else\n"
-    "  plot   pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
+    "  ocl        an OpenCL driver: launches, transfers, creation, builds, discovery\n"
+    "  migrate  content that goes back and forth between two devices or servers\n"
+    "  floor    what plain TCP and memcpy cost, the floors of everything else\n"
+    "  plot      pictures of results: telpher-bench plot FILE.json... -o OUT.png\n\n"
     "Between two ranks of a job, host or device memory, with OSU's options:\n"
     "  latency     half a round trip\n"
     "  put_notify  the same by puts with a notification\n"
@@ -38,7 +39,8 @@ static const char usage[] =
 static int
 run_command(int argc, char **argv)
 {
-    const struct bench_runtime *const runtimes[] = {&bench_ocl, &bench_floor};
+    const struct bench_runtime *const runtimes[] = {&bench_ocl, &bench_migrate,
+                                                    &bench_floor};
 
     if (ranks_is_pattern(argv[1])) {
         return ranks_main(argv[0], argc - 1, argv + 1);

@@ -83,14 +83,22 @@ warmup_by_size(const struct bench_settings *s, size_t bytes)
     return bytes >= LARGE_BYTES ? one_warmup(s, bytes) : s->warmup;
 }
 
-const struct bench_pattern bench_latency = {"latency", false, all_iterations,
-                                            all_warmup};
-const struct bench_pattern bench_batch = {"batch", false, tenth_of_iterations,
-                                          one_warmup};
-const struct bench_pattern bench_slow = {"slow", false, tenth_of_iterations,
-                                         one_warmup};
-const struct bench_pattern bench_bandwidth = {"bandwidth", true, iterations_by_size,
-                                              warmup_by_size};
+const struct bench_pattern bench_latency = {
+    .name = "latency", .iterations = all_iterations, .warmup = all_warmup};
+const struct bench_pattern bench_batch = {
+    .name = "batch", .iterations = tenth_of_iterations, .warmup = one_warmup};
+const struct bench_pattern bench_slow = {
+    .name = "slow", .iterations = tenth_of_iterations, .warmup = one_warmup};
+const struct bench_pattern bench_bandwidth = {.name = "bandwidth",
+                                              .sized = true,
+                                              .size_step = 2,
+                                              .iterations = iterations_by_size,
+                                              .warmup = warmup_by_size};
+const struct bench_pattern bench_migration = {.name = "migration",
+                                              .sized = true,
+                                              .size_step = 4,
+                                              .iterations = iterations_by_size,
+                                              .warmup = warmup_by_size};
 
 /* --- tables --------------------------------------------------------------------- */
 
@@ -202,7 +210,7 @@ bench_measure_raw(const struct bench_runtime *runtime, const struct bench_case *
     if (!runtime->open(s, &session)) {
         return report_size(false, first);
     }
-    for (size_t bytes = first; bytes <= last; bytes *= 2) {
+    for (size_t bytes = first; bytes <= last; bytes *= c->pattern->size_step) {
         good = report_size(measure_size(c, session, s, bytes), bytes) && good;
         if (bytes == 0) {
             break;

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws results of telpher-bench; `telpher-bench plot` runs this script.
 
-The form of a file's rows selects the picture: cases of `ocl` and `floor`, `launch --figures`, `compare`, `notified`,
+The form of a file's rows selects the picture: cases of `ocl` and `floor`, `migrate`, `launch --figures`, `compare`, `notified`,
 or the case studies of scripts/bench-studies.
 """
 import argparse
@@ -128,6 +128,31 @@ def draw_cases(plt, files, paths):
     figure, axes = make_figure(plt, len(parts), 1, 11, 4.8)
     for draw, part in zip(parts, axes[:, 0]):
         draw(part, good, names)
+    return figure
+
+
+# ---- migrate ----
+
+MIGRATIONS = {"migrate": "migrate, finish", "step": "migrate, increment, finish", "loop": "20 steps, one finish"}
+
+
+def draw_migrations(plt, files, _):
+    rows = [row for row in files[0] if row.get("validated")]
+    tests = [test for test in MIGRATIONS if any(row["test"] == test for row in rows)]
+    if not tests:
+        raise BadFile("no migration with a right answer in it")
+    figure, axes = make_figure(plt, 1, len(tests), 5.4, 4.4)
+    for test, part in zip(tests, axes[0]):
+        mine = sorted((row for row in rows if row["test"] == test), key=lambda r: r["bytes"])
+        for target in unique(row["target"] for row in mine):
+            part.plot(*zip(*[(r["bytes"], r["median_us"]) for r in mine if r["target"] == target]), marker="o", ms=4, label=target)
+        floors = {r["bytes"]: r["floor_us"] for r in mine if r.get("floor_us")}
+        if floors:
+            part.plot(*zip(*floors.items()), ls="--", color="#7f7f7f", label="floor: one stream between two processes")
+        part.set(title=f"{MIGRATIONS[test]} (median)", xlabel="bytes", ylabel="µs a step", yscale="log")
+        show_decades(part.yaxis, *part.get_ylim())
+        label_sizes(part, [r["bytes"] for r in mine])
+        part.legend(fontsize=8)
     return figure
 
 
@@ -289,7 +314,7 @@ def draw_studies(plt, files, _):
 
 # ---- the command ----
 
-KINDS = [(draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
+KINDS = [(draw_migrations, lambda r: r.get("pattern") == "migration"), (draw_compare, lambda r: r.get("pattern") == "compare"), (draw_notified, lambda r: "table" in r),
          (draw_studies, lambda r: r.get("test") == "study"),
          (draw_launch, lambda r: r.get("test") in ("setup", "launch", "spawns") and "mode" in r),
          (draw_cases, lambda r: "target" in r and "test" in r)]

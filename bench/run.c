@@ -47,6 +47,7 @@ parse(struct arguments *a, int argc, char **argv)
         CLI_INT(0, "device", "N", NULL, &s->device, 0, INT_MAX),
         CLI_TEXT(0, "memory", "NAME", NULL, &s->memory),
         CLI_TEXT(0, "floor-host", "ADDR:PORT", NULL, &s->floor_host),
+        CLI_TEXT(0, "interface", "NAME", NULL, &s->interface),
     };
 
     return cli_read(argc, argv, "", "", options, sizeof(options) / sizeof(options[0]));

@@ -39,7 +39,7 @@ options() {
     grep -q '^  plot ' "$dir/out" || die "the help lacks a command"
     expect 0 "$bench" latency --help
     grep -q '^usage: telpher-bench latency' "$dir/out" || die "no usage of latency"
-    for command in ocl floor plot; do
+    for command in ocl migrate floor plot; do
         expect 0 "$bench" "$command" --help
         grep -qi '^usage: telpher-bench '"$command" "$dir/out" || die "no usage of $command"
     done
@@ -257,6 +257,31 @@ launch() {
         grep -q 'MPIX_Kernel_call_multiple' "$dir/launch.svg" || die "no plot"
         expect 0 "$bench" launch --figures --from "$dir/figures.json" -o "$dir/figures.svg"
         grep -q 'parents:workers 1:2' "$dir/figures.svg" || die "no picture of 1:2"
+    fi
+}
+
+# Content between two devices of one driver: each way, the floor, bytes on an interface, the picture.
+migrate() {
+    pocl="Portable Computing Language"
+    export POCL_DEVICES="pthread pthread"
+    if ! "$bench" ocl --discover --platform "$pocl" >/dev/null 2>&1; then
+        echo "skipped: no OpenCL platform called $pocl (package pocl-opencl-icd)"
+        exit 77
+    fi
+    expect 2 "$bench" migrate -W 2
+    expect 0 "$bench" migrate --platform "$pocl" -i 3 -x 1 -m 4:64 --interface lo --rounds 1 --json "$dir/migrate.json"
+    grep -Eq '^# Size .*Subject .us.  *Client .us.  *Floor' "$dir/out" || die "no columns"
+    test "$(awk '$1 ~ /^(4|16|64)$/ && NF == 6 && $2 > 0 && $3 > 0 && $4 > 0' "$dir/out" | wc -l)" -eq 9 || die "rows of the tables"
+    test "$(grep -Ec '^# (Subject|Client), (migrate|step|loop), size (4|16|64): [0-9]+$' "$dir/out")" -eq 18 || die "no bytes"
+    ! grep -q '"validated": false' "$dir/migrate.json" || die "something was not validated"
+    grep -q '"interface_bytes": ' "$dir/migrate.json" || die "no bytes in JSON"
+    expect 1 "$bench" migrate --platform "$pocl" --device 1 -m 4 --tests step --no-floor --rounds 1
+    grep -q 'the platform has no device 2' "$dir/out" || die "a second device that is not there"
+    expect 1 "$bench" migrate --platform "$pocl" -m 6:6 --tests step --no-floor --rounds 1
+    grep -q 'not a multiple of 4' "$dir/out" || die "a size of broken numbers"
+    if has_matplotlib; then
+        expect 0 "$bench" plot "$dir/migrate.json" -o "$dir/migrate.svg"
+        grep -q '20 steps, one finish' "$dir/migrate.svg" || die "no picture"
     fi
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures cases of `telpher-bench ocl` and `floor` in turns, each in a process of its own; those commands run this script.
+"""Measures cases of `telpher-bench ocl`, `migrate` and `floor` in turns, each in a process of its own; those commands run this script.
 
 `telpher-bench measure RUNTIME --raw CASE` prints samples, and this collects them. A target that crashes or hangs loses one
 case and nothing else. Several targets take turns, so that a change in the machine's load reaches all of them.
@@ -30,11 +30,17 @@ class Case:
     """One thing to measure, as the program lists it."""
     name: str
     pattern: str
-    sized: bool  # a series for each size, shown as bandwidth
+    sized: bool  # a series for each size
     operations: int  # in one sample; 0: args.batch
     floor: str  # the case of the floor that it is compared with, or ""
     trips: float  # how many times that floor it should cost
     help: str
+
+    def shows_rate(self):
+        return self.pattern == "bandwidth"
+
+    def column(self):
+        return {"bandwidth": "Bandwidth (MB/s)", "migration": "Step (us)"}.get(self.pattern, "Latency (us)")
 
 
 @dataclass(eq=False)
@@ -62,13 +68,15 @@ class Series:
     samples: list = field(default_factory=list)  # [us]
     checked: bool = False
     error: str = ""
+    traffic: int = 0  # [bytes] on args.interface
+    traffic_steps: int = 0  # by so many operations
 
     def good(self):
         return bool(self.samples) and self.checked and not self.error
 
     def shown(self, us):
         """A time as tables show it: microseconds, or MB/s."""
-        return us if not self.case.sized else self.size / us if us > 0 else 0
+        return us if not self.case.shows_rate() else self.size / us if us > 0 else 0
 
     def median(self):
         return statistics.median(self.samples) if self.samples else 0
@@ -113,17 +121,21 @@ def size(text):
     return value
 
 
-def sizes(text):
+def sizes(text, least=1024):
     """[MIN:]MAX"""
     try:
         low, _, high = text.rpartition(":")
         high = size(high)
-        low = size(low) if low else min(1024, high)
+        low = size(low) if low else min(least, high)
     except TypeError as error:
         raise ValueError from error
     if low > high:
         raise ValueError
     return low, high
+
+
+def sizes_of_migrations(text):
+    return sizes(text, 4)
 
 
 def variable(text):
@@ -133,38 +145,40 @@ def variable(text):
     return match.groups()
 
 
+DESCRIPTIONS = {
+    "ocl": "Measures an OpenCL driver, beside the floors of this machine or link.",
+    "migrate": "Measures content that goes back and forth between two devices: as it is, through the client "
+               "(TELPHER_PEER=off), and beside one plain TCP stream between two processes of this machine.",
+    "floor": "Measures what plain TCP and memcpy cost: the floors of everything else."}
+
+
 def make_parser(runtime):
     parser = argparse.ArgumentParser(
         prog=f"telpher-bench {runtime}", usage=f"telpher-bench {runtime} [OPTION]...", epilog=TAIL,
-        formatter_class=HelpFormatter,
-        description="Measures an OpenCL driver, beside the floors of this machine or link." if runtime == "ocl" else
-        "Measures what plain TCP and memcpy cost: the floors of everything else.")
+        formatter_class=HelpFormatter, description=DESCRIPTIONS[runtime])
     add = parser.add_argument_group("What is measured").add_argument
     add("--tests", metavar="LIST", default="all", help="tests, or beginnings of their names, comma separated (all)")
     add("--list", action="store_true", help="list the tests")
-    add("-m", "--size", "--message-size", metavar="[MIN:]MAX", type=sizes, default=(1024, 64 << 20),
-        help="sizes of the bandwidth tests in bytes, or with K, M, G (1K:64M)")
     add("-i", "--iterations", metavar="N", type=whole(1, 10000000), default=200,
         help="measured iterations; a tenth of it from 1 MiB on and for slow or batched tests, but at least 3 (200)")
     add("-x", "--warmup", metavar="N", type=whole(0, 10000000), default=20, help="iterations before that, not measured (20)")
-    add("--batch", metavar="N", type=whole(1, 1000000), default=1000,
-        help="commands of one batch in kernel_batch and event_chain (1000)")
-    add("-W", "--window-size", metavar="N", type=whole(1, 1024), default=1,
-        help="transfers in flight in bandwidth tests (1: blocking calls)")
-    add("-c", "--validation", action="store_true", help="check every byte of every iteration, not only of the last")
     add("--timeout", metavar="SECONDS", type=whole(1, 2147483), default=60, help="per test, after which it has failed (60)")
-    if runtime == "ocl":
-        add_targets(parser)
-        add = parser.add_argument_group("With what it is compared: targets are measured in turns, each test in its own "
-                                        "process").add_argument
-        add_compared(add)
+    parser.set_defaults(platform="", device=0, memory="", native=None, pinned=False, peer=None, env=[], rounds=0, no_floor=True,
+                        discover=False, serve=False, interface="", batch=1, window_size=1, validation=False)
+    if runtime == "migrate":
+        add("-m", "--size", "--message-size", metavar="[MIN:]MAX", type=sizes_of_migrations, default=(4, 64 << 20),
+            help="sizes in bytes, or with K, M, G; each is four times the one before (4:64M)")
+        add("--interface", metavar="NAME", default="", help="count the bytes of a step on this network interface, as link0")
     else:
-        parser.set_defaults(platform="", device=0, memory="", native=None, pinned=False, peer=None, env=[], rounds=0,
-                            no_floor=True, discover=False)
+        add_bandwidths(add)
+    if runtime != "floor":
+        add_targets(parser, runtime)
+    else:
         add("--serve", action="store_true", help="be the other end, for anyone who can reach it, until a signal")
         add("--listen", metavar="ADDR:PORT", default="127.0.0.1:7718", help="where (127.0.0.1:7718)")
     add("--floor-host", metavar="ADDR:PORT", default="",
-        help="take the floors over a link, from `telpher-bench floor --serve` there (another core of this machine)")
+        help=("take the ping-pong" if runtime == "migrate" else "take the floors")
+        + " over a link, from `telpher-bench floor --serve` there (another core of this machine)")
     add = parser.add_argument_group("Output").add_argument
     add("-f", "--full", action="store_true", help="when comparing, all percentiles too")
     add("--json", metavar="FILE", help="write everything as JSON")
@@ -173,27 +187,38 @@ def make_parser(runtime):
     return parser
 
 
-def add_targets(parser):
+def add_bandwidths(add):
+    add("-m", "--size", "--message-size", metavar="[MIN:]MAX", type=sizes, default=(1024, 64 << 20),
+        help="sizes of the bandwidth tests in bytes, or with K, M, G (1K:64M)")
+    add("--batch", metavar="N", type=whole(1, 1000000), default=1000,
+        help="commands of one batch in kernel_batch and event_chain (1000)")
+    add("-W", "--window-size", metavar="N", type=whole(1, 1024), default=1,
+        help="transfers in flight in bandwidth tests (1: blocking calls)")
+    add("-c", "--validation", action="store_true", help="check every byte of every iteration, not only of the last")
+
+
+def add_targets(parser, runtime):
     add = parser.add_argument_group("The OpenCL driver").add_argument
     add("--platform", metavar="NAME", default="",
         help="part of an OpenCL platform's name; !NAME: the first one without NAME in it (the first)")
-    add("--device", metavar="N", type=whole(0, 1023), default=0, help="index of its device (0)")
-    add("--memory", metavar="NAME", default="", help="host memory of the bandwidth tests: host, pinned (host)")
+    add("--device", metavar="N", type=whole(0, 1023), default=0,
+        help="index of its device (0)" if runtime == "ocl" else "index of its first device (0); the other is the next")
     add("--discover", action="store_true", help=argparse.SUPPRESS)
-    parser.set_defaults(serve=False)
-
-
-def add_compared(add):
-    add("--native", metavar="PLATFORM",
-        help="the native driver, by its platform's name; under `telpher run` among the system's drivers")
-    add("--vs", dest="native", choices=["native"], metavar="native", help="the same; any platform but the one measured")
-    add("--pinned", action="store_true", help="with either: the native driver's bandwidth with pinned memory, too")
+    if runtime == "ocl":
+        add("--memory", metavar="NAME", default="", help="host memory of the bandwidth tests: host, pinned (host)")
+    add = parser.add_argument_group("With what it is compared: targets are measured in turns, each test in its own "
+                                    "process").add_argument
+    if runtime == "ocl":
+        add("--native", metavar="PLATFORM",
+            help="the native driver, by its platform's name; under `telpher run` among the system's drivers")
+        add("--vs", dest="native", choices=["native"], metavar="native", help="the same; any platform but the one measured")
+        add("--pinned", action="store_true", help="with either: the native driver's bandwidth with pinned memory, too")
     add("--peer", metavar="PATH", help="another OpenCL driver: its .icd file or library, loaded alone")
     add("--env", metavar="LABEL:NAME=VALUE", action="append", type=variable, default=[],
-        help="a variable for Subject, Native or Peer alone; another LABEL is the subject once more, with that variable; "
-             "may be repeated")
+        help="a variable for Subject, " + ("Native" if runtime == "ocl" else "Client") + " or Peer alone; another LABEL is the "
+             "subject once more, with that variable; may be repeated")
     add("--rounds", metavar="N", type=whole(1, 1000), default=0, help="turns (3; 1 when nothing is compared)")
-    add("--no-floor", action="store_true", help="no floors")
+    add("--no-floor", action="store_true", default=False, help="no floors")
 
 
 def read_cases(runtime):
@@ -216,13 +241,14 @@ def is_chosen(case, tests):
     return any(word == "all" or (word and case.name.startswith(word)) for word in tests.split(","))
 
 
-def options_of(args, target, iterations):
-    """What the process that measures a target gets."""
+def options_of(args, target, iterations, local=False):
+    """What the process that measures a target gets. local: a floor of this machine, whatever --floor-host is."""
     options = ["--platform", target.platform, "--device", str(target.device), "-i", str(iterations), "-x", str(args.warmup),
                "--batch", str(args.batch), "-W", str(args.window_size), "-m", f"{args.size[0]}:{args.size[1]}",
                "--memory", target.memory or args.memory]
     options += ["-c"] if args.validation else []
-    return options + (["--floor-host", args.floor_host] if args.floor_host else [])
+    options += ["--interface", args.interface] if args.interface and target.runtime == "migrate" else []
+    return options + (["--floor-host", args.floor_host] if args.floor_host and not local else [])
 
 
 # ---- targets ----
@@ -236,6 +262,8 @@ def make_targets(parser, args, runtime):
         targets.append(Target("Native", runtime, native, args.device, system_drivers=True))
         if args.pinned:
             targets.append(Target("Pinned", runtime, native, args.device, system_drivers=True, memory="pinned"))
+    if runtime == "migrate":
+        targets.append(Target("Client", runtime, args.platform, args.device, env=["TELPHER_PEER=off"]))
     if args.peer is not None:
         targets.append(Target("Peer", runtime, vendors=args.peer))
     for label, setting in args.env:
@@ -310,8 +338,8 @@ class Run:
             sys.stderr.write("\r\033[K")
 
     def is_floor(self, floor):
-        """The poll is a floor of no case, but good to see beside them."""
-        return (floor.name in [case.floor for case in self.cases] or floor.name == "tcp_pingpong_poll"
+        """Ping-pongs are good to see beside cases that do not name them."""
+        return (floor.name in [case.floor for case in self.cases] or floor.name.startswith("tcp_pingpong")
                 or (floor.name == "memcpy" and any(case.sized for case in self.cases)))
 
     def show_progress(self, turn, what):
@@ -320,7 +348,8 @@ class Run:
 
     def measure_case(self, target, case):
         iterations = (self.args.iterations + self.rounds - 1) // self.rounds
-        line = [PROGRAM, "measure", target.runtime, "--raw", case.name] + options_of(self.args, target, iterations)
+        line = [PROGRAM, "measure", target.runtime, "--raw", case.name] + options_of(
+            self.args, target, iterations, local=self.runtime == "migrate" and case.sized)
         ending = ""
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             process = subprocess.Popen(line, stdout=output, env=environment_of(target))
@@ -347,7 +376,7 @@ class Run:
 
     def keep_line(self, target, case, line):
         """Lines that are none of ours (drivers print too) are passed over."""
-        match = re.fullmatch(r"(info) (\S+) (.+)|(sample|check|error) (\d+) (.+)", line)
+        match = re.fullmatch(r"(info) (\S+) (.+)|(sample|check|error|traffic) (\d+) (.+)", line)
         if not match:
             return
         if match[1]:
@@ -356,6 +385,11 @@ class Run:
             self.keep_error(target, case, int(match[5]), match[6])
         elif match[4] == "sample":
             self.get(target, case, int(match[5])).samples.append(float(match[6]))
+        elif match[4] == "traffic":
+            series = self.get(target, case, int(match[5]))
+            traffic, steps = map(int, match[6].split())
+            series.traffic += traffic
+            series.traffic_steps += steps
         else:
             self.get(target, case, int(match[5])).checked = True
 
@@ -389,6 +423,7 @@ class Report:
             self.print_compared()
         for target in run.targets if run.args.full or not several else []:
             self.print_full(target, several)
+        self.print_traffic()
         for s in run.series.values():  # one target's are in its table already
             if s.error and (s.target is run.floor or several):
                 print(f"# FAILED: {s.target.label}, {s.case.name}, size {s.size}: {s.error}")
@@ -408,9 +443,17 @@ class Report:
                   f"{run.median_of(run.floor, 'tcp_pingpong', 0):.2f} us sleeping, "
                   f"{run.median_of(run.floor, 'tcp_pingpong_poll', 0):.2f} us spinning")
 
+    def print_traffic(self):
+        counted = [s for s in self.run.series.values() if s.traffic_steps > 0]
+        if counted:
+            print(f"\n# Bytes of one step on {self.run.args.interface}")
+        for s in counted:
+            print(f"# {s.target.label}, {s.case.name}, size {s.size}: {s.traffic / s.traffic_steps:.0f}")
+
     def print_title(self, case, label):
-        kind = f"Bandwidth Test, {case.name}" if case.sized else "Latency Test"
-        title = "OpenCL" if self.run.runtime == "ocl" else "Floor"
+        kind = {"bandwidth": "Bandwidth", "migration": "Migration"}.get(case.pattern, "Latency") + " Test"
+        kind += f", {case.name}" if case.sized else ""
+        title = {"ocl": "OpenCL", "migrate": "OpenCL", "floor": "Floor"}[self.run.runtime]
         print(f"\n# Telpher {title} {kind}{', ' + label if label else ''} v{self.version}")
         print(f"# {'Size' if case.sized else 'Test':<18}", end="")
 
@@ -426,8 +469,8 @@ class Report:
         for case, size_bytes, begins in self.rows(lambda s: s.target is target):
             if begins:
                 self.print_title(case, target.label if name_target else "")
-                columns = ["P90", "P99", "Min", "Max", "Floor"] + (["memcpy", "of Floor"] if case.sized else ["x Floor"])
-                print(f"{'Bandwidth (MB/s)' if case.sized else 'Latency (us)':>18}"
+                columns = ["P90", "P99", "Min", "Max", "Floor"] + (["memcpy"] if case.sized else []) + ["of Floor" if case.shows_rate() else "x Floor"]
+                print(f"{case.column():>18}"
                       + "".join(f"{c:>14}" for c in columns + ["Validation"]))
             self.print_full_row(self.run.get(target, case, size_bytes))
 
@@ -438,22 +481,23 @@ class Report:
             print(f"    FAILED: {s.error}")
             return
         floor, median = run.floor_us(s), s.median()
-        times = [s.quantile(0.9), s.quantile(0.99), s.quantile(1.0 if case.sized else 0.0), s.quantile(0.0 if case.sized else 1.0),
-                 floor]
+        times = [s.quantile(0.9), s.quantile(0.99), s.quantile(1.0 if case.shows_rate() else 0.0),
+                 s.quantile(0.0 if case.shows_rate() else 1.0), floor]
         if case.sized:
             times.append(run.median_of(run.floor, "memcpy", s.size))
-        ratio = 0 if floor <= 0 else floor / median if case.sized else median / floor
+        ratio = 0 if floor <= 0 else floor / median if case.shows_rate() else median / floor
         print(f"{s.shown(median):18.2f}" + "".join(value_text(s.shown(us)) for us in times) + value_text(ratio)
               + f"{'Pass' if s.checked else 'Fail':>14}")
 
     def print_compared(self):
-        print("# Medians. x*: (x - Native) / Floor, what x costs beyond the native driver")
+        print("# Medians. x*: " + ("(x - Native) / Floor, what x costs beyond the native driver"
+                                   if any(t.label == "Native" for t in self.run.targets) else "x / Floor"))
         ratios = [t for t in self.run.targets if not t.system_drivers]
         for case, size_bytes, begins in self.rows(lambda s: s.target is not self.run.floor):
             targets = [t for t in self.run.targets if t.runs(case)]
             if begins:
                 self.print_title(case, "")
-                unit = "MB/s" if case.sized else "us"
+                unit = "MB/s" if case.shows_rate() else "us"
                 print("".join(f"{f'{t.label} ({unit})':>16}" for t in targets) + f"{'Floor':>14}"
                       + "".join(f"{t.label + '*':>14}" for t in ratios))
             self.print_compared_row(case, size_bytes, targets, ratios)
@@ -485,7 +529,9 @@ class Report:
         row = {"target": s.target.label, "test": case.name, "pattern": case.pattern, "bytes": s.size, "samples": len(s.samples),
                "median_us": median, "p50_us": median, "p90_us": s.quantile(0.9), "p99_us": s.quantile(0.99),
                "min_us": s.quantile(0), "max_us": s.quantile(1), "mean_us": statistics.fmean(s.samples) if s.samples else 0}
-        if case.sized:
+        if s.traffic_steps > 0:
+            row["interface_bytes"] = s.traffic / s.traffic_steps
+        if case.shows_rate():
             row["median_mb_per_s"] = s.shown(median)
         if self.run.floor_us(s) > 0:
             row["floor_us"] = self.run.floor_us(s)

@@ -113,19 +113,18 @@ ocl_find_device(const struct bench_settings *settings, cl_platform_id *ret_platf
     return true;
 }
 
-static bool
-print_info(const struct ocl_session *s)
+bool
+ocl_print_info(cl_platform_id platform, cl_device_id device)
 {
     char text[256] = "";
 
-    OCL_TRY(clGetPlatformInfo(s->platform, CL_PLATFORM_NAME, sizeof(text), text, NULL));
+    OCL_TRY(clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(text), text, NULL));
     printf("info platform %s\n", text);
-    OCL_TRY(
-        clGetPlatformInfo(s->platform, CL_PLATFORM_VERSION, sizeof(text), text, NULL));
+    OCL_TRY(clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof(text), text, NULL));
     printf("info version %s\n", text);
-    OCL_TRY(clGetDeviceInfo(s->device, CL_DEVICE_NAME, sizeof(text), text, NULL));
+    OCL_TRY(clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(text), text, NULL));
     printf("info device %s\n", text);
-    OCL_TRY(clGetDeviceInfo(s->device, CL_DRIVER_VERSION, sizeof(text), text, NULL));
+    OCL_TRY(clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof(text), text, NULL));
     printf("info driver %s\n", text);
     return true;
 }
@@ -200,8 +199,9 @@ ocl_open(const struct bench_settings *settings, void **ret_session)
     }
     s->settings = settings;
     s->memory = bench_find_memory(&bench_ocl, settings->memory);
-    if (ocl_find_device(settings, &s->platform, &s->device) && print_info(s) &&
-        make_queues(s) && make_kernels(s) && make_buffers(s)) {
+    if (ocl_find_device(settings, &s->platform, &s->device) &&
+        ocl_print_info(s->platform, s->device) && make_queues(s) && make_kernels(s) &&
+        make_buffers(s)) {
         *ret_session = s;
         return true;
     }

@@ -38,6 +38,8 @@ const char *ocl_error_name(cl_int status);
 bool ocl_open(const struct bench_settings *settings, void **ret_session);
 void ocl_close(void *session);
 
+/** Prints "info KEY VALUE" lines of a device. */
+bool ocl_print_info(cl_platform_id platform, cl_device_id device);
 /** Finds platform and device; false after bench_fail(). */
 bool ocl_find_device(const struct bench_settings *settings,
                      cl_platform_id *ret_platform, cl_device_id *ret_device);
