@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures from debug information. A function is taken when it is external, takes no more
- * than 16 values that the letters of telpher/kernel.h can say, and returns nothing or int.
+ * telpher-worker-derive [--verbose] PROGRAM: writes a C table of the plain functions in a
+ * program, by its debug information, for telpher_kernel_register_derived(). A function is
+ * taken when it is external, takes no more than 16 values that the letters of
+ * telpher/kernel.h can say, and returns nothing or int. Without any it writes nothing.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <telpher/kernel.h>
-
-#include "worker_cc.h"
 
 enum { TEXT_MAX = 1024, DEPTH_MAX = 8 };
 
@@ -302,7 +305,6 @@ describe(Dwarf_Die *function, struct text *t)
 }
 
 struct derive {
-    FILE *out;
     bool verbose;
     int count;
 };
@@ -338,15 +340,20 @@ take(struct derive *d, Dwarf_Die *function)
         fprintf(stderr, "telpher-worker-cc: %s: %s\n", name,
                 t.why != NULL ? t.why : t.chars);
     }
-    if (t.why == NULL) {
-        fprintf(
-            d->out,
-            "extern char f%d __asm__(\"%s\") __attribute__((weak));\n"
-            "static struct kernel k%d = {sizeof(struct kernel), 0, \"%s\", 0, 0, &f%d, "
-            "\"%s\", 0, 0};\n",
-            d->count, name, d->count, name, d->count, t.chars);
-        d->count++;
+    if (t.why != NULL) {
+        return;
     }
+    if (d->count == 0) {
+        puts("struct kernel { unsigned struct_size, argcount; const char *name; const "
+             "void *args; void *invoke; void *function; const char *signature; int "
+             "returns_int; struct kernel *next; };\n"
+             "void telpher_kernel_register_derived(struct kernel *);");
+    }
+    printf("extern char f%d __asm__(\"%s\") __attribute__((weak));\n"
+           "static struct kernel k%d = {sizeof(struct kernel), 0, \"%s\", 0, 0, &f%d, "
+           "\"%s\", 0, 0};\n",
+           d->count, name, d->count, name, d->count, t.chars);
+    d->count++;
 }
 
 static void
@@ -370,34 +377,27 @@ walk(struct derive *d, Dwarf *dwarf)
 }
 
 int
-worker_derive(const char *path, FILE *out, bool verbose)
+main(int argc, char **argv)
 {
-    struct derive d = {out, verbose, 0};
+    struct derive d = {.verbose = argc == 3 && strcmp(argv[1], "--verbose") == 0};
+    const char *path = argc > 1 ? argv[argc - 1] : "";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     Dwarf *dwarf = fd >= 0 ? dwarf_begin(fd, DWARF_C_READ) : NULL;
 
     if (dwarf == NULL) {
         fprintf(stderr, "telpher-worker-cc: %s has no debug information: %s\n", path,
                 dwarf_errmsg(-1));
-        if (fd >= 0) {
-            close(fd);
-        }
-        return -1;
+        return EXIT_FAILURE;
     }
-    fputs(
-        "struct kernel { unsigned struct_size, argcount; const char *name; const void "
-        "*args; void *invoke; void *function; const char *signature; int returns_int; "
-        "struct kernel *next; };\n"
-        "void telpher_kernel_register_derived(struct kernel *);\n",
-        out);
     walk(&d, dwarf);
-    fputs("__attribute__((constructor)) static void derived(void)\n{\n", out);
-    for (int i = 0; i < d.count; i++) {
-        fprintf(out, "    if (&f%d != 0) telpher_kernel_register_derived(&k%d);\n", i,
-                i);
+    if (d.count != 0) {
+        puts("__attribute__((constructor)) static void derived(void)\n{");
+        for (int i = 0; i < d.count; i++) {
+            printf("    if (&f%d != 0) telpher_kernel_register_derived(&k%d);\n", i, i);
+        }
+        puts("}");
     }
-    fputs("}\n", out);
     dwarf_end(dwarf);
     close(fd);
-    return d.count;
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
