@@ -10,7 +10,7 @@
 /* ---- memory shared by lanes ---- */
 
 /* args: length; in: the site */
-void
+telpher_status
 tp_rma_do_shared(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                  struct tp_rma_result *ret_result)
 {
@@ -25,22 +25,20 @@ tp_rma_do_shared(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 ? tp_alloc_aligned(64, sizeof(*s) + call->args[0], "shared by lanes")
                 : NULL;
         if (s == NULL) {
-            ret_result->status =
-                tp_rma_call_refuse(lane, TELPHER_ERR_NO_MEMORY, call, "%llu bytes",
-                                   (unsigned long long)call->args[0]);
-            return;
+            return tp_rma_call_refuse(lane, TELPHER_ERR_NO_MEMORY, call, "%llu bytes",
+                                      (unsigned long long)call->args[0]);
         }
         *s = (struct tp_rma_shared){rank->shared, call->in, call->args[0]};
         memset(s->data, 0, s->len);
         rank->shared = s;
     }
     if (s->len != call->args[0]) {
-        ret_result->status = tp_rma_call_refuse(
-            lane, TELPHER_ERR_INVALID, call, "%llu bytes, which were %zu before",
-            (unsigned long long)call->args[0], s->len);
-        return;
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                  "%llu bytes, which were %zu before",
+                                  (unsigned long long)call->args[0], s->len);
     }
     ret_result->pointer = s->data;
+    return TELPHER_OK;
 }
 
 void
@@ -54,20 +52,21 @@ tp_rma_rank_free_shared(struct tp_rma_rank *rank)
     }
 }
 
-static void
+static telpher_status
 do_sync(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         struct tp_rma_result *ret_result)
 {
-    (void)ret_result;
+    return TELPHER_OK;
 }
 
-static void
+static telpher_status
 do_lane_sum(struct tp_rma_lane *lane, const struct tp_rma_call *call,
             struct tp_rma_result *ret_result)
 {
     for (uint32_t i = 0; i < lane->rank->run->lanes; i++) {
         ret_result->real += lane->rank->lanes[i].sum;
     }
+    return TELPHER_OK;
 }
 
 static telpher_status
@@ -158,7 +157,7 @@ call_win_free(telpher_rma *rma, telpher_rma_win win, const char *where)
 
 static telpher_status
 call_access(telpher_rma *rma, enum tp_rma_op op, const telpher_rma_access *a,
-            tp_rma_call_fn fn, const char *where)
+            tp_rma_call_fn *fn, const char *where)
 {
     const struct tp_rma_call call = {op,
                                      where,
@@ -258,7 +257,7 @@ call_barrier(telpher_rma *rma, telpher_rma_comm comm, const char *where)
 
 static telpher_status
 call_fold(telpher_rma *rma, enum tp_rma_op op, telpher_rma_comm comm,
-          const telpher_rma_fold *f, tp_rma_call_fn fn, const char *where)
+          const telpher_rma_fold *f, tp_rma_call_fn *fn, const char *where)
 {
     const struct tp_rma_call call = {op,
                                      where,

@@ -134,36 +134,35 @@ tp_rma_group_slot(const struct tp_rma_rank *rank, struct tp_rma_group *group)
     return &group->slots[group->positions[rank->index]];
 }
 
-/* Checks that all members called the same; if not, finds which did not. */
 bool
-tp_rma_group_agrees(const struct tp_rma_group *group, uint32_t *ret_other)
+tp_rma_group_agrees(struct tp_rma_run *run, const struct tp_rma_group *group,
+                    bool here_only)
 {
-    const struct tp_rma_slot *first = &group->slots[0];
+    const struct tp_rma_slot *a = NULL;
+    uint32_t first = 0;
 
-    for (uint32_t i = 1; i < group->size; i++) {
-        const struct tp_rma_slot *slot = &group->slots[i];
+    for (uint32_t i = 0; i < group->size; i++) {
+        const struct tp_rma_slot *b = &group->slots[i];
 
-        if (slot->op != first->op ||
-            memcmp(slot->args, first->args, sizeof(first->args)) != 0) {
-            *ret_other = i;
+        if (here_only && run->ranks[group->members[i]].remote) {
+            continue;
+        }
+        if (a == NULL) {
+            a = b;
+            first = i;
+        }
+        if (a->op != b->op || memcmp(a->args, b->args, sizeof(a->args)) != 0) {
+            tp_rma_run_fail(
+                run, TELPHER_ERR_INVALID,
+                "ranks of %s do not do the same: rank %u %s at %s, rank %u %s "
+                "at %s%s",
+                group->name, group->members[first], tp_rma_op_name(a->op), a->where,
+                group->members[i], tp_rma_op_name(b->op), b->where,
+                a->op == b->op ? " with other arguments" : "");
             return false;
         }
     }
     return true;
-}
-
-void
-tp_rma_group_refuse(struct tp_rma_run *run, const struct tp_rma_group *group,
-                    uint32_t other)
-{
-    const struct tp_rma_slot *a = &group->slots[0], *b = &group->slots[other];
-
-    tp_rma_run_fail(
-        run, TELPHER_ERR_INVALID,
-        "ranks of %s do not do the same: rank %u %s at %s, rank %u %s at %s%s",
-        group->name, group->members[0], tp_rma_op_name(a->op), a->where,
-        group->members[other], tp_rma_op_name(b->op), b->where,
-        a->op == b->op ? " with other arguments" : "");
 }
 
 void
@@ -204,7 +203,7 @@ tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
 {
     struct tp_rma_rank *rank = lane->rank;
     struct tp_rma_slot *slot = tp_rma_group_slot(rank, group);
-    uint32_t generation = atomic_load(&group->generation), other;
+    uint32_t generation = atomic_load(&group->generation);
     telpher_status status;
     bool last;
 
@@ -213,9 +212,8 @@ tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
     last = atomic_fetch_add(&group->arrived, 1) + 1 == group->local;
     if (last && group->spread == NULL) {
         group->status = TELPHER_OK;
-        if (!tp_rma_group_agrees(group, &other)) {
+        if (!tp_rma_group_agrees(rank->run, group, false)) {
             group->status = TELPHER_ERR_INVALID;
-            tp_rma_group_refuse(rank->run, group, other);
         } else if (fn != NULL) {
             fn(rank->run, group);
         }
@@ -235,37 +233,41 @@ tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
     return status;
 }
 
-struct tp_rma_group *
-tp_rma_group_begin(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                   const uint64_t args[4], struct tp_rma_result *ret_result)
+void
+tp_rma_group_enter(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                   struct tp_rma_group *group, const uint64_t args[4])
 {
-    telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
-    struct tp_rma_group *group = tp_rma_group_find(lane->rank, comm);
-    struct tp_rma_slot *slot;
+    struct tp_rma_slot *slot = tp_rma_group_slot(lane->rank, group);
 
-    if (group == NULL) {
-        ret_result->status =
-            tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
-        return NULL;
-    }
-    slot = tp_rma_group_slot(lane->rank, group);
     slot->op = call->op;
     slot->where = call->where;
     memcpy(slot->args, args, sizeof(slot->args));
-    return group;
+}
+
+telpher_status
+tp_rma_group_begin(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                   const uint64_t args[4], struct tp_rma_group **ret_group)
+{
+    telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
+
+    *ret_group = tp_rma_group_find(lane->rank, comm);
+    if (*ret_group == NULL) {
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
+    }
+    tp_rma_group_enter(lane, call, *ret_group, args);
+    return TELPHER_OK;
 }
 
 /* args: group */
-void
+telpher_status
 tp_rma_do_barrier(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                   struct tp_rma_result *ret_result)
 {
     static const uint64_t no_args[4];
-    struct tp_rma_group *group = tp_rma_group_begin(lane, call, no_args, ret_result);
+    struct tp_rma_group *group;
+    telpher_status status = tp_rma_group_begin(lane, call, no_args, &group);
 
-    if (group != NULL) {
-        ret_result->status = tp_rma_group_meet(lane, group, NULL);
-    }
+    return status == TELPHER_OK ? tp_rma_group_meet(lane, group, NULL) : status;
 }
 
 /* ---- timers ---- */
@@ -307,27 +309,27 @@ stop_timer(struct tp_rma_run *run, struct tp_rma_group *group)
 }
 
 /* args: 1 = stop */
-void
+telpher_status
 tp_rma_do_timer(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 struct tp_rma_result *ret_result)
 {
     const uint64_t args[4] = {call->args[0]};
     struct tp_rma_call on_device = *call;
     struct tp_rma_group *group;
+    telpher_status status;
 
     on_device.args[0] = TELPHER_RMA_DEVICE;
-    group = tp_rma_group_begin(lane, &on_device, args, ret_result);
-    if (group == NULL) {
-        return;
+    status = tp_rma_group_begin(lane, &on_device, args, &group);
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (call->args[0] != 0 &&
         lane->rank->run
                 ->timer_starts[lane->rank->device % lane->rank->run->params.devices] ==
             0) {
-        ret_result->status = tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
-                                                "a timer stops that never started");
-        return;
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                  "a timer stops that never started");
     }
-    ret_result->status =
-        tp_rma_group_meet(lane, group, call->args[0] != 0 ? stop_timer : start_timer);
+    return tp_rma_group_meet(lane, group,
+                             call->args[0] != 0 ? stop_timer : start_timer);
 }

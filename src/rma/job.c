@@ -21,39 +21,29 @@ enum {
 /* ---- jobs ---- */
 
 static telpher_status
-tell(telpher_error *err, telpher_status status, const char *text)
-{
-    if (err != NULL) {
-        err->code = status;
-        snprintf(err->text, sizeof(err->text), "%s", text);
-    }
-    return status;
-}
-
-static telpher_status
 check_params(const telpher_rma_params *p, telpher_error *err)
 {
     const char *wrong = tp_rma_settings_wrong();
     uint64_t lanes = 1;
-    char text[128];
 
     if (wrong != NULL) { /* a misspelt check would find nothing */
-        return tell(err, TELPHER_ERR_INVALID, wrong);
+        return tp_rma_error_set(err, TELPHER_ERR_INVALID, "%s", wrong);
     }
 
     if (p->ranks > TELPHER_RMA_RANKS_MAX || p->tags > TELPHER_RMA_TAGS_MAX) {
-        snprintf(text, sizeof(text), "%u ranks and %u tags: there can be %u and %u",
-                 p->ranks, p->tags, TELPHER_RMA_RANKS_MAX, TELPHER_RMA_TAGS_MAX);
-        return tell(err, TELPHER_ERR_RANGE, text);
+        return tp_rma_error_set(
+            err, TELPHER_ERR_RANGE, "%u ranks and %u tags: there can be %u and %u",
+            p->ranks, p->tags, TELPHER_RMA_RANKS_MAX, TELPHER_RMA_TAGS_MAX);
     }
     for (int i = 0; i < 3; i++) {
         lanes *= p->block[i] != 0 ? p->block[i] : 1;
         if (lanes > TELPHER_RMA_LANES_MAX) {
-            return tell(err, TELPHER_ERR_RANGE, "more lanes of a rank than 1024");
+            return tp_rma_error_set(err, TELPHER_ERR_RANGE,
+                                    "more lanes of a rank than 1024");
         }
     }
     if ((p->check & ~(uint32_t)TP_RMA_CHECK_ALL) != 0) {
-        return tell(err, TELPHER_ERR_INVALID, "no such check");
+        return tp_rma_error_set(err, TELPHER_ERR_INVALID, "no such check");
     }
     return TELPHER_OK;
 }
@@ -63,7 +53,6 @@ static telpher_status
 share_out(telpher_rma_params *p, const struct tp_rma_world *world, telpher_error *err)
 {
     uint32_t count = world != NULL ? world->count : 1;
-    char text[128];
 
     if (p->whole == 0 || count == 1) {
         return TELPHER_OK;
@@ -71,11 +60,10 @@ share_out(telpher_rma_params *p, const struct tp_rma_world *world, telpher_error
     if (p->ranks % count != 0 || p->devices % count != 0) {
         bool ranks = p->ranks % count != 0;
 
-        snprintf(text, sizeof(text),
-                 "%u %s cannot be shared out among %u processes: not a multiple of %u",
-                 ranks ? p->ranks : p->devices, ranks ? "ranks" : "devices", count,
-                 count);
-        return tell(err, TELPHER_ERR_RANGE, text);
+        return tp_rma_error_set(
+            err, TELPHER_ERR_RANGE,
+            "%u %s cannot be shared out among %u processes: not a multiple of %u",
+            ranks ? p->ranks : p->devices, ranks ? "ranks" : "devices", count, count);
     }
     p->ranks /= count;
     p->devices /= count;
@@ -91,13 +79,15 @@ check_world(const telpher_rma_params *p, const struct tp_rma_world *world,
         return TELPHER_OK;
     }
     if ((p->check & TELPHER_RMA_CHECK_RACES) != 0) {
-        return tell(err, TELPHER_ERR_UNSUPPORTED,
-                    "the check for races looks at one process: run it without a "
-                    "launcher");
+        return tp_rma_error_set(
+            err, TELPHER_ERR_UNSUPPORTED,
+            "the check for races looks at one process: run it without a "
+            "launcher");
     }
     if (p->ranks > TELPHER_RMA_RANKS_MAX / world->count) {
-        return tell(err, TELPHER_ERR_RANGE,
-                    "all processes together have more ranks than there can be");
+        return tp_rma_error_set(
+            err, TELPHER_ERR_RANGE,
+            "all processes together have more ranks than there can be");
     }
     return TELPHER_OK;
 }
@@ -109,7 +99,6 @@ complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
 {
     const struct tp_rma_settings *settings = tp_rma_settings();
     uint32_t processors = tp_spin_processors();
-    char text[128];
 
     if (world != NULL) { /* the processes of one machine share them */
         processors = TP_MAX(processors / telpher_context_local_size(world->ctx), 1u);
@@ -121,10 +110,10 @@ complete_params(telpher_rma_params *p, const struct tp_rma_world *world,
                                         : TP_MAX(processors, p->devices);
     }
     if (p->ranks < p->devices || p->ranks > TELPHER_RMA_RANKS_MAX) {
-        snprintf(text, sizeof(text),
-                 "%u ranks for %u devices: ranks are no fewer, and at most %u",
-                 p->ranks, p->devices, TELPHER_RMA_RANKS_MAX);
-        return tell(err, TELPHER_ERR_RANGE, text);
+        return tp_rma_error_set(
+            err, TELPHER_ERR_RANGE,
+            "%u ranks for %u devices: ranks are no fewer, and at most %u", p->ranks,
+            p->devices, TELPHER_RMA_RANKS_MAX);
     }
     for (int i = 0; i < 3; i++) {
         p->block[i] = p->block[i] != 0 ? p->block[i] : 1;
@@ -162,7 +151,7 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
         tp_params_copy(&own, sizeof(own), params, offsetof(telpher_rma_params, context),
                        "TELPHER_RMA_PARAMS_INIT", &why);
     if (status != TELPHER_OK) {
-        return tell(err, status, why.text);
+        return tp_rma_error_set(err, status, "%s", why.text);
     }
     own.struct_size = sizeof(own);
     status = check_params(&own, err);
@@ -177,8 +166,9 @@ telpher_rma_create(const telpher_rma_params *params, telpher_rma_job **ret_job,
     }
     job = status == TELPHER_OK ? tp_zalloc(sizeof(*job), "job") : NULL;
     if (job == NULL) {
-        return status != TELPHER_OK ? status
-                                    : tell(err, TELPHER_ERR_NO_MEMORY, "out of memory");
+        return status != TELPHER_OK
+                   ? status
+                   : tp_rma_error_set(err, TELPHER_ERR_NO_MEMORY, "out of memory");
     }
     job->world = world;
     job->params = own;
@@ -291,21 +281,20 @@ check_kernel(const telpher_rma_job *job, const telpher_rma_kernel *kernel,
     char text[TELPHER_ERROR_TEXT_BYTES];
 
     if (kernel == NULL || (kernel->body == NULL && kernel->launch == NULL)) {
-        return tell(err, TELPHER_ERR_INVALID, "no kernel");
+        return tp_rma_error_set(err, TELPHER_ERR_INVALID, "no kernel");
     }
     if (kernel->abi != TELPHER_RMA_ABI || kernel->state_size != sizeof(telpher_rma) ||
         kernel->calls_size != sizeof(telpher_rma_calls)) {
-        snprintf(
-            text, sizeof(text),
+        return tp_rma_error_set(
+            err, TELPHER_ERR_VERSION,
             "the kernel was compiled with headers of version %u (%u, %u bytes), the "
             "library has %u (%zu, %zu): compile it again",
             kernel->abi, kernel->state_size, kernel->calls_size, TELPHER_RMA_ABI,
             sizeof(telpher_rma), sizeof(telpher_rma_calls));
-        return tell(err, TELPHER_ERR_VERSION, text);
     }
     if ((job->params.check & TELPHER_RMA_CHECK_RACES) != 0 && kernel->launch == NULL &&
         tp_rma_races_check_kernel(kernel, text, sizeof(text)) != TELPHER_OK) {
-        return tell(err, TELPHER_ERR_UNSUPPORTED, text);
+        return tp_rma_error_set(err, TELPHER_ERR_UNSUPPORTED, "%s", text);
     }
     return TELPHER_OK;
 }
@@ -370,16 +359,16 @@ tp_rma_run_begin(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
                  telpher_status *ret_status, telpher_error *err)
 {
     struct tp_rma_run *run = tp_rma_run_create(job, kernel, data, ret_status);
-    char limit[64];
 
-    if (run == NULL) {
-        snprintf(limit, sizeof(limit), "too many devices: limit %d in all processes",
-                 TP_RMA_GROUPS_MAX - 1); /* a group for each, and the world */
-        tell(err, *ret_status,
-             *ret_status == TELPHER_ERR_NO_MEMORY
-                 ? "no memory for so many ranks, lanes and tags"
-             : *ret_status == TELPHER_ERR_LIMIT ? limit
-                                                : telpher_status_text(*ret_status));
+    if (run == NULL && *ret_status == TELPHER_ERR_LIMIT) {
+        tp_rma_error_set(err, *ret_status,
+                         "too many devices: limit %d in all processes",
+                         TP_RMA_GROUPS_MAX - 1); /* a group for each, and the world */
+    } else if (run == NULL) {
+        tp_rma_error_set(err, *ret_status, "%s",
+                         *ret_status == TELPHER_ERR_NO_MEMORY
+                             ? "no memory for so many ranks, lanes and tags"
+                             : telpher_status_text(*ret_status));
     }
     return run;
 }
@@ -396,8 +385,9 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
         run = tp_rma_run_begin(job, kernel, data, &status, err);
     }
     if (job->world != NULL && atomic_load(&job->world->forked)) {
-        status = tell(err, TELPHER_ERR_UNSUPPORTED,
-                      "a child of fork() is not one of the job's processes");
+        status =
+            tp_rma_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                             "a child of fork() is not one of the job's processes");
     } else if (job->world != NULL) {
         const struct tp_rma_coming coming = {.own = status, .words = err->text};
 
@@ -414,7 +404,7 @@ launch(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *data,
     status = tp_rma_run_all(run);
     if (status != TELPHER_OK) {
         tp_rma_run_destroy(run);
-        return tell(err, status, "the system has no thread left");
+        return tp_rma_error_set(err, status, "the system has no thread left");
     }
     tp_rma_races_finish(run);
     return tp_rma_run_finish(job, run, err);
@@ -437,8 +427,8 @@ launch_elsewhere(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *d
     };
 
     if (p->check != 0) {
-        tell(err, TELPHER_ERR_UNSUPPORTED,
-             "checks look at kernels compiled for processors");
+        tp_rma_error_set(err, TELPHER_ERR_UNSUPPORTED,
+                         "checks look at kernels compiled for processors");
         if (job->world == NULL) {
             return TELPHER_ERR_UNSUPPORTED;
         }
@@ -487,17 +477,17 @@ telpher_rma_run(telpher_rma_job *job, const telpher_rma_kernel *kernel, void *da
     telpher_status status;
 
     err = err != NULL ? err : &own;
-    (void)tell(err, TELPHER_OK, "");
+    (void)tp_rma_error_set(err, TELPHER_OK, "%s", "");
     status = check_kernel(job, kernel, err);
     if (status != TELPHER_OK && job->world == NULL) {
         return status;
     }
     if (telpher_rma_here() != NULL) {
-        return tell(err, TELPHER_ERR_BUSY, "a kernel cannot run kernels");
+        return tp_rma_error_set(err, TELPHER_ERR_BUSY, "a kernel cannot run kernels");
     }
     if (!begin_alone(job)) {
-        return tell(err, TELPHER_ERR_BUSY,
-                    "the job, or another of its context, runs a kernel");
+        return tp_rma_error_set(err, TELPHER_ERR_BUSY,
+                                "the job, or another of its context, runs a kernel");
     }
     forget_run(job);
     status = status == TELPHER_OK && kernel->launch != NULL

@@ -52,7 +52,7 @@ refused(struct tp_rma_lane *lane, const struct tp_rma_call *call, telpher_status
     struct tp_rma_result result = {status, -1, 0, NULL};
 
     if (call->op == TP_RMA_OP_SHARED) {
-        tp_rma_do_shared(lane, call, &result);
+        (void)tp_rma_do_shared(lane, call, &result);
     }
     return result;
 }
@@ -121,7 +121,7 @@ forget_asks(struct tp_rma_rank *rank, enum tp_rma_op op)
 }
 
 static struct tp_rma_result
-call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_fn fn)
+call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_fn *fn)
 {
     struct tp_rma_rank *rank = lane->rank;
     struct tp_rma_result result = {TELPHER_OK, -1, 0, NULL};
@@ -133,14 +133,14 @@ call_once(struct tp_rma_lane *lane, const struct tp_rma_call *call, tp_rma_call_
     if (tp_unlikely(rank->asks.kind != TP_RMA_WAIT_NONE)) {
         forget_asks(rank, call->op);
     }
-    fn(lane, call, &result);
+    result.status = fn(lane, call, &result);
     tp_rma_races_sync(rank);
     return result;
 }
 
 struct tp_rma_result
 tp_rma_lane_call(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                 tp_rma_call_fn fn)
+                 tp_rma_call_fn *fn)
 {
     struct tp_rma_rank *rank = lane->rank;
     struct tp_rma_result result;

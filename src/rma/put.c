@@ -59,15 +59,15 @@ find_target(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     return TELPHER_OK;
 }
 
-static telpher_status
-check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call, uint32_t tag)
+telpher_status
+tp_rma_call_check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                      uint64_t tag)
 {
-    if (tag >= lane->api.tags) {
-        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                                  "tag %u; the launch has %u tags", tag,
-                                  lane->api.tags);
-    }
-    return TELPHER_OK;
+    return tag < lane->api.tags
+               ? TELPHER_OK
+               : tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                    "tag %llu; the launch has %u tags",
+                                    (unsigned long long)tag, lane->api.tags);
 }
 
 void
@@ -99,32 +99,29 @@ copy(struct tp_rma_lane *lane, const struct tp_rma_call *call, void *dst,
 }
 
 /* put, put_notify and put_value_notify */
-void
+telpher_status
 tp_rma_do_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
               struct tp_rma_result *ret_result)
 {
     const telpher_rma_access *a = call->in;
     struct target target;
+    telpher_status status = find_target(lane, call, &target);
 
-    ret_result->status = find_target(lane, call, &target);
-    if (ret_result->status == TELPHER_OK && call->op != TP_RMA_OP_PUT) {
-        ret_result->status = check_tag(lane, call, a->tag);
+    if (status == TELPHER_OK && call->op != TP_RMA_OP_PUT) {
+        status = tp_rma_call_check_tag(lane, call, a->tag);
     }
-    if (ret_result->status != TELPHER_OK) {
-        return;
+    if (status != TELPHER_OK) {
+        return status;
     }
-    if (call->op == TP_RMA_OP_PUT_VALUE) {
-        if ((uintptr_t)target.at % sizeof(uint64_t) != 0) {
-            ret_result->status = tp_rma_call_refuse(
-                lane, TELPHER_ERR_INVALID, call,
-                "8 bytes at offset %llu do not begin at a multiple of 8",
-                (unsigned long long)a->off);
-            return;
-        }
+    if (call->op == TP_RMA_OP_PUT_VALUE &&
+        (uintptr_t)target.at % sizeof(uint64_t) != 0) {
+        return tp_rma_call_refuse(
+            lane, TELPHER_ERR_INVALID, call,
+            "8 bytes at offset %llu do not begin at a multiple of 8",
+            (unsigned long long)a->off);
     }
     if (target.rank->remote) {
-        tp_rma_remote_put(lane, call, target.rank, ret_result);
-        return;
+        return tp_rma_remote_put(lane, call, target.rank);
     }
     if (call->op == TP_RMA_OP_PUT_VALUE) {
         tp_rma_races_access(lane->rank, target.at, sizeof(uint64_t), true, call->where);
@@ -135,28 +132,28 @@ tp_rma_do_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     if (call->op != TP_RMA_OP_PUT) {
         notify(lane->rank, target.rank, a->tag);
     }
+    return TELPHER_OK;
 }
 
-void
+telpher_status
 tp_rma_do_get(struct tp_rma_lane *lane, const struct tp_rma_call *call,
               struct tp_rma_result *ret_result)
 {
     const telpher_rma_access *a = call->in;
     struct target target;
+    telpher_status status = find_target(lane, call, &target);
 
-    ret_result->status = find_target(lane, call, &target);
-    if (ret_result->status != TELPHER_OK) {
-        return;
+    if (status == TELPHER_OK && target.rank->remote) {
+        return tp_rma_remote_get(lane, call, target.rank);
     }
-    if (target.rank->remote) {
-        tp_rma_remote_get(lane, call, target.rank, ret_result);
-    } else {
+    if (status == TELPHER_OK) {
         copy(lane, call, a->local, target.at, a->len);
     }
+    return status;
 }
 
 /* args: group, rank, tag */
-void
+telpher_status
 tp_rma_do_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                  struct tp_rma_result *ret_result)
 {
@@ -165,35 +162,35 @@ tp_rma_do_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         tp_rma_group_find(rank, (telpher_rma_comm)(int64_t)call->args[0]);
     uint32_t tag = (uint32_t)call->args[2];
     struct tp_rma_rank *to;
+    telpher_status status;
 
     if (group == NULL || call->args[1] >= group->size) {
-        ret_result->status = tp_rma_call_refuse(
+        return tp_rma_call_refuse(
             lane, TELPHER_ERR_RANGE, call, "no rank %llu in group %d",
             (unsigned long long)call->args[1], (int)(int64_t)call->args[0]);
-        return;
     }
-    ret_result->status = check_tag(lane, call, tag);
-    if (ret_result->status != TELPHER_OK) {
-        return;
+    status = tp_rma_call_check_tag(lane, call, tag);
+    if (status != TELPHER_OK) {
+        return status;
     }
     to = &rank->run->ranks[group->members[call->args[1]]];
     if (to->remote) {
-        tp_rma_remote_notify(lane, call, to, tag, ret_result);
-    } else {
-        notify(rank, to, tag);
+        return tp_rma_remote_notify(lane, call, to, tag);
     }
+    notify(rank, to, tag);
+    return TELPHER_OK;
 }
 
 /* Within a process a put is complete when it returns. args: window */
-void
+telpher_status
 tp_rma_do_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 struct tp_rma_result *ret_result)
 {
     if (tp_rma_window_find(lane->rank->run, (telpher_rma_win)(int64_t)call->args[0]) ==
         NULL) {
-        ret_result->status = tp_rma_call_refuse(
-            lane, TELPHER_ERR_RANGE, call, "no window %d", (int)(int64_t)call->args[0]);
-    } else if (lane->rank->run->remote != NULL) {
-        tp_rma_remote_flush(lane, call, ret_result);
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d",
+                                  (int)(int64_t)call->args[0]);
     }
+    return lane->rank->run->remote != NULL ? tp_rma_remote_flush(lane, call)
+                                           : TELPHER_OK;
 }

@@ -18,32 +18,32 @@ forget_fold(const struct tp_rma_lane *lane, struct tp_rma_group *group,
     }
 }
 
-void
+telpher_status
 tp_rma_do_broadcast(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                     struct tp_rma_result *ret_result)
 {
     const telpher_rma_fold *f = call->in;
     const uint64_t args[4] = {f->root, f->count};
-    struct tp_rma_group *group = tp_rma_group_begin(lane, call, args, ret_result);
+    struct tp_rma_group *group;
+    telpher_status status = tp_rma_group_begin(lane, call, args, &group);
 
-    if (group == NULL) {
-        return;
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (f->root >= group->size || (f->dst == NULL && f->count != 0)) {
-        ret_result->status = tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
-                                                "root %u, %llu bytes at %p", f->root,
-                                                (unsigned long long)f->count, f->dst);
-        return;
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call,
+                                  "root %u, %llu bytes at %p", f->root,
+                                  (unsigned long long)f->count, f->dst);
     }
     tp_rma_group_slot(lane->rank, group)->fold = *f;
     if (group->spread != NULL) {
-        ret_result->status = tp_rma_spread_broadcast(lane, group, f);
-        forget_fold(lane, group, ret_result->status);
-        return;
+        status = tp_rma_spread_broadcast(lane, group, f);
+        forget_fold(lane, group, status);
+        return status;
     }
-    ret_result->status = tp_rma_group_meet(lane, group, NULL);
-    if (ret_result->status != TELPHER_OK) {
-        return;
+    status = tp_rma_group_meet(lane, group, NULL);
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (group->slots[f->root].fold.src != f->dst && f->count != 0) {
         tp_rma_races_access(lane->rank, group->slots[f->root].fold.src, f->count, false,
@@ -51,8 +51,7 @@ tp_rma_do_broadcast(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         tp_rma_races_access(lane->rank, f->dst, f->count, true, call->where);
         memmove(f->dst, group->slots[f->root].fold.src, f->count);
     }
-    ret_result->status =
-        tp_rma_group_meet(lane, group, NULL); /* the root may change it */
+    return tp_rma_group_meet(lane, group, NULL); /* the root may change it */
 }
 
 /* Reduces elements first to last of all members into the result's destination. */
@@ -144,29 +143,28 @@ fold_together(struct tp_rma_lane *lane, struct tp_rma_group *group,
     return status;
 }
 
-void
+telpher_status
 tp_rma_do_reduce(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                  struct tp_rma_result *ret_result)
 {
     const telpher_rma_fold *f = call->in;
     const uint64_t args[4] = {f->root, f->count, (uint64_t)f->type << 16 | f->op};
-    struct tp_rma_group *group = tp_rma_group_begin(lane, call, args, ret_result);
+    struct tp_rma_group *group;
+    telpher_status status = tp_rma_group_begin(lane, call, args, &group);
     size_t len;
 
-    if (group == NULL) {
-        return;
-    }
-    ret_result->status = check_fold(lane, call, group);
-    if (ret_result->status != TELPHER_OK) {
-        return;
+    status = status == TELPHER_OK ? check_fold(lane, call, group) : status;
+    if (status != TELPHER_OK) {
+        return status;
     }
     len = f->count * tp_rma_fold_size(f->type);
     tp_rma_group_slot(lane->rank, group)->fold = *f;
     tp_rma_races_access(lane->rank, f->src, len, false, call->where);
-    ret_result->status = fold_together(lane, group, f);
-    forget_fold(lane, group, ret_result->status);
+    status = fold_together(lane, group, f);
+    forget_fold(lane, group, status);
     if (f->root == TELPHER_RMA_NO_RANK ||
         f->root == group->positions[lane->rank->index]) {
         tp_rma_races_access(lane->rank, f->dst, len, true, call->where);
     }
+    return status;
 }

@@ -173,6 +173,20 @@ tp_rma_report_error(telpher_error *err, telpher_status status, const char *repor
     tp_rma_report_text(err->text, sizeof(err->text), "", report);
 }
 
+telpher_status
+tp_rma_error_set(telpher_error *err, telpher_status status, const char *words, ...)
+{
+    va_list args;
+
+    if (err != NULL) {
+        err->code = status;
+        va_start(args, words);
+        vsnprintf(err->text, sizeof(err->text), words, args);
+        va_end(args);
+    }
+    return status;
+}
+
 /* Of malloc(); NULL without memory. */
 static char *
 make_report(struct tp_rma_run *run, const char *words, bool with_table)

@@ -59,14 +59,15 @@ bool tp_rma_run_is_still(struct tp_rma_run *run, bool *ret_waits);
 
 /* ---- lanes.c ---- */
 
-/** What a call does once, for its rank. */
-typedef void (*tp_rma_call_fn)(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                               struct tp_rma_result *ret_result);
+/** What a call does once, for its rank. @return the result's status */
+typedef telpher_status tp_rma_call_fn(struct tp_rma_lane *lane,
+                                      const struct tp_rma_call *call,
+                                      struct tp_rma_result *ret_result);
 
 /** All lanes come; one does @p fn; all get its result. */
 struct tp_rma_result tp_rma_lane_call(struct tp_rma_lane *lane,
                                       const struct tp_rma_call *call,
-                                      tp_rma_call_fn fn);
+                                      tp_rma_call_fn *fn);
 
 /** A lane returned from the kernel. */
 void tp_rma_lane_end(struct tp_rma_lane *lane);
@@ -77,8 +78,7 @@ void tp_rma_rank_release(struct tp_rma_rank *rank);
 /* ---- calls.c ---- */
 
 /** args: length; in: the site */
-void tp_rma_do_shared(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                      struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_shared;
 void tp_rma_rank_free_shared(struct tp_rma_rank *rank);
 
 extern const telpher_rma_calls tp_rma_calls;
@@ -96,24 +96,17 @@ void tp_rma_run_destroy(struct tp_rma_run *run);
 /** TELPHER_OK if the wait is over, TELPHER_ERR_AGAIN, or TELPHER_ERR_PEER_LOST. */
 telpher_status tp_rma_wait_look(struct tp_rma_rank *rank,
                                 const struct tp_rma_wait *wait);
-void tp_rma_do_test(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                    struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_test;
 /** The rank does something else than to test in vain. */
 void tp_rma_wait_asked(struct tp_rma_rank *rank);
-void tp_rma_do_wait(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                    struct tp_rma_result *ret_result);
-void tp_rma_do_wait_any(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                        struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_wait;
+tp_rma_call_fn tp_rma_do_wait_any;
 
 /* ---- put.c ---- */
-void tp_rma_do_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                   struct tp_rma_result *ret_result);
-void tp_rma_do_get(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                   struct tp_rma_result *ret_result);
-void tp_rma_do_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                      struct tp_rma_result *ret_result);
-void tp_rma_do_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                     struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_put;
+tp_rma_call_fn tp_rma_do_get;
+tp_rma_call_fn tp_rma_do_notify;
+tp_rma_call_fn tp_rma_do_flush;
 /** Counts a notification that has arrived. Any thread. @p from  world rank */
 void tp_rma_rank_notify(struct tp_rma_rank *to, uint32_t from, uint32_t tag);
 /** The window, or NULL. */
@@ -142,30 +135,29 @@ struct tp_rma_slot *tp_rma_group_slot(const struct tp_rma_rank *rank,
  */
 telpher_status tp_rma_group_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
                                  tp_rma_group_fn fn);
-/** False, and who came for something else, unless the slots agree. */
-bool tp_rma_group_agrees(const struct tp_rma_group *group, uint32_t *ret_other);
-void tp_rma_group_refuse(struct tp_rma_run *run, const struct tp_rma_group *group,
-                         uint32_t other);
+/** Checks that all members, or those of this process, have called the same.
+ *  @return false: the run has failed */
+bool tp_rma_group_agrees(struct tp_rma_run *run, const struct tp_rma_group *group,
+                         bool here_only);
 /** All ranks have arrived: resumes this process's members except @p but (may be
  *  NULL). */
 void tp_rma_group_let_go(struct tp_rma_run *run, struct tp_rma_group *group,
                          uint32_t generation, const struct tp_rma_rank *but);
 
-/** Finds the group of a call's first argument and fills the slot. NULL when refused. */
-struct tp_rma_group *tp_rma_group_begin(struct tp_rma_lane *lane,
-                                        const struct tp_rma_call *call,
-                                        const uint64_t args[4],
-                                        struct tp_rma_result *ret_result);
-void tp_rma_do_barrier(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                       struct tp_rma_result *ret_result);
-void tp_rma_do_timer(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                     struct tp_rma_result *ret_result);
+/** Fills this rank's slot for a call. */
+void tp_rma_group_enter(struct tp_rma_lane *lane, const struct tp_rma_call *call,
+                        struct tp_rma_group *group, const uint64_t args[4]);
+/** The same for the group of the call's first argument. @return OK; RANGE: there is none */
+telpher_status tp_rma_group_begin(struct tp_rma_lane *lane,
+                                  const struct tp_rma_call *call,
+                                  const uint64_t args[4],
+                                  struct tp_rma_group **ret_group);
+tp_rma_call_fn tp_rma_do_barrier;
+tp_rma_call_fn tp_rma_do_timer;
 
 /* ---- reduce.c, fold.c ---- */
-void tp_rma_do_broadcast(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                         struct tp_rma_result *ret_result);
-void tp_rma_do_reduce(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                      struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_broadcast;
+tp_rma_call_fn tp_rma_do_reduce;
 /** Bytes of an element of @p type, 0 if there is no such type. */
 size_t tp_rma_fold_size(int type);
 /** *dst = *dst op *src for @p count elements. */
@@ -185,14 +177,11 @@ void tp_rma_split_sort(const struct tp_rma_group *group, struct tp_rma_wish *lis
 telpher_status tp_rma_split_one(struct tp_rma_run *run, struct tp_rma_group *group,
                                 const struct tp_rma_wish *list, uint32_t left,
                                 uint32_t *ranks, int32_t index, uint32_t *ret_count);
-void tp_rma_do_split(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                     struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_split;
 
 /* ---- window.c ---- */
-void tp_rma_do_win_create(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                          struct tp_rma_result *ret_result);
-void tp_rma_do_win_free(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                        struct tp_rma_result *ret_result);
+tp_rma_call_fn tp_rma_do_win_create;
+tp_rma_call_fn tp_rma_do_win_free;
 
 /* ---- report.c ---- */
 
@@ -217,6 +206,11 @@ void tp_rma_report_text(char *words, size_t max, const char *kernel,
 /** The first line is the caller's error. */
 void tp_rma_report_error(telpher_error *err, telpher_status status, const char *report);
 
+/** Fills in an error, which may be NULL. @return @p status */
+telpher_status tp_rma_error_set(telpher_error *err, telpher_status status,
+                                const char *words, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /** Each line of a report is one of the log. */
 void tp_rma_log_report(const char *report);
 
@@ -224,6 +218,9 @@ void tp_rma_log_report(const char *report);
 telpher_status tp_rma_call_refuse(struct tp_rma_lane *lane, telpher_status status,
                                   const struct tp_rma_call *call, const char *words,
                                   ...) __attribute__((format(printf, 4, 5)));
+/** Refuses the call if the launch does not have that tag. */
+telpher_status tp_rma_call_check_tag(struct tp_rma_lane *lane,
+                                     const struct tp_rma_call *call, uint64_t tag);
 
 /** Prints the wait table of this process's ranks. Any thread. */
 void tp_rma_report_table(FILE *out, struct tp_rma_run *run);

@@ -83,20 +83,22 @@ split_all(struct tp_rma_run *run, struct tp_rma_group *group)
 }
 
 /* args: group, color, key */
-void
+telpher_status
 tp_rma_do_split(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                 struct tp_rma_result *ret_result)
 {
     static const uint64_t no_args[4];
-    struct tp_rma_group *group = tp_rma_group_begin(lane, call, no_args, ret_result);
+    struct tp_rma_group *group;
     struct tp_rma_slot *slot;
+    telpher_status status = tp_rma_group_begin(lane, call, no_args, &group);
 
-    if (group == NULL) {
-        return;
+    if (status != TELPHER_OK) {
+        return status;
     }
     slot = tp_rma_group_slot(lane->rank, group);
     slot->color = (int32_t)(int64_t)call->args[1];
     slot->key = (int32_t)(int64_t)call->args[2];
-    ret_result->status = tp_rma_group_meet(lane, group, split_all);
+    status = tp_rma_group_meet(lane, group, split_all);
     ret_result->value = slot->result;
+    return status;
 }

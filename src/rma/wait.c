@@ -70,19 +70,6 @@ take(struct tp_rma_rank *rank, uint32_t tag, uint32_t count)
     tp_rma_races_take(rank, tag, count);
 }
 
-static bool
-check_tag(struct tp_rma_lane *lane, const struct tp_rma_call *call, uint64_t tag,
-          struct tp_rma_result *ret_result)
-{
-    if (tag >= lane->api.tags) {
-        ret_result->status = tp_rma_call_refuse(
-            lane, TELPHER_ERR_RANGE, call, "tag %llu; the launch has %u tags",
-            (unsigned long long)tag, lane->api.tags);
-        return false;
-    }
-    return true;
-}
-
 /* ---- unsuccessful tests ---- */
 
 void
@@ -140,28 +127,27 @@ ask_in_vain(struct tp_rma_rank *rank, const struct tp_rma_call *call)
 }
 
 /* args: tag, count */
-void
+telpher_status
 tp_rma_do_test(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                struct tp_rma_result *ret_result)
 {
     struct tp_rma_rank *rank = lane->rank;
+    telpher_status status = tp_rma_call_check_tag(lane, call, call->args[0]);
 
-    if (!check_tag(lane, call, call->args[0], ret_result)) {
-        return;
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (have(rank, (uint32_t)call->args[0]) < call->args[1]) {
-        ret_result->status = TELPHER_ERR_AGAIN;
         ask_in_vain(rank, call);
         tp_rma_lane_yield(lane); /* the sender may need this thread */
-        if (atomic_load(&rank->run->status) != TELPHER_OK) {
-            ret_result->status = TELPHER_ERR_CANCELED;
-        }
-        return;
+        return atomic_load(&rank->run->status) != TELPHER_OK ? TELPHER_ERR_CANCELED
+                                                             : TELPHER_ERR_AGAIN;
     }
     if (rank->asks.kind != TP_RMA_WAIT_NONE) {
         tp_rma_wait_asked(rank);
     }
     take(rank, (uint32_t)call->args[0], (uint32_t)call->args[1]);
+    return TELPHER_OK;
 }
 
 static void
@@ -173,27 +159,26 @@ set_deadline(struct tp_rma_wait *wait, uint64_t timeout_ns)
     }
 }
 
-/* The world rank that a wait names; false if there is none. */
-static bool
+/* The world rank that a wait names. */
+static telpher_status
 find_sender(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-            uint32_t *ret_from, struct tp_rma_result *ret_result)
+            uint32_t *ret_from)
 {
     const struct tp_rma_group *group;
 
     *ret_from = TELPHER_RMA_NO_RANK;
     if (call->args[3] == TELPHER_RMA_NO_RANK) {
-        return true;
+        return TELPHER_OK;
     }
     group = tp_rma_group_find(lane->rank, (telpher_rma_comm)call->args[2]);
     if (group == NULL || call->args[3] >= group->size) {
-        ret_result->status = tp_rma_call_refuse(
+        return tp_rma_call_refuse(
             lane, TELPHER_ERR_RANGE, call, "no rank %llu in group %d",
             (unsigned long long)call->args[3], (int)call->args[2]);
-        return false;
     }
     *ret_from = group->members[call->args[3]];
     atomic_store(&lane->rank->run->any_from, true);
-    return true;
+    return TELPHER_OK;
 }
 
 static telpher_status
@@ -211,28 +196,30 @@ wait_for(struct tp_rma_lane *lane, const struct tp_rma_wait *wait)
 }
 
 /* args: tag, count, group, from, timeout */
-void
+telpher_status
 tp_rma_do_wait(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                struct tp_rma_result *ret_result)
 {
     struct tp_rma_wait wait = {
         .kind = TP_RMA_WAIT_TAG, .op = call->op, .where = call->where};
+    telpher_status status = tp_rma_call_check_tag(lane, call, call->args[0]);
 
-    if (!check_tag(lane, call, call->args[0], ret_result) ||
-        !find_sender(lane, call, &wait.from, ret_result)) {
-        return;
+    status = status == TELPHER_OK ? find_sender(lane, call, &wait.from) : status;
+    if (status != TELPHER_OK) {
+        return status;
     }
     wait.tag = (uint32_t)call->args[0];
     wait.count = (uint32_t)call->args[1];
     set_deadline(&wait, call->args[4]);
-    ret_result->status = wait_for(lane, &wait);
-    if (ret_result->status == TELPHER_OK) {
+    status = wait_for(lane, &wait);
+    if (status == TELPHER_OK) {
         take(lane->rank, wait.tag, wait.count);
     }
+    return status;
 }
 
 /* args: count; in: the tags */
-void
+telpher_status
 tp_rma_do_wait_any(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                    struct tp_rma_result *ret_result)
 {
@@ -242,23 +229,22 @@ tp_rma_do_wait_any(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                                .from = TELPHER_RMA_NO_RANK,
                                .tags = call->in,
                                .count = (uint32_t)call->args[0]};
+    telpher_status status = TELPHER_OK;
 
     if (wait.count == 0 || wait.tags == NULL) {
-        ret_result->status =
-            tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call, "no tag to wait for");
-        return;
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call,
+                                  "no tag to wait for");
     }
-    for (uint32_t i = 0; i < wait.count; i++) {
-        if (!check_tag(lane, call, wait.tags[i], ret_result)) {
-            return;
-        }
+    for (uint32_t i = 0; status == TELPHER_OK && i < wait.count; i++) {
+        status = tp_rma_call_check_tag(lane, call, wait.tags[i]);
     }
-    ret_result->status = wait_for(lane, &wait);
-    for (uint32_t i = 0; ret_result->status == TELPHER_OK && i < wait.count; i++) {
+    status = status == TELPHER_OK ? wait_for(lane, &wait) : status;
+    for (uint32_t i = 0; status == TELPHER_OK && i < wait.count; i++) {
         if (have(lane->rank, wait.tags[i]) != 0) {
             take(lane->rank, wait.tags[i], 1);
             ret_result->value = wait.tags[i];
-            return;
+            break;
         }
     }
+    return status;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows: the table of each rank's memory. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "rma/gpu/link.h"
 #include "rma/processes/remote.h"
@@ -107,34 +105,30 @@ tp_rma_window_create_all(struct tp_rma_run *run, struct tp_rma_group *group)
 }
 
 /* args: group, base, length */
-void
+telpher_status
 tp_rma_do_win_create(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                      struct tp_rma_result *ret_result)
 {
-    telpher_rma_comm comm = (telpher_rma_comm)(int64_t)call->args[0];
-    struct tp_rma_group *group = tp_rma_group_find(lane->rank, comm);
+    static const uint64_t no_args[4];
+    struct tp_rma_group *group;
     struct tp_rma_slot *slot;
+    telpher_status status = tp_rma_group_begin(lane, call, no_args, &group);
 
-    if (group == NULL) {
-        ret_result->status =
-            tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no group %d", comm);
-        return;
+    if (status != TELPHER_OK) {
+        return status;
     }
     if (call->args[2] > UINTPTR_MAX - call->args[1] ||
         (call->args[1] == 0 && call->args[2] != 0)) {
-        ret_result->status = tp_rma_call_refuse(
-            lane, TELPHER_ERR_INVALID, call, "%llu bytes at %p",
-            (unsigned long long)call->args[2], (void *)(uintptr_t)call->args[1]);
-        return;
+        return tp_rma_call_refuse(lane, TELPHER_ERR_INVALID, call, "%llu bytes at %p",
+                                  (unsigned long long)call->args[2],
+                                  (void *)(uintptr_t)call->args[1]);
     }
     slot = tp_rma_group_slot(lane->rank, group);
-    slot->op = call->op;
-    slot->where = call->where;
-    memset(slot->args, 0, sizeof(slot->args));
     slot->base = (char *)(uintptr_t)call->args[1];
     slot->len = call->args[2];
-    ret_result->status = tp_rma_group_meet(lane, group, tp_rma_window_create_all);
+    status = tp_rma_group_meet(lane, group, tp_rma_window_create_all);
     ret_result->value = group->result;
+    return status;
 }
 
 static void
@@ -150,24 +144,18 @@ free_all(struct tp_rma_run *run, struct tp_rma_group *group)
 }
 
 /* args: window */
-void
+telpher_status
 tp_rma_do_win_free(struct tp_rma_lane *lane, const struct tp_rma_call *call,
                    struct tp_rma_result *ret_result)
 {
     telpher_rma_win win = (telpher_rma_win)(int64_t)call->args[0];
     struct tp_rma_window *window = tp_rma_window_find(lane->rank->run, win);
-    struct tp_rma_slot *slot;
+    const uint64_t args[4] = {call->args[0]};
 
     if (window == NULL ||
         window->group->positions[lane->rank->index] == TELPHER_RMA_NO_RANK) {
-        ret_result->status =
-            tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d", win);
-        return;
+        return tp_rma_call_refuse(lane, TELPHER_ERR_RANGE, call, "no window %d", win);
     }
-    slot = tp_rma_group_slot(lane->rank, window->group);
-    slot->op = call->op;
-    slot->where = call->where;
-    memset(slot->args, 0, sizeof(slot->args));
-    slot->args[0] = call->args[0];
-    ret_result->status = tp_rma_group_meet(lane, window->group, free_all);
+    tp_rma_group_enter(lane, call, window->group, args);
+    return tp_rma_group_meet(lane, window->group, free_all);
 }

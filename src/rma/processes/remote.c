@@ -7,9 +7,9 @@
 #include "rma/processes/remote.h"
 
 /* put, put_notify and put_value_notify */
-void
+telpher_status
 tp_rma_remote_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                  const struct tp_rma_rank *to, struct tp_rma_result *ret_result)
+                  const struct tp_rma_rank *to)
 {
     const telpher_rma_access *a = call->in;
     struct tp_rma_rank *rank = lane->rank;
@@ -32,20 +32,19 @@ tp_rma_remote_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
     }
     c.flags |= rank->near_source ? TP_RMA_COMMAND_NEAR : 0;
     rank->unflushed[tp_rma_process_of(rank->run, to->index)] = TP_RMA_UNFLUSHED;
-    ret_result->status = tp_rma_remote_post(lane, call, &c);
+    return tp_rma_remote_post(lane, call, &c);
 }
 
-void
+telpher_status
 tp_rma_remote_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                     const struct tp_rma_rank *to, uint32_t tag,
-                     struct tp_rma_result *ret_result)
+                     const struct tp_rma_rank *to, uint32_t tag)
 {
     const telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_NOTIFY,
                                    .tag = tag,
                                    .from = lane->rank->index,
                                    .to = to->index};
 
-    ret_result->status = tp_rma_remote_post(lane, call, &c);
+    return tp_rma_remote_post(lane, call, &c);
 }
 
 /* ---- answers ---- */
@@ -107,9 +106,9 @@ tp_rma_remote_wait(struct tp_rma_lane *lane, const struct tp_rma_call *call)
     return status;
 }
 
-void
+telpher_status
 tp_rma_remote_get(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                  const struct tp_rma_rank *from, struct tp_rma_result *ret_result)
+                  const struct tp_rma_rank *from)
 {
     const telpher_rma_access *a = call->in;
     const telpher_rma_command c = {
@@ -121,35 +120,31 @@ tp_rma_remote_get(struct tp_rma_lane *lane, const struct tp_rma_call *call,
         .off = a->off,
         .len = a->len,
         .local = (uintptr_t)a->local};
+    telpher_status status;
 
     if (a->len == 0) {
-        return;
+        return TELPHER_OK;
     }
-    ret_result->status = tp_rma_remote_ask(lane, call, &c);
-    if (ret_result->status == TELPHER_OK) {
-        ret_result->status = tp_rma_remote_wait(lane, call);
-    }
+    status = tp_rma_remote_ask(lane, call, &c);
+    return status == TELPHER_OK ? tp_rma_remote_wait(lane, call) : status;
 }
 
-void
-tp_rma_remote_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                    struct tp_rma_result *ret_result)
+telpher_status
+tp_rma_remote_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call)
 {
     struct tp_rma_rank *rank = lane->rank;
     const struct tp_rma_run *run = rank->run;
     telpher_rma_command c = {.op = TELPHER_RMA_COMMAND_FLUSH, .from = rank->index};
+    telpher_status status = TELPHER_OK;
 
     for (uint32_t i = 0; i < tp_rma_spread_processes(run); i++) {
-        if (rank->unflushed[i] == TP_RMA_UNFLUSHED &&
-            ret_result->status == TELPHER_OK) {
+        if (rank->unflushed[i] == TP_RMA_UNFLUSHED && status == TELPHER_OK) {
             rank->unflushed[i] = TP_RMA_FLUSHING;
             c.to = i * run->params.ranks;
-            ret_result->status = tp_rma_remote_ask(lane, call, &c);
+            status = tp_rma_remote_ask(lane, call, &c);
         }
     }
-    if (ret_result->status == TELPHER_OK) {
-        ret_result->status = tp_rma_remote_wait(lane, call);
-    }
+    return status == TELPHER_OK ? tp_rma_remote_wait(lane, call) : status;
 }
 
 void

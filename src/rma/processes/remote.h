@@ -124,22 +124,23 @@ void tp_rma_command_refuse(struct tp_rma_run *run, uint32_t process,
 
 /* ---- remote.c: what ranks do ---- */
 
-void tp_rma_remote_put(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                       const struct tp_rma_rank *to, struct tp_rma_result *ret_result);
-void tp_rma_remote_notify(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                          const struct tp_rma_rank *to, uint32_t tag,
-                          struct tp_rma_result *ret_result);
+telpher_status tp_rma_remote_put(struct tp_rma_lane *lane,
+                                 const struct tp_rma_call *call,
+                                 const struct tp_rma_rank *to);
+telpher_status tp_rma_remote_notify(struct tp_rma_lane *lane,
+                                    const struct tp_rma_call *call,
+                                    const struct tp_rma_rank *to, uint32_t tag);
 /** Asks for data; tp_rma_remote_wait() waits for all that was asked for. */
 telpher_status tp_rma_remote_ask(struct tp_rma_lane *lane,
                                  const struct tp_rma_call *call,
                                  const telpher_rma_command *command);
 telpher_status tp_rma_remote_wait(struct tp_rma_lane *lane,
                                   const struct tp_rma_call *call);
-void tp_rma_remote_get(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                       const struct tp_rma_rank *from,
-                       struct tp_rma_result *ret_result);
-void tp_rma_remote_flush(struct tp_rma_lane *lane, const struct tp_rma_call *call,
-                         struct tp_rma_result *ret_result);
+telpher_status tp_rma_remote_get(struct tp_rma_lane *lane,
+                                 const struct tp_rma_call *call,
+                                 const struct tp_rma_rank *from);
+telpher_status tp_rma_remote_flush(struct tp_rma_lane *lane,
+                                   const struct tp_rma_call *call);
 void tp_rma_remote_returned(struct tp_rma_lane *lane);
 /** An answer came. */
 void tp_rma_remote_answer(struct tp_rma_rank *rank);

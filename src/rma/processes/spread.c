@@ -149,16 +149,14 @@ first_round(struct tp_rma_remote *r, struct tp_rma_group *group)
 {
     struct tp_rma_spread *s = group->spread;
     enum tp_rma_op op;
-    uint32_t other;
 
     group->status = TELPHER_OK;
     if (!tp_rma_spread_read(r->run, group)) {
         group->status = TELPHER_ERR_PROTO;
         return false;
     }
-    if (!tp_rma_group_agrees(group, &other)) {
+    if (!tp_rma_group_agrees(r->run, group, false)) {
         group->status = TELPHER_ERR_INVALID;
-        tp_rma_group_refuse(r->run, group, other);
         return false;
     }
     op = group->slots[0].op;
@@ -272,34 +270,6 @@ tp_rma_spread_arrived(struct tp_rma_remote *r, uint32_t process,
     }
 }
 
-/* Fails members of this process that called something else, at once. */
-static bool
-agree_here(struct tp_rma_run *run, const struct tp_rma_group *group)
-{
-    uint32_t first = TELPHER_RMA_NO_RANK;
-
-    for (uint32_t i = 0; i < group->size; i++) {
-        const struct tp_rma_slot *a, *b = &group->slots[i];
-
-        if (!tp_rma_spread_is_of(run, group, i, tp_rma_own_process(run))) {
-            continue;
-        }
-        first = first == TELPHER_RMA_NO_RANK ? i : first;
-        a = &group->slots[first];
-        if (a->op != b->op || memcmp(a->args, b->args, sizeof(a->args)) != 0) {
-            tp_rma_run_fail(
-                run, TELPHER_ERR_INVALID,
-                "ranks of %s do not do the same: rank %u %s at %s, rank %u %s "
-                "at %s%s",
-                group->name, group->members[first], tp_rma_op_name(a->op), a->where,
-                group->members[i], tp_rma_op_name(b->op), b->where,
-                a->op == b->op ? " with other arguments" : "");
-            return false;
-        }
-    }
-    return true;
-}
-
 void
 tp_rma_spread_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
                    uint32_t generation, tp_rma_group_fn fn)
@@ -313,8 +283,8 @@ tp_rma_spread_meet(struct tp_rma_lane *lane, struct tp_rma_group *group,
                              .to = lane->rank->index,
                              .where = group->number};
 
-    if (!agree_here(run, group)) {
-        return;
+    if (!tp_rma_group_agrees(run, group, true)) {
+        return; /* the launch fails at once */
     }
     m = tp_malloc(sizeof(*m), "meeting");
     if (m == NULL) {

@@ -109,22 +109,22 @@ hand_out(const struct folding *fold, uint64_t off, size_t len)
 static telpher_status
 fold_chunks(const struct folding *fold, uint64_t off, uint64_t end)
 {
-    struct tp_rma_result result = {.status = TELPHER_OK};
+    telpher_status status = TELPHER_OK;
 
-    while (off < end && result.status == TELPHER_OK) {
+    while (off < end && status == TELPHER_OK) {
         size_t len = (size_t)TP_MIN(end - off, (uint64_t)fold->chunk);
 
-        result.status = ask_for_all(fold, off, len);
-        if (result.status == TELPHER_OK) {
+        status = ask_for_all(fold, off, len);
+        if (status == TELPHER_OK) {
             add_up(fold, off, len);
-            result.status = hand_out(fold, off, len);
+            status = hand_out(fold, off, len);
         }
-        if (result.status == TELPHER_OK) { /* the buffer of the sum is reused */
-            tp_rma_remote_flush(fold->lane, &fold->call, &result);
+        if (status == TELPHER_OK) { /* the buffer of the sum is reused */
+            status = tp_rma_remote_flush(fold->lane, &fold->call);
         }
         off += len;
     }
-    return result.status;
+    return status;
 }
 
 /* Scratch memory, kept until the launch ends, because fetched data may arrive late. */

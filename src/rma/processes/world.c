@@ -199,12 +199,10 @@ open_locked(telpher_context *ctx, struct tp_rma_world **ret_world, telpher_error
         return TELPHER_OK;
     }
     status = find_world(ctx, ret_world);
-    if (status != TELPHER_OK && err != NULL) {
-        err->code = status;
-        snprintf(err->text, sizeof(err->text), "cannot join the job of processes: %s",
-                 telpher_status_text(status));
-    }
-    return status;
+    return status == TELPHER_OK
+               ? status
+               : tp_rma_error_set(err, status, "cannot join the job of processes: %s",
+                                  telpher_status_text(status));
 }
 
 telpher_status
