@@ -20,14 +20,14 @@ start(int *argc, char ***argv, int required, int *ret_provided)
     int rc;
 
     if (tp_offload_world_may_wait()) {
-        tp_offload_watchdog_start(
+        tp_offload_watch_phase(
             "MPI_Init(): a program of this launch does not call it, or "
             "could not be started",
             tp_offload_settings()->timeout_ns);
     }
     rc = PMPI_Init_thread(argc, argv, wanted > required ? wanted : required,
                           ret_provided);
-    tp_offload_watchdog_stop();
+    tp_offload_watch_phase_end();
     if (rc == MPI_SUCCESS) {
         tp_offload_world_init(*ret_provided);
     }

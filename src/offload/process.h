@@ -121,24 +121,21 @@ telpher_status tp_offload_spawn(const telpher_offload_params *params, int root,
                                 MPI_Comm comm, MPI_Comm *ret_inter,
                                 struct tp_error *err);
 
-/* spawn_watchdog.c: says which phase hangs, and ends the job */
-void tp_offload_watchdog_start(const char *phase, tp_ns timeout);
-void tp_offload_watchdog_stop(void);
-
-/* long_kernel.c: kernels that do not return */
-/** In worker number @p rank: watches what it runs from now on. */
-void tp_offload_long_kernel_watch(int rank);
-/** Before and after each kernel. @p name lives as long as the process. */
-void tp_offload_long_kernel_begin(const char *name);
-void tp_offload_long_kernel_end(void);
-
-/* process_watch.c: the end of processes of this machine */
-/** Watches @p process, the @p who number @p rank; if it ends, logs an error and ends
- *  the job. */
+/* watch.c: ends the job instead of letting it hang */
+/** Watches @p process of this machine, the @p who number @p rank; if it ends, logs an
+ *  error and ends the job. */
 void tp_offload_watch_add(const struct tp_process *process, const char *who, int rank,
                           const void *group);
 /** Forgets those of @p group. */
 void tp_offload_watch_remove(const void *group);
+/** Says which phase hangs and ends the job, unless it ends in time. */
+void tp_offload_watch_phase(const char *phase, tp_ns timeout);
+void tp_offload_watch_phase_end(void);
+/** In worker number @p rank: watches the kernels that it runs from now on. */
+void tp_offload_watch_kernels(int rank);
+/** Before and after each kernel. @p name lives as long as the process. */
+void tp_offload_watch_kernel_begin(const char *name);
+void tp_offload_watch_kernel_end(void);
 
 /* worker.c */
 /** Serves the parents of @p inter until they end it. @p world: the workers alone. @p launch_tag:

@@ -231,13 +231,13 @@ tp_offload_group_attach(struct tp_offload_group *g, int root, MPI_Comm comm,
     struct tp_error heard = {0};
 
     tp_offload_agree(comm); /* a process that starts late is no hanging worker */
-    tp_offload_watchdog_start("greeting the workers",
-                              tp_offload_settings()->timeout_ns * 2);
+    tp_offload_watch_phase("greeting the workers",
+                           tp_offload_settings()->timeout_ns * 2);
     if (g->rank == root) {
         (void)greet(g, &heard);
     }
     if (share(&heard, root, comm) != TELPHER_OK) {
-        tp_offload_watchdog_stop();
+        tp_offload_watch_phase_end();
         *err = heard;
         return err->code;
     }
@@ -250,7 +250,7 @@ tp_offload_group_attach(struct tp_offload_group *g, int root, MPI_Comm comm,
         exchange_processes(g);
     }
     (void)tp_offload_group_names(g, root, &heard);
-    tp_offload_watchdog_stop();
+    tp_offload_watch_phase_end();
     tp_offload_report_clear(&g->report);
     PMPI_Irecv(&g->report, sizeof(g->report), MPI_BYTE, 0, TP_OFFLOAD_TAG_REPORT,
                g->control, &g->report_request);

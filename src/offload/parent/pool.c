@@ -112,11 +112,11 @@ tp_offload_pool_take(int count, int root, MPI_Comm comm, MPI_Comm *ret_inter,
     if (rank == root) {
         send_orders(workers, count, TP_OFFLOAD_TAG_GROUPS + tag);
     }
-    tp_offload_watchdog_start("making a group of waiting workers",
-                              tp_offload_settings()->timeout_ns);
+    tp_offload_watch_phase("making a group of waiting workers",
+                           tp_offload_settings()->timeout_ns);
     PMPI_Intercomm_create(comm, root, tp_offload_world.base, workers[0],
                           TP_OFFLOAD_TAG_GROUPS + tag, ret_inter);
-    tp_offload_watchdog_stop();
+    tp_offload_watch_phase_end();
     tp_mutex_lock(&tp_offload_lock);
     group = tp_offload_group_of(*ret_inter, TELPHER_OFFLOAD_SPLIT);
     if (group == NULL) {

@@ -121,12 +121,12 @@ do_spawn(const char *program, const telpher_offload_params *p, int root, MPI_Com
 
     PMPI_Comm_dup(comm, &quiet);
     PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN);
-    tp_offload_watchdog_start("MPI_Comm_spawn; does what is spawned call MPI_Init?",
-                              tp_offload_settings()->timeout_ns);
+    tp_offload_watch_phase("MPI_Comm_spawn; does what is spawned call MPI_Init?",
+                           tp_offload_settings()->timeout_ns);
     rc = PMPI_Comm_spawn(program, p->argv != NULL ? p->argv : MPI_ARGV_NULL, workers,
                          p->info != NULL ? *p->info : MPI_INFO_NULL, root, quiet,
                          ret_inter, MPI_ERRCODES_IGNORE);
-    tp_offload_watchdog_stop();
+    tp_offload_watch_phase_end();
     PMPI_Comm_free(&quiet);
     if (rc != MPI_SUCCESS) {
         return spawn_failed(rc, err);

@@ -96,12 +96,12 @@ run_kernel(struct worker *w, const struct tp_offload_record *r, const uint8_t *s
         return status;
     }
     w->running = k->kernel->name;
-    tp_offload_long_kernel_begin(k->kernel->name);
+    tp_offload_watch_kernel_begin(k->kernel->name);
     tp_trace_begin("offload", k->kernel->name, TP_ARG("worker", w->tree.rank),
                    TP_ARG("call", w->call));
     result = tp_offload_kernel_invoke(k, args);
     tp_trace_end("offload", k->kernel->name, TP_ARG("worker", w->tree.rank));
-    tp_offload_long_kernel_end();
+    tp_offload_watch_kernel_end();
     w->running = NULL;
     text = tp_offload_error_take();
     tp_offload_report_note(report, result, w->tree.rank, r->kernel,
@@ -355,7 +355,7 @@ tp_offload_worker_serve(MPI_Comm inter, MPI_Comm world, int launch_tag,
         goto fini;
     }
     name_process(w);
-    tp_offload_long_kernel_watch(w->tree.rank);
+    tp_offload_watch_kernels(w->tree.rank);
     current = w;
     if (tp_offload_world.base != MPI_COMM_NULL) {
         tp_offload_world.parent = inter;
