@@ -13,7 +13,7 @@ bootstrap = @scripts/bootstrap
 endif
 build = cmake --preset $(1) && cmake --build --preset $(1) -j $(JOBS)
 
-.PHONY: build demo test check bench install deb check-tsan check-valgrind check-apps check-cts check-random check-cross check-fuzz check-sizes check-soak fuzz-pack \
+.PHONY: build demo test check bench install deb wheel check-tsan check-valgrind check-apps check-cts check-random check-cross check-fuzz check-sizes check-soak fuzz-pack \
 	check-includes format tidy docs clean help bootstrap
 
 build: bootstrap ## build everything into build/dev
@@ -44,6 +44,11 @@ install: bootstrap ## install under PREFIX (/usr/local), staged in DESTDIR
 deb: ## build packages in build/deb: telpher, and telpher-openmpi and telpher-mpich where those MPIs are
 	@scripts/bootstrap --with deb
 	@packaging/make-deb $(JOBS)
+
+wheel: bootstrap ## build the Python package as build/wheel/*.whl
+	@scripts/bootstrap --with wheel
+	@$(call build,release)
+	@scripts/wheel build/release build/wheel
 
 check-tsan: bootstrap ## all tests under the thread sanitizer
 	@$(call build,tsan)

@@ -95,6 +95,23 @@ telpher_part(worker-cc WORKER_CC "${telpher_worker_cc}" "no libdw (package libdw
 telpher_part(bench-openmpi BENCH_OPENMPI "${TELPHER_MPI_openmpi}"
   "no Open MPI (package libopenmpi-dev), or the thread sanitizer")
 telpher_part(bench-mpich BENCH_MPICH "${TELPHER_MPI_mpich}" "no MPICH (package libmpich-dev), or the thread sanitizer")
+# The first Python that has what the bindings need: that of the user, then the distribution's.
+set(TELPHER_BINDINGS_PYTHON)
+foreach(python IN ITEMS ${Python3_EXECUTABLE} /usr/bin/python3)
+  execute_process(COMMAND ${python} -c
+    "import cffi, greenlet, numpy, setuptools, sysconfig, os; os.stat(sysconfig.get_path('include') + '/Python.h')"
+    RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+  if(result EQUAL 0 AND NOT TELPHER_BINDINGS_PYTHON AND NOT TELPHER_SANITIZE MATCHES "thread|fuzzer" AND NOT CMAKE_CROSSCOMPILING)
+    set(TELPHER_BINDINGS_PYTHON ${python})
+    set(TELPHER_BINDINGS_PYTHON_USED ${python} CACHE INTERNAL "")
+  endif()
+endforeach()
+set(telpher_python OFF)
+if(TELPHER_BINDINGS_PYTHON)
+  set(telpher_python ON)
+endif()
+telpher_part(python PYTHON "${telpher_python}"
+  "no Python with cffi, greenlet, NumPy and setuptools (packages python3-dev, python3-numpy, python3-cffi, python3-greenlet, python3-setuptools), or the thread sanitizer")
 telpher_part(examples EXAMPLES "${OPENCL_FOUND}" "no libOpenCL (package ocl-icd-opencl-dev)")
 find_program(TELPHER_GFORTRAN gfortran)
 mark_as_advanced(TELPHER_GFORTRAN)

@@ -198,6 +198,18 @@ TELPHER_CALL telpher_status telpher_mdr_op_register(telpher_mdr *mdr,
  */
 TELPHER_CALL telpher_status telpher_mdr_run(telpher_mdr *mdr,
                                             telpher_mdr_entry_fn main_fn, void *user);
+/**
+ * Begins the run without waiting for its end, for a program with a loop of its own, which calls
+ * telpher_mdr_turn(). Collective. @return TELPHER_OK, or as telpher_mdr_run()
+ */
+TELPHER_CALL telpher_status telpher_mdr_begin(telpher_mdr *mdr,
+                                              telpher_mdr_entry_fn main_fn, void *user);
+/**
+ * Runs entries whose messages are there, otherwise waits a moment for one.
+ * @return TELPHER_IN_PROGRESS: call it again; otherwise the run has ended, as telpher_mdr_run().
+ *         TELPHER_ERR_INVALID: there is no run
+ */
+TELPHER_CALL telpher_status telpher_mdr_turn(telpher_mdr *mdr);
 /** The argument @p user of telpher_mdr_run(). */
 TELPHER_CALL void *telpher_mdr_user(const telpher_mdr *mdr);
 /** Ends telpher_mdr_run() in all processes. Messages still under way are dropped: wait for

@@ -247,7 +247,7 @@ register_handlers(telpher_mdr *mdr)
 }
 
 telpher_status
-telpher_mdr_run(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
+telpher_mdr_begin(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
 {
     const telpher_mdr_call call = {.mdr = mdr};
     telpher_status status;
@@ -269,9 +269,12 @@ telpher_mdr_run(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
     if (mdr->rank == 0) {
         tp_mdr_light_start(mdr, &call, main_fn, NULL);
     }
-    while (!mdr->exiting) {
-        run_turn(mdr);
-    }
+    return TELPHER_OK;
+}
+
+static void
+end_run(telpher_mdr *mdr)
+{
     tp_mdr_drop_messages(mdr);
     tp_mdr_lights_cancel(mdr);
     mdr->running = false;
@@ -279,5 +282,35 @@ telpher_mdr_run(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
     if (mdr->exit_status != TELPHER_ERR_PEER_LOST) {
         (void)telpher_barrier(mdr->ctx, MEET_NS);
     }
+}
+
+telpher_status
+telpher_mdr_turn(telpher_mdr *mdr)
+{
+    if (!mdr->running) {
+        return tp_mdr_error(mdr, TELPHER_ERR_INVALID,
+                            "telpher_mdr_begin() comes first, and the run has one end");
+    }
+    if (!mdr->exiting) {
+        run_turn(mdr);
+    }
+    if (!mdr->exiting) {
+        return TELPHER_IN_PROGRESS;
+    }
+    end_run(mdr);
     return mdr->exit_status;
+}
+
+telpher_status
+telpher_mdr_run(telpher_mdr *mdr, telpher_mdr_entry_fn main_fn, void *user)
+{
+    telpher_status status = telpher_mdr_begin(mdr, main_fn, user);
+
+    if (status != TELPHER_OK) {
+        return status;
+    }
+    do {
+        status = telpher_mdr_turn(mdr);
+    } while (status == TELPHER_IN_PROGRESS);
+    return status;
 }

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses of what Python programs keep data in.
+
+Taken without a copy: anything with `__cuda_array_interface__` (CuPy, Numba, PyTorch), anything with the
+buffer protocol (bytes, bytearray, array, memoryview, NumPy), DLPack tensors, and telpher.Memory.
+"""
+import ctypes
+
+from ._telpher import ffi
+
+_CPU, _CUDA, _CUDA_HOST = 1, 2, 3  # DLDeviceType
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _Tensor(ctypes.Structure):  # DLTensor of dlpack.h
+    _fields_ = [("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64)]
+
+
+def _is_contiguous(shape, strides):
+    """Whether elements lie in C order without gaps; strides in the unit of one element."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent not in (0, 1) and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _need_contiguous(ok, what):
+    if not ok:
+        raise ValueError(f"{what} has gaps between its elements; make a contiguous copy of it")
+
+
+def _product(shape):
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def item_size(typestr):
+    """Bytes of an element, of a type as '<f4'."""
+    return int(typestr[2:])
+
+
+def _of_cuda(obj, writable):
+    face = obj.__cuda_array_interface__
+    size = item_size(face["typestr"])
+    strides = face.get("strides")
+    if strides is not None:
+        _need_contiguous(_is_contiguous(face["shape"], [s // size for s in strides]), "the device array")
+    address, read_only = face["data"]
+    if writable and read_only:
+        raise ValueError("the device array is read-only")
+    return address, size * _product(face["shape"])
+
+
+def _of_dlpack(obj):
+    capsule = obj.__dlpack__()
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _Tensor.from_address(get(capsule, b"dltensor"))
+    if tensor.device.type not in (_CPU, _CUDA, _CUDA_HOST):
+        raise TypeError(f"DLPack device type {tensor.device.type} is not supported; CPU and CUDA are")
+    shape = tensor.shape[:tensor.ndim]
+    if tensor.strides:
+        _need_contiguous(_is_contiguous(shape, tensor.strides[:tensor.ndim]), "the tensor")
+    address = (tensor.data or 0) + tensor.byte_offset
+    return address, _product(shape) * ((tensor.bits * tensor.lanes + 7) // 8), capsule
+
+
+def is_device(obj):
+    """Whether the data is in device memory, which the CPU may not read."""
+    return getattr(obj, "_telpher_device", False) or hasattr(obj, "__cuda_array_interface__")
+
+
+def address_of(obj, writable=False):
+    """(pointer, bytes, what keeps the memory alive) of an object's data; no copy is made."""
+    pointer = getattr(obj, "_telpher_pointer", None)
+    if pointer is not None:
+        return pointer, obj.nbytes, obj
+    if hasattr(obj, "__cuda_array_interface__"):
+        address, size = _of_cuda(obj, writable)
+        return ffi.cast("void *", address), size, obj
+    try:
+        view = ffi.from_buffer(obj, require_writable=writable)
+    except (TypeError, ValueError, BufferError) as wrong:
+        if not hasattr(obj, "__dlpack__"):
+            raise TypeError(f"{type(obj).__name__}: no contiguous{' writable' if writable else ''} buffer: "
+                            f"{wrong}") from None
+        address, size, keep = _of_dlpack(obj)
+        return ffi.cast("void *", address), size, (obj, keep)
+    return view, len(view), view
+
+
+# ---- memory as a tensor for others ----
+
+class _Managed(ctypes.Structure):  # DLManagedTensor
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+_Managed._fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+_lent = {}  # address of a _Managed: what must live as long
+
+
+@_Deleter
+def _give_back(managed):
+    _lent.pop(ctypes.addressof(managed.contents), None)
+
+
+def to_dlpack(address, nbytes, device, owner):
+    """A DLPack capsule of bytes at an address. @device: (type, number). @owner lives as long as the tensor."""
+    shape = (ctypes.c_int64 * 1)(nbytes)
+    managed = _Managed(_Tensor(address, _Device(*device), 1, 1, 8, 1, shape, None, 0), None, _give_back)
+    _lent[ctypes.addressof(managed)] = (managed, shape, owner)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(managed), b"dltensor", None)

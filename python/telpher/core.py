@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks, device memory, windows and channels: the calls of libtelpher.
+
+A Context belongs to one thread at a time. Waiting calls release the interpreter lock, and Ctrl-C ends them.
+"""
+import time
+import weakref
+
+from ._telpher import ffi, lib
+from .buffers import address_of, to_dlpack
+from .errors import check, error
+
+ANY = 0xFFFFFFFF  # any rank, or all
+KINDS = {"host": 0, "opencl": 1, "cuda": 2, "sim": 3}
+_SLICE_NS = 50_000_000  # a wait looks for signals this often
+
+
+def _nanoseconds(seconds):
+    return None if seconds is None else int(seconds * 1e9)
+
+
+def _wait(timeout, call):
+    """Repeats call(ns) in slices until it does not time out. @timeout in seconds, None: for ever."""
+    end = None if timeout is None else time.monotonic_ns() + _nanoseconds(timeout)
+    while True:
+        left = _SLICE_NS if end is None else max(0, min(_SLICE_NS, end - time.monotonic_ns()))
+        status = call(left)
+        if status != lib.TELPHER_ERR_TIMEOUT or (end is not None and time.monotonic_ns() >= end):
+            return status
+
+
+class Memory:
+    """Memory of a kind: "host", "opencl", "cuda" or "sim". Freed with the object, or by free().
+
+    `memory[a:b]` is a part of it, in bytes. Host memory has the buffer protocol by `memory.view()`;
+    CUDA memory has `__cuda_array_interface__`, as bytes.
+    """
+
+    def __init__(self, context, pointer, nbytes, kind, owner=None):
+        self.context, self._telpher_pointer, self.nbytes, self.kind = context, pointer, nbytes, kind
+        self._telpher_device = kind != "host"
+        self._owner = owner
+        self._free = weakref.finalize(self, context._free, pointer) if owner is None else None
+
+    def free(self):
+        """Frees the memory now. No transfer may use it any more."""
+        if self._free is not None:
+            self._free()
+        self._telpher_pointer = ffi.NULL
+        self.nbytes = 0
+
+    def __len__(self):
+        return self.nbytes
+
+    def __getitem__(self, part):
+        if not isinstance(part, slice):
+            raise TypeError("a part of memory is a slice in bytes: memory[0:4096]")
+        start, stop, step = part.indices(self.nbytes)
+        if step != 1:
+            raise ValueError("a part of memory has no step")
+        return Memory(self.context, ffi.cast("char *", self._telpher_pointer) + start,
+                      max(0, stop - start), self.kind, owner=self)
+
+    def view(self):
+        """The bytes of host memory as a memoryview, without a copy."""
+        if self.kind != "host":
+            raise TypeError(f"the CPU cannot read {self.kind} memory; use copy_to()")
+        return memoryview(ffi.buffer(self._telpher_pointer, self.nbytes))
+
+    def copy_from(self, source):
+        """Copies from a buffer of the same size, host or device."""
+        pointer, size, _keep = address_of(source)
+        self._copy(self._telpher_pointer, pointer, size)
+
+    def copy_to(self, destination):
+        """Copies to a buffer of the same size, host or device. @return the buffer"""
+        pointer, size, _keep = address_of(destination, writable=True)
+        self._copy(pointer, self._telpher_pointer, size)
+        return destination
+
+    def _copy(self, to, source, size):
+        if size != self.nbytes:
+            raise ValueError(f"the other buffer has {size} bytes, this memory {self.nbytes}")
+        check(lib.telpher_mem_copy(self.context._raw, to, source, size), self.context._raw)
+
+    def __dlpack_device__(self):
+        if self.kind not in ("host", "cuda"):
+            raise BufferError(f"DLPack has no device type for {self.kind} memory")
+        return (1, 0) if self.kind == "host" else (2, 0)
+
+    def __dlpack__(self, stream=None, **_versions):
+        """The memory as a DLPack tensor of bytes, without a copy. The work of transfers is complete."""
+        return to_dlpack(int(ffi.cast("uintptr_t", self._telpher_pointer)), self.nbytes,
+                         self.__dlpack_device__(), self)
+
+    def __repr__(self):
+        return f"<telpher.Memory {self.kind} {self.nbytes} bytes>"
+
+
+class _CudaMemory(Memory):
+    @property
+    def __cuda_array_interface__(self):
+        address = int(ffi.cast("uintptr_t", self._telpher_pointer))
+        return {"shape": (self.nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+
+class Request:
+    """A transfer that was started. Its buffer is kept alive, and must stay as it is, until it is complete."""
+
+    def __init__(self, context, raw, keep, length=None):
+        self._context, self._raw, self._keep, self._length = context, raw, keep, length
+
+    def test(self):
+        """Whether it is complete. Raises what it ended with."""
+        return self._length is not None or self._finish(lib.telpher_request_test(self._raw, self._len()))
+
+    def wait(self, timeout=None):
+        """Progresses until it is complete. @return bytes that were moved. Raises TimedOut, PeerLost, …"""
+        if self._length is None:
+            raw = self._raw
+            status = _wait(timeout, lambda ns: lib.telpher_request_wait(raw, ns, self._len()))
+            if status == lib.TELPHER_ERR_TIMEOUT:
+                raise error(status, "the transfer goes on")
+            self._finish(status)
+        return self._length
+
+    def _len(self):
+        self._out = ffi.new("size_t *")
+        return self._out
+
+    def _finish(self, status):
+        if status == lib.TELPHER_IN_PROGRESS:
+            return False
+        self._raw = self._keep = None
+        self._length = self._out[0]
+        check(status, self._context._raw)
+        return True
+
+
+class Channel:
+    """One end of an ordered channel with another rank; see telpher/channel.h."""
+
+    def __init__(self, context, rank, number):
+        self.context, self.rank, self.number = context, rank, number
+        out = ffi.new("telpher_channel **")
+        check(lib.telpher_channel_open(context._raw, rank, number, out), context._raw)
+        self._raw = out[0]
+        self.close = weakref.finalize(self, context._if_open, lib.telpher_channel_close, self._raw)
+
+    def send(self, source):
+        """Starts to send a buffer. @return Request"""
+        pointer, size, keep = address_of(source)
+        request = ffi.new("telpher_request **")
+        raw = self.context._raw
+        status = check(lib.telpher_channel_send(self._raw, pointer, size, ffi.NULL, request), raw)
+        return Request(self.context, request[0], keep, size if status == 0 else None)
+
+    def recv(self, destination):
+        """Starts to receive into a buffer. @return Request, whose wait() returns the bytes received"""
+        pointer, size, keep = address_of(destination, writable=True)
+        request, length = ffi.new("telpher_request **"), ffi.new("size_t *")
+        status = check(lib.telpher_channel_recv(self._raw, pointer, size, ffi.NULL, request, length),
+                       self.context._raw)
+        return Request(self.context, request[0], keep, length[0] if status == 0 else None)
+
+
+class Window:
+    """Memory that other ranks put into and get from, with notifications; see telpher/win.h. Collective."""
+
+    def __init__(self, context, memory, timeout=60):
+        self.context, self.memory = context, memory
+        pointer, size, self._keep = address_of(memory, writable=True)
+        out = ffi.new("telpher_win **")
+        check(lib.telpher_win_create(context._raw, pointer, size, _nanoseconds(timeout), out), context._raw)
+        self._raw = out[0]
+        self.close = weakref.finalize(self, context._if_open, lib.telpher_win_destroy, self._raw)
+
+    def size(self, rank):
+        """Bytes of a rank's memory in this window."""
+        return lib.telpher_win_size(self._raw, rank)
+
+    def put(self, rank, offset, source, tag=None):
+        """Writes a buffer at @offset of @rank's memory; @tag: and notifies it. @return Request"""
+        pointer, size, keep = address_of(source)
+        request = ffi.new("telpher_request **")
+        if tag is None:
+            status = lib.telpher_put(self._raw, rank, offset, pointer, size, ffi.NULL, request)
+        else:
+            status = lib.telpher_put_notify(self._raw, rank, offset, pointer, size, tag, ffi.NULL, request)
+        check(status, self.context._raw)
+        return Request(self.context, request[0], keep, size if status == 0 else None)
+
+    def get(self, rank, offset, destination):
+        """Reads from @offset of @rank's memory into a buffer. @return Request"""
+        pointer, size, keep = address_of(destination, writable=True)
+        request = ffi.new("telpher_request **")
+        status = check(lib.telpher_get(self._raw, rank, offset, pointer, size, ffi.NULL, request),
+                       self.context._raw)
+        return Request(self.context, request[0], keep, size if status == 0 else None)
+
+    def notify(self, rank, tag):
+        """Notifies a rank after the puts to it before."""
+        check(lib.telpher_notify(self._raw, rank, tag), self.context._raw)
+
+    def test(self, tag, count=1):
+        """Whether @count notifications with @tag have come; if so, they are used up."""
+        status = lib.telpher_notify_test(self._raw, tag, count)
+        return status == 0 or (status != lib.TELPHER_ERR_AGAIN and not check(status, self.context._raw))
+
+    def wait(self, tag, count=1, source=ANY, timeout=None):
+        """Waits for @count notifications with @tag and uses them up. Raises TimedOut, PeerLost."""
+        check(_wait(timeout, lambda ns: lib.telpher_notify_wait(self._raw, source, tag, count, ns)),
+              self.context._raw)
+
+    def flush(self, rank=ANY, timeout=None):
+        """Waits until this rank's puts are in the memory of @rank."""
+        check(_wait(timeout, lambda ns: lib.telpher_win_flush(self._raw, rank, ns)), self.context._raw)
+
+
+class Context:
+    """A job of ranks. `with telpher.Context() as job:` joins the job that `telpher launch` or `mpirun`
+    started; without a launcher it is rank 0 of 1.
+
+    transports: "shm,tcp" names what may be used, in this order.
+    timeout:    [s] to find all other ranks.
+    """
+
+    def __init__(self, transports=None, timeout=0):
+        params = ffi.new("telpher_context_params *")
+        names = ffi.new("char[]", transports.encode()) if transports else ffi.NULL
+        params.struct_size = ffi.sizeof("telpher_context_params")
+        params.transports, params.timeout_ns = names, _nanoseconds(timeout)
+        out, err = ffi.new("telpher_context **"), ffi.new("telpher_error *")
+        status = lib.telpher_context_create(params, out, err)
+        if status != 0:
+            raise error(status, ffi.string(err.text).decode(errors="replace"))
+        self._raw, self._owns = out[0], True
+
+    @classmethod
+    def _of(cls, raw):
+        """A context that something else owns."""
+        self = cls.__new__(cls)
+        self._raw, self._owns = raw, False
+        return self
+
+    def close(self):
+        """Leaves the job. Memory, channels and windows of it end with it."""
+        if self._raw and self._owns:
+            lib.telpher_context_destroy(self._raw)
+        self._raw = ffi.NULL
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_what):
+        self.close()
+
+    def _if_open(self, call, raw):
+        if self._raw:
+            call(raw)
+
+    def _free(self, pointer):
+        if self._raw:
+            lib.telpher_mem_free(self._raw, pointer)
+
+    @property
+    def rank(self):
+        return lib.telpher_context_rank(self._raw)
+
+    @property
+    def size(self):
+        return lib.telpher_context_size(self._raw)
+
+    @property
+    def local_rank(self):
+        return lib.telpher_context_local_rank(self._raw)
+
+    @property
+    def local_size(self):
+        return lib.telpher_context_local_size(self._raw)
+
+    def transport(self, rank):
+        """Name of the transport that reaches a rank: "shm"."""
+        return ffi.string(lib.telpher_context_transport(self._raw, rank)).decode()
+
+    def progress(self):
+        """Progresses all operations, without waiting. @return number of events"""
+        return lib.telpher_progress(self._raw)
+
+    def barrier(self, timeout=60):
+        """Returns when all ranks have called it. @timeout [s]"""
+        check(lib.telpher_barrier(self._raw, _nanoseconds(timeout)), self._raw)
+
+    def alloc(self, nbytes, kind="host"):
+        """Allocates memory: "host", "opencl", "cuda", or "sim", which is for tests. @return Memory"""
+        if kind not in KINDS:
+            raise ValueError(f"kind {kind!r}: one of {', '.join(KINDS)}")
+        out = ffi.new("void **")
+        check(lib.telpher_mem_alloc(self._raw, KINDS[kind], nbytes, out), self._raw)
+        return (_CudaMemory if kind == "cuda" else Memory)(self, out[0], nbytes, kind)
+
+    def register(self, buffer, queue=None):
+        """Makes a pyopencl.Buffer usable in all calls, without a copy. @return Memory
+
+        queue: pyopencl.CommandQueue that the program uses the buffer with. Transfers start after its work.
+        """
+        out = ffi.new("void **")
+        queue_pointer = ffi.cast("struct _cl_command_queue *", queue.int_ptr if queue is not None else 0)
+        check(lib.telpher_opencl_register(self._raw, ffi.cast("struct _cl_mem *", buffer.int_ptr),
+                                          queue_pointer, out), self._raw)
+        return Memory(self, out[0], buffer.size, "opencl", owner=(buffer, queue))
+
+    def window(self, memory, timeout=60):
+        """Opens a window on a buffer. Collective. @return Window"""
+        return Window(self, memory, timeout)
+
+    def channel(self, rank, number=0):
+        """Opens this rank's end of channel @number with @rank. @return Channel"""
+        return Channel(self, rank, number)

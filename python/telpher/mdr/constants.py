@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of entries, and what messages begin with."""
+import struct
+
+OBJECT_CLASS, MANAGER_CLASS = 0, 1
+CALL, CHANNEL = 0, 1  # entries of objects
+START, QUIET_DONE, FUTURE, REDUCE, QUIET = range(5)  # entries of managers
+NO_FUTURE = (0, 0)
+RESULT = 0xFFFF  # number of Chare._telpher_result
+
+# Parameters: u8 number of buffers and a kind (u8) for each; the head, which depends on the entry; the pickle,
+# unless the first byte has IN_BUFFER: then the pickle is the last buffer. Kinds with IS_ARGUMENT are device
+# buffers, arguments themselves; the others belong to the pickle.
+
+CALL_HEAD = struct.Struct("<HxxIQ")  # method, future: process, number
+CHANNEL_HEAD = struct.Struct("<QiiiII")  # sender: array, index; number of the channel; sequence
+FUTURE_HEAD = struct.Struct("<QI")  # number, 1: the value is an exception's text
+REDUCE_HEAD = struct.Struct("<QII")  # array, number of the reduction, elements in it
+IN_BUFFER, IS_ARGUMENT = 0x80, 0x40
+PLAIN, WAITS, ASYNC = range(3)  # how a method runs

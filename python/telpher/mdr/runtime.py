@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime of this process."""
+import itertools
+import struct
+import sys
+import traceback
+from collections import deque
+
+try:
+    import greenlet
+except ImportError:
+    greenlet = None
+
+from .._telpher import ffi, lib
+from ..core import Context
+from ..errors import error
+from .constants import ASYNC, FUTURE, FUTURE_HEAD, MANAGER_CLASS, NO_FUTURE, QUIET, WAITS
+
+MARGIN = 256  # [bytes] of parameters for headers
+
+
+def trace(wrong):
+    return "".join(traceback.format_exception(type(wrong), wrong, wrong.__traceback__))
+
+
+class _Runtime:
+    def __init__(self):
+        self._raw = ffi.NULL
+        self._reset()
+
+    def _reset(self):
+        self._objects, self._futures, self._sending = {}, {}, {}
+        self._future_numbers, self._keep_numbers = itertools.count(1), itertools.count(1)
+        self._landing = self._reducers = self._making = None
+        self._manager, self._failure, self._main, self._queue = None, None, None, deque()
+
+    def start(self, entry, classes=None, modules=None, interactive=False):
+        """Runs entry(sys.argv) in process 0, methods in all, until charm.exit(). Collective.
+
+        Joins the job that the launcher started. Raises Error if a process died, and whatever a method raised.
+        """
+        if self._raw:
+            raise RuntimeError("charm.start() runs already")
+        self._reset()
+        from . import callbacks, proxy, reduce, waiting, wire  # they import charm from here
+        self._future, self._send, self._index = waiting.Future, proxy.send, proxy.index_at
+        self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
+        self._main = entry
+        raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
+        status = lib.telpher_mdr_create(ffi.NULL, raw, err)
+        if status != 0:
+            raise error(status, ffi.string(err.text).decode(errors="replace"))
+        self._raw = raw[0]
+        try:
+            self._run()
+        finally:
+            context, self._raw, raw = self.context, ffi.NULL, self._raw
+            self._reset()
+            lib.telpher_mdr_destroy(raw)
+            context._raw = ffi.NULL
+
+    def _run(self):
+        self.context = Context._of(lib.telpher_mdr_context(self._raw))
+        self._params_max = min(lib.telpher_msg_params_max(self.context._raw, rank) or 1 << 30
+                               for rank in range(self.numPes())) - MARGIN
+        classes = [self._callbacks.register(*row) for row in self._callbacks.mdr_classes()]
+        class_id = ffi.new("uint32_t *", classes[MANAGER_CLASS])
+        self._check(lib.telpher_mdr_begin(self._raw, ffi.addressof(lib, "mdr_main"), class_id))
+        status = lib.TELPHER_IN_PROGRESS
+        while status == lib.TELPHER_IN_PROGRESS:
+            try:
+                self._drain()
+                status = lib.telpher_mdr_turn(self._raw)
+            except BaseException as wrong:  # KeyboardInterrupt: the other processes end as well
+                self._fail(wrong, trace(wrong))
+        if self._failure is not None:
+            raise self._failure
+        self._check(status)
+
+    def exit(self, code=0):
+        """Ends the run in all processes. Messages under way are dropped."""
+        lib.telpher_mdr_exit(self._raw, lib.TELPHER_OK if code == 0 else lib.TELPHER_ERR_CANCELED)
+
+    abort = exit
+
+    def numPes(self):
+        """Number of processes."""
+        return lib.telpher_mdr_size(self._raw)
+
+    def myPe(self):
+        """Number of this process."""
+        return lib.telpher_mdr_rank(self._raw)
+
+    def startQD(self, callback):
+        """Calls @callback, a Future or a method of a proxy, when no method runs and no message is under way."""
+        future = self._future()
+        future._callbacks.append(lambda _value=None: callback())
+        number = struct.pack("<Q", future._number)
+        self._check(lib.telpher_mdr_invoke(self._raw, ffi.addressof(self._manager), self._index((self.myPe(),)), QUIET,
+                                           number, len(number), ffi.NULL, 0, ffi.NULL))
+
+    def waitQD(self):
+        """Waits in a @coro method until no method runs and no message is under way."""
+        future = self._future()
+        self.startQD(future)
+        future.get()
+
+    def wait(self, futures):
+        """Waits in a @coro method for all of @futures."""
+        for future in futures:
+            future.get()
+
+    # -- for the classes above --
+
+    def _check(self, status):
+        if status < 0:
+            raise error(status, ffi.string(lib.telpher_mdr_last_error(self._raw)).decode(errors="replace"))
+
+    def _manager_bytes(self):
+        return ffi.buffer(ffi.addressof(self._manager))
+
+    def _keep(self, what):
+        """Transfer options that release @what when its memory may be reused."""
+        number = next(self._keep_numbers)
+        xfer = ffi.new("telpher_xfer_params *")
+        xfer.struct_size = ffi.sizeof("telpher_xfer_params")
+        xfer.on_done, xfer.user = lib.mdr_sent, ffi.cast("void *", number)
+        self._sending[number] = what
+        return xfer
+
+    def _set_future(self, remote, value, failed=False):
+        home, number = remote
+        if home == self.myPe() and not failed:
+            future = self._futures.get(number)
+            if future is not None:
+                future._arrived(value, failed)
+            return
+        self._send_manager(home, FUTURE, FUTURE_HEAD.pack(number, failed), (value,))
+
+    def _send_manager(self, pe, entry, head, args):
+        self._send(self._manager, (pe,), entry, head, args)
+
+    def _ready(self, callback, *args):
+        """Calls @callback when no method runs: methods run between turns of the scheduler, never below C."""
+        self._queue.append((callback, args))
+
+    def _drain(self):
+        while self._queue:
+            callback, args = self._queue.popleft()
+            callback(*args)
+
+    def _execute(self, chare, name, function, how, args, future):
+        """Runs a method; its result goes to the future."""
+        if how == ASYNC:
+            self._step((chare, name), function(*args), None, future)
+        elif how == WAITS and greenlet is not None:
+            greenlet.greenlet(self._finish).switch(chare, name, function, args, future)
+        else:
+            self._finish(chare, name, function, args, future)
+
+    def _finish(self, chare, name, function, args, future):
+        try:
+            result = function(*args)
+        except BaseException as wrong:  # also SystemExit: the job must end
+            self._raised((chare, name), wrong, future)
+        else:
+            if future != NO_FUTURE:
+                self._set_future(future, result)
+
+    def _step(self, what, coroutine, value, future):
+        """Runs an async method to its next wait."""
+        try:
+            waiting = coroutine.send(value)
+        except StopIteration as end:
+            if future != NO_FUTURE:
+                self._set_future(future, end.value)
+        except BaseException as wrong:
+            self._raised(what, wrong, future)
+        else:
+            waiting(lambda result=None: self._step(what, coroutine, result, future))
+
+    def _raised(self, what, wrong, future):
+        chare, name = what
+        text = trace(wrong)
+        text = f"process {self.myPe()}, {name if chare is None else f'{chare!r}.{name}'}:\n{text}"
+        if future != NO_FUTURE and isinstance(wrong, Exception):
+            self._set_future(future, text, failed=True)
+        else:
+            self._fail(wrong, text)
+
+    def _fail(self, wrong, text):
+        if self._failure is None:
+            self._failure = wrong
+            if not isinstance(wrong, (SystemExit, KeyboardInterrupt)):
+                sys.stderr.write(f"telpher: {text}")
+        lib.telpher_mdr_exit(self._raw, lib.TELPHER_ERR_CANCELED)
+
+
+charm = _Runtime()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds telpher._telpher: libtelpher and libtelpher-mdr as cffi sees them.
+
+The declarations are taken from the public headers by the C preprocessor, so there is no second list.
+TELPHER_PREFIX names an installed Telpher, or TELPHER_BUILD a build folder.
+"""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import cffi
+
+SOURCE = Path(__file__).resolve().parent.parent
+BUILD = os.environ.get("TELPHER_BUILD")
+PREFIX = os.environ.get("TELPHER_PREFIX")
+INCLUDES = [f"{PREFIX}/include"] if PREFIX else [str(SOURCE / "include"), f"{BUILD or SOURCE / 'build/dev'}/include"]
+LIBRARIES = os.environ.get("TELPHER_LIBRARIES") or (f"{PREFIX}/lib" if PREFIX else f"{BUILD or SOURCE / 'build/dev'}/lib")
+
+HEADERS = """
+#include <telpher/telpher.h>
+#include <telpher/mdr.h>
+#include <telpher/interop/opencl.h>
+"""
+
+# What C code of mdr calls in Python, and constants that are macros.
+EXTRA = """
+#define TELPHER_MDR_ANY_LENGTH ...
+#define TELPHER_MSG_BUFFERS ...
+#define TELPHER_TAGS ...
+
+extern "Python" void mdr_create(telpher_mdr_call *);
+extern "Python" void mdr_destroy(telpher_mdr_call *);
+extern "Python" void mdr_post(telpher_mdr_call *);
+extern "Python" void mdr_invoke(telpher_mdr_call *);
+extern "Python" void mdr_channel(telpher_mdr_call *);
+extern "Python" void mdr_future(telpher_mdr_call *);
+extern "Python" void mdr_reduce(telpher_mdr_call *);
+extern "Python" void mdr_start(telpher_mdr_call *);
+extern "Python" void mdr_sent(void *, telpher_status, size_t);
+extern "Python" void add_device(void *, const telpher_device_info *);
+extern "Python" void add_address(void *, const char *);
+extern "Python" void add_setting(void *, const telpher_config_info *);
+void mdr_main(telpher_mdr_call *call);
+void mdr_quiet(telpher_mdr_call *call);
+"""
+
+# Python code never runs on the stack of a light thread, so what waits in one is written in C.
+CODE = HEADERS + """
+enum { GROUP_START = 0, GROUP_QUIET_DONE = 1 };
+
+/* The main function of the job: creates the group of managers and starts the program. */
+static void mdr_main(telpher_mdr_call *call)
+{
+    const uint32_t *class_id = telpher_mdr_user(call->mdr);
+    const telpher_mdr_index first = {{0, 0, 0}};
+    telpher_mdr_array group;
+    telpher_status status = telpher_mdr_group_create(call->mdr, *class_id, NULL, 0, &group);
+
+    if (status == TELPHER_OK) {
+        status = telpher_mdr_invoke(call->mdr, &group, first, GROUP_START, NULL, 0, NULL, 0, NULL);
+    }
+    if (status != TELPHER_OK) {
+        telpher_mdr_exit(call->mdr, status);
+    }
+}
+
+/* Waits until the job is quiescent, then sends the parameters, a future's number, on. */
+static void mdr_quiet(telpher_mdr_call *call)
+{
+    telpher_mdr_future quiet;
+    telpher_status status = telpher_mdr_future_create(call->mdr, &quiet);
+
+    if (status == TELPHER_OK) {
+        status = telpher_mdr_quiescence(call->mdr, quiet);
+    }
+    if (status == TELPHER_OK) {
+        status = telpher_mdr_await(call->mdr, quiet, NULL, 0, NULL);
+    }
+    if (status == TELPHER_OK) {
+        status = telpher_mdr_invoke(call->mdr, &call->array, call->index, GROUP_QUIET_DONE,
+                                    call->params, call->params_len, NULL, 0, NULL);
+    }
+    if (status != TELPHER_OK && status != TELPHER_ERR_CANCELED) {
+        telpher_mdr_exit(call->mdr, status);
+    }
+}
+"""
+
+
+def preprocess():
+    """The headers' declarations, without those of the system's headers."""
+    text = subprocess.run(
+        [os.environ.get("CC", "cc"), "-E", "-U__GNUC__", *(f"-I{path}" for path in INCLUDES), "-x", "c", "-"],
+        input=HEADERS, capture_output=True, text=True, check=True).stdout
+    ours, lines = False, []
+    for line in text.splitlines():
+        marker = re.match(r'# \d+ "([^"]*)"', line)
+        if marker:
+            ours = "/telpher/" in marker.group(1)
+        elif ours and line.strip():
+            lines.append(line)
+    return "\n".join(lines)
+
+
+ffi = cffi.FFI()
+ffi.cdef("struct _cl_mem; struct _cl_command_queue;\n" + preprocess() + EXTRA)
+ffi.set_source("telpher._telpher", CODE, include_dirs=INCLUDES, library_dirs=[LIBRARIES],
+               libraries=["telpher-mdr", "telpher"],
+               extra_link_args=["-Wl,-rpath,$ORIGIN/lib", "-Wl,--disable-new-dtags"])

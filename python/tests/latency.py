@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Half a round trip of Python's channels, of ranks and of objects. Run by telpher launch -n 2."""
+import sys
+import time
+
+import telpher
+from telpher.mdr import Array, Channel, Chare, Future, charm, coro
+
+SIZES = tuple(int(a) for a in sys.argv[2:]) or (8, 4096, 65536, 1 << 20)
+
+
+def rounds_of(size):
+    return 2000 if size <= 65536 else 300
+
+
+def ranks():
+    with telpher.Context() as job:
+        channel = job.channel(1 - job.rank)
+        for size in SIZES:
+            out, back, best = bytearray(size), bytearray(size), []
+            for _block in range(5):
+                job.barrier()
+                start = time.perf_counter()
+                for _ in range(rounds_of(size)):
+                    if job.rank == 0:
+                        channel.send(out).wait()
+                        channel.recv(back).wait()
+                    else:
+                        channel.recv(back).wait()
+                        channel.send(out).wait()
+                best.append((time.perf_counter() - start) / rounds_of(size) / 2 * 1e6)
+            if job.rank == 0:
+                print(f"ranks    {size:8d} B {sorted(best)[2]:9.2f} us", flush=True)
+        job.barrier()
+
+
+class End(Chare):
+    @coro
+    def run(self, size, done):
+        channel, data, best = Channel(self, self.thisProxy[1 - self.thisIndex[0]]), bytearray(size), []
+        for _block in range(5):
+            start = time.perf_counter()
+            for _ in range(rounds_of(size)):
+                if self.thisIndex[0] == 0:
+                    channel.send(data)
+                    channel.recv()
+                else:
+                    channel.recv()
+                    channel.send(data)
+            best.append((time.perf_counter() - start) / rounds_of(size) / 2 * 1e6)
+        if self.thisIndex[0] == 0:
+            done(sorted(best)[2])
+
+
+def objects(_args):
+    for size in SIZES:
+        done = Future()
+        Array(End, 2).run(size, done)
+        print(f"objects  {size:8d} B {done.get():9.2f} us", flush=True)
+    charm.exit()
+
+
+if __name__ == "__main__":
+    if "objects" not in sys.argv[1:]:
+        ranks()
+    if "ranks" not in sys.argv[1:]:
+        charm.start(objects)
