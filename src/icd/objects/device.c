@@ -180,7 +180,7 @@ struct query {
     size_t *size_ret;
 };
 
-/** What a function returns for a parameter that is none of its own; no CL error. */
+/** Returned for a parameter that the function does not know; no CL error. */
 enum { NOT_HERE = 1 };
 
 static cl_int
