@@ -17,7 +17,10 @@
 #include "base/os/random.h"
 #include "icd/icd_int.h"
 
-enum { TRIES_PER_RANGE = 6 };
+enum {
+    TRIES_PER_RANGE = 6, /**< addresses that servers are asked for */
+    TRIES_HERE = 32 /**< tried in this process for each of them, by a system call */
+};
 
 /** [bytes] Steps between allocations: whole pages on every machine. */
 #define STEP ((uint64_t)64 << 10)
@@ -97,27 +100,64 @@ next_in(struct range *range, uint64_t size, bool moves)
     return address;
 }
 
+/** ThreadSanitizer's, in processes that have it. It ends them if memory is mapped where it
+ *  has no shadow: only the second range and the kernel's choice are left. */
+void __tsan_init(void) __attribute__((weak));
+
+/** Chooses a range for an attempt. @return NULL: where the kernel chooses */
+static struct range *
+range_of(unsigned try)
+{
+    unsigned i = try / TRIES_PER_RANGE;
+
+    if (__tsan_init != NULL) {
+        i = i == 0 ? 1 : TP_ARRAY_LEN(ranges);
+    }
+    return i < TP_ARRAY_LEN(ranges) ? &ranges[i] : NULL;
+}
+
+/** Maps memory in a range, where it is free in this process. Under the lock. */
+static void *
+place_in(struct range *range, size_t size, bool moves, int fd)
+{
+    void *memory = NULL;
+
+    for (int i = 0; i < TRIES_HERE && memory == NULL; i++) {
+        uint64_t address = next_in(range, size, moves || i != 0);
+
+        memory = tp_icd_svm_place_at((void *)(uintptr_t)address, size, fd);
+    }
+    return memory;
+}
+
+/** Maps memory where the kernel chooses. */
+static void *
+place_anywhere(size_t size, int fd)
+{
+    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    void *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, fd, 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
 void *
 tp_icd_svm_place(size_t size, unsigned try, int fd)
 {
-    const unsigned i = try / TRIES_PER_RANGE;
-    struct range *chosen;
-    uint64_t address = 0;
+    struct range *range;
     void *memory;
 
     pthread_mutex_lock(&lock);
-    chosen = chosen_range();
-    if (chosen != NULL) {
-        address = next_in(chosen, size, false);
-    } else if (i < TP_ARRAY_LEN(ranges)) {
-        address = next_in(&ranges[i], size, try % TRIES_PER_RANGE != 0);
+    range = chosen_range();
+    if (range != NULL) {
+        uint64_t address = next_in(range, size, false);
+
+        memory = tp_icd_svm_place_at((void *)(uintptr_t)address, size, fd);
+    } else if ((range = range_of(try)) != NULL) {
+        memory = place_in(range, size, try % TRIES_PER_RANGE != 0, fd);
+    } else {
+        memory = place_anywhere(size, fd);
     }
     pthread_mutex_unlock(&lock);
-    if (address != 0) {
-        return tp_icd_svm_place_at((void *)(uintptr_t)address, size, fd);
-    }
-    memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                  MAP_NORESERVE | (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS),
-                  fd, 0);
-    return memory != MAP_FAILED ? memory : NULL;
+    return memory;
 }

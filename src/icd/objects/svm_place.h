@@ -8,10 +8,10 @@
 enum { TP_ICD_SVM_TRIES = 24 }; /**< addresses tried for one allocation */
 
 /**
- * Maps memory at the next address that no process is likely to use.
+ * Maps memory at an address that is free here and that no process is likely to use.
  * @param try  number of this attempt, from 0; later ones look elsewhere
  * @param fd   a file to share, or -1
- * @return NULL: that address is taken, or there is no memory
+ * @return NULL: those addresses are taken, or there is no memory
  */
 void *tp_icd_svm_place(size_t size, unsigned try, int fd);
 /** Maps memory at exactly @p address. @return NULL: it is taken, or there is no memory */
