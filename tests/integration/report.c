@@ -14,7 +14,7 @@ report_take(const char *program)
     size_t len;
     FILE *pipe;
 
-    snprintf(command, sizeof(command), "timeout 100 '%s' --report", program);
+    snprintf(command, sizeof(command), "timeout 300 '%s' --report", program);
     pipe = popen(command, "r");
     if (text == NULL || pipe == NULL) {
         free(text);
