@@ -278,8 +278,10 @@ telpher_status tp_icd_il_put(struct _cl_program *program, uint32_t session_index
 void tp_icd_args_declare(struct _cl_kernel *kernel, const struct tp_icd_facts *facts);
 /** Copies the values to a clone. Under the lock. CL_SUCCESS, CL_OUT_OF_HOST_MEMORY. */
 cl_int tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from);
-/** Appends a value that is set, after the objects it refers to. Under the lock. */
-void tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index);
+/** Appends a value that is set, after the objects it refers to: to @p again if that is not
+ *  NULL and has room. Under the lock. */
+void tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index,
+                    struct tp_icd_again_args *again);
 
 /* ---- build.c, binary.c ------------------------------------------------------------------ */
 

@@ -160,3 +160,27 @@ tp_wire_get_header(const uint8_t src[TP_WIRE_HEADER_BYTES],
     *ret_h = h;
     return TELPHER_OK;
 }
+
+/* The top byte of a length is 0, that of a short header is this. */
+enum { SHORT_MARK = 0x80 };
+_Static_assert(TP_WIRE_FRAME_MAX < 1 << 24, "the top byte of a length is 0");
+
+void
+tp_wire_put_short(uint8_t dst[TP_WIRE_SHORT_BYTES], uint8_t type, uint16_t body_len)
+{
+    dst = put_u16(dst, body_len);
+    dst = put_u8(dst, type);
+    (void)put_u8(dst, SHORT_MARK);
+}
+
+bool
+tp_wire_get_short(const uint8_t src[TP_WIRE_SHORT_BYTES], uint8_t *ret_type,
+                  uint16_t *ret_body_len)
+{
+    if (src[3] != SHORT_MARK) {
+        return false;
+    }
+    *ret_body_len = load_u16(src);
+    *ret_type = src[2];
+    return true;
+}

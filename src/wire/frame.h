@@ -27,6 +27,8 @@ enum {
     TP_WIRE_SESSION_BYTES = 16, /**< random session id */
     TP_WIRE_PEER_KEY_BYTES = 32, /**< key of a pair of servers */
     TP_WIRE_HEADER_BYTES = 24,
+    TP_WIRE_SHORT_BYTES = 4, /**< short header */
+    TP_WIRE_SHORT_MAX = UINT16_MAX, /**< [bytes] body behind a short header */
     TP_WIRE_TEXT_BYTES = 64,
     TP_WIRE_FRAME_MAX = 1 << 20, /**< [bytes] a frame, header included */
     TP_WIRE_INLINE_MAX =
@@ -41,6 +43,7 @@ enum {
 #define TP_WIRE_FEATURE_SVM ((uint64_t)1 << 13) /**< shared virtual memory */
 #define TP_WIRE_FEATURE_TLS ((uint64_t)1 << 18) /**< TLS follows the clear preface */
 #define TP_WIRE_FEATURE_PEER ((uint64_t)1 << 19) /**< streams between servers */
+#define TP_WIRE_FEATURE_COMPACT ((uint64_t)1 << 20) /**< short headers, LAUNCH_AGAIN */
 
 /** Largest region of shared memory. */
 #define TP_WIRE_REGION_MAX ((uint64_t)1 << 40)
@@ -87,6 +90,8 @@ enum {
     TP_WIRE_SHARED = 1 << 1, /**< READ, WRITE: the transfer's content is in PIECEs */
     TP_WIRE_CREDIT_FIRST =
         1 << 2, /**< WRITE: the client sends no content before a CREDIT */
+    TP_WIRE_AFTER_LAST =
+        1 << 3, /**< LAUNCH_AGAIN: waits for the event of the launch before */
 };
 
 /** Kind of value in a KERNEL_ARG (field `kind`). */
@@ -171,5 +176,13 @@ void tp_wire_put_header(uint8_t dst[TP_WIRE_HEADER_BYTES],
 /** @return OK, or PROTO when the length is out of range or a flag is set. */
 telpher_status tp_wire_get_header(const uint8_t src[TP_WIRE_HEADER_BYTES],
                                   struct tp_wire_header *ret_h);
+
+/** Short header: the frame has the next number, and acknowledges what the one before did. */
+void tp_wire_put_short(uint8_t dst[TP_WIRE_SHORT_BYTES], uint8_t type,
+                       uint16_t body_len);
+/** @return true if a short header begins here; a long one never looks like it. Outputs are
+ *          set only then. */
+bool tp_wire_get_short(const uint8_t src[TP_WIRE_SHORT_BYTES], uint8_t *ret_type,
+                       uint16_t *ret_body_len);
 
 #endif

@@ -17,7 +17,7 @@
 #include "wire/facts.h"
 #include "wire/files.h"
 #include "wire/image.h"
-#include "wire/messages.h"
+#include "wire/launch.h"
 
 enum { TEXT_MAX = 1024 };
 
@@ -113,6 +113,27 @@ test_launch(void **state)
 
     (void)state;
     check_message(TP_WIRE_LAUNCH, &m);
+}
+
+static void
+test_launch_again(void **state)
+{
+    const uint64_t mem = tp_wire_id(TP_WIRE_KIND_MEM, 3);
+    const struct tp_wire_kernel_arg arg = {
+        .index = 1, .kind = TP_WIRE_ARG_MEM, .value = {sizeof(mem), &mem}};
+    uint8_t args[TP_WIRE_AGAIN_ARGS_MAX], raw[64];
+    const uint8_t *end = tp_wire_put_again_arg(args, args + sizeof(args), &arg);
+    struct tp_wire_launch_again m = {.queue = 2,
+                                     .event = 9,
+                                     .flags = TP_WIRE_NOTIFY | TP_WIRE_AFTER_LAST,
+                                     .args = {(uint32_t)(end - args), args}};
+    uint16_t len = (uint16_t)tp_wire_size_launch_again(&m);
+
+    (void)state;
+    check_message(TP_WIRE_LAUNCH_AGAIN, &m);
+    tp_wire_put_short(raw, TP_WIRE_LAUNCH_AGAIN, len);
+    tp_wire_put_launch_again(raw + TP_WIRE_SHORT_BYTES, &m);
+    check("launch_again_short", raw, TP_WIRE_SHORT_BYTES + (size_t)len);
 }
 
 static void
@@ -487,6 +508,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefaces),
         cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_launch_again),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_small_ones),
         cmocka_unit_test(test_fact),

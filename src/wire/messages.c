@@ -38,6 +38,25 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
            take_raw(src, end, ret_b->len, &ret_b->data);
 }
 
+static uint8_t *
+put_few(uint8_t *dst, const struct tp_wire_bytes *b)
+{
+    dst = put_u8(dst, (uint8_t)b->len);
+    return put_raw(dst, b->data, (uint8_t)b->len);
+}
+
+static bool
+take_few(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
+{
+    uint8_t len;
+
+    if (!take_u8(src, end, &len)) {
+        return false;
+    }
+    ret_b->len = len;
+    return take_raw(src, end, len, &ret_b->data);
+}
+
 /* Sizes: one sum. */
 #define U8(f) +sizeof(uint8_t)
 #define U16(f) +sizeof(uint16_t)
@@ -46,6 +65,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #define U64(f) +sizeof(uint64_t)
 #define U64S(f) +sizeof(uint16_t) + (size_t)m->f.count * sizeof(uint64_t)
 #define BYTES(f) +sizeof(uint32_t) + m->f.len
+#define FEW(f) +sizeof(uint8_t) + (uint8_t)m->f.len
 #define MSG(NAME, name, type, ...)                                                     \
     size_t tp_wire_size_##name(const struct tp_wire_##name *m)                         \
     {                                                                                  \
@@ -61,6 +81,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #undef U64
 #undef U64S
 #undef BYTES
+#undef FEW
 
 /* Encoders: one put a field. */
 #define U8(f) dst = put_u8(dst, m->f);
@@ -70,6 +91,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #define U64(f) dst = put_u64(dst, m->f);
 #define U64S(f) dst = put_u64s(dst, &m->f);
 #define BYTES(f) dst = put_bytes(dst, &m->f);
+#define FEW(f) dst = put_few(dst, &m->f);
 #define MSG(NAME, name, type, ...)                                                     \
     void tp_wire_put_##name(uint8_t *dst, const struct tp_wire_##name *m)              \
     {                                                                                  \
@@ -84,6 +106,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #undef U64
 #undef U64S
 #undef BYTES
+#undef FEW
 
 /*
  * Decoders: one take a field, and nothing may be left over. MSG defines tp_wire_get_launch()
@@ -97,6 +120,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #define U64(f) &&take_u64(&src, end, &m.f)
 #define U64S(f) &&take_u64s(&src, end, &m.f)
 #define BYTES(f) &&take_bytes(&src, end, &m.f)
+#define FEW(f) &&take_few(&src, end, &m.f)
 #define MSG(NAME, name, type, ...)                                                     \
     bool tp_wire_get_##name(const uint8_t *src, const uint8_t *end,                    \
                             struct tp_wire_##name *ret_m)                              \
@@ -118,6 +142,7 @@ take_bytes(const uint8_t **src, const uint8_t *end, struct tp_wire_bytes *ret_b)
 #undef U64
 #undef U64S
 #undef BYTES
+#undef FEW
 
 /* The table: the same functions with untyped pointers. */
 #define MSG(NAME, name, type, ...)                                                     \

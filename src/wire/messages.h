@@ -25,7 +25,7 @@ struct tp_wire_u64s {
     const void *data;
 };
 
-/** Bytes in a message. */
+/** Bytes in a message; at most 255 in a field of kind FEW. */
 struct tp_wire_bytes {
     uint32_t len;
     const void *data;
@@ -54,6 +54,7 @@ enum tp_wire_type {
 #define U64(f) uint64_t f;
 #define U64S(f) struct tp_wire_u64s f;
 #define BYTES(f) struct tp_wire_bytes f;
+#define FEW(f) struct tp_wire_bytes f;
 #define MSG(NAME, name, type, ...)                                                     \
     struct tp_wire_##name {                                                            \
         __VA_ARGS__                                                                    \
@@ -74,6 +75,7 @@ enum tp_wire_type {
 #undef U64
 #undef U64S
 #undef BYTES
+#undef FEW
 
 /** One row of the message table: for generic senders, traces, fuzzers and tests. */
 struct tp_wire_message {

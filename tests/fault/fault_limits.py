@@ -15,7 +15,8 @@ IDS = tuple(kind | 1 for kind in (CONTEXT, QUEUE, MEM, PROGRAM, KERNEL, EVENT, S
 STRANGE = IDS + (0, 1, 2**63, 2**64 - 1, MEM | 77, EVENT | 77, 9 << 56, 255 << 56)
 PLAIN = {"U8": "<B", "U16": "<H", "U32": "<I", "I32": "<i", "U64": "<Q"}
 # Each costs a session, so the messages share the claims.
-COUNTS = {"U64S": ("<H", (0xffff, 0x8000)), "BYTES": ("<I", (0xffffffff, 0x80000000, 1 << 20))}
+COUNTS = {"U64S": ("<H", (0xffff, 0x8000)), "BYTES": ("<I", (0xffffffff, 0x80000000, 1 << 20)),
+          "FEW": ("<B", (0xff, 0x80))}
 
 
 def messages():
@@ -36,7 +37,8 @@ def encode(fields, values, claims=None):
     body = b""
     for kind, field in fields:
         if kind in PLAIN:
-            body += struct.pack(PLAIN[kind], values.get(field, 0))
+            value = values.get(field, 0)
+            body += struct.pack(PLAIN[kind], value % 2**32 if kind == "U32" else value)  # an id's counter
         else:
             form, _ = COUNTS[kind]
             data = values.get(field, b"")

@@ -32,6 +32,8 @@ enum {
     STEP_SHARE = 0xf1, /* SHARE of that body with a file that fits */
     STEP_SETTLE = 0xf2, /* builds come to an end, commands probably */
     STEP_SHARE_BAD = 0xf3, /* SHARE with a file that can shrink */
+    STEP_SHORT =
+        0xf4, /* the first byte of the body is the type, the header a short one */
     STEPS_MAX = 300,
     END_MS = 10000, /* for all that is under way to end */
     MEMORY = 8 << 20, /* [bytes] of buffers */
@@ -224,6 +226,7 @@ begin_session(void)
     require(tp_stream_create(conn, NULL, x.limits.unread_bytes, &x.stream) ==
             TELPHER_OK);
     tp_stream_accept_fds(x.stream);
+    tp_stream_accept_short(x.stream);
     client = pair[0];
     require(tp_exec_transfers_create(&handler, &x, &x.transfers) == TELPHER_OK);
     tp_exec_transfers_set_budget(x.transfers, &x.host);
@@ -465,6 +468,22 @@ send_frame(uint16_t type, const uint8_t *body, size_t len, int fd)
 }
 
 static void
+send_short(const uint8_t *body, size_t len)
+{
+    uint8_t raw[TP_WIRE_SHORT_BYTES];
+    struct iovec iov[2] = {{raw, sizeof(raw)}, {(void *)(uintptr_t)body, len}};
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+
+    if (len > 0) {
+        tp_wire_put_short(raw, body[0], (uint16_t)(len - 1));
+        iov[1] = (struct iovec){(void *)(uintptr_t)(body + 1), len - 1};
+        sent++;
+        require(sendmsg(client, &msg, MSG_NOSIGNAL) ==
+                (ssize_t)(sizeof(raw) + len - 1));
+    }
+}
+
+static void
 send_bulk(const uint8_t *body, size_t len)
 {
     uint8_t raw[TP_WIRE_HEADER_BYTES];
@@ -521,6 +540,9 @@ step(struct input *in)
     case STEP_SHARE:
     case STEP_SHARE_BAD:
         send_share(body, len, what == STEP_SHARE);
+        break;
+    case STEP_SHORT:
+        send_short(body, len);
         break;
     default:
         send_frame(what, body, len, -1);

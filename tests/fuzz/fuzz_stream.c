@@ -92,6 +92,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     tp_loop_set_capacity(peer, len);
     tp_loop_set_split(conn, 0, data[0]);
     require(tp_stream_create(conn, NULL, 0, &s) == TELPHER_OK);
+    tp_stream_accept_short(s);
     iov = (struct iovec){(void *)(data + 1), len - 1};
     require(peer->ops->send(peer, &iov, 1, &sent) == TELPHER_OK && sent == len - 1);
     peer->ops->shutdown(peer);

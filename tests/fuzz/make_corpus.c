@@ -147,6 +147,10 @@ make_streams(void)
     small.seq += 3; /* a gap */
     add_sample(&small, TP_WIRE_CREDIT);
     save("stream", "gap", small.bytes, small.len);
+    tp_wire_put_short(commands.bytes + commands.len, TP_WIRE_PRINTF, 5);
+    memcpy(commands.bytes + commands.len + TP_WIRE_SHORT_BYTES, "\1\0\0\0a", 5);
+    commands.len += TP_WIRE_SHORT_BYTES + 5;
+    save("stream", "short", commands.bytes, commands.len);
 }
 
 static size_t

@@ -69,7 +69,11 @@ static uint8_t content[1024];
 
 /* ---- executor --------------------------------------------------------------------------- */
 
-enum { STEP_SHARE = 0xf1, STEP_SETTLE = 0xf2 }; /* of fuzz_executor.c */
+enum {
+    STEP_SHARE = 0xf1,
+    STEP_SETTLE = 0xf2,
+    STEP_SHORT = 0xf4
+}; /* of fuzz_executor.c */
 
 /* DATA whose content the target fills in. */
 static void
@@ -162,6 +166,26 @@ make_kernels(struct steps *s)
     ADD(s, RELEASE, release, U64S(ID(KERNEL, 1), ID(PROGRAM, 1), ID(MEM, 1)));
     ADD(s, LAUNCH, launch, 0, ID(QUEUE, 1), ID(KERNEL, 2), 0, 1, U64S(0, 64), {0});
     end(s, "kernels");
+}
+
+/* A launch and others like it, the last ones with a short header. */
+static void
+make_launches_again(struct steps *s)
+{
+    static const uint8_t args[] = {1, TP_WIRE_ARG_VALUE << 5 | 4, 7, 0, 0, 0,
+                                   0, TP_WIRE_ARG_MEM << 5};
+    static const uint8_t brief[] = {
+        STEP_SHORT, 11, 0, TP_WIRE_LAUNCH_AGAIN, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+    begin(s, 0);
+    add_program(s);
+    ADD(s, LAUNCH, launch, ID(EVENT, 1), ID(QUEUE, 1), ID(KERNEL, 1), 0, 1, U64S(0, 64),
+        {0});
+    ADD(s, LAUNCH_AGAIN, launch_again, 1, 2, TP_WIRE_NOTIFY | TP_WIRE_AFTER_LAST, {0});
+    ADD(s, LAUNCH_AGAIN, launch_again, 1, 0, 0, {sizeof(args), args});
+    add_bytes(s, brief, sizeof(brief));
+    add_bytes(s, brief, sizeof(brief));
+    end(s, "launches_again");
 }
 
 static void
@@ -383,6 +407,7 @@ make_executor_seeds(void)
 
     make_buffers(&s);
     make_kernels(&s);
+    make_launches_again(&s);
     make_compile(&s);
     make_events(&s);
     make_moves(&s);

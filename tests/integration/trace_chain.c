@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program whose frames trace_chain.py looks at: an in-order chain of kernels ended by
- * one blocking read of 4 bytes, and such a read alone. Prints medians and least times in
- * microseconds, with the round trip of a plain TCP connection measured in between.
+ * one blocking read of 4 bytes, and such a read alone. Every kernel has another argument.
+ * Prints medians and least times in microseconds, with the round trip of a plain TCP
+ * connection measured in between. "idle" are as many kernels as fit into the first flight of
+ * a TCP connection that was idle, whose congestion window starts anew.
  *
  *     trace_chain pong PORT               answers the pings
  *     trace_chain run ROUNDS [HOST PORT]  measures; without HOST there are no pings
@@ -20,7 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { KERNELS = 100, ROUNDS_MAX = 1000, WARM_UP = 3, MESSAGE = 4 };
+enum {
+    KERNELS = 100,
+    FLIGHT_KERNELS = 500,
+    IDLE_ROUNDS = 3,
+    ROUNDS_MAX = 1000,
+    WARM_UP = 3,
+    MESSAGE = 4
+};
 
 static const char source[] = "__kernel void add_value(__global int *a, int v) {\n"
                              "  a[get_global_id(0)] += v;\n"
@@ -59,7 +68,7 @@ open_program(struct program *p)
     cl_platform_id platform;
     cl_device_id device;
     cl_program program;
-    cl_int err, v = 1;
+    cl_int err;
 
     check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL),
@@ -78,7 +87,6 @@ open_program(struct program *p)
                                sizeof(p->expected), &p->expected, &err);
     check(err, "clCreateBuffer");
     check(clSetKernelArg(p->kernel, 0, sizeof(cl_mem), &p->buffer), "clSetKernelArg");
-    check(clSetKernelArg(p->kernel, 1, sizeof(v), &v), "clSetKernelArg");
     check(clReleaseProgram(program), "clReleaseProgram");
 }
 
@@ -100,6 +108,10 @@ time_chain(struct program *p, int kernels)
     int value = -1;
 
     for (int i = 0; i < kernels; i++) {
+        int v = 1 + i % 2;
+
+        p->expected += v;
+        check(clSetKernelArg(p->kernel, 1, sizeof(v), &v), "clSetKernelArg");
         check(clEnqueueNDRangeKernel(p->queue, p->kernel, 1, NULL, &one, NULL, 0, NULL,
                                      NULL),
               "clEnqueueNDRangeKernel");
@@ -108,7 +120,6 @@ time_chain(struct program *p, int kernels)
                               NULL, NULL),
           "clEnqueueReadBuffer");
     start = now_us() - start;
-    p->expected += kernels;
     if (value != p->expected) {
         (void)fprintf(stderr, "value is %d, should be %d\n", value, p->expected);
         exit(1);
@@ -167,7 +178,8 @@ report(const char *name, double *times, int count)
 static int
 run(int rounds, int ping_fd)
 {
-    static double ping[ROUNDS_MAX], chain[ROUNDS_MAX], alone[ROUNDS_MAX];
+    static double ping[ROUNDS_MAX], chain[ROUNDS_MAX], alone[ROUNDS_MAX],
+        flight[ROUNDS_MAX], idle[IDLE_ROUNDS];
     struct program p;
 
     open_program(&p);
@@ -179,11 +191,18 @@ run(int rounds, int ping_fd)
         ping[i] = time_ping(ping_fd);
         chain[i] = time_chain(&p, KERNELS);
         alone[i] = time_chain(&p, 0);
+        flight[i] = time_chain(&p, FLIGHT_KERNELS);
+    }
+    for (int i = 0; i < IDLE_ROUNDS; i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 600000000}, NULL);
+        idle[i] = time_chain(&p, FLIGHT_KERNELS);
     }
     close_program(&p);
     report("ping", ping, rounds);
     report("chain", chain, rounds);
     report("read", alone, rounds);
+    report("flight", flight, rounds);
+    report("idle", idle, IDLE_ROUNDS);
     return 0;
 }
 

@@ -113,9 +113,7 @@ greet_secured(struct tp_conn **conn, const struct tp_client_params *params,
     uint8_t raw[TP_WIRE_PREFACE_BYTES], head[5] = {0};
     telpher_status status;
 
-    tp_client_fill_preface(
-        params, 0, TP_WIRE_FEATURE_TLS | TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER,
-        raw);
+    tp_client_fill_preface(params, 0, TP_WIRE_FEATURE_TLS | TP_CLIENT_FEATURES, raw);
     status = tp_conn_send_all(*conn, raw, sizeof(raw), deadline_ns);
     if (status != TELPHER_OK) {
         return tp_client_handshake_failed(*conn, params->address, status, err);

@@ -26,7 +26,7 @@ struct greeting {
 static telpher_status
 send_preface(struct greeting *g)
 {
-    uint64_t features = TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER |
+    uint64_t features = TP_CLIENT_FEATURES |
                         (g->conn->ops->send_fd != NULL ? TP_WIRE_FEATURE_SHARED : 0);
     size_t auth_len = g->has_cookie ? TP_WIRE_NONCE_BYTES : 0;
     uint8_t raw[TP_WIRE_PREFACE_BYTES + TP_WIRE_NONCE_BYTES];

@@ -6,6 +6,10 @@
 #include "core/session/address.h"
 #include "core/session/client.h"
 
+/** Features that clients have on every connection. */
+#define TP_CLIENT_FEATURES                                                             \
+    (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT)
+
 /**
  * Reads the cookie: from @p path if given, else $TELPHER_COOKIE, else the first default
  * path at which a file exists.

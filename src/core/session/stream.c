@@ -105,6 +105,20 @@ tp_stream_wait(struct tp_stream *s, uint64_t deadline_ns)
     return s->conn->ops->wait(s->conn, TP_WAIT_READ, deadline_ns);
 }
 
+void
+tp_stream_send_short(struct tp_stream *s)
+{
+    tp_stream_lock(s);
+    s->sends_short = true;
+    tp_stream_unlock(s);
+}
+
+void
+tp_stream_accept_short(struct tp_stream *s)
+{
+    s->rx.takes_short = true;
+}
+
 bool
 tp_stream_passes_fds(const struct tp_stream *s)
 {

@@ -51,6 +51,11 @@ telpher_status tp_stream_create(struct tp_conn *conn,
 /** NULL is fine. No other thread may be inside a call. */
 void tp_stream_destroy(struct tp_stream *s);
 
+/** From now on frames get short headers where they can: the peer accepts them. */
+void tp_stream_send_short(struct tp_stream *s);
+/** Accepts short headers. Must be called before the first receive. */
+void tp_stream_accept_short(struct tp_stream *s);
+
 /**
  * Appends one frame to the send buffer; does no I/O.
  * @param type a message type; @p msg points to its struct (wire/messages.h), borrowed.

@@ -34,6 +34,7 @@ struct tp_stream_rx {
     bool begun; /* data_end must be called */
     uint64_t transfer, offset;
     uint32_t len, left;
+    bool takes_short; /* headers; immutable */
     bool
         bulk; /* the last frame was DATA: read headers only, content directly to dest */
 };
@@ -53,6 +54,7 @@ struct tp_stream {
     struct tp_mutex tx_lock;
     struct tp_buf tx; /* tx_lock: frames in order, sent after out */
     struct tp_session_numbers tx_numbers; /* tx_lock: sent, ack_sent */
+    bool sends_short; /* tx_lock: headers of frames put */
     struct tp_mutex flush_lock; /* held by the sending thread */
     struct tp_buf out; /* flush_lock: being sent */
     _Atomic size_t pending; /* [bytes] in tx and out */

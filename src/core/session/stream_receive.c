@@ -69,10 +69,9 @@ check_ack(struct tp_stream *s, const uint8_t *body, const uint8_t *end)
 
 /* Handles a complete frame other than DATA. */
 static telpher_status
-deliver(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t *frame,
-        const struct tp_stream_handler *handler, void *arg)
+deliver(struct tp_stream *s, const struct tp_wire_header *h, const uint8_t *body,
+        const uint8_t *end, const struct tp_stream_handler *handler, void *arg)
 {
-    const uint8_t *body = frame + TP_WIRE_HEADER_BYTES, *end = frame + h->len;
     struct tp_session_numbers numbers = s->rx.numbers;
     bool duplicate;
     telpher_status status = judge(s, h, &numbers, &duplicate);
@@ -213,6 +212,44 @@ rewind_buffer(struct tp_stream_rx *rx)
     }
 }
 
+/* Handles a frame with a short header. *ret_more: it was complete. */
+static telpher_status
+parse_short(struct tp_stream *s, struct tp_wire_header *h,
+            const struct tp_stream_handler *handler, void *arg, bool *ret_more)
+{
+    struct tp_stream_rx *rx = &s->rx;
+    const uint8_t *body = rx->buf + rx->start + TP_WIRE_SHORT_BYTES;
+
+    if (!rx->takes_short || h->type == TP_WIRE_DATA) {
+        return bad_peer(s, "a short header of type", h->type);
+    }
+    h->seq = rx->numbers.received + 1;
+    h->ack = rx->numbers.acked;
+    if (buffered(rx) < h->len) {
+        return rx->cap - rx->start < h->len ? make_room(rx, h->len) : TELPHER_OK;
+    }
+    rx->start += h->len;
+    *ret_more = true;
+    return deliver(s, h, body, body + h->len - TP_WIRE_SHORT_BYTES, handler, arg);
+}
+
+/* Reads a short header, if one begins at @p frame. */
+static bool
+get_short(const struct tp_stream_rx *rx, const uint8_t *frame,
+          struct tp_wire_header *ret_h)
+{
+    uint16_t body_len;
+    uint8_t type;
+
+    if (buffered(rx) < TP_WIRE_SHORT_BYTES ||
+        !tp_wire_get_short(frame, &type, &body_len)) {
+        return false;
+    }
+    *ret_h = (struct tp_wire_header){.len = TP_WIRE_SHORT_BYTES + (uint32_t)body_len,
+                                     .type = type};
+    return true;
+}
+
 /* Handles part of a content, or one frame. *ret_more: call again. */
 static telpher_status
 parse_one(struct tp_stream *s, const struct tp_stream_handler *handler, void *arg,
@@ -228,6 +265,9 @@ parse_one(struct tp_stream *s, const struct tp_stream_handler *handler, void *ar
         *ret_more = buffered(rx) >= rx->left;
         take_content(s, handler, arg);
         return TELPHER_OK;
+    }
+    if (get_short(rx, frame, &h)) {
+        return parse_short(s, &h, handler, arg, ret_more);
     }
     if (buffered(rx) < TP_WIRE_HEADER_BYTES) {
         return TELPHER_OK;
@@ -249,7 +289,7 @@ parse_one(struct tp_stream *s, const struct tp_stream_handler *handler, void *ar
         return begin_content(s, &h, frame, handler, arg);
     }
     rx->bulk = false;
-    return deliver(s, &h, frame, handler, arg);
+    return deliver(s, &h, frame + TP_WIRE_HEADER_BYTES, frame + h.len, handler, arg);
 }
 
 static telpher_status

@@ -38,24 +38,41 @@ number_frame(struct tp_stream *s, struct tp_wire_header *h)
     atomic_store(&s->ack_sent, h->ack);
 }
 
+/* Gives a frame its number and writes its header: a short one if its acknowledgement is that
+ * of the frame before. @return size of the header */
+static size_t
+put_header(struct tp_stream *s, struct tp_wire_header *h, uint8_t *dst)
+{
+    uint64_t acknowledged = s->tx_numbers.ack_sent;
+    size_t body_len = h->len - TP_WIRE_HEADER_BYTES;
+
+    number_frame(s, h);
+    if (!s->sends_short || h->ack != acknowledged || body_len > TP_WIRE_SHORT_MAX) {
+        tp_wire_put_header(dst, h);
+        return TP_WIRE_HEADER_BYTES;
+    }
+    tp_wire_put_short(dst, (uint8_t)h->type, (uint16_t)body_len);
+    h->len = (uint32_t)(TP_WIRE_SHORT_BYTES + body_len);
+    return TP_WIRE_SHORT_BYTES;
+}
+
 static telpher_status
 append(struct tp_stream *s, const struct tp_wire_message *row, const void *msg,
        size_t len)
 {
     struct tp_wire_header h = {.len = (uint32_t)len, .type = row->type};
     uint8_t *dst;
+    size_t head;
     telpher_status status = tp_buf_reserve(&s->tx, len, &dst);
 
     if (status != TELPHER_OK) {
         return status;
     }
-    number_frame(s, &h);
-    tp_wire_put_header(dst, &h);
-    row->put(dst + TP_WIRE_HEADER_BYTES, msg);
-    tp_buf_commit(&s->tx, len);
-    atomic_fetch_add(&s->pending, len);
-    tp_stream_trace(s, true, &h, dst + TP_WIRE_HEADER_BYTES,
-                    len - TP_WIRE_HEADER_BYTES);
+    head = put_header(s, &h, dst);
+    row->put(dst + head, msg);
+    tp_buf_commit(&s->tx, h.len);
+    atomic_fetch_add(&s->pending, h.len);
+    tp_stream_trace(s, true, &h, dst + head, h.len - head);
     return TELPHER_OK;
 }
 

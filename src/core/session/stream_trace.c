@@ -22,6 +22,7 @@ struct names {
 #define U64(f) #f,
 #define U64S(f) NULL,
 #define BYTES(f) NULL,
+#define FEW(f) NULL,
 #define FIRST_OF(...) FIRST(__VA_ARGS__)
 
 static const struct names names[256] = {

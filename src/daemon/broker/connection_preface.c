@@ -45,8 +45,9 @@ features_of(const struct tp_broker_conn *c)
     bool is_local = getsockname(c->watch.fd, (struct sockaddr *)&name, &len) == 0 &&
                     name.ss_family == AF_UNIX;
 
-    return c->preface.features & (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER |
-                                  (is_local ? TP_WIRE_FEATURE_SHARED : 0));
+    return c->preface.features &
+           (TP_WIRE_FEATURE_SVM | TP_WIRE_FEATURE_PEER | TP_WIRE_FEATURE_COMPACT |
+            (is_local ? TP_WIRE_FEATURE_SHARED : 0));
 }
 
 static bool

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/os/clock.h"
 #include "daemon/test/test_session.h"
+#include "wire/launch.h"
 
 /* What most tests begin with. */
 struct scene {
@@ -237,6 +238,141 @@ test_launch(void **state)
     release(&c, mem);
     finish(&c);
     close_scene(&c);
+}
+
+/* An argument of a LAUNCH_AGAIN with a value of 4 bytes. */
+static uint32_t
+put_again_int(uint8_t *at, uint8_t index, int value)
+{
+    const struct tp_wire_kernel_arg m = {
+        .index = index, .kind = TP_WIRE_ARG_VALUE, .value = {sizeof(value), &value}};
+
+    return (uint32_t)(tp_wire_put_again_arg(at, at + 64, &m) - at);
+}
+
+static void
+launch_again(struct scene *c, uint64_t event, uint8_t flags, int value)
+{
+    uint8_t args[64];
+    struct tp_wire_launch_again m = {.queue = (uint32_t)c->queue,
+                                     .event = (uint32_t)event,
+                                     .flags = flags,
+                                     .args = {put_again_int(args, 1, value), args}};
+
+    test_put(&c->s, TP_WIRE_LAUNCH_AGAIN, &m);
+}
+
+static void
+test_launch_again(void **state)
+{
+    static struct scene c;
+    struct tp_wire_done done;
+    struct tp_wire_u64s wait;
+    int value = 0;
+    uint64_t kernel, mem, events[2];
+
+    (void)state;
+    open_scene(&c, 0);
+    assert_int_equal(build(&c, source).status, CL_SUCCESS);
+    kernel = make_kernel(&c, "add");
+    mem = make_buffer(&c, sizeof(value));
+    write_inline(&c, mem, &value, sizeof(value));
+    set_mem(&c, kernel, 0, mem);
+    set_int(&c, kernel, 1, 1);
+    launch(&c, kernel, 1, 0, 0, NULL);
+    tp_stream_send_short(c.s.stream); /* the executor takes them */
+    for (int i = 2; i <= 10; i++) {
+        launch_again(&c, 0, 0, i);
+    }
+    events[0] = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    events[1] = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    launch_again(&c, events[0], 0, 100);
+    launch_again(&c, events[1], TP_WIRE_NOTIFY | TP_WIRE_AFTER_LAST, 1000);
+    test_expect_done(&c.s, events[1], &done);
+    assert_int_equal(done.status, CL_SUCCESS);
+    wait = (struct tp_wire_u64s)TEST_IDS(events[0], events[1]);
+    test_expect_done(&c.s, read_inline(&c, mem, sizeof(value), &wait), &done);
+    memcpy(&value, done.data.data, sizeof(value));
+    assert_int_equal(value, 55 + 100 + 1000);
+    close_scene(&c);
+}
+
+/* The queue does not exist for the driver, but the argument is the kernel's. */
+static void
+test_launch_again_on_a_poisoned_queue(void **state)
+{
+    static struct scene c;
+    struct tp_wire_done done;
+    uint64_t kernel, mem, event, good;
+    int value = 0;
+
+    (void)state;
+    open_scene(&c, 0);
+    good = c.queue;
+    assert_int_equal(build(&c, source).status, CL_SUCCESS);
+    kernel = make_kernel(&c, "add");
+    mem = make_buffer(&c, sizeof(value));
+    write_inline(&c, mem, &value, sizeof(value));
+    set_mem(&c, kernel, 0, mem);
+    set_int(&c, kernel, 1, 1);
+    make_queue(&c, 1ULL << 40); /* no such property */
+    launch(&c, kernel, 1, 0, 0, NULL);
+    event = test_id(&c.s, TP_WIRE_KIND_EVENT);
+    launch_again(&c, event, TP_WIRE_NOTIFY, 7);
+    test_expect_done(&c.s, event, &done);
+    assert_true(done.status < 0);
+    c.queue = good;
+    launch(&c, kernel, 1, 0, 0, NULL);
+    test_expect_done(&c.s, read_inline(&c, mem, sizeof(value), NULL), &done);
+    memcpy(&value, done.data.data, sizeof(value));
+    assert_int_equal(value, 7);
+    close_scene(&c);
+}
+
+/* Sends a LAUNCH_AGAIN that ends the session. */
+static void
+check_bad_again(bool after_launch, const struct tp_wire_launch_again *m)
+{
+    static struct scene c;
+    struct tp_wire_goodbye goodbye;
+
+    open_scene(&c, 0);
+    if (after_launch) {
+        launch(&c, test_id(&c.s, TP_WIRE_KIND_KERNEL), 1, 0, 0, NULL);
+    }
+    test_put(&c.s, TP_WIRE_LAUNCH_AGAIN, m);
+    test_expect(&c.s, TP_WIRE_GOODBYE, &goodbye);
+    assert_int_equal(goodbye.status, TELPHER_ERR_PROTO);
+    assert_int_equal(test_expect_end(&c.s), TELPHER_ERR_PEER_LOST);
+    close_scene(&c);
+}
+
+static void
+test_bad_launch_again(void **state)
+{
+    static struct scene c;
+    struct tp_wire_launch_again m = {.queue = 1};
+    uint8_t args[64];
+
+    (void)state;
+    open_scene(&c, 0); /* all sessions give their queue the same id */
+    m.queue = (uint32_t)c.queue;
+    close_scene(&c);
+    check_bad_again(false, &m); /* no launch before */
+    m.queue++;
+    check_bad_again(true, &m); /* of another queue */
+    m.queue--;
+    m.flags = TP_WIRE_AFTER_LAST; /* the launch before has no event */
+    check_bad_again(true, &m);
+    m.flags = TP_WIRE_NOTIFY; /* of no event */
+    check_bad_again(true, &m);
+    m.flags = 0;
+    m.args =
+        (struct tp_wire_bytes){put_again_int(args, 0, 1) - 1, args}; /* cut short */
+    check_bad_again(true, &m);
+    m.args.len++;
+    args[1] = TP_WIRE_ARG_SAMPLER << 5 | 4; /* not the length of an id */
+    check_bad_again(true, &m);
 }
 
 static void
@@ -1076,6 +1212,9 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_launch, close_all),
+        cmocka_unit_test_teardown(test_launch_again, close_all),
+        cmocka_unit_test_teardown(test_launch_again_on_a_poisoned_queue, close_all),
+        cmocka_unit_test_teardown(test_bad_launch_again, close_all),
         cmocka_unit_test_teardown(test_build_facts, close_all),
         cmocka_unit_test_teardown(test_printf, close_all),
         cmocka_unit_test_teardown(test_profiling, close_all),

@@ -150,6 +150,7 @@ receive_session(struct tp_exec *x, char *ret_room, size_t room_size)
         return EX_OSERR;
     }
     tp_stream_accept_fds(x->stream);
+    tp_stream_accept_short(x->stream);
     return EX_OK;
 }
 

@@ -39,6 +39,7 @@ struct tp_exec;
     X(USER_EVENT_SET, user_event_set)                                                  \
     X(RELEASE, release)                                                                \
     X(LAUNCH, launch)                                                                  \
+    X(LAUNCH_AGAIN, launch_again)                                                      \
     X(READ, read)                                                                      \
     X(WRITE, write)                                                                    \
     X(COPY, copy)                                                                      \

@@ -189,6 +189,26 @@ check_launch(const struct tp_icd_op *op, const struct launch *launch)
 
 /* ---- the launch ---------------------------------------------------------------------------- */
 
+/** Appends the frame: a LAUNCH_AGAIN if it is like the last one of its queue. */
+static cl_int
+send_launch(struct tp_icd_op *op, struct _cl_kernel *kernel,
+            const struct tp_wire_launch *msg)
+{
+    const uint32_t session = op->q->session_index;
+    struct tp_wire_launch_again again;
+    struct tp_icd_again_args args;
+
+    if (op->record != NULL || !tp_icd_session_is_compact(op->q->session) ||
+        !tp_wire_launch_shrink(&op->q->last, msg, &again)) {
+        tp_icd_kernel_ensure(kernel, session, NULL);
+        return tp_icd_op_send(op, TP_WIRE_LAUNCH, msg);
+    }
+    args.at = args.bytes;
+    tp_icd_kernel_ensure(kernel, session, &args);
+    again.args = (struct tp_wire_bytes){(uint32_t)(args.at - args.bytes), args.bytes};
+    return tp_icd_op_send(op, TP_WIRE_LAUNCH_AGAIN, &again);
+}
+
 static cl_int
 put_launch(struct tp_icd_op *op, void *arg)
 {
@@ -204,15 +224,14 @@ put_launch(struct tp_icd_op *op, void *arg)
         sizes[launch->dims + i] = launch->global[i];
         sizes[2 * launch->dims + i] = launch->local != NULL ? launch->local[i] : 0;
     }
-    tp_icd_kernel_ensure(launch->kernel, op->q->session_index);
-    return tp_icd_op_send(op, TP_WIRE_LAUNCH,
-                          &(struct tp_wire_launch){.event = tp_icd_op_event_id(op),
-                                                   .queue = op->q->obj.id,
-                                                   .kernel = launch->kernel->obj.id,
-                                                   .flags = op->flags,
-                                                   .dims = (uint8_t)launch->dims,
-                                                   .sizes = {count, sizes},
-                                                   .wait = tp_icd_op_ids(op)});
+    return send_launch(op, launch->kernel,
+                       &(struct tp_wire_launch){.event = tp_icd_op_event_id(op),
+                                                .queue = op->q->obj.id,
+                                                .kernel = launch->kernel->obj.id,
+                                                .flags = op->flags,
+                                                .dims = (uint8_t)launch->dims,
+                                                .sizes = {count, sizes},
+                                                .wait = tp_icd_op_ids(op)});
 }
 
 /** Adds an SVM allocation. Pointers in the kernel's data may lead to it, so const arguments

@@ -5,6 +5,7 @@
 
 #include "base/container/list.h"
 #include "icd/session/session.h"
+#include "wire/launch.h"
 
 enum { TP_ICD_SESSIONS_MAX = 32 }; /**< sessions of one context: bits of a mask */
 
@@ -60,6 +61,7 @@ struct _cl_command_queue {
     unsigned finishing; /**< threads inside a finish that waits */
     cl_int async_error; /**< of commands without event; the next finish returns it */
     struct tp_list context_link; /**< in ctx->queues */
+    struct tp_wire_last_launch last; /**< that the server remembers, too */
     /* Blocking writes that returned before they completed, see blocking_write.c. */
     struct _cl_event
         *early; /**< of the last one, or of a marker after it, until it ends */

@@ -437,8 +437,20 @@ tp_icd_args_copy(struct _cl_kernel *to, const struct _cl_kernel *from)
     return CL_SUCCESS;
 }
 
+/** Adds a value to a LAUNCH_AGAIN. @return false: it does not fit */
+static bool
+add_again(struct tp_icd_again_args *again, const struct tp_wire_kernel_arg *msg)
+{
+    uint8_t *after =
+        tp_wire_put_again_arg(again->at, again->bytes + sizeof(again->bytes), msg);
+
+    again->at = after != NULL ? after : again->at;
+    return after != NULL;
+}
+
 void
-tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index)
+tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index,
+               struct tp_icd_again_args *again)
 {
     struct _cl_context *ctx = kernel->program->ctx;
     struct tp_icd_arg *arg = &kernel->args[index];
@@ -466,6 +478,8 @@ tp_icd_arg_put(struct _cl_kernel *kernel, uint32_t index, uint32_t session_index
         msg.value =
             (struct tp_wire_bytes){sizeof(arg->sampler->obj.id), &arg->sampler->obj.id};
     }
-    tp_icd_put(ctx->sessions[session_index], TP_WIRE_KERNEL_ARG, &msg);
+    if (again == NULL || !add_again(again, &msg)) {
+        tp_icd_put(ctx->sessions[session_index], TP_WIRE_KERNEL_ARG, &msg);
+    }
     arg->sent |= 1U << session_index;
 }

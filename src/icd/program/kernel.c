@@ -268,7 +268,8 @@ tp_icd_kernel_facts(const struct _cl_kernel *kernel, const struct _cl_device_id 
 }
 
 void
-tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index)
+tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index,
+                     struct tp_icd_again_args *again)
 {
     struct tp_icd_session *session = kernel->program->ctx->sessions[session_index];
     const uint32_t bit = 1U << session_index;
@@ -285,7 +286,7 @@ tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index)
     }
     for (uint32_t i = 0; i < kernel->arg_count; i++) {
         if (kernel->args[i].set && (kernel->args[i].sent & bit) == 0) {
-            tp_icd_arg_put(kernel, i, session_index);
+            tp_icd_arg_put(kernel, i, session_index, again);
         }
     }
     tp_icd_exec_info_put(kernel, session_index);

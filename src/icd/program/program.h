@@ -73,8 +73,15 @@ struct _cl_kernel {
 /** @return facts of the kernel in the session of a device; NULL if not built there. */
 const struct tp_icd_facts *tp_icd_kernel_facts(const struct _cl_kernel *kernel,
                                                const struct _cl_device_id *dev);
-/** Appends KERNEL_CREATE and the KERNEL_ARGs not yet sent. Under the lock. */
-void tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index);
+/** Arguments that travel in a LAUNCH_AGAIN. */
+struct tp_icd_again_args {
+    uint8_t bytes[TP_WIRE_AGAIN_ARGS_MAX];
+    uint8_t *at; /**< end of what is there */
+};
+/** Appends KERNEL_CREATE and the arguments not yet sent. Those that fit go to @p again
+ *  unless it is NULL, others become KERNEL_ARGs. Under the lock. */
+void tp_icd_kernel_ensure(struct _cl_kernel *kernel, uint32_t session_index,
+                          struct tp_icd_again_args *again);
 
 /** Copies the list of a kernel's SVM allocations. Under the lock.
  *  @return CL_SUCCESS, CL_OUT_OF_HOST_MEMORY */

@@ -51,7 +51,7 @@ ask_server(struct ask *ask, struct _cl_kernel *kernel, uint32_t session_index,
     msg->request = tp_icd_new_id(TP_WIRE_KIND_REQUEST);
     msg->kernel = kernel->obj.id;
     tp_icd_lock();
-    tp_icd_kernel_ensure(kernel, session_index);
+    tp_icd_kernel_ensure(kernel, session_index, NULL);
     tp_icd_unlock();
     return tp_icd_ask(&ask->base, msg, -1);
 }

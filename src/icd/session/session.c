@@ -100,6 +100,12 @@ tp_icd_session_lost(const struct tp_icd_session *session)
 }
 
 bool
+tp_icd_session_is_compact(const struct tp_icd_session *session)
+{
+    return session->compact;
+}
+
+bool
 tp_icd_session_shares(const struct tp_icd_session *session)
 {
     return session->share.can;
@@ -199,12 +205,17 @@ open_session(struct _cl_device_id *dev, struct tp_icd_session **ret_session)
         tp_free(session);
         return status;
     }
+    session->compact = (features & TP_WIRE_FEATURE_COMPACT) != 0;
     session->has_peers = (features & TP_WIRE_FEATURE_PEER) != 0;
     tp_icd_lock();
     tp_icd_share_init(session, tp_icd_settings.shared_memory &&
                                    (features & TP_WIRE_FEATURE_SHARED) != 0 &&
                                    tp_stream_passes_fds(session->stream));
     tp_icd_put(session, TP_WIRE_START, &start);
+    if (session
+            ->compact) { /* the broker, which reads no further, takes long headers only */
+        tp_stream_send_short(session->stream);
+    }
     session->older = dev->server->sessions[dev->platform];
     dev->server->sessions[dev->platform] = session;
     for (size_t i = 0; i < tp_icd.platform->device_count; i++) {

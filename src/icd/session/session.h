@@ -49,6 +49,8 @@ void tp_icd_flush_if_full(struct tp_icd_session *session);
 unsigned tp_icd_session_unread(const struct tp_icd_session *session);
 /** Counts a context that begins or ends to use the session. Not under the lock. */
 void tp_icd_session_use(struct tp_icd_session *session, bool begins);
+/** True if the server takes LAUNCH_AGAIN. */
+bool tp_icd_session_is_compact(const struct tp_icd_session *session);
 /** True once the session is lost. */
 bool tp_icd_session_lost(const struct tp_icd_session *session);
 /**

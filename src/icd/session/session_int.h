@@ -33,6 +33,7 @@ struct tp_icd_session {
     uint8_t session_id[TP_WIRE_SESSION_BYTES];
     uint64_t window; /**< [bytes] of a transfer before its first CREDIT */
 
+    bool compact; /**< the server takes short headers and LAUNCH_AGAIN */
     bool has_peers; /**< the server can have streams to others */
 
     _Atomic size_t flush_at; /**< [bytes] queued from which an enqueue call flushes */

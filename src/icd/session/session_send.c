@@ -10,9 +10,10 @@
 #define FLUSH_TIME (60 * TP_CLOCK_S)
 
 enum {
-    FLUSH_FIRST = 512, /* [bytes] of queued frames that trigger a flush; */
-    FLUSH_MOST =
-        16384, /* doubled each time: the server starts early, later batches are cheap */
+    FLUSH_FIRST = 256, /* [bytes] of queued frames that trigger a flush; */
+    FLUSH_GROWTH = 4, /* times as many next time: the server starts early, later batches
+                         are cheap, and few packets leave: TCP's first flight is 10 */
+    FLUSH_MOST = 16384,
     DIRTY_MAX = 64, /* sessions whose flush is left to another thread */
 };
 
@@ -129,7 +130,8 @@ tp_icd_flush_if_full(struct tp_icd_session *session)
     size_t at = atomic_load_explicit(&session->flush_at, memory_order_relaxed);
 
     if (tp_stream_pending(session->stream) >= at) {
-        atomic_store_explicit(&session->flush_at, at < FLUSH_MOST ? 2 * at : at,
+        atomic_store_explicit(&session->flush_at,
+                              at < FLUSH_MOST ? FLUSH_GROWTH * at : at,
                               memory_order_relaxed);
         tp_icd_flush(session);
     }

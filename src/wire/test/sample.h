@@ -66,6 +66,15 @@ tp_sample_bytes(struct tp_sample_source *f)
     return b;
 }
 
+static inline struct tp_wire_bytes
+tp_sample_few(struct tp_sample_source *f)
+{
+    struct tp_wire_bytes b = tp_sample_bytes(f);
+
+    b.len = b.len <= UINT8_MAX ? b.len : UINT8_MAX;
+    return b;
+}
+
 #define U8(f) m->f = (uint8_t)tp_sample_integer(source);
 #define U16(f) m->f = (uint16_t)tp_sample_integer(source);
 #define U32(f) m->f = (uint32_t)tp_sample_integer(source);
@@ -73,6 +82,7 @@ tp_sample_bytes(struct tp_sample_source *f)
 #define U64(f) m->f = tp_sample_integer(source);
 #define U64S(f) m->f = tp_sample_u64s(source);
 #define BYTES(f) m->f = tp_sample_bytes(source);
+#define FEW(f) m->f = tp_sample_few(source);
 #define MSG(NAME, name, type, ...)                                                     \
     static inline void tp_sample_##name(struct tp_sample_source *source,               \
                                         struct tp_wire_##name *m)                      \
@@ -88,6 +98,7 @@ tp_sample_bytes(struct tp_sample_source *f)
 #undef U64
 #undef U64S
 #undef BYTES
+#undef FEW
 
 #define INTEGER_EQUAL(f) &&a->f == b->f
 #define U8(f) INTEGER_EQUAL(f)
@@ -100,6 +111,7 @@ tp_sample_bytes(struct tp_sample_source *f)
         b->f.count &&memcmp(a->f.data, b->f.data,                                      \
                             (size_t)a->f.count * sizeof(uint64_t)) == 0
 #define BYTES(f) &&a->f.len == b->f.len &&memcmp(a->f.data, b->f.data, a->f.len) == 0
+#define FEW(f) BYTES(f)
 #define MSG(NAME, name, type, ...)                                                     \
     static inline bool tp_sample_equal_##name(const struct tp_wire_##name *a,          \
                                               const struct tp_wire_##name *b)          \
@@ -116,6 +128,7 @@ tp_sample_bytes(struct tp_sample_source *f)
 #undef U64
 #undef U64S
 #undef BYTES
+#undef FEW
 
 /** Fills the struct of @p type at @p m. */
 static inline void

@@ -11,11 +11,6 @@
 #include "daemon/executor/objects/objects.h"
 #include "daemon/executor/program/program.h"
 
-enum {
-    TRACKED_FIRST =
-        4, /* launches of a batch that have an event, unless they are bare */
-    UNTRACKED_MAX = 15, /* in a row that have none */
-};
 enum { PATTERN_MAX = 128 }; /* [bytes] of a fill */
 enum { COPY_RECT = 13 }; /* values of a rectangular COPY */
 
@@ -226,99 +221,6 @@ tp_exec_run(struct tp_exec *x, const struct tp_exec_kind *kind,
         c.error = kind->run(&c, msg);
     }
     return tp_exec_end(&c);
-}
-
-/* ---- kernels ---- */
-
-int32_t
-tp_exec_check_args(const struct tp_exec_kernel *k)
-{
-    for (uint32_t i = 0; i < k->arg_count; i++) {
-        if (k->arg_errors[i] != 0) {
-            return k->arg_errors[i];
-        }
-        if (k->objects[i] != NULL && k->objects[i]->released) {
-            return CL_INVALID_KERNEL_ARGS;
-        }
-    }
-    return 0;
-}
-
-/*
- * In a long in-order batch of launches without client events, most need no native event: a
- * later event reports their end. The first launches of a batch have one, so that a command
- * after a short batch finds the event of the last launch, unless a marker costs less.
- * Launches that can fail with a user event also have one (held_events.c).
- */
-static bool
-needs_event(struct tp_exec_command *c)
-{
-    struct tp_exec_queue *q = c->queue;
-
-    if (c->ev->obj.id != 0 || !q->in_order || q->profiling ||
-        atomic_load(&c->x->user_events_open) > 0) {
-        return true;
-    }
-    return (++q->launches <= TRACKED_FIRST && !c->x->bare_launches) ||
-           q->untracked >= UNTRACKED_MAX;
-}
-
-static telpher_status
-end_untracked(struct tp_exec_command *c)
-{
-    c->queue->untracked++;
-    tp_exec_dirty(c->queue);
-    tp_exec_unref(&c->ev->obj);
-    return TELPHER_OK;
-}
-
-/* Sizes of a LAUNCH: offset, global, local, three of each at most. */
-struct sizes {
-    size_t value[9];
-};
-
-bool
-tp_exec_launch_is_proper(const struct tp_wire_launch *m)
-{
-    return m->dims >= 1 && m->dims <= 3 &&
-           (m->sizes.count == 2 * m->dims || m->sizes.count == 3 * m->dims);
-}
-
-telpher_status
-tp_exec_on_launch(struct tp_exec *x, const struct tp_wire_launch *m)
-{
-    struct tp_exec_command c;
-    struct tp_exec_kernel *k;
-    struct sizes s;
-    bool has_local, tracked = true;
-    telpher_status status;
-
-    if (!tp_exec_launch_is_proper(m)) {
-        return TELPHER_ERR_PROTO;
-    }
-    status = tp_exec_begin(x, &c, "clEnqueueNDRangeKernel", &TP_EXEC_HEAD(m));
-    if (status != TELPHER_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < m->sizes.count; i++) {
-        s.value[i] = tp_wire_u64_at(&m->sizes, i);
-    }
-    has_local = m->sizes.count == 3 * m->dims;
-    if (c.error == 0) {
-        c.error = tp_exec_find(x, m->kernel, TP_WIRE_KIND_KERNEL, &k);
-    }
-    if (c.error == 0) {
-        c.error = tp_exec_check_args(k);
-    }
-    if (c.error == 0) {
-        tracked = needs_event(&c);
-        memcpy(c.ev->kernel, k->name, sizeof(c.ev->kernel));
-        c.error = x->cl.EnqueueNDRangeKernel(
-            c.queue->native, k->native, m->dims, s.value, s.value + m->dims,
-            has_local ? &s.value[(size_t)2 * m->dims] : NULL, c.wait_count, c.waits,
-            tracked ? &c.ev->native : NULL);
-    }
-    return c.error == 0 && !tracked ? end_untracked(&c) : tp_exec_end(&c);
 }
 
 /* ---- copies and the rest ---- */

@@ -12,7 +12,7 @@
 #include "base/os/clock.h"
 #include "device/opencl/domain.h"
 #include "device/opencl/inventory.h"
-#include "wire/frame.h"
+#include "wire/launch.h"
 
 struct tp_exec;
 struct tp_exec_event;
@@ -59,6 +59,7 @@ struct tp_exec_queue {
         failed; /**< a command failed: the native queue may be stuck; done_lock */
     bool defers; /**< DONEs of failed commands wait for earlier ones; done_lock */
     struct tp_list dirty_link;
+    struct tp_wire_last_launch last; /**< reader only */
     unsigned since_sweep; /**< commands since the last sweep for completed ones */
     unsigned sweep_at; /**< commands between sweeps */
     unsigned since_flush; /**< commands since the last clFlush */

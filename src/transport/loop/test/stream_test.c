@@ -84,6 +84,44 @@ test_every_split(void **state)
     check_split(4096, 1000);
 }
 
+/* Short headers, cut in every way. Those after something was received are long. */
+static void
+test_short_headers(void **state)
+{
+    struct tp_wire_start m = {.platform = 7};
+
+    (void)state;
+    for (size_t n = 0; n <= 40; n++) {
+        struct ends *e = open_ends(0);
+        size_t first;
+
+        tp_stream_send_short(e->a);
+        tp_stream_accept_short(e->b);
+        tp_loop_set_split(e->conn_a, n, 0);
+        for (uint64_t i = 0; i < SEQUENCE; i++) {
+            assert_int_equal(sample_put(e->a, i), TELPHER_OK);
+        }
+        pump(e, SEQUENCE);
+        assert_int_equal(tp_stream_put(e->b, TP_WIRE_START, &m), TELPHER_OK);
+        assert_int_equal(tp_stream_flush(e->b), TELPHER_OK);
+        while (tp_stream_receive(e->a, &sample_handler, &e->sink) == TELPHER_OK) {
+        }
+        assert_int_equal(tp_stream_put(e->a, TP_WIRE_START, &m), TELPHER_OK);
+        first = tp_stream_pending(e->a);
+        assert_int_equal(first, TP_WIRE_HEADER_BYTES + sizeof(m.platform));
+        assert_int_equal(tp_stream_put(e->a, TP_WIRE_START, &m), TELPHER_OK);
+        assert_int_equal(tp_stream_pending(e->a) - first,
+                         TP_WIRE_SHORT_BYTES + sizeof(m.platform));
+        assert_int_equal(tp_stream_flush(e->a), TELPHER_OK);
+        while (tp_stream_receive(e->b, &sample_handler, &e->sink) == TELPHER_OK) {
+        }
+        assert_int_equal(tp_stream_status(e->b), TELPHER_OK);
+        assert_int_equal(tp_stream_numbers(e->b).received, SEQUENCE + 2);
+        assert_true(tp_stream_numbers(e->b).acked > 0);
+        close_ends(e);
+    }
+}
+
 /* Sends a chunk without waiting as far as that goes; what is in front of it, or kept, goes
  * with a flush. */
 static void
@@ -460,6 +498,29 @@ feed_once(const struct raw *r)
     return status;
 }
 
+/* One that was not agreed on, content, and one cut short. */
+static void
+test_bad_short_headers(void **state)
+{
+    struct raw r = {.len = TP_WIRE_SHORT_BYTES + 4};
+    struct ends *e = open_ends(0);
+
+    (void)state;
+    tp_wire_put_short(r.bytes, TP_WIRE_START, 4);
+    assert_int_equal(feed_once(&r), TELPHER_ERR_PROTO);
+    tp_stream_accept_short(e->b);
+    r.len--;
+    assert_int_equal(feed(e, &r), TELPHER_ERR_PEER_LOST);
+    assert_int_equal(e->sink.frames, 0);
+    close_ends(e);
+    e = open_ends(0);
+    tp_stream_accept_short(e->b);
+    r.len = TP_WIRE_SHORT_BYTES + 21;
+    tp_wire_put_short(r.bytes, TP_WIRE_DATA, 21);
+    assert_int_equal(feed(e, &r), TELPHER_ERR_PROTO);
+    close_ends(e);
+}
+
 static telpher_status
 feed_header(uint32_t len, uint64_t seq, uint64_t ack)
 {
@@ -692,6 +753,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_split),
+        cmocka_unit_test(test_short_headers),
         cmocka_unit_test(test_bulk),
         cmocka_unit_test(test_offered_bulk),
         cmocka_unit_test(test_offer_never_waits),
@@ -702,6 +764,7 @@ main(void)
         cmocka_unit_test(test_break_wakes_the_receiver),
         cmocka_unit_test(test_break_wakes_a_sender),
         cmocka_unit_test(test_bad_headers),
+        cmocka_unit_test(test_bad_short_headers),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_duplicates_are_dropped),
         cmocka_unit_test(test_acks_are_the_streams_own),
