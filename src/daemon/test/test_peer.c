@@ -109,3 +109,65 @@ test_peer_put(struct tp_stream *stream, uint16_t type, const void *msg)
     assert_int_equal(tp_stream_put(stream, type, msg), TELPHER_OK);
     (void)tp_stream_flush(stream);
 }
+
+uint64_t
+test_put_peer_event(struct test_scene *c, uint32_t number)
+{
+    struct tp_wire_peer_event m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                                   .context = c->context,
+                                   .peer = number};
+
+    test_put(&c->s, TP_WIRE_PEER_EVENT, &m);
+    return m.event;
+}
+
+uint64_t
+test_put_push(struct test_scene *c, uint32_t number, uint64_t transfer, uint64_t size)
+{
+    struct tp_wire_push m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                             .queue = c->queue,
+                             .mem = c->mem,
+                             .flags = TP_WIRE_NOTIFY,
+                             .peer = number,
+                             .size = size,
+                             .transfer = transfer};
+
+    test_put(&c->s, TP_WIRE_PUSH, &m);
+    return m.event;
+}
+
+uint64_t
+test_put_pull(struct test_scene *c, uint32_t number, uint64_t transfer, uint64_t size)
+{
+    struct tp_wire_pull m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                             .queue = c->queue,
+                             .mem = c->mem,
+                             .flags = TP_WIRE_NOTIFY,
+                             .peer = number,
+                             .size = size,
+                             .transfer = transfer};
+
+    test_put(&c->s, TP_WIRE_PULL, &m);
+    return m.event;
+}
+
+uint64_t
+test_put_marker_after(struct test_scene *c, uint64_t wait)
+{
+    struct tp_wire_marker m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
+                               .queue = c->queue,
+                               .flags = TP_WIRE_NOTIFY,
+                               .wait = {1, &wait}};
+
+    test_put(&c->s, TP_WIRE_MARKER, &m);
+    return m.event;
+}
+
+void
+test_expect_failure(struct test_scene *c, uint64_t event)
+{
+    struct tp_wire_done done;
+
+    test_expect_done(&c->s, event, &done);
+    assert_true(done.status < 0);
+}

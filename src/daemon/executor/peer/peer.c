@@ -21,7 +21,6 @@ void
 tp_exec_peers_init(struct tp_exec *x)
 {
     tp_map_init(&x->peers.map);
-    tp_map_init(&x->peers.events);
     tp_mutex_init(&x->peers.lock);
 }
 
@@ -35,11 +34,11 @@ tp_exec_peers_fini(struct tp_exec *x)
         struct tp_exec_peer *p = value;
 
         tp_cond_fini(&p->changed);
+        tp_map_fini(&p->events);
         explicit_bzero(p->key, sizeof(p->key));
         tp_free(p);
     }
     tp_map_fini(&x->peers.map);
-    tp_map_fini(&x->peers.events);
     tp_mutex_fini(&x->peers.lock);
 }
 
@@ -135,6 +134,7 @@ peer_new(struct tp_exec *x, uint32_t number, const struct tp_wire_bytes *name,
     memcpy(p->name, name->data, sizeof(p->name));
     memcpy(p->key, key->data, sizeof(p->key));
     tp_cond_init(&p->changed);
+    tp_map_init(&p->events);
     tp_mutex_lock(&x->peers.lock);
     status = tp_map_put(&x->peers.map, number, p);
     tp_mutex_unlock(&x->peers.lock);

@@ -27,16 +27,15 @@ struct tp_exec_peer;
 
 enum {
     TP_EXEC_PEERS_MAX = 256, /**< streams of one session, ever */
-    TP_EXEC_PEER_EVENTS_MAX = 65536, /**< ends of events before their PEER_EVENT */
+    TP_EXEC_PEER_EVENTS_MAX =
+        65536, /**< ends of a peer's events before their PEER_EVENT */
 };
 
 /** Other servers of a session. */
 struct tp_exec_peers {
     struct tp_map map; /**< number → peer; reader only */
     const char *address; /**< --peer-address; "" = none */
-    struct tp_mutex lock; /**< all that follows, and the state of peers */
-    struct tp_map events; /**< id → struct end, see peer_event.c */
-    size_t early; /**< of them: ends that came before PEER_EVENT */
+    struct tp_mutex lock; /**< the state of peers */
     _Atomic bool dirty; /**< some stream has frames that were not sent */
 };
 

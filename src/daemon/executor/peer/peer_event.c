@@ -17,9 +17,8 @@ struct tp_exec_forward {
     struct tp_exec_bulk *stream;
 };
 
-/* An event that a peer will end, or the end of one that is not known yet. */
+/* An event that a peer will end, or the end of one that is not known yet. In its table. */
 struct end {
-    struct tp_exec_peer *peer;
     struct tp_exec_event *ev; /* held; NULL: it came early */
     int32_t status;
 };
@@ -104,11 +103,11 @@ end_event(struct tp_exec_event *ev, int32_t status)
 
 /* Adds an entry, which no other has. Under lock. */
 static telpher_status
-add_end(struct tp_exec_peers *peers, uint64_t id, const struct end *end)
+add_end(struct tp_exec_peer *peer, uint64_t id, const struct end *end)
 {
     struct end *copy = tp_memdup(end, sizeof(*end), "event of a peer");
     telpher_status status =
-        copy != NULL ? tp_map_put(&peers->events, id, copy) : TELPHER_ERR_NO_MEMORY;
+        copy != NULL ? tp_map_put(&peer->events, id, copy) : TELPHER_ERR_NO_MEMORY;
 
     if (status != TELPHER_OK) {
         tp_free(copy);
@@ -120,7 +119,7 @@ telpher_status
 tp_exec_peer_event_ended(struct tp_exec_peer *peer,
                          const struct tp_wire_user_event_set *m)
 {
-    struct tp_exec_peers *peers = &peer->x->peers;
+    struct tp_mutex *lock = &peer->x->peers.lock;
     struct tp_exec_event *ev = NULL;
     telpher_status status = TELPHER_OK;
     struct end *end;
@@ -128,21 +127,20 @@ tp_exec_peer_event_ended(struct tp_exec_peer *peer,
     if (m->status > 0 || tp_wire_id_kind(m->event) != TP_WIRE_KIND_EVENT) {
         return TELPHER_ERR_PROTO;
     }
-    tp_mutex_lock(&peers->lock);
-    end = tp_map_get(&peers->events, m->event);
-    if (end != NULL && end->ev != NULL && end->peer == peer) {
-        (void)tp_map_remove(&peers->events, m->event);
+    tp_mutex_lock(lock);
+    end = tp_map_get(&peer->events, m->event);
+    if (end != NULL && end->ev != NULL) {
+        (void)tp_map_remove(&peer->events, m->event);
         ev = end->ev;
         tp_free(end);
-    } else if (end == NULL && peers->early < TP_EXEC_PEER_EVENTS_MAX) {
-        peers->early++;
-        status =
-            add_end(peers, m->event, &(struct end){.peer = peer, .status = m->status});
-        peers->early -= status != TELPHER_OK;
+    } else if (end == NULL && peer->early < TP_EXEC_PEER_EVENTS_MAX) {
+        peer->early++;
+        status = add_end(peer, m->event, &(struct end){.status = m->status});
+        peer->early -= status != TELPHER_OK;
     } else {
-        status = TELPHER_ERR_PROTO; /* told twice, by the wrong server, or a flood */
+        status = TELPHER_ERR_PROTO; /* told twice, or a flood */
     }
-    tp_mutex_unlock(&peers->lock);
+    tp_mutex_unlock(lock);
     if (ev != NULL) {
         end_event(ev, m->status);
     }
@@ -153,28 +151,28 @@ tp_exec_peer_event_ended(struct tp_exec_peer *peer,
 static telpher_status
 expect_end(struct tp_exec_event *ev, struct tp_exec_peer *peer)
 {
-    struct tp_exec_peers *peers = &ev->obj.x->peers;
+    struct tp_mutex *lock = &ev->obj.x->peers.lock;
     telpher_status status = TELPHER_OK;
     bool ended = false;
     int32_t how = CL_DEVICE_NOT_AVAILABLE;
     struct end *end;
 
     tp_exec_ref(&ev->obj);
-    tp_mutex_lock(&peers->lock);
-    end = tp_map_get(&peers->events, ev->obj.id);
-    if (end != NULL && end->peer == peer && end->ev == NULL) {
+    tp_mutex_lock(lock);
+    end = tp_map_get(&peer->events, ev->obj.id);
+    if (end != NULL && end->ev == NULL) {
         ended = true;
         how = end->status;
-        (void)tp_map_remove(&peers->events, ev->obj.id);
-        peers->early--;
+        (void)tp_map_remove(&peer->events, ev->obj.id);
+        peer->early--;
         tp_free(end);
     } else if (peer->step != TP_EXEC_PEER_READY || end != NULL) {
         ended = true;
     } else {
-        status = add_end(peers, ev->obj.id, &(struct end){.peer = peer, .ev = ev});
+        status = add_end(peer, ev->obj.id, &(struct end){.ev = ev});
         ended = status != TELPHER_OK;
     }
-    tp_mutex_unlock(&peers->lock);
+    tp_mutex_unlock(lock);
     if (ended) {
         end_event(ev, how);
     }
@@ -202,41 +200,38 @@ tp_exec_on_peer_event(struct tp_exec *x, const struct tp_wire_peer_event *m)
     return expect_end(ev, peer);
 }
 
-/* Takes out an entry of a peer. Under lock. @return false: there is none */
+/*
+ * Takes out an entry of a peer, which is lost, so that none is added. @return false: there is
+ * none after *cursor
+ */
 static bool
-take_end(struct tp_exec_peers *peers, struct tp_exec_peer *peer, struct end *ret_end)
+take_end(struct tp_exec_peer *peer, size_t *cursor, struct end *ret_end)
 {
-    size_t cursor = 0;
     uint64_t id;
     void *value;
+    bool found;
 
-    while (tp_map_next(&peers->events, &cursor, &id, &value)) {
-        struct end *end = value;
-
-        if (end->peer == peer) {
-            (void)tp_map_remove(&peers->events, id);
-            peers->early -= end->ev == NULL;
-            *ret_end = *end;
-            tp_free(end);
-            return true;
-        }
+    tp_mutex_lock(&peer->x->peers.lock);
+    found = tp_map_next(&peer->events, cursor, &id, &value);
+    if (found) {
+        *ret_end = *(struct end *)value;
+        (void)tp_map_remove(&peer->events, id);
+        peer->early -= ret_end->ev == NULL;
+        tp_free(value);
     }
-    return false;
+    tp_mutex_unlock(&peer->x->peers.lock);
+    return found;
 }
 
 void
 tp_exec_peer_events_lost(struct tp_exec_peer *peer)
 {
-    struct tp_exec_peers *peers = &peer->x->peers;
+    size_t cursor = 0;
     struct end end;
-    bool found;
 
-    do {
-        tp_mutex_lock(&peers->lock);
-        found = take_end(peers, peer, &end);
-        tp_mutex_unlock(&peers->lock);
-        if (found && end.ev != NULL) {
+    while (take_end(peer, &cursor, &end)) {
+        if (end.ev != NULL) {
             end_event(end.ev, CL_DEVICE_NOT_AVAILABLE);
         }
-    } while (found);
+    }
 }

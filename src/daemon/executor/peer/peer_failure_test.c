@@ -65,28 +65,6 @@ await_call(const char *function, unsigned nth)
 }
 
 static uint64_t
-put_peer_event(struct test_scene *c)
-{
-    struct tp_wire_peer_event m = {
-        .event = test_id(&c->s, TP_WIRE_KIND_EVENT), .context = c->context, .peer = 1};
-
-    test_put(&c->s, TP_WIRE_PEER_EVENT, &m);
-    return m.event;
-}
-
-static uint64_t
-put_marker(struct test_scene *c, uint64_t wait)
-{
-    struct tp_wire_marker m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
-                               .queue = c->queue,
-                               .flags = TP_WIRE_NOTIFY,
-                               .wait = {1, &wait}};
-
-    test_put(&c->s, TP_WIRE_MARKER, &m);
-    return m.event;
-}
-
-static uint64_t
 put_fill(struct test_scene *c, uint64_t wait)
 {
     struct tp_wire_fill m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
@@ -117,30 +95,6 @@ put_write(struct test_scene *c, uint64_t wait)
     return m.event;
 }
 
-static uint64_t
-put_pull(struct test_scene *c, uint64_t transfer)
-{
-    struct tp_wire_pull m = {.event = test_id(&c->s, TP_WIRE_KIND_EVENT),
-                             .queue = c->queue,
-                             .mem = c->mem,
-                             .flags = TP_WIRE_NOTIFY,
-                             .peer = 1,
-                             .size = TEST_MEMORY,
-                             .transfer = transfer};
-
-    test_put(&c->s, TP_WIRE_PULL, &m);
-    return m.event;
-}
-
-static void
-expect_failure(struct test_scene *c, uint64_t event)
-{
-    struct tp_wire_done done;
-
-    test_expect_done(&c->s, event, &done);
-    assert_true(done.status < 0);
-}
-
 typedef uint64_t (*put_function)(struct test_scene *c, uint64_t wait);
 
 /* The peer's event fails in the middle of the driver's @p call. */
@@ -148,7 +102,7 @@ static void
 fail_event_within(struct test_scene *c, put_function put, const char *call)
 {
     struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
-    uint64_t event = put_peer_event(c), command;
+    uint64_t event = test_put_peer_event(c, 1), command;
     unsigned before;
 
     test_expect_alive(&c->s);
@@ -158,7 +112,7 @@ fail_event_within(struct test_scene *c, put_function put, const char *call)
     await_call(call, before + 1);
     test_peer_put(peer, TP_WIRE_USER_EVENT_SET,
                   &(struct tp_wire_user_event_set){event, FAILED});
-    expect_failure(c, command);
+    test_expect_failure(c, command);
     test_expect_alive(&c->s);
     tp_stream_destroy(peer);
 }
@@ -166,14 +120,14 @@ fail_event_within(struct test_scene *c, put_function put, const char *call)
 static void
 marker_fails(void **state)
 {
-    fail_event_within(*state, put_marker, "clEnqueueMarkerWithWaitList");
+    fail_event_within(*state, test_put_marker_after, "clEnqueueMarkerWithWaitList");
 }
 
 static void
 marker_out_of_order_fails(void **state)
 {
     test_use_new_queue(*state, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    fail_event_within(*state, put_marker, "clEnqueueMarkerWithWaitList");
+    fail_event_within(*state, test_put_marker_after, "clEnqueueMarkerWithWaitList");
 }
 
 static void
@@ -196,15 +150,15 @@ content_fails(void **state)
     struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
     uint64_t transfer = test_id(&c->s, TP_WIRE_KIND_TRANSFER), pull, fill;
 
-    pull = put_pull(c, transfer);
+    pull = test_put_pull(c, 1, transfer, TEST_MEMORY);
     test_expect_alive(&c->s);
     test_use_new_queue(c, 0);
     fill = put_fill(c, pull);
     test_flush(&c->s);
     await_call("clEnqueueFillBuffer", 1);
     test_peer_put(peer, TP_WIRE_ABORT, &(struct tp_wire_abort){transfer, FAILED});
-    expect_failure(c, pull);
-    expect_failure(c, fill);
+    test_expect_failure(c, pull);
+    test_expect_failure(c, fill);
     test_expect_alive(&c->s);
     tp_stream_destroy(peer);
 }

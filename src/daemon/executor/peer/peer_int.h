@@ -21,6 +21,8 @@ struct tp_exec_peer {
     struct tp_exec_bulk *stream; /**< NULL until a socket is there; then constant */
     enum tp_exec_peer_step step; /**< lock */
     struct tp_cond changed; /**< step has changed; with lock */
+    struct tp_map events; /**< id → struct end, see peer_event.c; lock */
+    size_t early; /**< of them: ends that came before PEER_EVENT; lock */
 };
 
 #endif

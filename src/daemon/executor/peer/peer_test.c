@@ -5,7 +5,7 @@
  */
 #include "daemon/test/test_peer.h"
 
-static struct test_daemon the_daemon;
+struct test_daemon the_daemon;
 
 static void
 unknown_servers_are_refused(void **state)

@@ -3,11 +3,14 @@
  * Runs the bulk streams. Each has a thread that receives into staging or host memory, and a
  * thread that sends chunks read from a device. Both may block on the network.
  */
+#include <poll.h>
+
 #include "base/alloc.h"
 #include "base/trace/log.h"
 #include "daemon/executor/transfer/transfer_int.h"
 
 #define SPACE_WARNING (10 * TP_CLOCK_S)
+#define HANG_UP_CHECK (1 * TP_CLOCK_S)
 
 enum {
     OFFER_MAX = 1 << 20
@@ -17,25 +20,45 @@ enum {
 
 static void chunk_sent(struct tp_exec_bulk *b, struct tp_exec_chunk *c);
 
+/* Finds a transfer that the other side of a stream may mean; NULL: it is not known, or it is
+ * another's. */
+static struct tp_exec_transfer *
+find_named(const struct tp_exec_bulk *b, uint64_t id)
+{
+    struct tp_exec_transfer *t = tp_map_get(&b->all->map, id);
+
+    return t != NULL || b->peer == NULL ? t : tp_map_get(&b->early, id);
+}
+
+/* Creates the transfer of content whose command has not come; NULL: the frame violates the
+ * protocol, or there is no memory. */
+static struct tp_exec_transfer *
+new_unknown(struct tp_exec_bulk *b, uint64_t id)
+{
+    struct tp_exec_transfers *all = b->all;
+    struct tp_exec_transfer *t;
+
+    if (tp_wire_id_kind(id) != TP_WIRE_KIND_TRANSFER || (id >> 55 & 1) != 0 ||
+        all->unknown_count >= TP_EXEC_TRANSFER_UNKNOWN_MAX) {
+        return NULL;
+    }
+    t = tp_exec_transfer_new(all, b->peer != NULL ? &b->early : &all->map, id);
+    if (t != NULL) {
+        all->unknown_count++;
+    }
+    return t;
+}
+
 /* Finds the transfer of a DATA frame; NULL: the frame violates the protocol. */
 static struct tp_exec_transfer *
 find_incoming(struct tp_exec_bulk *b, uint64_t id, uint64_t offset, uint32_t len)
 {
-    struct tp_exec_transfers *all = b->all;
-    struct tp_exec_transfer *t = tp_map_get(&all->map, id);
+    struct tp_exec_transfer *t = find_named(b, id);
 
     if (t == NULL) {
-        if (tp_wire_id_kind(id) != TP_WIRE_KIND_TRANSFER || (id >> 55 & 1) != 0 ||
-            all->unknown_count >= TP_EXEC_TRANSFER_UNKNOWN_MAX) {
-            return NULL;
-        }
-        t = tp_exec_transfer_new(all, id);
-        if (t == NULL) {
-            return NULL;
-        }
-        all->unknown_count++;
+        t = new_unknown(b, id);
     }
-    if (t->known && t->p.peer != (b->peer != NULL ? b : NULL)) {
+    if (t == NULL || (t->known && t->p.peer != (b->peer != NULL ? b : NULL))) {
         return NULL;
     }
     if (t->p.to_client || t->p.shared || t->cut_off ||
@@ -106,19 +129,32 @@ land(struct tp_exec_transfer *t, uint32_t len)
     return room_in_chunk(t, len);
 }
 
+/* True if the other side has closed the stream, which a receiver that waits does not see. */
+static bool
+has_hung_up(const struct tp_exec_bulk *b)
+{
+    struct pollfd p = {.fd = tp_stream_fd(b->stream), .events = POLLRDHUP};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 /*
  * Waits while too many transfers have content but no command yet: the reader may be late, in
- * a slow driver call.
+ * a slow driver call. There may never be a command for content of a server that has gone.
  */
 static void
 wait_for_command(struct tp_exec_bulk *b, uint64_t id)
 {
     struct tp_exec_transfers *all = b->all;
 
-    while (tp_map_get(&all->map, id) == NULL &&
+    while (find_named(b, id) == NULL &&
            all->unknown_count >= TP_EXEC_TRANSFER_UNKNOWN_MAX && !b->stop) {
         leave_watch(b);
-        (void)tp_cond_wait(&all->space, &all->lock, TP_CLOCK_FOREVER);
+        if (tp_cond_wait(&all->space, &all->lock, tp_clock_deadline(HANG_UP_CHECK)) ==
+                TELPHER_ERR_TIMEOUT &&
+            b->peer != NULL && has_hung_up(b)) {
+            return; /* the transfer is over the limit, which breaks the stream */
+        }
     }
 }
 
@@ -211,7 +247,7 @@ take_abort(struct tp_exec_bulk *b, const struct tp_wire_abort *m)
     }
     tp_mutex_lock(&all->lock);
     wait_for_command(b, m->transfer);
-    t = tp_map_get(&all->map, m->transfer);
+    t = find_named(b, m->transfer);
     if (t == NULL) {
         t = find_incoming(b, m->transfer, 0, 0);
     }
@@ -264,6 +300,40 @@ bulk_frame(void *arg, uint16_t type, const uint8_t *body, const uint8_t *end)
 static const struct tp_stream_handler bulk_handler = {
     .frame = bulk_frame, .data_begin = data_begin, .data_end = data_end};
 
+/* Frees a transfer that is in no list but its own. Under lock. */
+static void
+free_rest(struct tp_exec_transfer *t)
+{
+    tp_list_remove(&t->wait_link);
+    tp_list_for_each_safe(pos, &t->chunks) {
+        tp_list_remove(pos);
+        tp_exec_chunk_free(tp_list_entry(pos, struct tp_exec_chunk, link));
+    }
+    tp_exec_chunk_free(t->fill);
+    tp_exec_transfer_free_pieces(t);
+    tp_free(t);
+}
+
+/* Drops content without a command that came by the stream of a lost server. A command that
+ * comes later fails because the stream is lost. */
+static void
+drop_unknown(struct tp_exec_bulk *b)
+{
+    size_t cursor = 0;
+    uint64_t id;
+    void *value;
+
+    while (tp_map_next(&b->early, &cursor, &id, &value)) {
+        struct tp_exec_transfer *t = value;
+
+        (void)tp_map_remove(&b->early, id);
+        b->all->unknown_count--;
+        tp_list_remove(&t->ready_link);
+        free_rest(t);
+    }
+    tp_cond_broadcast(&b->all->space);
+}
+
 /* Fails the transfers that need the stream of a lost server. */
 static void
 peer_lost(struct tp_exec_bulk *b, telpher_status status)
@@ -284,10 +354,11 @@ peer_lost(struct tp_exec_bulk *b, telpher_status status)
     while ((first = tp_list_pop_front(&b->sends)) != NULL) {
         chunk_sent(b, tp_list_entry(first, struct tp_exec_chunk, link));
     }
+    drop_unknown(b);
     while (tp_map_next(&all->map, &cursor, NULL, &value)) {
         struct tp_exec_transfer *t = value;
 
-        if (t->known ? t->p.peer == b : t->stream == b) {
+        if (t->known && t->p.peer == b) {
             t->cut_off = true;
             t->error =
                 t->error != 0 || t->finished ? t->error : TP_EXEC_TRANSFER_PEER_LOST;
@@ -622,6 +693,7 @@ bulk_new(struct tp_exec_transfers *all, struct tp_stream *stream)
     }
     b->all = all;
     b->stream = stream;
+    tp_map_init(&b->early);
     tp_list_init(&b->peer_link);
     tp_list_init(&b->sends);
     tp_cond_init(&b->wake);
@@ -631,6 +703,8 @@ bulk_new(struct tp_exec_transfers *all, struct tp_stream *stream)
 static void
 bulk_free(struct tp_exec_bulk *b)
 {
+    drop_unknown(b);
+    tp_map_fini(&b->early);
     tp_stream_destroy(b->stream); /* also destroys the connection */
     tp_cond_fini(&b->wake);
     tp_free(b);
@@ -716,20 +790,6 @@ tp_exec_transfers_end_streams(struct tp_exec_transfers *all)
     tp_list_for_each_entry(struct tp_exec_bulk, b, &all->peers, peer_link) {
         end_stream(b);
     }
-}
-
-/* Frees a transfer whose content or command never arrived, or was never sent. */
-static void
-free_rest(struct tp_exec_transfer *t)
-{
-    tp_list_remove(&t->wait_link);
-    tp_list_for_each_safe(pos, &t->chunks) {
-        tp_list_remove(pos);
-        tp_exec_chunk_free(tp_list_entry(pos, struct tp_exec_chunk, link));
-    }
-    tp_exec_chunk_free(t->fill);
-    tp_exec_transfer_free_pieces(t);
-    tp_free(t);
 }
 
 /* Frees a stream whose threads have ended. Under lock. */

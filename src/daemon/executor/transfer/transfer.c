@@ -113,11 +113,11 @@ tp_exec_chunk_ended(struct tp_exec_transfers *all)
 }
 
 struct tp_exec_transfer *
-tp_exec_transfer_new(struct tp_exec_transfers *all, uint64_t id)
+tp_exec_transfer_new(struct tp_exec_transfers *all, struct tp_map *map, uint64_t id)
 {
     struct tp_exec_transfer *t = tp_zalloc(sizeof(*t), "transfer");
 
-    if (t == NULL || tp_map_put(&all->map, id, t) != TELPHER_OK) {
+    if (t == NULL || tp_map_put(map, id, t) != TELPHER_OK) {
         tp_free(t);
         return NULL;
     }
@@ -218,14 +218,11 @@ tp_exec_transfers_each_staging(const struct tp_exec_transfers *all,
     each(arg, all->large);
 }
 
-/* True if what is known of a transfer came by the stream that its command names. */
+/* True if content of an unknown transfer came by a stream of the kind that its command names. */
 static bool
 comes_from(const struct tp_exec_transfer *t, const struct tp_exec_bulk *peer)
 {
-    const struct tp_exec_bulk *from =
-        t->stream != NULL && t->stream->peer != NULL ? t->stream : NULL;
-
-    return t->stream == NULL || from == peer;
+    return peer == NULL || t->stream == peer;
 }
 
 /* Adds the command to a transfer, before or after its first content. */
@@ -235,6 +232,14 @@ make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *
 {
     struct tp_exec_transfer *t = tp_map_get(&all->map, params->id);
 
+    if (t == NULL && params->peer != NULL &&
+        tp_map_get(&params->peer->early, params->id) != NULL) {
+        if (tp_map_reserve(&all->map, 1) != TELPHER_OK) {
+            return TELPHER_ERR_NO_MEMORY;
+        }
+        t = tp_map_remove(&params->peer->early, params->id);
+        (void)tp_map_put(&all->map, params->id, t);
+    }
     /* include the frame being received: it was accepted before the size was known */
     if (t != NULL &&
         (t->known || params->to_client || params->shared || params->credit_first ||
@@ -242,7 +247,7 @@ make_known(struct tp_exec_transfers *all, const struct tp_exec_transfer_params *
         return TELPHER_ERR_PROTO;
     }
     if (t == NULL) {
-        t = tp_exec_transfer_new(all, params->id);
+        t = tp_exec_transfer_new(all, &all->map, params->id);
         if (t == NULL) {
             return TELPHER_ERR_NO_MEMORY;
         }
@@ -436,11 +441,13 @@ may_come(const struct tp_exec_transfer *t)
                        : t->received < t->limit;
 }
 
-/* True if the client could send content of a transfer but did not. Under lock. */
+/* True if content of a transfer could come but did not. Another server's content begins when
+ * the commands before it have ended there, however long they take. Under lock. */
 static bool
 is_overdue(struct tp_exec_transfer *t, uint64_t now_ns, uint64_t timeout_ns)
 {
-    if (!t->known || t->p.to_client || t->finished || t->error != 0 || !may_come(t)) {
+    if (!t->known || t->p.to_client || t->finished || t->error != 0 || !may_come(t) ||
+        (t->p.peer != NULL && t->received == 0)) {
         t->seen_ns = 0;
         return false;
     }

@@ -80,6 +80,9 @@ struct tp_exec_bulk {
     struct tp_list peer_link; /**< of another server: in all->peers */
     const struct tp_exec_peer_handler *peer; /**< NULL: the client's */
     void *peer_arg;
+    struct tp_map
+        early; /**< of another server: id → transfer without a command. Another
+                              server may use the same id; lock */
     struct tp_stream *stream;
     pthread_t receiver, sender;
     struct tp_list sends; /**< chunks to send; lock */
@@ -98,7 +101,8 @@ struct tp_exec_transfers {
     void *arg;
     struct tp_mutex lock; /**< guards all that follows, transfers and chunks */
     struct tp_cond space; /**< receivers that wait for staging memory */
-    struct tp_map map; /**< id → transfer */
+    struct tp_map
+        map; /**< id → transfer, except those in the table of a peer's stream */
     struct tp_list ready; /**< transfers to advance */
     struct tp_list orphans; /**< READs that wait for a stream */
     struct tp_list hungry; /**< READs that wait for staging memory */
@@ -119,9 +123,9 @@ struct tp_exec_transfers {
     bool stop;
 };
 
-/** Creates an unknown transfer in the table. @return NULL: no memory. Under lock. */
+/** Creates an unknown transfer in a table. @return NULL: no memory. Under lock. */
 struct tp_exec_transfer *tp_exec_transfer_new(struct tp_exec_transfers *all,
-                                              uint64_t id);
+                                              struct tp_map *map, uint64_t id);
 /** Schedules a transfer for the next tp_exec_transfers_drive(). Under lock. */
 void tp_exec_transfer_poke(struct tp_exec_transfer *t);
 /** Frees a transfer if it is no longer needed. Under lock. */
