@@ -11,6 +11,12 @@
 struct tp_exec_region;
 struct tp_exec_forward;
 
+/** Events that a command waits for, by tp_exec_event.made. */
+struct tp_exec_waits {
+    uint32_t count;
+    uint64_t made[];
+};
+
 enum {
     TP_EXEC_EVENT_SMALL = 128,
     TP_EXEC_DIRECT_MAX = 1 << 20, /**< [bytes] largest READ without large_transfer.c */
@@ -27,6 +33,7 @@ struct tp_exec_event {
     struct tp_list dead_link; /**< in the list of the thread that settled it */
     struct tp_list open_link; /**< exec->user_events, while it is not set; done_lock */
     uint64_t made; /**< sequence number from 1: an event waits only for smaller ones */
+    struct tp_exec_waits *waits; /**< what may fail and it waits for, or NULL */
     const char *call; /**< native call, for error texts */
     bool
         has_waits; /**< waits for other events, so that a lack of progress is no fault */
@@ -139,6 +146,18 @@ struct tp_exec_queue *tp_exec_next_busy(struct tp_exec *x, struct tp_exec_queue 
 
 /** Registers a native user event that is not yet set, and holds @p ev. Reader only. */
 void tp_exec_user_event_open(struct tp_exec_event *ev);
+/**
+ * Records the wait list of a command that is about to be submitted, while a user event is
+ * open. Reader only. @param wait  ids of events in the table
+ * @return 0 or CL_OUT_OF_HOST_MEMORY
+ */
+int32_t tp_exec_waits_keep(struct tp_exec_event *ev, const struct tp_wire_u64s *wait);
+/**
+ * Fails all pending commands that wait for an event that has failed, directly or through
+ * others, whatever the driver makes of them: NVIDIA's completes some of them. Call it before
+ * the driver hears of the failure. Any thread, without locks.
+ */
+void tp_exec_fail_dependents(struct tp_exec_event *failed);
 /** Sets a native user event, unless it is set. Any thread, without locks. */
 void tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status);
 /** Unregisters a user event that has been set or cannot be set any more. May be called

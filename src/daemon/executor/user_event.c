@@ -92,6 +92,7 @@ tp_exec_user_event_end(struct tp_exec_event *ev, cl_int status)
     if (status < 0) {
         atomic_store(&x->had_failure, true);
         ev->obj.error = status;
+        tp_exec_fail_dependents(ev);
     }
     error = x->cl.SetUserEventStatus(ev->native, status);
     if (error != CL_SUCCESS) {

@@ -181,7 +181,7 @@ count_down(struct td_cmd *cmd, bool failed)
 {
     pthread_t thread;
 
-    cmd->wait_failed |= failed;
+    cmd->wait_failed |= failed && !td_script()->forgives_all;
     if (--cmd->missing > 0) {
         return;
     }

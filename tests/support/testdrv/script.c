@@ -200,7 +200,8 @@ read_script(void)
     read_rules("TESTDRV_PAUSE", ACT_PAUSE);
     script.late = is("TESTDRV_CASCADE", "late");
     script.cascade = script.late || is("TESTDRV_CASCADE", "1");
-    script.forgives = is("TESTDRV_FORGIVES", "1");
+    script.forgives_all = is("TESTDRV_FORGIVES", "always");
+    script.forgives = script.forgives_all || is("TESTDRV_FORGIVES", "1");
     open_log();
 }
 

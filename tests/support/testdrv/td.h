@@ -109,6 +109,7 @@ struct td_script {
     bool late; /* with cascade: 2 ms later, on another thread */
     bool
         forgives; /* a wait list that failed before the call does not fail the command */
+    bool forgives_all; /* nor does one that fails later */
     unsigned vendor; /* CL_DEVICE_VENDOR_ID */
     bool version12;
     bool unified; /* memory is the host's, says the device */

@@ -120,6 +120,9 @@ tp_exec_begin(struct tp_exec *x, struct tp_exec_command *ret, const char *call,
         if (c.error == 0) {
             c.error = find_waits(x, c.queue, wait);
         }
+        if (c.error == 0) {
+            c.error = tp_exec_waits_keep(c.ev, wait);
+        }
     } else {
         c.queue = NULL;
     }

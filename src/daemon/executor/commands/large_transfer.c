@@ -153,6 +153,7 @@ finished(void *arg, int32_t error, uint64_t start_ns, uint64_t end_ns)
     tp_exec_event_complete(mv->ev, error);
     if (error != 0) {
         mv->ev->obj.error = error; /* for tp_exec_check_waits() */
+        tp_exec_fail_dependents(mv->ev);
     }
     (void)x->cl.SetUserEventStatus(mv->ev->native, error);
     if (error != 0) {
@@ -189,6 +190,9 @@ open_gate(struct move *mv, cl_int status)
 
     tp_list_remove(&mv->link);
     tp_mutex_unlock(&x->done_lock);
+    if (mv->ev->obj.error != 0) {
+        status = mv->ev->obj.error;
+    }
     tp_exec_transfers_open(x->transfers, transfer,
                            status < 0 ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                                       : 0);

@@ -163,6 +163,43 @@ content_fails(void **state)
     tp_stream_destroy(peer);
 }
 
+static int
+open_forgiving(void **state)
+{
+    return test_open_driver_scene(state, "TESTDRV_FORGIVES", "always");
+}
+
+/*
+ * What waits for a peer's event that fails, also through others and on other queues, fails
+ * with it, though the driver completes all of them.
+ */
+static void
+all_behind_fail(void **state)
+{
+    struct test_scene *c = *state;
+    struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
+    uint64_t event = put_peer_event(c), other = put_peer_event(c), behind[4], apart;
+
+    test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    behind[0] = put_marker(c, event);
+    apart = put_marker(c, other);
+    test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    behind[1] = put_fill(c, behind[0]);
+    behind[2] = put_write(c, behind[1]);
+    test_use_new_queue(c, 0);
+    behind[3] = put_marker(c, behind[2]);
+    test_expect_alive(&c->s);
+    test_peer_put(peer, TP_WIRE_USER_EVENT_SET,
+                  &(struct tp_wire_user_event_set){event, FAILED});
+    for (unsigned i = 0; i < TP_ARRAY_LEN(behind); i++) {
+        expect_failure(c, behind[i]);
+    }
+    test_peer_put(peer, TP_WIRE_USER_EVENT_SET,
+                  &(struct tp_wire_user_event_set){other, 0});
+    test_expect_success(c, apart);
+    tp_stream_destroy(peer);
+}
+
 #define SLOW(call, test)                                                               \
     cmocka_unit_test_setup_teardown(test, open_slow_##call, test_close_driver_scene)
 
@@ -170,9 +207,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        SLOW(marker, marker_fails), SLOW(marker, marker_out_of_order_fails),
-        SLOW(fill, fill_fails),     SLOW(marker, gate_fails),
+        SLOW(marker, marker_fails),
+        SLOW(marker, marker_out_of_order_fails),
+        SLOW(fill, fill_fails),
+        SLOW(marker, gate_fails),
         SLOW(fill, content_fails),
+        cmocka_unit_test_setup_teardown(all_behind_fail, open_forgiving,
+                                        test_close_driver_scene),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
