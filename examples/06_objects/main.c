@@ -47,6 +47,7 @@ create(telpher_mdr_call *call)
 }
 /* [end of class] */
 
+/* [invoke] */
 static void
 send_edge(telpher_mdr_call *call, int to, int side, double value)
 {
@@ -59,6 +60,7 @@ send_edge(telpher_mdr_call *call, int to, int side, double value)
         telpher_mdr_exit(call->mdr, TELPHER_ERR_PROTO);
     }
 }
+/* [end of invoke] */
 
 /* Sends the values of this step; the ends of the rod have one neighbour. */
 static void
@@ -205,7 +207,9 @@ run_rod(telpher_mdr_call *call)
     }
     telpher_mdr_exit(call->mdr, status);
 }
+/* [end of main] */
 
+/* [program] */
 int
 main(void)
 {
@@ -229,4 +233,4 @@ main(void)
     telpher_mdr_destroy(mdr);
     return status == TELPHER_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
-/* [end of main] */
+/* [end of program] */
