@@ -48,7 +48,7 @@ class Proxy:
     """Names a chare, an array or a group, in every process. `proxy[i]` names an element."""
 
     def __init__(self, raw, cls, index=None, owner=None):
-        self._raw, self._cls, self._index, self._owner = raw, cls, index, owner
+        self._raw, self._cls, self._index, self._owner, self._at = raw, cls, index, owner, None
 
     def __getitem__(self, index):
         array = self._raw
@@ -82,6 +82,12 @@ class Proxy:
     def __len__(self):
         return element_count(self._raw)
 
+    def _place(self):
+        """Where send() sends to."""
+        if self._at is None:
+            self._at = place(self._raw, self._index)
+        return self._at
+
     def _call(self, name, args, wants_result):
         number = self._cls._telpher_numbers[name]
         future = None
@@ -89,7 +95,7 @@ class Proxy:
             future = Future(1 if self._index is not None else len(self))
         head = CALL_HEAD.pack(number, *(future._remote() if future else NO_FUTURE))
         if self._index is not None:
-            send(self._raw, self._index, CALL, head, args)
+            send(self._place(), CALL, head, args)
         else:
             send_all(self._raw, CALL, head, args)
         return future
@@ -117,14 +123,25 @@ def index_at(index):
     return at[0]
 
 
+def place(array, index):
+    """Arguments of telpher_mdr_invoke() that name an element."""
+    return ffi.addressof(array), index_at(index), array
+
+
 def indexes(array):
     extent = [array.extent[i] for i in range(array.dims)] if array.dims else [charm.numPes()]
     return itertools.product(*(range(e) for e in extent))
 
 
-def send(array, index, entry, head, args):
-    """Sends an invocation to one element."""
+def send(to, entry, head, args):
+    """Sends an invocation to one element; @to: its place()."""
+    array, index, _keep = to
     data, buffers = encode(args)
+    if not buffers and len(head) + len(data) <= charm._params_max:
+        params = b"\0" + head + data
+        charm._check(lib.telpher_mdr_invoke(charm._raw, array, index, entry, params, len(params), ffi.NULL, 0,
+                                            ffi.NULL))
+        return
     count = len(buffers)
     kinds = bytes(kind for _, _, kind, _ in buffers)
     if len(head) + len(data) > charm._params_max:
@@ -133,16 +150,11 @@ def send(array, index, entry, head, args):
         params = bytes([count | IN_BUFFER]) + kinds + head
     else:
         params = bytes([count]) + kinds + head + data
-    if not buffers:
-        charm._check(lib.telpher_mdr_invoke(charm._raw, ffi.addressof(array), index_at(index), entry, params,
-                                            len(params), ffi.NULL, 0, ffi.NULL))
-        return
     raw = ffi.new("telpher_msg_buffer[]", len(buffers))
     for i, (pointer, size, _kind, _keep) in enumerate(buffers):
         raw[i].data, raw[i].len = ffi.cast("void *", pointer), size
     xfer = charm._keep(buffers)
-    status = lib.telpher_mdr_invoke(charm._raw, ffi.addressof(array), index_at(index), entry, params, len(params), raw,
-                                    len(buffers), xfer)
+    status = lib.telpher_mdr_invoke(charm._raw, array, index, entry, params, len(params), raw, len(buffers), xfer)
     if status != 0:
         charm._sending.pop(int(ffi.cast("uintptr_t", xfer.user)), None)
     charm._check(status)
@@ -156,4 +168,4 @@ def send_all(array, entry, head, args):
         charm._check(lib.telpher_mdr_broadcast(charm._raw, ffi.addressof(array), entry, params, len(params)))
         return
     for index in indexes(array):
-        send(array, index, entry, head, args)
+        send(place(array, index), entry, head, args)

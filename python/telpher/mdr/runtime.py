@@ -43,7 +43,7 @@ class _Runtime:
             raise RuntimeError("charm.start() runs already")
         self._reset()
         from . import callbacks, proxy, reduce, waiting, wire  # they import charm from here
-        self._future, self._send, self._index = waiting.Future, proxy.send, proxy.index_at
+        self._future, self._send, self._place = waiting.Future, proxy.send, proxy.place
         self._landing, self._reducers, self._callbacks = wire.Landing(), reduce.ReductionManager(), callbacks
         self._main = entry
         raw, err = ffi.new("telpher_mdr **"), ffi.new("telpher_error *")
@@ -96,7 +96,7 @@ class _Runtime:
         future = self._future()
         future._callbacks.append(lambda _value=None: callback())
         number = struct.pack("<Q", future._number)
-        self._check(lib.telpher_mdr_invoke(self._raw, ffi.addressof(self._manager), self._index((self.myPe(),)), QUIET,
+        self._check(lib.telpher_mdr_invoke(self._raw, *self._place(self._manager, (self.myPe(),))[:2], QUIET,
                                            number, len(number), ffi.NULL, 0, ffi.NULL))
 
     def waitQD(self):
@@ -138,7 +138,7 @@ class _Runtime:
         self._send_manager(home, FUTURE, FUTURE_HEAD.pack(number, failed), (value,))
 
     def _send_manager(self, pe, entry, head, args):
-        self._send(self._manager, (pe,), entry, head, args)
+        self._send(self._place(self._manager, (pe,)), entry, head, args)
 
     def _ready(self, callback, *args):
         """Calls @callback when no method runs: methods run between turns of the scheduler, never below C."""

@@ -132,7 +132,7 @@ class Channel:
         """Starts to send values: numbers, arrays, device memory, any that can be pickled."""
         head = CHANNEL_HEAD.pack(self._from[0], *self._from[1], self._end.number, self._sent)
         self._sent = (self._sent + 1) & 0xFFFFFFFF
-        charm._send(self._remote._raw, self._remote._index, CHANNEL, head, values)
+        charm._send(self._remote._place(), CHANNEL, head, values)
 
     def recv(self):
         """The values of the other end's next send(): one, or a tuple."""

@@ -31,10 +31,14 @@ def _take(value, out):
     return _Taken(len(out) - 1)
 
 
+_NEVER_TAKEN = frozenset((int, float, str, bytes, bytearray, bool, tuple, list, dict, type(None)))
+
+
 def encode(args):
     """(bytes, [(pointer, length, kind, keep)]) of arguments; each row is a buffer."""
     out = []
-    args = tuple([_take(value, out) for value in args])
+    if not _NEVER_TAKEN.issuperset(map(type, args)):
+        args = tuple([_take(value, out) for value in args])
 
     def take(buffer):
         view = buffer.raw()
