@@ -178,21 +178,22 @@ all_behind_fail(void **state)
 {
     struct test_scene *c = *state;
     struct tp_stream *peer = test_peer_join(&c->s, &the_daemon, 1);
-    uint64_t event = put_peer_event(c), other = put_peer_event(c), behind[4], apart;
+    uint64_t event = test_put_peer_event(c, 1), other = test_put_peer_event(c, 1);
+    uint64_t behind[4], apart;
 
     test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    behind[0] = put_marker(c, event);
-    apart = put_marker(c, other);
+    behind[0] = test_put_marker_after(c, event);
+    apart = test_put_marker_after(c, other);
     test_use_new_queue(c, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     behind[1] = put_fill(c, behind[0]);
     behind[2] = put_write(c, behind[1]);
     test_use_new_queue(c, 0);
-    behind[3] = put_marker(c, behind[2]);
+    behind[3] = test_put_marker_after(c, behind[2]);
     test_expect_alive(&c->s);
     test_peer_put(peer, TP_WIRE_USER_EVENT_SET,
                   &(struct tp_wire_user_event_set){event, FAILED});
     for (unsigned i = 0; i < TP_ARRAY_LEN(behind); i++) {
-        expect_failure(c, behind[i]);
+        test_expect_failure(c, behind[i]);
     }
     test_peer_put(peer, TP_WIRE_USER_EVENT_SET,
                   &(struct tp_wire_user_event_set){other, 0});
