@@ -61,4 +61,8 @@
 TP_ICD_CORE(TP_ICD_DECLARE)
 #undef TP_ICD_DECLARE
 
+/** Of cl_pocl_content_size, which has no slot. */
+cl_int CL_API_CALL tp_clSetContentSizeBufferPoCL(cl_mem buffer,
+                                                 cl_mem content_size_buffer);
+
 #endif

@@ -184,6 +184,7 @@ static const struct function {
      tp_icd_device_has_il},
     {"clGetKernelSubGroupInfoKHR", (void *)tp_clGetKernelSubGroupInfo, true,
      tp_icd_device_has_sub_groups},
+    {"clSetContentSizeBufferPoCL", (void *)tp_clSetContentSizeBufferPoCL, true, NULL},
 #define FUNCTION(name) {#name, (void *)tp_##name, true, tp_icd_device_has_commands},
     TP_ICD_COMMANDS_FUNCTIONS(FUNCTION)
 #undef FUNCTION

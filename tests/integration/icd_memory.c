@@ -17,6 +17,7 @@ run_all(void)
         {"maps", map_tests, map_test_count},
         {"order", order_tests, order_test_count},
         {"places", place_tests, place_test_count},
+        {"sized", sized_tests, sized_test_count},
         {"refusals", refusal_tests, refusal_test_count},
         {"loss", loss_tests, loss_test_count},
     };

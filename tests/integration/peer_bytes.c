@@ -4,27 +4,35 @@
  * line `SIZE BYTES US` for each size: bytes on this machine's interfaces during the loop, and the
  * median time of a round. A kernel that returns 4 bytes checks the content after the loop.
  *
+ * The last line, `sized BYTES BYTES`, is of a buffer of 4 MiB of which a kernel says, in
+ * its size buffer (cl_pocl_content_size), that 64 KiB have a meaning: bytes on the interfaces
+ * when another server used it, and when the program read it.
+ *
  *     peer_bytes ROUNDS SIZE...
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
+#include <telpher/interop/CL/cl_ext_pocl.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS_MAX = 1000 };
+enum { ROUNDS_MAX = 1000, SIZED_BYTES = 4 << 20, MEANT_BYTES = 64 << 10 };
 
 static const char source[] =
     "kernel void add(global uint *a) { a[get_global_id(0)] += 1; }\n"
+    "kernel void produce(global uint *a, uint value, global ulong *size)\n"
+    "{ a[get_global_id(0)] = value; *size = get_global_size(0) * 4; }\n"
     "kernel void count_wrong(const global uint *a, uint want, global uint *wrong)\n"
     "{ if (a[get_global_id(0)] != want) { atomic_inc(wrong); } }\n";
 
 struct program {
     cl_context context;
     cl_command_queue queue[2]; /* one of each server */
-    cl_kernel add, count_wrong;
+    cl_kernel add, produce, count_wrong;
+    cl_platform_id platform;
     cl_mem wrong;
 };
 
@@ -72,14 +80,14 @@ static void
 open_program(struct program *p)
 {
     const char *text = source;
-    cl_platform_id platform;
     cl_device_id device[2];
     cl_program program;
     cl_uint count = 0;
     cl_int err;
 
-    check(clGetPlatformIDs(1, &platform, NULL), "clGetPlatformIDs");
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 2, device, &count), "devices");
+    check(clGetPlatformIDs(1, &p->platform, NULL), "clGetPlatformIDs");
+    check(clGetDeviceIDs(p->platform, CL_DEVICE_TYPE_ALL, 2, device, &count),
+          "devices");
     if (count != 2) {
         (void)fprintf(stderr, "%u devices instead of two\n", count);
         exit(1);
@@ -96,6 +104,8 @@ open_program(struct program *p)
     check(clBuildProgram(program, 0, NULL, "", NULL, NULL), "clBuildProgram");
     p->add = clCreateKernel(program, "add", &err);
     check(err, "add");
+    p->produce = clCreateKernel(program, "produce", &err);
+    check(err, "produce");
     p->count_wrong = clCreateKernel(program, "count_wrong", &err);
     check(err, "count_wrong");
     p->wrong = clCreateBuffer(p->context, CL_MEM_READ_WRITE, 4, NULL, &err);
@@ -108,6 +118,7 @@ close_program(struct program *p)
 {
     check(clReleaseMemObject(p->wrong), "clReleaseMemObject");
     check(clReleaseKernel(p->count_wrong), "clReleaseKernel");
+    check(clReleaseKernel(p->produce), "clReleaseKernel");
     check(clReleaseKernel(p->add), "clReleaseKernel");
     for (int i = 0; i < 2; i++) {
         check(clReleaseCommandQueue(p->queue[i]), "clReleaseCommandQueue");
@@ -191,6 +202,77 @@ measure(struct program *p, size_t size, cl_uint rounds)
     check(clReleaseMemObject(mem), "clReleaseMemObject");
 }
 
+/* Fills the first @p count numbers on server 0, which says how many they are. */
+static void
+produce(struct program *p, cl_mem mem, cl_mem size, size_t count, cl_uint value)
+{
+    check(clSetKernelArg(p->produce, 0, sizeof(mem), &mem), "argument");
+    check(clSetKernelArg(p->produce, 1, sizeof(value), &value), "argument");
+    check(clSetKernelArg(p->produce, 2, sizeof(size), &size), "argument");
+    check(clEnqueueNDRangeKernel(p->queue[0], p->produce, 1, NULL, &count, NULL, 0,
+                                 NULL, NULL),
+          "produce");
+}
+
+static void
+expect(const cl_uint *numbers, size_t from, size_t to, cl_uint want)
+{
+    for (size_t i = from; i < to; i++) {
+        if (numbers[i] != want) {
+            (void)fprintf(stderr, "number %zu is %u, not %u\n", i, numbers[i], want);
+            exit(1);
+        }
+    }
+}
+
+static void
+measure_sized(struct program *p)
+{
+    const size_t all = SIZED_BYTES / 4, some = MEANT_BYTES / 4;
+    static cl_uint numbers[SIZED_BYTES / 4];
+    clSetContentSizeBufferPoCL_fn set_size;
+    unsigned long long bytes[3];
+    cl_mem mem, size;
+    cl_event done;
+    cl_int err;
+
+    set_size = (clSetContentSizeBufferPoCL_fn)clGetExtensionFunctionAddressForPlatform(
+        p->platform, "clSetContentSizeBufferPoCL");
+    check(set_size != NULL ? CL_SUCCESS : CL_INVALID_VALUE, "cl_pocl_content_size");
+    mem = clCreateBuffer(p->context, CL_MEM_READ_WRITE, SIZED_BYTES, NULL, &err);
+    check(err, "clCreateBuffer");
+    size = clCreateBuffer(p->context, CL_MEM_READ_WRITE, 8, NULL, &err);
+    check(err, "clCreateBuffer");
+    check(set_size(mem, size), "clSetContentSizeBufferPoCL");
+    produce(p, mem, size, all, 1);
+    produce(p, mem, size, some, 2);
+    check(clFinish(p->queue[0]), "clFinish");
+    bytes[0] = wire_bytes();
+    check(clSetKernelArg(p->add, 0, sizeof(mem), &mem), "argument");
+    check(clEnqueueNDRangeKernel(p->queue[1], p->add, 1, NULL, &some, NULL, 0, NULL,
+                                 &done),
+          "add");
+    check(clWaitForEvents(1, &done), "clWaitForEvents");
+    check(clReleaseEvent(done), "clReleaseEvent");
+    bytes[1] = wire_bytes();
+    memset(numbers, 0xee, sizeof(numbers));
+    check(clEnqueueReadBuffer(p->queue[1], mem, CL_TRUE, 0, SIZED_BYTES, numbers, 0,
+                              NULL, NULL),
+          "clEnqueueReadBuffer");
+    bytes[2] = wire_bytes();
+    expect(numbers, 0, some, 3);
+    expect(numbers, some, all, 0xeeeeeeee);
+    produce(p, mem, size, all, 5); /* now all of it has a meaning */
+    check(clFinish(p->queue[0]), "clFinish");
+    check(clEnqueueReadBuffer(p->queue[1], mem, CL_TRUE, 0, SIZED_BYTES, numbers, 0,
+                              NULL, NULL),
+          "clEnqueueReadBuffer");
+    expect(numbers, 0, all, 5);
+    (void)printf("sized %llu %llu\n", bytes[1] - bytes[0], bytes[2] - bytes[1]);
+    check(clReleaseMemObject(mem), "clReleaseMemObject");
+    check(clReleaseMemObject(size), "clReleaseMemObject");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -205,6 +287,7 @@ main(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         measure(&p, strtoul(argv[i], NULL, 10), rounds);
     }
+    measure_sized(&p);
     close_program(&p);
     return 0;
 }

@@ -7,7 +7,7 @@
                                                   127.0.0.1, between the two servers
 
 Runs peer_bytes, which increments a buffer on both servers in turn, over that link: directly, and with
-TELPHER_PEER=off. Asserts that directly the bytes on the link do not depend on the buffer's size, that through the
+TELPHER_PEER=off. Of a buffer of 4 MiB whose size buffer says 64 KiB, no more pass. Asserts that directly the bytes on the link do not depend on the buffer's size, that through the
 client they do, and that 1 MiB is faster directly. Prints the times beside the link's round trip.
 """
 import argparse
@@ -20,6 +20,7 @@ SKIPPED = 77
 ROUNDS = 20
 SIZES = (4, 65536, 1 << 20)
 SLACK = 40_000  # [bytes] in 20 rounds: acknowledgements of TCP, probes
+SIZED, MEANT = 4 << 20, 64 << 10  # bytes of a buffer, and of those how many have a meaning
 FASTER = 5  # at least, for 1 MiB; 20 on a quiet machine
 
 
@@ -28,9 +29,10 @@ class Failed(Exception):
 
 
 def parse(path):
-    """{size: (bytes on the link, median us)}"""
+    """{size: (bytes on the link, median us), "sized": (bytes between servers, bytes read)}"""
     with open(path, encoding="utf-8") as file:
-        return {int(size): (int(count), float(us)) for size, count, us in map(str.split, file)}
+        return {size if size == "sized" else int(size): (int(count), float(other))
+                for size, count, other in map(str.split, file)}
 
 
 def run(args, folder):
@@ -73,6 +75,13 @@ def main():
         raise Failed("with TELPHER_PEER=off content passes elsewhere: the measure is wrong")
     if through[large][1] < FASTER * direct[large][1]:
         raise Failed("1 MiB is not faster directly")
+    print(f"of {SIZED} bytes {MEANT} count: between servers {direct['sized'][0]} on the link, through the client "
+          f"{through['sized'][0]}; read {direct['sized'][1]:.0f}")
+    if direct["sized"][0] > SLACK:
+        raise Failed("content with a size buffer passes the client's link")
+    for passed, ways in ((through["sized"][0], 2), (through["sized"][1], 1), (direct["sized"][1], 1)):
+        if not ways * MEANT <= passed <= ways * MEANT * 1.2 + SLACK:
+            raise Failed(f"{passed} bytes pass of a buffer whose size says {MEANT}")
 
 
 if __name__ == "__main__":

@@ -117,6 +117,9 @@ run_linear(struct tp_icd_op *op, cl_mem buffer, cl_bool blocking, size_t offset,
         return err;
     }
     tp_icd_content_set(&content, buffer, offset, size, ptr);
+    if (what == CL_MAP_READ && blocking != CL_FALSE) {
+        tp_icd_content_cut(op, &content);
+    }
     return what == CL_MAP_READ
                ? tp_icd_run_read(op, blocking != CL_FALSE, &content)
                : tp_icd_run_write(op, blocking != CL_FALSE, &content, true);

@@ -357,6 +357,7 @@ tp_icd_op_run(struct tp_icd_op *op, tp_icd_op_put put, void *arg)
         return err;
     }
     if (tp_icd_context_spans(op->q->ctx)) {
+        tp_icd_mem_shrink(op);
         tp_icd_mem_arrange(op);
     }
     tp_icd_lock();

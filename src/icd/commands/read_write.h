@@ -41,6 +41,9 @@ cl_int tp_icd_put_write(struct tp_icd_op *op, void *arg);
 /** Run a read or a write of a buffer or an image. */
 cl_int tp_icd_run_read(struct tp_icd_op *op, bool blocking,
                        struct tp_icd_content *content);
+/** Leaves out the bytes of a read that have no meaning, see content_size.c. Not under the
+ *  lock; may wait. */
+void tp_icd_content_cut(const struct tp_icd_op *op, struct tp_icd_content *content);
 /** @param whole true if the write replaces all old content. */
 cl_int tp_icd_run_write(struct tp_icd_op *op, bool blocking,
                         struct tp_icd_content *content, bool whole);

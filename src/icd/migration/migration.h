@@ -67,11 +67,21 @@ struct _cl_event *tp_icd_stage_feed(struct tp_icd_stage *stage, struct _cl_mem *
 /** Encodes the region of a whole image; the result borrows @p values. */
 struct tp_wire_u64s tp_icd_whole_image(const struct _cl_mem *root, uint64_t values[6]);
 
+/* ---- content_size.c ------------------------------------------------------------------------- */
+
+/** Finds out which bytes of the command's buffers have no meaning, so that they do not move.
+ *  Not under the lock; may wait. */
+void tp_icd_mem_shrink(const struct tp_icd_op *op);
+
 /* ---- move.c: directory of valid copies --------------------------------------------------- */
 
 /** Arranges the streams between servers by which a command's content and its waits may pass.
  *  Not under the lock; may wait. */
 void tp_icd_mem_arrange(const struct tp_icd_op *op);
+/** @return [bytes] that would move for use number @p use of a command. Under the lock. */
+uint64_t tp_icd_mem_stale(const struct tp_icd_op *op, size_t use);
+/** Records that bytes from @p from on have no meaning. Under the lock. */
+void tp_icd_mem_forget(struct _cl_mem *root, uint64_t from);
 /** Creates the directory of @p size bytes, for a context of several sessions. NULL: no
  *  memory. */
 struct tp_icd_directory *tp_icd_directory_create(const struct _cl_context *ctx,

@@ -454,6 +454,40 @@ reserve_writer(struct _cl_mem *root, uint32_t session_index)
     return err == CL_SUCCESS ? tp_icd_span_events_reserve(&copy->writers) : err;
 }
 
+/* ---- content of which only a part has a meaning ------------------------------------------ */
+
+uint64_t
+tp_icd_mem_stale(const struct tp_icd_op *op, size_t use)
+{
+    struct tp_icd_span span = span_of(&op->uses[use]);
+    const struct tp_icd_directory *dir = tp_icd_mem_root(op->uses[use].mem)->directory;
+    uint64_t bytes = 0;
+
+    if (dir == NULL || op->uses[use].how == 0) {
+        return 0;
+    }
+    while (span.from < span.to) {
+        uint64_t end, value = tp_ranges_at(&dir->where, span.from, &end);
+
+        end = TP_MIN(end, span.to);
+        if ((value & (bit_of(op->q->session_index) | UNDEFINED)) == 0) {
+            bytes += end - span.from;
+        }
+        span.from = end;
+    }
+    return bytes;
+}
+
+void
+tp_icd_mem_forget(struct _cl_mem *root, uint64_t from)
+{
+    struct tp_icd_directory *dir = root->directory;
+
+    if (from < root->size && tp_ranges_reserve(&dir->where, 1) == TELPHER_OK) {
+        tp_ranges_change(&dir->where, from, root->size, 0, UNDEFINED);
+    }
+}
+
 /* ---- streams between servers ----------------------------------------------------------------- */
 
 /** True if the command may need something of a session. Under the lock. */

@@ -55,6 +55,9 @@ free_mem(struct _cl_mem *mem)
     } else if (mem->shadow != NULL && mem->shadow != mem->host_ptr) {
         munmap(mem->shadow, tp_icd_mem_host_bytes(mem));
     }
+    if (mem->size_buffer != NULL) {
+        tp_icd_drop(&mem->size_buffer->obj);
+    }
     if (mem->parent != NULL) {
         tp_icd_drop(&mem->parent->obj);
     }

@@ -44,6 +44,8 @@ struct _cl_mem {
     bool coherent; /**< SVM whose pages the executors share: content never moves */
     struct tp_list args; /**< kernel arguments set to it; they do not hold it */
     struct tp_list destructors;
+    struct _cl_mem
+        *size_buffer; /* held; counts the bytes that have a meaning; NULL: all have */
     struct tp_icd_directory
         *directory; /**< of the root; NULL: context of one session */
     struct _cl_event

@@ -184,7 +184,7 @@ is_in(const void *arg, const char *word, size_t len)
     return tp_text_has_word(arg, ' ', word, len);
 }
 
-/** Builds the platform's extensions: cl_khr_icd and those that all devices have. */
+/** Builds the platform's extensions: its own and those that all devices have. */
 static telpher_status
 make_extensions(const struct _cl_platform_id *platform)
 {
@@ -199,7 +199,7 @@ make_extensions(const struct _cl_platform_id *platform)
         tp_text_keep_words(common, is_in, has != NULL ? has : "");
         tp_free(has);
     }
-    extensions = tp_asprintf("extensions", "cl_khr_icd%s%s",
+    extensions = tp_asprintf("extensions", "cl_khr_icd cl_pocl_content_size%s%s",
                              common[0] != '\0' ? " " : "", common);
     tp_free(common);
     return extensions == NULL ? TELPHER_ERR_NO_MEMORY : TELPHER_OK;
