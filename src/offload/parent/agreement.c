@@ -124,7 +124,7 @@ conclude(struct tp_offload_group *g, struct tp_error *err)
                             "the parents make different calls, or one with different "
                             "roots or sizes");
     }
-    if (g->ended) {
+    if (g->agreed[ENDED] != 0) { /* not what came since: another parent may be ahead */
         return tp_error_set(err, TELPHER_ERR_PEER_LOST,
                             "the workers were told to end (kernel \"\")");
     }

@@ -46,6 +46,7 @@ struct tp_offload_group {
     int launch_tag;
     bool attached, ended, lost;
     bool has_ended; /**< the workers have reported the end; no report follows */
+    uint64_t last; /**< then: the call that ended them. This parent may be behind it */
     bool lost_is_known; /**< to the other parents */
     unsigned looks; /**< receives reports of a loss */
     int64_t said[TP_OFFLOAD_AGREED_COUNT],

@@ -185,7 +185,7 @@ launch_locked(struct tp_offload_group *g, const struct tp_offload_calls *calls,
     if (g->lost) {
         return tp_error_set(err, g->status, "the workers are lost");
     }
-    if (wants_done && g->has_ended) {
+    if (wants_done && g->has_ended && number > g->last) {
         return ended(err);
     }
     status = tp_offload_group_check_comm(g, comm, err);

@@ -135,6 +135,7 @@ note_end(struct tp_offload_group *g, uint64_t last)
 {
     g->ended = true;
     g->has_ended = true;
+    g->last = last;
     tp_list_for_each_safe(link, &g->requests) {
         if (request_of(link)->number > last) {
             finish_request(request_of(link), TELPHER_ERR_PEER_LOST, NULL);
